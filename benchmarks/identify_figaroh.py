@@ -28,7 +28,7 @@ from robots import PANDA, robot, robot_file
 # isort: split
 from identified import Truth, in_chunks  # of the tests, whose folder `robots` has found
 
-from dynamics_node.algorithms.friction import SMOOTHING
+from dynamics_node.algorithms.actuation import SMOOTHING
 from dynamics_node.identification import Sums, base_parameters, identify, weighted
 
 TERMS = ("inertia", "rotor", "viscous", "coulomb", "offset")

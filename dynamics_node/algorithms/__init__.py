@@ -1,35 +1,40 @@
 """Algorithms of robots, on floats or symbols: recursions, loop closure, the table of quantities."""
 
 from dynamics_node.algorithms.aba import aba
-from dynamics_node.algorithms.actuation import Actuation, Driven
-from dynamics_node.algorithms.closing_program import step_program
-from dynamics_node.algorithms.coriolis import coriolis_matrix
-from dynamics_node.algorithms.crba import crba
+from dynamics_node.algorithms.actuation import Actuation, Driven, friction_torque
+from dynamics_node.algorithms.crba import coriolis_matrix, crba
 from dynamics_node.algorithms.derivative_programs import derivative_program
-from dynamics_node.algorithms.dynamics_programs import dynamics_program, dynamics_programs, recursive_programs
+from dynamics_node.algorithms.dynamics_programs import (
+    cheapest,
+    cost,
+    dynamics_program,
+    dynamics_programs,
+    recursive_programs,
+)
 from dynamics_node.algorithms.energy_and_momentum import (
     center_of_mass,
     center_of_mass_motion,
     centroidal_momentum,
     centroidal_momentum_matrix,
+    generalized_momentum,
     kinetic_energy,
     potential_energy,
     spatial_momentum,
     spatial_momentum_matrix,
 )
 from dynamics_node.algorithms.first_positions import continued, first_closed
-from dynamics_node.algorithms.frame_kinematics import frame_kinematics
-from dynamics_node.algorithms.friction import friction_torque
-from dynamics_node.algorithms.jacobian import frame_jacobian, frame_pose
+from dynamics_node.algorithms.frame_kinematics import frame_jacobian, frame_kinematics, frame_pose
 from dynamics_node.algorithms.limbs import isomorphic_inputs, limb_after_limb, reordered
-from dynamics_node.algorithms.loading import load_robot, parse_robot, robot_from_description
-from dynamics_node.algorithms.loop_closure import ClosureError, close_loops
-from dynamics_node.algorithms.loops_file import read_loops_file
-from dynamics_node.algorithms.momentum import generalized_momentum
-from dynamics_node.algorithms.program_cost import cheapest, cost
-from dynamics_node.algorithms.quantities import QUANTITIES, Quantity, QuantityName
-from dynamics_node.algorithms.quantity_program import quantity_program, quantity_programs
-from dynamics_node.algorithms.reaction_wrenches import reaction_wrenches
+from dynamics_node.algorithms.loading import load_robot, parse_robot, read_loops_file, robot_from_description
+from dynamics_node.algorithms.loop_closure import ClosureError, close_loops, step_program
+from dynamics_node.algorithms.quantities import (
+    QUANTITIES,
+    Quantity,
+    QuantityName,
+    quantity_program,
+    quantity_programs,
+)
+from dynamics_node.algorithms.rates import spanning
 from dynamics_node.algorithms.reduced_frames import economical, parameter_shapes, parameter_values
 from dynamics_node.algorithms.regressors import (
     energy_regressor,
@@ -41,9 +46,12 @@ from dynamics_node.algorithms.regressors import (
 )
 from dynamics_node.algorithms.rnea import nonlinear_effects, rnea
 from dynamics_node.algorithms.rolled_recursions import can_roll, rolled_program
-from dynamics_node.algorithms.sensor_wrench import sensor_wrench, tool_regressor
-from dynamics_node.algorithms.spanning import spanning
-from dynamics_node.algorithms.wrench import external_wrenches
+from dynamics_node.algorithms.wrenches import (
+    external_wrenches,
+    reaction_wrenches,
+    sensor_wrench,
+    tool_regressor,
+)
 
 __all__ = [
     "QUANTITIES",

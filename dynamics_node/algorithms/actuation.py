@@ -1,5 +1,6 @@
-"""What motors do: torques at driven joints from those at the independent coordinates and back, tau =
-G_act^T tau_act."""
+"""Drives and friction: torques at driven joints from those at the independent coordinates and back,
+tau = G_act^T tau_act; what friction takes of them.
+"""
 
 from collections.abc import Iterable
 from functools import cached_property
@@ -7,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics_node.algorithms.spanning import closure_matrix
+from dynamics_node.algorithms.rates import closure_matrix
 from dynamics_node.robot import Robot
 
 
@@ -68,3 +69,20 @@ class Actuation:
         solved = np.linalg.pinv(weighted, rcond=1e-10) @ tau[..., ~self._floats, None]
         torques = np.where(regular, scale * solved[..., 0], np.nan)
         return Driven(torques, tau - (A @ torques[..., None])[..., 0])
+
+
+# --- friction, viscous and Coulomb, smoothed where the joint hardly moves -----------------------------------
+
+SMOOTHING = 0.01  # rad/s or m/s
+CREEP = 0.1  # rad/s or m/s within which friction of lubricated gears grows
+
+
+def friction_torque(qd, viscous, coulomb, smoothing=SMOOTHING, creep=None):
+    """What it takes to overcome friction (..., nv) in N m or N: viscous qd + coulomb tanh(qd / smoothing) +
+    creep tanh(qd / 0.1).
+
+    qd (..., nv); viscous (nv,) N m s/rad or N s/m and coulomb (nv,) N m or N, of the URDF's <dynamics
+    damping friction> in Robot.damping and Robot.friction.
+    """
+    tau = viscous * qd + coulomb * np.tanh(qd / smoothing)
+    return tau if creep is None else tau + creep * np.tanh(qd / CREEP)

@@ -9,9 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics_node.algorithms.constraint_equations import position_program
+from dynamics_node.algorithms.constraint_equations import NEAR, RANK, position_program, ranks_of
 from dynamics_node.algorithms.first_positions import closed_anywhere, closed_near, is_as_loaded, is_regular
-from dynamics_node.algorithms.loop_equations import NEAR, RANK, ranks_of
 from dynamics_node.symbolic import interpret
 
 REACHES = (1.5, np.pi)  # rad or m from zero where closed positions are looked for

@@ -5,9 +5,9 @@ import numpy as np
 from dynamics_node.algorithms.assemblies import assemblies
 from dynamics_node.algorithms.constraint_equations import members_of
 from dynamics_node.algorithms.first_positions import closed_near
-from dynamics_node.algorithms.tangent import moved
 from dynamics_node.robot import Cluster, ModelError
 from dynamics_node.robot.constraints import LoopJoint
+from dynamics_node.robot.positions import moved
 from dynamics_node.robot.robot import groups_of
 from dynamics_node.symbolic import pivoted
 

@@ -1,18 +1,30 @@
 """The equations of the constraints, on symbols: phi(q) = 0 for closed positions.
 
 Everything else is derived: K = dphi/dq, and with K qd = 0 the right-hand side k = -(dK/dt) qd of K qdd = k.
-So any kind of constraint needs its phi alone, one given as a function too.
+So any kind of constraint needs its phi alone, one given as a function too. Of the equations of a cluster
+those count that no others imply: planar loops may be written as spatial ones.
 """
 
 from dataclasses import dataclass, field
 from functools import lru_cache, wraps
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from dynamics_node.algorithms.transforms import joint_transforms
 from dynamics_node.robot.constraints import Custom, LoopJoint
-from dynamics_node.symbolic import Program, derivative_name, dot, interpret, jacobian, product, trace
+from dynamics_node.robot.robot import fact
+from dynamics_node.symbolic import (
+    Program,
+    derivative_name,
+    dot,
+    interpret,
+    jacobian,
+    pivoted,
+    power_of_two,
+    product,
+    trace,
+)
 
 WORTH = 0.89  # of the operations of K and k by rates: those by positions share less with what is around them
 
@@ -275,3 +287,44 @@ def members_of(tree, constraint):
 
 def _equation(constraint) -> Any:
     return {LoopJoint: _loop, Custom: _custom}[type(constraint)]
+
+
+# --- those that count ---------------------------------------------------------------------------------------
+
+RANK = 1e-7  # sizes beside the largest that count as zero
+NEAR = 1e-5  # and near a singular position
+
+
+class Counting(NamedTuple):
+    """rows (m,): of K of a cluster; sizes (m,): their usual norms over all coordinates, about."""
+
+    rows: list[int]
+    sizes: np.ndarray
+
+
+@fact
+def counting_equations(tree, cluster) -> Counting:
+    """The rows that no others imply with the same weights at every position.
+
+    They depend on the frames in which `tree` and the constraints are given. A row that others imply with
+    weights that change (spherical linkages, double parallelograms) counts: without it the rest would be
+    singular at some positions. Then there are more rows than dependent joints.
+    """
+    found = interpret(position_program(tree, cluster.constraints), q=cluster.samples)["K"]
+    K = found[:, :, [*cluster.independent, *cluster.dependent]]
+    rows = _independent_rows(np.swapaxes(K, 0, 1).reshape(K.shape[1], -1))
+    return Counting(rows, power_of_two(np.median(np.linalg.norm(K[:, rows], axis=2), axis=0)))
+
+
+def ranks_of(K, zero=RANK):
+    """(count,) of matrices K (count, rows, n); zero: sizes beside the largest that count as zero."""
+    sizes = np.linalg.svd(K, compute_uv=False)
+    return (sizes > zero * sizes[:, :1]).sum(axis=1)
+
+
+def _independent_rows(K):
+    """Numbers of rows of K (rows, any) of which all others consist."""
+    sizes = np.linalg.norm(K, axis=1)
+    there = np.flatnonzero(sizes > RANK * sizes.max(initial=0.0))
+    order, left = pivoted(K[there] / sizes[there, None])
+    return sorted(there[k].item() for k, size in zip(order, left, strict=True) if size > RANK)

@@ -1,10 +1,16 @@
-"""Mass matrix: the composite rigid body algorithm, RBDA Table 6.2."""
+"""Mass matrix and Coriolis matrix: the composite rigid body algorithm, RBDA Table 6.2.
+
+C with C qd = Coriolis and centrifugal torques and dM/dt - 2 C skew-symmetric is the sum of J_i^T (I_i dJ_i/dt
++ B_i J_i) over the bodies, B = (v x* I - I v x + (I v) x*) / 2, where the last is the matrix that takes m to
+m x* (I v): Echeandia and Wensing, Numerical methods to compute the Coriolis matrix and Christoffel symbols
+for rigid-body systems, 2021. What a joint carries is one inertia and one B.
+"""
 
 import numpy as np
 
-from dynamics_node.algorithms.recursion import rotor_inertia
+from dynamics_node.algorithms.recursion import joint_motions, outward, rotor_inertia
 from dynamics_node.algorithms.transforms import joint_transforms
-from dynamics_node.symbolic import transpose
+from dynamics_node.symbolic import cross_force, cross_motion, matvec, transpose
 
 
 def crba(model, q):
@@ -52,3 +58,54 @@ def steps_up(model, i):
     while model.parents[i] >= 0:
         yield i, model.parents[i]
         i = model.parents[i]
+
+
+# --- Coriolis matrix ----------------------------------------------------------------------------------------
+
+
+def coriolis_matrix(model, q, qd):
+    """C (..., nv, nv). q (..., nq), qd (..., nv)."""
+    X_up = joint_transforms(model, q)
+    v = outward(model, X_up, joint_motions(model, qd))
+    inertias, B = composite_inertias(model, X_up), _composite(model, X_up, v)
+    S = [body.joint.subspace for body in model.bodies]
+    turning = [_columns(cross_motion, v[..., i, :], own) for i, own in enumerate(S)]
+    C = np.zeros((*q.shape[:-1], model.nv, model.nv), dtype=np.result_type(q, qd, float))
+    for i, body in enumerate(model.bodies):
+        at = body.joint.v
+        own = inertias[i] @ turning[i] + B[i] @ S[i]
+        momenta, turned = inertias[i] @ S[i], transpose(B[i]) @ S[i]
+        C[..., at, at] += by_coordinates(S[i].T @ own, body.joint, body.joint)
+        for j, above in steps_up(model, i):
+            own, momenta, turned = (X_up.forces(j, F) for F in (own, momenta, turned))
+            joint = model.bodies[above].joint
+            C[..., joint.v, at] += by_coordinates(S[above].T @ own, joint, body.joint)
+            block = transpose(momenta) @ turning[above] + transpose(turned) @ S[above]
+            C[..., at, joint.v] += by_coordinates(block, body.joint, joint)
+    return C
+
+
+def _composite(model, X_up, v):
+    """B (..., 6, 6) of every body with all that it carries, in its axes."""
+    B = [_of_body(inertia, v[..., i, :]) for i, inertia in enumerate(model.inertias)]
+    for i in reversed(range(model.nbodies)):
+        parent = model.parents[i]
+        if parent >= 0:
+            half = transpose(X_up.forces(i, B[i]))
+            B[parent] = B[parent] + transpose(X_up.forces(i, half))
+    return B
+
+
+def _of_body(inertia, v):
+    h = matvec(inertia, v)
+    unit = np.eye(6)
+    columns = [
+        cross_force(v, inertia[:, k]) - matvec(inertia, cross_motion(v, unit[k])) + cross_force(unit[k], h)
+        for k in range(6)
+    ]
+    return 0.5 * np.stack(columns, axis=-1)
+
+
+def _columns(product, v, matrix):
+    """A product of v with every column of a matrix (6, k)."""
+    return np.stack([product(v, column) for column in matrix.T], axis=-1)

@@ -1,31 +1,41 @@
 """Derivatives of inverse, forward and hybrid dynamics as Programs.
 
-Those of a tree are computed by composite bodies, in half the operations (derivative_stages.py). They need a
-motion subspace that stands still in its body, which joints of a closed loop have not: there the Program of
-inverse dynamics is derived, and the others follow from M qdd + h = tau without deriving a solver: where x
-changes, M dqdd = dtau - d(ID)/dx at the accelerations at hand (Carpentier and Mansard 2018, Analytical
-derivatives of rigid body dynamics algorithms, sec. IV).
+Those of a tree are computed by composite bodies (composites.py), in half the operations. They need a motion
+subspace that stands still in its body, which joints of a closed loop have not: there the Program of inverse
+dynamics is derived. The others follow from M qdd + h = tau without deriving a solver: where x changes,
+M dqdd = dtau - d(ID)/dx at the accelerations at hand (Carpentier and Mansard 2018, Analytical derivatives of
+rigid body dynamics algorithms, sec. IV).
 """
+
+from functools import lru_cache, partial
 
 import numpy as np
 
-from dynamics_node.algorithms.derivative_stages import derivative_stages
+from dynamics_node.algorithms.composites import Composites
 from dynamics_node.algorithms.dynamics_programs import recursive_programs
 from dynamics_node.algorithms.health import health, health_limits
-from dynamics_node.algorithms.pivots import weak_coordinates
+from dynamics_node.algorithms.pivots import LARGEST_LOSS, inertia_scale, losses, total_loss, weak_coordinates
 from dynamics_node.algorithms.rates import rates_at
 from dynamics_node.algorithms.reduced_frames import economical, parameter_shapes, with_inputs
-from dynamics_node.algorithms.tangent import tangent_map
 from dynamics_node.robot import Problem, Robot, inverse_dynamics
+from dynamics_node.robot.inertial_parameters import PARAMETERS
+from dynamics_node.robot.positions import tangent_map
+from dynamics_node.robot.regroup import regrouped_away
 from dynamics_node.symbolic import (
     LaneProgram,
     Program,
+    Staging,
     derivative_name,
     flattened,
+    half_solved,
     interpret,
+    inverse_motion_transform,
     jacobian,
+    matvec,
+    pseudo_inertia,
     solve_definite,
     trace,
+    transpose,
 )
 
 FEW = 8  # coordinates of a robot with explicit joints up to which the derived Program may be the shorter one
@@ -101,3 +111,145 @@ def _derivatives(mechanism, forward, inverse, derived, q, qd, qdd=None, tau=None
         asked[free] = solve_definite(M_free, own - changes[free])
         asked[driven] = changes[driven] + M[driven[:, None], free] @ asked[free]
     return dict(zip(("dq", "dqd", "dknown"), np.split(asked, 3, axis=1), strict=True))
+
+
+# --- of a tree, in stages -----------------------------------------------------------------------------------
+
+_UPPER = np.triu_indices(4)
+
+
+def derivative_stages(model: Robot, problem: Problem, inputs) -> LaneProgram:
+    """As `derivative_program`, of inputs {name: shape}."""
+    forward = np.array(problem.forward, dtype=bool)
+    tree, T = economical(model)
+    staging = Staging(inputs)
+    given = staging.arrays
+    J = _pseudo_inertias(tree, given.get("inertia"))
+    work = Composites(tree, staging, J, given["q"], given["qd"], given["gravity"])
+    outer = None
+    if "f_ext" in given:
+        outer = work.of_bodies(matvec, transpose(inverse_motion_transform(T)), given["f_ext"])
+    work.accelerate(np.where(forward, 0.0, given.get("qdd", np.zeros(model.nv))), outer)
+    armature = given.get("armature", tree.armature)
+    M = work.masses(armature)
+    if forward.any():
+        results = _solved(work, forward, M, armature, given["tau"])
+    else:
+        results = dict(zip(("dq", "dqd"), work.derivatives(), strict=True)) | {"dknown": M}
+    watched = weak_coordinates(model, forward)
+    if not watched.any():
+        return staging.finish(results)
+    names = [name for name in PARAMETERS if name in given]
+    judge = partial(_health, tree, forward, watched, names)
+    results["health"] = staging.alone(judge, given["q"], M, *(given[name] for name in names))
+    return staging.finish(results, LARGEST_LOSS)
+
+
+def _pseudo_inertias(tree, numbers):
+    """(nbodies, 4, 4) with base parameters; numbers (nbodies, 10): those that are inputs, or None."""
+    J = pseudo_inertia(tree.inertias).astype(object)
+    if numbers is not None:
+        J[:, _UPPER[0], _UPPER[1]] = J[:, _UPPER[1], _UPPER[0]] = numbers
+    J[regrouped_away(tree)] = 0.0
+    return J
+
+
+def _solved(work, forward, M, armature, tau):
+    """dq, dqd and dknown where some joints give way."""
+    alone, side_by_side = work.staging.alone, work.staging.side_by_side
+    free, nv = np.flatnonzero(forward), len(forward)
+    factors = alone(_factors, M[free[:, None], free])
+    qdd = np.zeros(nv, dtype=object)
+    qdd[free] = alone(_accelerations, tau[free], work.torques(armature)[free], *factors)
+    work.accelerate_more(qdd)
+    zero, ask = np.zeros((nv, nv)), partial(_asked, forward)
+    known = (np.where(forward, 0.0, M), np.diag(np.where(forward, 1.0, 0.0)))
+    changes = [(matrix, zero) for matrix in work.derivatives()] + [known]
+    return {
+        name: side_by_side(ask, torques.T, own, shared=(M, *factors)).T
+        for name, (torques, own) in zip(("dq", "dqd", "dknown"), changes, strict=True)
+    }
+
+
+def _factors(M):
+    """L, strictly lower, and the reciprocals of D of M = L^T D L."""
+    L, D, _ = half_solved(M, np.zeros((len(M), 0)))
+    return np.tril(L, -1), np.array([1.0 / d for d in D], dtype=object)
+
+
+def _accelerations(tau, torques, L, inverse):
+    return _solution(tau - torques, L, inverse)
+
+
+def _solution(right, L, inverse):
+    """x of L^T D L x = right (n,)."""
+    x = right.copy()
+    for k in reversed(range(len(x))):
+        x[:k] = x[:k] - L[k, :k] * x[k]
+    x = x * inverse
+    for k in range(len(x)):
+        for i in range(k):
+            x[k] = x[k] - L[k, i] * x[i]
+    return x
+
+
+def _asked(forward, torques, own, M, L, inverse):
+    """A column of what is asked: torques (nv,), what torques change by while accelerations stay; own (nv,):
+    what the known ones do."""
+    free, driven = np.flatnonzero(forward), np.flatnonzero(~forward)
+    asked = torques.copy()
+    asked[free] = _solution(own[free] - torques[free], L, inverse)
+    asked[driven] = torques[driven] + M[driven[:, None], free] @ asked[free]
+    return asked
+
+
+def _health(tree, forward, watched, names, q, M, *parameters):
+    own = with_inputs(tree, **dict(zip(names, parameters, strict=True)))
+    return total_loss(losses(M, forward, watched, inertia_scale(own, q)))
+
+
+# --- second derivatives -------------------------------------------------------------------------------------
+
+SECOND = ("dq_dq", "dq_dqd", "dqd_dqd", "dqdd_dq")
+_PAIRS = {"dq_dq": ("dq", "q"), "dq_dqd": ("dq", "qd"), "dqd_dqd": ("dqd", "qd"), "dqdd_dq": ("dknown", "q")}
+STEP = 1e-30  # imaginary: its square vanishes beside anything that counts
+
+
+def second_derivative_program(robot, problem=None, wrenches=False, parameters=()) -> Program:
+    """q, qd, qdd, gravity -> SECOND, each (nv, nv, nv): entry i, j, k of dq_dqd is the derivative of d tau_i
+    / d q_j by qd_k; dqdd_dq is dM/dq. By q they are along the tangent space, as in `derivative_program`:
+    dq_dq is the rate of d tau_i / d q_j in a motion with velocity k at rate 1, which is symmetric in j and k
+    where velocities are rates of coordinates. What is not here is zero, or follows by symmetry."""
+    first = derivative_program(robot, inverse_dynamics(robot), parameters=parameters)
+    first = flattened(first) if isinstance(first, LaneProgram) else first
+    second = jacobian(first, ["dq", "dqd", "dknown"], ["q", "qd"])
+
+    def function(**state):
+        derived = interpret(second, **state)
+        T = tangent(robot, state["q"])
+        found = {}
+        for name, (of, by) in _PAIRS.items():
+            block = derived[derivative_name(of, by)]
+            found[name] = np.matmul(block, T) if by == "q" else block
+        if first.limits:
+            found["health"] = interpret(first, **state)["health"]
+        return found
+
+    return trace(function, first.inputs, first.limits)
+
+
+def second_derivatives(robot, rates, q, qdd, gravity):
+    """SECOND at one state, as numbers: first derivatives beside the state by imaginary steps, which lose no
+    digit (Squire and Trapp 1998). To derive a Program of 38 joints twice takes 20 s and 1 GB."""
+    first, qd = _first(robot), rates.qd[robot.independent].astype(float)
+    T = np.asarray(tangent(robot, q), dtype=float)
+    given = {"qdd": qdd, "gravity": gravity}
+    by_q = interpret(first, q=q + 1j * STEP * T.T, qd=qd, **given)
+    by_qd = interpret(first, q=q, qd=qd + 1j * STEP * np.eye(robot.nv), **given)
+    blocks = {"dq_dq": by_q["dq"], "dq_dqd": by_qd["dq"], "dqd_dqd": by_qd["dqd"], "dqdd_dq": by_q["dknown"]}
+    return tuple(np.moveaxis(blocks[name].imag / STEP, 0, -1) for name in SECOND)
+
+
+@lru_cache(maxsize=4)
+def _first(robot):
+    return derivative_program(robot, inverse_dynamics(robot))

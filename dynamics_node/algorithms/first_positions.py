@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from dynamics_node.algorithms.constraint_equations import position_program
+from dynamics_node.algorithms.constraint_equations import NEAR, position_program, ranks_of
 from dynamics_node.algorithms.loop_closure import (
     STEPS,
     TOLERANCE,
@@ -15,9 +15,7 @@ from dynamics_node.algorithms.loop_closure import (
     positions_of,
     shortened,
 )
-from dynamics_node.algorithms.loop_equations import NEAR, ranks_of
-from dynamics_node.algorithms.tangent import moved
-from dynamics_node.robot.random_positions import REACH, sample_positions
+from dynamics_node.robot.positions import REACH, moved, sample_positions
 from dynamics_node.robot.robot import fact
 from dynamics_node.symbolic import interpret, interpret_portable, least_squares
 

@@ -1,11 +1,14 @@
-"""Closed positions: Newton's method on the constraints."""
+"""Closed positions: Newton's method on the constraints, as numbers, and one step of it as a Program."""
 
 import numpy as np
 
-from dynamics_node.algorithms.constraint_equations import members_of, position_program
-from dynamics_node.algorithms.loop_equations import counting_equations
-from dynamics_node.algorithms.tangent import moved
-from dynamics_node.symbolic import interpret
+from dynamics_node.algorithms.constraint_elimination import Elimination
+from dynamics_node.algorithms.constraint_equations import counting_equations, members_of, position_program
+from dynamics_node.algorithms.rates import explicit_rates, loop_health
+from dynamics_node.algorithms.reduced_frames import economical_program
+from dynamics_node.robot import Robot
+from dynamics_node.robot.positions import moved
+from dynamics_node.symbolic import Program, interpret
 
 TOLERANCE = 1e-10  # m or rad that a closed loop may be open
 TURNED = 0.5  # 1 less the cosine between directions that should be the same; of closed loops 0, or 1 and more
@@ -94,3 +97,28 @@ def positions_of(tree, coordinates):
     """Numbers in q of joints given by some of their velocity coordinates."""
     at = {v: range(j.q.start, j.q.stop) for j in tree.independent_joints for v in range(tree.nv)[j.v]}
     return list(dict.fromkeys(k for v in coordinates for k in at[v]))
+
+
+# --- a step as a Program ------------------------------------------------------------------------------------
+
+
+def step_program(mechanism: Robot) -> Program:
+    """q -> following (nq,), after Newton's step of the dependent joints, and health at q: an output as any
+    other, without limits, for open loops are what the step is for."""
+    return economical_program(mechanism, {"q": (mechanism.nq,)}, _step)
+
+
+def _step(mechanism, q):
+    tree, rest = mechanism.tree, np.zeros(mechanism.nv)
+    following = np.array(q, dtype=object)
+    for cluster in mechanism.clusters:
+        if cluster.dependent:
+            found = interpret(position_program(tree, cluster.constraints), q=q)
+            rows, sizes = counting_equations(tree, cluster)
+            elimination = Elimination(found["K"][rows][:, list(cluster.dependent)], sizes)
+            step = -elimination.solve(found["phi"][rows][:, None])[:, 0]
+            following = moved(tree, following, cluster.dependent, step)
+    return {
+        "following": following,
+        "health": loop_health(mechanism, q, explicit_rates(mechanism, q, rest).condition),
+    }

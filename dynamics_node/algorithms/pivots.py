@@ -19,7 +19,7 @@ import numpy as np
 
 from dynamics_node.algorithms.crba import crba
 from dynamics_node.algorithms.first_positions import generic_positions
-from dynamics_node.algorithms.spanning import sampled_rates
+from dynamics_node.algorithms.rates import sampled_rates
 from dynamics_node.algorithms.transforms import joint_transforms
 from dynamics_node.robot.errors import ModelError
 from dynamics_node.robot.robot import fact
@@ -28,7 +28,7 @@ from dynamics_node.symbolic import definite_pivots, inverse_diagonal
 ZERO = 1e-12  # a pivot beside what it is left over from
 # Limit of `health`: the square of a loss that leaves an apparent inertia two digits. Accelerations are
 # promised to 100 eps times the condition of M, which is as large there.
-HEALTHY = np.array([1e26])
+LARGEST_LOSS = np.array([1e26])
 FAR = 1e3  # m, the longest slide
 
 
@@ -63,8 +63,8 @@ def refuse_unwatched(model, coordinates):
         )
 
 
-def health(loss):
-    """(..., 1): the sum of the squares of losses (..., k), healthy up to HEALTHY."""
+def total_loss(loss):
+    """(..., 1): the sum of the squares of losses (..., k), up to LARGEST_LOSS."""
     return (loss * loss).sum(axis=-1, keepdims=True)
 
 
@@ -77,10 +77,10 @@ def losses(M, forward, watched, scale):
 
 
 def lost(loss, watched):
-    """Where (..., nv) bool the losses (..., k) of the coordinates `watched` (nv,) are beyond HEALTHY."""
+    """Where (..., nv) bool the losses (..., k) of the coordinates `watched` (nv,) are beyond LARGEST_LOSS."""
     found = np.zeros((*loss.shape[:-1], len(watched)), dtype=bool)
     with np.errstate(all="ignore"):
-        found[..., watched] = ~(loss * loss <= HEALTHY)
+        found[..., watched] = ~(loss * loss <= LARGEST_LOSS)
     return found
 
 
@@ -177,7 +177,7 @@ def pivot_health(robot, rates, q, forward, watched):
     """`algorithms.health` (1,) of the mass matrix at q (nq,), on symbols. rates: explicit ones of the
     robot; forward, watched (nv,) bool as of `algorithms.losses`."""
     M = rates.congruence(crba(robot.tree, q))
-    return health(losses(M, forward, watched, _scale(robot, rates, q)))
+    return total_loss(losses(M, forward, watched, _scale(robot, rates, q)))
 
 
 def _scale(robot, rates, q):

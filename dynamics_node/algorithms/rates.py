@@ -1,15 +1,83 @@
-"""Dependent rates from the independent ones: qd = G yd, qdd = G ydd + g (paper 3, sec. III)."""
+"""Rates of all joints of the tree from those of the independent ones: qd = G yd, qdd = G ydd + g, and G^T
+back (paper 3, sec. III). Of a tree G is the identity, and nothing is multiplied.
+
+`Rates` is at one state, on symbols; `SampledRates` at many, as numbers.
+"""
 
 from functools import cached_property
-from typing import NamedTuple
+from operator import attrgetter
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from dynamics_node.algorithms.constraint_elimination import Elimination
-from dynamics_node.algorithms.constraint_equations import change_program, velocity_program
-from dynamics_node.algorithms.loop_equations import counting_equations
-from dynamics_node.algorithms.projection import Identity, Projection
-from dynamics_node.symbolic import interpret
+from dynamics_node.algorithms.constraint_equations import (
+    change_program,
+    counting_equations,
+    gaps,
+    turned,
+    velocity_program,
+)
+from dynamics_node.robot import Robot
+from dynamics_node.robot.robot import fact
+from dynamics_node.symbolic import Program, interpret, matvec, symmetric, trace, transpose
+
+
+class Projection:
+    """By a matrix G (..., nv of the tree, nv)."""
+
+    G: Any
+
+    def independent(self, tau):
+        """Torques (..., nv of the tree) of all joints -> those (..., nv) that act at the independent ones."""
+        return matvec(transpose(self.G), tau)
+
+    def rows(self, matrix):
+        """Rows of the joints of the tree -> rows of the independent ones."""
+        return transpose(self.G) @ matrix
+
+    def columns(self, matrix):
+        """Columns of the joints of the tree -> columns of the independent ones."""
+        return matrix @ self.G
+
+    def congruence(self, matrix):
+        """G^T M G of a symmetric matrix."""
+        return symmetric(self.columns(self.rows(matrix)))
+
+    def squares(self, sizes):
+        """Sums of sizes (..., nv of the tree), weighted with the squares of G: (..., nv)."""
+        return matvec(transpose(self.G * self.G), sizes)
+
+
+class Identity(Projection):
+    """Of a tree: its joints are the independent ones. qd (..., nv): as they are."""
+
+    condition = 1.0
+
+    def __init__(self, nv, qd=None):
+        self.G, self.qd = np.eye(nv), qd
+
+    def accelerations(self, qdd):
+        """qdd (..., nv)."""
+        return qdd
+
+    def turning(self, p):
+        """dG/dt is zero."""
+        return 0.0
+
+    def along_change(self, matrix):
+        """dG/dt is zero."""
+        return 0.0
+
+    def back_along_change(self, matrix):
+        """dG/dt is zero."""
+        return 0.0
+
+    def _same(self, array):
+        return array
+
+    independent = rows = columns = congruence = squares = _same
+
 
 SINGULAR = 1e12  # condition, squared, of constraints beyond which nothing follows from them
 CONTRADICTION = 1e24  # equations that miss by 1e-6 count as singular
@@ -39,6 +107,13 @@ def explicit_rates(mechanism, q, yd) -> ExplicitRates:
     """Of one state on symbols: closed q (nq,), rates yd (nv,) of the independent joints."""
     rates = Rates(mechanism, q, yd, explicit=True)
     return ExplicitRates(rates.G, rates.accelerations(np.zeros(mechanism.nv)), rates.condition)
+
+
+def loop_health(mechanism: Robot, q, condition):
+    """(2,): the squared condition of the constraints, as `explicit_rates` gives it, and the sum of the
+    squares of what they miss at q (nq,), on symbols."""
+    missed = [make(mechanism.tree, mechanism.constraints, q) for make in (gaps, turned)]
+    return np.array([condition, sum(part @ part for part in missed)], dtype=object)
 
 
 class Rates(Projection):
@@ -164,3 +239,92 @@ class _Equations:
             return self.elimination.condition()
         missed = self._K_dep @ self.block + self._K_ind
         return self.elimination.condition() + CONTRADICTION * (missed * missed).sum()
+
+
+# --- as numbers, of many states -----------------------------------------------------------------------------
+
+
+@fact
+def spanning_program(mechanism, judged=False) -> Program:
+    """q (nq,), qd, qdd (nv,) -> rates, accelerations (nv of the tree,), and G (nv of the tree, nv); judged:
+    and the condition of the constraints."""
+
+    def function(q, qd, qdd):
+        G, g, condition = explicit_rates(mechanism, q, qd)
+        found = {"rates": G @ qd, "accelerations": G @ qdd + g, "G": G}
+        return found | ({"condition": condition} if judged else {})
+
+    return trace(function, {"q": (mechanism.nq,), "qd": (mechanism.nv,), "qdd": (mechanism.nv,)})
+
+
+def spanning(robot: Robot, q, qd=None, qdd=None):
+    """Positions, velocities and accelerations of every joint, those that follow from others included.
+
+    Parameters
+    ----------
+    robot : Robot
+    q : array_like (..., nq)
+        Closed positions.
+    qd, qdd : array_like (..., nv), optional
+        Of the independent joints; accelerations need velocities where the robot has loops.
+
+    Returns
+    -------
+    tuple of three arrays
+        Over the joints of `robot.bodies` in order, with all coordinates; None for an argument that is
+        not given. Rates at singular positions are NaN.
+    """
+    q, qd, qdd = (None if array is None else np.asarray(array, dtype=float) for array in (q, qd, qdd))
+    rates = (None, None) if qd is None else spread_rates(robot, q, qd, qdd)
+    joints = [body.joint for body in robot.bodies]
+    every = [
+        None if array is None else np.concatenate([of(joint)(array) for joint in joints], axis=-1)
+        for of, array in zip((_POSITION, _RATE, _RATE), (q, *rates), strict=True)
+    ]
+    return tuple(every)
+
+
+_POSITION, _RATE = attrgetter("position"), attrgetter("rate")
+
+
+def spread_rates(robot: Robot, q, qd, qdd=None):
+    """Rates and accelerations (..., nv of the tree) at closed q (..., nq), for those of the independent
+    joints (..., nv); None for accelerations that are not given."""
+    if not robot.constrained:
+        return qd, qdd
+    found = _spread(robot, q, qd, np.zeros(robot.nv) if qdd is None else qdd)
+    return found["rates"], None if qdd is None else found["accelerations"]
+
+
+def _spread(mechanism, q, qd, qdd):
+    with np.errstate(all="ignore"):  # what is singular is told by its condition
+        found = interpret(spanning_program(mechanism, judged=True), q=q, qd=qd, qdd=qdd)
+    singular = ~(found.pop("condition") <= SINGULAR)
+    for array in found.values():
+        array[singular] = np.nan
+    return found
+
+
+class SampledRates(Projection):
+    """At closed positions q (..., nq) and rates qd (..., nv) as numbers; NaN at singular positions."""
+
+    def __init__(self, robot, q, qd):
+        spread = _spread(robot, q, qd, np.zeros(robot.nv))
+        self.G, self.qd, self._g = spread["G"], spread["rates"], spread["accelerations"]
+
+    def accelerations(self, qdd):
+        """qdd (..., nv of the tree)."""
+        return matvec(self.G, qdd) + self._g
+
+
+def sampled_rates(robot: Robot, q, qd=None) -> SampledRates | Identity:
+    """The rates of many states as numbers, qd (nv,) being zero by default."""
+    qd = np.zeros(robot.nv) if qd is None else qd
+    return SampledRates(robot, q, qd) if robot.constrained else Identity(robot.nv, qd)
+
+
+def closure_matrix(mechanism, q):
+    """G (..., nv of the tree, nv) at closed q (..., nq): rates of all joints by those of the independent
+    ones; NaN at singular positions."""
+    zero = np.zeros(mechanism.nv)
+    return _spread(mechanism, q, zero, zero)["G"]

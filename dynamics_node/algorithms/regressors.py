@@ -8,9 +8,9 @@ above."""
 
 import numpy as np
 
-from dynamics_node.algorithms.accelerations import body_motions
-from dynamics_node.algorithms.columns import body_jacobians
+from dynamics_node.algorithms.frame_kinematics import body_jacobians
 from dynamics_node.algorithms.recursion import joint_motions, outward, root_acceleration
+from dynamics_node.algorithms.rnea import body_motions
 from dynamics_node.algorithms.transforms import joint_transforms
 from dynamics_node.symbolic import carried_inertia, cross_motion, matvec, skew, transpose
 

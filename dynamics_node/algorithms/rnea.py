@@ -1,10 +1,95 @@
-"""Inverse dynamics: the recursive Newton-Euler algorithm, RBDA Table 5.1 and paper 1 eqs. (4)-(7)."""
+"""Inverse dynamics: the recursive Newton-Euler algorithm, RBDA Table 5.1 and paper 1 eqs. (4)-(7).
+
+The unknown of its outward sweep is the classical acceleration of a body's origin, not the spatial one: the
+equations are the same, but no linear velocity appears. The acceleration of the point r of a body is a + U r
+in body axes, with U = wd^ + w^ w^. Luh, Walker, Paul 1980; Khalil and Dombre 2002, sec. 9.5.
+"""
+
+from typing import NamedTuple
 
 import numpy as np
 
-from dynamics_node.algorithms.accelerations import body_motions, body_wrenches
-from dynamics_node.algorithms.recursion import inward, joint_forces, rotor_torques
+from dynamics_node.algorithms.recursion import inward, joint_forces, joint_motions, rotor_torques
 from dynamics_node.algorithms.transforms import joint_transforms
+from dynamics_node.symbolic import matvec, pseudo_inertia, skew
+
+
+class Motion(NamedTuple):
+    """Of a body, in its own axes: angular velocity w and its derivative wd (..., 3), U (..., 3, 3), and the
+    acceleration a (..., 3) of its origin, m/s^2."""
+
+    w: np.ndarray
+    wd: np.ndarray
+    U: np.ndarray
+    a: np.ndarray
+
+
+def body_motions(model, X_up, qd, qdd, gravity=None) -> list[Motion]:
+    """The Motions of all bodies at rates qd, qdd (..., nv)."""
+    rates, changes = joint_motions(model, qd), joint_motions(model, qdd)
+    root = root_motion(model.gravity if gravity is None else gravity)
+    motions: list[Motion] = []
+    for i, parent in enumerate(model.parents):
+        before = root if parent < 0 else motions[parent]
+        motions.append(next_motion(X_up, i, before, rates[..., i, :], changes[..., i, :]))
+    return motions
+
+
+def root_motion(gravity) -> Motion:
+    """Motion of the root: gravity (..., 3) enters as the fictitious acceleration -g (RBDA 5.3)."""
+    still = np.zeros_like(gravity)
+    return Motion(still, still, np.zeros((*gravity.shape, 3), still.dtype), -gravity)
+
+
+def next_motion(X_up, i, before: Motion, rates, changes) -> Motion:
+    """The Motion of body i from that of its parent; rates, changes (..., 6): S qd and S qdd of its joint."""
+    turning, sliding = rates[..., :3], rates[..., 3:]
+    w_before = X_up.vector(i, before.w)
+    w = w_before + turning
+    wd = X_up.vector(i, before.wd) + (changes[..., :3] + _cross(w_before, turning))
+    velocity_product = _cross(w_before + w, sliding)
+    a = X_up.vector(i, before.a + matvec(before.U, X_up.origin(i))) + (changes[..., 3:] + velocity_product)
+    return Motion(w, wd, skew(wd) + _squared(w), a)
+
+
+def body_wrenches(model, motions):
+    """f (..., nbodies, 6): what makes every body move so, about its origin in its axes."""
+    if not motions:
+        return np.zeros((0, 6))
+    U = np.stack([motion.U for motion in motions], axis=-3)
+    a = np.stack([motion.a for motion in motions], axis=-2)
+    return body_wrench(U, a, pseudo_inertia(model.inertias))
+
+
+def body_wrench(U, a, J):
+    """f (..., 6) of bodies that move so and have pseudo-inertias J (..., 4, 4)."""
+    sigma, ms, mass = J[..., :3, :3], J[..., :3, 3], J[..., 3, 3:]
+    moment = _moment(U, sigma) + _cross(ms, a)
+    return np.concatenate([moment, matvec(U, ms) + mass * a], axis=-1)
+
+
+def _moment(U, sigma):
+    """The integral of r x U r dm, sigma being that of r r^T dm."""
+    sums = []
+    for i, j, k in ((0, 1, 2), (1, 2, 0), (2, 0, 1)):
+        sums.append(
+            U[..., k, j] * sigma[..., j, j]
+            - U[..., j, k] * sigma[..., k, k]
+            + (U[..., k, k] - U[..., j, j]) * sigma[..., j, k]
+            + U[..., k, i] * sigma[..., i, j]
+            - U[..., j, i] * sigma[..., i, k]
+        )
+    return np.stack(sums, axis=-1)
+
+
+def _cross(x, y):
+    return matvec(skew(x), y)
+
+
+def _squared(w):
+    """w^ w^."""
+    cross = skew(w)
+    return cross @ cross
 
 
 def rnea(model, q, qd, qdd, f_ext=None, gravity=None):

@@ -12,16 +12,16 @@ from typing import TypeGuard
 import numpy as np
 
 from dynamics_node.algorithms.aba import Given, accelerate, clusters_that_give_way, give_way, hold
-from dynamics_node.algorithms.accelerations import Motion, body_wrench, next_motion, root_motion
 from dynamics_node.algorithms.pivots import (
-    HEALTHY,
-    health,
+    LARGEST_LOSS,
     joint_scale,
     mass_moments,
     moved_moment,
+    total_loss,
     weak_coordinates,
 )
 from dynamics_node.algorithms.reduced_frames import economical, parameter_shapes
+from dynamics_node.algorithms.rnea import Motion, body_wrench, next_motion, root_motion
 from dynamics_node.algorithms.transforms import FactoredTransforms, fixed_shift, fixed_turns
 from dynamics_node.robot import Problem, Robot
 from dynamics_node.robot.joints import KINDS
@@ -107,7 +107,7 @@ def rolled_program(model: Robot, problem: Problem, wrenches=False, parameters=()
         np.array([[_multiplier(joint), joint.offset] for joint in joints]),
         arrays,
         sweeps,
-        tuple(HEALTHY.tolist()) if any(watched) else (),
+        tuple(LARGEST_LOSS.tolist()) if any(watched) else (),
     )
 
 
@@ -287,7 +287,7 @@ def _give_way(body):
         back["carried"] = np.array([moved_moment(moment, mass, body.X.origin(0)), mass])
         if body.kind.watched:
             scale = joint_scale(body.S, moment, mass) + body.armature
-            found["health"] = health(scale / definite_pivots(given.D))
+            found["health"] = total_loss(scale / definite_pivots(given.D))
     if not body.kind.is_root:
         found |= body.to_parent(articulated=body.X.inertia(0, Ia)[_UPPER6], **back)
     return found

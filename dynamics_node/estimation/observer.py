@@ -11,7 +11,7 @@ import numpy as np
 from dynamics_node.algorithms import frame_jacobian
 from dynamics_node.algorithms.first_positions import generic_positions
 from dynamics_node.algorithms.health import why_not
-from dynamics_node.algorithms.spanning import sampled_rates
+from dynamics_node.algorithms.rates import sampled_rates
 from dynamics_node.codegen import Runner
 from dynamics_node.estimation.observer_options import COMPONENTS, ObserverOptions, levels
 from dynamics_node.estimation.observer_program import begin_program, cycle_program, kept_size, views

@@ -1,12 +1,12 @@
 """One cycle of the external-torque observer as a Program: what it is told, what it keeps, what it says.
 
-With p = M qd and dp/dt = tau + rate + tau_ext (algorithms/momentum.py) every step of length dt says on its
-own what pushed meanwhile: y = (p - p_before) / dt - mean(tau + rate), by the trapezoidal rule. The estimate r
-is the exponentially weighted mean of all y, its weights corrected at the start, so that it is without bias
-from the first step on; with p^ it would be r = K (p - p^) of De Luca and Mattone (2003); Haddadin, De Luca
-and Albu-Schaeffer, Robot collisions (2017). Noise n of velocities and w of torques, white from
-sample to sample, enters linearly, so that its covariance follows exactly: of step k are fresh g M n and h w,
-with a the weight of y, g = a / dt, h = a / 2; what is older is S,
+With p = M qd and dp/dt = tau + rate + tau_ext (algorithms/energy_and_momentum.py) every step of length dt
+says on its own what pushed meanwhile: y = (p - p_before) / dt - mean(tau + rate), by the trapezoidal rule.
+The estimate r is the exponentially weighted mean of all y, its weights corrected at the start, so that it is
+without bias from the first step on; with p^ it would be r = K (p - p^) of De Luca and Mattone (2003);
+Haddadin, De Luca and Albu-Schaeffer, Robot collisions (2017). Noise n of velocities and w of torques, white
+from sample to sample, enters linearly, so that its covariance follows exactly: of step k are fresh g M n and
+h w, with a the weight of y, g = a / dt, h = a / 2; what is older is S,
 
     S' = (1 - a) S (1 - a) + alpha N alpha + eta^2 R_tau,    alpha = (1 - a) g_before - g,
     cov(r) = S' + g N g + h^2 R_tau + R_model,               eta = (1 - a) h_before + h,

@@ -1,17 +1,17 @@
 """What a link carries, from one joint state after the other, without accelerations.
 
-With p = M qd and dp/dt = tau + rate (algorithms/momentum.py), both linear in inertial parameters, a window of
-length T says: (p_end - p_begin) / T = mean(tau + rate). That is one row of `PayloadSums` a joint; both sides
-pass the same filter, a mean. Windows do not overlap, so that white noise of torques is independent in them,
-and covariances are what they seem; after a first-order filter all samples within its time would count anew.
-Means are by the trapezoidal rule, so steps may vary.
+With p = M qd and dp/dt = tau + rate (algorithms/energy_and_momentum.py), both linear in inertial parameters,
+a window of length T says: (p_end - p_begin) / T = mean(tau + rate). That is one row of `PayloadSums` a joint;
+both sides pass the same filter, a mean. Windows do not overlap, so that white noise of torques is independent
+in them, and covariances are what they seem; after a first-order filter all samples within its time would
+count anew. Means are by the trapezoidal rule, so steps may vary.
 """
 
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dynamics_node.algorithms.friction import SMOOTHING
+from dynamics_node.algorithms.actuation import SMOOTHING
 from dynamics_node.algorithms.regressors import PER_BODY
 from dynamics_node.estimation.payload import (
     STILL,

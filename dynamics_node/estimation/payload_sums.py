@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics_node.algorithms.friction import SMOOTHING
+from dynamics_node.algorithms.actuation import SMOOTHING
 from dynamics_node.algorithms.regressors import PER_BODY
 from dynamics_node.identification import regression
 

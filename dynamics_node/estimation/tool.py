@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from dynamics_node.algorithms import sensor_wrench, tool_regressor
-from dynamics_node.algorithms.spanning import spread_rates
+from dynamics_node.algorithms.rates import spread_rates
 from dynamics_node.functions.arguments import Arguments, robot_signature
 from dynamics_node.identification.regression import fit_rows, named_in
 from dynamics_node.robot import Robot

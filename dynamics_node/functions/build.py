@@ -17,7 +17,7 @@ from dynamics_node.algorithms import (
     step_program,
 )
 from dynamics_node.algorithms.pivots import require_determined
-from dynamics_node.algorithms.spanning import spanning_program
+from dynamics_node.algorithms.rates import spanning_program
 from dynamics_node.codegen import CompileError, make
 from dynamics_node.codegen.cache import read_entry, write_entry
 from dynamics_node.functions.arguments import robot_signature

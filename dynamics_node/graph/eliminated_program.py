@@ -19,10 +19,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics_node.algorithms.dynamics_programs import problem_program
+from dynamics_node.algorithms.dynamics_programs import cost, problem_program
 from dynamics_node.algorithms.first_positions import closed_samples
-from dynamics_node.algorithms.health_limit import TRIED, health_limit, usual_size
-from dynamics_node.algorithms.program_cost import cost
+from dynamics_node.algorithms.health import TRIED, health_limit, usual_size
 from dynamics_node.algorithms.reduced_frames import economical, parameter_values
 from dynamics_node.graph.elimination import (
     Plan,

@@ -4,7 +4,7 @@ A factor is sum_k A_k x_k = b over typed variables (section II).
 
 X takes motion vectors from the parent of a body to the body; the angular part comes first. A loop joint is
 cut (section VII): the force T F that it transmits acts on the successor, and its opposite on the
-predecessor; kept: the directions of T that no other constraint has already. Notation: see loop_cut.py.
+predecessor; kept: the directions of T that no other constraint has already. Notation: see loop_forces.py.
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,7 @@
 """The equations of a tree with more unknowns and fewer operations, as its recursions have them.
 
 A is the classical acceleration here, not the spatial one: the same but for w x v, and no linear velocity is
-left (algorithms/accelerations.py). U = wd^ + w^ w^ is unknown as well, and so are motions and wrenches
+left (algorithms/rnea.py). U = wd^ + w^ w^ is unknown as well, and so are motions and wrenches
 between the turns in a plane of which a transform is made. Each of these unknowns has an equation of its own,
 with ones: a search of pivots that starts here may find what costs as little as the recursions.
 """

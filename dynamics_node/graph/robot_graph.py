@@ -13,9 +13,9 @@ import numpy as np
 
 from dynamics_node.algorithms.constraint_equations import velocity_program
 from dynamics_node.algorithms.first_positions import generic_positions
-from dynamics_node.algorithms.loop_cut import cut_program
+from dynamics_node.algorithms.loop_forces import cut_program
+from dynamics_node.algorithms.rates import sampled_rates
 from dynamics_node.algorithms.recursion import root_acceleration
-from dynamics_node.algorithms.spanning import sampled_rates
 from dynamics_node.graph.factor_graph import FactorGraph, known_values, tree_factors
 from dynamics_node.graph.factors import (
     LinearFactor,

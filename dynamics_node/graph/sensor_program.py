@@ -12,8 +12,7 @@ from itertools import accumulate
 import numpy as np
 
 from dynamics_node.algorithms.first_positions import closed_samples
-from dynamics_node.algorithms.health import health, health_limits
-from dynamics_node.algorithms.health_limit import TRIED, health_limit, usual_size
+from dynamics_node.algorithms.health import TRIED, health, health_limit, health_limits, usual_size
 from dynamics_node.algorithms.rates import rates_at
 from dynamics_node.algorithms.reduced_frames import economical, own_values, parameter_shapes, with_inputs
 from dynamics_node.graph.estimate import Estimate, EstimatePlan, choose_basis, estimate, plan_estimate, spread

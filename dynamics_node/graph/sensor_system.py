@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dynamics_node.algorithms.rates import sampled_rates
 from dynamics_node.algorithms.recursion import joint_motions, outward, root_acceleration
-from dynamics_node.algorithms.spanning import sampled_rates
 from dynamics_node.algorithms.transforms import joint_transforms
 from dynamics_node.graph.factor_graph import joint_values
 from dynamics_node.graph.factors import (

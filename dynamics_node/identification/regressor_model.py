@@ -6,7 +6,7 @@ from functools import cached_property
 import numpy as np
 
 from dynamics_node.algorithms import inertial_parameters, inertias_of_parameters
-from dynamics_node.algorithms.friction import CREEP, SMOOTHING
+from dynamics_node.algorithms.actuation import CREEP, SMOOTHING
 from dynamics_node.algorithms.regressors import NAMES, PER_BODY
 from dynamics_node.functions import Backend, build
 from dynamics_node.robot import Robot

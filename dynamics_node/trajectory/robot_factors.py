@@ -16,8 +16,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from dynamics_node.algorithms.accelerations import body_motions
 from dynamics_node.algorithms.reduced_frames import economical
+from dynamics_node.algorithms.rnea import body_motions
 from dynamics_node.algorithms.transforms import joint_transforms
 from dynamics_node.graph.sensor_factors import sensor_transform
 from dynamics_node.robot import Robot, Shapes

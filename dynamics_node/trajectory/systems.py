@@ -7,9 +7,14 @@ from functools import cached_property
 import numpy as np
 
 from dynamics_node.algorithms import rnea
-from dynamics_node.algorithms.constraint_equations import gaps, position_program, turned, velocity_program
+from dynamics_node.algorithms.constraint_equations import (
+    counting_equations,
+    gaps,
+    position_program,
+    turned,
+    velocity_program,
+)
 from dynamics_node.algorithms.dynamics_programs import recursive_programs
-from dynamics_node.algorithms.loop_equations import counting_equations
 from dynamics_node.algorithms.rates import rates_at
 from dynamics_node.algorithms.reduced_frames import economical
 from dynamics_node.robot import Problem, Robot

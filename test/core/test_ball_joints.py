@@ -8,8 +8,8 @@ from robots import random_states
 from tolerances import EXACT, error, solved
 
 import dynamics_node as dn
-from dynamics_node.algorithms.tangent import moved
 from dynamics_node.graph import ORDERINGS
+from dynamics_node.robot.positions import moved
 
 SEEDS = range(6)
 MANY = 70  # states: of these vectors of states are made

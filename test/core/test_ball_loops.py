@@ -8,8 +8,8 @@ from tolerances import EXACT, error
 import dynamics_node as dn
 from dynamics_node.algorithms.constraint_equations import velocity_program
 from dynamics_node.algorithms.first_positions import closed_samples
-from dynamics_node.algorithms.tangent import moved
 from dynamics_node.graph import ORDERINGS
+from dynamics_node.robot.positions import moved
 from dynamics_node.symbolic import interpret
 
 STEP = 1e-5

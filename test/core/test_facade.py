@@ -9,7 +9,7 @@ from tolerances import EXACT, error
 
 import dynamics_node as dn
 from dynamics_demo.robots import four_bar
-from dynamics_node.algorithms.operational_space import invert
+from dynamics_node.algorithms.quantity_ways import invert
 from dynamics_node.functions import ProgramFunction
 from dynamics_node.functions.arguments import robot_signature
 from dynamics_node.graph import dynamics_runner

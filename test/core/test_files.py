@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dynamics_node.algorithms import read_loops_file
-from dynamics_node.algorithms.loops_file import MAX_BYTES, read_sidecar
+from dynamics_node.algorithms.loading import MAX_BYTES, read_sidecar
 from dynamics_node.io.write import replacing, write_text
 from dynamics_node.robot import ModelError
 from dynamics_node.robot.safe_files import read_regular_file

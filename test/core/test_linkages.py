@@ -28,7 +28,7 @@ import dynamics_node as dn
 from dynamics_demo.robots import four_bar
 from dynamics_node.algorithms import Actuation, dynamics_programs
 from dynamics_node.algorithms.constraint_elimination import Elimination, parts
-from dynamics_node.algorithms.loop_equations import counting_equations
+from dynamics_node.algorithms.constraint_equations import counting_equations
 from dynamics_node.graph import build_graph, eliminate, plan_ordering
 from dynamics_node.robot.constraints import Custom
 from dynamics_node.symbolic import interpret, trace

@@ -8,7 +8,7 @@ from tolerances import error
 import dynamics_node as dn
 from dynamics_demo.robots import five_bar, geared_chain
 from dynamics_node.algorithms import Actuation
-from dynamics_node.algorithms.spanning import closure_matrix
+from dynamics_node.algorithms.rates import closure_matrix
 
 
 def test_regular_redundant_and_missing_motors():

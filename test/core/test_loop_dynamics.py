@@ -17,8 +17,7 @@ from dynamics_demo.robots import belt_chain, coupling, four_bar, geared_chain, h
 from dynamics_node.algorithms import aba, dynamics_programs, quantity_programs, rnea
 from dynamics_node.algorithms.aba import columns
 from dynamics_node.algorithms.constraint_equations import velocity_program
-from dynamics_node.algorithms.operational_space import extended_forces
-from dynamics_node.algorithms.quantity_ways import operational_space_inertia_inverse
+from dynamics_node.algorithms.quantity_ways import extended_forces, operational_space_inertia_inverse
 from dynamics_node.algorithms.rates import rates_at
 from dynamics_node.node.building.build_job import Job, do
 from dynamics_node.node.core.consistency import read_settings

@@ -7,7 +7,7 @@ from tolerances import EXACT, error
 
 import dynamics_node as dn
 from dynamics_node.algorithms import Actuation
-from dynamics_node.algorithms.spanning import closure_matrix
+from dynamics_node.algorithms.rates import closure_matrix
 from dynamics_node.graph import (
     ORDERINGS,
     FactorGraph,

@@ -7,7 +7,7 @@ from scipy.spatial.transform import Rotation
 
 import dynamics_node as dn
 from dynamics_node.algorithms.constraint_equations import end_frames, velocity_program
-from dynamics_node.algorithms.loop_cut import cut_program
+from dynamics_node.algorithms.loop_forces import cut_program
 from dynamics_node.algorithms.recursion import joint_motions, outward
 from dynamics_node.algorithms.transforms import joint_transforms
 from dynamics_node.robot.constraints import LoopJoint

@@ -13,7 +13,7 @@ import dynamics_node as dn
 from dynamics_demo.robots import humanoid, quadruped
 from dynamics_node.algorithms import dynamics_programs
 from dynamics_node.algorithms.pivots import weak_coordinates
-from dynamics_node.algorithms.spanning import closure_matrix
+from dynamics_node.algorithms.rates import closure_matrix
 from dynamics_node.symbolic import interpret
 
 BESIDE = (0.0, 1e-9, 1e-7, 1e-5, 1e-4, 1e-3, 0.3)  # rad or m

@@ -14,7 +14,7 @@ from dynamics_node.algorithms import (
     kinetic_energy,
     quantity_program,
 )
-from dynamics_node.algorithms.spanning import sampled_rates
+from dynamics_node.algorithms.rates import sampled_rates
 from dynamics_node.identification import RegressorModel
 from dynamics_node.robot.inertial_parameters import with_parameters
 from dynamics_node.symbolic import interpret

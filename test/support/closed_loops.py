@@ -7,7 +7,7 @@ from mechanisms import spatial_loop
 
 import dynamics_node as dn
 from dynamics_demo.robots import belt_chain, belt_leg, differential, five_bar, four_bar, geared_chain
-from dynamics_node.algorithms.spanning import spanning_program
+from dynamics_node.algorithms.rates import spanning_program
 from dynamics_node.symbolic import interpret
 
 PLANAR = {"four_bar": four_bar(), "five_bar": five_bar(), "tilted five_bar": five_bar((0.4, 0.7, -0.3))}

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 import dynamics_node as dn
-from dynamics_node.algorithms.tangent import moved
+from dynamics_node.robot.positions import moved
 
 
 class Run(NamedTuple):

@@ -5,7 +5,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from dynamics_node.algorithms import Actuation
-from dynamics_node.algorithms.spanning import spread_rates
+from dynamics_node.algorithms.rates import spread_rates
 from dynamics_node.functions import LoopSolver, SolutionError
 from dynamics_node.robot import Robot
 

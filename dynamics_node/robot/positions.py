@@ -1,8 +1,20 @@
-"""The tangent space of positions: how q changes along velocities."""
+"""Positions of a robot: random ones, and how they change along velocities (the tangent space)."""
 
 import numpy as np
 
 from dynamics_node.robot.robot import fact
+
+REACH = 2.5  # rad or m
+
+
+def sample_positions(model, count, random: np.random.Generator, reach=REACH):
+    """q (count, nq): angles and lengths in [-reach, reach] rad or m, unit quaternions of any
+    orientation."""
+    q = random.uniform(-reach, reach, (count, model.nq))
+    for _, at in model.quaternions:
+        quaternion = random.normal(size=(count, 4))
+        q[:, at] = quaternion / np.sqrt((quaternion * quaternion).sum(axis=1, keepdims=True))
+    return q
 
 
 def tangent_map(model, q):

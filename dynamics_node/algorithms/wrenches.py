@@ -1,13 +1,14 @@
-"""The wrench at a joint that moves everything beyond it: what a force/torque sensor there reads in free air.
+"""Wrenches: of the environment on links, at joints, and at sensors.
 
-Sign and frame as of sensors.ForceTorque: the wrench that the parent exerts ON the child, moment first, in the
-axes of the sensor about its origin. Of a robot at rest that carries m kg it is a force of m |g| upward.
+Of a joint the wrench that the parent exerts ON the child, moment first. At a sensor (as of
+sensors.ForceTorque) in the axes of the sensor about its origin: what a force/torque sensor reads in free air.
+Of a robot at rest that carries m kg it is a force of m |g| upward.
 """
 
 import numpy as np
 
-from dynamics_node.algorithms.accelerations import body_motions, body_wrench, body_wrenches, root_motion
 from dynamics_node.algorithms.recursion import inward
+from dynamics_node.algorithms.rnea import body_motions, body_wrench, body_wrenches, root_motion
 from dynamics_node.algorithms.transforms import joint_transforms
 from dynamics_node.robot.subtree import subtree
 from dynamics_node.symbolic import (
@@ -19,6 +20,36 @@ from dynamics_node.symbolic import (
     transform_rotation,
     transpose,
 )
+
+
+def external_wrenches(model, wrenches):
+    """f_ext (..., nbodies, 6) from {link: wrench (..., 6)}.
+
+    A wrench acts ON the link, moment first, in link axes at the link origin; one on a link that is
+    fixed to the root has no effect. The tool wrench F_t of paper 1, exerted BY the tool on the
+    world, is minus that. Raises KeyError for an unknown link.
+    """
+    wrenches = {link: np.asarray(w, dtype=float) for link, w in wrenches.items()}
+    batch = np.broadcast_shapes(*(w.shape[:-1] for w in wrenches.values()))
+    f_ext = np.zeros((*batch, model.nbodies, 6))
+    for link, w in wrenches.items():
+        frame = model.frame(link)
+        if frame.body >= 0:
+            f_ext[..., frame.body, :] += matvec(transpose(frame.X), w)
+    return f_ext
+
+
+def reaction_wrenches(model, q, qd, qdd, gravity=None, f_ext=0.0):
+    """Wrenches (..., nbodies, 6) that parents exert ON the bodies through their joints, in the axes of the
+    link that the body is called after, at its origin, moment first; what drives the joint is part of it.
+    f_ext (..., nbodies, 6): of the environment ON the bodies in their axes at their origins; the other
+    arguments as of `rnea`. One joint, a fixed one too, in the axes of a sensor: `sensor_wrench`."""
+    X_up = joint_transforms(model, q)
+    own = body_wrenches(model, body_motions(model, X_up, qd, qdd, gravity))
+    wrenches = inward(model, X_up, own - f_ext)
+    back = [transpose(inverse_motion_transform(model.frames[body.name].X)) for body in model.bodies]
+    found = [matvec(X, wrenches[..., i, :]) for i, X in enumerate(back)]
+    return np.stack(found, axis=-2) if found else wrenches
 
 
 def sensor_wrench(model, q, qd, qdd, gravity=None, *, joint, xyz=(0, 0, 0), rpy=(0, 0, 0)):

@@ -1,0 +1,169 @@
+"""A loop joint cut open: what its two ends do to each other (paper 1, section VII).
+
+Everything is seen from the frame of the loop on its successor. The equations phi of the joint tell the
+directions T (6, r) in which its ends cannot move against each other: dphi/dt = T^T (X_p V_p - X_s V_s) is
+zero while the loop is closed. Most kinds then have the T of two equal frames, which is constant. So
+
+    T^T (X_p V_p - X_s V_s) = 0,    T^T (X_p A_p - X_s A_s) = T^T (V_s x V_p) - (dT/dt)^T (V_p - V_s)
+
+and what the joint transmits is a force T lambda. Passive joints bear no torque, so the multipliers follow
+from K_dep^T lambda = tau_dep, the torques of the tree at the dependent joints, where drives stand at the
+independent ones. Constraints between coordinates act as drives do, between a body and its parent.
+"""
+
+import numpy as np
+
+from dynamics_node.algorithms.constraint_elimination import Elimination
+from dynamics_node.algorithms.constraint_equations import (
+    common_ancestor,
+    end_frames,
+    frame_in,
+    position_program,
+    scale_of,
+)
+from dynamics_node.algorithms.recursion import joint_motions, outward
+from dynamics_node.algorithms.transforms import joint_transforms
+from dynamics_node.robot import ModelError
+from dynamics_node.robot.constraints import LoopJoint
+from dynamics_node.robot.robot import fact
+from dynamics_node.symbolic import (
+    Program,
+    cross_motion,
+    derivative_name,
+    interpret,
+    jacobian,
+    motion_transform,
+    trace,
+)
+
+_PLACE = {"P": (3, 3), "d": (3,)}  # axes and origin of the predecessor's frame in the successor's
+
+
+@fact
+def cut_program(tree, loop) -> Program:
+    """q, qd (of the tree) -> X_p, X_s (6, 6) from the bodies of the ends to the loop frame, T; rate (r,) =
+    T^T (X_p V_p - X_s V_s), and change (r,), the right-hand side for accelerations."""
+    rate = _rate_program(loop)
+    slopes = jacobian(rate, ["rate"], list(_PLACE))
+
+    def function(q, qd):
+        X_up = joint_transforms(tree, q)
+        (P, p), (S, s) = end_frames(tree, X_up, loop)
+        X_p, X_s = (_into(tree, X_up, loop, body, S, s) for body in (loop.predecessor, loop.successor))
+        v = outward(tree, X_up, joint_motions(tree, qd))
+        V_p, V_s = (_moved(X, v, i) for X, i in ((X_p, loop.predecessor), (X_s, loop.successor)))
+        w, at = V_p - V_s, {"P": np.eye(3), "d": np.zeros(3)}
+        at |= {name: x for name, x in (("P", S.T @ P), ("d", S.T @ (p - s))) if name in loop.type.varies}
+        found = interpret(rate, **at, w=w)
+        change = found["T"].T @ cross_motion(V_s, V_p)
+        if loop.type.varies:
+            change = change - _directions(interpret(slopes, **at, w=w), "rate", **at).T @ w
+        return {"X_p": X_p, "X_s": X_s, "T": found["T"], "rate": found["rate"], "change": change}
+
+    return trace(function, {"q": (tree.nq,), "qd": (tree.nv,)})
+
+
+def _rate_program(loop) -> Program:
+    """P, d, w (6,): how the predecessor's frame moves -> T, and rate = T^T w of phi in m, rad or 1."""
+    phi = trace(lambda P, d: {"phi": np.array(loop.type.phi(loop, P, np.eye(3), d), dtype=object)}, _PLACE)
+    slopes = jacobian(phi, ["phi"], list(_PLACE))
+
+    def function(P, d, w):
+        T = _directions(interpret(slopes, P=P, d=d), "phi", P, d) / scale_of(loop)
+        return {"T": T, "rate": T.T @ w}
+
+    return trace(function, {**_PLACE, "w": (6,)})
+
+
+def _directions(slopes, name, P, d):
+    """(6, r): derivatives of an output by the motion of the predecessor's frame, from those by its axes and
+    origin: dP/dt = w x P, dd/dt = v + w x d."""
+    by_axes, by_origin = (slopes[derivative_name(name, place)] for place in _PLACE)
+    turning = sum(np.cross(P[:, k], by_axes[:, :, k]) for k in range(3)) + np.cross(d, by_origin)
+    return np.concatenate([turning, by_origin], axis=1).T
+
+
+def _into(tree, X_up, loop, body, S, s):
+    """X (6, 6) from a body to the frame with axes S and origin s, both seen from where the paths meet."""
+    top = common_ancestor(tree, loop.predecessor, loop.successor)
+    B, b = frame_in(tree, X_up, top, body, np.eye(3), np.zeros(3))
+    return motion_transform(S.T @ B, B.T @ (s - b))
+
+
+def _moved(X, v, body):
+    return X @ v[body] if body >= 0 else np.zeros(6)
+
+
+# --- multipliers --------------------------------------------------------------------------------------------
+
+REDUNDANT = ("refuse", "least")
+
+
+def loop_wrenches(mechanism, q, tau, redundant="refuse"):
+    """(nbodies, 6): what the loop joints exert ON the bodies, each in its axes at its origin, moment first;
+    0.0 where there are none.
+
+    q (nq,); tau (nv of the tree,): torques of the tree as it moves. redundant: of a cluster with more
+    equations than dependent joints, whose multipliers are not unique, 'refuse' raises ModelError, 'least'
+    takes those with the least sum of squares, in N and N m in the loop frames.
+    """
+    if redundant not in REDUNDANT:
+        raise ValueError(f"unknown choice {redundant!r} for redundant; there are {', '.join(REDUNDANT)}")
+    loops = [c for c in mechanism.clusters if any(isinstance(one, LoopJoint) for one in c.constraints)]
+    if not loops:
+        return 0.0
+    tree = mechanism.tree
+    total = np.zeros((tree.nbodies, 6), dtype=object)
+    for cluster in loops:
+        _add(total, tree, cluster, q, tau, redundant)
+    return total
+
+
+def _add(total, tree, cluster, q, tau, redundant):
+    rows = [_rows(tree, constraint, q) for constraint in cluster.constraints]
+    K = np.concatenate(rows)[:, list(cluster.dependent)]
+    if len(K) > len(cluster.dependent) and redundant == "refuse":
+        names = ", ".join(repr(constraint.name) for constraint in cluster.constraints)
+        raise ModelError(
+            f"joints bridged by {names} bear what their motion does not tell: {len(K)} components hold "
+            f"{len(cluster.dependent)} joints; redundant='least' of build takes the least ones"
+        )
+    elimination = Elimination(K, np.ones(len(K)))
+    multipliers = elimination.solve_transposed(tau[list(cluster.dependent)][:, None])[:, 0]
+    ends = np.cumsum([len(own) for own in rows])[:-1]
+    for constraint, own in zip(cluster.constraints, np.split(multipliers, ends), strict=True):
+        if isinstance(constraint, LoopJoint):
+            _transmit(total, tree, constraint, q, own)
+
+
+def _rows(tree, constraint, q):
+    """K (rows, nv of the tree) in m or rad of one constraint; of a loop joint those of its T."""
+    if isinstance(constraint, LoopJoint):
+        found = interpret(_slopes_of_rate(tree, constraint), q=q, qd=np.zeros(tree.nv))
+        return found[derivative_name("rate", "qd")]
+    return interpret(position_program(tree, (constraint,)), q=q)["K"]
+
+
+@fact
+def _slopes_of_rate(tree, loop) -> Program:
+    return jacobian(cut_program(tree, loop), ["rate"], ["qd"])
+
+
+@fact
+def _cut_program(tree, loop) -> Program:
+    """What of `cut_program` depends on positions alone."""
+    names = ("X_p", "X_s", "T")
+
+    def function(q):
+        found = interpret(cut_program(tree, loop), q=q, qd=np.zeros(tree.nv))
+        return {name: found[name] for name in names}
+
+    return trace(function, {"q": (tree.nq,)})
+
+
+def _transmit(total, tree, loop, q, multipliers):
+    found = interpret(_cut_program(tree, loop), q=q)
+    force = found["T"] @ multipliers
+    for body, X, sign in ((loop.predecessor, "X_p", 1.0), (loop.successor, "X_s", -1.0)):
+        if body >= 0:
+            total[body] = total[body] + sign * (found[X].T @ force)
