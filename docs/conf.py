@@ -1,15 +1,14 @@
 """The documentation site: `./dev docs`, or rosdoc2 by rosdoc2.yaml. _extensions/ has what is generated."""
 
+import re
 import sys
 from pathlib import Path
 
-# rosdoc2 runs the text of this file from a folder of its own: the checkout is then on the path
-DOCS = next(
-    folder
-    for folder in (Path(__file__).parent, *(Path(path, "docs") for path in (Path.cwd(), *sys.path)))
-    if (folder / "_extensions").is_dir()
-).resolve()
-ROOT = DOCS.parent
+# rosdoc2 copies docs/ elsewhere and runs the text of this file by a conf.py of its own, which names this one
+HERE = Path(__file__)
+original = re.search(r'open\("(.+?)"\)', HERE.read_text())
+ROOT = (Path(original[1]) if original else HERE).resolve().parents[1]
+DOCS = ROOT / "docs"
 sys.path[:0] = [str(DOCS / "_extensions"), str(ROOT), str(ROOT / "examples")]
 
 import dynamics_node
@@ -49,7 +48,7 @@ myst_heading_anchors = 4
 
 # --- docstrings ---------------------------------------------------------------------------------------------
 
-autosummary_generate = [str(DOCS / "reference" / "api" / "index.rst")]
+autosummary_generate = ["reference/api/index.rst"]
 autodoc_typehints = "none"  # signatures and the sections of docstrings have them
 autodoc_member_order = "bysource"
 napoleon_google_docstring = False
