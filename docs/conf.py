@@ -34,6 +34,7 @@ exclude_patterns = [
     "_extensions",
     "_templates",
     "tutorials/scripts",
+    "tutorials/library/index.rst",  # tutorials/index.md has its pages
     "**/sg_execution_times.rst",
     "sg_execution_times.rst",
 ]
@@ -53,7 +54,15 @@ autodoc_typehints = "none"  # signatures and the sections of docstrings have the
 autodoc_member_order = "bysource"
 napoleon_google_docstring = False
 napoleon_use_rtype = False
-doctest_global_setup = "import numpy as np\nimport dynamics_node as dn\n"
+doctest_global_setup = """
+import warnings
+
+import numpy as np
+
+import dynamics_node as dn
+
+warnings.simplefilter("ignore", dn.ModelWarning)
+"""
 doctest_test_doctest_blocks = "default"
 
 # --- examples that run --------------------------------------------------------------------------------------
@@ -66,6 +75,7 @@ sphinx_gallery_conf = {
     "within_subsection_order": "FileNameSortKey",
     "nested_sections": False,
     "show_memory": False,
+    "default_thumb_file": str(DOCS / "figures" / "explain.png"),
     "min_reported_time": 10**6,
     "download_all_examples": False,
     "remove_config_comments": True,
@@ -83,7 +93,7 @@ html_show_sourcelink = False
 html_theme_options = {
     "logo": {"text": "dynamics_node"},
     "navbar_align": "left",
-    "header_links_before_dropdown": 6,
+    "header_links_before_dropdown": 5,
     "show_toc_level": 2,
     "navigation_with_keys": False,
     "back_to_top_button": False,

@@ -85,8 +85,11 @@ def escape(app, kind, name, member, options, lines):
     for number, line in enumerate(lines):
         if not line.lstrip().startswith((">>>", "...", "..")):
             parts = re.split(r"(`+[^`]*`+)", line)
+            parts[::2] = [re.sub(r"docs/([\w/-]+)\.md", r"DOC<\1>", part) for part in parts[::2]]
             parts[::2] = [re.sub(r"(?<!\\)([*|]|(?<=\w)_(?!\w))", r"\\\1", part) for part in parts[::2]]
-            lines[number] = "".join(parts)
+            lines[number] = re.sub(r"DOC<(.*?)>", r":doc:`/\1`", "".join(parts))
+    if kind in ("attribute", "property", "data"):
+        lines.insert(0, "")  # else Napoleon takes what is before a colon for a type
 
 
 def setup(app):

@@ -11,6 +11,7 @@ from pathlib import Path
 from dynamics_node.node.core.parameters import Numbers, Strings
 
 INTERFACES = Path(__file__).parents[2] / "dynamics_interfaces"
+PAGE = re.compile(r"docs/([\w/-]+)\.md")  # in texts of the code
 TYPES = {str: "string", bool: "bool", float: "double", Strings: "string[]", Numbers: "double[]"}
 
 
@@ -29,21 +30,22 @@ def parameters(node):
         from dynamics_node.node.core.settings import PARAMETERS
     else:
         from dynamics_node.node.estimator.estimator_settings import PARAMETERS
-    return table(("Parameter", "Type", "Default", "Values", "Meaning"), map(_parameter_row, PARAMETERS))
+    return table(("Parameter", "Meaning"), map(_parameter_row, PARAMETERS))
 
 
 def _parameter_row(parameter):
     default = parameter.default
     if isinstance(default, bool | float):
         default = str(default).lower()
-    text = parameter.description.rstrip(".") + "." + " Read only." * parameter.read_only
-    shown = f"`{default}`" if default not in ("", []) else ""
-    return f"`{parameter.name}`", TYPES[parameter.kind], shown, _values(parameter), text
+    shown = "empty" if default in ("", []) else f"`{default}`"
+    facts = [TYPES[parameter.kind], f"default {shown}", _values(parameter), "read only" * parameter.read_only]
+    text = PAGE.sub(r"{doc}`/\1`", parameter.description.rstrip("."))
+    return f"`{parameter.name}`", f"{text}.<br>{'; '.join(filter(None, facts))}"
 
 
 def _values(parameter):
     if parameter.choices:
-        return ", ".join(f"`{choice}`" for choice in parameter.choices)
+        return "one of " + ", ".join(f"`{choice}`" for choice in parameter.choices)
     if parameter.bounds:
         low, high = parameter.bounds
         return f"{low:g} to {high:g}" + (", or 0" if parameter.or_zero else "")
@@ -110,10 +112,10 @@ def topic_table(node, direction, meanings):
         if kind is None and name not in known:
             raise ValueError(f"{node} has no {direction} topic {name}")
         kind, quality = (kind, quality) if kind else known.pop(name)
-        rows.append((f"`{name}`", kind, quality, meaning))
+        rows.append((f"`{name}`", f"{meaning}<br>{kind}; {quality}"))
     if known:
         raise ValueError(f"{node}: topics without a meaning: {', '.join(known)}")
-    return table(("Topic", "Type", "QoS", "Meaning"), rows)
+    return table(("Topic", "Meaning, type, quality of service"), rows)
 
 
 # --- services and messages ----------------------------------------------------------------------------------
@@ -173,7 +175,7 @@ def _commands(parser):
 
 
 def _usage(parser):
-    parser.formatter_class = lambda prog: argparse.HelpFormatter(prog, width=100)
+    parser.formatter_class = lambda prog: argparse.HelpFormatter(prog, width=76)
     return parser.format_usage().removeprefix("usage: ").rstrip()
 
 
@@ -183,4 +185,4 @@ def _option(action):
     flags = ", ".join(f"`{flag}`" for flag in action.option_strings)
     value = "" if action.nargs == 0 else f"`{name}`"
     text = (action.help or "") % {**vars(action), "prog": "dynamics"}
-    return " ".join(filter(None, (flags, value))), text
+    return " ".join(filter(None, (flags, value))), PAGE.sub(r"{doc}`/\1`", text)
