@@ -89,7 +89,7 @@ def escape(app, kind, name, member, options, lines):
             parts[::2] = [re.sub(r"(?<!\\)([*|]|(?<=\w)_(?!\w))", r"\\\1", part) for part in parts[::2]]
             lines[number] = re.sub(r"DOC<(.*?)>", r":doc:`/\1`", "".join(parts))
     if kind in ("attribute", "property", "data"):
-        lines.insert(0, "")  # else Napoleon takes what is before a colon for a type
+        lines[:0] = ["..", ""]  # else Napoleon takes what is before a colon for a type
 
 
 def setup(app):
