@@ -168,7 +168,7 @@ def _sensors(core, now):
     """Of a sensor problem: how old every reading is, and how well they agree."""
     if core.sensors is None:
         return ""
-    ages = core.sensors.readings.ages(now).items()
+    ages = core.sensors.ages(now).items()
     told = [f"{name} {'never' if age is None else f'{age * 1e3:.0f} ms'}" for name, age in ages]
     expected = core.solver.degrees_of_freedom
     return f"{', '.join(told)}; chi-square {core.sensors.chi_square:.3g}, expected {expected}"

@@ -135,7 +135,7 @@ class Core:
         """A message of the sensors of a topic. Raises BadMessage: not finite, or of another frame."""
         for sensor in self.topics[topic].sensors:
             if self.sensors is not None:
-                self.sensors.readings.update(sensor, message)
+                self.sensors.update(sensor, message)
             self.gravity.update(sensor, message)
             self.wrench_sensor.update(sensor, message, self.joints.position)
 
@@ -266,7 +266,7 @@ class Core:
         return qdd, torques_of(at, q, effort, self.solver.problem.forward, "joint_states or reference")
 
     def _estimated(self, sensors: Estimation, q, qd, steady_now):
-        readings = sensors.readings.vector(self.joints.effort, steady_now, self.sensor_timeout)
+        readings = sensors.vector(self.joints.effort, steady_now, self.sensor_timeout)
         found = sensors.estimate(self.solver, q, qd, readings, self.gravity(steady_now))
         spread = self.coordinates.spread(q, qd, found.qdd, found.tau)
         return Result(*spread, wrenches=self.solver.external_wrenches(found))

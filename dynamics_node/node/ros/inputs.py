@@ -24,10 +24,9 @@ from dynamics_node.node.core.diagnostics import Statistics
 from dynamics_node.node.core.dynamics_core import Core
 from dynamics_node.node.core.errors import BadMessage
 from dynamics_node.node.ros.messages import (
-    imu_numbers,
     nanoseconds,
-    orientation_numbers,
     pose_numbers,
+    sensor_message,
     twist_numbers,
     wrench_numbers,
 )
@@ -169,32 +168,17 @@ class Subscriptions(ABC):
 # --- sensors, of both nodes --------------------------------------------------------------------------------
 
 
-def _read_imu(message, received):
-    numbers, orientation = imu_numbers(message), orientation_numbers(message)
-    return SensorMessage(numbers, message.header.frame_id, message.header.stamp, received, orientation)
-
-
-def _read_wrench(message, received):
-    header = message.header
-    return SensorMessage(wrench_numbers(message.wrench), header.frame_id, header.stamp, received)
-
-
-_SENSOR_MESSAGES = {IMU: (Imu, _read_imu), WRENCH: (WrenchStamped, _read_wrench)}
-
-
 def sensor_inputs(core) -> list[Input]:
     """A row of each topic of the sensors whose messages count; the sensors may be others when one comes."""
     return [] if core is None else [_sensor_input(topic) for topic in core.topics.values()]
 
 
 def _sensor_input(topic):
-    kind, to_message = _SENSOR_MESSAGES[topic.message]
-
     def read(inputs, core, message, received):
         if topic.name in core.topics:
-            inputs.hear_sensor(core, topic.name, to_message(message, received))
+            inputs.hear_sensor(core, topic.name, sensor_message(message, received))
 
-    return Input(topic.name, kind, SENSOR, SHORT, read)
+    return Input(topic.name, {IMU: Imu, WRENCH: WrenchStamped}[topic.message], SENSOR, SHORT, read)
 
 
 LONG = 32 * 1024 * 1024  # bytes of a reference

@@ -13,6 +13,7 @@ from geometry_msgs.msg import Inertia, Vector3, Wrench, WrenchStamped
 from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
+from dynamics_node.node.state.sensor_readings import SensorMessage
 from dynamics_node.text import shown
 
 if TYPE_CHECKING:
@@ -72,16 +73,16 @@ def inertia_message(mass, com, inertia) -> Inertia:
     return Inertia(m=float(mass), com=vector_message(com), **moments)
 
 
-def orientation_numbers(imu):
-    """x y z w of a sensor_msgs/Imu, None where it has none (covariance -1)."""
-    o = imu.orientation
-    return None if imu.orientation_covariance[0] == -1 else (o.x, o.y, o.z, o.w)
-
-
-def imu_numbers(imu):
-    """(angular velocity, acceleration) of a sensor_msgs/Imu."""
-    w, a = imu.angular_velocity, imu.linear_acceleration
-    return (w.x, w.y, w.z, a.x, a.y, a.z)
+def sensor_message(message, received) -> SensorMessage:
+    """Of a sensor_msgs/Imu or a WrenchStamped, received at steady ns."""
+    header, orientation = message.header, None
+    if isinstance(message, WrenchStamped):
+        numbers = wrench_numbers(message.wrench)
+    else:
+        w, a, o = message.angular_velocity, message.linear_acceleration, message.orientation
+        numbers = (w.x, w.y, w.z, a.x, a.y, a.z)
+        orientation = None if message.orientation_covariance[0] == -1 else (o.x, o.y, o.z, o.w)
+    return SensorMessage(numbers, header.frame_id, header.stamp, received, orientation)
 
 
 def torque_message(names, frame) -> JointState:

@@ -5,7 +5,7 @@ Joint torques are the efforts of joint_states; every other sensor has a topic. W
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 from time import monotonic_ns
 from typing import Any, NamedTuple
@@ -35,27 +35,19 @@ from dynamics_node.text import listed
 IMU, WRENCH = "Imu", "WrenchStamped"
 _TOPIC = re.compile(r"(~/|/)?[A-Za-z][A-Za-z0-9_]*(/[A-Za-z][A-Za-z0-9_]*)*")
 _ALL = tuple(range(6))
+_CARRIED: dict[type[Sensor], tuple[str, tuple[int, ...]]] = {
+    Imu: (IMU, _ALL),
+    Gyro: (IMU, _ALL[:3]),
+    Accelerometer: (IMU, _ALL[3:]),
+    ForceTorque: (WRENCH, _ALL),
+    ExternalWrench: (WRENCH, _ALL),
+}  # the message, and which of its numbers are the sensor's: of angular velocity and acceleration, or a wrench
 
 
-class Carried(NamedTuple):
-    """Of a sensor: the message that carries it, and which of its numbers are the sensor's: of angular
-    velocity and acceleration, or of moment and force."""
-
-    message: str
-    rows: tuple[int, ...]
-
-
-def _measured_rows(sensor):
-    return tuple(row for row in _ALL if sensor.rows[row] == MEASURED)
-
-
-_CARRIED: dict[type[Sensor], Callable[..., Carried]] = {
-    Imu: lambda sensor: Carried(IMU, _ALL),
-    Gyro: lambda sensor: Carried(IMU, _ALL[:3]),
-    Accelerometer: lambda sensor: Carried(IMU, _ALL[3:]),
-    ForceTorque: lambda sensor: Carried(WRENCH, _ALL),
-    ExternalWrench: lambda sensor: Carried(WRENCH, _measured_rows(sensor)),
-}
+def _rows(sensor) -> list[int]:
+    """Of the numbers of its message those that are a sensor's."""
+    roles = sensor.rows if isinstance(sensor, ExternalWrench) else (MEASURED,) * 6
+    return [row for row in _CARRIED[type(sensor)][1] if roles[row] == MEASURED]
 
 
 def read_sensors(path: str, robot) -> tuple[Sensor, ...]:
@@ -140,22 +132,22 @@ def topics_of(sensors: Iterable[Sensor]) -> dict[str, Topic]:
     carries, a name that is no topic, a topic with two types."""
     found: dict[str, Topic] = {}
     for sensor in sensors:
-        if (carried := _carried(sensor)) is None:
+        if (message := _message(sensor)) is None:
             continue
         name = sensor.topic or f"~/sensors/{sensor.name.replace(' ', '_')}"
         if not _TOPIC.fullmatch(name):
             raise ValueError(f"sensor {sensor.name!r}: {name!r} is no name of a topic; give it another")
-        known = found.get(name, Topic(name, carried.message, ()))
-        if known.message != carried.message:
+        known = found.get(name, Topic(name, message, ()))
+        if known.message != message:
             raise ValueError(
                 f"sensor {sensor.name!r}: topic {name!r} carries {known.message} for "
-                f"{known.sensors[0].name!r} already, not {carried.message}"
+                f"{known.sensors[0].name!r} already, not {message}"
             )
         found[name] = known._replace(sensors=(*known.sensors, sensor))
     return found
 
 
-def _carried(sensor) -> Carried | None:
+def _message(sensor) -> str | None:
     """None of joint torques, and of what nobody reads."""
     if sensor.value is not None or isinstance(sensor, JointTorque):
         return None
@@ -164,16 +156,40 @@ def _carried(sensor) -> Carried | None:
             f"sensor {sensor.name!r}: no message carries {sensor.kind.replace('_', ' ')}; "
             "give it a value with its std, or leave it out"
         )
-    carried = _CARRIED[type(sensor)](sensor)
-    return carried if carried.rows else None
+    return _CARRIED[type(sensor)][0] if _rows(sensor) else None
 
 
-class SensorReadings:
-    """The latest readings. joint_names: in the order of efforts; unobservable_without: {sensor: what is
-    open without it, in words}."""
+def own_numbers(sensor: Sensor, message: SensorMessage) -> np.ndarray:
+    """Those of the numbers of a message that are a sensor's. Raises BadMessage: not finite, or of another
+    frame."""
+    check_frame(sensor, message)
+    own = np.array(message.numbers, dtype=float)[_rows(sensor)]
+    if not np.isfinite(own).all():
+        raise BadMessage(f"sensor {sensor.name!r}: a reading is not finite")
+    return own
 
-    def __init__(self, problem: SensorProblem, joint_names, unobservable_without):
-        self.problem, self._unobservable_without = problem, unobservable_without
+
+def check_frame(sensor: Sensor, message: SensorMessage):
+    """Raise BadMessage where a message is of another frame than the sensor; an empty one is the sensor's."""
+    if message.frame not in ("", sensor.frame):
+        raise BadMessage(
+            f"sensor {sensor.name!r}: its frame is {sensor.frame!r}, but the message has {message.frame!r}"
+        )
+
+
+FALSE_ALARMS = 1e-9  # of one state: at 1 kHz one in twelve days if every sensor is as good as it says
+JUDGED_EVERY = 1_000_000_000  # ns between looks for the culprit, which take a thousand times an estimate
+
+
+class Estimation:
+    """The latest readings of a sensor problem, and estimates from them. joint_names: in the order of efforts;
+    unobservable_without: {sensor: what is open without it, in words}; chi_square: of the last estimate."""
+
+    def __init__(self, estimator: Estimator, joint_names, unobservable_without):
+        self.problem = problem = estimator.problem
+        self.chi_square, self._unobservable_without = 0.0, unobservable_without
+        self.limit = chi_square_limit(estimator.degrees_of_freedom, FALSE_ALARMS)
+        self._blamed, self._judged = "", -JUDGED_EVERY
         self._place = {s.name: place for s, place in zip(problem.sensors, problem.places, strict=True)}
         topics = topics_of(problem.sensors).values()
         self._heard = [sensor.name for topic in topics for sensor in topic.sensors]
@@ -207,8 +223,8 @@ class SensorReadings:
             raise NoOutput(f"no effort in joint_states for sensor {listed(absent)}{self._open(absent)}")
         return found
 
-    def resumed(self, before: "SensorReadings | None") -> "SensorReadings":
-        """The readings of another robot's sensors that are the same."""
+    def resumed(self, before: "Estimation | None") -> "Estimation":
+        """With the readings of the Estimation before, of the same sensors."""
         if before is not None and before.problem == self.problem:
             self._values, self._received = before._values, before._received
         return self
@@ -223,45 +239,6 @@ class SensorReadings:
             dict.fromkeys(word for name in names for word in self._unobservable_without.get(name, ()))
         )
         return f"; without it nothing tells {listed(words)}" if words else ""
-
-
-def own_numbers(sensor: Sensor, message: SensorMessage) -> np.ndarray:
-    """Those of the numbers of a message that are a sensor's. Raises BadMessage: not finite, or of another
-    frame."""
-    check_frame(sensor, message)
-    own = np.array(message.numbers, dtype=float)[list(_CARRIED[type(sensor)](sensor).rows)]
-    if not np.isfinite(own).all():
-        raise BadMessage(f"sensor {sensor.name!r}: a reading is not finite")
-    return own
-
-
-def check_frame(sensor: Sensor, message: SensorMessage):
-    """Raise BadMessage where a message is of another frame than the sensor; an empty one is the sensor's."""
-    if message.frame not in ("", sensor.frame):
-        raise BadMessage(
-            f"sensor {sensor.name!r}: its frame is {sensor.frame!r}, but the message has {message.frame!r}"
-        )
-
-
-FALSE_ALARMS = 1e-9  # of one state: at 1 kHz one in twelve days if every sensor is as good as it says
-JUDGED_EVERY = 1_000_000_000  # ns between looks for the culprit, which take a thousand times an estimate
-
-
-class Estimation:
-    """Of one robot with a sensor problem; arguments as of SensorReadings. readings: the latest; chi_square:
-    of the last estimate."""
-
-    def __init__(self, estimator: Estimator, joint_names, unobservable_without):
-        self.readings = SensorReadings(estimator.problem, joint_names, unobservable_without)
-        self.chi_square = 0.0
-        self.limit = chi_square_limit(estimator.degrees_of_freedom, FALSE_ALARMS)
-        self._blamed, self._judged = "", -JUDGED_EVERY
-
-    def resumed(self, before: "Estimation | None") -> "Estimation":
-        """With the readings of the Estimation before, of the same sensors."""
-        if before is not None:
-            self.readings.resumed(before.readings)
-        return self
 
     def estimate(self, estimator: Estimator, q, qd, readings, gravity) -> Estimate:
         """Raises NoOutput where the sensors do not determine the motion, or contradict each other."""

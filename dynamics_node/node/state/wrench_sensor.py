@@ -49,7 +49,7 @@ class WrenchSensor:
         if sensor != self.sensor:
             self.forget()
             self.poses.clear()
-        self.sensor = sensor
+        self.sensor, self._sign = sensor, sensor.sign if sensor is not None else 1.0
         self._timeout = int(settings.sensor_timeout * 1e9)
         bias = np.array(settings.wrench_sensor_bias or (0.0,) * 6)
         self._bias = np.concatenate([bias[3:], bias[:3]])
@@ -96,10 +96,6 @@ class WrenchSensor:
         if (age := steady_now - self._recent[-1][0].received) > self._timeout:
             return f"no reading for {age * 1e-9:.1f} s"
         return f"silent: {self.reason}" if self.reason else f"compensated at {self.sensor.joint}"
-
-    @property
-    def _sign(self):
-        return self.sensor.sign if self.sensor is not None else 1.0
 
     def _carried(self, core, ros_now, steady_now):
         """What moves and holds what is beyond, (6,) by the parent ON the child. Raises NoOutput."""
