@@ -1,5 +1,6 @@
 """What all tests share lies in test/support."""
 
+import gc
 import os
 import sys
 from pathlib import Path
@@ -23,6 +24,13 @@ def pytest_addoption(parser):
     parser.addoption(
         "--all", action="store_true", help="the whole product of robots, problems, algorithms, backends"
     )
+
+
+def pytest_collection_finish():
+    """What thousands of tests are made of is not looked through again whenever garbage is collected."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
 
 
 def pytest_collection_modifyitems(items):

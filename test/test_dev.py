@@ -84,6 +84,8 @@ def checks(tmp_path):
         (tools / tool).write_text(CHECK.replace("TOOL", tool))
         (tools / tool).chmod(0o755)
     shutil.copy(ROOT / "dev", tmp_path / "dev")
+    (tmp_path / ".venv").mkdir()
+    (tmp_path / ".venv" / ".compiled").touch()
     (tmp_path / "calls").touch()
 
     def begin(*arguments, **variables):
@@ -127,6 +129,16 @@ def test_every_stage_runs_and_the_last_line_names_those_that_failed(checks, tmp_
     stages |= {"tests on topics": "python", "tests": "python"}
     expected = [(f"--- {stage}", f"{tool} fails" * (tool in failing)) for stage, tool in stages.items()]
     assert printed.splitlines() == [line for lines in expected for line in lines if line]
+
+
+def test_what_tests_import_is_compiled_once_in_an_environment(checks, tmp_path):
+    """Not by every worker; what fails then is told by the tests."""
+    (tmp_path / ".venv" / ".compiled").unlink()
+    for _ in range(2):
+        printed, errors = checks(FAILING="python").communicate(timeout=30)
+        assert errors == "dev: failed: tests on topics, tests\n" and printed.count("python fails") == 2
+    calls = [call for call in (tmp_path / "calls").read_text().splitlines() if call.startswith("python")]
+    assert [call == "python -m pytest --collect-only" for call in calls] == [True, *[False] * 4]
 
 
 @pytest.mark.parametrize(

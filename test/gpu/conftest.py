@@ -25,7 +25,6 @@ def fake(monkeypatch):
     yield fake
     fake.fail(-1)
     gc.collect()
-    gc.unfreeze()
     opened.forget()
     assert fake.held == {} and fake.depth == 0
     assert fake.faults == []

@@ -1,7 +1,5 @@
 """A rig per test; every node must end with exit code 0 and without a traceback."""
 
-import gc
-
 import pytest
 from robots import ROBOTS
 
@@ -12,15 +10,6 @@ from flags import QUICK_CC
 from rig import Rig
 
 NUMPY = {"backend": "numpy"}
-
-
-@pytest.fixture(scope="session", autouse=True)
-def short_pauses():
-    """What a thousand tests before have left is not looked through while states are sent and gaps are measured."""
-    gc.collect()
-    gc.freeze()
-    yield
-    gc.unfreeze()
 
 
 @pytest.fixture(scope="session", autouse=True)
