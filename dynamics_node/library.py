@@ -9,6 +9,7 @@ from dynamics_node.algorithms import (
     ClosureError,
     close_loops,
     external_wrenches,
+    first_closed,
     friction_torque,
     load_robot,
     parse_robot,
@@ -40,7 +41,13 @@ from dynamics_node.functions import (
     build,
     build_loop_solver,
     compile,
+    difference,
+    difference_derivatives,
     evaluate,
+    integrate,
+    integrate_derivatives,
+    interpolate,
+    random_configuration,
 )
 from dynamics_node.graph import Observability, SingularPivotError, observability
 from dynamics_node.identification import (
@@ -71,7 +78,7 @@ from dynamics_node.robot import (
 from dynamics_node.robot.inertial_parameters import with_parameters, with_payload
 from dynamics_node.robot.sensors import SensorError, load_sensors
 from dynamics_node.robot.subtree import with_tool
-from dynamics_node.symbolic import trace
+from dynamics_node.symbolic import exp3, exp6, log3, log6, trace
 from dynamics_node.trajectory import (
     SmootherOptions,
     Trajectory,
@@ -92,9 +99,21 @@ __all__ = [  # noqa: RUF022 (by subject)
     "with_tool",  # with another tool beyond a joint
     "with_parameters",  # with other inertias and rotor inertias
     "spanning",  # q, qd, qdd of every joint from those of the independent ones
-    "close_loops",  # positions at which the loops of a robot are closed
     "friction_torque",  # Coulomb and viscous friction of the joints
     "external_wrenches",  # {link: wrench in its axes} -> f_ext
+    # Positions: steps, differences, closed loops
+    "integrate",  # q after a step along a velocity
+    "difference",  # the velocity that takes one position to another
+    "interpolate",  # positions between two
+    "integrate_derivatives",  # of a step, along the tangent space
+    "difference_derivatives",  # of a difference
+    "random_configuration",  # positions within the limits of the joints
+    "first_closed",  # a closed position from nothing but the independent joints
+    "close_loops",  # positions at which the loops of a robot are closed, near given ones
+    "exp3",  # a rotation vector -> the rotation matrix
+    "log3",  # a rotation matrix -> the rotation vector
+    "exp6",  # a constant velocity -> the rigid motion
+    "log6",  # a rigid motion -> the constant velocity
     # Dynamics of a robot: one state, a batch of any shape, derivatives
     "build",  # a quantity by name, or a Problem -> Function: compiled, differentiable, picklable
     "evaluate",  # the same in one call, by NumPy

@@ -27,14 +27,41 @@ GENERIC = 4  # positions at which structure is found
 STARTS = 40  # random positions from which closed ones are looked for
 
 
-def first_closed(mechanism, q):
-    """`close_loops` of one position (nq,) of which only the independent joints are known: from q; or else
-    from the assembly that is nearest to all joints at zero, whose independent joints are moved there in
-    steps; or else from other closed positions. Of several assemblies with different numbers of dependent
-    joints that for which the mechanism was loaded is preferred.
+def first_closed(mechanism, q=None):
+    """A closed position, of which only the independent joints are known.
 
-    Raises ClosureError.
+    Newton's method starts from q; then from the assembly that is nearest to all joints at zero, whose
+    independent joints are moved in steps to those of q; then from other closed positions. Of assemblies with
+    different numbers of dependent joints the one for which the robot was loaded is preferred.
+
+    Parameters
+    ----------
+    mechanism : Robot
+    q : array_like (nq,), optional
+        Independent joints stay where q has them; of the others it is a start. `Robot.neutral` by default.
+
+    Returns
+    -------
+    ndarray (nq,)
+
+    Raises
+    ------
+    ClosureError
+        Where no closed position is found; it names the constraints.
+
+    See Also
+    --------
+    close_loops : faster, for many positions near closed ones.
+
+    Examples
+    --------
+    >>> from dynamics_demo.robots import five_bar
+    >>> robot = dn.parse_robot(five_bar())
+    >>> q = dn.first_closed(robot, [1.9, 0.0, 1.2, 0.0])  # j1 and j2 are independent
+    >>> bool(np.allclose(q[[0, 2]], [1.9, 1.2]))
+    True
     """
+    q = mechanism.neutral() if q is None else q
     q = np.array(q, dtype=float)
     for cluster in mechanism.clusters:
         if cluster.dependent:

@@ -3,6 +3,14 @@
 from dynamics_node.functions.build import build, build_for_service, build_loop_solver, changeable, evaluate
 from dynamics_node.functions.checks import InputError, SolutionError
 from dynamics_node.functions.choices import BACKENDS, SOLVERS, Backend, ChoiceError, resolve
+from dynamics_node.functions.configuration import (
+    difference,
+    difference_derivatives,
+    integrate,
+    integrate_derivatives,
+    interpolate,
+    random_configuration,
+)
 from dynamics_node.functions.estimator import (
     Estimate,
     Estimator,
@@ -34,6 +42,12 @@ __all__ = [
     "build_loop_solver",
     "changeable",
     "compile",
+    "difference",
+    "difference_derivatives",
     "evaluate",
+    "integrate",
+    "integrate_derivatives",
+    "interpolate",
+    "random_configuration",
     "resolve",
 ]

@@ -9,14 +9,24 @@ from dynamics_node.symbolic import (
     Shift,
     Turn,
     axis_rotation_parts,
+    exp3,
+    exp3_derivative,
+    exp6,
+    exp6_derivative,
+    motion_transform,
+    moved_along,
     plane_turn,
     quaternion_difference,
+    quaternion_exp,
+    quaternion_log,
+    quaternion_product,
     quaternion_rates,
     quaternion_rotation,
     rotation_transform,
     skew,
     transpose,
     turned_quaternion,
+    velocity_to,
 )
 
 POSE = ("x", "y", "z", "qx", "qy", "qz", "qw")
@@ -36,6 +46,9 @@ class JointType:
     moved: q, step (..., nv) -> q after a unit of time at these rates; exact to first order, and quaternions
         stay of unit length.
     difference: q, start -> the step by which `moved` takes start to q.
+    integrate, logarithm: as `moved` and `difference`, exact for steps of any size, of numbers alone.
+    step_derivatives: step (..., nv) -> two (..., nv, nv), by which the body moves after `integrate`: by a
+        motion before it, and by a change of the step.
     q_names, v_names: of the coordinates, behind the joint's name; empty where there is one, called as the
         joint.
     quaternion: where in q a unit quaternion x y z w begins; lengths: which positions are lengths, m.
@@ -49,6 +62,9 @@ class JointType:
     tangent: Callable
     moved: Callable
     difference: Callable
+    integrate: Callable
+    logarithm: Callable
+    step_derivatives: Callable
     q_names: tuple[str, ...] = ()
     v_names: tuple[str, ...] = ()
     quaternion: int | None = None
@@ -144,8 +160,21 @@ def _subtracted(q, start):
     return q - start
 
 
-_TURNING = (_along(0), _turning_factors, _turning_parts, _one, _added, _subtracted)
-_SLIDING = (_along(3), _sliding_factors, _sliding_parts, _one, _added, _subtracted)
+def _nearest_turn(q, start):
+    """The shorter way round."""
+    turns = np.round((q - start) / (2.0 * np.pi))
+    return q - start - 2.0 * np.pi * turns
+
+
+def _unchanged(step):
+    one = np.broadcast_to(np.eye(1), (*step.shape, 1))
+    return one, one
+
+
+_LINE = (_one, _added, _subtracted, _added, _subtracted, _unchanged)
+_CIRCLE = (_one, _added, _subtracted, _added, _nearest_turn, _unchanged)
+_TURNING = (_along(0), _turning_factors, _turning_parts)
+_SLIDING = (_along(3), _sliding_factors, _sliding_parts)
 
 
 # --- several coordinates ------------------------------------------------------------------------------------
@@ -185,10 +214,45 @@ def _pose_difference(q, start):
     return np.concatenate([quaternion_difference(q[..., 3:], start[..., 3:]), slide], axis=-1)
 
 
+def _ball_integrated(q, step):
+    return _of_unit_length(quaternion_product(q, quaternion_exp(step)))
+
+
+def _ball_logarithm(q, start):
+    return quaternion_log(quaternion_product(start * _CONJUGATE, q))
+
+
+def _ball_step_derivatives(step):
+    return transpose(exp3(step)), exp3_derivative(step)
+
+
+def _pose_integrated(q, step):
+    turn, slide = step[..., :3], moved_along(step[..., :3], step[..., 3:])
+    place = q[..., :3] + (quaternion_rotation(q[..., 3:]) @ slide[..., None])[..., 0]
+    return np.concatenate([place, _ball_integrated(q[..., 3:], turn)], axis=-1)
+
+
+def _pose_logarithm(q, start):
+    turn, place = _ball_logarithm(q[..., 3:], start[..., 3:]), q[..., :3] - start[..., :3]
+    slide = (transpose(quaternion_rotation(start[..., 3:])) @ place[..., None])[..., 0]
+    return np.concatenate([turn, velocity_to(turn, slide)], axis=-1)
+
+
+def _pose_step_derivatives(step):
+    after = exp6(step)
+    return motion_transform(transpose(after.rotation), after.position), exp6_derivative(step)
+
+
+def _of_unit_length(quaternion):
+    return quaternion / np.linalg.norm(quaternion, axis=-1, keepdims=True)
+
+
+_CONJUGATE = np.array([-1.0, -1.0, -1.0, 1.0])
+
 KINDS: dict[str, JointType] = {
-    "revolute": JointType(*_TURNING, turns=True, bounded=True),
-    "continuous": JointType(*_TURNING, turns=True, wraps=True),
-    "prismatic": JointType(*_SLIDING, lengths=(0,), slides=True, bounded=True),
+    "revolute": JointType(*_TURNING, *_LINE, turns=True, bounded=True),
+    "continuous": JointType(*_TURNING, *_CIRCLE, turns=True, wraps=True),
+    "prismatic": JointType(*_SLIDING, *_LINE, lengths=(0,), slides=True, bounded=True),
     "ball": JointType(
         _turns_of_all_axes,
         _orientation_factors,
@@ -196,6 +260,9 @@ KINDS: dict[str, JointType] = {
         quaternion_rates,
         turned_quaternion,
         quaternion_difference,
+        _ball_integrated,
+        _ball_logarithm,
+        _ball_step_derivatives,
         q_names=POSE[3:],
         v_names=TWIST[:3],
         quaternion=0,
@@ -207,6 +274,9 @@ KINDS: dict[str, JointType] = {
         _pose_tangent,
         _pose_moved,
         _pose_difference,
+        _pose_integrated,
+        _pose_logarithm,
+        _pose_step_derivatives,
         q_names=POSE,
         v_names=TWIST,
         quaternion=3,

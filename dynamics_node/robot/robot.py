@@ -118,6 +118,11 @@ class Body:
     X_tree: np.ndarray
     inertia: np.ndarray
 
+    @property
+    def mass(self) -> float:
+        """In kg, of the link and what is fixed to it."""
+        return float(self.inertia[5, 5])
+
 
 @dataclass(frozen=True, eq=False)
 class Frame:
@@ -273,6 +278,17 @@ class Robot:
         return np.array([body.inertia for body in self.bodies]).reshape(-1, 6, 6)
 
     @cached_property
+    def masses(self):
+        """(nbodies,) kg of the moving bodies, each with all that is fixed to it; what is fixed to the root is
+        in none of them."""
+        return self.inertias[:, 5, 5].copy()
+
+    @property
+    def mass(self) -> float:
+        """The sum of `masses`, kg."""
+        return float(self.masses.sum())
+
+    @cached_property
     def scalar_motions(self):
         """Bodies that move by one coordinate (n,), its place in v (n,), and their S (n, 6)."""
         moved = [
@@ -360,12 +376,38 @@ class Robot:
         return self._of_axles(lambda own: own.torque_offset + own.spring * own.offset, lambda weight: weight)
 
     @cached_property
+    def lower_position_limits(self):
+        """(nq,) rad or m, -infinite where the description has none, and of quaternions. Limits of explicit
+        joints are not among them: `robot.bodies` has those."""
+        return self._position_limits("lower", -np.inf)
+
+    @cached_property
+    def upper_position_limits(self):
+        """(nq,) rad or m, infinite where the description has none, as `lower_position_limits`."""
+        return self._position_limits("upper", np.inf)
+
+    def _position_limits(self, attribute, none):
+        limit = np.full(self.nq, none)
+        for joint in self._joints_of_tree:
+            if joint.type.bounded:
+                limit[joint.q] = getattr(joint.limits, attribute) - joint.offset
+        return limit
+
+    @cached_property
+    def velocity_limits(self):
+        """(nv,) rad/s or m/s, infinite where the description has none (or zero)."""
+        return self._rate_limits("velocity")
+
+    @cached_property
     def effort_limits(self):
         """(nv,) N m or N, infinite where the description has none (or zero)."""
+        return self._rate_limits("effort")
+
+    def _rate_limits(self, attribute):
         limit = np.full(self._nv_of_tree, np.inf)
         for joint in self._joints_of_tree:
-            limit[joint.v] = joint.limits.effort or np.inf
-        return limit
+            limit[joint.v] = getattr(joint.limits, attribute) or np.inf
+        return limit[self.independent]
 
     def _squared(self, attribute):
         return self._of_axles(attrgetter(attribute), lambda weight: weight**2)
