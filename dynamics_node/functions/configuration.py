@@ -8,7 +8,7 @@ import numpy as np
 
 from dynamics_node.algorithms import close_loops
 from dynamics_node.algorithms.first_positions import closed_samples
-from dynamics_node.algorithms.spanning import spread_rates
+from dynamics_node.algorithms.rates import spread_rates
 from dynamics_node.functions.arguments import Arguments, Signature, robot_signature
 from dynamics_node.functions.checks import InputError, shaped
 from dynamics_node.robot import Robot
