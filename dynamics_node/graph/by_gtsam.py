@@ -51,12 +51,12 @@ class GtsamElimination:
 
     def __call__(self, q, qd, qdd=None, tau=None, gravity=None, f_ext=None):
         """{'qdd', 'tau'}, both complete."""
-        zero = np.zeros_like(qd)
-        given = {"qd": qd, "qdd": zero if qdd is None else qdd, "tau": zero if tau is None else tau}
-        given |= {name: a for name, a in (("f_ext", f_ext), ("gravity", gravity)) if a is not None}
+        given = {"qd": qd, "qdd": qdd, "tau": tau, "gravity": gravity, "f_ext": f_ext}
         return by_states(self._at, self.model, q, **given)
 
-    def _at(self, q, qd, qdd, tau, f_ext=None, gravity=None):
+    def _at(self, q, qd, qdd=None, tau=None, gravity=None, f_ext=None):
+        zero = np.zeros_like(qd)
+        qdd, tau = zero if qdd is None else qdd, zero if tau is None else tau
         graph = build_graph(self.model, self.problem, q, qd, qdd, tau, f_ext, gravity)
         values = refined(graph, partial(solve_with_gtsam, ordering=self.ordering))
         return dict(zip(("qdd", "tau"), joint_values(self.model, values, qdd, tau), strict=True))

@@ -149,7 +149,8 @@ def elimination(model, problem, ordering, parameters=()):
 
 def by_states(function, robot, q, **arrays):
     """function(q=, **arrays) -> {name: array} of one state, of every state of a batch q (count, nq); what has
-    the axes of one state is the same for all."""
+    the axes of one state is the same for all, and None is left out."""
+    arrays = {name: array for name, array in arrays.items() if array is not None}
     shapes = state_shapes(robot, arrays)
     results = [
         function(q=one, **{n: a if a.ndim == len(shapes[n]) else a[k] for n, a in arrays.items()})
@@ -225,7 +226,6 @@ class Recursion:
         """{'qdd', 'tau'}, complete, or 'tau' alone of inverse dynamics."""
         if self.model.constrained:
             given = {"qd": qd, "qdd": qdd, "tau": tau, "gravity": gravity, "f_ext": f_ext}
-            given = {name: array for name, array in given.items() if array is not None}
             return by_states(self._at, self.model, q, **given)
         return self._at(q, qd, qdd, tau, gravity, f_ext)
 
