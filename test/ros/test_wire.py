@@ -9,10 +9,10 @@ from rig import floats, trajectory
 from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectoryPoint
 
-from dynamics_node.node.core.errors import BadMessage
-from dynamics_node.node.ros.wire import StateReader, is_plain
+from dynamics_node.node.errors import BadMessage
 from dynamics_node.node.state.joint_memory import MAX_NAMES
 from dynamics_node.node.state.reference import MAX_POINTS, read_reference, reading
+from dynamics_node.node.state.wire import StateReader, is_plain
 
 JOINTS = ("a", "joint_2", "wrist")
 

@@ -9,9 +9,9 @@ from robots import ROBOTS
 from dynamics_node.node.building.build_job import Failure, ServedRobot, do
 from dynamics_node.node.core.consistency import read_settings
 from dynamics_node.node.core.dynamics_core import Core
-from dynamics_node.node.core.errors import NoOutput
 from dynamics_node.node.core.parameters import Numbers
 from dynamics_node.node.core.settings import PARAMETERS, Settings
+from dynamics_node.node.errors import NoOutput
 from dynamics_node.node.state.reference import read_reference
 
 MS = 1_000_000  # ns

@@ -7,10 +7,10 @@ import numpy as np
 from dynamics_node.functions import Estimator, ExternalWrenchEstimate, InputError, SolutionError
 from dynamics_node.node.building.build_job import ServedRobot
 from dynamics_node.node.core.consistency import with_sensed_tool
-from dynamics_node.node.core.errors import NoOutput
 from dynamics_node.node.core.measured_efforts import PayloadEstimation, torques_of
 from dynamics_node.node.core.settings import Settings
 from dynamics_node.node.core.torques import Torques
+from dynamics_node.node.errors import NoOutput
 from dynamics_node.node.state.coordinates import Coordinates
 from dynamics_node.node.state.environment import ExternalWrenches, Gravity, Tilt
 from dynamics_node.node.state.joint_memory import JointMemory

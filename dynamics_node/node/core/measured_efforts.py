@@ -8,8 +8,8 @@ from dynamics_node.algorithms import inertial_parameters
 from dynamics_node.estimation import Payload, PayloadEstimator
 from dynamics_node.functions import ExternalWrenchEstimate, InputError, SolutionError
 from dynamics_node.node.building.build_job import NO_PAYLOAD, ServedRobot
-from dynamics_node.node.core.errors import BadMessage, NoOutput
 from dynamics_node.node.core.settings import Settings
+from dynamics_node.node.errors import BadMessage, NoOutput
 from dynamics_node.node.state.coordinates import Coordinates
 from dynamics_node.node.state.joint_memory import all_finite
 from dynamics_node.robot.inertial_parameters import changed_parameters, same_geometry

@@ -6,8 +6,8 @@ from time import monotonic_ns, perf_counter
 from dynamics_node.node.building.robot_manager import RobotManager
 from dynamics_node.node.core.diagnostics import Statistics
 from dynamics_node.node.core.dynamics_core import Core, Result
-from dynamics_node.node.core.errors import NoOutput
 from dynamics_node.node.core.measured_efforts import ExternalTorque, external_torque
+from dynamics_node.node.errors import NoOutput
 
 
 class Publisher:

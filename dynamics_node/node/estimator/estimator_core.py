@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 
 from dynamics_node.algorithms import ClosureError
-from dynamics_node.node.core.errors import LEAVE_OUT, NO_STATES, BadMessage, NoOutput
 from dynamics_node.node.core.torques import JointTorques
+from dynamics_node.node.errors import LEAVE_OUT, NO_STATES, BadMessage, NoOutput
 from dynamics_node.node.estimator.estimator_settings import MEASURED, NONE, EstimatedRobot, EstimatorSettings
 from dynamics_node.node.state.coordinates import Coordinates, coordinates_of
 from dynamics_node.node.state.joint_memory import JUMP_BACK, NEVER, JointMemory

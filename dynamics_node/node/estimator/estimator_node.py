@@ -9,7 +9,7 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray
 
 from dynamics_node.node.core.diagnostics import estimator_report
-from dynamics_node.node.core.errors import BadMessage, NoOutput
+from dynamics_node.node.errors import BadMessage, NoOutput
 from dynamics_node.node.estimator.estimator_core import EstimatorCore
 from dynamics_node.node.estimator.estimator_settings import (
     COMMANDED,

@@ -22,7 +22,7 @@ from trajectory_msgs.msg import JointTrajectory
 from dynamics_node.node.building.robot_manager import RobotManager
 from dynamics_node.node.core.diagnostics import Statistics
 from dynamics_node.node.core.dynamics_core import Core
-from dynamics_node.node.core.errors import BadMessage
+from dynamics_node.node.errors import BadMessage
 from dynamics_node.node.ros.messages import (
     nanoseconds,
     pose_numbers,
@@ -31,9 +31,9 @@ from dynamics_node.node.ros.messages import (
     wrench_numbers,
 )
 from dynamics_node.node.ros.running import Throttle
-from dynamics_node.node.ros.wire import StateReader, States, Transit, is_plain
 from dynamics_node.node.state.reference import read_reference, reading
 from dynamics_node.node.state.sensor_readings import IMU, WRENCH, SensorMessage
+from dynamics_node.node.state.wire import StateReader, States, Transit, is_plain
 from dynamics_node.robot.urdf import MAX_BYTES
 from dynamics_node.text import shown
 

@@ -13,7 +13,7 @@ import numpy as np
 from dynamics_node.algorithms import QUANTITIES
 from dynamics_node.algorithms.regressors import NAMES
 from dynamics_node.functions import evaluate
-from dynamics_node.node.core.errors import BadMessage
+from dynamics_node.node.errors import BadMessage
 from dynamics_node.node.ros.messages import AXES, SWAP, linear_first, link_rows, matrix_message
 from dynamics_node.node.services.requests import read_accelerations, read_links, read_vectors
 from dynamics_node.text import listed

@@ -6,7 +6,7 @@ import numpy as np
 from builtin_interfaces.msg import Time
 
 from dynamics_node.node.core.dynamics_core import Core
-from dynamics_node.node.core.errors import BadMessage, NoOutput
+from dynamics_node.node.errors import BadMessage, NoOutput
 from dynamics_node.node.ros.messages import pose_numbers, twist_numbers
 from dynamics_node.node.state.joint_memory import JointMemory, require_few, require_once
 from dynamics_node.node.state.reference import read_points

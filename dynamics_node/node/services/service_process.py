@@ -25,8 +25,8 @@ from dynamics_node.codegen import lost as lost_device
 from dynamics_node.node.building.build_process import file_without_name
 from dynamics_node.node.building.build_server import LONGEST_WORD, SERVER, SERVING
 from dynamics_node.node.core.dynamics_core import Core, Snapshot
-from dynamics_node.node.core.errors import BadMessage
 from dynamics_node.node.core.settings import Settings
+from dynamics_node.node.errors import BadMessage
 from dynamics_node.node.ros.running import Guard, end
 from dynamics_node.node.services.services import COMPUTING, Services
 from dynamics_node.process import Stop

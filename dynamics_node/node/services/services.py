@@ -19,7 +19,7 @@ from dynamics_node.algorithms.quantity_ways import MAX_CONDITION, invert
 from dynamics_node.estimation import require_bearing
 from dynamics_node.functions import build
 from dynamics_node.node.building.build_job import REFERENCE
-from dynamics_node.node.core.errors import BadMessage, NoOutput
+from dynamics_node.node.errors import BadMessage, NoOutput
 from dynamics_node.node.ros.messages import (
     SWAP,
     doubles,

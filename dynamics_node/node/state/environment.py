@@ -6,7 +6,7 @@ import numpy as np
 
 from dynamics_node.algorithms import external_wrenches
 from dynamics_node.graph.sensor_factors import sensor_transform
-from dynamics_node.node.core.errors import BadMessage, NoOutput
+from dynamics_node.node.errors import BadMessage, NoOutput
 from dynamics_node.node.state.sensor_readings import SensorMessage, check_frame
 from dynamics_node.robot.sensors import Imu
 from dynamics_node.symbolic import quaternion_rotation, transform_rotation

@@ -4,9 +4,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics_node.node.core.errors import BadMessage
-from dynamics_node.node.ros.wire import doubles_of, points_in_slices, read_trajectory
+from dynamics_node.node.errors import BadMessage
 from dynamics_node.node.state.joint_memory import require_few, require_once
+from dynamics_node.node.state.wire import doubles_of, points_in_slices, read_trajectory
 
 MAX_POINTS = 100_000
 MAX_NUMBERS = 10_000_000  # points x joints: 80 MB a field

@@ -7,7 +7,8 @@ import numpy as np
 
 from dynamics_node.algorithms import ClosureError
 from dynamics_node.node.building.build_job import ServedRobot
-from dynamics_node.node.core.errors import (
+from dynamics_node.node.core.settings import Settings
+from dynamics_node.node.errors import (
     DIFFERENTIATE,
     GIVE_ODOM,
     LEAVE_OUT,
@@ -15,7 +16,6 @@ from dynamics_node.node.core.errors import (
     BadMessage,
     NoOutput,
 )
-from dynamics_node.node.core.settings import Settings
 from dynamics_node.node.state.coordinates import coordinates_of
 from dynamics_node.node.state.joint_memory import JointMemory, all_finite
 from dynamics_node.robot import Robot

@@ -14,7 +14,7 @@ import numpy as np
 
 from dynamics_node.functions import Estimate, Estimator, InputError, SolutionError
 from dynamics_node.graph import chi_square_limit, observability
-from dynamics_node.node.core.errors import BadMessage, NoOutput
+from dynamics_node.node.errors import BadMessage, NoOutput
 from dynamics_node.robot import SensorProblem, sensor_problem
 from dynamics_node.robot.sensors import (
     MEASURED,

@@ -11,8 +11,8 @@ import numpy as np
 from dynamics_node.estimation import Tool, identify_tool
 from dynamics_node.functions import InputError, SolutionError
 from dynamics_node.node.building.build_job import ServedRobot
-from dynamics_node.node.core.errors import BadMessage, NoOutput
 from dynamics_node.node.core.settings import Settings
+from dynamics_node.node.errors import BadMessage, NoOutput
 from dynamics_node.node.state.sensor_readings import SensorMessage, own_numbers
 from dynamics_node.robot.sensors import ForceTorque
 from dynamics_node.robot.subtree import subtree

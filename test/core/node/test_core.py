@@ -9,8 +9,8 @@ from robots import ROBOTS
 from dynamics_node.functions import build, build_for_service
 from dynamics_node.node.building.build_job import ServedRobot
 from dynamics_node.node.core.dynamics_core import Core
-from dynamics_node.node.core.errors import NoOutput
 from dynamics_node.node.core.settings import Settings
+from dynamics_node.node.errors import NoOutput
 from dynamics_node.robot import forward_dynamics, inverse_dynamics
 
 SETTINGS = Settings()

@@ -5,7 +5,7 @@ import pytest
 from two_links import ARM, NAMES, PUSH, SENSORS, Swing
 
 from dynamics_node.node.building.build_job import Failure, do
-from dynamics_node.node.core.errors import BadMessage, NoOutput
+from dynamics_node.node.errors import BadMessage, NoOutput
 from dynamics_node.node.estimator.estimator_core import EstimatorCore, Grid
 from dynamics_node.node.estimator.estimator_settings import PARAMETERS, EstimatorJob, read_settings
 from dynamics_node.node.state.sensor_readings import SensorMessage

@@ -6,7 +6,7 @@ from cases import case_of
 from plain import robot_settings, serve, settings
 
 from dynamics_node.node.core.dynamics_core import Core
-from dynamics_node.node.core.errors import NoOutput
+from dynamics_node.node.errors import NoOutput
 
 STD, STEP = 1e-5, 2  # rad, ms
 GIVEN = {"velocity_source": "filter", "filter__position_std": STD, "filter__jerk_density": 1e3}

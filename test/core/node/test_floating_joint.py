@@ -5,7 +5,7 @@ import pytest
 from scipy.spatial.transform import Rotation
 from test_joint_names import served
 
-from dynamics_node.node.core.errors import BadMessage
+from dynamics_node.node.errors import BadMessage
 
 TRUNK = """<link name="trunk"><inertial><origin xyz="0.1 0 0.2"/><mass value="3"/>
 <inertia ixx="0.1" iyy="0.2" izz="0.3" ixy="0" ixz="0" iyz="0"/></inertial></link>

@@ -6,7 +6,7 @@ from cases import case_of
 from plain import MS, point, serve
 from tolerances import EXACT, error
 
-from dynamics_node.node.core.errors import BadMessage
+from dynamics_node.node.errors import BadMessage
 
 
 def test_a_joint_that_falls_silent_is_named(panda):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from plain import serve
 
-from dynamics_node.node.core.errors import BadMessage, NoOutput
+from dynamics_node.node.errors import BadMessage, NoOutput
 from dynamics_node.node.state.joint_memory import MAX_NAMES, JointMemory, require_once
 
 MS = 1_000_000  # ns

@@ -9,7 +9,7 @@ import dynamics_node as dn
 from dynamics_demo.robots import five_bar
 from dynamics_node.node.building.build_job import Failure, do
 from dynamics_node.node.core.dynamics_core import Core
-from dynamics_node.node.core.errors import NoOutput
+from dynamics_node.node.errors import NoOutput
 
 THEIRS = tuple(name.replace("panda", "fer") for name in PANDA_JOINTS)
 NAMES = {"joint_names__from": ["fer_*"], "joint_names__to": ["panda_*"]}

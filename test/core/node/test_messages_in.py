@@ -18,7 +18,7 @@ from tolerances import EXACT, error
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from dynamics_node.node.core.diagnostics import Statistics
-from dynamics_node.node.core.errors import NoOutput
+from dynamics_node.node.errors import NoOutput
 from dynamics_node.node.ros.inputs import INPUTS, LONG, MIDDLE, SHORT, Inputs
 from dynamics_node.robot.urdf import MAX_BYTES
 

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from dynamics_node.node.core.errors import BadMessage
+from dynamics_node.node.errors import BadMessage
 from dynamics_node.node.state.joint_memory import JointMemory
 
 NAMES = ("shoulder", "rocker", "elbow")

@@ -14,8 +14,8 @@ from dynamics_interfaces.srv import EstimatePayload
 
 from dynamics_node.node.core.consistency import check_against
 from dynamics_node.node.core.diagnostics import Statistics, report
-from dynamics_node.node.core.errors import BadMessage
 from dynamics_node.node.core.measured_efforts import ANEW
+from dynamics_node.node.errors import BadMessage
 from dynamics_node.node.services.services import estimate_payload
 
 NAMES = list(PANDA_JOINTS)

@@ -9,9 +9,9 @@ from robots import ROBOTS
 
 import dynamics_node as dn
 from dynamics_node.node.core.diagnostics import Statistics
-from dynamics_node.node.core.errors import NoOutput
 from dynamics_node.node.core.measured_efforts import external_torque, told
 from dynamics_node.node.core.publisher import Publisher
+from dynamics_node.node.errors import NoOutput
 
 REST = np.array([0.0, -0.6, 0.0, -2.2, 0.0, 1.6, 0.7])
 LINK = "panda_hand"

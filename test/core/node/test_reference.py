@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from dynamics_node.node.core.errors import BadMessage
+from dynamics_node.node.errors import BadMessage
 from dynamics_node.node.state.joint_memory import MAX_NAMES
 from dynamics_node.node.state.reference import MAX_POINTS, read_points, read_reference
 

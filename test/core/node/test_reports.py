@@ -7,7 +7,7 @@ import pytest
 from plain import serve
 
 from dynamics_node.node.core.diagnostics import Statistics, report
-from dynamics_node.node.core.errors import SILENCE_AFTER, SILENCE_EVERY, NoOutput, Reminder
+from dynamics_node.node.errors import SILENCE_AFTER, SILENCE_EVERY, NoOutput, Reminder
 
 
 def told(reminder, reasons):

@@ -14,7 +14,7 @@ from sensor_truth import Truth
 from tolerances import EXACT, error
 
 from dynamics_node.node.building.build_job import Failure, do
-from dynamics_node.node.core.errors import BadMessage, NoOutput
+from dynamics_node.node.errors import BadMessage, NoOutput
 from dynamics_node.node.state.sensor_readings import IMU, WRENCH, SensorMessage, topics_of
 from dynamics_node.robot import sensor_problem
 from dynamics_node.robot.sensors import load_sensors

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dynamics_node.node.ros.wire import BUCKET, Transit
+from dynamics_node.node.state.wire import BUCKET, Transit
 
 MS = 1_000_000
 START = 1_700_000_000_000 * MS

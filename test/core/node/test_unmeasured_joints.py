@@ -6,7 +6,7 @@ from test_joint_names import served
 from tolerances import EXACT, error
 
 import dynamics_node as dn
-from dynamics_node.node.core.errors import NoOutput
+from dynamics_node.node.errors import NoOutput
 
 
 def test_what_cannot_be_served_is_told_by_name():

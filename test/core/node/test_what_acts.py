@@ -7,7 +7,7 @@ from oracle import Oracle
 from plain import built, serve
 from tolerances import EXACT, error
 
-from dynamics_node.node.core.errors import BadMessage
+from dynamics_node.node.errors import BadMessage
 from dynamics_node.node.state.sensor_readings import SensorMessage
 
 

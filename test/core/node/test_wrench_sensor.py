@@ -13,7 +13,7 @@ from dynamics_interfaces.srv import CalibrateWrenchSensor
 
 from dynamics_node.node.building.build_job import do
 from dynamics_node.node.core.consistency import check_against
-from dynamics_node.node.core.errors import BadMessage, NoOutput
+from dynamics_node.node.errors import BadMessage, NoOutput
 from dynamics_node.node.services.services import calibrate_wrench_sensor
 from dynamics_node.node.state.sensor_readings import SensorMessage
 

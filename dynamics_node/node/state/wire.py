@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics_node.node.core.errors import BadMessage
+from dynamics_node.node.errors import BadMessage
 from dynamics_node.node.state.joint_memory import MAX_NAMES
 
 PLAIN = b"\x00\x01"  # CDR of version 1, little endian: what every ROS 2 middleware writes on usual machines
