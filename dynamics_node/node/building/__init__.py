@@ -1,1 +1,1 @@
-"""Functions built in processes beside the node, and the robot that is served. Without ROS."""
+"""Robots with their functions, built in processes beside the node. Without ROS."""

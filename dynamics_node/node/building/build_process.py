@@ -13,11 +13,11 @@ import socket
 import tempfile
 import time
 from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 from dynamics_node.codegen.c.compiler import only_cached
 from dynamics_node.node.building.build_job import Failure, Job, ServedRobot
 from dynamics_node.node.building.build_server import ASIDE, AT_ONCE, LONGEST_WORD, SERVER
-from dynamics_node.node.core.settings import Settings
 
 TIME_LIMIT = 300.0  # s
 MOST_BYTES = 256 * 2**20  # of an answer; 4096 joints take 30 MB
@@ -114,6 +114,12 @@ def file_without_name():
     return tempfile.TemporaryFile()
 
 
+class Describing(Protocol):
+    """Settings of a node: they say what has to be built for a robot description."""
+
+    def job(self, text: str | bytes, /) -> Any: ...
+
+
 PATIENCE = 10.0  # s that a description which is not served yet is built while a newer one waits
 
 
@@ -142,7 +148,7 @@ class Builds:
     def under_way(self):
         return self._building is not None
 
-    def describe(self, text, settings: Settings) -> bool:
+    def describe(self, text, settings: Describing) -> bool:
         """A description has come. One that is being built, or is served as the settings want it, changes
         nothing; True for the latter."""
         wanted = settings.job(text)
@@ -158,14 +164,14 @@ class Builds:
             self._begin(wanted)
         return False
 
-    def repeat(self, settings: Settings):
+    def repeat(self, settings: Describing):
         """Build the newest description again, with other settings or from other files."""
         newest = self._waiting or (self._building.job if self._building is not None else None)
         text = self._text if newest is None else newest.text
         if text:
             self._begin(settings.job(text))
 
-    def renew(self, settings: Settings):
+    def renew(self, settings: Describing):
         """Build the newest description again, from files that may have changed.
 
         What is under way may have read them before, so this follows it."""
@@ -191,7 +197,7 @@ class Builds:
         self._building = self._result = None
         return job, result
 
-    def accept(self, job: Job, settings: Settings) -> bool:
+    def accept(self, job: Job, settings: Describing) -> bool:
         """The robot of a job is served now: build what is wanted instead, if that is something else. False
         when the job was under way before a description that was refused, whose reason still counts."""
         self._text, self._served = job.text, job
@@ -203,7 +209,7 @@ class Builds:
             self._start(wanted if job == topics_first else topics_first)
         return job is not self._resumed
 
-    def refuse(self, job: Job, settings: Settings):
+    def refuse(self, job: Job, settings: Describing):
         """A job has failed: take the description that waits, or resume what was replaced."""
         wanted = settings.job(self._text)
         if self._waiting and self._waiting != self._served:

@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dynamics_node.node.building.robot_manager import RobotManager
 from dynamics_node.node.core.dynamics_core import Core
 from dynamics_node.node.core.measured_efforts import told
+from dynamics_node.node.core.robot_manager import RobotManager
 from dynamics_node.node.errors import NO_DESCRIPTION, NoOutput
 from dynamics_node.node.state.joint_memory import NEVER
 from dynamics_node.text import listed

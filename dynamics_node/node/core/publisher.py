@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from time import monotonic_ns, perf_counter
 
-from dynamics_node.node.building.robot_manager import RobotManager
 from dynamics_node.node.core.diagnostics import Statistics
 from dynamics_node.node.core.dynamics_core import Core, Result
 from dynamics_node.node.core.measured_efforts import ExternalTorque, external_torque
+from dynamics_node.node.core.robot_manager import RobotManager
 from dynamics_node.node.errors import NoOutput
 
 

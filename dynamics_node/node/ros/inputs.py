@@ -19,9 +19,9 @@ from sensor_msgs.msg import Imu, JointState
 from std_msgs.msg import String
 from trajectory_msgs.msg import JointTrajectory
 
-from dynamics_node.node.building.robot_manager import RobotManager
 from dynamics_node.node.core.diagnostics import Statistics
 from dynamics_node.node.core.dynamics_core import Core
+from dynamics_node.node.core.robot_manager import RobotManager
 from dynamics_node.node.errors import BadMessage
 from dynamics_node.node.ros.messages import (
     nanoseconds,

@@ -10,10 +10,10 @@ from rclpy.node import Node
 from rclpy.parameter import Parameter as RosParameter
 from std_srvs.srv import Trigger
 
-from dynamics_node.node.building.robot_manager import RobotManager
 from dynamics_node.node.core.consistency import read_settings
 from dynamics_node.node.core.diagnostics import Statistics
 from dynamics_node.node.core.parameters import Numbers, Parameter, Strings, as_declared
+from dynamics_node.node.core.robot_manager import RobotManager
 from dynamics_node.node.core.settings import PARAMETERS
 from dynamics_node.node.errors import NO_STATE, Reminder
 from dynamics_node.node.ros.inputs import RELIABLE, Subscriptions

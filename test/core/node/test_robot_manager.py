@@ -13,7 +13,7 @@ from tolerances import EXACT, error
 from dynamics_demo.robots import five_bar, geared_chain
 from dynamics_node.node.building.build_job import do
 from dynamics_node.node.building.build_process import Builds
-from dynamics_node.node.building.robot_manager import MOST_WARNINGS, RobotManager
+from dynamics_node.node.core.robot_manager import MOST_WARNINGS, RobotManager
 from dynamics_node.robot.urdf import MAX_BYTES
 
 PANDA = ROBOTS["panda7"].file.read_text()
