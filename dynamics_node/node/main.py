@@ -11,7 +11,7 @@ from dynamics_node.text import shown
 
 def main(arguments=None):
     """Exit code 0 on SIGINT and SIGTERM; 1, and one line that says why, when the node cannot start."""
-    return serve("dynamics_node", "dynamics_node.node.ros.ros_node", "DynamicsNode", arguments)
+    return serve("dynamics_node", "dynamics_node.node.ros_node", "DynamicsNode", arguments)
 
 
 def serve(executable, module, node, arguments=None, modules=()):

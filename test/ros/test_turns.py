@@ -20,7 +20,7 @@ from std_srvs.srv import SetBool, Trigger
 from dynamics_node.node.ros import bounded_executor as turns
 from dynamics_node.node.ros.bounded_executor import TurnExecutor
 from dynamics_node.node.ros.inputs import SENSOR
-from dynamics_node.node.ros.ros_node import DynamicsNode
+from dynamics_node.node.ros_node import DynamicsNode
 from dynamics_node.node.state.wire import Transit
 
 DEPTH = SENSOR.depth
