@@ -90,6 +90,7 @@ html_title = "dynamics_node"
 html_static_path = [str(DOCS / "_static")]
 html_css_files = ["site.css"]
 html_show_sourcelink = False
+html_context = {"default_mode": "auto"}
 html_theme_options = {
     "logo": {"text": "dynamics_node"},
     "navbar_align": "left",
@@ -102,7 +103,7 @@ html_theme_options = {
     "pygments_light_style": "tango",
     "pygments_dark_style": "monokai",
 }
-html_sidebars = {"index": []}
+html_sidebars = {"index": [], "coming_from": [], "contributing": []}
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
 

@@ -17,7 +17,6 @@ import numpy as np
 
 import dynamics_node as dn
 from dynamics_demo.robots import UPRIGHT, five_bar
-from dynamics_node.algorithms import first_closed
 
 text = five_bar(UPRIGHT)
 print(text[text.index("<loop") : text.index("</loop>") + 7])
@@ -34,11 +33,11 @@ print("velocities and torques:", robot.v_names)
 # Close it
 # --------
 #
-# A position is valid only where the loop is closed. ``first_closed`` finds a closed position with the
+# A position is valid only where the loop is closed. ``dn.first_closed`` finds a closed position with the
 # independent joints where you ask for them. ``close_loops`` is for positions near a closed one, and keeps
 # the branch of assembly.
 
-q = first_closed(robot, np.array([1.9, 0.0, 1.2, 0.0]))
+q = dn.first_closed(robot, np.array([1.9, 0.0, 1.2, 0.0]))
 print(q.round(4))
 
 nearby = dn.close_loops(robot, q + 0.02)
