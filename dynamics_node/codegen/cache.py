@@ -19,10 +19,12 @@ from pathlib import Path
 from dynamics_node.codegen.errors import CompileError
 
 MOST_BYTES = 512 * 2**20  # beyond, what was used longest ago is forgotten
+BETWEEN_LOOKS = 1 / 16  # of MOST_BYTES: what a process writes before it looks again
 OPEN_TO_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 _DIGEST = 64  # characters
 _WORK = "tmp"  # prefix of files and folders that are being written
 _YOUNG = 10.0  # s; a folder this young may not be locked yet
+_written = float("inf")  # bytes, since this process has looked
 
 
 def cache_folder() -> Path:
@@ -102,7 +104,7 @@ def write_entry(name: str, content: bytes):
                 raise
     except OSError as error:
         raise no_place(error) from None
-    _forget_oldest(folder)
+    _keep_small(folder, len(content))
 
 
 def names(prefix: str) -> list[str]:
@@ -162,8 +164,17 @@ def _last_use(path):
         return 0.0
 
 
+def _keep_small(folder, size):
+    """After so many bytes were written; seldom, for a full cache has 10 000 files, which takes 60 ms."""
+    global _written
+    _written += size
+    if _written > BETWEEN_LOOKS * MOST_BYTES:
+        _written = 0
+        _forget_oldest(folder)
+
+
 def _forget_oldest(folder):
-    """Keep what was used last, up to MOST_BYTES. One look at each file: this follows every compilation."""
+    """Keep what was used last, up to MOST_BYTES. One look at each file."""
     entries = []
     with os.scandir(folder) as found:
         for entry in found:

@@ -151,9 +151,9 @@ def _double(array):
 def all_values(program, inputs, meaning=_MEANING):
     """Every value in its order. inputs: one for each scalar input, arrays or symbols."""
     values = [*inputs, *program.constants.tolist()]
+    append = values.append
     for op, a, b in zip(program.ops.tolist(), program.left.tolist(), program.right.tolist(), strict=True):
-        operands = (values[a],) if b < 0 else (values[a], values[b])
-        values.append(meaning[op](*operands))
+        append(meaning[op](values[a]) if b < 0 else meaning[op](values[a], values[b]))
     return values
 
 

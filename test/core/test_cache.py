@@ -271,6 +271,17 @@ def test_what_was_used_longest_ago_is_forgotten(fresh, monkeypatch):
     assert {path.name for path in fresh.iterdir()} == {"0.so", "2.so", "3.so"}
 
 
+def test_a_process_looks_at_the_whole_cache_seldom(own_cache, monkeypatch):
+    """Once, and again when it has written a sixteenth of what may be there."""
+    looks = []
+    monkeypatch.setattr(cache, "_forget_oldest", looks.append)
+    monkeypatch.setattr(cache, "_written", float("inf"))
+    monkeypatch.setattr(cache, "MOST_BYTES", 16_000)
+    for number in range(5):
+        write_entry(f"{number}.so", bytes(400))
+    assert looks == [own_cache] * 2
+
+
 def test_leftovers_are_swept_and_work_under_way_is_not(fresh):
     cache_folder()
     for name in ("tmpabcdef", "tmpghijkl"):
