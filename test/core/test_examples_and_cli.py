@@ -165,11 +165,11 @@ def test_sensors_of_a_robot(capsys, tmp_path, monkeypatch):
 # --- robots with closed loops -------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def linkage(tmp_path):
+@pytest.fixture(scope="module")
+def linkage(tmp_path_factory):
     """The five-bar as a file, as `python -m dynamics_demo.robots` prints it."""
     command = [sys.executable, "-m", "dynamics_demo.robots", "five_bar"]
-    path = tmp_path / "five_bar.urdf"
+    path = tmp_path_factory.mktemp("linkage") / "five_bar.urdf"
     path.write_text(subprocess.run(command, capture_output=True, text=True, timeout=100, check=True).stdout)
     return str(path)
 
