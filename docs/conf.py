@@ -44,7 +44,7 @@ root_doc = "index"
 
 # --- Markdown -----------------------------------------------------------------------------------------------
 
-myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
+myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 4
 
 # --- docstrings ---------------------------------------------------------------------------------------------

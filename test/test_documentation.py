@@ -18,6 +18,7 @@ GENERATED = {
     DOCS / "tutorials" / "library": DOCS / "tutorials" / "scripts",
     DOCS / "examples": ROOT / "examples",
 }
+WRITTEN = {"data", "first", "found", "again", "excited", "out"}  # folders that commands of the pages write
 
 
 def named(path):
@@ -83,6 +84,14 @@ def test_names_of_the_library_exist(path):
         "name"
     }:
         assert name in dn.QUANTITIES, name
+
+
+@pytest.mark.parametrize("path", TEXTS, ids=named)
+def test_files_of_the_project_exist(path):
+    """Those with a folder, of the repository, of the library or of its node."""
+    for name in set(re.findall(r"`((?:[\w-]+/)+[\w-]+\.(?:py|c|h|yaml|md|xml|toml))`", path.read_text())):
+        if name.partition("/")[0] not in WRITTEN:
+            assert any((folder / name).exists() for folder in (ROOT, ROOT / "dynamics_node")), name
 
 
 def test_every_public_name_has_a_page():
