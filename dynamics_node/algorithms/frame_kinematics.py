@@ -1,4 +1,4 @@
-"""Pose, motion and Jacobian of links, walked from the link to the root (RBDA section 4.3); Jacobians of all
+"""Poses, motions and Jacobians of links, walked between link and root (RBDA section 4.3); Jacobians of all
 bodies at once, in their own axes.
 """
 
@@ -7,7 +7,9 @@ import numpy as np
 from dynamics_node.algorithms.recursion import joint_motions
 from dynamics_node.algorithms.transforms import joint_transforms
 from dynamics_node.symbolic import (
+    cross_matrix,
     cross_motion,
+    inverse_motion_transform,
     matvec,
     rotation_transform,
     skew,
@@ -16,83 +18,159 @@ from dynamics_node.symbolic import (
     transpose,
 )
 
-REFERENCES = ("world_aligned", "body")
+REFERENCES = ("world_aligned", "body", "world")  # for Jacobians, motions and wrenches of a link
+PINOCCHIO = {"LOCAL_WORLD_ALIGNED": "world_aligned", "LOCAL": "body", "WORLD": "world"}
 
 
 def frame_jacobian(model, q, link, reference="world_aligned"):
-    """J (..., 6, nv), angular rows first: J qd = velocity of the link's origin.
+    """J (..., 6, nv), angular rows first: J qd = velocity of the link.
 
-    reference: 'world_aligned' (axes of the model root) or 'body' (axes of the link). Raises KeyError
-    for an unknown link, ValueError for an unknown reference.
+    reference: 'world_aligned' (of the link's origin, in axes of the model root), 'body' (the same in axes of
+    the link) or 'world' (of the point of the link that is at the root's origin, in axes of the root), or
+    Pinocchio's name of one. Raises KeyError for an unknown link, ValueError for an unknown reference.
     """
-    require_reference(reference)
-    columns, X = _columns_and_transform(model, q, link)
-    if reference == "body":
-        return columns
-    return rotation_transform(transpose(transform_rotation(X))) @ columns
+    J, X, _ = _columns_and_transform(model, q, link)
+    return _to_reference(X, reference, J)
 
 
-def require_reference(reference):
-    """Raise ValueError for a reference that is none."""
-    if reference not in REFERENCES:
-        raise ValueError(f"unknown reference {reference!r}; choose one of {', '.join(REFERENCES)}")
+def frame_jacobian_change(model, q, qd, link, reference="world_aligned"):
+    """J and dJ/dt (..., 6, nv) at rates qd (..., nv); arguments and errors as of `frame_jacobian`."""
+    J, X, parts = _columns_and_transform(model, q, link)
+    change = np.zeros(J.shape, dtype=np.result_type(J.dtype, qd.dtype))
+    ahead = np.zeros((*qd.shape[:-1], 6), dtype=qd.dtype)
+    for v, columns in parts:  # ahead: velocity of the link against what the columns are fixed to
+        change[..., v] += -cross_matrix(ahead) @ columns
+        ahead = ahead + matvec(columns, qd[..., v])
+    moving = reference_named(reference)  # its axes, against those of the link
+    if moving != "body":
+        turn = np.concatenate([ahead[..., :3], np.zeros_like(ahead[..., 3:])], axis=-1)
+        change = change + cross_matrix(turn if moving == "world_aligned" else ahead) @ J
+    return _to_reference(X, reference, J), _to_reference(X, reference, change)
+
+
+def reference_named(reference):
+    """One of REFERENCES. Raises ValueError for what is neither one of these nor a name of Pinocchio's."""
+    name = PINOCCHIO.get(reference, reference)
+    if name not in REFERENCES:
+        raise ValueError(
+            f"unknown reference {reference!r}; choose one of {', '.join(REFERENCES)} (Pinocchio: "
+            f"{', '.join(PINOCCHIO)})"
+        )
+    return name
+
+
+def motion_to_reference(X, reference):
+    """What takes motion vectors in link axes to a reference, (..., 6, 6): X from the root to the link."""
+    name = reference_named(reference)
+    if name == "body":
+        return np.eye(6)
+    return inverse_motion_transform(X) if name == "world" else rotation_transform(transpose(X[..., :3, :3]))
+
+
+def _to_reference(X, reference, columns):
+    T = motion_to_reference(X, reference)
+    return columns if reference_named(reference) == "body" else T @ columns
 
 
 def frame_pose(model, q, link):
     """R (..., 3, 3) from link to root axes and p (..., 3), the link's origin in the root frame, m."""
-    X = _columns_and_transform(model, q, link)[1]
+    X = frame_transform(model, q, link)
     return transpose(transform_rotation(X)), transform_origin(X)
 
 
+def frame_transform(model, q, link):
+    """X (..., 6, 6) from the root to a link."""
+    return _columns_and_transform(model, q, link)[1]
+
+
+def frame_poses(model, q, links=None):
+    """R (..., n, 3, 3) and p (..., n, 3) as of `frame_pose`, of n links: by default of all, in the order of
+    `model.frames`."""
+    frames = [model.frame(link) for link in (model.frames if links is None else links)]
+    if not frames:
+        raise ValueError("frame_poses needs at least one link")
+    X_up, batch = joint_transforms(model, q), q.shape[:-1]
+    moving = sorted({i for frame in frames if frame.body >= 0 for i in model.ancestors[frame.body]})
+    at = {-1: (np.eye(3), np.zeros(3))}
+    for i in moving:
+        at[i] = _carried(X_up, i, *at[model.parents[i]])
+    poses = [_of_frame(frame, *at[frame.body]) for frame in frames]
+    return tuple(
+        np.stack(
+            [np.broadcast_to(own, (*batch, *own.shape[own.ndim - axes :])) for own in part], axis=-1 - axes
+        )
+        for axes, part in zip((2, 1), zip(*poses, strict=True), strict=True)
+    )
+
+
+def _carried(X_up, i, E, p):
+    """E from root axes to those of body i, and p of its origin, from those of its parent."""
+    p = p + matvec(transpose(E), X_up.origin(i))
+    columns = [X_up.vector(i, E[..., k]) for k in range(3)]
+    return np.stack(np.broadcast_arrays(*columns), axis=-1), p
+
+
+def _of_frame(frame, E, p):
+    """R and p of a frame, from E and p of its body."""
+    p = p + matvec(transpose(E), transform_origin(frame.X))
+    return transpose(transform_rotation(frame.X) @ E), p
+
+
 def _columns_and_transform(model, q, link):
-    """J in link axes, and X from the root to the link."""
+    """J in link axes; X from the root to the link; [(slice of v, columns of J)] of the joints between, from
+    the link to the root."""
     frame = model.frame(link)
     X_up = joint_transforms(model, q)
     batch = q.shape[:-1]
     J = np.zeros((*batch, 6, model.nv), dtype=np.result_type(q.dtype, float))
-    X = np.broadcast_to(frame.X, (*batch, 6, 6))
+    X, parts = np.broadcast_to(frame.X, (*batch, 6, 6)), []
     for i in reversed(model.ancestors[frame.body] if frame.body >= 0 else ()):
-        J[..., model.bodies[i].joint.v] += X @ model.bodies[i].joint.S
+        joint = model.bodies[i].joint
+        parts.append((joint.v, X @ joint.S))
+        J[..., joint.v] += parts[-1][1]
         X = X @ X_up.matrix(i)
-    return J, X
+    return J, X, parts
 
 
 def frame_kinematics(model, q, qd, qdd, link, reference="world_aligned"):
     """R (..., 3, 3) from link to root axes, p (..., 3), the link's origin in the root frame, and its velocity
     and acceleration (..., 6), angular rows first: J qd and its derivative J qdd + dJ/dt qd, where J is that
     of `frame_jacobian` with the same reference. So 'world_aligned' has the classical acceleration of the
-    origin, 'body' the spatial one in body axes; gravity does not count.
+    origin, 'body' the spatial one in body axes, 'world' the spatial one in the root frame; gravity does not
+    count.
 
     q (..., nq), qd, qdd (..., nv). Raises KeyError for an unknown link, ValueError for an unknown reference.
     """
-    require_reference(reference)
-    frame = model.frame(link)
+    frame, reference = model.frame(link), reference_named(reference)
     X_up = joint_transforms(model, q)
     rates, changes = joint_motions(model, qd), joint_motions(model, qdd)
     E, p, v, a = np.eye(3), np.zeros(3), np.zeros(6), np.zeros(6)
     for i in model.ancestors[frame.body] if frame.body >= 0 else ():
-        p = p + matvec(transpose(E), X_up.origin(i))
-        E = np.stack(np.broadcast_arrays(*(X_up.vector(i, column) for column in _columns(E))), axis=-1)
+        E, p = _carried(X_up, i, E, p)
         v = X_up.motion(i, v) + rates[..., i, :]
         a = X_up.motion(i, a) + changes[..., i, :] + cross_motion(v, rates[..., i, :])
-    p = p + matvec(transpose(E), transform_origin(frame.X))
-    R = transpose(transform_rotation(frame.X) @ E)
+    R, p = _of_frame(frame, E, p)
     v, a = matvec(frame.X, v), matvec(frame.X, a)
     if reference == "world_aligned":
         a = np.concatenate([a[..., :3], a[..., 3:] + matvec(skew(v[..., :3]), v[..., 3:])], axis=-1)
+    if reference != "body":
         v, a = (_turned(R, vector) for vector in (v, a))
+    if reference == "world":
+        v, a = (_at_the_root(p, vector) for vector in (v, a))
     batch = q.shape[:-1]
     return tuple(
         np.broadcast_to(x, (*batch, *tail)) for x, tail in ((R, (3, 3)), (p, (3,)), (v, (6,)), (a, (6,)))
     )
 
 
-def _columns(E):
-    return [E[..., k] for k in range(3)]
-
-
 def _turned(R, vector):
     return np.concatenate([matvec(R, vector[..., :3]), matvec(R, vector[..., 3:])], axis=-1)
+
+
+def _at_the_root(p, vector):
+    """A motion vector of a point p, at the root's origin: in the same axes."""
+    w = vector[..., :3]
+    return np.concatenate([w, vector[..., 3:] + matvec(skew(p), w)], axis=-1)
 
 
 # --- all bodies at once -------------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ from dynamics_node.algorithms.derivative_programs import (
 from dynamics_node.algorithms.dynamics_programs import dynamics_programs
 from dynamics_node.algorithms.frame_kinematics import frame_kinematics as tree_frame_kinematics
 from dynamics_node.algorithms.frame_kinematics import frame_pose as tree_link_pose
+from dynamics_node.algorithms.frame_kinematics import frame_poses as tree_frame_poses
 from dynamics_node.algorithms.health import health, health_limits
 from dynamics_node.algorithms.pivots import weak_coordinates
 from dynamics_node.algorithms.quantity_ways import extended_forces, of_the_tree
@@ -162,6 +163,9 @@ SOLVED = {
 
 DYNAMICS = {
     "mass_matrix": Quantity(Q, ("mass_matrix",), of.mass_matrix, projects=True),
+    "inverse_mass_matrix": Quantity(
+        Q, ("inverse_mass_matrix",), of.inverse_mass_matrix, projects=True, inverts=True
+    ),
     "nonlinear_effects": Quantity(
         (*QD, "gravity"), ("nonlinear_effects",), of.nonlinear_effects, wrenches=True
     ),
@@ -211,6 +215,9 @@ WHOLE = {
 
 LINKS = {
     "frame_jacobian": Quantity(Q, ("jacobian",), of.jacobian, projects=True, **LINK),
+    "frame_jacobian_time_derivative": Quantity(
+        QD, ("time_derivative",), of.frame_jacobian_time_derivative, projects=True, **LINK
+    ),
     "frame_pose": _row(
         Q,
         ("rotation", "position"),
@@ -218,6 +225,9 @@ LINKS = {
         result=results.FramePose,
         options=("link",),
         needs=("link",),
+    ),
+    "frame_poses": _row(
+        Q, ("rotations", "positions"), tree_frame_poses, result=results.FramePoses, options=("links",)
     ),
     "frame_kinematics": _row(
         QDD,
@@ -301,6 +311,7 @@ QuantityName = Literal[
     "hybrid_dynamics_derivatives",
     "inverse_dynamics_second_derivatives",
     "mass_matrix",
+    "inverse_mass_matrix",
     "nonlinear_effects",
     "gravity_torque",
     "coriolis_torque",
@@ -315,7 +326,9 @@ QuantityName = Literal[
     "center_of_mass",
     "center_of_mass_motion",
     "frame_jacobian",
+    "frame_jacobian_time_derivative",
     "frame_pose",
+    "frame_poses",
     "frame_kinematics",
     "frame_jacobian_bias",
     "operational_space_inertia",

@@ -11,7 +11,14 @@ from dynamics_node.algorithms.aba import carry_forces, inward
 from dynamics_node.algorithms.crba import coriolis_matrix as tree_coriolis_matrix
 from dynamics_node.algorithms.crba import crba
 from dynamics_node.algorithms.energy_and_momentum import generalized_momentum as tree_momentum
-from dynamics_node.algorithms.frame_kinematics import frame_jacobian, frame_kinematics, frame_pose
+from dynamics_node.algorithms.frame_kinematics import (
+    frame_jacobian,
+    frame_jacobian_change,
+    frame_kinematics,
+    frame_transform,
+    motion_to_reference,
+    reference_named,
+)
 from dynamics_node.algorithms.loop_forces import loop_wrenches
 from dynamics_node.algorithms.regressors import momentum_regressor as tree_momentum_regressor
 from dynamics_node.algorithms.rnea import rnea
@@ -19,7 +26,6 @@ from dynamics_node.algorithms.transforms import joint_transforms
 from dynamics_node.algorithms.wrenches import reaction_wrenches as tree_reaction_wrenches
 from dynamics_node.symbolic import (
     inverse_congruence,
-    rotation_transform,
     solve_definite,
     symmetric,
     transpose,
@@ -51,6 +57,13 @@ def of_the_tree(function, reads, rows=(), columns=()):
 def mass_matrix(robot, rates, q):
     """M (..., nv, nv), armature included."""
     return (rates.congruence(crba(robot.tree, q)),)
+
+
+def inverse_mass_matrix(robot, rates, q):
+    """M^-1 (..., nv, nv)."""
+    (M,) = mass_matrix(robot, rates, q)
+    inverse = inverse_congruence(M, np.eye(robot.nv))
+    return (inverse if inverse.dtype == object else 0.5 * (inverse + transpose(inverse)),)
 
 
 def inverse_dynamics(robot, rates, q, qdd, f_ext=None, gravity=None):
@@ -97,6 +110,12 @@ def momentum_regressor(robot, rates, q, gravity, link=None):
 def jacobian(robot, rates, q, link, reference="world_aligned"):
     """J (..., 6, nv) of a link."""
     return (rates.columns(frame_jacobian(robot.tree, q, link, reference)),)
+
+
+def frame_jacobian_time_derivative(robot, rates, q, **options):
+    """dJ/dt (..., 6, nv) of J of the independent joints: dJ_tree/dt G + J_tree dG/dt."""
+    J, change = frame_jacobian_change(robot.tree, q, rates.qd, **options)
+    return (rates.columns(change) + rates.along_change(J),)
 
 
 def frame_jacobian_bias(robot, rates, q, **options):
@@ -175,10 +194,9 @@ def _unit_wrenches(tree, q, link, reference):
     frame = tree.frame(link)
     if frame.body < 0:
         return {}
-    P = frame.X.T
-    if reference == "world_aligned":
-        P = P @ rotation_transform(frame_pose(tree, q, link)[0]).T
-    return {frame.body: P}
+    if reference_named(reference) == "body":
+        return {frame.body: frame.X.T}
+    return {frame.body: frame.X.T @ motion_to_reference(frame_transform(tree, q, link), reference).T}
 
 
 def invert(inertia_inverse):

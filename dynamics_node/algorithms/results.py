@@ -77,6 +77,13 @@ class FramePose(NamedTuple):
     position: np.ndarray
 
 
+class FramePoses(NamedTuple):
+    """rotations (..., n, 3, 3), positions (..., n, 3) m of n links: as of FramePose, one after the other."""
+
+    rotations: np.ndarray
+    positions: np.ndarray
+
+
 class FrameKinematics(NamedTuple):
     """rotation (..., 3, 3) from link to root axes, position (..., 3) of the link's origin, velocity and
     acceleration (..., 6), angular first: J qd and J qdd + dJ/dt qd."""

@@ -12,7 +12,9 @@ from dynamics_node.algorithms import QUANTITIES, quantity_program
 from dynamics_node.symbolic import interpret
 
 LOOPS = ("tilted five_bar", "differential", "belt_leg")
-LOOSER = {"operational_space_inertia_inverse": 1e-9, "operational_space_inertia": 1e-9} | dict.fromkeys(
+LOOSER = dict.fromkeys(
+    ["inverse_mass_matrix", "operational_space_inertia_inverse", "operational_space_inertia"], 1e-9
+) | dict.fromkeys(
     [f"{kind}_dynamics{more}" for kind in ("forward", "hybrid") for more in ("", "_derivatives")], 1e-9
 )
 

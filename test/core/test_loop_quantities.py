@@ -34,6 +34,7 @@ def test_quantities_of_mechanisms(name, backend):
     J = built("frame_jacobian", link=link)(q)
     inverse, same = built("operational_space_inertia_inverse", links=[link])(q)
     assert error(same, J, tail=2).max() <= EXACT
+    assert error(built("inverse_mass_matrix")(q) @ M, np.eye(mechanism.nv) + 0 * M, tail=2).max() <= 1e-9
     assert error(inverse, J @ np.linalg.solve(M, np.swapaxes(J, 1, 2)), tail=2).max() <= 1e-8
     assert error(one(q[3]), M[3], tail=2) <= EXACT
     G, _ = spread(mechanism, q[3], yd[3])
@@ -48,8 +49,25 @@ def test_quantities_of_mechanisms(name, backend):
         assert np.isnan(one(q[3] + 0.01, errors="nan")).all()
 
 
+@pytest.mark.parametrize("reference", ["LOCAL_WORLD_ALIGNED", "LOCAL", "WORLD"])
+@pytest.mark.parametrize("name", ["tilted five_bar", "differential", "ball"])
+def test_how_jacobians_change(name, reference):
+    """By differences along the motion; closed loops turn G, too."""
+    mechanism = mechanism_of(name)
+    q, yd, _ = (a[0] for a in states(mechanism, 1, reach=0.05))
+    of_link = {"link": mechanism.bodies[-1].name, "reference": reference}
+    ahead, behind = (
+        dn.evaluate(mechanism, "frame_jacobian", dn.integrate(mechanism, q, s * yd), **of_link)
+        for s in (1e-5, -1e-5)
+    )
+    found = dn.evaluate(mechanism, "frame_jacobian_time_derivative", q, yd, **of_link)
+    assert np.allclose((ahead - behind) / 2e-5, found, atol=1e-7)
+    drift = dn.evaluate(mechanism, "frame_jacobian_bias", q, yd, **of_link)
+    assert np.allclose(found @ yd, drift, atol=1e-10)
+
+
 @pytest.mark.parametrize("name", ["five_bar", "geared_chain", "belt_chain", "universal"])
-@pytest.mark.parametrize("reference", ["world_aligned", "body"])
+@pytest.mark.parametrize("reference", ["world_aligned", "body", "WORLD"])
 def test_extended_forces(name, reference):
     """C-EFPA gives what J M^-1 J^T is, for several links at once: in a loop, on one branch, on the root."""
     mechanism = mechanism_of(name)

@@ -105,7 +105,13 @@ def test_parameters_follow_a_payload(name):
     other, given = loaded(bare), state(bare)
     values = parameter_values(other)
     link = other.bodies[-1].name
-    linked = ("frame_jacobian", "frame_pose", "frame_kinematics", "frame_jacobian_bias")
+    linked = (
+        "frame_jacobian",
+        "frame_jacobian_time_derivative",
+        "frame_pose",
+        "frame_kinematics",
+        "frame_jacobian_bias",
+    )
     options = {key: {"link": link} for key in linked}
     options["operational_space_inertia_inverse"] = {"links": [link]}
     options["reaction_wrenches"] = {"redundant": "least"}

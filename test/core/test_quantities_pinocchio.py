@@ -10,7 +10,7 @@ from mechanisms import link as body
 from mechanisms import robot as robot_text
 from oracle import pin
 from robots import ROBOTS, random_states
-from tolerances import EXACT, error
+from tolerances import EXACT, error, solved
 
 import dynamics_node as dn
 from dynamics_node import algorithms
@@ -108,18 +108,27 @@ def test_energies_momentum_and_centre_of_mass(model, oracle, states):
         assert error(motion[0][k], c[k]) <= EXACT
 
 
-@pytest.mark.parametrize("reference", ["world_aligned", "body"])
+@pytest.mark.parametrize("reference", ["world_aligned", "body", "WORLD"])
 def test_links(model, oracle, states, reference):
     q, qd, qdd = states
     links = [name for name, frame in model.frames.items() if frame.body >= 0]
-    aligned = {"body": pin.LOCAL, "world_aligned": pin.LOCAL_WORLD_ALIGNED}[reference]
-    change = pin.getFrameAcceleration if reference == "body" else pin.getFrameClassicalAcceleration
+    aligned = {"body": pin.LOCAL, "world_aligned": pin.LOCAL_WORLD_ALIGNED, "WORLD": pin.WORLD}[reference]
+    classical = reference == "world_aligned"
+    change = pin.getFrameClassicalAcceleration if classical else pin.getFrameAcceleration
+    every = dn.evaluate(model, "frame_poses", q)
+    # Pinocchio's is another matrix with the same product with qd: of mimic joints, and of a free base in body axes
+    theirs_is_the_derivative = reference == "WORLD" or not (
+        model.explicit_joints or (model.floating_base and reference == "body")
+    )
     for link in links[:: max(1, len(links) // 3)]:
         of_link = {"link": link, "reference": reference}
         R, p, v, a = dn.evaluate(model, "frame_kinematics", *states, **of_link)
         J = dn.evaluate(model, "frame_jacobian", q, **of_link)
+        dJ = dn.evaluate(model, "frame_jacobian_time_derivative", q, qd, **of_link)
         drift = dn.evaluate(model, "frame_jacobian_bias", q, qd, **of_link)
         assert error((J @ qdd[..., None])[..., 0] + drift, a).max() <= EXACT
+        assert error((J @ qdd[..., None] + dJ @ qd[..., None])[..., 0], a).max() <= EXACT
+        number = list(model.frames).index(link)
         for k, theirs in enumerate(each(oracle, states)):
             pin.forwardKinematics(theirs.model, theirs.data, *theirs.state)
             pin.updateFramePlacements(theirs.model, theirs.data)
@@ -127,8 +136,34 @@ def test_links(model, oracle, states, reference):
             arguments = theirs.model, theirs.data, index, aligned
             assert error(R[k], theirs.data.oMf[index].rotation, tail=2) <= EXACT
             assert error(p[k], theirs.data.oMf[index].translation) <= EXACT
+            assert error(every.rotations[k, number], R[k], tail=2) <= EXACT
+            assert error(every.positions[k, number], p[k]) <= EXACT
             assert error(v[k], np.array(pin.getFrameVelocity(*arguments))[SWAPPED]) <= EXACT
             assert error(a[k], np.array(change(*arguments))[SWAPPED]) <= EXACT
+            pin.computeJointJacobiansTimeVariation(theirs.model, theirs.data, *theirs.state[:2])
+            rows = np.ix_(SWAPPED, theirs.order)
+            assert error(J[k], np.array(pin.getFrameJacobian(*arguments))[rows], tail=2) <= EXACT
+            right = np.array(pin.getFrameJacobianTimeVariation(*arguments))[rows]
+            if theirs_is_the_derivative:
+                assert error(dJ[k], right, tail=2) <= EXACT
+        ahead, behind = (
+            dn.evaluate(model, "frame_jacobian", dn.integrate(model, q[0], s * qd[0]), **of_link)
+            for s in (1e-6, -1e-6)
+        )
+        assert np.allclose((ahead - behind) / 2e-6, dJ[0], atol=1e-8)
+
+
+def test_the_inverse_mass_matrix(model, oracle, states):
+    q, tolerance = states[0], solved(dn.evaluate(model, "mass_matrix", states[0]))
+    found = dn.evaluate(model, "inverse_mass_matrix", q)
+    for k, one in enumerate(q):
+        if model.explicit_joints:  # which computeMinverse does not have
+            right = np.linalg.inv(oracle.mass_matrix(one))
+        else:
+            right = np.array(pin.computeMinverse(oracle.pin, oracle.data, oracle.q(one)))
+            right = np.triu(right) + np.triu(right, 1).T
+            right = right[np.ix_(oracle.order, oracle.order)]
+        assert error(found[k], right, tail=2) <= tolerance[k]
 
 
 def test_what_joints_bear(model, oracle, states):

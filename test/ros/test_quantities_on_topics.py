@@ -24,10 +24,12 @@ FORCES = [f"{part}.{axis}" for part in ("force", "moment") for axis in "xyz"]
 HAND, WRIST = "panda_hand", "panda_joint7"
 OPTIONS = {"link": {"link": HAND}, "links": {"links": [HAND]}, "joint": {"joint": WRIST}}
 LINEAR_FIRST = [3, 4, 5, 0, 1, 2]
-MOTIONS = {"velocity", "acceleration", "frame_jacobian_bias", "jacobian"} | {
+MOTIONS = {"velocity", "acceleration", "frame_jacobian_bias", "jacobian", "time_derivative"} | {
     f"{kind}_momentum{matrix}" for kind in ("spatial", "centroidal") for matrix in ("", "_matrix")
 }
-LOOSER = {"operational_space_inertia_inverse": 1e-9, "operational_space_inertia": 1e-9}
+LOOSER = dict.fromkeys(
+    ("inverse_mass_matrix", "operational_space_inertia_inverse", "operational_space_inertia"), 1e-9
+)
 
 
 @pytest.fixture(scope="module")

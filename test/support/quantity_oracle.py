@@ -42,6 +42,7 @@ class Quantities:
             "inverse_dynamics": [self.call(pin.rnea, self.qd, self.qdd)[self.v]],
             "inverse_dynamics_derivatives": [dq[rows], dqd[rows], M[rows]],
             "mass_matrix": [M[np.ix_(self.v, self.v)]],
+            "inverse_mass_matrix": [np.linalg.inv(M)[np.ix_(self.v, self.v)]],
             "nonlinear_effects": [h],
             "gravity_torque": [g],
             "coriolis_torque": [h - g],
@@ -82,10 +83,14 @@ class Quantities:
             pin.forwardKinematics(self.model, self.data, self.q, self.qd, qdd)
             pin.updateFramePlacements(self.model, self.data)
             motions.append(np.array(change(self.model, self.data, index, axes)))
+        pin.computeJointJacobiansTimeVariation(self.model, self.data, self.q, self.qd)
+        dJ = np.array(pin.getFrameJacobianTimeVariation(self.model, self.data, index, axes))
         pose = self.data.oMf[index]
         velocity = np.array(pin.getFrameVelocity(self.model, self.data, index, axes))
         return {
             "frame_jacobian": [J[:, self.v]],
+            "frame_jacobian_time_derivative": [dJ[:, self.v]],
+            "frame_poses": [pose.rotation[None].copy(), pose.translation[None].copy()],
             "frame_pose": [pose.rotation.copy(), pose.translation.copy()],
             "frame_kinematics": [pose.rotation.copy(), pose.translation.copy(), velocity, motions[0]],
             "frame_jacobian_bias": [motions[1]],

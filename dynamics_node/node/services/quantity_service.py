@@ -30,6 +30,7 @@ RESULTS: dict[str, tuple[str, ...]] = {
     "inverse_dynamics_derivatives": ("vv",) * 3,
     "inverse_dynamics_second_derivatives": ("vvv",) * 4,
     "mass_matrix": ("vv",),
+    "inverse_mass_matrix": ("vv",),
     "nonlinear_effects": ("v",),
     "gravity_torque": ("v",),
     "coriolis_torque": ("v",),
@@ -44,7 +45,9 @@ RESULTS: dict[str, tuple[str, ...]] = {
     "center_of_mass": ("x", "xv"),
     "center_of_mass_motion": ("x", "x", "x"),
     "frame_jacobian": ("mv",),
+    "frame_jacobian_time_derivative": ("mv",),
     "frame_pose": ("xx", "x"),
+    "frame_poses": ("lxx", "lx"),
     "frame_kinematics": ("xx", "x", "m", "m"),
     "frame_jacobian_bias": ("m",),
     "operational_space_inertia": ("mm", "mv"),
@@ -105,15 +108,15 @@ def _options(core, request):
     needed = () if name in OF_ALL else NEEDED
     if lacking := [option for option in needed if option in own and option not in given]:
         raise BadMessage(f"{name} is of a {lacking[0]}: name one")
-    if "links" in own:
+    if "links" in given or "links" in QUANTITIES[name].needs:
         given["links"] = read_links(core, given.get("links", ()))
     return given
 
 
 def _axes(model, options) -> dict[str, Axis]:
-    """v: velocity coordinates; t: those of all joints, dependent ones too; m: motions of the links in
-    question, s: of the whole; w: a wrench; x: a position; b: bodies; p: their inertial parameters, or
-    those of what one link carries."""
+    """v: velocity coordinates; t: those of all joints, dependent ones too; l: links of the request, or all;
+    m: their motions; s: motions of the whole; w: a wrench; x: a position; b: bodies; p: their inertial
+    parameters, or those of what one link carries."""
     tree, bodies = model.tree, [body.name for body in model.bodies]
     links = options.get("links") or [options.get("link", "")]
     borne = [options["link"]] if "link" in options else bodies
@@ -123,6 +126,7 @@ def _axes(model, options) -> dict[str, Axis]:
         "v": _coordinates(model),
         "t": _axles(tree),
         "m": Axis(*link_rows(links)),
+        "l": _as_it_is(options.get("links") or model.frames),
         "s": Axis(list(AXES), SWAP),
         "w": Axis(force_first, SWAP),
         "x": _as_it_is("xyz"),

@@ -76,6 +76,17 @@ def test_regressors_of_all_bodies_and_of_what_one_link_carries(panda):
     assert ask(served, *given, link="nowhere").message.startswith("unknown link 'nowhere'")
 
 
+def test_poses_of_all_links_and_of_some(panda):
+    served = serve("panda7")
+    every = ask(served, "frame_poses", panda.names, panda.q)
+    assert every.success, every.message
+    assert list(every.values[1].row_names) == list(panda.model.frames)
+    some = ask(served, "frame_poses", panda.names, panda.q, links=["panda_hand", "panda_link3"])
+    for own, result in zip(some.values, dn.evaluate(panda.model, "frame_poses", panda.q), strict=True):
+        rows = [list(panda.model.frames).index(link) for link in ("panda_hand", "panda_link3")]
+        assert error(np.array(own.data), result[rows].ravel()) <= EXACT
+
+
 def test_loops_on_a_floating_base():
     """Both are linear first; passive joints follow."""
     served = Served(differential(), settings(backend="numpy", floating_base=True))
