@@ -11,14 +11,13 @@ import numpy as np
 
 import dynamics_node as dn
 from dynamics_demo.robots import UPRIGHT, five_bar
-from dynamics_node.algorithms import first_closed
 
 
 def main():
     robot = dn.parse_robot(five_bar(UPRIGHT))
     print(f"{robot.name}: joints {', '.join(robot.q_names)}; independent {', '.join(robot.v_names)}")
 
-    q = first_closed(robot, np.array([1.9, 0.0, 1.2, 0.0]))  # j1 and j2; the others are looked for
+    q = dn.first_closed(robot, np.array([1.9, 0.0, 1.2, 0.0]))  # j1 and j2; the others are looked for
     qd, qdd = np.array([0.3, -0.4]), np.array([0.5, 0.8])
     for name, angle, rate in zip(robot.q_names, *dn.spanning(robot, q, qd)[:2], strict=True):
         print(f"  {name}: {angle:7.3f} rad {rate:7.3f} rad/s")
