@@ -25,12 +25,12 @@ class Actuation:
     robot.joint_map_names). weights (k,): what a torque costs, positive. at: their rows of
     robot.joint_map."""
 
-    def __init__(self, mechanism: Robot, joints: Iterable[str], weights=None):
+    def __init__(self, robot: Robot, joints: Iterable[str], weights=None):
         """Raises ValueError for an unknown or floating joint, or weights that are not positive."""
-        free = {joint.name for joint in mechanism.independent_joints if joint.type.is_free}
-        names = enumerate(mechanism.joint_map_names)
+        free = {joint.name for joint in robot.independent_joints if joint.type.is_free}
+        names = enumerate(robot.joint_map_names)
         known = {name: k for k, name in names if name.split(".")[0] not in free}
-        self.mechanism, self.joints = mechanism, tuple(joints)
+        self.robot, self.joints = robot, tuple(joints)
         for name in self.joints:
             if name not in known:
                 raise ValueError(f"driven joint {name!r} is unknown or floating; known: {', '.join(known)}")
@@ -42,16 +42,16 @@ class Actuation:
     @cached_property
     def _floats(self):
         """(nv,) bool: coordinates of a floating base, which no joint drives."""
-        floats = np.zeros(self.mechanism.nv, dtype=bool)
-        for joint in self.mechanism.independent_joints:
+        floats = np.zeros(self.robot.nv, dtype=bool)
+        for joint in self.robot.independent_joints:
             floats[joint.v] = joint.type.is_free
         return floats
 
     def _map(self, q, G):
         """G_act^T (..., nv, k)."""
         if G is None:
-            G = closure_matrix(self.mechanism, np.asarray(q, dtype=float))
-        return np.swapaxes(self.mechanism.joint_map[self.at] @ G, -1, -2)
+            G = closure_matrix(self.robot, np.asarray(q, dtype=float))
+        return np.swapaxes(self.robot.joint_map[self.at] @ G, -1, -2)
 
     def to_coordinates(self, q, torques, G=None):
         """tau (..., nv) of torques (..., k) of the driven joints at closed positions q (..., nq). G: see

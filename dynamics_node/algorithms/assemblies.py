@@ -72,11 +72,11 @@ def _still(K, rank):
 # --- why a position is refused ------------------------------------------------------------------------------
 
 
-def why_singular_loop(mechanism, q):
+def why_singular_loop(robot, q):
     """Why loops that are closed, if not to the last digit, at positions q (..., nq) do not determine how the
     dependent joints move at one of them: of the cluster and the position at which they do so worst."""
-    tree, q = mechanism.tree, np.asarray(q, dtype=float).reshape(-1, mechanism.nq)
-    tied = [cluster for cluster in mechanism.clusters if cluster.dependent]
+    tree, q = robot.tree, np.asarray(q, dtype=float).reshape(-1, robot.nq)
+    tied = [cluster for cluster in robot.clusters if cluster.dependent]
     conditions = np.array([_conditions(tree, cluster, q) for cluster in tied])
     worst, at = np.unravel_index(np.argmax(conditions), conditions.shape)
     return _reason(tree, tied[worst], q[at])

@@ -78,9 +78,9 @@ class Composites:
 
     def _sums(self, arrays):
         """Of bodies, over all that they carry."""
-        return mapped(self._carried, arrays)
+        return mapped(self._composite, arrays)
 
-    def _carried(self, array):
+    def _composite(self, array):
         total = array.copy()
         for i, parent in reversed(list(enumerate(self.parents))):
             if parent >= 0:
@@ -112,7 +112,7 @@ class Composites:
         wrench = self.of_bodies(_wrench, self._moments, self._v, self._a)
         if outer is not None:
             wrench = self.of_bodies(_less, wrench, self.R, self.p, outer)
-        self._wrench = self.staging.alone(self._carried, wrench)
+        self._wrench = self.staging.alone(self._composite, wrench)
 
     def _accelerations(self, S, first, start, qd, qdd):
         begin = np.concatenate([np.zeros_like(start), start], axis=1)
@@ -136,7 +136,7 @@ class Composites:
         self._a, self._wrench = self.staging.alone(self._added, *more)
 
     def _added(self, a, carried, more, wrench):
-        return a + more, carried + self._carried(wrench)
+        return a + more, carried + self._composite(wrench)
 
     # --- matrices -------------------------------------------------------------------------------------------
 

@@ -66,20 +66,21 @@ def _length(program):
     return len((flattened(program) if isinstance(program, LaneProgram) else program).ops)
 
 
-def _derived(mechanism, problem, shapes, more, wrenches, parameters):
-    (inverse,) = recursive_programs(mechanism, inverse_dynamics(mechanism), wrenches, parameters).values()
+def _derived(robot, problem, shapes, more, wrenches, parameters):
+    (inverse,) = recursive_programs(robot, inverse_dynamics(robot), wrenches, parameters).values()
     derived = jacobian(inverse, ["tau"], ["q", "qd", "qdd"])
     forward = np.array(problem.forward, dtype=bool)
-    watched = weak_coordinates(mechanism, forward)
+    watched = weak_coordinates(robot, forward)
+    limits = health_limits(robot, watched)
 
     def function(**state):
-        results = _derivatives(mechanism, forward, inverse, derived, **state)
-        if mechanism.constrained or watched.any():
-            own, q = with_inputs(economical(mechanism)[0], **{name: state[name] for name in more}), state["q"]
+        results = _derivatives(robot, forward, inverse, derived, **state)
+        if len(limits):
+            own, q = with_inputs(economical(robot)[0], **{name: state[name] for name in more}), state["q"]
             results["health"] = health(own, q, rates_at(own, q, state["qd"]), forward, watched)
         return results
 
-    return trace(function, shapes | more, health_limits(mechanism, watched))
+    return trace(function, shapes | more, limits)
 
 
 def tangent(robot, q):
@@ -87,10 +88,10 @@ def tangent(robot, q):
     return rates_at(robot, q, explicit=True).columns(tangent_map(robot.tree, q))
 
 
-def _derivatives(mechanism, forward, inverse, derived, q, qd, qdd=None, tau=None, **others):
+def _derivatives(robot, forward, inverse, derived, q, qd, qdd=None, tau=None, **others):
     """{name: derivatives}. inverse, derived: the Programs of inverse dynamics and of its
     derivatives; others: gravity (, f_ext) and parameters."""
-    nv, free, driven = mechanism.nv, np.flatnonzero(forward), np.flatnonzero(~forward)
+    nv, free, driven = robot.nv, np.flatnonzero(forward), np.flatnonzero(~forward)
     given = dict(q=q, qd=qd, **others)
     M = interpret(derived, **given, qdd=np.zeros(nv))[derivative_name("tau", "qdd")]
     M_free = M[free[:, None], free]
@@ -101,16 +102,16 @@ def _derivatives(mechanism, forward, inverse, derived, q, qd, qdd=None, tau=None
         accelerations = np.array(accelerations, dtype=object)
         accelerations[free] = solve_definite(M_free, rest[:, None])[:, 0]
     D = interpret(derived, **given, qdd=accelerations)
-    dq = D[derivative_name("tau", "q")] @ tangent(mechanism, q)
+    dq = D[derivative_name("tau", "q")] @ tangent(robot, q)
     # what torques change by, when accelerations stay (dq, dqd), and when those known change
     changes = np.concatenate([dq, D[derivative_name("tau", "qd")], np.where(forward, 0.0, M)], axis=1)
     own = np.eye(nv)[free]
     own = np.concatenate([np.zeros((len(free), 2 * nv)), own], axis=1)
-    asked = np.array(changes, dtype=object)
+    unknowns = np.array(changes, dtype=object)
     if free.size:
-        asked[free] = solve_definite(M_free, own - changes[free])
-        asked[driven] = changes[driven] + M[driven[:, None], free] @ asked[free]
-    return dict(zip(("dq", "dqd", "dknown"), np.split(asked, 3, axis=1), strict=True))
+        unknowns[free] = solve_definite(M_free, own - changes[free])
+        unknowns[driven] = changes[driven] + M[driven[:, None], free] @ unknowns[free]
+    return dict(zip(("dq", "dqd", "dknown"), np.split(unknowns, 3, axis=1), strict=True))
 
 
 # --- of a tree, in stages -----------------------------------------------------------------------------------
@@ -162,11 +163,11 @@ def _solved(work, forward, M, armature, tau):
     qdd = np.zeros(nv, dtype=object)
     qdd[free] = alone(_accelerations, tau[free], work.torques(armature)[free], *factors)
     work.accelerate_more(qdd)
-    zero, ask = np.zeros((nv, nv)), partial(_asked, forward)
+    zero, solve_column = np.zeros((nv, nv)), partial(_unknowns, forward)
     known = (np.where(forward, 0.0, M), np.diag(np.where(forward, 1.0, 0.0)))
     changes = [(matrix, zero) for matrix in work.derivatives()] + [known]
     return {
-        name: side_by_side(ask, torques.T, own, shared=(M, *factors)).T
+        name: side_by_side(solve_column, torques.T, own, shared=(M, *factors)).T
         for name, (torques, own) in zip(("dq", "dqd", "dknown"), changes, strict=True)
     }
 
@@ -193,14 +194,14 @@ def _solution(right, L, inverse):
     return x
 
 
-def _asked(forward, torques, own, M, L, inverse):
-    """A column of what is asked: torques (nv,), what torques change by while accelerations stay; own (nv,):
+def _unknowns(forward, torques, own, M, L, inverse):
+    """A column of the unknowns: torques (nv,), what torques change by while accelerations stay; own (nv,):
     what the known ones do."""
     free, driven = np.flatnonzero(forward), np.flatnonzero(~forward)
-    asked = torques.copy()
-    asked[free] = _solution(own[free] - torques[free], L, inverse)
-    asked[driven] = torques[driven] + M[driven[:, None], free] @ asked[free]
-    return asked
+    unknowns = torques.copy()
+    unknowns[free] = _solution(own[free] - torques[free], L, inverse)
+    unknowns[driven] = torques[driven] + M[driven[:, None], free] @ unknowns[free]
+    return unknowns
 
 
 def _health(tree, forward, watched, names, q, M, *parameters):

@@ -27,7 +27,7 @@ GENERIC = 4  # positions at which structure is found
 STARTS = 40  # random positions from which closed ones are looked for
 
 
-def first_closed(mechanism, q=None):
+def first_closed(robot, q=None):
     """A closed position, of which only the independent joints are known.
 
     Newton's method starts from q; then from the assembly that is nearest to all joints at zero, whose
@@ -36,7 +36,7 @@ def first_closed(mechanism, q=None):
 
     Parameters
     ----------
-    mechanism : Robot
+    robot : Robot
     q : array_like (nq,), optional
         Independent joints stay where q has them; of the others it is a start. `Robot.neutral` by default.
 
@@ -61,24 +61,24 @@ def first_closed(mechanism, q=None):
     >>> bool(np.allclose(q[[0, 2]], [1.9, 1.2]))
     True
     """
-    q = mechanism.neutral() if q is None else q
+    q = robot.neutral() if q is None else q
     q = np.array(q, dtype=float)
-    for cluster in mechanism.clusters:
+    for cluster in robot.clusters:
         if cluster.dependent:
-            q = _first_closed(replace(mechanism, clusters=(cluster,)), cluster, q)
+            q = _first_closed(replace(robot, clusters=(cluster,)), cluster, q)
     return q
 
 
-def _first_closed(mechanism, cluster, q):
-    """`first_closed` of a mechanism with this cluster alone."""
+def _first_closed(robot, cluster, q):
+    """`first_closed` of a robot with this cluster alone."""
     other, failures = None, list[ClosureError]()
-    for start in _starts(mechanism.tree, cluster, q):
+    for start in _starts(robot.tree, cluster, q):
         try:
-            closed = close_loops(mechanism, q) if start is None else continued(mechanism, start, q)
+            closed = close_loops(robot, q) if start is None else continued(robot, start, q)
         except ClosureError as error:
             failures.append(error)
             continue
-        if is_as_loaded(mechanism.tree, cluster, closed):
+        if is_as_loaded(robot.tree, cluster, closed):
             return closed
         other = closed if other is None else other
     if other is None:
@@ -86,30 +86,30 @@ def _first_closed(mechanism, cluster, q):
     return other
 
 
-def continued(mechanism, start, q):
+def continued(robot, start, q):
     """The closed position (nq,) with the independent joints of q, reached in steps from a closed one, so
     that the branch is kept where Newton's method alone would lose it. Raises ClosureError."""
-    own = positions_of(mechanism.tree, [v for c in mechanism.clusters if c.dependent for v in c.independent])
+    own = positions_of(robot.tree, [v for c in robot.clusters if c.dependent for v in c.independent])
     there, start = np.array(q, dtype=float), np.asarray(start, dtype=float)
-    dependent = positions_of(mechanism.tree, [v for c in mechanism.clusters for v in c.dependent])
+    dependent = positions_of(robot.tree, [v for c in robot.clusters for v in c.dependent])
     there[dependent] = start[dependent]
-    goal = _with_near_quaternions(mechanism, np.asarray(q, dtype=float), start)
+    goal = _with_near_quaternions(robot, np.asarray(q, dtype=float), start)
     for part in np.linspace(0, 1, WAY + 1)[1:]:
         there[own] = start[own] + part * (goal[own] - start[own])
-        there = close_loops(mechanism, _of_unit_length(mechanism, there))
+        there = close_loops(robot, _of_unit_length(robot, there))
     return there
 
 
-def _with_near_quaternions(mechanism, q, start):
+def _with_near_quaternions(robot, q, start):
     """q (nq,) with each quaternion in the sign that is nearer to that of `start`."""
     near = np.array(q)
-    for _, at in mechanism.quaternions:
+    for _, at in robot.quaternions:
         near[at] = q[at] if q[at] @ start[at] >= 0 else -q[at]
     return near
 
 
-def _of_unit_length(mechanism, q):
-    for _, at in mechanism.quaternions:
+def _of_unit_length(robot, q):
+    for _, at in robot.quaternions:
         q[at] = q[at] / np.linalg.norm(q[at])
     return q
 
@@ -184,13 +184,13 @@ def generic_positions(robot):
     return closed_samples(robot, GENERIC, np.random.default_rng(20))
 
 
-def closed_samples(mechanism, count, random, reach=REACH):
+def closed_samples(robot, count, random, reach=REACH):
     """Random closed positions (count, nq), the dependent joints determined by the others better than at half
     of all: not the best determined, nor all joints at zero, for these are right angles, at which other things
     vanish. reach: how far, in rad or m, the joints are from zero that no constraint binds."""
-    tree = mechanism.tree
+    tree = robot.tree
     q = sample_positions(tree, count, random, reach)
-    for cluster in mechanism.clusters:
+    for cluster in robot.clusters:
         if cluster.constraints:
             at = positions_of(tree, [*cluster.independent, *cluster.dependent])
             drawn = np.abs(cluster.samples[:, at]).max(axis=1) < DRAWN

@@ -39,11 +39,9 @@ def health(robot: Robot, q, rates, forward=(), watched=()):
 
 
 @fact
-def health_program(mechanism: Robot) -> Program:
+def health_program(robot: Robot) -> Program:
     """q -> health of its loops."""
-    return trace(
-        lambda q: {"health": health(mechanism, q, rates_at(mechanism, q))}, {"q": (mechanism.nq,)}, HEALTHY
-    )
+    return trace(lambda q: {"health": health(robot, q, rates_at(robot, q))}, {"q": (robot.nq,)}, HEALTHY)
 
 
 def why_not(robot: Robot, forward, q):

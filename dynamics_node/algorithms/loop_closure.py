@@ -20,7 +20,7 @@ class ClosureError(ArithmeticError):
     """No closed position near the start; names the constraints."""
 
 
-def close_loops(mechanism, q, errors="raise"):
+def close_loops(robot, q, errors="raise"):
     """Positions (..., nq) that satisfy the constraints: the independent joints stay where q (..., nq) has
     them, the dependent ones move from there, so the branch of assembly is kept.
 
@@ -28,21 +28,21 @@ def close_loops(mechanism, q, errors="raise"):
     singular on the way; or 'nan', which is then what its dependent joints become.
     """
     q = np.array(q, dtype=float)
-    rows = q.reshape(-1, mechanism.nq)
+    rows = q.reshape(-1, robot.nq)
     finite = np.isfinite(rows).all(axis=1)
     if errors == "raise" and not finite.all():
         raise ClosureError("a position is not finite")
     closed = rows[finite]
-    for cluster in mechanism.clusters:
+    for cluster in robot.clusters:
         if cluster.dependent:
-            _close_cluster(mechanism, cluster, closed, errors)
+            _close_cluster(robot, cluster, closed, errors)
     rows[finite] = closed
     return rows.reshape(q.shape)
 
 
-def _close_cluster(mechanism, cluster, q, errors):
+def _close_cluster(robot, cluster, q, errors):
     """In place, all states at once."""
-    tree, program = mechanism.tree, position_program(mechanism.tree, cluster.constraints)
+    tree, program = robot.tree, position_program(robot.tree, cluster.constraints)
     bent = bends(tree, cluster.constraints, cluster.dependent)
     rows = counting_equations(tree, cluster).rows
     for _ in range(STEPS):
@@ -102,16 +102,16 @@ def positions_of(tree, coordinates):
 # --- a step as a Program ------------------------------------------------------------------------------------
 
 
-def step_program(mechanism: Robot) -> Program:
+def step_program(robot: Robot) -> Program:
     """q -> following (nq,), after Newton's step of the dependent joints, and health at q: an output as any
     other, without limits, for open loops are what the step is for."""
-    return economical_program(mechanism, {"q": (mechanism.nq,)}, _step)
+    return economical_program(robot, {"q": (robot.nq,)}, _step)
 
 
-def _step(mechanism, q):
-    tree, rest = mechanism.tree, np.zeros(mechanism.nv)
+def _step(robot, q):
+    tree, rest = robot.tree, np.zeros(robot.nv)
     following = np.array(q, dtype=object)
-    for cluster in mechanism.clusters:
+    for cluster in robot.clusters:
         if cluster.dependent:
             found = interpret(position_program(tree, cluster.constraints), q=q)
             rows, sizes = counting_equations(tree, cluster)
@@ -120,5 +120,5 @@ def _step(mechanism, q):
             following = moved(tree, following, cluster.dependent, step)
     return {
         "following": following,
-        "health": loop_health(mechanism, q, explicit_rates(mechanism, q, rest).condition),
+        "health": loop_health(robot, q, explicit_rates(robot, q, rest).condition),
     }

@@ -99,7 +99,7 @@ def _moved(X, v, body):
 REDUNDANT = ("refuse", "least")
 
 
-def loop_wrenches(mechanism, q, tau, redundant="refuse"):
+def loop_wrenches(robot, q, tau, redundant="refuse"):
     """(nbodies, 6): what the loop joints exert ON the bodies, each in its axes at its origin, moment first;
     0.0 where there are none.
 
@@ -109,10 +109,10 @@ def loop_wrenches(mechanism, q, tau, redundant="refuse"):
     """
     if redundant not in REDUNDANT:
         raise ValueError(f"unknown choice {redundant!r} for redundant; there are {', '.join(REDUNDANT)}")
-    loops = [c for c in mechanism.clusters if any(isinstance(one, LoopJoint) for one in c.constraints)]
+    loops = [c for c in robot.clusters if any(isinstance(one, LoopJoint) for one in c.constraints)]
     if not loops:
         return 0.0
-    tree = mechanism.tree
+    tree = robot.tree
     total = np.zeros((tree.nbodies, 6), dtype=object)
     for cluster in loops:
         _add(total, tree, cluster, q, tau, redundant)

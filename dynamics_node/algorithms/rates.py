@@ -103,16 +103,16 @@ def rates_at(robot, q, qd=None, explicit=False) -> "Rates | Identity":
     return Rates(robot, q, np.zeros(robot.nv) if qd is None else qd, explicit)
 
 
-def explicit_rates(mechanism, q, yd) -> ExplicitRates:
+def explicit_rates(robot, q, yd) -> ExplicitRates:
     """Of one state on symbols: closed q (nq,), rates yd (nv,) of the independent joints."""
-    rates = Rates(mechanism, q, yd, explicit=True)
-    return ExplicitRates(rates.G, rates.accelerations(np.zeros(mechanism.nv)), rates.condition)
+    rates = Rates(robot, q, yd, explicit=True)
+    return ExplicitRates(rates.G, rates.accelerations(np.zeros(robot.nv)), rates.condition)
 
 
-def loop_health(mechanism: Robot, q, condition):
+def loop_health(robot: Robot, q, condition):
     """(2,): the squared condition of the constraints, as `explicit_rates` gives it, and the sum of the
     squares of what they miss at q (nq,), on symbols."""
-    missed = [make(mechanism.tree, mechanism.constraints, q) for make in (gaps, turned)]
+    missed = [make(robot.tree, robot.constraints, q) for make in (gaps, turned)]
     return np.array([condition, sum(part @ part for part in missed)], dtype=object)
 
 
@@ -124,13 +124,13 @@ class Rates(Projection):
     for qd, qdd and torques, take fewer operations than one for every independent joint.
     """
 
-    def __init__(self, mechanism, q, yd, explicit=False):
-        column = {v: k for k, v in enumerate(mechanism.independent.tolist())}
-        tied = [cluster for cluster in mechanism.clusters if cluster.dependent]
-        self._clusters = [_Equations(mechanism.tree, cluster, column, q) for cluster in tied]
+    def __init__(self, robot, q, yd, explicit=False):
+        column = {v: k for k, v in enumerate(robot.independent.tolist())}
+        tied = [cluster for cluster in robot.clusters if cluster.dependent]
+        self._clusters = [_Equations(robot.tree, cluster, column, q) for cluster in tied]
         self._implicit = [] if explicit else [own for own in self._clusters if own.implicit]
-        self.G = np.zeros((mechanism.tree.nv, mechanism.nv), dtype=object)
-        self.G[mechanism.independent, np.arange(mechanism.nv)] = 1.0
+        self.G = np.zeros((robot.tree.nv, robot.nv), dtype=object)
+        self.G[robot.independent, np.arange(robot.nv)] = 1.0
         for own in self._clusters:
             if own not in self._implicit:
                 self.G[np.ix_(own.dependent, own.columns)] = own.block
@@ -245,16 +245,16 @@ class _Equations:
 
 
 @fact
-def spanning_program(mechanism, judged=False) -> Program:
+def spanning_program(robot, judged=False) -> Program:
     """q (nq,), qd, qdd (nv,) -> rates, accelerations (nv of the tree,), and G (nv of the tree, nv); judged:
     and the condition of the constraints."""
 
     def function(q, qd, qdd):
-        G, g, condition = explicit_rates(mechanism, q, qd)
+        G, g, condition = explicit_rates(robot, q, qd)
         found = {"rates": G @ qd, "accelerations": G @ qdd + g, "G": G}
         return found | ({"condition": condition} if judged else {})
 
-    return trace(function, {"q": (mechanism.nq,), "qd": (mechanism.nv,), "qdd": (mechanism.nv,)})
+    return trace(function, {"q": (robot.nq,), "qd": (robot.nv,), "qdd": (robot.nv,)})
 
 
 def spanning(robot: Robot, q, qd=None, qdd=None):
@@ -290,15 +290,13 @@ _POSITION, _RATE = attrgetter("position"), attrgetter("rate")
 def spread_rates(robot: Robot, q, qd, qdd=None):
     """Rates and accelerations (..., nv of the tree) at closed q (..., nq), for those of the independent
     joints (..., nv); None for accelerations that are not given."""
-    if not robot.constrained:
-        return qd, qdd
-    found = _spread(robot, q, qd, np.zeros(robot.nv) if qdd is None else qdd)
-    return found["rates"], None if qdd is None else found["accelerations"]
+    rates = sampled_rates(robot, q, qd)
+    return rates.qd, None if qdd is None else rates.accelerations(qdd)
 
 
-def _spread(mechanism, q, qd, qdd):
+def _spread(robot, q, qd, qdd):
     with np.errstate(all="ignore"):  # what is singular is told by its condition
-        found = interpret(spanning_program(mechanism, judged=True), q=q, qd=qd, qdd=qdd)
+        found = interpret(spanning_program(robot, judged=True), q=q, qd=qd, qdd=qdd)
     singular = ~(found.pop("condition") <= SINGULAR)
     for array in found.values():
         array[singular] = np.nan
@@ -323,8 +321,8 @@ def sampled_rates(robot: Robot, q, qd=None) -> SampledRates | Identity:
     return SampledRates(robot, q, qd) if robot.constrained else Identity(robot.nv, qd)
 
 
-def closure_matrix(mechanism, q):
+def closure_matrix(robot, q):
     """G (..., nv of the tree, nv) at closed q (..., nq): rates of all joints by those of the independent
     ones; NaN at singular positions."""
-    zero = np.zeros(mechanism.nv)
-    return _spread(mechanism, q, zero, zero)["G"]
+    zero = np.zeros(robot.nv)
+    return _spread(robot, q, zero, zero)["G"]

@@ -46,8 +46,8 @@ def resolve(solver: str = "best", ordering: str | Iterable[str] = "best", backen
         return Choice(solver, ordering, backend)
     if solver == "cfa":
         if ordering not in ("best", *WAYS):
-            told = f"solver 'cfa' has orderings best, {', '.join(WAYS)}"
-            raise ChoiceError(f"{told}, not {ordering!r}; {_valid()}")
+            reason = f"solver 'cfa' has orderings best, {', '.join(WAYS)}"
+            raise ChoiceError(f"{reason}, not {ordering!r}; {_valid()}")
         return Choice(solver, ordering, backend)
     if ordering != "best":
         raise ChoiceError(f"solver {solver!r} has no orderings: leave ordering at 'best'; {_valid()}")

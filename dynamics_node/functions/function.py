@@ -102,20 +102,20 @@ class Function:
 
     def _on_device(self, runner, arrays, out, errors):
         """The results where arrays lie on a GPU: there, too, of their type and layout. Of a state without a
-        result they are NaN; with errors='raise' the call waits, and the number of the first one is told."""
+        result they are NaN; with errors='raise' the call waits, and the message has the number of the first one."""
         names = self._names(runner, arrays, errors)
         there = getattr(runner, "on_device", None)
         if there is None:
             lying = ", ".join(name for name, a in zip(names, arrays, strict=True) if on_device(a))
-            told = f"on a GPU, and this function runs by {runner.backend}"
-            raise InputError(f"{lying}: arrays {told}: build it with backend='cuda'")
+            reason = f"on a GPU, and this function runs by {runner.backend}"
+            raise InputError(f"{lying}: arrays {reason}: build it with backend='cuda'")
         try:
             results, bad = there(arrays, out, errors == "raise")
         except ArrayError as error:
             raise InputError(str(error)) from None
         if bad is not None:
-            told = "an input that is not finite or out of range, or equations that are singular there"
-            raise SolutionError(f"state {bad} has no result: {told}; errors='nan' makes it NaN")
+            reason = "an input that is not finite or out of range, or equations that are singular there"
+            raise SolutionError(f"state {bad} has no result: {reason}; errors='nan' makes it NaN")
         return results
 
     def _names(self, runner, arrays, errors):
@@ -124,8 +124,8 @@ class Function:
             raise ValueError(f"errors must be {' or '.join(map(repr, ERRORS))}, not {errors!r}")
         names = list(runner.inputs)
         if len(arrays) != len(names):
-            told = f"{len(names)} arguments, not {len(arrays)}"
-            raise TypeError(f"{self.signature.name} takes {', '.join(names)}: {told}")
+            reason = f"{len(names)} arguments, not {len(arrays)}"
+            raise TypeError(f"{self.signature.name} takes {', '.join(names)}: {reason}")
         return names
 
     def _checked(self, runner, arrays, errors):
@@ -246,8 +246,8 @@ class ProgramFunction(Function):
             if value is not None:
                 placed.append(value)
         if named:
-            told = f"not {', '.join(named)} as well"
-            raise TypeError(f"{self.signature.name} takes {', '.join(self.runner.inputs)}: {told}")
+            reason = f"not {', '.join(named)} as well"
+            raise TypeError(f"{self.signature.name} takes {', '.join(self.runner.inputs)}: {reason}")
         return tuple(placed)
 
 

@@ -17,11 +17,11 @@ def name_pairs(pairs: Iterable[tuple[str, str]]) -> Pairs:
     """The pairs, checked. Raises ValueError naming the one that cannot be."""
     pairs = tuple((str(theirs), str(ours)) for theirs, ours in pairs)
     for at, (theirs, ours) in enumerate(pairs):
-        told = f"{theirs}={ours}"
+        pair = f"{theirs}={ours}"
         if not theirs or not ours:
-            raise ValueError(f"{told!r} has an empty side")
+            raise ValueError(f"{pair!r} has an empty side")
         if theirs.count("*") > 1 or ours.count("*") > 1 or theirs.count("*") != ours.count("*"):
-            raise ValueError(f"{told!r} needs one star on both sides, or none")
+            raise ValueError(f"{pair!r} needs one star on both sides, or none")
         if theirs in (before for before, _ in pairs[:at]):
             raise ValueError(f"{theirs!r} is mapped twice")
     return pairs

@@ -140,8 +140,8 @@ def _entries(node, allowed=None):
     found = {}
     for key, value in node.value:
         if key.value in found or (allowed is not None and key.value not in allowed):
-            told = f"each once, of {', '.join(allowed)}" if allowed else "each name once"
-            raise ModelError(_FORM.format(place(key.start_mark), told))
+            reason = f"each once, of {', '.join(allowed)}" if allowed else "each name once"
+            raise ModelError(_FORM.format(place(key.start_mark), reason))
         found[key.value] = value
     return found
 
