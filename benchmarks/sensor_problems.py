@@ -21,7 +21,7 @@ from dynamics_node.graph.permuted import Turn, scalar_rows
 from dynamics_node.graph.pivot_search import best_plan
 from dynamics_node.graph.sensor_system import sensor_system, sensor_values
 from dynamics_node.robot import sensors as s
-from dynamics_node.robot.positions import sample_positions
+from dynamics_node.robot.state_arrays import sample_positions
 
 ROUNDS, CALLS, STATES = 9, 40, 16
 LENGTHS = (2, 3, 5, 7, 10, 20, 30, 50, 70, 100)

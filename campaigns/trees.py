@@ -14,7 +14,7 @@ from tolerances import EPS, EXACT, error
 import dynamics_node as dn
 from dynamics_node.algorithms import recursive_programs
 from dynamics_node.graph import IllPosedError
-from dynamics_node.robot.positions import sample_positions
+from dynamics_node.robot.state_arrays import sample_positions
 from dynamics_node.symbolic import interpret
 
 COMPILED, GRAPH = 40, 10  # one in so many

@@ -7,8 +7,8 @@ from dynamics_node.algorithms.constraint_equations import members_of
 from dynamics_node.algorithms.first_positions import closed_near
 from dynamics_node.robot import Cluster, ModelError
 from dynamics_node.robot.constraints import LoopJoint
-from dynamics_node.robot.positions import moved
 from dynamics_node.robot.robot import groups_of
+from dynamics_node.robot.state_arrays import moved
 from dynamics_node.symbolic import pivoted
 
 WEAK = 1e6  # condition of K_dep beyond which a choice of independent joints is refused

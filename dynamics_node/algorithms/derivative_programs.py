@@ -19,8 +19,8 @@ from dynamics_node.algorithms.rates import rates_at
 from dynamics_node.algorithms.reduced_frames import economical, parameter_shapes, with_inputs
 from dynamics_node.robot import Problem, Robot, inverse_dynamics
 from dynamics_node.robot.inertial_parameters import PARAMETERS
-from dynamics_node.robot.positions import tangent_map
-from dynamics_node.robot.regroup import regrouped_away
+from dynamics_node.robot.reframe import regrouped_away
+from dynamics_node.robot.state_arrays import tangent_map
 from dynamics_node.symbolic import (
     LaneProgram,
     Program,

@@ -15,8 +15,8 @@ from dynamics_node.algorithms.loop_closure import (
     positions_of,
     shortened,
 )
-from dynamics_node.robot.positions import REACH, moved, sample_positions
 from dynamics_node.robot.robot import fact
+from dynamics_node.robot.state_arrays import REACH, moved, sample_positions
 from dynamics_node.symbolic import interpret, interpret_portable, least_squares
 
 SHAKE = 0.5  # rad or m, off the position with all joints at zero, which may be singular

@@ -13,8 +13,7 @@ from dynamics_node.robot.errors import warned
 from dynamics_node.robot.explicit import joints_apart
 from dynamics_node.robot.from_description import GRAVITY, tree_from_description
 from dynamics_node.robot.overrides import overridden, read_overrides, read_parameters_file
-from dynamics_node.robot.plain_yaml import composed, plain
-from dynamics_node.robot.safe_files import read_regular_file
+from dynamics_node.robot.safe_files import composed, plain, read_regular_file
 from dynamics_node.robot.urdf import parse_urdf
 from dynamics_node.robot.validate import validate
 from dynamics_node.symbolic import product, transform_origin, transform_rotation

@@ -7,7 +7,7 @@ from dynamics_node.algorithms.constraint_equations import counting_equations, me
 from dynamics_node.algorithms.rates import explicit_rates, loop_health
 from dynamics_node.algorithms.reduced_frames import economical_program
 from dynamics_node.robot import Robot
-from dynamics_node.robot.positions import moved
+from dynamics_node.robot.state_arrays import moved
 from dynamics_node.symbolic import Program, interpret
 
 TOLERANCE = 1e-10  # m or rad that a closed loop may be open

@@ -13,8 +13,7 @@ import numpy as np
 from dynamics_node.robot import Robot, Shapes
 from dynamics_node.robot.constraints import LoopJoint
 from dynamics_node.robot.inertial_parameters import PARAMETERS, with_parameters
-from dynamics_node.robot.reframe import inertias_in, reframe
-from dynamics_node.robot.regroup import regroup, regrouped_away
+from dynamics_node.robot.reframe import inertias_in, reframe, regroup, regrouped_away
 from dynamics_node.robot.robot import fact
 from dynamics_node.symbolic import (
     Program,

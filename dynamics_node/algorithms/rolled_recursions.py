@@ -25,7 +25,7 @@ from dynamics_node.algorithms.rnea import Motion, body_wrench, next_motion, root
 from dynamics_node.algorithms.transforms import FactoredTransforms, fixed_shift, fixed_turns
 from dynamics_node.robot import Problem, Robot
 from dynamics_node.robot.joints import KINDS
-from dynamics_node.robot.regroup import regrouped_away
+from dynamics_node.robot.reframe import regrouped_away
 from dynamics_node.symbolic import (
     Expression,
     LoopProgram,

@@ -102,7 +102,8 @@ class Function:
 
     def _on_device(self, runner, arrays, out, errors):
         """The results where arrays lie on a GPU: there, too, of their type and layout. Of a state without a
-        result they are NaN; with errors='raise' the call waits, and the message has the number of the first one."""
+        result they are NaN; with errors='raise' the call waits, and the message has the number of the first
+        one."""
         names = self._names(runner, arrays, errors)
         there = getattr(runner, "on_device", None)
         if there is None:

@@ -43,7 +43,7 @@ from dynamics_node.graph.ordering import (
 from dynamics_node.graph.robot_graph import build_graph, build_spanned_graph
 from dynamics_node.robot import Problem, Robot
 from dynamics_node.robot.inertial_parameters import generic_parameters
-from dynamics_node.robot.regroup import regroup
+from dynamics_node.robot.reframe import regroup
 from dynamics_node.symbolic import Program
 
 SMALL = 24  # variables: an arm of 8 joints

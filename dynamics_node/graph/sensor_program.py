@@ -25,7 +25,7 @@ from dynamics_node.graph.sensor_system import (
 )
 from dynamics_node.robot import Robot
 from dynamics_node.robot.inertial_parameters import generic_parameters
-from dynamics_node.robot.regroup import regroup
+from dynamics_node.robot.reframe import regroup
 from dynamics_node.robot.sensor_problem import SensorProblem
 from dynamics_node.robot.sensors import ForceTorque
 from dynamics_node.symbolic import Expression, Program, interpret, matvec, trace, transpose

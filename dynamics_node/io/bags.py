@@ -19,8 +19,7 @@ import yaml
 from dynamics_node.algorithms import ClosureError
 from dynamics_node.functions import build_loop_solver
 from dynamics_node.io.tables import Table, TableError, columns, joints_option, require
-from dynamics_node.robot.joint_buffer import JointBuffer
-from dynamics_node.robot.joint_names import Pairs, proposed_pair, renamed
+from dynamics_node.robot.joint_names import JointBuffer, Pairs, proposed_pair, renamed
 from dynamics_node.text import listed
 
 JOINT_STATE = "sensor_msgs/msg/JointState"

@@ -20,8 +20,7 @@ import numpy as np
 from dynamics_node.robot.description import Description, Link
 from dynamics_node.robot.errors import ModelError
 from dynamics_node.robot.joints import KINDS
-from dynamics_node.robot.plain_yaml import composed, place
-from dynamics_node.robot.safe_files import read_regular_file
+from dynamics_node.robot.safe_files import composed, place, read_regular_file
 from dynamics_node.robot.urdf_numbers import MOMENTS, Inertial
 from dynamics_node.robot.validate import require_body
 from dynamics_node.text import listed

@@ -1,9 +1,14 @@
-"""The robot in body frames that cost fewer operations.
+"""The robot in frames and with inertial parameters that cost fewer operations.
 
 A frame may lie anywhere on its joint's axis and turn about it: joint coordinates and torques stay the same.
 Here z is the axis, the origin is the foot of the common normal with the parent's axis, and x lies along
 the common normal with the child's: the fixed part of a transform becomes a turn about x and a shift
 without y (Denavit and Hartenberg's choice, as Craig has it), and S a unit column.
+
+Base parameters: mass that a joint does not move may be counted with the parent just as well: of a turning
+body the mass, the first moment along the axis and the second one, of a sliding body all second moments. What
+reaches the root is gone. Khalil and Dombre: Modeling, identification and control of robots, 2002, section
+9.4.
 """
 
 from dataclasses import replace
@@ -15,10 +20,12 @@ from dynamics_node.symbolic import (
     angle_of,
     carried_inertia,
     dot,
+    inertia_of_pseudo,
     inverse_motion_transform,
     length,
     motion_transform,
     product,
+    pseudo_inertia,
     sine_cosine,
     transform_origin,
     transform_rotation,
@@ -119,3 +126,52 @@ def _moved(frame, T):
     if frame.body < 0:
         return frame
     return replace(frame, X=product(frame.X, inverse_motion_transform(T[frame.body])))
+
+
+# --- base parameters ----------------------------------------------------------------------------------------
+
+
+def regroup(model: Robot) -> Robot:
+    """The Robot with base parameters, for one from `reframe` (z is the axis of every joint).
+
+    Torques, accelerations, mass matrix and bias stay the same. The inertia of one body alone, and the
+    wrench at its joint across the axis, lose their meaning.
+    """
+    J = list(pseudo_inertia(model.inertias))
+    for i in reversed(range(model.nbodies)):
+        body = model.bodies[i]
+        still = _only(J[i], _unmoved(body.joint))
+        J[i] = J[i] - still
+        if body.parent >= 0:
+            T = _to_parent(body.X_tree)
+            J[body.parent] = J[body.parent] + carried_inertia(T.T, still)
+    inertias = inertia_of_pseudo(np.array(J).reshape(-1, 4, 4))
+    bodies = [replace(body, inertia=own) for body, own in zip(model.bodies, inertias, strict=True)]
+    return replace(model, bodies=tuple(bodies))
+
+
+def regrouped_away(model: Robot):
+    """(nbodies, 4, 4) bool: entries of the pseudo-inertias that `regroup` makes zero."""
+    gone = np.zeros((model.nbodies, 4, 4), dtype=bool)
+    for i, body in enumerate(model.bodies):
+        rows = _unmoved(body.joint)
+        gone[i][np.ix_(rows, rows)] = True
+    return gone
+
+
+def _unmoved(joint):
+    return joint.type.still_points(joint.axis)
+
+
+def _only(J, rows):
+    kept = np.zeros_like(J)
+    at = np.ix_(rows, rows)
+    kept[at] = J[at]
+    return kept
+
+
+def _to_parent(X):
+    """Homogeneous transform of points from the body to the parent of motion transform X."""
+    T = np.eye(4)
+    T[:3, :3], T[:3, 3] = transform_rotation(X).T, transform_origin(X)
+    return T

@@ -1,8 +1,12 @@
-"""The arrays that belong to a state of a robot."""
+"""The arrays that belong to a state of a robot: their shapes, random positions, and how positions change
+along velocities (the tangent space).
+"""
 
 from typing import Protocol
 
-from dynamics_node.robot.robot import Joint
+import numpy as np
+
+from dynamics_node.robot.robot import Joint, fact
 
 Shapes = dict[str, tuple[int, ...]]
 
@@ -29,3 +33,54 @@ def state_shapes(robot: Coordinates, names) -> Shapes:
     shapes: Shapes = {"q": (robot.nq,), "qd": rates, "qdd": rates, "tau": rates, "gravity": (3,)}
     shapes["f_ext"] = (robot.nbodies, 6)
     return {name: shapes[name] for name in names}
+
+
+REACH = 2.5  # rad or m
+
+
+def sample_positions(model, count, random: np.random.Generator, reach=REACH):
+    """q (count, nq): angles and lengths in [-reach, reach] rad or m, unit quaternions of any
+    orientation."""
+    q = random.uniform(-reach, reach, (count, model.nq))
+    for _, at in model.quaternions:
+        quaternion = random.normal(size=(count, 4))
+        q[:, at] = quaternion / np.sqrt((quaternion * quaternion).sum(axis=1, keepdims=True))
+    return q
+
+
+def tangent_map(model, q):
+    """T (..., nq, nv) with dq/dt = T qd at q (..., nq): the identity but for joints with a quaternion."""
+    T = np.zeros((*q.shape[:-1], model.nq, model.nv), dtype=np.result_type(q.dtype, float))
+    for joint in model.independent_joints:
+        T[..., joint.q, joint.v] = joint.type.tangent(q[..., joint.q])
+    return T
+
+
+def moved(model, q, coordinates, step):
+    """q (..., nq) after a unit of time in which some velocity coordinates (k of them, by number) have the
+    rates `step` (..., k) and all others none. Exact to first order; quaternions stay of unit length."""
+    places, columns, others = _movers(model, tuple(coordinates))
+    out = np.array(q, dtype=np.result_type(q, step))
+    out[..., places] = q[..., places] + step[..., columns]
+    for joint, own, from_columns in others:
+        rates = np.zeros((*step.shape[:-1], joint.type.nv), dtype=step.dtype)
+        rates[..., own] = step[..., from_columns]
+        out[..., joint.q] = joint.type.moved(q[..., joint.q], rates)
+    return out
+
+
+@fact
+def _movers(model, coordinates):
+    """Of scalar joints their places in q and among the coordinates; of every other joint that moves: itself,
+    which of its velocities move, and where they are among the coordinates."""
+    column = {v: k for k, v in enumerate(coordinates)}
+    places, columns, others = [], [], []
+    for joint in model.independent_joints:
+        own = [v - joint.v.start for v in range(joint.v.start, joint.v.stop) if v in column]
+        found = [column[joint.v.start + k] for k in own]
+        if own and joint.type.is_scalar:
+            places.append(joint.q.start)
+            columns += found
+        elif own:
+            others.append((joint, own, found))
+    return places, columns, others

@@ -1,10 +1,28 @@
-"""URDF text -> shapes of its links. A shape that cannot be read is left out and told: nothing moves by it."""
+"""URDF text -> shapes of its links, not yet read from their files. A shape that cannot be read is left out,
+with a reason: nothing moves by it.
+"""
+
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from dynamics_node.robot.shapes import Shape
 from dynamics_node.robot.urdf import read_xml
 from dynamics_node.symbolic import rpy_rotation
+
+
+@dataclass(frozen=True, eq=False)
+class Shape:
+    """A box (size: x, y, z), cylinder or capsule (radius, length along z), sphere (radius): m; or a mesh
+    (size: scales along its axes), whose `file` is named as written. rotation (3, 3), origin (3,): place it in
+    link axes. visual: drawn; else for collisions."""
+
+    kind: str
+    size: tuple[float, ...]
+    rotation: np.ndarray = field(default_factory=lambda: np.eye(3))
+    origin: np.ndarray = field(default_factory=lambda: np.zeros(3))
+    file: str = ""
+    visual: bool = True
+
 
 _SIZES = {
     "box": ("size",),

@@ -2,10 +2,10 @@
 
 import numpy as np
 
+from dynamics_node.robot.constraints import LOOP_KINDS
 from dynamics_node.robot.description import JOINT_TYPES, JointDescription
 from dynamics_node.robot.errors import ModelError
 from dynamics_node.robot.joints import KINDS
-from dynamics_node.robot.loop_joints import LOOP_KINDS
 
 HUGE = 1e15  # no robot, and products of two of these stay far from overflow
 

@@ -12,7 +12,7 @@ from operator import add, sub
 import numpy as np
 
 from dynamics_node.robot import Robot, Shapes
-from dynamics_node.robot.positions import tangent_map
+from dynamics_node.robot.state_arrays import tangent_map
 from dynamics_node.symbolic import Program, derivative_name, interpret, jacobian, trace
 
 # --- variables ----------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from tolerances import EXACT, error, solved
 
 import dynamics_node as dn
 from dynamics_node.graph import ORDERINGS
-from dynamics_node.robot.positions import moved
+from dynamics_node.robot.state_arrays import moved
 
 SEEDS = range(6)
 MANY = 70  # states: of these vectors of states are made
@@ -233,7 +233,7 @@ def test_nothing_mimics_a_ball_joint():
 
 def test_base_parameters_of_a_ball_joint():
     """The mass at its centre is its parent's: a Program that regroups is as short as one without that mass."""
-    from dynamics_node.robot.regroup import regroup
+    from dynamics_node.robot.reframe import regroup
 
     model = dn.parse_robot(ball_robot(0))
     own = regroup(model).bodies[0].inertia

@@ -9,7 +9,7 @@ import dynamics_node as dn
 from dynamics_node.algorithms.constraint_equations import velocity_program
 from dynamics_node.algorithms.first_positions import closed_samples
 from dynamics_node.graph import ORDERINGS
-from dynamics_node.robot.positions import moved
+from dynamics_node.robot.state_arrays import moved
 from dynamics_node.symbolic import interpret
 
 STEP = 1e-5

@@ -11,7 +11,7 @@ from tolerances import EXACT, error, solved
 
 import dynamics_node as dn
 from dynamics_node.algorithms import crba, rnea
-from dynamics_node.robot.positions import tangent_map
+from dynamics_node.robot.state_arrays import tangent_map
 from dynamics_node.symbolic import interpret, jacobian, trace
 
 STEP = 1e-30  # of a complex step: no digit is lost to it

@@ -45,11 +45,10 @@ from dynamics_node.identification.doctor.workspace import (
     unseen_parameters,
 )
 from dynamics_node.robot.errors import ModelError
-from dynamics_node.robot.shapes import Shape
 from dynamics_node.robot.urdf import parse_urdf
 from dynamics_node.robot.urdf_numbers import ALL_FIGURES, with_numbers
 from dynamics_node.robot.urdf_numbers import Inertial as Numbers
-from dynamics_node.robot.urdf_shapes import parse_shapes
+from dynamics_node.robot.urdf_shapes import Shape, parse_shapes
 from dynamics_node.symbolic import rpy_rotation
 
 # link: boxes as (size, place, turn); none of them symmetric about an axis of its link

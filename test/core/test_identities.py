@@ -7,7 +7,7 @@ from tolerances import EXACT, error, solved
 import dynamics_node as dn
 from dynamics_node.algorithms.recursion import joint_motions, outward
 from dynamics_node.algorithms.transforms import joint_transforms
-from dynamics_node.robot.positions import moved
+from dynamics_node.robot.state_arrays import moved
 from dynamics_node.symbolic import inverse_motion_transform
 
 

@@ -10,8 +10,7 @@ from dynamics_node.algorithms.constraint_equations import end_frames, velocity_p
 from dynamics_node.algorithms.loop_forces import cut_program
 from dynamics_node.algorithms.recursion import joint_motions, outward
 from dynamics_node.algorithms.transforms import joint_transforms
-from dynamics_node.robot.constraints import LoopJoint
-from dynamics_node.robot.loop_joints import LOOP_KINDS, across
+from dynamics_node.robot.constraints import LOOP_KINDS, LoopJoint, across
 from dynamics_node.symbolic import cross_motion, interpret, trace
 
 NOWHERE = (0.0, 0.0, 0.0)

@@ -7,7 +7,7 @@ from urdf_text import INERTIAL, joint, link, robot
 import dynamics_node as dn
 from dynamics_demo.robots import five_bar
 from dynamics_node.robot import sensors as s
-from dynamics_node.robot.positions import sample_positions
+from dynamics_node.robot.state_arrays import sample_positions
 
 SIDES = ("left", "right")
 AXES = {"yaw": "0 0 1", "roll": "1 0 0", "pitch": "0 1 0", "knee": "0 1 0", "ankle": "0 1 0", "foot": "1 0 0"}

@@ -13,7 +13,7 @@ from dynamics_node.cli import main
 from dynamics_node.identification import RegressorModel, identified_numbers, identified_robot, identified_text
 from dynamics_node.robot import ModelError
 from dynamics_node.robot.overrides import JointNumbers, Overrides, overrides_text, read_overrides
-from dynamics_node.robot.positions import sample_positions
+from dynamics_node.robot.state_arrays import sample_positions
 from dynamics_node.robot.urdf_numbers import ALL_FIGURES, Dynamics, Inertial, with_numbers
 
 ALL = ("inertia", "rotor", "viscous", "coulomb", "offset", "spring")

@@ -15,7 +15,7 @@ from tolerances import EXACT, error, solved
 import dynamics_node as dn
 from dynamics_node import algorithms
 from dynamics_node.algorithms import QUANTITIES, quantity_program, rnea
-from dynamics_node.robot.positions import moved
+from dynamics_node.robot.state_arrays import moved
 from dynamics_node.symbolic import interpret
 
 COUNT = 3

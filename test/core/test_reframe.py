@@ -7,8 +7,7 @@ from urdf_text import joint, link, robot
 
 import dynamics_node as dn
 from dynamics_node.algorithms import rnea
-from dynamics_node.robot.reframe import reframe
-from dynamics_node.robot.regroup import regroup, regrouped_away
+from dynamics_node.robot.reframe import reframe, regroup, regrouped_away
 from dynamics_node.symbolic import pseudo_inertia
 
 

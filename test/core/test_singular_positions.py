@@ -18,7 +18,7 @@ import dynamics_node as dn
 from dynamics_node.algorithms import recursive_programs
 from dynamics_node.algorithms.pivots import weak_coordinates
 from dynamics_node.algorithms.rolled_recursions import LONG
-from dynamics_node.robot.positions import sample_positions
+from dynamics_node.robot.state_arrays import sample_positions
 from dynamics_node.symbolic import LoopProgram
 
 BESIDE = (0.0, 1e-9, 1e-7, 1e-6, 1e-5, 1e-3, 0.3)  # rad or m

@@ -8,8 +8,8 @@ from sensor_truth import Truth
 from tolerances import EXACT, error
 from trajectory_cases import position, rates, robot_of, system_of
 
-from dynamics_node.robot.positions import sample_positions
 from dynamics_node.robot.sensors import Accelerometer, Gyro, Imu
+from dynamics_node.robot.state_arrays import sample_positions
 from dynamics_node.symbolic import interpret, trace
 from dynamics_node.trajectory.graphs import estimation_graph, forward_graph, inverse_graph
 from dynamics_node.trajectory.robot_factors import (

@@ -8,7 +8,7 @@ from robots import ROBOTS
 
 import dynamics_node as dn
 from dynamics_node.codegen.cuda import DeviceArray
-from dynamics_node.robot.positions import sample_positions
+from dynamics_node.robot.state_arrays import sample_positions
 
 COUNT = 200
 

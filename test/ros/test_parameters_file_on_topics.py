@@ -13,7 +13,7 @@ from std_srvs.srv import Trigger
 from tolerances import error
 
 from dynamics_node.robot.overrides import JointNumbers, Overrides, overrides_text
-from dynamics_node.robot.positions import sample_positions
+from dynamics_node.robot.state_arrays import sample_positions
 from dynamics_node.robot.urdf_numbers import ALL_FIGURES, Inertial, with_numbers
 
 UR5 = ROBOTS["ur5"]

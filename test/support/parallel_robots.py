@@ -4,7 +4,7 @@ import numpy as np
 
 from dynamics_node.robot.description import Description, JointDescription, Link
 from dynamics_node.robot.from_description import tree_from_description
-from dynamics_node.robot.positions import sample_positions
+from dynamics_node.robot.state_arrays import sample_positions
 from dynamics_node.symbolic import rpy_rotation
 
 FIVE_LIMBS = (3, 3, 3, 3, 4)

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 import dynamics_node as dn
-from dynamics_node.robot.positions import moved
+from dynamics_node.robot.state_arrays import moved
 
 
 class Run(NamedTuple):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dynamics_node.algorithms import load_robot
-from dynamics_node.robot.positions import sample_positions
+from dynamics_node.robot.state_arrays import sample_positions
 
 
 @cache

@@ -16,7 +16,7 @@ from robots import ROBOTS
 
 import dynamics_node as dn
 from dynamics_demo.robots import quadruped
-from dynamics_node.robot.positions import sample_positions
+from dynamics_node.robot.state_arrays import sample_positions
 from dynamics_node.trajectory.systems import robot_system
 
 

@@ -13,7 +13,7 @@ from dynamics_node.algorithms.health import health_program
 from dynamics_node.algorithms.regressors import PER_BODY, joint_torque_regressor
 from dynamics_node.functions import evaluate
 from dynamics_node.robot import Robot
-from dynamics_node.robot.positions import sample_positions
+from dynamics_node.robot.state_arrays import sample_positions
 from dynamics_node.symbolic import interpret
 
 COUNT = 200  # positions of a tree

@@ -10,8 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dynamics_node.robot import Robot
-from dynamics_node.robot.plain_yaml import composed, plain
-from dynamics_node.robot.safe_files import read_regular_file
+from dynamics_node.robot.safe_files import composed, plain, read_regular_file
 
 REACH = {"rad": np.pi, "m": 0.25}  # to either side of zero, of a joint whose positions have no limits
 SPEED = {"rad": 1.0, "m": 0.25}  # a second, of a joint whose velocity has no limit

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dynamics_node.node.errors import BadMessage
-from dynamics_node.robot.joint_buffer import JointBuffer
+from dynamics_node.robot.joint_names import JointBuffer
 from dynamics_node.robot.joints import KINDS
 
 MAX_NAMES = 10_000

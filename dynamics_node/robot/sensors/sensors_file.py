@@ -12,8 +12,7 @@ type is a key of SENSORS; the fields are those of its record.
 from dataclasses import MISSING, fields
 
 from dynamics_node.robot.errors import SensorError
-from dynamics_node.robot.plain_yaml import composed, place, plain
-from dynamics_node.robot.safe_files import read_regular_file
+from dynamics_node.robot.safe_files import composed, place, plain, read_regular_file
 from dynamics_node.robot.sensors.records import SENSORS, Sensor
 
 MAX_BYTES = 1024 * 1024
