@@ -179,6 +179,7 @@ def evaluate(
     f_ext=None,
     gravity=None,
     errors: Literal["raise", "nan"] = "raise",
+    backend: Backend = "auto",
     forward_joints: Iterable[str] | None = None,
     link: str | None = None,
     links: Iterable[str] | None = None,
@@ -188,12 +189,11 @@ def evaluate(
     rpy: Sequence[float] | None = None,
     redundant: Redundant | None = None,
 ) -> Any:
-    """A quantity of a robot at once: nothing is compiled.
+    """A quantity of a robot in one call, by the Function of `build`.
 
-    NumPy runs the recursion: 0.2 to 3 ms a call for an arm. In a loop, or for many states, call the Function
-    of `build`, which takes about 1 us. The functions of the last 64 combinations of robot, name and options
-    are cached (with their robots), so that another call only computes. A batch is computed at once, that of a
-    robot with loops state by state.
+    The first call of a combination of robot, name, backend and options builds the Function, which takes 0.1 to
+    5 s where its code is not on disk yet. The last 64 are cached, with their robots: another call only
+    computes, and takes about 1 us more than the Function itself.
 
     Parameters
     ----------
@@ -208,6 +208,9 @@ def evaluate(
         In place of the robot's, m/s^2.
     errors : str
         'raise', or 'nan': a state without a result has NaN.
+    backend : str
+        As of `build`. With 'numpy' nothing is compiled or traced: NumPy runs the recursion, 0.2 to 3 ms a
+        call for an arm; a batch at once, that of a robot with loops state by state.
     forward_joints, link, links, joint, reference, xyz, rpy, redundant
         Options of quantities, see docs/reference/quantities.md.
 
@@ -230,6 +233,24 @@ def evaluate(
     >>> M = dn.evaluate(robot, "mass_matrix", q)  # doctest: +SKIP
     >>> tau = dn.evaluate(robot, "inverse_dynamics", q, qd, qdd)  # doctest: +SKIP
     """
+    function = _evaluated(
+        robot, name, backend, _frozen(forward_joints), link, _frozen(links), joint, reference, _frozen(xyz),
+        _frozen(rpy), redundant,
+    )  # fmt: skip
+    if f_ext is None and gravity is None:
+        return function(*arrays, errors=errors)
+    named = {key: value for key, value in (("f_ext", f_ext), ("gravity", gravity)) if value is not None}
+    return function(*arrays, **named, errors=errors)
+
+
+def _frozen(option):
+    """An option as a key of the cache."""
+    return option if option is None or isinstance(option, str) else tuple(option)
+
+
+@lru_cache(maxsize=64)
+def _evaluated(robot, name, backend, forward_joints, link, links, joint, reference, xyz, rpy, redundant):
+    """The Function of `evaluate`."""
     given = _options(
         name,
         forward_joints=forward_joints,
@@ -241,15 +262,9 @@ def evaluate(
         rpy=rpy,
         redundant=redundant,
     )
-    function = _interpreted(robot, name, tuple((key, _frozen(value)) for key, value in given.items()))
-    named = {key: value for key, value in (("f_ext", f_ext), ("gravity", gravity)) if value is not None}
-    return function(*arrays, **named, errors=errors)
-
-
-@lru_cache(maxsize=64)
-def _interpreted(robot, name, options):
-    """The Function of a quantity that computes at call time, of trees and of robots with loops."""
-    row, given = QUANTITIES[name], dict(options)
+    if backend != "numpy":
+        return build(robot, name, backend=backend, **given)
+    row = QUANTITIES[name]
     problem = None if row.problem is None else row.problem(robot, **given)
     if problem is not None and row.write is None:
         return _build_problem(robot, problem, resolve(backend="numpy"), (), "float64", at_once=True)
@@ -337,11 +352,6 @@ def _options(name, **options):
     if lacking := [option for option in needs if option not in given]:
         raise TypeError(f"{name} needs the option {', '.join(lacking)}")
     return given
-
-
-def _frozen(value):
-    """An option as a key of the cache."""
-    return value if isinstance(value, str) else tuple(value)
 
 
 def _build_problem(robot, problem, choice, parameters, precision, at_once=False):
