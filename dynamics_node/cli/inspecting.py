@@ -79,8 +79,8 @@ def _show_state(model, q):
     with np.printoptions(precision=4, suppress=True, linewidth=160):
         if model.constrained:
             print(f"closed position\n{q}")
-        print(f"gravity torques\n{evaluate(model, 'nonlinear_effects', q, rest)}")
-        print(f"mass matrix\n{evaluate(model, 'mass_matrix', q)}")
+        print(f"gravity torques\n{evaluate(model, 'nonlinear_effects', q, rest, backend='numpy')}")
+        print(f"mass matrix\n{evaluate(model, 'mass_matrix', q, backend='numpy')}")
 
 
 # --- graph --------------------------------------------------------------------------------------------------
