@@ -21,6 +21,7 @@ from dynamics_node.graph import complete_sketch, generic_graph, graph_matrix, to
 from dynamics_node.graph.sketch import _banded
 from dynamics_node.io import document, make_report, write_page
 from dynamics_node.io.explain import _STYLE, _figure
+from dynamics_node.io.pages import POLICY
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -120,6 +121,13 @@ def browser(tmp_path_factory):
     return run
 
 
+def measuring(page, script):
+    """The text of a page with a script, which its policy allows: it runs when all is there."""
+    assert POLICY in page
+    page = page.replace(POLICY, f"{POLICY}; script-src 'unsafe-inline'")
+    return page.replace("</body>", f'<script>addEventListener("load", () => {{{script}}})</script></body>')
+
+
 def pixels(path):
     """(height, width, 3 or 4) of a PNG with 8 bits a channel."""
     data, at, body, header = path.read_bytes(), 8, b"", ()
@@ -148,13 +156,13 @@ def test_screenshot(explained, browser, tmp_path):
 @pytest.mark.parametrize("width", [1280, 800])
 def test_layout(explained, browser, tmp_path, width):
     """Nothing but the frames of drawings scrolls sideways; every drawing has its size; nothing is missing."""
-    measure = """<script>addEventListener("load", () => {
+    measure = """
       const figures = [...document.querySelectorAll("figure svg")].map(x => x.getBoundingClientRect().width);
       document.body.textContent = "MEASURED" + JSON.stringify({wide: document.documentElement.scrollWidth,
         seen: innerWidth, figures, bars: document.querySelectorAll(".bar").length}) + "END";
-    })</script>"""
+    """
     page = tmp_path / "measured.html"
-    page.write_text((explained / "index.html").read_text().replace("</body>", measure + "</body>"))
+    page.write_text(measuring((explained / "index.html").read_text(), measure))
     text = browser(page, "--dump-dom", f"--window-size={width},800")
     found = json.loads(text.partition("MEASURED")[2].partition("END")[0])
     bars = (explained / "index.html").read_text().count("class=bar")
@@ -166,12 +174,12 @@ def test_matrices_of_a_large_robot_fit_the_page(browser, tmp_path):
     model = ROBOTS["talos"].model()
     matrix = graph_matrix(generic_graph(model, dn.forward_dynamics(model)))
     assert float(ElementTree.fromstring(matrix).get("width")) > 2000
-    measure = """<script>addEventListener("load", () => {
+    measure = """
       const found = [...document.querySelectorAll("figure, figure svg")].map(x => x.getBoundingClientRect().right);
       document.body.textContent = "MEASURED" + JSON.stringify([innerWidth, ...found]) + "END";
-    })</script>"""
+    """
     page = tmp_path / "page.html"
-    page.write_text(document("matrix", _STYLE, [_figure({"m": matrix}, "m"), measure]))
+    page.write_text(measuring(document("matrix", _STYLE, [_figure({"m": matrix}, "m")]), measure))
     text = browser(page, "--dump-dom", "--window-size=1280,800")
     seen, frame, drawing = json.loads(text.partition("MEASURED")[2].partition("END")[0])
     assert drawing <= frame <= seen

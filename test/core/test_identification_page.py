@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from identified import TIME, Truth, in_chunks
 from robots import ROBOTS
-from test_explain import browser  # noqa: F401, a fixture
+from test_explain import browser, measuring  # noqa: F401, a fixture
 from urdf_text import joint, link, robot
 
 import dynamics_node as dn
@@ -114,13 +114,13 @@ def test_names_from_the_network_stay_text(tmp_path):
 @pytest.mark.parametrize("width", [1280, 700])
 def test_layout(found, browser, tmp_path, width):
     """Nothing but tables scrolls sideways, and every curve has its size; nothing is asked of a network."""
-    measure = """<script>addEventListener("load", () => {
+    measure = """
       const sizes = [...document.querySelectorAll("figure svg")].map(x => x.getBoundingClientRect().width);
       document.body.textContent = "MEASURED" + JSON.stringify({wide: document.documentElement.scrollWidth,
         seen: innerWidth, sizes, asked: performance.getEntriesByType("resource").length}) + "END";
-    })</script>"""
+    """
     page = tmp_path / "measured.html"
-    page.write_text(written(found, tmp_path).replace("</body>", measure + "</body>"))
+    page.write_text(measuring(written(found, tmp_path), measure))
     text = browser(page, "--dump-dom", f"--window-size={width},800")
     seen = json.loads(text.partition("MEASURED")[2].partition("END")[0])
     assert seen["wide"] <= seen["seen"] and seen["asked"] == 0
