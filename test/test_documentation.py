@@ -1,9 +1,11 @@
 """Pages of the documentation: their links, the tree of pages, names that they use, tables that code generates."""
 
 import re
+import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 import yaml
 
@@ -47,6 +49,23 @@ def source(target):
     if target.parent == DOCS / "reference" / "api":
         return ROOT / "dynamics_node" / "library.py"
     return target if target.exists() or target.suffix else target.with_suffix(".md")
+
+
+def test_readme_prints_what_it_says():
+    """In at most 120 lines; the text is as printed, numbers to half of their last digit."""
+    pytest.importorskip(
+        "pinocchio", reason="the Panda comes with it: pip install pin, or ros-$ROS_DISTRO-pinocchio"
+    )
+    text = (ROOT / "README.md").read_text()
+    assert text.count("\n") <= 120
+    ((code, printed),) = re.findall(r"```python\n(.*?)```\n\n```text\n(.*?)```", text, re.DOTALL)
+    output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    number = r"-?\d+\.?\d*"
+    assert [line.split()[0] for line in output.splitlines()] == [
+        line.split()[0] for line in printed.splitlines()
+    ]
+    found, meant = (np.array(re.findall(number, part), dtype=float) for part in (output, printed))
+    assert np.allclose(found, meant, rtol=0, atol=1e-3)
 
 
 @pytest.mark.parametrize("path", TEXTS, ids=named)
