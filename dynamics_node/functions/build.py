@@ -191,8 +191,8 @@ def evaluate(
 ) -> Any:
     """A quantity of a robot in one call, by the Function of `build`.
 
-    The first call of a combination of robot, name, backend and options builds the Function, which takes 0.1 to
-    5 s where its code is not on disk yet. The last 64 are cached, with their robots: another call only
+    The first call of a combination of robot, name, backend and options builds the Function, which takes 0.1
+    to 5 s where its code is not on disk yet. The last 64 are cached, with their robots: another call only
     computes, and takes about 1 us more than the Function itself.
 
     Parameters
