@@ -24,7 +24,7 @@ class Composites:
         order = _depth_first(tree.parents)
         joints = [tree.bodies[i].joint for i in order]
         self._body = np.repeat(order, [joint.type.nv for joint in joints])
-        self._weights = np.concatenate([joint.rate(np.eye(tree.nv)).T for joint in joints])
+        self._weights = np.concatenate([_over_all(joint, tree.nv) for joint in joints])
         self._rank_of_body, self._rank_of_column = np.argsort(order), np.arange(len(self._body))
         self._move(np.concatenate([joint.subspace.T for joint in joints]), J, q, gravity)
 
@@ -177,6 +177,13 @@ class Composites:
             for lanes in (np.flatnonzero(carried & is_root), np.flatnonzero(carried & ~is_root)):
                 if len(lanes):
                     yield k, lanes, self._body[lanes] != body
+
+
+def _over_all(joint, nv):
+    """The weights (nv of the kind, nv) of a joint, by all coordinates."""
+    weights = np.zeros((joint.type.nv, nv))
+    weights[:, joint.v] = joint.weights
+    return weights
 
 
 class _Sums:

@@ -75,16 +75,18 @@ class Joint:
 
     @cached_property
     def subspace(self) -> np.ndarray:
-        """The motion of the body (6, nv of the kind), in its axes, by the joint's own rates."""
-        return self.type.motion(self.axis)
+        """The motion of the body (6, nv of the kind), in its axes, by the joint's own rates; of an explicit
+        joint the way that makes its largest weight positive."""
+        S = self.type.motion(self.axis)
+        return S if self.masters is None or max(self.masters.weights, key=abs) > 0 else -S
 
     @cached_property
     def weights(self) -> np.ndarray:
-        """Its own rates (nv of the kind, n) by the coordinates `v`."""
+        """Rates (nv of the kind, n), of which `subspace` is the motion, by the coordinates `v`."""
         if self.masters is None:
             return np.eye(self.type.nv)
-        weights = np.zeros((1, self.v.stop - self.v.start))
-        weights[0, np.array(self.masters.v) - self.v.start] = self.masters.weights
+        own, weights = np.array(self.masters.weights), np.zeros((1, self.v.stop - self.v.start))
+        weights[0, np.array(self.masters.v) - self.v.start] = own * np.sign(max(own, key=abs))
         return weights
 
     @property
