@@ -1,7 +1,7 @@
 """Algorithms of robots, on floats or symbols: recursions, loop closure, the table of quantities."""
 
 from dynamics_node.algorithms.aba import aba
-from dynamics_node.algorithms.actuation import Actuation, Driven, friction_torque
+from dynamics_node.algorithms.actuation import Actuation, Driven, friction_torque, smooth_friction
 from dynamics_node.algorithms.crba import coriolis_matrix, crba
 from dynamics_node.algorithms.derivative_programs import derivative_program
 from dynamics_node.algorithms.dynamics_programs import (
@@ -108,6 +108,7 @@ __all__ = [
     "robot_from_description",
     "rolled_program",
     "sensor_wrench",
+    "smooth_friction",
     "spanning",
     "spatial_momentum",
     "spatial_momentum_matrix",

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics_node.algorithms.rates import closure_matrix
+from dynamics_node.algorithms.rates import closure_matrix, sampled_rates
 from dynamics_node.robot import Robot
 
 
@@ -71,18 +71,76 @@ class Actuation:
         return Driven(torques, tau - (A @ torques[..., None])[..., 0])
 
 
-# --- friction, viscous and Coulomb, smoothed where the joint hardly moves -----------------------------------
+# --- friction: damping, dry friction, springs and offsets of joints -----------------------------------------
 
-SMOOTHING = 0.01  # rad/s or m/s
+SMOOTHING = 0.01  # rad/s or m/s within which dry friction changes its sign
 CREEP = 0.1  # rad/s or m/s within which friction of lubricated gears grows
 
 
-def friction_torque(qd, viscous, coulomb, smoothing=SMOOTHING, creep=None):
-    """What it takes to overcome friction (..., nv) in N m or N: viscous qd + coulomb tanh(qd / smoothing) +
-    creep tanh(qd / 0.1).
-
-    qd (..., nv); viscous (nv,) N m s/rad or N s/m and coulomb (nv,) N m or N, of the URDF's <dynamics
-    damping friction> in Robot.damping and Robot.friction.
-    """
+def smooth_friction(qd, viscous, coulomb, smoothing=SMOOTHING, creep=None):
+    """What overcomes friction at rates qd (..., n), in N m or N: viscous qd + coulomb tanh(qd / smoothing) +
+    creep tanh(qd / 0.1), with coefficients (n,)."""
     tau = viscous * qd + coulomb * np.tanh(qd / smoothing)
     return tau if creep is None else tau + creep * np.tanh(qd / CREEP)
+
+
+class JointFriction:
+    """What the joints of a tree take by themselves. viscous, coulomb (axles,): in place of those described;
+    any: whether there is anything."""
+
+    def __init__(self, tree: Robot, viscous=None, coulomb=None):
+        self._viscous = tree.damping if viscous is None else viscous
+        self._coulomb = tree.friction if coulomb is None else coulomb
+        scalar = [joint for joint in tree.independent_joints if joint.type.is_scalar]
+        self._q_at, self._v_at = [j.q.start for j in scalar], [j.v.start for j in scalar]
+        self._creep = tree.creep if tree.creep.any() else None
+        self._spring, self._offset = tree.springs, tree.torque_offsets
+        self._shared, self._map = tree.shared_joints, tree.axle_map
+        parts = (self._viscous, self._coulomb, tree.creep, self._spring, self._offset)
+        self.any = any(part.any() for part in parts)
+
+    def __call__(self, q, qd):
+        """(..., nv of the tree) at positions (..., nq) and velocities (..., nv of the tree)."""
+        rates = qd @ self._map.T if self._shared else qd
+        tau = smooth_friction(rates, self._viscous, self._coulomb, creep=self._creep) + self._offset
+        tau[..., self._v_at] += self._spring[self._v_at] * q[..., self._q_at]
+        for k, joint in enumerate(self._shared, len(self._spring) - len(self._shared)):
+            tau[..., k] += self._spring[k] * (joint.position(q)[..., 0] - joint.offset)
+        return tau @ self._map if self._shared else tau
+
+
+def friction_torque(robot: Robot, q, qd):
+    """What the joints take beside the dynamics of the bodies: damping, dry friction, springs and offsets.
+
+    These are `<dynamics damping friction>` of the URDF, and what `identify` writes. `simulate` counts them by
+    default; inverse and forward dynamics do not.
+
+    Parameters
+    ----------
+    robot : Robot
+    q : array_like (..., nq)
+        Closed positions.
+    qd : array_like (..., nv)
+        Velocities of the independent joints, over the same batch.
+
+    Returns
+    -------
+    ndarray (..., nv)
+        Torques that overcome them at the independent joints, N m or N: those of all joints of a loop count.
+        Dry friction F acts as F tanh(qd / 0.01), with qd in rad/s or m/s. NaN at singular positions.
+
+    Examples
+    --------
+    >>> from dynamics_demo.robots import five_bar
+    >>> robot = dn.parse_robot(five_bar())
+    >>> q, qd, tau = dn.first_closed(robot), np.ones(2), np.zeros(2)
+    >>> inverse = dn.build(robot, "inverse_dynamics", backend="numpy")
+    >>> forward = dn.build(robot, "forward_dynamics", backend="numpy")
+    >>> motors = inverse(q, qd, 0 * qd) + dn.friction_torque(robot, q, qd)
+    >>> qdd = forward(q, qd, motors - dn.friction_torque(robot, q, qd))
+    >>> bool(np.allclose(qdd, 0, atol=1e-9))
+    True
+    """
+    q, qd = (np.asarray(array, dtype=float) for array in (q, qd))
+    rates = sampled_rates(robot, q, qd)
+    return rates.independent(JointFriction(robot.tree)(q, rates.qd))

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from dynamics_node.algorithms import friction_torque
 from dynamics_node.cli.options import (
     add_parameters,
     add_recording,
@@ -22,7 +23,7 @@ from dynamics_node.cli.options import (
 from dynamics_node.codegen.cache import cache_folder
 from dynamics_node.functions import SOLVERS, build, build_for_service, build_loop_solver
 from dynamics_node.graph import ORDERINGS
-from dynamics_node.identification import LowPass, RegressorModel
+from dynamics_node.identification import LowPass
 from dynamics_node.io import (
     CUTOFF,
     Comparison,
@@ -79,9 +80,6 @@ def compile_robot(model, options):
             f"{solver.description}: {counts['mul'] + counts['add'] + counts['div']} operations, "
             f"{counts['sin']} angles, ready in {time.perf_counter() - started:.1f} s"
         )
-
-
-JOINT_TERMS = ("viscous", "coulomb", "creep", "offset", "spring")
 
 
 def add_evaluate(commands):
@@ -191,13 +189,11 @@ class _WithFriction:
 
     def __init__(self, solver):
         self.robot, self.problem, self._solver = solver.robot, solver.problem, solver
-        self._linear = RegressorModel(solver.robot, JOINT_TERMS)
 
     def __call__(self, q, qd, *rest, errors):
         tau = self._solver(q, qd, *rest, errors=errors)
         solved = np.isfinite(tau).all(axis=1)
-        own = self._linear.matrix(q[solved], qd[solved], np.zeros_like(qd[solved]))
-        tau[solved] += own @ self._linear.described
+        tau[solved] += friction_torque(self.robot, q[solved], qd[solved])
         return tau
 
 

@@ -161,7 +161,7 @@ class RegressorModel:
         return build(self.robot, "joint_regressor", backend=self.backend)
 
     def _joint_blocks(self, q, qd, qdd):
-        """{term: (..., nv, joints)}; Coulomb friction is smoothed as in `friction_torque`, creep wider."""
+        """{term: (..., nv, joints)}; Coulomb friction is smoothed as in `smooth_friction`, creep wider."""
         at = self.axles
         found = dict(zip(_BLOCKS, self._of_joints(q, qd, qdd), strict=True))
         blocks = {name: block[..., at] for name, block in found.items()}

@@ -364,7 +364,7 @@ class Robot:
 
     @cached_property
     def creep(self):
-        """(axles,) friction that grows slowly with the rate, N m or N: see `friction_torque`."""
+        """(axles,) friction that grows slowly with the rate, N m or N: see `smooth_friction`."""
         return self._of_axles(attrgetter("creep"), abs)
 
     @cached_property

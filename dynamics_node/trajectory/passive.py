@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dynamics_node.algorithms import friction_torque
+from dynamics_node.algorithms import smooth_friction
 from dynamics_node.robot import Robot, Shapes
 from dynamics_node.trajectory.errors import NotConverged
 
@@ -21,7 +21,7 @@ STEP = 1e-20  # imaginary, for the derivative of the friction
 
 @dataclass(frozen=True, eq=False)
 class PassiveTorques:
-    """Coefficients (axles,), SI units: viscous, coulomb and creep as of `friction_torque`, spring at rest at
+    """Coefficients (axles,), SI units: viscous, coulomb and creep as of `smooth_friction`, spring at rest at
     position 0, offset. map: rates of axles from directions of a System, see Robot.axle_map. positions: q ->
     (axles,), 0 where an axle has none, on symbols."""
 
@@ -59,7 +59,7 @@ class PassiveTorques:
         return self._dry(at) - slope * at, slope
 
     def _dry(self, qd):
-        return friction_torque(qd, 0.0, self.coulomb, creep=self.creep)
+        return smooth_friction(qd, 0.0, self.coulomb, creep=self.creep)
 
 
 def passive_torques(tree: Robot) -> PassiveTorques | None:

@@ -11,7 +11,7 @@ from robots import ROBOTS
 from tolerances import EXACT
 
 import dynamics_node as dn
-from dynamics_node.algorithms import first_positions, spanning
+from dynamics_node.algorithms import actuation, first_positions, spanning
 from dynamics_node.functions import configuration
 from dynamics_node.symbolic import lie_groups
 
@@ -149,7 +149,7 @@ def test_wrong_arguments():
         dn.random_configuration(robot, lower=np.zeros(6))
 
 
-@pytest.mark.parametrize("module", [configuration, lie_groups, first_positions])
+@pytest.mark.parametrize("module", [configuration, lie_groups, first_positions, actuation])
 def test_examples(module):
     found = doctest.testmod(module, extraglobs={"dn": dn, "np": np})
     assert found.attempted and not found.failed

@@ -6,6 +6,7 @@ from two_links import ARM
 
 import dynamics_node as dn
 from dynamics_demo.robots import five_bar
+from dynamics_node.algorithms import smooth_friction
 from dynamics_node.cli import main
 from dynamics_node.robot.urdf_numbers import Dynamics, with_numbers
 
@@ -30,7 +31,7 @@ def test_friction_of_the_description(tmp_path):
     qd[3, 1] = np.nan
     states = {"q": q, "qd": qd, "qdd": qdd}
     with_it, without = (evaluated(tmp_path, urdf, states, *more) for more in (["--friction"], []))
-    own = dn.friction_torque(qd, np.array([0.7, 0.5]), np.array([0.2, 0.0]))
+    own = smooth_friction(qd, np.array([0.7, 0.5]), np.array([0.2, 0.0]))
     good = np.arange(30) != 3
     assert np.abs(with_it - without - own)[good].max() <= 1e-12
     assert np.isnan(with_it[3]).all()
@@ -45,7 +46,7 @@ def test_friction_springs_and_offsets_of_parameters(tmp_path):
         evaluated(tmp_path, ARM, {"q": q, "qd": qd, "qdd": qdd}, *given, *more)
         for more in (["--friction"], [])
     ]
-    own = dn.friction_torque(qd, np.array([0.7, 0.5]), np.array([0.2, 0.1]))
+    own = smooth_friction(qd, np.array([0.7, 0.5]), np.array([0.2, 0.1]))
     own[:, 0] += 0.3 * np.tanh(qd[:, 0] / 0.1) + 0.4 + 1.5 * q[:, 0]
     assert np.abs(found[0] - found[1] - own).max() <= 1e-12
 

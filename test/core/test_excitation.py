@@ -14,6 +14,7 @@ from scipy.interpolate import BPoly
 from two_links import ARM
 
 import dynamics_node as dn
+from dynamics_node.algorithms import smooth_friction
 from dynamics_node.identification import TERMS, RegressorModel, base_parameters
 from dynamics_node.identification.excitation import joint_bounds, message_text, read_limits, solutions
 from dynamics_node.identification.excitation.information import Regressor, roundness, volume
@@ -96,7 +97,7 @@ def test_the_regressor_is_the_robots(name):
     W = regressor.matrix(q, qd, qdd) * regressor.noise[:, None] / regressor.sizes
     described = regressor.base.values(regressor.linear.described)
     tau = dn.build(model, dn.inverse_dynamics(model), backend="numpy")(q, qd, qdd)
-    tau += dn.friction_torque(qd, model.damping, model.friction)
+    tau += smooth_friction(qd, model.damping, model.friction)
     assert np.allclose(W @ described, tau, atol=1e-5)
 
 

@@ -8,7 +8,7 @@ from identified import Truth
 from two_links import ARM, NAMES
 
 import dynamics_node as dn
-from dynamics_node.algorithms import load_robot
+from dynamics_node.algorithms import load_robot, smooth_friction
 from dynamics_node.cli import main
 from dynamics_node.identification import RegressorModel
 from dynamics_node.io import TableError, open_table
@@ -230,7 +230,7 @@ def test_a_floating_base_whose_columns_are_there(tmp_path):
     unseen = flight.recording(2, 300)
     state = [unseen[kind] for kind in ("q", "qd", "qdd")]
     tau = dn.build(found, dn.inverse_dynamics(found), backend="numpy")(*state) + found.torque_offsets
-    tau += dn.friction_torque(unseen["qd"], found.damping, found.friction)
+    tau += smooth_friction(unseen["qd"], found.damping, found.friction)
     right = flight.linear.matrix(*state) @ flight.truth
     assert np.all(np.std(tau - right, axis=0) < 0.01 * np.std(right, axis=0) + 0.02)
     assert abs(found.inertias[:, 5, 5].sum() - 7.2) < 0.01  # of the whole robot, which the base bears

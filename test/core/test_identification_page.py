@@ -13,6 +13,7 @@ from test_explain import browser, measuring  # noqa: F401, a fixture
 from urdf_text import joint, link, robot
 
 import dynamics_node as dn
+from dynamics_node.algorithms import smooth_friction
 from dynamics_node.cli import main
 from dynamics_node.identification import identify, summary, write_page
 from dynamics_node.io import Thinned, document, panel, table
@@ -86,7 +87,7 @@ def test_curves_are_the_torques_of_the_results(found, tmp_path):
     rows = [np.concatenate([one[kind] for one in states])[::2] for kind in ("q", "qd", "qdd", "tau")]
     offsets = found.parameters[found.linear.places("offset")]
     tau = dn.build(robot, dn.inverse_dynamics(robot), backend="numpy")(*rows[:3]) + offsets
-    tau += dn.friction_torque(rows[1], robot.damping, robot.friction)
+    tau += smooth_friction(rows[1], robot.damping, robot.friction)
     assert np.array_equal(shown.measured, rows[3]) and np.allclose(shown.identified, tau, atol=1e-9)
     assert np.allclose(shown.time, np.concatenate([TIME[::2], TIME[-1] + TIME[::2]]))
     with matplotlib.rc_context({"path.simplify": False}):

@@ -14,6 +14,7 @@ from identified import TIME, Truth, damaged
 from robots import ROBOTS
 
 import dynamics_node as dn
+from dynamics_node.algorithms import smooth_friction
 from dynamics_node.cli import main
 from dynamics_node.identification import RegressorModel, identified_text
 from dynamics_node.robot import ModelError
@@ -128,7 +129,7 @@ def test_from_files_to_a_description(tmp_path, capsys):
     )
     report = yaml.safe_load((out / "report.yaml").read_text())
     offsets = np.array([report["parameters"][f"{name}.offset"] for name in found.joint_names])
-    left = unseen["tau"] - tau - dn.friction_torque(unseen["qd"], found.damping, found.friction) - offsets
+    left = unseen["tau"] - tau - smooth_friction(unseen["qd"], found.damping, found.friction) - offsets
     assert np.sqrt(np.mean(left**2, axis=0)).max() <= 0.1
     assert len(report["base_parameters"]) == 54 and report["warnings"] == []
     assert report["states"] == 2 * (len(TIME) - 30)  # beside the ends there are no derivatives

@@ -8,7 +8,7 @@ from robots import ROBOTS
 from two_links import ARM
 
 import dynamics_node as dn
-from dynamics_node.algorithms import load_robot, parse_robot
+from dynamics_node.algorithms import load_robot, parse_robot, smooth_friction
 from dynamics_node.cli import main
 from dynamics_node.identification import RegressorModel, identified_numbers, identified_robot, identified_text
 from dynamics_node.robot import ModelError
@@ -50,7 +50,7 @@ def test_torques_of_the_file_are_those_of_the_parameters(name):
     again = parse_robot(robot.file.read_bytes(), parameters=overrides_text(numbers))
     q, qd, qdd = states(again)
     tau = dn.build(again, dn.inverse_dynamics(again), backend="numpy")(q, qd, qdd)
-    tau += dn.friction_torque(qd, again.damping, again.friction) + again.torque_offsets
+    tau += smooth_friction(qd, again.damping, again.friction) + again.torque_offsets
     at = [joint.v.start for joint in linear.joints]
     tau[:, at] += again.springs[at] * q[:, [joint.q.start for joint in linear.joints]]
     assert np.allclose(tau, linear.matrix(q, qd, qdd) @ parameters, atol=1e-9)

@@ -8,7 +8,7 @@ from cart_pole import CART
 
 import dynamics_node as dn
 from dynamics_demo.robots import five_bar
-from dynamics_node.algorithms import first_closed, friction_torque
+from dynamics_node.algorithms import first_closed, smooth_friction
 
 ROTOR = """
 <robot name="rotor"><link name="base"/>
@@ -61,8 +61,9 @@ def test_every_step_satisfies_the_equation_of_motion(rule):
         robot, [0.1, 0.4], [0.5, -1.0], steps=150, dt=2 * DT, torque=tau, rule=rule, backend="numpy"
     )
     inverse = dn.build(robot, dn.inverse_dynamics(robot), backend="numpy")
-    passive = friction_torque(found.qd, [0.5, 0.05], [2.0, 0.02], creep=np.array([0.3, 0.0]))
+    passive = smooth_friction(found.qd, [0.5, 0.05], [2.0, 0.02], creep=np.array([0.3, 0.0]))
     passive += [0.2, 0.0] + found.q * [4.0, 0.0]
+    np.testing.assert_allclose(dn.friction_torque(robot, found.q, found.qd), passive, atol=1e-12)
     assert found.qd[0, 0] > 0 > found.qd[-1, 0]
     np.testing.assert_allclose(
         inverse(found.q, found.qd, found.qdd) + passive, np.tile(tau, (151, 1)), atol=1e-8
@@ -83,10 +84,12 @@ def test_every_joint_of_a_loop_has_its_friction():
     q = first_closed(robot, np.array([-1.2, 0.0, -1.9, 0.0]))
     found = dn.simulate(robot, q, duration=0.1, torque=[0.5, -0.4], backend="numpy")
     tau = dn.build(robot, dn.inverse_dynamics(robot), backend="numpy")(found.q, found.qd, found.qdd)
+    own = dn.friction_torque(robot, found.q, found.qd)
+    np.testing.assert_allclose(tau + own, np.tile([0.5, -0.4], (len(found), 1)), atol=1e-7)
     for k in range(0, len(found), 10):
         columns = [dn.spanning(robot, found.q[k], unit, 0 * unit)[1] for unit in np.eye(2)]
         rates = dn.spanning(robot, found.q[k], found.qd[k], 0 * found.qd[k])[1]
-        passive = friction_torque(rates, robot.tree.damping, robot.tree.friction)
+        passive = smooth_friction(rates, robot.tree.damping, robot.tree.friction)
         np.testing.assert_allclose(tau[k] + np.array(columns) @ passive, [0.5, -0.4], atol=1e-7)
 
 

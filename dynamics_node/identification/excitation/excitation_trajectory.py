@@ -71,8 +71,7 @@ class ExcitationTrajectory:
         q, qd, qdd = self.states(time)
         tree = self.robot
         inverse = build(tree, "inverse_dynamics", backend=self.linear.backend)
-        friction = friction_torque(qd @ tree.axle_map.T, tree.damping, tree.friction)
-        return inverse(q, qd, qdd) + friction @ tree.axle_map
+        return inverse(q, qd, qdd) + friction_torque(tree, q, qd)
 
     def message(self, rate=RATE):
         """A trajectory_msgs/JointTrajectory of one period as dictionaries and lists."""

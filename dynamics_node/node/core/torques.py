@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from dynamics_node.algorithms import friction_torque
+from dynamics_node.algorithms.actuation import JointFriction
 from dynamics_node.node.core.settings import DescriptionSettings, Settings
 from dynamics_node.node.state.coordinates import Coordinates
 from dynamics_node.robot import Robot
@@ -15,7 +15,7 @@ class Torques:
 
     def __init__(self, model: Robot, coordinates: Coordinates, settings: Settings):
         self._coordinates, self._settings = coordinates, settings
-        self._joints = JointTorques(model, coordinates, settings)
+        self._joints = joint_friction(model, settings)
         self._limits = _limits(coordinates, settings)
 
     @property
@@ -53,28 +53,9 @@ class Torques:
         return self._coordinates.gather(q, self._joints(q, self._coordinates.tree_rates(q, qd)))
 
 
-class JointTorques:
-    """What joints take by themselves: friction, springs and offsets. any: whether there is anything."""
-
-    def __init__(self, model: Robot, coordinates: Coordinates, settings: DescriptionSettings):
-        tree = model.tree
-        self._friction = friction_of(model, settings)
-        self._q_at, self._v_at = (at[: coordinates.counted] for at in (coordinates.q_at, coordinates.v_at))
-        self._creep = tree.creep if tree.creep.any() else None
-        self._spring, self._offset = tree.springs, tree.torque_offsets
-        self._shared, self._map = tree.shared_joints, tree.axle_map
-        parts = (*self._friction, tree.creep, self._spring, self._offset)
-        self.any = any(part.any() for part in parts)
-
-    def __call__(self, q, qd):
-        """(..., nv of the tree) at positions (..., nq) and velocities (..., nv of the tree)."""
-        viscous, coulomb = self._friction
-        rates = qd @ self._map.T if self._shared else qd
-        tau = friction_torque(rates, viscous, coulomb, creep=self._creep) + self._offset
-        tau[..., self._v_at] += self._spring[self._v_at] * q[..., self._q_at]
-        for k, joint in enumerate(self._shared, len(self._spring) - len(self._shared)):
-            tau[..., k] += self._spring[k] * (joint.position(q)[..., 0] - joint.offset)
-        return tau @ self._map if self._shared else tau
+def joint_friction(model: Robot, settings: DescriptionSettings) -> JointFriction:
+    """Friction, springs and offsets of the joints, with the parameters friction.*."""
+    return JointFriction(model.tree, *friction_of(model, settings))
 
 
 def friction_of(model: Robot, settings: DescriptionSettings):

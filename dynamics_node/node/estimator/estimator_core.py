@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dynamics_node.algorithms import ClosureError
-from dynamics_node.node.core.torques import JointTorques
+from dynamics_node.node.core.torques import JointFriction, joint_friction
 from dynamics_node.node.errors import LEAVE_OUT, NO_STATES, BadMessage, NoOutput
 from dynamics_node.node.estimator.estimator_settings import MEASURED, NONE, EstimatedRobot, EstimatorSettings
 from dynamics_node.node.state.coordinates import Coordinates, coordinates_of
@@ -99,7 +99,7 @@ class Running:
         smoother: JointSmoother,
         grid: Grid,
         coordinates: Coordinates,
-        friction: JointTorques,
+        friction: JointFriction,
         commands: Sequence[Reading],
         commands_last: int,
         waiting: Waiting,
@@ -247,7 +247,7 @@ class EstimatorCore:
         """Take over settings; the estimate begins anew."""
         self.settings = settings
         self._options = settings.options()
-        self._friction = JointTorques(self.model, self.coordinates, settings)
+        self._friction = joint_friction(self.model, settings)
         self._timeout = int(settings.sensor_timeout * 1e9)
         number = {name: k for k, name in enumerate(self.joints.names)}
         self._command_order = np.array([number[name] for name in settings.command_joints], dtype=int)

@@ -9,6 +9,7 @@ from tolerances import error
 from two_links import ARM, NAMES, PUSH, SENSORS, Swing
 
 import dynamics_node as dn
+from dynamics_node.algorithms import smooth_friction
 from dynamics_node.node.building.build_job import Failure, do
 from dynamics_node.node.core.measured_efforts import external_torque
 from dynamics_node.node.estimator.estimator_core import EstimatorCore
@@ -80,7 +81,7 @@ def test_parameters_win_over_the_file(tmp_path):
     assert (
         error(
             served.tau(),
-            dn.evaluate(model, "nonlinear_effects", q, qd) + dn.friction_torque(qd, viscous, coulomb),
+            dn.evaluate(model, "nonlinear_effects", q, qd) + smooth_friction(qd, viscous, coulomb),
         )
         <= 1e-10
     )

@@ -8,6 +8,7 @@ from plain import serve, settings
 from robots import ROBOTS
 
 import dynamics_node as dn
+from dynamics_node.algorithms import smooth_friction
 from dynamics_node.node.core.diagnostics import Statistics
 from dynamics_node.node.core.measured_efforts import external_torque, told
 from dynamics_node.node.core.publisher import Publisher
@@ -95,7 +96,7 @@ def test_friction_is_no_push():
     model, qd = served.core.model, np.zeros(7)
     qd[0] = 0.5
     q = REST.copy()
-    friction = dn.friction_torque(qd, model.damping, model.friction)
+    friction = smooth_friction(qd, model.damping, model.friction)
     friction[0] = 3.0 * 0.5 + 2.0
     for _ in range(5):
         hear(served, q, qd, dn.evaluate(model, "nonlinear_effects", q, qd) + friction)
