@@ -11,6 +11,7 @@ import numpy as np
 
 from dynamics_node.algorithms import friction_torque
 from dynamics_node.cli.options import (
+    add_friction,
     add_parameters,
     add_recording,
     as_recorded,
@@ -107,10 +108,7 @@ def add_evaluate(commands):
         help="of the low-pass of --differentiate: half of the amplitude is left there "
         f"({CUTOFF:g}, or a quarter of the states a second)",
     )  # fmt: skip
-    parser.add_argument(
-        "--friction", action="store_true",
-        help="torques overcome friction, springs and offsets of the description, or of --parameters, too",
-    )  # fmt: skip
+    add_friction(parser, default=False)
     parser.add_argument(
         "--compare", action="store_true", help="measured with computed torques, joint by joint"
     )
@@ -165,8 +163,6 @@ def _check(options, compares):
         raise TableError("there is nothing to do: name an --output, or --compare")
     if compares and options.problem != "inverse":
         raise TableError("--compare and --plot are for torques: --problem inverse")
-    if options.friction and options.problem != "inverse":
-        raise TableError("--friction is for torques: --problem inverse")
     if _same(options.input, options.output):
         raise TableError(f"--output {options.output} is the input: name another file")
     if options.chunk < 1:
@@ -185,13 +181,15 @@ def _same(source, target):
 
 
 class _WithFriction:
-    """A solver of inverse dynamics whose torques are those of motors."""
+    """A solver of inverse or forward dynamics whose torques are those of motors."""
 
     def __init__(self, solver):
         self.robot, self.problem, self._solver = solver.robot, solver.problem, solver
 
-    def __call__(self, q, qd, *rest, errors):
-        tau = self._solver(q, qd, *rest, errors=errors)
+    def __call__(self, q, qd, known, *rest, errors):
+        if self.problem.kind == "forward":
+            return self._solver(q, qd, known - friction_torque(self.robot, q, qd), *rest, errors=errors)
+        tau = self._solver(q, qd, known, *rest, errors=errors)
         solved = np.isfinite(tau).all(axis=1)
         tau[solved] += friction_torque(self.robot, q[solved], qd[solved])
         return tau

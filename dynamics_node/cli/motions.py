@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from dynamics_node.algorithms import first_closed
-from dynamics_node.cli.options import add_recording, joints_map, progress, robot_command
+from dynamics_node.cli.options import add_friction, add_recording, joints_map, progress, robot_command
 from dynamics_node.io import TableError, check_plot, plot_curves, read_table, table_writer
 from dynamics_node.robot.sensor_fitting import fitting_labels
 from dynamics_node.robot.sensors import load_sensors
@@ -91,9 +91,7 @@ def add_simulate(commands):
     parser.add_argument(
         "--coordinates", choices=COORDINATES, default="independent", help="of loops: which are integrated"
     )
-    parser.add_argument(
-        "--no-friction", action="store_true", help="joints have no damping, friction, springs and offsets"
-    )
+    add_friction(parser, default=True)
     parser.add_argument(
         "--window", type=int, default=2, metavar="STEPS", help="solved at a time; 0: all at once (2)"
     )
@@ -113,7 +111,7 @@ def simulate_robot(robot, options):
                 robot, start, options.velocity, options.duration, dt=options.dt, torque=torque,
                 backend=options.backend, rule=options.rule,
                 coordinates=options.coordinates, window=options.window or None,
-                friction=not options.no_friction,
+                friction=options.friction,
                 progress=lambda done: advance(1),
             ),
         )  # fmt: skip

@@ -1,5 +1,6 @@
 """What commands share: options of the robot, the problem and recordings, and the bar of progress."""
 
+import argparse
 import contextlib
 import sys
 from typing import get_args
@@ -42,6 +43,17 @@ def robot_choices(parser):
         help="these move, the others are held at zero, or move as a recording has them",
     )
     parser.add_argument("--loops", metavar="FILE", help="YAML file of loops beside the description")
+
+
+def add_friction(parser, default):
+    """--friction, --no-friction: one switch for what joints take by themselves."""
+    parser.add_argument(
+        "--friction",
+        action=argparse.BooleanOptionalAction,
+        default=default,
+        help="damping, dry friction, springs and offsets of the joints act, of the description or of "
+        f"--parameters ({'on' if default else 'off'})",
+    )
 
 
 def add_parameters(parser):

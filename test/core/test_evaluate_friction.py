@@ -1,4 +1,4 @@
-"""dynamics evaluate --friction: torques of motors, of trees and of loops."""
+"""dynamics evaluate --friction: torques of motors, of trees and of loops, and what they accelerate."""
 
 import numpy as np
 import pytest
@@ -15,6 +15,7 @@ PARAMETERS = (
     f"joints: {{{JOINTS[0]}: {{viscous: 0.7, coulomb: 0.2, creep: 0.3, offset: 0.4, spring: 1.5}}, "
     f"{JOINTS[1]}: {{viscous: 0.5, coulomb: 0.1}}}}"
 )
+FRICTION = ("--friction", "--no-friction")
 
 
 def evaluated(tmp_path, urdf, states, *options):
@@ -22,7 +23,8 @@ def evaluated(tmp_path, urdf, states, *options):
     np.savez(tmp_path / "states.npz", **states)
     files = ["--input", str(tmp_path / "states.npz"), "--output", str(tmp_path / "tau.npz")]
     assert main(["evaluate", str(tmp_path / "robot.urdf"), *files, *options]) == 0
-    return np.load(tmp_path / "tau.npz")["tau"]
+    found = np.load(tmp_path / "tau.npz")
+    return found["tau" if "tau" in found else "qdd"]
 
 
 def test_friction_of_the_description(tmp_path):
@@ -69,8 +71,18 @@ def test_loops_feel_the_friction_of_all_joints(tmp_path):
     assert ((with_it - without) * yd).sum() == pytest.approx(0.3 * (rates**2).sum(), rel=1e-4)
 
 
-def test_accelerations_have_no_friction_to_add(tmp_path, capsys):
-    (tmp_path / "robot.urdf").write_text(ARM)
-    command = ["evaluate", str(tmp_path / "robot.urdf"), "--input", "x.npz", "--output", "y.npz"]
-    assert main([*command, "--problem", "forward", "--friction"]) == 1
-    assert "--friction is for torques" in capsys.readouterr().err
+def test_forward_dynamics_overcomes_the_same_friction(tmp_path):
+    """Torques of the inverse problem give the accelerations back, in a loop, and without a row that is none."""
+    urdf = five_bar()
+    names = [joint.name for joint in dn.parse_robot(urdf).tree.independent_joints]
+    urdf = with_numbers(urdf, {}, {name: Dynamics(0.3, 0.1) for name in names})
+    robot = dn.parse_robot(urdf)
+    q = np.tile(dn.close_loops(robot, np.full(robot.nq, 0.1)), (4, 1))
+    qd, qdd = np.random.default_rng(2).uniform(-1, 1, (2, 4, robot.nv))
+    qd[2, 0] = np.nan
+    tau = evaluated(tmp_path, urdf, {"q": q, "qd": qd, "qdd": qdd}, "--friction")
+    given = {"q": q, "qd": qd, "tau": tau}
+    found = [evaluated(tmp_path, urdf, given, "--problem", "forward", more) for more in FRICTION]
+    good = np.arange(4) != 2
+    assert np.abs(found[0] - qdd)[good].max() <= 1e-9
+    assert np.abs(found[1] - qdd)[good].max() > 1e-2 and np.isnan(found[0][2]).all()
