@@ -167,11 +167,11 @@ def quantities():
     loaded = dn.with_payload(model, TIP, 2.0, (0.0, 0.0, 0.1), 0.01 * np.eye(3))
     q, qd, _ = (a[0] for a in random_states(model, 1))
     cases = {
-        "mass_matrix": ({}, (q,), lambda: dn.evaluate(loaded, "mass_matrix", q)),
-        "nonlinear_effects": ({}, (q, qd), lambda: dn.evaluate(loaded, "nonlinear_effects", q, qd)),
+        "mass_matrix": ({}, (q,), lambda: dn.evaluate(loaded, "mass_matrix", q, backend="numpy")),
+        "nonlinear_effects": ({}, (q, qd), lambda: dn.evaluate(loaded, "nonlinear_effects", q, qd, backend="numpy")),
         "operational_space_inertia_inverse": (
             {"links": [TIP]}, (q,),
-            lambda: dn.evaluate(loaded, "operational_space_inertia_inverse", q, links=[TIP]),
+            lambda: dn.evaluate(loaded, "operational_space_inertia_inverse", q, links=[TIP], backend="numpy"),
         ),
     }  # fmt: skip
     for name, (options, state, plain) in cases.items():

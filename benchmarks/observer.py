@@ -99,7 +99,7 @@ PANDA = robot("panda")
 
 def force_at_hand(q, torques):
     """Of the wrench pinv(J^T) f, J regular as it is here: (..., 3)."""
-    J = dn.evaluate(PANDA, "frame_jacobian", q, link=LINK, reference="body")
+    J = dn.evaluate(PANDA, "frame_jacobian", q, link=LINK, reference="body", backend="numpy")
     wrench = np.linalg.solve(J @ np.swapaxes(J, -1, -2), J @ torques[..., None])
     return wrench[..., 3:, 0]
 
@@ -128,7 +128,7 @@ def cycle():
     )
     q, qd = REST.copy(), np.zeros(7)
     tau, times = (
-        dn.evaluate(model, "nonlinear_effects", q, qd),
+        dn.evaluate(model, "nonlinear_effects", q, qd, backend="numpy"),
         iter(np.arange(10.0, 10_000.0, STEP).tolist()),
     )
     own.step(0.0, q, qd, tau), own.step(STEP, q, qd, tau)

@@ -208,7 +208,10 @@ def _condition(M, states):
 def _parts(model, q, qd, qdd, f_ext):
     """Sum of the sizes of all that adds up to the torques, the largest of a state: (states,)."""
     J = np.abs(
-        [dn.evaluate(model, "frame_jacobian", q, link=body.name, reference="body") for body in model.bodies]
+        [
+            dn.evaluate(model, "frame_jacobian", q, link=body.name, reference="body", backend="numpy")
+            for body in model.bodies
+        ]
     )
     rates = np.abs(qdd) + np.abs(qd) * np.abs(qd).sum(axis=-1, keepdims=True)
     accelerations = np.einsum("bsij,sj->sbi", J, rates) + np.repeat([0.0, 9.81], 3)
@@ -229,7 +232,9 @@ def _quantities(model, reference, states):
         compiled = dn.build(model, name, backend="numpy", **options)
         for how in ("NumPy", "Program"):
             found = (
-                dn.evaluate(model, name, *arguments, **options) if how == "NumPy" else compiled(*arguments)
+                dn.evaluate(model, name, *arguments, **options, backend="numpy")
+                if how == "NumPy"
+                else compiled(*arguments)
             )
             worst = (
                 _beyond(found, right, states)
