@@ -7,6 +7,7 @@ checks.
 
 import os
 import time
+from functools import partial
 
 import harness
 import numpy as np
@@ -167,14 +168,12 @@ def quantities():
     loaded = dn.with_payload(model, TIP, 2.0, (0.0, 0.0, 0.1), 0.01 * np.eye(3))
     q, qd, _ = (a[0] for a in random_states(model, 1))
     cases = {
-        "mass_matrix": ({}, (q,), lambda: dn.evaluate(loaded, "mass_matrix", q, backend="numpy")),
-        "nonlinear_effects": ({}, (q, qd), lambda: dn.evaluate(loaded, "nonlinear_effects", q, qd, backend="numpy")),
-        "operational_space_inertia_inverse": (
-            {"links": [TIP]}, (q,),
-            lambda: dn.evaluate(loaded, "operational_space_inertia_inverse", q, links=[TIP], backend="numpy"),
-        ),
-    }  # fmt: skip
-    for name, (options, state, plain) in cases.items():
+        "mass_matrix": ({}, (q,)),
+        "nonlinear_effects": ({}, (q, qd)),
+        "operational_space_inertia_inverse": ({"links": [TIP]}, (q,)),
+    }
+    for name, (options, state) in cases.items():
+        plain = partial(dn.evaluate, loaded, name, *state, backend="numpy", **options)
         function = dn.build(model, name, backend="c", runtime_parameters=("inertia",), **options)
         function = function.with_inertias(loaded)
         ours, theirs = together(lambda f=function, s=state: f(*s), plain, repeat=5)
