@@ -19,6 +19,7 @@ from mechanism_estimation import estimation
 from robots import robot
 
 import dynamics_node as dn
+from dynamics_demo.robots import differential
 from dynamics_node.trajectory import (
     FixedLag,
     forward_graph,
@@ -105,9 +106,7 @@ def dropped():
 
 
 def _differential():
-    from closed_loops import mechanism_of
-
-    mechanism = mechanism_of("differential")
+    mechanism = dn.parse_robot(differential())
     return mechanism, dn.close_loops(mechanism, np.array([0.7, 0.1, 0.7, 0.7]))
 
 

@@ -6,6 +6,7 @@ in a batch and a few at a time.
 """
 
 import runpy
+import sys
 
 import harness
 import numpy as np
@@ -15,7 +16,9 @@ from dynamics_node.codegen.c import kernel
 from dynamics_node.codegen.runner import finite_states
 from dynamics_node.graph import ORDERINGS, Recursion, SingularPivotError
 
-TESTED = runpy.run_path(str(harness.HERE.parent / "test" / "support" / "robots.py"))
+SUPPORT = harness.HERE.parent / "test" / "support"
+sys.path.append(str(SUPPORT))
+TESTED = runpy.run_path(str(SUPPORT / "robots.py"))
 ROBOTS = (
     *("double_pendulum", "ur5", "so101", "kinova", "panda7", "xarm7", "panda"),
     *("panda_floating", "allegro_hand", "solo12", "baxter"),

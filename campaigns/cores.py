@@ -12,8 +12,8 @@ class Waiting:
 
     def __init__(self, process):
         self._file = Path("/proc") / str(process) / "schedstat"
-        self._times: list[int] = []
-        self._waited: list[int] = []
+        self.times: list[int] = []
+        self.waited: list[int] = []
 
     def look(self):
         """Take a sample."""
@@ -21,15 +21,15 @@ class Waiting:
             waited = int(self._file.read_text().split()[1])
         except (OSError, IndexError):
             return
-        self._times.append(time.time_ns())
-        self._waited.append(waited)
-        if len(self._times) > 2 * KEPT:
-            del self._times[:KEPT], self._waited[:KEPT]
+        self.times.append(time.time_ns())
+        self.waited.append(waited)
+        if len(self.times) > 2 * KEPT:
+            del self.times[:KEPT], self.waited[:KEPT]
 
     def between(self, begin, end):
         """Seconds of waiting between two times, ns, of those for which there are samples."""
-        if not self._times:
+        if not self.times:
             return 0.0
-        first = max(0, bisect_right(self._times, begin) - 1)
-        last = min(len(self._times) - 1, bisect_right(self._times, end))
-        return max(0, self._waited[last] - self._waited[first]) * 1e-9
+        first = max(0, bisect_right(self.times, begin) - 1)
+        last = min(len(self.times) - 1, bisect_right(self.times, end))
+        return max(0, self.waited[last] - self.waited[first]) * 1e-9

@@ -85,10 +85,10 @@ class References:
 
     def __init__(self):
         each = [Configuration(robot, *how) for robot in TOOL for how in product((False, True), repeat=2)]
-        self._of = {configuration: Reference(configuration) for configuration in each}
-        self.names = sorted({name for reference in self._of.values() for name in reference.names})
+        self.of = {configuration: Reference(configuration) for configuration in each}
+        self.names = sorted({name for reference in self.of.values() for name in reference.names})
         self._at = {name: k for k, name in enumerate(self.names)}
-        self._index = {c: np.array([self._at[name] for name in r.names]) for c, r in self._of.items()}
+        self.index = {c: np.array([self._at[name] for name in r.names]) for c, r in self.of.items()}
         self._rate = 0.7 + 0.13 * np.arange(len(self.names))
 
     def motion(self, stamp):
@@ -98,22 +98,22 @@ class References:
 
     def efforts(self, configuration, stamp):
         """Of all `names`: what moves the joints of a Configuration as `motion` says, zero at the others."""
-        at, (position, velocity) = self._index[configuration], self.motion(stamp)
+        at, (position, velocity) = self.index[configuration], self.motion(stamp)
         acceleration = -(self._rate[at] ** 2) * position[at]
         found = np.zeros(len(self.names))
-        found[at] = self._of[configuration].torque(position[at], velocity[at], acceleration)
+        found[at] = self.of[configuration].torque(position[at], velocity[at], acceleration)
         return found
 
     def fits(self, configuration, names):
         """Whether the joints of a message are those of the configuration."""
-        return sorted(names) == list(self._of[configuration].names)
+        return sorted(names) == list(self.of[configuration].names)
 
     def error(self, configuration, stamp, names, efforts):
         """Of the torques of a message with a stamp; infinite when its joints are other ones."""
         if not self.fits(configuration, names):
             return np.inf
-        reference = self._of[configuration]
-        at = self._index[configuration]
+        reference = self.of[configuration]
+        at = self.index[configuration]
         position, velocity = self.motion(stamp)
         given = dict(zip(names, efforts, strict=True))
         own = np.array([given[name] for name in reference.names])

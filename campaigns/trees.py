@@ -7,7 +7,7 @@ tree; the factor graph and compiled code for one in so many: they take most of t
 from typing import NamedTuple
 
 import numpy as np
-from reference import Reference
+from oracle import Reference
 from stressed import Tree, stressed_tree
 from tolerances import EPS, EXACT, error
 

@@ -55,7 +55,7 @@ class Sketch:
         columns = {node.column: (0, node.column) for node in self.nodes.values()}
         drawn = self._drawn(columns, used)
         if self.parents and (len(columns) > _WIDE or len(set(drawn.values())) < len(drawn)):
-            return self._drawn(_banded(self.parents, columns), used)
+            return self._drawn(banded(self.parents, columns), used)
         return drawn
 
     def _drawn(self, at, used):
@@ -96,7 +96,7 @@ class Sketch:
         )
 
 
-def _banded(parents, columns):
+def banded(parents, columns):
     """{column: (band, column)} of a tree: the longest branch goes on in the band of its parent, others go to
     the next one where there is room. Columns that are no body's come last."""
     children, height = _grown(parents)

@@ -107,7 +107,7 @@ def _line(name, program, edges=None, entries=None, note=""):
 # --- the page -----------------------------------------------------------------------------------------------
 
 
-_STYLE = """
+STYLE = """
 figure { overflow-x: auto; } .side { display: flex; flex-wrap: wrap; gap: 1rem; }
 .side figure { max-width: 100%; }
 table { width: 100%; } th, td { padding: .3rem .6rem; text-align: right; }
@@ -157,10 +157,10 @@ def _html(report, drawings):
         _orderings(report),
         _code(report),
     )
-    return document(title, _STYLE, body)
+    return document(title, STYLE, body)
 
 
-def _figure(drawings, name):
+def figure(drawings, name):
     """A drawing as wide as the page at most; the file beside the page has its full size."""
     title = "the drawing alone, in its full size"
     return f'<figure><a href="{name}.svg" title="{title}">{drawings[name]}</a></figure>'
@@ -185,11 +185,11 @@ def _graphs(drawings):
         complete = (
             "<p>All variables: position q of every joint, its velocity and acceleration, twist V, "
             "acceleration A and wrench F of every body, torque τ. Squares are known, dots are equations.</p>"
-        ) + _figure(drawings, "complete_graph")
+        ) + figure(drawings, "complete_graph")
     return (
         f"<h2>The equations as a graph</h2>{complete}"
         "<p>Twists follow from q and its rate beforehand. What is known moves to the right-hand sides; these "
-        f"variables are left:</p>{_figure(drawings, 'factor_graph')}"
+        f"variables are left:</p>{figure(drawings, 'factor_graph')}"
     )
 
 
@@ -205,10 +205,10 @@ def _elimination(report, drawings):
         "<h2>Elimination</h2>"
         f"<p>Variables are eliminated one by one; each is expressed by others that are still there. {safe} "
         "Read backwards, the result is an algorithm: every variable follows from those that point at it.</p>"
-        f"<p class=quiet>{escape(order)}</p>{_figure(drawings, 'bayes_net')}"
+        f"<p class=quiet>{escape(order)}</p>{figure(drawings, 'bayes_net')}"
         "<p>The same as block-sparse matrices, before and after; red blocks are fill-in. A click "
         "shows a drawing in its full size.</p>"
-        f"<div class=side>{_figure(drawings, 'equations')}{_figure(drawings, 'triangular')}</div>"
+        f"<div class=side>{figure(drawings, 'equations')}{figure(drawings, 'triangular')}</div>"
         "<details><summary>The algorithm: what is computed from what</summary>"
         f"<pre>{escape(steps)}</pre></details>"
     )

@@ -95,7 +95,7 @@ def _with_topics(options):
     ]
     monitor = start("dynamics_demo.monitor", *robot, *seconds, *words)
     try:
-        return _code_of_the_first([monitor, *helpers])
+        return code_of_the_first([monitor, *helpers])
     except KeyboardInterrupt:
         return monitor.wait()
     finally:
@@ -106,7 +106,7 @@ def _with_topics(options):
                 process.wait(timeout=10)
 
 
-def _code_of_the_first(processes):
+def code_of_the_first(processes):
     """The exit code of the first process that ends."""
     while all(process.poll() is None for process in processes):
         time.sleep(0.1)

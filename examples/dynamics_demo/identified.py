@@ -53,7 +53,7 @@ def main(seconds=SECONDS, plot="demo_identified.png"):
     if plot:
         save_plot(compared, plot)
         print(f"drawn: {plot}")
-    problems = list(_problems(compared))
+    problems = list(shortcomings(compared))
     print("demo: passed" if not problems else f"demo: FAILED: {'; '.join(problems)}")
     return 1 if problems else 0
 
@@ -102,7 +102,7 @@ def _table(robot, bag):
     return open_table(bag, robot, inverse_dynamics(robot), measured=True, cutoff=CUTOFF)
 
 
-def _problems(compared):
+def shortcomings(compared):
     best, own, published = map(compared.rms, (compared.true, compared.identified, compared.described))
     for name, most, value in zip(PANDA_JOINTS, MOST * best, own, strict=True):
         if not value <= most:

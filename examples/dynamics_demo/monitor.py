@@ -41,12 +41,12 @@ class Monitor(Watched):
         self._states: OrderedDict[int, tuple] = OrderedDict()
         self._torques: OrderedDict[int, np.ndarray] = OrderedDict()
         latched = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
-        self.create_subscription(String, "robot_description", self._on_description, latched)
+        self.create_subscription(String, "robot_description", self.on_description, latched)
         self.create_subscription(JointState, "joint_states", self._on_state, 50)
         self.create_subscription(JointState, "dynamics_node/joint_torques", self._on_torques, 50)
-        self.create_subscription(JointTrajectory, "dynamics_node/solution", self._on_solution, 50)
+        self.create_subscription(JointTrajectory, "dynamics_node/solution", self.on_solution, 50)
 
-    def _on_description(self, message):
+    def on_description(self, message):
         self.oracle = self.robot.oracle(message.data)
 
     def _on_state(self, message):
@@ -58,7 +58,7 @@ class Monitor(Watched):
         order = [message.name.index(name) for name in self.robot.joints]
         remember(self._torques, message, np.array(message.effort)[order])
 
-    def _on_solution(self, message):
+    def on_solution(self, message):
         stamp = nanoseconds(message.header.stamp)
         if self.oracle is None or stamp not in self._states or stamp not in self._torques:
             return

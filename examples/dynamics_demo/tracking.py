@@ -68,7 +68,7 @@ class Plant(Node):
         self.create_subscription(JointState, "dynamics_node/joint_torques", self._on_full, 10)
         self._set_payload = self.create_client(SetPayload, "dynamics_node/set_payload")
         self._description.publish(String(data=urdf))
-        self._course = self._run()
+        self._course = self.run()
         steady = Clock(clock_type=ClockType.STEADY_TIME)
         self._timer = self.create_timer(CYCLE, self._tick, clock=steady)
 
@@ -76,7 +76,7 @@ class Plant(Node):
         if next(self._course, StopIteration) is StopIteration:
             self._timer.cancel()
 
-    def _run(self):
+    def run(self):
         """The demo from start to end; it yields at the end of each cycle."""
         yield from self._load()
         while not self.count_publishers(READY):

@@ -129,13 +129,13 @@ class TrackingMonitor(Watched):
         super().__init__("demo_monitor")
         self.tracking: Tracking | None = None
         self.control: dict[str, str] = {}
-        self._urdf, self._start, self._ended = "", 0, 0.0
-        self._reference: JointTrajectory | None = None
+        self.urdf, self._start, self._ended = "", 0, 0.0
+        self.reference: JointTrajectory | None = None
         self._ready = None  # publisher by which the arm knows that torques arrive here
         latched = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
         listen = self.create_subscription
-        listen(String, "robot_description", self._on_description, latched)
-        listen(JointTrajectory, "dynamics_node/reference", self._on_reference, latched)
+        listen(String, "robot_description", self.on_description, latched)
+        listen(JointTrajectory, "dynamics_node/reference", self.on_reference, latched)
         listen(JointState, "joint_states", self._on_state, DEPTH)
         listen(JointState, "dynamics_node/joint_torques", self._on_full, DEPTH)
         listen(JointState, "dynamics_node/gravity_torques", self._on_gravity, DEPTH)
@@ -158,18 +158,18 @@ class TrackingMonitor(Watched):
             return "no torque arrived"
         return self.tracking.verdict(least)
 
-    def _on_description(self, message):
-        self._urdf = message.data
+    def on_description(self, message):
+        self.urdf = message.data
         self._begin()
 
-    def _on_reference(self, message):
-        self._reference = message
+    def on_reference(self, message):
+        self.reference = message
         self._begin()
 
     def _begin(self):
         """Track when description and reference are there: each may come first."""
-        message = self._reference
-        if not self._urdf or message is None or self.tracking is not None:
+        message = self.reference
+        if not self.urdf or message is None or self.tracking is not None:
             return
         times = [1e-9 * nanoseconds(point.time_from_start) for point in message.points]
         q, qd, qdd = (
@@ -177,7 +177,7 @@ class TrackingMonitor(Watched):
             for field in ("positions", "velocities", "accelerations")
         )
         self._start = nanoseconds(message.header.stamp)
-        oracle = ArmOracle(self._urdf, PANDA_JOINTS, ROTORS, PAYLOAD)
+        oracle = ArmOracle(self.urdf, PANDA_JOINTS, ROTORS, PAYLOAD)
         self.tracking = Tracking(Trajectory(times, q, qd, qdd), oracle)
 
     def _on_state(self, message):

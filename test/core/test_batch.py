@@ -89,7 +89,7 @@ def test_input_of_any_layout_and_type():
     )  # a type that equals float64, but is another
     assert np.array_equal(packed(batch(100, np.ascontiguousarray(equal), np.ones(4))), expected)
     assert np.array_equal(packed(batch(100, x.T.astype(">f8"), np.ones(4))), expected)
-    with pytest.raises(ValueError, match=r"an input of shape \(100, 3\), not \(100, 4\) or \(4,\)"):
+    with pytest.raises(ValueError, match=r"\(100, 3\).*\(100, 4\)"):
         batch(100, x.T, np.ones((100, 3)))
 
 
@@ -182,7 +182,7 @@ def test_float32_on_request(robot):
                 found = solver(q[states], qd[states], qdd[states], f_ext[states])
                 assert found.dtype == np.float32
                 assert error(found, exact[states]).max() <= 1e-3  # float32 loses digits in forward dynamics
-    with pytest.raises(ValueError, match="unknown precision 'float16'; there are float64, float32"):
+    with pytest.raises(ValueError, match="'float16'.*float64, float32"):
         dn.build(model, problem, precision="float16")
 
 
@@ -212,7 +212,7 @@ def test_bad_states_are_flagged_and_the_others_right(backend, count, kind):
     q[0, 3:7] *= 1.1  # not of unit length
     qd[2, -1] = np.nan
     gravity[4, 2] = np.inf
-    with pytest.raises(dn.InputError, match="is not finite: nan"):
+    with pytest.raises(dn.InputError, match="finite.*nan"):
         solve(slice(None))
     good = ~np.isin(np.arange(count), [0, 2, 4])
     for found, right in zip(solve(slice(None), errors="nan"), expected, strict=True):
@@ -220,7 +220,7 @@ def test_bad_states_are_flagged_and_the_others_right(backend, count, kind):
         assert error(found[good], right[good]).max() <= AGREEMENT
     assert all(np.isnan(a).all() and a.shape == b.shape[1:] for a, b in
                zip(solve(2, errors="nan"), expected, strict=True))  # fmt: skip
-    with pytest.raises(ValueError, match="errors must be 'raise' or 'nan', not 'ignore'"):
+    with pytest.raises(ValueError, match="errors.*'ignore'"):
         solve(slice(None), errors="ignore")
 
 
@@ -345,7 +345,7 @@ def test_results_go_where_they_are_wanted(count):
         found = solver(q, qd, u, u, out=places)
         for place, array, right in zip(places, found, expected, strict=True):
             assert place is array and error(array, right).max() <= 1e-6
-    with pytest.raises(dn.InputError, match="out must have shape"):
+    with pytest.raises(dn.InputError, match="out .*shape"):
         solver(q, qd, u, u, out=(out[0], np.empty((count + 1, 7))))
 
 
@@ -383,9 +383,9 @@ def test_out_of_many_states_run_one_by_one(monkeypatch):
     assert all(a is b for a, b in zip(f(q, qd, qdd, out=out), out, strict=True))
     with pytest.raises(dn.InputError):
         f(q, np.vstack([qd, qd]), qdd)
-    with pytest.raises(dn.InputError, match="out must have shape"):
+    with pytest.raises(dn.InputError, match="out .*shape"):
         f(q, qd, qdd, out=tuple(np.vstack([a, a]) for a in out))
     qd[5, 1] = np.nan
     assert np.isnan(f(q, qd, qdd, errors="nan")[0][5]).all()
-    with pytest.raises(dn.InputError, match="is not finite"):
+    with pytest.raises(dn.InputError, match="finite"):
         f(q, qd, qdd)

@@ -74,7 +74,7 @@ def test_unpickling_after_the_cache_was_emptied(fresh, monkeypatch):
     shutil.rmtree(fresh)
     assert packed(pickle.loads(data)(1, ONE)).tolist() == [[4.0, 7.0]], "it is loaded"
     monkeypatch.setattr(library, "_loaded", {})
-    with compiler.only_cached(), pytest.raises(CompileError, match="only cached code is used here"):
+    with compiler.only_cached(), pytest.raises(CompileError, match="only cached"):
         pickle.loads(data)
     assert packed(pickle.loads(data)(1, ONE)).tolist() == [[4.0, 7.0]], "it is compiled anew"
 
@@ -184,7 +184,7 @@ def test_what_another_user_has_planted_is_not_trusted(fresh):
 def test_a_folder_of_another_user_is_refused(own_cache):
     own_cache.mkdir()
     os.chown(own_cache, 65534, 65534)
-    with pytest.raises(CompileError, match="belongs to another user: remove it or set XDG_CACHE_HOME"):
+    with pytest.raises(CompileError, match="another user.*XDG_CACHE_HOME"):
         cache_folder()
 
 
@@ -202,7 +202,7 @@ def test_a_folder_that_is_a_link_is_refused_and_its_target_left_alone(own_cache,
     target = tmp_path / "documents"
     target.mkdir(mode=0o755)
     own_cache.symlink_to(target)
-    with pytest.raises(CompileError, match="is a symbolic link: remove it, or set XDG_CACHE_HOME"):
+    with pytest.raises(CompileError, match="symbolic link.*XDG_CACHE_HOME"):
         cache_folder()
     assert target.stat().st_mode & 0o777 == 0o755
 
@@ -222,11 +222,11 @@ def test_a_home_that_is_none(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     monkeypatch.setenv("HOME", "somewhere")
-    with pytest.raises(CompileError, match="HOME is 'somewhere'"):
+    with pytest.raises(CompileError, match="HOME.*'somewhere'"):
         cache_folder()
     monkeypatch.setenv("HOME", "")
     monkeypatch.setattr(cache.pwd, "getpwuid", lambda uid: {}[uid])
-    with pytest.raises(CompileError, match="no place for compiled code: the user has no home"):
+    with pytest.raises(CompileError, match="no home"):
         cache_folder()
     assert not list(tmp_path.iterdir())
 
@@ -234,7 +234,7 @@ def test_a_home_that_is_none(monkeypatch, tmp_path):
 def test_no_place_for_the_cache(monkeypatch, tmp_path):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    with pytest.raises(CompileError, match="no place for compiled code"):
+    with pytest.raises(CompileError, match="no place"):
         cache_folder()
 
 
@@ -247,7 +247,7 @@ def test_a_full_disk_is_told(fresh, monkeypatch, where):
         monkeypatch.setattr(cache.tempfile, "TemporaryDirectory", full)
     else:
         monkeypatch.setattr(cache.tempfile, "NamedTemporaryFile", full)
-    with pytest.raises(CompileError, match="no place for compiled code: .*No space left on device"):
+    with pytest.raises(CompileError, match="No space left"):
         Kernel(times())
 
 
@@ -321,7 +321,7 @@ def test_no_compiler(fresh, monkeypatch, caplog):
     monkeypatch.setenv("PATH", str(fresh))
     monkeypatch.delenv("CC", raising=False)
     model = ROBOTS["ur5"].model()
-    with pytest.raises(CompileError, match="no C compiler on the PATH: sudo apt install gcc"):
+    with pytest.raises(CompileError, match="C compiler.*PATH"):
         dn.build(model, dn.inverse_dynamics(model), backend="c")
     solver = dn.build(model, dn.inverse_dynamics(model))
     assert solver.choice.backend == "numpy"
@@ -331,16 +331,16 @@ def test_no_compiler(fresh, monkeypatch, caplog):
 @pytest.mark.parametrize(
     "script, reason",
     [
-        ("#!/bin/sh\necho 'internal error' >&2\nexit 3\n", "the C compiler failed: internal error"),
-        (VERSION + "kill -SEGV $$\n", "the C compiler failed: exit code -11"),
-        ("#!/bin/sh\nexit 0\n", "the C compiler failed: exit code 0"),
-        ("#!/bin/sh\nprintf '\\351rror' >&2; exit 1\n", "the C compiler failed: .rror"),
-        (b"\x7fELF garbage", r"the C compiler .*cc does not run: Exec format error"),
+        ("#!/bin/sh\necho 'internal error' >&2\nexit 3\n", "failed.*internal error"),
+        (VERSION + "kill -SEGV $$\n", "failed.*-11"),
+        ("#!/bin/sh\nexit 0\n", "failed.* 0"),
+        ("#!/bin/sh\nprintf '\\351rror' >&2; exit 1\n", "failed: .rror"),
+        (b"\x7fELF garbage", r"cc .*Exec format error"),
         (
             VERSION + 'while [ $# -gt 0 ]; do [ "$1" = -o ] && echo garbage > "$2"; shift; done\n',
-            "the compiled library does not load: .*",
+            "library.*load",
         ),
-        (VERSION + "head -c 3000000 /dev/zero | tr '\\0' e >&2; exit 1\n", "the C compiler failed: e+$"),
+        (VERSION + "head -c 3000000 /dev/zero | tr '\\0' e >&2; exit 1\n", "failed: e+$"),
     ],
     ids=["fails", "crashes", "makes nothing", "latin-1", "no program", "makes garbage", "floods"],
 )
@@ -363,7 +363,7 @@ def test_a_compiler_that_hangs_is_waited_for_once(fresh, compiler_that, script, 
     for name in ("TIME_LIMIT", "TIME_LIMIT_OF_VERSION"):
         monkeypatch.setattr(compiler, name, 0.5)
     for factor in (2.0, 3.0):
-        with pytest.raises(CompileError, match=f"the C compiler {path} did not come back within 0.5 s"):
+        with pytest.raises(CompileError, match=f"{path}.*0.5 s"):
             Kernel(times(factor))
         path.write_text("#!/bin/sh\nexit 0\n")  # it would fail otherwise now
     assert not list(fresh.glob("tmp*"))
@@ -379,7 +379,7 @@ def test_a_filled_cache_needs_no_compiler(own_cache, how):
     before = {path: path.stat().st_ino for path in own_cache.iterdir()}
     assert in_a_process(TIMES, **how) == RIGHT
     told = in_a_process("try: Kernel(times(7.0))\nexcept CompileError as error: print(error)", **how)
-    assert told.startswith(("only cached code is used here", "no C compiler on the PATH"))
+    assert told.startswith(("only cached", "no C compiler on the PATH"))
     assert {path: path.stat().st_ino for path in own_cache.iterdir()} == before
 
 
@@ -429,5 +429,5 @@ def test_a_cache_that_vanishes_under_the_compiler(fresh, monkeypatch, tmp_path, 
     if not again:
         assert anew() == RIGHT
         return
-    with pytest.raises(CompileError, match=f"no place for compiled code: {fresh} .*removed"):
+    with pytest.raises(CompileError, match=f"{fresh}.*removed"):
         Kernel(times())

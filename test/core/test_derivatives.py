@@ -1,17 +1,22 @@
-"""Derivatives: exact against complex steps and Pinocchio, in tangent space, one state and many."""
+"""Derivatives: exact against complex steps and Pinocchio, in tangent space, along closed motions of loops; one state and
+many."""
 
 import itertools
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from oracle import Oracle, pin
-from robots import ROBOTS, random_states
+from cases import oracle_of
+from mechanisms import joint, link
+from mechanisms import robot as robot_text
+from oracle import pin, symmetric
+from robots import BALL_LOOPS, ROBOTS, closed_states, random_states, robot_of
 from tolerances import EXACT, error, solved
 
 import dynamics_node as dn
 from dynamics_node.algorithms import crba, rnea
-from dynamics_node.robot.state_arrays import tangent_map
+from dynamics_node.algorithms.rates import spread_rates
+from dynamics_node.robot.state_arrays import moved, tangent_map
 from dynamics_node.symbolic import interpret, jacobian, trace
 
 STEP = 1e-30  # of a complex step: no digit is lost to it
@@ -125,10 +130,10 @@ def test_against_complex_steps(name, kind, wrenches):
             assert error(f[k], r, tail=2) <= tolerance
 
 
-@pytest.mark.parametrize("name", ["panda7", "solo12", "talos"])
+@pytest.mark.parametrize("name", ["panda7", "solo12", "talos", "balls1", "balls2"])
 def test_against_pinocchio(name):
-    model = ROBOTS[name].model()
-    oracle = Oracle(ROBOTS[name], model)
+    """Along the tangent space, where there are ball joints and floating bases."""
+    model, oracle = robot_of(name), oracle_of(name)
     order = np.ix_(oracle.order, oracle.order)
     q, qd, u, f_ext = random_states(model, 5, seed=32)
     inverse = dn.build(model, "inverse_dynamics_derivatives", backend="numpy")
@@ -137,17 +142,92 @@ def test_against_pinocchio(name):
     for k in range(5):
         arguments = [oracle.q(q[k]), oracle.v(qd[k]), oracle.v(u[k])]
         dq, dv, M = pin.computeRNEADerivatives(
-            oracle.pin, oracle.data, *arguments, pin.StdVec_Force(oracle._forces(f_ext[k]))
+            oracle.pin, oracle.data, *arguments, pin.StdVec_Force(oracle.forces(f_ext[k]))
         )
-        M = np.triu(M) + np.triu(M, 1).T
-        for f, right in zip(found, (dq, dv, M), strict=True):
+        for f, right in zip(found, (dq, dv, symmetric(M)), strict=True):
             assert error(f[k], right[order], tail=2) <= EXACT
         pin.computeABADerivatives(oracle.pin, oracle.data, *arguments)
         data = oracle.data
-        inverse_M = np.triu(data.Minv) + np.triu(data.Minv, 1).T
         tolerance = solved(oracle.mass_matrix(q[k]))
-        for f, right in zip(solution, (data.ddq_dq, data.ddq_dv, inverse_M), strict=True):
+        for f, right in zip(solution, (data.ddq_dq, data.ddq_dv, symmetric(data.Minv)), strict=True):
             assert error(f[k], right[order], tail=2) <= tolerance
+
+
+# --- along motions that keep loops closed -------------------------------------------------------------------
+
+
+def beside(robot, q, k, step):
+    """Closed positions a step along an independent coordinate."""
+    rates, _ = spread_rates(robot, q, np.eye(robot.nv)[k])
+    return dn.close_loops(robot, moved(robot.tree, q, range(robot.tree.nv), step * rates))
+
+
+def differences(robot, call, q, *others):
+    """[d/dq, d/d(first other), ...] (..., entries) of call, by central differences of 1e-6."""
+    step, n = 1e-6, range(robot.nv)
+
+    def column(call):
+        return (np.array(call(step)) - np.array(call(-step))) / (2 * step)
+
+    found = [[column(lambda s, k=k: call(beside(robot, q, k, s), *others)) for k in n]]
+    for m in range(len(others)):
+        unit = [[np.eye(robot.nv)[k] * (m == j) for j in range(len(others))] for k in n]
+        found.append(
+            [
+                column(lambda s, e=e: call(q, *(x + s * d for x, d in zip(others, e, strict=True))))
+                for e in unit
+            ]
+        )
+    return [np.moveaxis(np.array(columns), 0, -1) for columns in found]
+
+
+LOOPED = [
+    *itertools.product(["four_bar", "five_bar", "belt_chain", "ball"], ["inverse", "forward", "hybrid"]),
+    *((name, "inverse") for name in BALL_LOOPS),
+]
+
+
+@pytest.mark.parametrize("name, kind", LOOPED)
+def test_against_differences(name, kind):
+    """Of the solver itself: what differences allow."""
+    robot = robot_of(name)
+    problem = {
+        "inverse": dn.inverse_dynamics, "forward": dn.forward_dynamics,
+        "hybrid": lambda own: dn.hybrid_dynamics(own, own.joint_names[:1]),
+    }[kind](robot)  # fmt: skip
+    q, qd, known = (a[0] for a in closed_states(robot, 1, reach=0.03))
+    solver, forward = dn.build(robot, problem, backend="numpy"), np.array(problem.forward)
+
+    def asked(q, qd, known):
+        if kind == "hybrid":
+            return np.where(forward, *solver(q, qd, known, known))
+        return solver(q, qd, known)
+
+    found = solver.derivatives()(q, qd, *((known, known) if kind == "hybrid" else (known,)))
+    for own, right in zip(found, differences(robot, asked, q, qd, known), strict=True):
+        assert error(own, right, tail=2) <= 1e-6 or np.allclose(own, right, atol=1e-9)
+    if kind == "inverse":
+        assert error(found[2], dn.evaluate(robot, "mass_matrix", q), tail=2) <= EXACT
+
+
+SLIDER = robot_text(
+    link("base", 1, 2.0),
+    link("arm", 2, 1.0),
+    joint("slide", "base", "arm", "0.1 0.2 0.3", "0 1 0", "prismatic"),
+)
+
+
+@pytest.mark.parametrize("name", ["double_pendulum", "floating and sliding", "five_bar"])
+def test_second_derivatives(name):
+    """Against differences of the first ones."""
+    robot = dn.parse_robot(SLIDER, floating_base=True) if "sliding" in name else robot_of(name)
+    states = closed_states(robot, 1, reach=0.03) if robot.constrained else random_states(robot, 1)[:3]
+    q, qd, qdd = (a[0] for a in states)
+    first = dn.build(robot, "inverse_dynamics_derivatives", backend="numpy")
+    found = dn.build(robot, "inverse_dynamics_second_derivatives", backend="numpy")(q, qd, qdd)
+    by_q, by_qd = differences(robot, lambda q, qd: first(q, qd, qdd), q, qd)
+    for own, other in zip(found, (by_q[0], by_qd[0], by_qd[1], by_q[2]), strict=True):
+        assert error(own, other, tail=3) <= 1e-6
 
 
 @pytest.mark.parametrize(
@@ -179,7 +259,7 @@ def test_every_position_changes_along_its_velocity():
     model = ROBOTS["solo12"].model()
     q, qd, _, _ = random_states(model, 4, seed=34)
     T = tangent_map(model, q)
-    oracle = Oracle(ROBOTS["solo12"], model)
+    oracle = oracle_of("solo12")
     for k in range(4):
         ahead, behind = (
             pin.integrate(oracle.pin, oracle.q(q[k]), s * 1e-6 * oracle.v(qd[k])) for s in (1, -1)

@@ -135,12 +135,12 @@ def test_angles_that_jump_by_a_turn():
 
 def test_too_few_samples():
     time = np.arange(0, 4, 0.05)
-    with pytest.raises(TableError, match="20 states a second.*: --cutoff 5, not 10"):
+    with pytest.raises(TableError, match="20 states.*--cutoff 5.*10"):
         derivatives(time, signal(time)[0])
     for unit in (1e3, 1e9):
-        with pytest.raises(TableError, match="is time in (milli|nano)seconds\\? It has to be in s"):
+        with pytest.raises(TableError, match="(milli|nano)seconds"):
             derivatives(time * unit, signal(time)[0])
-    with pytest.raises(TableError, match="time does not advance"):
+    with pytest.raises(TableError, match="advance"):
         derivatives(0 * time, signal(time)[0])
     found = derivatives(time, signal(time, 0.2)[0], cutoff=5.0)["qd"]
     assert np.isfinite(found[6:-6]).all() and np.isnan(found[[5, -6]]).all()

@@ -312,7 +312,7 @@ def test_meshes_that_are_not_there_are_said(tmp_path):
     with pytest.raises(MeshError, match="not found"):
         find_mesh("none.stl", tmp_path)
     (tmp_path / "a.so").write_bytes(b"")
-    with pytest.raises(MeshError, match="none of the kinds"):
+    with pytest.raises(MeshError, match="kinds"):
         read_triangles(tmp_path / "a.so")
 
 

@@ -2,8 +2,7 @@
 
 import numpy as np
 import pytest
-from closed_loops import mechanism_of, states
-from robots import ROBOTS, random_states
+from robots import ROBOTS, closed_states, random_states, robot_of
 from tolerances import EXACT
 
 import dynamics_node as dn
@@ -11,7 +10,7 @@ from dynamics_demo.robots import four_bar
 from dynamics_node.algorithms import QUANTITIES, quantity_program
 from dynamics_node.symbolic import interpret
 
-LOOPS = ("tilted five_bar", "differential", "belt_leg")
+LOOPS = ("tilted five_bar", "differential", "belt_leg", "belt_chain")
 LOOSER = dict.fromkeys(
     ["inverse_mass_matrix", "operational_space_inertia_inverse", "operational_space_inertia"], 1e-9
 ) | dict.fromkeys(
@@ -21,8 +20,8 @@ LOOSER = dict.fromkeys(
 
 def robot_and_state(name):
     if name in LOOPS:
-        robot = mechanism_of(name)
-        q, qd, qdd = (a[0] for a in states(robot, 1, reach=0.05))
+        robot = robot_of(name)
+        q, qd, qdd = (a[0] for a in closed_states(robot, 1, reach=0.05))
     else:
         robot = ROBOTS[name].model()
         q, qd, qdd = (a[0] for a in random_states(robot, 1)[:3])
@@ -62,8 +61,8 @@ def test_a_singular_position_and_numbers_beyond_all_bounds():
     flat = four_bar().replace('xyz="0.7 0 0"', 'xyz="0.9 0 0"').replace('xyz="0.3 0 0"', 'xyz="0.1 0 0"')
     flat = flat.replace('xyz="0.6 0 0"', 'xyz="0.1 0 0"').replace('xyz="0.8 0 0"', 'xyz="0.9 0 0"')
     mechanism = dn.parse_robot(flat)
-    with pytest.raises(dn.SolutionError, match="a loop is at a singular position, or too near: pin"):
+    with pytest.raises(dn.SolutionError, match="singular.*pin"):
         dn.evaluate(mechanism, "gravity_torque", np.zeros(3))
     robot, state = robot_and_state("panda")
-    with pytest.raises(dn.SolutionError, match="no finite solution at this state"):
+    with pytest.raises(dn.SolutionError, match="finite"):
         dn.evaluate(robot, "joint_torque_regressor", state["q"], np.full(robot.nv, 1e200), state["qdd"])

@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 import yaml
 from cart_pole import CART
-from closed_loops import mechanism_of
 from oracle import Oracle, pin
-from robots import ROBOTS
+from robots import ROBOTS, robot_of
 from scipy.interpolate import BPoly
 from two_links import ARM
 
@@ -283,12 +282,12 @@ def test_files_of_limits(tmp_path):
     bounds = joint_bounds(dn.parse_robot(ARM), factor=1.0, limits=limits)
     assert np.allclose(bounds.velocity, [2.5, 5.0]) and np.allclose(bounds.centre, [0.0, 0.5])
     for text, told in (
-        ("joint_limits: {joint1: {max_velocity: fast}}", "max_velocity of joint1 is not a positive number"),
-        ("joint_limits: {joint1: {max_velocity: -1}}", "max_velocity of joint1 is not a positive number"),
-        ("joint_limits: {joint1: {min_position: .nan}}", "min_position of joint1 is not a number"),
-        ("joint_limits: {joint1: 3}", "joint1 has no mapping"),
-        ("joints: {}", "no mapping joint_limits"),
-        ("joint_limits: {a: &x {}, b: *x}", "has an alias"),
+        ("joint_limits: {joint1: {max_velocity: fast}}", "max_velocity.*joint1.*positive"),
+        ("joint_limits: {joint1: {max_velocity: -1}}", "max_velocity.*joint1.*positive"),
+        ("joint_limits: {joint1: {min_position: .nan}}", "min_position.*joint1"),
+        ("joint_limits: {joint1: 3}", "joint1.*mapping"),
+        ("joints: {}", "joint_limits"),
+        ("joint_limits: {a: &x {}, b: *x}", "alias"),
     ):
         path.write_text(text)
         with pytest.raises(ValueError, match=told):
@@ -340,13 +339,13 @@ def test_names_that_are_yaml_stay_names():
 
 def test_robots_that_are_refused():
     for robot, told in (
-        (mechanism_of("five_bar"), r"has closed loops \(.*for trees\. Record motions of your own"),
-        (ROBOTS["solo12"].model(), "floating base, .* without floating_base, or record motions"),
+        (robot_of("five_bar"), r"closed loops"),
+        (ROBOTS["solo12"].model(), "floating_base"),
         (
             dn.parse_robot(ARM.replace('type="continuous"', 'type="ball"')),
-            "joint2 is a ball joint with 3 coordinates",
+            "joint2.*ball",
         ),
-        (dn.parse_robot(ARM, joints=[]), "no joint that moves"),
+        (dn.parse_robot(ARM, joints=[]), "no joint"),
     ):
         with pytest.raises(dn.ExcitationError, match=told):
             dn.design_excitation(robot)
@@ -355,40 +354,40 @@ def test_robots_that_are_refused():
 def test_limits_that_no_motion_keeps_within():
     weak = dn.parse_robot(ARM.replace('velocity="5" effort="50"', 'velocity="5" effort="3"', 1))
     near = {"joint1": {"min_position": 0.1, "max_position": 0.5}}
-    with pytest.raises(dn.ExcitationError, match=r"no motion .* torque of joint1 comes to \d+"):
+    with pytest.raises(dn.ExcitationError, match=r"torque.*joint1.* \d+"):
         dn.design_excitation(weak, 5.0, 2, backend="numpy", restarts=1, limits=near)
-    with pytest.raises(dn.ExcitationError, match=r"no motion .* was found in 0 s: .* a longer time limit"):
+    with pytest.raises(dn.ExcitationError, match=r" 0 s.*time limit"):
         dn.design_excitation(weak, 5.0, 2, backend="numpy", restarts=1, limits=near, time_limit=0.0)
     stuck = dn.parse_robot(CART.replace('friction="2"', 'friction="55"'))
-    with pytest.raises(ValueError, match="slide cannot move: of its effort 54"):
+    with pytest.raises(ValueError, match="slide.*effort 54"):
         dn.design_excitation(stuck, backend="numpy")
-    with pytest.raises(ValueError, match="joint1 has no room between its limits 3.5 and 3: leave it out"):
+    with pytest.raises(ValueError, match="joint1.*3.5 and 3"):
         joint_bounds(dn.parse_robot(ARM), limits={"joint1": {"min_position": 3.5, "max_position": 4.0}})
-    with pytest.raises(ValueError, match="hinge has no room between its limits 0 and 0"):
+    with pytest.raises(ValueError, match="hinge.*0 and 0"):
         dn.design_excitation(dn.parse_robot(CART.replace('lower="-1" upper="2"', "")))
 
 
 @pytest.mark.parametrize(
     "choices, told",
     [
-        ({"criterion": "best"}, "unknown criterion 'best'"),
-        ({"units": "inch"}, "unknown units 'inch'"),
-        ({"restarts": 0}, "restarts must be at least 1"),
-        ({"period": 0.0}, "period must be positive"),
-        ({"harmonics": 1}, "at least 2 harmonics"),
-        ({"harmonics": 10**6}, "at most 50 harmonics"),
+        ({"criterion": "best"}, "criterion 'best'"),
+        ({"units": "inch"}, "units 'inch'"),
+        ({"restarts": 0}, "restarts"),
+        ({"period": 0.0}, "period"),
+        ({"harmonics": 1}, "least 2 harmonics"),
+        ({"harmonics": 10**6}, "most 50 harmonics"),
         ({"acceleration": 1e-200, "backend": "numpy", "time_limit": 0.0}, "tells too little"),
         ({"period": 1e9, "backend": "numpy", "time_limit": 0.0}, "tells too little"),
         ({"factor": 1.5}, "factor of limits"),
-        ({"velocity": -1.0}, "highest velocity must be positive"),
-        ({"noise": [1.0, 2.0, 3.0]}, "noise needs one number, or 2: joint1, joint2"),
-        ({"noise": 0.0}, "noise must be positive"),
-        ({"time_limit": np.nan}, "time limit must not be negative"),
-        ({"time_limit": -1.0}, "time limit must not be negative"),
-        ({"start": [0.0]}, "start needs 2 numbers: joint1, joint2"),
-        ({"start": [2.9, 0.0]}, "start: joint1 at 2.9 is not between -2.7 and 2.7"),
-        ({"boxes": [dn.Box("hand", [0, 0, 0], [1, 1, 1])]}, "the box of hand: unknown link 'hand'"),
-        ({"terms": ("mass",)}, "unknown terms"),
+        ({"velocity": -1.0}, "velocity.*positive"),
+        ({"noise": [1.0, 2.0, 3.0]}, "noise.*joint1, joint2"),
+        ({"noise": 0.0}, "noise.*positive"),
+        ({"time_limit": np.nan}, "time limit.*negative"),
+        ({"time_limit": -1.0}, "time limit.*negative"),
+        ({"start": [0.0]}, "start.*joint1, joint2"),
+        ({"start": [2.9, 0.0]}, "start.*joint1.*2.9.*-2.7.*2.7"),
+        ({"boxes": [dn.Box("hand", [0, 0, 0], [1, 1, 1])]}, "box.*'hand'"),
+        ({"terms": ("mass",)}, "terms"),
     ],
 )
 def test_arguments_that_make_no_sense(choices, told):
@@ -397,11 +396,11 @@ def test_arguments_that_make_no_sense(choices, told):
 
 
 def test_boxes_that_are_none():
-    with pytest.raises(ValueError, match="the box of lower is empty"):
+    with pytest.raises(ValueError, match="lower.*empty"):
         dn.Box("lower", [0, 0, 0], [1, 0, 1])
-    with pytest.raises(ValueError, match="upper of the box of lower needs three numbers"):
+    with pytest.raises(ValueError, match="upper.*lower.*three"):
         dn.Box("lower", [0, 0, 0], [1, 1])
-    with pytest.raises(ValueError, match="point of the box of lower must be finite"):
+    with pytest.raises(ValueError, match="point.*lower.*finite"):
         dn.Box("lower", [0, 0, 0], [1, 1, 1], [0, np.inf, 0])
     everywhere = BoxRows(dn.parse_robot(ARM), dn.Box("lower", [-np.inf] * 3, [np.inf] * 3), "numpy")
     assert everywhere.names == () and everywhere.values(*np.zeros((3, 4, 2))).shape == (4, 0)

@@ -18,9 +18,9 @@ import dynamics_node as dn
 from dynamics_demo import robots as linkages
 from dynamics_node.cli import main
 from dynamics_node.graph import complete_sketch, generic_graph, graph_matrix, to_svg
-from dynamics_node.graph.sketch import _banded
+from dynamics_node.graph.sketch import banded
 from dynamics_node.io import document, make_report, write_page
-from dynamics_node.io.explain import _STYLE, _figure
+from dynamics_node.io.explain import STYLE, figure
 from dynamics_node.io.pages import POLICY
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -179,7 +179,7 @@ def test_matrices_of_a_large_robot_fit_the_page(browser, tmp_path):
       document.body.textContent = "MEASURED" + JSON.stringify([innerWidth, ...found]) + "END";
     """
     page = tmp_path / "page.html"
-    page.write_text(measuring(document("matrix", _STYLE, [_figure({"m": matrix}, "m")]), measure))
+    page.write_text(measuring(document("matrix", STYLE, [figure({"m": matrix}, "m")]), measure))
     text = browser(page, "--dump-dom", "--window-size=1280,800")
     seen, frame, drawing = json.loads(text.partition("MEASURED")[2].partition("END")[0])
     assert drawing <= frame <= seen
@@ -208,9 +208,9 @@ def test_edges_of_the_papers_nets(figures):
     """As paper 1 joins factors, and as block LU eliminates: the numbers of docs/explanation/papers.md."""
     expected = {"5d": (14, 10), "7a": (22, 14), "7b": (18, 10), "10a": (14, 12), "10b": (14, 11)}
     text = (figures.HERE / "explanation" / "papers.md").read_text()
-    for figure, (graph, ordering, net) in figures.nets().items():
+    for name, (graph, ordering, net) in figures.nets().items():
         found = (figures.joined_edges(graph, ordering.variables), len(net.edges))
-        assert found == expected[figure]
+        assert found == expected[name]
         assert f"| {found[0]} | {found[1]} |" in text
 
 
@@ -250,21 +250,21 @@ def test_no_variable_hides_another_and_no_drawing_is_wide(model):
 def test_long_chains_are_wrapped():
     """More bodies in a row than a stack of calls would hold."""
     parents = tuple(range(-1, 2999))
-    places = _banded(parents, range(3001))
+    places = banded(parents, range(3001))
     assert len(set(places.values())) == 3001 and max(column for _, column in places.values()) == 11
     assert places[3000] == (250, 0) and places[13] == (1, 1)
 
 
 def test_branches_have_bands_of_their_own():
     """A trunk of two with a long arm and a short one, and a constraint that is no body's."""
-    places = _banded((-1, 0, 1, 1, 3), [0, 1, 2, 3, 4, 5, 6])
+    places = banded((-1, 0, 1, 1, 3), [0, 1, 2, 3, 4, 5, 6])
     assert places == {0: (0, 0), 1: (0, 1), 2: (0, 2), 4: (0, 3), 5: (0, 4), 3: (1, 3), 6: (2, 0)}
 
 
 def test_short_branches_share_a_band():
     """A chain of six with a rotor at every joint: two bands hold the rotors."""
     parents = [-1, 0, 1, 2, 3, 4, -1, 0, 1, 2, 3, 4]
-    places = _banded(parents, range(13))
+    places = banded(parents, range(13))
     assert len(set(places.values())) == 13 and {band for band, _ in places.values()} == {0, 1, 2}
     assert [places[k] for k in range(7)] == [(0, k) for k in range(7)]
 

@@ -44,7 +44,7 @@ def test_out_is_written(panda):
     out = np.empty(7)
     assert inverse(q[0], qd[0], qdd[0], out=out) is out
     assert np.array_equal(out, inverse(q[0], qd[0], qdd[0]))
-    with pytest.raises(dn.InputError, match=r"out must have shape \(7,\), not \(6,\)"):
+    with pytest.raises(dn.InputError, match=r"out .*\(7,\).*\(6,\)"):
         inverse(q[0], qd[0], qdd[0], out=np.empty(6))
 
 
@@ -69,17 +69,17 @@ def test_inputs_are_never_changed(panda, kind, choice):
 @pytest.mark.parametrize(
     "change, words",
     [
-        ({"q": np.zeros(6)}, r"q must have shape \(..., 7\), not \(6,\); its entries: panda_joint1"),
-        ({"q": 1.0}, r"q must have shape"),
-        ({"qd": ["a"] * 7}, "qd is not an array of numbers"),
-        ({"qd": [0, 0, 0, np.nan, 0, 0, 0]}, r"qd\[3\] \(panda_joint4\) is not finite: nan"),
-        ({"qdd": np.full((2, 7), np.inf)}, r"qdd\[0\] \(panda_joint1\) is not finite"),
-        ({"f_ext": np.zeros((7, 3))}, r"f_ext must have shape \(..., 7, 6\)"),
-        ({"f_ext": np.full((7, 6), np.nan)}, r"f_ext\[0\] \(panda_link1\) is not finite"),
-        ({"gravity": [0, 0]}, r"gravity must have shape \(..., 3\)"),
+        ({"q": np.zeros(6)}, r"q .*\(..., 7\).*\(6,\).*panda_joint1"),
+        ({"q": 1.0}, r"q .*shape"),
+        ({"qd": ["a"] * 7}, "qd.*numbers"),
+        ({"qd": [0, 0, 0, np.nan, 0, 0, 0]}, r"qd\[3\].*panda_joint4.*nan"),
+        ({"qdd": np.full((2, 7), np.inf)}, r"qdd\[0\].*panda_joint1"),
+        ({"f_ext": np.zeros((7, 3))}, r"f_ext .*\(..., 7, 6\)"),
+        ({"f_ext": np.full((7, 6), np.nan)}, r"f_ext\[0\].*panda_link1"),
+        ({"gravity": [0, 0]}, r"gravity .*\(..., 3\)"),
         (
             {"q": np.zeros((2, 7)), "qd": np.zeros((3, 7))},
-            r"leading axes do not fit together: q \(2,\), qd \(3,\)",
+            r"q \(2,\), qd \(3,\)",
         ),
     ],
 )
@@ -91,7 +91,7 @@ def test_bad_input_is_named(panda, change, words):
 
 @pytest.mark.filterwarnings("error")
 def test_infinities_that_cancel_are_still_named(panda):
-    with pytest.raises(dn.InputError, match=r"q\[0\] \(panda_joint1\) is not finite: inf"):
+    with pytest.raises(dn.InputError, match=r"q\[0\].*panda_joint1.*inf"):
         dn.build(panda, dn.inverse_dynamics(panda))(
             [np.inf, -np.inf, 0, 0, 0, 0, 0], np.zeros(7), np.zeros(7)
         )
@@ -105,7 +105,7 @@ def test_quaternion_is_renormalised_or_refused(quadruped):
     near[3:7] *= 1 + 5e-7
     assert error(inverse(near, qd[0], qdd[0]), exact) <= EXACT
     near[3:7] *= 1 + 5e-6
-    with pytest.raises(dn.InputError, match="quaternion of 'floating_base' has norm 1.0000"):
+    with pytest.raises(dn.InputError, match="'floating_base'.*norm 1.0000"):
         inverse(near, qd[0], qdd[0])
 
 
@@ -117,13 +117,13 @@ def test_hybrid_reads_only_what_is_known(panda):
     poisoned = np.where(known, np.nan, qdd[0]), np.where(known, 3.0, np.inf)
     found_qdd, found_tau = hybrid(q[0], qd[0], *poisoned)
     assert np.isfinite(found_qdd).all() and found_tau[1] == 3.0
-    with pytest.raises(dn.InputError, match=r"tau\[1\] \(panda_joint2\)"):
+    with pytest.raises(dn.InputError, match=r"tau\[1\].*panda_joint2"):
         hybrid(q[0], qd[0], qdd[0], np.full(7, np.nan))
 
 
 @pytest.mark.parametrize("name", ["nope", "panda_finger_joint2"])
 def test_hybrid_refuses_joints_it_cannot_choose(name):
-    with pytest.raises(ValueError, match=f"forward joint '{name}' is unknown or mimics another"):
+    with pytest.raises(ValueError, match=f"forward.*'{name}'"):
         dn.hybrid_dynamics(ROBOTS["panda"].model(), [name])
 
 
@@ -131,14 +131,14 @@ def test_a_joint_is_forward_or_inverse_as_a_whole(quadruped):
     split = dn.Problem("hybrid", (True,) + (False,) * (quadruped.nv - 1))
     q, qd, qdd, _ = random_states(quadruped, 1)
     for solver in ("cluster", "factor_graph"):
-        with pytest.raises(ValueError, match="'floating_base' must be forward or inverse as a whole"):
+        with pytest.raises(ValueError, match="'floating_base'.*whole"):
             dn.build(quadruped, split, solver=solver)(q[0], qd[0], qdd[0], qdd[0])
 
 
 def test_unknown_names_list_what_there_is(panda):
-    with pytest.raises(KeyError, match="unknown link 'nope'; the robot has: panda_hand"):
+    with pytest.raises(KeyError, match="'nope'.*panda_hand"):
         dn.evaluate(panda, "frame_jacobian", np.zeros(7), link="nope")
-    with pytest.raises(ValueError, match="unknown reference 'sideways'; choose one of world_aligned, body"):
+    with pytest.raises(ValueError, match="'sideways'.*world_aligned, body"):
         dn.evaluate(panda, "frame_jacobian", np.zeros(7), link="panda_hand", reference="sideways")
 
 
@@ -162,7 +162,7 @@ def test_lambda_only_where_it_exists(panda):
         found = one(q[0]).inertia
         assert np.allclose(found @ inverse, np.eye(6), atol=1e-8) and np.array_equal(found, found.T)
         assert np.allclose(one(q).inertia, found, rtol=1e-9) and np.isnan(two(q, errors="nan").inertia).all()
-        with pytest.raises(dn.SolutionError, match="links cannot move freely"):
+        with pytest.raises(dn.SolutionError, match="links.*freely"):
             two(q[0])
 
 
@@ -222,14 +222,14 @@ def test_complex_arguments_and_integer_results_are_refused(panda):
     q = np.zeros(panda.nv)
     for backend in ("c", "numpy"):
         solver = dn.build(panda, dn.inverse_dynamics(panda), backend=backend)
-        with pytest.raises(dn.InputError, match="qd is complex"):
+        with pytest.raises(dn.InputError, match="qd.*complex"):
             solver(q, q + 1j, q)
         for dates in (q.astype("datetime64[s]"), list(q.astype("timedelta64[s]"))):
-            with pytest.raises(dn.InputError, match="qd is not an array of numbers"):
+            with pytest.raises(dn.InputError, match="qd.*numbers"):
                 solver(q, dates, q)
-        with pytest.raises(dn.InputError, match="out must be an array of floats, not int64"):
+        with pytest.raises(dn.InputError, match="out.*int64"):
             solver(q, q, q, out=np.zeros(panda.nv, dtype=int))
-        with pytest.raises(dn.InputError, match="out must be an array of floats, not list"):
+        with pytest.raises(dn.InputError, match="out.*list"):
             solver(q, q, q, out=[0.0] * panda.nv)
 
 
@@ -252,7 +252,7 @@ def test_functions_check_their_arguments(panda, quadruped, function):
 def test_functions_refuse_quaternions_that_are_none(quadruped):
     q = quadruped.neutral()
     q[6] = 0.0
-    with pytest.raises(dn.InputError, match="quaternion of 'floating_base' has norm 0"):
+    with pytest.raises(dn.InputError, match="'floating_base'.*norm 0"):
         dn.evaluate(quadruped, "mass_matrix", q)
 
 

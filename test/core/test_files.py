@@ -37,7 +37,7 @@ def test_only_regular_files_are_opened(tmp_path, what):
     else:
         path = {"device": "/dev/zero", "folder": str(tmp_path), "terminal": "/dev/tty"}[what]
     for read in (read_loops_file, lambda path: read_regular_file(path, 10)):
-        with pytest.raises(OSError, match="is no regular file"):
+        with pytest.raises(OSError, match="regular file"):
             read(path)
 
 
@@ -48,7 +48,7 @@ def test_a_fifo_that_comes_in_place_of_the_file_is_not_waited_for(tmp_path, monk
     path.unlink()
     os.mkfifo(path)
     monkeypatch.setattr(Path, "stat", lambda *arguments, **options: plain)
-    with pytest.raises(OSError, match="is no regular file"):
+    with pytest.raises(OSError, match="regular file"):
         read_regular_file(path, 10)
 
 
@@ -95,7 +95,7 @@ def test_no_line_of_a_file_gets_into_a_message(text):
 
 
 def test_a_message_says_where():
-    with pytest.raises(ModelError, match="the file of loops is no YAML: line 2, column 14"):
+    with pytest.raises(ModelError, match="YAML.*line 2, column 14"):
         read_sidecar("closed_loop:\n  user: admin: x")
 
 
@@ -103,18 +103,18 @@ def test_aliases_are_refused_before_they_are_followed():
     """465 bytes of them are 9^8 words."""
     text = "a0: &a0 [lol, lol]\n"
     text += "".join(f"a{k}: &a{k} [{', '.join([f'*a{k - 1}'] * 9)}]\n" for k in range(1, 9))
-    with pytest.raises(ModelError, match="the file of loops has an alias .line 2, column 10"):
+    with pytest.raises(ModelError, match="alias.*line 2, column 10"):
         read_sidecar(text + "closed_loop: [[a, b]]\ntype: [*a8]\n")
 
 
 @pytest.mark.parametrize(
     "text, what",
     [
-        ("x" * (MAX_BYTES + 1), "has more than 1048576 bytes"),
-        ("[" * 100_000, "is no YAML"),
-        ("closed_loop: [[a, b]]\ntype: [[6d]]", "a type that is no word"),
-        ("closed_loop: [[a, b]]\ntype: [6d, 3d]", "1 pairs of links and not as many types"),
-        ("? [a, b]\n: c", "is no YAML"),
+        ("x" * (MAX_BYTES + 1), "1048576 bytes"),
+        ("[" * 100_000, "YAML"),
+        ("closed_loop: [[a, b]]\ntype: [[6d]]", "type.*word"),
+        ("closed_loop: [[a, b]]\ntype: [6d, 3d]", "1 pairs.*types"),
+        ("? [a, b]\n: c", "YAML"),
     ],
 )
 def test_what_a_sidecar_may_not_be(text, what):

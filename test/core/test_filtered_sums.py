@@ -147,12 +147,12 @@ def test_covariances_are_worth_more(arm, base):
 
 def test_what_cannot_be_filtered(arm, base):
     recording = arm.recording(1, time=np.arange(0.0, 6.0, 0.01))
-    with pytest.raises(ValueError, match="25 Hz, not 30"):
+    with pytest.raises(ValueError, match="25 Hz.*30"):
         summed(arm, base, [recording], cutoff=30.0)
     timeless = summed(arm, base, [{**recording, "time": np.full(600, np.nan)}])
     assert not timeless.count.any() and not timeless.total()[0].any()
     del recording["time"]
-    with pytest.raises(ValueError, match="no time by which to filter"):
+    with pytest.raises(ValueError, match="time"):
         RecordedSums(arm.linear, base, CUTOFF).add_chunk(recording)
 
 

@@ -76,7 +76,7 @@ def test_split_files(tmp_path, states, messages, version, plugin, compression):
 def test_a_part_that_is_compressed_and_missing(tmp_path, messages):
     write_split_bag(tmp_path / "bag", [messages[:20], messages[20:]], plugin="MCAP", compression="FILE")
     (tmp_path / "bag" / "bag_1.mcap.zstd").unlink()
-    with pytest.raises(TableError, match=r"metadata.yaml lists bag_1.mcap.zstd, which the folder has not"):
+    with pytest.raises(TableError, match=r"metadata.yaml.*bag_1.mcap.zstd"):
         check(tmp_path / "bag", [])
 
 
@@ -254,5 +254,5 @@ def test_a_floating_base_that_a_recording_does_not_tell(tmp_path, states, messag
     whole = columns_of(flight.robot, recording, ("q", "qd", "tau"))
     for absent in ("q.floating_base.qw", "tau.floating_base.linear.z"):
         save(tmp_path / "run.csv", {name: own for name, own in whole.items() if name != absent})
-        with pytest.raises(TableError, match=f"has no column '{absent}'"):
+        with pytest.raises(TableError, match=f"column '{absent}'"):
             open_table(tmp_path / "run.csv", flight.robot, problem, measured=True, cutoff=10.0)

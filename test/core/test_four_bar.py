@@ -22,7 +22,7 @@ def test_it_passes_and_draws(tmp_path, capsys, monkeypatch):
 
 def test_it_fails_when_the_mechanism_is_another(monkeypatch, capsys):
     monkeypatch.setattr(truth, "GRAVITY", np.array([0.0, -9.81]))
-    monkeypatch.setattr(truth, "Q", truth._mass()[1])
+    monkeypatch.setattr(truth, "Q", truth.mass_and_weight()[1])
     assert four_bar.reproduce(seconds=0.2, plot="") == 1
     assert "FAILED: window 2, dependent" in capsys.readouterr().out
 

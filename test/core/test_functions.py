@@ -87,7 +87,7 @@ def test_bad_states_are_nan_and_the_others_right(backend, count):
             assert np.isnan(result[bad]).all() and np.array_equal(result[~bad], before[~bad])
         with pytest.raises(dn.InputError if count > 2 else dn.SolutionError):
             function(x, m)
-        with pytest.raises(dn.SolutionError, match="no finite solution"):
+        with pytest.raises(dn.SolutionError, match="finite"):
             function(x[-1], m[-1])
 
 
@@ -96,13 +96,13 @@ def test_arguments_are_named_and_counted():
     assert np.array_equal(function(np.ones(3))[0], [3.0, 3.0])
     assert np.array_equal(function(np.ones(3), m=2 * np.ones((2, 3)))[0], [6.0, 6.0])
     assert np.array_equal(function(x=np.ones(3), m=None)[0], [3.0, 3.0])
-    with pytest.raises(TypeError, match="quotient takes x, m: 2 arguments, not 3"):
+    with pytest.raises(TypeError, match="quotient.*x, m.* 3"):
         function(np.ones(3), np.ones((2, 3)))
-    with pytest.raises(TypeError, match="quotient takes x, m: not n as well"):
+    with pytest.raises(TypeError, match="quotient.*x, m.* n "):
         function(np.ones(3), n=1.0)
-    with pytest.raises(dn.InputError, match=r"x must have shape \(..., 3\), not \(2,\)"):
+    with pytest.raises(dn.InputError, match=r"x .*\(..., 3\).*\(2,\)"):
         function(np.ones(2))
-    with pytest.raises(dn.InputError, match=r"m\[1\] \(1\) is not finite"):
+    with pytest.raises(dn.InputError, match=r"m\[1\].*finite"):
         function(np.ones(3), m=[[1, 1, 1], [1, np.nan, 1]])
 
 
@@ -188,7 +188,7 @@ def test_batches_of_linkages_are_vectors_with_wrenches_too(linkage, kind, precis
         assert found.dtype == precision and error(found, exact(*state, push)).max() <= max(limit, 1e-9)
         rounded = dn.build(mechanism, problem, backend="c")(*state, push).astype(precision)
         assert np.array_equal(found, rounded) == (precision == "float64"), "float32 is the arithmetic"
-    with pytest.raises(dn.SolutionError, match="is open by"):
+    with pytest.raises(dn.SolutionError, match="'j5'.*open"):
         solver(state[0] + 0.01, *state[1:])
 
 
@@ -229,7 +229,7 @@ def test_quantities_follow_a_payload(linkage, name, backend):
                 axes = a.ndim - (states != 0)
                 assert error(a, b, tail=axes).max() <= 1e-9
         assert error(as_tuple(first(*given))[0], as_tuple(changed(*given))[0]).max() > 1e-6
-        with pytest.raises(ValueError, match="built for constant inertia"):
+        with pytest.raises(ValueError, match="constant inertia"):
             anew.with_inertias(robot)
 
 

@@ -5,10 +5,9 @@ import re
 
 import numpy as np
 import pytest
-from closed_loops import mechanism_of, states
 from identified import TIME, Truth, damaged, in_chunks
 from oracle import Oracle, pin
-from robots import ROBOTS, PublishedRobot, random_states
+from robots import ROBOTS, PublishedRobot, closed_states, random_states, robot_of
 
 import dynamics_node as dn
 from dynamics_node.algorithms import inertias_of_parameters
@@ -52,7 +51,7 @@ def test_as_many_as_the_regressor_has_rank(name, count):
 
 @pytest.mark.parametrize("name", ["panda7", "five_bar", "universal"])
 def test_torques_follow_from_base_parameters(name):
-    robot = mechanism_of(name) if name not in ROBOTS else ROBOTS[name].model()
+    robot = robot_of(name) if name not in ROBOTS else ROBOTS[name].model()
     terms = ("inertia", "rotor", "viscous", "coulomb", "creep", "offset", "spring")
     linear = RegressorModel(robot, terms, "numpy")
     base = base_parameters(linear)
@@ -70,20 +69,20 @@ def test_torques_follow_from_base_parameters(name):
 
 
 def states_of(robot):
-    return states(robot, 5, reach=0.03) if robot.constrained else random_states(robot, 5)[:3]
+    return closed_states(robot, 5, reach=0.03) if robot.constrained else random_states(robot, 5)[:3]
 
 
 def test_base_parameters_in_words():
     """Of a pendulum of two links in a plane: Izz of the first with the mass that hangs on it."""
-    base = base_parameters(RegressorModel(mechanism_of("five_bar"), ("inertia",), "numpy"))
+    base = base_parameters(RegressorModel(robot_of("five_bar"), ("inertia",), "numpy"))
     assert "left_upper.Izz + 0.16 left_lower.m + 0.64 right_lower.Izz" in base.told
     assert "left_lower.my" in base.alone and "left_lower.Ixx" in base.unidentifiable
     model = ROBOTS["panda7"].model()
     last = base_parameters(RegressorModel(model, ("inertia",), "numpy"), measured=["panda_joint7"])
     assert all(name.startswith("panda_link7") for name in last.alone) and 0 < last.count < 10
-    with pytest.raises(ValueError, match="unknown coordinate 'elbow'"):
+    with pytest.raises(ValueError, match="'elbow'"):
         base_parameters(RegressorModel(model), measured=["elbow"])
-    with pytest.raises(ValueError, match=r"unknown terms \['mass'\]"):
+    with pytest.raises(ValueError, match=r"terms.*'mass'"):
         RegressorModel(model, ("mass",))
 
 
@@ -145,9 +144,9 @@ def test_within_what_noise_allows(arm, found):
 
 def test_a_robot_with_loops():
     """Torques of the driven joints; friction of those that follow, too."""
-    robot = mechanism_of("five_bar")
+    robot = robot_of("five_bar")
     linear = RegressorModel(robot, backend="numpy")
-    q, qd, qdd = states(robot, 600, reach=0.2)
+    q, qd, qdd = closed_states(robot, 600, reach=0.2)
     truth, random = 1.3 * linear.described + 0.01, np.random.default_rng(0)
     W = linear.matrix(q, qd, qdd)
     recording = {"q": q, "qd": qd, "qdd": qdd, "tau": W @ truth + 0.01 * random.normal(size=qd.shape)}
@@ -186,7 +185,7 @@ def test_robust_and_ordinary(arm):
     )
     errors = [np.mean(off(arm, one.parameters, unseen)) for one in (plain, robust)]
     assert errors[1] < 0.7 * errors[0]
-    with pytest.raises(ValueError, match="unknown method 'best'"):
+    with pytest.raises(ValueError, match="method 'best'"):
         identify(arm.robot, [], method="best")
 
 
@@ -233,11 +232,11 @@ def test_friction_is_not_negative(arm):
 
 def test_motions_that_tell_too_little(arm):
     still = arm.recording(1, moving=[])
-    with pytest.raises(IdentificationError, match=r"does not tell \d+ of 54 combinations.*nothing moves"):
+    with pytest.raises(IdentificationError, match=r"\d+ of 54.*nothing moves"):
         identified(arm, still)
     one = arm.recording(1, moving=[0, 1, 2, 3, 5])
     name = arm.robot.v_names[4]
-    with pytest.raises(IdentificationError, match=f"{name}.*{name} does not move"):
+    with pytest.raises(IdentificationError, match=f"{name}.*{name}.*move"):
         identified(arm, one)
     forced = identified(arm, one, force=True)
     assert forced.excitation.weak and np.all(off(arm, forced.parameters, one) <= 0.06)
@@ -276,7 +275,7 @@ def test_how_large_a_robot_is_does_not_hang_on_its_description(kind):
     poor = [in_chunks(arm.recording(1, noise=3.0, moving=[3, 4, 5]))]
     counts = []
     for robot in (arm.robot, placeholder):
-        with pytest.raises(IdentificationError, match=r"the motion does not tell \d+ of 54") as caught:
+        with pytest.raises(IdentificationError, match=r"\d+ of 54") as caught:
             identify(robot, poor)
         counts.append(int(re.search(r"tell (\d+) of", str(caught.value))[1]))
     assert counts[1] >= counts[0] > 15

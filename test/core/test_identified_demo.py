@@ -32,7 +32,7 @@ def test_the_demo_fails_when_what_is_found_is_no_better():
     measured = random.normal(size=(500, 7))
     own = np.zeros((500, 7))
     compared = demo.Compared(np.arange(500.0), measured, own, own, measured - 0.2)
-    problems = list(demo._problems(compared))
+    problems = list(demo.shortcomings(compared))
     assert [told.split(":")[0] for told in problems] == [*PANDA_JOINTS, "the description is as good"]
 
 

@@ -67,14 +67,14 @@ def test_elements_that_are_not_there():
         central_moments(dn.parse_robot(text).frames["l2"].inertia), inertial.inertia, atol=1e-7
     )
     for wrong, told in (
-        ({"base": inertial}, "link 'base' has no <inertial>"),
+        ({"base": inertial}, "'base'.*<inertial>"),
         ({"l9": inertial}, "link 'l9'"),
     ):
         with pytest.raises(ModelError, match=told):
             with_numbers(TEXT, wrong)
-    with pytest.raises(ModelError, match="no joint 'j9'"):
+    with pytest.raises(ModelError, match="joint 'j9'"):
         with_numbers(TEXT, {}, {"j9": Dynamics(0, 0)})
-    with pytest.raises(ModelError, match="declares entities"):
+    with pytest.raises(ModelError, match="entities"):
         with_numbers('<!DOCTYPE r [<!ENTITY a "b">]><robot name="&a;"/>', {})
     with pytest.raises(ModelError, match="not well-formed"):
         with_numbers("<robot>", {})

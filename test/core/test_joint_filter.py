@@ -70,12 +70,12 @@ def test_readings_that_are_none():
     assert not own.step(0.0, [0.0, 0.0]) and own.step(0.001, [0.001, 0.0])
     before = own.velocity.copy()
     for bad in ([np.nan, 0.0], [0.0], [np.inf, 0.0]):
-        with pytest.raises(dn.InputError, match="position must be 2 finite numbers"):
+        with pytest.raises(dn.InputError, match="position.* 2 .*finite"):
             own.step(0.002, bad)
     assert np.array_equal(own.velocity, before)
     assert not own.step(0.001, [5.0, 5.0]) and np.array_equal(own.velocity, before), "the same time again"
     assert not own.step(3.0, [1.0, 1.0]) and not own.velocity.any(), "a gap"
-    with pytest.raises(ValueError, match="jerk_density must be 2 positive numbers"):
+    with pytest.raises(ValueError, match="jerk_density.* 2 "):
         dn.JointFilter(2, 1e-4, -1.0)
 
 

@@ -156,10 +156,10 @@ def test_what_nothing_tells_is_named(smoothed, readings, torque_std):
     """Without a prior and without a reading, however accurate the other readings are."""
     options = replace(OPTIONS, torque_std=torque_std, start_external_torque=np.inf)
     untold = readings | {"torque": np.full((STEPS, 2), np.nan)}
-    with pytest.raises(Unobservable, match="nothing tells tau joint1, tau joint2"):
+    with pytest.raises(Unobservable, match="tau joint1, tau joint2"):
         run(smoothed, untold, options)
     untold["torque"][:, 0] = readings["torque"][:, 0]
-    with pytest.raises(Unobservable, match="at step 0 nothing tells tau joint2"):
+    with pytest.raises(Unobservable, match="step 0.*tau joint2"):
         run(smoothed, untold, options)
 
 
@@ -174,12 +174,12 @@ def test_the_worst_sensor_is_named(smoothed, readings):
 @pytest.mark.parametrize(
     "sensor, words",
     [
-        (JointTorque(joint="joint1", std=0.1), "a smoother reads imu, gyro and accelerometer, not torque"),
-        (Gyro(link="lower", std=0.0), "std 0 is less than 0.0001"),
-        (Gyro(link="lower", name="hand", std=(0.1, 1e-9, 0.1)), "'hand': std 1e-09 is less than 0.0001"),
-        (Gyro(link="lower", covariance=np.eye(3).tolist()), "give its std"),
-        (Gyro(link="lower", std=0.1, value=(0.0, 0.0, 0.0)), "not gyro"),
-        (Gyro(link="base", std=0.1), "fixed to the world"),
+        (JointTorque(joint="joint1", std=0.1), "imu, gyro and accelerometer.*torque"),
+        (Gyro(link="lower", std=0.0), "std 0 .*0.0001"),
+        (Gyro(link="lower", name="hand", std=(0.1, 1e-9, 0.1)), "'hand'.*1e-09.*0.0001"),
+        (Gyro(link="lower", covariance=np.eye(3).tolist()), "std"),
+        (Gyro(link="lower", std=0.1, value=(0.0, 0.0, 0.0)), "gyro"),
+        (Gyro(link="base", std=0.1), "fixed"),
     ],
 )
 def test_sensors_that_are_refused(sensor, words):
@@ -188,9 +188,9 @@ def test_sensors_that_are_refused(sensor, words):
 
 
 def test_robots_and_numbers_that_are_refused(smoothed):
-    with pytest.raises(ValueError, match="belongs to a joint of several coordinates"):
+    with pytest.raises(ValueError, match="several coordinates"):
         Smoothed(dn.parse_robot(ARM.replace('type="revolute"', 'type="floating"')))
-    with pytest.raises(ValueError, match="3 numbers for 2 joints"):
+    with pytest.raises(ValueError, match=" ?3 .* 2 joints"):
         JointSmoother(smoothed, SmootherOptions(encoder_std=(1e-4,) * 3), np.zeros(2))
     assert smoothed.independent == NAMES and len(PUSH) == 2 and issubclass(SensorError, ValueError)
 

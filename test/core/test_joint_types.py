@@ -153,7 +153,7 @@ def test_a_floating_joint_has_no_rotor():
     model = dn.parse_robot(text)
     assert not model.armature.any()
     assert any("'free': a floating joint has no rotor" in warning for warning in model.warnings)
-    with pytest.raises(dn.ModelError, match="'free': a floating joint has no rotor"):
+    with pytest.raises(dn.ModelError, match="'free'.*rotor"):
         dn.parse_robot(text, armature={"free": 0.5})
 
 

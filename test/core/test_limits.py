@@ -34,12 +34,12 @@ def chain(count, kind="continuous", backward=False, inertial=INERTIAL):
 
 def test_the_limit_is_told():
     assert MAX_LINKS >= 4097, "the longest chains of the benchmarks"
-    with pytest.raises(dn.ModelError, match=f"{MAX_LINKS + 1} links; the limit is {MAX_LINKS}"):
+    with pytest.raises(dn.ModelError, match=f"{MAX_LINKS + 1} links.* {MAX_LINKS}"):
         parse_urdf("<robot name='r'>" + "<link name='a'/>" * (MAX_LINKS + 1) + "</robot>")
-    with pytest.raises(dn.ModelError, match=f"{MAX_LINKS + 1} joints; the limit is {MAX_LINKS}"):
+    with pytest.raises(dn.ModelError, match=f"{MAX_LINKS + 1} joints.* {MAX_LINKS}"):
         parse_urdf("<robot name='r'>" + "<joint name='a'/>" * (MAX_LINKS + 1) + "</robot>")
     many = "<loop name='a'><predecessor link='a'/><successor link='a'/></loop>" * (MAX_LINKS + 1)
-    with pytest.raises(dn.ModelError, match=f"{MAX_LINKS + 1} loops and couplings; the limit is {MAX_LINKS}"):
+    with pytest.raises(dn.ModelError, match=f"{MAX_LINKS + 1} loops.* {MAX_LINKS}"):
         parse_urdf(f"<robot name='r'><link name='a'/>{many}</robot>")
 
 

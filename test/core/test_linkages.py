@@ -19,8 +19,8 @@ from linkages import (
     spatial,
     stewart,
 )
+from loop_oracle import LoopOracle
 from mechanisms import joint, link, robot
-from projection import Projection
 from tolerances import EXACT, error
 from trials import positions, tried
 
@@ -97,10 +97,10 @@ NUMERIC = {LEGS[name].text for name in "xyz"}  # the arm and the oblique leg are
 @pytest.mark.parametrize("linkage", [arm(), *LEGS.values()], ids=["arm", *AXES])
 def test_every_way_at_home(linkage: Linkage):
     mechanism = dn.parse_robot(linkage.text)
-    reference = Projection(linkage, mechanism)
+    reference = LoopOracle(linkage.text, mechanism)
     q = np.array([linkage.home[name] for name in mechanism.q_names])
     yd, ydd = np.random.default_rng(0).uniform(-1, 1, (2, mechanism.nv))
-    spread, tau = reference.spread(q, yd), reference.torques(q, yd, ydd)
+    spread, tau = reference.spread_over_bodies(q, yd), reference.inverse(q, yd, ydd)
     assert spread.condition < 1e4
     problems = {"inverse": dn.inverse_dynamics(mechanism), "forward": dn.forward_dynamics(mechanism)}
     backends = ("numpy",) if linkage.text in NUMERIC else ("c", "numpy")
@@ -111,10 +111,10 @@ def test_every_way_at_home(linkage: Linkage):
         assert error(forward(q, yd, tau), ydd) <= 1e-9
         many = inverse(np.tile(q, (70, 1)), yd, ydd)
         assert error(many, np.tile(tau, (70, 1))).max() <= EXACT
-    assert error(reference.by_multipliers(q, yd, tau), ydd) <= 1e-8
+    assert error(reference.forward(q, yd, tau), ydd) <= 1e-8
     for backend in backends:
         quantity = dn.build(mechanism, "mass_matrix", backend=backend)
-        assert error(quantity(q), reference.projected(q), tail=2) <= EXACT
+        assert error(quantity(q), reference.mass_matrix(q), tail=2) <= EXACT
         closing = dn.build_loop_solver(mechanism, backend)
         at, condition = closing(q)
         assert error(at + 1, q + 1) <= 1e-9 and 1 <= condition < 1e4 and closing.is_regular(q)
@@ -122,10 +122,10 @@ def test_every_way_at_home(linkage: Linkage):
         assert error(rates, spread.G @ yd) <= EXACT and error(G, spread.G, tail=2) <= EXACT
         assert error(accelerations, spread.G @ ydd + spread.g) <= EXACT
         dq, dqd, M = dn.build(mechanism, "inverse_dynamics_derivatives", backend=backend)(q, yd, ydd)
-        assert error(M, reference.projected(q), tail=2) <= EXACT
-        assert error(dqd, _by_differences(lambda v: reference.torques(q, v, ydd), yd), tail=2) <= 1e-7
+        assert error(M, reference.mass_matrix(q), tail=2) <= EXACT
+        assert error(dqd, _by_differences(lambda v: reference.inverse(q, v, ydd), yd), tail=2) <= 1e-7
         moved = _by_differences(
-            lambda x: reference.torques(_moved(mechanism, q, x), yd, ydd), np.zeros(mechanism.nv)
+            lambda x: reference.inverse(_moved(mechanism, q, x), yd, ydd), np.zeros(mechanism.nv)
         )
         assert error(dq, moved, tail=2) <= 1e-6
 
@@ -134,7 +134,7 @@ def test_the_graph_at_home():
     """Where a pivot of the plan vanishes, made once for most positions, another is taken; alone and among others."""
     linkage, ordering = drawn(parallelograms, 5), "colamd"
     mechanism = dn.parse_robot(linkage.text, floating_base=linkage.floating_base)
-    reference = Projection(linkage, mechanism)
+    reference = LoopOracle(linkage.text, mechanism)
     problem = dn.forward_dynamics(mechanism)
     solver = dn.build(mechanism, problem, solver="factor_graph", ordering=ordering)
     states = list(positions(linkage, mechanism, np.random.default_rng(1)))
@@ -142,7 +142,7 @@ def test_the_graph_at_home():
     assert reference.spread(q[0], np.zeros(mechanism.nv)).condition < 100
     assert not _residual(mechanism, problem, ordering, q[0]) <= 1e-6
     yd, ydd = np.random.default_rng(0).uniform(-1, 1, (2, 3, mechanism.nv))
-    tau = np.array([reference.torques(*state) for state in zip(q, yd, ydd, strict=True)])
+    tau = np.array([reference.inverse(*state) for state in zip(q, yd, ydd, strict=True)])
     assert error(solver(q, yd, tau), ydd).max() <= 1e-9
     assert error(solver(q[0], yd[0], tau[0]), ydd[0]) <= 1e-9
 
@@ -295,12 +295,12 @@ def test_half_a_turn_apart_is_open(kind):
     for how in ({"backend": "c"}, {"backend": "numpy"}, {"solver": "factor_graph", "ordering": "rnea"}):
         solver = dn.build(mechanism, dn.inverse_dynamics(mechanism), **how)
         assert np.isfinite(solver(q, one, one)).all()
-        with pytest.raises(dn.SolutionError, match="'tie0' is open: its ends are turned away"):
+        with pytest.raises(dn.SolutionError, match="'tie0'.*turned"):
             solver(flipped, one, one)
-    with pytest.raises(dn.ClosureError, match="'tie0' can be closed only with ends turned away"):
+    with pytest.raises(dn.ClosureError, match="'tie0'.*turned"):
         dn.close_loops(mechanism, flipped)
     flipped[turn] -= 0.5
-    with pytest.raises(dn.ClosureError, match="turned away"):
+    with pytest.raises(dn.ClosureError, match="turned"):
         dn.close_loops(mechanism, flipped)
     assert np.isnan(dn.close_loops(mechanism, flipped, errors="nan")[turn])
     closing = dn.build_loop_solver(mechanism)
@@ -332,7 +332,7 @@ def test_upside_down_is_open(kind):
     solver = dn.build(mechanism, dn.inverse_dynamics(mechanism), backend="numpy")
     assert np.isfinite(solver(q, one, one)).all()
     q[mechanism.q_names.index("j_b0")] += np.pi
-    with pytest.raises(dn.SolutionError, match="'tie0' is open: its ends are turned away"):
+    with pytest.raises(dn.SolutionError, match="'tie0'.*turned"):
         solver(q, one, one)
 
 
@@ -350,7 +350,7 @@ def test_rods_are_open_by_metres(length):
         q = np.zeros(2)
         q[along] = off / 0.8
         if is_open:
-            with pytest.raises(dn.SolutionError, match=r"'tie0' is open by 1\.5"):
+            with pytest.raises(dn.SolutionError, match=r"'tie0'.*open.* 1\.5"):
                 solver(q, [0.1], [0.1])
         else:
             assert np.isfinite(solver(q, [0.1], [0.1])).all()
@@ -416,7 +416,7 @@ def test_a_choice_without_marks_is_accepted():
 @pytest.mark.parametrize("seed", [14, 28, 29, 34])
 def test_a_choice_that_is_proposed_is_accepted(seed):
     text = drawn(grid, seed).text
-    with pytest.raises(dn.ModelError, match="'j_first' cannot be the independent") as refusal:
+    with pytest.raises(dn.ModelError, match="'j_first'.*independent") as refusal:
         dn.parse_robot(text)
     better = re.search(r"; '(\w+)' could$", str(refusal.value)).group(1)
     marked = re.sub(
@@ -452,7 +452,7 @@ def test_a_rigid_assembly_is_singular():
     assert np.allclose(dn.spanning(mechanism, np.array([0.3, 0.3]), [1.0])[1], 1.0)
     assert np.isfinite(inverse([0.3, 0.3], [1.0], [1.0])).all()
     rigid = np.array([1.5, 0.5])
-    with pytest.raises(dn.SolutionError, match="tie: a rigid assembly: 2 equations are independent, and 1"):
+    with pytest.raises(dn.SolutionError, match="tie.*rigid.* 2 .* 1"):
         inverse(rigid, [1.0], [1.0])
     assert np.isnan(dn.spanning(mechanism, rigid, [1.0])[1]).all()
 
@@ -481,7 +481,7 @@ def test_what_moves_no_mass_is_told_by_name():
         lambda: dn.build(mechanism, "operational_space_inertia_inverse", links=[link_name]),
     )
     for build in refused:
-        with pytest.raises(dn.ModelError, match="forward dynamics: 'axle' can move without moving any mass"):
+        with pytest.raises(dn.ModelError, match="forward dynamics.*'axle'"):
             build()
     dn.build(mechanism, dn.inverse_dynamics(mechanism), backend="numpy")
     for regular in (with_a_wheel(1e-5), with_a_wheel(0, armature={"axle": 1e-4})):
@@ -515,5 +515,5 @@ def test_a_loop_that_only_shakes_is_refused(reach):
     bar = '<link name="{0}"><inertial><mass value="1"/><inertia ixx=".1" ixy="0" ixz="0" iyy=".1" iyz="0" izz=".1"/></inertial></link>'
     hinge = '<joint name="j{1}" type="continuous"><parent link="{0}"/><child link="{1}"/><origin xyz="{2} 0 0"/><axis xyz="0 0 1"/></joint>'
     links = bar.format("a") + bar.format("b") + hinge.format("w", "a", 0) + hinge.format("a", "b", 1)
-    with pytest.raises(dn.ModelError, match=r"'c'.*cannot move"):
+    with pytest.raises(dn.ModelError, match=r"'c'.*move"):
         dn.parse_robot(SHAKY.format(links=links, reach=reach))

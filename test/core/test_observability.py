@@ -60,9 +60,7 @@ def test_equation_20_is_observable_for_no_pose_of_the_feet(seed):
     assert found.structural_rank == found.unknowns
     assert found.rank == found.rank_here == found.unknowns - 1
     assert dn.observability(MODEL, problem, FLAT).rank_here == found.unknowns - 3
-    with pytest.raises(
-        dn.UnobservableError, match="not determined at any state: external moment z on link 'left_foot'"
-    ):
+    with pytest.raises(dn.UnobservableError, match="any state.*moment z.*'left_foot'"):
         dn.build(MODEL, problem, backend="numpy")
 
 
@@ -127,11 +125,9 @@ def test_a_rank_that_drops_in_a_pose_is_an_error_there_in_words():
     problem = dn.sensor_problem(MODEL, EQ_24)
     estimator = dn.build(MODEL, problem, backend="numpy")
     qd, readings = np.zeros(MODEL.nv), np.zeros(len(problem.readings))
-    with pytest.raises(
-        dn.SolutionError, match="at this position.*external moment z on link 'left_foot'.*one more sensor"
-    ):
+    with pytest.raises(dn.SolutionError, match="this position.*moment z.*'left_foot'"):
         estimator(FLAT, qd, readings)
-    with pytest.raises(dn.SolutionError, match="external moment z"):
+    with pytest.raises(dn.SolutionError, match="moment z"):
         estimator.judge(FLAT, qd, readings)
     found = estimator(np.stack([FLAT, tilted(0.3)]), qd, readings, errors="nan")
     assert np.isnan(found.tau[0]).all() and np.isfinite(found.tau[1]).all()
@@ -165,9 +161,7 @@ def test_what_is_exact_twice_is_named():
     found = dn.observability(arm, dn.sensor_problem(arm, both))
     assert set(found.repeated) == {"shoulder torque", "shoulder acceleration"}
     assert not found.observable
-    with pytest.raises(
-        dn.UnobservableError, match="exact, but said by others already: .*shoulder torque.*give them a std"
-    ):
+    with pytest.raises(dn.UnobservableError, match="exact.*shoulder torque.*std"):
         dn.build(arm, dn.sensor_problem(arm, both), backend="numpy")
     one = dn.sensor_problem(arm, [both[0], s.JointAcceleration("shoulder", std=0.1)])
     assert dn.observability(arm, one).degrees_of_freedom == 1

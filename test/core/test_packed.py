@@ -250,7 +250,7 @@ def test_what_was_measured_is_noted(monkeypatch, taken):
     first = Kernel(program, isomorphic_inputs=isomorphic_inputs(robot, program))
     monkeypatch.setattr(kernel, "vectorize", None)
     monkeypatch.setattr(tuning, "fastest", None)
-    assert Kernel(program, isomorphic_inputs=isomorphic_inputs(robot, program))._key == first._key
+    assert Kernel(program, isomorphic_inputs=isomorphic_inputs(robot, program)).key == first.key
 
 
 @pytest.mark.usefixtures("own_cache", "taken")

@@ -158,7 +158,7 @@ def test_backend_cuda_says_what_is_missing(monkeypatch):
     without = DeviceModule()
     without.cuda = type("cuda", (), {"is_available": staticmethod(lambda: False)})
     monkeypatch.setitem(sys.modules, "cupy", without)
-    with pytest.raises(ImportError, match="no CUDA device"):
+    with pytest.raises(ImportError, match="CUDA device"):
         dn.build(model, dn.forward_dynamics(model), solver="abia", backend="cuda")
 
 
@@ -182,7 +182,7 @@ def test_build(solver):
     inverse = dn.build(model, dn.inverse_dynamics(model), solver=solver)
     assert inverse.description == "rnea by scans"
     assert error(inverse(q, qd, u, f_ext), rnea(model, q, qd, u, f_ext)).max() <= 1e-12
-    with pytest.raises(dn.InputError, match="not finite"):
+    with pytest.raises(dn.InputError, match="finite"):
         forward(q[0], qd[0], np.full(model.nv, np.nan))
 
 
@@ -237,23 +237,23 @@ def test_the_node_serves_with_them():
     """Its parameter `solver` takes them; what they are not for is told in words."""
     for solver in SOLVERS:
         check_together(Settings(solver=solver, problem="forward"))
-    with pytest.raises(ChoiceError, match="does not exist"):
+    with pytest.raises(ChoiceError, match="exist"):
         check_together(Settings(solver="jsiia", backend="c"))
     assert do(Job(WRIST, {}, "forward", solver="abia", backend="numpy")).way == ("abia", "abia", "numpy")
     refused = do(Job(WRIST, {}, "forward", solver="cfa"))
-    assert "links 'b' have no definite inertia" in refused.reason and not refused.passing
+    assert "'b'.*inertia" in refused.reason and not refused.passing
     assert "not for hybrid" in do(Job(WRIST, {}, "hybrid", ("j",), solver="cfa")).reason
 
 
 def test_problems_and_choices_that_do_not_exist():
     model = chain(3)
-    with pytest.raises(ChoiceError, match="not for hybrid: build with solver 'cluster'"):
+    with pytest.raises(ChoiceError, match="hybrid.*'cluster'"):
         dn.build(model, dn.hybrid_dynamics(model, ["j_l0_1"]), solver="abia")
     loops = dn.parse_robot(five_bar())
-    with pytest.raises(ChoiceError, match=r"has loops: build with solver 'cluster'"):
+    with pytest.raises(ChoiceError, match=r"loops.*'cluster'"):
         dn.build(loops, dn.forward_dynamics(loops), solver="cfa")
     for wrong in ({"backend": "c"}, {"backend": "gtsam"}, {"ordering": "aba"}):
-        with pytest.raises(ChoiceError, match=r"cfa with auto\|numpy\|cuda.*of cfa: cr, oee, thomas"):
+        with pytest.raises(ChoiceError, match=r"cfa with auto\|numpy\|cuda.*cr, oee, thomas"):
             dn.build(model, dn.forward_dynamics(model), solver="cfa", **wrong)
     with pytest.raises(ChoiceError, match="no orderings"):
         dn.build(model, dn.forward_dynamics(model), solver="jsiia", ordering="cr")
@@ -264,15 +264,15 @@ def test_robots_that_are_refused():
         return dn.build(model, dn.forward_dynamics(model), solver=solver)
 
     for solver in SOLVERS:
-        with pytest.raises(dn.ModelError, match="neither revolute nor prismatic.*solver 'cluster'"):
+        with pytest.raises(dn.ModelError, match="revolute nor prismatic.*'cluster'"):
             forward(dn.parse_robot(ball_robot(0)), solver)
-        with pytest.raises(dn.ModelError, match="'panda_finger_joint2' follow other joints"):
+        with pytest.raises(dn.ModelError, match="'panda_finger_joint2'.*follow"):
             forward(ROBOTS["panda"].model(), solver)
     wide = tree((1,) * 9)
-    with pytest.raises(dn.ModelError, match="9 joints lie at the same depth"):
+    with pytest.raises(dn.ModelError, match="9 joints"):
         forward(wide)
     weightless = dn.parse_robot(WRIST)
-    with pytest.raises(dn.ModelError, match="links 'b' have no definite inertia"):
+    with pytest.raises(dn.ModelError, match="'b'.*inertia"):
         forward(weightless)
     for model in (wide, weightless):  # these have another way
         q, qd, tau, _ = states(model, 2)

@@ -25,7 +25,7 @@ def model():
     ],
 )
 def test_beyond_all_robots(model, mass, com, inertia):
-    with pytest.raises(ValueError, match=r"payload: mass, com or inertia is beyond 1e\+15"):
+    with pytest.raises(ValueError, match=r"payload.*1e\+15"):
         with_payload(model, LINK, mass, com, inertia)
 
 

@@ -3,11 +3,10 @@
 import numpy as np
 import pytest
 from carrying import COM, HAND, MASS, MOMENTS, REST, TIME, motion, parameters, recording, rubbing, torques
-from closed_loops import mechanism_of, states
 from environments import load
 from identified import Truth, as_measured, in_chunks
 from oracle import Oracle
-from robots import ROBOTS
+from robots import ROBOTS, closed_states, robot_of
 from tolerances import error
 
 import dynamics_node as dn
@@ -76,9 +75,9 @@ def test_the_regressor_of_a_link_is_what_pinocchio_adds(name, link):
 
 
 def test_the_regressor_of_a_link_of_a_loop():
-    robot = mechanism_of("five_bar")
+    robot = robot_of("five_bar")
     link = robot.bodies[-1].name
-    q, yd, ydd = states(robot, 3)
+    q, yd, ydd = closed_states(robot, 3)
     loaded = dn.with_payload(robot, link, MASS, COM, MOMENTS)
     before, after = (
         dn.build(one, dn.inverse_dynamics(one), backend="numpy")(q, yd, ydd) for one in (robot, loaded)
@@ -90,7 +89,7 @@ def test_the_regressor_of_a_link_of_a_loop():
 def test_a_link_that_no_joint_moves(panda7):
     q, qd, qdd = np.ones((3, 7))
     assert not joint_torque_regressor(panda7, q, qd, qdd, link="panda_link0").any()
-    with pytest.raises(KeyError, match="unknown link 'tool9'"):
+    with pytest.raises(KeyError, match="'tool9'"):
         momentum_regressor(panda7, q, qd, link="tool9")
 
 
@@ -203,9 +202,9 @@ def test_an_arm_that_mujoco_simulates(monkeypatch):
 
 
 def test_a_robot_with_loops():
-    robot = mechanism_of("five_bar")
+    robot = robot_of("five_bar")
     link = robot.bodies[-1].name
-    q, yd, ydd = states(robot, 300, reach=0.2)
+    q, yd, ydd = closed_states(robot, 300, reach=0.2)
     loaded = dn.with_payload(robot, link, MASS, COM, MOMENTS)
     tau = dn.build(loaded, dn.inverse_dynamics(loaded), backend="numpy")(q, yd, ydd)
     found = estimated(robot, q, yd, ydd, tau, link)
@@ -216,7 +215,7 @@ def test_a_robot_with_loops():
 
 @pytest.mark.parametrize("backend", ["c", "numpy"])
 def test_a_robot_with_loops_sample_by_sample(backend):
-    robot = mechanism_of("five_bar")
+    robot = robot_of("five_bar")
     link, time = robot.bodies[-1].name, np.arange(0.0, 4.0, 0.01)
     phase = np.outer(time, [3.0, 4.3])
     start = dn.close_loops(robot, np.full(robot.nq, 0.1))
@@ -418,11 +417,11 @@ def test_nothing_is_carried(panda7, moved):
 
 
 def test_links_that_are_refused(panda7, moved):
-    for link, told in (("panda_link0", "fixed to the root: no joint bears"), ("tool9", "unknown link")):
+    for link, told in (("panda_link0", "'panda_link0'.*fixed"), ("tool9", "'tool9'")):
         with pytest.raises((KeyError, ValueError), match=told):
             estimated(panda7, *moved[:4], link=link)
     floating = ROBOTS["solo12"].model()
-    with pytest.raises(ValueError, match="what the ground does to a floating base is not measured"):
+    with pytest.raises(ValueError, match="floating base"):
         payload_functions(floating, floating.bodies[-1].name, "numpy")
 
 
@@ -435,13 +434,13 @@ def test_rows_that_cannot_be_used(panda7, functions, moved):
     assert "tau is not finite" in found.warnings[0]
     still = recording(q[:50], 0 * qd[:50], 0 * qdd[:50], tau[:50])
     assert "tare: nothing moves" in estimated(panda7, q, qd, qdd, tau, tare=[still]).warnings
-    with pytest.raises(IdentificationError, match="no row can be used"):
+    with pytest.raises(IdentificationError, match="row"):
         estimated(panda7, q, qd, qdd, np.nan * tau)
-    with pytest.raises(IdentificationError, match="nothing is gathered yet"):
+    with pytest.raises(IdentificationError, match="gathered"):
         dn.PayloadEstimator(functions).found()
 
 
-@pytest.mark.parametrize("argument, told", [(0, "q.* is not finite"), (1, "qd.* is not finite"), (2, "tau")])
+@pytest.mark.parametrize("argument, told", [(0, r"q\b.*finite"), (1, "qd.*finite"), (2, "tau")])
 def test_samples_with_nan(functions, moved, argument, told):
     """Their window does not count, and no number of it stays."""
     q, qd, _, tau, _ = moved

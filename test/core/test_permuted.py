@@ -108,7 +108,7 @@ def test_the_inverse_of_a_transform_is_another_order_of_its_entries():
 def test_what_sensors_leave_open_has_no_pivot():
     model = chain(3)
     _, system, _ = system_of(model, joints(model, s.JointTorque)[:2] + joints(model, s.JointTorque)[:1][:0])
-    with pytest.raises(NoPivotError, match="no equation is left for"):
+    with pytest.raises(NoPivotError, match="equation"):
         best_plan((*system.exact, *system.noisy))
 
 

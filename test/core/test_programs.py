@@ -81,9 +81,9 @@ def test_named():
     model = ROBOTS["ur5"].model()
     assert named("inverse", model) == dn.inverse_dynamics(model)
     assert named("forward", model, ["ignored"]) == dn.forward_dynamics(model)
-    with pytest.raises(ValueError, match="unknown problem 'static'; there are inverse, forward, hybrid"):
+    with pytest.raises(ValueError, match="'static'.*inverse, forward, hybrid"):
         named("static", model)
-    with pytest.raises(ValueError, match="forward joint 'nobody'"):
+    with pytest.raises(ValueError, match="'nobody'"):
         named("hybrid", model, ["nobody"])
 
 
@@ -154,7 +154,7 @@ def test_parameters_follow_a_payload(name):
 
 def test_an_unknown_quantity_or_link():
     model = ROBOTS["ur5"].model()
-    with pytest.raises(ValueError, match="unknown quantity 'inertia'; there are inverse_dynamics"):
+    with pytest.raises(ValueError, match="'inertia'.*inverse_dynamics"):
         quantity_programs(model, "inertia")
-    with pytest.raises(KeyError, match="unknown link 'tool'"):
+    with pytest.raises(KeyError, match="'tool'"):
         quantity_programs(model, "frame_jacobian", link="tool")

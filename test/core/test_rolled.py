@@ -132,5 +132,5 @@ def test_derivatives_too_long_to_compile_are_interpreted(monkeypatch, caplog):
     model = ROBOTS["panda7"].model()
     derivatives = dn.build(model, "inverse_dynamics_derivatives")
     assert derivatives.runner.backend == "numpy" and "operations are too many to compile" in caplog.text
-    with pytest.raises(dn.codegen.CompileError, match="too many to compile"):
+    with pytest.raises(dn.codegen.CompileError, match="too many"):
         dn.build(model, "inverse_dynamics_derivatives", backend="c")

@@ -66,11 +66,11 @@ def test_the_last_outputs_of_every_row_are_watched(backend):
 def test_arrays_that_do_not_fit_are_refused():
     scan = Scan(_filter_program(), "numpy")
     rows, kept, out = np.zeros((4, 3)), np.zeros(2), np.zeros((4, 1))
-    with pytest.raises(ValueError, match="rows must be float64"):
+    with pytest.raises(ValueError, match="rows.*float64"):
         scan(rows[:, :2], kept, out)
     with pytest.raises(ValueError, match="carried"):
         scan(rows, np.zeros(3), out)
-    with pytest.raises(ValueError, match="out must"):
+    with pytest.raises(ValueError, match="out "):
         scan(rows, kept, out[:3])
     with pytest.raises(ValueError, match="contiguous"):
         scan(np.asfortranarray(rows), kept, out)

@@ -7,10 +7,9 @@ import pytest
 
 pytest.importorskip("pinocchio", reason="the oracle: pip install pin")
 
-from closed_loops import mechanism_of, states
 from generic_chains import chain
 from mechanisms import joint, link, robot
-from robots import ROBOTS, random_states
+from robots import ROBOTS, closed_states, random_states, robot_of
 from sensor_truth import Truth
 from tolerances import EXACT, error
 from two_links import ARM
@@ -184,12 +183,12 @@ def test_inverse_dynamics_is_found_below_the_count_of_the_textbook(n):
 
 @pytest.mark.parametrize("name", ["four_bar", "five_bar", "geared_chain"])
 def test_robots_with_loops(name):
-    mechanism = mechanism_of(name)
+    mechanism = robot_of(name)
     own = [joint.name for joint in mechanism.independent_joints]
     sensors = [s.JointAcceleration(name, std=0.1) for name in own]
     sensors += [s.JointTorque(name, std=0.3) for name in own]
     problem = dn.sensor_problem(mechanism, sensors)
-    q, qd, _ = states(mechanism, 5, reach=0.05)
+    q, qd, _ = closed_states(mechanism, 5, reach=0.05)
     readings = np.random.default_rng(3).uniform(-2, 2, (5, len(problem.readings)))
     program = sensor_program(mechanism, problem)
     found = interpret(program, q=q, qd=qd, readings=readings, gravity=mechanism.gravity)

@@ -4,8 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
-from closed_loops import states
-from robots import ROBOTS, random_states
+from robots import ROBOTS, closed_states, random_states
 from sensed import JointWrench, pin
 from tolerances import EXACT, error
 
@@ -99,7 +98,7 @@ def test_below_the_whole_robot():
 
 def test_a_joint_that_a_loop_bridges_is_refused():
     mechanism = dn.parse_robot(five_bar())
-    with pytest.raises(dn.ModelError, match="'j1' is bridged by '.*': what it carries is not all it bears"):
+    with pytest.raises(dn.ModelError, match="'j1'.*bridged"):
         dn.build(mechanism, "sensor_wrench", joint="j1")
 
 
@@ -111,7 +110,7 @@ def test_a_linkage_beyond(parameters):
         dn.build(mechanism, "sensor_wrench", backend=backend, runtime_parameters=parameters, joint="mount")
         for backend in ("numpy", "c")
     )
-    q = states(mechanism, 1)[0][0]
+    q = closed_states(mechanism, 1)[0][0]
     qd, qdd = np.array([0.7, -0.4]), np.array([1.1, 0.3])
     assert error(compiled(q, qd, qdd), plain(q, qd, qdd)) <= EXACT
     weight = 9.81 * sum(frame.inertia[5, 5] for frame in mechanism.frames.values())
@@ -119,7 +118,7 @@ def test_a_linkage_beyond(parameters):
 
 
 def test_unknown_joints_are_named():
-    with pytest.raises(KeyError, match="unknown joint 'wrist'; the robot has: .*panda_hand_joint"):
+    with pytest.raises(KeyError, match="'wrist'.*panda_hand_joint"):
         dn.build(ROBOTS["panda7"].model(), "sensor_wrench", joint="wrist")
 
 

@@ -45,22 +45,22 @@ def test_zero_and_unknown_wrenches_need_no_noise():
 @pytest.mark.parametrize(
     "wrong, said",
     [
-        ({}, "either as std .0.0: exact. or as covariance"),
-        ({"std": 1.0, "covariance": np.eye(6)}, "either as std"),
-        ({"std": -1.0}, "not negative"),
-        ({"std": 1e-300}, "deviation of 1e-300 is not between 1e-12 and 1e.12, nor 0"),
-        ({"covariance": 1e-300 * np.eye(6)}, "deviation of 1e-150 is not between"),
+        ({}, "std.*covariance"),
+        ({"std": 1.0, "covariance": np.eye(6)}, "either"),
+        ({"std": -1.0}, "negative"),
+        ({"std": 1e-300}, "1e-300.*1e-12.*1e.12"),
+        ({"covariance": 1e-300 * np.eye(6)}, "1e-150"),
         ({"std": [1.0, np.nan]}, "finite"),
-        ({"std": "much"}, "std must be"),
-        ({"covariance": np.ones((6, 6))}, "not positive definite"),
+        ({"std": "much"}, "std "),
+        ({"covariance": np.ones((6, 6))}, "positive definite"),
         ({"covariance": np.eye(6) - 2 * np.eye(6)[0]}, "not"),
-        ({"covariance": np.triu(np.ones((6, 6))) + 6 * np.eye(6)}, "not symmetric"),
+        ({"covariance": np.triu(np.ones((6, 6))) + 6 * np.eye(6)}, "symmetric"),
         ({"covariance": np.eye(6)[:5]}, "square"),
         ({"covariance": np.full((6, 6), np.inf)}, "finite"),
         ({"covariance": [[1, 2], [3]]}, "square"),
-        ({"std": 1.0, "xyz": (0, 1)}, "xyz must be 3 numbers, not 2"),
-        ({"std": 1.0, "rpy": (0, 1, np.inf)}, "rpy must be a sequence of finite"),
-        ({"std": 1.0, "value": np.nan}, "value must be"),
+        ({"std": 1.0, "xyz": (0, 1)}, "xyz.* 3 .*2"),
+        ({"std": 1.0, "rpy": (0, 1, np.inf)}, "rpy.*finite"),
+        ({"std": 1.0, "value": np.nan}, "value "),
     ],
 )
 def test_a_sensor_that_cannot_be_is_named(wrong, said):
@@ -71,7 +71,7 @@ def test_a_sensor_that_cannot_be_is_named(wrong, said):
 
 @pytest.mark.parametrize("rows", [("measured",) * 5, "all", ("measured",) * 5 + ("known",)])
 def test_rows_of_a_wrench_are_six_roles(rows):
-    with pytest.raises(dn.SensorError, match="'foot wrench': rows must be 6"):
+    with pytest.raises(dn.SensorError, match="'foot wrench'.*rows"):
         s.ExternalWrench("foot", std=1.0, rows=rows)
 
 
@@ -99,19 +99,19 @@ def test_readings_are_named_in_order():
 @pytest.mark.parametrize(
     "sensor, said",
     [
-        (s.JointTorque("elbow", std=1), "'elbow torque': joint 'elbow' is unknown.*shoulder"),
-        (s.JointTorque("mount", std=1), "'mount torque': joint 'mount' is unknown or does not move"),
-        (s.JointTorque("right", std=1), "'right torque': joint 'right' follows 'left'"),
-        (s.ForceTorque("elbow", measures="parent_to_child", std=1), "'elbow force torque': unknown joint .*mount"),
-        (s.Gyro("hand", std=1), "'hand gyro': unknown link 'hand'.*flange"),
-        (s.Imu("base", std=1), "'base imu': link 'base' is fixed to the root"),
-        (s.ExternalWrench("base", std=1), "'base wrench': link 'base' is fixed to the root"),
-        (s.Gyro("arm", std=0.0), "'arm gyro': .*cannot be exact"),
-        (s.Imu("arm", std=(1, 1, 0, 1, 1, 1)), "'arm imu': .*cannot be exact"),
-        (s.Imu("arm", std=(1, 1, 1)), "'arm imu': it has 6 rows, but std is 3 numbers"),
-        (s.JointTorque("left", covariance=np.eye(2)), "'left torque': it has 1 rows, but its covariance is 2 x 2"),
-        (s.ExternalWrench("l", std=1, value=(1, 2)), "'l wrench': it has 6 rows, but value is 2 numbers"),
-        ("imu", "is no sensor"),
+        (s.JointTorque("elbow", std=1), "'elbow torque'.*'elbow'.*shoulder"),
+        (s.JointTorque("mount", std=1), "'mount torque'.*'mount'"),
+        (s.JointTorque("right", std=1), "'right torque'.*'right'.*'left'"),
+        (s.ForceTorque("elbow", measures="parent_to_child", std=1), "'elbow force torque'.*'elbow'.*mount"),
+        (s.Gyro("hand", std=1), "'hand gyro'.*'hand'.*flange"),
+        (s.Imu("base", std=1), "'base imu'.*'base'.*fixed"),
+        (s.ExternalWrench("base", std=1), "'base wrench'.*'base'.*fixed"),
+        (s.Gyro("arm", std=0.0), "'arm gyro'.*exact"),
+        (s.Imu("arm", std=(1, 1, 0, 1, 1, 1)), "'arm imu'.*exact"),
+        (s.Imu("arm", std=(1, 1, 1)), "'arm imu'.* 6 rows.*std.* 3 "),
+        (s.JointTorque("left", covariance=np.eye(2)), "'left torque'.* 1 rows.*covariance.* 2 x 2"),
+        (s.ExternalWrench("l", std=1, value=(1, 2)), "'l wrench'.* 6 rows.*value.* 2 "),
+        ("imu", "no sensor"),
     ],
 )  # fmt: skip
 def test_a_sensor_that_fits_no_robot_is_named(sensor, said):
@@ -121,34 +121,34 @@ def test_a_sensor_that_fits_no_robot_is_named(sensor, said):
 
 def test_a_sensor_twice():
     twice = [s.JointTorque("left", std=1), s.JointTorque("left", std=2)]
-    with pytest.raises(dn.SensorError, match="'left torque' is there twice.*name"):
+    with pytest.raises(dn.SensorError, match="'left torque'.*twice"):
         dn.sensor_problem(gripper(), twice)
     dn.sensor_problem(gripper(), [twice[0], s.JointTorque("left", std=2, name="again")])
     rows = [s.Gyro("l", std=1, name="a"), s.JointTorque("left", std=1, name="a.wx")]
-    with pytest.raises(dn.SensorError, match="'a.wx' is there twice"):
+    with pytest.raises(dn.SensorError, match="'a.wx'.*twice"):
         dn.sensor_problem(gripper(), rows)
 
 
 def test_nothing_drives_floating_and_dependent_joints():
     floating = dn.parse_robot(robot(link("a")), floating_base=True)
-    with pytest.raises(dn.SensorError, match="nothing drives floating joint 'floating_base'"):
+    with pytest.raises(dn.SensorError, match="'floating_base'"):
         dn.sensor_problem(floating, [s.JointTorque("floating_base", std=1)])
     linkage = dn.parse_robot(four_bar())
     own = {joint.name for joint in linkage.independent_joints}
     other = next(body.joint.name for body in linkage.bodies if body.joint.name not in own)
-    with pytest.raises(dn.SensorError, match=f"'{other} torque'.*follows from a loop.*{own.pop()}"):
+    with pytest.raises(dn.SensorError, match=f"'{other} torque'.*loop.*{own.pop()}"):
         dn.sensor_problem(linkage, [s.JointTorque(other, std=1)])
 
 
 def test_a_robot_that_does_not_move():
     rigid = dn.parse_robot(robot(link("a"), link("b"), joint("j", "a", "b", kind="fixed")))
-    with pytest.raises(dn.SensorError, match="robot 'r' has no joint that moves"):
+    with pytest.raises(dn.SensorError, match="'r'.*no joint"):
         dn.sensor_problem(rigid, [s.ForceTorque("j", measures="parent_to_child", std=1)])
 
 
 def test_covariances_are_asked_by_name():
     assert dn.sensor_problem(gripper(), [], ["tau", "qdd"]).covariance == ("qdd", "tau")
-    with pytest.raises(ValueError, match="qdd, tau, f_ext, not of q"):
+    with pytest.raises(ValueError, match="qdd, tau, f_ext.* q"):
         dn.sensor_problem(gripper(), [], ["q"])
 
 
@@ -159,14 +159,36 @@ def test_readings_by_name():
     found = problem.gathered({"l gyro": np.ones((5, 3)), "left torque": 2.0})
     np.testing.assert_array_equal(found, np.tile([2.0, 1, 1, 1], (5, 1)))
     for given, said in (
-        ({"left torque": 1.0}, "'l gyro' has no reading; with readings: left torque"),
-        ({"l gyro": [1, 2, 3]}, "'left torque' has no reading"),
-        ({"l gyro": [1, 2, 3], "left torque": 1, "r gyro": 1}, "no sensor 'r gyro' is read"),
-        ({"l gyro": [1, 2], "left torque": 1}, "'l gyro': its reading has 3 rows, but the array is .2,."),
-        ({"l gyro": "high", "left torque": 1}, "'l gyro': its reading is not an array of numbers"),
+        ({"left torque": 1.0}, "'l gyro'.*left torque"),
+        ({"l gyro": [1, 2, 3]}, "'left torque'.*reading"),
+        ({"l gyro": [1, 2, 3], "left torque": 1, "r gyro": 1}, "'r gyro'"),
+        ({"l gyro": [1, 2], "left torque": 1}, "'l gyro'.* 3 rows.*.2,."),
+        ({"l gyro": "high", "left torque": 1}, "'l gyro'.*array of numbers"),
     ):
         with pytest.raises(dn.SensorError, match=said):
             problem.gathered(given)
+
+
+def test_a_force_sensor_where_a_loop_ends_on_either_side_is_refused():
+    text = """<robot name="r"><link name="base"/>{}
+    <loop name="tie" type="revolute"><predecessor link="base"><origin xyz="1 0 0"/></predecessor>
+    <successor link="c"><origin xyz="1 0 0"/></successor><axis xyz="0 0 1"/></loop></robot>"""
+    inertial = (
+        '<inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial>'
+    )
+    parts = []
+    for k, (name, parent, kind) in enumerate(
+        [("a", "base", "revolute"), ("b", "a", "revolute"), ("c", "b", "revolute"), ("d", "c", "fixed")]
+    ):
+        parts.append(
+            f'<link name="{name}">{inertial}</link><joint name="j{name}" type="{kind}"><parent link="{parent}"/>'
+            f'<child link="{name}"/><origin xyz="{0.2 + 0.3 * k} 0.1 0"/><axis xyz="0 0 1"/>'
+            '<limit lower="-1" upper="1" effort="1" velocity="1"/></joint>'
+        )
+    mechanism = dn.parse_robot(text.format("".join(parts)))
+    with pytest.raises(dn.SensorError, match="'jd force torque'.*'tie'"):
+        dn.sensor_problem(mechanism, [s.ForceTorque("jd", measures="parent_to_child", std=1)])
+    dn.sensor_problem(mechanism, [s.ForceTorque("jb", measures="parent_to_child", std=1)])
 
 
 # --- files --------------------------------------------------------------------------------------------------
@@ -198,32 +220,32 @@ def test_sensors_from_a_file(tmp_path):
 @pytest.mark.parametrize(
     "text, said",
     [
-        ("", "needs sensors: a list"),
-        ("[]", "needs sensors: a list.*line 1, column 1"),
-        ("sensors: 3", "needs sensors: a list"),
-        ("sensors: []\nmore: 1", "a list, and nothing else"),
-        ("sensors: [1]", "a list of mappings .line 1, column 11"),
-        ("sensors:\n- {type: nose}", "line 2, column 3: a sensor needs a type, one of torque"),
-        ("sensors:\n- {link: a}", "line 2, column 3: a sensor needs a type"),
-        ("sensors:\n- {type: [imu]}", "line 2, column 3: a sensor needs a type"),
-        ("sensors:\n- {type: imu, std: 1}", "line 2, column 3: a sensor of type imu needs link"),
-        ("sensors:\n- {type: torque, joint: [], std: 1}", "a sensor of type torque needs joint"),
-        ("sensors:\n- {type: force_torque, joint: a, std: 1}", "a sensor of type force_torque needs measures"),
-        ("sensors:\n- {type: force_torque, joint: a, std: 1, measures: up}", "'a force torque': measures must be one"),
-        ("sensors:\n- type: imu\n  nose: 1", "line 3, column 9: this field is not one of a sensor of type imu"),
-        ("sensors:\n- {type: imu, link: a, std: 1, std: 2}", "line 2, column 32: this field is there twice"),
-        ("sensors:\n- {type: imu, link: a, std: b}", "line 2, column 29: std is a number or a list"),
-        ("sensors:\n- {type: imu, link: a, std: {b: 1}}", "std is a number or a list"),
-        ("sensors:\n- {type: imu, link: [a], std: 1}", "link is one word"),
-        ("sensors:\n- {type: torque, joint: [a, b], name: c, std: 1}", "with a name is at one joint"),
-        ("sensors:\n- {type: torque, joint: [[a]], std: 1}", "joint is a word or a list"),
-        ("sensors:\n- {type: imu, link: a, std: -1}", "line 2, column 3: sensor 'a imu': .*not negative"),
-        ("sensors:\n- {type: imu, link: a, covariance: [[1, 2], [2, 1]]}", "'a imu': .*not positive definite"),
-        ("a: &a 1\nsensors: *a", "an alias .line 2, column 10"),
-        ("sensors: {[a]: b}", "no YAML of words: line 1, column 11"),
-        ("sensors: [", "is no YAML: line 1"),
-        ("[" * 10_000, "no YAML"),
-        ("\0", "is no YAML"),
+        ("", "sensors"),
+        ("[]", "sensors.*line 1, column 1"),
+        ("sensors: 3", "sensors"),
+        ("sensors: []\nmore: 1", "nothing else"),
+        ("sensors: [1]", "mappings.*line 1, column 11"),
+        ("sensors:\n- {type: nose}", "line 2, column 3.*type.*torque"),
+        ("sensors:\n- {link: a}", "line 2, column 3.*type"),
+        ("sensors:\n- {type: [imu]}", "line 2, column 3.*type"),
+        ("sensors:\n- {type: imu, std: 1}", "line 2, column 3.*imu.*link"),
+        ("sensors:\n- {type: torque, joint: [], std: 1}", "torque.*joint"),
+        ("sensors:\n- {type: force_torque, joint: a, std: 1}", "force_torque.*measures"),
+        ("sensors:\n- {type: force_torque, joint: a, std: 1, measures: up}", "'a force torque'.*measures"),
+        ("sensors:\n- type: imu\n  nose: 1", "line 3, column 9.*field.*imu"),
+        ("sensors:\n- {type: imu, link: a, std: 1, std: 2}", "line 2, column 32.*twice"),
+        ("sensors:\n- {type: imu, link: a, std: b}", "line 2, column 29.*std"),
+        ("sensors:\n- {type: imu, link: a, std: {b: 1}}", "std "),
+        ("sensors:\n- {type: imu, link: [a], std: 1}", "link.*word"),
+        ("sensors:\n- {type: torque, joint: [a, b], name: c, std: 1}", "name.*one joint"),
+        ("sensors:\n- {type: torque, joint: [[a]], std: 1}", "joint.*word"),
+        ("sensors:\n- {type: imu, link: a, std: -1}", "line 2, column 3.*'a imu'.*negative"),
+        ("sensors:\n- {type: imu, link: a, covariance: [[1, 2], [2, 1]]}", "'a imu'.*positive definite"),
+        ("a: &a 1\nsensors: *a", "alias.*line 2, column 10"),
+        ("sensors: {[a]: b}", "words.*line 1, column 11"),
+        ("sensors: [", "YAML.*line 1"),
+        ("[" * 10_000, "YAML"),
+        ("\0", "YAML"),
         ("#" * (MAX_BYTES + 1), "more than"),
     ],
 )  # fmt: skip
@@ -233,5 +255,5 @@ def test_what_a_file_of_sensors_may_not_be(text, said):
 
 
 def test_a_file_that_is_no_file(tmp_path):
-    with pytest.raises(OSError, match="no regular file"):
+    with pytest.raises(OSError, match="regular file"):
         dn.load_sensors(tmp_path)

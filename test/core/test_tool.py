@@ -116,9 +116,7 @@ def test_poses_that_excite_too_little_are_refused_by_name(model, truth):
     oracle, mass, _ = truth
     q = np.tile(random_states(model, 1, seed=17)[0], (8, 1))
     q[:, 0] = np.linspace(-1, 1, 8)  # about the vertical: gravity stays where it is
-    with pytest.raises(
-        ValueError, match=r"do not excite .*bias of force x.*mass.*centre of mass x.*condition"
-    ):
+    with pytest.raises(ValueError, match=r"excite.*force x.*mass.*condition"):
         dn.identify_tool(model, JOINT, q, readings(oracle, q), **SENSOR)
     known = dn.identify_tool(
         model, JOINT, q, readings(oracle, q), std=STD, prior=(1e-3, 1e-4), max_condition=1e6, **SENSOR
@@ -148,15 +146,15 @@ def test_a_pose_that_was_touched_is_told(model, truth):
 @pytest.mark.parametrize(
     "change, reason",
     [
-        ({"std": -1.0}, "std must be one positive number or 6"),
-        ({"std": np.ones((6, 6))}, "not positive definite"),
-        ({"std": np.triu(np.ones((6, 6)))}, "std is no covariance"),
-        ({"prior": (1.0, 0.0)}, "prior: two positive"),
-        ({"joint": "wrist"}, "unknown joint 'wrist'"),
-        ({"q": np.zeros((5, 7))}, "5 poses; at least 6"),
+        ({"std": -1.0}, "std.*positive"),
+        ({"std": np.ones((6, 6))}, "positive definite"),
+        ({"std": np.triu(np.ones((6, 6)))}, "std.*covariance"),
+        ({"prior": (1.0, 0.0)}, "prior"),
+        ({"joint": "wrist"}, "'wrist'"),
+        ({"q": np.zeros((5, 7))}, "5 poses.* 6"),
         ({"q": np.full((8, 7), np.nan)}, "q"),
-        ({"readings": np.zeros((8, 5))}, "readings must have shape"),
-        ({"readings": np.full((8, 6), np.inf)}, "reading 0 is not finite"),
+        ({"readings": np.zeros((8, 5))}, "readings .*shape"),
+        ({"readings": np.full((8, 6), np.inf)}, "reading 0 .*finite"),
     ],
 )
 def test_what_is_wrong_is_named(model, change, reason):
@@ -170,7 +168,7 @@ def test_what_is_wrong_is_named(model, change, reason):
 def test_a_tool_that_weighs_nothing(model):
     q = random_states(model, 8, seed=22)[0]
     noise = 0.1 * np.random.default_rng(22).normal(size=(8, 6))
-    with pytest.raises(ValueError, match="the tool weighs .* kg, give or take .*tool=False"):
+    with pytest.raises(ValueError, match="kg.*tool=False"):
         dn.identify_tool(model, JOINT, q, noise + BIAS)
-    with pytest.raises(ValueError, match="a positive mass"):
+    with pytest.raises(ValueError, match="positive mass"):
         dn.with_tool(model, JOINT, 0.0, np.zeros(3))

@@ -218,7 +218,7 @@ def test_a_loss_of_ours_alone(gtsam):
     loss = Loss("own", 1.0, lambda s: s, lambda s: 1.0 + 0.0 * s)
     read = Factor(name="read", residual=lambda x: x, rows=("a",), now=("x",), loss=loss)
     steps = TrajectoryGraph((x,), (read,)).steps(2)
-    with pytest.raises(ValueError, match="factor 'read': GTSAM has no loss 'own'"):
+    with pytest.raises(ValueError, match="'read'.*'own'"):
         to_gtsam(steps)
 
 

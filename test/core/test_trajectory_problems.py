@@ -129,7 +129,7 @@ def test_the_centre_of_mass_of_a_floating_robot_falls_freely():
     assert np.abs(end - start - fallen).max() <= 1e-4
     assert np.abs(np.linalg.norm(motion.q[:, 3:7], axis=1) - 1.0).max() <= 1e-12
     assert motion.units["q"] == ("m",) * 3 + ("1",) * 4 + ("rad",)
-    with pytest.raises(InputError, match="the quaternion of .* must be of unit length"):
+    with pytest.raises(InputError, match="quaternion"):
         dn.simulate(robot, 1.1 * motion.q[-1], steps=1)
 
 
@@ -184,14 +184,14 @@ def test_windows_and_all_at_once_agree():
 
 def test_starts_that_contradict_the_loops():
     robot, q = dropped("five_bar")
-    with pytest.raises(InconsistentStart, match="five_bar: the loops are open at the start, 'j[34]' by"):
+    with pytest.raises(InconsistentStart, match="five_bar.*open.*'j[34]'"):
         dn.simulate(robot, q + np.array([0.0, 0.01, 0.0, 0.0]), duration=0.1)
-    with pytest.raises(InconsistentStart, match="the velocities open the loops"):
+    with pytest.raises(InconsistentStart, match="velocities"):
         dn.simulate(robot, q, [1.0, 0.0, 0.0, 0.0], 0.1)
     rates = dn.spanning(robot, q, np.array([0.3, -0.2]))[1]
     told = dn.simulate(robot, q, rates, 0.1)
     assert np.abs(told.q - dn.simulate(robot, q, [0.3, -0.2], 0.1).q).max() <= 1e-9
-    with pytest.raises(WrongBranch, match="four_bar: loops are closed with ends turned away"):
+    with pytest.raises(WrongBranch, match="four_bar.*turned"):
         dn.simulate(planar(), [1.0, 0.0, 1.0, 2.0, np.pi], duration=0.1)
 
 
@@ -215,15 +215,15 @@ def test_an_error_at_once_has_an_empty_motion():
 @pytest.mark.parametrize(
     "change, words",
     [
-        ({"dt": 0.0}, "dt must be a positive number"),
-        ({"duration": None}, "give a duration, s, or a number of steps"),
-        ({"steps": 3}, "give a duration, s, or a number of steps"),
-        ({"duration": -1.0}, "not negative"),
-        ({"q": [0.0]}, "q must be 2 finite numbers"),
-        ({"qd": [np.nan, 0.0]}, "qd must be 2 finite numbers"),
-        ({"torque": np.zeros((3, 2))}, r"torque must be finite, \(2,\) or \(101, 2\), not \(3, 2\)"),
-        ({"torque": lambda t, q, qd: q[:1]}, "at 0 s the torque must be 2 finite numbers"),
-        ({"rule": "heun"}, "unknown rule 'heun'"),
+        ({"dt": 0.0}, "dt "),
+        ({"duration": None}, "duration.*steps"),
+        ({"steps": 3}, "duration.*steps"),
+        ({"duration": -1.0}, "negative"),
+        ({"q": [0.0]}, "q .* 2 finite"),
+        ({"qd": [np.nan, 0.0]}, "qd .* 2 finite"),
+        ({"torque": np.zeros((3, 2))}, r"torque.*\(2,\).*\(101, 2\).*\(3, 2\)"),
+        ({"torque": lambda t, q, qd: q[:1]}, " 0 s .*torque.* 2 finite"),
+        ({"rule": "heun"}, "'heun'"),
     ],
 )
 def test_what_cannot_be_simulated(change, words):
@@ -269,7 +269,7 @@ def test_torques_of_a_curve_are_those_of_inverse_dynamics(name):
 def test_a_curve_that_the_loops_do_not_follow():
     robot, q0 = dropped("differential")
     z = q0[robot.independent] + 0.5 * curve(2)[0]
-    with pytest.raises(NotConverged, match=r"differential, stage 1 of 4: 0\.[23]\d* s after the start"):
+    with pytest.raises(NotConverged, match=r"differential.*stage 1 of 4.*0\.[23]\d* s"):
         dn.inverse_trajectory(robot, TIME, z, start=q0)
 
 
@@ -299,10 +299,10 @@ def test_the_soft_equality_costs_accuracy():
 @pytest.mark.parametrize(
     "change, words",
     [
-        ({"time": TIME[::-1]}, "rising numbers"),
-        ({"q": np.zeros((3, 1))}, r"q must be finite, \(1001, 1\) or \(1001, 5\), not \(3, 1\)"),
-        ({"qd": np.zeros((1001, 2)), "qdd": np.zeros((1001, 1))}, r"qd must be finite, \(1001, 1\), not"),
-        ({"start": None}, "four_bar: give a start, 5 numbers"),
+        ({"time": TIME[::-1]}, "rising"),
+        ({"q": np.zeros((3, 1))}, r"q .*\(1001, 1\).*\(1001, 5\).*\(3, 1\)"),
+        ({"qd": np.zeros((1001, 2)), "qdd": np.zeros((1001, 1))}, r"qd .*\(1001, 1\)"),
+        ({"start": None}, "four_bar.*start.* 5 "),
     ],
 )
 def test_what_cannot_be_inverted(change, words):
@@ -394,16 +394,16 @@ def test_readings_of_a_linkage_by_its_driven_joints():
     assert np.abs(found.q - truth.q).max() <= 1e-3
     assert found.residuals["position constraint"].max() <= 1e-9
     open_at = {"q": np.tile([3.1, 0.0], (len(truth), 1)), "tau": truth.tau}
-    with pytest.raises(InconsistentStart, match="the first readings do not close"):
+    with pytest.raises(InconsistentStart, match="readings"):
         dn.smooth(robot, truth.time, open_at, options=NOISE, start=q)
 
 
 @pytest.mark.parametrize(
     "change, words",
     [
-        ({"knee": np.zeros((501, 1))}, "readings of 'knee': there are q, tau"),
-        ({"q": np.zeros((501, 3))}, r"q must be \(count, 2\)"),
-        ({"tau": np.zeros((5, 2))}, r"readings of 'torque' must be \(501, 2\), not \(5, 2\)"),
+        ({"knee": np.zeros((501, 1))}, "'knee'.*q, tau"),
+        ({"q": np.zeros((501, 3))}, r"q .*\(count, 2\)"),
+        ({"tau": np.zeros((5, 2))}, r"'torque'.*\(501, 2\).*\(5, 2\)"),
     ],
 )
 def test_readings_that_do_not_fit(change, words):

@@ -63,7 +63,7 @@ def test_sensors_on_links_of_mechanisms():
 
 def test_a_sensor_that_never_moves_is_refused():
     robot = robot_of("panda7")
-    with pytest.raises(ValueError, match=f"link '{robot.base_link}' is fixed to the world"):
+    with pytest.raises(ValueError, match=f"'{robot.base_link}'.*fixed"):
         gyro(robot, Gyro(robot.base_link, std=1.0))
 
 
@@ -77,7 +77,7 @@ def test_encoders_read_joints_with_one_coordinate():
     reading, bias = random.normal(size=(2, len(names)))
     found = residual(factor, q=q, **{"reading encoder": reading, "bias encoder": bias})
     assert np.allclose(found, q[at] + bias - reading, atol=1e-15)
-    with pytest.raises(ValueError, match="'j1.angular.y' has no position of its own"):
+    with pytest.raises(ValueError, match="'j1.angular.y'.*position"):
         encoder(system, [1])
 
 
@@ -129,7 +129,7 @@ def test_stages_of_an_inverse_problem(stage, names):
 
 
 def test_unknown_choices_are_refused():
-    with pytest.raises(ValueError, match="unknown rule 'heun'; choose one of euler, trapezoidal, simpson"):
+    with pytest.raises(ValueError, match="'heun'.*euler, trapezoidal, simpson"):
         forward_graph(system_of("paper"), "heun")
-    with pytest.raises(ValueError, match="unknown coordinates 'all'; choose one of independent, dependent"):
+    with pytest.raises(ValueError, match="'all'.*independent, dependent"):
         forward_graph(system_of("paper"), coordinates="all")

@@ -3,10 +3,9 @@
 import numpy as np
 import planar_oracle
 import pytest
-from balls import BallOracle
 from four_bar import FOUR_BAR_START, four_bar
 from natural_coordinates import Angle, Bar, Slider, planar_system
-from oracle import Oracle
+from oracle import BallOracle, Oracle
 from robots import ROBOTS
 from tolerances import EXACT, error, solved
 from trajectory_cases import MECHANISMS, PLANAR, TREES, position, rates, robot_of, system_of, values
@@ -32,7 +31,7 @@ def test_trees_against_pinocchio(name):
     model = robot_of(name)
     oracle = Oracle(ROBOTS[name], model) if name in ROBOTS else BallOracle(model)
     q, (qd, qdd) = position(name, random), random.normal(size=(2, model.nv))
-    truth = oracle.inverse(q, qd, qdd) + model.armature * qdd
+    truth = oracle.inverse(q, qd, qdd)
     assert error(values(system, "inverse", q, qd, qdd), truth) <= EXACT
     found = values(system, "forward", q, qd, truth)
     assert error(found, qdd) <= solved(oracle.mass_matrix(q))
@@ -129,15 +128,15 @@ def test_the_angle_is_regular_where_the_papers_equations_are_not(theta):
 def test_planar_mistakes_are_named():
     ends = {"A": (0.0, 0.0), "P": None}
     bar, angle = Bar("A", "P", 1.0, 1.0), Angle("theta", "A", "P")
-    with pytest.raises(ValueError, match="no coordinate 'phi'; there are x P, y P, theta"):
+    with pytest.raises(ValueError, match="'phi'.*x P, y P, theta"):
         planar_system("pendulum", ends, (bar, angle), ("phi",))
-    with pytest.raises(ValueError, match="2 equations for 1 dependent coordinates; 2 are independent"):
+    with pytest.raises(ValueError, match="2 equations.* 1 dependent"):
         planar_system("pendulum", ends, (bar, angle), ("theta", "x P"))
-    with pytest.raises(ValueError, match="there is no point 'Q'"):
+    with pytest.raises(ValueError, match="point 'Q'"):
         planar_system("pendulum", ends, (Bar("A", "Q", 1.0),), ("theta",))
-    with pytest.raises(ValueError, match="there is no bar from 'A' to 'P'"):
+    with pytest.raises(ValueError, match="bar.*'A'.*'P'"):
         planar_system("pendulum", ends, (angle,), ("theta",))
-    with pytest.raises(ValueError, match="mass of 'A'"):
+    with pytest.raises(ValueError, match="mass.*'A'"):
         planar_system("pendulum", ends, (bar, angle), ("theta",), masses={"A": 1.0})
-    with pytest.raises(ValueError, match="there is no point 'Q'"):
+    with pytest.raises(ValueError, match="point 'Q'"):
         planar_system("pendulum", ends, (bar, angle, Slider("Q", "A", "P")), ("theta",))

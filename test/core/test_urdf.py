@@ -112,15 +112,15 @@ def test_subtree_by_root_and_tips():
 @pytest.mark.parametrize(
     "choices, words",
     [
-        ({"joints": ["nope"]}, "unknown joint 'nope'"),
-        ({"joints": ["j1"], "positions": {"no": 1.0}}, "unknown joint 'no'"),
-        ({"positions": {"j1": 1.0}}, "no choice of joints"),
-        ({"root": "nope"}, "unknown link 'nope'"),
-        ({"tips": ["nope"]}, "unknown link 'nope'"),
-        ({"root": "b", "tips": ["a"]}, "tip link 'a' is not below"),
-        ({"gravity": (0, 0, np.nan)}, "gravity must be three finite numbers"),
-        ({"armature": {"j1": -1.0}}, "armature of joint 'j1'"),
-        ({"armature": {"nope": 1.0}}, "unknown joint in armature 'nope'"),
+        ({"joints": ["nope"]}, "'nope'"),
+        ({"joints": ["j1"], "positions": {"no": 1.0}}, "'no'"),
+        ({"positions": {"j1": 1.0}}, "choice of joints"),
+        ({"root": "nope"}, "link 'nope'"),
+        ({"tips": ["nope"]}, "link 'nope'"),
+        ({"root": "b", "tips": ["a"]}, "'a'.*below"),
+        ({"gravity": (0, 0, np.nan)}, "gravity"),
+        ({"armature": {"j1": -1.0}}, "armature.*'j1'"),
+        ({"armature": {"nope": 1.0}}, "armature.*'nope'"),
     ],
 )
 def test_impossible_choices_are_refused(choices, words):
@@ -203,39 +203,39 @@ REFUSED = {
     ),
     "armature no number": (
         arm_with(None, joint("j2", "a", "b", extra='<dynamics armature="big"/>')),
-        "joint 'j2': armature 'big'",
+        "'j2'.*'big'",
     ),
     "zero axis": (
         arm_with(None, joint("j2", "a", "b", extra='<axis xyz="0 0 0"/>')),
-        "joint 'j2': axis is zero",
+        "'j2'.*axis.*zero",
     ),
-    "unknown type": (arm_with(None, joint("j2", "a", "b", "spherical")), "joint 'j2'.*spherical"),
-    "planar without a normal": (arm_with(None, joint("j2", "a", "b", "planar", '<axis xyz="0 0 0"/>')), "joint 'j2.x': axis is zero"),
-    "planar that mimics": (arm_with(None, joint("j2", "a", "b", "planar", '<mimic joint="j1"/>')), "joint 'j2': a planar joint can take no part in mimic"),
-    "two links": (robot(*ARM, link("b")), "link 'b' is defined twice"),
-    "two joints": (arm_with(None, None, link("c"), joint("j1", "b", "c")), "joint 'j1' is defined twice"),
-    "dangling parent": (arm_with(None, joint("j2", "ghost", "b")), "joint 'j2': parent link 'ghost'"),
-    "dangling child": (arm_with(None, joint("j2", "a", "ghost")), "joint 'j2': child link 'ghost'"),
-    "two parents": (arm_with(None, None, joint("j3", "base", "b")), "link 'b' has two parents: joints 'j2' and"),
-    "cycle": (robot(link("a"), link("b"), joint("j1", "a", "b"), joint("j2", "b", "a")), "cycle, there is no root"),
+    "unknown type": (arm_with(None, joint("j2", "a", "b", "spherical")), "'j2'.*spherical"),
+    "planar without a normal": (arm_with(None, joint("j2", "a", "b", "planar", '<axis xyz="0 0 0"/>')), "'j2.x'.*axis.*zero"),
+    "planar that mimics": (arm_with(None, joint("j2", "a", "b", "planar", '<mimic joint="j1"/>')), "'j2'.*planar.*mimic"),
+    "two links": (robot(*ARM, link("b")), "link 'b'.*twice"),
+    "two joints": (arm_with(None, None, link("c"), joint("j1", "b", "c")), "joint 'j1'.*twice"),
+    "dangling parent": (arm_with(None, joint("j2", "ghost", "b")), "'j2'.*parent.*'ghost'"),
+    "dangling child": (arm_with(None, joint("j2", "a", "ghost")), "'j2'.*child.*'ghost'"),
+    "two parents": (arm_with(None, None, joint("j3", "base", "b")), "'b'.*two parents.*'j2'"),
+    "cycle": (robot(link("a"), link("b"), joint("j1", "a", "b"), joint("j2", "b", "a")), "cycle"),
     "cycle beside a root": (
         robot(*ARM, link("c"), link("d"), joint("j3", "c", "d"), joint("j4", "d", "c")),
         "cycle.*(c|d)",
     ),
     "itself": (robot(link("a"), joint("j1", "a", "a")), "cycle"),
-    "two roots": (robot(link("a"), link("b")), "without a parent joint: 'a', 'b'"),
-    "massless tip": (arm_with('<link name="b"/>'), "joint 'j2' moves only massless links"),
+    "two roots": (robot(link("a"), link("b")), "parent joint.*'a', 'b'"),
+    "massless tip": (arm_with('<link name="b"/>'), "'j2'.*massless"),
     "mimic of a fixed joint": (
         robot(*ARM[:3], joint("j1", "base", "a", "fixed"), joint("j2", "a", "b", extra='<mimic joint="j1"/>')),
-        "joint 'j2' mimics 'j1', which is fixed",
+        "'j2'.*'j1'.*fixed",
     ),
-    "mimic of nobody": (arm_with(None, MIMIC_NOBODY), "joint 'j2' mimics unknown joint 'ghost'"),
-    "mimic cycle": (robot(*ARM[:3], *MIMIC_CYCLE), "mimic each other in a cycle: j1 -> j2 -> j1"),
+    "mimic of nobody": (arm_with(None, MIMIC_NOBODY), "'j2'.*'ghost'"),
+    "mimic cycle": (robot(*ARM[:3], *MIMIC_CYCLE), "mimic.*cycle.*j1 -> j2 -> j1"),
     "mimic NaN": (
         arm_with(None, joint("j2", "a", "b", extra='<mimic joint="j1" multiplier="nan"/>')),
-        "joint 'j2': mimic is not finite",
+        "'j2'.*mimic.*finite",
     ),
-    "loop": (robot(*ARM, '<loop name="four_bar" type="revolute"/>'), "loop 'four_bar' needs one <predecessor>"),
+    "loop": (robot(*ARM, '<loop name="four_bar" type="revolute"/>'), "'four_bar'.*<predecessor>"),
 }  # fmt: skip
 
 
@@ -374,7 +374,7 @@ def test_xacro_that_nobody_expanded_is_told(uri):
     """Not refused: real files hold remains of it."""
     macro = '<xacro:hand prefix="left"/>'
     text = robot(*ARM, macro).replace("<robot ", f'<robot xmlns:xacro="{uri}" ')
-    with pytest.warns(ModelWarning, match="r: <xacro:hand> not expanded.*run xacro"):
+    with pytest.warns(ModelWarning, match="<xacro:hand>.*run xacro"):
         (warning,) = parse_robot(text).warnings
     assert warning.startswith("<xacro:hand> not expanded")
     assert parse_robot(text.replace(macro, '<xacro:property name="x" value="1"/>')).warnings == ()
@@ -386,13 +386,13 @@ def test_every_loader_warns_once_of_what_a_robot_lacks(tmp_path):
     text = robot(*(part.replace("<limit", "<no_limit") for part in ARM))
     (tmp_path / "arm.urdf").write_text(text)
     for loader, source in ((dn.parse_robot, text), (dn.load_robot, tmp_path / "arm.urdf")):
-        with pytest.warns(ModelWarning, match="r: joint 'j1' is revolute and has no <limit>") as caught:
+        with pytest.warns(ModelWarning, match="'j1'.*<limit>") as caught:
             loaded = loader(source)
         assert len(caught) == 1 and all(warning in str(caught[0].message) for warning in loaded.warnings)
 
 
 def test_a_joint_that_mimics_a_fixed_one_is_refused():
     follower = joint("j2", "a", "b", extra='<axis xyz="0 0 1"/><mimic joint="j1"/>')
-    with pytest.raises(ModelError, match="joint 'j2' mimics 'j1', which is fixed"):
+    with pytest.raises(ModelError, match="'j2'.*'j1'.*fixed"):
         parse_robot(robot(*ARM[:3], joint("j1", "base", "a", "fixed", ""), follower))
     assert parse_robot(robot(*ARM[:4], follower), joints=[], positions={"j1": 0.3}).nv == 0

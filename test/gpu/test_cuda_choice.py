@@ -196,7 +196,7 @@ def test_forward_dynamics_goes_the_other_way_where_that_takes_fewer_cycles(fake,
 
 def test_what_is_too_long_is_told(fake, monkeypatch):
     monkeypatch.setattr(choice, "MOST_OPERATIONS", 3)
-    with pytest.raises(CompileError, match=r"\d+ operations are too many for a GPU kernel"):
+    with pytest.raises(CompileError, match=r"\d+ operations.*too many"):
         _chosen(FakeNvrtc(fake))
 
 

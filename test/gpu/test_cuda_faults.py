@@ -122,7 +122,7 @@ def test_a_kernel_that_writes_too_far_is_noticed(fake, monkeypatch):
     """By the marks around the memory of the fake: a planted defect, one state too many."""
     monkeypatch.setattr(device_call, "launch", _one_more)
     runner = made()
-    with pytest.raises(CudaError, match="wrote outside of the memory"):
+    with pytest.raises(CudaError, match="outside"):
         on_device(runner)
 
 
@@ -137,7 +137,7 @@ def test_without_a_driver_cuda_is_an_error_that_says_so(monkeypatch):
     monkeypatch.setattr(driver, "LIBRARY", "libcuda-of-nowhere.so.1")
     opened.forget()
     for _ in range(2):
-        with pytest.raises(CompileError, match="backend cuda: no NVIDIA driver: .*nowhere.*; install one"):
+        with pytest.raises(CompileError, match="NVIDIA driver.*nowhere"):
             made()
     assert make(swinging(), "auto", parameters()).backend == "c"
     opened.forget()
@@ -165,13 +165,11 @@ def test_what_is_no_use_is_told(fake, kind, words):
 def test_without_a_compiler_cuda_says_what_to_install(fake, monkeypatch):
     monkeypatch.setattr("dynamics_node.codegen.cuda.runner.find_nvrtc", nvrtc.find_nvrtc)
     monkeypatch.setattr(nvrtc, "_opened", lambda major: None)
-    with pytest.raises(CompileError, match=r"no NVRTC.*: pip install nvidia-cuda-nvrtc \(extra `cuda`\)"):
+    with pytest.raises(CompileError, match=r"NVRTC.*pip install nvidia-cuda-nvrtc"):
         made()
     opened.forget()
     fake.be(version=12040)
-    with pytest.raises(
-        CompileError, match="no NVRTC of CUDA 12 or older: pip install nvidia-cuda-nvrtc-cu12"
-    ):
+    with pytest.raises(CompileError, match="NVRTC.*CUDA 12.*pip install nvidia-cuda-nvrtc-cu12"):
         made()
 
 

@@ -86,7 +86,7 @@ def test_a_context_is_current_only_while_something_works(fake):
         with there.at_work():
             assert fake.depth == 2
     assert fake.depth == 0
-    with pytest.raises(CudaError, match="no context is current"):
+    with pytest.raises(CudaError, match="context"):
         there.memory(100)
 
 
@@ -107,7 +107,7 @@ def test_every_thread_has_its_own_stack_of_contexts(fake):
 
 def test_a_lack_of_memory_is_not_the_end(fake):
     with (
-        pytest.raises(CudaError, match=r"\(2\), out of memory; give fewer states"),
+        pytest.raises(CudaError, match=r"\(2\).*memory"),
         opened.device().at_work(),
     ):
         opened.device().memory(2**40)
@@ -115,10 +115,10 @@ def test_a_lack_of_memory_is_not_the_end(fake):
 
 
 def test_another_error_is(fake):
-    with pytest.raises(CudaError, match="no such stream"), opened.device().at_work():
+    with pytest.raises(CudaError, match="stream"), opened.device().at_work():
         opened.device().wait(12345)
     assert opened.lost().call == "cuStreamSynchronize"
-    with pytest.raises(CudaError, match="the device is lost since cuStreamSynchronize"):
+    with pytest.raises(CudaError, match="lost.*cuStreamSynchronize"):
         opened.device()
 
 

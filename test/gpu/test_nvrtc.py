@@ -67,9 +67,7 @@ def test_multiplications_and_additions_are_not_fused_behind_our_back(compiler):
 
 
 def test_an_error_is_the_first_line_that_says_it(compiler):
-    with pytest.raises(
-        CompileError, match=r"NVRTC failed: kernel.cu\(1\): error: identifier .nonsense. is undefined"
-    ):
+    with pytest.raises(CompileError, match=r"NVRTC.*kernel.cu\(1\).*nonsense"):
         compiler.cubin("__device__ int f() { return nonsense; }", 90)
 
 
@@ -77,7 +75,7 @@ def test_the_architecture_is_the_newest_that_the_device_runs(compiler):
     assert compiler.arch_for(80) == 80
     assert compiler.arch_for(82) == 80
     assert compiler.arch_for(90) == 90
-    with pytest.raises(CompileError, match="not for compute capability 3.5 of this device"):
+    with pytest.raises(CompileError, match="compute capability 3.5"):
         compiler.arch_for(35)
 
 

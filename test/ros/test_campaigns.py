@@ -63,56 +63,59 @@ def test_a_dead_node_and_a_wrong_torque_are_noticed(monkeypatch):
     assert campaign.outcomes[0].failures == {"dead": 1, "wrong": 1}
 
 
+@pytest.fixture(scope="module")
+def references():
+    return References()
+
+
 @pytest.fixture
-def judge():
-    made = Judge(References(), timeout=0.3)
+def judge(references):
+    made = Judge(references, timeout=0.3)
     made.allowed = {PANDA, Configuration("ur5")}
     return made
 
 
-def sent(judge, age=0.01, stamp=10**18):
+def sent(judge, references, age=0.01, stamp=10**18):
     """Stamp, names and torques of a state, and when they were published."""
     judge.sent(stamp, stamp)
-    reference = judge._references._of[PANDA]
-    position, velocity = (
-        values[judge._references._index[PANDA]] for values in judge._references.motion(stamp)
-    )
+    reference = references.of[PANDA]
+    position, velocity = (values[references.index[PANDA]] for values in references.motion(stamp))
     return stamp, list(reference.names), reference.torque(position, velocity), stamp + int(age * 1e9)
 
 
-def test_a_right_torque(judge):
-    assert judge.torque(*sent(judge))
+def test_a_right_torque(judge, references):
+    assert judge.torque(*sent(judge, references))
     assert judge.counts == {"torques": 1, "right": 1, PANDA: 1}
     assert judge.percentile(50) == pytest.approx(0.01, abs=1e-4)
 
 
 @pytest.mark.parametrize("change", [1e-7, np.nan])
-def test_a_wrong_torque(judge, change):
-    stamp, names, torque, published = sent(judge)
+def test_a_wrong_torque(judge, references, change):
+    stamp, names, torque, published = sent(judge, references)
     torque[1] += change * np.abs(torque).max()
     assert not judge.torque(stamp, names, torque, published)
     assert judge.counts["wrong"] == 1 and "panda" in judge.findings[0].what
 
 
-def test_torques_of_a_robot_that_is_not_served(judge):
+def test_torques_of_a_robot_that_is_not_served(judge, references):
     judge.allowed = {Configuration("panda", loaded=True)}
-    assert not judge.torque(*sent(judge))
+    assert not judge.torque(*sent(judge, references))
     judge.allowed = set()
-    assert not judge.torque(*sent(judge))
+    assert not judge.torque(*sent(judge, references))
     assert judge.counts["wrong"] == 2
 
 
-def test_a_torque_of_old_input(judge):
-    assert judge.torque(*sent(judge, age=0.31))
+def test_a_torque_of_old_input(judge, references):
+    assert judge.torque(*sent(judge, references, age=0.31))
     assert judge.counts["stale"] == 1 and "0.310 s old" in judge.findings[0].what
-    assert judge.torque(*sent(judge, age=0.29))
+    assert judge.torque(*sent(judge, references, age=0.29))
     assert judge.counts["stale"] == 1
 
 
-def test_what_holds_the_last_position_is_right_where_it_was_asked_for(judge):
-    stamp, names, _, published = sent(judge, age=5.0)
-    reference, index = judge._references._of[PANDA], judge._references._index[PANDA]
-    position = judge._references.motion(stamp)[0][index]
+def test_what_holds_the_last_position_is_right_where_it_was_asked_for(judge, references):
+    stamp, names, _, published = sent(judge, references, age=5.0)
+    reference, index = references.of[PANDA], references.index[PANDA]
+    position = references.motion(stamp)[0][index]
     torque = reference.torque(position, np.zeros(len(position)))
     assert not judge.torque(stamp, names, torque, published)
     assert judge.counts["wrong"] == judge.counts["stale"] == 1
@@ -121,11 +124,12 @@ def test_what_holds_the_last_position_is_right_where_it_was_asked_for(judge):
     assert judge.counts["wrong"] == judge.counts["stale"] == 1
 
 
-def test_what_a_busy_machine_takes_is_not_the_nodes(judge):
-    judge._waited = lambda begin, end: 0.1
-    assert judge.torque(*sent(judge, age=0.35))
+def test_what_a_busy_machine_takes_is_not_the_nodes(references):
+    judge = Judge(references, timeout=0.3, waited=lambda begin, end: 0.1)
+    judge.allowed = {PANDA}
+    assert judge.torque(*sent(judge, references, age=0.35))
     assert not judge.counts["stale"]
-    assert judge.torque(*sent(judge, age=0.45))
+    assert judge.torque(*sent(judge, references, age=0.45))
     assert judge.counts["stale"] == 1
 
 
@@ -133,13 +137,13 @@ def test_the_time_without_a_core():
     waiting = Waiting("nobody")
     waiting.look()
     assert waiting.between(0, 10**19) == 0.0
-    waiting._times, waiting._waited = [10, 20, 30, 40], [0, 10**9, 10**9, 3 * 10**9]
+    waiting.times, waiting.waited = [10, 20, 30, 40], [0, 10**9, 10**9, 3 * 10**9]
     assert waiting.between(12, 18) == 1.0
     assert waiting.between(21, 25) == 0.0
     assert waiting.between(0, 100) == 3.0
 
 
-def test_memory_that_grows(judge):
+def test_memory_that_grows():
     soak = Soak.__new__(Soak)
     soak.failures, soak.totals = [], {"torques": 1, "states": 1}
     soak.memory = [(float(t), 90.0 + 0.003 * t) for t in range(0, 1200, 2)]

@@ -18,7 +18,7 @@ from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from dynamics_demo import watching
-from dynamics_demo.__main__ import PAUSE, _code_of_the_first
+from dynamics_demo.__main__ import PAUSE, code_of_the_first
 from dynamics_demo.monitor import Monitor
 from dynamics_demo.oracles import ArmOracle
 from dynamics_demo.touch_monitor import TouchMonitor
@@ -54,7 +54,7 @@ def test_the_arm_moves_once_the_monitor_is_ready():
         get_node_names=lambda: ["demo_monitor"], count_publishers=lambda topic: next(heard),
         _reference=SimpleNamespace(publish=sent.append),
     )  # fmt: skip
-    course = Plant._run(arm)
+    course = Plant.run(arm)
     assert next(course) == next(course) == "rest" and not sent
     assert next(course) == "rest" and sent == ["reference"]
 
@@ -221,13 +221,13 @@ def test_what_the_monitor_says_of_what_it_has_seen(change, verdict):
 @pytest.mark.parametrize("first", ["description", "reference"])
 def test_description_and_reference_come_in_either_order(first):
     monitor = TrackingMonitor.__new__(TrackingMonitor)
-    monitor.tracking, monitor._urdf, monitor._reference = None, "", None
+    monitor.tracking, monitor.urdf, monitor.reference = None, "", None
     rest = [0.0] * 7
     points = [JointTrajectoryPoint(positions=rest, velocities=rest, accelerations=rest) for _ in range(2)]
     points[1].time_from_start.sec = 6
     arrivals = {
-        "description": lambda: monitor._on_description(SimpleNamespace(data=described())),
-        "reference": lambda: monitor._on_reference(JointTrajectory(points=points)),
+        "description": lambda: monitor.on_description(SimpleNamespace(data=described())),
+        "reference": lambda: monitor.on_reference(JointTrajectory(points=points)),
     }
     for name in sorted(arrivals, key=lambda name: name != first):
         assert monitor.tracking is None
@@ -252,7 +252,7 @@ def test_a_velocity_that_is_not_that_of_the_state_is_seen():
         point = JointTrajectoryPoint(positions=[0.1], velocities=[velocity], accelerations=[acceleration])
         message = JointTrajectory(joint_names=["a"], points=[point])
         message.header.stamp.nanosec = stamp
-        monitor._on_solution(message)
+        monitor.on_solution(message)
         assert (monitor.wrong_states, monitor.wrong_accelerations) == wrong
 
 
@@ -263,7 +263,7 @@ def test_the_demo_ends_with_the_first_of_its_processes_that_fails():
         for code in ("import time; time.sleep(99)", "import sys; sys.exit(2)")
     )
     try:
-        assert _code_of_the_first([waiting, failing]) == 2
+        assert code_of_the_first([waiting, failing]) == 2
     finally:
         waiting.kill()
         waiting.wait()

@@ -12,28 +12,28 @@ from tolerances import EXACT, error
 
 def test_a_domain_is_taken_once():
     domain = fresh_domain()
-    assert not domains._claimed(domain.number)
+    assert not domains.claimed(domain.number)
     assert fresh_domain().number != domain.number
 
 
 @pytest.mark.parametrize("offset", [0, 10, 16], ids=["discovery", "first participant", "fourth"])
 def test_a_domain_in_use_is_not_taken(offset):
     number = fresh_domain().number
-    while domains._claims:
-        domains._claims.pop().close()
+    while domains.claims:
+        domains.claims.pop().close()
     with closing(socket.socket(socket.AF_INET, socket.SOCK_DGRAM)) as foreign:
-        foreign.bind(("127.0.0.1", domains._port(number, offset)))
-        assert not domains._claimed(number)
-    with closing(domains._claimed(number)) as claim:
+        foreign.bind(("127.0.0.1", domains.port_of(number, offset)))
+        assert not domains.claimed(number)
+    with closing(domains.claimed(number)) as claim:
         assert claim
 
 
 def test_a_node_makes_its_domain_one_in_use(rig):
     r = rig(None)
     r.until(lambda: "dynamics_node" in r.neighbours())
-    while domains._claims:
-        domains._claims.pop().close()
-    assert not domains._claimed(r.domain.number)
+    while domains.claims:
+        domains.claims.pop().close()
+    assert not domains.claimed(r.domain.number)
 
 
 def test_rigs_in_one_domain_do_not_hear_each_other(rig, panda, case):

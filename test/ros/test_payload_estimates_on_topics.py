@@ -42,7 +42,7 @@ def send(served, q, qd, tau=None):
         effort = () if tau is None else tau[k]
         served.send_state(NAMES, q[k], qd[k], effort, stamp=begin + 20_000_000 * k)
         served.spin(0.004)
-    served._stamp = begin + 20_000_000 * len(q)
+    served.stamp = begin + 20_000_000 * len(q)
 
 
 def started(served, link=HAND):

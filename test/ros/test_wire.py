@@ -62,7 +62,7 @@ def test_joint_states_that_end_early_or_lie_about_their_length():
 
 def test_names_are_counted_before_they_are_read():
     data = serialize_message(JointState(name=["x"] * (MAX_NAMES + 1)))
-    with pytest.raises(BadMessage, match="10001 names; the limit is 10000"):
+    with pytest.raises(BadMessage, match="10001 names.*10000"):
         StateReader().read(data)
 
 

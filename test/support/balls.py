@@ -1,10 +1,7 @@
-"""Random robots with ball joints as URDF+ text, and Pinocchio's spherical joints to judge them by."""
+"""Robots with ball joints as URDF+ text."""
 
 import numpy as np
 from mechanisms import joint, link, loop, numbers, robot
-from oracle import Oracle, pin
-
-from dynamics_node.symbolic import transform_origin, transform_rotation
 
 KINDS = ("ball", "ball", "revolute", "continuous", "prismatic", "fixed")
 
@@ -80,58 +77,3 @@ def wrist():
         above = f"l{k + 1}"
     parts += [link("hand", 9, 0.7, solid=True), joint("j5", above, "hand", place[4], kind="ball")]
     return robot(*parts, loop("tie", "fixed", "l0", "0.7 0.6 0.7", "hand", "0 0 0"), name="wrist")
-
-
-class BallOracle(Oracle):
-    """A Robot in Pinocchio, joint by joint. Its spherical joints have q = x y z w and the angular velocity in body
-    axes, as ours; its free flyers have the linear part first."""
-
-    def __init__(self, model):
-        self.model, self.pin = model, pin.Model()
-        self.pin.gravity.linear = model.gravity
-        for body in model.bodies:
-            placement = _placement(body.X_tree)
-            parent = body.parent + 1
-            index = self.pin.addJoint(parent, _joint_model(body.joint), placement, body.joint.name)
-            self.pin.appendBodyToJoint(index, _inertia(body.inertia), pin.SE3.Identity())
-        for frame in model.frames.values():
-            self.pin.addFrame(pin.Frame(frame.name, frame.body + 1, 0, _placement(frame.X), pin.BODY))
-        self.data = self.pin.createData()
-        self.order = self._velocity_order()
-
-    def _joint(self, joint):
-        return self.pin.joints[self.pin.getJointId(joint.name)]
-
-    def _velocity_order(self):
-        within = {"floating": [3, 4, 5, 0, 1, 2], "ball": [0, 1, 2]}
-        order = np.zeros(self.model.nv, dtype=int)
-        for own in self.model.independent_joints:
-            order[own.v] = [self._joint(own).idx_v + k for k in within.get(own.kind, [0])]
-        return order
-
-    def q(self, q):
-        theirs = pin.neutral(self.pin)
-        for own in self.model.independent_joints:
-            at = self._joint(own)
-            theirs[at.idx_q : at.idx_q + at.nq] = q[own.q]
-        return theirs
-
-    def _forces(self, f_ext):
-        return [pin.Force.Zero(), *(pin.Force(wrench[3:], wrench[:3]) for wrench in f_ext)]
-
-
-def _joint_model(joint):
-    if joint.kind in ("ball", "floating"):
-        return {"ball": pin.JointModelSpherical, "floating": pin.JointModelFreeFlyer}[joint.kind]()
-    made = pin.JointModelPrismaticUnaligned if joint.kind == "prismatic" else pin.JointModelRevoluteUnaligned
-    return made(*joint.axis)
-
-
-def _placement(X):
-    return pin.SE3(transform_rotation(X).T, transform_origin(X))
-
-
-def _inertia(inertia):
-    mass = inertia[5, 5]
-    com = np.array([inertia[2, 4], inertia[0, 5], inertia[1, 3]]) / mass
-    return pin.Inertia(mass, com, inertia[:3, :3] - mass * (com @ com * np.eye(3) - np.outer(com, com)))

@@ -3,8 +3,18 @@
 from functools import cache
 
 import numpy as np
-from oracle import Oracle
-from robots import ROBOTS
+from loop_oracle import LoopOracle
+from oracle import BallOracle, Oracle
+from robots import BALLS, ROBOTS, robot_of, text_of
+
+
+@cache
+def oracle_of(name, mimic=True) -> Oracle:
+    """Of a robot of robots.py; mimic: as of Oracle."""
+    robot = robot_of(name)
+    if name in ROBOTS:
+        return Oracle(ROBOTS[name], robot, mimic)
+    return BallOracle(robot) if name in BALLS else LoopOracle(text_of(name), robot)
 
 
 class Case:
@@ -12,7 +22,7 @@ class Case:
 
     def __init__(self, name):
         self.robot = ROBOTS[name]
-        self.model = self.robot.model()
+        self.model = robot_of(name)
         self.oracle = Oracle(self.robot, self.model)
         self.names = self.model.joint_names
         random = np.random.default_rng(1)

@@ -57,7 +57,7 @@ class Dense:
         weight = self.oracle.inverse(self.q, still, still)
         unit = [(contact.link, contact.xyz, contact.rpy, w) for w in np.eye(6)]
         return np.transpose(
-            [self.oracle.inverse(self.q, still, still, self.truth._f_ext([one])) - weight for one in unit]
+            [self.oracle.inverse(self.q, still, still, self.truth.f_ext_of([one])) - weight for one in unit]
         )
 
     def _noisy(self, readings):
@@ -101,7 +101,7 @@ class Dense:
         zero = np.zeros(model.nv)
         q, v = self.oracle.q(self.q), self.oracle.v(self.qd)
         pin.forwardKinematics(model, data, q, v, zero)
-        joint, at = self.truth._on_joint(sensor.link, sensor.xyz, sensor.rpy)
+        joint, at = self.truth.on_joint(sensor.link, sensor.xyz, sensor.rpy)
         pin.computeJointJacobians(model, data, q)
         J = at.toActionMatrixInverse() @ pin.getJointJacobian(model, data, joint, pin.LOCAL)
         J = J[:, self.oracle.order]

@@ -46,24 +46,24 @@ class Domain(NamedTuple):
         return {**os.environ, "ROS_DOMAIN_ID": str(self.number)}
 
 
-_claims = deque[socket.socket](maxlen=4)  # by then its nodes have ended, or hold ports of their own
+claims = deque[socket.socket](maxlen=4)  # by then its nodes have ended, or hold ports of their own
 
 
 def fresh_domain() -> Domain:
     """A domain with nobody in it, and no test run about to be. Raises RuntimeError where all are taken."""
     numbers = random.SystemRandom().sample(NUMBERS, len(NUMBERS))
     for number in numbers:
-        if claim := _claimed(number):
-            _claims.append(claim)
+        if claim := claimed(number):
+            claims.append(claim)
             return Domain(number, f"rig_{uuid.uuid4().hex[:8]}")
     raise RuntimeError("every ROS domain of this machine is in use")
 
 
-def _claimed(number):
+def claimed(number):
     """A socket that keeps other test runs off a free domain, None when it is not free."""
-    ports = (_port(number, 0), *(_port(number, 10 + 2 * k) for k in range(PARTICIPANTS)))
+    ports = (port_of(number, 0), *(port_of(number, 10 + 2 * k) for k in range(PARTICIPANTS)))
     with suppress(OSError):
-        claim = _bound(_port(number, CLAIM))
+        claim = _bound(port_of(number, CLAIM))
         try:
             for port in ports:
                 _bound(port).close()
@@ -73,7 +73,7 @@ def _claimed(number):
     return None
 
 
-def _port(number, offset):
+def port_of(number, offset):
     """UDP port of a domain: 0 for discovery by multicast, 10 + 2 k by the k-th participant."""
     return 7400 + 250 * number + offset
 

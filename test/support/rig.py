@@ -108,7 +108,7 @@ class Client:
             500,
         )
         listen(DiagnosticArray, "/diagnostics", lambda m: self.diagnostics.append(m.status[0]), 50)
-        self._stamp = time.time_ns()
+        self.stamp = time.time_ns()
 
     def _on_torques(self, message):
         self.torques[stamp_of(message)] = message
@@ -138,8 +138,8 @@ class Client:
 
     def next_stamp(self):
         """ns, strictly rising and not ahead of time."""
-        self._stamp = max(self._stamp + 1, time.time_ns())
-        return self._stamp
+        self.stamp = max(self.stamp + 1, time.time_ns())
+        return self.stamp
 
     def send_state(self, names, q, qd=(), effort=(), stamp=None, publisher=None):
         """Publish a JointState; its stamp."""

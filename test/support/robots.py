@@ -1,4 +1,4 @@
-"""Robots of example-robot-data, and random states of any model."""
+"""The robots of the tests by name, each read once, and states of them."""
 
 from functools import cache
 from pathlib import Path
@@ -6,9 +6,23 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+from balls import ankle, ball_robot, rssr, wrist
+from mechanisms import spatial_loop
 
+import dynamics_node as dn
+from dynamics_demo.robots import (
+    belt_chain,
+    belt_leg,
+    differential,
+    five_bar,
+    four_bar,
+    geared_chain,
+    humanoid,
+    quadruped,
+)
 from dynamics_node.algorithms import load_robot
-from dynamics_node.robot.state_arrays import sample_positions
+from dynamics_node.algorithms.first_positions import closed_samples
+from dynamics_node.robot.state_arrays import moved, sample_positions
 
 
 @cache
@@ -83,3 +97,96 @@ def random_states(model, count=50, seed=0):
     random = np.random.default_rng(seed + 1)
     qd, qdd = random.uniform(-2, 2, (2, count, model.nv))
     return random_positions(model, count, seed), qd, qdd, random.uniform(-5, 5, (count, model.nbodies, 6))
+
+
+# --- by name: published trees, trees with ball joints, gears and belts, closed loops --------------------------
+
+PLANAR = {"four_bar": four_bar(), "five_bar": five_bar(), "tilted five_bar": five_bar((0.4, 0.7, -0.3))}
+GEARED = {"geared_chain": geared_chain(4), "belt_chain": belt_chain(2), "belt_leg": belt_leg()}
+SPATIAL = {
+    kind: spatial_loop(kind) for kind in ("revolute", "prismatic", "universal", "ball", "planar", "rod")
+}
+LOOPS = {**PLANAR, **GEARED, "differential": differential(), **SPATIAL}
+BALL_LOOPS = {"ankle": ankle(), "rssr": rssr(), "wrist": wrist()}  # with ball joints in the tree
+TEXTS = {**LOOPS, **BALL_LOOPS}
+BALLS = tuple(
+    f"balls{seed}" for seed in range(6)
+)  # trees; on a fixed or a floating base, with rotors at some joints
+SHARED = Path(__file__).parents[3] / "shared" / "robots"
+LEGGED = {  # text or file, coordinates of all joints, independent ones
+    "quadruped": (quadruped(), 30, 18),
+    "humanoid": (humanoid(), 42, 24),
+    "mini_cheetah": (SHARED / "mini_cheetah.urdf", 30, 18),
+    "mit_humanoid": (SHARED / "mit_humanoid.urdf", 42, 24),
+    "jvrc1_humanoid": (SHARED / "jvrc1_humanoid.urdf", 63, 38),
+    "tello_humanoid": (SHARED / "tello_humanoid.urdf", 42, 42),
+}
+GEARS = {  # {robot: (rotor, ratio, joints whose sum it turns with)}, as the texts say
+    "geared_chain": [(f"m{k}", 6.0, [f"j{k}"]) for k in range(1, 5)],
+    "belt_chain": [
+        (f"m{pair}", 4.0, joints)
+        for k in (1, 2)
+        for pair, joints in ((f"a{k}", [f"ja{k}"]), (f"b{k}", [f"ja{k}", f"jb{k}"]))
+    ],
+    "belt_leg": [
+        (f"leg_{part}_rotor_joint", ratio, [f"leg_{joint}_joint" for joint in joints])
+        for part, ratio, joints in (
+            ("thigh", 6.0, ["thigh"]),
+            ("shank", -12.0, ["shank"]),
+            ("foot", 12.0, ["shank", "foot"]),
+        )
+    ],
+}
+
+
+def text_of(name):
+    """Of a robot that is no file of ROBOTS."""
+    if name in BALLS:
+        return ball_robot(int(name[-1]))
+    text = LEGGED[name][0] if name in LEGGED else TEXTS[name]
+    if isinstance(text, Path):
+        if not text.is_file():
+            pytest.skip(f"{text.name} is not at hand")
+        return text.read_text()
+    return text
+
+
+@cache
+def robot_of(name):
+    """The Robot, read once."""
+    if name in ROBOTS:
+        return ROBOTS[name].model()
+    text = text_of(name)
+    if name in BALLS:
+        seed = int(name[-1])
+        rotors = {"j1": 0.04} if seed % 3 == 0 else {}
+        return dn.parse_robot(text, floating_base=seed % 2 == 1, armature=rotors)
+    return dn.parse_robot(text, floating_base=name in LEGGED and 'type="floating"' not in text)
+
+
+def closed_states(robot, count=4, seed=3, reach=0.25):
+    """Closed positions near the assembled one, any pose of a floating base, and rates: q, qd, qdd."""
+    random = np.random.default_rng(seed)
+    q = np.tile(_assembled(robot, random), (count, 1))
+    q = moved(robot.tree, q, robot.independent.tolist(), random.uniform(-reach, reach, (count, robot.nv)))
+    if robot.floating_base:
+        q[:, :7] = sample_positions(robot, count, random)[:, :7]
+    return dn.close_loops(robot, q), *random.uniform(-1, 1, (2, count, robot.nv))
+
+
+def _assembled(robot, random):
+    if robot.quaternions and robot.constrained:
+        return closed_samples(robot, 1, random)[0]
+    if robot.quaternions or robot.name in SPATIAL:
+        return robot.neutral()
+    return dn.close_loops(robot, np.full(robot.nq, 0.1))
+
+
+def states_of(name, count, seed=0):
+    """q, qd, qdd, f_ext of any of them: of trees anywhere, of others near where they are assembled."""
+    robot = robot_of(name)
+    if name in ROBOTS or name in BALLS:
+        return random_states(robot, count, seed)
+    f_ext = np.random.default_rng(seed + 5).uniform(-5, 5, (count, robot.nbodies, 6))
+    reach = 1.0 if name in LEGGED else 0.1 if name in SPATIAL else 0.15 if name in BALL_LOOPS else 0.25
+    return *closed_states(robot, count, seed, reach), f_ext

@@ -25,7 +25,7 @@ class Truth:
         self.oracle = Oracle(robot, model)
         self.pin = self.oracle.pin
         self.wrenches = [*wrenches, *self._holding(wrenches, held)]
-        self.f_ext = self._f_ext(self.wrenches)
+        self.f_ext = self.f_ext_of(self.wrenches)
         self.tau = self.oracle.inverse(q, qd, qdd, self.f_ext)
         self.data = self.oracle.data
         self.moving = self.pin.createData()
@@ -36,18 +36,18 @@ class Truth:
             return []
         held = held or [(self.model.bodies[0].name, np.zeros(3), np.zeros(3), range(6))]
         q, qd, qdd = self.state
-        missing = self.oracle.inverse(q, qd, qdd, self._f_ext(wrenches))[:6]
+        missing = self.oracle.inverse(q, qd, qdd, self.f_ext_of(wrenches))[:6]
         unit = [(link, xyz, rpy, np.eye(6)[row]) for link, xyz, rpy, rows in held for row in rows]
         still = np.zeros_like(qd)
         weight = self.oracle.inverse(q, still, still)[:6]
-        acts = [self.oracle.inverse(q, still, still, self._f_ext([one]))[:6] - weight for one in unit]
+        acts = [self.oracle.inverse(q, still, still, self.f_ext_of([one]))[:6] - weight for one in unit]
         least = np.linalg.lstsq(np.transpose(acts), -missing, rcond=None)[0]
         return [(link, xyz, rpy, size * w) for (link, xyz, rpy, w), size in zip(unit, least, strict=True)]
 
-    def _f_ext(self, wrenches):
+    def f_ext_of(self, wrenches):
         f_ext = np.zeros((self.model.nbodies, 6))
         for link, xyz, rpy, w in wrenches:
-            joint, at = self._on_joint(link, xyz, rpy)
+            joint, at = self.on_joint(link, xyz, rpy)
             body = next(k for k, body in enumerate(self.model.bodies) if self._number(body) == joint)
             f_ext[body] += at.act(pin.Force(w[3:], w[:3])).vector[ANGULAR_FIRST]
         return f_ext
@@ -55,7 +55,7 @@ class Truth:
     def _number(self, body):
         return self.pin.getJointId("root_joint" if body.joint.kind == "floating" else body.joint.name)
 
-    def _on_joint(self, link, xyz, rpy):
+    def on_joint(self, link, xyz, rpy):
         frame = self.pin.frames[self.pin.getFrameId(link, pin.BODY)]
         return frame.parentJoint, frame.placement * placement(xyz, rpy)
 
@@ -101,7 +101,7 @@ class Truth:
             f = self.data.f[self._number(body)]
             sign = {"parent_to_child": 1.0, "child_to_parent": -1.0}[sensor.measures]
             return sign * placement(sensor.xyz, sensor.rpy).actInv(f).vector[ANGULAR_FIRST]
-        joint, at = self._on_joint(sensor.link, sensor.xyz, sensor.rpy)
+        joint, at = self.on_joint(sensor.link, sensor.xyz, sensor.rpy)
         world = self.moving.oMi[joint] * at
         v, a = at.actInv(self.moving.v[joint]), at.actInv(self.moving.a[joint])
         proper = a.linear + np.cross(v.angular, v.linear) - world.rotation.T @ GRAVITY

@@ -5,14 +5,13 @@ from functools import cache
 import numpy as np
 import planar_oracle
 from balls import ankle, ball_robot
-from closed_loops import ALL as LOOPS
-from closed_loops import mechanism_of, states
 from four_bar import four_bar
 from linkages import parallelograms
 from mechanisms import joint, link, loop
 from mechanisms import robot as urdf
 from natural_coordinates import Angle, Bar, Slider, planar_system
-from robots import ROBOTS
+from robots import LOOPS, closed_states
+from robots import robot_of as robot_by_name
 
 import dynamics_node as dn
 from dynamics_demo.robots import quadruped
@@ -73,7 +72,7 @@ MECHANISMS = (*LOOPS, "quadruped", "ankle", "parallelograms", "spherical")
 def robot_of(name):
     if name in TEXTS:
         return TEXTS[name]()
-    return mechanism_of(name) if name in LOOPS else ROBOTS[name].model()
+    return robot_by_name(name)
 
 
 @cache
@@ -89,7 +88,7 @@ def position(name, random):
     if not robot.constrained:
         return sample_positions(robot, 1, random)[0]
     if name in LOOPS:
-        return states(robot)[0][random.integers(4)]
+        return closed_states(robot)[0][random.integers(4)]
     tree = robot.tree
     return dn.close_loops(robot, system_of(name).q.moved(tree.neutral(), random.uniform(-0.1, 0.1, tree.nv)))
 

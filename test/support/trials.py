@@ -1,9 +1,9 @@
-"""A linkage at home and beside it, solved in every way, against its Projection."""
+"""A linkage at home and beside it, solved in every way, against Pinocchio."""
 
 from typing import NamedTuple
 
 import numpy as np
-from projection import Projection
+from loop_oracle import LoopOracle
 from tolerances import EPS, EXACT, error
 
 import dynamics_node as dn
@@ -27,7 +27,7 @@ def tried(linkage, compiled=False, seed=0) -> Trial:
     mechanism = dn.parse_robot(linkage.text, floating_base=linkage.floating_base)
     trial = Trial([], [], [])
     if mechanism.nv:
-        reference, random = Projection(linkage, mechanism), np.random.default_rng(seed)
+        reference, random = LoopOracle(linkage.text, mechanism), np.random.default_rng(seed)
         solvers = {backend: _Solvers(mechanism, backend) for backend in ("numpy", "c")[: 1 + compiled]}
         for q in positions(linkage, mechanism, random):
             _try(trial, reference, solvers, q, random)
@@ -59,14 +59,18 @@ class _Solvers:
 
 
 def _try(trial, reference, solvers, q, random):
-    mechanism = reference.mechanism
+    mechanism = reference.model
     yd, ydd = random.uniform(-1, 1, (2, mechanism.nv))
     if not np.isfinite(q).all():
         return  # no closed position is near
     if (gap := reference.gap(q)) > OPEN:
         trial.wrong.append(f"closed, though open by {gap:.2g}")
         return
-    spread, M, tau = reference.spread(q, yd), reference.projected(q), reference.torques(q, yd, ydd)
+    spread, M, tau = (
+        reference.spread_over_bodies(q, yd),
+        reference.mass_matrix(q),
+        reference.inverse(q, yd, ydd),
+    )
     # of one dependent joint K_dep tells nothing: beside a dead centre, where it moves fifty times as fast as the
     # others, fifty times as much is left of what rounds
     condition = max(1.0, spread.condition, np.abs(spread.G).max())

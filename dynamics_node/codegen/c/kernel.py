@@ -25,14 +25,14 @@ MOST_OPERATIONS = 500_000  # in two or three minutes
 
 class Loaded(ABC):
     """A Program with its library. Compiled when it is made; when unpickled, in another process too, it opens
-    the library that the cache has. Raises CompileError then."""
+    the library that the cache has. Raises CompileError then. key: of the library in the cache."""
 
     def __init__(self, program):
         self.program = program
         self._sizes = [int(np.prod(shape, dtype=int)) for shape in program.inputs.values()]
         self._outputs = sum(numbers.size for numbers in program.outputs.values())
-        self._key = self._compile()
-        self._open(open_library(self._key))
+        self.key = self._compile()
+        self._open(open_library(self.key))
 
     @abstractmethod
     def _compile(self) -> str:
@@ -64,10 +64,10 @@ class Loaded(ABC):
     def __setstate__(self, state):
         self.__dict__.update(state)
         try:
-            library = open_library(self._key)
+            library = open_library(self.key)
         except CompileError:  # somebody has emptied the cache meanwhile
-            self._key = self._compile()
-            library = open_library(self._key)
+            self.key = self._compile()
+            library = open_library(self.key)
         self._open(library)
 
 

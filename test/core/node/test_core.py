@@ -40,7 +40,7 @@ def test_input_that_grew_old_while_it_was_computed_with_is_stale(robot):
     served = core(robot)
     assert np.isfinite(served.solve(lambda: 0, 199 * MS).tau).all()
     served.require_fresh(200 * MS)
-    with pytest.raises(NoOutput, match="joint states older than 0.2 s: panda_joint1") as caught:
+    with pytest.raises(NoOutput, match="older.*panda_joint1") as caught:
         served.require_fresh(201 * MS)
     assert caught.value.stale
     core(robot, state_source="reference").require_fresh(201 * MS)

@@ -171,7 +171,7 @@ def test_states_of_several_publishers(robot, swing):
         rig.imu(k)
         rig.states(k, names=("joint2",))
         if k == 0:
-            with pytest.raises(NoOutput, match="never seen: joint1"):
+            with pytest.raises(NoOutput, match="never.*joint1"):
                 rig.advance(k)
         rig.states(k, names=("joint1",))
         told = rig.advance(k)
@@ -219,7 +219,7 @@ def test_commanded_torques_hold_until_others_come(robot, swing):
         rig.states(k, effort=False)
         told = rig.advance(k)
     np.testing.assert_allclose(told.estimate.external_torque, PUSH, atol=0.2)
-    with pytest.raises(BadMessage, match="1 numbers for 2 command_joints"):
+    with pytest.raises(BadMessage, match="1 .*2 command_joints"):
         rig.core.hear_numbers([1.0], stamp, stamp)
 
 
@@ -255,10 +255,10 @@ def test_joint_friction_is_no_push(robot, swing):
 @pytest.mark.parametrize(
     "message, words",
     [
-        (((*NAMES, "joint1"), [0.0] * 3, [], []), "joint 'joint1' is named twice"),
-        ((NAMES, [0.0, np.nan], [], []), "position of 'joint2' is nan"),
-        ((NAMES, [0.0], [], []), "2 names but 1 entries in position"),
-        ((NAMES, [0.0, 0.0], [], [1.0]), "2 names but 1 entries in effort"),
+        (((*NAMES, "joint1"), [0.0] * 3, [], []), "'joint1'.*twice"),
+        ((NAMES, [0.0, np.nan], [], []), "'joint2'.*nan"),
+        ((NAMES, [0.0], [], []), "2 .*1 .*position"),
+        ((NAMES, [0.0, 0.0], [], [1.0]), "2 .*1 .*effort"),
     ],
 )
 def test_bad_states_change_nothing(robot, swing, message, words):

@@ -23,19 +23,19 @@ def settings(**values):
 @pytest.mark.parametrize(
     "values, words",
     [
-        ({"window": 0.5, "rate": 1000.0}, "500 steps at 1000 Hz; the limit is 200"),
-        ({"lag": 0.05}, "lag 0.05 s is not within the window of 0.02 s"),
-        ({"noise__encoder": []}, "noise.encoder needs a number"),
-        ({"noise__torque": [0.0]}, "noise.torque has 0"),
+        ({"window": 0.5, "rate": 1000.0}, "500 .*1000 .*200"),
+        ({"lag": 0.05}, "lag 0.05.*window.*0.02"),
+        ({"noise__encoder": []}, "noise.encoder"),
+        ({"noise__torque": [0.0]}, "noise.torque.* 0"),
         (
             {"noise__jerk_density": 1e10, "noise__torque": [1e-6], "noise__external_torque_density": 1e-6},
-            r"noise.jerk_density 1e\+10 is beyond 1e\+04, which noise.torque 1e-06 and noise.external_torque_density 1e-06",
+            r"noise.jerk_density 1e\+10.*1e\+04.*noise.torque 1e-06.*noise.external_torque_density 1e-06",
         ),
-        ({"command_joints": ["a"]}, "command_joints goes with torque_source commanded"),
-        ({"torque_source": "commanded", "command_joints": ["a", "a"]}, "command_joints names a joint twice"),
-        ({"torque_source": "guessed"}, "is none of measured, commanded, none"),
-        ({"held__joints": ["a"]}, "held.joints and held.positions differ in length"),
-        ({"armature__joints": ["a"], "armature__values": [-1.0]}, "armature.values must not be negative"),
+        ({"command_joints": ["a"]}, "command_joints.*torque_source"),
+        ({"torque_source": "commanded", "command_joints": ["a", "a"]}, "command_joints.*twice"),
+        ({"torque_source": "guessed"}, "measured, commanded, none"),
+        ({"held__joints": ["a"]}, "held.joints.*held.positions"),
+        ({"armature__joints": ["a"], "armature__values": [-1.0]}, "armature.values.*negative"),
     ],
 )
 def test_refused(values, words):
@@ -53,11 +53,9 @@ def test_times_become_steps():
 def test_numbers_of_joints_are_those_of_the_robot():
     robot = SimpleNamespace(model=ROBOTS["panda7"].model())
     check_against(settings(noise__encoder=[1e-4] * 7), robot)
-    with pytest.raises(
-        ValueError, match=r"noise.torque has 3 entries; give one for all, or one of each of 7"
-    ):
+    with pytest.raises(ValueError, match=r"noise.torque.* 3 .*7"):
         check_against(settings(noise__torque=[0.1] * 3), robot)
-    with pytest.raises(ValueError, match="friction.joints: 'elbow' is none of"):
+    with pytest.raises(ValueError, match="friction.joints.*'elbow'"):
         check_against(
             settings(friction__joints=["elbow"], friction__viscous=[1.0], friction__coulomb=[0.0]), robot
         )

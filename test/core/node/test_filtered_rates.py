@@ -29,7 +29,7 @@ def heard(served, case, count, random=None, **more):
         if k:
             served.solve()
         else:
-            with pytest.raises(NoOutput, match="a second position is needed to filter"):
+            with pytest.raises(NoOutput, match="second position"):
                 served.solve()
     return state
 
@@ -75,10 +75,10 @@ def test_after_a_gap_it_begins_anew():
     heard(served, case, 20)
     served.wait(1000)
     served.hear(case.names, case.q, stamp=served.stamp + 1_000_000_000)
-    with pytest.raises(NoOutput, match="a second position"):
+    with pytest.raises(NoOutput, match="second position"):
         served.solve()
 
 
 def test_its_accelerations_need_it():
-    with pytest.raises(ValueError, match="acceleration filter needs velocity_source filter"):
+    with pytest.raises(ValueError, match="velocity_source"):
         settings(wrench_sensor__acceleration="filter")

@@ -39,5 +39,5 @@ def test_it_is_the_same_robot_as_with_the_parameter(origin, link):
 
 @pytest.mark.parametrize(("origin", "link"), [("", "odom"), ("", "arm"), (None, "odom")])
 def test_another_link_is_refused_with_the_right_one(origin, link):
-    with pytest.raises(BadMessage, match=f"child_frame_id '{link}' is not the floating link 'trunk'"):
+    with pytest.raises(BadMessage, match=f"'{link}'.*'trunk'"):
         tau(robot(origin), link)

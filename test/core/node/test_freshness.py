@@ -130,11 +130,11 @@ def test_a_reference_of_joints_in_another_order_and_of_strangers(panda):
 @pytest.mark.parametrize(
     "names, points, words",
     [
-        ((), [], "trajectory without points"),
-        (["panda_joint1"] * 2, [point(qdd=[1, 1])], "joint 'panda_joint1' is named twice"),
-        (["panda_joint1", "b"], [point(qdd=[1])], "point 0: 2 names but 1 entries in accelerations"),
-        (["panda_joint1"], [point(qdd=[NAN])], "accelerations of 'panda_joint1' is nan"),
-        (["panda_joint1"], [point(0.5), point(0.5)], "time_from_start of point 1"),
+        ((), [], "without points"),
+        (["panda_joint1"] * 2, [point(qdd=[1, 1])], "'panda_joint1'.*twice"),
+        (["panda_joint1", "b"], [point(qdd=[1])], "point 0.* 2 .* 1 .*accelerations"),
+        (["panda_joint1"], [point(qdd=[NAN])], "accelerations.*'panda_joint1'.*nan"),
+        (["panda_joint1"], [point(0.5), point(0.5)], "time_from_start.*point 1"),
     ],
 )
 def test_after_a_bad_reference_the_last_one_holds(panda, names, points, words):
@@ -190,10 +190,10 @@ def test_a_floating_base_needs_odometry():
 @pytest.mark.parametrize(
     "pose, twist, link, reason",
     [
-        ((0, 0, 0, 0, 0, 0, 0), (0,) * 6, "", "quaternion of the base has norm 0, not 1"),
+        ((0, 0, 0, 0, 0, 0, 0), (0,) * 6, "", "quaternion.*norm 0"),
         ((0, 0, NAN, 0, 0, 0, 1), (0,) * 6, "", "not finite"),
         ((0, 0, 0, 0, 0, 0, 1), (np.inf, 0, 0, 0, 0, 0), "", "not finite"),
-        ((0, 0, 0, 0, 0, 0, 1), (0,) * 6, "camera", "child_frame_id 'camera' is not the floating link"),
+        ((0, 0, 0, 0, 0, 0, 1), (0,) * 6, "camera", "child_frame_id 'camera'"),
     ],
 )
 def test_bad_odometry_is_dropped(pose, twist, link, reason):

@@ -73,10 +73,10 @@ def test_the_name_that_comes_twice_is_found_in_one_pass():
             return str.__eq__(self, other)
 
     names = [Counted(k) for k in range(MAX_NAMES)]
-    with pytest.raises(BadMessage, match="'9999' is named twice"):
+    with pytest.raises(BadMessage, match="'9999'.*twice"):
         require_once([*names, Counted(9999)])
     assert Counted.compared < 3 * MAX_NAMES
-    with pytest.raises(BadMessage, match="'9999' is named twice"):
+    with pytest.raises(BadMessage, match="'9999'.*twice"):
         memory("a").update([*names[1:], names[-1]], [0.0] * MAX_NAMES, (), (), 0, 0)
 
 

@@ -69,8 +69,8 @@ def test_loops():
 @pytest.mark.parametrize(
     ("theirs", "ours", "reason"),
     [
-        (["fer_*"], [], "joint_names.from and joint_names.to differ in length"),
-        (["fer_*"], ["panda_"], "joint_names: 'fer_\\*=panda_' needs one star on both sides, or none"),
+        (["fer_*"], [], "joint_names.from.*joint_names.to"),
+        (["fer_*"], ["panda_"], "'fer_\\*=panda_'.*star"),
     ],
 )
 def test_refused(theirs, ours, reason):

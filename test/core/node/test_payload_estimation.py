@@ -52,7 +52,7 @@ def is_right(found):
 def test_found_and_forgotten(bearing, moved):
     own = bearing.core.payload_estimation
     assert own.running and own.status() == f"{HAND}: 0 states", "it begins with the robot"
-    with pytest.raises(BadMessage, match=f"no state of '{HAND}' counts yet; let the robot move"):
+    with pytest.raises(BadMessage, match=f"state.*'{HAND}'"):
         own.found("")
     feed(bearing, *moved[:3])
     found = own.found("")
@@ -62,7 +62,7 @@ def test_found_and_forgotten(bearing, moved):
     feed(bearing, *moved[:3])
     assert own.found(HAND).samples == found.samples and own.status().endswith("states, stopped")
     assert own.start(bearing.core.unloaded, HAND) and own.samples == 0
-    with pytest.raises(BadMessage, match=f"nothing was started at 'panda_link5', but at '{HAND}'"):
+    with pytest.raises(BadMessage, match=f"'panda_link5'.*'{HAND}'"):
         own.found("panda_link5")
 
 
@@ -111,7 +111,7 @@ def test_a_missing_effort_is_named(bearing, moved):
     for state in zip(q[:10], qd[:10], strict=True):
         served.wait(20).hear(NAMES, *state, stamp=served.ros)
         served.core.payload_estimation.gather(served.core, served.now)
-    with pytest.raises(BadMessage, match="counts yet: no effort in joint_states for panda_joint1"):
+    with pytest.raises(BadMessage, match="effort.*panda_joint1"):
         served.core.payload_estimation.found("")
     feed(bearing, q[30:], qd[30:], tau[30:])
     assert own.reason == "" and is_right(own.found(""))
@@ -162,7 +162,7 @@ def test_another_link_and_none(bearing, moved):
     own, core, text = bearing.core.payload_estimation, bearing.core, ROBOTS["panda7"].file.read_text()
     feed(bearing, *moved[:3])
     assert not own.start(core.unloaded, "panda_link7") and own.status() == "panda_link7: being built"
-    with pytest.raises(BadMessage, match="what estimates at 'panda_link7' is being built"):
+    with pytest.raises(BadMessage, match="'panda_link7'.*built"):
         own.found("")
     assert is_right(own.found(HAND))
     other = robot_settings("panda7", payload_estimation__link="panda_link7", backend="c")
@@ -181,7 +181,7 @@ def test_stopped_before_it_was_built():
     served = serve("panda7", backend="c")
     own, core = served.core.payload_estimation, served.core
     assert own.status() == "off" and not own.running
-    with pytest.raises(BadMessage, match="nothing was started: name a link"):
+    with pytest.raises(BadMessage, match="started"):
         own.found("")
     assert not own.start(core.unloaded, HAND)
     own.stop()
@@ -263,7 +263,7 @@ def test_robots_that_are_served_without(name, link, told):
 
 
 def test_velocities_are_needed():
-    with pytest.raises(ValueError, match="payload_estimation.link needs velocities"):
+    with pytest.raises(ValueError, match="payload_estimation.link.*velocities"):
         settings(payload_estimation__link=HAND, velocity_source="zero")
 
 
@@ -288,5 +288,5 @@ def test_a_robot_that_stands_still_excites_nothing(friction):
     words = estimate_payload(None, served.core, EstimatePayload.Request(command="compute"), told)
     assert "apply would refuse: not excited enough" in words
     assert len(told.not_excited) == (10 if friction else 9) and told.samples == own.samples > 100
-    with pytest.raises(BadMessage, match="not applied: not excited enough"):
+    with pytest.raises(BadMessage, match="excited"):
         estimate_payload(None, served.core, EstimatePayload.Request(command="apply"), told)

@@ -201,9 +201,9 @@ def test_off_by_default():
 @pytest.mark.parametrize(
     "values, words",
     [
-        ({"observer__velocity_std": [0.0]}, r"observer\.velocity_std has 0, which is not between"),
-        ({"observer__components": ["force.w"]}, "observer: unknown component 'force.w'"),
-        ({"velocity_source": "zero"}, "observer.enabled needs velocities"),
+        ({"observer__velocity_std": [0.0]}, r"observer\.velocity_std.* 0"),
+        ({"observer__components": ["force.w"]}, "observer.*'force.w'"),
+        ({"velocity_source": "zero"}, "observer.enabled.*velocities"),
     ],
 )
 def test_settings_that_cannot_be(values, words):
@@ -216,8 +216,8 @@ def test_settings_that_do_not_fit_the_robot():
 
     robot = serve("panda7").core.unloaded
     for values, words in (
-        ({"observer__torque_std": [1.0, 2.0]}, "observer.torque_std has 2 numbers, the robot 7 rates"),
-        ({"observer__link": "paw"}, "observer.link: the robot has no link 'paw'"),
+        ({"observer__torque_std": [1.0, 2.0]}, "observer.torque_std.* 2 .* 7 "),
+        ({"observer__link": "paw"}, "observer.link.*'paw'"),
     ):
         with pytest.raises(ValueError, match=words):
             check_against(settings(observer__enabled=True, **values), robot)

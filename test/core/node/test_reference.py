@@ -57,20 +57,20 @@ def test_unknown_joints_cost_nothing():
 def test_times_of_a_reference_rise_those_of_a_batch_need_not():
     times, _ = read_points(["a"], [point(1), point(1)])
     assert times.tolist() == [1, 1]
-    with pytest.raises(BadMessage, match="time_from_start of point 1 is not after"):
+    with pytest.raises(BadMessage, match="time_from_start.*point 1"):
         read_reference(("a",), ["a"], [point(1), point(1)], 0, 0)
 
 
 @pytest.mark.parametrize(
     "names, points, reason",
     [
-        ([str(k) for k in range(MAX_NAMES + 1)], [point(0)], "10001 names; the limit is 10000"),
-        (["a"], [point(0)] * (MAX_POINTS + 1), "trajectory of 100001 points; the limit is 100000"),
-        ([str(k) for k in range(MAX_NAMES)], [point(0)] * 1001, "the limit is 10000000 numbers a field"),
-        (["a", "b", "a"], [point(0)], "joint 'a' is named twice"),
-        (["a", "b"], [point(0), point(1, [0.0])], "point 1: 2 names but 1 entries in positions"),
-        (["a", "b"], [point(0), point(1, effort=[0.0, np.inf])], "point 1: effort of 'b' is inf"),
-        (["a"], [], "trajectory without points"),
+        ([str(k) for k in range(MAX_NAMES + 1)], [point(0)], "10001 names.*10000"),
+        (["a"], [point(0)] * (MAX_POINTS + 1), "100001 points.*100000"),
+        ([str(k) for k in range(MAX_NAMES)], [point(0)] * 1001, "10000000"),
+        (["a", "b", "a"], [point(0)], "'a'.*twice"),
+        (["a", "b"], [point(0), point(1, [0.0])], "point 1.* 2 .* 1 .*positions"),
+        (["a", "b"], [point(0), point(1, effort=[0.0, np.inf])], "point 1.*effort.*'b'.*inf"),
+        (["a"], [], "without points"),
     ],
 )
 def test_refused_before_anything_is_allocated(names, points, reason):

@@ -239,19 +239,19 @@ def test_settings_are_checked_while_a_build_is_under_way():
     """Found by the fuzz test: the check was left out then."""
     node = Node().describe(PANDA).set(solver="factor_graph")
     assert node.serving.building
-    with pytest.raises(ValueError, match="effort_limits_list has 0 entries"):
+    with pytest.raises(ValueError, match="effort_limits_list.* 0 "):
         node.set(effort_limits="list")
 
 
 @pytest.mark.parametrize(
     "values, words",
     [
-        ({"problem": "hybrid", "forward_joints": ("knee",)}, "forward joint 'knee' is unknown"),
-        ({"command_joints": ("knee",)}, "command_joints: 'knee' is none of panda_joint1"),
-        ({"friction_joints": ("knee",)}, "friction.joints: 'knee' is none of panda_joint1"),
-        ({"tip_links": ("nose",)}, "tip_links: the robot has no link 'nose'"),
-        ({"effort_limits": "list", "effort_limits_list": (1.0,)}, "effort_limits_list has 1 entries"),
-        ({"driven_joints": ("panda_joint1",)}, "driven.joints is for robots with closed loops"),
+        ({"problem": "hybrid", "forward_joints": ("knee",)}, "forward.*'knee'"),
+        ({"command_joints": ("knee",)}, "command_joints.*'knee'.*panda_joint1"),
+        ({"friction_joints": ("knee",)}, "friction.joints.*'knee'.*panda_joint1"),
+        ({"tip_links": ("nose",)}, "tip_links.*'nose'"),
+        ({"effort_limits": "list", "effort_limits_list": (1.0,)}, "effort_limits_list.* 1 "),
+        ({"driven_joints": ("panda_joint1",)}, "driven.joints.*loops"),
     ],
 )
 def test_settings_that_do_not_fit_the_robot_are_refused(values, words):

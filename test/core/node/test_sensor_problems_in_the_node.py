@@ -94,24 +94,20 @@ def test_the_motion_and_the_push_are_what_they_are(file, backend):
 def test_what_is_silent_is_named_and_what_is_open_without_it(file):
     touched = Touched(file, sensor_timeout=0.1, joint_state_timeout=60.0)
     touched.hear_joints()
-    with pytest.raises(
-        NoOutput, match="no message yet of sensor wrist, hand imu, elbow; without it nothing tells"
-    ):
+    with pytest.raises(NoOutput, match="yet.*wrist, hand imu, elbow"):
         touched.served.solve()
     touched.hear_all()
     touched.served.solve()
     touched.served.wait(150)
     touched.hear("hand imu")
     touched.hear("elbow")
-    with pytest.raises(
-        NoOutput, match=r"sensor wrist older than 0.1 s; without it nothing tells .*panda"
-    ) as told:
+    with pytest.raises(NoOutput, match=r"wrist.*older.*panda") as told:
         touched.served.solve()
     assert told.value.stale and "hand imu" not in str(told.value)
     touched.hear("wrist")
     touched.served.solve()
     touched.hear_joints(effort=[np.nan] * 7)
-    with pytest.raises(NoOutput, match="no effort in joint_states for sensor panda_joint1 torque"):
+    with pytest.raises(NoOutput, match="effort.*panda_joint1 torque"):
         touched.served.solve()
 
 
@@ -121,7 +117,7 @@ def test_a_redundant_sensor_leaves_nothing_open(file):
     touched.served.wait(150)
     touched.hear("wrist")
     touched.hear("hand imu")
-    with pytest.raises(NoOutput, match="sensor elbow older than 0.1 s$"):
+    with pytest.raises(NoOutput, match="elbow.*older.* s$"):
         touched.served.solve()
 
 
@@ -131,17 +127,15 @@ def test_sensors_that_contradict_each_other_publish_nothing(file):
     wrong = touched.of("hand imu").copy()
     wrong[0] += 0.5
     touched.hear("hand imu", wrong)
-    with pytest.raises(
-        NoOutput, match=r"contradict each other \(chi-square .*\): most likely .*hand imu.* wrong"
-    ):
+    with pytest.raises(NoOutput, match=r"contradict.*chi-square.*hand imu"):
         touched.served.solve()
     touched.hear("hand imu")
     touched.served.solve()
 
 
 @pytest.mark.parametrize("numbers, frame, reason", [
-    ([np.nan] + [0.0] * 5, "wrist_frame", "'wrist': a reading is not finite"),
-    (None, "other", "its frame is 'wrist_frame', but the message has 'other'"),
+    ([np.nan] + [0.0] * 5, "wrist_frame", "'wrist'.*finite"),
+    (None, "other", "'wrist_frame'.*'other'"),
 ])  # fmt: skip
 def test_messages_that_are_dropped(file, numbers, frame, reason):
     touched = Touched(file)
@@ -202,7 +196,7 @@ def test_sensors_that_are_refused(tmp_path, text, reason):
 
 
 def test_what_does_not_go_together():
-    with pytest.raises(ValueError, match="problem sensors needs sensors_file"):
+    with pytest.raises(ValueError, match="sensors_file"):
         settings(problem="sensors")
-    with pytest.raises(ValueError, match="state_source must be measured"):
+    with pytest.raises(ValueError, match="state_source"):
         settings(problem="sensors", sensors_file="x.yaml", state_source="reference")

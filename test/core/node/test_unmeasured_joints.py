@@ -12,7 +12,7 @@ from dynamics_node.node.errors import NoOutput
 def test_what_cannot_be_served_is_told_by_name():
     core = served(leg())
     core.joints.update(("knee",), (0.3,), (0.1,), (), 1, 1)
-    message = "ball joint 'hip' has several coordinates, and joint_states cannot carry them"
+    message = "'hip'.*joint_states"
     for call in (lambda: core.solve(lambda: 1, 1), core.gravity_torques, lambda: core.state.vectors_now(1)):
         with pytest.raises(NoOutput, match=message):
             call()

@@ -79,9 +79,9 @@ def test_wrenches_act_and_time_out(panda, own, backend):
 @pytest.mark.parametrize(
     "link, wrench, reason",
     [
-        ("nowhere", (0, 0, 0, 1, 0, 0), "frame_id 'nowhere' is no link"),
-        ("", (0, 0, 0, 1, 0, 0), "frame_id '' is no link"),
-        (HAND, (0, 0, 0, np.nan, 0, 0), "not finite"),
+        ("nowhere", (0, 0, 0, 1, 0, 0), "frame_id 'nowhere'"),
+        ("", (0, 0, 0, 1, 0, 0), "frame_id ''"),
+        (HAND, (0, 0, 0, np.nan, 0, 0), "finite"),
     ],
     ids=["unknown", "empty", "NaN"],
 )
@@ -143,10 +143,10 @@ def test_gravity_of_an_imu(panda, own, tilted, name, frame, orientation, acceler
 @pytest.mark.parametrize(
     "frame, orientation, acceleration, reason",
     [
-        ("camera", None, (0, 0, 9.81), "its frame is 'panda_link0', but the message has 'camera'"),
-        ("", None, (0, 0, 0.1), "shows no vertical"),
-        ("", None, (0, 0, np.nan), "shows no vertical"),
-        ("", (0, 0, 0, 0), (0, 0, 9.81), "norm 0, not 1"),
+        ("camera", None, (0, 0, 9.81), "'panda_link0'.*'camera'"),
+        ("", None, (0, 0, 0.1), "vertical"),
+        ("", None, (0, 0, np.nan), "vertical"),
+        ("", (0, 0, 0, 0), (0, 0, 9.81), "norm 0"),
     ],
 )
 def test_a_bad_imu_is_dropped(tilted, frame, orientation, acceleration, reason):

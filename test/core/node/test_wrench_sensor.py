@@ -141,17 +141,17 @@ def test_why_nothing_is_told(panda, file):
     read(served, PUSH)
     assert left(served) is not None and sensor.status(served.now) == f"compensated at {JOINT}"
     assert sensor.status(served.wait(5000).now) == "no reading for 5.0 s"
-    read(served, np.full(6, 1e308))
-    served.core.wrench_sensor._bias = np.full(6, -1e308)
-    assert left(served) is None
+    served.hear(panda.names, panda.q, np.full(7, 1e200))
+    read(served, PUSH)
+    assert left(served) is None, "what the tool takes at such rates is no number"
 
 
 @pytest.mark.parametrize(
     "frame, wrench, words",
     [
-        ("camera", PUSH, "sensor 'wrist': its frame is 'panda_link8', but the message has 'camera'"),
-        (LINK, PUSH, "but the message has 'panda_hand'"),
-        (FRAME, np.array([0, 0, np.nan, 0, 0, 0]), "a reading is not finite"),
+        ("camera", PUSH, "'wrist'.*'panda_link8'.*'camera'"),
+        (LINK, PUSH, "message.*'panda_hand'"),
+        (FRAME, np.array([0, 0, np.nan, 0, 0, 0]), "finite"),
     ],
 )
 def test_a_bad_reading_is_dropped(panda, file, frame, wrench, words):
@@ -268,22 +268,22 @@ def test_the_bias_alone_of_one_pose(panda, file, oracle):
 def test_what_is_no_pose(panda, file, oracle):
     served = serving(panda, file)
     sensor, q = served.core.wrench_sensor, poses(1)[0]
-    with pytest.raises(BadMessage, match="0 readings in 0.5 s, 10 are wanted"):
+    with pytest.raises(BadMessage, match="0 readings.*10"):
         sensor.collect(served.core, served.now)
-    with pytest.raises(BadMessage, match="no pose is collected yet"):
+    with pytest.raises(BadMessage, match="no pose"):
         sensor.identified(served.core)
     for k in range(20):
         served.hear(panda.names, q + 0.001 * k, 0 * q)
         read(served.wait(10), PUSH)
-    with pytest.raises(BadMessage, match="a joint has moved by 0.019 in 0.5 s: wait until it rests"):
+    with pytest.raises(BadMessage, match="moved.*0.019"):
         sensor.collect(served.core, served.now)
-    with pytest.raises(NoOutput, match="joint states older"):
+    with pytest.raises(NoOutput, match="older"):
         sensor.collect(served.core, served.wait(60_001).now)
     at_rest(served, panda, oracle, q)
-    with pytest.raises(ValueError, match="1 poses; at least 6 are wanted"):
+    with pytest.raises(ValueError, match="1 poses.* 6 "):
         sensor.identified(served.core)
     served.core.set_payload(LINK, 2.0, (0.0, 0.0, 0.1), np.diag([0.01, 0.01, 0.01]))
-    with pytest.raises(BadMessage, match="payload on 'panda_hand' would count with the tool"):
+    with pytest.raises(BadMessage, match="payload.*'panda_hand'"):
         sensor.identified(served.core)
 
 
@@ -308,15 +308,15 @@ NAMED = {"wrench_sensor__name": "a", "sensors_file": "sensors.yaml"}
     [
         (
             {**NAMED, "wrench_sensor__bias": [1.0]},
-            "wrench_sensor.bias needs 6 numbers, not 1",
+            "wrench_sensor.bias.* 6 .*1",
         ),
-        ({**NAMED, "wrench_sensor__tool_mass": 1.0}, "3 numbers of tool_com go together"),
+        ({**NAMED, "wrench_sensor__tool_mass": 1.0}, "tool_com.*together"),
         (
             {**NAMED, "wrench_sensor__tool_com": [0.0] * 3},
-            "a positive wrench_sensor.tool_mass",
+            "positive.*wrench_sensor.tool_mass",
         ),
-        ({"wrench_sensor__bias": [0.0] * 6}, "no meaning while wrench_sensor.name is empty"),
-        ({"wrench_sensor__name": "a"}, "wrench_sensor.name needs sensors_file"),
+        ({"wrench_sensor__bias": [0.0] * 6}, "wrench_sensor.name.*empty"),
+        ({"wrench_sensor__name": "a"}, "wrench_sensor.name.*sensors_file"),
     ],
 )
 def test_parameters_that_contradict_each_other(values, words):

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from closed_loops import states
+from robots import closed_states
 from tolerances import error
 
 import dynamics_node as dn
@@ -13,7 +13,7 @@ from dynamics_node.algorithms.rates import closure_matrix
 
 def test_regular_redundant_and_missing_motors():
     mechanism = dn.parse_robot(five_bar())
-    q, _, tau = states(mechanism, 6)
+    q, _, tau = closed_states(mechanism, 6)
     own = Actuation(mechanism, ["j1", "j2"])
     found = own.from_coordinates(q, tau)
     order = [mechanism.v_names.index(name) for name in ("j1", "j2")]
@@ -40,12 +40,12 @@ def test_regular_redundant_and_missing_motors():
 
 def test_rotors_feel_the_torque_over_the_ratio():
     mechanism = dn.parse_robot(geared_chain(3))
-    q, _, tau = states(mechanism, 2)
+    q, _, tau = closed_states(mechanism, 2)
     rotors = Actuation(mechanism, ["m1", "m2", "m3"])
     assert np.allclose(rotors.from_coordinates(q, tau).torques, tau / 6.0)
     for wrong, words in (
-        (["m9"], "driven joint 'm9' is unknown"),
-        (["m1", "m2"], "weights must be 2 positive"),
+        (["m9"], "'m9'.*unknown"),
+        (["m1", "m2"], "weights.* 2 "),
     ):
         with pytest.raises(ValueError, match=words):
             Actuation(mechanism, wrong, weights=[1.0, -1.0])

@@ -1,36 +1,46 @@
 """Closed positions: from far, along a motion, and at the rate of a controller."""
 
+import itertools
 import pickle
 
 import numpy as np
 import pytest
-from closed_loops import mechanism_of, states
+from robots import BALL_LOOPS, closed_states, robot_of
 from tolerances import EXACT, error
 
 import dynamics_node as dn
 from dynamics_demo.robots import five_bar, four_bar
 from dynamics_node.algorithms import continued, first_closed
 from dynamics_node.algorithms.constraint_equations import position_program
+from dynamics_node.algorithms.rates import spread_rates
+from dynamics_node.robot.state_arrays import moved
 from dynamics_node.symbolic import interpret
 
 
-@pytest.mark.parametrize("backend", ["c", "numpy"])
-@pytest.mark.parametrize("name", ["four_bar", "five_bar", "differential", "ball"])
+@pytest.mark.parametrize(
+    "name, backend",
+    [
+        *itertools.product(["four_bar", "five_bar", "differential", "ball"], ["c", "numpy"]),
+        *((name, "c") for name in BALL_LOOPS),
+    ],
+)
 def test_closing_follows_a_motion(name, backend):
-    mechanism = mechanism_of(name)
-    q, yd, ydd = states(mechanism, 1)
-    closing = pickle.loads(pickle.dumps(dn.build_loop_solver(mechanism, backend)))
-    own = [joint.q.start for joint in mechanism.independent_joints]
-    at = q[0].copy()
+    robot = robot_of(name)
+    q, qd, qdd = closed_states(robot, 1, reach=0.15 if name in BALL_LOOPS else 0.25)
+    closing = pickle.loads(pickle.dumps(dn.build_loop_solver(robot, backend)))
+    own, at = robot.independent.tolist(), q[0].copy()
     for _ in range(30):
-        at[own] += 0.004 * yd[0]
+        at = moved(robot.tree, at, own, 0.004 * qd[0])
         at, condition = closing(at)
-        assert np.abs(at - dn.close_loops(mechanism, at)).max() <= 1e-9
+        assert np.abs(at - dn.close_loops(robot, at)).max() <= 1e-9
         assert closing.is_regular(at) and 1.0 <= condition < 1e6
-    rates, accelerations, G = closing.spread(at, yd[0], ydd[0])
-    _, expected, expected_accelerations = dn.spanning(mechanism, at, yd[0], ydd[0])
+    rates, accelerations, G = closing.spread(at, qd[0], qdd[0])
+    expected, expected_accelerations = spread_rates(robot, at, qd[0], qdd[0])
     assert error(rates, expected) <= EXACT and error(accelerations, expected_accelerations) <= EXACT
-    assert error(G @ yd[0], rates) <= EXACT
+    assert error(G @ qd[0], rates) <= EXACT
+    far = closing.following(moved(robot.tree, at, own, 0.2 * qd[0]), at)[0]
+    for _, of_ball in robot.quaternions:
+        assert np.linalg.norm(far[of_ball]) == pytest.approx(1, abs=1e-12)
 
 
 def test_the_branch_is_kept_where_newton_alone_would_lose_it():
@@ -61,8 +71,8 @@ def test_loops_close_from_many_starts():
         ("differential", 0.3),
         ("ball", 0.1),
     ):
-        mechanism = mechanism_of(name)
-        q, _, _ = states(mechanism, 100, reach=reach)
+        mechanism = robot_of(name)
+        q, _, _ = closed_states(mechanism, 100, reach=reach)
         dependent = [v for v in range(mechanism.tree.nv) if v not in mechanism.independent]
         start = q.copy()
         start[:, dependent] += np.random.default_rng(1).uniform(-reach / 2, reach / 2, (100, len(dependent)))
@@ -74,5 +84,15 @@ def test_loops_close_from_many_starts():
 
 def test_a_position_that_cannot_be_closed():
     mechanism = dn.parse_robot(four_bar(independent=(False, False, True)))
-    with pytest.raises(dn.ClosureError, match="no closed position near the start: 'pin' stay open by"):
+    with pytest.raises(dn.ClosureError, match="'pin'.*open"):
         dn.close_loops(mechanism, [0.0, 0.0, 3.1])
+
+
+@pytest.mark.parametrize("name, backend", [("five_bar", "numpy"), ("ball", "numpy"), ("five_bar", "c")])
+def test_open_loops_have_no_quantities(name, backend):
+    robot = robot_of(name)
+    q = closed_states(robot, 1, reach=0.03)[0][0] + 0.01
+    M = dn.build(robot, "mass_matrix", backend=backend)
+    with pytest.raises(dn.SolutionError, match=f"{robot.constraints[0].name!r}.*open"):
+        M(q)
+    assert np.isnan(M(q, errors="nan")).all()

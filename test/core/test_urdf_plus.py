@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from closed_loops import states
 from mechanisms import joint, link, loop, robot, spatial_loop
+from robots import closed_states
 from tolerances import EXACT, error
 
 import dynamics_node as dn
@@ -27,7 +27,7 @@ def test_held_joints_of_geared_robots():
     rotors = [joint.name for joint in robot.explicit_joints]
     assert sorted(rotors) == [f"left_{part}_rotor_joint" for part in ("foot", "shank", "thigh")]
     assert robot.joint_names == robot.q_names == ("left_thigh_joint", "left_shank_joint")
-    with pytest.raises(dn.ModelError, match="'left_thigh_rotor_joint' follows 'left_thigh_joint'"):
+    with pytest.raises(dn.ModelError, match="'left_thigh_rotor_joint'.*'left_thigh_joint'"):
         dn.parse_robot(humanoid(), joints=["left_thigh_rotor_joint"])
     held = dn.parse_robot(belt_leg(), joints=["leg_foot_joint"], positions={"leg_shank_joint": 0.4})
     at = dict(zip(held.joint_map_names, dn.spanning(held, [0.1])[0], strict=True))
@@ -50,17 +50,17 @@ def test_loops_of_a_sidecar_file(tmp_path):
     (tmp_path / "loops.yaml").write_text("closed_loop: [[end2, end4]]\ntype: [3d]\n")
     beside = dn.load_robot(tmp_path / "robot.urdf", loops_file=tmp_path / "loops.yaml")
     within = dn.parse_robot(five_bar())
-    q, yd, ydd = states(within, 4)
+    q, yd, ydd = closed_states(within, 4)
     ours, theirs = (dn.build(m, dn.inverse_dynamics(m))(q, yd, ydd) for m in (beside, within))
     assert beside.v_names == within.v_names and error(ours, theirs).max() <= EXACT
     for text, words in {
-        "closed_loop: [[end2, nothing]]": "successor link 'nothing' does not exist",
-        "closed_loop: [[end2, end4]]\ntype: [glued]": "unknown type 'glued'",
-        "closed_loop: [[end2, end4]]\ntype: [3d, 6d]": "1 pairs of links and not as many types",
-        "closed_loop: [end2]": "needs closed_loop: a list of pairs",
-        "[1, 2": "is no YAML",
-        "- 1": "needs closed_loop",
-        "x" * 2_000_000: "has more than 1048576 bytes",
+        "closed_loop: [[end2, nothing]]": "successor.*'nothing'",
+        "closed_loop: [[end2, end4]]\ntype: [glued]": "type 'glued'",
+        "closed_loop: [[end2, end4]]\ntype: [3d, 6d]": "1 pairs.*types",
+        "closed_loop: [end2]": "closed_loop.*pairs",
+        "[1, 2": "YAML",
+        "- 1": "closed_loop",
+        "x" * 2_000_000: "1048576 bytes",
     }.items():
         with pytest.raises(dn.ModelError, match=words):
             dn.parse_robot(bare, loops=text)
@@ -78,26 +78,26 @@ def test_the_independent_tree_with_reflected_inertia():
     rotors = [body for body in exact.bodies if body.joint.masters]
     turning = [body.joint.axis @ body.inertia[:3, :3] @ body.joint.axis for body in rotors]
     assert np.allclose(np.sort(reflected.armature), np.sort(36.0 * np.array(turning)))
-    with pytest.raises(dn.ModelError, match="'pin' has no constant ratio"):
+    with pytest.raises(dn.ModelError, match="'pin'.*ratio"):
         independent_tree(four_bar())
 
 
 REFUSED = {
-    "no such link": (four_bar().replace('predecessor link="coupler"', 'predecessor link="hand"'), "predecessor link 'hand' does not exist"),
-    "type": (four_bar("glued"), "loop 'pin': unknown type 'glued'"),
-    "no predecessor": (robot(link("a"), '<loop name="x" type="fixed"/>'), "loop 'x' needs one <predecessor>"),
-    "rigid": (spatial_loop("fixed"), "'tie': the joints of the loop cannot move"),
-    "too many marked": (four_bar(independent=(False, False, False)), "'pin': 2 joints follow from the others, but the file marks 3"),
-    "too few marked": (four_bar(independent=(True, True, False)), "2 joints follow from the others, but the file marks 1 as dependent: 'rocker_j'"),
-    "never closed": (four_bar().replace('xyz="0.7 0 0"', 'xyz="9 0 0"'), "'pin': no position was found in which the loop is closed"),
-    "ends on one body": (four_bar().replace('successor link="rocker"', 'successor link="coupler"'), "no joint moves its ends"),
-    "ratio": (geared_chain(1, 0.0), "coupling 'gear1': ratio 0.0 is not a finite number other than 0"),
-    "flag": (four_bar().replace('independent="true"', 'independent="yes"'), "independent is 'true' or 'false', not 'yes'"),
-    "axis": (four_bar().replace('</successor><axis xyz="0 0 1"/>', '</successor><axis xyz="0 0 0"/>'), "loop 'pin': axis is zero"),
-    "numbers": (four_bar().replace('</successor><axis xyz="0 0 1"/>', '</successor><axis xyz="0 0"/>'), "must have 3 numbers, not 2"),
-    "two gears at odds": (geared_chain(1).replace("</robot>", coupling("more", "l1", "r1", 5.0) + "</robot>"), "'more': joint 'j1' cannot move"),
-    "mimics that contradict": (robot(link("a"), *(link(f"b{k}", k, 1.0) for k in range(2)), joint("j0", "a", "b0"), joint("j1", "a", "b1").replace("</joint>", '<mimic joint="j0" offset="0.5"/></joint>'), coupling("same", "b0", "b1", 1.0)), "'same' contradicts other mimics or couplings by 0.5"),
-    "coupling of one body": (robot(link("a"), link("b", 1, 1.0), joint("j", "a", "b"), coupling("c", "b", "b", 2.0)), "coupling 'c': no joint moves"),
+    "no such link": (four_bar().replace('predecessor link="coupler"', 'predecessor link="hand"'), "predecessor.*'hand'"),
+    "type": (four_bar("glued"), "'pin'.*'glued'"),
+    "no predecessor": (robot(link("a"), '<loop name="x" type="fixed"/>'), "'x'.*<predecessor>"),
+    "rigid": (spatial_loop("fixed"), "'tie'.*move"),
+    "too many marked": (four_bar(independent=(False, False, False)), "'pin'.* 2 joints.*marks 3"),
+    "too few marked": (four_bar(independent=(True, True, False)), "2 joints.*marks 1 .*'rocker_j'"),
+    "never closed": (four_bar().replace('xyz="0.7 0 0"', 'xyz="9 0 0"'), "'pin'.*closed"),
+    "ends on one body": (four_bar().replace('successor link="rocker"', 'successor link="coupler"'), "'pin'.*ends"),
+    "ratio": (geared_chain(1, 0.0), "'gear1'.*ratio 0.0"),
+    "flag": (four_bar().replace('independent="true"', 'independent="yes"'), "independent.*'yes'"),
+    "axis": (four_bar().replace('</successor><axis xyz="0 0 1"/>', '</successor><axis xyz="0 0 0"/>'), "'pin'.*axis.*zero"),
+    "numbers": (four_bar().replace('</successor><axis xyz="0 0 1"/>', '</successor><axis xyz="0 0"/>'), " 3 numbers.* 2"),
+    "two gears at odds": (geared_chain(1).replace("</robot>", coupling("more", "l1", "r1", 5.0) + "</robot>"), "'more'.*'j1'.*move"),
+    "mimics that contradict": (robot(link("a"), *(link(f"b{k}", k, 1.0) for k in range(2)), joint("j0", "a", "b0"), joint("j1", "a", "b1").replace("</joint>", '<mimic joint="j0" offset="0.5"/></joint>'), coupling("same", "b0", "b1", 1.0)), "'same' contradicts.*0.5"),
+    "coupling of one body": (robot(link("a"), link("b", 1, 1.0), joint("j", "a", "b"), coupling("c", "b", "b", 2.0)), "'c'.*moves"),
 }  # fmt: skip
 
 
@@ -116,7 +116,7 @@ def test_a_singular_choice_of_independent_joints_is_refused_with_another():
         joint("j3", "b", "c", "0.3 0 0", independent=True), joint("j4", "c", "d", "0.8 0 0", independent=True),
         loop("tie", "revolute", "d", "0.5 0 0", "ground", "0.9 0.2 0"),
     )  # fmt: skip
-    with pytest.raises(dn.ModelError, match="cannot be the independent joints.* could"):
+    with pytest.raises(dn.ModelError, match="independent joints.* could"):
         dn.parse_robot(text)
 
 
@@ -136,7 +136,7 @@ def test_a_constraint_whose_rank_changes():
         inverse = dn.build(mechanism, dn.inverse_dynamics(mechanism), backend="numpy")
         branches, one = np.array([[0.0, 0.3, 0.4], [0.5, 0.0, 0.0]]), np.ones(mechanism.nv)
         assert np.isfinite(inverse(branches[own], one, one)).all()
-        with pytest.raises(dn.SolutionError, match=f"fork: another assembly: {2 - own} equations"):
+        with pytest.raises(dn.SolutionError, match=f"fork.*assembly.* {2 - own} equations"):
             inverse(branches[1 - own], one, one)
-        with pytest.raises(dn.SolutionError, match=f"singular .* fork: 0 of .* {1 + own} as it"):
+        with pytest.raises(dn.SolutionError, match=f"singular.*fork: 0 .* {1 + own} "):
             inverse(np.zeros(3), one, one)

@@ -1,0 +1,241 @@
+"""Every algorithm and backend gives the same, of robots with loops, gears and belts."""
+
+import numpy as np
+import pytest
+from mechanisms import joint, link, loop, robot
+from robots import LEGGED, LOOPS, SPATIAL, TEXTS, closed_states, random_states, robot_of, states_of
+from tolerances import EXACT, error
+
+import dynamics_node as dn
+from benchmarks.cluster_alternatives import rival_programs, spanning_tree
+from dynamics_demo.robots import belt_chain, coupling, four_bar, geared_chain
+from dynamics_node.algorithms import QUANTITIES, aba, dynamics_programs, quantity_programs, rnea
+from dynamics_node.algorithms.aba import columns
+from dynamics_node.algorithms.quantity_ways import extended_forces, operational_space_inertia_inverse
+from dynamics_node.algorithms.rates import closure_matrix, rates_at, spread_rates
+from dynamics_node.node.building.build_job import Job, do
+from dynamics_node.node.core.consistency import read_settings
+from dynamics_node.node.core.dynamics_core import Core
+from dynamics_node.node.core.settings import PARAMETERS
+from dynamics_node.robot.constraints import Custom
+from dynamics_node.symbolic import interpret, trace
+
+PLAIN = {"four_bar", "five_bar", "geared_chain"}  # without wrenches as well, which is another Program
+COMPILED = {*TEXTS} - {*SPATIAL} | {"universal", "rod"}  # other Programs in space take seconds to compile
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_every_algorithm_and_backend_agrees(name):
+    """Forward dynamics is compiled for most, the other problems for some."""
+    backends = ("c", "numpy") if name in COMPILED else ("numpy",)
+    other = "c" if name in (*PLAIN, "wrist") else "numpy"
+    mechanism = robot_of(name)
+    q, yd, ydd = closed_states(mechanism, 70, reach=0.03)
+    f_ext = np.random.default_rng(5).uniform(-2, 2, (70, mechanism.nbodies, 6))
+    forward, inverse = dn.forward_dynamics(mechanism), dn.inverse_dynamics(mechanism)
+    tau = dn.build(mechanism, inverse, backend=other)(q, yd, ydd, f_ext)
+    for wrenches in (False, True) if name in PLAIN else (True,):
+        push = f_ext if wrenches else None
+        known = tau if wrenches else dn.build(mechanism, inverse, backend="numpy")(q, yd, ydd)
+        inputs = {"q": q, "qd": yd, "tau": known, "gravity": mechanism.gravity, "f_ext": f_ext}
+        for program in dynamics_programs(mechanism, forward, wrenches).values():
+            assert error(interpret(program, **inputs)["qdd"], ydd).max() <= 1e-8
+        for backend in backends:
+            solver = dn.build(mechanism, forward, backend=backend)
+            assert error(solver(q, yd, known, push), ydd).max() <= 1e-8
+            one = [solver(q[k], yd[k], known[k], None if push is None else push[k]) for k in range(3)]
+            assert error(np.array(one), ydd[:3]).max() <= 1e-8
+    if mechanism.nv > 1:
+        problem = dn.hybrid_dynamics(mechanism, [mechanism.independent_joints[0].name])
+        found = dn.build(mechanism, problem, backend=other)(q, yd, ydd, tau, f_ext)
+        assert error(found[0], ydd).max() <= 1e-8 and error(found[1], tau).max() <= 1e-8
+
+
+@pytest.mark.parametrize("name", LEGGED)
+def test_every_algorithm_of_legged_robots(name):
+    """Back by every forward algorithm; C-EFPA of both feet."""
+    robot = robot_of(name)
+    q, qd, qdd, _ = states_of(name, 3)
+    tau = dn.evaluate(robot, "inverse_dynamics", q, qd, qdd)
+    for program in dynamics_programs(robot, dn.forward_dynamics(robot)).values():
+        back = interpret(program, q=q, qd=qd, tau=tau, gravity=robot.gravity)["qdd"]
+        assert error(back, qdd).max() <= 1e-9
+    feet = [body.name for body in robot.bodies[-2:]]
+    ways = quantity_programs(robot, "operational_space_inertia_inverse", links=feet).values()
+    right, *others = (interpret(way, q=q)["inertia_inverse"] for way in ways)
+    assert bool(others) == any(len(cluster.bodies) > 1 for cluster in robot.clusters)
+    assert all(error(found, right, tail=2).max() <= 1e-9 for found in others)
+
+
+@pytest.mark.parametrize("name", ["five_bar", "geared_chain", "belt_chain", "universal"])
+@pytest.mark.parametrize("reference", ["world_aligned", "body", "WORLD"])
+def test_extended_forces(name, reference):
+    """C-EFPA gives what J M^-1 J^T is, for several links at once: in a loop, on one branch, on the root."""
+    robot = robot_of(name)
+    q, _, _ = closed_states(robot, 5, reach=0.03)
+    links = [robot.bodies[-1].name, robot.bodies[0].name, robot.base_link, robot.bodies[-2].name]
+    options = {"links": links, "reference": reference}
+    ways = quantity_programs(robot, "operational_space_inertia_inverse", **options).values()
+    returns = QUANTITIES["operational_space_inertia_inverse"].returns
+    (right, J), (found, same) = ([interpret(way, q=q)[name] for name in returns] for way in ways)
+    assert error(found, right, tail=2).max() <= 1e-9 and error(same, J, tail=2).max() <= EXACT
+
+
+def test_gears_are_what_mimic_joints_are():
+    """The same robot by <mimic>: neither has a coordinate of its own."""
+    text = geared_chain(3)
+    mimics, geared = dn.parse_robot(_without_couplings(text, 6.0)), dn.parse_robot(text)
+    assert mimics.q_names == mimics.v_names == geared.q_names == geared.v_names == ("j1", "j2", "j3")
+    assert (mimics.joint_map == geared.joint_map).all()
+    for problem in (dn.inverse_dynamics, dn.forward_dynamics):
+        ways = [dynamics_programs(robot, problem(robot)) for robot in (mimics, geared)]
+        assert all(np.array_equal(ways[0][name].ops, ways[1][name].ops) for name in ways[0])
+
+
+def _without_couplings(text, ratio):
+    """The geared chain with <mimic> in place of <coupling>."""
+    import re
+
+    text = re.sub("<coupling.*?</coupling>", "", text)
+    return re.sub(
+        r'(<joint name="m(\d+)" type="revolute") independent="false"(.*?)</joint>',
+        rf'\1\3<mimic joint="j\2" multiplier="{ratio}"/></joint>', text,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_rivals_give_the_same(name):
+    mechanism = robot_of(name)
+    q, yd, ydd = closed_states(mechanism, 3, reach=0.05)
+    tau = dn.build(mechanism, dn.inverse_dynamics(mechanism), backend="numpy")(q, yd, ydd)
+    rivals = rival_programs(mechanism, None if mechanism.constraints else spanning_tree(LOOPS[name]))
+    given = {"q": q, "qd": yd, "gravity": mechanism.gravity}
+    assert error(interpret(rivals["Lagrange"], tau=tau, **given)["qdd"], ydd).max() <= 1e-8
+    assert error(interpret(rivals["projected M and h"], qdd=ydd, **given)["tau"], tau).max() <= EXACT
+
+
+@pytest.mark.parametrize("name", ["panda", "solo12", "ur5", "geared_chain", "belt_chain", "belt_leg"])
+def test_articulated_bodies_on_arrays(name):
+    """Clusters of one and those that explicit joints tie, many states at once: by RNEA and the mass matrix."""
+    robot = robot_of(name)
+    q, qd, qdd, f_ext = random_states(robot, 3, seed=8)
+    tau = rnea(robot, q, qd, qdd, f_ext)
+    assert error(aba(robot, q, qd, tau, f_ext=f_ext)[0], qdd).max() <= 1e-9
+    forward = np.zeros(robot.nv, dtype=bool)
+    for own in columns(robot)[::2]:
+        forward[own] = True
+    known = np.where(forward, 0.0, qdd), np.where(forward, tau, 0.0)
+    found = aba(robot, q, qd, known[1], known[0], forward, f_ext)
+    assert error(found[0], qdd).max() <= 1e-9 and error(found[1], tau).max() <= 1e-9
+    link = robot.bodies[-1].name
+    (expected, _), q = operational_space_inertia_inverse(robot, rates_at(robot, q), q, [link]), q
+    symbols = trace(
+        lambda q: {"inverse": extended_forces(robot, rates_at(robot, q), q, [link])[0]}, {"q": (robot.nq,)}
+    )
+    assert error(interpret(symbols, q=q)["inverse"], expected, tail=2).max() <= 1e-9
+
+
+@pytest.mark.parametrize("solver", ["cluster", "factor_graph"])
+def test_a_rotor_that_turns_with_two_joints(solver):
+    """Its inertia, behind a belt of 4, acts between them: in M, in every solver, and in the derivatives."""
+    robot = dn.parse_robot(belt_chain(1), armature={"mb1": 0.01, "jb1": 0.2})
+    bare, q = dn.parse_robot(belt_chain(1)), np.array([0.3, -0.4])
+    M, without = (dn.evaluate(one, "mass_matrix", q) for one in (robot, bare))
+    assert np.allclose(M - without, 0.16 * np.ones((2, 2)) + np.diag([0.0, 0.2]), atol=1e-12)
+    qd, qdd = np.array([0.5, -1.0]), np.array([1.0, 2.0])
+    for kind in ("forward", "hybrid"):
+        problem = dn.forward_dynamics(robot) if kind == "forward" else dn.hybrid_dynamics(robot, ["ja1"])
+        inverse = dn.build(robot, dn.inverse_dynamics(robot), solver=solver, backend="numpy")
+        solve = dn.build(robot, problem, solver=solver, backend="numpy")
+        tau = inverse(q, qd, qdd)
+        found = solve(q, qd, tau) if kind == "forward" else solve(q, qd, qdd, tau)[0]
+        assert error(found, qdd) <= 1e-9
+    *_, by_tau = dn.build(robot, "forward_dynamics_derivatives", backend="numpy")(q, qd, tau)
+    assert error(by_tau @ M, np.eye(2), tail=2) <= 1e-9
+
+
+@pytest.mark.parametrize("way", [("c", "best"), ("numpy", "best"), ("numpy", "factor_graph")])
+def test_other_inertias_without_another_build(way):
+    """A payload on a coupler, with wrenches and over batches: as if built for it."""
+    backend, solver = way
+    mechanism = dn.parse_robot(LOOPS["five_bar"])
+    q, yd, ydd = closed_states(mechanism, 70, reach=0.1)
+    f_ext = np.random.default_rng(4).uniform(-1, 1, (70, mechanism.nbodies, 6))
+    loaded = dn.with_payload(mechanism, "left_lower", 2.0, (0.4, 0.1, 0.0), 0.01 * np.eye(3))
+    for problem in (dn.inverse_dynamics(mechanism), dn.forward_dynamics(mechanism)):
+        choice = {"backend": backend, "solver": solver}
+        first = dn.build(mechanism, problem, runtime_parameters=["inertia"], **choice)
+        first(q, yd, ydd, f_ext)
+        changed, anew = first.with_inertias(loaded), dn.build(loaded, problem, **choice)
+        for push in (None, f_ext):
+            assert error(changed(q, yd, ydd, push), anew(q, yd, ydd, push)).max() <= 1e-9
+            one = None if push is None else push[0]
+            assert error(changed(q[0], yd[0], ydd[0], one), anew(q[0], yd[0], ydd[0], one)) <= 1e-9
+        assert error(changed(q, yd, ydd), first(q, yd, ydd)).max() > 1e-3
+    with pytest.raises(ValueError, match="constant inertia"):
+        dn.build(mechanism, dn.inverse_dynamics(mechanism), backend="numpy").with_inertias(loaded)
+    other = dn.parse_robot(LOOPS["five_bar"])
+    with pytest.raises(ValueError, match="differs"):
+        first.with_inertias(other)
+
+
+def test_custom_constraints():
+    """A function of two joints: what a coupling says, and what nothing else can."""
+    text = geared_chain(1).replace(coupling("gear1", "l1", "r1", 6.0), "")
+
+    def tie(function):
+        return lambda tree: Custom("tie", function, (0, 1), frozenset({0, 1}))
+
+    geared = dn.parse_robot(geared_chain(1))
+    same = dn.parse_robot(text, constraints=[tie(lambda q: 6.0 * q[0] - q[1])])
+    cam = dn.parse_robot(text, constraints=[tie(lambda q: np.sin(2 * q[0]) - q[1])])
+    q, yd, ydd = closed_states(geared, 3)
+    solve = {m: dn.build(m, dn.inverse_dynamics(m)) for m in (geared, same, cam)}
+    tied = np.hstack([q, 6.0 * q])
+    assert error(solve[same](tied, yd, ydd), solve[geared](q, yd, ydd)).max() <= EXACT
+    q = dn.close_loops(cam, tied)
+    assert np.allclose(q[:, 1], np.sin(2 * q[:, 0]))
+    G, (_, g) = closure_matrix(cam, q[0]), spread_rates(cam, q[0], yd[0], 0 * yd[0])
+    assert np.allclose(G[:, 0], [1, 2 * np.cos(2 * q[0, 0])])
+    assert np.allclose(g[1], -4 * np.sin(2 * q[0, 0]) * yd[0] ** 2)
+    tau = solve[cam](q, yd, ydd)
+    for solver in ("cluster", "factor_graph"):
+        back = dn.build(cam, dn.forward_dynamics(cam), solver=solver)(q, yd, tau)
+        assert error(back, ydd).max() <= 1e-9
+
+
+def test_open_and_singular_loops_give_no_torque():
+    mechanism = dn.parse_robot(four_bar())
+    q, yd, ydd = closed_states(mechanism, 1)
+    for backend in ("c", "numpy"):
+        solver = dn.build(mechanism, dn.inverse_dynamics(mechanism), backend=backend)
+        opened = q[0] + [0.0, 0.01, 0.0]
+        with pytest.raises(dn.SolutionError, match="'pin'.*open.*close_loops"):
+            solver(opened, yd[0], ydd[0])
+        assert np.isnan(solver(opened, yd[0], ydd[0], errors="nan")).all()
+    square = dn.parse_robot(  # a parallelogram that is stretched out: its coupler may go either way
+        robot(link("ground"), *(link(f"l{k}", k, 1.0) for k in (1, 2, 3)),
+              joint("a", "ground", "l1", independent=True), joint("b", "l1", "l2", "0.5 0 0", independent=False),
+              joint("c", "ground", "l3", "1 0 0", independent=False), loop("pin", "revolute", "l2", "1 0 0", "l3", "0.5 0 0"))
+    )  # fmt: skip
+    solver = dn.build(square, dn.inverse_dynamics(square))
+    with pytest.raises(dn.SolutionError, match="singular.*pin"):
+        solver(np.zeros(3), [1.0], [1.0])
+    bent = dn.close_loops(square, [0.5, -0.5, 0.5])
+    assert np.isfinite(solver(bent, [1.0], [1.0])).all()
+
+
+def test_a_loop_that_ties_nothing_takes_over_from_the_tree():
+    """In the node: the same joints, all independent, with a loop and without, either after the other."""
+    looped = four_bar("planar", (None, None, None))
+    tree = looped.split("<loop")[0] + "</robot>"
+    settings = read_settings({parameter.name: parameter.default for parameter in PARAMETERS})
+    robots = [do(Job(text, {}, "inverse", backend="numpy")) for text in (tree, looped)]
+    assert [robot.closing is None for robot in robots] == [True, False]
+    for first, then in (robots, robots[::-1]):
+        core = Core(first, settings)
+        assert core.serves(then.model)
+        core.joints.update(core.joints.names, [0.1, 0.2, 0.3], [0.0] * 3, (), 1, 1)
+        before = core.solve(lambda: 1, 1).tau
+        core.replace(then, settings)
+        assert error(core.solve(lambda: 1, 1).tau, before) <= EXACT
