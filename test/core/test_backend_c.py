@@ -28,7 +28,7 @@ def test_gravity_of_a_call(name):
     """In place of the model's, in every problem; what else there is to get right: see test_product."""
     model, tilted = ROBOTS[name].model(), (1.0, 2.0, -9.0)
     q, qd, qdd, _ = random_states(model, 50, seed=31)
-    tolerance = solved(dn.evaluate(model, "mass_matrix", q))
+    tolerance = solved(dn.evaluate(model, "mass_matrix", q, backend="numpy"))
     tau = dn.build(model, dn.inverse_dynamics(model), backend="numpy")(q, qd, qdd, gravity=tilted)
     inverse = dn.build(model, dn.inverse_dynamics(model), backend="c")
     assert error(inverse(q, qd, qdd, gravity=tilted), tau).max() <= EXACT
@@ -52,7 +52,9 @@ def test_best_ordering_costs_least(kind):
     assert solver.choice.backend == "c" and solver.description == best.ordering.name
     q, qd, u, _ = random_states(model, 20)
     expected = dn.build(model, problem, backend="numpy")(q, qd, u)
-    assert np.all(error(solver(q, qd, u), expected) <= solved(dn.evaluate(model, "mass_matrix", q)))
+    assert np.all(
+        error(solver(q, qd, u), expected) <= solved(dn.evaluate(model, "mass_matrix", q, backend="numpy"))
+    )
 
 
 def test_a_remembered_ordering_that_makes_no_sense_is_searched_anew():

@@ -28,7 +28,7 @@ def test_inverse_and_forward_compiled(name):
     q, qd, qdd, f_ext = random_states(model, MANY, seed=41)
     torques = np.array([oracle.inverse(*state) for state in zip(q, qd, qdd, f_ext, strict=True)])
     inverse, forward = (dn.build(model, f"{kind}_dynamics", backend="c") for kind in ("inverse", "forward"))
-    tolerance = solved(dn.evaluate(model, "mass_matrix", q))
+    tolerance = solved(dn.evaluate(model, "mass_matrix", q, backend="numpy"))
     assert error(inverse(q, qd, qdd, f_ext), torques).max() <= EXACT
     assert (error(forward(q, qd, torques, f_ext), qdd) <= tolerance).all()
     for k in range(3):

@@ -1,6 +1,7 @@
 """The border of the library: what it accepts, and what it says when it does not."""
 
 import pickle
+import sys
 
 import numpy as np
 import pytest
@@ -135,21 +136,42 @@ def test_a_joint_is_forward_or_inverse_as_a_whole(quadruped):
             dn.build(quadruped, split, solver=solver)(q[0], qd[0], qdd[0], qdd[0])
 
 
+def test_evaluate_calls_what_build_returns(panda, monkeypatch):
+    """Compiled, from the second call on without a look at how it is built."""
+    q = np.full(7, 0.3)
+    options = {"link": "panda_hand"}
+    place, M = dn.evaluate(panda, "frame_pose", q, **options), dn.evaluate(panda, "mass_matrix", q)
+    assert np.array_equal(M, dn.build(panda, "mass_matrix")(q))
+    assert np.array_equal(place.rotation, dn.build(panda, "frame_pose", **options)(q).rotation)
+    assert np.allclose(M, dn.evaluate(panda, "mass_matrix", q, backend="numpy"), rtol=0, atol=EXACT)
+    monkeypatch.setattr(sys.modules["dynamics_node.functions.build"], "build", None)
+    assert np.array_equal(dn.evaluate(panda, "mass_matrix", q), M)
+    assert np.array_equal(dn.evaluate(panda, "frame_pose", q, **options).position, place.position)
+    with pytest.raises(TypeError):
+        dn.evaluate(panda, "mass_matrix", q, backend="c")
+
+
 def test_unknown_names_list_what_there_is(panda):
     with pytest.raises(KeyError, match="'nope'.*panda_hand"):
-        dn.evaluate(panda, "frame_jacobian", np.zeros(7), link="nope")
+        dn.evaluate(panda, "frame_jacobian", np.zeros(7), link="nope", backend="numpy")
     with pytest.raises(ValueError, match="'sideways'.*world_aligned, body"):
-        dn.evaluate(panda, "frame_jacobian", np.zeros(7), link="panda_hand", reference="sideways")
+        dn.evaluate(
+            panda, "frame_jacobian", np.zeros(7), link="panda_hand", reference="sideways", backend="numpy"
+        )
 
 
 def test_lambda_only_where_it_exists(panda):
     inverse, _ = dn.evaluate(
-        panda, "operational_space_inertia_inverse", np.full(7, 0.4), links=["panda_hand"]
+        panda, "operational_space_inertia_inverse", np.full(7, 0.4), links=["panda_hand"], backend="numpy"
     )
     inertia, condition = invert(inverse)
     assert condition < 1e6 and np.allclose(inertia @ inverse, np.eye(6), atol=1e-8)
     twice, _ = dn.evaluate(
-        panda, "operational_space_inertia_inverse", np.full(7, 0.4), links=["panda_hand", "panda_link8"]
+        panda,
+        "operational_space_inertia_inverse",
+        np.full(7, 0.4),
+        links=["panda_hand", "panda_link8"],
+        backend="numpy",
     )
     inertia, condition = invert(twice)
     assert inertia is None and condition >= 1e12
@@ -234,11 +256,11 @@ def test_complex_arguments_and_integer_results_are_refused(panda):
 
 
 @pytest.mark.parametrize("function", [
-    lambda m, q: dn.evaluate(m, "mass_matrix", q),
-    lambda m, q: dn.evaluate(m, "nonlinear_effects", q, [0.0] * 7),
-    lambda m, q: dn.evaluate(m, "frame_jacobian", q, link="panda_link7"),
-    lambda m, q: dn.evaluate(m, "frame_pose", q, link="panda_link7"),
-    lambda m, q: dn.evaluate(m, "operational_space_inertia_inverse", q, links=["panda_link7"]),
+    lambda m, q: dn.evaluate(m, "mass_matrix", q, backend="numpy"),
+    lambda m, q: dn.evaluate(m, "nonlinear_effects", q, [0.0] * 7, backend="numpy"),
+    lambda m, q: dn.evaluate(m, "frame_jacobian", q, link="panda_link7", backend="numpy"),
+    lambda m, q: dn.evaluate(m, "frame_pose", q, link="panda_link7", backend="numpy"),
+    lambda m, q: dn.evaluate(m, "operational_space_inertia_inverse", q, links=["panda_link7"], backend="numpy"),
 ])  # fmt: skip
 def test_functions_check_their_arguments(panda, quadruped, function):
     good = function(panda, [0.1] * 7)
@@ -253,7 +275,7 @@ def test_functions_refuse_quaternions_that_are_none(quadruped):
     q = quadruped.neutral()
     q[6] = 0.0
     with pytest.raises(dn.InputError, match="'floating_base'.*norm 0"):
-        dn.evaluate(quadruped, "mass_matrix", q)
+        dn.evaluate(quadruped, "mass_matrix", q, backend="numpy")
 
 
 def test_as_many_good_states_as_bodies_with_one_wrench(panda):

@@ -76,7 +76,7 @@ def closed(request, tree):
     (A, a), (B, b) = (
         (np.eye(3), np.zeros(3))
         if body < 0
-        else dn.evaluate(tree, "frame_pose", q, link=tree.bodies[body].name)
+        else dn.evaluate(tree, "frame_pose", q, link=tree.bodies[body].name, backend="numpy")
         for body in (predecessor, successor)
     )
     S, s = ANY.T, np.array([0.1, 0.2, -0.3])  # on the successor

@@ -141,12 +141,12 @@ def test_levels(freedom):
 def test_contact_ends_as_soon_after_a_hard_push_as_after_a_weak_one(force):
     """Within twice the longest window, at one false alarm an hour; while the push lasts, contact stays."""
     model, own = ROBOTS["panda7"].model(), observer(false_alarms=1.0)
-    weight = dn.evaluate(model, "nonlinear_effects", REST, np.zeros(7))
+    weight = dn.evaluate(model, "nonlinear_effects", REST, np.zeros(7), backend="numpy")
     for direction in np.eye(3):
         random, on = np.random.default_rng(int(force)), []
-        push = dn.evaluate(model, "frame_jacobian", REST, link="panda_hand", reference="body").T @ np.array(
-            [0, 0, 0, *force * direction]
-        )
+        push = dn.evaluate(
+            model, "frame_jacobian", REST, link="panda_hand", reference="body", backend="numpy"
+        ).T @ np.array([0, 0, 0, *force * direction])
         own.reset()
         for k in range(1400):
             pushed = push if 300 <= k < 1000 else 0.0
@@ -160,10 +160,10 @@ def test_contact_begins_and_ends():
     """At one false alarm an hour a push of 10 N shows within 20 ms, and its end as well."""
     model, own = ROBOTS["panda7"].model(), observer(false_alarms=1.0)
     random, q, zero = np.random.default_rng(11), REST.copy(), np.zeros(7)
-    weight = dn.evaluate(model, "nonlinear_effects", q, zero)
-    push = dn.evaluate(model, "frame_jacobian", q, link="panda_hand", reference="body").T @ np.array(
-        [0, 0, 0, 0, 0, 10.0]
-    )
+    weight = dn.evaluate(model, "nonlinear_effects", q, zero, backend="numpy")
+    push = dn.evaluate(
+        model, "frame_jacobian", q, link="panda_hand", reference="body", backend="numpy"
+    ).T @ np.array([0, 0, 0, 0, 0, 10.0])
     on = []
     for k in range(3000):
         pushed = push if 1000 <= k < 2000 else zero
@@ -179,7 +179,7 @@ def test_contact_begins_and_ends():
 
 def sample(model, seed=0):
     q, qd, _, _ = random_states(model, 1, seed)
-    return q[0], qd[0], dn.evaluate(model, "nonlinear_effects", q[0], qd[0])
+    return q[0], qd[0], dn.evaluate(model, "nonlinear_effects", q[0], qd[0], backend="numpy")
 
 
 def test_samples_that_are_none():
@@ -187,7 +187,7 @@ def test_samples_that_are_none():
     model, own = ROBOTS["panda7"].model(), observer()
     q, _, tau = sample(model)
     qd, push = np.zeros(7), np.arange(7.0)
-    tau = dn.evaluate(model, "nonlinear_effects", q, qd)
+    tau = dn.evaluate(model, "nonlinear_effects", q, qd, backend="numpy")
     assert not own.step(0.0, q, qd, tau - push) and own.step(0.001, q, qd, tau - push)
     assert error(own.torque, push) <= 1e-9
     for bad in (np.nan, np.inf):
@@ -236,7 +236,12 @@ def test_payloads():
     own = observer(runtime_parameters=("inertia",)).with_inertias(loaded)
     q = REST.copy()
     for k in range(3):
-        own.step(k * 1e-3, q, np.zeros(7), dn.evaluate(loaded, "nonlinear_effects", q, np.zeros(7)))
+        own.step(
+            k * 1e-3,
+            q,
+            np.zeros(7),
+            dn.evaluate(loaded, "nonlinear_effects", q, np.zeros(7), backend="numpy"),
+        )
     assert np.abs(own.torque).max() <= 1e-9
     with pytest.raises(ValueError, match="constant inertia"):
         observer().with_inertias(loaded)
@@ -255,7 +260,12 @@ def test_wrenches_that_joints_do_not_tell():
         q = np.array([0.3, -1.0, 1.2, -0.5, q5, 0.4])
         own.reset()
         for k in range(3):
-            own.step(k * 1e-3, q, np.zeros(6), dn.evaluate(model, "nonlinear_effects", q, np.zeros(6)))
+            own.step(
+                k * 1e-3,
+                q,
+                np.zeros(6),
+                dn.evaluate(model, "nonlinear_effects", q, np.zeros(6), backend="numpy"),
+            )
         assert np.isfinite(own.wrench).all() == known == (not own.unidentified(q))
         assert np.isfinite(own.torque).all()
 

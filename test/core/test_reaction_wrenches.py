@@ -40,9 +40,9 @@ class Balance:
         pin.computeJointJacobians(self.model, self.data, self.q)
         self.place = [self.data.oMi[number].copy() for number in self.number]
         trees = [self.data.f[number].copy() for number in self.number]
-        wrenches = dn.evaluate(self.mechanism, "reaction_wrenches", q, yd, ydd, **options)
+        wrenches = dn.evaluate(self.mechanism, "reaction_wrenches", q, yd, ydd, **options, backend="numpy")
         ours = [pin.Force(w[3:], w[:3]) for w in wrenches]
-        self.tau = dn.evaluate(self.mechanism, "inverse_dynamics", q, yd, ydd)
+        self.tau = dn.evaluate(self.mechanism, "inverse_dynamics", q, yd, ydd, backend="numpy")
         self.loops = self.on_bodies(trees) - self.on_bodies(ours)
         axes = [pin.getJointJacobian(self.model, self.data, n, pin.LOCAL)[:, n - 1] for n in self.number]
         self.torques = np.array([axis @ w.vector for axis, w in zip(axes, ours, strict=True)])

@@ -96,8 +96,8 @@ def test_a_robot_with_the_tool_reads_the_bias_alone(model, truth, backend):
     assert np.allclose(left, BIAS, atol=1e-9)
     loaded = tool.on(model)
     assert mass_and_moment(subtree(loaded, JOINT).inertia)[0] == pytest.approx(mass)
-    assert dn.evaluate(loaded, "mass_matrix", q[0]) == pytest.approx(
-        dn.evaluate(tool.on(loaded), "mass_matrix", q[0])
+    assert dn.evaluate(loaded, "mass_matrix", q[0], backend="numpy") == pytest.approx(
+        dn.evaluate(tool.on(loaded), "mass_matrix", q[0], backend="numpy")
     ), "in place of it"
 
 

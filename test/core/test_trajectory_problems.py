@@ -116,7 +116,9 @@ def test_the_centre_of_mass_of_a_floating_robot_falls_freely():
     motion = dn.simulate(robot, robot.neutral(), qd, 0.3)
 
     def centre(q):
-        poses = [dn.evaluate(robot, "frame_pose", q, link=body.name) for body in robot.bodies]
+        poses = [
+            dn.evaluate(robot, "frame_pose", q, link=body.name, backend="numpy") for body in robot.bodies
+        ]
         parts = [
             body.inertia[5, 5] * p + R @ _first_moment(body)
             for body, (R, p) in zip(robot.bodies, poses, strict=True)
@@ -148,7 +150,10 @@ def test_torques_of_a_controller_are_those_of_the_step_before():
     own = Trapezoids(robot).run(q, 1e-3, 500, torque)
     assert np.abs(motion.q - own).max() <= SAME_RULE
     at_rest = dn.simulate(
-        robot, q, duration=0.1, torque=dn.evaluate(robot, "nonlinear_effects", q, np.zeros(2))
+        robot,
+        q,
+        duration=0.1,
+        torque=dn.evaluate(robot, "nonlinear_effects", q, np.zeros(2), backend="numpy"),
     )
     assert np.abs(at_rest.q - q).max() <= 1e-9
 

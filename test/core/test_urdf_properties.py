@@ -62,9 +62,11 @@ def test_any_tree_is_read(tree, floating_base):
     assert model.nv in (own, own + 6)
     assert all(parent < k for k, parent in enumerate(model.parents))
     if model.nv:
-        M = dn.evaluate(model, "mass_matrix", model.neutral())
+        M = dn.evaluate(model, "mass_matrix", model.neutral(), backend="numpy")
         assert np.linalg.eigvalsh(M).min() > 0
-        assert np.isfinite(dn.evaluate(model, "nonlinear_effects", model.neutral(), np.zeros(model.nv))).all()
+        assert np.isfinite(
+            dn.evaluate(model, "nonlinear_effects", model.neutral(), np.zeros(model.nv), backend="numpy")
+        ).all()
 
 
 @settings(max_examples=150, deadline=None)
@@ -108,4 +110,4 @@ def _model_or_one_line(text):
     else:
         assert np.isfinite(model.inertias).all()
         if model.nv:
-            assert np.isfinite(dn.evaluate(model, "mass_matrix", model.neutral())).all()
+            assert np.isfinite(dn.evaluate(model, "mass_matrix", model.neutral(), backend="numpy")).all()

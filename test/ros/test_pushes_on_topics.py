@@ -24,9 +24,12 @@ def test_a_pushed_arm(rig, panda):
     torques = listened(r, JointState, "external_torques")
     wrenches, contacts = listened(r, WrenchStamped, "external_wrench_estimate"), listened(r, Bool, "contact")
     r.serving()
-    pushed = dn.evaluate(panda.model, "frame_jacobian", panda.q, link=LINK, reference="body").T @ PUSH
+    pushed = (
+        dn.evaluate(panda.model, "frame_jacobian", panda.q, link=LINK, reference="body", backend="numpy").T
+        @ PUSH
+    )
     rest = np.zeros(7)
-    effort = dn.evaluate(panda.model, "nonlinear_effects", panda.q, rest) - pushed
+    effort = dn.evaluate(panda.model, "nonlinear_effects", panda.q, rest, backend="numpy") - pushed
     sent = []
 
     def send():

@@ -82,7 +82,7 @@ def follower(robot):
 
 def torques_of(robot, q, link, wrench):
     """J^T w (..., nv)."""
-    J = dn.evaluate(robot, "frame_jacobian", q, link=link, reference="body")
+    J = dn.evaluate(robot, "frame_jacobian", q, link=link, reference="body", backend="numpy")
     return (np.swapaxes(J, -1, -2) @ wrench[..., None])[..., 0]
 
 

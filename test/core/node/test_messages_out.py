@@ -86,7 +86,10 @@ def test_torques_of_gravity_alone(panda, outputs):
     (weights,) = topics["~/gravity_torques"].sent
     model = served.core.model
     assert tuple(weights.name) == panda.names and weights.header.stamp == STAMP
-    assert error(weights.effort, dn.evaluate(model, "nonlinear_effects", panda.q, 0 * panda.q)) <= 1e-10
+    assert (
+        error(weights.effort, dn.evaluate(model, "nonlinear_effects", panda.q, 0 * panda.q, backend="numpy"))
+        <= 1e-10
+    )
     bars = Served(five_bar(), settings(backend="numpy"))
     q = dn.close_loops(bars.core.model, np.full(4, 0.1))
     bars.hear(bars.core.model.q_names, q, 0 * q)

@@ -54,7 +54,7 @@ def test_springs_and_offsets_are_no_push(tmp_path):
             PANDA_JOINTS,
             q,
             np.zeros(7),
-            dn.evaluate(model, "nonlinear_effects", q, np.zeros(7)) + held,
+            dn.evaluate(model, "nonlinear_effects", q, np.zeros(7), backend="numpy") + held,
             stamp=served.ros,
         )
         found = external_torque(served.core, served.now)
@@ -81,11 +81,15 @@ def test_parameters_win_over_the_file(tmp_path):
     assert (
         error(
             served.tau(),
-            dn.evaluate(model, "nonlinear_effects", q, qd) + smooth_friction(qd, viscous, coulomb),
+            dn.evaluate(model, "nonlinear_effects", q, qd, backend="numpy")
+            + smooth_friction(qd, viscous, coulomb),
         )
         <= 1e-10
     )
-    assert np.allclose(dn.evaluate(served.core.model, "mass_matrix", q), dn.evaluate(model, "mass_matrix", q))
+    assert np.allclose(
+        dn.evaluate(served.core.model, "mass_matrix", q, backend="numpy"),
+        dn.evaluate(model, "mass_matrix", q, backend="numpy"),
+    )
 
 
 def test_a_file_that_is_refused_names_what_it_is_about(tmp_path):
@@ -145,5 +149,7 @@ def test_a_robot_whose_bodies_are_others_is_another_robot(tmp_path):
             '<origin xyz="0.1 0 0"/><mass value="2"/>\n<inertia ixx="1" ixy="0" ixz="0" iyy="1" iyz="0" izz="1"/>',
         )
     )
-    right = dn.evaluate(other, "nonlinear_effects", np.array([0.3, 0.4]), np.array([0.5, 0.6]))
+    right = dn.evaluate(
+        other, "nonlinear_effects", np.array([0.3, 0.4]), np.array([0.5, 0.6]), backend="numpy"
+    )
     assert error(served.tau(), right) <= 1e-12 < error(plain.tau(), right)

@@ -26,14 +26,18 @@ def watched():
 
 
 def torques(model, wrench=PUSH):
-    return dn.evaluate(model, "frame_jacobian", REST, link=LINK, reference="body").T @ wrench
+    return dn.evaluate(model, "frame_jacobian", REST, link=LINK, reference="body", backend="numpy").T @ wrench
 
 
 def hear(served, q=REST, qd=None, effort=None, wait=1, names=None):
     """A joint state of an arm that stands still while motors bear the push."""
     model = served.core.model
     qd = np.zeros(7) if qd is None else qd
-    effort = dn.evaluate(model, "nonlinear_effects", q, qd) - torques(model) if effort is None else effort
+    effort = (
+        dn.evaluate(model, "nonlinear_effects", q, qd, backend="numpy") - torques(model)
+        if effort is None
+        else effort
+    )
     served.wait(wait)
     served.hear(names or served.core.joints.names, q, qd, effort, stamp=served.ros)
 
@@ -75,7 +79,7 @@ def test_by_names_in_any_order_and_with_a_payload(watched):
     loaded = dn.with_payload(model, LINK, *carried)
     names = watched.core.joints.names[::-1]
     for _ in range(3):
-        effort = dn.evaluate(loaded, "nonlinear_effects", REST, np.zeros(7)) - torques(model)
+        effort = dn.evaluate(loaded, "nonlinear_effects", REST, np.zeros(7), backend="numpy") - torques(model)
         hear(watched, REST[::-1], effort=effort[::-1], names=names)
         found = push(watched)
     assert np.allclose(found.torques, torques(model), atol=1e-9)
@@ -99,7 +103,7 @@ def test_friction_is_no_push():
     friction = smooth_friction(qd, model.damping, model.friction)
     friction[0] = 3.0 * 0.5 + 2.0
     for _ in range(5):
-        hear(served, q, qd, dn.evaluate(model, "nonlinear_effects", q, qd) + friction)
+        hear(served, q, qd, dn.evaluate(model, "nonlinear_effects", q, qd, backend="numpy") + friction)
         found = push(served)
         q = q + qd * 1e-3
     assert np.abs(found.torques).max() < 1e-6, "at a constant rate about the vertical nothing else acts"
@@ -116,7 +120,7 @@ def test_silence_has_a_reason(watched):
     names = watched.core.joints.names
     watched.wait(1).hear(names, REST, np.zeros(7), stamp=watched.ros)
     assert reason(watched).startswith("no effort in joint_states for panda_joint1, panda_joint2")
-    effort = dn.evaluate(watched.core.model, "nonlinear_effects", REST, np.zeros(7))
+    effort = dn.evaluate(watched.core.model, "nonlinear_effects", REST, np.zeros(7), backend="numpy")
     effort[2] = np.nan
     hear(watched, effort=effort)
     assert reason(watched) == "no effort in joint_states for panda_joint3"
@@ -137,7 +141,7 @@ def test_nothing_that_is_not_known_is_said():
     served = serve("ur5", observer__enabled=True, observer__link="wrist_3_link")
     model, q = served.core.model, np.array([0.3, -1.0, 1.2, -0.5, 0.0, 0.4])
     for _ in range(3):
-        hear(served, q, np.zeros(6), dn.evaluate(model, "nonlinear_effects", q, np.zeros(6)))
+        hear(served, q, np.zeros(6), dn.evaluate(model, "nonlinear_effects", q, np.zeros(6), backend="numpy"))
         found = push(served)
     assert found.wrench is None and np.isfinite(found.torques).all()
     assert "joints do not tell" in told(served.core) and "at 'wrist_3_link'" in told(served.core)
