@@ -4,10 +4,9 @@ import doctest
 
 import numpy as np
 import pytest
-from balls import BallOracle, ball_robot
-from closed_loops import mechanism_of, states
-from oracle import Oracle, pin
-from robots import ROBOTS
+from balls import ball_robot
+from oracle import BallOracle, Oracle, pin
+from robots import ROBOTS, closed_states, robot_of
 from tolerances import EXACT
 
 import dynamics_node as dn
@@ -66,8 +65,8 @@ def same_place(robot, found, right):
 @pytest.mark.parametrize("name", ["five_bar", "differential", "ball"])
 def test_steps_close_loops(name):
     """Independent joints move by the step, the others along their rates; the result is closed."""
-    robot = mechanism_of(name)
-    q, qd, _ = states(robot, COUNT, reach=0.05)
+    robot = robot_of(name)
+    q, qd, _ = closed_states(robot, COUNT, reach=0.05)
     to = dn.integrate(robot, q, 0.05 * qd)
     assert np.allclose(dn.close_loops(robot, to), to, atol=1e-9)
     assert np.allclose(dn.difference(robot, q, to), 0.05 * qd, atol=1e-12)
@@ -107,8 +106,9 @@ def test_limits_and_masses(name):
     robot, oracle = read(name)
     theirs = oracle.pin
     lower, upper = robot.lower_position_limits, robot.upper_position_limits
+    names = [body.joint.name for body in robot.bodies]
     for joint in robot.independent_joints:
-        own = oracle._joint(joint)
+        own = theirs.joints[oracle.numbers[names.index(joint.name)]]
         if joint.type.bounded:
             assert lower[joint.q] == theirs.lowerPositionLimit[own.idx_q]
             assert upper[joint.q] == theirs.upperPositionLimit[own.idx_q]
@@ -129,7 +129,7 @@ def test_limits_and_masses(name):
 
 
 def test_arrays_of_loops_fit_positions_and_rates():
-    robot = mechanism_of("five_bar")
+    robot = robot_of("five_bar")
     assert robot.lower_position_limits.shape == robot.upper_position_limits.shape == (robot.nq,)
     assert robot.velocity_limits.shape == robot.effort_limits.shape == (robot.nv,)
 

@@ -241,7 +241,7 @@ def test_the_node_serves_with_them():
         check_together(Settings(solver="jsiia", backend="c"))
     assert do(Job(WRIST, {}, "forward", solver="abia", backend="numpy")).way == ("abia", "abia", "numpy")
     refused = do(Job(WRIST, {}, "forward", solver="cfa"))
-    assert "'b'.*inertia" in refused.reason and not refused.passing
+    assert "'b'" in refused.reason and "inertia" in refused.reason and not refused.passing
     assert "not for hybrid" in do(Job(WRIST, {}, "hybrid", ("j",), solver="cfa")).reason
 
 

@@ -123,7 +123,8 @@ class Oracle:
     def jacobian(self, q, link, reference="world_aligned"):
         index = self.pin.getFrameId(link, pin.BODY)
         J = pin.computeFrameJacobian(self.pin, self.data, self.q(q), index, REFERENCES[reference])
-        return np.array(J)[ANGULAR_FIRST] @ self.spread(q, np.zeros(self.model.nv)).G
+        J = np.reshape(J, (6, -1))  # a single column comes as a vector
+        return J[ANGULAR_FIRST] @ self.spread(q, np.zeros(self.model.nv)).G
 
     def pose(self, q, link):
         pin.framesForwardKinematics(self.pin, self.data, self.q(q))
