@@ -1,16 +1,16 @@
-"""What all tests share lies in test/support."""
+"""Paths and options of all tests; shared helpers are in test/support."""
 
 import gc
 import os
 import sys
 from pathlib import Path
 
-# The example robots and the demo of this checkout, also for the processes that tests start
+# The example robots and demos of this checkout, also for processes that tests start
 EXAMPLES = str(Path(__file__).parents[1] / "examples")
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [EXAMPLES, os.environ.get("PYTHONPATH")]))
 sys.path[:0] = [EXAMPLES, str(Path(EXAMPLES) / "paper2")]
 
-# A worker a core: threads of OpenBLAS beside them wait in loops; so for the processes that tests start
+# One worker per core: more OpenBLAS threads would wait in loops. Processes that tests start inherit this
 for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
     os.environ.setdefault(name, "1")
 
@@ -22,17 +22,19 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # campaigns
 
 def pytest_addoption(parser):
     parser.addoption(
-        "--all", action="store_true", help="the whole product of robots, problems, algorithms, backends"
+        "--all",
+        action="store_true",
+        help="test all combinations of robots, problems, algorithms and backends",
     )
 
 
 def pytest_collection_finish():
-    """What thousands of tests are made of is not looked through again whenever garbage is collected."""
+    """Exclude the objects of thousands of tests from garbage collection."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)
 
 
 def pytest_collection_modifyitems(items):
-    """What takes a minute alone begins first: nobody waits for it at the end."""
+    """Run tests that take a minute first, so that none runs alone at the end."""
     items.sort(key=lambda item: item.get_closest_marker("long") is None)

@@ -5,7 +5,6 @@ from flags import every_way, in_one_order, optimised, quickly_compiled
 from robots import ROBOTS, robot_of
 
 from dynamics_node.codegen.c import compiler
-from dynamics_node.codegen.c import compiler as library
 
 __all__ = ["every_way", "in_one_order", "optimised", "quickly_compiled"]
 
@@ -36,9 +35,9 @@ def own_cache(tmp_path, monkeypatch):
 
 @pytest.fixture
 def fresh(own_cache, monkeypatch):
-    """The same for a process that has loaded nothing, knows no compiler yet and was told none."""
+    """The same for a process without loaded libraries, without a known compiler and without CC."""
     monkeypatch.delenv("CC", raising=False)
-    monkeypatch.setattr(library, "_loaded", {})
+    monkeypatch.setattr(compiler, "_loaded", {})
     monkeypatch.setattr(compiler, "_hanging", [])
     compiler._found_compiler.cache_clear()
     yield own_cache

@@ -1,4 +1,4 @@
-"""What a recording that does not do is answered with: what to type, and what a result is worth."""
+"""Advice in the messages of identification: the options to type, and the value of a result."""
 
 import re
 
@@ -14,8 +14,8 @@ from dynamics_node.io import TableError, open_table
 
 
 @pytest.mark.parametrize("kind", ["csv", "bag"])
-def test_fingers_that_nobody_records(tmp_path, kind):
-    """They are not other names of the arm's joints: --joints goes on without them."""
+def test_missing_fingers_are_left_out_with_joints(tmp_path, kind):
+    """The fingers are not other names of the arm's joints: the message suggests --joints."""
     panda = ROBOTS["panda"].model()
     if kind == "csv":
         pytest.importorskip("pyarrow", reason="csv: pip install 'dynamics_node[tables]'")
@@ -25,11 +25,11 @@ def test_fingers_that_nobody_records(tmp_path, kind):
     else:
         path = tmp_path / "bag"
         write_bag(path, [("/s", PANDA_JOINTS, np.zeros(7), np.zeros(7), np.zeros(7))])
-    with pytest.raises(TableError) as caught:
+    with pytest.raises(TableError) as excinfo:
         open_table(path, panda, dn.inverse_dynamics(panda))
-    told = str(caught.value)
-    assert "panda_finger_joint1" in told and "--joints panda_joint1 panda_joint2" in told
-    assert "--joints-map" not in told
+    message = str(excinfo.value)
+    assert "panda_finger_joint1" in message and "--joints panda_joint1 panda_joint2" in message
+    assert "--joints-map" not in message
 
 
 @pytest.fixture(scope="module")
@@ -37,31 +37,31 @@ def arm():
     return Truth(ROBOTS["ur5"].model(), backend="c")
 
 
-def test_a_term_that_can_be_left_out(arm):
-    """Slow motions do not tell rotors from bodies."""
+def test_message_suggests_a_term_to_leave_out(arm):
+    """Slow motions do not distinguish rotors from bodies."""
     time = np.arange(0.0, 120.0, 0.1)
     recording = arm.recording(1, noise=0.5, time=time / 10.0) | {"time": time}
     recording["qd"], recording["qdd"] = recording["qd"] / 10.0, recording["qdd"] / 100.0
     W = arm.linear.matrix(*(recording[kind] for kind in ("q", "qd", "qdd")))
     recording["tau"] = W @ arm.parameters + 0.5 * np.random.default_rng(0).normal(size=recording["qd"].shape)
     terms = ("inertia", "rotor", "viscous", "coulomb", "offset")
-    with pytest.raises(IdentificationError) as caught:
+    with pytest.raises(IdentificationError) as excinfo:
         identify(arm.robot, [in_chunks(recording)], terms, backend="c")
-    told = re.search(
-        r"does not tell (\d+) of.*Without rotor \(--terms (.*?)\) (\d+) of them", str(caught.value)
+    advice = re.search(
+        r"does not tell (\d+) of.*Without rotor \(--terms (.*?)\) (\d+) of them", str(excinfo.value)
     )
-    assert told and int(told[3]) < int(told[1]) and told[2].split() == list(USUAL)
+    assert advice and int(advice[3]) < int(advice[1]) and advice[2].split() == list(USUAL)
 
 
-def test_friction_that_is_no_term_is_no_load(arm):
-    found = identify(arm.robot, [in_chunks(arm.recording(3))], ("inertia",), backend="c")
-    assert not any("carries" in told for told in found.warnings), found.warnings
+def test_unmodeled_friction_is_no_payload(arm):
+    fit = identify(arm.robot, [in_chunks(arm.recording(3))], ("inertia",), backend="c")
+    assert not any("carries" in warning for warning in fit.warnings), fit.warnings
 
 
-def test_what_bodies_weigh(arm):
-    """Torques of a fixed base do not tell the mass of its first link."""
-    found = identify(arm.robot, [in_chunks(arm.recording(3))], backend="c")
-    told = next(one.told for one in summary(found) if one.stage == "bodies")
-    weighs = re.search(r"the bodies weigh (\S+) kg, described (\S+) kg, which torques do not tell", told)
+def test_unidentifiable_mass_is_reported(arm):
+    """The torques of a fixed base do not determine the mass of its first link."""
+    fit = identify(arm.robot, [in_chunks(arm.recording(3))], backend="c")
+    text = next(line.told for line in summary(fit) if line.stage == "bodies")
+    match = re.search(r"the bodies weigh (\S+) kg, described (\S+) kg, which torques do not tell", text)
     masses = arm.robot.inertias[:, 5, 5].sum()
-    assert weighs and float(weighs[2]) == pytest.approx(masses, rel=0.01)
+    assert match and float(match[2]) == pytest.approx(masses, rel=0.01)

@@ -15,11 +15,11 @@ from dynamics_node.algorithms import QUANTITIES
 
 ALL = (*ROBOTS, *BALLS, *TEXTS, *LEGGED)
 FEW = 3
-ROUNDING = 1e-12  # of what is zero
+ROUNDING = 1e-12  # absolute, for zeros
 
 
 class Case:
-    """A robot, its oracle, some states, and what is right there. condition (count,): of the equations of its loops."""
+    """A robot, its oracle, some states and the reference results. condition (count,): of the equations of its loops."""
 
     def __init__(self, name):
         self.name, self.robot, self.oracle = name, robot_of(name), oracle_of(name)
@@ -32,7 +32,8 @@ class Case:
 
     @cached_property
     def quantities(self):
-        """At the first states; joints that mimic are free joints there, for which Pinocchio has them all."""
+        """At the first states; mimic joints are free joints here, because Pinocchio has all quantities for those
+        only."""
         oracle = oracle_of(self.name, mimic=False)
         return [Quantities(oracle, *state) for state in zip(*self.few, strict=True)]
 
@@ -41,14 +42,14 @@ class Case:
         return [array[:FEW] for array in self.states[:3]]
 
     def compare(self, name, right, **options):
-        """A quantity at the first states with right: arrays of one state, of each."""
+        """Compare a quantity at the first states with right, the arrays of each state."""
         row = QUANTITIES[name]
         arrays = dict(zip(("q", "qd", "qdd"), self.few, strict=True))
-        found = dn.evaluate(
+        results = dn.evaluate(
             self.robot, name, *(arrays[x] for x in row.reads if x != "gravity"), **options, backend="numpy"
         )
         for k, of_state in enumerate(right):
-            for array, expected in zip(found if row.result else (found,), of_state, strict=True):
+            for array, expected in zip(results if row.result else (results,), of_state, strict=True):
                 if np.abs(array[k] - expected).max() <= ROUNDING:
                     continue
                 wrong = error(array[k], expected, tail=np.ndim(expected))
@@ -56,7 +57,7 @@ class Case:
 
     @property
     def links(self):
-        """About four, fixed ones and the last among them."""
+        """About four links, including fixed ones and the last."""
         links = [name for name, frame in self.robot.frames.items() if frame.body >= 0]
         return [*links[:: max(1, len(links) // 3)], links[-1]]
 
@@ -86,7 +87,7 @@ def test_mass_matrix_and_nonlinear_effects(case):
 
 
 def test_forward_dynamics(case):
-    """Of loops out of one system with the forces of their constraints."""
+    """The oracle solves loops in one system with their constraint forces."""
     q, qd, _, f_ext = case.states
     tau = np.random.default_rng(5).uniform(-20, 20, qd.shape)
     qdd = dn.build(case.robot, dn.forward_dynamics(case.robot), backend="numpy")(q, qd, tau, f_ext)
@@ -102,33 +103,33 @@ def test_hybrid_dynamics(case):
     problem = dn.hybrid_dynamics(case.robot, [joint.name for joint in case.robot.independent_joints[::2]])
     forward = np.array(problem.forward)
     known = np.where(forward, np.nan, qdd), np.where(forward, case.tau, np.nan)
-    found_qdd, found_tau = dn.build(case.robot, problem, backend="numpy")(q, qd, *known, f_ext)
-    assert np.all(error(found_qdd, qdd) <= case.solved)
-    assert np.array_equal(found_qdd[:, ~forward], qdd[:, ~forward])
-    assert np.array_equal(found_tau[:, forward], case.tau[:, forward])
-    residual = [case.oracle.inverse(*state) for state in zip(q, qd, found_qdd, f_ext, strict=True)]
-    assert np.all(error(residual, found_tau) <= case.exact)
+    accelerations, torques = dn.build(case.robot, problem, backend="numpy")(q, qd, *known, f_ext)
+    assert np.all(error(accelerations, qdd) <= case.solved)
+    assert np.array_equal(accelerations[:, ~forward], qdd[:, ~forward])
+    assert np.array_equal(torques[:, forward], case.tau[:, forward])
+    residual = [case.oracle.inverse(*state) for state in zip(q, qd, accelerations, f_ext, strict=True)]
+    assert np.all(error(residual, torques) <= case.exact)
 
 
 @pytest.mark.parametrize("reference", ["world_aligned", "body", "WORLD"])
 def test_links(case, reference):
     if case.oracle.rotors.any():
         return
-    every = dn.evaluate(case.robot, "frame_poses", case.few[0], backend="numpy")
+    poses = dn.evaluate(case.robot, "frame_poses", case.few[0], backend="numpy")
     moving = ("frame_jacobian", "frame_kinematics", "frame_jacobian_bias", "frame_jacobian_time_derivative")
     for link in case.links:
-        right = [at.of_link(link, reference) for at in case.quantities]
+        right = [quantities.of_link(link, reference) for quantities in case.quantities]
         for name in [name for name in moving if name in right[0]]:
-            case.compare(name, [own[name] for own in right], link=link, reference=reference)
-        case.compare("frame_pose", [own["frame_pose"] for own in right], link=link)
+            case.compare(name, [expected[name] for expected in right], link=link, reference=reference)
+        case.compare("frame_pose", [expected["frame_pose"] for expected in right], link=link)
         number = list(case.robot.frames).index(link)
-        for k, own in enumerate(right):
-            assert error(every.rotations[k, number], own["frame_pose"][0], tail=2) <= case.exact[k]
-            assert error(every.positions[k, number], own["frame_pose"][1]) <= case.exact[k]
+        for k, expected in enumerate(right):
+            assert error(poses.rotations[k, number], expected["frame_pose"][0], tail=2) <= case.exact[k]
+            assert error(poses.positions[k, number], expected["frame_pose"][1]) <= case.exact[k]
 
 
 def test_operational_space(case):
-    """Of two links at once."""
+    """For two links at once."""
     q, links = case.states[0][:FEW], case.links[-2:]
     right = []
     for x, M in zip(q, case.M, strict=False):
@@ -137,23 +138,27 @@ def test_operational_space(case):
     case.compare("operational_space_inertia_inverse", right, links=links)
 
 
-def test_the_whole_robot(case):
-    """Torques, energies, momenta, regressors; of trees what joints bear."""
+def test_quantities_of_the_whole_robot(case):
+    """Torques, energies, momenta and regressors; for trees also joint wrenches."""
     if case.oracle.rotors.any():
         return
-    right = [at.dynamics() | at.whole() | at.regressors() for at in case.quantities]
+    right = [
+        quantities.dynamics() | quantities.whole() | quantities.regressors() for quantities in case.quantities
+    ]
     for name in right[0]:
         if name != "inverse_dynamics_derivatives":  # test_derivatives.py
-            case.compare(name, [own[name] for own in right])
+            case.compare(name, [expected[name] for expected in right])
     if not case.oracle.ties:
-        case.compare("reaction_wrenches", [[at.wrenches()] for at in case.quantities])
+        case.compare("reaction_wrenches", [[quantities.wrenches()] for quantities in case.quantities])
         joint = case.robot.bodies[-1].joint.name
-        case.compare("sensor_wrench", [[at.wrenches()[-1]] for at in case.quantities], joint=joint)
+        case.compare(
+            "sensor_wrench", [[quantities.wrenches()[-1]] for quantities in case.quantities], joint=joint
+        )
 
 
 @pytest.mark.parametrize("name", [*LOOPS, *LEGGED])
 def test_coordinates(name):
-    """The loops are closed as Pinocchio has them; as many joints and independent ones as drawn."""
+    """Pinocchio finds the loops closed; legged robots have the drawn numbers of joints and coordinates."""
     case, (q, qd, _, _) = case_of(name), case_of(name).states
     for x, v in zip(q, qd, strict=True):
         assert case.oracle.gap(x) <= 1e-9
@@ -164,8 +169,8 @@ def test_coordinates(name):
         assert (len(case.robot.joint_map), case.robot.nv) == LEGGED[name][1:]
 
 
-def test_pinocchios_own_dynamics_of_constraints():
-    """Its solver of contacts, with one where the four-bar's pin is."""
+def test_four_bar_against_pinocchios_constraint_dynamics():
+    """Pinocchio's contact solver, with a contact at the pin of the four-bar."""
     robot, model = robot_of("four_bar"), pin.buildModelFromXML(four_bar())
     ends = [(model.getJointId("coupler_j"), 0.8), (model.getJointId("rocker_j"), 0.6)]
     places = [pin.SE3(np.eye(3), np.array([x, 0.0, 0.0])) for _, x in ends]
@@ -180,10 +185,10 @@ def test_pinocchios_own_dynamics_of_constraints():
     settings = pin.ProximalSettings(1e-12, 1e-12, 200)
     order = [model.joints[model.getJointId(n)].idx_v for n in robot.tree.v_names]
     q, qd, tau = closed_states(robot, 5)
-    ours = dn.build(robot, dn.forward_dynamics(robot), backend="numpy")(q, qd, tau)
+    accelerations = dn.build(robot, dn.forward_dynamics(robot), backend="numpy")(q, qd, tau)
     for k in range(5):
         at, rates, effort = np.zeros((3, 3))
         at[order], rates = q[k], oracle_of("four_bar").spread(q[k], qd[k]).G @ qd[k]
         effort[order[0]] = tau[k, 0]
-        theirs = pin.constraintDynamics(model, data, at, rates, effort, contacts, contact_datas, settings)
-        assert error(ours[k], theirs[order][robot.independent]) <= 1e-6  # its solver's tolerance
+        expected = pin.constraintDynamics(model, data, at, rates, effort, contacts, contact_datas, settings)
+        assert error(accelerations[k], expected[order][robot.independent]) <= 1e-6  # its solver's tolerance

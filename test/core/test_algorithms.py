@@ -1,4 +1,4 @@
-"""Every algorithm and backend gives the same, of robots with loops, gears and belts."""
+"""All algorithms and backends agree on robots with loops, gears and belts."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ from dynamics_node.node.core.settings import PARAMETERS
 from dynamics_node.robot.constraints import Custom
 from dynamics_node.symbolic import interpret, trace
 
-PLAIN = {"four_bar", "five_bar", "geared_chain"}  # without wrenches as well, which is another Program
+PLAIN = {"four_bar", "five_bar", "geared_chain"}  # also without wrenches, which is another Program
 COMPILED = {*TEXTS} - {*SPATIAL} | {"universal", "rod"}  # other Programs in space take seconds to compile
 
 
@@ -35,61 +35,63 @@ def test_every_algorithm_and_backend_agrees(name):
     forward, inverse = dn.forward_dynamics(mechanism), dn.inverse_dynamics(mechanism)
     tau = dn.build(mechanism, inverse, backend=other)(q, yd, ydd, f_ext)
     for wrenches in (False, True) if name in PLAIN else (True,):
-        push = f_ext if wrenches else None
-        known = tau if wrenches else dn.build(mechanism, inverse, backend="numpy")(q, yd, ydd)
-        inputs = {"q": q, "qd": yd, "tau": known, "gravity": mechanism.gravity, "f_ext": f_ext}
+        forces = f_ext if wrenches else None
+        torques = tau if wrenches else dn.build(mechanism, inverse, backend="numpy")(q, yd, ydd)
+        inputs = {"q": q, "qd": yd, "tau": torques, "gravity": mechanism.gravity, "f_ext": f_ext}
         for program in dynamics_programs(mechanism, forward, wrenches).values():
             assert error(interpret(program, **inputs)["qdd"], ydd).max() <= 1e-8
         for backend in backends:
             solver = dn.build(mechanism, forward, backend=backend)
-            assert error(solver(q, yd, known, push), ydd).max() <= 1e-8
-            one = [solver(q[k], yd[k], known[k], None if push is None else push[k]) for k in range(3)]
+            assert error(solver(q, yd, torques, forces), ydd).max() <= 1e-8
+            one = [solver(q[k], yd[k], torques[k], None if forces is None else forces[k]) for k in range(3)]
             assert error(np.array(one), ydd[:3]).max() <= 1e-8
     if mechanism.nv > 1:
         problem = dn.hybrid_dynamics(mechanism, [mechanism.independent_joints[0].name])
-        found = dn.build(mechanism, problem, backend=other)(q, yd, ydd, tau, f_ext)
-        assert error(found[0], ydd).max() <= 1e-8 and error(found[1], tau).max() <= 1e-8
+        hybrid = dn.build(mechanism, problem, backend=other)(q, yd, ydd, tau, f_ext)
+        assert error(hybrid[0], ydd).max() <= 1e-8 and error(hybrid[1], tau).max() <= 1e-8
 
 
 @pytest.mark.parametrize("name", LEGGED)
-def test_every_algorithm_of_legged_robots(name):
-    """Back by every forward algorithm; C-EFPA of both feet."""
+def test_every_algorithm_inverts_dynamics_of_legged_robots(name):
+    """Forward dynamics by every algorithm; C-EFPA for both feet."""
     robot = robot_of(name)
     q, qd, qdd, _ = states_of(name, 3)
     tau = dn.evaluate(robot, "inverse_dynamics", q, qd, qdd, backend="numpy")
     for program in dynamics_programs(robot, dn.forward_dynamics(robot)).values():
-        back = interpret(program, q=q, qd=qd, tau=tau, gravity=robot.gravity)["qdd"]
-        assert error(back, qdd).max() <= 1e-9
+        accelerations = interpret(program, q=q, qd=qd, tau=tau, gravity=robot.gravity)["qdd"]
+        assert error(accelerations, qdd).max() <= 1e-9
     feet = [body.name for body in robot.bodies[-2:]]
-    ways = quantity_programs(robot, "operational_space_inertia_inverse", links=feet).values()
-    right, *others = (interpret(way, q=q)["inertia_inverse"] for way in ways)
+    programs = quantity_programs(robot, "operational_space_inertia_inverse", links=feet).values()
+    right, *others = (interpret(program, q=q)["inertia_inverse"] for program in programs)
     assert bool(others) == any(len(cluster.bodies) > 1 for cluster in robot.clusters)
-    assert all(error(found, right, tail=2).max() <= 1e-9 for found in others)
+    assert all(error(other, right, tail=2).max() <= 1e-9 for other in others)
 
 
 @pytest.mark.parametrize("name", ["five_bar", "geared_chain", "belt_chain", "universal"])
 @pytest.mark.parametrize("reference", ["world_aligned", "body", "WORLD"])
 def test_extended_forces(name, reference):
-    """C-EFPA gives what J M^-1 J^T is, for several links at once: in a loop, on one branch, on the root."""
+    """C-EFPA equals J M^-1 J^T for several links at once: in a loop, on one branch, on the root."""
     robot = robot_of(name)
     q, _, _ = closed_states(robot, 5, reach=0.03)
     links = [robot.bodies[-1].name, robot.bodies[0].name, robot.base_link, robot.bodies[-2].name]
     options = {"links": links, "reference": reference}
-    ways = quantity_programs(robot, "operational_space_inertia_inverse", **options).values()
+    programs = quantity_programs(robot, "operational_space_inertia_inverse", **options).values()
     returns = QUANTITIES["operational_space_inertia_inverse"].returns
-    (right, J), (found, same) = ([interpret(way, q=q)[name] for name in returns] for way in ways)
-    assert error(found, right, tail=2).max() <= 1e-9 and error(same, J, tail=2).max() <= EXACT
+    (right, J), (inertia, jacobian) = (
+        [interpret(program, q=q)[name] for name in returns] for program in programs
+    )
+    assert error(inertia, right, tail=2).max() <= 1e-9 and error(jacobian, J, tail=2).max() <= EXACT
 
 
-def test_gears_are_what_mimic_joints_are():
-    """The same robot by <mimic>: neither has a coordinate of its own."""
+def test_gears_equal_mimic_joints():
+    """The same robot with <mimic>: its rotors have no coordinates either."""
     text = geared_chain(3)
     mimics, geared = dn.parse_robot(_without_couplings(text, 6.0)), dn.parse_robot(text)
     assert mimics.q_names == mimics.v_names == geared.q_names == geared.v_names == ("j1", "j2", "j3")
     assert (mimics.joint_map == geared.joint_map).all()
     for problem in (dn.inverse_dynamics, dn.forward_dynamics):
-        ways = [dynamics_programs(robot, problem(robot)) for robot in (mimics, geared)]
-        assert all(np.array_equal(ways[0][name].ops, ways[1][name].ops) for name in ways[0])
+        programs = [dynamics_programs(robot, problem(robot)) for robot in (mimics, geared)]
+        assert all(np.array_equal(programs[0][name].ops, programs[1][name].ops) for name in programs[0])
 
 
 def _without_couplings(text, ratio):
@@ -104,19 +106,19 @@ def _without_couplings(text, ratio):
 
 
 @pytest.mark.parametrize("name", LOOPS)
-def test_rivals_give_the_same(name):
+def test_alternative_algorithms_agree(name):
     mechanism = robot_of(name)
     q, yd, ydd = closed_states(mechanism, 3, reach=0.05)
     tau = dn.build(mechanism, dn.inverse_dynamics(mechanism), backend="numpy")(q, yd, ydd)
-    rivals = rival_programs(mechanism, None if mechanism.constraints else spanning_tree(LOOPS[name]))
+    alternatives = rival_programs(mechanism, None if mechanism.constraints else spanning_tree(LOOPS[name]))
     given = {"q": q, "qd": yd, "gravity": mechanism.gravity}
-    assert error(interpret(rivals["Lagrange"], tau=tau, **given)["qdd"], ydd).max() <= 1e-8
-    assert error(interpret(rivals["projected M and h"], qdd=ydd, **given)["tau"], tau).max() <= EXACT
+    assert error(interpret(alternatives["Lagrange"], tau=tau, **given)["qdd"], ydd).max() <= 1e-8
+    assert error(interpret(alternatives["projected M and h"], qdd=ydd, **given)["tau"], tau).max() <= EXACT
 
 
 @pytest.mark.parametrize("name", ["panda", "solo12", "ur5", "geared_chain", "belt_chain", "belt_leg"])
 def test_articulated_bodies_on_arrays(name):
-    """Clusters of one and those that explicit joints tie, many states at once: by RNEA and the mass matrix."""
+    """Single bodies and explicit clusters, many states at once: against RNEA and the mass matrix."""
     robot = robot_of(name)
     q, qd, qdd, f_ext = random_states(robot, 3, seed=8)
     tau = rnea(robot, q, qd, qdd, f_ext)
@@ -125,38 +127,38 @@ def test_articulated_bodies_on_arrays(name):
     for own in columns(robot)[::2]:
         forward[own] = True
     known = np.where(forward, 0.0, qdd), np.where(forward, tau, 0.0)
-    found = aba(robot, q, qd, known[1], known[0], forward, f_ext)
-    assert error(found[0], qdd).max() <= 1e-9 and error(found[1], tau).max() <= 1e-9
+    hybrid = aba(robot, q, qd, known[1], known[0], forward, f_ext)
+    assert error(hybrid[0], qdd).max() <= 1e-9 and error(hybrid[1], tau).max() <= 1e-9
     link = robot.bodies[-1].name
     (expected, _), q = operational_space_inertia_inverse(robot, rates_at(robot, q), q, [link]), q
-    symbols = trace(
+    program = trace(
         lambda q: {"inverse": extended_forces(robot, rates_at(robot, q), q, [link])[0]}, {"q": (robot.nq,)}
     )
-    assert error(interpret(symbols, q=q)["inverse"], expected, tail=2).max() <= 1e-9
+    assert error(interpret(program, q=q)["inverse"], expected, tail=2).max() <= 1e-9
 
 
 @pytest.mark.parametrize("solver", ["cluster", "factor_graph"])
-def test_a_rotor_that_turns_with_two_joints(solver):
-    """Its inertia, behind a belt of 4, acts between them: in M, in every solver, and in the derivatives."""
+def test_rotor_inertia_couples_two_joints(solver):
+    """A rotor behind a belt of ratio 4 couples both joints in M, in every solver, and in the derivatives."""
     robot = dn.parse_robot(belt_chain(1), armature={"mb1": 0.01, "jb1": 0.2})
-    bare, q = dn.parse_robot(belt_chain(1)), np.array([0.3, -0.4])
-    M, without = (dn.evaluate(one, "mass_matrix", q, backend="numpy") for one in (robot, bare))
-    assert np.allclose(M - without, 0.16 * np.ones((2, 2)) + np.diag([0.0, 0.2]), atol=1e-12)
+    without_rotors, q = dn.parse_robot(belt_chain(1)), np.array([0.3, -0.4])
+    M, M_without = (dn.evaluate(each, "mass_matrix", q, backend="numpy") for each in (robot, without_rotors))
+    assert np.allclose(M - M_without, 0.16 * np.ones((2, 2)) + np.diag([0.0, 0.2]), atol=1e-12)
     qd, qdd = np.array([0.5, -1.0]), np.array([1.0, 2.0])
     for kind in ("forward", "hybrid"):
         problem = dn.forward_dynamics(robot) if kind == "forward" else dn.hybrid_dynamics(robot, ["ja1"])
         inverse = dn.build(robot, dn.inverse_dynamics(robot), solver=solver, backend="numpy")
         solve = dn.build(robot, problem, solver=solver, backend="numpy")
         tau = inverse(q, qd, qdd)
-        found = solve(q, qd, tau) if kind == "forward" else solve(q, qd, qdd, tau)[0]
-        assert error(found, qdd) <= 1e-9
+        accelerations = solve(q, qd, tau) if kind == "forward" else solve(q, qd, qdd, tau)[0]
+        assert error(accelerations, qdd) <= 1e-9
     *_, by_tau = dn.build(robot, "forward_dynamics_derivatives", backend="numpy")(q, qd, tau)
     assert error(by_tau @ M, np.eye(2), tail=2) <= 1e-9
 
 
 @pytest.mark.parametrize("way", [("c", "best"), ("numpy", "best"), ("numpy", "factor_graph")])
-def test_other_inertias_without_another_build(way):
-    """A payload on a coupler, with wrenches and over batches: as if built for it."""
+def test_with_inertias_equals_a_rebuild(way):
+    """A payload on a coupler, with wrenches and in batches."""
     backend, solver = way
     mechanism = dn.parse_robot(LOOPS["five_bar"])
     q, yd, ydd = closed_states(mechanism, 70, reach=0.1)
@@ -166,11 +168,16 @@ def test_other_inertias_without_another_build(way):
         choice = {"backend": backend, "solver": solver}
         first = dn.build(mechanism, problem, runtime_parameters=["inertia"], **choice)
         first(q, yd, ydd, f_ext)
-        changed, anew = first.with_inertias(loaded), dn.build(loaded, problem, **choice)
-        for push in (None, f_ext):
-            assert error(changed(q, yd, ydd, push), anew(q, yd, ydd, push)).max() <= 1e-9
-            one = None if push is None else push[0]
-            assert error(changed(q[0], yd[0], ydd[0], one), anew(q[0], yd[0], ydd[0], one)) <= 1e-9
+        changed, rebuilt = first.with_inertias(loaded), dn.build(loaded, problem, **choice)
+        for wrenches in (None, f_ext):
+            assert error(changed(q, yd, ydd, wrenches), rebuilt(q, yd, ydd, wrenches)).max() <= 1e-9
+            first_wrenches = None if wrenches is None else wrenches[0]
+            assert (
+                error(
+                    changed(q[0], yd[0], ydd[0], first_wrenches), rebuilt(q[0], yd[0], ydd[0], first_wrenches)
+                )
+                <= 1e-9
+            )
         assert error(changed(q, yd, ydd), first(q, yd, ydd)).max() > 1e-3
     with pytest.raises(ValueError, match="constant inertia"):
         dn.build(mechanism, dn.inverse_dynamics(mechanism), backend="numpy").with_inertias(loaded)
@@ -180,7 +187,7 @@ def test_other_inertias_without_another_build(way):
 
 
 def test_custom_constraints():
-    """A function of two joints: what a coupling says, and what nothing else can."""
+    """A function of two joints replaces a coupling, or describes a cam."""
     text = geared_chain(1).replace(coupling("gear1", "l1", "r1", 6.0), "")
 
     def tie(function):
@@ -204,7 +211,7 @@ def test_custom_constraints():
         assert error(back, ydd).max() <= 1e-9
 
 
-def test_open_and_singular_loops_give_no_torque():
+def test_open_and_singular_loops_raise():
     mechanism = dn.parse_robot(four_bar())
     q, yd, ydd = closed_states(mechanism, 1)
     for backend in ("c", "numpy"):
@@ -213,7 +220,7 @@ def test_open_and_singular_loops_give_no_torque():
         with pytest.raises(dn.SolutionError, match="'pin'.*open.*close_loops"):
             solver(opened, yd[0], ydd[0])
         assert np.isnan(solver(opened, yd[0], ydd[0], errors="nan")).all()
-    square = dn.parse_robot(  # a parallelogram that is stretched out: its coupler may go either way
+    square = dn.parse_robot(  # a stretched parallelogram: its coupler can turn either way
         robot(link("ground"), *(link(f"l{k}", k, 1.0) for k in (1, 2, 3)),
               joint("a", "ground", "l1", independent=True), joint("b", "l1", "l2", "0.5 0 0", independent=False),
               joint("c", "ground", "l3", "1 0 0", independent=False), loop("pin", "revolute", "l2", "1 0 0", "l3", "0.5 0 0"))
@@ -225,8 +232,8 @@ def test_open_and_singular_loops_give_no_torque():
     assert np.isfinite(solver(bent, [1.0], [1.0])).all()
 
 
-def test_a_loop_that_ties_nothing_takes_over_from_the_tree():
-    """In the node: the same joints, all independent, with a loop and without, either after the other."""
+def test_node_swaps_a_tree_for_a_loop_without_constraint():
+    """The same joints, all independent, with a loop and without; each replaces the other."""
     looped = four_bar("planar", (None, None, None))
     tree = looped.split("<loop")[0] + "</robot>"
     settings = read_settings({parameter.name: parameter.default for parameter in PARAMETERS})

@@ -1,4 +1,4 @@
-"""The page that plays a motion: what it holds, what it draws, and that names do not get out of their strings."""
+"""The page that plays a motion: its data, its drawing, and names that stay inside their strings."""
 
 import base64
 import hashlib
@@ -32,7 +32,7 @@ IN_NODE = Path(__file__).parents[1] / "support" / "page_in_node.js"
 
 
 def motion_of(model, q, **more):
-    """Rates and torques that are told apart by their numbers."""
+    """Rates and torques with distinct numbers."""
     count = len(q)
     rates = np.linspace(0, 1, count)[:, None] + np.arange(model.nv)
     return Trajectory(
@@ -46,7 +46,7 @@ def page_of(model, q, **more):
 
 
 class Parts(HTMLParser):
-    """Texts of elements, as a browser cuts a page."""
+    """Texts of elements, split as in a browser."""
 
     def __init__(self, page):
         super().__init__()
@@ -74,25 +74,25 @@ def data_of(page):
     return json.loads(Parts(page).scripts[0])
 
 
-# --- what is drawn ------------------------------------------------------------------------------------------
+# --- drawing -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["panda", "solo12", "baxter"])
-def test_joints_are_where_pinocchio_has_them(name):
+def test_joint_positions_match_pinocchio(name):
     model = ROBOTS[name].model()
     q = random_positions(model, 4, seed=3)
     drawing = robot_drawing(model, q)
     oracle = Oracle(ROBOTS[name], model)
-    found = {text: drawing.points[:, point] for point, text in drawing.names}
-    assert set(found) == {body.joint.name for body in model.bodies}
+    positions = {text: drawing.points[:, point] for point, text in drawing.names}
+    assert set(positions) == {body.joint.name for body in model.bodies}
     for body in model.bodies:
         for row in range(4):
-            place = oracle.pose(q[row], body.name)[1]
-            assert np.abs(found[body.joint.name][row] - place).max() <= 1e-12
+            expected = oracle.pose(q[row], body.name)[1]
+            assert np.abs(positions[body.joint.name][row] - expected).max() <= 1e-12
 
 
 def test_loops_are_closed_in_the_drawing():
-    """Bars to both ends of a pin end in one point; a rod is a bar of its length."""
+    """Bars to both ends of a pin meet in one point; a rod is a bar of its length."""
     robot = dn.parse_robot(five_bar(UPRIGHT))
     q = first_closed(robot, np.array([1.9, 0.0, 1.2, 0.0]))[None]
     drawing = robot_drawing(robot, q)
@@ -118,13 +118,15 @@ def test_the_papers_four_bar_is_drawn_in_its_plane():
 # --- the page -----------------------------------------------------------------------------------------------
 
 
-def test_the_page_holds_the_motion(tmp_path):
+def test_page_contains_the_motion(tmp_path):
     model = ROBOTS["panda"].model()
     q = random_positions(model, 40, seed=1)
     q[7, 0] = np.nan
-    push, std = np.ones((40, model.nv)), {"external_torque": np.full((40, model.nv), 0.25)}
+    external_torque, std = np.ones((40, model.nv)), {"external_torque": np.full((40, model.nv), 0.25)}
     path = write_animation(
-        tmp_path / "x.html", motion_of(model, q, external_torque=push, std=std), partial(robot_drawing, model)
+        tmp_path / "x.html",
+        motion_of(model, q, external_torque=external_torque, std=std),
+        partial(robot_drawing, model),
     )
     data = data_of(path.read_text(encoding="utf-8"))
     assert data["time"][0] == 0.0 and data["time"][-1] == pytest.approx(0.39)
@@ -149,7 +151,7 @@ def test_long_motions_are_thinned():
 
 @pytest.fixture
 def evil():
-    """A robot whose names would like to be code."""
+    """A robot whose names contain markup and code."""
     name = EVIL.replace("&", "&amp;").replace("<", "&lt;").replace('"', "&quot;")
     text = robot(link("base"), link(name), joint(name + "j", "base", name)).replace(
         'name="r"', f'name="{name}"'
@@ -167,7 +169,7 @@ def test_names_stay_text(evil):
     assert not set("<>&\u2028") & set(block)
 
 
-def test_names_are_no_formulas_of_a_plot(evil, tmp_path):
+def test_plot_draws_formulas_in_names_as_text(evil, tmp_path):
     pytest.importorskip("matplotlib", reason="plots: pip install matplotlib")
     motion = replace(motion_of(evil, np.zeros((3, 1))), q_names=("_$\\frac{$",))
     path = tmp_path / "x.svg"
@@ -177,7 +179,7 @@ def test_names_are_no_formulas_of_a_plot(evil, tmp_path):
         plot_curves(path, motion.time, [], "nothing")
 
 
-def test_nothing_but_its_own_script_may_run(evil):
+def test_policy_allows_only_the_pages_own_script(evil):
     page = page_of(evil, np.zeros((3, 1)))
     (policy,) = [
         a["content"] for tag, a in Parts(page).tags if a.get("http-equiv") == "Content-Security-Policy"
@@ -199,7 +201,7 @@ def test_nothing_but_its_own_script_may_run(evil):
 
 @pytest.fixture(scope="module")
 def run():
-    """run(page text, actions) -> what the script drew."""
+    """run(page, actions, folder) returns the drawing of the script."""
     node = shutil.which("node")
     if node is None:
         pytest.skip("node: sudo apt install nodejs")
@@ -207,20 +209,20 @@ def run():
     def run(page, actions, folder):
         path = folder / "page.html"
         path.write_text(page, encoding="utf-8")
-        done = subprocess.run(
+        process = subprocess.run(
             [node, str(IN_NODE), str(path)],
             input=json.dumps(actions),
             capture_output=True,
             text=True,
             timeout=60,
         )
-        assert done.returncode == 0, done.stderr
-        return json.loads(done.stdout)
+        assert process.returncode == 0, process.stderr
+        return json.loads(process.stdout)
 
     return run
 
 
-def words(drawn):
+def labels(drawn):
     return [operation[1][0] for operation in drawn if operation[0] == "fillText"]
 
 
@@ -228,9 +230,9 @@ def seek(t):
     return ["time", "input", {"set": {"value": str(t)}, "frames": 3}]
 
 
-def test_the_script_draws_names_as_they_are(run, evil, tmp_path):
-    found = run(page_of(evil, np.zeros((3, 1))), [seek(0.01)], tmp_path)
-    assert EVIL + "j" in words(found["scene"]) and found["chosen"] == [[EVIL + "j", True]]
+def test_script_draws_names_verbatim(run, evil, tmp_path):
+    drawing = run(page_of(evil, np.zeros((3, 1))), [seek(0.01)], tmp_path)
+    assert EVIL + "j" in labels(drawing["scene"]) and drawing["chosen"] == [[EVIL + "j", True]]
 
 
 def test_time_moves_robot_and_cursor(run, tmp_path):
@@ -242,14 +244,14 @@ def test_time_moves_robot_and_cursor(run, tmp_path):
     assert [panel["title"] for panel in first["panels"]] == [
         "position [rad]", "velocity [rad/s]", "acceleration [rad/s²]", "torque [N m]",
     ]  # fmt: skip
-    told = words(last["panels"][0]["drawn"])
-    assert "1" in told[-2:] and words(first["panels"][0]["drawn"])[-2:] == ["0", "0"]
-    for one in (first, last):
-        numbers = [x for _, parts, _ in one["scene"] for x in parts if isinstance(x, int | float)]
+    texts = labels(last["panels"][0]["drawn"])
+    assert "1" in texts[-2:] and labels(first["panels"][0]["drawn"])[-2:] == ["0", "0"]
+    for drawing in (first, last):
+        numbers = [x for _, parts, _ in drawing["scene"] for x in parts if isinstance(x, int | float)]
         assert len(numbers) > 100 and np.isfinite(np.array(numbers, dtype=float)).all()
 
 
-def test_playing_goes_on_and_around(run, tmp_path):
+def test_playback_pauses_and_wraps_around(run, tmp_path):
     model = ROBOTS["double_pendulum"].model()
     page = page_of(model, np.zeros((101, 2)))
     assert run(page, [], tmp_path)["play"] == "Pause"  # it plays when it opens
@@ -273,18 +275,18 @@ def test_pointer_and_wheel_move_the_camera(run, tmp_path):
     ]
     assert scenes[0] != scenes[1] and scenes[0] != scenes[2] and scenes[0] == scenes[3]
     hidden = run(page, [*still, ["names", "change", {"set": {"checked": False}}]], tmp_path)
-    assert "panda_joint1" in words(scenes[0]) and "panda_joint1" not in words(hidden["scene"])
+    assert "panda_joint1" in labels(scenes[0]) and "panda_joint1" not in labels(hidden["scene"])
 
 
 def test_planar_pages_and_gaps(run, tmp_path):
-    """A planar mechanism is seen from z; what is not known is not drawn."""
+    """A planar mechanism is drawn along z; unknown positions are not drawn."""
     motion = dn.simulate(four_bar(), FOUR_BAR_START, duration=0.05)
     page = animation(motion, partial(planar_drawing, FOUR_BAR_POINTS, FOUR_BAR_BLOCKS))
-    found = run(page, [seek(0.0)], tmp_path)
-    assert {"A", "D", "P1", "P2"} <= set(words(found["scene"]))
+    drawing = run(page, [seek(0.0)], tmp_path)
+    assert {"A", "D", "P1", "P2"} <= set(labels(drawing["scene"]))
     model = ROBOTS["double_pendulum"].model()
     q = np.zeros((11, 2))
     q[3:6] = np.nan
-    found = run(page_of(model, q), [seek(0.04)], tmp_path)
-    assert words(found["scene"]) == ["joint1"] or "joint2" not in words(found["scene"])
-    assert not any(x is None for _, parts, _ in found["scene"] for x in parts)
+    drawing = run(page_of(model, q), [seek(0.04)], tmp_path)
+    assert labels(drawing["scene"]) == ["joint1"] or "joint2" not in labels(drawing["scene"])
+    assert not any(x is None for _, parts, _ in drawing["scene"] for x in parts)

@@ -1,5 +1,5 @@
-"""Linkages with several assemblies, and such as move though their equations do not count for it: served wherever they
-are regular, against Pinocchio's tree with constraints by hand and their multipliers, and against MuJoCo's."""
+"""Linkages with several assemblies, and overconstrained linkages, wherever they are regular: against Pinocchio's tree
+with constraint multipliers, and against MuJoCo."""
 
 import re
 
@@ -35,14 +35,13 @@ LINKAGES = {
     "spherical": lambda: chain((0, 0.7, 0), (0, 1.1, 0), (0, 0.9, 0), (0, 1.2, 0)),
     "sarrus": lambda: sarrus(np.random.default_rng(0)),
 }
-FOLDED = ("upper_a", "upper_b", "table")  # what follows where both pairs of plates of a sarrus are folded
+FOLDED = ("upper_a", "upper_b", "table")  # dependent links if both pairs of plates are folded
 
 
-@pytest.mark.parametrize(
-    "seed", [*range(12), (7, 2, 125)]
-)  # of the last one only folded positions are near zero
+# Near zero, the last one has folded positions only
+@pytest.mark.parametrize("seed", [*range(12), (7, 2, 125)])
 def test_sarrus(seed):
-    """At home and beside it. All of 200 others are tried by campaigns/assemblies.py."""
+    """At zero and near it. campaigns/assemblies.py tries 200 others."""
     linkage = sarrus(np.random.default_rng(seed))
     trial = tried(linkage, compiled=seed == 0)
     assert not trial.wrong and not trial.refused and trial.conditions
@@ -53,40 +52,40 @@ def test_sarrus(seed):
 
 
 def regular_positions(mechanism):
-    """Closed positions (count, nq) on all branches of a linkage of one cluster on a fixed base, where its dependent
-    joints follow well."""
+    """Closed positions (count, nq) on all branches of a linkage, away from singularities. It has one cluster and a
+    fixed base."""
     (cluster,) = (own for own in mechanism.clusters if own.constraints)
     return cluster.samples[:12]
 
 
 @pytest.mark.parametrize("name", LINKAGES)
-def test_every_assembly_is_served(name):
+def test_every_assembly_matches_the_oracle(name):
     linkage = LINKAGES[name]()
     mechanism = dn.parse_robot(linkage.text)
     reference, random = LoopOracle(linkage.text, mechanism), np.random.default_rng(1)
     inverse, forward, graph = (
-        dn.build(mechanism, problem, **how)
-        for problem, how in (
+        dn.build(mechanism, problem, **options)
+        for problem, options in (
             (dn.inverse_dynamics(mechanism), {"backend": "numpy"}),
             (dn.forward_dynamics(mechanism), {"backend": "numpy"}),
             (dn.inverse_dynamics(mechanism), {"solver": "factor_graph", "backend": "numpy"}),
         )
     )
     mass_matrix = dn.build(mechanism, "mass_matrix", backend="numpy")
-    served = 0
+    compared = 0
     for q in regular_positions(mechanism):
         yd, ydd = random.uniform(-1, 1, (2, mechanism.nv))
         spread, tau = reference.spread(q, yd), reference.inverse(q, yd, ydd)
         assert reference.gap(q) <= 1e-9
         if spread.condition < 1e3:
-            served += 1
+            compared += 1
             tolerance = max(EXACT, EPS * spread.condition**2)
             assert error(inverse(q, yd, ydd), tau) <= tolerance
             assert error(graph(q, yd, ydd), tau) <= 100 * tolerance
             assert error(forward(q, yd, tau), ydd) <= 10 * tolerance
             assert error(reference.forward(q, yd, tau), ydd) <= 1e-8
             assert error(mass_matrix(q), reference.mass_matrix(q), tail=2) <= EXACT
-    assert served >= 4
+    assert compared >= 4
 
 
 @pytest.mark.parametrize(
@@ -97,30 +96,30 @@ def test_against_mujoco(name):
 
     linkage = LINKAGES[name]()
     mechanism = dn.parse_robot(linkage.text)
-    theirs, random = Connected(linkage, mechanism), np.random.default_rng(2)
+    mujoco, random = Connected(linkage, mechanism), np.random.default_rng(2)
     inverse = dn.build(mechanism, dn.inverse_dynamics(mechanism), backend="numpy")
     for q in regular_positions(mechanism)[:4]:
         yd, ydd = random.uniform(-1, 1, (2, mechanism.nv))
-        assert error(inverse(q, 0 * yd, ydd), theirs.torques(q, 0 * yd, ydd)) <= 1e-9
-        assert error(inverse(q, yd, ydd), theirs.torques(q, yd, ydd)) <= 1e-6
+        assert error(inverse(q, 0 * yd, ydd), mujoco.torques(q, 0 * yd, ydd)) <= 1e-9
+        assert error(inverse(q, yd, ydd), mujoco.torques(q, yd, ydd)) <= 1e-6
 
 
-# --- what is refused, and why ---------------------------------------------------------------------------------
+# --- rejected positions and robots -----------------------------------------------------------------------------
 
 
-def loaded(linkage, *dependent):
-    """A linkage, with the joints of these links marked as dependent and no other."""
+def parse_marked(linkage, *dependent):
+    """The linkage with the joints of these links marked as dependent, and no others."""
     unmarked = re.sub(' independent="(true|false)"', "", linkage.text)
     flag = ' independent="false"'
     return dn.parse_robot(
-        re.sub(r'<joint name="j_(\w+)"', lambda found: found[0] + flag * (found[1] in dependent), unmarked)
+        re.sub(r'<joint name="j_(\w+)"', lambda match: match[0] + flag * (match[1] in dependent), unmarked)
     )
 
 
-def test_the_other_assembly_of_a_sarrus():
-    """It is served where as many joints are marked, and else rejected with the numbers."""
+def test_other_assembly_needs_other_marks():
+    """The solver needs as many marked joints as the assembly has; otherwise the error has both numbers."""
     linkage = sarrus(np.random.default_rng(0))
-    lifted, swung = loaded(linkage), loaded(linkage, *FOLDED)
+    lifted, swung = parse_marked(linkage), parse_marked(linkage, *FOLDED)
     assert (lifted.nv, swung.nv) == (1, 2)
     lifts, swings = (dn.build(each, dn.inverse_dynamics(each), backend="numpy") for each in (lifted, swung))
     q, one = regular_positions(swung)[0], np.ones(2)
@@ -131,11 +130,11 @@ def test_the_other_assembly_of_a_sarrus():
     with pytest.raises(dn.SolutionError, match=other.format(4, 1, 3, 2)):
         swings(regular_positions(lifted)[0], one, one)
     with pytest.raises(dn.ModelError, match="3 or 4 joints.*marks 2"):
-        loaded(linkage, "upper_a", "table")
+        parse_marked(linkage, "upper_a", "table")
 
 
-def test_a_turning_point_is_named():
-    """Where crank and coupler are in line the rocker turns back: it does not tell which way the crank goes on."""
+def test_turning_point_error_names_the_joint():
+    """With crank and coupler in line the rocker turns back: it does not determine the direction of the crank."""
     mechanism = dn.parse_robot(four_bar(independent=(False, False, True)))
     inverse = dn.build(mechanism, dn.inverse_dynamics(mechanism), backend="numpy")
     x = (1.1**2 + 0.7**2 - 0.6**2) / (2 * 0.7)
@@ -146,10 +145,10 @@ def test_a_turning_point_is_named():
 
 
 @pytest.mark.parametrize("backend", ["numpy", "c"])
-def test_where_branches_meet(backend):
-    """Flat, a rod on three cranks may as well turn against them. A float has 16 digits of its distance from there, so
-    what velocities bring about is known to eps times the square of the condition, by nobody better: a torque in
-    extended precision changes as much when a crank moves by its last digit."""
+def test_accuracy_near_a_branch_point(backend):
+    """A flat rod on three cranks can also turn against them. Near that position, torques due to velocities are accurate
+    to eps times the squared condition number. No method does better: moving a crank by its last digit changes an
+    exact torque as much."""
     linkage = three_cranks()
     mechanism = dn.parse_robot(linkage.text)
     reference = LoopOracle(linkage.text, mechanism)
@@ -173,8 +172,8 @@ def test_where_branches_meet(backend):
             inverse(away * moves, one, one)
 
 
-def test_equations_that_contradict_each_other():
-    """Open by less than 1e-6, and still with another rate of the dependent joint in every equation."""
+def test_contradicting_equations_raise():
+    """The loop is open by less than 1e-6, but each equation gives another rate of the dependent joint."""
     text = robot(link("a"), *(part for k in "bc" for part in (link(k, 1, 1.0), joint(f"j{k}", "a", k))))
 
     def twice(tree):

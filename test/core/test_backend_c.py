@@ -1,4 +1,4 @@
-"""Backend c: right on every robot it is tried on, private, and never in the way when it cannot work."""
+"""Backend c: accuracy, calls with any buffer, errors, and parameters."""
 
 import array
 import gc
@@ -24,8 +24,8 @@ from dynamics_node.symbolic import interpret, trace
 
 
 @pytest.mark.parametrize("name", ["panda", "panda_floating"])
-def test_gravity_of_a_call(name):
-    """In place of the model's, in every problem; what else there is to get right: see test_product."""
+def test_gravity_argument(name):
+    """The argument replaces the model's gravity in every problem. For other inputs see test_product."""
     model, tilted = ROBOTS[name].model(), (1.0, 2.0, -9.0)
     q, qd, qdd, _ = random_states(model, 50, seed=31)
     tolerance = solved(dn.evaluate(model, "mass_matrix", q, backend="numpy"))
@@ -36,13 +36,13 @@ def test_gravity_of_a_call(name):
     assert np.all(error(forward(q, qd, tau, gravity=tilted), qdd) <= tolerance)
     problem = dn.hybrid_dynamics(model, [joint.name for joint in model.independent_joints[::2]])
     hybrid = dn.build(model, problem, backend="c")
-    found_qdd, found_tau = hybrid(q, qd, qdd, tau, gravity=tilted)
-    assert np.all(error(found_qdd, qdd) <= tolerance) and np.all(error(found_tau, tau) <= tolerance)
+    accelerations, torques = hybrid(q, qd, qdd, tau, gravity=tilted)
+    assert np.all(error(accelerations, qdd) <= tolerance) and np.all(error(torques, tau) <= tolerance)
 
 
 @pytest.mark.parametrize("kind", ["inverse_dynamics", "forward_dynamics"])
 def test_best_ordering_costs_least(kind):
-    """Of all named ones, and of what a search finds in a small graph."""
+    """Compared with all named orderings; a small graph is searched as well."""
     model = ROBOTS["double_pendulum"].model()
     problem = getattr(dn, kind)(model)
     best = best_ordering(model, problem)
@@ -57,22 +57,22 @@ def test_best_ordering_costs_least(kind):
     )
 
 
-def test_a_remembered_ordering_that_makes_no_sense_is_searched_anew():
+def test_invalid_cached_ordering_is_searched_again():
     model = ROBOTS["double_pendulum"].model()
     problem = dn.forward_dynamics(model)
     notes: dict[str, bytes] = {}
     memory = Memory(notes.get, notes.__setitem__)
-    found = best_ordering(model, problem, memory=memory).ordering
+    best = best_ordering(model, problem, memory=memory).ordering
     ((name, first),) = notes.items()
-    assert best_ordering(model, problem, memory=memory).ordering == found
+    assert best_ordering(model, problem, memory=memory).ordering == best
     for text in ("", "[]", '["x", ["A1"]]', '["x", ["nobody"]]', '{"a": 1}', "null"):
         notes[name] = text.encode()
-        assert best_ordering(model, problem, memory=memory).ordering == found
+        assert best_ordering(model, problem, memory=memory).ordering == best
         assert notes == {name: first}
 
 
-def test_the_cheaper_producer_is_taken():
-    """A short arm by its mass matrix, a humanoid by articulated bodies."""
+def test_cheapest_algorithm_is_chosen():
+    """The mass matrix for a short arm, articulated bodies for a humanoid."""
     arm, humanoid = ROBOTS["panda7"].model(), ROBOTS["talos"].model()
     assert dn.build(arm, dn.forward_dynamics(arm), backend="c").description == "crba + solve"
     assert dn.build(humanoid, dn.forward_dynamics(humanoid), backend="c").description == "aba"
@@ -83,12 +83,12 @@ def test_compiled_equals_interpreted():
     program = recursive_programs(model, dn.forward_dynamics(model))["aba"]
     q, qd, tau, _ = random_states(model, 10)
     gravity = np.tile(model.gravity, (10, 1))
-    meant = interpret(program, q=q, qd=qd, tau=tau, gravity=gravity)["qdd"]
-    assert error(packed(Kernel(program)(10, q, qd, tau, gravity)), meant).max() <= 1e-12
+    expected = interpret(program, q=q, qd=qd, tau=tau, gravity=gravity)["qdd"]
+    assert error(packed(Kernel(program)(10, q, qd, tau, gravity)), expected).max() <= 1e-12
 
 
 def test_golden_text():
-    """One small Program, to the letter."""
+    """The text of one small Program, to the letter."""
 
     def function(x):
         return {"y": np.array([np.sin(x)[0] * -0.5 + x[1] / x[0], np.cos(2 * x[1] + np.sin(x[0])), 2.0])}
@@ -123,35 +123,35 @@ static void run(const number *restrict x, number *restrict y)
 
 @pytest.mark.parametrize("scale", [1e-300, 1e-3, 1.0, 100.0, 65536.0, 1e6, 1e300])
 def test_sines_and_cosines(scale):
-    """Within 2.5 units in the last place, whatever the angle."""
+    """Within 2.5 units in the last place for any angle."""
     x = np.random.default_rng(0).uniform(-scale, scale, (1000, 9))
     x[0] = scale * np.array([0, 1, -1, 0.5, -0.5, 0.25, 0.75, -0.75, -0.25])
     if scale == 1.0:
         x[1] = np.pi / 4 * np.arange(-4, 5)
     program = trace(lambda x: {"s": np.sin(x), "c": np.cos(x)}, {"x": (9,)})
     s, c = np.hsplit(packed(Kernel(program)(1000, x)), 2)
-    for found, function in ((s, np.sin), (c, np.cos)):
+    for values, function in ((s, np.sin), (c, np.cos)):
         exact = function(x.astype(np.longdouble))
-        assert (np.abs(found - exact) <= 2.5 * np.spacing(np.abs(exact).astype(float))).all()
+        assert (np.abs(values - exact) <= 2.5 * np.spacing(np.abs(exact).astype(float))).all()
 
 
-def test_angles_that_are_not_finite():
+def test_sines_of_nonfinite_angles():
     program = trace(lambda x: {"s": np.sin(x), "c": np.cos(x)}, {"x": (3,)})
-    x, found = np.array([[np.nan, np.inf, 1.0]]), np.empty((1, 6))
-    Kernel(program).run(x, found)
-    found = found[0]
-    assert np.isnan(found[[0, 1, 3, 4]]).all() and np.allclose(found[[2, 5]], [np.sin(1), np.cos(1)])
+    x, values = np.array([[np.nan, np.inf, 1.0]]), np.empty((1, 6))
+    Kernel(program).run(x, values)
+    values = values[0]
+    assert np.isnan(values[[0, 1, 3, 4]]).all() and np.allclose(values[[2, 5]], [np.sin(1), np.cos(1)])
 
 
-def test_angles_that_are_computed():
+def test_sines_of_computed_angles():
     def function(x):
         shifted = 2 * x + 0.5
         return {"y": np.sin(shifted) * shifted, "z": np.cos(np.sin(x) + x)}
 
     program = trace(function, {"x": (3,)})
     x = np.random.default_rng(0).normal(size=(20, 3))
-    found = packed(Kernel(program)(20, x))
-    assert np.allclose(found, np.hstack([*interpret(program, x=x).values()]), rtol=1e-14, atol=1e-15)
+    values = packed(Kernel(program)(20, x))
+    assert np.allclose(values, np.hstack([*interpret(program, x=x).values()]), rtol=1e-14, atol=1e-15)
 
 
 # --- one state, called directly -------------------------------------------------------------------------
@@ -162,7 +162,7 @@ def product():
     return trace(lambda x, m: {"y": x @ m, "z": np.sum(x, keepdims=True)}, shapes)
 
 
-def test_solve_writes_its_outputs():
+def test_call_one_writes_its_outputs():
     y, z = np.zeros(3), np.zeros(1)
     kernel = Kernel(product())
     m = np.array([[1.0, 2.0, 5.0], [3.0, 4.0, 6.0]])
@@ -170,8 +170,8 @@ def test_solve_writes_its_outputs():
     assert y.tolist() == [7.0, 10.0, 17.0] and z.tolist() == [3.0]
 
 
-def test_solve_outlives_its_kernel():
-    """The parameters it reads stay."""
+def test_call_one_outlives_its_kernel():
+    """It keeps its parameters alive."""
     solves = []
     for k in range(50):
         m = np.full((2, 3), float(k))
@@ -181,8 +181,8 @@ def test_solve_outlives_its_kernel():
         assert solve(np.ones(2), y, z) is None and y.tolist() == [2.0 * k] * 3
 
 
-def test_solve_takes_any_buffer():
-    """array.array, as in the fields of ROS messages, and without trust in the layout of arrays."""
+def test_call_one_accepts_any_buffer():
+    """array.array, as in the fields of ROS messages, and memoryviews. It checks their layout."""
     y, z = np.zeros(3), array.array("d", [0.0])
     kernel = Kernel(product())
     assert kernel.call_one(array.array("d", [1.0, 2.0]), np.ones((2, 3)), y, z) is None
@@ -220,7 +220,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("spoil", BAD.values(), ids=BAD.keys())
-def test_solve_declines(spoil):
+def test_call_one_returns_false_for_bad_arguments(spoil):
     arguments = {"x": np.ones(2), "m": np.ones((2, 3)), "y": np.full(3, 7.0), "z": np.full(1, 7.0)}
     kernel = Kernel(product())
     spoil(arguments)
@@ -239,8 +239,8 @@ class Pair(NamedTuple):
 
 
 @pytest.mark.parametrize("result", [tuple, Pair])
-def test_results_are_made(result):
-    """Of one state and of a few, as an instance of the class, whose references are counted."""
+def test_call_new_returns_counted_references(result):
+    """For one state and a few: instances of the class with correct reference counts."""
     kernel = Kernel(product())
     x, m = np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([[1.0, 2.0, 5.0], [3.0, 4.0, 6.0]])
     before, bad = sys.getrefcount(result), [1.0, 2.0]
@@ -258,7 +258,7 @@ def test_results_are_made(result):
     assert sys.getrefcount(result) == before
 
 
-def test_facade_gives_one_state_to_compiled_code_and_explains_itself():
+def test_single_state_matches_numpy_and_errors_name_entries():
     model = ROBOTS["solo12"].model()
     inverse = dn.build(model, dn.inverse_dynamics(model), backend="c")
     plain = dn.build(model, dn.inverse_dynamics(model), backend="numpy")
@@ -266,8 +266,8 @@ def test_facade_gives_one_state_to_compiled_code_and_explains_itself():
     out = np.zeros(model.nv)
     assert inverse(q, qd, qdd, out=out) is out and error(out, plain(q, qd, qdd)) <= EXACT
     tilted = np.array([1.0, 2.0, -9.0])
-    found = inverse(q, qd, qdd, f_ext, gravity=tilted)
-    assert error(found, plain(q, qd, qdd, f_ext, gravity=tilted)) <= EXACT
+    torques = inverse(q, qd, qdd, f_ext, gravity=tilted)
+    assert error(torques, plain(q, qd, qdd, f_ext, gravity=tilted)) <= EXACT
     assert error(inverse(q.tolist(), qd.tolist(), qdd.tolist()), plain(q, qd, qdd)) <= EXACT
     longer = q.copy()
     longer[3:7] *= 1 + 3e-7
@@ -311,14 +311,14 @@ def test_inertias_and_armature_as_inputs(name, solver):
         assert error(other(q, qd, qdd), plain(q, qd, qdd)).max() <= tolerance
         assert error(other(q[0], qd[0], qdd[0]), plain(q[0], qd[0], qdd[0])) <= tolerance
         assert error(other(q, qd, qdd, f_ext), plain(q, qd, qdd, f_ext)).max() <= tolerance
-        assert error(solve(q[0], qd[0], qdd[0]), unloaded[0]) <= tolerance, "the first one is as it was"
+        assert error(solve(q[0], qd[0], qdd[0]), unloaded[0]) <= tolerance, "the original is unchanged"
         if problem.kind == "inverse":
             assert error(plain(q, qd, qdd), unloaded).max() > 1e-3
             copy = pickle.loads(pickle.dumps(other))
             assert np.array_equal(copy(q, qd, qdd), other(q, qd, qdd))
 
 
-def test_constants_cannot_be_changed():
+def test_with_inertias_needs_runtime_parameters():
     model = ROBOTS["ur5"].model()
     loaded = with_payload(model, "tool0", 1.0, np.zeros(3), 0.01 * np.eye(3))
     solver = dn.build(model, dn.inverse_dynamics(model), backend="c")
@@ -367,7 +367,7 @@ def test_robot_without_joints():
     assert solver(*np.zeros((3, 4, 0))).shape == (4, 0)
 
 
-def test_names_of_the_robot_reach_no_source():
+def test_source_contains_no_names_of_the_robot():
     evil = 'x"); system("reboot"); //'
     name = evil.replace('"', "&quot;")
     text = robot(link("pedestal"), link(name), joint(name + "j", "pedestal", name))

@@ -1,4 +1,4 @@
-"""Ball joints at the borders: files, tables, the command line."""
+"""Ball joints in files, in tables and on the command line."""
 
 import csv
 
@@ -22,7 +22,7 @@ def path(tmp_path):
     return path
 
 
-def test_a_file_says_ball(path):
+def test_urdf_with_a_ball_joint(path):
     model = dn.load_robot(path)
     assert [body.joint.kind for body in model.bodies] == ["ball", "revolute"]
     assert not model.warnings
@@ -32,8 +32,8 @@ def test_a_file_says_ball(path):
 
 def test_info_graph_and_explain(path, tmp_path, capsys):
     assert main(["info", str(path), "--at", "0", "0", "0", "1", "0.5"]) == 0
-    told = capsys.readouterr().out
-    assert "nq 5, nv 4" in told and "ball" in told and "mass matrix" in told
+    output = capsys.readouterr().out
+    assert "nq 5, nv 4" in output and "ball" in output and "mass matrix" in output
     assert main(["graph", str(path), "--ordering", "aba"]) == 0
     assert "qdd1" in capsys.readouterr().out
     assert main(["explain", str(path), "--out", str(tmp_path / "page")]) == 0
@@ -41,7 +41,7 @@ def test_info_graph_and_explain(path, tmp_path, capsys):
 
 
 @pytest.mark.parametrize("kind", ["csv", "npz"])
-def test_a_table_is_evaluated(path, tmp_path, kind):
+def test_table_is_evaluated(path, tmp_path, kind):
     model = dn.load_robot(path)
     q, qd, qdd, _ = random_states(model, 6, seed=51)
     states, out = tmp_path / f"states.{kind}", tmp_path / "out.npz"
@@ -51,8 +51,8 @@ def test_a_table_is_evaluated(path, tmp_path, kind):
         pytest.importorskip("pyarrow")
         names = [
             f"{k}.{n}"
-            for k, of in (("q", model.q_names), ("qd", model.v_names), ("qdd", model.v_names))
-            for n in of
+            for k, columns in (("q", model.q_names), ("qd", model.v_names), ("qdd", model.v_names))
+            for n in columns
         ]
         with states.open("w", newline="") as file:
             csv.writer(file).writerows([names, *np.hstack([q, qd, qdd]).tolist()])
@@ -64,7 +64,7 @@ def test_a_table_is_evaluated(path, tmp_path, kind):
     assert error(np.load(out)["tau"], solver(q, qd, qdd)).max() <= 1e-12
 
 
-def test_what_no_table_can_tell(path, tmp_path):
+def test_tables_without_ball_joint_data_raise(path, tmp_path):
     model = dn.load_robot(path)
     q = random_states(model, 6, seed=52)[0]
     np.savez(tmp_path / "positions.npz", q=q, time=np.linspace(0, 1, 6))
@@ -76,17 +76,17 @@ def test_what_no_table_can_tell(path, tmp_path):
         open_table(tmp_path / "bag", model, dn.inverse_dynamics(model))
 
 
-def test_a_bag_needs_no_ball_joint_that_follows_from_others(tmp_path):
-    """Of the wrist one hinge is told."""
+def test_bag_may_omit_a_dependent_ball_joint(tmp_path):
+    """The bag has one hinge of the wrist."""
     mechanism = dn.parse_robot(wrist())
-    (own,) = mechanism.joint_names
-    write_bag(tmp_path / "bag", [("/joint_states", [own], [-0.1], [0.2], [0.0])])
+    (hinge,) = mechanism.joint_names
+    write_bag(tmp_path / "bag", [("/joint_states", [hinge], [-0.1], [0.2], [0.0])])
     (rows,) = open_table(tmp_path / "bag", mechanism, dn.inverse_dynamics(mechanism)).chunks()
     q = rows["q"][0]
-    assert q[mechanism.q_names.index(own)] == -0.1
+    assert q[mechanism.q_names.index(hinge)] == -0.1
     assert error(dn.close_loops(mechanism, q), q) <= 1e-8
 
 
-def test_long_names_of_a_random_robot():
+def test_coordinate_names_are_unique():
     model = dn.parse_robot(ball_robot(3), floating_base=True)
     assert len(set(model.q_names)) == model.nq and len(set(model.v_names)) == model.nv

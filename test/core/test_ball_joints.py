@@ -1,4 +1,4 @@
-"""Ball joints: compiled, at the borders, and in closed loops. What all robots are tried with, they are too."""
+"""Ball joints: compiled, in descriptions, and in closed loops. Tests of all robots cover them, too."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ from tolerances import EXACT, error, solved
 
 import dynamics_node as dn
 
-MANY = 70  # states: of these vectors of states are made
+MANY = 70  # states, enough for SIMD vectors
 
 
 def test_coordinates():
@@ -23,7 +23,7 @@ def test_coordinates():
 
 @pytest.mark.parametrize("name", BALLS)
 def test_inverse_and_forward_compiled(name):
-    """On a fixed or a floating base, with rotors at some joints; one state and many, by Pinocchio."""
+    """On a fixed or floating base, with rotors at some joints; one state and many, against Pinocchio."""
     model, oracle = robot_of(name), oracle_of(name)
     q, qd, qdd, f_ext = random_states(model, MANY, seed=41)
     torques = np.array([oracle.inverse(*state) for state in zip(q, qd, qdd, f_ext, strict=True)])
@@ -41,12 +41,12 @@ def test_hybrid_compiled():
     model = dn.parse_robot(ball_robot(1), floating_base=True)
     q, qd, qdd, _ = random_states(model, MANY, seed=43)
     tau = dn.build(model, dn.inverse_dynamics(model), backend="numpy")(q, qd, qdd)
-    found = dn.build(model, dn.hybrid_dynamics(model, ["j1"]), backend="c")(q, qd, qdd, tau)
-    assert error(found[0], qdd).max() <= 1e-9 and error(found[1], tau).max() <= 1e-9
+    solution = dn.build(model, dn.hybrid_dynamics(model, ["j1"]), backend="c")(q, qd, qdd, tau)
+    assert error(solution[0], qdd).max() <= 1e-9 and error(solution[1], tau).max() <= 1e-9
 
 
 @pytest.mark.parametrize("backend", ["numpy", "c"])
-def test_quaternions_of_another_length(backend):
+def test_quaternion_norms_are_checked(backend):
     model = dn.parse_robot(ball_robot(2))
     q, qd, qdd, _ = random_states(model, MANY, seed=44)
     solver = dn.build(model, dn.inverse_dynamics(model), backend=backend)
@@ -59,19 +59,21 @@ def test_quaternions_of_another_length(backend):
     for states in (slice(None), slice(5), 3):
         with pytest.raises(dn.InputError, match=rf"'{name}'.*1\.01"):
             solver(bad[states], qd[states], qdd[states])
-    found = solver(bad, qd, qdd, errors="nan")
-    assert np.isnan(found[3]).all() and error(np.delete(found, 3, 0), np.delete(right, 3, 0)).max() <= 1e-12
+    torques = solver(bad, qd, qdd, errors="nan")
+    assert (
+        np.isnan(torques[3]).all() and error(np.delete(torques, 3, 0), np.delete(right, 3, 0)).max() <= 1e-12
+    )
 
 
 def test_single_precision():
     model = dn.parse_robot(ball_robot(3))
     q, qd, qdd, _ = random_states(model, MANY, seed=45)
     right = dn.build(model, dn.inverse_dynamics(model))(q, qd, qdd)
-    found = dn.build(model, dn.inverse_dynamics(model), precision="float32")(q, qd, qdd)
-    assert found.dtype == np.float32 and error(found, right).max() <= 1e-3
+    torques = dn.build(model, dn.inverse_dynamics(model), precision="float32")(q, qd, qdd)
+    assert torques.dtype == np.float32 and error(torques, right).max() <= 1e-3
 
 
-def test_payloads_and_rotors_without_compilation():
+def test_with_inertias_changes_payload_and_rotor():
     model = dn.parse_robot(ball_robot(4), armature={"j1": 0.1})
     q, qd, qdd, _ = random_states(model, 3, seed=46)
     solver = dn.build(
@@ -83,7 +85,7 @@ def test_payloads_and_rotors_without_compilation():
     assert error(solver.with_inertias(other)(q, qd, qdd), expected).max() <= 1e-9
 
 
-def test_a_long_robot_has_no_loops_over_its_bodies():
+def test_long_robot_with_a_ball_joint_is_not_rolled():
     from dynamics_node.algorithms.rolled_recursions import can_roll
 
     text = ball_robot(5, joints=70, kinds=("revolute",))
@@ -97,7 +99,7 @@ def test_a_long_robot_has_no_loops_over_its_bodies():
     )
 
 
-def test_a_ball_joint_that_is_held_stays_at_neutral():
+def test_locked_ball_joint_stays_at_neutral():
     text = ball_robot(0)
     whole = dn.parse_robot(text)
     scalar = [joint.name for joint in whole.independent_joints if joint.type.is_scalar]
@@ -118,7 +120,7 @@ def test_a_ball_joint_that_is_held_stays_at_neutral():
         dn.parse_robot(text, joints=scalar, positions={"j1": 0.3})
 
 
-def test_nothing_mimics_a_ball_joint():
+def test_mimic_of_a_ball_joint_raises():
     parts = [link("a"), link("b", 1, 1.0), link("c", 2, 1.0), joint("hip", "a", "b", kind="ball")]
     mimic = joint("toe", "b", "c").replace("<limit", '<mimic joint="hip"/><limit')
     with pytest.raises(dn.ModelError, match="'toe'.*mimic"):
@@ -126,7 +128,7 @@ def test_nothing_mimics_a_ball_joint():
 
 
 def test_base_parameters_of_a_ball_joint():
-    """The mass at its centre is its parent's: a Program that regroups is as short as one without that mass."""
+    """The mass at its center moves to its parent, so a regrouped Program is as short as one without that mass."""
     from dynamics_node.robot.reframe import regroup
 
     model = dn.parse_robot(ball_robot(0))
@@ -136,30 +138,30 @@ def test_base_parameters_of_a_ball_joint():
 
 # --- in closed loops ------------------------------------------------------------------------------------------
 
-FOLLOWING = {
+MOBILITY = {
     "ankle": (3, (3,)),
     "rssr": (2, (1, 2)),
     "wrist": (1, (0,)),
-}  # nv, independent ones of a ball joint
+}  # nv, independent coordinates of ball joints
 
 
 @pytest.mark.parametrize("name", BALL_LOOPS)
 def test_mobility(name):
-    robot, (nv, of_balls) = robot_of(name), FOLLOWING[name]
+    robot, (nv, of_balls) = robot_of(name), MOBILITY[name]
     balls = [v for v, name in enumerate(robot.tree.v_names) if ".angular." in name]
     assert np.isin(balls, robot.independent).sum() in of_balls
     assert robot.nv == nv == len(robot.v_names)
     assert nv == sum(joint.v.stop - joint.v.start for joint in robot.independent_joints)
 
 
-def test_a_ball_joint_of_which_a_part_follows_is_told_in_the_graph():
+def test_factor_graph_rejects_a_partly_dependent_ball_joint():
     mechanism = dn.parse_robot(rssr())
     message = "'j_ball'.*'cluster'"
     with pytest.raises(ValueError, match=message):
         dn.build(mechanism, dn.inverse_dynamics(mechanism), solver="factor_graph")
 
 
-def test_a_file_can_mark_the_joints():
+def test_joint_marks_must_match_the_mobility():
     with pytest.raises(dn.ModelError, match="3 joints.*marks 1"):
         dn.parse_robot(rssr(independent=False))
     text = rssr().replace('"j_ball" type="ball"', '"j_ball" type="ball" independent="false"')
@@ -167,7 +169,7 @@ def test_a_file_can_mark_the_joints():
         dn.parse_robot(text)
 
 
-def test_no_gear_at_a_ball_joint():
+def test_gear_at_a_ball_joint_raises():
     text = ankle().replace(
         "</robot>",
         '<coupling name="gear"><predecessor link="foot"/><successor link="cross0"/><ratio value="2"/></coupling></robot>',
@@ -177,13 +179,13 @@ def test_no_gear_at_a_ball_joint():
 
 
 def test_torques_of_driven_joints():
-    """The pistons drive the foot about two axes; what they cannot bring about is told. A ball joint may be driven
-    coordinate by coordinate."""
+    """The pistons drive the foot about two axes; the rest of the torque is returned. Each coordinate of a ball joint
+    can have a drive."""
     mechanism = dn.parse_robot(ankle())
     q = dn.algorithms.first_closed(mechanism, mechanism.neutral())
     actuation = dn.algorithms.Actuation(mechanism, ["j_piston0", "j_piston1", "ball.angular.z"])
     tau = np.array([1.0, -2.0, 3.0])[: mechanism.nv]
-    found = actuation.from_coordinates(q, tau)
-    assert np.allclose(actuation.to_coordinates(q, found.torques), tau - found.rest, atol=1e-12)
+    solution = actuation.from_coordinates(q, tau)
+    assert np.allclose(actuation.to_coordinates(q, solution.torques), tau - solution.rest, atol=1e-12)
     with pytest.raises(ValueError, match="'ball'.*unknown"):
         dn.algorithms.Actuation(mechanism, ["ball"])

@@ -17,9 +17,9 @@ from dynamics_node.codegen.c.batch_kernel import BATCH, WORTH_A_THREAD
 from dynamics_node.codegen.c.render_straight import PART
 from dynamics_node.symbolic import LaneProgram, interpret, trace
 
-AGREEMENT = 1e-13  # of vectors with single numbers, beside the largest entry
+AGREEMENT = 1e-13  # of vectors with scalars, relative to the largest entry
 FLOATING = ROBOTS["double_pendulum"]._replace(floating_base=True)
-SINGLE = 2e-4  # of float32 with float64, beside the largest entry: a chain of joints adds its roundings up
+SINGLE = 2e-4  # of float32 with float64, relative to the largest entry: roundings add up along a chain
 
 
 def program():
@@ -52,19 +52,19 @@ def test_batch_equals_scalar(count, dtype):
 @pytest.mark.parametrize("size", [1, 3, 8, 9, 20])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_rows_of_any_size(size, dtype):
-    """Every entry of a row comes from its own place and goes there; nothing beside the arrays is touched."""
+    """Every entry of a row keeps its place; memory around the arrays stays untouched."""
     batch = BatchKernel(trace(lambda x: {"y": x[::-1] * 2.0}, {"x": (size,)}), dtype)
     for count in (1, 5, 16, 31, 32, 33, 50):
         x = np.arange(count * size, dtype=dtype).reshape(count, size)
         assert np.array_equal(packed(batch(count, x)), 2 * x[:, ::-1])
 
 
-def test_no_state():
+def test_empty_batch():
     assert [y.shape for y in BatchKernel(program())(0, np.zeros((0, 2)), np.zeros(4))[0]] == [(0, 2), (0, 3)]
 
 
 @pytest.mark.parametrize("more", [0, 5])
-def test_threads_change_nothing(more):
+def test_results_do_not_depend_on_threads(more):
     count = 3 * WORTH_A_THREAD // len(program().ops) + more
     x = np.random.default_rng(0).uniform(-1, 1, (count, 2))
     batch = BatchKernel(program())
@@ -84,9 +84,7 @@ def test_input_of_any_layout_and_type():
     assert np.array_equal(packed(batch(100, x.T.tolist(), np.ones(4, dtype=int))), expected)
     unaligned = np.frombuffer(b" " + x.T.astype(float).tobytes(), dtype=float, offset=1).reshape(100, 2)
     assert np.array_equal(packed(batch(100, unaligned, np.ones(4))), expected)
-    equal = x.T.astype(
-        np.dtype(float, metadata={"unit": "rad"})
-    )  # a type that equals float64, but is another
+    equal = x.T.astype(np.dtype(float, metadata={"unit": "rad"}))  # equals float64, but is another type
     assert np.array_equal(packed(batch(100, np.ascontiguousarray(equal), np.ones(4))), expected)
     assert np.array_equal(packed(batch(100, x.T.astype(">f8"), np.ones(4))), expected)
     with pytest.raises(ValueError, match=r"\(100, 3\).*\(100, 4\)"):
@@ -95,22 +93,22 @@ def test_input_of_any_layout_and_type():
 
 @pytest.mark.optimised
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_a_bad_state_spoils_no_other(dtype):
+def test_bad_state_leaves_others_unchanged(dtype):
     x = np.random.default_rng(0).uniform(-1, 1, (20, 2)).astype(dtype)
     batch = BatchKernel(program(), dtype)
     expected = packed(batch(20, x, np.ones(4)))
     x[[3, 17], 0] = np.nan, np.finfo(dtype).max
-    found = packed(batch(20, x, np.ones(4)))
+    results = packed(batch(20, x, np.ones(4)))
     assert batch(20, x, np.ones(4))[1] is False
     good = ~np.isin(np.arange(20), [3, 17])
     agreement = AGREEMENT if dtype == np.float64 else 1e-5
-    assert error(found[good], expected[good]).max() <= agreement and np.isnan(found[3]).any()
+    assert error(results[good], expected[good]).max() <= agreement and np.isnan(results[3]).any()
 
 
 @pytest.mark.parametrize("bad", ["input", "same", "output", "quaternion"])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_a_batch_says_when_a_state_is_not_good(bad, dtype):
-    """Also of numbers that nothing depends on."""
+def test_batch_flags_bad_states(bad, dtype):
+    """Also bad numbers that no output depends on."""
     batch = BatchKernel(trace(lambda p, x: {"y": 1.0 / (x[:1] + p[3:])}, {"p": (5,), "x": (2,)}), dtype, [1])
     p, x = np.zeros((40, 5)), np.ones((40, 2))
     p[:, 2] = 1.0
@@ -129,22 +127,22 @@ def test_a_batch_says_when_a_state_is_not_good(bad, dtype):
 
 def near_quarters():
     """The floats next to 4000 multiples of pi / 2."""
-    beside = (np.arange(-2000, 2000) * np.pi / 2).astype(np.float32)
-    return np.concatenate([beside, np.nextafter(beside, 1e9), np.nextafter(beside, -1e9)])[:, None]
+    quarters = (np.arange(-2000, 2000) * np.pi / 2).astype(np.float32)
+    return np.concatenate([quarters, np.nextafter(quarters, 1e9), np.nextafter(quarters, -1e9)])[:, None]
 
 
 @pytest.mark.optimised
 @pytest.mark.parametrize("magnitude", [1.0, 100.0, 4000.0, 5000.0, 1e6, "near quarters"])
 def test_sines_of_floats(magnitude):
-    """Within 2.5 units in the last place; beyond LARGE the C library is asked."""
+    """Within 2.5 units in the last place; above LARGE the C library computes them."""
     x = near_quarters()
     if magnitude != "near quarters":
         x = np.random.default_rng(0).uniform(-magnitude, magnitude, (4000, 1)).astype(np.float32)
     batch = BatchKernel(trace(lambda x: {"s": np.sin(x), "c": np.cos(x)}, {"x": (1,)}), np.float32)
-    for found, exact in zip(
+    for values, exact in zip(
         batch(len(x), x)[0], (np.sin(x.astype(float)), np.cos(x.astype(float))), strict=True
     ):
-        assert np.abs((found - exact) / np.spacing(np.abs(exact).astype(np.float32))).max() <= 2.5
+        assert np.abs((values - exact) / np.spacing(np.abs(exact).astype(np.float32))).max() <= 2.5
 
 
 @pytest.mark.optimised
@@ -161,9 +159,9 @@ def test_facade_on_many_states(name):
             <= EXACT
         )
         shaped = (a.reshape(5, 100, *a.shape[1:]) for a in (q, qd, qdd, f_ext))
-        pushed = solver(q, qd, qdd, f_ext)
-        assert np.array_equal(solver(*shaped).reshape(pushed.shape), pushed)
-        assert error(solver(q[3], qd[3], qdd[3], f_ext[3]), pushed[3]) <= EXACT
+        loaded_torques = solver(q, qd, qdd, f_ext)
+        assert np.array_equal(solver(*shaped).reshape(loaded_torques.shape), loaded_torques)
+        assert error(solver(q[3], qd[3], qdd[3], f_ext[3]), loaded_torques[3]) <= EXACT
         heavier = dn.with_payload(model, model.bodies[-1].name, 1.0, np.zeros(3), 0.01 * np.eye(3))
         loaded = solver.with_inertias(heavier)
         assert error(loaded(q, qd, qdd)[7], loaded(q[7], qd[7], qdd[7])) <= EXACT
@@ -179,9 +177,9 @@ def test_float32_on_request(robot):
         for backend in ("c", "numpy"):
             solver = dn.build(model, problem, backend=backend, precision="float32")
             for states in (slice(None), slice(7), 0):
-                found = solver(q[states], qd[states], qdd[states], f_ext[states])
-                assert found.dtype == np.float32
-                assert error(found, exact[states]).max() <= 1e-3  # float32 loses digits in forward dynamics
+                results = solver(q[states], qd[states], qdd[states], f_ext[states])
+                assert results.dtype == np.float32
+                assert error(results, exact[states]).max() <= 1e-3  # float32 loses digits in forward dynamics
     with pytest.raises(ValueError, match="'float16'.*float64, float32"):
         dn.build(model, problem, precision="float16")
 
@@ -189,7 +187,7 @@ def test_float32_on_request(robot):
 @pytest.mark.parametrize("backend", ["c", "numpy"])
 @pytest.mark.parametrize("count", [5, 100])
 @pytest.mark.parametrize("kind", ["inverse", "forward", "hybrid", "derivatives"])
-def test_bad_states_are_flagged_and_the_others_right(backend, count, kind):
+def test_bad_states_become_nan_and_others_stay_right(backend, count, kind):
     model = FLOATING.model()
     q, qd, u, _ = random_states(model, count, seed=9)
     gravity = np.tile(model.gravity, (count, 1))
@@ -204,8 +202,8 @@ def test_bad_states_are_flagged_and_the_others_right(backend, count, kind):
         arrays = [q, qd, u]
 
     def solve(states, **options):
-        found = solver(*(a[states] for a in arrays), gravity=gravity[states], **options)
-        return found if isinstance(found, tuple) else (found,)
+        results = solver(*(a[states] for a in arrays), gravity=gravity[states], **options)
+        return results if isinstance(results, tuple) else (results,)
 
     expected = solve(slice(None))
     assert all(np.array_equal(a, b) for a, b in zip(solve(slice(None), errors="nan"), expected, strict=True))
@@ -215,17 +213,17 @@ def test_bad_states_are_flagged_and_the_others_right(backend, count, kind):
     with pytest.raises(dn.InputError, match="finite.*nan"):
         solve(slice(None))
     good = ~np.isin(np.arange(count), [0, 2, 4])
-    for found, right in zip(solve(slice(None), errors="nan"), expected, strict=True):
-        assert np.isnan(found[~good]).all()
-        assert error(found[good], right[good]).max() <= AGREEMENT
+    for result, right in zip(solve(slice(None), errors="nan"), expected, strict=True):
+        assert np.isnan(result[~good]).all()
+        assert error(result[good], right[good]).max() <= AGREEMENT
     assert all(np.isnan(a).all() and a.shape == b.shape[1:] for a, b in
                zip(solve(2, errors="nan"), expected, strict=True))  # fmt: skip
     with pytest.raises(ValueError, match="errors.*'ignore'"):
         solve(slice(None), errors="ignore")
 
 
-def test_states_without_a_solution_are_flagged():
-    """Without inertia nothing accelerates as it should."""
+def test_states_without_a_solution_become_nan():
+    """Without inertia there are no accelerations."""
     model = ROBOTS["panda7"].model()
     weightless = dn.robot.inertial_parameters.with_parameters(model, 0 * model.inertias, model.armature)
     for backend in ("c", "numpy"):
@@ -237,8 +235,8 @@ def test_states_without_a_solution_are_flagged():
         assert np.isnan(light(q, qd, tau, errors="nan")).all()
 
 
-def test_a_forked_child_has_threads_of_its_own():
-    """The pool's threads stay with the parent: a child that waited for them would wait for ever."""
+def test_forked_child_has_its_own_threads():
+    """The threads of the pool stay with the parent: a child that waits for them hangs."""
     model = ROBOTS["double_pendulum"].model()
     solver = dn.build(model, dn.inverse_dynamics(model), backend="c")
     kernel = BatchKernel(solver.program)
@@ -247,8 +245,8 @@ def test_a_forked_child_has_threads_of_its_own():
     (expected,), _ = kernel(count, *rows, threads=2)
     child = os.fork()
     if child == 0:
-        (found,), _ = kernel(count, *rows, threads=2)
-        os._exit(0 if np.array_equal(found, expected) else 1)
+        (torques,), _ = kernel(count, *rows, threads=2)
+        os._exit(0 if np.array_equal(torques, expected) else 1)
     ended = threading.Event()
     state = []
     threading.Thread(target=lambda: (state.append(os.waitpid(child, 0)[1]), ended.set()), daemon=True).start()
@@ -260,8 +258,8 @@ def test_a_forked_child_has_threads_of_its_own():
 
 @pytest.mark.optimised
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_stretches_of_zeros_among_the_results(dtype):
-    """They are written by other code than what is computed: before, between and behind it, of any length."""
+def test_zeros_among_the_results(dtype):
+    """Separate code writes zeros: before, between and after computed entries, in runs of any length."""
     places = {"a": (7, 3), "b": (40, 0), "c": (61, 16), "d": (19, 18), "e": (33, 33), "f": (2, 2)}
 
     def function(x):
@@ -275,11 +273,11 @@ def test_stretches_of_zeros_among_the_results(dtype):
 
     program = trace(function, {"x": (3,)})
     x = np.random.default_rng(0).uniform(1, 2, (83, 3)).astype(dtype)
-    found, good = BatchKernel(program, dtype)(83, x)
+    arrays, good = BatchKernel(program, dtype)(83, x)
     right = interpret(program, x=x.astype(float))
     assert good
-    for array, wanted in zip(found, right.values(), strict=True):
-        assert np.allclose(array, wanted, rtol=1e-6, atol=0.0)
+    for array, expected in zip(arrays, right.values(), strict=True):
+        assert np.allclose(array, expected, rtol=1e-6, atol=0.0)
     bad = x.copy()
     bad[5, 1] = np.nan
     assert not BatchKernel(program, dtype)(83, bad)[1]
@@ -287,9 +285,9 @@ def test_stretches_of_zeros_among_the_results(dtype):
 
 @pytest.mark.optimised
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_columns_that_are_computed_far_apart(dtype):
-    """A vector of columns is written when the last one is there: first and last operations, inputs,
-    constants and zeros stand side by side in it."""
+def test_columns_computed_far_apart(dtype):
+    """A vector of columns is written when its last column is computed. It mixes first and last operations, inputs,
+    constants and zeros."""
 
     def function(x):
         steps = [x]
@@ -330,8 +328,8 @@ def test_regressors_of_many_states(precision):
 
 
 @pytest.mark.parametrize("count", [BATCH, 200])
-def test_results_go_where_they_are_wanted(count):
-    """They are computed in `out` itself, unless that lies over inputs or is no plain array of the right type."""
+def test_results_are_written_into_out(count):
+    """The solver computes in `out` itself, unless `out` overlaps inputs or is no plain array of the right type."""
     model = ROBOTS["panda7"].model()
     q, qd, u, _ = random_states(model, count, seed=8)
     solver = dn.build(model, dn.hybrid_dynamics(model, model.joint_names[-1:]), backend="c")
@@ -342,20 +340,20 @@ def test_results_go_where_they_are_wanted(count):
     assert all(a is b for a, b in zip(written, out, strict=True))
     both = np.empty((2, count, 7))
     for places in (out, tuple(both), tuple(both.transpose(0, 2, 1).reshape(2, count, 7).astype(np.float32))):
-        found = solver(q, qd, u, u, out=places)
-        for place, array, right in zip(places, found, expected, strict=True):
+        results = solver(q, qd, u, u, out=places)
+        for place, array, right in zip(places, results, expected, strict=True):
             assert place is array and error(array, right).max() <= 1e-6
     with pytest.raises(dn.InputError, match="out .*shape"):
         solver(q, qd, u, u, out=(out[0], np.empty((count + 1, 7))))
 
 
 @pytest.mark.parametrize("count", [BATCH, 200])
-def test_results_over_inputs(count):
+def test_out_may_overlap_inputs(count):
     model = ROBOTS["panda7"].model()
     q, qd, qdd, _ = random_states(model, count + BATCH, seed=8)
     solver = dn.build(model, dn.inverse_dynamics(model), backend="c")
     expected = solver(q[:count], qd[:count], qdd[:count])
-    for k in (0, 1, 3, BATCH):  # results are written over inputs of states that come later
+    for k in (0, 1, 3, BATCH):  # results overwrite the inputs of later states
         memory = np.empty((count + BATCH, 7))
         given, out = memory[k : count + k], memory[:count]
         given[:] = qdd[:count]
@@ -364,21 +362,21 @@ def test_results_over_inputs(count):
     f = dn.build(model, "inverse_dynamics_derivatives", backend="c")
     expected = f(q, qd, qdd)
     memory = np.empty((len(q) + 1, 7, 7))
-    f(q, qd, qdd, out=(memory[:-1], memory[1:], np.empty((len(q), 7, 7))))  # the later one wins
+    f(q, qd, qdd, out=(memory[:-1], memory[1:], np.empty((len(q), 7, 7))))  # the later output wins
     assert np.array_equal(memory[1:], expected[1])
 
 
-def test_out_of_many_states_run_one_by_one(monkeypatch):
+def test_out_of_states_computed_one_by_one(monkeypatch):
     monkeypatch.setattr(render, "STRAIGHT", 0)
     model = ROBOTS["panda7"].model()
     q, qd, qdd, _ = random_states(model, 2 * BATCH, seed=8)
     f = dn.build(model, "inverse_dynamics_derivatives", backend="c")
     expected = f(q, qd, qdd)
     assert not f.runner.batches
-    monkeypatch.setattr(LaneProgram, "op_count", None)  # it takes milliseconds: no call counts
+    monkeypatch.setattr(LaneProgram, "op_count", None)  # takes milliseconds: no call may use it
     out = tuple(np.full_like(a, np.nan) for a in expected)
-    found = f.runner.call_batch(len(q), (q, qd, qdd, model.gravity), np.dtype(float), out)
-    assert all(a is b for a, b in zip(found, out, strict=True))
+    results = f.runner.call_batch(len(q), (q, qd, qdd, model.gravity), np.dtype(float), out)
+    assert all(a is b for a, b in zip(results, out, strict=True))
     assert all(np.array_equal(a, b) for a, b in zip(out, expected, strict=True))
     assert all(a is b for a, b in zip(f(q, qd, qdd, out=out), out, strict=True))
     with pytest.raises(dn.InputError):

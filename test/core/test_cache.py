@@ -1,4 +1,4 @@
-"""The cache of compiled code: private, used again, and never trusted beyond what it is."""
+"""The cache of compiled code: private, reused, and verified before use."""
 
 import ctypes
 import json
@@ -18,65 +18,64 @@ from robots import ROBOTS
 import dynamics_node as dn
 from dynamics_node.codegen import CompileError, cache
 from dynamics_node.codegen.c import Kernel, compiler
-from dynamics_node.codegen.c import compiler as library
 from dynamics_node.codegen.cache import cache_folder, read_entry, sweep, work_folder, write_entry
 from dynamics_node.symbolic import trace
 
 ONE = np.array([1.0, 2.0])
-as_root = pytest.mark.skipif(os.getuid() != 0, reason="another user's files: only root can make them")
+needs_root = pytest.mark.skipif(os.getuid() != 0, reason="only root can make files of another user")
 
 
 def times(factor=3.0):
     return trace(lambda x: {"y": x * factor + 1.0}, {"x": (2,)})
 
 
-def in_a_process(code, **environment):
-    """What another process prints."""
+def run_python(code, **environment):
+    """The output of another process."""
     path = os.pathsep.join(sys.path)
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", "from test_cache import *\n" + code],
         env={**os.environ, "PYTHONPATH": path, **environment},
         capture_output=True,
         text=True,
         timeout=100,
     )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
+    assert process.returncode == 0, process.stderr
+    return process.stdout.strip()
 
 
 TIMES = "print(packed(Kernel(times())(1, ONE)).tolist())"
 RIGHT = "[[4.0, 7.0]]"
 
 
-def anew():
-    """The same in this process, as if it had loaded nothing."""
-    library._loaded.clear()
+def fresh_result():
+    """The same in this process, after unloading all libraries."""
+    compiler._loaded.clear()
     return str(packed(Kernel(times())(1, ONE)).tolist())
 
 
-# --- used again ---------------------------------------------------------------------------------------------
+# --- reuse --------------------------------------------------------------------------------------------------
 
 
-def test_cache_is_private_and_used_again(fresh):
+def test_cache_is_private_and_reused(fresh):
     kernel = Kernel(times())
     assert fresh.stat().st_mode & 0o777 == 0o700
-    (made,) = fresh.glob("*.so")
-    assert made.stat().st_mode & 0o777 == 0o600
-    made = made.stat().st_ino
+    (library_path,) = fresh.glob("*.so")
+    assert library_path.stat().st_mode & 0o777 == 0o600
+    inode = library_path.stat().st_ino
     assert packed(Kernel(times())(1, ONE)).tolist() == [[4.0, 7.0]]
     assert packed(pickle.loads(pickle.dumps(kernel))(1, ONE)).tolist() == [[4.0, 7.0]]
-    assert anew() == RIGHT and in_a_process(TIMES) == RIGHT
-    assert [path.stat().st_ino for path in fresh.iterdir()] == [made]
+    assert fresh_result() == RIGHT and run_python(TIMES) == RIGHT
+    assert [path.stat().st_ino for path in fresh.iterdir()] == [inode]
 
 
-def test_unpickling_after_the_cache_was_emptied(fresh, monkeypatch):
+def test_unpickling_without_the_cache(fresh, monkeypatch):
     data = pickle.dumps(Kernel(times()))
     shutil.rmtree(fresh)
     assert packed(pickle.loads(data)(1, ONE)).tolist() == [[4.0, 7.0]], "it is loaded"
-    monkeypatch.setattr(library, "_loaded", {})
+    monkeypatch.setattr(compiler, "_loaded", {})
     with compiler.only_cached(), pytest.raises(CompileError, match="only cached"):
         pickle.loads(data)
-    assert packed(pickle.loads(data)(1, ONE)).tolist() == [[4.0, 7.0]], "it is compiled anew"
+    assert packed(pickle.loads(data)(1, ONE)).tolist() == [[4.0, 7.0]], "it is compiled again"
 
 
 def test_two_processes_compile_the_same_robot_at_once(own_cache):
@@ -91,40 +90,40 @@ def test_two_processes_compile_the_same_robot_at_once(own_cache):
         for _ in range(2)
     ]
     first, second = (json.loads(process.communicate(timeout=100)[0]) for process in both)
-    assert np.allclose(first, second, rtol=1e-12)  # each may have found another way to compile faster
+    assert np.allclose(first, second, rtol=1e-12)  # each process may have chosen other compiler options
     kinds = sorted(path.suffix for path in own_cache.iterdir())
-    assert kinds == [".so", ".so", ".so", ".way"]  # one of every way to compile
+    assert kinds == [".so", ".so", ".so", ".way"]  # one for each way to compile
 
 
-# --- loaded out of reach ------------------------------------------------------------------------------------
+# --- loaded libraries ---------------------------------------------------------------------------------------
 
 
-def test_a_library_that_is_cut_after_loading_changes_nothing(own_cache):
-    """Mapped from its file in the cache, the next call would end in SIGBUS; where memory has no files, too."""
+def test_truncating_a_loaded_library_changes_nothing(own_cache):
+    """A mapping of the cache file would raise SIGBUS at the next call. The second pass lacks memfd_create."""
     code = (
         "for way in range(2):\n"
         "    kernel = Kernel(times())\n"
         "    [os.truncate(path, 0) for path in cache_folder().iterdir()]\n"
         "    print(packed(kernel(1, ONE)).tolist())\n"
-        "    library._loaded.clear()\n"
+        "    compiler._loaded.clear()\n"
         "    way or delattr(os, 'memfd_create')\n"
     )
-    assert in_a_process(code).splitlines() == [RIGHT, RIGHT]
+    assert run_python(code).splitlines() == [RIGHT, RIGHT]
     assert not list(own_cache.glob("tmp*"))
 
 
-def test_every_library_is_the_one_that_was_asked_for(fresh):
-    """Descriptors are used again, and the loader goes by names: 40 libraries, none mistaken for another."""
+def test_each_kernel_loads_its_own_library(fresh):
+    """Descriptors are reused and the loader identifies libraries by name: 40 libraries, each loaded as itself."""
     kernels = [Kernel(times(float(factor))) for factor in range(2, 10)]
     data = pickle.dumps(kernels)
     for _ in range(5):
-        library._loaded.clear()
-        found = [packed(kernel(1, ONE)).tolist() for kernel in pickle.loads(data)]
-        assert found == [[[factor + 1.0, 2 * factor + 1.0]] for factor in range(2, 10)]
+        compiler._loaded.clear()
+        results = [packed(kernel(1, ONE)).tolist() for kernel in pickle.loads(data)]
+        assert results == [[[factor + 1.0, 2 * factor + 1.0]] for factor in range(2, 10)]
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="needs /proc")
-def test_no_descriptor_stays(fresh):
+def test_descriptors_are_closed(fresh):
     def count():
         return sum(1 for _ in Path("/proc/self/fd").iterdir())
 
@@ -134,12 +133,12 @@ def test_no_descriptor_stays(fresh):
     assert count() == before
 
 
-# --- what is trusted ----------------------------------------------------------------------------------------
+# --- trust --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("damage", ["cut", "other", "empty", "open", "longer"])
-def test_a_library_that_was_tampered_with_is_built_anew(fresh, damage):
-    assert anew() == RIGHT
+def test_damaged_library_is_rebuilt(fresh, damage):
+    assert fresh_result() == RIGHT
     (path,) = fresh.glob("*.so")
     content, inode = path.read_bytes(), path.stat().st_ino
     if damage == "open":
@@ -150,14 +149,14 @@ def test_a_library_that_was_tampered_with_is_built_anew(fresh, damage):
                 damage
             ]
         )
-    assert anew() == RIGHT
+    assert fresh_result() == RIGHT
     (path,) = fresh.glob("*.so")
     assert path.stat().st_ino != inode and path.read_bytes()[:4] == b"\x7fELF"
 
 
 @pytest.mark.parametrize("how", ["renamed", "symbolic link", "hard link"])
-def test_one_library_cannot_stand_for_another(fresh, how):
-    """Both are the user's own, and intact."""
+def test_library_under_another_name_is_rebuilt(fresh, how):
+    """Both libraries belong to the user and are intact."""
     Kernel(times(3.0))
     (victim,) = fresh.iterdir()
     Kernel(times(5.0))
@@ -169,36 +168,36 @@ def test_one_library_cannot_stand_for_another(fresh, how):
         victim.symlink_to(other.name)
     else:
         victim.hardlink_to(other)
-    assert anew() == RIGHT
+    assert fresh_result() == RIGHT
 
 
-@as_root
-def test_what_another_user_has_planted_is_not_trusted(fresh):
+@needs_root
+def test_entry_of_another_user_is_ignored(fresh):
     write_entry("ours", b"content")
     assert read_entry("ours") == b"content"
     os.chown(fresh / "ours", 65534, 65534)
     assert read_entry("ours") is None
 
 
-@as_root
-def test_a_folder_of_another_user_is_refused(own_cache):
+@needs_root
+def test_folder_of_another_user_raises(own_cache):
     own_cache.mkdir()
     os.chown(own_cache, 65534, 65534)
     with pytest.raises(CompileError, match="another user.*XDG_CACHE_HOME"):
         cache_folder()
 
 
-def test_open_folder_is_closed(fresh):
+def test_permissions_of_an_open_folder_are_restricted(fresh):
     fresh.mkdir(mode=0o777)
     fresh.chmod(0o777)
     (fresh / "fifo.so").unlink(missing_ok=True)
     os.mkfifo(fresh / "fifo")
     Kernel(times())
     assert fresh.stat().st_mode & 0o077 == 0
-    assert read_entry("fifo") is None, "and it did not hang"
+    assert read_entry("fifo") is None, "reading it must not block"
 
 
-def test_a_folder_that_is_a_link_is_refused_and_its_target_left_alone(own_cache, tmp_path):
+def test_linked_folder_raises_and_its_target_is_unchanged(own_cache, tmp_path):
     target = tmp_path / "documents"
     target.mkdir(mode=0o755)
     own_cache.symlink_to(target)
@@ -207,10 +206,10 @@ def test_a_folder_that_is_a_link_is_refused_and_its_target_left_alone(own_cache,
     assert target.stat().st_mode & 0o777 == 0o755
 
 
-# --- where it is --------------------------------------------------------------------------------------------
+# --- location -----------------------------------------------------------------------------------------------
 
 
-def test_a_relative_cache_home_counts_as_none(monkeypatch, tmp_path):
+def test_relative_cache_home_is_ignored(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", "relative")
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
@@ -218,7 +217,7 @@ def test_a_relative_cache_home_counts_as_none(monkeypatch, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["home"]
 
 
-def test_a_home_that_is_none(monkeypatch, tmp_path):
+def test_invalid_home_raises(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     monkeypatch.setenv("HOME", "somewhere")
@@ -231,7 +230,7 @@ def test_a_home_that_is_none(monkeypatch, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_no_place_for_the_cache(monkeypatch, tmp_path):
+def test_cache_home_that_is_a_file_raises(monkeypatch, tmp_path):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     with pytest.raises(CompileError, match="no place"):
@@ -239,7 +238,7 @@ def test_no_place_for_the_cache(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize("where", ["the text", "the library"])
-def test_a_full_disk_is_told(fresh, monkeypatch, where):
+def test_full_disk_raises_compile_error(fresh, monkeypatch, where):
     def full(*arguments, **options):
         raise OSError(28, "No space left on device")
 
@@ -251,38 +250,38 @@ def test_a_full_disk_is_told(fresh, monkeypatch, where):
         Kernel(times())
 
 
-def test_no_folder_for_temporary_files_is_needed(own_cache):
-    """/tmp may be full or read-only: Python and the compiler write into the cache alone."""
+def test_compiling_needs_no_temporary_folder(own_cache):
+    """/tmp may be full or read-only: Python and the compiler write only into the cache."""
     nowhere = {"TMPDIR": "/nonexistent", "TEMP": "/nonexistent", "TMP": "/nonexistent"}
     code = "import tempfile\ndef gettempdir(): raise OSError('no /tmp')\ntempfile._get_default_tempdir = gettempdir\n"
-    assert in_a_process(code + TIMES, **nowhere) == RIGHT
+    assert run_python(code + TIMES, **nowhere) == RIGHT
 
 
-# --- kept small ---------------------------------------------------------------------------------------------
+# --- size ---------------------------------------------------------------------------------------------------
 
 
-def test_what_was_used_longest_ago_is_forgotten(fresh, monkeypatch):
+def test_least_recently_used_entry_is_removed(fresh, monkeypatch):
     monkeypatch.setattr(cache, "MOST_BYTES", 3500)
     for number in range(3):
         write_entry(f"{number}.so", bytes(1000))
         os.utime(fresh / f"{number}.so", (number, number))
-    assert read_entry("0.so") == bytes(1000), "now it is the youngest"
+    assert read_entry("0.so") == bytes(1000), "now it is the most recent"
     write_entry("3.so", bytes(1000))
     assert {path.name for path in fresh.iterdir()} == {"0.so", "2.so", "3.so"}
 
 
-def test_a_process_looks_at_the_whole_cache_seldom(own_cache, monkeypatch):
-    """Once, and again when it has written a sixteenth of what may be there."""
-    looks = []
-    monkeypatch.setattr(cache, "_forget_oldest", looks.append)
+def test_cache_size_is_checked_rarely(own_cache, monkeypatch):
+    """Once, and again after writing a sixteenth of the limit."""
+    checks = []
+    monkeypatch.setattr(cache, "_forget_oldest", checks.append)
     monkeypatch.setattr(cache, "_written", float("inf"))
     monkeypatch.setattr(cache, "MOST_BYTES", 16_000)
     for number in range(5):
         write_entry(f"{number}.so", bytes(400))
-    assert looks == [own_cache] * 2
+    assert checks == [own_cache] * 2
 
 
-def test_leftovers_are_swept_and_work_under_way_is_not(fresh):
+def test_sweep_removes_leftovers_but_no_work_in_progress(fresh):
     cache_folder()
     for name in ("tmpabcdef", "tmpghijkl"):
         (fresh / name).mkdir()
@@ -301,8 +300,8 @@ def test_leftovers_are_swept_and_work_under_way_is_not(fresh):
 
 
 @pytest.fixture
-def compiler_that(fresh, monkeypatch, tmp_path):
-    """compiler_that(script): CC is a program with this text."""
+def set_compiler(fresh, monkeypatch, tmp_path):
+    """set_compiler(script) sets CC to a program with this text."""
 
     def make(script):
         path = tmp_path / "cc"
@@ -344,12 +343,12 @@ def test_no_compiler(fresh, monkeypatch, caplog):
     ],
     ids=["fails", "crashes", "makes nothing", "latin-1", "no program", "makes garbage", "floods"],
 )
-def test_broken_compiler(fresh, compiler_that, script, reason, caplog):
-    """Always a CompileError, so that backend auto takes numpy; and nothing of it is kept."""
-    compiler_that(script)
-    with pytest.raises(CompileError, match=reason) as raised:
+def test_broken_compiler(fresh, set_compiler, script, reason, caplog):
+    """Always a CompileError, so backend auto falls back to numpy; the cache stays empty."""
+    set_compiler(script)
+    with pytest.raises(CompileError, match=reason) as excinfo:
         Kernel(times())
-    assert len(str(raised.value)) <= compiler._MOST_OUTPUT + 100
+    assert len(str(excinfo.value)) <= compiler._MOST_OUTPUT + 100
     assert not list(fresh.iterdir())
     model = dn.parse_robot("<robot name='r'><link name='l'/></robot>")
     assert dn.build(model, dn.inverse_dynamics(model)).choice.backend == "numpy"
@@ -357,60 +356,60 @@ def test_broken_compiler(fresh, compiler_that, script, reason, caplog):
 
 
 @pytest.mark.parametrize("script", ["#!/bin/sh\nexec sleep 1000\n", VERSION + "exec sleep 1000\n"])
-def test_a_compiler_that_hangs_is_waited_for_once(fresh, compiler_that, script, monkeypatch):
-    """At its first word or at work: then no other try costs a time limit."""
-    path = compiler_that(script)
+def test_hanging_compiler_times_out_once(fresh, set_compiler, script, monkeypatch):
+    """At --version or at work; the next call fails without another time limit."""
+    path = set_compiler(script)
     for name in ("TIME_LIMIT", "TIME_LIMIT_OF_VERSION"):
         monkeypatch.setattr(compiler, name, 0.5)
     for factor in (2.0, 3.0):
         with pytest.raises(CompileError, match=f"{path}.*0.5 s"):
             Kernel(times(factor))
-        path.write_text("#!/bin/sh\nexit 0\n")  # it would fail otherwise now
+        path.write_text("#!/bin/sh\nexit 0\n")  # a second run would raise another error
     assert not list(fresh.glob("tmp*"))
 
 
 # --- cached code only ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("how", [{compiler.CACHED_ONLY: "1"}, {"PATH": "/nonexistent", "CC": ""}])
-def test_a_filled_cache_needs_no_compiler(own_cache, how):
-    """Neither where it is forbidden nor where there is none, and nothing is written."""
-    assert in_a_process(TIMES) == RIGHT
+@pytest.mark.parametrize("environment", [{compiler.CACHED_ONLY: "1"}, {"PATH": "/nonexistent", "CC": ""}])
+def test_filled_cache_needs_no_compiler(own_cache, environment):
+    """If compiling is forbidden or no compiler exists; nothing is written."""
+    assert run_python(TIMES) == RIGHT
     before = {path: path.stat().st_ino for path in own_cache.iterdir()}
-    assert in_a_process(TIMES, **how) == RIGHT
-    told = in_a_process("try: Kernel(times(7.0))\nexcept CompileError as error: print(error)", **how)
-    assert told.startswith(("only cached", "no C compiler on the PATH"))
+    assert run_python(TIMES, **environment) == RIGHT
+    message = run_python("try: Kernel(times(7.0))\nexcept CompileError as error: print(error)", **environment)
+    assert message.startswith(("only cached", "no C compiler on the PATH"))
     assert {path: path.stat().st_ino for path in own_cache.iterdir()} == before
 
 
-def test_a_filled_cache_may_be_read_only(own_cache):
-    assert in_a_process(TIMES) == RIGHT
+def test_filled_cache_may_be_read_only(own_cache):
+    assert run_python(TIMES) == RIGHT
     own_cache.chmod(0o555)
-    assert in_a_process(TIMES, **{compiler.CACHED_ONLY: "1"}) == RIGHT
+    assert run_python(TIMES, **{compiler.CACHED_ONLY: "1"}) == RIGHT
     own_cache.chmod(0o700)
 
 
-def test_the_code_of_another_compiler_is_not_taken_while_there_is_one(fresh, compiler_that):
+def test_code_of_another_compiler_is_not_reused(fresh, set_compiler):
     Kernel(times())
-    compiler_that(
+    set_compiler(
         f'#!/bin/sh\n[ "$1" = --version ] && {{ echo other; exit; }}\nexec {shutil.which("gcc")} "$@"\n'
     )
-    library._loaded.clear()
+    compiler._loaded.clear()
     Kernel(times())
     first, second = sorted(path.name.split("-") for path in fresh.iterdir())
     assert first[0] == second[0] and first[1] != second[1]
 
 
-def test_libraries_resolve_everything_when_they_are_loaded(fresh):
-    """No table of addresses that can be written to later."""
+def test_libraries_resolve_symbols_when_loaded(fresh):
+    """No table of addresses stays writable."""
     Kernel(times())
     (path,) = fresh.iterdir()
-    done = subprocess.run(["readelf", "-d", str(path)], capture_output=True, text=True)
-    assert "BIND_NOW" in done.stdout or "NOW" in done.stdout
-    assert isinstance(library.open_library(path.stem), ctypes.CDLL)
+    process = subprocess.run(["readelf", "-d", str(path)], capture_output=True, text=True)
+    assert "BIND_NOW" in process.stdout or "NOW" in process.stdout
+    assert isinstance(compiler.open_library(path.stem), ctypes.CDLL)
 
 
-# --- emptied by others --------------------------------------------------------------------------------------
+# --- a cache that is removed ---------------------------------------------------------------------------------
 
 EMPTIES = """#!/bin/sh
 [ "$1" = --version ] || if {again} || [ ! -e "$MARK" ]; then touch "$MARK"; rm -rf "{cache}"; fi
@@ -419,15 +418,15 @@ exec cc "$@"
 
 
 @pytest.mark.parametrize("again", [False, True])
-def test_a_cache_that_vanishes_under_the_compiler(fresh, monkeypatch, tmp_path, again):
-    """It is compiled once more; where that happens again the error names the cache."""
+def test_cache_removed_while_compiling(fresh, monkeypatch, tmp_path, again):
+    """The code is compiled once more; if the cache vanishes again, the error names it."""
     wrapper = tmp_path / "emptying_cc"
     wrapper.write_text(EMPTIES.format(again=str(again).lower(), cache=fresh))
     wrapper.chmod(0o755)
     monkeypatch.setenv("CC", str(wrapper))
     monkeypatch.setenv("MARK", str(tmp_path / "mark"))
     if not again:
-        assert anew() == RIGHT
+        assert fresh_result() == RIGHT
         return
     with pytest.raises(CompileError, match=f"{fresh}.*removed"):
         Kernel(times())

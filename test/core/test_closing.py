@@ -1,4 +1,4 @@
-"""Closed positions: from far, along a motion, and at the rate of a controller."""
+"""Closed positions: from distant starts, along a motion, and at the rate of a controller."""
 
 import itertools
 import pickle
@@ -28,9 +28,9 @@ def test_closing_follows_a_motion(name, backend):
     robot = robot_of(name)
     q, qd, qdd = closed_states(robot, 1, reach=0.15 if name in BALL_LOOPS else 0.25)
     closing = pickle.loads(pickle.dumps(dn.build_loop_solver(robot, backend)))
-    own, at = robot.independent.tolist(), q[0].copy()
+    independent, at = robot.independent.tolist(), q[0].copy()
     for _ in range(30):
-        at = moved(robot.tree, at, own, 0.004 * qd[0])
+        at = moved(robot.tree, at, independent, 0.004 * qd[0])
         at, condition = closing(at)
         assert np.abs(at - dn.close_loops(robot, at)).max() <= 1e-9
         assert closing.is_regular(at) and 1.0 <= condition < 1e6
@@ -38,25 +38,25 @@ def test_closing_follows_a_motion(name, backend):
     expected, expected_accelerations = spread_rates(robot, at, qd[0], qdd[0])
     assert error(rates, expected) <= EXACT and error(accelerations, expected_accelerations) <= EXACT
     assert error(G @ qd[0], rates) <= EXACT
-    far = closing.following(moved(robot.tree, at, own, 0.2 * qd[0]), at)[0]
+    far = closing.following(moved(robot.tree, at, independent, 0.2 * qd[0]), at)[0]
     for _, of_ball in robot.quaternions:
         assert np.linalg.norm(far[of_ball]) == pytest.approx(1, abs=1e-12)
 
 
-def test_the_branch_is_kept_where_newton_alone_would_lose_it():
-    """A long way in one step, in steps of the library's own."""
+def test_long_step_stays_on_its_branch():
+    """Newton's method alone would leave the branch; the library divides a long step."""
     mechanism = dn.parse_robot(four_bar())
     start = dn.close_loops(mechanism, [0.4, 0.1, 1.0])
     goal = np.array([2.6, np.nan, np.nan])
-    way = start.copy()
+    closed = start.copy()
     for crank in np.linspace(0.4, 2.6, 400):
-        way[0] = crank
-        way = dn.close_loops(mechanism, way)
-    assert np.allclose(continued(mechanism, start, np.nan_to_num(goal)), way, atol=1e-9)
+        closed[0] = crank
+        closed = dn.close_loops(mechanism, closed)
+    assert np.allclose(continued(mechanism, start, np.nan_to_num(goal)), closed, atol=1e-9)
 
 
-def test_the_first_position_is_found_without_the_passive_joints():
-    """From joints at zero, which are a singular position of the five-bar."""
+def test_first_position_without_passive_joints():
+    """From all joints at zero, a singular position of the five-bar."""
     mechanism = dn.parse_robot(five_bar())
     q = first_closed(mechanism, np.zeros(4))
     assert np.abs(q[mechanism.independent]).max() == 0.0
@@ -64,7 +64,7 @@ def test_the_first_position_is_found_without_the_passive_joints():
 
 
 def test_loops_close_from_many_starts():
-    """100 starts around reachable positions: residuals below 1e-9 and the independent joints where they were."""
+    """100 starts near reachable positions: residuals are below 1e-9 and independent joints do not move."""
     for name, reach in (
         ("five_bar", 0.4),
         ("four_bar", 0.4),
@@ -82,14 +82,14 @@ def test_loops_close_from_many_starts():
         assert np.abs(residuals).max() <= 1e-9 and np.abs(closed - q).max() <= 1e-8
 
 
-def test_a_position_that_cannot_be_closed():
+def test_unreachable_position_raises():
     mechanism = dn.parse_robot(four_bar(independent=(False, False, True)))
     with pytest.raises(dn.ClosureError, match="'pin'.*open"):
         dn.close_loops(mechanism, [0.0, 0.0, 3.1])
 
 
 @pytest.mark.parametrize("name, backend", [("five_bar", "numpy"), ("ball", "numpy"), ("five_bar", "c")])
-def test_open_loops_have_no_quantities(name, backend):
+def test_quantities_of_open_loops_raise(name, backend):
     robot = robot_of(name)
     q = closed_states(robot, 1, reach=0.03)[0][0] + 0.01
     M = dn.build(robot, "mass_matrix", backend=backend)

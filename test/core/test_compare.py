@@ -1,4 +1,4 @@
-"""Measured against computed torques: of a recording whose torques are Pinocchio's with known errors."""
+"""Measured against computed torques: a recording with Pinocchio's torques and known errors."""
 
 import subprocess
 import sys
@@ -19,7 +19,7 @@ from dynamics_node.robot import Joint
 RATE = 250.0
 NOISE = np.array([0.3, 0.3, 0.2, 0.2, 0.1, 0.1, 0.05])  # N m
 BIAS = np.array([0.5, 0, 0, -0.4, 0, 0, 0.02])
-THEIRS = tuple(name.replace("panda", "fer") for name in PANDA_JOINTS)
+RECORDED_NAMES = tuple(name.replace("panda", "fer") for name in PANDA_JOINTS)
 
 
 @pytest.fixture(scope="module")
@@ -38,11 +38,11 @@ def motion():
 
 @pytest.fixture(scope="module")
 def recording(motion, tmp_path_factory):
-    """A bag with the names of another make, noisy torques, and velocities on one of two topics."""
+    """A bag with joint names of another manufacturer and noisy torques."""
     time, q, qd, tau = motion
     noise = NOISE * np.random.default_rng(6).normal(size=tau.shape)
     rows = zip(q, qd, tau + noise - BIAS, strict=True)
-    messages = [("/full", THEIRS, *row) for row in rows]
+    messages = [("/full", RECORDED_NAMES, *row) for row in rows]
     stamps = 1_700_000_000 * 10**9 + np.rint(time * 1e9).astype(int)
     path = tmp_path_factory.mktemp("recording") / "bag"
     write_bag(path, messages, stamps)
@@ -56,47 +56,47 @@ def evaluate(path, *options):
     )
 
 
-def printed(text):
-    """{joint: its numbers}"""
+def parse_table(text):
+    """{joint: numbers of its line}"""
     lines = [line.split() for line in text.splitlines() if line.startswith("panda_joint")]
     return {name: [float(number) for number in numbers] for name, *_, a, b, c, d, e in lines
             for numbers in [(a, b, c, d, e)]}  # fmt: skip
 
 
-def test_known_noise_is_found(recording, motion, capsys, tmp_path):
-    """RMSE of noise and bias; the accelerations come from the velocities."""
+def test_errors_match_the_known_noise(recording, motion, capsys, tmp_path):
+    """RMSE of noise and bias; the accelerations are derivatives of the velocities."""
     path, noise = recording
     plot, out = tmp_path / "plot.png", tmp_path / "tau.npz"
     assert (
         evaluate(path, "--differentiate", "--compare", "--unfiltered", "--plot", plot, "--output", out) == 0
     )
-    told = capsys.readouterr()
-    assert "accelerations are derivatives of the recorded velocities below 10 Hz" in told.err
-    found = printed(told.out)
+    captured = capsys.readouterr()
+    assert "accelerations are derivatives of the recorded velocities below 10 Hz" in captured.err
+    table = parse_table(captured.out)
     _, _, _, tau = motion
     computed, measured = np.load(out)["tau"], tau + noise - BIAS
-    ends = int(np.ceil(1.5 / 10 * RATE))  # where the filter would have to guess
-    assert f"{2 * ends} states are not finite" in told.err and np.isnan(computed[[ends - 1, -ends]]).all()
+    ends = int(np.ceil(1.5 / 10 * RATE))  # states the filter cannot compute
+    assert f"{2 * ends} states are not finite" in captured.err and np.isnan(computed[[ends - 1, -ends]]).all()
     computed, measured = computed[ends:-ends], measured[ends:-ends]
     assert np.abs(computed - tau[ends:-ends]).max() < 0.1
     for k, joint in enumerate(PANDA_JOINTS):
         m, c = measured[:, k], computed[:, k]
         off = c - m
         expected = np.sqrt(np.mean(m**2)), np.sqrt(np.mean(off**2)), np.abs(off).max(), np.mean(off)
-        assert np.allclose(found[joint], [*expected, np.corrcoef(m, c)[0, 1]], rtol=6e-3, atol=1e-4)
-        assert abs(found[joint][1] / np.hypot(NOISE[k], BIAS[k]) - 1) < 0.06  # of 1174 samples
+        assert np.allclose(table[joint], [*expected, np.corrcoef(m, c)[0, 1]], rtol=6e-3, atol=1e-4)
+        assert abs(table[joint][1] / np.hypot(NOISE[k], BIAS[k]) - 1) < 0.06  # of 1174 samples
     assert plot.read_bytes().startswith(b"\x89PNG") and plot.stat().st_size > 20_000
 
 
-def test_without_accelerations_it_is_said(recording, capsys):
+def test_missing_accelerations_are_reported(recording, capsys):
     path, _ = recording
     assert evaluate(path, "--compare") == 0
-    told = capsys.readouterr()
-    assert "accelerations are taken as zero" in told.err and "--differentiate" in told.err
-    assert printed(told.out)["panda_joint2"][1] > 2 * NOISE[1]  # what is left out is seen
+    captured = capsys.readouterr()
+    assert "accelerations are taken as zero" in captured.err and "--differentiate" in captured.err
+    assert parse_table(captured.out)["panda_joint2"][1] > 2 * NOISE[1]  # the missing inertial torques add up
 
 
-def test_options_that_do_not_go_together(recording, capsys, tmp_path):
+def test_conflicting_options_end_with_an_error(recording, capsys, tmp_path):
     path, _ = recording
     for options, words in (
         ([], "nothing to do: name an --output, or --compare"),
@@ -115,21 +115,21 @@ def test_options_that_do_not_go_together(recording, capsys, tmp_path):
         assert words in error and error.count("\n") == 1
 
 
-def test_a_recording_without_efforts(tmp_path, capsys):
-    write_bag(tmp_path / "bag", [("/j", THEIRS, np.zeros(7), np.zeros(7), [])] * 3)
+def test_recording_without_efforts(tmp_path, capsys):
+    write_bag(tmp_path / "bag", [("/j", RECORDED_NAMES, np.zeros(7), np.zeros(7), [])] * 3)
     assert evaluate(tmp_path / "bag", "--compare") == 1
-    told = capsys.readouterr().err
-    assert "has no efforts of panda_joint1" in told and "--joints" not in told
+    message = capsys.readouterr().err
+    assert "has no efforts of panda_joint1" in message and "--joints" not in message
 
 
-def test_a_gripper_without_efforts(tmp_path, capsys):
-    """It publishes states of its own: the arm alone can be compared."""
-    arm, fingers = [("/j", THEIRS, np.zeros(7), np.zeros(7), np.zeros(7))] * 3, ["fer_finger_joint1"]
+def test_gripper_without_efforts(tmp_path, capsys):
+    """It publishes its own states, so only the arm can be compared."""
+    arm, fingers = [("/j", RECORDED_NAMES, np.zeros(7), np.zeros(7), np.zeros(7))] * 3, ["fer_finger_joint1"]
     write_bag(tmp_path / "bag", [*arm, ("/j", fingers, [0.0], [0.0], [])])
-    robot, more = [str(data_folder() / PANDA)], ["--joints-map", "fer_*=panda_*", "--compare"]
-    assert main(["evaluate", *robot, "--input", str(tmp_path / "bag"), *more]) == 1
-    told = "no efforts of panda_finger_joint1; name the joints to go on with by --joints"
-    assert told in capsys.readouterr().err
+    robot, options = [str(data_folder() / PANDA)], ["--joints-map", "fer_*=panda_*", "--compare"]
+    assert main(["evaluate", *robot, "--input", str(tmp_path / "bag"), *options]) == 1
+    message = "no efforts of panda_finger_joint1; name the joints to go on with by --joints"
+    assert message in capsys.readouterr().err
     assert evaluate(tmp_path / "bag", "--compare") == 0
 
 
@@ -146,7 +146,7 @@ def robot(*kinds):
 
 def test_sums_in_chunks():
     random = np.random.default_rng(0)
-    measured = 1e4 + random.normal(size=(900, 2)) * [1, 3]  # a spread that sums of squares would lose
+    measured = 1e4 + random.normal(size=(900, 2)) * [1, 3]  # a spread that sums of squares lose
     computed = 1.1 * measured + random.normal(size=(900, 2))
     measured[4, 0], computed[700] = np.nan, np.inf
     comparison = Comparison(robot("revolute", "prismatic"))
@@ -154,24 +154,26 @@ def test_sums_in_chunks():
         comparison.add(measured[part], computed[part], None)
     good = np.setdiff1d(np.arange(900), [4, 700])
     assert comparison.count == 898
-    for k, told in enumerate(comparison.differences()):
+    for k, difference in enumerate(comparison.differences()):
         m, c = measured[good, k], computed[good, k]
-        assert told.unit == ("N m", "N")[k]
+        assert difference.unit == ("N m", "N")[k]
         assert np.allclose(
-            [told.measured, told.rmse, told.largest, told.bias],
+            [difference.measured, difference.rmse, difference.largest, difference.bias],
             [np.sqrt(np.mean(m**2)), np.sqrt(np.mean((c - m) ** 2)), np.abs(c - m).max(), np.mean(c - m)],
             rtol=1e-9,
         )
-        assert abs(told.correlation - np.corrcoef(m, c)[0, 1]) < 1e-4
+        assert abs(difference.correlation - np.corrcoef(m, c)[0, 1]) < 1e-4
 
 
-def test_nothing_changes_and_nothing_is_there():
+def test_constant_and_empty_comparisons():
     comparison = Comparison(robot("revolute"))
     with pytest.raises(ValueError, match="both"):
         comparison.differences()
     comparison.add(np.ones((5, 1)), np.full((5, 1), 3.0), None)
-    (told,) = comparison.differences()
-    assert (told.rmse, told.largest, told.bias) == (2, 2, 2) and np.isnan(told.correlation)
+    (difference,) = comparison.differences()
+    assert (difference.rmse, difference.largest, difference.bias) == (2, 2, 2) and np.isnan(
+        difference.correlation
+    )
 
 
 def test_memory_is_bounded():
@@ -199,16 +201,16 @@ def test_plots(tmp_path, suffix, start):
         plot_comparison(tmp_path / "nowhere" / f"plot{suffix}", comparison, "robot")
 
 
-def test_a_plot_without_matplotlib():
-    """Told before anything is computed, as the command checks it first."""
+def test_plot_without_matplotlib():
+    """The command checks this before it computes anything."""
     code = (
         "import sys; sys.modules['matplotlib'] = None\n"
         "from dynamics_node.io import check_plot, TableError\n"
         "try:\n    check_plot('a.png')\nexcept TableError as error:\n    print(error)"
     )
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
     )
-    assert "this needs matplotlib: pip install matplotlib" in done.stdout
+    assert "this needs matplotlib: pip install matplotlib" in process.stdout
     with pytest.raises(TableError, match="plot"):
         check_plot("plot")

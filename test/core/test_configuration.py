@@ -1,4 +1,4 @@
-"""Positions as points of a manifold, limits and masses: against Pinocchio, and of closed loops against rates."""
+"""Positions as points of a manifold, limits and masses: against Pinocchio; closed loops against their rates."""
 
 import doctest
 
@@ -19,8 +19,8 @@ SWAPPED = [3, 4, 5, 0, 1, 2]  # angular first
 COUNT = 5
 
 
-def read(name):
-    """A robot, and Pinocchio's."""
+def robot_and_oracle(name):
+    """A robot and its Pinocchio oracle."""
     if name == "balls":
         robot = dn.parse_robot(ball_robot(3, kinds=("ball", "revolute", "prismatic")))
         return robot, BallOracle(robot)
@@ -30,47 +30,49 @@ def read(name):
 
 @pytest.mark.parametrize("name", [*TREES, "balls"])
 def test_steps_and_differences(name):
-    robot, oracle = read(name)
+    robot, oracle = robot_and_oracle(name)
     q0, q1 = dn.random_configuration(robot, (2, COUNT), random=1)
     v = np.random.default_rng(2).uniform(-1.5, 1.5, (COUNT, robot.nv))
     after, between = dn.integrate(robot, q0, v), dn.difference(robot, q0, q1)
-    way = dn.interpolate(robot, q0, q1, 0.3)
+    interpolated = dn.interpolate(robot, q0, q1, 0.3)
     of_step = dn.integrate_derivatives(robot, q0, v)
     of_difference = dn.difference_derivatives(robot, q0, q1)
     sides = (pin.ARG0, pin.ARG1)
     for k in range(COUNT):
         start, goal, step = oracle.q(q0[k]), oracle.q(q1[k]), oracle.v(v[k])
-        same_place(robot, oracle.q(after[k]), pin.integrate(oracle.pin, start, step))
-        same_place(robot, oracle.q(way[k]), pin.interpolate(oracle.pin, start, goal, 0.3))
+        assert_same_position(robot, oracle.q(after[k]), pin.integrate(oracle.pin, start, step))
+        assert_same_position(robot, oracle.q(interpolated[k]), pin.interpolate(oracle.pin, start, goal, 0.3))
         right = pin.difference(oracle.pin, start, goal)[oracle.order]
         assert np.allclose(between[k], right, rtol=0, atol=1e-9)
         rows = np.ix_(oracle.order, oracle.order)
-        for own, side in zip(of_step, sides, strict=True):
-            assert np.allclose(own[k], pin.dIntegrate(oracle.pin, start, step, side)[rows], rtol=0, atol=1e-9)
-        for own, side in zip(of_difference, sides, strict=True):
+        for derivative, side in zip(of_step, sides, strict=True):
+            assert np.allclose(
+                derivative[k], pin.dIntegrate(oracle.pin, start, step, side)[rows], rtol=0, atol=1e-9
+            )
+        for derivative, side in zip(of_difference, sides, strict=True):
             right = pin.dDifference(oracle.pin, start, goal, side)[rows]
-            assert np.allclose(own[k], right, rtol=0, atol=1e-9)
+            assert np.allclose(derivative[k], right, rtol=0, atol=1e-9)
     assert dn.interpolate(robot, q0[0], q1[0], np.linspace(0, 1, 3)).shape == (3, robot.nq)
     assert np.array_equal(oracle.q(robot.neutral()), pin.neutral(oracle.pin))
 
 
-def same_place(robot, found, right):
-    """Quaternions in either sign."""
+def assert_same_position(robot, position, expected):
+    """Quaternions may have either sign."""
     for _, at in robot.quaternions:
-        if found[at] @ right[at] < 0:
-            found[at] *= -1
-    assert np.allclose(found, right, rtol=0, atol=EXACT)
+        if position[at] @ expected[at] < 0:
+            position[at] *= -1
+    assert np.allclose(position, expected, rtol=0, atol=EXACT)
 
 
 @pytest.mark.parametrize("name", ["five_bar", "differential", "ball"])
 def test_steps_close_loops(name):
-    """Independent joints move by the step, the others along their rates; the result is closed."""
+    """Independent joints move by the step, the others follow; the result is closed."""
     robot = robot_of(name)
     q, qd, _ = closed_states(robot, COUNT, reach=0.05)
-    to = dn.integrate(robot, q, 0.05 * qd)
-    assert np.allclose(dn.close_loops(robot, to), to, atol=1e-9)
-    assert np.allclose(dn.difference(robot, q, to), 0.05 * qd, atol=1e-12)
-    assert np.allclose(dn.interpolate(robot, q, to, 1.0), to, atol=1e-9)
+    end = dn.integrate(robot, q, 0.05 * qd)
+    assert np.allclose(dn.close_loops(robot, end), end, atol=1e-9)
+    assert np.allclose(dn.difference(robot, q, end), 0.05 * qd, atol=1e-12)
+    assert np.allclose(dn.interpolate(robot, q, end, 1.0), end, atol=1e-9)
     near = [dn.integrate(robot, q, s * 1e-5 * qd) for s in (1, -1)]
     assert np.allclose((near[0] - near[1]) / 2e-5, robot_rates(robot, q, qd), atol=1e-7)
     drawn = dn.random_configuration(robot, 4, random=0)
@@ -84,7 +86,7 @@ def robot_rates(robot, q, qd):
 
 
 def test_rigid_motions():
-    """Also near no turn and near half a turn."""
+    """Also near the identity and near half a turn."""
     random = np.random.default_rng(0)
     sizes = np.concatenate([[0.0, 1e-9, 1e-5, np.pi - 1e-9, np.pi - 1e-5], random.uniform(0.2, 3, 10)])
     axes = random.normal(size=(len(sizes), 3))
@@ -103,32 +105,34 @@ def test_rigid_motions():
 
 @pytest.mark.parametrize("name", TREES)
 def test_limits_and_masses(name):
-    robot, oracle = read(name)
-    theirs = oracle.pin
+    robot, oracle = robot_and_oracle(name)
+    pin_model = oracle.pin
     lower, upper = robot.lower_position_limits, robot.upper_position_limits
     names = [body.joint.name for body in robot.bodies]
     for joint in robot.independent_joints:
-        own = theirs.joints[oracle.numbers[names.index(joint.name)]]
+        pin_joint = pin_model.joints[oracle.numbers[names.index(joint.name)]]
         if joint.type.bounded:
-            assert lower[joint.q] == theirs.lowerPositionLimit[own.idx_q]
-            assert upper[joint.q] == theirs.upperPositionLimit[own.idx_q]
+            assert lower[joint.q] == pin_model.lowerPositionLimit[pin_joint.idx_q]
+            assert upper[joint.q] == pin_model.upperPositionLimit[pin_joint.idx_q]
         else:
             assert (lower[joint.q] == -np.inf).all() and (upper[joint.q] == np.inf).all()
         if joint.type.is_scalar:
-            for ours, right in (
-                (robot.velocity_limits, theirs.velocityLimit),
-                (robot.effort_limits, theirs.effortLimit),
+            for limits, right in (
+                (robot.velocity_limits, pin_model.velocityLimit),
+                (robot.effort_limits, pin_model.effortLimit),
             ):
-                assert ours[joint.v] == (right[own.idx_v] or np.inf)
+                assert limits[joint.v] == (right[pin_joint.idx_v] or np.inf)
     q = dn.random_configuration(robot, 100, random=0)
     assert (q >= lower).all() and (q <= upper).all() and q.std(axis=0).min() > 0
-    assert robot.mass == pytest.approx(pin.computeTotalMass(theirs), rel=1e-12)
+    assert robot.mass == pytest.approx(pin.computeTotalMass(pin_model), rel=1e-12)
     for body, mass in zip(robot.bodies, robot.masses, strict=True):
         name = "root_joint" if body.joint.kind == "floating" else body.joint.name
-        assert body.mass == mass == pytest.approx(theirs.inertias[theirs.getJointId(name)].mass, rel=1e-12)
+        assert (
+            body.mass == mass == pytest.approx(pin_model.inertias[pin_model.getJointId(name)].mass, rel=1e-12)
+        )
 
 
-def test_arrays_of_loops_fit_positions_and_rates():
+def test_limits_of_loops_have_the_shapes_of_q_and_qd():
     robot = robot_of("five_bar")
     assert robot.lower_position_limits.shape == robot.upper_position_limits.shape == (robot.nq,)
     assert robot.velocity_limits.shape == robot.effort_limits.shape == (robot.nv,)
@@ -151,5 +155,5 @@ def test_wrong_arguments():
 
 @pytest.mark.parametrize("module", [configuration, lie_groups, first_positions, actuation])
 def test_examples(module):
-    found = doctest.testmod(module, extraglobs={"dn": dn, "np": np})
-    assert found.attempted and not found.failed
+    result = doctest.testmod(module, extraglobs={"dn": dn, "np": np})
+    assert result.attempted and not result.failed

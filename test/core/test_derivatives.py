@@ -1,4 +1,4 @@
-"""Derivatives: exact against complex steps and Pinocchio, in tangent space, along closed motions of loops; one state and
+"""Derivatives against complex steps and Pinocchio, in tangent space, and along closed motions of loops; one state and
 many."""
 
 import itertools
@@ -19,14 +19,14 @@ from dynamics_node.algorithms.rates import spread_rates
 from dynamics_node.robot.state_arrays import moved, tangent_map
 from dynamics_node.symbolic import interpret, jacobian, trace
 
-STEP = 1e-30  # of a complex step: no digit is lost to it
+STEP = 1e-30  # of a complex step, which loses no digits
 SMALL = ["panda7", "panda", "double_pendulum", "solo12", "baxter"]
 PAIRS = tuple(itertools.product(enumerate(SMALL), enumerate(["inverse", "forward", "hybrid"])))
-LARGE = ["pr2", "anymal_c", "g1"]  # of which to trace one problem takes seconds
+LARGE = ["pr2", "anymal_c", "g1"]  # tracing one problem takes seconds
 
 
 def complex_steps(function, x, directions=None):
-    """df/dx (..., entries of f, entries of x), or along the columns of directions: all steps as one batch."""
+    """df/dx (..., entries of f, entries of x), or along the columns of directions. All steps are one batch."""
     columns = np.eye(len(x)) if directions is None else directions
     return np.moveaxis(function(x + 1j * STEP * columns.T).imag / STEP, 0, -1)
 
@@ -35,7 +35,7 @@ def complex_steps(function, x, directions=None):
 
 
 def few_to_many(x, m):
-    """Many outputs of few inputs, all operations."""
+    """Many outputs of few inputs, with all operations."""
     inner = np.sin(x) * 3 + np.cos(x[::-1] * x + 0.5)
     return {"y": np.outer(np.sin(inner), m @ x) - x[0], "z": 1.0 / (np.outer(inner, inner) + 20.0)}
 
@@ -52,28 +52,28 @@ def test_jacobian_of_a_program(function):
     assert list(derivative.outputs) == ["dy_dm", "dy_dx", "dz_dm", "dz_dx"]
     random = np.random.default_rng(0)
     x, m = random.uniform(-1, 1, (5, 2)), random.uniform(-1, 1, (5, 2, 2))
-    found = interpret(derivative, x=x, m=m)
+    values = interpret(derivative, x=x, m=m)
     for k in range(5):
         for name in ("y", "z"):
             by_x = complex_steps(lambda v, k=k, n=name: interpret(program, x=v, m=m[k])[n], x[k])
             by_m = complex_steps(
                 lambda v, k=k, n=name: interpret(program, x=x[k], m=v.reshape(-1, 2, 2))[n], m[k].ravel()
             )
-            assert np.allclose(found[f"d{name}_dx"][k], by_x, rtol=1e-13, atol=1e-14)
+            assert np.allclose(values[f"d{name}_dx"][k], by_x, rtol=1e-13, atol=1e-14)
             assert np.allclose(
-                found[f"d{name}_dm"][k], by_m.reshape(*by_m.shape[:-1], 2, 2), rtol=1e-13, atol=1e-14
+                values[f"d{name}_dm"][k], by_m.reshape(*by_m.shape[:-1], 2, 2), rtol=1e-13, atol=1e-14
             )
 
 
-def test_the_cheaper_direction_is_taken():
-    """One output of many inputs costs a small multiple of the function itself, and so does the opposite."""
+def test_jacobian_uses_the_cheaper_direction():
+    """One output of many inputs costs a small multiple of the function, and so does the opposite."""
     down = trace(lambda x: {"y": np.prod(np.sin(x), keepdims=True)}, {"x": (30,)})
     up = trace(lambda x: {"y": np.sin(np.arange(1.0, 31.0) * x)}, {"x": (1,)})
     for program in (down, up):
         assert len(jacobian(program, ["y"], ["x"]).ops) <= 4 * len(program.ops)
 
 
-def test_names_that_are_not_there():
+def test_unknown_names_raise():
     program = trace(lambda x: {"y": x}, {"x": (2,)})
     with pytest.raises(KeyError, match="z"):
         jacobian(program, ["z"], ["x"])
@@ -86,9 +86,9 @@ def test_names_that_are_not_there():
 
 
 def expected(model, q, qd, f_ext, known, forward):
-    """dq, dqd, dknown of one state, by complex steps through the recursions. known: of the mixed vector."""
+    """Derivatives by q, qd and known of one state, by complex steps through the recursions. known: the mixed vector."""
 
-    def asked(*state):
+    def unknown(*state):
         count = max(np.atleast_2d(x).shape[0] for x in state)
         q, qd, known = (np.broadcast_to(x, (count, x.shape[-1])) for x in state)
         qdd = np.where(forward, 0, known) + 0j
@@ -97,9 +97,9 @@ def expected(model, q, qd, f_ext, known, forward):
         return np.where(forward, qdd, rnea(model, q, qd, qdd, f_ext))
 
     return (
-        complex_steps(lambda x: asked(x, qd, known), q, tangent_map(model, q)),
-        complex_steps(lambda x: asked(q, x, known), qd),
-        complex_steps(lambda x: asked(q, qd, x), known),
+        complex_steps(lambda x: unknown(x, qd, known), q, tangent_map(model, q)),
+        complex_steps(lambda x: unknown(q, x, known), qd),
+        complex_steps(lambda x: unknown(q, qd, x), known),
     )
 
 
@@ -108,7 +108,7 @@ def expected(model, q, qd, f_ext, known, forward):
     [
         *(
             (name, kind, (m + n) % 2 == 0) for (m, name), (n, kind) in PAIRS
-        ),  # with wrenches and without in turn
+        ),  # with and without wrenches alternately
         *((name, "hybrid", True) for name in LARGE),
     ],
 )
@@ -122,44 +122,46 @@ def test_against_complex_steps(name, kind, wrenches):
     q, qd, u, f_ext = random_states(model, 3, seed=31)
     derivatives = dn.build(model, problem, backend="numpy").derivatives()
     known = (u, u) if kind == "hybrid" else (u,)
-    found = derivatives(q, qd, *known, f_ext=f_ext if wrenches else None)
+    computed = derivatives(q, qd, *known, f_ext=f_ext if wrenches else None)
     for k in range(3):
         right = expected(model, q[k], qd[k], f_ext[k] if wrenches else None, u[k], forward)
         tolerance = (
             solved(dn.evaluate(model, "mass_matrix", q[k], backend="numpy")) if forward.any() else EXACT
         )
-        for f, r in zip(found, right, strict=True):
-            assert error(f[k], r, tail=2) <= tolerance
+        for array, exact in zip(computed, right, strict=True):
+            assert error(array[k], exact, tail=2) <= tolerance
 
 
 @pytest.mark.parametrize("name", ["panda7", "solo12", "talos", "balls1", "balls2"])
 def test_against_pinocchio(name):
-    """Along the tangent space, where there are ball joints and floating bases."""
+    """In tangent space, with ball joints and floating bases."""
     model, oracle = robot_of(name), oracle_of(name)
     order = np.ix_(oracle.order, oracle.order)
     q, qd, u, f_ext = random_states(model, 5, seed=32)
     inverse = dn.build(model, "inverse_dynamics_derivatives", backend="numpy")
     forward = dn.build(model, "forward_dynamics_derivatives", backend="numpy")
-    found, solution = inverse(q, qd, u, f_ext=f_ext), forward(q, qd, u)
+    of_torques, of_accelerations = inverse(q, qd, u, f_ext=f_ext), forward(q, qd, u)
     for k in range(5):
         arguments = [oracle.q(q[k]), oracle.v(qd[k]), oracle.v(u[k])]
         dq, dv, M = pin.computeRNEADerivatives(
             oracle.pin, oracle.data, *arguments, pin.StdVec_Force(oracle.forces(f_ext[k]))
         )
-        for f, right in zip(found, (dq, dv, symmetric(M)), strict=True):
-            assert error(f[k], right[order], tail=2) <= EXACT
+        for array, right in zip(of_torques, (dq, dv, symmetric(M)), strict=True):
+            assert error(array[k], right[order], tail=2) <= EXACT
         pin.computeABADerivatives(oracle.pin, oracle.data, *arguments)
         data = oracle.data
         tolerance = solved(oracle.mass_matrix(q[k]))
-        for f, right in zip(solution, (data.ddq_dq, data.ddq_dv, symmetric(data.Minv)), strict=True):
-            assert error(f[k], right[order], tail=2) <= tolerance
+        for array, right in zip(
+            of_accelerations, (data.ddq_dq, data.ddq_dv, symmetric(data.Minv)), strict=True
+        ):
+            assert error(array[k], right[order], tail=2) <= tolerance
 
 
 # --- along motions that keep loops closed -------------------------------------------------------------------
 
 
-def beside(robot, q, k, step):
-    """Closed positions a step along an independent coordinate."""
+def closed_neighbor(robot, q, k, step):
+    """The closed position one step along an independent coordinate."""
     rates, _ = spread_rates(robot, q, np.eye(robot.nv)[k])
     return dn.close_loops(robot, moved(robot.tree, q, range(robot.tree.nv), step * rates))
 
@@ -171,16 +173,16 @@ def differences(robot, call, q, *others):
     def column(call):
         return (np.array(call(step)) - np.array(call(-step))) / (2 * step)
 
-    found = [[column(lambda s, k=k: call(beside(robot, q, k, s), *others)) for k in n]]
+    derivatives = [[column(lambda s, k=k: call(closed_neighbor(robot, q, k, s), *others)) for k in n]]
     for m in range(len(others)):
         unit = [[np.eye(robot.nv)[k] * (m == j) for j in range(len(others))] for k in n]
-        found.append(
+        derivatives.append(
             [
                 column(lambda s, e=e: call(q, *(x + s * d for x, d in zip(others, e, strict=True))))
                 for e in unit
             ]
         )
-    return [np.moveaxis(np.array(columns), 0, -1) for columns in found]
+    return [np.moveaxis(np.array(columns), 0, -1) for columns in derivatives]
 
 
 LOOPED = [
@@ -191,25 +193,25 @@ LOOPED = [
 
 @pytest.mark.parametrize("name, kind", LOOPED)
 def test_against_differences(name, kind):
-    """Of the solver itself: what differences allow."""
+    """Against differences of the solver itself, to their accuracy."""
     robot = robot_of(name)
     problem = {
         "inverse": dn.inverse_dynamics, "forward": dn.forward_dynamics,
-        "hybrid": lambda own: dn.hybrid_dynamics(own, own.joint_names[:1]),
+        "hybrid": lambda array: dn.hybrid_dynamics(array, array.joint_names[:1]),
     }[kind](robot)  # fmt: skip
     q, qd, known = (a[0] for a in closed_states(robot, 1, reach=0.03))
     solver, forward = dn.build(robot, problem, backend="numpy"), np.array(problem.forward)
 
-    def asked(q, qd, known):
+    def unknown(q, qd, known):
         if kind == "hybrid":
             return np.where(forward, *solver(q, qd, known, known))
         return solver(q, qd, known)
 
-    found = solver.derivatives()(q, qd, *((known, known) if kind == "hybrid" else (known,)))
-    for own, right in zip(found, differences(robot, asked, q, qd, known), strict=True):
-        assert error(own, right, tail=2) <= 1e-6 or np.allclose(own, right, atol=1e-9)
+    derivatives = solver.derivatives()(q, qd, *((known, known) if kind == "hybrid" else (known,)))
+    for array, approximate in zip(derivatives, differences(robot, unknown, q, qd, known), strict=True):
+        assert error(array, approximate, tail=2) <= 1e-6 or np.allclose(array, approximate, atol=1e-9)
     if kind == "inverse":
-        assert error(found[2], dn.evaluate(robot, "mass_matrix", q, backend="numpy"), tail=2) <= EXACT
+        assert error(derivatives[2], dn.evaluate(robot, "mass_matrix", q, backend="numpy"), tail=2) <= EXACT
 
 
 SLIDER = robot_text(
@@ -221,22 +223,22 @@ SLIDER = robot_text(
 
 @pytest.mark.parametrize("name", ["double_pendulum", "floating and sliding", "five_bar"])
 def test_second_derivatives(name):
-    """Against differences of the first ones."""
+    """Against differences of the first derivatives."""
     robot = dn.parse_robot(SLIDER, floating_base=True) if "sliding" in name else robot_of(name)
     states = closed_states(robot, 1, reach=0.03) if robot.constrained else random_states(robot, 1)[:3]
     q, qd, qdd = (a[0] for a in states)
     first = dn.build(robot, "inverse_dynamics_derivatives", backend="numpy")
-    found = dn.build(robot, "inverse_dynamics_second_derivatives", backend="numpy")(q, qd, qdd)
+    second = dn.build(robot, "inverse_dynamics_second_derivatives", backend="numpy")(q, qd, qdd)
     by_q, by_qd = differences(robot, lambda q, qd: first(q, qd, qdd), q, qd)
-    for own, other in zip(found, (by_q[0], by_qd[0], by_qd[1], by_q[2]), strict=True):
-        assert error(own, other, tail=3) <= 1e-6
+    for array, approximate in zip(second, (by_q[0], by_qd[0], by_qd[1], by_q[2]), strict=True):
+        assert error(array, approximate, tail=3) <= 1e-6
 
 
 @pytest.mark.parametrize(
     "name, joints", [("panda7", ROBOTS["panda7"].joints), ("solo12", ["FL_HAA", "FL_HFE", "HR_HAA"])]
 )
 def test_compiled_one_state_and_batch(name, joints):
-    """Of the quadruped some joints, on two legs: compiling all takes a minute."""
+    """Only some joints of the quadruped, on two legs: compiling all takes a minute."""
     robot = ROBOTS[name]
     model = dn.load_robot(robot.file, floating_base=robot.floating_base, joints=joints)
     q, qd, u, _ = random_states(model, 100, seed=33)
@@ -257,7 +259,7 @@ def test_compiled_one_state_and_batch(name, joints):
             assert error(one, r, tail=2) <= tolerance[0]
 
 
-def test_every_position_changes_along_its_velocity():
+def test_tangent_map_matches_differences():
     model = ROBOTS["solo12"].model()
     q, qd, _, _ = random_states(model, 4, seed=34)
     T = tangent_map(model, q)

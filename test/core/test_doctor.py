@@ -1,4 +1,4 @@
-"""The doctor: solids against formulas, planted errors found by name, repairs that change numbers only."""
+"""The doctor: solids against formulas, planted errors with their causes, and repairs that change only numbers."""
 
 import re
 import struct
@@ -51,7 +51,7 @@ from dynamics_node.robot.urdf_numbers import Inertial as Numbers
 from dynamics_node.robot.urdf_shapes import Shape, parse_shapes
 from dynamics_node.symbolic import rpy_rotation
 
-# link: boxes as (size, place, turn); none of them symmetric about an axis of its link
+# link: boxes as (size, place, turn); none is symmetric about an axis of its link
 ARM = {
     "base": [((0.3, 0.3, 0.1), (0, 0, 0.05), (0, 0, 0))],
     "shoulder": [((0.1, 0.12, 0.2), (0.02, 0.01, 0.12), (0, 0.3, 0.2)), ((0.06, 0.1, 0.1), (0.03, -0.1, 0.1), (0.4, 0, 0))],
@@ -101,7 +101,7 @@ def own_inertials():
 
 
 def arm(**changed):
-    """URDF text of the arm, whose links have the inertias of their boxes, or others by name."""
+    """URDF text of the arm: links have the inertias of their boxes, or the given ones."""
     own = {**own_inertials(), **changed}
     links = [
         f'<link name="{name}">{"".join(visual(*each) for each in boxes)}{inertial(own[name])}</link>'
@@ -118,7 +118,7 @@ def arm(**changed):
     return robot(*links, *joints)
 
 
-def test_solids_have_the_moments_of_the_books():
+def test_moments_of_solids_match_formulas():
     cases = {
         "box": (box((1.0, 2.0, 3.0)), 6.0, np.array([1, 4, 9]) / 12, 1e-12),
         "cylinder": (cylinder(0.5, 2.0), np.pi / 2, np.array([1 / 16, 1 / 16, 1 / 3]), 0.03),
@@ -136,8 +136,8 @@ def test_solids_have_the_moments_of_the_books():
             )
 
 
-def test_a_hull_weighs_what_its_points_do():
-    """Against a plain count of random points inside."""
+def test_moments_of_a_hull_match_random_points():
+    """Against the count of random points inside."""
     random = np.random.default_rng(0)
     corners = random.normal(size=(40, 3))
     triangles = hull(corners)
@@ -153,25 +153,25 @@ def test_a_hull_weighs_what_its_points_do():
     np.testing.assert_allclose(joined(half).second, np.diag([4, 1, 1]) / 12, atol=1e-12)
     assert (
         enclosed(hull(np.array([[0.0, 0, 0], [1, 0, 0], [0, 1, 0]]))).volume > 0
-    )  # flat things have a volume
+    )  # flat bodies have a volume
 
 
-def test_a_good_arm_is_healthy():
+def test_consistent_arm_is_healthy():
     report = examine(arm())
     assert report.findings == [] and report.is_healthy and report.left_out == []
 
 
 @pytest.mark.parametrize("link", ["shoulder", "upper", "lower", "hand"])
 @pytest.mark.parametrize("name", [name for name in FAULTS if name != SWAPPED])
-def test_a_planted_fault_is_found_by_name(name, link):
+def test_planted_fault_is_identified(name, link):
     fault, own = FAULTS[name], own_inertials()[link]
-    sick = fault.plant(own, np.random.default_rng(1))
-    found = {finding.link: finding for finding in findings_of(**{link: sick})}
-    assert set(found) == {link}
-    assert found[link].cause == name
-    if found[link].put_right is not None:
-        np.testing.assert_allclose(found[link].put_right.inertia, own.inertia, rtol=1e-6, atol=1e-9)
-        np.testing.assert_allclose(found[link].put_right.com, own.com, rtol=1e-9)
+    faulty = fault.plant(own, np.random.default_rng(1))
+    findings = {finding.link: finding for finding in findings_of(**{link: faulty})}
+    assert set(findings) == {link}
+    assert findings[link].cause == name
+    if findings[link].put_right is not None:
+        np.testing.assert_allclose(findings[link].put_right.inertia, own.inertia, rtol=1e-6, atol=1e-9)
+        np.testing.assert_allclose(findings[link].put_right.com, own.com, rtol=1e-9)
 
 
 def findings_of(**changed):
@@ -179,15 +179,15 @@ def findings_of(**changed):
     return diagnose(facts(description, {name: solid_of(boxes) for name, boxes in ARM.items()}))
 
 
-def test_exchanged_inertias_are_found_on_both_links():
+def test_swapped_inertias_are_reported_on_both_links():
     own = own_inertials()
-    found = findings_of(shoulder=own["lower"], lower=own["shoulder"])
-    assert {finding.link: finding.cause for finding in found} == {"shoulder": SWAPPED, "lower": SWAPPED}
-    assert all("'lower'" in f.told or "'shoulder'" in f.told for f in found)
+    findings = findings_of(shoulder=own["lower"], lower=own["shoulder"])
+    assert {finding.link: finding.cause for finding in findings} == {"shoulder": SWAPPED, "lower": SWAPPED}
+    assert all("'lower'" in finding.told or "'shoulder'" in finding.told for finding in findings)
 
 
-def test_a_sister_tells_what_a_solid_alone_does_not():
-    """Two arms alike, mirrored: a centre of mass moved by a little is odd beside the other's."""
+def test_mirrored_twin_reveals_wrong_products():
+    """Two mirrored arms: products of inertia with wrong signs differ from the twin's."""
     links = facts(parse_urdf(arm()), {name: solid_of(boxes) for name, boxes in ARM.items()})
     mirror = np.diag([1.0, -1.0, 1.0])
 
@@ -212,7 +212,7 @@ def test_a_sister_tells_what_a_solid_alone_does_not():
     assert [(f.link, f.cause) for f in diagnose(both)] == [("other hand", "products mirrored")]
 
 
-def test_meshes_in_mm_are_told_from_links_in_mm():
+def test_meshes_in_mm_are_distinguished_from_links_in_mm():
     links = facts(parse_urdf(arm()), {name: solid_of(boxes) for name, boxes in ARM.items()})
     large = []
     for link in links:
@@ -222,12 +222,12 @@ def test_meshes_in_mm_are_told_from_links_in_mm():
     assert [finding.cause for finding in diagnose(large)] == ["mesh in mm"] * 5
 
 
-def test_what_no_body_can_have_is_never_healthy():
+def test_impossible_inertia_is_never_healthy():
     for name, own in own_inertials().items():
         squares, axes = np.linalg.eigh(second_moments(own))
         spread = own.mass * (axes * (-1e-3 * squares[2], *squares[1:])) @ axes.T
-        sick = own._replace(inertia=np.trace(spread) * np.eye(3) - spread)
-        assert [finding.link for finding in findings_of(**{name: sick})] == [name]
+        faulty = own._replace(inertia=np.trace(spread) * np.eye(3) - spread)
+        assert [finding.link for finding in findings_of(**{name: faulty})] == [name]
 
 
 def test_equivalent_boxes():
@@ -236,14 +236,14 @@ def test_equivalent_boxes():
     np.testing.assert_allclose(np.sort(shape.sides), (0.05, 0.06, 0.4), rtol=1e-9)
     np.testing.assert_allclose(shape.half_axes, np.sqrt(5 / 12) * shape.sides)
     heavy = FAULTS["mass in g"].plant(FAULTS["com in mm"].plant(own))
-    said = "; ".join(words(heavy, solid_of(ARM["lower"])))
-    assert "density would be 9e+05" in said and "smaller than the link" in said and "lies outside" in said
+    text = "; ".join(words(heavy, solid_of(ARM["lower"])))
+    assert "density would be 9e+05" in text and "smaller than the link" in text and "lies outside" in text
 
 
 # --- the robot as a whole -----------------------------------------------------------------------------------
 
 
-def test_margins_and_condition_name_who_is_at_fault():
+def test_margins_and_condition_name_joint_and_link():
     text = arm().replace('effort="500"', 'effort="3"', 1)
     report = examine(text.replace('effort="500"', 'effort="5"', 1))
     assert [line.split("'")[1] for line in report.robot_findings] == ["j1"]  # j0 turns about gravity
@@ -257,17 +257,17 @@ def test_margins_and_condition_name_who_is_at_fault():
         assert margin.gravity == pytest.approx(np.abs(torques[:, int(margin.joint[1])]).max(), abs=1e-9)
 
 
-def test_parameters_that_no_torque_sees_are_zero_columns_of_pinocchio():
+def test_unidentifiable_parameters_are_zero_columns_of_pinocchio():
     pin = pytest.importorskip("pinocchio", reason="the oracle: pip install pin")
     chosen = ROBOTS["panda7"]
     model = chosen.model()
-    theirs = pin.buildModelFromUrdf(str(chosen.file))
-    fingers = [theirs.getJointId(name) for name in theirs.names if "finger" in name]
-    theirs = pin.buildReducedModel(theirs, fingers, pin.neutral(theirs))
-    data, random = theirs.createData(), np.random.default_rng(3)
+    pin_model = pin.buildModelFromUrdf(str(chosen.file))
+    fingers = [pin_model.getJointId(name) for name in pin_model.names if "finger" in name]
+    pin_model = pin.buildReducedModel(pin_model, fingers, pin.neutral(pin_model))
+    data, random = pin_model.createData(), np.random.default_rng(3)
     states = random.uniform(-2, 2, (20, 3, 7))
-    columns = np.concatenate([pin.computeJointTorqueRegressor(theirs, data, *state) for state in states])
-    order = ["m", "m x", "m y", "m z", "Ixx", "Ixy", "Iyy", "Ixz", "Iyz", "Izz"]  # of Pinocchio
+    columns = np.concatenate([pin.computeJointTorqueRegressor(pin_model, data, *state) for state in states])
+    order = ["m", "m x", "m y", "m z", "Ixx", "Ixy", "Iyy", "Ixz", "Iyz", "Izz"]  # Pinocchio's order
     zero = np.linalg.norm(columns, axis=0).reshape(7, 10) < 1e-9
     expected = {
         body.name: {name for name, none in zip(order, row, strict=True) if none}
@@ -278,7 +278,7 @@ def test_parameters_that_no_torque_sees_are_zero_columns_of_pinocchio():
     assert set(PARAMETERS) == set(order)
 
 
-def test_loops_close_or_are_named():
+def test_loops_of_a_four_bar_close():
     report = examine(four_bar())
     assert report.robot.loops.closed > 0 and report.robot.loops.worst < 1e3
 
@@ -302,7 +302,7 @@ def test_meshes_are_read_and_scaled(tmp_path):
     assert link_geometry([bad], tmp_path, left_out).solid is None and "'b.stl'" in left_out[0]
 
 
-def test_meshes_that_are_not_there_are_said(tmp_path):
+def test_missing_meshes_are_reported(tmp_path):
     text = arm().replace(
         visual(*ARM["hand"][0]),
         '<visual><geometry><mesh filename="package://x/none.stl"/></geometry></visual>',
@@ -316,7 +316,7 @@ def test_meshes_that_are_not_there_are_said(tmp_path):
         read_triangles(tmp_path / "a.so")
 
 
-def test_shapes_that_cannot_be_read_are_left_out():
+def test_unreadable_shapes_are_left_out():
     good = '<visual><geometry><sphere radius="0.1"/></geometry></visual>'
     for bad in (
         '<box size="1 2"/>',
@@ -335,19 +335,19 @@ def test_shapes_that_cannot_be_read_are_left_out():
 # --- repair -------------------------------------------------------------------------------------------------
 
 
-def test_the_nearest_consistent_inertia_is_the_nearest():
+def test_nearest_consistent_inertia_is_nearest():
     own = own_inertials()["upper"]
-    sick = own._replace(inertia=own.inertia @ np.diag([1, 1, 30]))
-    sick = sick._replace(inertia=0.5 * (sick.inertia + sick.inertia.T))
-    assert is_impossible(sick)
-    right = nearest_consistent(sick)
+    faulty = own._replace(inertia=own.inertia @ np.diag([1, 1, 30]))
+    faulty = faulty._replace(inertia=0.5 * (faulty.inertia + faulty.inertia.T))
+    assert is_impossible(faulty)
+    right = nearest_consistent(faulty)
     assert not is_impossible(right) and np.linalg.eigvalsh(second_moments(right)).min() > 0
-    distance = np.linalg.norm(second_moments(right) - second_moments(sick))
+    distance = np.linalg.norm(second_moments(right) - second_moments(faulty))
     random = np.random.default_rng(0)
-    for _ in range(200):  # no other one nearby that is as good is nearer
+    for _ in range(200):  # no equally consistent inertia nearby is nearer
         other = second_moments(right) + 1e-3 * symmetric(random) * np.trace(second_moments(right))
         if np.linalg.eigvalsh(other).min() >= np.linalg.eigvalsh(second_moments(right)).min():
-            assert np.linalg.norm(other - second_moments(sick)) >= distance * (1 - 1e-9)
+            assert np.linalg.norm(other - second_moments(faulty)) >= distance * (1 - 1e-9)
 
 
 def symmetric(random):
@@ -355,17 +355,19 @@ def symmetric(random):
     return matrix + matrix.T
 
 
-def test_a_repair_changes_numbers_and_nothing_else():
+def test_repair_changes_only_numbers():
     own = own_inertials()["upper"]
-    sick = own._replace(inertia=own.inertia + np.diag([0, 0, 5.0]))
-    text = arm(upper=sick).replace("/><mass", ' rpy="0.1 0.2 0.3"/><!-- <inertia ixx="7"/> --><mass').encode()
+    faulty = own._replace(inertia=own.inertia + np.diag([0, 0, 5.0]))
+    text = (
+        arm(upper=faulty).replace("/><mass", ' rpy="0.1 0.2 0.3"/><!-- <inertia ixx="7"/> --><mass').encode()
+    )
     before = facts(parse_urdf(text), {})
-    better = repairs(before)
-    assert list(better) == ["upper"]
-    inertias = {name: Numbers(one.inertia) for name, one in better.items()}
+    repaired = repairs(before)
+    assert list(repaired) == ["upper"]
+    inertias = {name: Numbers(one.inertia) for name, one in repaired.items()}
     after = with_numbers(text, inertias, figures=ALL_FIGURES).encode()
     links = {link.name: link for link in parse_urdf(after).links}
-    np.testing.assert_allclose(links["upper"].inertia, better["upper"].inertia, rtol=1e-12, atol=1e-15)
+    np.testing.assert_allclose(links["upper"].inertia, repaired["upper"].inertia, rtol=1e-12, atol=1e-15)
     assert repairs(facts(parse_urdf(after), {})) == {}
     number = re.compile(rb'i[xyz][xyz]="[^"]*"')
     assert number.sub(b"", after) == number.sub(b"", text) and after != text
@@ -387,8 +389,8 @@ class Tags(HTMLParser):
 
 def test_names_on_the_page_are_escaped():
     evil = "&lt;script&gt;alert(1)&lt;/script&gt;&quot;"
-    sick = FAULTS["mass in g"].plant(own_inertials()["hand"])
-    report = examine(arm(hand=sick).replace("hand", evil).replace('name="r"', f'name="{evil}"'))
+    faulty = FAULTS["mass in g"].plant(own_inertials()["hand"])
+    report = examine(arm(hand=faulty).replace("hand", evil).replace('name="r"', f'name="{evil}"'))
     text = page(report)
     tags = Tags()
     tags.feed(text)
@@ -397,7 +399,7 @@ def test_names_on_the_page_are_escaped():
     assert "://" not in text.replace("http://www.w3.org/2000/svg", "")
 
 
-def test_the_command_tells_by_its_exit_code(tmp_path, capsys):
+def test_exit_codes_of_the_command(tmp_path, capsys):
     good, bad, none = (tmp_path / name for name in ("good.urdf", "bad.urdf", "none.urdf"))
     good.write_text(arm())
     own = own_inertials()["lower"]
@@ -408,14 +410,14 @@ def test_the_command_tells_by_its_exit_code(tmp_path, capsys):
     assert "healthy" in capsys.readouterr().out and (tmp_path / "pages" / "page.html").is_file()
     repaired = tmp_path / "repaired.urdf"
     assert main(["doctor", str(bad), *out, "--repair", str(repaired)]) == 1
-    said = capsys.readouterr().out
-    assert "link 'lower'" in said and "1 finding" in said
+    output = capsys.readouterr().out
+    assert "link 'lower'" in output and "1 finding" in output
     assert repairs(facts(parse_urdf(repaired.read_bytes()), {})) == {}
     assert main(["doctor", str(none), *out]) == 2 and main(["doctor", str(tmp_path / "x"), *out]) == 2
     assert "malformed" in capsys.readouterr().err
 
 
-def test_a_robot_that_cannot_be_computed_is_examined_all_the_same():
+def test_massless_link_is_reported_without_dynamics():
     nothing = FAULTS["massless"].plant(own_inertials()["hand"], None)
     report = examine(arm(hand=nothing))
     assert [finding.cause for finding in report.findings] == ["massless"]
@@ -424,14 +426,14 @@ def test_a_robot_that_cannot_be_computed_is_examined_all_the_same():
 
 
 def test_ellipsoids_are_drawn_whole():
-    """Twice as large as their links: each stays within its view."""
+    """Twice as large as its link, each stays within its view."""
     large = {name: own._replace(inertia=4.0 * own.inertia) for name, own in own_inertials().items()}
-    drawn = re.findall(
+    ellipses = re.findall(
         r'<ellipse class="inertia" rx="([\d.]+)" ry="([\d.]+)" transform="translate\(([-\d.]+) ([-\d.]+)\) rotate\(([-\d.]+)\)"',
         page(examine(arm(**large))),
     )
-    assert len(drawn) == 15
-    for rx, ry, x, y, turn in np.array(drawn, dtype=float):
+    assert len(ellipses) == 15
+    for rx, ry, x, y, turn in np.array(ellipses, dtype=float):
         c, s = np.cos(np.radians(turn)), np.sin(np.radians(turn))
         reach = np.hypot(rx * c, ry * s), np.hypot(rx * s, ry * c)
         assert all(at - far >= 0.0 and at + far <= SIDE for at, far in zip((x, y), reach, strict=True))

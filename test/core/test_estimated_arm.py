@@ -1,4 +1,4 @@
-"""Issue 14: how well a simulated arm is known from noisy sensors. Short runs of support/estimated_arm.py."""
+"""Issue 14: the accuracy of a simulated arm's state from noisy sensors. Short runs of support/estimated_arm.py."""
 
 import numpy as np
 import pytest
@@ -10,28 +10,28 @@ import estimated_arm as arm
 
 
 @pytest.fixture(scope="module")
-def touched():
-    """Half a second, then something pushes."""
+def contact():
+    """Half a second of free motion, then a contact."""
     motion = arm.tracked(1.0, contact_at=0.5)
     readings = arm.read(motion, np.random.default_rng(1))
     return motion, readings, arm.estimated(readings)
 
 
 @pytest.mark.timeout(600)
-def test_accelerations_are_five_times_better_than_filtered_differences(touched):
-    motion, readings, found = touched
-    assert 5.0 * arm.acceleration_error(found, motion) < arm.difference_error(readings, motion)
+def test_accelerations_are_five_times_better_than_filtered_differences(contact):
+    motion, readings, estimates = contact
+    assert 5.0 * arm.acceleration_error(estimates, motion) < arm.difference_error(readings, motion)
 
 
-def test_a_contact_is_told_within_ten_percent_in_a_fifth_of_a_second(touched):
-    _, _, found = touched
-    assert arm.time_to_tell(found, onset=250) < 0.2
-    before = np.array([one.external_torque for one in found[100:245]])
+def test_contact_is_estimated_within_ten_percent_in_a_fifth_of_a_second(contact):
+    _, _, estimates = contact
+    assert arm.time_to_tell(estimates, onset=250) < 0.2
+    before = np.array([estimate.external_torque for estimate in estimates[100:245]])
     assert np.abs(before.mean(axis=0)).max() < 0.2
 
 
-def test_covariances_are_honest():
-    """NEES in the 99.99 % band of few runs; the benchmark has many, and the 95 % band."""
+def test_covariances_are_consistent():
+    """NEES of few runs lies in the 99.99 % band; the benchmark has many runs and the 95 % band."""
     mean, _ = arm.nees(25, steps=40)
     low, high = arm.band(25, 1e-4)
     assert (low < mean).all() and (mean < high).all()

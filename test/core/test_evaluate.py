@@ -1,4 +1,4 @@
-"""Quantities computed at once: what their Programs say, of trees and of loops; and what has no value."""
+"""Quantities evaluated directly equal their Programs, for trees and for loops; undefined values raise."""
 
 import numpy as np
 import pytest
@@ -36,30 +36,30 @@ def options(robot, quantity):
 
 
 @pytest.mark.parametrize("name", ["panda", "solo12", "double_pendulum", *LOOPS])
-def test_they_are_what_programs_compute(name):
+def test_quantities_equal_their_programs(name):
     robot, state = robot_and_state(name)
     loops = robot.constrained
     for quantity, row in QUANTITIES.items():
         if (loops and quantity == "sensor_wrench") or (robot.nv > 2 and "second" in quantity):
-            continue  # refused; and long to trace, here at least
+            continue  # an error, or slow to trace
         if robot.nv < 6 and quantity == "operational_space_inertia":
-            continue  # there is none
+            continue  # undefined
         program = quantity_program(robot, quantity, **options(robot, quantity))
         right = interpret(program, **{read: state[read] for read in row.reads})
         arrays = [state[read] for read in row.reads if read != "gravity"]
         gravity = state["gravity"] if "gravity" in row.reads else None
-        found = dn.evaluate(
+        results = dn.evaluate(
             robot, quantity, *arrays, gravity=gravity, **options(robot, quantity), backend="numpy"
         )
-        assert row.result is None or isinstance(found, row.result)
-        for result, array in zip(row.returns, found if row.result else (found,), strict=True):
+        assert row.result is None or isinstance(results, row.result)
+        for result, array in zip(row.returns, results if row.result else (results,), strict=True):
             assert array.shape == right[result].shape and array.dtype == float
             scale = max(1e-6, np.abs(right[result]).max(initial=0.0))
             wrong = np.abs(array - right[result]).max(initial=0.0) / scale
             assert wrong <= LOOSER.get(quantity, EXACT), (quantity, result)
 
 
-def test_a_singular_position_and_numbers_beyond_all_bounds():
+def test_singular_position_and_overflow_raise():
     flat = four_bar().replace('xyz="0.7 0 0"', 'xyz="0.9 0 0"').replace('xyz="0.3 0 0"', 'xyz="0.1 0 0"')
     flat = flat.replace('xyz="0.6 0 0"', 'xyz="0.1 0 0"').replace('xyz="0.8 0 0"', 'xyz="0.9 0 0"')
     mechanism = dn.parse_robot(flat)

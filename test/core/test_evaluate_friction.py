@@ -1,4 +1,4 @@
-"""dynamics evaluate --friction: torques of motors, of trees and of loops, and what they accelerate."""
+"""dynamics evaluate --friction: motor torques and accelerations, of trees and of loops."""
 
 import numpy as np
 import pytest
@@ -18,13 +18,13 @@ PARAMETERS = (
 FRICTION = ("--friction", "--no-friction")
 
 
-def evaluated(tmp_path, urdf, states, *options):
+def evaluate(tmp_path, urdf, states, *options):
     (tmp_path / "robot.urdf").write_text(urdf)
     np.savez(tmp_path / "states.npz", **states)
     files = ["--input", str(tmp_path / "states.npz"), "--output", str(tmp_path / "tau.npz")]
     assert main(["evaluate", str(tmp_path / "robot.urdf"), *files, *options]) == 0
-    found = np.load(tmp_path / "tau.npz")
-    return found["tau" if "tau" in found else "qdd"]
+    table = np.load(tmp_path / "tau.npz")
+    return table["tau" if "tau" in table else "qdd"]
 
 
 def test_friction_of_the_description(tmp_path):
@@ -32,29 +32,31 @@ def test_friction_of_the_description(tmp_path):
     q, qd, qdd = np.random.default_rng(0).uniform(-1, 1, (3, 30, 2))
     qd[3, 1] = np.nan
     states = {"q": q, "qd": qd, "qdd": qdd}
-    with_it, without = (evaluated(tmp_path, urdf, states, *more) for more in (["--friction"], []))
-    own = smooth_friction(qd, np.array([0.7, 0.5]), np.array([0.2, 0.0]))
+    with_friction, without_friction = (
+        evaluate(tmp_path, urdf, states, *options) for options in (["--friction"], [])
+    )
+    friction = smooth_friction(qd, np.array([0.7, 0.5]), np.array([0.2, 0.0]))
     good = np.arange(30) != 3
-    assert np.abs(with_it - without - own)[good].max() <= 1e-12
-    assert np.isnan(with_it[3]).all()
+    assert np.abs(with_friction - without_friction - friction)[good].max() <= 1e-12
+    assert np.isnan(with_friction[3]).all()
 
 
 def test_friction_springs_and_offsets_of_parameters(tmp_path):
     path = tmp_path / "parameters.yaml"
     path.write_text(PARAMETERS)
     q, qd, qdd = np.random.default_rng(1).uniform(-1, 1, (3, 30, 2))
-    given = ["--parameters", str(path)]
-    found = [
-        evaluated(tmp_path, ARM, {"q": q, "qd": qd, "qdd": qdd}, *given, *more)
-        for more in (["--friction"], [])
+    parameters = ["--parameters", str(path)]
+    torques = [
+        evaluate(tmp_path, ARM, {"q": q, "qd": qd, "qdd": qdd}, *parameters, *options)
+        for options in (["--friction"], [])
     ]
-    own = smooth_friction(qd, np.array([0.7, 0.5]), np.array([0.2, 0.1]))
-    own[:, 0] += 0.3 * np.tanh(qd[:, 0] / 0.1) + 0.4 + 1.5 * q[:, 0]
-    assert np.abs(found[0] - found[1] - own).max() <= 1e-12
+    friction = smooth_friction(qd, np.array([0.7, 0.5]), np.array([0.2, 0.1]))
+    friction[:, 0] += 0.3 * np.tanh(qd[:, 0] / 0.1) + 0.4 + 1.5 * q[:, 0]
+    assert np.abs(torques[0] - torques[1] - friction).max() <= 1e-12
 
 
-def test_loops_feel_the_friction_of_all_joints(tmp_path):
-    """Power: what independent torques do, all joints take."""
+def test_friction_of_all_joints_acts_on_loops(tmp_path):
+    """Independent torques have the power that friction takes in all joints."""
     urdf = five_bar()
     names = [joint.name for joint in dn.parse_robot(urdf).tree.independent_joints]
     urdf = with_numbers(urdf, {}, {name: Dynamics(0.3, 0.0) for name in names})
@@ -62,17 +64,19 @@ def test_loops_feel_the_friction_of_all_joints(tmp_path):
     q = dn.close_loops(robot, np.full((1, robot.nq), 0.1))
     yd = np.array([[0.4, -0.7]])
     states = {"q": q, "qd": yd, "qdd": np.zeros((1, 2))}
-    with_it, without = (evaluated(tmp_path, urdf, states, *more) for more in (["--friction"], []))
+    with_friction, without_friction = (
+        evaluate(tmp_path, urdf, states, *options) for options in (["--friction"], [])
+    )
     step = 1e-6
     ahead = q.copy()
-    own = [robot.tree.independent_joints[k].q.start for k in robot.independent]
-    ahead[:, own] += step * yd
+    columns = [robot.tree.independent_joints[k].q.start for k in robot.independent]
+    ahead[:, columns] += step * yd
     rates = (dn.close_loops(robot, ahead) - q) / step
-    assert ((with_it - without) * yd).sum() == pytest.approx(0.3 * (rates**2).sum(), rel=1e-4)
+    assert ((with_friction - without_friction) * yd).sum() == pytest.approx(0.3 * (rates**2).sum(), rel=1e-4)
 
 
-def test_forward_dynamics_overcomes_the_same_friction(tmp_path):
-    """Torques of the inverse problem give the accelerations back, in a loop, and without a row that is none."""
+def test_forward_dynamics_inverts_torques_with_friction(tmp_path):
+    """In a loop; a row that is not finite stays NaN."""
     urdf = five_bar()
     names = [joint.name for joint in dn.parse_robot(urdf).tree.independent_joints]
     urdf = with_numbers(urdf, {}, {name: Dynamics(0.3, 0.1) for name in names})
@@ -80,9 +84,11 @@ def test_forward_dynamics_overcomes_the_same_friction(tmp_path):
     q = np.tile(dn.close_loops(robot, np.full(robot.nq, 0.1)), (4, 1))
     qd, qdd = np.random.default_rng(2).uniform(-1, 1, (2, 4, robot.nv))
     qd[2, 0] = np.nan
-    tau = evaluated(tmp_path, urdf, {"q": q, "qd": qd, "qdd": qdd}, "--friction")
-    given = {"q": q, "qd": qd, "tau": tau}
-    found = [evaluated(tmp_path, urdf, given, "--problem", "forward", more) for more in FRICTION]
+    tau = evaluate(tmp_path, urdf, {"q": q, "qd": qd, "qdd": qdd}, "--friction")
+    inputs = {"q": q, "qd": qd, "tau": tau}
+    accelerations = [
+        evaluate(tmp_path, urdf, inputs, "--problem", "forward", options) for options in FRICTION
+    ]
     good = np.arange(4) != 2
-    assert np.abs(found[0] - qdd)[good].max() <= 1e-9
-    assert np.abs(found[1] - qdd)[good].max() > 1e-2 and np.isnan(found[0][2]).all()
+    assert np.abs(accelerations[0] - qdd)[good].max() <= 1e-9
+    assert np.abs(accelerations[1] - qdd)[good].max() > 1e-2 and np.isnan(accelerations[0][2]).all()

@@ -1,4 +1,4 @@
-"""The same Programs on every processor: children whose BLAS and NumPy believe to run on other ones."""
+"""The same Programs on every processor: BLAS and NumPy of child processes run as on other ones."""
 
 import json
 import os
@@ -24,31 +24,31 @@ OLD = {  # NumPy and the C library without the instructions of later processors
 
 
 def digests(processor):
-    more = {"OPENBLAS_CORETYPE": processor, "OPENBLAS_NUM_THREADS": "1"}
-    more |= OLD if processor == PROCESSORS[0] else {}
+    environment = {"OPENBLAS_CORETYPE": processor, "OPENBLAS_NUM_THREADS": "1"}
+    environment |= OLD if processor == PROCESSORS[0] else {}
     command = [sys.executable, "-W", "ignore", str(DIGESTS), *ROBOTS]
-    run = subprocess.run(command, env=os.environ | more, capture_output=True, text=True)
-    assert run.returncode == 0, run.stderr
-    return json.loads(run.stdout)
+    process = subprocess.run(command, env=os.environ | environment, capture_output=True, text=True)
+    assert process.returncode == 0, process.stderr
+    return json.loads(process.stdout)
 
 
-def test_programs_and_their_source_are_the_same_on_every_processor():
+def test_programs_and_their_source_are_equal_on_every_processor():
     with ThreadPoolExecutor(2) as pool:
-        found = list(pool.map(digests, PROCESSORS))
+        results = list(pool.map(digests, PROCESSORS))
     for robot in ROBOTS:
-        assert len(found[0][robot]) >= (9 if robot.endswith("+") else 4)
-        for other, processor in zip(found[1:], PROCESSORS[1:], strict=True):
-            assert other[robot] == found[0][robot], (robot, processor)
+        assert len(results[0][robot]) >= (9 if robot.endswith("+") else 4)
+        for other, processor in zip(results[1:], PROCESSORS[1:], strict=True):
+            assert other[robot] == results[0][robot], (robot, processor)
 
 
 def test_inertias_are_symmetric_to_the_last_digit():
-    own, _ = economical(chain(5))
-    for model in (chain(5), own):
+    reduced, _ = economical(chain(5))
+    for model in (chain(5), reduced):
         assert (model.inertias == model.inertias.transpose(0, 2, 1)).all()
 
 
 def test_angles_are_rounded_correctly():
-    """Beside their series in decimals; an angle comes back from its sine and cosine to the last digits."""
+    """Against decimal series; angle_of returns the angle of a sine and cosine to the last digits."""
     for angle in np.random.default_rng(1).uniform(-9, 9, 100).tolist():
         assert sine_cosine(angle) == (_series(angle, 1), _series(angle, 0))
         turn = angle_of(*sine_cosine(angle)) - angle
@@ -57,7 +57,7 @@ def test_angles_are_rounded_correctly():
 
 
 def _series(angle, n):
-    """The float next to the sum of the terms angle^n / n! of every second n with changing signs."""
+    """The float nearest to the sum of angle^n / n! over every second n with alternating signs."""
     with localcontext(prec=60):
         x, total, term = Decimal(angle), Decimal(0), Decimal(angle) ** n
         while abs(term) > Decimal(10) ** -50:

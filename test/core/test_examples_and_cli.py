@@ -1,4 +1,4 @@
-"""The examples run, the command line answers, and says what is wrong in one line."""
+"""The examples run; commands print results, and errors in one line."""
 
 import runpy
 import signal
@@ -54,17 +54,18 @@ sys.exit(main())
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_leaves_nothing_behind(tmp_path, number):
-    """No traceback, and no half of a file."""
+def test_signal_leaves_no_partial_file(tmp_path, number):
+    """No traceback and no partial file."""
     command = [sys.executable, "-c", HALF_WRITTEN, str(tmp_path / "out.csv")]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    heeded = partial(signal.signal, number, signal.SIG_DFL)  # what a shell starts with & ignores Ctrl-C
-    with subprocess.Popen(command, **pipes, preexec_fn=heeded) as process:
+    # Background jobs of a shell ignore SIGINT
+    restore_default = partial(signal.signal, number, signal.SIG_DFL)
+    with subprocess.Popen(command, **pipes, preexec_fn=restore_default) as process:
         process.stdout.readline()
         assert list(tmp_path.iterdir())
         process.send_signal(number)
-        _, said = process.communicate(timeout=60)
-    assert (process.returncode, said) == (128 + number, "")
+        _, error = process.communicate(timeout=60)
+    assert (process.returncode, error) == (128 + number, "")
     assert not list(tmp_path.iterdir())
 
 
@@ -77,7 +78,7 @@ def test_info(capsys):
     out = capsys.readouterr().out
     assert "9 moving bodies, nq 8, nv 8" in out and "gravity torques" in out
     (follower,) = [line for line in out.splitlines() if line.startswith("panda_rightfinger")]
-    assert follower.endswith("panda_finger_joint1")  # whom it mimics
+    assert follower.endswith("panda_finger_joint1")  # the joint it mimics
 
 
 def test_graph_table_and_drawings(capsys, tmp_path):
@@ -92,18 +93,18 @@ def test_graph_table_and_drawings(capsys, tmp_path):
 
 
 def test_compile_fills_the_cache_that_the_node_reads(capsys, tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", "/nowhere")  # and is set back afterwards
+    monkeypatch.setenv("XDG_CACHE_HOME", "/nowhere")  # monkeypatch restores it
     assert main(["compile", panda(), "-o", str(tmp_path)]) == 0
     out = capsys.readouterr().out.splitlines()
     assert out[1].startswith("inverse dynamics ... rnea: ") and out[2].startswith("forward dynamics ... crba")
-    made = set((tmp_path / "dynamics_node").iterdir())
+    files = set((tmp_path / "dynamics_node").iterdir())
     # two problems: with wrenches, without and for many states; mass matrix and bias
-    assert len(made) == 8
+    assert len(files) == 8
     for problem in ("inverse", "forward"):
         robot = do(Job(Path(panda()).read_text(), {}, problem, backend="c", services="c"))
         assert isinstance(robot, ServedRobot)
         assert robot.inverse.runner.batches and robot.forward.runner.batches  # whole trajectories are ready
-    assert set((tmp_path / "dynamics_node").iterdir()) == made
+    assert set((tmp_path / "dynamics_node").iterdir()) == files
 
 
 @pytest.mark.parametrize(
@@ -167,7 +168,7 @@ def test_sensors_of_a_robot(capsys, tmp_path, monkeypatch):
 
 @pytest.fixture(scope="module")
 def linkage(tmp_path_factory):
-    """The five-bar as a file, as `python -m dynamics_demo.robots` prints it."""
+    """A file of the five-bar that `python -m dynamics_demo.robots` prints."""
     command = [sys.executable, "-m", "dynamics_demo.robots", "five_bar"]
     path = tmp_path_factory.mktemp("linkage") / "five_bar.urdf"
     path.write_text(subprocess.run(command, capture_output=True, text=True, timeout=100, check=True).stdout)
@@ -200,15 +201,15 @@ def test_compile_loops(capsys, linkage, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", "/nowhere")
     assert main(["compile", linkage, "-o", str(tmp_path)]) == 0
     assert "a step of Newton's method" in capsys.readouterr().out
-    made = set((tmp_path / "dynamics_node").iterdir())
+    files = set((tmp_path / "dynamics_node").iterdir())
     for problem in ("inverse", "forward"):
         robot = do(Job(Path(linkage).read_text(), {}, problem, backend="c", services="c"))
         assert isinstance(robot, ServedRobot) and robot.closing is not None
-    assert set((tmp_path / "dynamics_node").iterdir()) == made
+    assert set((tmp_path / "dynamics_node").iterdir()) == files
 
 
 def test_evaluate_loops(linkage, tmp_path):
-    """Dependent joints are closed from where the table has them; a row that cannot be closed is NaN."""
+    """Dependent joints are closed from the table's positions; a row that cannot be closed is NaN."""
     mechanism = dn.load_robot(linkage)
     start = first_closed(mechanism, np.array([1.9, 0, 1.2, 0]))
     q = np.tile(start, (5, 1)) + 0.01 * np.random.default_rng(0).normal(size=(5, 4))
@@ -230,7 +231,7 @@ def test_evaluate_loops(linkage, tmp_path):
     assert error(tau[good], expected).max() <= EXACT and np.isnan(tau[2:4]).all()
 
 
-def test_a_file_of_loops(capsys, tmp_path, linkage):
+def test_loops_file(capsys, tmp_path, linkage):
     ends = (
         '<link name="end2"/><link name="end4"/>'
         '<joint name="e2" type="fixed"><parent link="left_lower"/><child link="end2"/><origin xyz="0.5 0 0"/></joint>'
@@ -245,7 +246,7 @@ def test_a_file_of_loops(capsys, tmp_path, linkage):
 
 
 def test_names_cannot_move_the_cursor(tmp_path, capsys):
-    """A change of direction in a name hides what follows; warnings of other commands are one line each."""
+    """A direction mark in a name would hide the text after it. Warnings of other commands are one line each."""
     evil = "a\u202eb"
     text = urdf_text.robot(*(urdf_text.link(n) for n in ("base", evil)), urdf_text.joint("j1", "base", evil))
     path = tmp_path / "arm.urdf"

@@ -1,4 +1,4 @@
-"""Motions that make base parameters best known: exact derivatives, limits, what is refused."""
+"""Excitation motions for base parameters: exact derivatives, limits, and errors."""
 
 from importlib import import_module
 from types import SimpleNamespace
@@ -33,7 +33,7 @@ def model_of(name):
 
 
 def problem_of(name, start=None, boxed=True):
-    """With all terms; boxed: a point beside a link's origin."""
+    """With all terms; boxed: a box bounds a point away from its link's origin."""
     model = model_of(name)
     bounds, linear = joint_bounds(model), RegressorModel(model, TERMS, "numpy")
     base = base_parameters(linear)
@@ -47,7 +47,7 @@ def problem_of(name, start=None, boxed=True):
 
 
 def small(**choices):
-    """Of the two links, interpreted."""
+    """A design for two links, interpreted."""
     return dn.design_excitation(
         dn.parse_robot(ARM), 5.0, 3, **({"backend": "numpy", "restarts": 1, "acceleration": 15.0} | choices)
     )
@@ -63,13 +63,13 @@ def arm():
 
 @pytest.mark.parametrize("name", WALLS)
 def test_derivatives_are_exact(name):
-    """Beside central differences along random directions: criteria, and smooth maxima of every limit."""
+    """Against central differences along random directions: criteria, and smooth maxima of every limit."""
     problem, random = problem_of(name), np.random.default_rng(0)
     x = 0.3 * random.normal(size=problem.shape)
-    for of in (volume, roundness):
-        slope = problem.criterion(x, of)[1]
+    for criterion in (volume, roundness):
+        slope = problem.criterion(x, criterion)[1]
         for step in 1e-6 * random.normal(size=(3, *x.shape)):
-            ahead, back = problem.criterion(x + step, of)[0], problem.criterion(x - step, of)[0]
+            ahead, back = problem.criterion(x + step, criterion)[0], problem.criterion(x - step, criterion)[0]
             assert (ahead - back) / 2 == pytest.approx((slope * step).sum(), rel=2e-5, abs=1e-9)
     slopes = problem.smooth_used(x, 30.0)[1]
     assert len(slopes) == len(problem.names) == len(problem.two_sided)
@@ -86,13 +86,13 @@ def test_smooth_maxima_are_above_and_near():
 
 
 @pytest.mark.parametrize("name", ["two_links", "cart_pole"])
-def test_the_regressor_is_the_robots(name):
-    """Its product with base parameters: torques of the described robot, friction but for reversals."""
+def test_regressor_predicts_torques(name):
+    """Its product with base parameters is the described robot's torque, with friction away from reversals."""
     problem = problem_of(name)
     regressor, model = problem.regressor, problem.regressor.linear.robot
     random = np.random.default_rng(2)
     q, qd, qdd = random.uniform(-1, 1, (3, 40, model.nv))
-    qd = np.sign(qd) * (0.6 + np.abs(qd)) * problem.bounds.velocity  # far from standing still
+    qd = np.sign(qd) * (0.6 + np.abs(qd)) * problem.bounds.velocity  # away from zero velocity
     W = regressor.matrix(q, qd, qdd) * regressor.noise[:, None] / regressor.sizes
     described = regressor.base.values(regressor.linear.described)
     tau = dn.build(model, dn.inverse_dynamics(model), backend="numpy")(q, qd, qdd)
@@ -121,16 +121,16 @@ def test_random_motions_keep_within_limits():
     assert 0.99 < max(most) <= 1.0
 
 
-def test_limits_hold_between_samples_by_pinocchio():
-    """Torques of a Panda and where its hand is; a hundred times as many instants as were optimised on."""
+def test_limits_hold_between_samples():
+    """Pinocchio's torques and hand positions of a Panda, at a hundred times as many instants as in the optimization."""
     robot, model = ROBOTS["panda7"], ROBOTS["panda7"].model()
     box = dn.Box("panda_link7", [0.2, -0.4, 0.2], [0.7, 0.4, np.inf])
     limits = {"panda_joint2": {"max_acceleration": 3.0, "max_effort": 40.0}}
-    found = dn.design_excitation(
+    trajectory = dn.design_excitation(
         model, 8.0, 3, terms=("inertia",), boxes=[box], limits=limits, restarts=1, acceleration=9.0
     )
     time = np.linspace(0.0, 8.0, 6001)
-    q, qd, qdd = found.states(time)
+    q, qd, qdd = trajectory.states(time)
     bound = model.independent_joints
     lower, upper, speed, effort = (
         np.array([getattr(joint.limits, name) for joint in bound])
@@ -147,12 +147,12 @@ def test_limits_hold_between_samples_by_pinocchio():
         pin.framesForwardKinematics(oracle.pin, oracle.data, oracle.q(state[0]))
         hand.append(oracle.data.oMf[frame].translation.copy())
     used.append(np.abs(tau) / (0.9 * effort))
-    assert max(own.max() for own in used) <= 1.0 + 1e-9
-    assert max(own.max() for own in used) > 0.99
+    assert max(ratio.max() for ratio in used) <= 1.0 + 1e-9
+    assert max(ratio.max() for ratio in used) > 0.99
     hand = np.array(hand)
     assert np.all(hand >= box.lower) and np.all(hand <= box.upper)
-    assert np.abs(found.torques(time[::10]) - tau).max() <= 1e-9 * np.abs(tau).max()
-    assert found.condition < 0.5 * found.before
+    assert np.abs(trajectory.torques(time[::10]) - tau).max() <= 1e-9 * np.abs(tau).max()
+    assert trajectory.condition < 0.5 * trajectory.before
 
 
 def test_better_than_random(arm):
@@ -161,19 +161,19 @@ def test_better_than_random(arm):
     sizes = arm.problem.regressor.sizes
     assert np.linalg.cond((W * sizes).reshape(-1, arm.base.count)) == pytest.approx(
         arm.condition,
-        rel=5e-3,  # reversals lie elsewhere between samples
+        rel=5e-3,  # reversals fall between other samples
     )
 
 
-def test_the_largest_volume_is_another_motion(arm):
-    """Of what becomes known at all more, of what is known worst less."""
+def test_volume_criterion_gives_another_motion(arm):
+    """It has more information in total and less in the worst direction."""
     round_one, large = arm.information, small(criterion="volume").information
     assert np.linalg.slogdet(large)[1] > np.linalg.slogdet(round_one)[1]
     assert np.linalg.cond(large) > np.linalg.cond(round_one)
 
 
-def test_expected_deviations_are_those_of_least_squares(arm):
-    """Of fits to torques with noise."""
+def test_expected_deviations_match_least_squares(arm):
+    """For fits to torques with noise."""
     random, time = np.random.default_rng(0), np.linspace(0, 5, 1000, endpoint=False)
     W = arm.base.reduced(arm.linear.matrix(*arm.states(time))).reshape(-1, arm.base.count)
     fits = np.linalg.lstsq(W, random.normal(size=(len(W), 400)), rcond=None)[0]
@@ -187,47 +187,47 @@ def test_the_same_seed_gives_the_same_motion(arm):
     assert other.condition < other.before
 
 
-def test_time_is_limited(arm):
-    """What was the best random motion is left."""
-    hasty = small(time_limit=0.0)
-    assert hasty.condition == pytest.approx(hasty.before) and max(hasty.used.values()) <= 1.0
-    assert hasty.tried == 1 < arm.tried
+def test_search_time_is_limited(arm):
+    """Without time, the best random motion is the result."""
+    unimproved = small(time_limit=0.0)
+    assert unimproved.condition == pytest.approx(unimproved.before) and max(unimproved.used.values()) <= 1.0
+    assert unimproved.tried == 1 < arm.tried
 
 
-def test_the_time_of_a_compiler_is_not_that_of_the_search(monkeypatch):
-    """However long it takes, the search has all of its limit."""
+def test_compile_time_is_no_search_time(monkeypatch):
+    """After a slow compilation the search still has its whole limit."""
     now, steps = [0.0], []
     search, main = (
         import_module(f"dynamics_node.identification.excitation.{name}") for name in ("search", "design")
     )
     monkeypatch.setattr(search, "time", SimpleNamespace(monotonic=lambda: now[0]))
 
-    def compiled(problem, criteria):
+    def compile_slowly(problem, criteria):
         now[0] += 1000.0
         steps.append(now[0])
 
-    monkeypatch.setattr(main, "_compile", compiled)
-    found = small(time_limit=10.0)
-    assert steps == [1000.0] and found.condition < found.before
+    monkeypatch.setattr(main, "_compile", compile_slowly)
+    trajectory = small(time_limit=10.0)
+    assert steps == [1000.0] and trajectory.condition < trajectory.before
 
 
-def test_where_it_starts_and_what_moves_on_a_rail():
-    counted = []
-    found = dn.design_excitation(
+def test_start_position_and_prismatic_joint():
+    solved = []
+    trajectory = dn.design_excitation(
         dn.parse_robot(CART), 4.0, 3, start=[-0.1, 0.5], restarts=1, backend="numpy",
-        terms=("inertia", "viscous"), advance=counted.append, units="si",
+        terms=("inertia", "viscous"), advance=solved.append, units="si",
     )  # fmt: skip
-    q, qd, qdd = found.states(np.array([0.0, 4.0]))
+    q, qd, qdd = trajectory.states(np.array([0.0, 4.0]))
     assert np.allclose(q, [-0.1, 0.5]) and np.allclose(qd, 0) and np.allclose(qdd, 0)
-    assert np.allclose(found.start, [-0.1, 0.5]) and sum(counted) == solutions("condition", 1)
-    tau = found.torques(np.linspace(0, 4, 997))
-    assert np.all(np.abs(tau) <= 0.9 * np.array([60.0, 5.0])) and max(found.used.values()) <= 1.0
+    assert np.allclose(trajectory.start, [-0.1, 0.5]) and sum(solved) == solutions("condition", 1)
+    tau = trajectory.torques(np.linspace(0, 4, 997))
+    assert np.all(np.abs(tau) <= 0.9 * np.array([60.0, 5.0])) and max(trajectory.used.values()) <= 1.0
 
 
-# --- limits that nobody tells -------------------------------------------------------------------------------
+# --- missing limits -----------------------------------------------------------------------------------------
 
 
-def test_limits_that_nobody_tells_are_told():
+def test_assumed_limits_are_noted():
     bounds = joint_bounds(dn.parse_robot(ARM), factor=0.5)
     assert np.allclose(bounds.centre, 0) and np.allclose(bounds.half, [1.5, np.pi / 2])
     assert np.allclose(bounds.velocity, 2.5) and np.allclose(bounds.acceleration, 7.5)
@@ -241,8 +241,8 @@ def test_limits_that_nobody_tells_are_told():
     assert "joint1, joint2: no limit of velocity, 1 rad/s" in free.notes
 
 
-def test_limits_that_mean_none():
-    """Simulators write 1e16."""
+def test_huge_limits_count_as_none():
+    """Simulators write 1e16 for no limit."""
     text = ARM.replace('lower="-3" upper="3" velocity="5"', 'lower="-1e16" upper="1e16" velocity="1e16"')
     bounds = joint_bounds(dn.parse_robot(text), factor=1.0)
     assert np.allclose(bounds.centre, 0) and np.allclose(bounds.half, np.pi)
@@ -253,12 +253,12 @@ def test_limits_that_mean_none():
     )
 
 
-def test_joints_that_mimic_limit_their_master():
-    """The second finger of a Panda has the limits of the first; now it may go less far and slower."""
+def test_mimic_joints_limit_their_leader():
+    """Both fingers of a Panda have the same limits; here the second has a smaller range and speed."""
     model = ROBOTS["panda"].model()
     k = model.v_names.index("panda_finger_joint1")
-    own = {"max_position": 0.03, "max_velocity": 0.05}
-    bounds = joint_bounds(model, factor=1.0, limits={"panda_finger_joint2": own, "wrist": {}})
+    limits = {"max_position": 0.03, "max_velocity": 0.05}
+    bounds = joint_bounds(model, factor=1.0, limits={"panda_finger_joint2": limits, "wrist": {}})
     assert bounds.centre[k] + bounds.half[k] == pytest.approx(0.03)
     assert bounds.velocity[k] == pytest.approx(0.05)
     assert "wrist: limits are not used, no joint that moves" in bounds.notes
@@ -281,7 +281,7 @@ def test_files_of_limits(tmp_path):
     assert limits == {"joint1": {"max_velocity": 2.5}, "joint2": {"min_position": -0.5, "max_position": 1.5}}
     bounds = joint_bounds(dn.parse_robot(ARM), factor=1.0, limits=limits)
     assert np.allclose(bounds.velocity, [2.5, 5.0]) and np.allclose(bounds.centre, [0.0, 0.5])
-    for text, told in (
+    for text, message in (
         ("joint_limits: {joint1: {max_velocity: fast}}", "max_velocity.*joint1.*positive"),
         ("joint_limits: {joint1: {max_velocity: -1}}", "max_velocity.*joint1.*positive"),
         ("joint_limits: {joint1: {min_position: .nan}}", "min_position.*joint1"),
@@ -290,29 +290,28 @@ def test_files_of_limits(tmp_path):
         ("joint_limits: {a: &x {}, b: *x}", "alias"),
     ):
         path.write_text(text)
-        with pytest.raises(ValueError, match=told):
+        with pytest.raises(ValueError, match=message):
             read_limits(path)
 
 
 # --- messages -----------------------------------------------------------------------------------------------
 
 
-def test_controllers_that_join_the_points_follow_the_motion(arm):
-    """By polynomials of fifth degree through positions, velocities and accelerations, as a
-    joint_trajectory_controller does."""
+def test_interpolated_points_follow_the_motion(arm):
+    """A joint_trajectory_controller joins positions, velocities and accelerations by quintic polynomials."""
     message = yaml.safe_load(message_text(arm.message()))
     assert message["joint_names"] == ["joint1", "joint2"]
     points = message["points"]
     time = [p["time_from_start"]["sec"] + 1e-9 * p["time_from_start"]["nanosec"] for p in points]
     assert time[0] == 0 and time[-1] == 5.0 and np.allclose(np.diff(time), 0.05)
     states = [[p[kind] for p in points] for kind in ("positions", "velocities", "accelerations")]
-    joined = BPoly.from_derivatives(time, np.array(states).swapaxes(0, 1))
+    spline = BPoly.from_derivatives(time, np.array(states).swapaxes(0, 1))
     fine = np.linspace(0, 5, 3001)
     for order, right in enumerate(arm.states(fine)):
-        assert np.abs(joined.derivative(order)(fine) - right).max() <= 1e-5 * 30**order
+        assert np.abs(spline.derivative(order)(fine) - right).max() <= 1e-5 * 30**order
 
 
-def test_messages_are_messages_of_ros(arm):
+def test_messages_have_the_types_of_ros(arm):
     msg = pytest.importorskip("trajectory_msgs.msg", reason="ROS 2: source an installation, or use ./dev")
     from builtin_interfaces.msg import Duration
 
@@ -327,18 +326,18 @@ def test_messages_are_messages_of_ros(arm):
     assert not np.any(message.points[0].velocities) and not np.any(message.points[100].accelerations)
 
 
-def test_names_that_are_yaml_stay_names():
+def test_names_that_look_like_yaml_stay_names():
     names = ["a: b", "- c", "yes", "1.0", "d\ne", "#f"]
     rows = np.zeros((1, 6))
     message = dn.identification.excitation.joint_trajectory(names, np.zeros(1), rows, rows, rows)
     assert yaml.safe_load(message_text(message))["joint_names"] == names
 
 
-# --- what is refused ----------------------------------------------------------------------------------------
+# --- errors -------------------------------------------------------------------------------------------------
 
 
-def test_robots_that_are_refused():
-    for robot, told in (
+def test_unsupported_robots_raise():
+    for robot, message in (
         (robot_of("five_bar"), r"closed loops"),
         (ROBOTS["solo12"].model(), "floating_base"),
         (
@@ -347,11 +346,11 @@ def test_robots_that_are_refused():
         ),
         (dn.parse_robot(ARM, joints=[]), "no joint"),
     ):
-        with pytest.raises(dn.ExcitationError, match=told):
+        with pytest.raises(dn.ExcitationError, match=message):
             dn.design_excitation(robot)
 
 
-def test_limits_that_no_motion_keeps_within():
+def test_infeasible_limits_raise():
     weak = dn.parse_robot(ARM.replace('velocity="5" effort="50"', 'velocity="5" effort="3"', 1))
     near = {"joint1": {"min_position": 0.1, "max_position": 0.5}}
     with pytest.raises(dn.ExcitationError, match=r"torque.*joint1.* \d+"):
@@ -368,7 +367,7 @@ def test_limits_that_no_motion_keeps_within():
 
 
 @pytest.mark.parametrize(
-    "choices, told",
+    "choices, message",
     [
         ({"criterion": "best"}, "criterion 'best'"),
         ({"units": "inch"}, "units 'inch'"),
@@ -390,12 +389,12 @@ def test_limits_that_no_motion_keeps_within():
         ({"terms": ("mass",)}, "terms"),
     ],
 )
-def test_arguments_that_make_no_sense(choices, told):
-    with pytest.raises(ValueError, match=told):
+def test_invalid_arguments_raise(choices, message):
+    with pytest.raises(ValueError, match=message):
         dn.design_excitation(dn.parse_robot(ARM), **choices)
 
 
-def test_boxes_that_are_none():
+def test_empty_and_invalid_boxes():
     with pytest.raises(ValueError, match="lower.*empty"):
         dn.Box("lower", [0, 0, 0], [1, 0, 1])
     with pytest.raises(ValueError, match="upper.*lower.*three"):

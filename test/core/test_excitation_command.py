@@ -1,4 +1,4 @@
-"""dynamics excitation: what it writes, prints and refuses."""
+"""dynamics excitation: files, output and errors."""
 
 import re
 
@@ -27,9 +27,19 @@ def test_from_a_description_to_a_trajectory(arm, tmp_path, capsys):
     limits, out = tmp_path / "limits.yaml", tmp_path / "out"
     limits.write_text("joint_limits: {joint2: {max_velocity: 1.5}}")
     box = ["--box", "lower", "-", "0.9", "-", "-", "-0.5", "-", "0.1", "0", "0"]
-    asked = [*QUICK, "--acceleration", "4", "--limits", str(limits), "--rate", "50", "--limits-factor", "0.8"]
-    assert main(["excitation", arm, "-o", str(out), *asked, *box]) == 0
-    told = capsys.readouterr()
+    options = [
+        *QUICK,
+        "--acceleration",
+        "4",
+        "--limits",
+        str(limits),
+        "--rate",
+        "50",
+        "--limits-factor",
+        "0.8",
+    ]
+    assert main(["excitation", arm, "-o", str(out), *options, *box]) == 0
+    captured = capsys.readouterr()
     message = yaml.safe_load((out / "trajectory.yaml").read_text())
     assert message["joint_names"] == ["joint1", "joint2"] and len(message["points"]) == 251
     kinds = ("positions", "velocities", "accelerations")
@@ -40,14 +50,14 @@ def test_from_a_description_to_a_trajectory(arm, tmp_path, capsys):
     point = p + R @ [0.1, 0, 0]
     assert point[:, 0].max() <= 0.9 and point[:, 2].min() >= -0.5
     assert (out / "trajectory.png").read_bytes().startswith(b"\x89PNG")
-    assert "joint2: no limits of position, a range of 6.283 rad" in told.out
+    assert "joint2: no limits of position, a range of 6.283 rad" in captured.out
     before, after = re.search(
-        r"12 base parameters: (\S+), the best of \d+ random motions; (\S+) now", told.out
+        r"12 base parameters: (\S+), the best of \d+ random motions; (\S+) now", captured.out
     ).groups()
     assert float(after) <= float(before)
-    assert "used at most, of 80 % of every limit" in told.out and "x of lower in its box:" in told.out
-    assert len(re.findall(r"^  (?:best |worst) +\S+  \w", told.out, re.M)) == 10
-    start = re.search(r"start and end, at rest: joint1 (\S+), joint2 (\S+)", told.out).groups()
+    assert "used at most, of 80 % of every limit" in captured.out and "x of lower in its box:" in captured.out
+    assert len(re.findall(r"^  (?:best |worst) +\S+  \w", captured.out, re.M)) == 10
+    start = re.search(r"start and end, at rest: joint1 (\S+), joint2 (\S+)", captured.out).groups()
     assert np.allclose([float(value) for value in start], q[0], atol=1e-4)
 
 
@@ -58,13 +68,13 @@ def test_without_matplotlib(arm, tmp_path, capsys, monkeypatch):
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["trajectory.yaml"]
 
 
-def test_what_is_refused(arm, tmp_path, capsys):
+def test_invalid_input_ends_with_an_error(arm, tmp_path, capsys):
     loops, cart = tmp_path / "loops.urdf", tmp_path / "cart.urdf"
     loops.write_text(five_bar())
     cart.write_text(CART)
     limits = tmp_path / "limits.yaml"
     limits.write_text("{}")
-    for urdf, arguments, told in (
+    for urdf, arguments, message in (
         (loops, [], "closed loops"),
         (arm, ["--floating-base"], "floating base"),
         (arm, ["--box", "lower", "0", "1"], "--box lower needs 6 numbers"),
@@ -79,5 +89,5 @@ def test_what_is_refused(arm, tmp_path, capsys):
         (cart, ["--box", "cart", "5", "6", "-", "-", "-", "-", *QUICK], "x of cart comes to"),
     ):
         assert main(["excitation", str(urdf), "-o", str(tmp_path / "out"), *arguments]) == 1
-        assert told in capsys.readouterr().err
+        assert message in capsys.readouterr().err
     assert not (tmp_path / "out").exists()

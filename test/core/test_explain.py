@@ -1,4 +1,4 @@
-"""The page that explains a robot: what it says is counted elsewhere too, and a browser shows it."""
+"""The page that explains a robot: its counts agree with other sources, and a browser displays it."""
 
 import importlib.util
 import json
@@ -27,7 +27,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 
 @pytest.fixture(scope="module")
-def explained(tmp_path_factory):
+def page_folder(tmp_path_factory):
     """The folder of the Panda's page, written by the command."""
     folder = tmp_path_factory.mktemp("explained")
     arguments = ["--joints", *PANDA_JOINTS, "--problem", "forward", "--ordering", "aba", "-o", str(folder)]
@@ -35,7 +35,7 @@ def explained(tmp_path_factory):
     return folder
 
 
-def test_the_command_tells_what_it_counts(tmp_path, capsys):
+def test_command_prints_counts(tmp_path, capsys):
     arguments = ["--joints", *PANDA_JOINTS[:2], "--ordering", "F2", "A2", "qdd2", "F1", "A1", "qdd1"]
     assert (
         main(["explain", str(data_folder() / PANDA), *arguments, "-o", str(tmp_path / "new" / "folder")]) == 0
@@ -47,12 +47,12 @@ def test_the_command_tells_what_it_counts(tmp_path, capsys):
     assert "the ordering leaves out" in capsys.readouterr().err
 
 
-def test_drawings_hold_what_the_graph_has(explained):
+def test_drawings_contain_the_graph(page_folder):
     model = ROBOTS["panda7"].model()
     report = make_report(model, dn.forward_dynamics(model), "aba")
 
     def marks(name, tag):
-        return ElementTree.parse(explained / f"{name}.svg").findall(f"{SVG}{tag}")
+        return ElementTree.parse(page_folder / f"{name}.svg").findall(f"{SVG}{tag}")
 
     assert len(marks("bayes_net", "path")) == len(report.net.edges) == 26
     assert len(marks("bayes_net", "circle")) == 21
@@ -65,16 +65,16 @@ def test_drawings_hold_what_the_graph_has(explained):
     assert len(known) == 7 * len(("tau", "V", "q", "qd")) + len(("A0", "V0", "Ft"))
 
 
-def test_lines_of_the_table(explained):
+def test_lines_of_the_table(page_folder):
     model = ROBOTS["panda7"].model()
     report = make_report(model, dn.forward_dynamics(model), "aba")
     lines = {line.name: line for line in report.lines}
     assert lines["recursion: aba"].operations == 1243 and lines["aba"].edges == 26
     assert lines["colamd"].operations > 2000 and "checked at run time" in lines["colamd"].note
     assert report.code_of == "aba" and lines["aba"].operations < lines["crba"].operations
-    page = (explained / "index.html").read_text()
+    page = (page_folder / "index.html").read_text()
     assert all(f"<td>{line.name}</td>" in page for line in report.lines)
-    assert (explained / "program.c").read_text() == report.code
+    assert (page_folder / "program.c").read_text() == report.code
     unsafe = make_report(model, dn.forward_dynamics(model), "colamd")
     assert unsafe.code_of == "colamd" and not unsafe.plan.safe
 
@@ -89,7 +89,7 @@ def test_trees_floating_bases_and_mimic_joints(name, tmp_path):
         assert "</html>" in page.read_text()
 
 
-def test_names_from_the_network_stay_text(tmp_path):
+def test_names_are_escaped(tmp_path):
     evil = "<script>alert(1)</script>&\"'"
     name = evil.replace("&", "&amp;").replace("<", "&lt;").replace('"', "&quot;")
     text = robot(link(name), link("arm"), joint(name + "j", name, "arm")).replace(
@@ -105,9 +105,9 @@ def test_names_from_the_network_stay_text(tmp_path):
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory):
-    """run(page, *options): what a headless browser prints of a page on disk."""
-    found = [shutil.which(name) for name in ("chromium", "chromium-browser", "google-chrome")]
-    program = next((path for path in found if path), None)
+    """run(page, *options) returns the output of a headless browser for a page on disk."""
+    candidates = [shutil.which(name) for name in ("chromium", "chromium-browser", "google-chrome")]
+    program = next((path for path in candidates if path), None)
     if program is None:
         pytest.skip("a browser: sudo apt install chromium")
     profile = tmp_path_factory.mktemp("profile")
@@ -121,8 +121,8 @@ def browser(tmp_path_factory):
     return run
 
 
-def measuring(page, script):
-    """The text of a page with a script, which its policy allows: it runs when all is there."""
+def with_script(page, script):
+    """The text of a page with a script that its policy allows and that runs after loading."""
     assert POLICY in page
     page = page.replace(POLICY, f"{POLICY}; script-src 'unsafe-inline'")
     return page.replace("</body>", f'<script>addEventListener("load", () => {{{script}}})</script></body>')
@@ -137,37 +137,37 @@ def pixels(path):
         header = struct.unpack(">IIBB", chunk[:10]) if kind == b"IHDR" else header
         body += chunk if kind == b"IDAT" else b""
         at += 12 + size
-    width, height, depth, colour = header
+    width, height, depth, color_type = header
     assert depth == 8
-    channels = {2: 3, 6: 4}[colour]
+    channels = {2: 3, 6: 4}[color_type]
     rows = np.frombuffer(zlib.decompress(body), np.uint8).reshape(height, 1 + width * channels)
     return height, width, rows
 
 
-def test_screenshot(explained, browser, tmp_path):
-    """The page fills a laptop's screen, in colour."""
+def test_screenshot(page_folder, browser, tmp_path):
+    """The page fills a laptop's screen, in color."""
     picture = tmp_path / "page.png"
-    browser(explained / "index.html", f"--screenshot={picture}", "--window-size=1280,800")
+    browser(page_folder / "index.html", f"--screenshot={picture}", "--window-size=1280,800")
     height, width, rows = pixels(picture)
     assert (width, height) == (1280, 800)
     assert len(np.unique(rows)) > 50 and (rows != 0).any(axis=1).mean() > 0.2
 
 
 @pytest.mark.parametrize("width", [1280, 800])
-def test_layout(explained, browser, tmp_path, width):
-    """Nothing but the frames of drawings scrolls sideways; every drawing has its size; nothing is missing."""
+def test_layout(page_folder, browser, tmp_path, width):
+    """Only frames of drawings scroll sideways; every drawing has its size; none is missing."""
     measure = """
       const figures = [...document.querySelectorAll("figure svg")].map(x => x.getBoundingClientRect().width);
       document.body.textContent = "MEASURED" + JSON.stringify({wide: document.documentElement.scrollWidth,
         seen: innerWidth, figures, bars: document.querySelectorAll(".bar").length}) + "END";
     """
     page = tmp_path / "measured.html"
-    page.write_text(measuring((explained / "index.html").read_text(), measure))
+    page.write_text(with_script((page_folder / "index.html").read_text(), measure))
     text = browser(page, "--dump-dom", f"--window-size={width},800")
-    found = json.loads(text.partition("MEASURED")[2].partition("END")[0])
-    bars = (explained / "index.html").read_text().count("class=bar")
-    assert found["wide"] <= found["seen"] and found["bars"] == bars >= 4
-    assert len(found["figures"]) == 5 and min(found["figures"]) > 300
+    sizes = json.loads(text.partition("MEASURED")[2].partition("END")[0])
+    bars = (page_folder / "index.html").read_text().count("class=bar")
+    assert sizes["wide"] <= sizes["seen"] and sizes["bars"] == bars >= 4
+    assert len(sizes["figures"]) == 5 and min(sizes["figures"]) > 300
 
 
 def test_matrices_of_a_large_robot_fit_the_page(browser, tmp_path):
@@ -175,11 +175,11 @@ def test_matrices_of_a_large_robot_fit_the_page(browser, tmp_path):
     matrix = graph_matrix(generic_graph(model, dn.forward_dynamics(model)))
     assert float(ElementTree.fromstring(matrix).get("width")) > 2000
     measure = """
-      const found = [...document.querySelectorAll("figure, figure svg")].map(x => x.getBoundingClientRect().right);
-      document.body.textContent = "MEASURED" + JSON.stringify([innerWidth, ...found]) + "END";
+      const edges = [...document.querySelectorAll("figure, figure svg")].map(x => x.getBoundingClientRect().right);
+      document.body.textContent = "MEASURED" + JSON.stringify([innerWidth, ...edges]) + "END";
     """
     page = tmp_path / "page.html"
-    page.write_text(measuring(document("matrix", STYLE, [figure({"m": matrix}, "m")]), measure))
+    page.write_text(with_script(document("matrix", STYLE, [figure({"m": matrix}, "m")]), measure))
     text = browser(page, "--dump-dom", "--window-size=1280,800")
     seen, frame, drawing = json.loads(text.partition("MEASURED")[2].partition("END")[0])
     assert drawing <= frame <= seen
@@ -198,20 +198,20 @@ def figures():
 
 
 def test_figures_of_the_papers_are_up_to_date(figures):
-    drawn = figures.drawings()
-    assert len(drawn) == 20
-    for name, svg in drawn.items():
+    drawings = figures.drawings()
+    assert len(drawings) == 20
+    for name, svg in drawings.items():
         assert (figures.HERE / "figures" / f"{name}.svg").read_text(encoding="utf-8") == svg, name
 
 
 def test_edges_of_the_papers_nets(figures):
-    """As paper 1 joins factors, and as block LU eliminates: the numbers of docs/explanation/papers.md."""
+    """Factors joined as in paper 1 and as in block LU: the numbers of docs/explanation/papers.md."""
     expected = {"5d": (14, 10), "7a": (22, 14), "7b": (18, 10), "10a": (14, 12), "10b": (14, 11)}
     text = (figures.HERE / "explanation" / "papers.md").read_text()
     for name, (graph, ordering, net) in figures.nets().items():
-        found = (figures.joined_edges(graph, ordering.variables), len(net.edges))
-        assert found == expected[name]
-        assert f"| {found[0]} | {found[1]} |" in text
+        edges = (figures.joined_edges(graph, ordering.variables), len(net.edges))
+        assert edges == expected[name]
+        assert f"| {edges[0]} | {edges[1]} |" in text
 
 
 def test_operations_of_chains(figures):
@@ -225,17 +225,19 @@ def test_operations_of_chains(figures):
 
 
 def places_of(svg):
-    """Where the variables of a drawing are."""
-    drawn = ElementTree.fromstring(svg)
+    """Positions of the variables of a drawing."""
+    drawing = ElementTree.fromstring(svg)
     circles = [
-        (float(c.get("cx")), float(c.get("cy"))) for c in drawn.findall(f"{SVG}circle") if c.get("r") == "21"
+        (float(c.get("cx")), float(c.get("cy")))
+        for c in drawing.findall(f"{SVG}circle")
+        if c.get("r") == "21"
     ]
-    squares = [r for r in drawn.findall(f"{SVG}rect") if r.get("width") == "42"]
+    squares = [r for r in drawing.findall(f"{SVG}rect") if r.get("width") == "42"]
     return circles + [(float(r.get("x")) + 21, float(r.get("y")) + 21) for r in squares]
 
 
-def test_no_variable_hides_another_and_no_drawing_is_wide(model):
-    """Large robots are drawn by their branches, twelve columns and a tool wide."""
+def test_variables_do_not_overlap_and_drawings_are_narrow(model):
+    """Large robots are drawn by branches, twelve columns and a tool wide."""
     problem = dn.forward_dynamics(model)
     graph = generic_graph(model, problem)
     for svg, count in (
@@ -248,15 +250,15 @@ def test_no_variable_hides_another_and_no_drawing_is_wide(model):
 
 
 def test_long_chains_are_wrapped():
-    """More bodies in a row than a stack of calls would hold."""
+    """More bodies in a row than Python's recursion limit."""
     parents = tuple(range(-1, 2999))
     places = banded(parents, range(3001))
     assert len(set(places.values())) == 3001 and max(column for _, column in places.values()) == 11
     assert places[3000] == (250, 0) and places[13] == (1, 1)
 
 
-def test_branches_have_bands_of_their_own():
-    """A trunk of two with a long arm and a short one, and a constraint that is no body's."""
+def test_branches_have_their_own_bands():
+    """A trunk of two bodies with a long arm and a short one, and a constraint of no body."""
     places = banded((-1, 0, 1, 1, 3), [0, 1, 2, 3, 4, 5, 6])
     assert places == {0: (0, 0), 1: (0, 1), 2: (0, 2), 4: (0, 3), 5: (0, 4), 3: (1, 3), 6: (2, 0)}
 
@@ -270,7 +272,7 @@ def test_short_branches_share_a_band():
 
 
 @pytest.mark.parametrize("name", ["quadruped", "humanoid"])
-def test_no_variable_of_a_robot_with_loops_hides_another(name):
+def test_variables_of_a_robot_with_loops_do_not_overlap(name):
     mechanism = dn.parse_robot(getattr(linkages, name)())
     problem = dn.forward_dynamics(mechanism)
     graph = generic_graph(mechanism, problem)

@@ -1,4 +1,4 @@
-"""The border of the library: what it accepts, and what it says when it does not."""
+"""The public interface: accepted arguments, and errors for the others."""
 
 import pickle
 import sys
@@ -84,21 +84,21 @@ def test_inputs_are_never_changed(panda, kind, choice):
         ),
     ],
 )
-def test_bad_input_is_named(panda, change, words):
+def test_input_error_names_the_entry(panda, change, words):
     arguments = {"q": np.zeros(7), "qd": np.zeros(7), "qdd": np.zeros(7), **change}
     with pytest.raises(dn.InputError, match=words):
         dn.build(panda, dn.inverse_dynamics(panda))(**arguments)
 
 
 @pytest.mark.filterwarnings("error")
-def test_infinities_that_cancel_are_still_named(panda):
+def test_infinities_that_cancel_raise(panda):
     with pytest.raises(dn.InputError, match=r"q\[0\].*panda_joint1.*inf"):
         dn.build(panda, dn.inverse_dynamics(panda))(
             [np.inf, -np.inf, 0, 0, 0, 0, 0], np.zeros(7), np.zeros(7)
         )
 
 
-def test_quaternion_is_renormalised_or_refused(quadruped):
+def test_quaternion_is_normalized_or_raises(quadruped):
     inverse = dn.build(quadruped, dn.inverse_dynamics(quadruped))
     q, qd, qdd, _ = random_states(quadruped, 1)
     exact = inverse(q[0], qd[0], qdd[0])
@@ -110,25 +110,25 @@ def test_quaternion_is_renormalised_or_refused(quadruped):
         inverse(near, qd[0], qdd[0])
 
 
-def test_hybrid_reads_only_what_is_known(panda):
+def test_hybrid_reads_only_known_entries(panda):
     problem = dn.hybrid_dynamics(panda, ["panda_joint2"])
     hybrid = dn.build(panda, problem)
     q, qd, qdd, _ = random_states(panda, 1)
     known = np.array(problem.forward)
     poisoned = np.where(known, np.nan, qdd[0]), np.where(known, 3.0, np.inf)
-    found_qdd, found_tau = hybrid(q[0], qd[0], *poisoned)
-    assert np.isfinite(found_qdd).all() and found_tau[1] == 3.0
+    accelerations, torques = hybrid(q[0], qd[0], *poisoned)
+    assert np.isfinite(accelerations).all() and torques[1] == 3.0
     with pytest.raises(dn.InputError, match=r"tau\[1\].*panda_joint2"):
         hybrid(q[0], qd[0], qdd[0], np.full(7, np.nan))
 
 
 @pytest.mark.parametrize("name", ["nope", "panda_finger_joint2"])
-def test_hybrid_refuses_joints_it_cannot_choose(name):
+def test_hybrid_of_an_unknown_or_mimic_joint_raises(name):
     with pytest.raises(ValueError, match=f"forward.*'{name}'"):
         dn.hybrid_dynamics(ROBOTS["panda"].model(), [name])
 
 
-def test_a_joint_is_forward_or_inverse_as_a_whole(quadruped):
+def test_partly_forward_joint_raises(quadruped):
     split = dn.Problem("hybrid", (True,) + (False,) * (quadruped.nv - 1))
     q, qd, qdd, _ = random_states(quadruped, 1)
     for solver in ("cluster", "factor_graph"):
@@ -136,22 +136,22 @@ def test_a_joint_is_forward_or_inverse_as_a_whole(quadruped):
             dn.build(quadruped, split, solver=solver)(q[0], qd[0], qdd[0], qdd[0])
 
 
-def test_evaluate_calls_what_build_returns(panda, monkeypatch):
-    """Compiled, from the second call on without a look at how it is built."""
+def test_evaluate_calls_the_built_function(panda, monkeypatch):
+    """The first call compiles; later calls do not build again."""
     q = np.full(7, 0.3)
     options = {"link": "panda_hand"}
-    place, M = dn.evaluate(panda, "frame_pose", q, **options), dn.evaluate(panda, "mass_matrix", q)
+    pose, M = dn.evaluate(panda, "frame_pose", q, **options), dn.evaluate(panda, "mass_matrix", q)
     assert np.array_equal(M, dn.build(panda, "mass_matrix")(q))
-    assert np.array_equal(place.rotation, dn.build(panda, "frame_pose", **options)(q).rotation)
+    assert np.array_equal(pose.rotation, dn.build(panda, "frame_pose", **options)(q).rotation)
     assert np.allclose(M, dn.evaluate(panda, "mass_matrix", q, backend="numpy"), rtol=0, atol=EXACT)
     monkeypatch.setattr(sys.modules["dynamics_node.functions.build"], "build", None)
     assert np.array_equal(dn.evaluate(panda, "mass_matrix", q), M)
-    assert np.array_equal(dn.evaluate(panda, "frame_pose", q, **options).position, place.position)
+    assert np.array_equal(dn.evaluate(panda, "frame_pose", q, **options).position, pose.position)
     with pytest.raises(TypeError):
         dn.evaluate(panda, "mass_matrix", q, backend="c")
 
 
-def test_unknown_names_list_what_there_is(panda):
+def test_unknown_name_error_lists_known_names(panda):
     with pytest.raises(KeyError, match="'nope'.*panda_hand"):
         dn.evaluate(panda, "frame_jacobian", np.zeros(7), link="nope", backend="numpy")
     with pytest.raises(ValueError, match="'sideways'.*world_aligned, body"):
@@ -160,20 +160,20 @@ def test_unknown_names_list_what_there_is(panda):
         )
 
 
-def test_lambda_only_where_it_exists(panda):
+def test_lambda_of_dependent_links_raises(panda):
     inverse, _ = dn.evaluate(
         panda, "operational_space_inertia_inverse", np.full(7, 0.4), links=["panda_hand"], backend="numpy"
     )
     inertia, condition = invert(inverse)
     assert condition < 1e6 and np.allclose(inertia @ inverse, np.eye(6), atol=1e-8)
-    twice, _ = dn.evaluate(
+    singular, _ = dn.evaluate(
         panda,
         "operational_space_inertia_inverse",
         np.full(7, 0.4),
         links=["panda_hand", "panda_link8"],
         backend="numpy",
     )
-    inertia, condition = invert(twice)
+    inertia, condition = invert(singular)
     assert inertia is None and condition >= 1e12
     q = np.tile(np.full(7, 0.4), (100, 1))
     for backend in ("numpy", "c"):
@@ -181,16 +181,16 @@ def test_lambda_only_where_it_exists(panda):
             dn.build(panda, "operational_space_inertia", links=links, backend=backend)
             for links in (["panda_hand"], ["panda_hand", "panda_link8"])
         )
-        found = one(q[0]).inertia
-        assert np.allclose(found @ inverse, np.eye(6), atol=1e-8) and np.array_equal(found, found.T)
-        assert np.allclose(one(q).inertia, found, rtol=1e-9) and np.isnan(two(q, errors="nan").inertia).all()
+        result = one(q[0]).inertia
+        assert np.allclose(result @ inverse, np.eye(6), atol=1e-8) and np.array_equal(result, result.T)
+        assert np.allclose(one(q).inertia, result, rtol=1e-9) and np.isnan(two(q, errors="nan").inertia).all()
         with pytest.raises(dn.SolutionError, match="links.*freely"):
             two(q[0])
 
 
 @pytest.mark.parametrize("backend", ["numpy", "c"])
-def test_lambda_that_exists_nowhere_is_an_error_of_building(backend):
-    """A link of a linkage in a plane, and the root of an arm: Lambda^-1 is singular at every position."""
+def test_building_an_always_singular_lambda_raises(backend):
+    """For a link of a planar linkage and the root of an arm, Lambda^-1 is singular at every position."""
     for robot, link in ((dn.parse_robot(four_bar()), "coupler"), (ROBOTS["ur5"].model(), "base_link")):
         with pytest.raises(ValueError, match=f"{link}.*operational_space_inertia_inverse"):
             dn.build(robot, "operational_space_inertia", links=[link], backend=backend)
@@ -204,7 +204,7 @@ def test_solvers_pickle(panda, choice):
     assert np.array_equal(copy(q[0], qd[0], tau[0]), solver(q[0], qd[0], tau[0]))
 
 
-def test_gtsam_absent_says_what_to_install(panda, monkeypatch):
+def test_missing_gtsam_error_names_the_package(panda, monkeypatch):
     import sys
 
     monkeypatch.setitem(sys.modules, "gtsam", None)
@@ -222,14 +222,14 @@ def test_import_needs_neither_ros_nor_extras():
     import sys
 
     code = "import sys, dynamics_node; print([m for m in ('rclpy', 'gtsam', 'scipy', 'pinocchio') if m in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert process.stdout.strip() == "[]"
 
 
-# --- arguments that are none --------------------------------------------------------------------------------
+# --- invalid arguments --------------------------------------------------------------------------------------
 
 
-def test_missing_arguments_are_named(panda):
+def test_missing_argument_error_names_it(panda):
     q = np.zeros(panda.nv)
     inverse = dn.build(panda, dn.inverse_dynamics(panda), backend="numpy")
     for arguments, name in (((q, q, None), "qdd"), ((q, None, q), "qd"), ((None, q, q), "q")):
@@ -240,7 +240,7 @@ def test_missing_arguments_are_named(panda):
         forward(q, q, None)
 
 
-def test_complex_arguments_and_integer_results_are_refused(panda):
+def test_complex_arguments_and_integer_results_raise(panda):
     q = np.zeros(panda.nv)
     for backend in ("c", "numpy"):
         solver = dn.build(panda, dn.inverse_dynamics(panda), backend=backend)
@@ -271,32 +271,31 @@ def test_functions_check_their_arguments(panda, quadruped, function):
             function(panda, bad)
 
 
-def test_functions_refuse_quaternions_that_are_none(quadruped):
+def test_zero_quaternion_raises(quadruped):
     q = quadruped.neutral()
     q[6] = 0.0
     with pytest.raises(dn.InputError, match="'floating_base'.*norm 0"):
         dn.evaluate(quadruped, "mass_matrix", q, backend="numpy")
 
 
-def test_as_many_good_states_as_bodies_with_one_wrench(panda):
-    """Seven states and wrenches on seven bodies are not the same axis: where states are solved one by one,
-    every one feels all wrenches."""
+def test_states_solved_one_by_one_have_all_wrenches(panda):
+    """Seven states are no axis of wrenches on seven bodies: each state, solved alone, has all wrenches."""
 
-    class Stubborn:
-        """At call time: refuses several states together, and where q is not zero."""
+    class SingleState:
+        """At call time: solves one state, with q = 0, and raises otherwise."""
 
-        model, problem, description = panda, dn.inverse_dynamics(panda), "stubborn"
+        model, problem, description = panda, dn.inverse_dynamics(panda), "single state"
 
         def __call__(self, q, qd, qdd, gravity, f_ext):
             assert f_ext.shape == (panda.nbodies, 6)
             if len(q) > 1 or q.any():
-                raise np.linalg.LinAlgError("together not")
+                raise np.linalg.LinAlgError("one state with q = 0")
             return {"tau": q + f_ext.sum()}
 
-    runner = dynamics_runner(Stubborn(), dn.inverse_dynamics(panda), wrenches=True)
+    runner = dynamics_runner(SingleState(), dn.inverse_dynamics(panda), wrenches=True)
     function = ProgramFunction(signature=robot_signature(panda), runner=runner)
     q = np.zeros((panda.nbodies, panda.nv))
     q[2] = 1.0
-    found = function(q, q[0], q[0], panda.gravity, np.ones((panda.nbodies, 6)), errors="nan")
-    assert np.isnan(found).any(axis=1).tolist() == [k == 2 for k in range(panda.nbodies)]
-    assert np.all(found[[0, 6]] == 6.0 * panda.nbodies)
+    torques = function(q, q[0], q[0], panda.gravity, np.ones((panda.nbodies, 6)), errors="nan")
+    assert np.isnan(torques).any(axis=1).tolist() == [k == 2 for k in range(panda.nbodies)]
+    assert np.all(torques[[0, 6]] == 6.0 * panda.nbodies)

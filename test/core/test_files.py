@@ -1,4 +1,4 @@
-"""Files that somebody else names: robot descriptions and sidecar files of loops."""
+"""Files that users name: robot descriptions and sidecar files of loops."""
 
 import errno
 import os
@@ -14,7 +14,7 @@ from dynamics_node.robot import ModelError
 from dynamics_node.robot.safe_files import read_regular_file
 
 
-def test_a_file_is_read_up_to_a_limit(tmp_path):
+def test_file_is_read_up_to_a_limit(tmp_path):
     path = tmp_path / "file"
     path.write_bytes(b"0123456789")
     assert read_regular_file(path, 4) == b"0123" and read_regular_file(str(path), 100) == b"0123456789"
@@ -22,26 +22,26 @@ def test_a_file_is_read_up_to_a_limit(tmp_path):
     assert read_regular_file(tmp_path / "link", 2) == b"01"
 
 
-@pytest.mark.parametrize("what", ["fifo", "device", "folder", "socket", "terminal", "link to a fifo"])
-def test_only_regular_files_are_opened(tmp_path, what):
+@pytest.mark.parametrize("kind", ["fifo", "device", "folder", "socket", "terminal", "link to a fifo"])
+def test_only_regular_files_are_opened(tmp_path, kind):
     """Opening a FIFO waits for a writer; opening a device may start a watchdog."""
     path = tmp_path / "it"
-    if what == "fifo":
+    if kind == "fifo":
         os.mkfifo(path)
-    elif what == "link to a fifo":
+    elif kind == "link to a fifo":
         os.mkfifo(tmp_path / "fifo")
         path.symlink_to(tmp_path / "fifo")
-    elif what == "socket":
+    elif kind == "socket":
         with socket.socket(socket.AF_UNIX) as listening:
             listening.bind(str(path))
     else:
-        path = {"device": "/dev/zero", "folder": str(tmp_path), "terminal": "/dev/tty"}[what]
+        path = {"device": "/dev/zero", "folder": str(tmp_path), "terminal": "/dev/tty"}[kind]
     for read in (read_loops_file, lambda path: read_regular_file(path, 10)):
         with pytest.raises(OSError, match="regular file"):
             read(path)
 
 
-def test_a_fifo_that_comes_in_place_of_the_file_is_not_waited_for(tmp_path, monkeypatch):
+def test_fifo_in_place_of_the_file_does_not_block(tmp_path, monkeypatch):
     path = tmp_path / "file"
     path.write_text("x")
     plain = path.stat()
@@ -53,12 +53,12 @@ def test_a_fifo_that_comes_in_place_of_the_file_is_not_waited_for(tmp_path, monk
 
 
 @pytest.mark.parametrize("path", ["a\0b", "\ud800", ""])
-def test_what_is_no_path_is_told(path):
+def test_invalid_path_raises_os_error(path):
     with pytest.raises(OSError):
         read_regular_file(path, 10)
 
 
-# --- what a sidecar file may say ----------------------------------------------------------------------------
+# --- sidecar files -----------------------------------------------------------------------------------------
 
 SECRET = "p4ssw0rd-EXAMPLE"
 
@@ -87,20 +87,20 @@ SECRET = "p4ssw0rd-EXAMPLE"
         "a: 1\n" + f"{SECRET}: [1, 2" * 200,
     ],
 )
-def test_no_line_of_a_file_gets_into_a_message(text):
-    for given in (text, text.encode()):
-        with pytest.raises(ModelError) as error:
-            read_sidecar(given)
-        assert SECRET not in str(error.value) and "p4ss" not in str(error.value)
+def test_messages_contain_no_text_of_the_file(text):
+    for content in (text, text.encode()):
+        with pytest.raises(ModelError) as excinfo:
+            read_sidecar(content)
+        assert SECRET not in str(excinfo.value) and "p4ss" not in str(excinfo.value)
 
 
-def test_a_message_says_where():
+def test_message_has_line_and_column():
     with pytest.raises(ModelError, match="YAML.*line 2, column 14"):
         read_sidecar("closed_loop:\n  user: admin: x")
 
 
-def test_aliases_are_refused_before_they_are_followed():
-    """465 bytes of them are 9^8 words."""
+def test_aliases_raise_before_they_are_expanded():
+    """These 465 bytes expand to 9^8 words."""
     text = "a0: &a0 [lol, lol]\n"
     text += "".join(f"a{k}: &a{k} [{', '.join([f'*a{k - 1}'] * 9)}]\n" for k in range(1, 9))
     with pytest.raises(ModelError, match="alias.*line 2, column 10"):
@@ -108,7 +108,7 @@ def test_aliases_are_refused_before_they_are_followed():
 
 
 @pytest.mark.parametrize(
-    "text, what",
+    "text, message",
     [
         ("x" * (MAX_BYTES + 1), "1048576 bytes"),
         ("[" * 100_000, "YAML"),
@@ -117,13 +117,13 @@ def test_aliases_are_refused_before_they_are_followed():
         ("? [a, b]\n: c", "YAML"),
     ],
 )
-def test_what_a_sidecar_may_not_be(text, what):
-    with pytest.raises(ModelError, match=what):
+def test_invalid_sidecar_raises(text, message):
+    with pytest.raises(ModelError, match=message):
         read_sidecar(text)
 
 
-def test_a_sidecar_as_it_should_be():
-    """Names that YAML would take for numbers or truth are names."""
+def test_valid_sidecar():
+    """Names that look like YAML numbers or booleans stay names."""
     loops = read_sidecar("closed_loop: [[yes, '1'], [2, 1e3]]\ntype: [6d, 3d]\n")
     assert [(loop.kind, loop.predecessor.link, loop.successor.link) for loop in loops] == [
         ("fixed", "yes", "1"),
@@ -131,12 +131,12 @@ def test_a_sidecar_as_it_should_be():
     ]
 
 
-@pytest.mark.parametrize("there", ["nothing", "a file", "a link"])
-def test_a_file_is_replaced_whole(tmp_path, there):
+@pytest.mark.parametrize("existing", ["nothing", "a file", "a link"])
+def test_file_is_replaced_atomically(tmp_path, existing):
     path, target = tmp_path / "page.html", tmp_path / "target.html"
-    if there == "a file":
+    if existing == "a file":
         path.write_text("old")
-    if there == "a link":
+    if existing == "a link":
         target.write_text("old")
         path.symlink_to(target)
 
@@ -147,21 +147,21 @@ def test_a_file_is_replaced_whole(tmp_path, there):
 
     with pytest.raises(OSError, match=r"No space left.*page\.html"):
         fill_the_disk()
-    assert there == "nothing" or path.read_text() == "old"
-    assert path.exists() == (there != "nothing")
+    assert existing == "nothing" or path.read_text() == "old"
+    assert path.exists() == (existing != "nothing")
     write_text(path, "new")
-    assert path.read_text() == "new" and path.is_symlink() == (there == "a link")
+    assert path.read_text() == "new" and path.is_symlink() == (existing == "a link")
     assert {file.name for file in tmp_path.iterdir()} <= {"page.html", "target.html"}
 
 
-def test_a_device_is_written_to_and_named():
+def test_device_is_written_and_named_in_errors():
     write_text("/dev/null", "text")
     assert Path("/dev/null").is_char_device()
     with pytest.raises(OSError, match="/dev/full"):
         write_text("/dev/full", "text")
 
 
-def test_a_reader_of_a_file_that_is_replaced_has_the_old_one(tmp_path):
+def test_open_reader_keeps_the_old_content(tmp_path):
     path = tmp_path / "parameters.yaml"
     path.write_text("links: {}")
     with path.open() as reader:

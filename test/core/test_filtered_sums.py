@@ -1,5 +1,4 @@
-"""Torques and regressors through one low-pass: beside SciPy's filter, however rows come; and what covariances
-then are worth."""
+"""Torques and regressors with one low-pass filter: against SciPy's filter, for any chunks, and covariances."""
 
 import numpy as np
 import pytest
@@ -34,7 +33,7 @@ def base(arm):
     return base_parameters(arm.linear)
 
 
-def summed(arm, base, recordings, size=10_000, fit=None, cutoff=CUTOFF):
+def sums_of(arm, base, recordings, size=10_000, fit=None, cutoff=CUTOFF):
     sums = RecordedSums(arm.linear, base, cutoff)
     for recording in recordings:
         sums.begin()
@@ -43,18 +42,18 @@ def summed(arm, base, recordings, size=10_000, fit=None, cutoff=CUTOFF):
     return sums
 
 
-def test_the_filter_is_that_of_the_accelerations():
+def test_filter_equals_that_of_accelerations():
     assert differentiate.ORDER == ORDER
     h = weights(CUTOFF / 250.0)
     x = np.random.default_rng(0).normal(size=2000)
-    theirs = sosfiltfilt(butter(ORDER, CUTOFF, fs=250.0, output="sos"), x)
-    ours = np.convolve(x, h, "same")
+    expected = sosfiltfilt(butter(ORDER, CUTOFF, fs=250.0, output="sos"), x)
+    filtered = np.convolve(x, h, "same")
     assert len(h) == 2 * 75 + 1 and np.abs(h.sum() - 1) < 1e-3
-    assert np.std((ours - theirs)[200:-200]) < 2e-3 * np.std(theirs)
+    assert np.std((filtered - expected)[200:-200]) < 2e-3 * np.std(expected)
 
 
-def by_hand(arm, base, recording, every, size):
-    """Filtered rows (k, nv, r + 1) of a recording without gaps, one sum after the other."""
+def filtered_rows(arm, base, recording, every, size):
+    """Filtered rows (k, nv, r + 1) of a recording without gaps, one weighted sum at a time."""
     W = arm.linear.matrix(*(recording[kind] for kind in ("q", "qd", "qdd")))[:, :, base.chosen]
     rows = np.concatenate([W, recording["tau"][..., None]], axis=-1)
     h = weights(CUTOFF * np.median(np.diff(recording["time"])))
@@ -62,67 +61,67 @@ def by_hand(arm, base, recording, every, size):
     return np.array([np.tensordot(h, rows[start : start + size], (0, 0)) for start in starts])
 
 
-def test_sums_are_those_of_filtered_rows(arm, base):
-    """However the rows come: in one chunk, or one by one."""
+def test_sums_equal_those_of_filtered_rows(arm, base):
+    """In one chunk, or row by row."""
     recording = arm.recording(1, time=np.arange(0.0, 6.0, 0.01))
-    rows = by_hand(arm, base, recording, 5, 61)
+    rows = filtered_rows(arm, base, recording, 5, 61)
     S = np.einsum("kja,kjb->jab", rows, rows)
     for size in (10_000, 77, 1):
-        sums = summed(arm, base, [recording], size)
+        sums = sums_of(arm, base, [recording], size)
         assert np.allclose(sums.total()[0], S, rtol=1e-9, atol=1e-9 * S.max())
         assert np.array_equal(sums.count.sum(axis=0), [len(rows)] * 2) and sums.rows == 600
-    assert sums.count[:, 0].max() >= 20  # in stretches of at least so many
+    assert sums.count[:, 0].max() >= 20  # stretches have at least 20 rows
 
 
-def test_gaps_and_rows_that_are_not_finite_end_a_piece(arm, base):
+def test_gaps_and_nonfinite_rows_separate_pieces(arm, base):
     recording = arm.recording(1, time=np.arange(0.0, 6.0, 0.01))
     pieces = [slice(0, 150), slice(151, 340), slice(340, 600)]
     holes = {kind: rows.copy() for kind, rows in recording.items()}
     holes["tau"][150] = np.nan
     holes["time"][340:] += 3.0
     rows = np.concatenate(
-        [by_hand(arm, base, {k: v[own] for k, v in recording.items()}, 5, 61) for own in pieces]
+        [filtered_rows(arm, base, {k: v[piece] for k, v in recording.items()}, 5, 61) for piece in pieces]
     )
     S = np.einsum("kja,kjb->jab", rows, rows)
     for size in (10_000, 150, 151, 64):
-        sums = summed(arm, base, [holes], size)
+        sums = sums_of(arm, base, [holes], size)
         assert np.allclose(sums.total()[0], S, rtol=1e-9, atol=1e-9 * S.max()) and sums.skipped == 1
-    twice = summed(arm, base, [recording, {**recording, "time": recording["time"] - 50.0}])
-    assert np.allclose(twice.total()[0], 2 * summed(arm, base, [recording]).total()[0])
+    twice = sums_of(arm, base, [recording, {**recording, "time": recording["time"] - 50.0}])
+    assert np.allclose(twice.total()[0], 2 * sums_of(arm, base, [recording]).total()[0])
 
 
-def test_the_truth_explains_filtered_rows_of_uneven_stamps(arm, base):
-    """The weights are the same on both sides: no stamp has to be right."""
+def test_true_parameters_fit_filtered_rows_of_uneven_stamps(arm, base):
+    """Both sides have the same weights, so no stamp has to be exact."""
     random = np.random.default_rng(2)
     time = np.arange(0.0, 6.0, 0.01) + 0.004 * random.random(600)
     recording = arm.recording(1, noise=0.0, time=time)
-    sums = summed(arm, base, [recording], 64)
+    sums = sums_of(arm, base, [recording], 64)
     z = np.append(base.values(arm.parameters), -1.0)
     assert np.all(z @ sums.total()[0] @ z <= 1e-13 * sums.total()[0][:, -1, -1])
 
 
-def test_torques_above_the_cutoff_do_not_count(arm, base):
+def test_torques_above_the_cutoff_are_removed(arm, base):
     recording = arm.recording(1, noise=0.0, time=np.arange(0.0, 12.0, 0.004))
     chatter = 0.7 * np.sin(2 * np.pi * 40.0 * recording["time"])[:, None]
     noisy = {**recording, "tau": recording["tau"] + chatter}
     start, right = base.values(arm.linear.described), base.values(arm.parameters)
-    raw, filtered = (weighted(summed(arm, base, [noisy], cutoff=c), start) for c in (None, CUTOFF))
+    raw, filtered = (weighted(sums_of(arm, base, [noisy], cutoff=c), start) for c in (None, CUTOFF))
     assert raw.spread.min() > 0.4 and filtered.spread.max() < 0.01
     assert np.all(np.abs(filtered.x - right) <= 3 * raw.std) and np.all(filtered.std < 0.2 * raw.std)
 
 
 def test_robust_weights(arm, base):
-    """Of filtered rows: none counts more than 1, far ones less."""
+    """Weights of filtered rows are at most 1, and lower for outliers."""
     recording = arm.recording(1, time=np.arange(0.0, 6.0, 0.01))
-    plain = summed(arm, base, [recording])
+    plain = sums_of(arm, base, [recording])
     right = base.values(arm.parameters)
-    close, far = (summed(arm, base, [recording], fit=(right, np.full(2, s))) for s in (1e3, 1e-3))
+    close, far = (sums_of(arm, base, [recording], fit=(right, np.full(2, s))) for s in (1e3, 1e-3))
     assert np.allclose(close.total()[0], plain.total()[0]) and np.array_equal(close.count, plain.count)
     assert np.all(far.count.sum(axis=0) < 0.5 * plain.count.sum(axis=0))
 
 
 def noisy(arm, seed):
-    """Positions with white noise, and torques with noise that lasts 20 ms, at 250 Hz."""
+    """Positions with white noise, and torques with noise of correlation time 20 ms, at 250 Hz."""
     random = np.random.default_rng(seed)
     clean = arm.recording(1, noise=0.0, time=np.arange(0.0, 20.0, 0.004))
     last = np.exp(-0.004 / 0.02)
@@ -132,24 +131,24 @@ def noisy(arm, seed):
     return {"time": clean["time"], "q": q, "tau": clean["tau"] + noise}
 
 
-def test_covariances_are_worth_more(arm, base):
-    """The truth within three standard deviations: of white noise in 99.7 % of all cases."""
+def test_covariances_cover_the_truth(arm, base):
+    """The truth is within three standard deviations; for white noise in 99.7 % of all cases."""
     right, start = base.values(arm.parameters), base.values(arm.linear.described)
     inside = {None: [], CUTOFF: []}
     for seed in range(12):
         parts = list(differentiated([noisy(arm, seed)], ANGLES, CUTOFF))
         chunk = {kind: np.concatenate([part[kind] for part in parts]) for kind in parts[0]}
-        for cutoff, found in inside.items():
-            solution = weighted(summed(arm, base, [chunk], cutoff=cutoff), start)
-            found.append(np.abs(solution.x - right) < 3 * solution.std)
+        for cutoff, hits in inside.items():
+            solution = weighted(sums_of(arm, base, [chunk], cutoff=cutoff), start)
+            hits.append(np.abs(solution.x - right) < 3 * solution.std)
     assert np.mean(inside[None]) > 0.95 and np.mean(inside[CUTOFF]) > 0.95
 
 
-def test_what_cannot_be_filtered(arm, base):
+def test_recordings_that_cannot_be_filtered(arm, base):
     recording = arm.recording(1, time=np.arange(0.0, 6.0, 0.01))
     with pytest.raises(ValueError, match="25 Hz.*30"):
-        summed(arm, base, [recording], cutoff=30.0)
-    timeless = summed(arm, base, [{**recording, "time": np.full(600, np.nan)}])
+        sums_of(arm, base, [recording], cutoff=30.0)
+    timeless = sums_of(arm, base, [{**recording, "time": np.full(600, np.nan)}])
     assert not timeless.count.any() and not timeless.total()[0].any()
     del recording["time"]
     with pytest.raises(ValueError, match="time"):
@@ -157,23 +156,23 @@ def test_what_cannot_be_filtered(arm, base):
 
 
 def test_identification_with_a_cutoff():
-    """As good as the truth on a motion that it has not seen, and the page says what was done."""
+    """As good as the truth on an unseen motion."""
     arm = Truth(ROBOTS["ur5"].model())
-    found = identify(arm.robot, [in_chunks(arm.recording(k)) for k in (1, 2)], backend="numpy", cutoff=10.0)
+    fit = identify(arm.robot, [in_chunks(arm.recording(k)) for k in (1, 2)], backend="numpy", cutoff=10.0)
     unseen = arm.recording(9, noise=0.0)
     W = arm.linear.matrix(*(unseen[kind] for kind in ("q", "qd", "qdd")))
-    off = np.sqrt(np.mean((W @ (found.parameters - arm.parameters)) ** 2, axis=0))
-    assert off.max() < 0.02 and found.better and found.cutoff == 10.0
+    rmse = np.sqrt(np.mean((W @ (fit.parameters - arm.parameters)) ** 2, axis=0))
+    assert rmse.max() < 0.02 and fit.better and fit.cutoff == 10.0
     still = arm.recording(1, moving=[])
     with pytest.raises(IdentificationError, match="does not tell"):
         identify(arm.robot, [in_chunks(still)], backend="numpy", cutoff=10.0)
-    assert RegressorModel(found.robot, backend="numpy").described.shape == found.parameters.shape
+    assert RegressorModel(fit.robot, backend="numpy").described.shape == fit.parameters.shape
 
 
-def test_empty_chunks_say_nothing(arm, base):
+def test_empty_chunks_change_nothing(arm, base):
     recording = arm.recording(1, time=np.arange(0.0, 6.0, 0.01))
     empty = {kind: rows[:0] for kind, rows in recording.items()}
-    plain, sums = summed(arm, base, [recording]), RecordedSums(arm.linear, base, CUTOFF)
+    plain, sums = sums_of(arm, base, [recording]), RecordedSums(arm.linear, base, CUTOFF)
     for chunk in (empty, {kind: rows[:300] for kind, rows in recording.items()}, empty):
         sums.add_chunk(chunk)
     sums.add_chunk({kind: rows[300:] for kind, rows in recording.items()})

@@ -1,4 +1,4 @@
-"""Recordings as recorders of today split and compress them, and identification from several formats together."""
+"""Recordings as current recorders split and compress them, and identification from several formats."""
 
 import numpy as np
 import pytest
@@ -38,7 +38,7 @@ def check(path, states):
 
 @pytest.mark.parametrize("chunks", ["zstd", "lz4"])
 def test_chunks_of_mcap(tmp_path, states, messages, chunks):
-    """As presets of `ros2 bag record` for less storage write them."""
+    """The storage presets of `ros2 bag record` write these."""
     write_bag(tmp_path / "bag", messages, plugin="MCAP", compression="STORAGE", chunks=chunks)
     (file,) = (tmp_path / "bag").glob("*.mcap")
     assert chunks.encode() in file.read_bytes()
@@ -49,7 +49,7 @@ def test_chunks_of_mcap(tmp_path, states, messages, chunks):
 @pytest.mark.parametrize("plugin", ["SQLITE3", "MCAP"])
 @pytest.mark.parametrize("version", [6, 7])
 def test_metadata_of_iron(tmp_path, states, messages, plugin, version):
-    """Between Humble's and Jazzy's: without the distribution, at first without hashes of types."""
+    """Versions between Humble's and Jazzy's: without the distribution, and in version 6 without type hashes."""
     write_bag(tmp_path / "bag", messages, plugin=plugin)
     path = tmp_path / "bag" / "metadata.yaml"
     about = yaml.safe_load(path.read_text())["rosbag2_bagfile_information"]
@@ -67,13 +67,13 @@ def test_metadata_of_iron(tmp_path, states, messages, plugin, version):
 @pytest.mark.parametrize("compression", [None, "MESSAGE", "FILE"])
 def test_split_files(tmp_path, states, messages, version, plugin, compression):
     parts = [messages[:20], messages[20:21], messages[21:]]
-    with_stamps = {"version": version, "plugin": plugin, "compression": compression}
-    write_split_bag(tmp_path / "bag", parts, **with_stamps)
+    options = {"version": version, "plugin": plugin, "compression": compression}
+    write_split_bag(tmp_path / "bag", parts, **options)
     assert len(list((tmp_path / "bag").iterdir())) == 4
     check(tmp_path / "bag", states)
 
 
-def test_a_part_that_is_compressed_and_missing(tmp_path, messages):
+def test_missing_compressed_part_raises(tmp_path, messages):
     write_split_bag(tmp_path / "bag", [messages[:20], messages[20:]], plugin="MCAP", compression="FILE")
     (tmp_path / "bag" / "bag_1.mcap.zstd").unlink()
     with pytest.raises(TableError, match=r"metadata.yaml.*bag_1.mcap.zstd"):
@@ -83,14 +83,16 @@ def test_a_part_that_is_compressed_and_missing(tmp_path, messages):
 # --- identification -----------------------------------------------------------------------------------------
 
 
-def theirs(name):
+def recorded_name(name):
     return f"left/{name}"
 
 
 def as_csv(path, part):
     columns = {"time": part["time"]}
     columns |= {
-        f"{kind}.{theirs(name)}": part[kind][:, k] for kind in ("q", "tau") for k, name in enumerate(NAMES)
+        f"{kind}.{recorded_name(name)}": part[kind][:, k]
+        for kind in ("q", "tau")
+        for k, name in enumerate(NAMES)
     }
     np.savetxt(
         path, np.column_stack(list(columns.values())), "%.17g", ",", header=",".join(columns), comments=""
@@ -101,7 +103,9 @@ def as_parquet(path, part):
     pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     columns = {"time": part["time"]}
     columns |= {
-        f"{kind}.{theirs(name)}": part[kind][:, k] for kind in ("q", "tau") for k, name in enumerate(NAMES)
+        f"{kind}.{recorded_name(name)}": part[kind][:, k]
+        for kind in ("q", "tau")
+        for k, name in enumerate(NAMES)
     }
     parquet.write_table(pyarrow.table(columns), path)
 
@@ -110,10 +114,10 @@ def as_npz(path, part):
     np.savez(path, **{kind: part[kind] for kind in ("q", "tau", "time")})
 
 
-def as_bag(path, part, **choices):
-    names = [theirs(name) for name in reversed(NAMES)]
+def as_bag(path, part, **options):
+    names = [recorded_name(name) for name in reversed(NAMES)]
     rows = zip(part["q"][:, ::-1], part["tau"][:, ::-1], strict=True)
-    write_bag(path, [(TOPIC, names, q, [], tau) for q, tau in rows], np.round(1e9 * part["time"]), **choices)
+    write_bag(path, [(TOPIC, names, q, [], tau) for q, tau in rows], np.round(1e9 * part["time"]), **options)
 
 
 FORMATS = {
@@ -127,12 +131,12 @@ FORMATS = {
 
 @pytest.fixture(scope="module")
 def parts():
-    """Recordings of a time each."""
+    """Recordings with disjoint spans of time."""
     arm = Truth(dn.parse_robot(ARM))
     return [arm.recording(k, time=np.arange(0.0, 6.0, 0.01) + 100.0 * k) for k in range(len(FORMATS))]
 
 
-def identified(folder, files, *options):
+def report_of(folder, files, *options):
     """The report of `dynamics identify`."""
     (folder / "robot.urdf").write_text(ARM)
     out = folder / "out"
@@ -141,23 +145,25 @@ def identified(folder, files, *options):
 
 
 def test_recordings_of_many_formats_together(tmp_path, parts):
-    """What they tell is what tables of NumPy tell."""
+    """The result is that of NumPy tables."""
     files, plain = [], []
     for (name, write), part in zip(FORMATS.items(), parts, strict=True):
         write(tmp_path / name, part)
         as_npz(tmp_path / f"{name}.npz", part)
         files.append(tmp_path / name)
         plain.append(tmp_path / f"{name}.npz")
-    found = identified(tmp_path, files, "--joints-map", "left/*=*")
-    right = identified(tmp_path, plain)
-    assert found["states"] == right["states"] == 5 * 570
-    rows = zip(found["base_parameters"], right["base_parameters"], strict=True)
-    assert all(abs(one["value"] - other["value"]) <= 1e-4 * other["std"] for one, other in rows)
+    report = report_of(tmp_path, files, "--joints-map", "left/*=*")
+    expected = report_of(tmp_path, plain)
+    assert report["states"] == expected["states"] == 5 * 570
+    rows = zip(report["base_parameters"], expected["base_parameters"], strict=True)
+    assert all(
+        abs(fitted["value"] - reference["value"]) <= 1e-4 * reference["std"] for fitted, reference in rows
+    )
     page = (tmp_path / "out" / "report.html").read_text()
     assert all(f"{name}.npz: velocities and accelerations are derivatives" in page for name in FORMATS)
 
 
-def test_names_that_nobody_has_are_told_with_a_map(tmp_path, parts, capsys):
+def test_unknown_names_error_suggests_a_map(tmp_path, parts, capsys):
     as_bag(tmp_path / "bag", parts[0])
     (tmp_path / "robot.urdf").write_text(ARM)
     arguments = ["identify", str(tmp_path / "robot.urdf"), str(tmp_path / "bag"), "-o", str(tmp_path / "out")]
@@ -177,7 +183,7 @@ FLYING = ARM.replace(
 
 
 class Flight:
-    """The arm on a base that nothing holds, and other bodies than described."""
+    """The arm on a free base, with other bodies than described."""
 
     def __init__(self):
         self.robot = dn.parse_robot(FLYING, floating_base=True)
@@ -187,7 +193,7 @@ class Flight:
             self.truth[self.linear.places(term)] += 0.3
 
     def recording(self, seed, count=2000, step=0.005):
-        """Twists of sines, poses that follow; the wrench on the base is what it takes to move so."""
+        """Twists of sines and the poses that follow. The torques, with the wrench on the base, produce the motion."""
         random = np.random.default_rng(seed)
         time = step * np.arange(count)
         phases = np.multiply.outer(time, random.uniform(1, 7, (5, 8))) + random.uniform(0, 6, (5, 8))
@@ -217,34 +223,34 @@ def save(path, columns):
     )
 
 
-def test_a_floating_base_whose_columns_are_there(tmp_path):
+def test_identification_of_a_floating_base(tmp_path):
     pytest.importorskip("pyarrow", reason="csv: pip install 'dynamics_node[tables]'")
     flight = Flight()
     (tmp_path / "robot.urdf").write_text(FLYING)
     save(tmp_path / "run.csv", columns_of(flight.robot, flight.recording(1), ("q", "qd", "tau")))
     arguments = ["identify", str(tmp_path / "robot.urdf"), str(tmp_path / "run.csv"), "--floating-base"]
     assert main([*arguments, "-o", str(tmp_path / "out")]) == 0
-    found = load_robot(
+    fitted = load_robot(
         tmp_path / "robot.urdf", parameters_file=tmp_path / "out" / "parameters.yaml", floating_base=True
     )
     unseen = flight.recording(2, 300)
     state = [unseen[kind] for kind in ("q", "qd", "qdd")]
-    tau = dn.build(found, dn.inverse_dynamics(found), backend="numpy")(*state) + found.torque_offsets
-    tau += smooth_friction(unseen["qd"], found.damping, found.friction)
-    right = flight.linear.matrix(*state) @ flight.truth
-    assert np.all(np.std(tau - right, axis=0) < 0.01 * np.std(right, axis=0) + 0.02)
-    assert abs(found.inertias[:, 5, 5].sum() - 7.2) < 0.01  # of the whole robot, which the base bears
+    tau = dn.build(fitted, dn.inverse_dynamics(fitted), backend="numpy")(*state) + fitted.torque_offsets
+    tau += smooth_friction(unseen["qd"], fitted.damping, fitted.friction)
+    expected = flight.linear.matrix(*state) @ flight.truth
+    assert np.all(np.std(tau - expected, axis=0) < 0.01 * np.std(expected, axis=0) + 0.02)
+    assert abs(fitted.inertias[:, 5, 5].sum() - 7.2) < 0.01  # the mass of the whole robot
 
 
-def test_a_floating_base_that_a_recording_does_not_tell(tmp_path, states, messages):
+def test_missing_columns_of_a_floating_base_raise(tmp_path, states, messages):
     flight, recording = Flight(), Flight().recording(1, 50)
     write_bag(tmp_path / "bag", messages)
     problem = dn.inverse_dynamics(flight.robot)
-    with pytest.raises(TableError) as error:
+    with pytest.raises(TableError) as excinfo:
         open_table(tmp_path / "bag", flight.robot, problem, measured=True, cutoff=10.0)
     for first, last in (("q.floating_base.x", "q.floating_base.qw"), ("qd.floating_base.angular.x", "qd.floating_base.linear.z"),
                         ("tau.floating_base.angular.x", "tau.floating_base.linear.z")):  # fmt: skip
-        assert f"{first} ... {last}" in str(error.value)
+        assert f"{first} ... {last}" in str(excinfo.value)
     np.savez(tmp_path / "run.npz", **{kind: recording[kind] for kind in ("q", "tau", "time")})
     with pytest.raises(
         TableError, match=r"but from qd.floating_base.angular.x, .* qd.floating_base.linear.z"
@@ -253,6 +259,6 @@ def test_a_floating_base_that_a_recording_does_not_tell(tmp_path, states, messag
     pytest.importorskip("pyarrow", reason="csv: pip install 'dynamics_node[tables]'")
     whole = columns_of(flight.robot, recording, ("q", "qd", "tau"))
     for absent in ("q.floating_base.qw", "tau.floating_base.linear.z"):
-        save(tmp_path / "run.csv", {name: own for name, own in whole.items() if name != absent})
+        save(tmp_path / "run.csv", {name: column for name, column in whole.items() if name != absent})
         with pytest.raises(TableError, match=f"column '{absent}'"):
             open_table(tmp_path / "run.csv", flight.robot, problem, measured=True, cutoff=10.0)

@@ -1,4 +1,4 @@
-"""The reproduction of paper 2 passes, and fails when something is wrong; its truth is energy that stays."""
+"""The reproduction of paper 2 passes, and fails for another mechanism; its reference solution conserves energy."""
 
 import sys
 
@@ -11,23 +11,23 @@ import four_bar
 import four_bar_truth as truth
 
 
-def test_it_passes_and_draws(tmp_path, capsys, monkeypatch):
+def test_reproduction_passes_and_draws(tmp_path, capsys, monkeypatch):
     plot = tmp_path / "four_bar.png"
     monkeypatch.setattr(sys, "argv", ["four_bar.py", "--seconds", "0.5", "--plot", str(plot)])
     assert four_bar.main() == 0
-    told = capsys.readouterr().out
-    assert "(0.002361)" in told and "\npassed" in told
+    output = capsys.readouterr().out
+    assert "(0.002361)" in output and "\npassed" in output
     assert plot.stat().st_size > 10_000 and plot.with_suffix(".html").stat().st_size > 10_000
 
 
-def test_it_fails_when_the_mechanism_is_another(monkeypatch, capsys):
+def test_reproduction_fails_for_another_mechanism(monkeypatch, capsys):
     monkeypatch.setattr(truth, "GRAVITY", np.array([0.0, -9.81]))
     monkeypatch.setattr(truth, "Q", truth.mass_and_weight()[1])
     assert four_bar.reproduce(seconds=0.2, plot="") == 1
     assert "FAILED: window 2, dependent" in capsys.readouterr().out
 
 
-def test_the_truth_keeps_lengths_and_energy():
+def test_reference_conserves_lengths_and_energy():
     q, qd = truth.free_motion(np.linspace(0.0, 2.0, 201))
     P1, P2 = q[:, :2], q[:, 2:]
     rods = zip((P1 - truth.A, P2 - P1, P2 - truth.D), truth.LENGTHS, strict=True)
@@ -36,10 +36,10 @@ def test_the_truth_keeps_lengths_and_energy():
     assert np.abs(energy - energy[0]).max() < 1e-8 * np.abs(energy).max()
 
 
-def test_the_truth_of_a_torque_is_what_accelerates_the_crank():
+def test_reference_torque_accelerates_the_crank():
     rate = 0.7
     q = truth.START
-    # of P1 by the crank's rate, of P2 by the lengths of both other rods
+    # P1 from the crank's rate, P2 from the lengths of the other rods
     v1 = rate * np.array([-q[1], q[0]])
     v2 = np.linalg.solve(np.array([q[2:] - q[:2], q[2:] - truth.D]), [(q[2:] - q[:2]) @ v1, 0.0])
     qd = np.concatenate([v1, v2])

@@ -1,4 +1,4 @@
-"""Where frames of our own choice could lose digits: the compiled arithmetic against NumPy in the URDF's frames.
+"""Accuracy with reduced frames: the compiled arithmetic against NumPy in the URDF's frames.
 
 `interpret` runs the same operations on the same constants as compiled code.
 """
@@ -19,26 +19,26 @@ from dynamics_node.robot.reframe import reframe
 from dynamics_node.symbolic import interpret, transform_origin
 
 
-def interpreted(model, problem, q, qd, known):
-    """The result of inverse or forward dynamics by every Program."""
-    (asked,) = problem.returns(model)
+def results_of_programs(model, problem, q, qd, known):
+    """The results of inverse or forward dynamics by every Program."""
+    (output,) = problem.returns(model)
     for program in recursive_programs(model, problem).values():
-        yield interpret(program, q=q, qd=qd, qdd=known, tau=known, gravity=model.gravity)[asked]
+        yield interpret(program, q=q, qd=qd, qdd=known, tau=known, gravity=model.gravity)[output]
 
 
 def chain(*joints, mass=1.0):
-    """Links b0, b1, ... and joints between them, each given by its keywords; without an axis: fixed."""
+    """Links b0, b1, ... and the joints between them, each given by its keywords. A joint without an axis is fixed."""
     links = [link(f"b{k}", k, mass) for k in range(len(joints) + 1)]
     ends = [
-        joint(f"j{k}", f"b{k}", f"b{k + 1}", kind="revolute" if "axis" in own else "fixed", **own)
-        for k, own in enumerate(joints)
+        joint(f"j{k}", f"b{k}", f"b{k + 1}", kind="revolute" if "axis" in options else "fixed", **options)
+        for k, options in enumerate(joints)
     ]
     return robot(*links, *ends)
 
 
 @pytest.mark.parametrize("tilt", [1e-2, 1e-4, 1e-6, 1e-8, 1e-10, 1e-12, 3e-13, 1e-14])
 def test_turns_of_a_rotation_almost_about_z(tilt):
-    """The first and the last are badly known one by one; what counts is their product."""
+    """The first and the last turn are ill-determined separately; only their product matters."""
     mount = Rotation.from_euler("xyz", [0.4, 0.5, 0.6])
     back = mount.inv() * Rotation.from_euler("zxz", [0.7, tilt, 0.4])
     E = mount.as_matrix() @ back.as_matrix()
@@ -47,20 +47,20 @@ def test_turns_of_a_rotation_almost_about_z(tilt):
 
 
 @pytest.mark.parametrize("digits", [8, 10, 12])
-def test_a_mount_that_a_joint_turns_back(digits):
-    """What is left of the two, written with so many digits, is a tiny angle to the z of a floating base."""
+def test_mount_and_joint_that_almost_cancel(digits):
+    """Their product, rounded to these digits, is a tiny angle to the z axis of a floating base."""
     back = Rotation.from_euler("xyz", [0.4, 0.5, 0.6]).inv().as_euler("xyz")
     words = " ".join(f"{x:.{digits}f}" for x in back)
     mount = {"xyz": "0.1 0.2 0.3", "rpy": "0.4 0.5 0.6"}
     text = chain(mount, {"xyz": "0 0.1 0", "rpy": words, "axis": "0 0 1"})
     model = dn.parse_robot(text, floating_base=True)
     q, qd, qdd, _ = random_states(model, 20)
-    for found in interpreted(model, dn.inverse_dynamics(model), q, qd, qdd):
-        assert error(found, rnea(model, q, qd, qdd)).max() <= 1e-13
+    for tau in results_of_programs(model, dn.inverse_dynamics(model), q, qd, qdd):
+        assert error(tau, rnea(model, q, qd, qdd)).max() <= 1e-13
 
 
 @pytest.mark.parametrize("angle", [0.011, 0.03, 0.0999, 0.101])
-def test_common_normals_of_nearly_parallel_axes_are_not_far_away(angle):
+def test_common_normals_of_nearly_parallel_axes_are_near(angle):
     """Light links on long arms."""
     hinge = {"xyz": "3 2 1", "rpy": f"{angle} 0 0", "axis": "0 0 1"}
     model = dn.parse_robot(chain(hinge, hinge, mass=0.01))
@@ -68,34 +68,36 @@ def test_common_normals_of_nearly_parallel_axes_are_not_far_away(angle):
     assert max(reach) < 40
     q, qd, qdd, _ = random_states(model, 20)
     expected = rnea(model, q, qd, qdd)
-    for found in interpreted(model, dn.inverse_dynamics(model), q, qd, qdd):
-        assert error(found, expected).max() <= 1e-11
-    for found in interpreted(model, dn.forward_dynamics(model), q, qd, expected):
-        assert np.all(error(found, qdd) <= solved(dn.evaluate(model, "mass_matrix", q, backend="numpy")))
+    for tau in results_of_programs(model, dn.inverse_dynamics(model), q, qd, qdd):
+        assert error(tau, expected).max() <= 1e-11
+    for accelerations in results_of_programs(model, dn.forward_dynamics(model), q, qd, expected):
+        assert np.all(
+            error(accelerations, qdd) <= solved(dn.evaluate(model, "mass_matrix", q, backend="numpy"))
+        )
 
 
 @pytest.mark.parametrize("tilt", [4e-13, 1e-11, 1e-6])
-def test_an_axis_almost_a_coordinate_axis_is_not_taken_for_it(tilt):
-    """Of what Pinocchio can not judge below 1e-12: the wrench on the only link in the direction of the axis."""
+def test_axis_near_a_coordinate_axis_is_not_rounded(tilt):
+    """Pinocchio is no oracle below 1e-12; a wrench on the only link has a known component along the axis."""
     model = dn.parse_robot(chain({"axis": f"{tilt} 0 1"}, mass=1e-9))
-    wrench = np.array([1e3, 0.0, 0.0, 0.0, 0.0, 0.0])  # on the link: the axis sees tilt times that
+    wrench = np.array([1e3, 0.0, 0.0, 0.0, 0.0, 0.0])  # on the link; along the axis it is tilt times that
     for program in recursive_programs(model, dn.inverse_dynamics(model), wrenches=True).values():
         still = np.zeros(1)
-        found = interpret(program, q=still, qd=still, qdd=still, f_ext=wrench[None], gravity=np.zeros(3))
-        np.testing.assert_allclose(found["tau"], -1e3 * tilt, rtol=1e-3)
+        outputs = interpret(program, q=still, qd=still, qdd=still, f_ext=wrench[None], gravity=np.zeros(3))
+        np.testing.assert_allclose(outputs["tau"], -1e3 * tilt, rtol=1e-3)
 
 
 @pytest.mark.parametrize("size", [1.0, 1e3, 1e6, 1e12, 1e20])
 def test_large_angles_lose_no_digits(size):
-    """The offsets of our frames are not added to them."""
+    """Offsets of reduced frames are not added to the angles."""
     hinges = [{"xyz": "0.3 0.2 0.1", "rpy": f"0.{k} 0.2 0.7", "axis": f"0 {k} 1"} for k in range(1, 4)]
     model = dn.parse_robot(chain(*hinges))
     assert all(body.joint.offset for body in reframe(model)[0].bodies)
     q, qd, qdd, _ = random_states(model, 100)
     q = size * q
     expected = rnea(model, q, qd, qdd)
-    for found in interpreted(model, dn.inverse_dynamics(model), q, qd, qdd):
-        assert error(found, expected).max() <= 1e-13
+    for tau in results_of_programs(model, dn.inverse_dynamics(model), q, qd, qdd):
+        assert error(tau, expected).max() <= 1e-13
     for solver in (dn.build(model, dn.inverse_dynamics(model), backend=b) for b in ("c", "numpy")):
         assert error(solver(q, qd, qdd), expected).max() <= 1e-13
         one_by_one = [solver(*state) for state in zip(q, qd, qdd, strict=True)]
@@ -114,12 +116,12 @@ def test_large_angles_of_long_robots():
 
 @pytest.mark.parametrize("seed", range(3))
 def test_operations_do_not_depend_on_last_digits(seed):
-    """Zeros stay zeros, however a NumPy rounds sines and products."""
+    """Zeros stay zeros for any rounding of sines and products in NumPy."""
     random = np.random.default_rng(3)
     hinges = [{"xyz": _words(random), "rpy": _words(random), "axis": _words(random)} for _ in range(20)]
     model = dn.parse_robot(chain(*hinges, mass=20.0))
-    shaken = np.random.default_rng(seed)
-    other = replace(model, bodies=tuple(_shaken(body, shaken) for body in model.bodies))
+    digits = np.random.default_rng(seed)
+    other = replace(model, bodies=tuple(_perturbed(body, digits) for body in model.bodies))
     for problem in (dn.inverse_dynamics(model), dn.forward_dynamics(model)):
         one, two = (next(iter(recursive_programs(m, problem).values())).op_count() for m in (model, other))
         assert one == two
@@ -129,7 +131,7 @@ def _words(random):
     return " ".join(f"{x:.3f}" for x in random.normal(size=3))
 
 
-def _shaken(body, random):
-    """Last digits changed."""
+def _perturbed(body, random):
+    """The body with other last digits."""
     X, inertia = (a * (1 + 2e-16 * random.integers(-1, 2, (6, 6))) for a in (body.X_tree, body.inertia))
     return replace(body, X_tree=X, inertia=(inertia + inertia.T) / 2)

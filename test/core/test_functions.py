@@ -1,5 +1,5 @@
-"""Functions over Runners: the same results for one state, a few and many, compiled and interpreted, for
-Programs of anybody's and for all that is made of a robot."""
+"""Functions over Runners: equal results for one state, a few and many, compiled and interpreted, for any Program and
+all problems of a robot."""
 
 import pickle
 
@@ -23,11 +23,11 @@ COUNTS = (0, 1, 2, 7, BATCH - 1, BATCH, 3 * BATCH + 5)
 
 
 def quotient(limits=()):
-    """Two outputs, one of which may be infinite; with limits also the health that tells."""
+    """Two outputs, one of which may be infinite; with limits also the health that detects it."""
 
     def function(x, m):
-        found = {"y": m @ x, "z": x[:1] / m[0, 0]}
-        return found | ({"health": 1.0 / (m[0, 0] * m[0, 0]) * np.ones(1)} if limits else {})
+        outputs = {"y": m @ x, "z": x[:1] / m[0, 0]}
+        return outputs | ({"health": 1.0 / (m[0, 0] * m[0, 0]) * np.ones(1)} if limits else {})
 
     return trace(function, {"x": (3,), "m": (2, 3)}, limits)
 
@@ -37,43 +37,43 @@ def arrays(count, seed=0):
     return random.uniform(-1, 1, (count, 3)), random.uniform(1, 2, (count, 2, 3))
 
 
-def meant(x, m):
+def expected(x, m):
     return (m @ x[..., None])[..., 0], x[..., :1] / m[..., 0, :1]
 
 
-# --- a Program of a user's -----------------------------------------------------------------------------------
+# --- Programs of users ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("backend", RUNNERS)
 @pytest.mark.parametrize("count", COUNTS)
 def test_any_number_of_states(backend, count):
     function, (x, m) = dn.compile(quotient(), backend), arrays(count)
-    for found in (function(x, m), function(x, m=m), function(x.tolist(), m) if count else function(x, m)):
-        for result, right in zip(found, meant(x, m), strict=True):
+    for results in (function(x, m), function(x, m=m), function(x.tolist(), m) if count else function(x, m)):
+        for result, right in zip(results, expected(x, m), strict=True):
             assert result.shape == right.shape and np.allclose(result, right, rtol=1e-14, atol=1e-14)
     places = np.empty((count, 2)), np.empty((count, 1))
     assert function(x, m, out=places) is not None
     assert all(np.array_equal(a, b) for a, b in zip(places, function(x, m), strict=True))
     for k in range(min(count, 3)):
-        assert all(np.allclose(a, b[k]) for a, b in zip(function(x[k], m[k]), found, strict=True))
+        assert all(np.allclose(a, b[k]) for a, b in zip(function(x[k], m[k]), results, strict=True))
 
 
 @pytest.mark.parametrize("backend", RUNNERS)
 def test_any_shape_of_the_batch(backend):
     function, (x, m) = dn.compile(quotient(), backend), arrays(12)
     for one, right in (
-        (function(x.reshape(3, 4, 3), m[:4]), meant(x.reshape(3, 4, 3), m[:4])),
-        (function(x[0], m), meant(x[0], m)),
-        (function(x, m[0]), meant(x, m[0])),
-        (function(x[::2], m[:6]), meant(x[::2], m[:6])),
+        (function(x.reshape(3, 4, 3), m[:4]), expected(x.reshape(3, 4, 3), m[:4])),
+        (function(x[0], m), expected(x[0], m)),
+        (function(x, m[0]), expected(x, m[0])),
+        (function(x[::2], m[:6]), expected(x[::2], m[:6])),
     ):
         assert all(a.shape == b.shape and np.allclose(a, b) for a, b in zip(one, right, strict=True))
 
 
 @pytest.mark.parametrize("backend", RUNNERS)
 @pytest.mark.parametrize("count", [1, 5, 100])
-def test_bad_states_are_nan_and_the_others_right(backend, count):
-    """Not finite, without a finite result, and beyond the limits of health."""
+def test_bad_states_become_nan_and_others_stay_right(backend, count):
+    """Not finite, without a finite result, and above the limits of health."""
     for function in (dn.compile(quotient(), backend), dn.compile(quotient((100.0,)), backend)):
         x, m = arrays(count)
         right = function(x, m)
@@ -81,9 +81,9 @@ def test_bad_states_are_nan_and_the_others_right(backend, count):
         if count > 2:
             x[1, 2] = np.nan
             m[2, 0, 0] = 0.05 if function.program.limits else 0.0
-        found = function(x, m, errors="nan")
+        results = function(x, m, errors="nan")
         bad = np.isin(np.arange(count), [1, 2, count - 1] if count > 2 else [count - 1])
-        for result, before in zip(found, right, strict=True):
+        for result, before in zip(results, right, strict=True):
             assert np.isnan(result[bad]).all() and np.array_equal(result[~bad], before[~bad])
         with pytest.raises(dn.InputError if count > 2 else dn.SolutionError):
             function(x, m)
@@ -106,15 +106,15 @@ def test_arguments_are_named_and_counted():
         function(np.ones(3), m=[[1, 1, 1], [1, np.nan, 1]])
 
 
-def test_a_function_is_pickled_with_all_it_has():
+def test_pickled_function_has_its_limits_and_defaults():
     function = dn.compile(quotient((100.0,)), defaults={"m": np.ones((2, 3))})
     copy, x = pickle.loads(pickle.dumps(function)), arrays(200)[0]
     for states in (x[0], x[:5], x):
         assert all(np.array_equal(a, b) for a, b in zip(copy(states), function(states), strict=True))
 
 
-def test_float32_is_the_arithmetic_of_many_states():
-    """A difference of nearly equal numbers tells."""
+def test_float32_computes_batches_in_single_precision():
+    """A difference of nearly equal numbers reveals the precision."""
     program = trace(lambda x: {"y": (x + 1.0) - x}, {"x": (1,)})
     single, x = dn.compile(program, precision="float32"), np.full((100, 1), 1e8, np.float32) / 3
     assert single(x).dtype == np.float32 and single(x[:5]).dtype == np.float32
@@ -122,39 +122,41 @@ def test_float32_is_the_arithmetic_of_many_states():
     assert single(x)[0, 0] != 1.0
 
 
-def test_states_that_need_more_digits_get_them():
-    """Beyond the limit of float32, which is nearer, they are solved with float64."""
+def test_ill_conditioned_states_are_solved_in_float64():
+    """The limit of health is lower for float32; states above it are solved in float64."""
     function = dn.compile(quotient((1e16,)), precision="float32")
     x, m = (a.astype(np.float32) for a in arrays(100))
     m[7, 0, 0], m[9, 0, 0] = 1e-5, 1e-9
-    found = function(x, m, errors="nan")[1]
-    right = x[:, :1].astype(float) / m[:, 0, :1]
-    assert np.isnan(found[9]).all() and found.dtype == np.float32
-    assert error(found[np.arange(100) != 9], right[np.arange(100) != 9]).max() <= 1e-6
-    assert found[7, 0] == np.float32(right[7, 0]), "rounded once"
+    z = function(x, m, errors="nan")[1]
+    expected_z = x[:, :1].astype(float) / m[:, 0, :1]
+    assert np.isnan(z[9]).all() and z.dtype == np.float32
+    assert error(z[np.arange(100) != 9], expected_z[np.arange(100) != 9]).max() <= 1e-6
+    assert z[7, 0] == np.float32(expected_z[7, 0]), "rounded once"
 
 
-def test_two_runners_as_one():
-    """The second one sees the states that the first declines, and no others."""
+def test_fallback_solves_rejected_states():
+    """The second runner has only the states that the first one rejects."""
     first, second = make(quotient((100.0,)), "c"), make(quotient(), "numpy")
-    seen = []
+    counts = []
 
-    class Counted:
+    class CountingRunner:
         inputs = second.inputs
 
         @staticmethod
         def run_checked(count, inputs, dtype):
-            seen.append(count)
+            counts.append(count)
             return second.run_checked(count, inputs, dtype)
 
-    backed = WithFallback(first, Counted())
-    function = ProgramFunction(signature=plain_signature("both", first.inputs), runner=backed)
+    runner = WithFallback(first, CountingRunner())
+    function = ProgramFunction(signature=plain_signature("both", first.inputs), runner=runner)
     x, m = arrays(100)
     function(x, m)
-    assert seen == []
+    assert counts == []
     m[3:5, 0, 0] = 0.01
-    assert all(np.allclose(a, b) for a, b in zip(function(x, m), meant(x, m), strict=True)) and seen == [2]
-    assert np.allclose(function(x[3], m[3])[1], x[3, :1] / 0.01) and seen == [2, 1]
+    assert all(np.allclose(a, b) for a, b in zip(function(x, m), expected(x, m), strict=True)) and counts == [
+        2
+    ]
+    assert np.allclose(function(x[3], m[3])[1], x[3, :1] / 0.01) and counts == [2, 1]
     m[50, 0, 0] = np.nan
     assert np.isnan(function(x, m, errors="nan")[0]).any(axis=1).nonzero()[0].tolist() == [50]
 
@@ -164,7 +166,7 @@ def test_two_runners_as_one():
 
 @pytest.fixture(scope="module")
 def linkage():
-    """A five-bar with states near a closed position, and wrenches."""
+    """A five-bar, states near a closed position, and wrenches."""
     mechanism = dn.parse_robot(five_bar())
     random = np.random.default_rng(2)
     q = first_closed(mechanism, mechanism.neutral()) + np.zeros((200, 1))
@@ -176,36 +178,38 @@ def linkage():
 
 @pytest.mark.parametrize("kind", ["inverse", "forward"])
 @pytest.mark.parametrize("precision", ["float64", "float32"])
-def test_batches_of_linkages_are_vectors_with_wrenches_too(linkage, kind, precision):
+def test_batches_of_linkages_are_vectorized(linkage, kind, precision):
     mechanism, state, f_ext = linkage
     problem = getattr(dn, f"{kind}_dynamics")(mechanism)
     solver = dn.build(mechanism, problem, backend="c", precision=precision)
     exact = dn.build(mechanism, problem, backend="numpy")
     limit = EXACT if precision == "float64" else 1e-3
-    for push, runner in ((None, solver.runner), (f_ext, solver.with_wrenches)):
-        found = solver(*state, push)
+    for wrenches, runner in ((None, solver.runner), (f_ext, solver.with_wrenches)):
+        results = solver(*state, wrenches)
         assert list(runner.batches) == [np.dtype(precision)]
-        assert found.dtype == precision and error(found, exact(*state, push)).max() <= max(limit, 1e-9)
-        rounded = dn.build(mechanism, problem, backend="c")(*state, push).astype(precision)
-        assert np.array_equal(found, rounded) == (precision == "float64"), "float32 is the arithmetic"
+        assert results.dtype == precision and error(results, exact(*state, wrenches)).max() <= max(
+            limit, 1e-9
+        )
+        rounded = dn.build(mechanism, problem, backend="c")(*state, wrenches).astype(precision)
+        assert np.array_equal(results, rounded) == (precision == "float64"), "float32 rounds every operation"
     with pytest.raises(dn.SolutionError, match="'j5'.*open"):
         solver(state[0] + 0.01, *state[1:])
 
 
 @pytest.mark.parametrize("backend", RUNNERS)
 def test_one_wrench_for_all_states(linkage, backend):
-    """As many states as bodies, and one wrench a body: which axis is which is told by names."""
+    """As many states as bodies, and one wrench per body: names identify the axes."""
     mechanism, state, f_ext = linkage
     n = mechanism.nbodies
     solver = dn.build(mechanism, dn.inverse_dynamics(mechanism), backend=backend)
     some = [a[:n] for a in state]
-    found = solver(*some, f_ext[0])
-    assert error(found, solver(*some, np.tile(f_ext[0], (n, 1, 1)))).max() <= EXACT
+    torques = solver(*some, f_ext[0])
+    assert error(torques, solver(*some, np.tile(f_ext[0], (n, 1, 1)))).max() <= EXACT
     some[0] = some[0].copy()
     some[0][1] += 0.1  # open
     flagged = solver(*some, f_ext[0], errors="nan")
     assert np.isnan(flagged).any(axis=1).tolist() == [k == 1 for k in range(n)]
-    assert np.array_equal(np.delete(flagged, 1, 0), np.delete(found, 1, 0))
+    assert np.array_equal(np.delete(flagged, 1, 0), np.delete(torques, 1, 0))
 
 
 # --- quantities that follow a payload -------------------------------------------------------------------------
@@ -219,27 +223,27 @@ def test_quantities_follow_a_payload(linkage, name, backend):
     for robot, link, state in ((arm, "panda_link7", (q, qd)), (linkage[0], "left_lower", linkage[1][:2])):
         loaded = dn.with_payload(robot, link, 2.0, (0.1, 0.0, 0.2), 0.01 * np.eye(3))
         options = {"links": [robot.bodies[-1].name]} if name == "operational_space_inertia_inverse" else {}
-        given = state if name == "nonlinear_effects" else state[:1]
+        arguments = state if name == "nonlinear_effects" else state[:1]
         first = dn.build(robot, name, backend=backend, runtime_parameters=["inertia"], **options)
-        changed, anew = first.with_inertias(loaded), dn.build(loaded, name, backend=backend, **options)
+        changed, rebuilt = first.with_inertias(loaded), dn.build(loaded, name, backend=backend, **options)
         changed = pickle.loads(pickle.dumps(changed))
         for states in (0, slice(3), slice(None)):
-            found, right = (as_tuple(f(*(a[states] for a in given))) for f in (changed, anew))
-            for a, b in zip(found, right, strict=True):
+            results, right = (as_tuple(f(*(a[states] for a in arguments))) for f in (changed, rebuilt))
+            for a, b in zip(results, right, strict=True):
                 axes = a.ndim - (states != 0)
                 assert error(a, b, tail=axes).max() <= 1e-9
-        assert error(as_tuple(first(*given))[0], as_tuple(changed(*given))[0]).max() > 1e-6
+        assert error(as_tuple(first(*arguments))[0], as_tuple(changed(*arguments))[0]).max() > 1e-6
         with pytest.raises(ValueError, match="constant inertia"):
-            anew.with_inertias(robot)
+            rebuilt.with_inertias(robot)
 
 
-def as_tuple(found):
-    return found if isinstance(found, tuple) else (found,)
+def as_tuple(result):
+    return result if isinstance(result, tuple) else (result,)
 
 
 @pytest.mark.parametrize("robot", ["five-bar", "double_pendulum"])
-def test_services_are_compiled_and_carry(robot):
-    """What the node answers mass matrix and operational-space requests with, in another process."""
+def test_services_are_compiled_and_follow_a_payload(robot):
+    """The node's functions for mass matrices and operational-space inertias, built in another process."""
     text = five_bar() if robot == "five-bar" else ROBOTS[robot].file.read_text()
     link = dn.parse_robot(text).bodies[-1].name
     robot = pickle.loads(pickle.dumps(do(Job(text, {}, "inverse", backend="c", services="c", links=(link,)))))
@@ -251,8 +255,8 @@ def test_services_are_compiled_and_carry(robot):
     at_call = serving.operational_space_inertia([link], "body")
     assert (compiled.runner.backend, at_call.runner.backend) == ("c", "numpy")
     assert serving.mass_matrix.runner.backend == serving.nonlinear_effects.runner.backend == "c"
-    anew = dn.build(loaded, "mass_matrix", backend="numpy")
-    assert error(serving.mass_matrix(q), anew(q), tail=2) <= 1e-9
+    reference = dn.build(loaded, "mass_matrix", backend="numpy")
+    assert error(serving.mass_matrix(q), reference(q), tail=2) <= 1e-9
     right = dn.build(loaded, "operational_space_inertia_inverse", backend="numpy", links=[link])(q)
     for a, b in zip(compiled(q), right, strict=True):
         assert error(a, b, tail=2) <= 1e-9
@@ -262,7 +266,7 @@ def test_services_are_compiled_and_carry(robot):
 
 
 def test_one_hybrid_state_is_compiled():
-    """And a NaN where nothing is read does no harm."""
+    """A NaN among unread inputs has no effect."""
     model = ROBOTS["panda7"].model()
     q, qd, u, f_ext = (a[0] for a in random_states(model, 1))
     solver = dn.build(model, dn.hybrid_dynamics(model, model.joint_names[::2]), backend="c")
@@ -271,10 +275,12 @@ def test_one_hybrid_state_is_compiled():
     assert solver.runner.call_one(q, qd, u, u, model.gravity, one, other) is None
     forward = np.array(solver.problem.forward)
     unread = np.where(forward, np.nan, u), np.where(forward, u, np.nan)
-    for push in (None, f_ext):
-        right = plain(q, qd, u, u, push)
+    for wrenches in (None, f_ext):
+        right = plain(q, qd, u, u, wrenches)
         for known in ((u, u), unread):
-            assert all(error(a, b) <= 1e-9 for a, b in zip(solver(q, qd, *known, push), right, strict=True))
+            assert all(
+                error(a, b) <= 1e-9 for a, b in zip(solver(q, qd, *known, wrenches), right, strict=True)
+            )
     places = one, other
     assert solver(q, qd, u, u, out=places) == places and error(one, plain(q, qd, u, u)[0]) <= 1e-9
 
@@ -283,18 +289,18 @@ def test_one_hybrid_state_is_compiled():
 
 
 @pytest.mark.parametrize(
-    ("what", "options"),
+    ("quantity", "options"),
     [("forward_dynamics_derivatives", {}), ("frame_kinematics", {"link": "panda_link7"})],
 )
-def test_results_of_a_call_are_the_out_of_the_next(what, options):
+def test_results_of_a_call_can_be_the_next_out(quantity, options):
     """A NamedTuple of one state or of many."""
     model = ROBOTS["panda7"].model()
-    function = dn.build(model, what, backend="numpy", **options)
+    function = dn.build(model, quantity, backend="numpy", **options)
     states = random_states(model, 3)[:3]
     one, other = (tuple(a[k] for a in states) for k in (0, 1))
     for first, second in ((one, other), (states, tuple(a[::-1] for a in states))):
         results = function(*first)
         again, right = function(*second, out=results), function(*second)
         assert type(again) is type(results) is type(right) is not tuple
-        for result, place, meant in zip(again, results, right, strict=True):
-            assert result is place and np.array_equal(result, meant)
+        for result, place, expected in zip(again, results, right, strict=True):
+            assert result is place and np.array_equal(result, expected)

@@ -1,4 +1,4 @@
-"""Programs in the operations of processors: the same results, and how many operations are left."""
+"""Fused Programs: the same results in fewer operations of a processor."""
 
 import numpy as np
 import pytest
@@ -21,24 +21,24 @@ MODELS = {
 }
 
 
-def meaning(of, **inputs):
-    """{output: array} of a Fused: what its operations mean, in NumPy."""
-    program = of.program
+def evaluate(fused_program, **inputs):
+    """{output: array} of a Fused, computed in NumPy."""
+    program = fused_program.program
     flat = np.concatenate([np.ravel(inputs[name]) for name in program.inputs])
     values = dict(enumerate([*flat, *program.constants]))
 
     def take(operand):
         return -values[operand.value] if operand.negative else values[operand.value]
 
-    for kind, operands, numbers in of.operations:
+    for kind, operands, numbers in fused_program.operations:
         a = [take(operand) for operand in operands]
         if kind == "sincos":
-            found = np.sin(a[0]), np.cos(a[0])
+            results = np.sin(a[0]), np.cos(a[0])
             if len(a) == 2:
                 s, c = np.sin(a[1]), np.cos(a[1])
-                found = found[0] * c + found[1] * s, found[1] * c - found[0] * s
+                results = results[0] * c + results[1] * s, results[1] * c - results[0] * s
         else:
-            found = (
+            results = (
                 {
                     "add": lambda a: a[0] + a[1],
                     "mul": lambda a: a[0] * a[1],
@@ -46,31 +46,31 @@ def meaning(of, **inputs):
                     "reciprocal": lambda a: 1 / a[0],
                 }[kind](a),
             )
-        values |= {number: value for number, value in zip(numbers, found, strict=True) if number >= 0}
+        values |= {number: value for number, value in zip(numbers, results, strict=True) if number >= 0}
     return {
         name: np.reshape([take(o) for o in operands], program.outputs[name].shape)
-        for name, operands in of.outputs.items()
+        for name, operands in fused_program.outputs.items()
     }
 
 
 @pytest.mark.parametrize("problem", PROBLEMS)
 @pytest.mark.parametrize("name", MODELS)
-def test_results_are_those_of_the_program(name, problem):
+def test_results_equal_those_of_the_program(name, problem):
     robot = MODELS[name]()
     random = np.random.default_rng(3)
     for program in dynamics_programs(robot, PROBLEMS[problem](robot)).values():
-        of = fused(program)
+        fused_program = fused(program)
         for _ in range(3):
             state = {n: random.uniform(-1, 1, shape) for n, shape in program.inputs.items()}
             expected = interpret(program, **state)
-            for output, values in meaning(of, **state).items():
+            for output, values in evaluate(fused_program, **state).items():
                 scale = np.abs(expected[output]).max()
                 np.testing.assert_allclose(values, expected[output], rtol=1e-9, atol=1e-11 * scale)
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_operations_are_saved(name):
-    """All sums and divisions are there; every product is there or in sums; a sine has its cosine beside it."""
+    """All sums and divisions remain; products remain or join sums; a sine and its cosine are one operation."""
     robot = MODELS[name]()
     for program in dynamics_programs(robot, PROBLEMS["forward"](robot)).values():
         before, after = program.op_count(), fused(program).counts()
@@ -82,8 +82,8 @@ def test_operations_are_saved(name):
         assert sum(after.values()) < 0.75 * sum(before.values())
 
 
-def test_a_product_goes_into_all_sums_or_none():
-    """x y is used by two sums: both take it. x z is an output as well: it stays."""
+def test_product_joins_all_sums_or_none():
+    """Two sums use x y: both take it. x z is also an output, so it stays."""
     program = trace(
         lambda x: {
             "a": x[0] * x[1] + x[2],
@@ -93,65 +93,73 @@ def test_a_product_goes_into_all_sums_or_none():
         },
         {"x": (3,)},
     )
-    of = fused(program)
-    assert of.counts() == {"add": 1, "mul": 1, "fma": 2, "reciprocal": 0, "sincos": 0}
-    found = meaning(of, x=np.array([2.0, 3.0, 5.0]))
-    assert [float(found[n]) for n in "abcd"] == [11.0, -1.0, 10.0, 13.0]
+    fused_program = fused(program)
+    assert fused_program.counts() == {"add": 1, "mul": 1, "fma": 2, "reciprocal": 0, "sincos": 0}
+    outputs = evaluate(fused_program, x=np.array([2.0, 3.0, 5.0]))
+    assert [float(outputs[n]) for n in "abcd"] == [11.0, -1.0, 10.0, 13.0]
 
 
-def test_a_sum_takes_one_product():
-    of = fused(trace(lambda x: {"y": x[0] * x[1] - x[2] * x[3]}, {"x": (4,)}))
-    assert of.counts() == {"add": 0, "mul": 1, "fma": 1, "reciprocal": 0, "sincos": 0}
-    assert meaning(of, x=np.array([2.0, 3.0, 5.0, 7.0]))["y"] == -29.0
+def test_sum_takes_one_product():
+    fused_program = fused(trace(lambda x: {"y": x[0] * x[1] - x[2] * x[3]}, {"x": (4,)}))
+    assert fused_program.counts() == {"add": 0, "mul": 1, "fma": 1, "reciprocal": 0, "sincos": 0}
+    assert evaluate(fused_program, x=np.array([2.0, 3.0, 5.0, 7.0]))["y"] == -29.0
 
 
-def test_a_square_of_a_product_and_its_double():
-    """The same product twice in one sum stays; a product by itself goes into the sum beside the other."""
-    of = fused(trace(lambda x: {"y": x[0] * x[1] + x[0] * x[1], "z": x[0] * x[0] + x[1]}, {"x": (2,)}))
-    assert meaning(of, x=np.array([3.0, 5.0])).items() == {"y": np.array(30.0), "z": np.array(14.0)}.items()
+def test_repeated_product_and_square():
+    """A sum takes one of two equal products; a square joins its sum."""
+    fused_program = fused(
+        trace(lambda x: {"y": x[0] * x[1] + x[0] * x[1], "z": x[0] * x[0] + x[1]}, {"x": (2,)})
+    )
+    assert (
+        evaluate(fused_program, x=np.array([3.0, 5.0])).items()
+        == {"y": np.array(30.0), "z": np.array(14.0)}.items()
+    )
 
 
 def test_negations_are_signs():
-    """Of inputs, sums, products, angles: none is left."""
+    """No negation of inputs, sums, products or angles is an operation."""
     program = trace(
         lambda x: {"y": -(x[0] * x[1]) * np.sin(-x[2]), "z": -x[0], "w": -(1.0 / -x[1]) - (-(x[0] + x[2]))},
         {"x": (3,)},
     )
-    of, x = fused(program), np.array([2.0, 3.0, 0.5])
-    assert sum(of.counts().values()) < len(program.ops)
-    found = meaning(of, x=x)
+    fused_program, x = fused(program), np.array([2.0, 3.0, 0.5])
+    assert sum(fused_program.counts().values()) < len(program.ops)
+    outputs = evaluate(fused_program, x=x)
     for name, right in interpret(program, x=x).items():
-        np.testing.assert_allclose(found[name], right, rtol=1e-15)
+        np.testing.assert_allclose(outputs[name], right, rtol=1e-15)
 
 
 @pytest.mark.parametrize("quarters", range(-5, 6))
 def test_quarter_turns_are_no_constants(quarters):
-    """sin(x + quarters pi/2) is plus or minus a sine or cosine: one operation for all of them, exact for the
-    largest angle."""
+    """sin(x + quarters pi/2) is plus or minus a sine or cosine: one operation for all, exact for the largest angle."""
     offset = quarters * QUARTER
 
     def function(x):
         turned = [np.sin(x[0] + offset), np.cos(x[0] + offset), np.sin(x[0]), np.cos(x[0])]
         return {"y": np.array([*turned, np.sin(-x[0]), np.cos(-x[0])])}
 
-    of = fused(trace(function, {"x": (1,)}))
-    assert of.counts()["sincos"] == 1 and all(len(o.operands) == 1 for o in of.operations)
+    fused_program = fused(trace(function, {"x": (1,)}))
+    assert fused_program.counts()["sincos"] == 1 and all(
+        len(o.operands) == 1 for o in fused_program.operations
+    )
     for angle in (0.3, -2.0, 1e5):
         s, c = np.sin(angle), np.cos(angle)
         turned = [(s, c), (c, -s), (-s, -c), (-c, s)][quarters % 4]
-        np.testing.assert_array_equal(meaning(of, x=np.array([angle]))["y"], [*turned, s, c, -s, c])
+        np.testing.assert_array_equal(
+            evaluate(fused_program, x=np.array([angle]))["y"], [*turned, s, c, -s, c]
+        )
 
 
-def test_another_constant_stays_beside_its_angle():
-    of = fused(trace(lambda x: {"y": np.sin(x[0] + 0.5) + np.cos(x[0] + 0.5)}, {"x": (1,)}))
-    (turning, _) = of.operations
+def test_other_constant_is_added_to_its_angle():
+    fused_program = fused(trace(lambda x: {"y": np.sin(x[0] + 0.5) + np.cos(x[0] + 0.5)}, {"x": (1,)}))
+    (turning, _) = fused_program.operations
     assert turning.kind == "sincos" and len(turning.operands) == 2 and min(turning.values) >= 0
 
 
-def test_a_quantity_with_constants_and_inputs_among_its_outputs():
+def test_quantity_with_constants_and_inputs_among_its_outputs():
     robot = ROBOTS["panda"].model()
     program = quantity_program(robot, "frame_jacobian", link=robot.bodies[-1].name)
     q = np.random.default_rng(0).uniform(-1, 1, program.inputs["q"])
-    found = meaning(fused(program), q=q)
+    outputs = evaluate(fused(program), q=q)
     for name, right in interpret(program, q=q).items():
-        np.testing.assert_allclose(found[name], right, atol=1e-14)
+        np.testing.assert_allclose(outputs[name], right, atol=1e-14)

@@ -44,7 +44,7 @@ def problems(model):
 
 
 def solve(model, problem, states, **choice):
-    """qdd, tau of a solver given only what the problem knows."""
+    """qdd, tau of a solver that gets only the known inputs of the problem."""
     q, qd, qdd, tau, f_ext = states
     solver = dn.build(model, problem, **{"solver": "factor_graph", "backend": "numpy"} | choice)
     if problem.kind == "inverse":
@@ -61,7 +61,7 @@ def consistent_states(model, count):
 
 
 def three_link_arm():
-    """Generic geometry: nothing vanishes by accident."""
+    """Generic geometry, without accidental zeros."""
     parts = [link("l0"), link("l1"), link("l2"), link("l3")]
     for k in range(1, 4):
         text = joint(f"j{k}", f"l{k - 1}", f"l{k}", extra=f'<axis xyz="0.3 {k} 0.8"/>')
@@ -84,7 +84,7 @@ def test_bayes_net_edges_of_the_three_link_arm(kind, ordering, edges):
 
 
 def test_rnea_net_is_the_recursion():
-    """tau from F; F from A and the child's F; A from the parent's A: nothing else."""
+    """tau from F; F from A and the child's F; A from the parent's A; nothing else."""
     model = three_link_arm()
     problem = dn.inverse_dynamics(model)
     net = eliminate(generic_graph(model, problem), plan_ordering(model, problem, "rnea")[1])
@@ -114,14 +114,14 @@ def test_custom_ordering_of_paper_table_3():
         (["tau1", "tau1", "tau2", "tau3", "F1", "F2", "F3", "A1", "A2", "A3"], "tau1 twice"),
     ],
 )
-def test_bad_custom_orderings_are_refused(names, words):
+def test_invalid_custom_orderings_raise(names, words):
     model = three_link_arm()
     with pytest.raises(ValueError, match=words):
         dn.build(model, dn.inverse_dynamics(model), solver="factor_graph", ordering=names)
 
 
-def test_singular_pivot_is_refused_by_name():
-    """Two massless coaxial links: the middle one's acceleration is free, whatever the ordering."""
+def test_singular_pivot_error_names_the_variables():
+    """A massless link between coaxial joints: its acceleration is free in every ordering."""
     shift = '<origin xyz="0 0 0.3"/>'
     tip = link("tip", INERTIAL.replace('xyz="0 0 0.1"', 'xyz="0 0 0"'))
     text = robot(
@@ -138,8 +138,8 @@ def test_singular_pivot_is_refused_by_name():
     assert np.isfinite(inverse([0.1, 0.2], [1, 1], [1, 1])).all()
 
 
-def test_massless_middle_link_is_no_obstacle():
-    """No ordering may pivot on an inertia: it can be zero."""
+def test_massless_middle_link_is_solved_in_every_ordering():
+    """No ordering may pivot on an inertia, which can be zero."""
     text = robot(link("base"), '<link name="a"/>', link("b"), joint("j1", "base", "a"),
                  joint("j2", "a", "b", extra='<axis xyz="1 0 0"/>'))  # fmt: skip
     model = dn.parse_robot(text)
@@ -170,7 +170,7 @@ def test_orderings_cover_every_variable_once(model):
             assert set(variables) == set(graph.variables), name
 
 
-def test_net_can_be_walked_printed_and_drawn():
+def test_net_is_iterated_printed_and_drawn():
     from xml.etree import ElementTree
 
     model = three_link_arm()
@@ -182,10 +182,10 @@ def test_net_can_be_walked_printed_and_drawn():
     assert str(net).splitlines()[0] == "F3 | A3"
     assert str(ordering).startswith("aba: F3 A3 qdd3")
     assert "acceleration2(A2, A1, qdd2)" in str(graph)
-    for drawn in (net, graph):
-        circles = ElementTree.fromstring(to_svg(drawn)).iter("{http://www.w3.org/2000/svg}circle")
+    for drawing in (net, graph):
+        circles = ElementTree.fromstring(to_svg(drawing)).iter("{http://www.w3.org/2000/svg}circle")
         assert sum(1 for c in circles if float(c.get("r")) > 10) == 9
-        assert to_dot(drawn).count("style=filled") == 9
+        assert to_dot(drawing).count("style=filled") == 9
     assert to_dot(net).count("->") == len(net.edges)
 
 
@@ -220,16 +220,16 @@ def test_graph_of_a_batch_equals_graphs_of_its_states():
         {"backend": "quantum"},
     ],
 )
-def test_impossible_choices_list_the_valid_ones(choice):
+def test_invalid_choice_error_lists_the_valid_ones(choice):
     with pytest.raises(ChoiceError, match="valid"):
         resolve(**choice)
 
 
-# --- pivots that are checked when they are used ---------------------------------------------------------------
+# --- pivots that are checked at run time ----------------------------------------------------------------------
 
 
-def test_a_state_does_not_depend_on_the_others():
-    """A double pendulum whose second hinge is known: where a pivot vanishes nothing helps, whatever lies beside."""
+def test_vanishing_pivot_of_one_state_raises():
+    """A double pendulum whose second hinge is known: the other state of the batch does not hide it."""
     model = ROBOTS["double_pendulum"].model()
     problem = dn.hybrid_dynamics(model, [model.joint_names[0]])
     solver = dn.build(model, problem, solver="factor_graph", ordering="colamd", backend="numpy")
@@ -240,14 +240,14 @@ def test_a_state_does_not_depend_on_the_others():
     graph = build_graph(model, problem, q, qd, qdd, tau)
     exact = eliminate(graph, elimination.plan).solve()
 
-    def stubborn(asked):
-        """Corrections of the first state never become small."""
-        if asked is graph:
+    def solve_badly(system):
+        """Corrections of the first state stay large."""
+        if system is graph:
             return exact
         return {x: value * np.array([[0.25], [0.0]]) for x, value in exact.items()}
 
     with pytest.raises(np.linalg.LinAlgError, match="vanishes"):
-        refined(graph, stubborn)
+        refined(graph, solve_badly)
 
 
 @pytest.mark.parametrize("ordering", [*ORDERINGS, "best"])
@@ -278,7 +278,7 @@ def test_parameters_of_the_factor_graph(ordering, parameters):
 
 @pytest.mark.parametrize("ordering", ["crba", "colamd"])
 def test_gtsam_near_right_angles(ordering):
-    """Where it loses half of its digits, 1e-9 with crba and 1e-10 with colamd, refinement brings them back."""
+    """GTSAM loses half of its digits, 1e-9 with crba and 1e-10 with colamd; refinement restores them."""
     pytest.importorskip("gtsam", reason="pip install 'gtsam>=4.3'")
     model = ROBOTS["ur5"].model()
     problem = dn.forward_dynamics(model)
@@ -294,8 +294,8 @@ def test_gtsam_near_right_angles(ordering):
 
 
 @pytest.mark.parametrize("kind", ["inverse", "forward", "hybrid"])
-def test_the_five_bar_is_square_and_of_full_rank(kind):
-    """Without the rows out of the plane, and with a force of as many components: 54 equations for 54 unknowns."""
+def test_five_bar_is_square_and_of_full_rank(kind):
+    """Without rows out of the plane and with as many force components: 54 equations for 54 unknowns."""
     mechanism = robot_of("five_bar")
     graph = generic_graph(mechanism, problems(mechanism)[kind])
     assert graph_rank(graph)[:3] == (54, 54, 54)
@@ -304,7 +304,7 @@ def test_the_five_bar_is_square_and_of_full_rank(kind):
     assert next(name for name in names if name.startswith("loop acceleration5")).count("A") == 2
 
 
-def test_an_ordering_by_names():
+def test_ordering_of_a_loop_by_names():
     mechanism = robot_of("four_bar")
     q, yd, ydd = closed_states(mechanism, 2)
     forward = dn.forward_dynamics(mechanism)
@@ -315,7 +315,7 @@ def test_an_ordering_by_names():
     assert solver.description == "custom"
 
 
-def test_the_graph_of_an_open_or_singular_loop_gives_nothing():
+def test_graph_of_an_open_loop_raises():
     mechanism = robot_of("four_bar")
     q, yd, ydd = closed_states(mechanism, 3)
     solver = dn.build(mechanism, dn.inverse_dynamics(mechanism), solver="factor_graph")
@@ -323,31 +323,31 @@ def test_the_graph_of_an_open_or_singular_loop_gives_nothing():
     q[1] += 0.01
     with pytest.raises(dn.SolutionError, match="'pin'.*open"):
         solver(q, yd, ydd)
-    found = solver(q, yd, ydd, errors="nan")
-    assert np.isnan(found[1]).all() and np.array_equal(found[[0, 2]], right[[0, 2]])
+    torques = solver(q, yd, ydd, errors="nan")
+    assert np.isnan(torques[1]).all() and np.array_equal(torques[[0, 2]], right[[0, 2]])
 
 
 @pytest.mark.parametrize("kind", ["inverse_dynamics", "forward_dynamics"])
 def test_loops_are_compiled_through_the_graph(kind):
-    """The cheapest ordering, with wrenches and without; an open loop is told."""
+    """The cheapest ordering, with and without wrenches; an open loop raises."""
     mechanism = robot_of("five_bar")
     problem = getattr(dn, kind)(mechanism)
     solver, plain = (dn.build(mechanism, problem, solver=s, backend="c") for s in ("factor_graph", "cluster"))
     q, yd, u = closed_states(mechanism, 70, reach=0.05)
     f_ext = np.random.default_rng(4).uniform(-1, 1, (70, mechanism.nbodies, 6))
-    for push in (None, f_ext):
-        right = plain(q, yd, u, push)
-        assert error(solver(q, yd, u, push), right).max() <= 1e-9
-        assert error(solver(q[0], yd[0], u[0], None if push is None else push[0]), right[0]) <= 1e-9
+    for wrenches in (None, f_ext):
+        right = plain(q, yd, u, wrenches)
+        assert error(solver(q, yd, u, wrenches), right).max() <= 1e-9
+        assert error(solver(q[0], yd[0], u[0], None if wrenches is None else wrenches[0]), right[0]) <= 1e-9
     q[1] += 0.01
     with pytest.raises(dn.SolutionError, match="'j5'.*open"):
         solver(q[1], yd[1], u[1])
 
 
 @pytest.mark.parametrize("name", ["five_bar", "differential"])
-def test_the_torque_of_least_cost(name):
-    """More driven joints than the mechanism has freedom: the graph alone is under-determined, and says so; with
-    the minimum-torque factors it gives what Actuation gives."""
+def test_minimum_torque_factors_match_actuation(name):
+    """More driven joints than degrees of freedom: the graph alone is under-determined. Minimum-torque factors give the
+    torques of Actuation."""
     mechanism = robot_of(name)
     q, yd, ydd = closed_states(mechanism, 3)
     joints = mechanism.tree.joint_names[: mechanism.nv + 1]
@@ -364,33 +364,34 @@ def test_the_torque_of_least_cost(name):
         plan_elimination(open_graph, minimum_degree_order(None, None, open_graph))
     costs = {bodies[joint]: weight for joint, weight in weights.items()}
     rows = {bodies[joint]: at[joint] for joint in weights}
-    more = minimum_torque_factors(costs, rows, closure_matrix(mechanism, q))
-    closed = FactorGraph((*open_graph.factors, *more))
+    cost_factors = minimum_torque_factors(costs, rows, closure_matrix(mechanism, q))
+    closed = FactorGraph((*open_graph.factors, *cost_factors))
     assert graph_rank(closed).open == ()
     values = eliminate(closed, plan_elimination(closed, minimum_degree_order(None, None, closed))).solve()
     tau = dn.build(mechanism, dn.inverse_dynamics(mechanism))(q, yd, ydd)
     driven = Actuation(mechanism, weights, list(weights.values())).from_coordinates(q, tau).torques
-    found = np.concatenate([values[torque(bodies[joint])] for joint in weights], axis=1)
-    assert error(found, driven).max() <= 1e-9
+    torques = np.concatenate([values[torque(bodies[joint])] for joint in weights], axis=1)
+    assert error(torques, driven).max() <= 1e-9
 
 
-def test_contradictions_are_told():
-    """Every acceleration given, and they do not fit together."""
+def test_contradicting_accelerations_raise():
+    """All accelerations are given, and are inconsistent."""
     mechanism = robot_of("five_bar")
     q, yd, ydd = closed_states(mechanism, 3)
     _, rates, accelerations = dn.spanning(mechanism, q, yd, ydd)
     graph = FactorGraph(tuple(robot_factors(mechanism, q, rates)))
     bodies = range(mechanism.nbodies)
     passive = {torque(i): np.zeros(1) for i in bodies if i not in mechanism.independent}
-    fitting = {joint_acceleration(i): accelerations[:, [i]] for i in bodies}
-    solved = graph.given(fitting | passive)
-    plan = plan_elimination(solved, minimum_degree_order(None, None, solved))  # redundant rows, but true ones
+    given = {joint_acceleration(i): accelerations[:, [i]] for i in bodies}
+    solved = graph.given(given | passive)
+    # Redundant, but consistent rows
+    plan = plan_elimination(solved, minimum_degree_order(None, None, solved))
     tau = dn.build(mechanism, dn.inverse_dynamics(mechanism))(q, yd, ydd)
     values = eliminate(solved, plan).solve()
-    found = np.concatenate([values[torque(i)] for i in mechanism.independent], axis=1)
-    assert error(found, tau).max() <= EXACT
-    fitting[joint_acceleration(1)] = fitting[joint_acceleration(1)] + 1.0
-    wrong = graph.given(fitting | passive)
+    torques = np.concatenate([values[torque(i)] for i in mechanism.independent], axis=1)
+    assert error(torques, tau).max() <= EXACT
+    given[joint_acceleration(1)] = given[joint_acceleration(1)] + 1.0
+    wrong = graph.given(given | passive)
     with pytest.raises(IllPosedError, match="inconsistent.*54.*52.*loop acceleration5"):
         plan_elimination(wrong, minimum_degree_order(None, None, wrong))
 
@@ -402,14 +403,14 @@ def test_drawings_of_loops():
     assert '"F5" -- "loop acceleration5"' not in to_dot(graph) and '"F5" -- "wrench4"' in to_dot(graph)
     assert "loop acceleration5(" in to_svg(graph) and "F5" in to_dot(net)
     assert {str(c.variable) for c in net} >= {"F5", "A4", "qdd4"}
-    drawn = complete_sketch(mechanism, dn.forward_dynamics(mechanism))
-    loop_factors = [keys for name, keys in drawn.factors if name == "loop acceleration 5"]
+    sketch = complete_sketch(mechanism, dn.forward_dynamics(mechanism))
+    loop_factors = [keys for name, keys in sketch.factors if name == "loop acceleration 5"]
     assert loop_factors == [[("A", 2), ("A", 4), ("V", 2), ("V", 4)]]
-    assert drawn.nodes["F", 5].known is False and drawn.nodes["tau", 3].known is True
+    assert sketch.nodes["F", 5].known is False and sketch.nodes["tau", 3].known is True
 
 
 def test_equations_hold_at_the_solution_of_the_clusters():
-    """Residuals of every factor, at the accelerations and wrenches that the recursions give."""
+    """Residuals of every factor at the accelerations and wrenches of the recursions."""
     mechanism = robot_of("universal")
     q, yd, ydd = closed_states(mechanism, 2, reach=0.05)
     problem = dn.inverse_dynamics(mechanism)

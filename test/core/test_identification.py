@@ -1,4 +1,4 @@
-"""Base parameters, what motions tell, and identification on data whose truth is known."""
+"""Base parameters, the excitation of motions, and identification from data with known truth."""
 
 import contextlib
 import re
@@ -29,8 +29,8 @@ from dynamics_node.symbolic import pseudo_inertia
 
 
 @pytest.mark.parametrize("name, count", [("panda7", 43), ("ur5", 36), ("kinova", None), ("solo12", None)])
-def test_as_many_as_the_regressor_has_rank(name, count):
-    """Of Pinocchio's regressor, by singular values; 43 of a Panda and 36 of a UR5 are known from the literature."""
+def test_count_is_the_rank_of_pinocchios_regressor(name, count):
+    """By singular values; the literature has 43 for a Panda and 36 for a UR5."""
     model = ROBOTS[name].model()
     base = base_parameters(RegressorModel(model, ("inertia",), "numpy"))
     oracle = Oracle(ROBOTS[name], model)
@@ -59,21 +59,23 @@ def test_torques_follow_from_base_parameters(name):
     p = np.random.default_rng(0).uniform(-1, 1, len(linear.names))
     W = linear.matrix(q, qd, qdd)
     assert np.allclose(base.reduced(W) @ base.values(p), W @ p, atol=1e-8)
-    lost = [linear.names.index(name) for name in base.unidentifiable]
-    assert not W[:, :, lost].any() or np.abs(W[:, :, lost]).max() <= 1e-9
-    told, felt = (
+    unidentifiable = [linear.names.index(name) for name in base.unidentifiable]
+    assert not W[:, :, unidentifiable].any() or np.abs(W[:, :, unidentifiable]).max() <= 1e-9
+    joints_by_parameter, joints_by_name = (
         dict(zip(base.names, base.felt.T, strict=True)),
         dict(zip(base.told, base.felt_by, strict=True)),
     )
-    assert all(told[base.names[column]].any() for column in base.chosen) and all(felt.values())
+    assert all(joints_by_parameter[base.names[column]].any() for column in base.chosen) and all(
+        joints_by_name.values()
+    )
 
 
 def states_of(robot):
     return closed_states(robot, 5, reach=0.03) if robot.constrained else random_states(robot, 5)[:3]
 
 
-def test_base_parameters_in_words():
-    """Of a pendulum of two links in a plane: Izz of the first with the mass that hangs on it."""
+def test_names_of_base_parameters():
+    """A planar pendulum of two links: Izz of the first includes the mass that hangs on it."""
     base = base_parameters(RegressorModel(robot_of("five_bar"), ("inertia",), "numpy"))
     assert "left_upper.Izz + 0.16 left_lower.m + 0.64 right_lower.Izz" in base.told
     assert "left_lower.my" in base.alone and "left_lower.Ixx" in base.unidentifiable
@@ -95,36 +97,36 @@ def arm():
 
 
 @pytest.fixture(scope="module")
-def found(arm):
-    return identified(arm, arm.recording(1), arm.recording(2))
+def fit(arm):
+    return fit_recordings(arm, arm.recording(1), arm.recording(2))
 
 
-def identified(arm, *recordings, **options):
+def fit_recordings(arm, *recordings, **options):
     return identify(arm.robot, map(in_chunks, recordings), backend="numpy", **options)
 
 
-def off(arm, parameters, recording):
-    """RMS of torques, of all joints."""
+def torque_rmse(arm, parameters, recording):
+    """RMS of torque errors, per joint."""
     W = arm.linear.matrix(*(recording[kind] for kind in ("q", "qd", "qdd")))
     return np.sqrt(np.mean((W @ parameters - recording["tau"]) ** 2, axis=0))
 
 
-def test_as_good_as_the_truth(arm, found):
-    """On a motion that was not used, of parameters that bodies can have."""
+def test_fit_is_as_good_as_the_truth(arm, fit):
+    """On an unseen motion, with physically consistent parameters."""
     unseen = arm.recording(9)
-    assert off(arm, arm.linear.described, unseen).max() > 1.0
-    assert np.all(off(arm, found.parameters, unseen) <= 1.05 * off(arm, arm.parameters, unseen))
-    assert np.allclose(found.rmse_cross_validated, 0.05, rtol=0.1) and found.better and not found.warnings
-    inertias = inertias_of_parameters(found.parameters[found.linear.places("inertia")].reshape(-1, 10))
+    assert torque_rmse(arm, arm.linear.described, unseen).max() > 1.0
+    assert np.all(torque_rmse(arm, fit.parameters, unseen) <= 1.05 * torque_rmse(arm, arm.parameters, unseen))
+    assert np.allclose(fit.rmse_cross_validated, 0.05, rtol=0.1) and fit.better and not fit.warnings
+    inertias = inertias_of_parameters(fit.parameters[fit.linear.places("inertia")].reshape(-1, 10))
     assert np.linalg.eigvalsh(pseudo_inertia(inertias)).min() > 0
-    robot = found.robot
+    robot = fit.robot
     assert np.allclose(robot.inertias, inertias)
-    assert np.allclose(robot.damping, found.parameters[found.linear.places("viscous")])
+    assert np.allclose(robot.damping, fit.parameters[fit.linear.places("viscous")])
 
 
-def test_within_what_noise_allows(arm, found):
-    """Base parameters of data with other noise, beside the covariance that is told."""
-    linear, base = arm.linear, found.base
+def test_errors_match_the_covariance(arm, fit):
+    """Base parameters from data with other noise, against their covariance."""
+    linear, base = arm.linear, fit.base
     clean, right = arm.recording(1, noise=0.0, time=TIME[::4]), base.values(arm.parameters)
     start, inside = base.values(linear.described), 0
     W = base.reduced(linear.matrix(clean["q"], clean["qd"], clean["qdd"]))
@@ -133,35 +135,35 @@ def test_within_what_noise_allows(arm, found):
         sums = Sums(linear, base)
         noisy = W @ right + 0.05 * random.normal(size=W.shape[:2])
         rows = np.concatenate([W, noisy[..., None]], axis=-1)
-        for joint, felt in enumerate(sums.felt):
-            own = rows[:, joint, np.append(felt, base.count)]
-            sums.accumulate(joint, own, np.arange(len(rows)) * STRETCHES // len(rows))
+        for joint, columns in enumerate(sums.felt):
+            joint_rows = rows[:, joint, np.append(columns, base.count)]
+            sums.accumulate(joint, joint_rows, np.arange(len(rows)) * STRETCHES // len(rows))
         solution = weighted(sums, start)
-        miss = solution.x - right
-        inside += miss @ solution.information @ miss <= base.count + 3 * np.sqrt(2 * base.count)
+        deviation = solution.x - right
+        inside += deviation @ solution.information @ deviation <= base.count + 3 * np.sqrt(2 * base.count)
     assert inside >= 19
 
 
-def test_a_robot_with_loops():
-    """Torques of the driven joints; friction of those that follow, too."""
+def test_robot_with_loops():
+    """Torques of the driven joints, including friction of dependent joints."""
     robot = robot_of("five_bar")
     linear = RegressorModel(robot, backend="numpy")
     q, qd, qdd = closed_states(robot, 600, reach=0.2)
     truth, random = 1.3 * linear.described + 0.01, np.random.default_rng(0)
     W = linear.matrix(q, qd, qdd)
     recording = {"q": q, "qd": qd, "qdd": qdd, "tau": W @ truth + 0.01 * random.normal(size=qd.shape)}
-    found = identify(robot, [lambda: iter([recording])], backend="numpy", force=True)
-    left = np.sqrt(np.mean((W @ found.parameters - W @ truth) ** 2, axis=0))
-    assert np.all(left <= 0.005) and found.rmse_nominal.min() > 0.05
-    assert found.robot.clusters is robot.clusters
-    tau = dn.build(found.robot, dn.inverse_dynamics(found.robot), backend="numpy")(q, qd, qdd)
+    fit = identify(robot, [lambda: iter([recording])], backend="numpy", force=True)
+    rmse = np.sqrt(np.mean((W @ fit.parameters - W @ truth) ** 2, axis=0))
+    assert np.all(rmse <= 0.005) and fit.rmse_nominal.min() > 0.05
+    assert fit.robot.clusters is robot.clusters
+    tau = dn.build(fit.robot, dn.inverse_dynamics(fit.robot), backend="numpy")(q, qd, qdd)
     p = np.concatenate(
-        [found.parameters[linear.places("inertia")], np.zeros(len(linear.names) - 10 * robot.nbodies)]
+        [fit.parameters[linear.places("inertia")], np.zeros(len(linear.names) - 10 * robot.nbodies)]
     )
     assert np.allclose(W @ p, tau, atol=1e-9)
 
 
-def test_joints_that_mimic_keep_their_friction():
+def test_mimic_joints_keep_their_friction():
     model = ROBOTS["panda"].model()
     linear = RegressorModel(model, backend="numpy")
     p = linear.described.copy()
@@ -172,7 +174,7 @@ def test_joints_that_mimic_keep_their_friction():
 
 
 def test_robust_and_ordinary(arm):
-    """A tenth of the samples is far off."""
+    """A tenth of the samples are outliers."""
     recording = arm.recording(1)
     random = np.random.default_rng(3)
     recording["tau"] += (
@@ -183,15 +185,15 @@ def test_robust_and_ordinary(arm):
         identify(arm.robot, [in_chunks(recording)], method=method, force=True)
         for method in ("ordinary", "robust")
     )
-    errors = [np.mean(off(arm, one.parameters, unseen)) for one in (plain, robust)]
+    errors = [np.mean(torque_rmse(arm, fit.parameters, unseen)) for fit in (plain, robust)]
     assert errors[1] < 0.7 * errors[0]
     with pytest.raises(ValueError, match="method 'best'"):
         identify(arm.robot, [], method="best")
 
 
 @pytest.mark.parametrize("kind", ["zeros", "one without mass", "points", "impossible", "grams", "the same"])
-def test_descriptions_that_are_grossly_wrong(arm, kind):
-    """What is described does not stand in the way of what torques tell."""
+def test_wrong_descriptions_do_not_bias_the_fit(arm, kind):
+    """The torques, not the described inertias, determine the result."""
     inertias = arm.robot.inertias.copy()
     if kind == "zeros":
         inertias[:] = 0.0
@@ -206,15 +208,15 @@ def test_descriptions_that_are_grossly_wrong(arm, kind):
     else:
         inertias[:] = np.eye(6)
     recording, unseen = arm.recording(1), arm.recording(9)
-    described = with_parameters(arm.robot, inertias, arm.robot.armature)
-    found = identify(described, [in_chunks(recording)], backend="numpy")
-    assert np.all(off(arm, found.parameters, unseen) <= 1.15 * off(arm, arm.parameters, unseen))
-    bodies = inertias_of_parameters(found.parameters[found.linear.places("inertia")].reshape(-1, 10))
+    robot = with_parameters(arm.robot, inertias, arm.robot.armature)
+    fit = identify(robot, [in_chunks(recording)], backend="numpy")
+    assert np.all(torque_rmse(arm, fit.parameters, unseen) <= 1.15 * torque_rmse(arm, arm.parameters, unseen))
+    bodies = inertias_of_parameters(fit.parameters[fit.linear.places("inertia")].reshape(-1, 10))
     assert np.linalg.eigvalsh(pseudo_inertia(bodies)).min() > 0
 
 
 def test_friction_is_not_negative(arm):
-    """Where noise would have it so."""
+    """Not even if it fits the torques better."""
     linear, base = arm.linear, base_parameters(arm.linear)
     p = arm.parameters.copy()
     p[linear.places("viscous")] = -0.1
@@ -227,29 +229,29 @@ def test_friction_is_not_negative(arm):
     assert np.all(fitted[linear.places("viscous")] == 0) and np.all(fitted[linear.places("coulomb")] >= 0)
 
 
-# --- data that tell too little --------------------------------------------------------------------------------
+# --- insufficient data ----------------------------------------------------------------------------------------
 
 
-def test_motions_that_tell_too_little(arm):
+def test_insufficient_motions_raise(arm):
     still = arm.recording(1, moving=[])
     with pytest.raises(IdentificationError, match=r"\d+ of 54.*nothing moves"):
-        identified(arm, still)
-    one = arm.recording(1, moving=[0, 1, 2, 3, 5])
+        fit_recordings(arm, still)
+    partial = arm.recording(1, moving=[0, 1, 2, 3, 5])
     name = arm.robot.v_names[4]
     with pytest.raises(IdentificationError, match=f"{name}.*{name}.*move"):
-        identified(arm, one)
-    forced = identified(arm, one, force=True)
-    assert forced.excitation.weak and np.all(off(arm, forced.parameters, one) <= 0.06)
+        fit_recordings(arm, partial)
+    forced = fit_recordings(arm, partial, force=True)
+    assert forced.excitation.weak and np.all(torque_rmse(arm, forced.parameters, partial) <= 0.06)
 
 
-def test_large_robots_need_not_be_known_as_small_ones():
-    """Unknown 0.01 kg m^2 are nothing to a UR10, whose torques are known to 3 N m: it is told, not refused."""
+def test_weak_excitation_of_a_large_robot_is_accepted():
+    """Unknown 0.01 kg m^2 are negligible for a UR10 with torque noise of 3 N m: reported, but no error."""
     arm = Truth(PublishedRobot("ur_description/urdf/ur10_robot.urdf").model())
-    found = identified(arm, arm.recording(1, noise=3.0))
-    assert found.excitation.weak and not found.excitation.lost and found.better
+    fit = fit_recordings(arm, arm.recording(1, noise=3.0))
+    assert fit.excitation.weak and not fit.excitation.lost and fit.better
 
 
-def as_described(robot, kind):
+def with_inertias_of(robot, kind):
     """The robot with other inertias in its description."""
     inertias = robot.inertias.copy()
     if kind == "zero":
@@ -262,22 +264,22 @@ def as_described(robot, kind):
 
 
 @pytest.mark.parametrize("kind", ["zero", "of masses alone", "grams", "tonnes"])
-def test_how_large_a_robot_is_does_not_hang_on_its_description(kind):
-    """Torques tell it: a placeholder is identified without force, motions that tell too little are refused
-    for as many combinations at least as those of the robot that is described."""
+def test_excitation_does_not_depend_on_the_description(kind):
+    """Torques set the scale: a placeholder is identified without force. Insufficient motions raise for at least as many
+    combinations as with the right description."""
     arm = Truth(PublishedRobot("ur_description/urdf/ur10_robot.urdf").model(), backend="c")
-    placeholder = as_described(arm.robot, kind)
-    found = identify(placeholder, [in_chunks(arm.recording(1, noise=3.0))])
-    assert not found.excitation.lost and found.better
+    placeholder = with_inertias_of(arm.robot, kind)
+    fit = identify(placeholder, [in_chunks(arm.recording(1, noise=3.0))])
+    assert not fit.excitation.lost and fit.better
     unseen = arm.recording(9, noise=0.0)
     W = arm.linear.matrix(*(unseen[kind] for kind in ("q", "qd", "qdd")))
-    assert np.sqrt(np.mean((W @ found.parameters - unseen["tau"]) ** 2, axis=0)).max() < 1.0
+    assert np.sqrt(np.mean((W @ fit.parameters - unseen["tau"]) ** 2, axis=0)).max() < 1.0
     poor = [in_chunks(arm.recording(1, noise=3.0, moving=[3, 4, 5]))]
     counts = []
     for robot in (arm.robot, placeholder):
-        with pytest.raises(IdentificationError, match=r"\d+ of 54") as caught:
+        with pytest.raises(IdentificationError, match=r"\d+ of 54") as excinfo:
             identify(robot, poor)
-        counts.append(int(re.search(r"tell (\d+) of", str(caught.value))[1]))
+        counts.append(int(re.search(r"tell (\d+) of", str(excinfo.value))[1]))
     assert counts[1] >= counts[0] > 15
 
 
@@ -298,7 +300,7 @@ def spoil(kind):
 
 
 @pytest.mark.parametrize(
-    "kind, of, told",
+    "kind, column, message",
     [
         ("nan", "tau", "tau is not finite, or unknown beside ends and gaps, in 3 of 1200 rows"),
         ("amperes", "tau", "the torque of shoulder_lift_joint is 0.0.* amperes"),
@@ -307,60 +309,60 @@ def spoil(kind):
         ("back", "time", "the clock jumps back 1 time"),
     ],
 )
-def test_odd_data_are_told(kind, of, told):
-    """The described robot moves slowly, so that gravity is most of what is measured."""
+def test_data_errors_are_reported(kind, column, message):
+    """The described robot moves slowly, so gravity dominates its torques."""
     arm = Truth(ROBOTS["ur5"].model())
     arm.parameters = arm.linear.described
-    recording = damaged(arm.recording(4), of, spoil(kind))
-    found = identified(arm, recording, force=True)
-    assert any(re.search(told, warning) for warning in found.warnings), found.warnings
+    recording = damaged(arm.recording(4), column, spoil(kind))
+    fit = fit_recordings(arm, recording, force=True)
+    assert any(re.search(message, warning) for warning in fit.warnings), fit.warnings
 
 
-def test_one_torque_is_unknown(arm):
-    """It is said whose; the others tell what they can."""
+def test_unknown_torques_of_one_joint(arm):
+    """The error names the joint; with force, the other torques are used."""
     recording = damaged(arm.recording(1), "tau", lambda rows: rows[:, 5].fill(np.nan))
     with pytest.raises(IdentificationError, match=f"rows: {arm.robot.v_names[5]}"):
-        identified(arm, recording)
-    found = identified(arm, recording, force=True)
-    assert found.rows == len(TIME) and np.all(off(arm, found.parameters, arm.recording(9))[:5] <= 0.055)
+        fit_recordings(arm, recording)
+    fit = fit_recordings(arm, recording, force=True)
+    assert fit.rows == len(TIME) and np.all(torque_rmse(arm, fit.parameters, arm.recording(9))[:5] <= 0.055)
 
 
-def test_another_robot(arm):
+def test_torques_of_another_robot_are_reported(arm):
     random = np.random.default_rng(0)
     recording = arm.recording(1)
     recording["tau"] = random.permutation(recording["tau"] - recording["tau"].mean(axis=0))
-    found = identified(arm, recording, force=True)
-    assert any("another robot?" in told for told in found.warnings)
+    fit = fit_recordings(arm, recording, force=True)
+    assert any("another robot?" in warning for warning in fit.warnings)
 
 
-def test_several_recordings_are_told_apart(arm):
+def test_warnings_name_the_recording(arm):
     bad = damaged(arm.recording(2), "tau", spoil("nan"))
-    found = identified(arm, arm.recording(1), bad)
-    assert [told[:14] for told in found.warnings] == ["recording 2: t"] and found.rows == 2 * len(TIME)
+    fit = fit_recordings(arm, arm.recording(1), bad)
+    assert [warning[:14] for warning in fit.warnings] == ["recording 2: t"] and fit.rows == 2 * len(TIME)
 
 
-def test_stages_tell_how_far_they_are(arm):
-    """For bars: their names, how many rows they have, and that all of them were done."""
-    told = []
+def test_stages_report_progress(arm):
+    """For progress bars: names, numbers of rows, and completion."""
+    progress = []
 
     @contextlib.contextmanager
     def stages(name, total):
-        told.append([name, total, 0])
+        progress.append([name, total, 0])
 
         def advance(count):
-            told[-1][2] += count
+            progress[-1][2] += count
 
         yield advance
 
     recordings = [in_chunks(arm.recording(k)) for k in (1, 2)]
-    found = identify(arm.robot, recordings, method="robust", backend="numpy", stages=stages)
+    fit = identify(arm.robot, recordings, method="robust", backend="numpy", stages=stages)
     count = 2 * len(TIME)
     passes = [["sums of squares", count, count], *([f"robust, {k} of 3", count, count] for k in (1, 2, 3))]
-    assert told == [
+    assert progress == [
         ["base parameters", None, 0],
         ["read and check", None, count],
         *passes,
         ["bodies", None, 0],
         ["judge", None, 0],
     ]
-    assert found.rows == count and found.method == "robust"
+    assert fit.rows == count and fit.method == "robust"

@@ -1,4 +1,4 @@
-"""The page of an identification: its numbers beside others', its curves, and names from the network."""
+"""The page of an identification: its numbers, its curves, and escaped names."""
 
 import json
 from html.parser import HTMLParser
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from identified import TIME, Truth, in_chunks
 from robots import ROBOTS
-from test_explain import browser, measuring  # noqa: F401, a fixture
+from test_explain import browser, with_script  # noqa: F401, a fixture
 from urdf_text import joint, link, robot
 
 import dynamics_node as dn
@@ -23,13 +23,13 @@ EVIL = "<script>alert(1)</script>&\"'<img src=//x onerror=y>"
 
 
 @pytest.fixture(scope="module")
-def found():
+def fit():
     arm = Truth(ROBOTS["ur5"].model())
     return identify(arm.robot, [in_chunks(arm.recording(1)), in_chunks(arm.recording(2))], backend="numpy")
 
 
 class Page(HTMLParser):
-    """tags: of the elements; texts: what is written; rows: cells of tables."""
+    """tags: of the elements; texts: of the page; rows: cells of tables."""
 
     def __init__(self, text):
         super().__init__()
@@ -47,98 +47,100 @@ class Page(HTMLParser):
             self.rows[-1].append(data)
 
 
-def written(found, folder, sources=()):
-    return write_page(found, folder / "new" / "report.html", sources).read_text()
+def page_text(fit, folder, sources=()):
+    return write_page(fit, folder / "new" / "report.html", sources).read_text()
 
 
-def test_numbers_on_the_page(found, tmp_path):
-    page = Page(written(found, tmp_path, [("a.csv", "all is recorded")]))
+def test_numbers_on_the_page(fit, tmp_path):
+    page = Page(page_text(fit, tmp_path, [("a.csv", "all is recorded")]))
     assert page.tags.count("svg") == 2 * 6 and "script" not in page.tags and "link" not in page.tags
     assert [row for row in page.rows if row[0] == "read"] == [["read", "a.csv: all is recorded"]]
-    name = found.base.joints[2]
+    name = fit.base.joints[2]
     numbers = [
         f"{x[2]:.4g}"
-        for x in (found.rmse_nominal, found.rmse_fitted, found.rmse_cross_validated, found.solution.spread)
+        for x in (fit.rmse_nominal, fit.rmse_fitted, fit.rmse_cross_validated, fit.solution.spread)
     ]
     assert [name, "N m", *numbers] in page.rows
-    described = found.base.values(found.linear.described)
-    row = next(row for row in page.rows if row[0] == found.base.told[5])
-    assert row[1:4] == [f"{x[5]:.4g}" for x in (described, found.solution.x, found.solution.std)]
+    described = fit.base.values(fit.linear.described)
+    row = next(row for row in page.rows if row[0] == fit.base.told[5])
+    assert row[1:4] == [f"{x[5]:.4g}" for x in (described, fit.solution.x, fit.solution.std)]
     body = next(k for k, row in enumerate(page.rows) if row[0] == "forearm_link")
-    mass = [f"{robot.inertias[2][5, 5]:.4g}" for robot in (found.linear.robot, found.robot)]
+    mass = [f"{robot.inertias[2][5, 5]:.4g}" for robot in (fit.linear.robot, fit.robot)]
     assert [page.rows[body][2], page.rows[body + 1][1]] == mass
     viscous = next(row for row in page.rows if row[0] == name and len(row) == 7)
-    assert viscous[1:3] == ["0", f"{found.robot.damping[2]:.4g}"]
-    assert {stage for stage, _, _ in summary(found)} == {"check", "solve", "bodies", "judge"}
+    assert viscous[1:3] == ["0", f"{fit.robot.damping[2]:.4g}"]
+    assert {stage for stage, _, _ in summary(fit)} == {"check", "solve", "bodies", "judge"}
 
 
 def lines_of(svg, color):
-    """What the paths of a color are drawn by."""
+    """Path data of a color."""
     paths = ElementTree.fromstring(svg).findall(".//{*}path")
     return [path.get("d") for path in paths if f"stroke: {color};" in path.get("style", "")]
 
 
-def test_curves_are_the_torques_of_the_results(found, tmp_path):
-    """What is drawn as identified is what the identified robot takes, by another function of it."""
-    shown, robot = found.samples, found.robot
-    assert shown.timed and 600 <= len(shown.time) <= 1200 and shown.every == 2
-    again = Truth(found.linear.robot)
-    states = [again.recording(k) for k in (1, 2)]
-    rows = [np.concatenate([one[kind] for one in states])[::2] for kind in ("q", "qd", "qdd", "tau")]
-    offsets = found.parameters[found.linear.places("offset")]
+def test_curves_are_the_torques_of_the_identified_robot(fit, tmp_path):
+    """The identified curve equals the torque of the identified robot by another function."""
+    samples, robot = fit.samples, fit.robot
+    assert samples.timed and 600 <= len(samples.time) <= 1200 and samples.every == 2
+    arm = Truth(fit.linear.robot)
+    states = [arm.recording(k) for k in (1, 2)]
+    rows = [
+        np.concatenate([recording[kind] for recording in states])[::2] for kind in ("q", "qd", "qdd", "tau")
+    ]
+    offsets = fit.parameters[fit.linear.places("offset")]
     tau = dn.build(robot, dn.inverse_dynamics(robot), backend="numpy")(*rows[:3]) + offsets
     tau += smooth_friction(rows[1], robot.damping, robot.friction)
-    assert np.array_equal(shown.measured, rows[3]) and np.allclose(shown.identified, tau, atol=1e-9)
-    assert np.allclose(shown.time, np.concatenate([TIME[::2], TIME[-1] + TIME[::2]]))
+    assert np.array_equal(samples.measured, rows[3]) and np.allclose(samples.identified, tau, atol=1e-9)
+    assert np.allclose(samples.time, np.concatenate([TIME[::2], TIME[-1] + TIME[::2]]))
     with matplotlib.rc_context({"path.simplify": False}):
-        svg = next(part for part in written(found, tmp_path).split("<svg")[1:])
+        svg = next(part for part in page_text(fit, tmp_path).split("<svg")[1:])
     (line,) = lines_of("<svg" + svg.partition("</svg>")[0] + "</svg>", "#2f6fb5")
     height = np.array([float(point.split()[1]) for point in line.replace("M", "L").split("L")[1:]])
     slope, level = np.polyfit(tau[:, 0], height, 1)
     assert slope < 0 and np.abs(slope * tau[:, 0] + level - height).max() < 0.1
 
 
-def test_names_from_the_network_stay_text(tmp_path):
+def test_names_are_escaped(tmp_path):
     name = EVIL.replace("&", "&amp;").replace("<", "&lt;").replace('"', "&quot;")
     text = robot(
         link(name), link(name + "1"), link(name + "2"),
         joint(name + "a", name, name + "1"), joint(name + "b", name + "1", name + "2"),
     ).replace('name="r"', f'name="{name}"')  # fmt: skip
     arm = Truth(dn.parse_robot(text))
-    found = identify(arm.robot, [in_chunks(arm.recording(1))], backend="numpy", force=True)
-    text = written(found, tmp_path, [(EVIL, EVIL)])
+    fit = identify(arm.robot, [in_chunks(arm.recording(1))], backend="numpy", force=True)
+    text = page_text(fit, tmp_path, [(EVIL, EVIL)])
     page = Page(text)
     assert not {"script", "img"} & set(page.tags) and "<script" not in text and "<img" not in text
     assert f"{EVIL}a" in page.texts and f"{EVIL}: {EVIL}" in page.texts
 
 
 @pytest.mark.parametrize("width", [1280, 700])
-def test_layout(found, browser, tmp_path, width):
-    """Nothing but tables scrolls sideways, and every curve has its size; nothing is asked of a network."""
+def test_layout(fit, browser, tmp_path, width):
+    """Only tables scroll sideways, every curve has its size, and the page makes no requests."""
     measure = """
       const sizes = [...document.querySelectorAll("figure svg")].map(x => x.getBoundingClientRect().width);
       document.body.textContent = "MEASURED" + JSON.stringify({wide: document.documentElement.scrollWidth,
-        seen: innerWidth, sizes, asked: performance.getEntriesByType("resource").length}) + "END";
+        seen: innerWidth, sizes, requests: performance.getEntriesByType("resource").length}) + "END";
     """
     page = tmp_path / "measured.html"
-    page.write_text(measuring(written(found, tmp_path), measure))
+    page.write_text(with_script(page_text(fit, tmp_path), measure))
     text = browser(page, "--dump-dom", f"--window-size={width},800")
-    seen = json.loads(text.partition("MEASURED")[2].partition("END")[0])
-    assert seen["wide"] <= seen["seen"] and seen["asked"] == 0
-    assert len(seen["sizes"]) == 12 and min(seen["sizes"]) > 0.75 * width
+    measured = json.loads(text.partition("MEASURED")[2].partition("END")[0])
+    assert measured["wide"] <= measured["seen"] and measured["requests"] == 0
+    assert len(measured["sizes"]) == 12 and min(measured["sizes"]) > 0.75 * width
 
 
-def test_names_of_files_that_no_encoding_has(found, tmp_path):
-    assert "caf?.csv: 1" in Page(written(found, tmp_path, [("caf\udce9.csv", "1")])).texts
+def test_undecodable_file_names_are_replaced(fit, tmp_path):
+    assert "caf?.csv: 1" in Page(page_text(fit, tmp_path, [("caf\udce9.csv", "1")])).texts
 
 
-def test_recordings_without_time_are_drawn_over_rows(tmp_path):
+def test_recordings_without_time_are_plotted_over_rows(tmp_path):
     arm = Truth(ROBOTS["ur5"].model())
-    timed, bare = arm.recording(1), arm.recording(2)
-    del bare["time"]
-    found = identify(arm.robot, [in_chunks(timed), lambda: iter([bare])], backend="numpy")
-    steps = np.diff(found.samples.time)
-    assert not found.samples.timed and "Over rows" in written(found, tmp_path)
+    timed, untimed = arm.recording(1), arm.recording(2)
+    del untimed["time"]
+    fit = identify(arm.robot, [in_chunks(timed), lambda: iter([untimed])], backend="numpy")
+    steps = np.diff(fit.samples.time)
+    assert not fit.samples.timed and "Over rows" in page_text(fit, tmp_path)
     assert np.allclose(steps[:599], 0.02) and np.allclose(steps[600:], 2.0)
 
 
@@ -175,7 +177,7 @@ def test_tables_escape_and_align():
     assert "<td>&lt;b&gt;</td><td class=number>1.235</td>" in text
 
 
-def test_the_command_writes_it(tmp_path):
+def test_command_writes_the_page(tmp_path):
     pytest.importorskip("yaml")
     arm = Truth(ROBOTS["ur5"].model())
     recording = arm.recording(1)

@@ -1,4 +1,4 @@
-"""The demo of identification: what MuJoCo records is the robot of truth.urdf, and the demo can fail."""
+"""The demo of identification: MuJoCo simulates the robot of truth.urdf, and the demo can fail."""
 
 import itertools
 
@@ -19,50 +19,50 @@ from dynamics_node.io import read_table
 
 
 @pytest.mark.long
-def test_it_passes_and_draws(tmp_path, capsys):
+def test_demo_passes_and_draws(tmp_path, capsys):
     plot = tmp_path / "identified.png"
     assert demo.main(seconds=12.0, plot=str(plot)) == 0
-    told = capsys.readouterr().out
-    assert "69 base parameters" in told and "demo: passed" in told
+    output = capsys.readouterr().out
+    assert "69 base parameters" in output and "demo: passed" in output
     assert plot.stat().st_size > 10_000
 
 
-def test_the_demo_fails_when_what_is_found_is_no_better():
+def test_demo_fails_without_an_improvement():
     random = np.random.default_rng(0)
     measured = random.normal(size=(500, 7))
-    own = np.zeros((500, 7))
-    compared = demo.Compared(np.arange(500.0), measured, own, own, measured - 0.2)
-    problems = list(demo.shortcomings(compared))
-    assert [told.split(":")[0] for told in problems] == [*PANDA_JOINTS, "the description is as good"]
+    zeros = np.zeros((500, 7))
+    comparison = demo.Compared(np.arange(500.0), measured, zeros, zeros, measured - 0.2)
+    problems = list(demo.shortcomings(comparison))
+    assert [problem.split(":")[0] for problem in problems] == [*PANDA_JOINTS, "the description is as good"]
 
 
-def test_the_arm_that_moves_is_the_one_of_the_truth(tmp_path):
-    """Without noise, while a joint moves: its torque is that of truth.urdf, rotors and friction included."""
+def test_simulated_torques_are_those_of_truth_urdf(tmp_path):
+    """Without noise, while a joint moves, including rotors and friction."""
     text = recorded_arm.truth(description())
     arm = SimulatedArm(text, wandering(3), STEP, NO_NOISE, 0, recorded_arm.GAINS, recorded_arm.ROTORS)
     samples = [arm.sample(), *(arm.step() for _ in range(4000))]
     (tmp_path / "truth.urdf").write_text(text, encoding="utf-8")
     parameters = demo.true_parameters(tmp_path / "panda.urdf")
     linear = dn.RegressorModel(dn.parse_robot(description()), demo.TERMS)
-    off = []
+    errors = []
     for sample, after in list(itertools.pairwise(samples))[1000::50]:
         torque = linear.matrix(sample.q, sample.qd, (after.qd - sample.qd) / STEP) @ parameters
-        off.append(np.where(np.abs(sample.qd) > 0.1, sample.tau - torque, 0.0))
-    off = np.array(off)
-    assert (off != 0).sum() > 100
-    assert np.abs(off).max() <= 0.02
+        errors.append(np.where(np.abs(sample.qd) > 0.1, sample.tau - torque, 0.0))
+    errors = np.array(errors)
+    assert (errors != 0).sum() > 100
+    assert np.abs(errors).max() <= 0.02
 
 
-def test_a_bag_has_what_was_reported(tmp_path):
-    reported = list(recorded_arm.samples(wandering(1), 5, seconds=0.2))
-    recorded_arm.write_bag(tmp_path / "bag", reported)
-    found = read_table(tmp_path / "bag", dn.parse_robot(description()), ("q", "qd", "tau"))
+def test_bag_contains_the_samples(tmp_path):
+    samples = list(recorded_arm.samples(wandering(1), 5, seconds=0.2))
+    recorded_arm.write_bag(tmp_path / "bag", samples)
+    table = read_table(tmp_path / "bag", dn.parse_robot(description()), ("q", "qd", "tau"))
     for kind in ("q", "qd", "tau"):
-        assert np.array_equal(found[kind], [getattr(sample, kind) for sample in reported])
-    assert found["time"] - found["time"][0] == pytest.approx(0.002 * np.arange(100), abs=1e-6)
+        assert np.array_equal(table[kind], [getattr(sample, kind) for sample in samples])
+    assert table["time"] - table["time"][0] == pytest.approx(0.002 * np.arange(100), abs=1e-6)
 
 
-def test_a_trajectory_is_followed_again_and_again(tmp_path):
+def test_trajectory_repeats(tmp_path):
     path = tmp_path / "trajectory.yaml"
     rows = [
         ([0.0] * 7, [0.0] * 7, [0.0] * 7),

@@ -1,4 +1,4 @@
-"""dynamics identify, and other numbers in a description."""
+"""dynamics identify, and new numbers in a description."""
 
 import contextlib
 import os
@@ -38,7 +38,7 @@ NUMBER = r"-?\d[-+0-9.e]*"
 
 
 def masked(text):
-    """Without the values of attributes that are numbers."""
+    """The text without numeric values of attributes."""
     return re.sub(r"([\"'])(?:%s\s*)+\1" % NUMBER, "#", text)  # noqa: UP031
 
 
@@ -47,18 +47,18 @@ def some_inertial():
     return Inertial(np.trace(A @ A.T) * np.eye(3) - A @ A.T, 3.0, np.array([0.1, -0.2, 0.3]))
 
 
-def test_other_numbers_in_the_same_text():
+def test_new_numbers_in_the_same_text():
     inertial = some_inertial()
     text = with_numbers(TEXT, {"l1": inertial}, {"j1": Dynamics(0.5, 0.25)})
     assert masked(text) == masked(TEXT) != text
     model = dn.parse_robot(text)
-    own = model.frames["l1"].inertia
-    assert np.allclose(central_moments(own), inertial.inertia, atol=1e-7) and own[5, 5] == 3.0
-    assert np.allclose(own[3:, :3] @ np.ones(3), 3.0 * np.cross(inertial.com, np.ones(3)) * -1, atol=1e-7)
+    inertia = model.frames["l1"].inertia
+    assert np.allclose(central_moments(inertia), inertial.inertia, atol=1e-7) and inertia[5, 5] == 3.0
+    assert np.allclose(inertia[3:, :3] @ np.ones(3), 3.0 * np.cross(inertial.com, np.ones(3)) * -1, atol=1e-7)
     assert model.damping[0] == 0.5 and model.friction[0] == 0.25
 
 
-def test_elements_that_are_not_there():
+def test_missing_elements_are_added_or_raise():
     inertial = some_inertial()
     text = with_numbers(TEXT.encode(), {"l2": inertial}, {"j2": Dynamics(0.5, 0.25)})
     assert '<inertial><origin xyz="0.1 -0.2 0.3" rpy="0 0 0"/><mass value="3"/>' in text
@@ -66,11 +66,11 @@ def test_elements_that_are_not_there():
     assert np.allclose(
         central_moments(dn.parse_robot(text).frames["l2"].inertia), inertial.inertia, atol=1e-7
     )
-    for wrong, told in (
+    for wrong, message in (
         ({"base": inertial}, "'base'.*<inertial>"),
         ({"l9": inertial}, "link 'l9'"),
     ):
-        with pytest.raises(ModelError, match=told):
+        with pytest.raises(ModelError, match=message):
             with_numbers(TEXT, wrong)
     with pytest.raises(ModelError, match="joint 'j9'"):
         with_numbers(TEXT, {}, {"j9": Dynamics(0, 0)})
@@ -81,18 +81,18 @@ def test_elements_that_are_not_there():
 
 
 @pytest.mark.parametrize("name", ["panda7", "tiago"])
-def test_links_that_are_fixed_to_each_other(name):
-    """A hand on the last link keeps its inertia, or a share where what is found is lighter than the hand."""
+def test_inertias_of_links_that_are_fixed_to_each_other(name):
+    """A hand on the last link keeps its inertia, or a share if the identified body is lighter than the hand."""
     robot = ROBOTS[name]
     linear = RegressorModel(robot.model(), ("inertia",), "numpy")
     for factor in (0.9, 0.05):
         text = identified_text(robot.file.read_text(), linear, factor * linear.described)
-        again = dn.parse_robot(text, joints=robot.joints)
-        assert np.allclose(again.inertias, factor * linear.robot.inertias, atol=1e-6)
+        parsed = dn.parse_robot(text, joints=robot.joints)
+        assert np.allclose(parsed.inertias, factor * linear.robot.inertias, atol=1e-6)
         assert masked(text) == masked(robot.file.read_text())
 
 
-def test_links_described_without_mass_get_one():
+def test_links_without_mass_get_one():
     inertial = (
         '<inertial><mass value="0"/><inertia ixx="0" ixy="0" ixz="0" iyy="0" iyz="0" izz="0"/></inertial>'
     )
@@ -100,12 +100,12 @@ def test_links_described_without_mass_get_one():
     linear = RegressorModel(dn.parse_robot(text), ("inertia",), "numpy")
     p = linear.described.copy()
     p[linear.places("inertia")][:10] = [2.0, 0.1, 0, 0, 0.2, 0, 0.3, 0, 0, 0.3]
-    again = dn.parse_robot(identified_text(text, linear, p))
-    assert np.allclose(RegressorModel(again, ("inertia",), "numpy").described, p)
+    parsed = dn.parse_robot(identified_text(text, linear, p))
+    assert np.allclose(RegressorModel(parsed, ("inertia",), "numpy").described, p)
 
 
 def write(path, recording, model):
-    """Positions, efforts and time as .csv: accelerations follow by differentiation."""
+    """Positions, efforts and time as .csv; accelerations follow by differentiation."""
     names = ["time", *(f"{kind}.{name}" for kind in ("q", "tau") for name in model.v_names)]
     rows = np.column_stack([recording["time"], recording["q"], recording["tau"]])
     np.savetxt(path, rows, delimiter=",", header=",".join(names), comments="")
@@ -118,27 +118,29 @@ def test_from_files_to_a_description(tmp_path, capsys):
     files = [write(tmp_path / f"{k}.csv", arm.recording(k), arm.robot) for k in (1, 2)]
     out = tmp_path / "out"
     assert main(["identify", str(robot.file), *files, "-o", str(out)]) == 0
-    told = capsys.readouterr()
-    assert "judge: better than the description" in told.out and "54 base parameters of 78" in told.out
-    assert "are derivatives of the recorded positions below 10 Hz" in told.err
-    assert "least squares of what is below 10 Hz:" in told.out
-    found = dn.load_robot(out / "robot.urdf")
+    captured = capsys.readouterr()
+    assert "judge: better than the description" in captured.out and "54 base parameters of 78" in captured.out
+    assert "are derivatives of the recorded positions below 10 Hz" in captured.err
+    assert "least squares of what is below 10 Hz:" in captured.out
+    identified = dn.load_robot(out / "robot.urdf")
     unseen = arm.recording(9, noise=0.0)
-    tau = dn.build(found, dn.inverse_dynamics(found), backend="numpy")(
+    tau = dn.build(identified, dn.inverse_dynamics(identified), backend="numpy")(
         unseen["q"], unseen["qd"], unseen["qdd"]
     )
     report = yaml.safe_load((out / "report.yaml").read_text())
-    offsets = np.array([report["parameters"][f"{name}.offset"] for name in found.joint_names])
-    left = unseen["tau"] - tau - smooth_friction(unseen["qd"], found.damping, found.friction) - offsets
-    assert np.sqrt(np.mean(left**2, axis=0)).max() <= 0.1
+    offsets = np.array([report["parameters"][f"{name}.offset"] for name in identified.joint_names])
+    residual = (
+        unseen["tau"] - tau - smooth_friction(unseen["qd"], identified.damping, identified.friction) - offsets
+    )
+    assert np.sqrt(np.mean(residual**2, axis=0)).max() <= 0.1
     assert len(report["base_parameters"]) == 54 and report["warnings"] == []
-    assert report["states"] == 2 * (len(TIME) - 30)  # beside the ends there are no derivatives
+    assert report["states"] == 2 * (len(TIME) - 30)  # the ends have no derivatives
     assert main(["identify", str(robot.file), *files, "-o", str(out), "--unfiltered"]) == 0
     assert "least squares: " in capsys.readouterr().out
 
 
-def test_evaluate_and_identify_say_the_same_of_the_description(tmp_path, capsys):
-    """Both through one filter; what noise is above the cut-off is in neither."""
+def test_evaluate_and_identify_agree_on_the_description(tmp_path, capsys):
+    """Both use one filter; noise above the cut-off is in neither."""
     pytest.importorskip("pyarrow", reason="csv: pip install 'dynamics_node[tables]'")
     arm, urdf = Truth(ROBOTS["ur5"].model()), str(ROBOTS["ur5"].file)
     run = write(tmp_path / "run.csv", arm.recording(1, noise=2.0), arm.robot)
@@ -154,20 +156,20 @@ def test_evaluate_and_identify_say_the_same_of_the_description(tmp_path, capsys)
         "--plot",
         str(tmp_path / "a.svg"),
     ]
-    told = {}
-    for more in ([], ["--unfiltered"]):
+    rmse = {}
+    for options in ([], ["--unfiltered"]):
         capsys.readouterr()
-        assert main([*compare, *more]) == 0
-        shown = capsys.readouterr().out
-        assert ("both below 10 Hz" in shown) == (not more)
-        rows = [line.split() for line in shown.splitlines() if " N m " in line]
-        told[bool(more)] = {row[0]: float(row[4]) for row in rows}
-    assert told[False] == pytest.approx({name: own["described"] for name, own in rms.items()}, rel=1e-3)
+        assert main([*compare, *options]) == 0
+        output = capsys.readouterr().out
+        assert ("both below 10 Hz" in output) == (not options)
+        rows = [line.split() for line in output.splitlines() if " N m " in line]
+        rmse[bool(options)] = {row[0]: float(row[4]) for row in rows}
+    assert rmse[False] == pytest.approx({name: row["described"] for name, row in rms.items()}, rel=1e-3)
     last = list(rms)[-1]  # whose torque is mostly noise
-    assert told[True][last] ** 2 > told[False][last] ** 2 + 2.0
+    assert rmse[True][last] ** 2 > rmse[False][last] ** 2 + 2.0
 
 
-def test_what_is_refused(tmp_path, capsys):
+def test_invalid_input_ends_with_an_error(tmp_path, capsys):
     pytest.importorskip("pyarrow", reason="csv: pip install 'dynamics_node[tables]'")
     arm, urdf = Truth(ROBOTS["ur5"].model()), str(ROBOTS["ur5"].file)
     still = write(tmp_path / "still.csv", arm.recording(1, moving=[], time=TIME[:300]), arm.robot)
@@ -175,12 +177,12 @@ def test_what_is_refused(tmp_path, capsys):
         tmp_path / "broken.csv", damaged(arm.recording(1), "tau", lambda rows: rows.fill(np.nan)), arm.robot
     )
     out = ["-o", str(tmp_path / "out")]
-    for arguments, told in (
+    for arguments, message in (
         ([still], "combinations of parameters"), ([broken], "no row can be used"), ([still, "--prior-std", "0"], "--prior-std must"),
         ([str(tmp_path / "none.csv")], "no such file"),
     ):  # fmt: skip
         assert main(["identify", urdf, *arguments, *out]) == 1
-        assert told in capsys.readouterr().err
+        assert message in capsys.readouterr().err
     latin = tmp_path / "latin.urdf"
     text = ROBOTS["ur5"].file.read_text().partition("?>")[2]
     latin.write_bytes(f'<?xml version="1.0" encoding="latin-1"?><!-- \u00e9 -->{text}'.encode("latin-1"))
@@ -190,24 +192,24 @@ def test_what_is_refused(tmp_path, capsys):
 
 
 def test_bars_on_a_terminal(tmp_path):
-    """Of every stage, on stderr, and nothing of them in a pipe."""
+    """Bars of every stage are on stderr, and not in a pipe."""
     pytest.importorskip("rich", reason="bars: pip install 'dynamics_node[tables]'")
     arm = Truth(ROBOTS["ur5"].model())
     np.savez(tmp_path / "run.npz", **arm.recording(1))
     words = [str(ROBOTS["ur5"].file), str(tmp_path / "run.npz"), "-o", str(tmp_path / "out")]
     command = [sys.executable, "-m", "dynamics_node.cli", "identify", *words]
     master, slave = pty.openpty()
-    with (tmp_path / "told").open("w+") as told:
-        process = subprocess.Popen(command, stdout=told, stderr=slave)
+    with (tmp_path / "output").open("w+") as output:
+        process = subprocess.Popen(command, stdout=output, stderr=slave)
         os.close(slave)
-        shown = b""
+        terminal = b""
         with contextlib.suppress(OSError):  # the end of a terminal
             while part := os.read(master, 65536):
-                shown += part
+                terminal += part
         os.close(master)
         assert process.wait(60) == 0
-        told.seek(0)
-        text = told.read()
+        output.seek(0)
+        text = output.read()
     for stage in ("read and check", "base parameters", "sums of squares", "bodies", "judge"):
-        assert stage.encode() in shown and f"{stage} \u2501" not in text
-    assert "100%" in shown.decode(errors="replace") and "better than the description" in text
+        assert stage.encode() in terminal and f"{stage} \u2501" not in text
+    assert "100%" in terminal.decode(errors="replace") and "better than the description" in text

@@ -1,4 +1,4 @@
-"""What must hold whoever computes it, of trees and of robots with loops: what adds up, and what changes along a motion."""
+"""Identities of trees and of robots with loops: sums, and rates along a motion."""
 
 from dataclasses import replace
 from functools import cache
@@ -25,7 +25,7 @@ from dynamics_node.robot.state_arrays import moved
 from dynamics_node.symbolic import inverse_motion_transform, jacobian, trace
 
 COUNT, STEP = 3, 1e-3
-CHANGE = 1e-8  # of a derivative by differences of five points
+CHANGE = 1e-8  # of derivatives by five-point differences
 
 
 class Case:
@@ -42,7 +42,7 @@ class Case:
         self.link, self.known = list(self.robot.frames)[-1], {}
 
     def of(self, quantity, **options):
-        """Its only result, or all of them."""
+        """The only result of a quantity, or all of them."""
         key = (quantity, *options.items())
         if key not in self.known:
             reads = [getattr(self, name) for name in QUANTITIES[quantity].reads if name != "gravity"]
@@ -72,8 +72,8 @@ def times(matrix, vector):
     return (matrix @ vector[..., None])[..., 0]
 
 
-def changed(found, right, tail=1):
-    assert error(found, right, tail).max() <= CHANGE or np.allclose(found, right, atol=CHANGE)
+def assert_equal_rates(rate, expected, tail=1):
+    assert error(rate, expected, tail).max() <= CHANGE or np.allclose(rate, expected, atol=CHANGE)
 
 
 # --- torques ------------------------------------------------------------------------------------------------
@@ -85,14 +85,14 @@ def test_torques_add_up(case):
     assert error(case.of("gravity_torque") + case.of("coriolis_torque"), h).max() <= EXACT
 
 
-def test_forward_undoes_inverse(case):
+def test_forward_inverts_inverse_dynamics(case):
     tau = dn.evaluate(
         case.robot, "inverse_dynamics", case.q, case.qd, case.qdd, f_ext=case.f_ext, backend="numpy"
     )
-    found = dn.evaluate(
+    accelerations = dn.evaluate(
         case.robot, "forward_dynamics", case.q, case.qd, tau, f_ext=case.f_ext, backend="numpy"
     )
-    assert np.all(error(found, case.qdd) <= 10 * solved(case.of("mass_matrix")))
+    assert np.all(error(accelerations, case.qdd) <= 10 * solved(case.of("mass_matrix")))
 
 
 def test_mass_matrix_is_symmetric_and_positive(case):
@@ -103,11 +103,11 @@ def test_mass_matrix_is_symmetric_and_positive(case):
     assert np.all(error(case.of("inverse_mass_matrix") @ M, one, tail=2) <= 10 * solved(M))
 
 
-def test_the_coriolis_matrix_is_half_of_what_changes(case):
+def test_coriolis_matrix_gives_the_rate_of_the_mass_matrix(case):
     """dM/dt = C + C^T: so dM/dt - 2 C is skew."""
     C = case.of("coriolis_matrix")
     assert error(times(C, case.qd), case.of("coriolis_torque")).max() <= EXACT
-    changed(C + np.swapaxes(C, 1, 2), case.change(lambda at: at.of("mass_matrix")), tail=2)
+    assert_equal_rates(C + np.swapaxes(C, 1, 2), case.change(lambda at: at.of("mass_matrix")), tail=2)
 
 
 def test_virtual_work_of_an_external_wrench(case):
@@ -136,7 +136,7 @@ def test_gravity_argument_equals_gravity_of_the_robot(case):
 
 
 def test_energies(case):
-    """What torques do is what energy changes by, and what gravity does is what potential energy changes by."""
+    """The power of the torques is the rate of energy; the power against gravity is the rate of potential energy."""
     quadratic = 0.5 * (case.qd * times(case.of("mass_matrix"), case.qd)).sum(axis=1)
     assert error(case.of("kinetic_energy"), quadratic, tail=0).max() <= EXACT
     power = (case.of("inverse_dynamics") * case.qd).sum(axis=1)
@@ -148,13 +148,13 @@ def test_energies(case):
 
 
 def test_momenta(case):
-    """M qd changes by tau and by `rate`, which is all that velocities and gravity do."""
+    """The rate of M qd is tau plus `rate`, the effect of velocities and gravity."""
     for name in ("spatial_momentum", "centroidal_momentum"):
         assert error(times(case.of(f"{name}_matrix"), case.qd), case.of(name)).max() <= EXACT
     p, rate = case.of("generalized_momentum")
     assert error(p, times(case.of("mass_matrix"), case.qd)).max() <= EXACT
     change = case.change(lambda at: at.of("generalized_momentum").momentum)
-    changed(case.of("inverse_dynamics") + rate, change)
+    assert_equal_rates(case.of("inverse_dynamics") + rate, change)
 
 
 def test_center_of_mass(case):
@@ -162,8 +162,8 @@ def test_center_of_mass(case):
     position, velocity, acceleration = case.of("center_of_mass_motion")
     assert error(times(J, case.qd), velocity).max() <= EXACT
     assert error(position, case.of("center_of_mass").position).max() <= EXACT
-    changed(case.change(lambda at: at.of("center_of_mass").position), velocity)
-    changed(case.change(lambda at: at.of("center_of_mass_motion").velocity), acceleration)
+    assert_equal_rates(case.change(lambda at: at.of("center_of_mass").position), velocity)
+    assert_equal_rates(case.change(lambda at: at.of("center_of_mass_motion").velocity), acceleration)
 
 
 # --- links --------------------------------------------------------------------------------------------------
@@ -176,8 +176,8 @@ def test_links(case):
     assert np.allclose(times(J, case.qd), v, rtol=EXACT, atol=EXACT)
     drift = case.of("frame_jacobian_bias", **link)
     assert np.allclose(times(J, case.qdd) + drift, a, rtol=EXACT, atol=EXACT)
-    changed(case.change(lambda at: at.of("frame_pose", **link).position), v[:, 3:])
-    changed(case.change(lambda at: at.of("frame_kinematics", **link).velocity), a)
+    assert_equal_rates(case.change(lambda at: at.of("frame_pose", **link).position), v[:, 3:])
+    assert_equal_rates(case.change(lambda at: at.of("frame_kinematics", **link).velocity), a)
     inverse, same = case.of("operational_space_inertia_inverse", links=(case.link,))
     M = case.of("mass_matrix")
     right = J @ np.linalg.solve(M, np.swapaxes(J, 1, 2))
@@ -186,15 +186,15 @@ def test_links(case):
 
 
 @pytest.mark.parametrize("reference", ["world_aligned", "body", "WORLD"])
-def test_how_jacobians_change(case, reference):
-    """Along the motion; closed loops turn G, too."""
+def test_rate_of_jacobians(case, reference):
+    """Along the motion; in closed loops G turns, too."""
     of_link = {"link": case.link, "reference": reference}
-    found = case.of("frame_jacobian_time_derivative", **of_link)
-    changed(found, case.change(lambda at: at.of("frame_jacobian", **of_link)), tail=2)
+    rate = case.of("frame_jacobian_time_derivative", **of_link)
+    assert_equal_rates(rate, case.change(lambda at: at.of("frame_jacobian", **of_link)), tail=2)
     drift, a = case.of("frame_jacobian_bias", **of_link), case.of("frame_kinematics", **of_link).acceleration
-    assert np.allclose(times(found, case.qd), drift, rtol=EXACT, atol=EXACT)
+    assert np.allclose(times(rate, case.qd), drift, rtol=EXACT, atol=EXACT)
     J = case.of("frame_jacobian", **of_link)
-    assert np.allclose(times(J, case.qdd) + times(found, case.qd), a, rtol=EXACT, atol=EXACT)
+    assert np.allclose(times(J, case.qdd) + times(rate, case.qd), a, rtol=EXACT, atol=EXACT)
 
 
 def test_transform_inverse():
@@ -206,8 +206,8 @@ def test_transform_inverse():
 # --- regressors ---------------------------------------------------------------------------------------------
 
 
-def test_regressors_are_what_inertias_are_multiplied_with(case):
-    """Those of the robot, and others, in which torques are linear."""
+def test_regressors_times_inertias(case):
+    """With the robot's inertias and with others: torques are linear in them."""
     tree, random = case.robot.tree, np.random.default_rng(3)
     p = inertial_parameters(tree.inertias)
     assert np.allclose(inertias_of_parameters(p), tree.inertias, atol=1e-12)
@@ -224,41 +224,41 @@ def test_regressors_are_what_inertias_are_multiplied_with(case):
 
 
 def test_regressors_of_joints(case):
-    """Rotors, friction, offsets and springs at the axles, felt through G."""
+    """Rotors, friction, offsets and springs at the axles, mapped by G."""
     rotor, viscous, offset, spring = case.of("joint_regressor")
     tree, W = case.robot.tree, case.robot.tree.axle_map
     rates, accelerations = spread_rates(case.robot, case.q, case.qd, case.qdd)
     if case.robot.constrained:
-        felt = np.swapaxes(W @ closure_matrix(case.robot, case.q), 1, 2)
+        mapping = np.swapaxes(W @ closure_matrix(case.robot, case.q), 1, 2)
     else:
-        felt = np.broadcast_to(W.T, (COUNT, *W.T.shape))
+        mapping = np.broadcast_to(W.T, (COUNT, *W.T.shape))
     scalar = [joint for joint in tree.independent_joints if joint.type.is_scalar]
     axles = [joint.v.start for joint in scalar] + list(range(tree.nv, len(W)))
     position = np.zeros((COUNT, len(W)))
     for k, joint in zip(axles, (*scalar, *tree.shared_joints), strict=True):
         position[:, k] = joint.position(case.q)[:, 0] - joint.offset
     one = np.ones((COUNT, len(W)))
-    for own, values in (
+    for regressor, values in (
         (rotor, accelerations @ W.T),
         (viscous, rates @ W.T),
         (offset, one),
         (spring, position),
     ):
-        assert np.allclose(own[:, :, axles], (felt * values[:, None])[:, :, axles], atol=1e-9)
+        assert np.allclose(regressor[:, :, axles], (mapping * values[:, None])[:, :, axles], atol=1e-9)
     armature = np.zeros(len(W))
     armature[axles] = np.random.default_rng(1).uniform(0.1, 0.2, len(axles))
     loaded = case.robot.with_tree(with_parameters(tree, tree.inertias, tree.armature + armature))
-    more = Case(case.name, loaded).of("inverse_dynamics") - case.of("inverse_dynamics")
-    assert error(more, rotor @ armature).max() <= 1e-9
+    difference = Case(case.name, loaded).of("inverse_dynamics") - case.of("inverse_dynamics")
+    assert error(difference, rotor @ armature).max() <= 1e-9
 
 
 # --- Programs, and motions ----------------------------------------------------------------------------------
 
 
-def test_the_rate_of_momentum_costs_less_than_a_derivative():
-    """Why the recursion is used: dT/dq of the traced energy, less the weight, costs more."""
+def test_rate_of_momentum_costs_less_than_a_derivative():
+    """The recursion has fewer operations than dT/dq of the traced energy and the weight."""
     model = robot_of("panda7")
-    own = quantity_program(model, "generalized_momentum")
+    recursion = quantity_program(model, "generalized_momentum")
     energy = trace(
         lambda q, qd: {
             "T": 0.5 * np.array(qd @ generalized_momentum(model, q, qd, np.zeros(3))[0], dtype=object)
@@ -268,26 +268,26 @@ def test_the_rate_of_momentum_costs_less_than_a_derivative():
     weight = trace(
         lambda q, g: {"g": rnea(model, q, np.zeros(7), np.zeros(7), gravity=g)}, {"q": (7,), "g": (3,)}
     )
-    swept = jacobian(energy, ["T"], ["q", "qd"])
-    assert len(own.ops) < 0.8 * (len(swept.ops) + len(weight.ops))
+    derivative = jacobian(energy, ["T"], ["q", "qd"])
+    assert len(recursion.ops) < 0.8 * (len(derivative.ops) + len(weight.ops))
 
 
 @pytest.mark.parametrize("name", ["geared_chain", "four_bar"])
-def test_energy_stays_along_a_free_motion(name):
-    """2 s at a tolerance of 1e-10; q is closed anew at every step of the integrator."""
+def test_energy_is_constant_in_a_free_motion(name):
+    """2 s at a tolerance of 1e-10; q is closed again at every step of the integrator."""
     from scipy.integrate import solve_ivp
 
     robot = dn.parse_robot(geared_chain(3) if name == "geared_chain" else four_bar())
     gravity = np.array([0.0, -9.81, 0.0])
     forward = dn.build(robot, dn.forward_dynamics(robot))
     T, V = (dn.build(robot, f"{kind}_energy") for kind in ("kinetic", "potential"))
-    n, own = robot.nv, [joint.q.start for joint in robot.independent_joints]
+    n, columns = robot.nv, [joint.q.start for joint in robot.independent_joints]
     start = [0.4, -0.3, 0.8, 0.5, -0.2, 0.3] if n == 3 else [0.4, 2.0]
     branch = [robot.neutral() if n == 3 else dn.close_loops(robot, np.array([0.4, 0.1, 1.0]))]
 
     def position(y):
         guess = branch[-1].copy()
-        guess[own] = y
+        guess[columns] = y
         branch.append(dn.close_loops(robot, guess))
         return branch[-1]
 

@@ -1,4 +1,4 @@
-"""Rates and accelerations from encoders: errors as large as the covariance says."""
+"""Rates and accelerations from encoders: errors match the covariance."""
 
 import numpy as np
 import pytest
@@ -30,61 +30,65 @@ def truth(steps, density, random):
 
 @pytest.mark.parametrize("samples", [5, 400])
 def test_covariance(samples):
-    """NEES over 210 joints with jerks and readings as told, steps varying a hundredfold; accelerations at
-    the start are as first_std says."""
+    """NEES over 210 joints with the given jerk density and reading noise, and steps that vary a hundredfold.
+    Accelerations at the start have the standard deviation first_std."""
     random = np.random.default_rng(samples)
-    own = dn.JointFilter(COUNT, 1e-4, 50.0, first_std=(0.5, 1.0))
+    joint_filter = dn.JointFilter(COUNT, 1e-4, 50.0, first_std=(0.5, 1.0))
     errors, covariances = [], []
     for _ in range(RUNS):
-        own.reset()
+        joint_filter.reset()
         steps = np.exp(random.uniform(np.log(1e-4), np.log(1e-2), samples))
         x, time = np.zeros((3, COUNT)), np.cumsum(steps)
         for now, x in zip(time, truth(steps, 50.0, random), strict=True):
-            own.step(now, x[0] + 1e-4 * random.standard_normal(COUNT))
-        errors.append(np.stack([own.position, own.velocity, own.acceleration], axis=-1) - x.T)
-        covariances.append(own.covariance.copy())
-        assert np.array_equal(own.velocity_variance, own.covariance[:, 1, 1])
+            joint_filter.step(now, x[0] + 1e-4 * random.standard_normal(COUNT))
+        errors.append(
+            np.stack([joint_filter.position, joint_filter.velocity, joint_filter.acceleration], axis=-1) - x.T
+        )
+        covariances.append(joint_filter.covariance.copy())
+        assert np.array_equal(joint_filter.velocity_variance, joint_filter.covariance[:, 1, 1])
     low, high = chi2.ppf([0.025, 0.975], 3 * COUNT * RUNS) / (3 * COUNT * RUNS)
     assert low <= nees(np.concatenate(errors), np.concatenate(covariances)) <= high
     assert np.linalg.eigvalsh(covariances).min() > 0
 
 
 def test_constant_acceleration_has_no_lag():
-    own, t = dn.JointFilter(2, 1e-5, 1e-2), 1e-3 * np.arange(2000)
+    joint_filter, t = dn.JointFilter(2, 1e-5, 1e-2), 1e-3 * np.arange(2000)
     for now in t:
-        own.step(now, np.array([1.0, 2.0]) * (0.5 * now**2))
-    assert np.allclose(own.acceleration, [1.0, 2.0], atol=1e-3)
-    assert np.allclose(own.velocity, np.array([1.0, 2.0]) * t[-1], atol=1e-4)
+        joint_filter.step(now, np.array([1.0, 2.0]) * (0.5 * now**2))
+    assert np.allclose(joint_filter.acceleration, [1.0, 2.0], atol=1e-3)
+    assert np.allclose(joint_filter.velocity, np.array([1.0, 2.0]) * t[-1], atol=1e-4)
 
 
-def test_angles_that_jump_by_a_turn():
-    own = dn.JointFilter(2, 1e-4, 1.0, wraps=(True, False))
+def test_angles_wrapped_by_a_turn():
+    joint_filter = dn.JointFilter(2, 1e-4, 1.0, wraps=(True, False))
     for k in range(500):
         angle = 3.0 + 2e-3 * k
-        own.step(k * 1e-3, [(angle + np.pi) % (2 * np.pi) - np.pi, angle])
-    assert np.allclose(own.velocity, 2.0, atol=1e-3)
+        joint_filter.step(k * 1e-3, [(angle + np.pi) % (2 * np.pi) - np.pi, angle])
+    assert np.allclose(joint_filter.velocity, 2.0, atol=1e-3)
 
 
-def test_readings_that_are_none():
-    own = dn.JointFilter(2, 1e-4, 1.0)
-    assert not own.step(0.0, [0.0, 0.0]) and own.step(0.001, [0.001, 0.0])
-    before = own.velocity.copy()
+def test_invalid_readings():
+    joint_filter = dn.JointFilter(2, 1e-4, 1.0)
+    assert not joint_filter.step(0.0, [0.0, 0.0]) and joint_filter.step(0.001, [0.001, 0.0])
+    before = joint_filter.velocity.copy()
     for bad in ([np.nan, 0.0], [0.0], [np.inf, 0.0]):
         with pytest.raises(dn.InputError, match="position.* 2 .*finite"):
-            own.step(0.002, bad)
-    assert np.array_equal(own.velocity, before)
-    assert not own.step(0.001, [5.0, 5.0]) and np.array_equal(own.velocity, before), "the same time again"
-    assert not own.step(3.0, [1.0, 1.0]) and not own.velocity.any(), "a gap"
+            joint_filter.step(0.002, bad)
+    assert np.array_equal(joint_filter.velocity, before)
+    assert not joint_filter.step(0.001, [5.0, 5.0]) and np.array_equal(joint_filter.velocity, before), (
+        "the same time again"
+    )
+    assert not joint_filter.step(3.0, [1.0, 1.0]) and not joint_filter.velocity.any(), "a gap"
     with pytest.raises(ValueError, match="jerk_density.* 2 "):
         dn.JointFilter(2, 1e-4, -1.0)
 
 
-def test_same_without_a_compiler():
+def test_numpy_equals_compiled_filter():
     random = np.random.default_rng(0)
     filters = [dn.JointFilter(3, 1e-3, 10.0, backend=backend) for backend in ("c", "numpy")]
     for k in range(50):
         reading = random.standard_normal(3)
-        for own in filters:
-            own.step(k * 1e-2, reading)
+        for joint_filter in filters:
+            joint_filter.step(k * 1e-2, reading)
     assert np.allclose(filters[0].covariance, filters[1].covariance, rtol=1e-9)
     assert np.allclose(filters[0].acceleration, filters[1].acceleration, rtol=1e-9)

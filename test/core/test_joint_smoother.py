@@ -1,4 +1,4 @@
-"""The smoother of joint states: the same optimum and covariance as dense least squares, and what is refused."""
+"""The smoother of joint states: the optimum and covariance of dense least squares, and errors."""
 
 from dataclasses import replace
 
@@ -25,17 +25,17 @@ def smoothed():
 
 @pytest.fixture(scope="module")
 def readings():
-    """(STEPS, rows) of every sensor, with noise; of some steps none."""
+    """(STEPS, rows) of every sensor, with noise; some readings are missing."""
     swing, random = Swing(), np.random.default_rng(3)
     times = OPTIONS.period * np.arange(STEPS)
-    found = {
+    rows = {
         "encoder": np.array([swing.state(t)[0] for t in times]) + 1e-4 * random.standard_normal((STEPS, 2)),
         "torque": np.array([swing.torque(t) for t in times]) + 0.3 * random.standard_normal((STEPS, 2)),
         "imu": np.array([swing.imu(t) for t in times]) + 0.02 * random.standard_normal((STEPS, 6)),
     }
-    found["encoder"][3, 1] = np.nan
-    found["torque"][4] = found["imu"][5] = np.nan
-    return found
+    rows["encoder"][3, 1] = np.nan
+    rows["torque"][4] = rows["imu"][5] = np.nan
+    return rows
 
 
 def run(smoothed, readings, options=OPTIONS):
@@ -49,8 +49,8 @@ def run(smoothed, readings, options=OPTIONS):
 
 
 def dense(readings, options=OPTIONS):
-    """x (STEPS, 8) of q, qd, qdd, push and their covariance, by Gauss-Newton with numeric derivatives of all errors over
-    their standard deviations, of the same factors written down once more."""
+    """x (STEPS, 8) of q, qd, qdd, external torque, and their covariance. Gauss-Newton with numeric derivatives of all
+    errors over their standard deviations; the factors are written independently."""
     swing, T, S = Swing(), options.period, options.jerk_density
     model = swing.model
     start = np.zeros((STEPS, 8))
@@ -60,20 +60,20 @@ def dense(readings, options=OPTIONS):
 
     def errors(flat):
         x = flat.reshape(STEPS, 4, 2)
-        q, qd, qdd, push = x.transpose(1, 0, 2)
+        q, qd, qdd, external_torque = x.transpose(1, 0, 2)
         parts = [q[0] - readings["encoder"][0], qd[0] / options.start_velocity]
-        parts += [qdd[0] / options.start_acceleration, push[0] / options.start_external_torque]
+        parts += [qdd[0] / options.start_acceleration, external_torque[0] / options.start_external_torque]
         steps = (
             np.diff(q, axis=0) - T / 2 * (qd[1:] + qd[:-1]),
             np.diff(qd, axis=0) - T / 2 * (qdd[1:] + qdd[:-1]),
         )
-        steps += (np.diff(qdd, axis=0), np.diff(push, axis=0))
+        steps += (np.diff(qdd, axis=0), np.diff(external_torque, axis=0))
         parts += [(error / std).ravel() for error, std in zip(steps, deviations, strict=True)]
         parts.append(((q - readings["encoder"]) / options.encoder_std).ravel())
         tau = np.array([swing.inverse(*state) for state in zip(q, qd, qdd, strict=True)])
-        parts.append(((tau - push - readings["torque"]) / options.torque_std).ravel())
-        seen = np.array([imu(*state) for state in zip(q, qd, qdd, strict=True)])
-        parts.append(((seen - readings["imu"]) / IMU.std).ravel())
+        parts.append(((tau - external_torque - readings["torque"]) / options.torque_std).ravel())
+        predicted = np.array([imu(*state) for state in zip(q, qd, qdd, strict=True)])
+        parts.append(((predicted - readings["imu"]) / IMU.std).ravel())
         return np.nan_to_num(np.concatenate(parts))
 
     x = start.ravel()
@@ -97,37 +97,39 @@ def imu(q, qd, qdd):
     return np.array([0, da + db, 0, c * x - s * z, 0, s * x + c * z])
 
 
-def test_optimum_and_covariance_are_those_of_dense_least_squares(smoothed, readings):
+def test_optimum_and_covariance_match_dense_least_squares(smoothed, readings):
     smoother = run(smoothed, readings)
     smoother.lag.tolerance = 1e-9
     smoother.solve()
     x, P = dense(readings)
     for k in (0, 3, 5, STEPS - 1):
-        found = smoother.estimate(k)
-        told = (found.position, found.velocity, found.acceleration, found.external_torque)
+        estimate = smoother.estimate(k)
+        means = (estimate.position, estimate.velocity, estimate.acceleration, estimate.external_torque)
         for i in range(4):
             expected = P[k, i, :, k, i, :]
-            np.testing.assert_allclose(told[i], x[k, i], atol=1e-4 * np.sqrt(expected.max()) + 1e-9)
-            np.testing.assert_allclose(found.covariances[i], expected, rtol=1e-4, atol=1e-5 * expected.max())
+            np.testing.assert_allclose(means[i], x[k, i], atol=1e-4 * np.sqrt(expected.max()) + 1e-9)
+            np.testing.assert_allclose(
+                estimate.covariances[i], expected, rtol=1e-4, atol=1e-5 * expected.max()
+            )
 
 
-def test_what_left_the_window_is_not_forgotten(smoothed, readings):
-    """The newest step of a short window knows what all readings tell of it."""
+def test_short_window_keeps_the_information_of_older_readings(smoothed, readings):
+    """The newest step of a short window has the information of all readings."""
     whole = run(smoothed, readings).estimate(STEPS - 1)
     short = run(smoothed, readings, SmootherOptions(**{**vars(OPTIONS), "window": 3})).estimate(STEPS - 1)
-    for mine, theirs, P in zip(short[1:5], whole[1:5], whole.covariances, strict=True):
-        assert (np.abs(mine - theirs) < 0.02 * np.sqrt(np.diag(P))).all()
-    for mine, theirs in zip(short.covariances, whole.covariances, strict=True):
-        np.testing.assert_allclose(mine, theirs, rtol=1e-2, atol=1e-3 * np.abs(theirs).max())
+    for value, expected, P in zip(short[1:5], whole[1:5], whole.covariances, strict=True):
+        assert (np.abs(value - expected) < 0.02 * np.sqrt(np.diag(P))).all()
+    for value, expected in zip(short.covariances, whole.covariances, strict=True):
+        np.testing.assert_allclose(value, expected, rtol=1e-2, atol=1e-3 * np.abs(expected).max())
 
 
-def test_two_readings_at_a_step_count_as_two(smoothed, readings):
-    twice = JointSmoother(smoothed, OPTIONS, readings["encoder"][0])
+def test_two_readings_at_a_step_have_twice_the_weight(smoothed, readings):
+    smoother = JointSmoother(smoothed, OPTIONS, readings["encoder"][0])
     for k in range(4):
-        twice.step()
-        twice.read(k, "encoder", [0.5, np.nan])
-        twice.read(k, "encoder", [0.502, 0.1])
-    steps = twice.lag.steps
+        smoother.step()
+        smoother.read(k, "encoder", [0.5, np.nan])
+        smoother.read(k, "encoder", [0.502, 0.1])
+    steps = smoother.lag.steps
     np.testing.assert_allclose(steps["reading encoder"][3], [0.501, 0.1])
     np.testing.assert_allclose(steps["weights encoder"][3], [2e8, 0.25e8])
 
@@ -135,39 +137,39 @@ def test_two_readings_at_a_step_count_as_two(smoothed, readings):
 @pytest.mark.parametrize("torque_std", [1e-2, 1e-4, 1e-6])
 @pytest.mark.parametrize("start_external_torque", [100.0, np.inf])
 def test_accurate_torques_leave_everything_observable(smoothed, torque_std, start_external_torque):
-    """As simulated recordings have them: they tell the push, and nothing is lost of the rest."""
+    """Torques as accurate as in simulated recordings determine the external torque, and degrade nothing else."""
     swing = Swing()
     options = replace(OPTIONS, torque_std=torque_std, start_external_torque=start_external_torque)
     times = OPTIONS.period * np.arange(STEPS)
     exact = {"encoder": np.array([swing.state(t)[0] for t in times])}
     exact["torque"] = np.array([swing.torque(t) for t in times])
     exact["imu"] = np.array([swing.imu(t) for t in times])
-    found = run(smoothed, exact, options).estimate(STEPS - 3)
+    estimate = run(smoothed, exact, options).estimate(STEPS - 3)
     truth = (*swing.state(times[STEPS - 3]), PUSH)
-    for mine, true, P in zip(found[1:5], truth, found.covariances, strict=True):
-        assert (np.abs(mine - true) <= 0.5 * np.sqrt(np.diag(P))).all()
-    M = dn.evaluate(swing.model, "mass_matrix", found.position, backend="numpy")
-    of_accelerations = M @ found.covariances[2] @ M.T
-    np.testing.assert_allclose(np.diag(found.covariances[3]), np.diag(of_accelerations), rtol=0.1)
+    for value, true, P in zip(estimate[1:5], truth, estimate.covariances, strict=True):
+        assert (np.abs(value - true) <= 0.5 * np.sqrt(np.diag(P))).all()
+    M = dn.evaluate(swing.model, "mass_matrix", estimate.position, backend="numpy")
+    of_accelerations = M @ estimate.covariances[2] @ M.T
+    np.testing.assert_allclose(np.diag(estimate.covariances[3]), np.diag(of_accelerations), rtol=0.1)
 
 
 @pytest.mark.parametrize("torque_std", [1e-2, 1e-6])
-def test_what_nothing_tells_is_named(smoothed, readings, torque_std):
-    """Without a prior and without a reading, however accurate the other readings are."""
+def test_unobservable_torques_are_named(smoothed, readings, torque_std):
+    """Without a prior and without a reading, for any accuracy of the other readings."""
     options = replace(OPTIONS, torque_std=torque_std, start_external_torque=np.inf)
-    untold = readings | {"torque": np.full((STEPS, 2), np.nan)}
+    incomplete = readings | {"torque": np.full((STEPS, 2), np.nan)}
     with pytest.raises(Unobservable, match="tau joint1, tau joint2"):
-        run(smoothed, untold, options)
-    untold["torque"][:, 0] = readings["torque"][:, 0]
+        run(smoothed, incomplete, options)
+    incomplete["torque"][:, 0] = readings["torque"][:, 0]
     with pytest.raises(Unobservable, match="step 0.*tau joint2"):
-        run(smoothed, untold, options)
+        run(smoothed, incomplete, options)
 
 
-def test_the_worst_sensor_is_named(smoothed, readings):
-    wrong = {name: values.copy() for name, values in readings.items()}
-    wrong["imu"][6, 1] += 1.0  # rad/s at one step
-    found = run(smoothed, wrong).estimate(6)
-    assert found.worst == "imu" and found.chi_square > 100 > found.readings
+def test_estimate_names_the_worst_sensor(smoothed, readings):
+    faulty = {name: values.copy() for name, values in readings.items()}
+    faulty["imu"][6, 1] += 1.0  # rad/s at one step
+    estimate = run(smoothed, faulty).estimate(6)
+    assert estimate.worst == "imu" and estimate.chi_square > 100 > estimate.readings
     assert run(smoothed, readings).estimate(6).chi_square < 30
 
 
@@ -182,12 +184,12 @@ def test_the_worst_sensor_is_named(smoothed, readings):
         (Gyro(link="base", std=0.1), "fixed"),
     ],
 )
-def test_sensors_that_are_refused(sensor, words):
+def test_unsupported_sensors_raise(sensor, words):
     with pytest.raises(ValueError, match=words):
         Smoothed(dn.parse_robot(ARM), [sensor])
 
 
-def test_robots_and_numbers_that_are_refused(smoothed):
+def test_unsupported_robots_and_counts_raise(smoothed):
     with pytest.raises(ValueError, match="several coordinates"):
         Smoothed(dn.parse_robot(ARM.replace('type="revolute"', 'type="floating"')))
     with pytest.raises(ValueError, match=" ?3 .* 2 joints"):
@@ -195,21 +197,21 @@ def test_robots_and_numbers_that_are_refused(smoothed):
     assert smoothed.independent == NAMES and len(PUSH) == 2 and issubclass(SensorError, ValueError)
 
 
-def test_a_loop_is_estimated_as_its_tree_would_be():
+def test_estimate_of_a_closed_loop():
     """A four-bar: its dependent joints have encoders, too, and follow exactly."""
     from dynamics_demo.robots import four_bar
 
     robot = dn.parse_robot(four_bar())
-    made = Smoothed(robot, backend="numpy")
+    linkage = Smoothed(robot, backend="numpy")
     closed = dn.close_loops(robot, np.full(3, 0.1))
-    smoother = JointSmoother(made, SmootherOptions(period=0.01, window=4), closed)
+    smoother = JointSmoother(linkage, SmootherOptions(period=0.01, window=4), closed)
     tau = dn.build(robot, dn.inverse_dynamics(robot), backend="numpy")(closed, np.zeros(1), np.zeros(1))
     for k in range(8):
         smoother.step()
         smoother.read(k, "encoder", closed)
         smoother.read(k, "torque", tau - 2.0)
         smoother.solve()
-    found = smoother.estimate(6)
-    np.testing.assert_allclose(found.q, closed, atol=1e-6)
-    np.testing.assert_allclose(found.external_torque, [2.0], atol=1e-2)
-    assert found.names == ("crank_j",)
+    estimate = smoother.estimate(6)
+    np.testing.assert_allclose(estimate.q, closed, atol=1e-6)
+    np.testing.assert_allclose(estimate.external_torque, [2.0], atol=1e-2)
+    assert estimate.names == ("crank_j",)

@@ -1,4 +1,4 @@
-"""Joints that --joints leaves out are where the recording has them, in every command that reads recordings."""
+"""Joints that --joints leaves out follow the recording, in every command that reads recordings."""
 
 import numpy as np
 import pytest
@@ -28,7 +28,7 @@ def recording(arm):
 
 
 def write(path, recording, kinds=("q", "qd", "qdd", "tau"), efforts=None):
-    """A .csv, with efforts of some joints alone."""
+    """A .csv with the efforts of some joints only."""
     names = ROBOTS["ur5"].model().v_names
     columns = {"time": recording["time"]}
     for kind in kinds:
@@ -41,51 +41,51 @@ def write(path, recording, kinds=("q", "qd", "qdd", "tau"), efforts=None):
 
 
 def rmse(text):
-    """{joint: RMSE} of what `evaluate --compare` prints."""
+    """{joint: RMSE} in the output of `evaluate --compare`."""
     rows = [line.split() for line in text.splitlines() if " N m " in line]
     return {row[0]: float(row[4]) for row in rows}
 
 
 def test_one_joint_is_identified_while_all_move(arm, recording, tmp_path, capsys):
-    """Its torque alone is used, with the positions of all joints, and is explained to its noise."""
+    """Only its torque is used, with the positions of all joints; the residual is its noise."""
     run = write(tmp_path / "run.csv", recording, efforts=[ONE])
     out = tmp_path / "out"
     assert main(["identify", URDF, str(run), "--joints", ONE, "-o", str(out)]) == 0
-    told = capsys.readouterr()
-    assert f"torques are those of {ONE}" in told.err and "ahead" not in told.out
+    captured = capsys.readouterr()
+    assert f"torques are those of {ONE}" in captured.err and "ahead" not in captured.out
     report = yaml.safe_load((out / "report.yaml").read_text())
     assert list(report["rms"]) == [ONE] and report["warnings"] == []
-    found = dn.load_robot(out / "robot.urdf", parameters_file=out / "parameters.yaml")
-    linear, unseen = RegressorModel(found, backend="numpy"), arm.recording(9, noise=0.0)
+    robot = dn.load_robot(out / "robot.urdf", parameters_file=out / "parameters.yaml")
+    linear, unseen = RegressorModel(robot, backend="numpy"), arm.recording(9, noise=0.0)
     W = linear.matrix(unseen["q"], unseen["qd"], unseen["qdd"])
-    left = np.sqrt(np.mean((W @ linear.described - unseen["tau"]) ** 2, axis=0))
-    assert left[0] < 0.1 and left[1] > 0.5  # the other torques were not there
+    residual = np.sqrt(np.mean((W @ linear.described - unseen["tau"]) ** 2, axis=0))
+    assert residual[0] < 0.1 and residual[1] > 0.5  # the other torques are not recorded
 
 
 @pytest.mark.parametrize("kind", ["csv", "bag"])
 def test_one_joint_is_compared_while_all_move(arm, recording, tmp_path, capsys, kind):
-    """What is left of its torque is what is left of it with all joints chosen; so are torques that are written."""
+    """Its residual and its written torques equal those with all joints chosen."""
     few = {key: rows[:300] for key, rows in recording.items()}
     if kind == "csv":
-        run, more = write(tmp_path / "run.csv", few), []
+        run = write(tmp_path / "run.csv", few)
     else:
         rows = zip(few["q"], few["qd"], few["tau"], strict=True)
         write_bag(tmp_path / "bag", [("/s", list(arm.robot.v_names), *row) for row in rows])
-        run, more = tmp_path / "bag", []
-    command = ["evaluate", URDF, "--input", str(run), "--compare", *more, "--output"]
+        run = tmp_path / "bag"
+    command = ["evaluate", URDF, "--input", str(run), "--compare", "--output"]
     assert main([*command, str(tmp_path / "all.npz")]) == 0
     every = rmse(capsys.readouterr().out)
     assert main([*command, str(tmp_path / "one.npz"), "--joints", WRIST, ONE]) == 0
-    told = capsys.readouterr()
-    assert rmse(told.out) == {name: every[name] for name in (ONE, WRIST)}
-    assert "elbow_joint" in told.err and "move as recorded" in told.err
+    captured = capsys.readouterr()
+    assert rmse(captured.out) == {name: every[name] for name in (ONE, WRIST)}
+    assert "elbow_joint" in captured.err and "move as recorded" in captured.err
     assert np.array_equal(
         np.load(tmp_path / "one.npz")["tau"], np.load(tmp_path / "all.npz")["tau"][:, [0, 5]]
     )
 
 
-def test_joints_that_stand_still_are_held_where_they_are(arm, tmp_path, capsys):
-    """Three joints move; the others stand, not at zero."""
+def test_still_joints_are_fixed_at_their_recorded_positions(arm, tmp_path, capsys):
+    """Three joints move; the others stand still, away from zero."""
     recording = arm.recording(1, moving=[0, 1, 5], time=np.arange(0.0, 3.0, 0.01))
     recording["q"] = recording["q"] + np.where(
         np.isin(np.arange(6), [2, 3, 4]), [0, 0, 0.7, -0.4, 1.1, 0], 0.0
@@ -104,12 +104,12 @@ def test_joints_that_stand_still_are_held_where_they_are(arm, tmp_path, capsys):
         WRIST,
     ]
     assert main(command) == 0
-    told = capsys.readouterr()
-    assert "held where the recordings have it: elbow_joint at 0.7, wrist_1_joint at -0.4" in told.err
-    assert max(rmse(told.out).values()) < 1e-9
+    captured = capsys.readouterr()
+    assert "held where the recordings have it: elbow_joint at 0.7, wrist_1_joint at -0.4" in captured.err
+    assert max(rmse(captured.out).values()) < 1e-9
 
 
-def test_what_cannot_be_as_recorded(arm, recording, tmp_path, capsys):
+def test_missing_positions_end_with_an_error(arm, recording, tmp_path, capsys):
     few = {key: rows[:50] for key, rows in recording.items()}
     run, other = write(tmp_path / "run.csv", few), tmp_path / "other.csv"
     forward = [

@@ -1,4 +1,4 @@
-"""Least squares under exact equations, against the same in fractions."""
+"""Least squares under exact equations, against rational arithmetic."""
 
 from fractions import Fraction
 
@@ -11,7 +11,7 @@ n = 7
 
 
 def in_fractions(E, e, N, r):
-    """z and its covariance: Karush, Kuhn and Tucker's system by Gauss and Jordan, without rounding."""
+    """z and its covariance from the Karush-Kuhn-Tucker system, by Gauss-Jordan elimination without rounding."""
     E, e, N, r = (np.vectorize(Fraction, otypes=[object])(array) for array in (E, e, N, r))
     size = n + len(E)
     system = np.full((size, size + 1 + size), Fraction(0), dtype=object)
@@ -34,40 +34,54 @@ def in_fractions(E, e, N, r):
     ("exact", "noisy", "spread"), [(3, 9, 0), (3, 9, 5), (0, 7, 5), (7, 4, 2), (2, 30, 5)]
 )
 def test_against_fractions(exact, noisy, spread, seed):
-    """Rows, columns and weights of very different sizes; spread: decades of weights."""
+    """Rows, columns and weights of very different sizes. spread: decades of weights."""
     random = np.random.default_rng(seed)
     columns = 10.0 ** random.uniform(-2, 2, n)
     E, N = random.normal(size=(exact, n)) * columns, random.normal(size=(noisy, n)) * columns
     weights = 10.0 ** random.uniform(-spread, spread, noisy)
     e, r = random.normal(size=exact), weights * random.normal(size=noisy)
     N = N * weights[:, None]
-    of = space(E, N)
-    assert (of.exact_rank, of.rank, of.open.shape[1], of.repeated.shape[1]) == (exact, n, 0, 0)
-    found = solve(E, e, N, r, of)
+    subspaces = space(E, N)
+    assert (subspaces.exact_rank, subspaces.rank, subspaces.open.shape[1], subspaces.repeated.shape[1]) == (
+        exact,
+        n,
+        0,
+        0,
+    )
+    solution = solve(E, e, N, r, subspaces)
     z, covariance = in_fractions(E, e, N, r)
-    np.testing.assert_allclose(found.z * columns, z * columns, rtol=0, atol=1e-9 * np.abs(z * columns).max())
+    np.testing.assert_allclose(
+        solution.z * columns, z * columns, rtol=0, atol=1e-9 * np.abs(z * columns).max()
+    )
     both = np.outer(columns, columns)
     allowed = 1e-9 * np.abs(covariance * both).max()
-    np.testing.assert_allclose(found.root @ found.root.T * both, covariance * both, rtol=0, atol=allowed)
-    np.testing.assert_allclose(E @ found.z, e, rtol=0, atol=1e-11 * max(1.0, np.abs(e).max(initial=0.0)))
-    size = np.abs(r).max()
-    np.testing.assert_allclose(found.residual, r - N @ z, rtol=0, atol=1e-9 * size)
-    free = r - N @ (of.particular @ e)
     np.testing.assert_allclose(
-        found.residual, free - found.hat @ (found.hat.T @ free), rtol=0, atol=1e-9 * size
+        solution.root @ solution.root.T * both, covariance * both, rtol=0, atol=allowed
+    )
+    np.testing.assert_allclose(E @ solution.z, e, rtol=0, atol=1e-11 * max(1.0, np.abs(e).max(initial=0.0)))
+    size = np.abs(r).max()
+    np.testing.assert_allclose(solution.residual, r - N @ z, rtol=0, atol=1e-9 * size)
+    free = r - N @ (subspaces.particular @ e)
+    np.testing.assert_allclose(
+        solution.residual, free - solution.hat @ (solution.hat.T @ free), rtol=0, atol=1e-9 * size
     )
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_what_rows_leave_open_and_repeat(seed):
+def test_open_and_repeated_directions(seed):
     random = np.random.default_rng(seed)
     E = random.normal(size=(3, n))
     N = np.concatenate([E[:1] + 0.0, random.normal(size=(2, n))])
-    of = space(np.concatenate([E, E[:1] - 2 * E[1:2]]), 1e6 * N)
-    assert of.exact_rank == 3 and of.rank == 5 and of.open.shape == (n, 2) and of.repeated.shape == (4, 1)
-    np.testing.assert_allclose(np.concatenate([E, N]) @ of.open, 0, atol=1e-12)
-    assert abs(of.repeated[2, 0]) < 1e-12 and np.all(np.abs(of.repeated[[0, 1, 3], 0]) > 1e-3)
-    more = random.normal(size=(4, n))
-    assert determined_by(more, of) == 2
-    assert determined_by(more[:1], of) == 1
-    assert determined_by(np.concatenate([E, N]), of) == 0
+    subspaces = space(np.concatenate([E, E[:1] - 2 * E[1:2]]), 1e6 * N)
+    assert (
+        subspaces.exact_rank == 3
+        and subspaces.rank == 5
+        and subspaces.open.shape == (n, 2)
+        and subspaces.repeated.shape == (4, 1)
+    )
+    np.testing.assert_allclose(np.concatenate([E, N]) @ subspaces.open, 0, atol=1e-12)
+    assert abs(subspaces.repeated[2, 0]) < 1e-12 and np.all(np.abs(subspaces.repeated[[0, 1, 3], 0]) > 1e-3)
+    rows = random.normal(size=(4, n))
+    assert determined_by(rows, subspaces) == 2
+    assert determined_by(rows[:1], subspaces) == 1
+    assert determined_by(np.concatenate([E, N]), subspaces) == 0

@@ -1,4 +1,4 @@
-"""`import dynamics_node` is quick; what it offers comes when it is asked for."""
+"""`import dynamics_node` is quick; public names are imported at first use."""
 
 import os
 import subprocess
@@ -9,16 +9,16 @@ import pytest
 import dynamics_node as dn
 
 
-def test_heavy_imports_wait_until_something_is_asked_for():
-    """A node that is being started can be stopped: see node/main.py."""
+def test_starting_node_has_no_heavy_imports():
+    """A starting node can be stopped: see node/main.py."""
     code = "import sys, dynamics_node.node.main as m; print('numpy' in sys.modules, 'rclpy' in sys.modules)"
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
     )
-    assert done.stdout == "False False\n"
+    assert process.stdout == "False False\n"
 
 
-def test_everything_is_there_and_named():
+def test_public_names_exist():
     assert set(dn.__all__) <= set(dir(dn))
     assert all(getattr(dn, name) is not None for name in dn.__all__)
     assert dn.functions.build is dn.build
@@ -30,32 +30,32 @@ def test_everything_is_there_and_named():
 
 
 @pytest.mark.parametrize("module", ["dynamics_node.node.building.build_job", "dynamics_node.cli.commands"])
-def test_what_builds_a_robot_and_commands_import_no_scipy(module):
-    """It takes half a second on an idle core, seconds beside a node that is busy with NumPy until it is done."""
+def test_builds_and_commands_import_no_scipy(module):
+    """The import takes half a second on an idle core, and seconds next to a busy node."""
     code = f"import sys, {module}; sys.exit(any(m.startswith('scipy') for m in sys.modules))"
     assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 0
 
 
-LINEAR_ALGEBRA = {  # what imports NumPy, and how many threads there are afterwards: of all cores, or one
+LINEAR_ALGEBRA = {  # code that imports NumPy
     "a command": "from dynamics_node.cli import main; main(['info', '/nowhere'])",
     "a node": "from dynamics_node.node.main import serve; serve('node', 'numpy', 'absent')",
     "the library": "import dynamics_node.library, numpy",
 }
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="of Linux")
-@pytest.mark.parametrize("what", LINEAR_ALGEBRA)
-def test_entry_points_compute_with_one_thread_and_the_library_leaves_it_to_its_user(what):
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.parametrize("entry", LINEAR_ALGEBRA)
+def test_entry_points_use_one_thread_and_the_library_sets_no_variables(entry):
     names = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS", "OMP_NUM_THREADS")
     environment = {name: value for name, value in os.environ.items() if name not in names}
     code = (
-        f"import contextlib, os, sys\nwith contextlib.suppress(Exception):\n    {LINEAR_ALGEBRA[what]}\n"
+        f"import contextlib, os, sys\nwith contextlib.suppress(Exception):\n    {LINEAR_ALGEBRA[entry]}\n"
         "assert 'numpy' in sys.modules\nprint(len(os.listdir('/proc/self/task')), *os.environ)"
     )
     command = [sys.executable, "-c", code]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
-    threads, *left = done.stdout.split()
-    if what == "the library":
-        assert set(left).isdisjoint(names)
+    process = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+    threads, *variables = process.stdout.split()
+    if entry == "the library":
+        assert set(variables).isdisjoint(names)
     else:
         assert int(threads) == 1

@@ -1,4 +1,4 @@
-"""Large and hostile descriptions: a stated limit of links, memory and time linear in them."""
+"""Large and hostile descriptions: a limit of links, and linear memory and time."""
 
 import os
 import subprocess
@@ -32,7 +32,7 @@ def chain(count, kind="continuous", backward=False, inertial=INERTIAL):
     return robot(*links, *joints)
 
 
-def test_the_limit_is_told():
+def test_error_states_the_limit():
     assert MAX_LINKS >= 4097, "the longest chains of the benchmarks"
     with pytest.raises(dn.ModelError, match=f"{MAX_LINKS + 1} links.* {MAX_LINKS}"):
         parse_urdf("<robot name='r'>" + "<link name='a'/>" * (MAX_LINKS + 1) + "</robot>")
@@ -44,12 +44,12 @@ def test_the_limit_is_told():
 
 
 def test_links_in_any_order():
-    """Backwards every link's way to the root is the whole chain."""
+    """In reverse order, each link's path to the root is the whole chain."""
     model = dn.parse_robot(chain(MAX_LINKS - 1, "fixed", backward=True))
     assert model.nbodies == 0 and len(model.frames) == MAX_LINKS
 
 
-def test_the_longest_robots_take_memory_in_proportion():
+def test_memory_of_the_longest_robots_is_linear():
     """Dense maps would take 1.2 GB."""
     code = (
         "import resource, numpy as np, dynamics_node as dn\n"
@@ -62,27 +62,27 @@ def test_the_longest_robots_take_memory_in_proportion():
         "print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)"
     )
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[-2000:]
-    assert int(done.stdout) < 200, "MB"
+    process = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+    assert process.returncode == 0, process.stderr[-2000:]
+    assert int(process.stdout) < 200, "MB"
 
 
-def test_a_chain_of_mimic_joints():
-    """Every one follows the one before: composed once, not once for each that follows."""
+def test_chain_of_mimic_joints():
+    """Each joint follows the one before: composed once, not once per follower."""
     count = 2000
     joints = tuple(
         JointDescription(f"j{k}", "continuous", "a", "b", mimic=Mimic(f"j{k - 1}", -1.0, 1.0) if k else None)
         for k in reversed(range(count))
     )
-    found = explicit_joints(Description("r", (), joints))
-    assert "j0" not in found and len(found) == count - 1
+    explicit = explicit_joints(Description("r", (), joints))
+    assert "j0" not in explicit and len(explicit) == count - 1
     for k in (1, 2, 3, 1998, 1999):
-        assert found[f"j{k}"] == Explicit({"j0": (-1.0) ** k}, float(k % 2))
+        assert explicit[f"j{k}"] == Explicit({"j0": (-1.0) ** k}, float(k % 2))
 
 
 @pytest.mark.parametrize("name", ["panda", "panda_floating", "baxter"])
 def test_joint_motions_and_forces(name):
-    """Of every body by itself, mimic and floating joints among them; batches too."""
+    """For every body by itself, including mimic and floating joints; batches, too."""
     model = ROBOTS[name].model()
     rates = random_states(model, 3)[1]
     wrenches = np.random.default_rng(3).normal(size=(3, model.nbodies, 6))
@@ -99,7 +99,7 @@ def test_joint_motions_and_forces(name):
 
 
 def test_compiled_code_of_long_robots_runs_on_small_stacks():
-    """2000 bodies with wrenches, where a thread has 256 KiB: half as many as where one has 512, as on macOS."""
+    """2000 bodies with wrenches in threads of 256 KiB, equivalent to 4000 in the 512 KiB of macOS."""
     code = (
         "import threading, numpy as np, dynamics_node as dn\n"
         "from test_limits import chain\n"
@@ -107,20 +107,20 @@ def test_compiled_code_of_long_robots_runs_on_small_stacks():
         "kernel.QUICK = 0\n"
         "model = dn.parse_robot(chain(2000))\n"
         "solve = dn.build(model, dn.inverse_dynamics(model), backend='c')\n"
-        "q, f_ext, found = np.full(model.nv, 0.1), np.ones((model.nbodies, 6)), []\n"
+        "q, f_ext, results = np.full(model.nv, 0.1), np.ones((model.nbodies, 6)), []\n"
         "def run():\n"
-        "    found.append([solve(q, q, q), solve(q, q, q, f_ext)])\n"
+        "    results.append([solve(q, q, q), solve(q, q, q, f_ext)])\n"
         "threading.stack_size(256 * 1024)\n"
         "for thread in [threading.Thread(target=run) for _ in range(2)]: thread.start(); thread.join()\n"
         "plain = dn.build(model, dn.inverse_dynamics(model), backend='numpy')\n"
-        "for tau, expected in zip(found[0], (plain(q, q, q), plain(q, q, q, f_ext))):\n"
+        "for tau, expected in zip(results[0], (plain(q, q, q), plain(q, q, q, f_ext))):\n"
         "    assert np.abs(tau - expected).max() <= 1e-10 * np.abs(expected).max()\n"
-        "assert all(np.array_equal(a, b) for a, b in zip(found[0], found[1]))\n"
-        "print('through')"
+        "assert all(np.array_equal(a, b) for a, b in zip(results[0], results[1]))\n"
+        "print('done')"
     )
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
-    assert (done.returncode, done.stdout) == (0, "through\n"), done.stderr[-2000:]
+    process = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+    assert (process.returncode, process.stdout) == (0, "done\n"), process.stderr[-2000:]
 
 
 def test_vectors_of_many_numbers_need_no_large_stack():
@@ -128,20 +128,20 @@ def test_vectors_of_many_numbers_need_no_large_stack():
     program = trace(lambda x: {"y": x * x[::-1]}, {"x": (1100,)})
     assert "static _Thread_local vector in[" in render_batch(program)
     kernel, x = BatchKernel(program), np.random.default_rng(0).normal(size=(20, 1100))
-    found = []
+    results = []
     before = threading.stack_size(128 * 1024)
     try:
-        threads = [threading.Thread(target=lambda: found.append(kernel(len(x), x)[0][0])) for _ in range(2)]
+        threads = [threading.Thread(target=lambda: results.append(kernel(len(x), x)[0][0])) for _ in range(2)]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
     finally:
         threading.stack_size(before)
-    assert len(found) == 2 and all(np.array_equal(y, x * x[:, ::-1]) for y in found)
+    assert len(results) == 2 and all(np.array_equal(y, x * x[:, ::-1]) for y in results)
 
 
-def test_large_arrays_are_the_threads():
+def test_large_arrays_are_thread_local():
     assert memory("number", "w", 10) == "  number w[10] __attribute__((aligned(64)));"
     assert memory("number", "w", 10_000).startswith("  static _Thread_local number w[10000]")
     assert memory("vector", "w", 2_000).startswith("  static _Thread_local vector w[2000]")

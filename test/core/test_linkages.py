@@ -1,5 +1,5 @@
-"""Linkages at home, where pivots of a fixed order vanish, and beside it: against Pinocchio's tree with constraints
-written down by hand."""
+"""Linkages at home, where pivots of a fixed order vanish, and near it: against Pinocchio's tree with constraint
+multipliers."""
 
 import re
 
@@ -36,46 +36,46 @@ from dynamics_node.symbolic import interpret, trace
 AXES = {"x": (1, 0, 0), "y": (0, 1, 0), "z": (0, 0, 1), "oblique": (0.6, 0.0, 0.8)}
 
 
-def drawn(make, seed, **more):
-    return make(np.random.default_rng(seed), **more)
+def draw(make, seed, **options):
+    return make(np.random.default_rng(seed), **options)
 
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("make", ORDINARY)
-def test_ordinary_linkages_at_home_and_beside(make, seed):
-    """Some by compiled code, too. Some homes are truly singular; then what is near tells."""
-    trial = tried(drawn(make, seed), compiled=seed == 0 and make is palletizer)
+def test_ordinary_linkages_at_and_near_home(make, seed):
+    """Some also by compiled code. Some homes are truly singular; then only positions near home are compared."""
+    trial = tried(draw(make, seed), compiled=seed == 0 and make is palletizer)
     assert not trial.wrong and not trial.refused
     assert trial.conditions
 
 
 @pytest.mark.parametrize("kind", NEEDS)
 def test_random_linkages(kind):
-    """With one loop of every kind, and another of any."""
-    served = []
+    """With one loop of every kind, and a second one of any kind."""
+    conditions = []
     for seed, kinds in enumerate(([kind], [kind], [kind, "rod"])):
         try:
-            trial = tried(drawn(spatial, seed, kinds=kinds))
-        except dn.ModelError as refusal:
-            assert "cannot move" in str(refusal)
+            trial = tried(draw(spatial, seed, kinds=kinds))
+        except dn.ModelError as error:
+            assert "cannot move" in str(error)
             continue
         assert not trial.wrong and not trial.refused
-        served += trial.conditions
-    assert len(served) > 10
+        conditions += trial.conditions
+    assert len(conditions) > 10
 
 
-# --- one position in every way --------------------------------------------------------------------------------
+# --- one position by every method -----------------------------------------------------------------------------
 
 
 def arm():
-    """The palletizing arm of whole centimetres, whose torques at home were 6 % off."""
-    linkage = drawn(palletizer, 12)
+    """The palletizing arm in whole centimeters, whose torques at home were once off by 6 %."""
+    linkage = draw(palletizer, 12)
     assert linkage.home.keys() >= {"j_bar", "j_tool"}
     return linkage
 
 
 def leg(axis):
-    """A planar linkage on a link that moves about the same axis: a real leg."""
+    """A planar linkage on a link that moves about the same axis, as in real legs."""
     random = np.random.default_rng(4)
     drawing, axis = Drawing("leg", random), np.array(axis, float)
     drawing.add("thigh", "ground", (0, 0, 0), axis, independent=True)
@@ -95,7 +95,7 @@ NUMERIC = {LEGS[name].text for name in "xyz"}  # the arm and the oblique leg are
 
 
 @pytest.mark.parametrize("linkage", [arm(), *LEGS.values()], ids=["arm", *AXES])
-def test_every_way_at_home(linkage: Linkage):
+def test_every_method_at_home(linkage: Linkage):
     mechanism = dn.parse_robot(linkage.text)
     reference = LoopOracle(linkage.text, mechanism)
     q = np.array([linkage.home[name] for name in mechanism.q_names])
@@ -104,13 +104,13 @@ def test_every_way_at_home(linkage: Linkage):
     assert spread.condition < 1e4
     problems = {"inverse": dn.inverse_dynamics(mechanism), "forward": dn.forward_dynamics(mechanism)}
     backends = ("numpy",) if linkage.text in NUMERIC else ("c", "numpy")
-    ways = [*({"backend": backend} for backend in backends), {"solver": "factor_graph", "ordering": "aba"}]
-    for how in ways:
-        inverse, forward = (dn.build(mechanism, problem, **how) for problem in problems.values())
+    choices = [*({"backend": backend} for backend in backends), {"solver": "factor_graph", "ordering": "aba"}]
+    for choice in choices:
+        inverse, forward = (dn.build(mechanism, problem, **choice) for problem in problems.values())
         assert error(inverse(q, yd, ydd), tau) <= EXACT
         assert error(forward(q, yd, tau), ydd) <= 1e-9
-        many = inverse(np.tile(q, (70, 1)), yd, ydd)
-        assert error(many, np.tile(tau, (70, 1))).max() <= EXACT
+        batch = inverse(np.tile(q, (70, 1)), yd, ydd)
+        assert error(batch, np.tile(tau, (70, 1))).max() <= EXACT
     assert error(reference.forward(q, yd, tau), ydd) <= 1e-8
     for backend in backends:
         quantity = dn.build(mechanism, "mass_matrix", backend=backend)
@@ -130,9 +130,9 @@ def test_every_way_at_home(linkage: Linkage):
         assert error(dq, moved, tail=2) <= 1e-6
 
 
-def test_the_graph_at_home():
-    """Where a pivot of the plan vanishes, made once for most positions, another is taken; alone and among others."""
-    linkage, ordering = drawn(parallelograms, 5), "colamd"
+def test_graph_replaces_vanishing_pivots():
+    """If a pivot of the plan vanishes at a position, another one is taken; for one state and in a batch."""
+    linkage, ordering = draw(parallelograms, 5), "colamd"
     mechanism = dn.parse_robot(linkage.text, floating_base=linkage.floating_base)
     reference = LoopOracle(linkage.text, mechanism)
     problem = dn.forward_dynamics(mechanism)
@@ -148,14 +148,14 @@ def test_the_graph_at_home():
 
 
 def _residual(mechanism, problem, ordering, q):
-    """What the plan of an ordering leaves at a position."""
+    """The largest residual of an ordering's plan at a position."""
     _, plan = plan_ordering(mechanism, problem, ordering)
     graph = build_graph(mechanism, problem, q, *np.ones((3, mechanism.nv)))
     try:
-        left = graph.residuals(eliminate(graph, plan).solve())
+        residuals = graph.residuals(eliminate(graph, plan).solve())
     except np.linalg.LinAlgError:
         return np.inf
-    return max(np.abs(factor.rhs).max() for factor in left.factors)
+    return max(np.abs(factor.rhs).max() for factor in residuals.factors)
 
 
 def _moved(mechanism, q, change):
@@ -172,27 +172,26 @@ def _by_differences(function, x, step=1e-5):
 # --- elimination ----------------------------------------------------------------------------------------------
 
 
-def eliminated(A, b):
-    """x of A x = b, and the square of the condition, by a Program for any numbers in the place of those of A that are
-    not zero."""
-    there = A != 0
+def solve_by_elimination(A, b):
+    """x of A x = b, and the squared condition number, by a Program with symbols for the nonzero entries of A."""
+    nonzero = A != 0
 
     def function(numbers, b):
         symbols = np.zeros(A.shape, dtype=object)
-        symbols[there] = numbers
+        symbols[nonzero] = numbers
         elimination = Elimination(symbols, np.ones(len(A)))
         return {"x": elimination.solve(b), "condition": np.array([elimination.condition()])}
 
-    program = trace(function, {"numbers": (np.count_nonzero(there),), "b": b.shape})
+    program = trace(function, {"numbers": (np.count_nonzero(nonzero),), "b": b.shape})
     with np.errstate(all="ignore"):
-        found = interpret(program, numbers=A[there], b=b)
-    return found["x"], found["condition"][0]
+        outputs = interpret(program, numbers=A[nonzero], b=b)
+    return outputs["x"], outputs["condition"][0]
 
 
 @pytest.mark.parametrize("rows", [0, 2])
 @pytest.mark.parametrize("n", [1, 2, 3, 4, 6, 9])
 def test_elimination_without_pivots(n, rows):
-    """As good as LAPACK's, which pivots; also where leading minors vanish, and with more equations than unknowns."""
+    """As accurate as LAPACK, which pivots; also with zero leading minors, and with more equations than unknowns."""
     random = np.random.default_rng(n)
     for scale in (1.0, 1e-2, 1e-4):
         U, V = (np.linalg.qr(random.normal(size=(m, m)))[0] for m in (n + rows, n))
@@ -200,15 +199,15 @@ def test_elimination_without_pivots(n, rows):
         if scale == 1.0 and not rows:
             A = np.roll(np.eye(n), 1, axis=0) + 0.0
         x = random.normal(size=(n, 2))
-        found, condition = eliminated(A, A @ x)
-        assert np.abs(found - x).max() <= 1e-14 * n / scale * max(1, np.abs(x).max())
+        solution, condition = solve_by_elimination(A, A @ x)
+        assert np.abs(solution - x).max() <= 1e-14 * n / scale * max(1, np.abs(x).max())
         assert n == 1 or condition >= np.linalg.cond(A) ** 2 * 0.99
 
 
 @pytest.mark.parametrize("rows", [0, 2])
 @pytest.mark.parametrize("n", [1, 3, 4, 6, 9])
 def test_transposed_elimination(n, rows):
-    """Forces of the constraints from torques of the dependent joints: with more equations than unknowns the least."""
+    """Constraint forces from torques of the dependent joints: the least ones if equations outnumber unknowns."""
     random = np.random.default_rng(n)
     for scale in (1.0, 1e-2, 1e-4):
         U, V = (np.linalg.qr(random.normal(size=(m, m)))[0] for m in (n + rows, n))
@@ -219,32 +218,32 @@ def test_transposed_elimination(n, rows):
             return {"x": Elimination(numbers.reshape(A.shape), np.ones(len(A))).solve_transposed(b)}
 
         program = trace(function, {"numbers": (A.size,), "b": b.shape})
-        found = interpret(program, numbers=A.ravel(), b=b)["x"]
-        assert np.abs(found - np.linalg.pinv(A.T) @ b).max() <= 1e-13 * n / scale
+        solution = interpret(program, numbers=A.ravel(), b=b)["x"]
+        assert np.abs(solution - np.linalg.pinv(A.T) @ b).max() <= 1e-13 * n / scale
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 4, 6])
-def test_what_is_singular_has_a_large_condition(n):
+def test_singular_matrix_has_a_large_condition(n):
     random = np.random.default_rng(n)
     A = random.normal(size=(n, n))
     A[:, -1] = A[:, :-1] @ random.normal(size=n - 1) + 1e-13 * A[:, -1]
-    _, condition = eliminated(A, A)
+    _, condition = solve_by_elimination(A, A)
     assert not condition <= 1e20
 
 
-def test_parts_of_what_hangs_on_each_other():
-    """Three loops, of which the last needs the two others; the equations of a loop in any order."""
+def test_parts_of_coupled_loops():
+    """Three loops, the last of which depends on the two others; equations in any order."""
     random = np.random.default_rng(0)
     A = np.zeros((7, 7))
     A[:2, :2], A[2:5, 2:5], A[5:, 5:] = (random.normal(size=(k, k)) for k in (2, 3, 2))
     A[5:, [1, 2]] = random.normal(size=(2, 2))
     rows, columns = random.permutation(7), random.permutation(7)
     shuffled = A[np.ix_(rows, columns)]
-    found = list(parts(shuffled != 0))
-    assert sorted(map(len, (own for _, own in found))) == [2, 2, 3]
-    assert set(columns[found[-1][1]]) == {5, 6}
+    blocks = list(parts(shuffled != 0))
+    assert sorted(map(len, (unknowns for _, unknowns in blocks))) == [2, 2, 3]
+    assert set(columns[blocks[-1][1]]) == {5, 6}
     x = random.normal(size=(7, 1))
-    assert np.allclose(eliminated(shuffled, shuffled @ x)[0], x, atol=1e-12)
+    assert np.allclose(solve_by_elimination(shuffled, shuffled @ x)[0], x, atol=1e-12)
 
     def transposed(numbers, b):
         symbols = np.zeros(shuffled.shape, dtype=object)
@@ -252,23 +251,23 @@ def test_parts_of_what_hangs_on_each_other():
         return {"x": Elimination(symbols, np.ones(7)).solve_transposed(b)}
 
     program = trace(transposed, {"numbers": (np.count_nonzero(shuffled),), "b": x.shape})
-    back = interpret(program, numbers=shuffled[shuffled != 0], b=shuffled.T @ x)["x"]
-    assert np.allclose(back, x, atol=1e-12)
+    solution = interpret(program, numbers=shuffled[shuffled != 0], b=shuffled.T @ x)["x"]
+    assert np.allclose(solution, x, atol=1e-12)
 
 
-def test_a_stewart_platform_is_solved_three_times():
-    """For rates, accelerations and torques, not once for every rod: 3277 operations then."""
-    mechanism = dn.parse_robot(drawn(stewart, 0).text)
+def test_stewart_platform_is_solved_three_times():
+    """For rates, accelerations and torques; solving for every rod took 3277 operations."""
+    mechanism = dn.parse_robot(draw(stewart, 0).text)
     (program,) = dynamics_programs(mechanism, dn.inverse_dynamics(mechanism)).values()
     assert len(program.ops) <= 2320
 
 
-# --- what is open ---------------------------------------------------------------------------------------------
+# --- open loops -----------------------------------------------------------------------------------------------
 
 
 def welded(kind):
-    """An arm of three joints whose tip is tied to a link that slides and turns in the plane: the tie alone says how
-    that link is turned."""
+    """An arm of three joints whose tip is tied to a link that slides and turns in the plane. Only the tie determines
+    the angle of that link."""
     drawing = Drawing(kind, np.random.default_rng(3))
     z, at = (0, 0, 1), np.array([1.0, 0.0, 0.0])
     for name, parent, x in (("a", "ground", 0.0), ("b", "a", 0.5), ("c", "b", 0.8)):
@@ -292,8 +291,8 @@ def test_half_a_turn_apart_is_open(kind):
     flipped = q.copy()
     flipped[turn] += np.pi
     one = np.ones(mechanism.nv)
-    for how in ({"backend": "c"}, {"backend": "numpy"}, {"solver": "factor_graph", "ordering": "rnea"}):
-        solver = dn.build(mechanism, dn.inverse_dynamics(mechanism), **how)
+    for choice in ({"backend": "c"}, {"backend": "numpy"}, {"solver": "factor_graph", "ordering": "rnea"}):
+        solver = dn.build(mechanism, dn.inverse_dynamics(mechanism), **choice)
         assert np.isfinite(solver(q, one, one)).all()
         with pytest.raises(dn.SolutionError, match="'tie0'.*turned"):
             solver(flipped, one, one)
@@ -308,9 +307,8 @@ def test_half_a_turn_apart_is_open(kind):
     assert closing.following(flipped)[0][turn] == pytest.approx(q[turn], abs=1e-9)
 
 
-def hanging(kind):
-    """A rod of four hinges about x whose end a tie about z keeps upright: half a turn of a hinge away it is
-    upside down."""
+def upright(kind):
+    """A rod on three hinges that a tie about z keeps upright; half a turn of a hinge turns it upside down."""
     drawing = Drawing(kind, np.random.default_rng(3))
     for k, (axis, slide) in enumerate(
         (((1, 0, 0), "revolute"), ((0, 1, 0), "revolute"), ((0, 0, 1), "revolute"))
@@ -326,7 +324,7 @@ def hanging(kind):
 
 @pytest.mark.parametrize("kind", ["revolute", "planar"])
 def test_upside_down_is_open(kind):
-    mechanism = dn.parse_robot(hanging(kind).text)
+    mechanism = dn.parse_robot(upright(kind).text)
     q = dn.close_loops(mechanism, mechanism.neutral())
     one = np.ones(mechanism.nv)
     solver = dn.build(mechanism, dn.inverse_dynamics(mechanism), backend="numpy")
@@ -337,8 +335,8 @@ def test_upside_down_is_open(kind):
 
 
 @pytest.mark.parametrize("length", [0.001, 0.01, 1.0, 30.0])
-def test_rods_are_open_by_metres(length):
-    """Whatever their length, by more than 1e-6 m."""
+def test_tolerance_of_rods_is_in_meters(length):
+    """A gap above 1e-6 m is open, for any length."""
     drawing = Drawing("rod", np.random.default_rng(1))
     drawing.add("a", "ground", (0, 0, 0), (0, 0, 1), "prismatic", True)
     drawing.add("b", "ground", (0, 0, 0), (1, 0, 0), "prismatic", False)
@@ -346,9 +344,9 @@ def test_rods_are_open_by_metres(length):
     mechanism = dn.parse_robot(drawing.done().text)
     solver = dn.build(mechanism, dn.inverse_dynamics(mechanism), backend="numpy")
     along = mechanism.q_names.index("j_b")
-    for off, is_open in ((0.5e-6, False), (1.5e-6, True)):
+    for gap, is_open in ((0.5e-6, False), (1.5e-6, True)):
         q = np.zeros(2)
-        q[along] = off / 0.8
+        q[along] = gap / 0.8
         if is_open:
             with pytest.raises(dn.SolutionError, match=r"'tie0'.*open.* 1\.5"):
                 solver(q, [0.1], [0.1])
@@ -362,35 +360,35 @@ def test_rods_are_open_by_metres(length):
 @pytest.mark.parametrize("true, false", [("True", "False"), ("TRUE", "FALSE"), (" true ", "false")])
 def test_independent_in_any_case(true, false):
     """As the authors of URDF+ write it."""
-    text = drawn(palletizer, 12).text
-    written = text.replace('independent="true"', f'independent="{true}"')
-    written = written.replace('independent="false"', f'independent="{false}"')
-    assert written != text
-    assert dn.parse_robot(written).v_names == dn.parse_robot(text).v_names
+    text = draw(palletizer, 12).text
+    variant = text.replace('independent="true"', f'independent="{true}"')
+    variant = variant.replace('independent="false"', f'independent="{false}"')
+    assert variant != text
+    assert dn.parse_robot(variant).v_names == dn.parse_robot(text).v_names
 
 
 COLAMD = {"solver": "factor_graph", "ordering": "colamd"}
 
 
-@pytest.mark.parametrize("how", [{"backend": "c"}, {"backend": "numpy"}, COLAMD], ids=str)
-def test_no_good_state_and_no_state_at_all(how):
+@pytest.mark.parametrize("choice", [{"backend": "c"}, {"backend": "numpy"}, COLAMD], ids=str)
+def test_batches_of_bad_states_and_empty_batches(choice):
     """A chunk of bad rows is NaN; an empty one is empty."""
     mechanism = dn.parse_robot(four_bar())
     results = 0
     for problem in (dn.inverse_dynamics(mechanism), dn.forward_dynamics(mechanism)):
-        solver = dn.build(mechanism, problem, **how)
+        solver = dn.build(mechanism, problem, **choice)
         for count in (0, 3, 70):
             q, x, f_ext = np.full((count, 3), np.nan), np.zeros((count, 1)), np.zeros((mechanism.nbodies, 6))
-            for push in (None, f_ext, np.tile(f_ext, (count, 1, 1))):
-                found = solver(q, x, x, push, errors="nan")
-                assert found.shape == (count, 1) and np.isnan(found).all()
+            for wrenches in (None, f_ext, np.tile(f_ext, (count, 1, 1))):
+                torques = solver(q, x, x, wrenches, errors="nan")
+                assert torques.shape == (count, 1) and np.isnan(torques).all()
                 results += 1
         assert solver(np.zeros((0, 3)), np.zeros((0, 1)), np.zeros((0, 1))).shape == (0, 1)
     assert results == 18
 
 
 @pytest.mark.parametrize("backend", ["c", "numpy"])
-def test_quantities_of_no_good_state(backend):
+def test_quantities_of_bad_states_are_nan(backend):
     mechanism = dn.parse_robot(four_bar())
     quantities = (
         (dn.build(mechanism, "mass_matrix", backend=backend), 1),
@@ -402,45 +400,45 @@ def test_quantities_of_no_good_state(backend):
     for quantity, arguments in quantities:
         for count in (0, 3, 70):
             arrays = (np.full((count, 3), np.nan), np.zeros((count, 1)), np.zeros((count, 1)))[:arguments]
-            found = quantity(*arrays, errors="nan")
-            for array in found if isinstance(found, tuple) else (found,):
+            result = quantity(*arrays, errors="nan")
+            for array in result if isinstance(result, tuple) else (result,):
                 assert array.shape == (count, 1, 1) and np.isnan(array).all()
 
 
-def test_a_choice_without_marks_is_accepted():
-    """Of a palletizing arm the one that was made at a single position was refused as singular."""
+def test_independent_joints_are_chosen_without_marks():
+    """For this palletizing arm, a choice from a single position was rejected as singular."""
     text = arm().text
-    assert dn.parse_robot(unmarked(text)).nv == dn.parse_robot(text).nv
+    assert dn.parse_robot(without_marks(text)).nv == dn.parse_robot(text).nv
 
 
 @pytest.mark.parametrize("seed", [14, 28, 29, 34])
-def test_a_choice_that_is_proposed_is_accepted(seed):
-    text = drawn(grid, seed).text
-    with pytest.raises(dn.ModelError, match="'j_first'.*independent") as refusal:
+def test_proposed_independent_joint_is_accepted(seed):
+    text = draw(grid, seed).text
+    with pytest.raises(dn.ModelError, match="'j_first'.*independent") as excinfo:
         dn.parse_robot(text)
-    better = re.search(r"; '(\w+)' could$", str(refusal.value)).group(1)
+    proposed = re.search(r"; '(\w+)' could$", str(excinfo.value)).group(1)
     marked = re.sub(
         r'<joint name="(\w+)" type="\w+"',
-        lambda found: f'{found[0]} independent="{str(found[1] in (better, "j_carrier")).lower()}"',
-        unmarked(text),
+        lambda match: f'{match[0]} independent="{str(match[1] in (proposed, "j_carrier")).lower()}"',
+        without_marks(text),
     )
-    assert better in dn.parse_robot(marked).v_names
+    assert proposed in dn.parse_robot(marked).v_names
 
 
-def unmarked(text):
+def without_marks(text):
     return re.sub(' independent="(true|false)"', "", text)
 
 
-def test_a_double_parallelogram_moves():
-    """There is an equation too many, and which of them count changes with the position."""
-    mechanism = dn.parse_robot(drawn(parallelograms, 0).text)
+def test_double_parallelogram_moves():
+    """One equation is redundant, and which one changes with the position."""
+    mechanism = dn.parse_robot(draw(parallelograms, 0).text)
     (cluster,) = (cluster for cluster in mechanism.clusters if cluster.dependent)
     assert len(cluster.constraints) == 2 and len(cluster.dependent) == 3
     assert len(counting_equations(mechanism.tree, cluster).rows) == 4
 
 
-def test_a_rigid_assembly_is_singular():
-    """Two joints that turn alike, or stand still at 1.5 and 0.5: nothing is said of how they would move there."""
+def test_rigid_assembly_is_singular():
+    """Two joints that turn alike, or stand still at 1.5 and 0.5, where rates are undefined."""
     text = robot(link("a"), *(part for k in "bc" for part in (link(k, 1, 1.0), joint(f"j{k}", "a", k))))
 
     def alike(tree):
@@ -457,22 +455,22 @@ def test_a_rigid_assembly_is_singular():
     assert np.isnan(dn.spanning(mechanism, rigid, [1.0])[1]).all()
 
 
-# --- what torques do not determine ----------------------------------------------------------------------------
+# --- undetermined accelerations -------------------------------------------------------------------------------
 
 
-def with_a_wheel(own, **more):
-    """A four-bar with a wheel on its coupler that has no inertia about its axle; own: inertia about it."""
+def with_wheel(moment, **options):
+    """A four-bar with a wheel on its coupler; moment: the wheel's inertia about its axle, zero elsewhere."""
     wheel = '<link name="wheel"><inertial><mass value="1"/><inertia ixx="0" ixy="0" ixz="0" iyy="0" iyz="0" izz="{}"/>'
-    parts = wheel.format(own) + "</inertial></link>" + joint("axle", "coupler", "wheel", independent=True)
-    return dn.parse_robot(four_bar().replace("<loop", parts + "<loop", 1), **more)
+    parts = wheel.format(moment) + "</inertial></link>" + joint("axle", "coupler", "wheel", independent=True)
+    return dn.parse_robot(four_bar().replace("<loop", parts + "<loop", 1), **options)
 
 
-def test_what_moves_no_mass_is_told_by_name():
-    mechanism = with_a_wheel(0)
+def test_error_names_a_joint_without_inertia():
+    mechanism = with_wheel(0)
     assert "axle" in mechanism.joint_names
     forward = dn.forward_dynamics(mechanism)
     link_name = mechanism.bodies[-1].name
-    refused = (
+    builds = (
         lambda: dn.build(mechanism, forward),
         lambda: dn.build(mechanism, forward, backend="numpy"),
         lambda: dn.build(mechanism, forward, solver="factor_graph"),
@@ -480,24 +478,24 @@ def test_what_moves_no_mass_is_told_by_name():
         lambda: dn.build(mechanism, "forward_dynamics_derivatives"),
         lambda: dn.build(mechanism, "operational_space_inertia_inverse", links=[link_name]),
     )
-    for build in refused:
+    for build in builds:
         with pytest.raises(dn.ModelError, match="forward dynamics.*'axle'"):
             build()
     dn.build(mechanism, dn.inverse_dynamics(mechanism), backend="numpy")
-    for regular in (with_a_wheel(1e-5), with_a_wheel(0, armature={"axle": 1e-4})):
+    for regular in (with_wheel(1e-5), with_wheel(0, armature={"axle": 1e-4})):
         dn.build(regular, dn.forward_dynamics(regular), backend="numpy")
 
 
-def test_nothing_is_driven_at_a_singular_position():
-    """Beside a regular one: NaN, and no error of LAPACK's."""
-    mechanism = dn.parse_robot(drawn(grid, 1).text)
+def test_singular_position_of_a_batch_gives_nan():
+    """Next to a regular one: NaN, and no error from LAPACK."""
+    mechanism = dn.parse_robot(draw(grid, 1).text)
     q = np.stack([np.zeros(mechanism.nq), dn.close_loops(mechanism, np.full(mechanism.nq, 0.3))])
     one = np.ones((2, mechanism.nv))
-    for found in (
+    for array in (
         dn.spanning(mechanism, q, one)[1],
         *Actuation(mechanism, ["j_first"]).from_coordinates(q, one),
     ):
-        assert np.isnan(found[0]).all() and np.isfinite(found[1]).all()
+        assert np.isnan(array[0]).all() and np.isfinite(array[1]).all()
     for backend in ("c", "numpy"):
         closing = dn.build_loop_solver(mechanism, backend)
         assert not closing.is_regular(q[0]) and closing.is_regular(q[1])
@@ -509,9 +507,9 @@ SHAKY = """<robot name="shaky"><link name="w"/>{links}
 
 
 @pytest.mark.parametrize("reach", [2.0, 1.9])
-def test_a_loop_that_only_shakes_is_refused(reach):
-    """Two bars of 1 m between hinges 2 m apart: stretched, they can move to first order and not at all. Between hinges
-    1.9 m apart they cannot move to first order either."""
+def test_loop_of_infinitesimal_mobility_raises(reach):
+    """Two bars of 1 m between hinges 2 m apart: stretched, they move to first order only. Between hinges 1.9 m apart
+    they do not even move to first order."""
     bar = '<link name="{0}"><inertial><mass value="1"/><inertia ixx=".1" ixy="0" ixz="0" iyy=".1" iyz="0" izz=".1"/></inertial></link>'
     hinge = '<joint name="j{1}" type="continuous"><parent link="{0}"/><child link="{1}"/><origin xyz="{2} 0 0"/><axis xyz="0 0 1"/></joint>'
     links = bar.format("a") + bar.format("b") + hinge.format("w", "a", 0) + hinge.format("a", "b", 1)

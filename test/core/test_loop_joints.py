@@ -1,4 +1,4 @@
-"""A loop joint is its phi: the directions that follow from it are those of a joint of that kind."""
+"""A loop joint is defined by its phi; the directions derived from it are those of a joint of that kind."""
 
 import numpy as np
 import pytest
@@ -16,9 +16,9 @@ from dynamics_node.symbolic import cross_motion, interpret, trace
 NOWHERE = (0.0, 0.0, 0.0)
 
 
-def bears(loop, P, d):
-    """Columns (6, any): the forces (moment, force) that such a joint transmits, as textbooks have them; P, d: axes
-    and origin of the predecessor's frame in the successor's."""
+def transmitted_wrenches(loop, P, d):
+    """Columns (6, any): textbook forces (moment, force) that such a joint transmits. P, d: axes and origin of the
+    predecessor's frame in the successor's."""
     n = loop.axis / np.linalg.norm(loop.axis)
     sides = across(loop.axis)
     force, moment = np.vstack([np.zeros((3, 3)), np.eye(3)]), np.vstack([np.eye(3), np.zeros((3, 3))])
@@ -41,7 +41,7 @@ def about(axis, angle):
 
 ANY = Rotation.from_rotvec([0.4, -1.1, 0.7]).as_matrix()
 SECOND = np.array([1.0, 0.0, 0.0])
-# how the predecessor's frame may lie in the successor's, of joints with axis z
+# allowed poses of the predecessor's frame in the successor's, for joints with axis z
 ALLOWED = {
     "fixed": (np.eye(3), NOWHERE),
     "revolute": (about([0, 0, 1], 0.8), NOWHERE),
@@ -70,7 +70,7 @@ def tree():
 
 @pytest.fixture(params=[(kind, ends) for kind in LOOP_KINDS for ends in ((-1, 8), (2, 8))], ids=str)
 def closed(request, tree):
-    """A loop joint from the root or between two branches, and a position at which it is closed."""
+    """A loop joint from the root or between two branches, and a closed position."""
     kind, (predecessor, successor) = request.param
     q = np.random.default_rng(7).uniform(-1, 1, tree.nq)
     (A, a), (B, b) = (
@@ -96,26 +96,29 @@ def place(tree, loop, q):
     return {"P": S.T @ P, "d": S.T @ (p - s)}
 
 
-def test_what_it_bears(closed):
+def test_transmitted_wrenches(closed):
     tree, loop, q = closed
     at = interpret(trace(lambda q: place(tree, loop, q), {"q": (tree.nq,)}), q=q)
     assert np.allclose(loop.type.phi(loop, at["P"], np.eye(3), at["d"]), 0, atol=1e-12)
-    T, expected = interpret(cut_program(tree, loop), q=q, qd=0 * q)["T"], bears(loop, at["P"], at["d"])
+    T, expected = (
+        interpret(cut_program(tree, loop), q=q, qd=0 * q)["T"],
+        transmitted_wrenches(loop, at["P"], at["d"]),
+    )
     rank = expected.shape[1]
     assert T.shape == expected.shape and np.linalg.matrix_rank(T, tol=0.1) == rank
     assert np.linalg.matrix_rank(np.hstack([T, expected]), tol=1e-9) == rank
 
 
 def test_rate_and_change_along_closed_motions(closed):
-    """Rates that keep phi at zero open no direction, and neither do accelerations that keep it there."""
+    """Rates that keep phi at zero open no direction, and neither do such accelerations."""
     tree, loop, q = closed
     random = np.random.default_rng(8)
     program = velocity_program(tree, (loop,))
     K = interpret(program, q=q, qd=0 * q)["K"]
-    away = np.eye(tree.nv) - np.linalg.pinv(K, rcond=1e-9) @ K
-    qd = away @ random.uniform(-1, 1, tree.nv)
+    null_space = np.eye(tree.nv) - np.linalg.pinv(K, rcond=1e-9) @ K
+    qd = null_space @ random.uniform(-1, 1, tree.nv)
     k = interpret(program, q=q, qd=qd)["k"]
-    qdd = np.linalg.pinv(K, rcond=1e-9) @ k + away @ random.uniform(-1, 1, tree.nv)
+    qdd = np.linalg.pinv(K, rcond=1e-9) @ k + null_space @ random.uniform(-1, 1, tree.nv)
     assert np.allclose(K @ qdd, k, atol=1e-9) and np.linalg.norm(K, 2) > 0.1 < np.linalg.norm(qd)
     cut = interpret(cut_program(tree, loop), q=q, qd=qd)
     vJ, X_up = joint_motions(tree, qd), joint_transforms(tree, q)
