@@ -20,8 +20,8 @@ PAGES = [
 # Software returns, raises, logs and rejects; a thing has a name.
 DIALECT = (
     r"tells?|told|says?|said|knows|believes?d?|refus(?:es?|ed|al)|declin(?:es?|ed)|forg(?:ives?|ets?)|"
-    r"blames?|hears?|heard|silen(?:t|ce|tly)|besides?|anew|nobody|somebody|whatever|whoever|by name|"
-    r"lets go|to and fro|all the same|hardly|no matter"
+    r"blames?|hears?|heard|silen(?:t|ce|tly)|besides?|anew|nobody|somebody|whatever|whoever|"
+    r"(?:error|reject|report|log|list)\w*[^.]{0,30} by name|lets go|to and fro|all the same|hardly|no matter"
 )
 BRITISH = (
     r"\w*(?:cent|\bmet|\bmillimet|lit|fib)res?|\w+[mlrnt]is(?:e[ds]?|ing|ations?)(?<!raise)(?<!noise)(?<!otherwise)|"
