@@ -72,7 +72,7 @@ def sentences(text):
     """(line, sentence) of paragraphs, list items and headings; `code` and links count as a word."""
     text = re.sub(r"``[^`]+``|`[^`]+`|{\w+}", "code", text)
     text = re.sub(r"!?\[([^]]*)\]\([^)]*\)", r"\1", text)
-    text = re.sub(r"(?<!\*)\*(?!\*)[^*\n]+(?:\n[^*\n]+)?\*", "title", text)
+    text = re.sub(r"(?<![*\w])\*(?=[^\s*])[^*]+\*(?!\*)", "title", text)
     starts = r"\n\s*\n|\n(?= *(?:[*-]|\d+\.|#+) )"
     place = 0
     for paragraph in re.split(f"({starts})", text):
