@@ -21,7 +21,7 @@ MESSAGES = 3  # torques that are printed
 def answer(node, future):
     rclpy.spin_until_future_complete(node, future, timeout_sec=10.0)
     if not future.done():
-        raise SystemExit("dynamics_node does not answer")
+        raise SystemExit("no reply from dynamics_node")
     return future.result()
 
 

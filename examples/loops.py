@@ -17,7 +17,7 @@ def main():
     robot = dn.parse_robot(five_bar(UPRIGHT))
     print(f"{robot.name}: joints {', '.join(robot.q_names)}; independent {', '.join(robot.v_names)}")
 
-    q = dn.first_closed(robot, np.array([1.9, 0.0, 1.2, 0.0]))  # j1 and j2; the others are looked for
+    q = dn.first_closed(robot, np.array([1.9, 0.0, 1.2, 0.0]))  # j1 and j2; the others are solved for
     qd, qdd = np.array([0.3, -0.4]), np.array([0.5, 0.8])
     for name, angle, rate in zip(robot.q_names, *dn.spanning(robot, q, qd)[:2], strict=True):
         print(f"  {name}: {angle:7.3f} rad {rate:7.3f} rad/s")
@@ -35,7 +35,7 @@ def main():
     try:
         dn.build(robot, "inverse_dynamics")(q + 0.01, qd, qdd)
     except dn.SolutionError as error:
-        print(f"refused: {error}")
+        print(f"error: {error}")
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 Sensors of a humanoid
 =====================
 
-Any sensors: what a humanoid on two feet can know, and which sensor lies.
+Torques of a humanoid on two feet from any sensors, and the most likely faulty sensor.
 
 ./dev run -- python examples/sensors.py
 """

@@ -2,7 +2,7 @@
 Trajectories
 ============
 
-A robot over time: simulate it, its inverse, and what pushed on it, from noisy readings.
+A robot over time: simulation, its inverse, and external torques from noisy readings.
 
 ./dev run -- python examples/trajectories.py [folder for pages that play the motions]
 """
@@ -43,7 +43,7 @@ def main():
 
 
 def smooth(robot, q):
-    """Something pushes joint j1 by 0.5 N m from 0.3 s on; what encoders and motors tell has noise."""
+    """An external torque of 0.5 N m acts on joint j1 from 0.3 s on; encoders and motors are noisy."""
     random = np.random.default_rng(0)
     hold = dn.build(robot, "inverse_dynamics")
 
@@ -62,7 +62,7 @@ def smooth(robot, q):
     noise = dn.SmootherOptions(encoder_std=1e-4, torque_std=0.02, external_torque_density=10.0)
     found = dn.smooth(robot, truth.time, readings, options=noise)
     value, std = found.external_torque[-50, 0], found.std["external_torque"][-50, 0]
-    print(f"the push was found: {value:.2f} N m, standard deviation {std:.2f} (true: {push[-50, 0]:.2f})")
+    print(f"estimated external torque: {value:.2f} N m, standard deviation {std:.2f} (true: {push[-50, 0]:.2f})")
     return found
 
 

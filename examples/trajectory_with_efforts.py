@@ -41,12 +41,12 @@ def read_trajectory(text):
 
 
 def with_efforts(node, trajectory):
-    """The same trajectory with the efforts that it takes, to be started at once."""
+    """The same trajectory with its efforts, to be started immediately."""
     client = node.create_client(InverseDynamics, "dynamics_node/inverse_dynamics")
     if not client.wait_for_service(timeout_sec=5.0):
         raise SystemExit("no dynamics_node answers; start one: ros2 launch dynamics_node dynamics.launch.py")
     request = InverseDynamics.Request(points=trajectory)
-    first = trajectory.points[0]  # the planner knows where it begins: no measured state is needed
+    first = trajectory.points[0]  # its start replaces the measured state
     request.state.joints.name = trajectory.joint_names
     request.state.joints.position, request.state.joints.velocity = first.positions, first.velocities
     future = client.call_async(request)
@@ -65,7 +65,7 @@ def main():
     (path,) = remove_ros_args(sys.argv)[1:]
     trajectory = with_efforts(node, read_trajectory(Path(path).read_text()))
     while not publisher.get_subscription_count():
-        rclpy.spin_once(node, timeout_sec=0.1)  # until the controller is met
+        rclpy.spin_once(node, timeout_sec=0.1)  # until the controller subscribes
     publisher.publish(trajectory)
     publisher.wait_for_all_acked(Duration(seconds=1))
     print(f"{len(trajectory.points)} points with efforts of {', '.join(trajectory.joint_names)}")

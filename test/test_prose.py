@@ -36,7 +36,7 @@ HEADLESS = re.compile(r"(?:What|Whatever|Where|Of|Whoever)\b[^?]*$")
 def markdown(text):
     """Prose of Markdown or reStructuredText, line by line; what is no prose is an empty line."""
     text = re.sub(r"^( *)(```|~~~|:::)(?!{glossary}).*?^\1\2 *$", blank, text, flags=re.DOTALL | re.MULTILINE)
-    text = re.sub(r"^ {4,}.*$|^ *[|=+^-].*\|$|^ *(?:```|\.\.|:\w).*$", "", text, flags=re.MULTILINE)
+    text = re.sub(r"^ {4,}.*$|^ *[|=+^-].*\|$|^ *(?:```|\.\.|:\w|>>>).*$", "", text, flags=re.MULTILINE)
     return re.sub(r"^(#+ .*)$", r"\1.", text, flags=re.MULTILINE)
 
 

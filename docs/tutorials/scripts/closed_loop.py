@@ -34,7 +34,7 @@ print("velocities and torques:", robot.v_names)
 # --------
 #
 # A position is valid only where the loop is closed. ``dn.first_closed`` finds a closed position with the
-# independent joints where you ask for them. ``close_loops`` is for positions near a closed one, and keeps
+# independent joints at the requested angles. ``close_loops`` is for positions near a closed one, and keeps
 # the branch of assembly.
 
 q = dn.first_closed(robot, np.array([1.9, 0.0, 1.2, 0.0]))
@@ -47,8 +47,8 @@ print((nearby - q).round(4))
 # Torques
 # -------
 #
-# Dynamics are those of any robot. ``qd`` and ``qdd`` have two numbers, and so has the result: the torques
-# of the motors.
+# The functions are the same as for any robot. ``qd`` and ``qdd`` have two numbers, and so does the result: the
+# torques of the motors.
 
 inverse = dn.build(robot, "inverse_dynamics")
 forward = dn.build(robot, "forward_dynamics")
@@ -93,6 +93,6 @@ ax.legend(frameon=False, ncols=4)
 ax.grid(alpha=0.3)
 
 # %%
-# Gears, belts and mimic joints need no closing: their joints are linear functions of others, and are in no
-# vector. :doc:`/reference/files` lists the elements of URDF+; :doc:`/explanation/loops` explains the
+# Gears, belts and mimic joints need no closing: their joints are linear functions of others, and are in none of
+# the vectors. :doc:`/reference/files` lists the elements of URDF+; :doc:`/explanation/loops` explains the
 # algorithms.

@@ -2,8 +2,8 @@
 First ten minutes with the library
 ==================================
 
-You load a robot, compute its torques and accelerations, and compute them for a thousand states at once. The
-only thing you need is the package: ``pip install .`` in a checkout, or ``./dev run -- python`` in place of
+You load a robot, compute its torques and accelerations, and then a thousand states at once. You need only the
+package: ``pip install .`` in a checkout, or ``./dev run -- python`` in place of
 ``python``.
 """
 
@@ -11,7 +11,7 @@ only thing you need is the package: ``pip install .`` in a checkout, or ``./dev 
 # Load a robot
 # ------------
 #
-# A robot comes from a URDF file. The demo package knows where the Panda of ``example-robot-data`` is; use
+# A robot comes from a URDF file. ``find_panda`` returns the path of the Panda of ``example-robot-data``; use
 # the path of your own file in its place.
 
 import matplotlib.pyplot as plt
@@ -25,9 +25,9 @@ print(robot.name, robot.nq, robot.nv)
 print(robot.v_names)
 
 # %%
-# ``joints`` names the joints that move. The fingers of the hand stay at zero, and their mass counts.
-# Without ``joints`` the Panda has eight coordinates: the second finger mimics the first one, so it has none
-# of its own.
+# ``joints`` lists the joints that move. The fingers of the hand stay at zero, and their mass is included.
+# Without ``joints``, the Panda has eight coordinates: the second finger mimics the first one, and has none of
+# its own.
 #
 # ``robot.v_names`` is the order of every vector: positions ``q``, velocities ``qd``, accelerations ``qdd``
 # and torques ``tau``. It is the order of the URDF. Units are rad, m, s, N m and N.
@@ -47,7 +47,7 @@ for name, torque in zip(robot.v_names, gravity_torques, strict=True):
     print(f"{name}: {torque:8.3f} N m")
 
 # %%
-# At rest, inverse dynamics are the torques that hold the robot against gravity. The same number is the
+# At rest, inverse dynamics returns the torques that hold the robot against gravity. They are also the
 # quantity ``gravity_torque``. ``evaluate`` computes a quantity in one call, without compiling it:
 
 print(np.abs(dn.evaluate(robot, "gravity_torque", q) - gravity_torques).max() < 1e-12)
@@ -56,7 +56,7 @@ print(np.abs(dn.evaluate(robot, "gravity_torque", q) - gravity_torques).max() < 
 # Accelerations
 # -------------
 #
-# Forward dynamics invert inverse dynamics. Both agree to rounding:
+# Forward dynamics is the inverse of inverse dynamics. Both agree to rounding:
 
 forward = dn.build(robot, "forward_dynamics")
 qdd = np.linspace(-1.0, 1.0, 7)
@@ -67,7 +67,7 @@ print(np.abs(forward(q, qd, tau) - qdd).max() < 1e-10)
 # A thousand states
 # -----------------
 #
-# Every function takes batches: any number of axes before the last one. One call computes all states, in
+# Every function accepts batches: any number of axes before the last one. One call computes all states, in
 # vectors and on all cores. Here joint 4 moves through its range while the others stay.
 
 many = np.tile(q, (1000, 1))
@@ -98,7 +98,7 @@ print(np.linalg.eigvalsh(M).min() > 0)
 # The six rows of a Jacobian are angular first, then linear. The order holds for every 6-vector of the
 # library; :doc:`/reference/conventions` lists this and the other conventions.
 #
-# Several results come with names:
+# Several results are a named tuple:
 
 hand = dn.build(robot, "frame_kinematics", link="panda_hand")(q, qd, qdd)
 print(hand._fields)
@@ -116,7 +116,7 @@ print(derivatives._fields)
 print(np.allclose(derivatives.dqdd_dtau @ M, np.eye(7)))
 
 # %%
-# The derivative of the accelerations by the torques is the inverse of the mass matrix.
+# The derivative of the accelerations with respect to the torques is the inverse of the mass matrix.
 #
 # A payload
 # ---------

@@ -2,8 +2,8 @@
 A humanoid
 ==========
 
-You load a robot that stands on nothing: a humanoid with a floating base, belts and rotors. You compute the
-torques and foot forces of standing, and its momentum.
+You load a humanoid with a floating base, belts and rotors. You compute the torques and foot forces of standing,
+and its momentum.
 """
 
 # %%
@@ -26,8 +26,8 @@ print(robot.v_names[:7])
 # Positions begin with x, y, z and the quaternion x, y, z, w of the root link in the world. Velocities begin
 # with the angular, then the linear velocity in the axes of the root link.
 #
-# Belts drive the knees and ankles. Their rotors are explicit joints: they have no coordinates, and their
-# inertia counts.
+# Belts drive the knees and ankles. Their rotors are explicit joints: they have no coordinates, but their
+# inertia is included.
 
 q = robot.neutral()
 print(q[:7])
@@ -48,8 +48,8 @@ print(fall[:6].round(6))
 # Standing
 # --------
 #
-# Inverse dynamics at rest give the joint torques, and in the first six numbers the moment and force on the
-# root that nothing provides: the whole weight.
+# Inverse dynamics at rest returns the joint torques. The first six numbers are the missing moment and force on
+# the root: the whole weight.
 
 inverse = dn.build(robot, "inverse_dynamics")
 hanging = inverse(q, qd, np.zeros(robot.nv))
@@ -58,8 +58,7 @@ print(f"weight {hanging[5]:.2f} N: {mass:.2f} kg")
 
 # %%
 # The ground provides it through the feet. An external wrench acts ON a link, moment first, in the axes of
-# the link at its origin. The two feet share six unknowns each; the solution of least squares balances the
-# root.
+# the link at its origin. Each of the two feet has six unknowns; the least-squares solution balances the root.
 
 feet = ["left_foot", "right_foot"]
 J = np.vstack([dn.build(robot, "frame_jacobian", link=foot, reference="body")(q) for foot in feet])
