@@ -35,7 +35,7 @@ def main():
     try:
         dn.build(robot, "inverse_dynamics")(q + 0.01, qd, qdd)
     except dn.SolutionError as error:
-        print(f"error: {error}")
+        print(f"refused: {error}")
 
 
 if __name__ == "__main__":

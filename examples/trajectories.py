@@ -62,7 +62,7 @@ def smooth(robot, q):
     noise = dn.SmootherOptions(encoder_std=1e-4, torque_std=0.02, external_torque_density=10.0)
     found = dn.smooth(robot, truth.time, readings, options=noise)
     value, std = found.external_torque[-50, 0], found.std["external_torque"][-50, 0]
-    print(f"estimated external torque: {value:.2f} N m, standard deviation {std:.2f} (true: {push[-50, 0]:.2f})")
+    print(f"the push was found: {value:.2f} N m, standard deviation {std:.2f} (true: {push[-50, 0]:.2f})")
     return found
 
 
