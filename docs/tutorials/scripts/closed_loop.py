@@ -47,8 +47,8 @@ print((nearby - q).round(4))
 # Torques
 # -------
 #
-# The functions are the same as for any robot. ``qd`` and ``qdd`` have two numbers, and so does the result: the
-# torques of the motors.
+# The functions are the same as for any robot. ``qd`` and ``qdd`` have two numbers, and so does the result:
+# the torques of the motors.
 
 inverse = dn.build(robot, "inverse_dynamics")
 forward = dn.build(robot, "forward_dynamics")
@@ -93,6 +93,6 @@ ax.legend(frameon=False, ncols=4)
 ax.grid(alpha=0.3)
 
 # %%
-# Gears, belts and mimic joints need no closing: their joints are linear functions of others, and are in none of
-# the vectors. :doc:`/reference/files` lists the elements of URDF+; :doc:`/explanation/loops` explains the
+# Gears, belts and mimic joints need no closing: their joints are linear functions of others, and are in no
+# vector. :doc:`/reference/files` lists the elements of URDF+; :doc:`/explanation/loops` explains the
 # algorithms.

@@ -2,8 +2,8 @@
 A humanoid
 ==========
 
-You load a humanoid with a floating base, belts and rotors. You compute the torques and foot forces of standing,
-and its momentum.
+You load a humanoid with a floating base, belts and rotors. You compute the torques and foot forces of
+standing, and its momentum.
 """
 
 # %%
@@ -48,8 +48,8 @@ print(fall[:6].round(6))
 # Standing
 # --------
 #
-# Inverse dynamics at rest returns the joint torques. The first six numbers are the missing moment and force on
-# the root: the whole weight.
+# Inverse dynamics at rest returns the joint torques. The first six numbers are the missing moment and force
+# on the root: the whole weight.
 
 inverse = dn.build(robot, "inverse_dynamics")
 hanging = inverse(q, qd, np.zeros(robot.nv))
