@@ -1,6 +1,6 @@
 """A batch of states against Pinocchio's rneaInParallel and abaInParallel on the same number of cores.
 
-Wall time of whole calls, checks included; medians. The kernel alone runs without the facade's checks.
+Medians of the wall time of whole calls, including argument checks. Rows "kernel" have no checks.
 """
 
 import os
@@ -23,16 +23,17 @@ PEER_TARGET = {("panda", "inverse"): 1 / 60, ("panda", "forward"): 1 / 50, ("tal
 
 
 def nanoseconds(count, *calls):
-    """Median wall ns per state of (cores, call of `count` states), each over and over, in several rounds."""
+    """Median wall time per state, ns, of every (cores, call of `count` states), repeated in several
+    rounds."""
     times = [[] for _ in calls]
     for _ in range(ROUNDS):
-        for (cores, call), found in zip(calls, times, strict=True):
+        for (cores, call), samples in zip(calls, times, strict=True):
             os.sched_setaffinity(0, range(cores))
-            time.sleep(0.02)  # OpenMP's threads go on waiting busily for a while
+            time.sleep(0.02)  # OpenMP threads keep spinning for a while
             call()
             call()
-            found += _elapsed(call)
-    return [float(np.median(found)) / count for found in times]
+            samples += _elapsed(call)
+    return [float(np.median(samples)) / count for samples in times]
 
 
 def _elapsed(call):
@@ -45,7 +46,7 @@ def _elapsed(call):
 
 
 def peer(name, kind, cores, count):
-    """Call of Pinocchio in parallel."""
+    """A call of Pinocchio's parallel algorithm."""
     import pinocchio as pin
 
     model = pinocchio_model(name)
@@ -70,24 +71,24 @@ def one_core(name, kind):
         (1, lambda: single(*singles)),
         (1, peer(name, kind, 1, COUNT)),
     )
-    beside = (f"pin.{dict(KINDS)[kind]}InParallel", theirs)
+    peer_time = (f"pin.{dict(KINDS)[kind]}InParallel", theirs)
     target = PEER_TARGET.get((name, kind))
-    yield harness.Row(f"{name} {kind}, call", double, "ns", "lower", *beside, target=target)
-    yield harness.Row(f"{name} {kind}, kernel", alone, "ns", "lower", *beside)
+    yield harness.Row(f"{name} {kind}, call", double, "ns", "lower", *peer_time, target=target)
+    yield harness.Row(f"{name} {kind}, kernel", alone, "ns", "lower", *peer_time)
     yield harness.Row(
         f"{name} {kind}, call in float32", half, "ns", "lower", "call in float64", double, target=1 / 1.7
     )
 
 
 class Traced(BatchKernel):
-    """In the order in which operations were traced."""
+    """A kernel with operations in the order of the trace."""
 
     def _orders(self):
         return {"traced": self.program}
 
 
 def orders(name, kind):
-    """The order that was chosen beside that of the trace; of Talos it has a target."""
+    """The chosen order of operations compared with that of the trace, with a target for Talos."""
     model = robot(name)
     program = dn.build(model, problem(model, kind), backend="c").program
     other, target = reordered(model, program), ORDER_TARGET if name == "talos" else None
@@ -100,7 +101,7 @@ def orders(name, kind):
 
 
 def two_cores(name, kind):
-    """The same call on one core and on two, and Pinocchio on two."""
+    """The same call on one core and on two, and Pinocchio on two cores."""
     model = robot(name)
     solver = dn.build(model, problem(model, kind), backend="c")
     for count in (COUNT, MANY):
@@ -119,11 +120,11 @@ def two_cores(name, kind):
 def main():
     options = harness.arguments("batch").parse_args()
     cases = [(name, kind) for name in ("panda", "talos") for kind, _ in KINDS]
-    found = [row for case in cases for row in one_core(*case)]
-    found += [row for name in ("panda", "solo12", "talos") for kind, _ in KINDS for row in orders(name, kind)]
+    rows = [row for case in cases for row in one_core(*case)]
+    rows += [row for name in ("panda", "solo12", "talos") for kind, _ in KINDS for row in orders(name, kind)]
     if (os.cpu_count() or 1) > 1:
-        found += [row for case in cases for row in two_cores(*case)]
-    harness.finish("batch", found, harness.versions("pin", "numpy"), options.save)
+        rows += [row for case in cases for row in two_cores(*case)]
+    harness.finish("batch", rows, harness.versions("pin", "numpy"), options.save)
 
 
 if __name__ == "__main__":

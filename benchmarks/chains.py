@@ -1,7 +1,8 @@
-"""Forward and inverse dynamics of long chains, from Python, checks included: linear in the number of joints.
+"""Forward and inverse dynamics of long chains from Python, with checks: time grows linearly with the number
+of joints.
 
-Revolute joints of generic geometry. The peer is Pinocchio's C++ ABA of 512 joints, scaled: it cannot allocate
-1024 from Python. The line through the times is fitted by least squares of relative errors.
+Chains have revolute joints of generic geometry. The peer is Pinocchio's C++ ABA of 512 joints, scaled: from
+Python it cannot allocate 1024. Least squares of relative errors fit a line to the times.
 """
 
 import os
@@ -25,7 +26,8 @@ PEER_LENGTH = 512
 
 
 def geometry(n):
-    """Turns (n, 3), places (n, 3), masses, centres of mass and inertias of n links; joints turn about z."""
+    """Rotations (rpy) and origins of n joints (n, 3), masses (n,) and inertias (n, 3, 3) of their links; z is
+    the axis."""
     random = np.random.default_rng(0)
     A = random.normal(size=(n, 3, 3))
     inertias = A @ np.swapaxes(A, 1, 2) + np.eye(3)
@@ -75,20 +77,20 @@ def rows():
     for kind, algorithm in (("forward", "aba"), ("inverse", "rnea")):
         times = []
         for n in LENGTHS:
-            found, building = call_time(chain(n), kind)
-            times.append(found)
+            elapsed, building = call_time(chain(n), kind)
+            times.append(elapsed)
             peer = core and core[algorithm] * n / PEER_LENGTH
-            note = f"{1e3 * found / n:.1f} ns a joint, built in {building:.1f} s"
+            note = f"{1e3 * elapsed / n:.1f} ns a joint, built in {building:.1f} s"
             target = 1.0 if (kind, n) == ("forward", 1024) else None
             yield harness.Row(
-                f"chain of {n}, {kind}", found, "us", "lower", f"C++ {algorithm} of 512, scaled", peer,
+                f"chain of {n}, {kind}", elapsed, "us", "lower", f"C++ {algorithm} of 512, scaled", peer,
                 target=target, reason=reason or note,
             )  # fmt: skip
         yield fit(kind, times)
 
 
 def fit(kind, times):
-    """Largest relative distance from the line offset + slope n."""
+    """A row of the largest relative distance from the line offset + slope n."""
     A = np.column_stack([np.ones(len(LENGTHS)), LENGTHS])
     weights = 1 / np.array(times)
     (offset, slope), *_ = np.linalg.lstsq(A * weights[:, None], np.ones(len(LENGTHS)), rcond=None)
@@ -98,39 +100,39 @@ def fit(kind, times):
 
 
 def exponent(times):
-    """Of the power law through the times."""
+    """The exponent of a power law fitted to the times."""
     return np.polyfit(np.log(LENGTHS), np.log(times), 1)[0]
 
 
-WAYS = {
+PROGRAMS = {
     "rolled": rolled_program,
     "straight line": lambda model, problem: recursive_programs(model, problem)["aba"],
 }
 
 
 def straight_or_rolled():
-    """Where rolled Programs begin to pay: forward dynamics of the same chain in both ways."""
+    """Rows of forward dynamics of the same chain by rolled and straight-line Programs."""
     for n in (25, 50, LONG):
-        model, found = chain(n), {}
-        for name, write in WAYS.items():
+        model, times = chain(n), {}
+        for name, write in PROGRAMS.items():
             begin = time.perf_counter()
             kernel = Kernel(write(model, problem(model, "forward")))
-            found[name + " built"] = time.perf_counter() - begin
+            times[name + " built"] = time.perf_counter() - begin
             x = np.random.default_rng(1).uniform(-1, 1, (16, 3 * n + 3))
             y = np.empty((16, n))
-            found[name] = microseconds(lambda _, k=kernel, x=x, y=y: k.run(x, y), 4) / 16
-        note = f"built in {found['rolled built']:.1f} s, straight line {found['straight line built']:.1f} s"
+            times[name] = microseconds(lambda _, k=kernel, x=x, y=y: k.run(x, y), 4) / 16
+        note = f"built in {times['rolled built']:.1f} s, straight line {times['straight line built']:.1f} s"
         yield harness.Row(
-            f"chain of {n}, forward, rolled kernel", found["rolled"], "us", "lower", "straight line",
-            found["straight line"], reason=note,
+            f"chain of {n}, forward, rolled kernel", times["rolled"], "us", "lower", "straight line",
+            times["straight line"], reason=note,
         )  # fmt: skip
 
 
 def main():
     options = harness.arguments("chains").parse_args()
     os.sched_setaffinity(0, {0})
-    found = [*rows(), *straight_or_rolled()]
-    harness.finish("chains", found, harness.versions("pin", "numpy"), options.save)
+    all_rows = [*rows(), *straight_or_rolled()]
+    harness.finish("chains", all_rows, harness.versions("pin", "numpy"), options.save)
 
 
 if __name__ == "__main__":

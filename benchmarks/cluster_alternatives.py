@@ -1,7 +1,7 @@
-"""Other ways to compute the dynamics of robots with loops: oracles for ours, and rivals (paper 3, sec. II).
+"""Alternative algorithms for the dynamics of robots with loops, for comparison (paper 3, sec. II).
 
-Multipliers are exact; the independent tree, with the inertia of rotors reflected through constant ratios or
-without it, is an approximation.
+Projection and multipliers are exact. The independent tree, with or without rotor inertia reflected through
+constant ratios, is an approximation.
 """
 
 from dataclasses import replace
@@ -21,13 +21,13 @@ from dynamics_node.robot.validate import validate
 from dynamics_node.symbolic import Program, interpret, solve_definite
 
 
-def rival_programs(robot: Robot, tree: Robot | None = None) -> dict[str, Program]:
-    """Inverse and forward dynamics in two other ways, over the joints of a spanning tree.
+def alternative_programs(robot: Robot, tree: Robot | None = None) -> dict[str, Program]:
+    """Inverse dynamics by projection and forward dynamics by multipliers, over the joints of a spanning tree.
 
-    tree: that of a robot with explicit joints, see `spanning_tree`; by default the tree that loops close.
+    tree: of a robot with explicit joints, see `spanning_tree`; by default the tree of a robot with loops.
     """
 
-    def spanning(own, rates, q):  # own: the robot in frames that suit it; a spanning tree has its own
+    def spanning(own, rates, q):  # own: the robot in reduced frames; a given tree has its own
         if tree is not None:
             return _of_explicit_joints(robot, tree, rates, q)
         return _Spanning(own.tree, q, rates, *_independent_equations(own, q, rates.qd), own.independent)
@@ -45,17 +45,18 @@ def rival_programs(robot: Robot, tree: Robot | None = None) -> dict[str, Program
 
 
 def projected_dynamics(spanning, qdd, gravity):
-    """tau (nv,) = G^T (M (G qdd + g) + h) with M and h of the tree: the textbook's projection, on
-    symbols. Without f_ext. (The article's "projected RNEA", the recursion over the tree between G and its
-    transpose, is what the library has.)"""
+    """tau (nv,) = G^T (M (G qdd + g) + h) with M and h of the tree, on symbols, without f_ext.
+
+    The library's algorithm is the article's "projected RNEA": the recursion over the tree between G and G^T.
+    """
     tree, q, rates = spanning.tree, spanning.q, spanning.rates
     h = nonlinear_effects(tree, q, rates.qd, gravity=gravity)
     return rates.independent(crba(tree, q) @ rates.accelerations(qdd) + h)
 
 
 def lagrange_dynamics(spanning, tau, gravity):
-    """qdd (nv,) by multipliers, [M K^T; K 0] over all joints of the tree: the range-space method, on
-    symbols. Without f_ext."""
+    """qdd (nv,) by multipliers over all joints of the tree (range-space method), on symbols, without
+    f_ext."""
     tree, q, K = spanning.tree, spanning.q, spanning.K
     effort = np.zeros(tree.nv, dtype=object)
     effort[spanning.independent] = tau
@@ -67,8 +68,10 @@ def lagrange_dynamics(spanning, tau, gravity):
 
 
 class _Spanning(NamedTuple):
-    """A tree with the equations K qdd = k (r, nv of the tree), (r,) between its joints, at positions q of it;
-    independent: where in v of the tree the coordinates of the robot lie."""
+    """A tree at positions q, with the constraints K qdd = k; K (r, nv of the tree), k (r,).
+
+    independent: indices of the robot's coordinates in v of the tree.
+    """
 
     tree: Robot
     q: np.ndarray
@@ -79,7 +82,7 @@ class _Spanning(NamedTuple):
 
 
 class _Ratios(NamedTuple):
-    """What Rates are where the constraints are constant: qd of the tree = G times those of the robot."""
+    """Rates with constant constraints: qd of the tree is G times qd of the robot."""
 
     G: np.ndarray
     qd: np.ndarray
@@ -92,7 +95,7 @@ class _Ratios(NamedTuple):
 
 
 def _of_explicit_joints(robot, tree, rates, q):
-    """Of a tree in which the explicit joints of a robot have coordinates, and are tied by constant ratios."""
+    """A spanning tree in which explicit joints have coordinates, with constraints of constant ratios."""
     own = {body.joint.name: body.joint for body in robot.bodies}
     positions, G = np.zeros(tree.nq, dtype=object), np.zeros((tree.nv, robot.nv))
     independent = np.zeros(robot.nv, dtype=int)
@@ -113,20 +116,23 @@ def _of_explicit_joints(robot, tree, rates, q):
 
 
 def _independent_equations(mechanism, q, rates):
-    """K (r, nv of the tree) and k (r,) of the rows that no other one implies."""
+    """K (r, nv of the tree) and k (r,) of the linearly independent rows."""
     K, k = [np.zeros((0, mechanism.tree.nv))], [np.zeros(0)]
     for cluster in mechanism.clusters:
         if cluster.dependent:
             program = velocity_program(mechanism.tree, cluster.constraints)
-            found, rows = interpret(program, q=q, qd=rates), counting_equations(mechanism.tree, cluster).rows
-            K.append(found["K"][rows])
-            k.append(found["k"][rows])
+            equations, rows = (
+                interpret(program, q=q, qd=rates),
+                counting_equations(mechanism.tree, cluster).rows,
+            )
+            K.append(equations["K"][rows])
+            k.append(equations["k"][rows])
     return np.concatenate(K), np.concatenate(k)
 
 
 def spanning_tree(text, **choices) -> Robot:
-    """URDF+ text of a geared robot -> the Robot whose explicit joints have coordinates like all others, in
-    economical frames. choices: as of parse_robot."""
+    """URDF+ text of a geared robot -> the Robot with coordinates for explicit joints, in reduced frames.
+    choices: see parse_robot."""
     description = parse_urdf(text)
     validate(description)
     joints = tuple(replace(joint, mimic=None) for joint in description.joints)
@@ -134,19 +140,17 @@ def spanning_tree(text, **choices) -> Robot:
 
 
 def independent_tree(text, reflect=True, **choices) -> Robot:
-    """URDF+ text of a geared robot -> the Robot whose dependent joints are held at zero.
+    """URDF+ text of a geared robot -> the Robot whose dependent joints are fixed at zero.
 
-    reflect: with the inertia of every dependent body about its joint, times the square of its ratio, as rotor
-    inertia of the independent joints that turn it ("approximate"; else "unconstrained"); choices: as of
-    parse_robot. Raises ModelError, also for loops whose ratios are not constant.
+    reflect: add the inertia of every dependent body about its joint, times the square of its ratio, as rotor
+    inertia of the independent joints ("approximate"; otherwise "unconstrained"). choices: see parse_robot.
+    Raises ModelError, also for loops without constant ratios.
     """
     description = parse_urdf(text)
     validate(description)
     robot = robot_from_description(description, **choices)
     if robot.constraints:
-        raise ModelError(
-            f"{robot.constraints[0].name!r} has no constant ratio: nothing is reflected through it"
-        )
+        raise ModelError(f"{robot.constraints[0].name!r} has no constant ratio to reflect inertia through")
     joints = tuple(replace(joint, mimic=None) for joint in description.joints)
     described = {joint.name for joint in joints}
     names = [joint.name for joint in robot.independent_joints if joint.name in described]
@@ -158,13 +162,12 @@ def independent_tree(text, reflect=True, **choices) -> Robot:
 
 
 def _reflected(robot):
-    """{joint: inertia of the bodies of the explicit joints that follow it, about their joints, seen through
-    their ratios}."""
-    found: dict[str, float] = {}
+    """{joint: reflected inertia}: of the bodies of the dependent explicit joints, about their axes."""
+    inertias: dict[str, float] = {}
     for body in robot.bodies:
         if masters := body.joint.masters:
             for name, v, weight in zip(masters.names, masters.v, masters.weights, strict=True):
                 S = body.joint.S[:, v - body.joint.v.start]
                 own = S @ body.inertia @ S + weight**2 * body.joint.armature
-                found[name] = found.get(name, 0.0) + own
-    return found
+                inertias[name] = inertias.get(name, 0.0) + own
+    return inertias

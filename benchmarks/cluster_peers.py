@@ -1,5 +1,5 @@
-"""Pinocchio on robots with loops: constraintDynamics, lcaba, and mimic joints in place of gears. All from
-Python."""
+"""Pinocchio from Python on robots with loops: constraintDynamics, lcaba, and mimic joints in place of
+gears."""
 
 import re
 
@@ -23,7 +23,8 @@ def loop_times(count, states):
 
 
 def _loop_time(text, pins, states, lcaba):
-    """pins: (joint, x, joint, x) that coincide. Each solver has a model and constraint datas of its own."""
+    """pins: (joint, x, joint, x) of coincident points. Each solver needs its own model and constraint
+    data."""
     import pinocchio as pin
 
     model = pin.buildModelFromXML(text)
@@ -44,8 +45,8 @@ def _loop_time(text, pins, states, lcaba):
         pin.initConstraintDynamics(model, data, contacts, datas)
         settings, call = pin.ProximalSettings(1e-10, 1e-10, 10), pin.constraintDynamics
     place, rates, effort, expected = _in_their_order(model, text, states)
-    found = call(model, data, place[0], rates[0], effort[0], contacts, datas, settings)
-    assert np.abs(found - expected).max() <= 1e-4 * np.abs(expected).max(), "both solve the same"
+    solution = call(model, data, place[0], rates[0], effort[0], contacts, datas, settings)
+    assert np.abs(solution - expected).max() <= 1e-4 * np.abs(expected).max(), "both solve the same problem"
     return microseconds(
         lambda k: call(model, data, place[k], rates[k], effort[k], contacts, datas, settings), STATES
     )
@@ -67,7 +68,7 @@ def _in_their_order(model, text, states):
 
 
 def mimic_time(text):
-    """us of crba and a solve by Cholesky for a geared chain, its rotors as mimic joints."""
+    """us of crba and a Cholesky solve for a geared chain with mimic joints as rotors."""
     import pinocchio as pin
 
     model = pin.buildModelFromXML(with_mimic(text), mimic=True)
@@ -83,7 +84,7 @@ def mimic_time(text):
 
 
 def _cholesky_solve(M, right):
-    """LAPACK's, the upper triangle alone, without copies or checks: the fastest from Python."""
+    """Solve by LAPACK on the upper triangle, without copies or checks: the fastest way from Python."""
     from scipy.linalg.lapack import dposv
 
     return dposv(M, right, lower=0)[1]

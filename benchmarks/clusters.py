@@ -1,10 +1,9 @@
-"""Closed loops and geared robots: cluster recursions beside projection and multipliers, and beside Pinocchio.
+"""Closed loops and geared robots: cluster recursions against projection, multipliers and Pinocchio.
 
-All of ours are Programs of the same compiler, timed as kernels in a loop over states; beside them what the
-article of the cluster algorithms found for its own C++ (paper 3, Tables II to IV), whose figures are also
-scaled to this machine. Pinocchio is called from Python on positions that were closed beforehand, and so are
-we, checks included. With the article's robots at hand (--robots FOLDER with mini_cheetah.urdf, ...) they are
-measured too.
+Our algorithms are Programs of the same compiler, timed as kernels in a loop over states. The figures of the
+article's C++ (paper 3, Tables II to IV) are listed, also scaled to this machine. Calls of Pinocchio and of
+this library, with checks, are from Python on closed positions. --robots FOLDER with mini_cheetah.urdf, ...
+adds the article's robots.
 """
 
 import os
@@ -13,7 +12,7 @@ from pathlib import Path
 import cluster_peers
 import harness
 import numpy as np
-from cluster_alternatives import independent_tree, rival_programs, spanning_tree
+from cluster_alternatives import alternative_programs, independent_tree, spanning_tree
 from dynamics import microseconds, pinocchio_model
 from robots import random_states
 
@@ -31,8 +30,8 @@ STATES = cluster_peers.STATES
 LENGTHS = (2, 4, 8, 12, 16, 24)
 CHAINS = {"GT": lambda n: geared_chain(n), "PBT": lambda n: belt_chain(n // 2)}
 ARTICLE = ("mini_cheetah", "mit_humanoid", "jvrc1_humanoid")
-# Percent by which each is slower (+) or faster (-) than the cluster algorithm. The columns of Tables II to IV
-# have lost their heads but the last; the text about Table IV tells which are PBT (6.3) and Tello (7.8).
+# Percent by which each is slower (+) or faster (-) than the cluster algorithm. Tables II to IV lack most
+# column heads; the text about Table IV identifies PBT (6.3) and Tello (7.8).
 COLUMNS = ("approximate RNEA", "projected RNEA", "approximate ABA", "projection", "Lagrange",
            "approximate EFPA", "projected OSIM")  # fmt: skip
 PAPER = {
@@ -42,7 +41,7 @@ PAPER = {
     "mit_humanoid": (-42.0, 35.9, -38.6, 32.5, 106.2, -37.4, 23.2),
     "jvrc1_humanoid": (-37.7, 36.6, -38.4, 87.3, 212.8, -22.54, 107.4),
 }
-REFERENCE = {  # us of the article's C++ where pin.aba of Talos takes 10.38 us from Python
+REFERENCE = {  # us of the article's C++ on a machine where pin.aba of Talos takes 10.38 us from Python
     "mini_cheetah": {"C-ABA": 28.4, "C-RNEA": 7.7, "C-EFPA": 40.9},
     "mit_humanoid": {"C-ABA": 45.4, "C-RNEA": 12.1, "C-EFPA": 69.5},
     "jvrc1_humanoid": {"C-ABA": 72.0, "C-RNEA": 20.1, "C-EFPA": 104.8},
@@ -54,7 +53,7 @@ ROUNDS = 3
 
 
 def states(mechanism, count=STATES, reach=0.1):
-    """Closed positions, and rates."""
+    """Closed positions, rates and torques."""
     random = np.random.default_rng(3)
     start = mechanism.neutral()
     movable = [joint.q.start for joint in mechanism.tree.independent_joints if joint.kind != "floating"]
@@ -66,15 +65,18 @@ def states(mechanism, count=STATES, reach=0.1):
 
 
 def kernel_times(programs, robot, q, *rates):
-    """{name: us per state in a loop over states}: the least of the medians of ROUNDS rounds, in which the
-    Programs take turns, for what disturbs a shared machine only adds."""
+    """{name: us per state in a loop over states}: the least of the medians of ROUNDS rounds of alternating
+    Programs.
+
+    The minimum counts, since other processes only add time.
+    """
     calls = {name: _call(program, robot, q, *rates) for name, program in programs.items()}
     rounds = [{name: microseconds(call, 20) / STATES for name, call in calls.items()} for _ in range(ROUNDS)]
     return {name: min(times[name] for times in rounds) for name in programs}
 
 
 def _call(program, robot, q, *rates):
-    """A call that runs a Program over all states."""
+    """A function that runs a Program over all states."""
     kernel = Kernel(program, quaternions=robot.quaternion_places)
     inputs = [q, *rates][: sum(name in ("q", "qd", "qdd", "tau") for name in program.inputs)]
     gravity = [np.tile(robot.gravity, (STATES, 1))] if "gravity" in program.inputs else []
@@ -84,7 +86,7 @@ def _call(program, robot, q, *rates):
 
 
 def tips(mechanism):
-    """Links at the ends of the robot, without rotors: where forces act on it."""
+    """Links at the ends of the robot, without rotors."""
     tree = mechanism.tree
     independent = {
         i
@@ -104,14 +106,14 @@ def exact_programs(mechanism, tree):
         "C-RNEA": inverse["rnea"],
         "C-ABA": forward["aba"],
         "projection": forward["crba + solve"],
-        **rival_programs(mechanism, tree),
+        **alternative_programs(mechanism, tree),
         "C-EFPA": inertia["by clusters"],
         "projected OSIM": inertia["by the tree"],
     }
 
 
 def approximate_programs(model, links):
-    """Of the independent tree, what our compiler makes of it: the cheapest."""
+    """{algorithm: Program} of the independent tree, the cheapest of each kind."""
 
     def cheapest(problem):
         return min(recursive_programs(model, problem).values(), key=lambda program: len(program.ops))
@@ -123,7 +125,7 @@ def approximate_programs(model, links):
     }
 
 
-RIVALS = {  # of each cluster algorithm; the article's projected RNEA is here the same Program as C-RNEA
+ALTERNATIVES = {  # to each cluster algorithm; the article's projected RNEA is the same Program as C-RNEA
     "C-RNEA": ("projected M and h", "approximate RNEA"),
     "C-ABA": ("projection", "Lagrange", "approximate ABA"),
     "C-EFPA": ("projected OSIM", "approximate EFPA"),
@@ -131,7 +133,7 @@ RIVALS = {  # of each cluster algorithm; the article's projected RNEA is here th
 
 
 def measure(mechanism, text=None, **choices):
-    """{algorithm: (us, operations)}; with the text of a geared robot also of the approximations."""
+    """{algorithm: (us, operations)}, with the text of a geared robot also of the approximations."""
     programs = exact_programs(mechanism, text and spanning_tree(text, **choices))
     times = kernel_times(programs, mechanism, *states(mechanism))
     if text is not None:
@@ -142,28 +144,28 @@ def measure(mechanism, text=None, **choices):
     return {name: (time, len(programs[name].ops)) for name, time in times.items()}
 
 
-def rows_of(name, found):
-    """Each cluster algorithm beside its rivals, with what the article found."""
-    for algorithm, rivals in RIVALS.items():
-        time, operations = found[algorithm]
-        for rival in (r for r in rivals if r in found):
-            theirs, more = found[rival]
-            note = f"{operations} / {more} operations; {rival} {100 * (theirs / time - 1):+.0f} %"
-            if name in PAPER and rival in COLUMNS:
-                note += f", article {dict(zip(COLUMNS, PAPER[name], strict=True))[rival]:+.0f} %"
-            yield harness.Row(f"{name}, {algorithm}", time, "us", "lower", rival, theirs, reason=note)
+def rows_of(name, figures):
+    """Rows of each cluster algorithm against its alternatives, with the article's figures."""
+    for algorithm, others in ALTERNATIVES.items():
+        time, operations = figures[algorithm]
+        for other in (other for other in others if other in figures):
+            theirs, more = figures[other]
+            note = f"{operations} / {more} operations; {other} {100 * (theirs / time - 1):+.0f} %"
+            if name in PAPER and other in COLUMNS:
+                note += f", article {dict(zip(COLUMNS, PAPER[name], strict=True))[other]:+.0f} %"
+            yield harness.Row(f"{name}, {algorithm}", time, "us", "lower", other, theirs, reason=note)
 
 
-def reference_rows(name, found, scale):
-    """Ours beside the article's C++, scaled to this machine."""
+def reference_rows(name, figures, scale):
+    """Rows of our kernels against the article's C++, scaled to this machine."""
     for algorithm, theirs in REFERENCE.get(name, {}).items():
         target = None if name in IMPLICIT else 0.1
         peer = ("article's C++, scaled", theirs * scale)
-        yield harness.Row(f"{name}, {algorithm}", found[algorithm][0], "us", "lower", *peer, target=target)
+        yield harness.Row(f"{name}, {algorithm}", figures[algorithm][0], "us", "lower", *peer, target=target)
 
 
 def talos_scale():
-    """How much slower this machine is than the one of REFERENCE."""
+    """The time of pin.aba of Talos on this machine relative to that of REFERENCE."""
     import pinocchio as pin
 
     model = pinocchio_model("talos")
@@ -196,7 +198,7 @@ def against_pinocchio():
 
 
 def growth(times):
-    """Rows of how time grows with the length; times: {(chain, n): {algorithm: (us, operations)}}."""
+    """Rows of the growth of time with length; times: {(chain, n): {algorithm: (us, operations)}}."""
     for chain in CHAINS:
         for algorithm in ("C-ABA", "C-EFPA", "projection", "Lagrange", "projected OSIM"):
             measured = [times[chain, n][algorithm] for n in LENGTHS]
@@ -215,22 +217,22 @@ def main():
     parser.add_argument("--robots", type=Path, help="folder with the URDF+ files of the article's robots")
     options = parser.parse_args()
     os.sched_setaffinity(0, {0})
-    found = {}
+    figures = {}
     for name, text in (("four-bar", four_bar()), ("five-bar", five_bar()), ("16 four-bars", four_bars(16))):
-        found[name] = measure(dn.parse_robot(text))
+        figures[name] = measure(dn.parse_robot(text))
     geared = {"quadruped": quadruped(), "humanoid": humanoid()}
     if options.robots:
         geared |= {name: (options.robots / f"{name}.urdf").read_text() for name in ARTICLE}
     for name, text in geared.items():
         mechanism = dn.parse_robot(text, floating_base=True)
-        found[name] = measure(mechanism, text, floating_base=True)
+        figures[name] = measure(mechanism, text, floating_base=True)
     times = {(chain, n): None for chain in CHAINS for n in LENGTHS}
     for chain, n in times:
         text = CHAINS[chain](n)
-        times[chain, n] = found[f"{chain} of {n}"] = measure(dn.parse_robot(text), text)
+        times[chain, n] = figures[f"{chain} of {n}"] = measure(dn.parse_robot(text), text)
     scale = talos_scale()
     print(f"pin.aba of Talos: {scale * TALOS_THERE:.2f} us, {scale:.2f} times {TALOS_THERE}")
-    rows = [row for item in found.items() for row in (*rows_of(*item), *reference_rows(*item, scale))]
+    rows = [row for item in figures.items() for row in (*rows_of(*item), *reference_rows(*item, scale))]
     rows += [*growth(times), *against_pinocchio()]
     harness.finish("clusters", rows, harness.versions("pin", "numpy"), options.save)
 

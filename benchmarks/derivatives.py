@@ -1,7 +1,7 @@
 """Derivatives of inverse and forward dynamics against Pinocchio's analytical ones, both from Python.
 
-Medians of thread CPU time, random states, one pinned core, both sides in one run. Pinocchio writes into its
-Data, so `out=` is what compares; `f(...)` makes new arrays.
+Medians of thread CPU time over random states, on one pinned core, both in one run. Calls with `out=` are
+comparable with Pinocchio, which writes into its Data; `f(...)` allocates new arrays.
 """
 
 import os
@@ -51,8 +51,8 @@ def rows(name):
 def main():
     options = harness.arguments("derivatives").parse_args()
     os.sched_setaffinity(0, {0})
-    found = [row for name in ("panda", "solo12", "talos") for row in rows(name)]
-    harness.finish("derivatives", found, harness.versions("pin", "numpy"), options.save)
+    all_rows = [row for name in ("panda", "solo12", "talos") for row in rows(name)]
+    harness.finish("derivatives", all_rows, harness.versions("pin", "numpy"), options.save)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
-"""Twelve kinds of errors planted in every robot of example-robot-data: how many the doctor finds, whether
-it names the right cause, and what it says of the robots as they are.
+"""Twelve kinds of errors planted in every robot of example-robot-data: the doctor's detection rate, the rate
+of correct causes, and its findings about the unmodified robots.
 
-A kind is planted in one link of a robot, drawn at random from those that a joint moves, that weigh more than
-a thousandth of the robot and in which nothing is odd yet (where all are odd: from those). It has to change
-the link by as much as the links of good robots differ from solids: its mean squares, or its centre, by one
-of the solid's (an inertia turned about an axis of symmetry is no error). Found: the doctor says of this link
-what it did not say before. Right: with this cause. Robots without any such link are counted as left out.
+Each error is planted in a random moving link that weighs more than a thousandth of the robot and has no
+finding yet (or any moving link, if all have findings). It must change the second moments or the center of
+mass by at least one standard deviation of the solid; a rotated inertia about an axis of symmetry is no error.
+A detected error yields a new finding about this link; a correct one names this cause. Robots without such a
+link count as left out.
 """
 
 import collections
@@ -26,12 +26,12 @@ from dynamics_node.robot.urdf_shapes import parse_shapes
 from dynamics_node.robot.validate import validate
 
 EFFECT = 1.0
-FOUND, RIGHT = 0.95, 0.80
+DETECTED, CORRECT = 0.95, 0.80
 
 
 def main():
     parser = arguments("doctor")
-    parser.add_argument("--seed", type=int, default=0, help="which links (0)")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the choice of links (default: 0)")
     options = parser.parse_args()
     robots = dict(read_robots())
     results, alarms, counts = [], [], collections.Counter()
@@ -53,7 +53,7 @@ def main():
 
 
 def read_robots():
-    """(name, LinkFacts of the links) of every description that describes a robot."""
+    """(name, LinkFacts of the links) of every valid description."""
     import pinocchio
 
     folders = (path / "share/example-robot-data/robots" for path in Path(pinocchio.__file__).parents)
@@ -66,7 +66,7 @@ def read_robots():
             description = parse_urdf(text)
             validate(description)
         except ModelError as error:
-            print(f"{path.name}: no robot: {error}")
+            print(f"{path.name}: skipped: {error}")
             continue
         shapes = parse_shapes(text)[0]
         solids = {name: link_geometry(parts, path.parent, left_out).solid for name, parts in shapes.items()}
@@ -77,22 +77,22 @@ def read_robots():
 
 
 def trial(links, fault, untouched, random):
-    """'right', 'found' with the wrong cause, 'missed', or None where the fault cannot be planted."""
+    """'right', 'found as CAUSE' for a wrong cause, 'missed', or None if the fault cannot be planted."""
     before = {finding.link: finding.cause for finding in untouched}
     planted = _planted(links, fault, before, random)
     if planted is None:
         return None
-    sick, where = planted
-    after = {finding.link: finding.cause for finding in diagnose(sick)}
-    new = [after[name] for name in where if name in after and after[name] != before.get(name)]
+    modified, faulty = planted
+    after = {finding.link: finding.cause for finding in diagnose(modified)}
+    new = [after[name] for name in faulty if name in after and after[name] != before.get(name)]
     return "missed" if not new else "right" if fault.name in new else f"found as {new[0]}"
 
 
 def _planted(links, fault, before, random):
-    """(links with the fault, names of those that have it), or None."""
+    """(links with the fault, names of the faulty ones), or None."""
     light = negligible(links)
-    able = [k for k, link in enumerate(links) if link.name not in light and _is_able(link)]
-    places = [k for k in able if links[k].name not in before] or able
+    candidates = [k for k, link in enumerate(links) if link.name not in light and _is_able(link)]
+    places = [k for k in candidates if links[k].name not in before] or candidates
     random.shuffle(places)
     for k in places:
         others = [j for j in places if j != k] if fault.name == SWAPPED else [k]
@@ -101,10 +101,10 @@ def _planted(links, fault, before, random):
             theirs = links[k].inertial if j != k else mine
             if _effect(links[k], mine) < EFFECT or (j != k and _effect(links[j], theirs) < EFFECT):
                 continue
-            sick = list(links)
-            sick[k] = links[k]._replace(inertial=mine)
-            sick[j] = links[j]._replace(inertial=theirs)
-            return sick, {links[k].name, links[j].name}
+            modified = list(links)
+            modified[k] = links[k]._replace(inertial=mine)
+            modified[j] = links[j]._replace(inertial=theirs)
+            return modified, {links[k].name, links[j].name}
     return None
 
 
@@ -113,7 +113,8 @@ def _is_able(link):
 
 
 def _effect(link, inertial):
-    """What a change makes of a link, in its solid's standard deviations; a mass of e times counts as one."""
+    """The size of a change of a link, in standard deviations of its solid; a factor of e in mass counts as
+    one."""
     if inertial.mass <= 0:
         return np.inf
     whiten = np.linalg.inv(np.linalg.cholesky(link.solid.second))
@@ -129,8 +130,8 @@ def _effect(link, inertial):
 def _rows(results):
     planted = [result for _, _, result in results if result]
     rows = [Row("errors planted", len(planted), "", "higher"),
-            Row("found", _share(planted, found=True), "", "higher", target=FOUND),
-            Row("cause right", _share(planted), "", "higher", target=RIGHT)]  # fmt: skip
+            Row("found", _share(planted, detected=True), "", "higher", target=DETECTED),
+            Row("cause right", _share(planted), "", "higher", target=CORRECT)]  # fmt: skip
     for name in FAULTS:
         own = [result for _, fault, result in results if fault == name]
         planted = [result for result in own if result]
@@ -138,7 +139,7 @@ def _rows(results):
         reason = f"of {len(planted)}, left out {len(own) - len(planted)} " + ", ".join(
             f"{what} {count}" for what, count in others.most_common()
         )
-        rows.append(Row(f"{name}: found", _share(planted, found=True), "", "higher"))
+        rows.append(Row(f"{name}: found", _share(planted, detected=True), "", "higher"))
         rows.append(Row(f"{name}: cause right", _share(planted), "", "higher", reason=reason))
     for robot, fault, result in results:
         if result == "missed":
@@ -146,10 +147,10 @@ def _rows(results):
     return rows
 
 
-def _share(results, found=False):
+def _share(results, detected=False):
     if not results:
         return None
-    return sum(result != "missed" if found else result == "right" for result in results) / len(results)
+    return sum(result != "missed" if detected else result == "right" for result in results) / len(results)
 
 
 def _alarm_rows(alarms):
@@ -158,14 +159,14 @@ def _alarm_rows(alarms):
 
 
 def _list_alarms(alarms, save):
-    """Every finding about an untouched robot, by robot, with what is told of it."""
+    """Write every finding about an unmodified robot, by robot."""
     listed = {}
     for robot, finding in alarms:
         listed.setdefault(robot, {}).setdefault(f"{finding.cause}: {finding.told}", []).append(finding.link)
     folder = HERE / "results" if save else HERE
     path = folder / "doctor_untouched.json"
     path.write_text(json.dumps(listed, indent=1) + "\n")
-    print(f"written: {path.relative_to(HERE.parent)}, every finding about an untouched robot")
+    print(f"written: {path.relative_to(HERE.parent)}, every finding about an unmodified robot")
 
 
 if __name__ == "__main__":

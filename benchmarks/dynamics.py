@@ -1,7 +1,7 @@
-"""Compiled dynamics of one robot: Pinocchio from Python, its C++ core, CasADi's generated C, MuJoCo.
+"""Compiled dynamics against Pinocchio from Python, its C++ core, CasADi's generated C and MuJoCo.
 
-Medians of thread CPU time over many batches of calls, random states, one pinned core, both sides in one run.
-Also the operations of our Programs beside the textbook's, and what building takes.
+Medians of thread CPU time over many batches of calls, random states, one pinned core, all in one run. Also
+the operation counts of our Programs against textbook counts, and build times.
 """
 
 import os
@@ -27,7 +27,7 @@ CORE_TARGET = {
     ("solo12", "forward"): 0.3,
     ("talos", "forward"): 0.3,
 }
-CASADI_TARGET = {"Intel": 0.65}  # by what the processor's name begins with; of all others 0.5
+CASADI_TARGET = {"Intel": 0.65}  # by prefix of the processor's name; default 0.5
 ORDER_TARGET = {("talos", "inverse"): 0.65}
 PYTHON_TARGET = {("panda", "inverse"): 0.4, ("panda", "forward"): 0.33}
 TIP = "panda_link7"
@@ -50,8 +50,8 @@ def pinocchio_model(name):
     if name != "panda":
         return pin.buildModelFromUrdf(str(robot_file(name)), pin.JointModelFreeFlyer())
     model = pin.buildModelFromUrdf(str(robot_file(name)))
-    held = [model.getJointId(joint) for joint in list(model.names)[8:]]
-    return pin.buildReducedModel(model, held, pin.neutral(model))
+    locked = [model.getJointId(joint) for joint in list(model.names)[8:]]
+    return pin.buildReducedModel(model, locked, pin.neutral(model))
 
 
 def problem(model, kind):
@@ -68,7 +68,7 @@ def kernel_time(name, kind):
 
 
 def kernels(name):
-    """Rows of the compiled Program beside what C++ and generated C do."""
+    """Rows of the compiled Program against C++ and generated C."""
     theirs = pinocchio_model(name)
     core, reason = attempt(lambda: peers.pinocchio_core(theirs))
     generated, no_casadi = (
@@ -89,16 +89,16 @@ def kernels(name):
 
 
 def orders(name):
-    """Rows of the way that was chosen to arrange and compile operations, beside the order in which they were
-    traced: both take turns, of each the least median counts."""
+    """Rows of the chosen order of operations and flags against the order of the trace, in alternating rounds;
+    the least median counts."""
     model = robot(name)
     x = np.hstack((*random_states(model, STATES), np.tile(model.gravity, (STATES, 1))))
     y = np.empty((STATES, model.nv))
     for kind, _ in KINDS:
         chosen = dn.build(model, problem(model, kind), backend="c").runner.kernel
-        ways = (chosen, Kernel(chosen.program, tuned=False))
+        kernels = (chosen, Kernel(chosen.program, tuned=False))
         turns = [
-            [microseconds(lambda _, way=way: way.run(x, y), 1) / STATES for way in ways]
+            [microseconds(lambda _, kernel=kernel: kernel.run(x, y), 1) / STATES for kernel in kernels]
             for _ in range(ROUNDS)
         ]
         ours, traced = np.min(turns, axis=0)
@@ -114,7 +114,7 @@ def casadi_target():
 
 
 def attempt(make):
-    """(result, '') or (None, why it cannot be had)."""
+    """(result, '') or (None, reason of its absence)."""
     try:
         return make(), ""
     except peers.Absent as error:
@@ -128,7 +128,7 @@ def casadi_time(call, nv):
 
 
 def calls(name):
-    """Rows of the public facade, checks included, beside Pinocchio from Python and MuJoCo."""
+    """Rows of public calls, with checks, against Pinocchio from Python and MuJoCo."""
     import pinocchio as pin
 
     model, theirs = robot(name), pinocchio_model(name)
@@ -159,7 +159,7 @@ def calls(name):
 
 
 def mujoco_row(times):
-    """MuJoCo's inverse dynamics of the same arm, from the same URDF; beside Pinocchio's."""
+    """A row of MuJoCo's inverse dynamics of the same URDF against Pinocchio's."""
     try:
         import mujoco
     except ImportError:
@@ -185,7 +185,7 @@ def mujoco_row(times):
 
 
 def quantities():
-    """Mass matrix and operational-space inertia of the Panda, from Python."""
+    """Rows of the mass matrix and operational-space inertia of the Panda, from Python."""
     import pinocchio as pin
 
     model, theirs = robot("panda"), pinocchio_model("panda")
@@ -204,7 +204,7 @@ def quantities():
 
 
 def best_osim_route(model, q):
-    """(name, us) of the fastest way to Lambda^-1 of the last joint with Pinocchio."""
+    """(name, us) of Pinocchio's fastest computation of Lambda^-1 of the last joint."""
     import pinocchio as pin
 
     data, tip = model.createData(), model.njoints - 1
@@ -226,14 +226,14 @@ def best_osim_route(model, q):
 
 
 def operations(model, kind):
-    """mul + add of the Program that `build` chooses; a division counts as one, sin and cos are free."""
+    """Operations of the Program that `build` chooses: mul + add + div, without sin and cos."""
     _, program = cheapest(recursive_programs(model, problem(model, kind)))
     count = program.op_count()
     return count["mul"] + count["add"] + count["div"]
 
 
 def operation_rows():
-    """Counted operations beside what the literature counts for n revolute joints; gravity is an input."""
+    """Rows of operation counts against those of the literature for n revolute joints; gravity is an input."""
     panda = robot("panda")
     for kind, target in (("inverse", 680), ("forward", 1500)):
         yield harness.Row(
@@ -249,7 +249,7 @@ def operation_rows():
 
 
 def building(name):
-    """Seconds to load, to build with an empty cache, and to build again."""
+    """Rows of the seconds to load, to build with an empty cache, and to build again."""
     import subprocess
     import sys
 

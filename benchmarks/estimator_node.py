@@ -1,7 +1,7 @@
-"""dynamics_estimator with real topics: estimates a second of a Panda with two IMUs, and how old they are.
+"""dynamics_estimator with real topics: rate and age of estimates of a Panda with two IMUs.
 
-Joint states and both IMUs come at 500 Hz, steps are at 250 Hz: a message becomes an estimate with covariances
-within a turn, and of steps that come together the newest is told.
+Joint states and both IMUs arrive at 500 Hz; steps are at 250 Hz. The node publishes an estimate with
+covariances within one cycle, and only the newest of steps that arrive together.
 """
 
 import os
@@ -26,7 +26,8 @@ PERIOD = round(arm.T * 1e9)  # ns between messages
 
 
 class EstimatedPanda(Rig):
-    """The node, what is sent to it, and what it tells. late: s from a step to its estimate, less the lag."""
+    """The node with publishers of its inputs. late: s from a step to the reception of its estimate, without
+    the lag."""
 
     def __init__(self, sensors_file):
         parameters = {"sensors_file": sensors_file, "rate": RATE}
@@ -34,13 +35,13 @@ class EstimatedPanda(Rig):
         super().__init__(None, parameters, module="dynamics_node.node.estimator")
         self.late = []
         topic = "dynamics_estimator/joint_state_estimate"
-        self.node.create_subscription(JointStateEstimate, topic, self._told, 500)
+        self.node.create_subscription(JointStateEstimate, topic, self._on_estimate, 500)
         self._imus = {s.name: self.node.create_publisher(Imu, s.name, 50) for s in arm.IMUS}
         self.describe(description())
         self.until(lambda: " estimated at " in self.process.output(), timeout=600, what="a robot")
         self.until(self.states.get_subscription_count, what="discovery")
 
-    def _told(self, message):
+    def _on_estimate(self, message):
         self.late.append((time.time_ns() - stamp_of(message)) * 1e-9 - message.lag)
 
     def send(self, readings, k, stamp):
@@ -54,7 +55,7 @@ class EstimatedPanda(Rig):
         self.send_state(names, readings["encoder"][k], effort=readings["torque"][k], stamp=stamp)
 
     def processor_time(self):
-        """s that the node has taken."""
+        """CPU time of the node, s."""
         fields = open(f"/proc/{self.process.process.pid}/stat").read().split()  # noqa: SIM115, PTH123
         return (int(fields[13]) + int(fields[14])) / os.sysconf("SC_CLK_TCK")
 
@@ -77,7 +78,7 @@ def main():
         before, begin, k = rig.processor_time(), time.time_ns(), 0
         while k < len(readings["encoder"]):
             rig.send(readings, k, begin + k * PERIOD)
-            k = max(k + 1, (time.time_ns() - begin) // PERIOD)  # what cannot be sent in time is left out
+            k = max(k + 1, (time.time_ns() - begin) // PERIOD)  # skips messages that are late
             rig.spin(max(0.0, (begin + k * PERIOD - time.time_ns()) * 1e-9))
         share = (rig.processor_time() - before) / SECONDS
         rig.spin(0.5)

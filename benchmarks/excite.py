@@ -1,9 +1,9 @@
-"""Motions for identification beside the best of 1000 random ones: condition numbers of the base regressor,
-period, harmonics and limits of both the same.
+"""Designed excitation trajectories against the best of 1000 random ones, by the condition of the base
+regressor.
 
-Random motions are Fourier series as well, each joint as far and fast as its limits let it; half of them start
-at rest as ours do, the others need not. Torques decide for all joints together. Everything is judged on a
-grid ten times finer than the one that was optimised on, and limits besides between its points.
+Random motions are Fourier series with the same period, harmonics and limits; every joint uses its full range.
+Half of them start at rest, like the designed ones. A common factor enforces the torque limits. The evaluation
+grid is ten times finer than that of the optimization; limits are also checked at random times.
 """
 
 import os
@@ -16,7 +16,7 @@ from robots import PANDA, robot_file
 import dynamics_node as dn
 
 PERIOD, HARMONICS = 10.0, 5
-SAMPLES = 20 * HARMONICS  # what is optimised on
+SAMPLES = 20 * HARMONICS  # of the optimization
 FINE = PERIOD * np.arange(10 * SAMPLES) / (10 * SAMPLES)
 BETWEEN = np.sort(np.random.default_rng(1).uniform(0.0, PERIOD, 5000))
 COUNT = 1000
@@ -27,16 +27,20 @@ ROBOTS = {"panda": PANDA, "ur5": None}
 
 
 class Random:
-    """Motions of a robot within the bounds that a found one had."""
+    """Random motions of the robot within the bounds of a designed trajectory."""
 
-    def __init__(self, found, seed=0):
-        self._found, self._bounds, self._random = found, found.problem.bounds, np.random.default_rng(seed)
+    def __init__(self, designed, seed=0):
+        self._designed, self._bounds, self._random = (
+            designed,
+            designed.problem.bounds,
+            np.random.default_rng(seed),
+        )
         self._k = np.arange(1, HARMONICS + 1)
-        self._inverse = dn.build(found.robot, dn.inverse_dynamics(found.robot))
+        self._inverse = dn.build(designed.robot, dn.inverse_dynamics(designed.robot))
 
     def states(self, at_rest):
         """q, qd, qdd (samples, nv) on the fine grid."""
-        nv, k, w = self._found.robot.nv, self._k, 2 * np.pi / PERIOD * self._k
+        nv, k, w = self._designed.robot.nv, self._k, 2 * np.pi / PERIOD * self._k
         a, b = self._random.normal(size=(2, nv, HARMONICS))
         if at_rest:  # projected: sum k a = 0, sum k^2 b = 0
             a, b = (
@@ -61,7 +65,7 @@ class Random:
         return self._within_torques(middle, q, qd, qdd)
 
     def _within_torques(self, middle, q, qd, qdd):
-        """Smaller by SHRINK until torques keep within their limits; None where they never do."""
+        """The motion, scaled by SHRINK until torques are within their limits, or None."""
         for _ in range(10):
             if np.all(np.abs(self._inverse(middle + q, qd, qdd)) <= self._bounds.effort):
                 return middle + q, qd, qdd
@@ -69,26 +73,26 @@ class Random:
         return None
 
 
-def condition(found, states):
-    """Of the base regressor, in the units that it was found for."""
-    W = found.base.reduced(found.linear.matrix(*states)) * found.problem.regressor.sizes
+def condition(designed, states):
+    """The condition number of the base regressor, in the units of the optimization."""
+    W = designed.base.reduced(designed.linear.matrix(*states)) * designed.problem.regressor.sizes
     return np.linalg.cond(W.reshape(-1, W.shape[-1]))
 
 
-def best_of_random(found):
+def best_of_random(designed):
     """The least condition of COUNT motions."""
-    random, told = Random(found), []
-    while len(told) < COUNT:
-        states = random.states(at_rest=len(told) % 2 == 0)
+    random, conditions = Random(designed), []
+    while len(conditions) < COUNT:
+        states = random.states(at_rest=len(conditions) % 2 == 0)
         if states is not None:
-            told.append(condition(found, states))
-    return min(told)
+            conditions.append(condition(designed, states))
+    return min(conditions)
 
 
-def most_used(found, time):
-    """The largest share of any limit at these times, by what the limits are applied to themselves."""
-    bounds, (q, qd, qdd) = found.problem.bounds, found.states(time)
-    tau = found.torques(time)
+def largest_limit_share(designed, times):
+    """The largest share of any limit that the trajectory uses at these times."""
+    bounds, (q, qd, qdd) = designed.problem.bounds, designed.states(times)
+    tau = designed.torques(times)
     return max(
         np.abs(part / limit).max()
         for part, limit in (
@@ -103,22 +107,24 @@ def most_used(found, time):
 def rows_of(name, joints, what, target, **choices):
     model = dn.load_robot(robot_file(name), joints=joints)
     begin = time.process_time()
-    found = dn.design_excitation(model, PERIOD, HARMONICS, **choices)
-    took = time.process_time() - begin
+    designed = dn.design_excitation(model, PERIOD, HARMONICS, **choices)
+    elapsed = time.process_time() - begin
     yield harness.Row(
         f"{name} condition, {what}",
-        condition(found, found.states(FINE)),
+        condition(designed, designed.states(FINE)),
         "",
         "lower",
         f"best of {COUNT} random",
-        best_of_random(found),
+        best_of_random(designed),
         target=target,
-        reason=f"{found.base.count} base parameters",
+        reason=f"{designed.base.count} base parameters",
     )
-    for told, grid in (("10 x finer grid", FINE), ("5000 random times", BETWEEN)):
-        used = most_used(found, grid)
-        yield harness.Row(f"{name} most of a limit, {told}", used, "", "lower", target=1.0)
-    yield harness.Row(f"{name} search, CPU time", took, "s", "lower", target=SECONDS, reason="with compiling")
+    for label, grid in (("10 x finer grid", FINE), ("5000 random times", BETWEEN)):
+        used = largest_limit_share(designed, grid)
+        yield harness.Row(f"{name} most of a limit, {label}", used, "", "lower", target=1.0)
+    yield harness.Row(
+        f"{name} search, CPU time", elapsed, "s", "lower", target=SECONDS, reason="with compiling"
+    )
 
 
 def main():

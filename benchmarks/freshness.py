@@ -1,8 +1,8 @@
-"""How old the input of a published torque can be while others keep the machine busy.
+"""The largest age of the input of a published torque on a busy machine.
 
-Beside the node under test and one that only echoes, both on the same joint states, as many processes as there
-are cores never rest. The age is the time of publishing, as the middleware notes it, minus the stamp. With
-requests, another process asks for the inverse dynamics of 100 000 points again and again.
+The node under test and an echo node receive the same joint states, while one busy process per core competes
+for the processor. The age is the middleware's publication time minus the stamp. With requests, another
+process repeatedly requests the inverse dynamics of 100 000 points.
 """
 
 import json
@@ -22,7 +22,8 @@ DOMAIN = "78"
 
 
 def watch(names):
-    """Publish joint states at RATE; print the ages (ms) of what both nodes publish, and their counts."""
+    """Publish joint states at RATE, and print the largest age (ms) and the count of the output of both
+    nodes."""
     import rclpy
     from rclpy.node import Node
     from sensor_msgs.msg import JointState
@@ -35,12 +36,12 @@ def watch(names):
     publisher = node.create_publisher(JointState, "joint_states", SENSOR)
 
     def listen(topic):
-        def heard(message, info):
+        def record_age(message, info):
             stamp = message.header.stamp
             if time.monotonic() > begin:
                 ages[topic].append(info["source_timestamp"] - stamp.sec * 1_000_000_000 - stamp.nanosec)
 
-        node.create_subscription(JointState, topic, heard, RELIABLE)
+        node.create_subscription(JointState, topic, record_age, RELIABLE)
 
     def publish():
         message = JointState(name=names, position=[0.1] * len(names), velocity=[0.1] * len(names))
@@ -50,23 +51,23 @@ def watch(names):
     for topic in ages:
         listen(topic)
     node.create_timer(1.0 / RATE, publish)
-    executor = make_executor(_Silent)
+    executor = make_executor(_StrictGuard)
     executor.add_node(node)
     while time.monotonic() < begin + SECONDS:
         executor.spin_once(timeout_sec=0.1)
     print(json.dumps({topic: [max(own) / 1e6, len(own)] for topic, own in ages.items()}))
 
 
-class _Silent:
-    """A Guard that stops at the first error: a benchmark has none."""
+class _StrictGuard:
+    """A Guard that raises every error."""
 
     @staticmethod
     def report(what, error):
         raise error
 
 
-def ask(names):
-    """Request the inverse dynamics of POINTS points again and again; print how many were answered."""
+def send_requests(names):
+    """Request the inverse dynamics of POINTS points repeatedly, and print the number of replies."""
     import numpy as np
     import rclpy
     from dynamics_interfaces.srv import InverseDynamics
@@ -75,7 +76,7 @@ def ask(names):
     from dynamics_node.node.ros.messages import point_message
 
     rclpy.init()
-    node = Node("ask")
+    node = Node("requests")
     client = node.create_client(InverseDynamics, "/dynamics_node/inverse_dynamics")
     request = InverseDynamics.Request()
     request.points.joint_names = names
@@ -93,13 +94,16 @@ def ask(names):
 
 
 def rows(title, names, peer, node, requests):
-    """Rows of one run; peer and node: commands that serve joint_states and publish `echoes` and `torques`."""
+    """Rows of one run; peer, node: commands of nodes that receive joint_states and publish `echoes` and
+    `torques`."""
     (age, torques), (echo_age, echoes), answered = _run(names, peer, node, requests)
-    at = f"{title} inverse, {RATE} Hz, busy{' and asked' if requests else ''}"
-    beyond = max(0.0, age - echo_age) * RATE / 1000
-    asked = f"{answered} requests of {POINTS} points answered" if requests else ""
+    at = f"{title} inverse, {RATE} Hz, busy{', with requests' if requests else ''}"
+    excess = max(0.0, age - echo_age) * RATE / 1000
+    note = f"{answered} requests of {POINTS} points answered" if requests else ""
     return [
-        harness.Row(f"{at}: oldest input beyond echo", beyond, "period", "lower", target=3, reason=asked),
+        harness.Row(
+            f"{at}: oldest input, excess over echo", excess, "period", "lower", target=3, reason=note
+        ),
         harness.Row(f"{at}: oldest input", age, "ms", "lower", "echo node", echo_age),
         harness.Row(f"{at}: answered", torques, "msg", "higher", "echo node", echoes),
     ]
@@ -115,13 +119,13 @@ def _run(names, peer, node, requests):
         return start([sys.executable, __file__, role, ",".join(names)], stdout=subprocess.PIPE)
 
     served = [start(peer), start(node, stderr=subprocess.DEVNULL)]
-    own("settled").communicate(timeout=120)
+    own("wait_until_settled").communicate(timeout=120)
     busy = [start([sys.executable, "-c", "while True: pass"]) for _ in range(os.cpu_count() or 1)]
     try:
         watching = own("watch")
-        asking = own("ask") if requests else None
-        found = json.loads(watching.communicate(timeout=120)[0])
-        answered = int(asking.communicate(timeout=120)[0]) if asking else 0
+        requesting = own("send_requests") if requests else None
+        ages = json.loads(watching.communicate(timeout=120)[0])
+        answered = int(requesting.communicate(timeout=120)[0]) if requesting else 0
     finally:
         for process in busy:
             process.kill()
@@ -129,12 +133,12 @@ def _run(names, peer, node, requests):
         for process in served:
             process.send_signal(signal.SIGINT)
             process.wait(timeout=20)
-    return found["torques"], found["echoes"], answered
+    return ages["torques"], ages["echoes"], answered
 
 
-def settled(_names):
-    """Wait until the node says that nothing is left to build: the robot is served by compiled code, its
-    services too."""
+def wait_until_settled(_names):
+    """Wait until diagnostics report the backend c and no build in progress, for the robot and its
+    services."""
     import rclpy
     from diagnostic_msgs.msg import DiagnosticArray
     from rclpy.node import Node
@@ -142,16 +146,18 @@ def settled(_names):
     rclpy.init()
     node, is_settled = Node("settled"), []
 
-    def heard(message):
+    def on_diagnostics(message):
         for status in message.status:
             values = {pair.key: pair.value for pair in status.values}
             if values.get("backend") == "c" and values.get("building") == "False":
                 is_settled.append(True)
 
-    node.create_subscription(DiagnosticArray, "/diagnostics", heard, 10)
+    node.create_subscription(DiagnosticArray, "/diagnostics", on_diagnostics, 10)
     while not is_settled:
         rclpy.spin_once(node, timeout_sec=0.1)
 
 
 if __name__ == "__main__":
-    {"watch": watch, "ask": ask, "settled": settled}[sys.argv[1]](sys.argv[2].split(","))
+    {"watch": watch, "send_requests": send_requests, "wait_until_settled": wait_until_settled}[sys.argv[1]](
+        sys.argv[2].split(",")
+    )

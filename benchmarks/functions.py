@@ -1,7 +1,7 @@
-"""What a Function takes beside the compiled Program under it: one state, a few, many, with loops and without.
+"""The overhead of a Function over its compiled Program: one state, a few and many, with loops and without.
 
-Thread CPU time on one core; the calls of a row take turns and the least of the medians of some rounds
-counts, so ratios hold on a busy machine too. The kernel alone is the same builtin, without the facade's
+Thread CPU time on one core. The calls of a row alternate, and the least of the medians of several rounds
+counts, so that ratios are valid on a busy machine. The kernel alone is the same builtin without argument
 checks.
 """
 
@@ -27,7 +27,7 @@ TIP = "panda_link7"
 
 
 def together(*calls, repeat=1):
-    """us of each call: they take turns; medians over CALLS turns, the least of ROUNDS."""
+    """us of each of the alternating calls: the least of the medians of CALLS turns over ROUNDS rounds."""
     rounds = []
     for _ in range(ROUNDS):
         turns = [[_elapsed(call, repeat) for call in calls] for _ in range(CALLS)]
@@ -50,7 +50,7 @@ def row(name, ours, peer, theirs, target=None, reason=""):
 
 
 def one_state():
-    """The call beside its builtin, and hybrid dynamics beside inverse dynamics."""
+    """Rows of the call against its builtin, and of hybrid dynamics against inverse dynamics."""
     model = robot("panda")
     q, qd, u, f_ext = (*(a[0] for a in random_states(model, 1)), np.ones((model.nbodies, 6)))
     inverse = dn.build(model, "inverse_dynamics", backend="c")
@@ -73,7 +73,7 @@ def one_state():
 
 
 def own_program():
-    """A Program of a user's."""
+    """Rows of a user's Program."""
     program = trace(lambda x, m: {"y": np.sin(x) @ m}, {"x": (3,), "m": (3, 3)})
     function = dn.compile(program)
     x, m, y = np.ones(3), np.eye(3), np.empty(3)
@@ -90,7 +90,7 @@ def own_program():
 
 
 def few_states():
-    """As many calls of one state each."""
+    """Rows of a few states in one call against one call per state."""
     cases = {"panda": ("inverse", "forward", "hybrid"), "solo12": ("inverse",)}
     for name, kind in ((name, kind) for name, kinds in cases.items() for kind in kinds):
         model = robot(name)
@@ -112,7 +112,7 @@ def few_states():
 
 
 def mechanisms():
-    """Batches of robots with loops, of float32 and with wrenches too, beside the kernel alone."""
+    """Rows of batches of robots with loops, also in float32 and with wrenches, against the kernel alone."""
     for name, mechanism in (
         ("five-bar", dn.parse_robot(five_bar())),
         ("quadruped", dn.parse_robot(quadruped(), floating_base=True)),
@@ -124,7 +124,7 @@ def mechanisms():
 
 
 def trees():
-    """The same of robots without loops."""
+    """The same rows for robots without loops."""
     model = robot("panda")
     yield from _batches("panda inverse", model, dn.inverse_dynamics(model), "float64")
 
@@ -144,8 +144,8 @@ def _batches(name, robot, problem, precision):
             ours, alone = together(
                 lambda a=arrays, p=pushed: solver(*a, *p), lambda i=inputs, k=kernel, n=count: k.quick(n, *i)
             )
-            told = ", f_ext" * push + ", float32" * (precision == "float32")
-            yield row(f"{name}, {count}{told}", ours, "kernel", alone, 1.3)
+            suffix = ", f_ext" * push + ", float32" * (precision == "float32")
+            yield row(f"{name}, {count}{suffix}", ours, "kernel", alone, 1.3)
     if precision == "float32":
         double = dn.build(robot, problem, backend="c")
         a, b = [[x[:1024].astype(t) for x in (q, qd, u)] for t in (np.float32, np.float64)]
@@ -163,7 +163,7 @@ def _states(robot, count):
 
 
 def quantities():
-    """What the services ask, compiled, with a payload: beside NumPy."""
+    """Rows of the quantities of the services, compiled and with a payload, against NumPy."""
     model = robot("panda")
     loaded = dn.with_payload(model, TIP, 2.0, (0.0, 0.0, 0.1), 0.01 * np.eye(3))
     q, qd, _ = (a[0] for a in random_states(model, 1))
@@ -184,7 +184,7 @@ def main():
     options = harness.arguments("functions").parse_args()
     os.sched_setaffinity(0, {os.cpu_count() - 1})
     parts = (one_state, own_program, few_states, mechanisms, trees, quantities)
-    rows = [found for part in parts for found in part()]
+    rows = [row for part in parts for row in part()]
     harness.finish("functions", rows, harness.versions("numpy"), options.save)
 
 

@@ -1,4 +1,4 @@
-"""What every benchmark shares: rows with ratios, a table, a JSON file, a description of the machine."""
+"""Shared by all benchmarks: rows with ratios, a table, a JSON file, a description of the machine."""
 
 import argparse
 import json
@@ -13,7 +13,7 @@ HERE = Path(__file__).parent
 
 @dataclass
 class Row:
-    """One figure beside its peer's. ratio = value / peer_value; ok: the target is met (None: not judged)."""
+    """One figure and its peer's. ratio = value / peer_value; ok: the target is met (None: no target)."""
 
     name: str
     value: float | None
@@ -47,13 +47,13 @@ def machine():
 
 
 def versions(*packages):
-    found = {"python": platform.python_version()}
+    numbers = {"python": platform.python_version()}
     for package in packages:
         try:
-            found[package] = metadata.version(package)
+            numbers[package] = metadata.version(package)
         except metadata.PackageNotFoundError:
-            found[package] = "absent"
-    return found
+            numbers[package] = "absent"
+    return numbers
 
 
 def print_table(rows):
@@ -74,16 +74,16 @@ def _number(x):
 
 def arguments(name):
     parser = argparse.ArgumentParser(prog=name)
-    parser.add_argument("--save", action="store_true", help="keep the JSON under benchmarks/results/")
+    parser.add_argument("--save", action="store_true", help="write the JSON file to benchmarks/results/")
     return parser
 
 
-def finish(name, rows, found_versions, save, **more):
-    """Print, write NAME.json with more parts, and say whether every judged target is met."""
+def finish(name, rows, package_versions, save, **more):
+    """Print the rows and write NAME.json, with additional entries `more`."""
     print_table(rows)
     folder = HERE / "results" if save else HERE
     folder.mkdir(exist_ok=True)
-    content = {"machine": machine(), "versions": found_versions, "rows": [asdict(row) for row in rows]}
+    content = {"machine": machine(), "versions": package_versions, "rows": [asdict(row) for row in rows]}
     path = folder / f"{name}.json"
     path.write_text(json.dumps(content | more, indent=1) + "\n")
     print(f"written: {path.relative_to(HERE.parent)}")

@@ -1,8 +1,8 @@
-"""Identification of a Panda: its regressors beside Pinocchio's, called from Python state by state; how near
-parameters come to a truth that is known; from a file of a million states to a description.
+"""Identification of a Panda: regressors against Pinocchio from Python, accuracy for a known truth, and the
+time from a file of a million states to a description.
 
-Thread CPU time on one core; the calls of a row take turns and the least of the medians of some rounds
-counts. The peer's loop leaves what ours does: one array of all regressors.
+Thread CPU time on one core; the calls of a row alternate, and the least of the medians of several rounds
+counts. The peer's loop fills the same array of regressors, state by state.
 """
 
 import os
@@ -16,7 +16,7 @@ from pathlib import Path
 import harness
 import numpy as np
 from functions import together
-from identified import Truth  # of the tests, whose folder `robots` has found
+from identified import Truth  # of test/support, which `robots` adds to the path
 from robots import PANDA, random_states, robot, robot_file
 from scipy.stats import chi2
 
@@ -32,11 +32,11 @@ SEEDS, NOISE = 200, 0.1  # N m
 MILLION = 1_000_000
 LONG = np.arange(0.0, 60.0, 0.02)
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1"}
-LOOP = 200  # states of the peer's loop: its time a state does not depend on their number
+LOOP = 200  # states of the peer's loop, whose time per state is constant
 
 
 def regressors():
-    """Joint torques of many states."""
+    """Rows of the joint torque regressor of many states."""
     model = robot("panda")
     peer = _Peer()
     states = random_states(model, max(COUNTS))
@@ -51,10 +51,10 @@ def regressors():
         ours, other, loop = together(
             lambda r=rows: double(*r), lambda r=small: single(*r), lambda r=rows: peer.loop(*r)
         )
-        for told, value in (("", ours), (", float32", other)):
-            name, each = f"panda regressor, {count} states{told}", value / count
-            yield harness.Row(f"{name}, a state", each, "us", "lower", target=PER_STATE)
-            yield harness.Row(name, each, "us", "lower", peer.name, loop / LOOP, target=FASTER)
+        for suffix, value in (("", ours), (", float32", other)):
+            name, per_state = f"panda regressor, {count} states{suffix}", value / count
+            yield harness.Row(f"{name}, a state", per_state, "us", "lower", target=PER_STATE)
+            yield harness.Row(name, per_state, "us", "lower", peer.name, loop / LOOP, target=FASTER)
 
 
 class _Peer:
@@ -65,36 +65,35 @@ class _Peer:
 
         self._pin, self.name = pinocchio, f"Pinocchio {pinocchio.__version__}"
         full = pinocchio.buildModelFromUrdf(str(robot_file("panda")))
-        held = [full.getJointId(name) for name in list(full.names)[1:] if name not in PANDA]
-        self._model = pinocchio.buildReducedModel(full, held, pinocchio.neutral(full))
+        locked = [full.getJointId(name) for name in list(full.names)[1:] if name not in PANDA]
+        self._model = pinocchio.buildReducedModel(full, locked, pinocchio.neutral(full))
         self._data = self._model.createData()
         self._columns = 10 * self._model.nv
         self._out = np.empty((LOOP, self._model.nv, self._columns))
 
     def loop(self, q, qd, qdd):
-        """Some states, one by one."""
+        """Regressors of LOOP states, one by one."""
         compute, model, data, out = self._pin.computeJointTorqueRegressor, self._model, self._data, self._out
         for k in range(LOOP):
             out[k] = compute(model, data, q[k], qd[k], qdd[k])
 
     def require_same(self, function, states):
-        """Both compute the same."""
+        """Raises AssertionError if both regressors differ."""
         compute = self._pin.computeJointTorqueRegressor
         right = [np.array(compute(self._model, self._data, *state)) for state in zip(*states, strict=True)]
         assert np.abs(function(*states) - right).max() <= 1e-10 * np.abs(right).max()
 
 
-# --- a truth that is known ----------------------------------------------------------------------------------
+# --- a known truth ------------------------------------------------------------------------------------------
 
 
 def simulated():
-    """Base parameters of data with noise from many seeds, and torques on a motion that none of them has
-    seen."""
+    """Rows of base parameters from noisy data of many seeds, and of torques on an unseen motion."""
     truth = Truth(robot("panda"), backend="c")
     clean, unseen = truth.recording(1, noise=0.0, time=LONG), truth.recording(2, noise=NOISE)
     linear, states = truth.linear, [clean[kind] for kind in ("q", "qd", "qdd")]
     base = base_parameters(linear)
-    right, start, inside, worst, bodies = (
+    true_values, start, inside, worst, bodies = (
         base.values(truth.parameters),
         base.values(linear.described),
         0,
@@ -104,16 +103,16 @@ def simulated():
     W = linear.matrix(*(unseen[kind] for kind in ("q", "qd", "qdd")))
     best = _rms(W @ truth.parameters - unseen["tau"])
     random = np.random.default_rng(0)
-    bound = chi2.ppf(chi2.cdf(9.0, 1), base.count)  # as often inside as three standard deviations
+    bound = chi2.ppf(chi2.cdf(9.0, 1), base.count)  # the probability of three standard deviations
     for _ in range(SEEDS):
         sums = Sums(linear, base)
         sums.add(*states, clean["tau"] + NOISE * random.normal(size=clean["tau"].shape))
         solution = weighted(sums, start)
-        miss = solution.x - right
+        miss = solution.x - true_values
         inside += miss @ solution.information @ miss <= bound
         p = consistent_parameters(linear, base, solution).parameters
         worst = max(worst, np.max(_rms(W @ p - unseen["tau"]) / best))
-        bodies += _are_bodies(p[linear.places("inertia")])
+        bodies += _are_consistent(p[linear.places("inertia")])
     share = f"of {SEEDS} seeds, {base.count} base parameters"
     yield harness.Row(
         "panda base parameters within 3 sigma", inside / SEEDS, "", "higher", target=0.95, reason=share
@@ -130,14 +129,13 @@ def _rms(rows):
     return np.sqrt(np.mean(rows**2, axis=0))
 
 
-def _are_bodies(parameters):
+def _are_consistent(parameters):
     inertias = inertias_of_parameters(parameters.reshape(-1, 10))
     return bool(np.linalg.eigvalsh(pseudo_inertia(inertias)).min() > 0)
 
 
 def from_a_file():
-    """A million states, of which positions, rates and torques are recorded, to a URDF, in a process of its
-    own."""
+    """A row of `dynamics identify` in its own process, from a million recorded states to a URDF."""
     truth = Truth(robot("panda"), backend="c")
     recording = truth.recording(1, noise=0.0, time=np.arange(0.0, 20.0, 0.001))
     random, times = np.random.default_rng(0), MILLION // len(recording["time"])
@@ -148,14 +146,14 @@ def from_a_file():
         np.savez(table, **tables)
         command = [sys.executable, "-m", "dynamics_node.cli", "identify", str(robot_file("panda"))]
         command += [str(table), "-o", str(out), "--joints", *PANDA]
-        # of matrices as small as these threads of BLAS wait for each other more than they help
+        # for matrices this small, more BLAS threads only slow each other down
         run = partial(subprocess.run, command, check=True, capture_output=True, env=os.environ | ONE_THREAD)
-        run()  # compiles
+        run()  # compiles the Programs
         before = time.perf_counter()
         run()
-        took = time.perf_counter() - before
+        elapsed = time.perf_counter() - before
     note = f"{times * len(recording['time'])} states, wall time"
-    yield harness.Row("panda from file to URDF", took, "s", "lower", target=20.0, reason=note)
+    yield harness.Row("panda from file to URDF", elapsed, "s", "lower", target=20.0, reason=note)
 
 
 def main():

@@ -1,12 +1,11 @@
-"""Identification of a Panda beside FIGAROH: the same states with rotor inertias, friction and noise, the same
-terms, a motion that neither has seen.
+"""Identification of a Panda against FIGAROH: the same noisy states and terms, evaluated on an unseen motion.
 
-FIGAROH is called as its own reference example with a known truth calls it: a subclass of BaseIdentification
-whose trajectory has analytic derivatives, a unified configuration, no decimation, weighted least squares and
-the convex fit with LMIs that `select_stage: physical_fit` chooses. Its Coulomb friction is sign(qd), ours is
-smooth within 0.01 rad/s; that of the data is judged where it is nobody's, within 0.03 rad/s, which fits
-recordings of a Panda and a UR10 no worse than either, and shown where it is FIGAROH's own. Wall time, from
-arrays to parameters, our checks of the data included; BLAS has one thread.
+FIGAROH runs as in its reference example with a known truth: a subclass of BaseIdentification with analytic
+derivatives, no decimation, weighted least squares, and the convex fit of `select_stage: physical_fit`. Its
+Coulomb friction is sign(qd); ours is smooth within 0.01 rad/s. Targets apply to data whose friction is smooth
+within 0.03 rad/s, the model of neither; it fits recordings of a Panda and a UR10 no worse. Rows with
+FIGAROH's friction have no target. Wall time is from arrays to parameters, including our data checks; BLAS has
+one thread.
 """
 
 import os
@@ -26,14 +25,14 @@ import yaml
 from robots import PANDA, robot, robot_file
 
 # isort: split
-from identified import Truth, in_chunks  # of the tests, whose folder `robots` has found
+from identified import Truth, in_chunks  # of test/support, which `robots` adds to the path
 
 from dynamics_node.algorithms.actuation import SMOOTHING
 from dynamics_node.identification import Sums, base_parameters, identify, weighted
 
 TERMS = ("inertia", "rotor", "viscous", "coulomb", "offset")
 TIME = np.arange(0.0, 60.0, 0.01)
-FRICTION = {"friction of robots": 0.03, "FIGAROH's friction": 0.0}  # rad/s within which it changes its sign
+FRICTION = {"friction of robots": 0.03, "FIGAROH's friction": 0.0}  # rad/s, width of the sign change
 NOISE = 0.1  # N m
 ROUNDS = 3
 FASTER, NOT_WORSE = 0.1, 1.0
@@ -66,7 +65,7 @@ CONFIGURATION = {
 
 
 def peer_class():
-    """A subclass as FIGAROH wants it: it gives the states as they are."""
+    """The subclass for FIGAROH, with unfiltered states."""
     from figaroh.identification import BaseIdentification
 
     class Panda(BaseIdentification):
@@ -90,14 +89,16 @@ def peer_class():
 
 
 class Peer:
-    """FIGAROH's parameters, over its own regressor."""
+    """FIGAROH's identification and torques, with its own regressor."""
 
     def __init__(self, folder, physical):
         import pinocchio
 
         full = pinocchio.buildModelFromUrdf(str(robot_file("panda")))
-        held = [full.getJointId(name) for name in list(full.names)[1:] if name not in PANDA]
-        self._robot = pinocchio.RobotWrapper(pinocchio.buildReducedModel(full, held, pinocchio.neutral(full)))
+        locked = [full.getJointId(name) for name in list(full.names)[1:] if name not in PANDA]
+        self._robot = pinocchio.RobotWrapper(
+            pinocchio.buildReducedModel(full, locked, pinocchio.neutral(full))
+        )
         self._class, self._path = peer_class(), Path(folder) / f"panda-{physical}.yaml"
         configuration = yaml.safe_load(yaml.safe_dump(CONFIGURATION))
         if not physical:
@@ -107,45 +108,46 @@ class Peer:
 
     def identify(self, recording):
         with contextlib.redirect_stdout(io.StringIO()):
-            found = self._class(self._robot, str(self._path), recording)
-            found.initialize()
-            found.solve(decimate=False, plotting=False, wls=True)
-        return found
+            identification = self._class(self._robot, str(self._path), recording)
+            identification.initialize()
+            identification.solve(decimate=False, plotting=False, wls=True)
+        return identification
 
-    def torques(self, found, recording):
-        """(rows, joints) of what it has selected, on other states."""
+    def torques(self, identification, recording):
+        """(rows, joints): torques of the selected parameters on other states."""
         from figaroh.tools.regressor import build_regressor_basic
 
         states = [recording[kind] for kind in ("q", "qd", "qdd")]
-        W = build_regressor_basic(self._robot, *states, found.identif_config)
-        kept = np.delete(W, found._idx_eliminated, axis=1)[:, found._base_indices]
-        chosen = found.selected
-        phi = found.phi_base if chosen is None else chosen.phi_base_equivalent
-        return (kept @ np.asarray(phi)).reshape(len(PANDA), -1).T
+        W = build_regressor_basic(self._robot, *states, identification.identif_config)
+        base_columns = np.delete(W, identification._idx_eliminated, axis=1)[:, identification._base_indices]
+        selected = identification.selected
+        phi = identification.phi_base if selected is None else selected.phi_base_equivalent
+        return (base_columns @ np.asarray(phi)).reshape(len(PANDA), -1).T
 
 
 def timed(call):
-    """What a call returns, and its wall time in s, the least of ROUNDS."""
-    taken = []
+    """The result of a call and its wall time in s, the least of ROUNDS."""
+    times = []
     for _ in range(ROUNDS):
         begin = time.perf_counter()
-        found = call()
-        taken.append(time.perf_counter() - begin)
-    return found, min(taken)
+        result = call()
+        times.append(time.perf_counter() - begin)
+    return result, min(times)
 
 
 def recordings(truth, width):
-    """To learn from, and to be judged by. width: rad/s within which Coulomb friction changes its sign."""
-    both = truth.recording(1, noise=NOISE, time=TIME), truth.recording(2, noise=NOISE, time=TIME)
+    """Recordings for identification and for evaluation; width: rad/s, of the sign change of Coulomb
+    friction."""
+    pair = truth.recording(1, noise=NOISE, time=TIME), truth.recording(2, noise=NOISE, time=TIME)
     coulomb = truth.parameters[truth.linear.places("coulomb")]
-    for one in both:
-        friction = np.tanh(one["qd"] / width) if width else np.sign(one["qd"])
-        one["tau"] += coulomb * (friction - np.tanh(one["qd"] / SMOOTHING))
-    return both
+    for recording in pair:
+        friction = np.tanh(recording["qd"] / width) if width else np.sign(recording["qd"])
+        recording["tau"] += coulomb * (friction - np.tanh(recording["qd"] / SMOOTHING))
+    return pair
 
 
 def least_squares(truth, recording):
-    """Base parameters alone."""
+    """Base parameters by weighted least squares."""
     base = base_parameters(truth.linear)
     sums = Sums(truth.linear, base)
     sums.add(*(recording[kind] for kind in ("q", "qd", "qdd", "tau")))
@@ -153,50 +155,50 @@ def least_squares(truth, recording):
 
 
 def compared(folder, name):
-    """Rows of both kinds of friction, with consistent bodies and without."""
+    """Rows of both kinds of friction, with and without physically consistent bodies."""
     truth = Truth(robot("panda"), backend="c", terms=TERMS)
-    for told, width in FRICTION.items():
+    for friction, width in FRICTION.items():
         known, unseen = recordings(truth, width)
         W = truth.linear.matrix(*(unseen[kind] for kind in ("q", "qd", "qdd")))
         for physical, kind in ((True, "bodies that can be"), (False, "base parameters")):
             peer = Peer(folder, physical)
             if physical:
-                found, ours = timed(
+                ours_identified, our_time = timed(
                     lambda r=known: identify(truth.robot, [in_chunks(r)], terms=TERMS, backend="c")
                 )
-                off = W @ found.parameters - unseen["tau"]
+                our_error = W @ ours_identified.parameters - unseen["tau"]
             else:
-                (base, x), ours = timed(lambda r=known: least_squares(truth, r))
-                off = base.reduced(W) @ x - unseen["tau"]
-            theirs, took = timed(lambda p=peer, r=known: p.identify(r))
-            beside = peer.torques(theirs, unseen) - unseen["tau"]
-            what = f"panda, {told}, {kind}"
+                (base, x), our_time = timed(lambda r=known: least_squares(truth, r))
+                our_error = base.reduced(W) @ x - unseen["tau"]
+            theirs, their_time = timed(lambda p=peer, r=known: p.identify(r))
+            their_error = peer.torques(theirs, unseen) - unseen["tau"]
+            what = f"panda, {friction}, {kind}"
             target = NOT_WORSE if width else None
             yield harness.Row(
-                f"{what}: RMS unseen", _rms(off), "N m", "lower", name, _rms(beside), target=target
+                f"{what}: RMS unseen", _rms(our_error), "N m", "lower", name, _rms(their_error), target=target
             )
-            yield harness.Row(f"{what}: time", ours, "s", "lower", name, took, target=FASTER)
+            yield harness.Row(f"{what}: time", our_time, "s", "lower", name, their_time, target=FASTER)
 
 
-def _rms(off):
-    return float(np.sqrt(np.mean(off**2)))
+def _rms(errors):
+    return float(np.sqrt(np.mean(errors**2)))
 
 
 def absent():
-    """Rows without a peer."""
+    """The row without FIGAROH."""
     return [harness.Row("panda beside FIGAROH", None, "", "lower", reason=ABSENT)]
 
 
 def main():
     options = harness.arguments("identify_figaroh").parse_args()
-    found = harness.versions("numpy", "pin", "figaroh")
+    package_versions = harness.versions("numpy", "pin", "figaroh")
     logging.disable(logging.WARNING)
-    if found["figaroh"] == "absent":
+    if package_versions["figaroh"] == "absent":
         rows = absent()
     else:
         with tempfile.TemporaryDirectory() as folder:
-            rows = list(compared(folder, f"FIGAROH {found['figaroh']}"))
-    harness.finish("identify_figaroh", rows, found, options.save)
+            rows = list(compared(folder, f"FIGAROH {package_versions['figaroh']}"))
+    harness.finish("identify_figaroh", rows, package_versions, options.save)
 
 
 if __name__ == "__main__":

@@ -1,15 +1,15 @@
-"""What standard deviations of an identification are worth: how often the truth lies within three of them,
-with torques and regressors filtered as the accelerations are, and as they were recorded.
+"""Calibration of identified standard deviations: the share of true parameters within three of them, with
+filtered and with raw torques and regressors.
 
-Two links, 20 s at 250 Hz, positions and torques alone; velocities and accelerations are derivatives below 10
-Hz. Noise of torques lasts (a first-order process) or is white; friction chatters at 30 to 70 Hz.
+A two-link arm records positions and torques for 20 s at 250 Hz; velocities and accelerations are derivatives
+below 10 Hz. Torque noise is a first-order process or white; friction chatters at 30 to 70 Hz.
 """
 
 from typing import NamedTuple
 
 import harness
 import numpy as np
-import robots  # noqa: F401, finds the folder of the tests
+import robots  # noqa: F401, adds test/support to the path
 
 # isort: split
 from identified import Truth
@@ -28,7 +28,8 @@ WHITE = 0.997  # of white noise within three standard deviations
 
 
 class Noise(NamedTuple):
-    """torque N m, which lasts s; position rad; chatter N m."""
+    """Standard deviations: torque (N m) with correlation time `lasts` (s), position (rad); chatter: amplitude
+    (N m)."""
 
     torque: float
     lasts: float
@@ -51,7 +52,7 @@ NOISES = (
 
 
 def noisy(clean, noise, seed):
-    """A recording of positions and torques."""
+    """A noisy recording of positions and torques."""
     random = np.random.default_rng(seed)
     last = np.exp(-1.0 / (RATE * noise.lasts)) if noise.lasts else 0.0
     white = random.normal(size=(500 + len(TIME), 2))
@@ -64,10 +65,10 @@ def noisy(clean, noise, seed):
 
 
 def inside(arm, base, noise):
-    """Shares of base parameters within three standard deviations: as recorded, and filtered."""
+    """Shares of base parameters within three standard deviations: raw and filtered."""
     clean = arm.recording(1, noise=0.0, time=TIME)
     right, start = base.values(arm.parameters), base.values(arm.linear.described)
-    found = np.zeros((2, SEEDS, base.count), dtype=bool)
+    within = np.zeros((2, SEEDS, base.count), dtype=bool)
     for seed in range(SEEDS):
         chunks = list(differentiated([noisy(clean, noise, seed)], ANGLES, CUTOFF))
         for place, cutoff in enumerate((None, CUTOFF)):
@@ -76,8 +77,8 @@ def inside(arm, base, noise):
             for chunk in chunks:
                 sums.add_chunk(chunk)
             solution = weighted(sums, start)
-            found[place, seed] = np.abs(solution.x - right) < 3 * solution.std
-    return found.mean(axis=(1, 2))
+            within[place, seed] = np.abs(solution.x - right) < 3 * solution.std
+    return within.mean(axis=(1, 2))
 
 
 def rows():

@@ -1,7 +1,7 @@
-"""Trajectories: the four-bar of paper 2, a Panda and a spatial loop, beside DOP853.
+"""Trajectories: the four-bar of paper 2, a Panda and a spatial loop, against DOP853.
 
-The paper's own figures (its Table 1: positions wrong by 2.3e-3 m in dependent coordinates, by 17e-3 to 24e-3
-m in independent ones) stand beside ours. Times are thread CPU time, the least of many steps' means.
+The paper's Table 1 gives position errors of 2.3e-3 m in dependent coordinates and of 17e-3 to 24e-3 m in
+independent ones. Times are thread CPU time, the least mean over many steps.
 """
 
 import os
@@ -41,8 +41,9 @@ COMPARED = 5  # steps of the window
 # --- the four-bar -------------------------------------------------------------------------------------------
 
 
-def falls():
-    """Forward: its rms errors, how they fall with the step, and what is left of the exact equations."""
+def forward_motion():
+    """Rows of forward dynamics: RMS errors, their order in the step size, and residuals of the exact
+    equations."""
     exact = truth.fall(FALL)
     for coordinates, limits in LIMITS.items():
         coarse, fine = (_errors(exact, coordinates, dt) for dt in (2e-3, 1e-3))
@@ -51,7 +52,7 @@ def falls():
             note = f"worst of windows 2..10; paper {PAPER[coordinates]} m" if k == 0 else "paper 0.021 m/s"
             yield _row(f"four-bar, {coordinates}, {what}", worst, unit, limits[k], note)
             least = (coarse[:, k] / fine[:, k]).min()
-            name = f"four-bar, {coordinates}, {what}: falls with half the step"
+            name = f"four-bar, {coordinates}, {what}: error ratio at half the step"
             yield harness.Row(name, least, "times", "higher", target=3.9, reason="second order: 4")
         yield _row(f"four-bar, {coordinates}, exact equations", fine[:, 2].max(), "m, N m", 1e-9)
 
@@ -60,48 +61,48 @@ def _errors(exact, coordinates, dt):
     """(windows, 3): rms of q and of velocities, and the largest residual of exact factors."""
     t = dt * np.arange(round(FALL / dt) + 1)
     q, qd = truth.natural(*exact(t))
-    found = []
+    errors = []
     for window in WINDOWS:
         motion = simulate(
             four_bar(), np.array(FOUR_BAR_START), duration=FALL, dt=dt, window=window, coordinates=coordinates
         )
         own = [motion.steps[name][: len(t), :4] for name in ("q", "qd")]
         rms = [np.sqrt(np.mean((x - y) ** 2)) for x, y in zip(own, (q, qd), strict=True)]
-        left = [value.max() for name, value in motion.residuals.items() if "trapezoidal" not in name]
-        found.append([*rms, max(left)])
-    return np.array(found)
+        residuals = [value.max() for name, value in motion.residuals.items() if "trapezoidal" not in name]
+        errors.append([*rms, max(residuals)])
+    return np.array(errors)
 
 
-def driven():
-    """Inverse: the crank turns once, smoothly."""
+def inverse_motion():
+    """Rows of inverse dynamics: one smooth turn of the crank."""
     t = 1e-3 * np.arange(5001)
     s = t / FALL
     z = 2 * np.pi * s**3 * (10 - 15 * s + 6 * s * s)
     zd = 2 * np.pi * 30 * (s * (1 - s)) ** 2 / FALL
     zdd = 2 * np.pi * 60 * s * (1 - s) * (1 - 2 * s) / FALL**2
-    right = np.array([truth.torque(*one) for one in zip(z, zd, zdd, strict=True)])
+    reference = np.array([truth.torque(*state) for state in zip(z, zd, zdd, strict=True)])
     motion = inverse_trajectory(four_bar(), t, z[:, None], start=np.array(FOUR_BAR_START))
     crank = np.abs(motion.q[:, 4] - z).max()
     yield _row("four-bar, inverse, crank", 1e3 * crank, "mrad", 1.0, "paper: less than 1")
-    wrong = np.abs(motion.tau[:, 0] - right).max() / np.abs(right).max()
-    yield _row("four-bar, inverse, torque", wrong, "", 1e-3, "of the largest; beside Lagrange's equation")
+    error = np.abs(motion.tau[:, 0] - reference).max() / np.abs(reference).max()
+    yield _row("four-bar, inverse, torque", error, "", 1e-3, "of the largest; against Lagrange's equation")
 
 
-# --- robots that are let go ---------------------------------------------------------------------------------
+# --- robots released at rest -------------------------------------------------------------------------------
 
 
-def dropped():
-    """Beside our forward dynamics, integrated by the same rule."""
+def free_motion():
+    """Rows of released robots against our forward dynamics, integrated by the same rule."""
     differential, start = _differential()
     cases = {
         "Panda, 2 s": (robot("panda"), POSE, 2.0),
         "differential with rods, 1 s": (differential, start, 1.0),
     }
-    for name, (what, q, duration) in cases.items():
-        motion = simulate(what, q, duration=duration, dt=1e-3, friction=False)
-        right = truth.trapezoids(what, q, 1e-3, len(motion))
+    for name, (robot_model, q, duration) in cases.items():
+        motion = simulate(robot_model, q, duration=duration, dt=1e-3, friction=False)
+        reference = truth.trapezoids(robot_model, q, 1e-3, len(motion))
         yield _row(
-            f"{name}, positions", np.abs(motion.q - right).max(), "rad", 1e-6, "the same rule, iterated"
+            f"{name}, positions", np.abs(motion.q - reference).max(), "rad", 1e-6, "the same rule, iterated"
         )
 
 
@@ -114,7 +115,7 @@ def _differential():
 
 
 def speed():
-    """A step of the smoother."""
+    """Rows of the time of a step of the fixed-lag smoother."""
     systems = {
         "four-bar": (four_bar(), np.array(FOUR_BAR_START), 20.0),
         "7-dof arm": (robot_system(robot("panda")), POSE, 300.0),
@@ -126,7 +127,7 @@ def speed():
         ours = _step(_appending(graph, COMPARED, known, numbers), 40)
         yield _row(f"{name}, a step of window {COMPARED}", ours, "us", target)
         twice = _step(_appending(graph, 2 * COMPARED, known, numbers), 40) / ours
-        yield _row(f"{name}, window {2 * COMPARED} beside {COMPARED}", twice, "times", 2.2)
+        yield _row(f"{name}, window {2 * COMPARED} against {COMPARED}", twice, "times", 2.2)
 
 
 def _appending(graph, window, known, numbers):
@@ -136,7 +137,7 @@ def _appending(graph, window, known, numbers):
 
 
 def _step(call, rounds):
-    """us, the least of the means over 50 calls."""
+    """us: the least mean over 50 calls."""
     return min(_mean(call, 50) for _ in range(rounds))
 
 
@@ -148,15 +149,16 @@ def _mean(call, count):
 
 
 def batch():
-    """2 s of a Panda at 1 kHz as one problem, which a fixed lag begins, beside half of it."""
+    """Rows of 2 s of a Panda at 1 kHz as one problem, and of 1 s; a fixed-lag solution is the initial
+    guess."""
     arm = robot("panda")
     times = [_at_once(arm, duration) for duration in (1.0, 2.0)]
     yield _row("Panda, 2 s at 1 kHz as one batch", times[1], "s", 3.0)
-    yield _row("Panda, 2 s beside 1 s", times[1] / times[0], "times", 2.2)
+    yield _row("Panda, 2 s against 1 s", times[1] / times[0], "times", 2.2)
 
 
 def _at_once(arm, duration):
-    """s, the least of four."""
+    """s: the least of four runs."""
     times = []
     for _ in range(4):
         begin = time.thread_time()
@@ -169,12 +171,14 @@ def _row(name, value, unit, target, reason=""):
     return harness.Row(name, float(value), unit, "lower", target=target, reason=reason)
 
 
-PARTS = {part.__name__: part for part in (falls, driven, dropped, speed, batch, estimation)}
+PARTS = {
+    part.__name__: part for part in (forward_motion, inverse_motion, free_motion, speed, batch, estimation)
+}
 
 
 def main():
     parser = harness.arguments("mechanism")
-    parser.add_argument("--only", choices=PARTS, help="one part of it")
+    parser.add_argument("--only", choices=PARTS, help="run one part")
     options = parser.parse_args()
     os.sched_setaffinity(0, {os.cpu_count() - 1})
     parts = [PARTS[options.only]] if options.only else PARTS.values()

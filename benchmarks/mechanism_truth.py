@@ -1,4 +1,5 @@
-"""The four-bar of paper 2 by the angle of its crank alone, from its energy, and robots by implicit rules."""
+"""Reference motions: the four-bar of paper 2 from its energy as a function of the crank angle, robots by
+implicit rules."""
 
 import numpy as np
 
@@ -35,7 +36,7 @@ def torque(z, zd, zdd):
 
 
 def fall(duration, start=0.0):
-    """t -> z, zd (2, ...) of the four-bar that is let go, by DOP853."""
+    """t -> z, zd (2, ...) of the four-bar after release at rest, by DOP853."""
     from scipy.integrate import solve_ivp
 
     def rate(_, state):
@@ -47,35 +48,38 @@ def fall(duration, start=0.0):
 
 
 def natural(z, zd):
-    """x and y of P1 and P2 (count, 4), and their rates, of angles (count,)."""
+    """x and y of P1 and P2 (count, 4) and their rates; z, zd (count,)."""
     q = [np.concatenate(positions(one)) for one in z]
     return np.array(q), np.array([w * np.concatenate(rates(one)[:2]) for one, w in zip(z, zd, strict=True)])
 
 
 def trapezoids(robot, q, dt, count):
-    """Positions (count, nq) of a robot that is let go, by the trapezoidal rule over our forward dynamics: its
-    implicit equations by iteration, loops closed at every step."""
+    """Positions (count, nq) of a robot after release at rest, by the trapezoidal rule over our forward
+    dynamics.
+
+    Iteration solves the implicit equations; loops are closed at every step.
+    """
     forward = dn.build(robot, "forward_dynamics")
     loops = robot.constrained
     own = robot.independent if loops else np.arange(robot.nv)
-    tau, qd, found = np.zeros(robot.nv), np.zeros(robot.nv), [q]
+    tau, qd, positions_of_steps = np.zeros(robot.nv), np.zeros(robot.nv), [q]
     qdd = forward(q, qd, tau)
     for _ in range(count - 1):
-        to, rate, change = q.copy(), qd, qdd
+        target, rate, change = q.copy(), qd, qdd
         for _ in range(50):
             before, rate = rate, qd + 0.5 * dt * (qdd + change)
-            to[own] = q[own] + 0.5 * dt * (qd + rate)
-            to = dn.close_loops(robot, to) if loops else to
-            change = forward(to, rate, tau)
+            target[own] = q[own] + 0.5 * dt * (qd + rate)
+            target = dn.close_loops(robot, target) if loops else target
+            change = forward(target, rate, tau)
             if np.abs(rate - before).max() < 1e-13:
                 break
-        q, qd, qdd = to, rate, change
-        found.append(q)
-    return np.array(found)
+        q, qd, qdd = target, rate, change
+        positions_of_steps.append(q)
+    return np.array(positions_of_steps)
 
 
 def _energy(z):
-    """The mass the crank feels, half its derivative by z, and the derivative of the potential."""
+    """The effective mass at the crank, half its derivative by z, and the derivative of the potential."""
     a, b, da, db = rates(z)
     still = np.zeros(2)
     M = half = weight = 0.0

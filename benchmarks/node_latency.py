@@ -1,9 +1,9 @@
-"""JointState in -> torque out, against a node that only echoes: same executor, QoS, types, same run. And how
-old an input can be that is still answered, see freshness.py.
+"""Latency from JointState to torque, against an echo node with the same executor, QoS and types, in the same
+run. Also the largest age of an input, see freshness.py.
 
-Latency runs from the stamp, taken before publishing, to reception at the consumer. The load (publisher
-and consumer) has one core, the node under test the other. A state that a newer one overtakes on its way is
-passed over, as it should be; how many are is a row, and so is the longest row of states without an answer.
+Latency is from the stamp, just before publication, to reception at the consumer. The load (publisher and
+consumer) has one core, the node under test the other. The node skips states that a newer one overtakes. Rows
+list the share of skipped states and the longest run of states without a torque.
 """
 
 import os
@@ -22,14 +22,14 @@ from dynamics_node.algorithms import load_robot
 from dynamics_node.node.building.build_job import Job, do
 
 SECONDS, WARM_UP = 9.0, 3.0
-ROUNDS = 3  # of both, in turns; medians count, for a shared machine has good and bad minutes
+ROUNDS = 3  # alternating; medians reduce the influence of a shared machine
 CASES = (("panda", 500), ("panda", 1000), ("talos", 500))
 TITLE = {"panda": "Panda 7-dof", "talos": "Talos 32-dof"}
 NODE_CORE, LOAD_CORE = 0, 1
 
 
 def echo(topic):
-    """The peer: a JointState in, a JointState with efforts out."""
+    """Run the echo node: it publishes a JointState with efforts for every JointState."""
     from rclpy.node import Node
     from sensor_msgs.msg import JointState
 
@@ -103,10 +103,10 @@ def load(rate, robot):
     while time.monotonic() < stop:
         executor.spin_once(timeout_sec=0.05)
     p50, p99 = np.percentile(latencies, (50, 99)) / 1e3 if latencies else (np.nan, np.nan)
-    print(p50, p99, len(sent), len(set(sent) - answered), longest_silence(sent, answered))
+    print(p50, p99, len(sent), len(set(sent) - answered), longest_gap(sent, answered))
 
 
-def longest_silence(sent, answered):
+def longest_gap(sent, answered):
     """The largest number of states in a row without an answer."""
     longest = current = 0
     for stamp in sent:
@@ -121,7 +121,7 @@ def cpu_seconds(pid):
 
 
 def measure(command, rate, robot):
-    """p50 us, p99 us, states passed over in %, most of them in a row, CPU % of the node under test."""
+    """p50 us, p99 us, skipped states in %, longest run of them, CPU % of the node under test."""
     environment = {**os.environ, "ROS_DOMAIN_ID": "77"}
     node = subprocess.Popen(command, env=environment)
     os.sched_setaffinity(node.pid, {NODE_CORE})
@@ -136,17 +136,17 @@ def measure(command, rate, robot):
     cpu = 100 * (cpu_seconds(node.pid) - begin) / (time.monotonic() - at)
     node.send_signal(signal.SIGINT)
     node.wait(timeout=10)
-    p50, p99, sent, passed, silent = map(float, out.split())
-    over = f"passed over {passed:.0f} of {sent:.0f}, {silent:.0f} in a row"
+    p50, p99, sent, skipped, gap = map(float, out.split())
+    over = f"skipped {skipped:.0f} of {sent:.0f}, {gap:.0f} in a row"
     print(f"  {command[-1][-40:]:42} {rate} Hz: {p50} {p99} us, {over}, CPU {cpu:.0f} %")
-    return p50, p99, 100 * passed / sent, silent, cpu
+    return p50, p99, 100 * skipped / sent, gap, cpu
 
 
 def main():
     parser = harness.arguments("node_latency")
-    parser.add_argument("--echo", metavar="TOPIC", help="run the peer")
+    parser.add_argument("--echo", metavar="TOPIC", help="run the echo node")
     parser.add_argument("--load", type=int, help="run the load at this rate")
-    parser.add_argument("--robot", default="panda", help="whose joint states")
+    parser.add_argument("--robot", default="panda", help="robot whose joint states are published")
     options = parser.parse_args()
     if options.echo:
         echo(options.echo)
@@ -157,12 +157,12 @@ def main():
 
 
 def compare(save):
-    """The peer and the node in every case."""
+    """Measure the echo node and the node in every case."""
     peer = [sys.executable, __file__, "--echo", "torques"]
     rows = []
     for robot, rate in CASES:
         names = joint_names(robot)
-        do(Job(robot_file(robot).read_text(), {"joints": tuple(names)}, "inverse"))  # compiled ahead of time
+        do(Job(robot_file(robot).read_text(), {"joints": tuple(names)}, "inverse"))  # fills the cache
         joints = "joints:=[" + ",".join(names) + "]"
         description = f"robot_description_file:={robot_file(robot)}"
         node = [
@@ -171,25 +171,25 @@ def compare(save):
         ]  # fmt: skip
         rounds = [(measure(peer, rate, robot), measure(node, rate, robot)) for _ in range(ROUNDS)]
         medians = np.median(np.array(rounds), axis=0).tolist()
-        (e50, e99, epassed, esilent, ecpu), (p50, p99, passed, silent, cpu) = medians
+        (e50, e99, eskipped, egap, ecpu), (p50, p99, skipped, gap, cpu) = medians
         at = f"{TITLE[robot]} inverse, {rate} Hz"
         rows += [
             harness.Row(f"{at}: median", p50, "us", "lower", "echo node", e50, target=1.5),
             harness.Row(f"{at}: p99", p99, "us", "lower", "echo node", e99, target=2.0),
             harness.Row(
-                f"{at}: passed over, beyond echo", max(0.0, passed - epassed), "%", "lower", target=1
+                f"{at}: skipped, excess over echo", max(0.0, skipped - eskipped), "%", "lower", target=1
             ),
             harness.Row(
-                f"{at}: in a row, beyond echo", max(0.0, silent - esilent), "states", "lower", target=2
+                f"{at}: skipped in a row, excess over echo", max(0.0, gap - egap), "states", "lower", target=2
             ),
             harness.Row(f"{at}: CPU of one core", cpu, "%", "lower", "echo node", ecpu),
         ]
         if rate == freshness.RATE:
-            beside = [*peer[:-1], "echoes"]
+            echo_command = [*peer[:-1], "echoes"]
             for requests in (False, True):
-                rows += freshness.rows(TITLE[robot], names, beside, node, requests)
-    found = harness.versions("numpy", "ros-rclpy", "ros-rmw-fastrtps-cpp")
-    harness.finish("node_latency", rows, found, save)
+                rows += freshness.rows(TITLE[robot], names, echo_command, node, requests)
+    package_versions = harness.versions("numpy", "ros-rclpy", "ros-rmw-fastrtps-cpp")
+    harness.finish("node_latency", rows, package_versions, save)
 
 
 if __name__ == "__main__":

@@ -1,12 +1,12 @@
-"""How soon the compiled solver serves, and gaps in the node's output while solver, ordering, backend, gravity
+"""Time until the compiled solver runs, and gaps in the node's output while solver, ordering, backend, gravity
 and payload change at 500 Hz.
 
-Take-over: from the publication of a description, to a node that has nothing else to do, to the log line that
-names the compiled solver. Cold: the compile cache is empty; warm: it has what the cold start left.
+Take-over is the time from the publication of a description to the log line of the compiled solver, on an idle
+node. Cold: the compile cache is empty. Warm: it contains the results of the cold start.
 
-The largest interval between two torques around every change, in periods of the joint states, as it would be
-if the states came regularly: one period and what the latency grew by. Beside it that of as many stretches
-without a change, in the same run: what machine and client do by themselves.
+A gap is the largest interval between two torques around a change, in periods of the joint states. For regular
+states it is one period plus the increase of latency. Intervals without a change in the same run measure
+machine and client.
 """
 
 import gc
@@ -33,7 +33,7 @@ WINDOW = {
     "algorithm": 1.6,
     "gravity": 0.4,
     "payload": 0.4,
-}  # s of states after a change; a build takes a second
+}  # s with states after a change; a build takes a second
 ANSWERED = 10.0  # s after the window, at most
 ALGORITHMS = (
     {"solver": "factor_graph", "ordering": "rnea"},
@@ -41,7 +41,7 @@ ALGORITHMS = (
     {"solver": "factor_graph", "ordering": "crba"},
 )
 STARTS = 3  # of each robot, cold and warm; the median counts
-SETTLED = 3.0  # s from the node's first diagnostics: its helpers are there as well
+SETTLED = 3.0  # s after the first diagnostics, until the node's helper processes run
 SERVES = re.compile(r"\[(\d+\.\d+)\] \[[^]]*\]: .* dynamics by .*\(c\)")  # stamp of the log line
 TAKE_OVERS = {  # {row: robot, target cold, target warm}, s
     "arm": ("panda7", 1.5, 0.3),
@@ -51,7 +51,7 @@ GRAVITIES = ([0.0, 0.0, -9.81], [0.0, 0.0, -1.62])
 
 
 class Run:
-    """A node under load, and when its torques arrive."""
+    """A node under load, and the latencies of its torques."""
 
     def __init__(self):
         self.rig = Rig(ROBOTS["panda7"], {"effort_limits": "none"})
@@ -70,7 +70,7 @@ class Run:
         self.latencies.append((time.time_ns() - stamp_of(message)) * 1e-9)
 
     def states(self, seconds):
-        """States at RATE; the largest interval between torques meanwhile, in periods."""
+        """Send states at RATE and return the largest interval between torques, in periods."""
         start = time.monotonic()
         self.latencies.clear()
         k = 0
@@ -103,7 +103,7 @@ def change(run, kind, k):
 
 
 def take_over(robot, cache):
-    """Seconds from the description to the compiled solver, of a new node."""
+    """Seconds from the description to the compiled solver in a new node."""
     rig = Rig(ROBOTS[robot], describe=False, environment={"XDG_CACHE_HOME": cache})
     text = rig.robot.file.read_text()
     rig.diagnostic()
@@ -111,33 +111,33 @@ def take_over(robot, cache):
     start = time.time()
     rig.describe(text)
     rig.until(lambda: SERVES.search(rig.process.output()), 60)
-    found = SERVES.search(rig.process.output())
+    match = SERVES.search(rig.process.output())
     rig.close()
-    return float(found[1]) - start
+    return float(match[1]) - start
 
 
 def take_overs():
-    """A row of each robot, cold and warm."""
+    """Rows of the take-over of each robot, cold and warm."""
     rows = []
     for name, (robot, *targets) in TAKE_OVERS.items():
-        found: dict[str, list[float]] = {"cold": [], "warm": []}
+        seconds: dict[str, list[float]] = {"cold": [], "warm": []}
         for _ in range(STARTS):
             with tempfile.TemporaryDirectory() as cache:
-                for times in found.values():
+                for times in seconds.values():
                     times.append(take_over(robot, cache))
         rows += [
             harness.Row(
                 f"{name}: compiled solver, {kind} cache", float(np.median(times)), "s", "lower",
                 target=target,
             )
-            for (kind, times), target in zip(found.items(), targets, strict=True)
+            for (kind, times), target in zip(seconds.items(), targets, strict=True)
         ]  # fmt: skip
     return rows
 
 
 def gaps():
-    """Rows of the largest intervals around changes."""
-    gc.disable()  # the client's own pauses would be measured
+    """Rows of the largest intervals between torques around changes."""
+    gc.disable()  # pauses of the client would count
     run = Run()
     largest: dict[str, list[float]] = {kind: [] for kind in WINDOW}
     quiet: dict[str, list[float]] = {kind: [] for kind in WINDOW}
@@ -150,17 +150,19 @@ def gaps():
         run.rig.until(future.done, ANSWERED)
     run.rig.close()
     rows = []
-    for kind, found in largest.items():
-        none = quiet[kind]
+    for kind, intervals in largest.items():
+        baseline = quiet[kind]
         rows += [
-            harness.Row(f"{kind}: largest interval", max(found), "periods", "lower", "no change", max(none)),
             harness.Row(
-                f"{kind}: median of the largest intervals", float(np.median(found)), "periods", "lower",
-                "no change", float(np.median(none)),
+                f"{kind}: largest interval", max(intervals), "periods", "lower", "no change", max(baseline),
+            ),
+            harness.Row(
+                f"{kind}: median of the largest intervals", float(np.median(intervals)), "periods", "lower",
+                "no change", float(np.median(baseline)),
             ),
         ]  # fmt: skip
     gc.enable()
-    everything = [gap for found in largest.values() for gap in found]
+    everything = [gap for intervals in largest.values() for gap in intervals]
     rows.append(harness.Row("largest interval of all", max(everything), "periods", "lower", target=3.0))
     return rows
 
@@ -170,7 +172,7 @@ PARTS = {"take_over": take_overs, "gaps": gaps}
 
 def main():
     parser = harness.arguments("node_switching")
-    parser.add_argument("--part", choices=PARTS, help="one part alone, of which nothing is kept")
+    parser.add_argument("--part", choices=PARTS, help="run one part, without writing its results")
     options = parser.parse_args()
     if options.part:
         harness.print_table(PARTS[options.part]())

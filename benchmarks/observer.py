@@ -1,9 +1,10 @@
-"""The external-torque observer: time of a cycle, honesty of its covariance, and how soon it sees a contact.
+"""The external-torque observer: time of a cycle, consistency of its covariance, and delay of contact
+detection.
 
-The peer is the scheme of KDL's ChainExternalWrenchEstimator, reimplemented as its header and source describe
-it: M' by differences of mass matrices, p^ integrated with what its first-order filter says, a gain, then that
-filter; gain 45 and filter constant 0.5 are those of its own test. It has no test for contacts; those given to
-it here have levels that it meets once an hour in the same motions when nobody pushes.
+The peer is a reimplementation of KDL's ChainExternalWrenchEstimator: M' by differences of mass matrices, p^
+integrated with the filtered estimate, a gain, and a first-order filter. Gain 45 and filter constant 0.5 are
+from its own test. It has no contact detection; the tests here have thresholds with one false alarm an hour in
+the same motions.
 """
 
 import os
@@ -29,9 +30,9 @@ LINK = "panda_hand"
 REST = np.array([0.0, -0.6, 0.0, -2.2, 0.0, 1.6, 0.7])
 STEP = 1e-3
 VELOCITY_STD, TORQUE_STD = 0.01, 0.3
-RUNS, BEFORE, AFTER = 200, 300, 500  # and samples of STEP, without the push and with it
+RUNS, BEFORE, AFTER = 200, 300, 500  # runs; samples of STEP without and with the external wrench
 FORCES = (2.0, 5.0, 10.0, 20.0, 40.0)  # N
-START = 500  # samples after which what the begin has left is gone
+START = 500  # samples of the initial transient
 SCHEMES = ((45.0, 0.5), (100.0, 0.5), (200.0, 0.9))
 ROUNDS, CALLS = 60, 500
 
@@ -40,7 +41,7 @@ ROUNDS, CALLS = 60, 500
 
 
 class Estimator:
-    """Of many runs at once: torques (runs, n) after each sample."""
+    """KDL's estimator for many runs at once."""
 
     def __init__(self, model, gain, constant):
         self._model, self._gain, self._constant = model, gain, constant
@@ -65,8 +66,8 @@ class Estimator:
         return self._filtered
 
 
-class Test(NamedTuple):
-    """Of a run and torques (samples, runs, n): what is above 1 for a contact."""
+class Detector(NamedTuple):
+    """A contact detector; of(run, torques (samples, runs, n)) is above 1 for a contact."""
 
     name: str
     of: Callable[[Run, np.ndarray], np.ndarray]
@@ -75,10 +76,12 @@ class Test(NamedTuple):
 FORCE, JOINTS, DISTANCE = "its force", "a threshold a joint", "distance of its torques"
 
 
-def tests(run, torques):
-    """Of torques (samples, runs, n) that nobody caused, tests that such torques meet once an hour: the size
-    of the force that KDL's scheme returns, a threshold for each joint on its torques, and the best that can
-    be done with them at one moment, their Mahalanobis distance."""
+def detectors(run, torques):
+    """Detectors with one false alarm an hour on `torques` (samples, runs, n), estimated without contact.
+
+    The statistics are the force that KDL's scheme returns, the largest normalized torque, and the Mahalanobis
+    distance, the best statistic of one sample.
+    """
     flat = torques[START:].reshape(-1, torques.shape[-1])
     variance, weight = flat.var(axis=0), np.linalg.inv(np.cov(flat.T))
     squares = {
@@ -89,7 +92,7 @@ def tests(run, torques):
         DISTANCE: lambda run, f: np.einsum("...i,ij,...j->...", f, weight, f),
     }
     return tuple(
-        Test(name, partial(_over, square, _level(square(run, torques)[START:])))
+        Detector(name, partial(_over, square, _level(square(run, torques)[START:])))
         for name, square in squares.items()
     )
 
@@ -98,7 +101,7 @@ PANDA = robot("panda")
 
 
 def force_at_hand(q, torques):
-    """Of the wrench pinv(J^T) f, J regular as it is here: (..., 3)."""
+    """(..., 3): the force of the wrench pinv(J^T) f, for a regular J."""
     J = dn.evaluate(PANDA, "frame_jacobian", q, link=LINK, reference="body", backend="numpy")
     wrench = np.linalg.solve(J @ np.swapaxes(J, -1, -2), J @ torques[..., None])
     return wrench[..., 3:, 0]
@@ -109,19 +112,22 @@ def _over(square, level, run, torques):
 
 
 def _level(squares):
-    """What squares (samples, runs) rise above once an hour: from levels that they rise above often enough to
-    be counted, on a line, for the logarithm of the rate falls with the square."""
-    tried = np.quantile(squares, 1.0 - np.geomspace(1e-3, 1e-5, 9))
-    rates = [alarms(squares / level) * 3600.0 / (squares.size * STEP) for level in tried]
-    slope, at_zero = np.polyfit(tried, np.log(rates), 1)
+    """The level that squares (samples, runs) exceed once an hour, extrapolated from levels with countable
+    rates.
+
+    The logarithm of the rate is a linear function of the level.
+    """
+    levels = np.quantile(squares, 1.0 - np.geomspace(1e-3, 1e-5, 9))
+    rates = [alarms(squares / level) * 3600.0 / (squares.size * STEP) for level in levels]
+    slope, at_zero = np.polyfit(levels, np.log(rates), 1)
     return -at_zero / slope
 
 
-# --- what is compared ---------------------------------------------------------------------------------------
+# --- comparisons --------------------------------------------------------------------------------------------
 
 
 def cycle():
-    """One call, beside the compiled Program under it."""
+    """Rows of one call against its compiled Program."""
     model = robot("panda")
     own = dn.build_observer(
         model, dn.ObserverOptions(velocity_std=VELOCITY_STD, torque_std=TORQUE_STD, link=LINK), backend="c"
@@ -160,17 +166,17 @@ def elapsed(call):
     return time.thread_time_ns() - begin
 
 
-def honest():
-    """NEES over RUNS runs of an arm in motion that is pushed; its 95 % band is 1 -+ target."""
+def consistency():
+    """Rows of the NEES over RUNS runs of a moving arm under a wrench; its 95 % band is 1 +- target."""
     model, random = robot("panda"), np.random.default_rng(0)
     q, qd = REST + random.uniform(-0.3, 0.3, (RUNS, 7)), random.uniform(-0.1, 0.1, (RUNS, 7))
     wrench = random.uniform(-1, 1, (RUNS, 6)) * np.array([0.5, 0.5, 0.5, 5.0, 5.0, 5.0])
     run = simulate(model, q, qd, 500, wrench, LINK, step=STEP, swing=0.4)
     own = observer(model, bandwidth=40.0, link=LINK)
-    found = observe(own, run, VELOCITY_STD, TORQUE_STD)
+    estimates = observe(own, run, VELOCITY_STD, TORQUE_STD)
     for name, errors, covariance in (
-        ("torque", found.torque - run.pushed[-1], found.torque_covariance),
-        ("wrench", found.wrench - wrench, found.wrench_covariance),
+        ("torque", estimates.torque - run.pushed[-1], estimates.torque_covariance),
+        ("wrench", estimates.wrench - wrench, estimates.wrench_covariance),
     ):
         value, count = nees(errors, covariance), errors.size
         half = np.diff(chi2.ppf([0.025, 0.975], count))[0] / count / 2
@@ -186,35 +192,37 @@ def observer(model, **options):
 
 
 def false_alarms():
-    """Measured beside asked for, at a rate that can be simulated: once in 5 s."""
+    """A row of the measured against the requested rate of false alarms, once in 5 s, which can be
+    simulated."""
     model, random = robot("panda"), np.random.default_rng(1)
     q, qd = REST + random.uniform(-0.3, 0.3, (RUNS, 7)), random.uniform(-0.1, 0.1, (RUNS, 7))
     run = simulate(model, q, qd, 2000, step=STEP, swing=3.0)
-    found = observe(observer(model, false_alarms=720.0), run, VELOCITY_STD, TORQUE_STD)
-    count, asked = alarms(found.judged[..., :-1].max(axis=-1)), RUNS * 2000 * STEP / 5.0
-    count, name = int(count), "false alarms, of those asked for"
+    estimates = observe(observer(model, false_alarms=720.0), run, VELOCITY_STD, TORQUE_STD)
+    count, requested = alarms(estimates.judged[..., :-1].max(axis=-1)), RUNS * 2000 * STEP / 5.0
+    count, name = int(count), "false alarms, of the requested number"
     note = f"{count} in {RUNS * 2000 * STEP:g} s"
-    yield harness.Row(name, count, "", "lower", "asked", asked, target=2.0, reason=note)
+    yield harness.Row(name, count, "", "lower", "requested", requested, target=2.0, reason=note)
 
 
 def delays():
-    """From the begin of a push to the alarm, at one false alarm an hour, on the same samples."""
+    """Rows of the delay from the onset of a force to the alarm, at one false alarm an hour, on the same
+    samples."""
     model, own = robot("panda"), observer(robot("panda"), false_alarms=1.0)
     free = with_noise(free_run(model), seed=6)
-    found = {scheme: tests(free, torques(model, scheme, free)) for scheme in SCHEMES}
+    detectors_of_scheme = {scheme: detectors(free, torques(model, scheme, free)) for scheme in SCHEMES}
     for force in FORCES:
         run = with_noise(pushed_run(model, force), seed=5)
         ours, early = delay(judged_by(own, run))
         theirs = {}
-        for scheme, those in found.items():
+        for scheme, own_detectors in detectors_of_scheme.items():
             f = torques(model, scheme, run)
-            theirs |= {(scheme, test.name): delay(test.of(run, f)) for test in those}
+            theirs |= {(scheme, detector.name): delay(detector.of(run, f)) for detector in own_detectors}
         yield from _against(f"{force:g} N, delay", ours, early, theirs)
 
 
 def _against(name, ours, early, theirs):
-    """Judged beside what KDL's scheme returns, with its own constants; then beside the best of all tests and
-    constants that were tried."""
+    """Rows against KDL's scheme with its own constants, with a target, and against its best detector and
+    constants."""
     for which, target in ((FORCE, 0.5), (JOINTS, None)):
         value, false = theirs[SCHEMES[0], which]
         note = f"mean over {RUNS} pushes; alarms before: {early} and {false}"
@@ -231,7 +239,7 @@ def free_run(model):
 
 
 def pushed_run(model, force):
-    """BEFORE samples in motion, then AFTER with a force at the hand in any direction."""
+    """BEFORE samples in free motion, then AFTER with a force at the hand in a random direction."""
     random = np.random.default_rng(int(force))
     q, qd = REST + random.uniform(-0.2, 0.2, (RUNS, 7)), random.uniform(-0.1, 0.1, (RUNS, 7))
     free = simulate(model, q, qd, BEFORE + 1, step=STEP, swing=1.0)
@@ -253,26 +261,27 @@ def with_noise(run, seed):
 
 def judged_by(own, run):
     """(samples, runs), above 1 for an alarm."""
-    found = observe(own, run, 0.0, 0.0).judged[..., :-1].max(axis=-1)
-    return np.concatenate([np.zeros((1, RUNS)), found])
+    ratios = observe(own, run, 0.0, 0.0).judged[..., :-1].max(axis=-1)
+    return np.concatenate([np.zeros((1, RUNS)), ratios])
 
 
 def torques(model, scheme, run):
-    """Those of KDL's scheme (samples, runs, n)."""
+    """Torques by KDL's scheme (samples, runs, n)."""
     estimator = Estimator(model, *scheme)
     return np.array([estimator.step(*sample) for sample in zip(run.q, run.qd, run.tau, strict=True)])
 
 
 def delay(ratios):
-    """Mean delay of the first alarm, ms (AFTER samples where there is none), and alarms before the push."""
+    """Mean delay of the first alarm, ms (AFTER samples if there is none), and the number of earlier
+    alarms."""
     after, before = ratios[BEFORE:] > 1.0, ratios[BEFORE // 2 : BEFORE] > 1.0
     first = np.where(after.any(axis=0), after.argmax(axis=0), AFTER)
     return float(first.mean() * STEP * 1e3), int(before.any(axis=0).sum())
 
 
 def rows():
-    """Of all parts, as `./dev bench sensor_problems` takes them."""
-    return [found for part in (cycle, honest, false_alarms, delays) for found in part()]
+    """Rows of all parts."""
+    return [row for part in (cycle, consistency, false_alarms, delays) for row in part()]
 
 
 def main():

@@ -1,7 +1,7 @@
 """Elimination orderings of the PUMA 560, as in Tables I and II of Xie and Dellaert.
 
-GTSAM eliminates and back-substitutes numerically on every call (the graph is built beforehand, as in the
-article); our Programs were eliminated once. Of the article's figures only ratios between orderings count.
+GTSAM eliminates and back-substitutes numerically on every call; the graph is built beforehand, as in the
+article. Our Programs are eliminated once. Only the ratios between orderings are comparable with the article.
 """
 
 import os
@@ -31,7 +31,7 @@ TABLES = {  # microseconds in the article
     "inverse": {"rnea": 26.6, "colamd": 11.0, "metis": 11.7},
     "forward": {"crba": 51.8, "aba": 25.5, "colamd": 11.2, "metis": 12.1},
 }
-BASE = {"inverse": "rnea", "forward": "aba"}  # what the other orderings are divided by
+BASE = {"inverse": "rnea", "forward": "aba"}  # denominators of the ratios
 NAME = {"inverse": "Table I", "forward": "Table II"}
 OF_GTSAM = {  # its own heuristics
     "colamd": gtsam.Ordering.ColamdGaussianFactorGraph,
@@ -52,19 +52,19 @@ def gtsam_time(model, problem, name):
 
 
 def program_time(model, problem, name):
-    """(us per state, operations, what it is) of the Program of an ordering; (None, None, why) when the robot
-    does not allow it."""
+    """(us per state, operations, name of the ordering) of the Program of an ordering; (None, None, reason) if
+    the robot does not allow it."""
     try:
         if name == "best":
-            found = best_ordering(model, problem)
-            return *kernel_time(model, found.program), found.ordering.name
+            best = best_ordering(model, problem)
+            return *kernel_time(model, best.program), best.ordering.name
         return *kernel_time(model, elimination_program(model, problem, name)), name
     except SingularPivotError as error:
         return None, None, str(error)
 
 
 def kernel_time(model, program):
-    """us per state in a loop over states, and operations: of health, too, where pivots may be weak."""
+    """us per state in a loop over states, and operations, including those of the health of weak pivots."""
     kernel = Kernel(program)
     x = np.hstack((*random_states(model, STATES), np.tile(model.gravity, (STATES, 1))))
     y = np.empty((STATES, sum(numbers.size for numbers in program.outputs.values())))
@@ -103,8 +103,8 @@ def main():
     options = harness.arguments("orderings").parse_args()
     os.sched_setaffinity(0, {os.cpu_count() - 1})
     model = dn.load_robot(harness.HERE / "puma560.urdf")
-    found = [row for kind in TABLES for row in rows(model, kind)]
-    harness.finish("orderings", found, harness.versions("gtsam", "numpy"), options.save)
+    all_rows = [row for kind in TABLES for row in rows(model, kind)]
+    harness.finish("orderings", all_rows, harness.versions("gtsam", "numpy"), options.save)
 
 
 if __name__ == "__main__":

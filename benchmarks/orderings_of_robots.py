@@ -1,8 +1,8 @@
-"""Every named ordering of forward dynamics of eleven robots, compiled: how far it is from ABA.
+"""Errors of every named ordering of forward dynamics, compiled, against ABA, for eleven robots.
 
-Beyond the limits of its health compiled code hands a state to NumPy, which refines; where that does not
-converge either, there is an error that names the pivot. A row has the worst of all states that are answered,
-in a batch and a few at a time.
+If the health of a state exceeds its limit, the library refines it by NumPy; if that does not converge, it
+raises an error that names the pivot. A row has the largest error of all solved states, in a batch and in
+small batches.
 """
 
 import runpy
@@ -28,7 +28,7 @@ TARGET = 1e-9  # of the largest acceleration of a state
 
 
 def rows():
-    """One of every robot and ordering."""
+    """A row for every robot and ordering."""
     for name in ROBOTS:
         model = TESTED["ROBOTS"][name].model()
         q, qd, tau, _ = TESTED["random_states"](model, STATES, seed=61)
@@ -43,37 +43,39 @@ def _row(name, model, ordering, states, right):
     try:
         solver = dn.build(model, "forward_dynamics", **options)
     except SingularPivotError as error:
-        return harness.Row(title, None, "", "lower", reason=f"declined: {error}")
-    answered, error = _judged(solver, states, right)
+        return harness.Row(title, None, "", "lower", reason=f"singular: {error}")
+    solved, error = _judged(solver, states, right)
     few = _judged(solver, [array[:FEW] for array in states], right[:FEW])
-    compiled = getattr(solver.runner, "first", solver.runner)  # without what refines
-    served = finite_states(compiled.run_checked(STATES, [*states, model.gravity])[0])
-    told = f"{STATES} states: {served.sum()} compiled, {(answered & ~served).sum()} refined"
-    if not answered.all():
-        told += f", {(~answered).sum()} declined: {_why(solver, states, int(np.argmin(answered)))}"
-    return harness.Row(title, max(error, few[1]), "", "lower", target=TARGET, reason=told)
+    compiled = getattr(solver.runner, "first", solver.runner)  # without refinement
+    compiled_states = finite_states(compiled.run_checked(STATES, [*states, model.gravity])[0])
+    summary = (
+        f"{STATES} states: {compiled_states.sum()} compiled, {(solved & ~compiled_states).sum()} refined"
+    )
+    if not solved.all():
+        summary += f", {(~solved).sum()} unsolved: {_error_message(solver, states, int(np.argmin(solved)))}"
+    return harness.Row(title, max(error, few[1]), "", "lower", target=TARGET, reason=summary)
 
 
 def _judged(solver, states, right):
-    """Which states are answered, and the largest error of these."""
-    found = solver(*states, errors="nan")
-    answered = np.isfinite(found).all(axis=1)
-    error = np.abs(found - right).max(axis=1) / np.maximum(1e-6, np.abs(right).max(axis=1))
-    return answered, float(error[answered].max(initial=0.0))
+    """A mask of the solved states, and their largest error."""
+    qdd = solver(*states, errors="nan")
+    solved = np.isfinite(qdd).all(axis=1)
+    error = np.abs(qdd - right).max(axis=1) / np.maximum(1e-6, np.abs(right).max(axis=1))
+    return solved, float(error[solved].max(initial=0.0))
 
 
-def _why(solver, states, k):
-    """Why a state has no result, in the words of its error."""
+def _error_message(solver, states, k):
+    """The error message of a state without a result."""
     try:
         solver(*(array[k] for array in states))
     except dn.SolutionError as error:
         return str(error)
-    raise RuntimeError("a state has a result alone, but none among others")
+    raise RuntimeError("a state has a result alone, but none in a batch")
 
 
 def main():
     options = harness.arguments("orderings_of_robots").parse_args()
-    kernel.QUICK = 0  # one way to compile is enough: nothing is timed
+    kernel.QUICK = 0  # nothing is timed, so one way to compile is enough
     harness.finish("orderings_of_robots", list(rows()), harness.versions("numpy"), options.save)
 
 

@@ -1,10 +1,10 @@
 """Forward dynamics of chains by ABIA, JSIIA and CFA: figures 2 and 3 of Yang, Wu and Pan, on this processor.
 
-Time over the number of links of one state, and over the number of states ("groups") of 10 and of 200 links;
-from Python by `build`, checks and the outer correction included, one core. Beside them the orderings that
-the article reports of a Tesla K40c: it has curves alone. By NumPy, and our recursion in C for scale.
+Time as a function of the number of links (one state), and of the number of states ("groups") with 10 and 200
+links. Calls are from Python through `build`, with checks and the outer correction, on one core, by NumPy and
+by our recursion in C. The article shows curves for a Tesla K40c; rows compare its rankings of the solvers.
 
-    ./dev bench parallel [--save]; --table: errors in float64 and float32, of docs/explanation/parallel.md
+    ./dev bench parallel [--save]; --table: errors in float64 and float32, for docs/explanation/parallel.md
 """
 
 import os
@@ -35,21 +35,21 @@ LEAST_TIME, LEAST_REPEATS, LEAST_SAMPLE = 0.3, 2, 0.005  # s of the measurements
 
 
 def least_time(run):
-    """s of CPU time of this process that a call takes at least; short calls are timed by many."""
+    """The least CPU time of a call in s; short calls are timed in groups."""
     run()
     begin = time.process_time()
     run()
     calls = 1 + int(LEAST_SAMPLE / max(time.process_time() - begin, 1e-6))
-    found, spent = [], 0.0
-    while spent < LEAST_TIME or len(found) < LEAST_REPEATS:
+    times, spent = [], 0.0
+    while spent < LEAST_TIME or len(times) < LEAST_REPEATS:
         begin = time.process_time()
         for _ in range(calls):
             run()
-        found.append((time.process_time() - begin) / calls)
-        spent += found[-1] * calls
+        times.append((time.process_time() - begin) / calls)
+        spent += times[-1] * calls
         if spent > 20 * LEAST_TIME:
             break
-    return min(found)
+    return min(times)
 
 
 def point(solver, q, qd, tau):
@@ -57,8 +57,8 @@ def point(solver, q, qd, tau):
 
 
 def measured():
-    """{(figure, way, links, groups): s}, and why a way is absent: {way: reason}."""
-    found, absent = {}, {}
+    """{(solver, links, groups): s}, and {solver: reason} of absent ones."""
+    times, absent = {}, {}
     for way, (solver, backend, longest) in WAYS_TO_RUN.items():
         for n in sorted({*LINKS, *GROUPS}):
             if n > longest or way in absent:
@@ -73,35 +73,35 @@ def measured():
             counts = sorted({*GROUPS.get(n, ()), *([1] if n in LINKS else [])})
             for count in counts:
                 q, qd, tau, _ = states(model, count)
-                found[way, n, count] = point(built, q, qd, tau)
+                times[way, n, count] = point(built, q, qd, tau)
                 print(
-                    f"{way}, {n} links, {count} states: {1e3 * found[way, n, count]:.4g} ms",
+                    f"{way}, {n} links, {count} states: {1e3 * times[way, n, count]:.4g} ms",
                     file=sys.stderr,
                 )
-    return found, absent
+    return times, absent
 
 
-def rows(found, absent):
-    for (way, n, count), seconds in found.items():
+def rows(times, absent):
+    for (way, n, count), seconds in times.items():
         yield harness.Row(f"{way}, {n} links, {count} states", 1e3 * seconds, "ms", "lower")
     for way, reason in absent.items():
         yield harness.Row(way, None, "ms", "lower", reason=reason)
-    yield from orderings(found)
+    yield from orderings(times)
     for solver, error in worst_errors().items():
         name = f"{solver}, 256 links, 30 % prismatic: error against ABA"
         yield harness.Row(name, error, "", "lower", target=1e-10)
 
 
-def orderings(found):
-    """What the article says of a GPU, and whether it holds here."""
+def orderings(times):
+    """Rows of the article's rankings on a GPU, and whether they hold here."""
 
     def of(way, n, count=1):
-        return 1e3 * found[way, n, count]
+        return 1e3 * times[way, n, count]
 
     def row(name, value, peer, peer_value, better, unit="ms"):
         holds = value <= peer_value if better == "lower" else value >= peer_value
-        told = "so here too" if holds else "not so here"
-        return harness.Row(f"said of a GPU: {name}", value, unit, better, peer, peer_value, reason=told)
+        verdict = "also here" if holds else "not here"
+        return harness.Row(f"said of a GPU: {name}", value, unit, better, peer, peer_value, reason=verdict)
 
     few, many = LINKS[0], LINKS[-1]
     slowest = max(("jsiia", "abia"), key=lambda way: of(way, few))
@@ -130,22 +130,22 @@ def orderings(found):
 # --- errors -------------------------------------------------------------------------------------------------
 
 TABLE = (*((n, np.float64) for n in (4, 32, 256)), *((n, np.float32) for n in (4, 16, 64)))
-SAMPLE = 64  # states: of fewer, compiled code has no float32
+SAMPLE = 64  # states; smaller batches have no compiled float32
 
 
 def worst_errors():
-    """{solver: largest relative error of a few states of a long chain}, as `build` serves it."""
+    """{solver: largest relative error} of Functions from `build`, for a few states of a long chain."""
     model = chain(256, 0.3)
     q, qd, tau, _ = states(model, 8)
-    exact, found = aba(model, q, qd, tau)[0], {}
+    exact, relative_errors = aba(model, q, qd, tau)[0], {}
     for solver in SOLVERS:
         qdd = dn.build(model, "forward_dynamics", solver=solver)(q, qd, tau)
-        found[solver] = float((np.abs(qdd - exact).max(axis=1) / np.abs(exact).max(axis=1)).max())
-    return found
+        relative_errors[solver] = float((np.abs(qdd - exact).max(axis=1) / np.abs(exact).max(axis=1)).max())
+    return relative_errors
 
 
 def reference(model, q, qd, tau):
-    """qdd in extended precision: ABA in float64, improved by what RNEA in 80 bits leaves, six times."""
+    """qdd in extended precision: ABA in float64 with six corrections by the residual of RNEA in 80 bits."""
     q, qd, tau = (array.astype(np.longdouble) for array in (q, qd, tau))
     exact = aba(model, *(array.astype(float) for array in (q, qd, tau)))[0].astype(np.longdouble)
     for _ in range(6):
@@ -159,24 +159,24 @@ def errors(n, dtype, sliding):
     model = chain(n, sliding)
     q, qd, tau = (array.astype(dtype) for array in states(model, SAMPLE)[:3])
     exact = reference(model, q, qd, tau)
-    found = {"recursion": by_recursion(model, q, qd, tau)}
+    relative_errors = {"recursion": by_recursion(model, q, qd, tau)}
     for solver in ("abia", "jsiia"):
-        found[solver.upper()] = forward_dynamics(
+        relative_errors[solver.upper()] = forward_dynamics(
             np, RobotArrays(model), q, qd, tau, solver=solver, corrections=0
         )
     for corrections in (0, 1):
         for way in WAYS:
             name = f"CFA {way}" + " corrected" * corrections
             with np.errstate(invalid="ignore"):
-                found[name] = forward_dynamics(
+                relative_errors[name] = forward_dynamics(
                     np, RobotArrays(model), q, qd, tau, corrections=corrections, tridiagonal=way
                 )
-    return {name: median_error(x, exact) for name, x in found.items()}
+    return {name: median_error(x, exact) for name, x in relative_errors.items()}
 
 
 def by_recursion(model, q, qd, tau):
-    """In the precision of the arguments: float32 compiled, as for any batch; None of long chains, whose code
-    has float64 alone."""
+    """qdd in the precision of the arguments: compiled for float32; None for long chains, whose code is
+    float64 only."""
     if q.dtype == np.float64:
         return aba(model, q, qd, tau)[0]
     if model.nbodies >= LONG:
@@ -187,26 +187,26 @@ def by_recursion(model, q, qd, tau):
 def median_error(x, exact):
     if x is None:
         return None
-    found = np.abs(x - exact).max(axis=1) / np.maximum(1e-6, np.abs(exact).max(axis=1))
-    return float(np.median(found)) if np.isfinite(found).all() else np.inf
+    relative_errors = np.abs(x - exact).max(axis=1) / np.maximum(1e-6, np.abs(exact).max(axis=1))
+    return float(np.median(relative_errors)) if np.isfinite(relative_errors).all() else np.inf
 
 
 def print_errors():
     for sliding in (0.0, 0.3):
         columns = None
         for n, dtype in TABLE:
-            found = errors(n, dtype, sliding)
+            medians = errors(n, dtype, sliding)
             if columns is None:
-                columns = list(found)
+                columns = list(medians)
                 print(f"\n| links, {100 * sliding:.0f} % prismatic | type | {' | '.join(columns)} |")
                 print("|---|---|" + "---|" * len(columns))
-            told = " | ".join("" if x is None else f"{x:.0e}" for x in found.values())
-            print(f"| {n} | {np.dtype(dtype).name} | {told} |")
+            entries = " | ".join("" if x is None else f"{x:.0e}" for x in medians.values())
+            print(f"| {n} | {np.dtype(dtype).name} | {entries} |")
 
 
 def main():
     parser = harness.arguments("parallel")
-    parser.add_argument("--table", action="store_true", help="the errors alone")
+    parser.add_argument("--table", action="store_true", help="print the table of errors only")
     options = parser.parse_args()
     os.sched_setaffinity(0, {0})
     if options.table:

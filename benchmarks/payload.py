@@ -1,4 +1,4 @@
-"""What a link carries: time of a joint state in the node, honesty of deviations, and what a tare does.
+"""Payload estimation: time per joint state in the node, calibration of standard deviations, effect of a tare.
 
 The peer of the time is the torque that the node computes for the same joint state.
 """
@@ -32,7 +32,7 @@ def loaded(model):
 
 
 def rubbing(qd, tau, random):
-    """Friction that grows with the load, and with Stribeck's effect: not what is estimated."""
+    """Friction outside the estimated model: load-dependent, with Stribeck effect."""
     size = 0.5 + 0.3 * np.exp(-((qd / 0.1) ** 2)) + 0.03 * np.abs(tau)
     return size * np.tanh(qd / 0.02) + 0.3 * qd + NOISE * random.normal(size=qd.shape)
 
@@ -41,7 +41,7 @@ def rubbing(qd, tau, random):
 
 
 def times(model):
-    """us a joint state, in thread time: to gather it, and to compute its torque; medians of rounds."""
+    """us of thread time per joint state, to gather it and to compute its torque; medians of rounds."""
     served = serve("panda7", payload_estimation__link=HAND, backend="c")
     core, clock = served.core, np.arange(0.0, SECONDS, STEP)
     states = motion(1, time=clock)
@@ -60,11 +60,11 @@ def times(model):
     return np.median(rounds, axis=0)
 
 
-# --- honesty ------------------------------------------------------------------------------------------------
+# --- calibration --------------------------------------------------------------------------------------------
 
 
 def within(model):
-    """Share of SEEDS noises after which mass and centre of mass are within three standard deviations."""
+    """The share of SEEDS noisy motions with mass and center of mass within three standard deviations."""
     clock = np.arange(0.0, 10.0, 0.01)
     states = motion(1, time=clock)
     own = torques_of(loaded(model), states)
@@ -75,19 +75,19 @@ def within(model):
         recursive = dn.PayloadEstimator(functions)
         for sample in zip(clock, states[0], states[1], noisy, strict=True):
             recursive.step(*sample)
-        found = recursive.found()
-        off = [(found.mass - MASS) / found.mass_std, *(found.com - COM) / found.com_std]
+        estimate = recursive.found()
+        off = [(estimate.mass - MASS) / estimate.mass_std, *(estimate.com - COM) / estimate.com_std]
         inside.append(np.abs(off) <= 3)
     return float(np.mean(inside))
 
 
-# --- a description that is wrong ----------------------------------------------------------------------------
+# --- a wrong description ------------------------------------------------------------------------------------
 
 
 def errors(model, count=20):
-    """RMS error of the mass, kg, where every link's mass is WRONG: without a tare, and with one of another
-    motion."""
-    clock, found = np.arange(0.0, 20.0, 0.02), []
+    """RMS error of the mass, kg, with errors of WRONG in every link's mass: without a tare, and with one of
+    another motion."""
+    clock, mass_errors = np.arange(0.0, 20.0, 0.02), []
     for seed in range(count):
         random = np.random.default_rng(seed)
         factors = 1 + WRONG * random.normal(size=(model.nbodies, 1, 1))
@@ -98,10 +98,10 @@ def errors(model, count=20):
             tau = torques_of(robot, states)
             recordings.append(recording(*states, tau + rubbing(states[1], tau, random), clock))
         own, empty = recordings
-        found.append(
+        mass_errors.append(
             [dn.identify_payload(model, HAND, [own], tare=tare).mass - MASS for tare in ([], [empty])]
         )
-    return np.sqrt(np.mean(np.square(found), axis=0))
+    return np.sqrt(np.mean(np.square(mass_errors), axis=0))
 
 
 def main():

@@ -1,6 +1,6 @@
-"""Peers that have to be built: Pinocchio's C++ core, and C that CasADi generates from it.
+"""Peers that need a build: Pinocchio's C++ core, and C code that CasADi generates from it.
 
-Built once into .dev/peers. They need headers of Eigen, and minutes and gigabytes of the compiler.
+The build is in .dev/peers. It needs the headers of Eigen, some minutes and gigabytes of memory.
 """
 
 import ctypes
@@ -14,7 +14,7 @@ from pathlib import Path
 SOURCES = Path(__file__).parent / "core"
 FOLDER = Path(__file__).parent.parent / ".dev" / "peers"
 EIGEN = ("/usr/include/eigen3", "/usr/local/include/eigen3")
-DEFINES = (  # as Pinocchio's own CMake targets say
+DEFINES = (  # of Pinocchio's CMake targets
     "-DBOOST_MPL_LIMIT_LIST_SIZE=30",
     "-DBOOST_MPL_LIMIT_VECTOR_SIZE=30",
     "-DBOOST_MPL_CFG_NO_PREPROCESSED_HEADERS",
@@ -23,7 +23,7 @@ DEFINES = (  # as Pinocchio's own CMake targets say
 
 
 class Absent(Exception):
-    """Why a peer is not there."""
+    """The reason why a peer is absent."""
 
 
 def pinocchio_core(model):
@@ -61,7 +61,7 @@ def _looped(function):
 
 @cache
 def _built(name, flags):
-    """Path of a program of SOURCES, built if need be."""
+    """The path of a program of SOURCES, built if necessary."""
     import pinocchio
 
     include = next(
@@ -86,7 +86,7 @@ def _built(name, flags):
 
 
 def _casadi_eigen():
-    """CasADi's wheel has the headers of Eigen."""
+    """The Eigen headers of CasADi's wheel."""
     casadi = importlib.util.find_spec("casadi")
     return [] if casadi is None else [Path(casadi.origin).parent / "include/eigen3"]
 
@@ -102,7 +102,7 @@ def _run(command, needed):
 
 
 def _as_text(model):
-    """What core/read_model.hpp reads."""
+    """The model as text for core/read_model.hpp."""
     lines = []
     for k in range(1, model.njoints):
         P, inertia = model.jointPlacements[k], model.inertias[k]

@@ -1,4 +1,4 @@
-"""Robots for benchmarks: those of example-robot-data, and random chains."""
+"""Robots for benchmarks: from example-robot-data, and random chains."""
 
 import sys
 from pathlib import Path
@@ -24,7 +24,7 @@ FILES = {
 
 
 def robot_file(name) -> Path:
-    """URDF of example-robot-data."""
+    """The path of a URDF of example-robot-data."""
     import pinocchio
 
     for folder in Path(pinocchio.__file__).parents:
@@ -35,7 +35,7 @@ def robot_file(name) -> Path:
 
 
 def robot(name):
-    """Robot: the Panda with 7 joints on its table, the others on a floating base."""
+    """The Panda with 7 joints on a fixed base, or another robot on a floating base."""
     if name == "panda":
         return load_robot(robot_file(name), joints=PANDA)
     return load_robot(robot_file(name), floating_base=True)

@@ -1,9 +1,9 @@
-"""Sensor problems: a humanoid's joint torques from its sensors, and paper 4's figures as operations.
+"""Sensor problems: a humanoid's joint torques from its sensors, and the figures of paper 4 as operation
+counts.
 
-SuperLU gets everything but the numbers for nothing: rows and columns of its matrix are in our order, which
-fills in least, so that permc_spec NATURAL leaves nothing symbolic to find, and the matrix at every state is
-there. Timed are its factors and one solve; ours is the whole call, from q, qd and readings. The dense solve
-that judges accuracy is Gaussian elimination in numpy.longdouble.
+SuperLU is timed for factorization and one solve only. Its matrices are prepared in advance, with rows and
+columns in our order, so that permc_spec NATURAL needs no symbolic analysis. Our time is the whole call, from
+q, qd and readings. Gaussian elimination in numpy.longdouble is the reference for accuracy.
 """
 
 import os
@@ -33,8 +33,8 @@ AT = {"xyz": (0.02, -0.01, 0.05), "rpy": (0.1, -0.2, 0.3)}
 
 
 def on_two_feet(model, both=False):
-    """Joint accelerations, the motion of the base by two sensors, the wrench on one foot (or on both) by a
-    sensor in the sole; the other one is open."""
+    """A problem with joint accelerations, two sensors of the base motion, and a wrench sensor in the right
+    sole or in both; otherwise the other wrench is unknown."""
     base = model.bodies[0].name
     driven = [body.joint.name for body in model.bodies if not body.joint.type.is_free]
     sensors = [s.JointAcceleration(name, std=0.5) for name in driven]
@@ -50,7 +50,7 @@ def states_of(model, problem, count=STATES):
 
 
 def humanoid():
-    """Ours beside SuperLU, in one run; accuracy; what redundancy costs."""
+    """Rows of our time against SuperLU, of accuracy, and of the cost of redundancy."""
     model = robot("talos")
     problem = on_two_feet(model)
     q, qd, readings = states_of(model, problem)
@@ -72,23 +72,26 @@ def humanoid():
 
 
 def redundant(model, q, qd):
-    """Both feet read: six readings more than are needed."""
+    """A row with wrench sensors in both feet: six redundant readings."""
     problem = on_two_feet(model, both=True)
     readings = np.random.default_rng(2).uniform(-5, 5, (STATES, len(problem.readings)))
     compiled, dense = (dn.build(model, problem, backend=backend) for backend in ("c", "numpy"))
     ours, theirs = together(
         lambda k: compiled(q[k], qd[k], readings[k]), lambda k: dense(q[k], qd[k], readings[k]), turns=3
     )
-    right, found = dense(q, qd, readings), compiled(q, qd, readings)
-    missed = max(np.abs(a - b).max() / np.abs(b).max() for a, b in zip(found[:3], right[:3], strict=True))
+    reference, compiled_results = dense(q, qd, readings), compiled(q, qd, readings)
+    difference = max(
+        np.abs(a - b).max() / np.abs(b).max()
+        for a, b in zip(compiled_results[:3], reference[:3], strict=True)
+    )
     yield harness.Row(
-        "the same, both feet read", ours, "us", "lower", "least squares by NumPy", theirs,
-        reason=f"{len(compiled.program.ops)} operations; results differ by {missed:.1e}",
+        "the same, sensors in both feet", ours, "us", "lower", "least squares by NumPy", theirs,
+        reason=f"{len(compiled.program.ops)} operations; results differ by {difference:.1e}",
     )  # fmt: skip
 
 
 def square_systems(model, problem, q, qd, readings):
-    """Permuted matrices (CSC) and right-hand sides at every state, and the columns."""
+    """Permuted matrices (CSC) and right-hand sides of every state, and the columns."""
     from scipy.sparse import csc_matrix
 
     system = sensor_system(model, problem, q, qd, readings)
@@ -97,7 +100,7 @@ def square_systems(model, problem, q, qd, readings):
     rows, rhs = scalar_rows(factors, plan.columns, plan.pattern)
     order = [pivot.row for pivot in plan.pivots]
     number = {pivot.column: k for k, pivot in enumerate(plan.pivots)}
-    found = []
+    matrices = []
     for state in range(len(q)):
         entries = [
             (k, number[c], np.broadcast_to(entry, len(q))[state])
@@ -105,9 +108,9 @@ def square_systems(model, problem, q, qd, readings):
             for c, entry in rows[row].items()
         ]
         i, j, value = zip(*entries, strict=True)
-        found.append(csc_matrix((value, (i, j)), shape=2 * (len(order),)))
+        matrices.append(csc_matrix((value, (i, j)), shape=2 * (len(order),)))
     b = np.array([np.broadcast_to(rhs[row], len(q)) for row in order]).T
-    return found, np.ascontiguousarray(b), plan.columns
+    return matrices, np.ascontiguousarray(b), plan.columns
 
 
 def superlu(matrix, rhs):
@@ -117,8 +120,8 @@ def superlu(matrix, rhs):
 
 
 def berdy(model, ours):
-    """The same robot in iDynTree: all joint accelerations and the net wrenches on all links are its readings,
-    as its solver has it; timed are its kinematics and its estimate."""
+    """A row against iDynTree's solver for the same robot, whose readings are all joint accelerations and the
+    net wrenches on all links; its time is for kinematics and estimate."""
     try:
         import idyntree.bindings as idt
     except ImportError:
@@ -133,7 +136,7 @@ def berdy(model, ours):
 
 
 def berdy_solver(idt, driven):
-    """A call that estimates, and the number of dynamic variables."""
+    """A function that estimates, and the number of dynamic variables."""
     loader = idt.ModelLoader()
     loader.loadReducedModelFromFile(str(robot_file("talos")), driven)
     model, options, helper = loader.model(), idt.BerdyOptions(), idt.BerdyHelper()
@@ -154,7 +157,7 @@ def berdy_solver(idt, driven):
             array.setVal(k, random.uniform(-1, 1))
     base = model.getFrameIndex(options.baseLink)
 
-    def call(_kept=(loader, helper)):  # which own what the others point to
+    def call(_owners=(loader, helper)):  # keeps the owners of referenced data alive
         solver.updateEstimateInformationFloatingBase(positions, rates, base, turning, readings)
         solver.doEstimate()
 
@@ -162,12 +165,12 @@ def berdy_solver(idt, driven):
 
 
 def accuracy(model, problem, estimator, q, qd, readings):
-    """The largest relative error of qdd, tau and f_ext."""
+    """A row of the largest relative error of qdd, tau and f_ext."""
     system = sensor_system(model, problem, q, qd, readings)
     variables, factors = system.variables, (*system.exact, *system.noisy)
     columns = tuple((x, k) for x in variables for k in range(x.dim))
     rows, rhs = scalar_rows(factors, columns)
-    worst, found = 0.0, estimator(q, qd, readings)
+    worst, results = 0.0, estimator(q, qd, readings)
     for state in range(3):
         A = np.zeros((len(rows), len(columns)), dtype=np.longdouble)
         for r, row in enumerate(rows):
@@ -178,15 +181,15 @@ def accuracy(model, problem, estimator, q, qd, readings):
         for variable in variables:
             values[variable] = x[start : start + variable.dim].astype(float)
             start += variable.dim
-        for ours, right in zip(found[:3], sensor_values(model, problem, values), strict=True):
+        for ours, right in zip(results[:3], sensor_values(model, problem, values), strict=True):
             worst = max(worst, np.abs(ours[state] - right).max() / max(1e-6, np.abs(right).max()))
     return harness.Row(
-        "the same, error", worst, "", "lower", target=1e-9, reason="beside a dense solve in numpy.longdouble"
+        "the same, error", worst, "", "lower", target=1e-9, reason="against a dense solve in numpy.longdouble"
     )
 
 
 def eliminated(A, b):
-    """x of A x = b, rows scaled, with partial pivoting."""
+    """x of A x = b, with scaled rows and partial pivoting."""
     Ab = np.column_stack([A, b]) / np.abs(A).max(axis=1, keepdims=True)
     n = len(b)
     for k in range(n):
@@ -201,11 +204,12 @@ def eliminated(A, b):
 
 
 def together(*calls, turns=CALLS):
-    """us of each call(k) of a state: they take turns; medians over turns, the least of ROUNDS."""
+    """us of each of the alternating call(k), k a state: the least of the medians over turns of ROUNDS
+    rounds."""
     rounds = []
     for _ in range(ROUNDS):
-        taken = [[_elapsed(call, turn % STATES) for call in calls] for turn in range(turns)]
-        rounds.append(np.median(taken, axis=0))
+        times = [[_elapsed(call, turn % STATES) for call in calls] for turn in range(turns)]
+        rounds.append(np.median(times, axis=0))
     return (1e-3 * np.min(rounds, axis=0)).tolist()
 
 
@@ -223,8 +227,8 @@ def joints(model, kind):
 
 
 def load_cells(model):
-    """Figure 2: joint accelerations, a load cell at the first joint and one at the tip; what touches the
-    middle link is found besides."""
+    """Sensors of figure 2: joint accelerations, load cells at the first joint and at the tip; the wrench on
+    the middle link is unknown."""
     first, middle, tip = (model.bodies[k].name for k in (0, model.nbodies // 2, -1))
     wrist = s.ForceTorque(model.bodies[0].joint.name, measures="parent_to_child", std=0.1)
     sensors = [*joints(model, s.JointAcceleration), wrist]
@@ -241,49 +245,49 @@ def arithmetic(program):
 
 
 def counted(n):
-    """{what: operations, or entries that fill in} of a chain of n joints."""
-    model, found = random_chain(n), {}
+    """{name: operations or fill-in} for a chain of n joints."""
+    model, counts = random_chain(n), {}
     for kind, sensor in (("inverse", s.JointAcceleration), ("forward", s.JointTorque)):
         problem = dn.sensor_problem(model, joints(model, sensor))
-        found[f"{kind} LU"] = arithmetic(sensor_program(model, problem))
-        found[f"{kind} fill"] = fill(model, problem).fill
+        counts[f"{kind} LU"] = arithmetic(sensor_program(model, problem))
+        counts[f"{kind} fill"] = fill(model, problem).fill
         problem = getattr(dn, f"{kind}_dynamics")(model)
-        found[kind] = min(map(arithmetic, recursive_programs(model, problem).values()))
+        counts[kind] = min(map(arithmetic, recursive_programs(model, problem).values()))
     if n > 3:
         problem = dn.sensor_problem(model, load_cells(model))
-        found["cells LU"] = arithmetic(sensor_program(model, problem))
+        counts["cells LU"] = arithmetic(sensor_program(model, problem))
         plan = fill(model, problem)
-        found["cells fill"], found["cells turns"] = plan.fill, sum(isinstance(x, Turn) for x in plan.steps)
-    return found
+        counts["cells fill"], counts["cells turns"] = plan.fill, sum(isinstance(x, Turn) for x in plan.steps)
+    return counts
 
 
 def fill(model, problem):
-    """The plan in the robot's own frames."""
+    """The elimination plan in the robot's own frames."""
     q, qd, readings = states_of(model, problem, 6)
     system = sensor_system(model, problem, q, qd, readings)
     return best_plan((*system.exact, *system.noisy))
 
 
 def chains():
-    """Figure 1, and figure 2 as counted operations: of our cheapest Program, and of the permuted LU that the
-    search has found, of which nobody has told it that this is inverse or forward dynamics."""
+    """Rows of figures 1 and 2 as operation counts: of our cheapest Program, and of the permuted LU of the
+    generic search, which does not use the structure of inverse or forward dynamics."""
     for n in LENGTHS:
-        found = counted(n)
+        counts = counted(n)
         for kind, name, textbook, brandl in (
             ("inverse", "RNEA", 174 * n - 134, ""),
             ("forward", "ABA", 429 * n - 507, f"Brandl counts {470 * n - 420}"),
         ):
             peer = f"textbook {name}"
-            yield count(f"chain of {n}, {kind}", found[kind], brandl, peer, textbook, 1.0)
-            told = f"{found[f'{kind} fill']} entries fill in"
+            yield count(f"chain of {n}, {kind}", counts[kind], brandl, peer, textbook, 1.0)
+            note = f"{counts[f'{kind} fill']} entries fill in"
             target = 1.0 if kind == "inverse" else None
             yield count(
-                f"chain of {n}, {kind}, permuted LU", found[f"{kind} LU"], told, peer, textbook, target
+                f"chain of {n}, {kind}, permuted LU", counts[f"{kind} LU"], note, peer, textbook, target
             )
-        yield count(f"chain of {n}, inverse, fill-in", found["inverse fill"], "found, not told", target=0)
+        yield count(f"chain of {n}, inverse, fill-in", counts["inverse fill"], "by generic search", target=0)
         if n > 3:
-            told = f"{found['cells fill']} entries fill in, {found['cells turns']} equations turned"
-            yield count(f"chain of {n}, load cells at both ends, permuted LU", found["cells LU"], told)
+            note = f"{counts['cells fill']} entries fill in, {counts['cells turns']} equations turned"
+            yield count(f"chain of {n}, load cells at both ends, permuted LU", counts["cells LU"], note)
 
 
 def count(name, value, reason="", peer="", peer_value=None, target=None):
@@ -293,7 +297,7 @@ def count(name, value, reason="", peer="", peer_value=None, target=None):
 def main():
     options = harness.arguments("sensor_problems").parse_args()
     os.sched_setaffinity(0, {os.cpu_count() - 1})
-    rows = [found for part in (humanoid, chains) for found in part()]
+    rows = [row for part in (humanoid, chains) for row in part()]
     harness.finish("sensor_problems", rows, harness.versions("numpy", "scipy", "idyntree"), options.save)
 
 

@@ -1,9 +1,9 @@
-"""How well bias, mass and centre of mass of a tool are found from noisy poses, and what a reading costs.
+"""Accuracy of the bias, mass and center of mass of a tool from noisy poses, and the time of a compensated
+reading.
 
-A UR5 with a force/torque sensor at its flange and a gripper of 0.9 kg that its description does not have. The
-mean reading of a pose is off by 0.1 N and 0.005 N m, about what one reading of a small industrial sensor has
-as noise, so that drift and hysteresis may take what averaging gains; joint angles by 0.5 mrad. Truth by
-Pinocchio.
+A UR5 has a force/torque sensor at its flange and an undescribed gripper of 0.9 kg. Errors of the mean reading
+of a pose are 0.1 N and 0.005 N m, the noise of a single reading of a small industrial sensor; this allows for
+drift and hysteresis. Errors of joint angles are 0.5 mrad. Pinocchio gives the truth.
 """
 
 import time
@@ -24,7 +24,8 @@ CALLS = 20_000
 
 
 class Truth:
-    """Pinocchio's robot with the gripper; what it holds is the child of a joint that stands still."""
+    """Pinocchio's robot with the gripper on the child link of the sensor's joint, which becomes a joint at
+    rest."""
 
     def __init__(self, path):
         import pinocchio as pin
@@ -39,7 +40,7 @@ class Truth:
         self.mass, self.com = self._model.inertias[self._at].mass, self._model.inertias[self._at].lever.copy()
 
     def reading(self, q):
-        """(6,) in a pose at rest, with the bias."""
+        """The reading (6,) in a pose at rest, with the bias."""
         whole = self._pin.neutral(self._model)
         whole[: len(q)] = q
         self._pin.rnea(self._model, self._data, whole, np.zeros(self._model.nv), np.zeros(self._model.nv))
@@ -48,14 +49,14 @@ class Truth:
 
 
 def poses(count, random):
-    """q (count, 6): the wrist turned every way, the arm about upright."""
+    """q (count, 6): random wrist orientations, the arm nearly upright."""
     q = random.uniform(-0.5, 0.5, (count, 6)) + np.array([0, -1.5, 1.2, 0, 0, 0])
     q[:, 3:] += random.uniform(-1.5, 1.5, (count, 3))
     return q
 
 
 def trials(model, truth, count, seed=1):
-    """Errors of mass (%) and centre of mass (mm), normalised squared errors, over TRIALS."""
+    """Errors of mass (%) and center of mass (mm), normalized squared errors, and conditions, over TRIALS."""
     random, errors = np.random.default_rng(seed), []
     for _ in range(TRIALS):
         q = poses(count, random)
@@ -71,11 +72,11 @@ def trials(model, truth, count, seed=1):
 def accuracy(model, truth):
     for count in (6, 12, 24):
         mass, com, squared, condition = trials(model, truth, count)
-        told = (
+        quantities = (
             ("mass", "%", 1.0, mass, f"; condition {np.median(condition):.1f}"),
-            ("centre of mass", "mm", 2.0, com, ""),
+            ("center of mass", "mm", 2.0, com, ""),
         )
-        for what, unit, most, values, more in told:
+        for what, unit, most, values, more in quantities:
             yield harness.Row(
                 f"{what}, {count} poses, 95 %",
                 float(np.percentile(values, 95)),
@@ -84,7 +85,7 @@ def accuracy(model, truth):
                 target=most if count == 12 else None,
                 reason=f"worst {values.max():.2f} {unit}{more}",
             )
-        note = "1: the covariance tells the truth; errors of joint angles are not in it"
+        note = "1 for a consistent covariance, which excludes errors of joint angles"
         yield harness.Row(
             f"squared error by covariance / 10, {count} poses",
             float(squared.mean() / 10),
@@ -95,7 +96,7 @@ def accuracy(model, truth):
 
 
 def cost(model, joint):
-    """Of what a sensor carries."""
+    """Rows of the cost of sensor_wrench at a joint."""
     compiled = dn.build(model, "sensor_wrench", joint=joint)
     q, out = np.full(model.nq, 0.3), np.zeros(6)
     least = np.inf
@@ -104,8 +105,8 @@ def cost(model, joint):
         for _ in range(CALLS // 20):
             compiled(q, q, q, out=out)
         least = min(least, (time.thread_time() - begin) / (CALLS // 20))
-    yield harness.Row(f"what {joint} carries, operations", len(compiled.program.ops), "", "lower")
-    yield harness.Row(f"what {joint} carries, a call", 1e6 * least, "us", "lower")
+    yield harness.Row(f"sensor_wrench at {joint}, operations", len(compiled.program.ops), "", "lower")
+    yield harness.Row(f"sensor_wrench at {joint}, a call", 1e6 * least, "us", "lower")
 
 
 def main():

@@ -1,4 +1,4 @@
-"""./dev names what is missing in one line, with what to install."""
+"""./dev: messages about missing tools, test stages, and the setup of the environment."""
 
 import os
 import shutil
@@ -16,7 +16,7 @@ TOOLS = ("bash", "dirname", "env", "cat", "sh")
 
 @pytest.fixture
 def bare(tmp_path):
-    """run(python, *arguments): a copy of the script where only TOOLS and a python are on the PATH."""
+    """run(python, *arguments): runs a copy of the script with only TOOLS and a fake python on the PATH."""
     folder = tmp_path / "bin"
     folder.mkdir()
     for tool in TOOLS:
@@ -49,7 +49,7 @@ FINE = "#!/bin/sh\nexit 0\n"
         (FINE, "a C++ compiler is missing: sudo apt install g++"),
     ],
 )
-def test_what_is_missing_is_named_in_one_line(bare, python, words):
+def test_missing_tool_is_named_in_one_line(bare, python, words):
     done = bare(python, "demo")
     assert done.returncode == 1
     assert done.stderr.startswith("dev: ") and words in done.stderr
@@ -76,8 +76,8 @@ case " $FAILING " in *" TOOL "*) echo "TOOL fails"; exit 1;; esac
 
 @pytest.fixture
 def checks(tmp_path):
-    """begin(*arguments, **variables): `./dev test` with tools that note their calls in a file, `calls`. Those in
-    $FAILING end with exit code 1; with $ENDLESS Python does not end."""
+    """begin(*arguments, **variables): `./dev test` with fake tools that write their calls to the file `calls`. Those in
+    $FAILING exit with 1; with $ENDLESS Python does not exit."""
     tools = tmp_path / "tools"
     tools.mkdir()
     for tool in ("ruff", "mypy", "lint-imports", "python"):
@@ -94,21 +94,21 @@ def checks(tmp_path):
         return subprocess.Popen(
             [tmp_path / "dev", "test", *arguments],
             env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
-            preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),  # a shell's & has it ignored
+            preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),  # a shell's & ignores SIGINT
         )  # fmt: skip
 
     return begin
 
 
 @pytest.mark.parametrize(
-    ("failing", "told"),
+    ("failing", "failed_stages"),
     [
         ("", ""),
         ("ruff", "lint, format"),
         ("python mypy", "types, tests on topics, tests"),
     ],
 )
-def test_every_stage_runs_and_the_last_line_names_those_that_failed(checks, tmp_path, failing, told):
+def test_every_stage_runs_and_the_last_line_names_failed_stages(checks, tmp_path, failing, failed_stages):
     done = checks("-x", FAILING=failing)
     printed, errors = done.communicate(timeout=30)
     calls = (tmp_path / "calls").read_text().splitlines()
@@ -124,15 +124,15 @@ def test_every_stage_runs_and_the_last_line_names_those_that_failed(checks, tmp_
     assert sorted("--ignore=test/ros" in run for run in runs) == [False, True]
     assert sorted(" test/ros test/launch" in run for run in runs) == [False, True]
     assert done.returncode == bool(failing)
-    assert errors == (f"dev: failed: {told}\n" if failing else "")
+    assert errors == (f"dev: failed: {failed_stages}\n" if failing else "")
     stages = {"lint": "ruff", "format": "ruff", "types": "mypy", "layers": "lint-imports"}
     stages |= {"tests on topics": "python", "tests": "python"}
     expected = [(f"--- {stage}", f"{tool} fails" * (tool in failing)) for stage, tool in stages.items()]
     assert printed.splitlines() == [line for lines in expected for line in lines if line]
 
 
-def test_what_tests_import_is_compiled_once_in_an_environment(checks, tmp_path):
-    """Not by every worker; what fails then is told by the tests."""
+def test_imports_of_tests_are_compiled_once_per_environment(checks, tmp_path):
+    """Workers do not compile them again. The test run itself reports errors of this step."""
     (tmp_path / ".venv" / ".compiled").unlink()
     for _ in range(2):
         printed, errors = checks(FAILING="python").communicate(timeout=30)
@@ -147,7 +147,7 @@ def test_what_tests_import_is_compiled_once_in_an_environment(checks, tmp_path):
     ids=["Ctrl-C", "kill"],
 )
 def test_all_stages_end_with_the_script(checks, tmp_path, end, number, code):
-    """Pipes end when nobody has them open."""
+    """communicate() returns once no process has the pipes open."""
     script = checks(ENDLESS="yes")
     while (tmp_path / "calls").read_text().count("python") < 2:
         time.sleep(0.01)
@@ -158,7 +158,7 @@ def test_all_stages_end_with_the_script(checks, tmp_path, end, number, code):
         os.killpg(script.pid, 0)
 
 
-def test_files_are_tested_alone(checks, tmp_path):
+def test_named_files_are_tested_without_other_stages(checks, tmp_path):
     done = checks("test/core/test_graph.py", "-q")
     done.communicate(timeout=30)
     assert (tmp_path / "calls").read_text() == "python -m pytest test/core/test_graph.py -q\n"
@@ -171,9 +171,9 @@ def test_benchmarks_are_listed():
     assert "node_latency" in done.stdout and "harness" not in done.stdout
 
 
-# A python that makes an environment of nothing, where pip ends when the file `go` is there; uv notes what it has to
-# install, and from which index.
-MAKER = """#!/bin/sh
+# A fake python that creates an empty environment, and whose pip exits once the file `go` exists. The fake uv writes its
+# arguments and its index to `calls`.
+FAKE_PYTHON = """#!/bin/sh
 case "$*" in
   *sysconfig*) echo {folder}; exit;;
   "-m venv"*) echo venv >> {folder}/calls; mkdir -p {folder}/.venv/bin; cp "$0" {folder}/.venv/bin/python
@@ -182,16 +182,16 @@ case "$*" in
   "-m pip"*) while [ ! -e {folder}/go ]; do sleep 0.02; done; exit;;
 esac
 """
-UV = '#!/bin/sh\necho "uv $UV_DEFAULT_INDEX $*" >> {folder}/calls\n'
-CMAKE = '#!/bin/sh\necho "cmake $1" >> {folder}/calls\n'
+FAKE_UV = '#!/bin/sh\necho "uv $UV_DEFAULT_INDEX $*" >> {folder}/calls\n'
+FAKE_CMAKE = '#!/bin/sh\necho "cmake $1" >> {folder}/calls\n'
 
 
 @pytest.fixture
 def begin(tmp_path):
-    """begin(*arguments, variables=None): `./dev arguments` where the environment is made by MAKER."""
+    """begin(*arguments, variables=None): starts `./dev arguments` with FAKE_PYTHON."""
     tools = tmp_path / "tools"
     tools.mkdir()
-    for name, text in (("python3", MAKER), ("uv", UV), ("cmake", CMAKE), ("c++", FINE)):
+    for name, text in (("python3", FAKE_PYTHON), ("uv", FAKE_UV), ("cmake", FAKE_CMAKE), ("c++", FINE)):
         (tools / name).write_text(text.format(folder=tmp_path))
         (tools / name).chmod(0o755)
     files = ("dev", "setup.py", "package.xml", "pyproject.toml", "constraints-noble.txt", "dependencies.lock")
@@ -202,21 +202,23 @@ def begin(tmp_path):
     (tmp_path / "benchmarks" / "latency.py").write_text("__main__")
     (tmp_path / "dynamics_interfaces" / "package.xml").touch()
     (tmp_path / "Python.h").touch()
-    begun = []
+    processes = []
 
     def run(*arguments, variables=None):
         environment = {"PATH": f"{tools}:/usr/bin:/bin", "HOME": str(tmp_path), **(variables or {})}
         options = dict(env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        begun.append(subprocess.Popen([tmp_path / "dev", *arguments], cwd=tmp_path / "elsewhere", **options))
-        return begun[-1]
+        processes.append(
+            subprocess.Popen([tmp_path / "dev", *arguments], cwd=tmp_path / "elsewhere", **options)
+        )
+        return processes[-1]
 
     yield run
     (tmp_path / "go").touch()
-    for process in begun:
+    for process in processes:
         process.communicate(timeout=30)
 
 
-def test_two_that_begin_at_once_make_one_environment(begin, tmp_path):
+def test_concurrent_runs_create_one_environment(begin, tmp_path):
     first = begin("setup", "demo")
     assert "setting up .venv" in first.stderr.readline()
     second = begin("run", "--", "true")
@@ -226,13 +228,13 @@ def test_two_that_begin_at_once_make_one_environment(begin, tmp_path):
     assert (tmp_path / "calls").read_text().count("venv\n") == 1 and second.stderr.read() == ""
 
 
-def test_what_runs_in_the_environment_does_not_hold_its_lock(begin, tmp_path):
+def test_command_in_the_environment_does_not_keep_its_lock(begin, tmp_path):
     (tmp_path / "go").touch()
-    for _ in range(2):  # the one that made it, and the one that found it
+    for _ in range(2):  # a new environment, then an existing one
         assert begin("run", "--", "flock", "--nonblock", "../.dev/lock", "true").wait(30) == 0
 
 
-def test_run_stays_in_the_folder_of_its_caller(begin, tmp_path):
+def test_run_keeps_the_working_directory(begin, tmp_path):
     (tmp_path / "go").touch()
     assert begin("run", "--", "pwd").communicate(timeout=30)[0] == f"{tmp_path / 'elsewhere'}\n"
 
@@ -242,7 +244,7 @@ def test_each_command_installs_its_group_once(begin, tmp_path):
     calls = tmp_path / "calls"
 
     def installed(*arguments):
-        """Groups that uv installs for the command, and whether the interfaces are built."""
+        """Groups that uv installs for the command, and whether it builds the interfaces."""
         calls.write_text("")
         assert begin(*arguments).wait(30) == 0
         lines = calls.read_text().splitlines()
@@ -266,10 +268,10 @@ def test_each_command_installs_its_group_once(begin, tmp_path):
         ({}, "https://index.invalid/simple"),
         ({"PIP_INDEX_URL": "https://pip.invalid"}, "https://pip.invalid"),
         ({"PIP_INDEX_URL": "https://pip.invalid", "UV_DEFAULT_INDEX": "https://uv.invalid"}, "https://uv.invalid"),
-        ({"UV_INDEX_URL": "https://uv.invalid"}, ""),  # uv reads that one itself
+        ({"UV_INDEX_URL": "https://uv.invalid"}, ""),  # uv reads this variable itself
     ],
 )  # fmt: skip
-def test_uv_installs_from_the_index_that_pip_is_set_to(begin, tmp_path, variables, index):
+def test_uv_installs_from_the_index_of_pip(begin, tmp_path, variables, index):
     (tmp_path / "go").touch()
     assert begin("setup", "demo", variables=variables).wait(30) == 0
     calls = [line for line in (tmp_path / "calls").read_text().splitlines() if line.startswith("uv")]

@@ -1,4 +1,4 @@
-"""Pages of the documentation: their links, the tree of pages, names that they use, tables that code generates."""
+"""Documentation pages: links, the tree of pages, names of the library, generated tables."""
 
 import re
 import subprocess
@@ -20,7 +20,7 @@ GENERATED = {
     DOCS / "tutorials" / "library": DOCS / "tutorials" / "scripts",
     DOCS / "examples": ROOT / "examples",
 }
-WRITTEN = {"data", "first", "found", "again", "excited", "out"}  # folders that commands of the pages write
+WRITTEN = {"data", "first", "found", "again", "excited", "out"}  # folders that commands on the pages write
 
 
 def named(path):
@@ -32,7 +32,7 @@ def without_code(text):
 
 
 def anchors(path):
-    """What `page.md#anchor` may name: GitHub's and MyST's slugs of the headings."""
+    """Valid anchors of `page.md#anchor`: GitHub's and MyST's slugs of the headings."""
     text = path.read_text()
     if path.name == "contributing.md":
         text = (ROOT / "CONTRIBUTING.md").read_text()
@@ -42,7 +42,7 @@ def anchors(path):
 
 
 def source(target):
-    """The file of a link: the script of a page that is made of one."""
+    """The source file of a link: for a generated page its script."""
     for folder, scripts in GENERATED.items():
         if target.parent == folder:
             return scripts / ("GALLERY_HEADER.rst" if target.stem == "index" else f"{target.stem}.py")
@@ -51,8 +51,8 @@ def source(target):
     return target if target.exists() or target.suffix else target.with_suffix(".md")
 
 
-def test_readme_prints_what_it_says():
-    """In at most 120 lines; the text is as printed, numbers to half of their last digit."""
+def test_readme_code_prints_the_listed_output():
+    """README has at most 120 lines. Its code prints the listed words, and numbers within 1e-3."""
     pytest.importorskip(
         "pinocchio", reason="the Panda comes with it: pip install pin, or ros-$ROS_DISTRO-pinocchio"
     )
@@ -64,8 +64,10 @@ def test_readme_prints_what_it_says():
     assert [line.split()[0] for line in output.splitlines()] == [
         line.split()[0] for line in printed.splitlines()
     ]
-    found, meant = (np.array(re.findall(number, part), dtype=float) for part in (output, printed))
-    assert np.allclose(found, meant, rtol=0, atol=1e-3)
+    printed_numbers, listed_numbers = (
+        np.array(re.findall(number, part), dtype=float) for part in (output, printed)
+    )
+    assert np.allclose(printed_numbers, listed_numbers, rtol=0, atol=1e-3)
 
 
 @pytest.mark.parametrize("path", TEXTS, ids=named)
@@ -79,7 +81,7 @@ def test_links_resolve(path):
         assert not anchor or anchor in anchors(file), f"{target}: the anchors are {sorted(anchors(file))}"
 
 
-def test_every_page_is_in_one_tree():
+def test_every_page_is_in_the_tree_once():
     root = re.findall(
         r"^   (?:.* <)?([\w/-]+)>?$",
         (DOCS / "index.rst").read_text().partition(".. toctree::")[2],
@@ -107,7 +109,7 @@ def test_names_of_the_library_exist(path):
 
 @pytest.mark.parametrize("path", TEXTS, ids=named)
 def test_files_of_the_project_exist(path):
-    """Those with a folder, of the repository, of the library or of its node."""
+    """Paths with a folder exist in the repository or in the library."""
     for name in set(re.findall(r"`((?:[\w-]+/)+[\w-]+\.(?:py|c|h|yaml|md|xml|toml))`", path.read_text())):
         if name.partition("/")[0] not in WRITTEN:
             assert any((folder / name).exists() for folder in (ROOT, ROOT / "dynamics_node")), name
@@ -120,7 +122,7 @@ def test_every_public_name_has_a_page():
     assert names == dn.__all__
 
 
-def test_topics_are_those_of_the_code():
+def test_topic_tables_match_the_code():
     pytest.importorskip("rclpy", reason="ROS 2: source an installation, or use ./dev")
     from interface_tables import topic_table
 
@@ -131,7 +133,7 @@ def test_topics_are_those_of_the_code():
         topic_table(node, direction, lines.splitlines())
 
 
-def test_services_are_those_of_the_policy():
+def test_security_policy_lists_every_service():
     from interface_tables import INTERFACES, service_name
 
     policy = (DOCS / "security" / "policy.xml").read_text()
@@ -141,8 +143,8 @@ def test_services_are_those_of_the_policy():
         assert f"<service>/dynamics_node/{service_name(kind)}</service>" in policy
 
 
-def test_reasons_of_troubleshooting_are_those_of_the_node():
-    """The words before a name or number of a reason stand in the source of the node."""
+def test_troubleshooting_reasons_match_the_node():
+    """The constant beginning of every reason occurs in the source of the node."""
     code = "\n".join(path.read_text() for path in (ROOT / "dynamics_node" / "node").rglob("*.py"))
     page = (DOCS / "how-to" / "troubleshooting.md").read_text()
     (section,) = re.findall(r"^## The node publishes no torques\n(.*?)^## ", page, re.DOTALL | re.MULTILINE)
@@ -153,7 +155,7 @@ def test_reasons_of_troubleshooting_are_those_of_the_node():
         assert words in code, words
 
 
-def test_the_workflow_and_the_hooks_call_what_developers_call():
+def test_workflow_and_hooks_use_the_commands_of_developers():
     jobs = yaml.safe_load((ROOT / ".github" / "workflows" / "test.yml").read_text())["jobs"]
     commands = {name: job["steps"][-1].get("run", "") for name, job in jobs.items() if name != "docs"}
     assert len(commands) == 3 and all("./dev test" in command for command in commands.values())

@@ -1,4 +1,4 @@
-"""The layouts of RViz, PlotJuggler and Foxglove: well-formed, of topics that the node has."""
+"""The layouts of RViz, PlotJuggler and Foxglove are well-formed and use topics of the node."""
 
 import json
 import re
@@ -36,10 +36,10 @@ def foxglove_topics():
     layout = json.loads((LAYOUTS / "foxglove.json").read_text())
     panels = layout["configById"]
 
-    def shown(tree):
-        return [tree] if isinstance(tree, str) else shown(tree["first"]) + shown(tree["second"])
+    def panel_ids(tree):
+        return [tree] if isinstance(tree, str) else panel_ids(tree["first"]) + panel_ids(tree["second"])
 
-    assert sorted(shown(layout["layout"])) == sorted(panels)
+    assert sorted(panel_ids(layout["layout"])) == sorted(panels)
     paths = [path["value"] for panel in panels.values() for path in panel.get("paths", ())]
     layers = panels["3D!robot"]["layers"].values()
     return (
@@ -50,15 +50,15 @@ def foxglove_topics():
 
 
 @pytest.mark.parametrize("topics", [rviz_topics, plotjuggler_topics, foxglove_topics])
-def test_a_layout_shows_topics_of_the_node(topics):
-    shown = topics()
-    assert "/dynamics_node/joint_torques" in shown
-    for topic in shown:
+def test_layout_displays_topics_of_the_node(topics):
+    displayed = topics()
+    assert "/dynamics_node/joint_torques" in displayed
+    for topic in displayed:
         names = (topic.replace("/dynamics_node/", "~/"), topic, topic.removeprefix("/"))
         assert any(f'"{name}"' in SOURCES for name in names), topic
 
 
-def test_all_of_them_are_installed():
+def test_all_layouts_are_installed():
     setup = (ROOT / "setup.py").read_text()
     assert 'f"share/{NAME}/config/layouts"' in setup
     assert len(list(LAYOUTS.iterdir())) == 3

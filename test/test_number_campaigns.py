@@ -1,4 +1,4 @@
-"""Short campaigns of numbers: what the long ones do, and what they say."""
+"""Short campaigns of random robots, failures of long ones, and their command line."""
 
 import subprocess
 import sys
@@ -21,8 +21,8 @@ KINDS = [kind for kind in numbers.KINDS if (ROOT / "campaigns" / f"{kind}.py").i
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_short_campaign_finds_nothing(kind, tmp_path, capsys):
-    """As from the command line, in this process' children."""
+def test_short_campaign_has_no_failures(kind, tmp_path, capsys):
+    """The campaign runs in child processes, as from the command line."""
     options = ["--minutes", "3", "--count", "5", "--seed", "5", "--kinds", kind, "--folder", str(tmp_path)]
     assert numbers.main(options) == 0
     text = capsys.readouterr().out
@@ -33,36 +33,24 @@ def test_a_short_campaign_finds_nothing(kind, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("seed", "kind", "number"),
     [
-        (2, "mechanisms", 256),  # it shakes: its equations leave a motion to first order alone
-        (
-            3623974225,
-            "trees",
-            334,
-        ),  # several small pivots, one left over from the other, of a singular matrix
-        (3623974225, "trees", 660),  # factor graph: at right angles the pivots that were planned vanish
-        (1283883887, "trees", 211),  # singular everywhere, but for the rounding at which `build` looks
+        (2, "mechanisms", 256),  # shaky: the constraints allow an infinitesimal motion
+        (3623974225, "trees", 334),  # a singular matrix with several small pivots
+        (3623974225, "trees", 660),  # factor graph: the planned pivots vanish at right angles
+        (1283883887, "trees", 211),  # singular everywhere up to rounding
         (1283883887, "mechanisms", 709),  # a mass matrix that is singular to the last digit
-        (
-            2347744040,
-            "mechanisms",
-            1691,
-        ),  # it shakes, and misses by 1e-11 only where a joint is moved by 1e-4
-        (2347744040, "trees", 3171),  # nearly singular: the graph's rank says so, in its own words
-        (
-            2442298060,
-            "mechanisms",
-            2373,
-        ),  # beside a dead centre, where the dependent joint moves 52 times as fast
-        (641496315, "mechanisms", 85),  # torques of 1e8 N m at home, of which accelerations are a small rest
+        (2347744040, "mechanisms", 1691),  # shaky: off by 1e-11 after moving a joint by 1e-4
+        (2347744040, "trees", 3171),  # nearly singular: the rank of the graph detects it
+        (2442298060, "mechanisms", 2373),  # near a dead center: the dependent joint is 52 times as fast
+        (641496315, "mechanisms", 85),  # accelerations are a small remainder of torques of 1e8 N m
     ],
 )
-def test_what_long_campaigns_have_found(seed, kind, number):
+def test_failures_of_long_campaigns_stay_fixed(seed, kind, number):
     result = numbers.tried(seed, kind, number)
     assert result.word in ("ok", "refused"), result.verdict
 
 
-def test_the_command_line():
-    """The file is no module `numbers` of the standard library to what it imports."""
+def test_command_line_runs():
+    """The file numbers.py does not shadow the standard module of that name."""
     command = [
         sys.executable,
         "campaigns/numbers.py",
@@ -80,7 +68,7 @@ def test_the_command_line():
     assert "trees 1: " in done.stdout
 
 
-def test_failures_are_written_with_what_it_takes_to_see_them_again(tmp_path, monkeypatch, capsys):
+def test_failure_is_written_with_its_command(tmp_path, monkeypatch, capsys):
     result = numbers.Result("trees", 7, "a tree", "<robot/>", "SILENT ERROR: off by one")
     monkeypatch.setattr(numbers, "_results", lambda *_: iter([result]))
     assert numbers.main(["--seed", "3", "--folder", str(tmp_path)]) == 1
@@ -90,14 +78,14 @@ def test_failures_are_written_with_what_it_takes_to_see_them_again(tmp_path, mon
     assert str(folder) in capsys.readouterr().out.replace("\n", "")
 
 
-def test_a_robot_is_the_same_again():
-    one, two = (
+def test_drawing_is_reproducible():
+    first, second = (
         numbers.importlib.import_module("campaigns.trees").draw(np.random.default_rng([4, 0, 9]))
         for _ in range(2)
     )
-    assert one.text == two.text and one.seed == two.seed
+    assert first.text == second.text and first.seed == second.seed
 
 
-def test_a_crash_is_a_verdict(monkeypatch):
+def test_crash_becomes_a_verdict(monkeypatch):
     monkeypatch.setattr(trees, "check", lambda case: 1 / 0)
     assert numbers.tried(1, "trees", 0).word == "CRASH"

@@ -1,4 +1,4 @@
-"""The packages build with colcon and are found; the declarations agree with each other."""
+"""The packages build and install with colcon; their declarations agree."""
 
 import os
 import re
@@ -13,7 +13,7 @@ import pytest
 import tomllib
 
 ROOT = Path(__file__).parents[1]
-COLCON = "import sys; from colcon_core.command import main; sys.exit(main())"  # with this very Python
+COLCON = "import sys; from colcon_core.command import main; sys.exit(main())"  # run by this Python
 EXECUTABLES = ("dynamics_node", "dynamics_estimator", "dynamics", "demo_motion", "demo_monitor")
 
 # rosdep key -> PyPI name of what setup.py installs
@@ -28,7 +28,7 @@ PYPI_OF = {
 }
 
 
-def test_package_xml_and_setup_py_declare_the_same():
+def test_package_xml_and_setup_py_agree():
     package = ElementTree.parse(ROOT / "package.xml").getroot()
     setup = (ROOT / "setup.py").read_text()
     bounds = dict(re.findall(r'"([a-z-]+)>=([\d.]+)[",]', setup))
@@ -39,7 +39,7 @@ def test_package_xml_and_setup_py_declare_the_same():
     assert package.findtext("license") == "Apache-2.0"
 
 
-def test_version_is_stated_once_more_in_the_package():
+def test_version_of_the_package_matches_package_xml():
     import dynamics_node
 
     package = ElementTree.parse(ROOT / "package.xml").getroot()
@@ -60,15 +60,15 @@ def test_executables_are_on_the_path_of_the_environment():
         assert "usage" in done.stdout
 
 
-def test_no_dependency_lies_inside_the_package():
-    """rosdep and colcon look for packages beside a package, never inside: they would not find it."""
+def test_no_dependency_is_inside_the_package():
+    """rosdep and colcon search for packages next to a package, never inside it."""
     package = ElementTree.parse(ROOT / "package.xml").getroot()
     needed = {entry.text for entry in package if entry.tag.endswith("depend")}
     inside = {ElementTree.parse(path).findtext("name") for path in ROOT.glob("*/package.xml")}
     assert inside == {"dynamics_interfaces"} and not inside & needed
 
 
-def test_what_the_interfaces_need_is_needed_by_the_package_that_builds_them():
+def test_package_includes_the_dependencies_of_its_interfaces():
     def needs(path):
         package = ElementTree.parse(path).getroot()
         return {entry.text for entry in package if entry.tag.endswith("depend")}
@@ -77,28 +77,28 @@ def test_what_the_interfaces_need_is_needed_by_the_package_that_builds_them():
 
 
 def test_all_tests_can_be_collected_together():
-    """As `colcon test` and plain pytest do: two files of one name cannot both be imported."""
+    """`colcon test` and plain pytest cannot import two files of the same name."""
     names = [path.name for path in (ROOT / "test").rglob("test_*.py")]
     assert sorted(set(names)) == sorted(names)
 
 
 @pytest.fixture(scope="module")
 def colcon(tmp_path_factory):
-    """colcon(words...): run in one workspace with this repository in src, as people have it."""
+    """colcon(arguments...): runs colcon in a workspace with a copy of this repository in src."""
     if not find_spec("colcon_core") or not os.environ.get("AMENT_PREFIX_PATH"):
         pytest.skip("colcon and ROS 2 packages: use ./dev or source a ROS 2 installation")
     workspace = tmp_path_factory.mktemp("ws")
     unwanted = shutil.ignore_patterns(".*", "build", "install", "log")
     shutil.copytree(ROOT, workspace / "src" / "dynamics_node", ignore=unwanted)
-    headers = os.environ.get("PYTHON_HEADERS")  # of ./dev, on a machine without python3-dev
-    options = ["-DCMAKE_C_FLAGS_RELEASE=-O0", "-DCMAKE_CXX_FLAGS_RELEASE=-O0"]  # a third less to wait for
+    headers = os.environ.get("PYTHON_HEADERS")  # set by ./dev without python3-dev
+    options = ["-DCMAKE_C_FLAGS_RELEASE=-O0", "-DCMAKE_CXX_FLAGS_RELEASE=-O0"]  # saves a third of the time
     options += [f"-DPython3_INCLUDE_DIR={headers}"] if headers else []
     environment = {**os.environ, "CMAKE_ARGS": " ".join(options)}
     environment.pop("PYTHONPATH", None)
 
-    def run(*words):
+    def run(*arguments):
         done = subprocess.run(
-            [sys.executable, "-c", COLCON, *words],
+            [sys.executable, "-c", COLCON, *arguments],
             cwd=workspace, env=environment, capture_output=True, text=True, timeout=580,
         )  # fmt: skip
         assert done.returncode == 0, done.stdout + done.stderr
@@ -110,11 +110,11 @@ def colcon(tmp_path_factory):
 @pytest.mark.long
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("options", [(), ("--symlink-install",)], ids=["install", "symlinks"])
-def test_colcon_build_as_everybody_types_it(colcon, options):
-    """Without a ROS installation (the wheels' rosidl) or with one: what AMENT_PREFIX_PATH offers."""
+def test_colcon_builds_and_installs_the_packages(colcon, options):
+    """AMENT_PREFIX_PATH gives a ROS installation or the rosidl of the wheels."""
     workspace = colcon("build", *options)
     prefix = workspace / "install" / "dynamics_node"
-    for name in EXECUTABLES:  # where `ros2 run dynamics_node NAME` looks
+    for name in EXECUTABLES:  # the search path of `ros2 run dynamics_node NAME`
         assert os.access(prefix / "lib" / "dynamics_node" / name, os.X_OK)
     for file in ("launch/dynamics.launch.py", "config/dynamics.yaml", "package.xml"):
         assert (prefix / "share/dynamics_node" / file).is_file()
@@ -128,7 +128,7 @@ def test_colcon_build_as_everybody_types_it(colcon, options):
     sourced = in_sourced_shell(
         workspace,
         "python3 -c 'import dynamics_demo.robots, dynamics_interfaces, dynamics_node as dn; print(dynamics_interfaces.__file__, dn.__file__, dynamics_demo.__file__)'",
-        # its libraries load, and are those of the workspace
+        # its libraries load from the workspace
         "python3 -c 'from dynamics_interfaces.srv import SetPayload; SetPayload.Request.__class__.__import_type_support__();"
         ' print(open("/proc/self/maps").read())\'',
         f"{prefix}/lib/dynamics_node/dynamics --help",
@@ -143,7 +143,7 @@ def test_colcon_build_as_everybody_types_it(colcon, options):
 
 
 def in_sourced_shell(workspace, *commands):
-    """What the commands print after `. install/setup.sh`."""
+    """The output of the commands after `. install/setup.sh`."""
     script = " && ".join([f". {workspace}/install/setup.sh", *commands])
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     done = subprocess.run(
@@ -153,7 +153,7 @@ def in_sourced_shell(workspace, *commands):
     return done.stdout
 
 
-def words(name):
+def package_name(name):
     return re.match(r"[\w.-]+", name).group().lower().replace("_", "-")
 
 
@@ -164,26 +164,26 @@ def groups():
 
     def names(group):
         included = [names(entry["include-group"]) for entry in tables[group] if isinstance(entry, dict)]
-        return {words(entry) for entry in tables[group] if isinstance(entry, str)}.union(*included)
+        return {package_name(entry) for entry in tables[group] if isinstance(entry, str)}.union(*included)
 
     return {group: names(group) for group in tables}
 
 
 def test_every_locked_dependency_has_a_version_and_a_digest(groups):
     text = (ROOT / "dependencies.lock").read_text()
-    assert "http" not in text  # no registry of one machine
+    assert "http" not in text  # no index of a particular machine
     entries = [line for line in text.replace("\\\n", "").splitlines() if not line.startswith("#")]
     for entry in entries:
         assert re.fullmatch(r"[\w.-]+==[\w.+!]+( ; [^#]+?)?( +--hash=sha256:[0-9a-f]{64})+", entry), entry
-    assert groups["bench"] | groups["docs"] <= {words(entry) for entry in entries}
+    assert groups["bench"] | groups["docs"] <= {package_name(entry) for entry in entries}
 
 
 @pytest.mark.parametrize("group", ["demo", "test", "bench", "docs"])
-def test_groups_and_extras_name_the_same(group, groups, monkeypatch):
+def test_groups_and_extras_agree(group, groups, monkeypatch):
     monkeypatch.chdir(ROOT)
-    from distutils.core import run_setup  # setuptools brings it
+    from distutils.core import run_setup  # provided by setuptools
 
     setup = run_setup("setup.py", stop_after="init")
     extras = [names for extra, names in setup.extras_require.items() if extra.partition(":")[0] == group]
     tools = groups["ros"] | {"colcon-common-extensions"}
-    assert groups[group] - tools == {words(name) for name in sum(extras, setup.install_requires)}
+    assert groups[group] - tools == {package_name(name) for name in sum(extras, setup.install_requires)}

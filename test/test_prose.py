@@ -14,9 +14,9 @@ PLACES = ("README.md", "CONTRIBUTING.md", "CHANGELOG.rst", "docs/index.rst", "do
 PLACES += ("docs/tutorials/scripts/*.py", "dynamics_interfaces/msg/*.msg", "dynamics_interfaces/srv/*.srv")
 PAGES = [
     path for place in PLACES for path in sorted(ROOT.glob(place)) if path.stem != "gpu"
-]  # its text is coming
+]  # not yet rewritten
 PUBLIC = [value for value in map(dn.__getattr__, dn.__all__) if hasattr(value, "__module__")]
-LONGEST = 25  # words in a sentence, numbers apart
+LONGEST = 25  # words in a sentence, without numbers
 
 # Software returns, raises, logs and rejects; a thing has a name.
 DIALECT = r"""tells? told says? said knows believes?d? refus(?:es?|ed|al) declin(?:es?|ed) forg(?:ives?|ets?) blames?
@@ -31,7 +31,7 @@ WORD = re.compile(r"(?<![\w'.-])[^\W\d_][\w'./-]*")
 
 
 def marked_up(text):
-    """Prose of Markdown or reStructuredText; a line that is no prose is empty."""
+    """Prose of Markdown or reStructuredText; other lines become empty."""
     fences = re.compile(r"^( *)(```|~~~|:::)(?!{glossary}).*?^\1\2 *$", re.DOTALL | re.MULTILINE)
     text = fences.sub(lambda match: "\n" * match[0].count("\n"), text)
     text = re.sub(r"^ {4}(?=.*\n *\n)", "", text, flags=re.MULTILINE) if "{glossary}" in text else text
@@ -59,7 +59,7 @@ def prose(path):
 
 
 def docstrings(module):
-    """Of its public functions, classes and their members; headings and types of NumPy style are left out."""
+    """Docstrings of public functions, classes and their members, without headings and types of NumPy style."""
     own = [value for value in PUBLIC if value.__module__ == module]
     for value in filter(inspect.isclass, tuple(own)):
         own += [
@@ -70,7 +70,7 @@ def docstrings(module):
 
 
 def faults(text):
-    """Of paragraphs, list items and headings; `code` and links count as a word."""
+    """Messages about paragraphs, list items and headings; `code` and links count as one word."""
     text = re.sub(r"``[^`]+``|`[^`]+`|{\w+}", "code", text)
     text = re.sub(r"!?\[([^]]*)\]\([^)]*\)", r"\1", text)
     text = re.sub(r"(?<![*\w])\*(?=[^\s*])[^*]+\*(?!\*)", "title", text).replace("**", "")
@@ -80,19 +80,19 @@ def faults(text):
             line = text.count("\n", 0, place + len(part) - len(part.lstrip())) + 1
             place += len(part)
             sentence = " ".join(re.sub(r"^\s*(?:[*#-]+|\d+\.)\s", "", part).split())
-            found = [match[0] for match in WORDS.finditer(sentence)]
-            found += ["begins without a noun"] * bool(HEADLESS.match(sentence))
+            problems = [match[0] for match in WORDS.finditer(sentence)]
+            problems += ["begins without a noun"] * bool(HEADLESS.match(sentence))
             length = len(WORD.findall(sentence))
-            found += [f"{length} words"] * (length > LONGEST)
-            yield from (f"line {line}: {fault}: {sentence}" for fault in found)
+            problems += [f"{length} words"] * (length > LONGEST)
+            yield from (f"line {line}: {problem}: {sentence}" for problem in problems)
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_pages(path):
-    assert not (found := list(faults(prose(path)))), "\n".join(found)
+def test_pages_have_plain_sentences(path):
+    assert not (messages := list(faults(prose(path)))), "\n".join(messages)
 
 
 @pytest.mark.skip(reason="the docstrings are not rewritten yet: only the pages are checked")
 @pytest.mark.parametrize("module", sorted({value.__module__ for value in PUBLIC}))
-def test_docstrings(module):
-    assert not (found := list(faults(docstrings(module)))), "\n".join(found)
+def test_docstrings_have_plain_sentences(module):
+    assert not (messages := list(faults(docstrings(module)))), "\n".join(messages)

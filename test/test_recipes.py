@@ -1,6 +1,7 @@
-"""The recipes of the documentation: what they give the node exists, and what they say twice agrees."""
+"""The recipes of the documentation: their parameters exist, and repeated values agree."""
 
 import re
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,9 @@ ROS2_CONTROL = (Path(__file__).parents[1] / "docs" / "how-to" / "ros2_control.md
 
 
 def blocks(language):
-    return re.findall(rf"^```{language}\n(.*?)^```$", ROS2_CONTROL, re.DOTALL | re.MULTILINE)
+    """Code blocks of a language, also those in lists."""
+    fence = re.compile(rf"^( *)```{language}\n(.*?)^\1```$", re.DOTALL | re.MULTILINE)
+    return [textwrap.dedent(match[2]) for match in fence.finditer(ROS2_CONTROL)]
 
 
 NODE = [block for block in blocks("yaml") if "/**:" in block]
@@ -23,7 +26,7 @@ CONTROLLERS = [block for block in blocks("yaml") if "controller_manager:" in blo
 
 
 @pytest.mark.parametrize("block", NODE)
-def test_parameters_of_the_node_are_taken(block):
+def test_node_accepts_the_parameters(block):
     given = yaml.safe_load(block)["/**"]["ros__parameters"]
     assert set(given) <= set(TABLE)
     settings = read_settings({name: as_declared(p, given.get(name)) for name, p in TABLE.items()})
@@ -41,7 +44,7 @@ def test_every_controller_has_a_type_and_parameters(block):
     assert set(content) == set(types) - {"joint_state_broadcaster"}
 
 
-def test_three_ways_are_described():
+def test_page_has_three_recipes():
     assert len(CONTROLLERS) == 3 and len(NODE) == 3
     (launch,) = blocks("python")
     compile(launch, "control.launch.py", "exec")

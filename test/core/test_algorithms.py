@@ -7,7 +7,7 @@ from robots import LEGGED, LOOPS, SPATIAL, TEXTS, closed_states, random_states, 
 from tolerances import EXACT, error
 
 import dynamics_node as dn
-from benchmarks.cluster_alternatives import rival_programs, spanning_tree
+from benchmarks.cluster_alternatives import alternative_programs, spanning_tree
 from dynamics_demo.robots import belt_chain, coupling, four_bar, geared_chain
 from dynamics_node.algorithms import QUANTITIES, aba, dynamics_programs, quantity_programs, rnea
 from dynamics_node.algorithms.aba import columns
@@ -110,7 +110,9 @@ def test_alternative_algorithms_agree(name):
     mechanism = robot_of(name)
     q, yd, ydd = closed_states(mechanism, 3, reach=0.05)
     tau = dn.build(mechanism, dn.inverse_dynamics(mechanism), backend="numpy")(q, yd, ydd)
-    alternatives = rival_programs(mechanism, None if mechanism.constraints else spanning_tree(LOOPS[name]))
+    alternatives = alternative_programs(
+        mechanism, None if mechanism.constraints else spanning_tree(LOOPS[name])
+    )
     given = {"q": q, "qd": yd, "gravity": mechanism.gravity}
     assert error(interpret(alternatives["Lagrange"], tau=tau, **given)["qdd"], ydd).max() <= 1e-8
     assert error(interpret(alternatives["projected M and h"], qdd=ydd, **given)["tau"], tau).max() <= EXACT

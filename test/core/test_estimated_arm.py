@@ -25,7 +25,7 @@ def test_accelerations_are_five_times_better_than_filtered_differences(contact):
 
 def test_contact_is_estimated_within_ten_percent_in_a_fifth_of_a_second(contact):
     _, _, estimates = contact
-    assert arm.time_to_tell(estimates, onset=250) < 0.2
+    assert arm.settling_time(estimates, onset=250) < 0.2
     before = np.array([estimate.external_torque for estimate in estimates[100:245]])
     assert np.abs(before.mean(axis=0)).max() < 0.2
 

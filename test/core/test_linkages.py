@@ -6,7 +6,7 @@ import re
 import numpy as np
 import pytest
 from linkages import (
-    NEEDS,
+    CONSTRAINTS,
     ORDINARY,
     Drawing,
     Linkage,
@@ -49,7 +49,7 @@ def test_ordinary_linkages_at_and_near_home(make, seed):
     assert trial.conditions
 
 
-@pytest.mark.parametrize("kind", NEEDS)
+@pytest.mark.parametrize("kind", CONSTRAINTS)
 def test_random_linkages(kind):
     """With one loop of every kind, and a second one of any kind."""
     conditions = []

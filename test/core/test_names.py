@@ -18,10 +18,10 @@ from dynamics_node.robot.joint_names import name_pairs, proposed_pair, renamed, 
         ([("joint1", "elbow")], "joint10", "joint10"),
         ([("joint1", "elbow"), ("joint*", "j*")], "joint1", "elbow"),
         ([("joint1", "elbow"), ("joint*", "j*")], "joint10", "j10"),
-        ([("a", "b"), ("b", "a")], "a", "b"),  # once, not again and again
+        ([("a", "b"), ("b", "a")], "a", "b"),  # applied once, not repeatedly
     ],
 )
-def test_a_name_is_mapped_and_back(pairs, name, ours):
+def test_name_is_mapped_and_back(pairs, name, ours):
     pairs = name_pairs(pairs)
     assert renamed(name, pairs) == ours and renamed(ours, turned_round(pairs)) == name
 
@@ -36,7 +36,7 @@ def test_a_name_is_mapped_and_back(pairs, name, ours):
         ([("a", "b"), ("a", "c")], "'a' is mapped twice"),
     ],
 )
-def test_maps_that_cannot_be(pairs, words):
+def test_invalid_maps_are_rejected(pairs, words):
     with pytest.raises(ValueError, match="side|sides|twice") as raised:
         name_pairs(pairs)
     assert words in str(raised.value)
@@ -57,7 +57,7 @@ def test_maps_that_cannot_be(pairs, words):
         ([], ["a"], None),
     ],
 )
-def test_a_pair_is_proposed(theirs, ours, pair):
+def test_pair_is_proposed(theirs, ours, pair):
     assert proposed_pair(theirs, ours) == pair
     if pair:
         assert set(ours) <= {renamed(name, name_pairs([pair])) for name in theirs}

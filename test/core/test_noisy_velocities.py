@@ -1,4 +1,4 @@
-"""Recorded velocities are left where positions tell them better."""
+"""Derivatives of positions replace recorded velocities that are less accurate."""
 
 import numpy as np
 import pytest
@@ -38,12 +38,15 @@ def opened(path, arm, velocities="better"):
     return open_table(path, arm.robot, problem, measured=True, cutoff=10.0, velocities=velocities)
 
 
-def left(arm, table):
-    """Largest root mean square of torques of another motion, N m."""
-    found = identify(arm.robot, [table.chunks])
+def largest_rms(arm, table):
+    """The largest RMS torque error on another motion, N m."""
+    identified = identify(arm.robot, [table.chunks])
     unseen = arm.recording(2, noise=0.0)
-    off = arm.linear.matrix(*(unseen[kind] for kind in ("q", "qd", "qdd"))) @ found.parameters - unseen["tau"]
-    return np.sqrt(np.mean(off**2, axis=0)).max()
+    errors = (
+        arm.linear.matrix(*(unseen[kind] for kind in ("q", "qd", "qdd"))) @ identified.parameters
+        - unseen["tau"]
+    )
+    return np.sqrt(np.mean(errors**2, axis=0)).max()
 
 
 def noise(size, rows):
@@ -51,7 +54,7 @@ def noise(size, rows):
 
 
 @pytest.mark.parametrize("what", ["steps of 0.05", "noise of 0.02"])
-def test_worse_velocities_are_left_and_named(arm, recording, tmp_path, what):
+def test_worse_velocities_are_replaced_and_named(arm, recording, tmp_path, what):
     qd = recording["qd"]
     worse = stepped(qd, 0.05) if "steps" in what else qd + noise(0.02, qd)
     path = write(tmp_path / "run.npz", recording, q=stepped(recording["q"], 1e-5), qd=worse)
@@ -59,11 +62,11 @@ def test_worse_velocities_are_left_and_named(arm, recording, tmp_path, what):
     (note,) = table.notes
     assert "derivatives of the recorded positions" in note and f"elbow_joint {what}" in note
     assert "--velocities recorded" in note
-    assert left(arm, table) < 0.02 < 0.2 < left(arm, opened(path, arm, "recorded"))
+    assert largest_rms(arm, table) < 0.02 < 0.2 < largest_rms(arm, opened(path, arm, "recorded"))
 
 
-def test_good_velocities_stay(arm, recording, tmp_path):
-    """Of fine steps, with little noise, of a robot that vibrates, and where positions are no better."""
+def test_good_velocities_are_kept(arm, recording, tmp_path):
+    """Cases: fine steps, little noise, a robot that vibrates, and positions that are no better."""
     q, qd, time = recording["q"], recording["qd"], recording["time"]
     w = 2 * np.pi * 40.0
     shaken = {"q": q - 0.3 / w * np.cos(w * time)[:, None], "qd": qd + 0.3 * np.sin(w * time)[:, None]}
@@ -75,23 +78,23 @@ def test_good_velocities_stay(arm, recording, tmp_path):
         assert "derivatives of the recorded velocities" in note, list(changed)
 
 
-def test_what_is_asked_for_goes_before_what_is_all_recorded(arm, recording, tmp_path):
+def test_requested_velocities_override_complete_recordings(arm, recording, tmp_path):
     np.savez(tmp_path / "run.npz", **recording)
-    for velocities, told in (
+    for velocities, note in (
         ("better", "nothing is differentiated"),
         ("recorded", "nothing is differentiated"),
         ("positions", "velocities and accelerations are derivatives of the recorded positions"),
     ):
-        assert told in opened(tmp_path / "run.npz", arm, velocities).notes[0]
+        assert note in opened(tmp_path / "run.npz", arm, velocities).notes[0]
 
 
-def test_the_option(arm, recording, tmp_path, capsys):
+def test_velocities_option(arm, recording, tmp_path, capsys):
     path = write(tmp_path / "run.npz", recording, qd=stepped(recording["qd"], 0.05))
     command = ["identify", str(ROBOTS["ur5"].file), str(path), "-o", str(tmp_path / "out")]
-    for more, told in (
+    for more, message in (
         ([], "positions tell them better"),
         (["--velocities", "positions"], "derivatives of the recorded positions"),
         (["--velocities", "recorded"], "derivatives of the recorded velocities"),
     ):
         assert main([*command, *more]) == 0
-        assert told in capsys.readouterr().err
+        assert message in capsys.readouterr().err

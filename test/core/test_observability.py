@@ -1,4 +1,4 @@
-"""Whether sensors determine the motion, told before anything is solved: paper 4, sections II and III."""
+"""Observability of the motion from sensors, determined before any solve: paper 4, sections II and III."""
 
 import numpy as np
 import pytest
@@ -33,7 +33,7 @@ FLAT = MODEL.neutral()
 
 
 def standing(unknown):
-    """All accelerations measured; of the wrench on each foot all but some rows (mx my mz fx fy fz)."""
+    """Sensors of all accelerations and of the wrench rows (mx my mz fx fy fz) on each foot that are not `unknown`."""
     rows = tuple(UNKNOWN if row in unknown else MEASURED for row in ("mx", "my", "mz", "fx", "fy", "fz"))
     accelerations = [s.JointAcceleration(joint.name, std=0.1) for joint in MODEL.independent_joints]
     return [*accelerations, *(s.ExternalWrench(f"{side}_foot", rows=rows, std=1.0) for side in SIDES)]
@@ -52,47 +52,47 @@ def tilted(angle):
 
 @pytest.mark.parametrize("seed", range(5))
 def test_equation_20_is_observable_for_no_pose_of_the_feet(seed):
-    """Of six unknowns five follow at most; which entries are zero would allow all."""
+    """The sensors determine at most five of six unknowns, although the structural rank is full."""
     problem = dn.sensor_problem(MODEL, EQ_20)
     q = sample_positions(MODEL, 1, np.random.default_rng(seed))[0]
-    found = dn.observability(MODEL, problem, q)
-    assert not found.observable
-    assert found.structural_rank == found.unknowns
-    assert found.rank == found.rank_here == found.unknowns - 1
-    assert dn.observability(MODEL, problem, FLAT).rank_here == found.unknowns - 3
+    observability = dn.observability(MODEL, problem, q)
+    assert not observability.observable
+    assert observability.structural_rank == observability.unknowns
+    assert observability.rank == observability.rank_here == observability.unknowns - 1
+    assert dn.observability(MODEL, problem, FLAT).rank_here == observability.unknowns - 3
     with pytest.raises(dn.UnobservableError, match="any state.*moment z.*'left_foot'"):
         dn.build(MODEL, problem, backend="numpy")
 
 
-def test_equation_20_names_what_is_open():
-    found = dn.observability(MODEL, dn.sensor_problem(MODEL, EQ_20))
-    external = {name for name in found.unobservable if name.startswith("external")}
+def test_equation_20_names_unobservable_variables():
+    observability = dn.observability(MODEL, dn.sensor_problem(MODEL, EQ_20))
+    external = {name for name in observability.unobservable if name.startswith("external")}
     rows = ("moment z", "force x", "force y")
     assert external == {f"external {row} on link '{side}_foot'" for row in rows for side in SIDES}
     legs = {f"torque of joint '{side}_{name}_joint'" for name in AXES for side in SIDES}
-    assert set(found.unobservable) - external <= legs
+    assert set(observability.unobservable) - external <= legs
 
 
-def test_equation_24_on_flat_ground_leaves_both_yaw_torques_open():
+def test_equation_24_on_flat_ground_leaves_both_yaw_torques_unobservable():
     problem = dn.sensor_problem(MODEL, EQ_24)
     assert dn.observability(MODEL, problem).observable
-    found = dn.observability(MODEL, problem, FLAT)
-    assert not found.observable
-    assert found.unobservable == ()
+    observability = dn.observability(MODEL, problem, FLAT)
+    assert not observability.observable
+    assert observability.unobservable == ()
     yaw = [f"external moment z on link '{side}_foot'" for side in SIDES]
     hips = [f"torque of joint '{side}_yaw_joint'" for side in SIDES]
-    assert list(found.unobservable_here) == [*yaw, *hips]
-    assert found.rank_here == found.unknowns - 1
-    said = str(found)
-    assert "not determined at this position: external moment z on link 'left_foot'" in said
+    assert list(observability.unobservable_here) == [*yaw, *hips]
+    assert observability.rank_here == observability.unknowns - 1
+    text = str(observability)
+    assert "not determined at this position: external moment z on link 'left_foot'" in text
     assert (
         "one more sensor would settle it: left_foot wrench.mz, right_foot wrench.mz, left_yaw_joint torque"
-        in said
+        in text
     )
 
 
-def test_equation_24_is_observable_where_the_normals_differ():
-    """At one degree, too; the closer to parallel the larger the covariance."""
+def test_equation_24_is_observable_if_the_normals_differ():
+    """Even one degree suffices; the covariance grows as the normals become parallel."""
     problem = dn.sensor_problem(MODEL, EQ_24, ["f_ext"])
     estimator = dn.build(MODEL, problem, backend="numpy")
     foot = MODEL.frames["left_foot"].body
@@ -100,8 +100,8 @@ def test_equation_24_is_observable_where_the_normals_differ():
     for degrees in (30, 1):
         q = tilted(np.radians(degrees))
         assert dn.observability(MODEL, problem, q).observable
-        found = estimator(q, np.zeros(MODEL.nv), np.zeros(len(problem.readings)))
-        stds.append(np.sqrt(found.f_ext_covariance[foot, 2, 2]))
+        estimate = estimator(q, np.zeros(MODEL.nv), np.zeros(len(problem.readings)))
+        stds.append(np.sqrt(estimate.f_ext_covariance[foot, 2, 2]))
     assert 20 < stds[1] / stds[0] < 40
 
 
@@ -115,13 +115,13 @@ def test_equation_24_is_observable_where_the_normals_differ():
 def test_equation_24_is_observable_on_flat_ground_with_one_yaw_torque(more):
     problem = dn.sensor_problem(MODEL, [*EQ_24, more])
     assert dn.observability(MODEL, problem, FLAT).observable
-    found = dn.build(MODEL, problem, backend="numpy")(
+    estimate = dn.build(MODEL, problem, backend="numpy")(
         FLAT, np.zeros(MODEL.nv), np.zeros(len(problem.readings))
     )
-    assert np.isfinite(found.tau).all()
+    assert np.isfinite(estimate.tau).all()
 
 
-def test_a_rank_that_drops_in_a_pose_is_an_error_there_in_words():
+def test_pose_with_a_rank_deficiency_raises_an_error():
     problem = dn.sensor_problem(MODEL, EQ_24)
     estimator = dn.build(MODEL, problem, backend="numpy")
     qd, readings = np.zeros(MODEL.nv), np.zeros(len(problem.readings))
@@ -129,59 +129,59 @@ def test_a_rank_that_drops_in_a_pose_is_an_error_there_in_words():
         estimator(FLAT, qd, readings)
     with pytest.raises(dn.SolutionError, match="moment z"):
         estimator.judge(FLAT, qd, readings)
-    found = estimator(np.stack([FLAT, tilted(0.3)]), qd, readings, errors="nan")
-    assert np.isnan(found.tau[0]).all() and np.isfinite(found.tau[1]).all()
+    estimate = estimator(np.stack([FLAT, tilted(0.3)]), qd, readings, errors="nan")
+    assert np.isnan(estimate.tau[0]).all() and np.isfinite(estimate.tau[1]).all()
 
 
-def test_what_helps_does():
-    """Each sensor that is proposed settles what is open, as much as is said."""
+def test_proposed_sensors_increase_the_rank():
+    """Each proposed sensor increases the rank by the stated number."""
     one_sided = [x for x in EQ_20 if "left" not in x.place]
     for sensors, q in ((EQ_24, FLAT), (EQ_20, None), (one_sided, None)):
         before = dn.observability(MODEL, dn.sensor_problem(MODEL, sensors), q)
         assert before.help
-        for help in before.help[::3]:
-            after = dn.observability(MODEL, dn.sensor_problem(MODEL, [*sensors, help.sensor]), q)
+        for proposal in before.help[::3]:
+            after = dn.observability(MODEL, dn.sensor_problem(MODEL, [*sensors, proposal.sensor]), q)
             gained = (after.rank if q is None else after.rank_here) - (
                 before.rank if q is None else before.rank_here
             )
-            assert gained == help.settles > 0, help
+            assert gained == proposal.settles > 0, proposal
 
 
-def test_the_error_carries_what_was_found():
+def test_error_has_the_observability():
     problem = dn.sensor_problem(MODEL, EQ_20)
     with pytest.raises(dn.UnobservableError) as error:
         dn.build(MODEL, problem, backend="numpy")
     assert error.value.observability == dn.observability(MODEL, problem)
 
 
-def test_what_is_exact_twice_is_named():
-    """An exact torque and an exact acceleration of an arm's only joint cannot both be."""
+def test_contradicting_exact_sensors_are_named():
+    """An exact torque and an exact acceleration of an arm's only joint contradict each other."""
     arm = dn.parse_robot(robot(link("base"), link("arm"), joint("shoulder", "base", "arm")))
     both = [s.JointTorque("shoulder", std=0.0), s.JointAcceleration("shoulder", std=0.0)]
-    found = dn.observability(arm, dn.sensor_problem(arm, both))
-    assert set(found.repeated) == {"shoulder torque", "shoulder acceleration"}
-    assert not found.observable
+    observability = dn.observability(arm, dn.sensor_problem(arm, both))
+    assert set(observability.repeated) == {"shoulder torque", "shoulder acceleration"}
+    assert not observability.observable
     with pytest.raises(dn.UnobservableError, match="exact.*shoulder torque.*std"):
         dn.build(arm, dn.sensor_problem(arm, both), backend="numpy")
     one = dn.sensor_problem(arm, [both[0], s.JointAcceleration("shoulder", std=0.1)])
     assert dn.observability(arm, one).degrees_of_freedom == 1
 
 
-def test_an_arm_without_sensors():
+def test_arm_without_sensors_is_unobservable():
     arm = dn.parse_robot(robot(link("base"), link("arm"), joint("shoulder", "base", "arm")))
-    found = dn.observability(arm, dn.sensor_problem(arm, []))
-    assert found.unobservable == ("acceleration of joint 'shoulder'", "torque of joint 'shoulder'")
-    assert found.degrees_of_freedom == 0
-    assert found.structural_rank == found.rank == found.unknowns - 1
+    observability = dn.observability(arm, dn.sensor_problem(arm, []))
+    assert observability.unobservable == ("acceleration of joint 'shoulder'", "torque of joint 'shoulder'")
+    assert observability.degrees_of_freedom == 0
+    assert observability.structural_rank == observability.rank == observability.unknowns - 1
 
 
-def test_loops():
-    """Two motors move a five-bar: two torques tell all, one does not."""
+def test_loop_needs_a_sensor_for_every_motor():
+    """Two torques make a five-bar with two motors observable; one does not."""
     linkage = dn.parse_robot(five_bar())
     names = [joint.name for joint in linkage.independent_joints]
     both = [s.JointTorque(name, std=0.1) for name in names]
     assert dn.observability(linkage, dn.sensor_problem(linkage, both)).observable
-    found = dn.observability(linkage, dn.sensor_problem(linkage, both[:1]))
-    assert f"torque of joint {names[1]!r}" in found.unobservable
-    assert found.rank == found.unknowns - 1
-    assert f"{names[1]} torque" in [help.sensor.name for help in found.help]
+    observability = dn.observability(linkage, dn.sensor_problem(linkage, both[:1]))
+    assert f"torque of joint {names[1]!r}" in observability.unobservable
+    assert observability.rank == observability.unknowns - 1
+    assert f"{names[1]} torque" in [help.sensor.name for help in observability.help]

@@ -1,4 +1,4 @@
-"""The external-torque observer: honest covariances, alarms at their rate, and nothing that is not known."""
+"""The external-torque observer: consistent covariances, the rate of false alarms, unidentifiable wrenches."""
 
 import pickle
 
@@ -23,11 +23,11 @@ def observer(name="panda7", link="panda_hand", runtime_parameters=(), backend="a
     return dn.build_observer(ROBOTS[name].model(), options, backend, runtime_parameters)
 
 
-def require_honest(errors, covariances, runs):
+def require_consistent(errors, covariances, runs):
     """The mean of e^T C^-1 e over runs lies in its 95 % band."""
-    found, count = nees(errors, covariances), runs * errors.shape[-1]
+    mean, count = nees(errors, covariances), runs * errors.shape[-1]
     low, high = chi2.ppf([0.025, 0.975], count) / count
-    assert low <= found <= high, (low, found, high)
+    assert low <= mean <= high, (low, mean, high)
 
 
 def pushes_on_arm(runs, seed=0):
@@ -39,19 +39,19 @@ def pushes_on_arm(runs, seed=0):
 # --- covariances --------------------------------------------------------------------------------------------
 
 
-def test_arm_in_motion():
-    """200 runs of our forward dynamics with unknown pushes, noise on velocities and torques."""
+def test_estimates_of_a_moving_arm_are_consistent():
+    """200 runs of our forward dynamics with unknown wrenches and noisy velocities and torques."""
     q, qd, wrench = pushes_on_arm(200)
     run = simulate(ROBOTS["panda7"].model(), q, qd, 400, wrench, "panda_hand", swing=0.4)
-    found = observe(observer(bandwidth=40.0), run, VELOCITY_STD, TORQUE_STD)
-    require_honest(found.torque - run.pushed[-1], found.torque_covariance, 200)
-    require_honest(found.wrench - wrench, found.wrench_covariance, 200)
+    observed = observe(observer(bandwidth=40.0), run, VELOCITY_STD, TORQUE_STD)
+    require_consistent(observed.torque - run.pushed[-1], observed.torque_covariance, 200)
+    require_consistent(observed.wrench - wrench, observed.wrench_covariance, 200)
     exact = observe(observer(bandwidth=40.0), run, 0.0, 0.0)
-    assert np.abs(exact.torque - run.pushed[-1]).max() < 0.1, "what is left is lag"
+    assert np.abs(exact.torque - run.pushed[-1]).max() < 0.1, "the remaining error is lag"
 
 
-def test_floating_base():
-    """A quadruped that moves one leg, in free fall, is pushed there: base in body axes, no motor there."""
+def test_estimates_of_a_floating_base_are_consistent():
+    """A quadruped in free fall with one moving leg and a force on it; the base is in body axes, without motors."""
     robot = ROBOTS["solo12"]
     model = dn.load_robot(robot.file, floating_base=True, joints=["FL_HAA", "FL_HFE", "FL_KFE"])
     q, _, _, _ = random_states(model, 200, seed=5)
@@ -62,15 +62,15 @@ def test_floating_base():
     run = simulate(model, q, np.zeros((200, 9)), 150, wrench, link, step=5e-4)
     noise = {"velocity_std": 0.01, "torque_std": 0.1}
     own = dn.build_observer(model, dn.ObserverOptions(**noise, link=link, components=FORCES, bandwidth=60.0))
-    found = observe(own, run, *noise.values(), seed=2)
-    require_honest(found.torque - run.pushed[-1], found.torque_covariance, 200)
-    force = found.wrench_covariance[:, 3:, 3:]
-    require_honest((found.wrench - wrench)[:, 3:], force, 200)
-    assert not found.wrench[:, :3].any()
+    observed = observe(own, run, *noise.values(), seed=2)
+    require_consistent(observed.torque - run.pushed[-1], observed.torque_covariance, 200)
+    force = observed.wrench_covariance[:, 3:, 3:]
+    require_consistent((observed.wrench - wrench)[:, 3:], force, 200)
+    assert not observed.wrench[:, :3].any()
 
 
-def test_loops():
-    """The five-bar, two of whose four joints have motors."""
+def test_estimates_of_a_loop_are_consistent():
+    """A five-bar with motors at two of its four joints."""
     mechanism = robot_of("five_bar")
     q, _, _ = closed_states(mechanism, 100, reach=0.1)
     random = np.random.default_rng(7)
@@ -82,32 +82,32 @@ def test_loops():
     own = dn.build_observer(
         mechanism, dn.ObserverOptions(**noise, link=link, components=plane, bandwidth=60.0)
     )
-    found = observe(own, run, *noise.values())
-    require_honest(found.torque - run.pushed[-1], found.torque_covariance, 100)
-    own_covariance = found.wrench_covariance[np.ix_(range(100), at, at)]
-    require_honest((found.wrench - wrench)[:, at], own_covariance, 100)
+    observed = observe(own, run, *noise.values())
+    require_consistent(observed.torque - run.pushed[-1], observed.torque_covariance, 100)
+    own_covariance = observed.wrench_covariance[np.ix_(range(100), at, at)]
+    require_consistent((observed.wrench - wrench)[:, at], own_covariance, 100)
 
 
 @pytest.mark.parametrize("samples", [2, 3, 10, 300])
-def test_steps_that_vary(samples):
-    """From the second sample on, whatever the steps: without bias, covariance as told."""
+def test_estimates_are_consistent_for_varying_time_steps(samples):
+    """From the second sample on, estimates are unbiased and covariances consistent, for any time steps."""
     runs, random = 400, np.random.default_rng(samples)
     q, _, wrench = pushes_on_arm(runs, seed=8)
     time = np.cumsum(np.exp(random.uniform(np.log(2e-4), np.log(2e-2), samples)))
     run = still(ROBOTS["panda7"].model(), q, wrench, "panda_hand", time)
     assert np.abs(observe(observer(), run, 0.0, 0.0).torque - run.pushed[-1]).max() <= 1e-9
-    found = observe(observer(), run, VELOCITY_STD, TORQUE_STD)
-    require_honest(found.torque - run.pushed[-1], found.torque_covariance, runs)
-    require_honest(found.wrench - wrench, found.wrench_covariance, runs)
+    observed = observe(observer(), run, VELOCITY_STD, TORQUE_STD)
+    require_consistent(observed.torque - run.pushed[-1], observed.torque_covariance, runs)
+    require_consistent(observed.wrench - wrench, observed.wrench_covariance, runs)
 
 
-def test_errors_that_stay():
-    """An offset of the torque sensors is in the covariance of the estimate, and makes no contact."""
+def test_constant_torque_offsets_are_in_the_covariance():
+    """An offset of the torque sensors enters the covariance of the estimate and causes no contact alarm."""
     offsets = 0.5 * np.random.default_rng(9).standard_normal((300, 7))
     q, _, wrench = pushes_on_arm(300, seed=9)
     run = still(ROBOTS["panda7"].model(), q, wrench, "panda_hand", 1e-3 * np.arange(400))
-    found = observe(observer(model_std=0.5), run._replace(tau=run.tau + offsets), VELOCITY_STD, TORQUE_STD)
-    require_honest(found.torque - run.pushed[-1], found.torque_covariance, 300)
+    observed = observe(observer(model_std=0.5), run._replace(tau=run.tau + offsets), VELOCITY_STD, TORQUE_STD)
+    require_consistent(observed.torque - run.pushed[-1], observed.torque_covariance, 300)
     free = still(ROBOTS["panda7"].model(), q, 0.0 * wrench, "panda_hand", 1e-3 * np.arange(400))
     free = free._replace(tau=free.tau + offsets)
     assert (observe(observer(model_std=0.5), free, VELOCITY_STD, TORQUE_STD).judged[..., :-1] < 1.0).all()
@@ -118,19 +118,19 @@ def test_errors_that_stay():
 
 
 @pytest.mark.parametrize("rate", [1.0, 0.2])
-def test_false_alarms_at_their_rate(rate):
-    """Of an arm in motion, so many a second; from there to one an hour it is the same formula."""
+def test_false_alarms_occur_at_their_rate(rate):
+    """The rate, per second, of an arm in motion; the same formula applies to one alarm an hour."""
     runs, samples = 100, 2000
     q, qd, _ = pushes_on_arm(runs, seed=10)
     run = simulate(ROBOTS["panda7"].model(), q, qd, samples, swing=3.0)
-    found = observe(observer(link=None, false_alarms=3600.0 * rate), run, VELOCITY_STD, TORQUE_STD)
-    count, expected = alarms(found.judged[..., :-1].max(axis=-1)), rate * runs * samples * 1e-3
+    observed = observe(observer(link=None, false_alarms=3600.0 * rate), run, VELOCITY_STD, TORQUE_STD)
+    count, expected = alarms(observed.judged[..., :-1].max(axis=-1)), rate * runs * samples * 1e-3
     assert 0.5 * expected <= count <= 2.0 * expected, (count, expected)
 
 
 @pytest.mark.parametrize("freedom", [1, 7, 30])
-def test_levels(freedom):
-    """Rarer alarms and more coordinates need higher levels; a window of one step is chi-square itself."""
+def test_levels_follow_rate_and_freedom(freedom):
+    """Rarer alarms and more coordinates need higher levels; for a window of one step the level is chi-square's."""
     rare, often = (levels(freedom, 1e-3, (0.002, 0.1), rate) for rate in (1 / 3600, 1.0))
     assert (rare > often).all() and rare[0] > rare[1]
     single = levels(freedom, 1.0, (1e-3,), 1e-6)[0]
@@ -139,7 +139,7 @@ def test_levels(freedom):
 
 @pytest.mark.parametrize("force", [2.0, 8.0, 60.0])
 def test_contact_ends_as_soon_after_a_hard_push_as_after_a_weak_one(force):
-    """Within twice the longest window, at one false alarm an hour; while the push lasts, contact stays."""
+    """Contact ends within twice the longest window, at one false alarm an hour, and persists during the push."""
     model, own = ROBOTS["panda7"].model(), observer(false_alarms=1.0)
     weight = dn.evaluate(model, "nonlinear_effects", REST, np.zeros(7), backend="numpy")
     for direction in np.eye(3):
@@ -157,7 +157,7 @@ def test_contact_ends_as_soon_after_a_hard_push_as_after_a_weak_one(force):
 
 
 def test_contact_begins_and_ends():
-    """At one false alarm an hour a push of 10 N shows within 20 ms, and its end as well."""
+    """At one false alarm an hour a force of 10 N raises an alarm within 20 ms; the alarm also ends with the force."""
     model, own = ROBOTS["panda7"].model(), observer(false_alarms=1.0)
     random, q, zero = np.random.default_rng(11), REST.copy(), np.zeros(7)
     weight = dn.evaluate(model, "nonlinear_effects", q, zero, backend="numpy")
@@ -170,11 +170,11 @@ def test_contact_begins_and_ends():
         qd = VELOCITY_STD * random.standard_normal(7)
         own.step(k * 1e-3, q, qd, weight - pushed + TORQUE_STD * random.standard_normal(7))
         on.append(own.contact)
-    # the arm stands still while it is pushed: the motors bear it, as those of a stiff controller do
+    # the arm stays at rest, since the motors balance the force, as with a stiff controller
     assert not any(on[:1000]) and any(on[1000:1020]) and all(on[1100:2000]) and not any(on[2500:])
 
 
-# --- what it takes, and what it refuses ---------------------------------------------------------------------
+# --- samples and options ------------------------------------------------------------------------------------
 
 
 def sample(model, seed=0):
@@ -182,8 +182,8 @@ def sample(model, seed=0):
     return q[0], qd[0], dn.evaluate(model, "nonlinear_effects", q[0], qd[0], backend="numpy")
 
 
-def test_samples_that_are_none():
-    """Bad numbers are refused by name and change nothing; a gap or a time before the last begins anew."""
+def test_invalid_samples_are_rejected():
+    """Invalid numbers raise an error with the name and change nothing. A gap or an earlier time restarts the observer."""
     model, own = ROBOTS["panda7"].model(), observer()
     q, _, tau = sample(model)
     qd, push = np.zeros(7), np.arange(7.0)
@@ -207,7 +207,7 @@ def test_samples_that_are_none():
         own.step(np.nan, q, qd, tau)
 
 
-def test_same_numbers_without_a_compiler_and_after_pickling():
+def test_results_agree_without_a_compiler_and_after_pickling():
     model = ROBOTS["panda7"].model()
     compiled = observer(backend="c")
     others = [observer(backend="numpy"), pickle.loads(pickle.dumps(compiled))]
@@ -220,8 +220,8 @@ def test_same_numbers_without_a_compiler_and_after_pickling():
         assert abs(own.alarm - compiled.alarm) <= 1e-8 * compiled.alarm
 
 
-def test_nothing_is_allocated():
-    """The arrays of a result are the same in every step."""
+def test_steps_reuse_their_arrays():
+    """Results are in the same arrays after every step."""
     model, own = ROBOTS["panda7"].model(), observer()
     before = own.torque, own.torque_covariance, own.wrench, own.wrench_covariance
     for k in range(4):
@@ -230,7 +230,7 @@ def test_nothing_is_allocated():
     assert all(a is b for a, b in zip(before, after, strict=True)) and np.isfinite(own.wrench).all()
 
 
-def test_payloads():
+def test_observer_follows_a_payload():
     model = ROBOTS["panda7"].model()
     loaded = dn.with_payload(model, "panda_hand", 2.0, (0.0, 0.1, 0.1), 0.01 * np.eye(3))
     own = observer(runtime_parameters=("inertia",)).with_inertias(loaded)
@@ -247,8 +247,8 @@ def test_payloads():
         observer().with_inertias(loaded)
 
 
-def test_wrenches_that_joints_do_not_tell():
-    """Refused at build where no position tells them, NaN and named where this one does not."""
+def test_unidentifiable_wrenches_are_named():
+    """build raises an error if no position identifies the wrench; at a singular position it is NaN and named."""
     mechanism = robot_of("five_bar")
     with pytest.raises(ValueError, match=r"2 joint torques.*moment.*link"):
         dn.build_observer(mechanism, dn.ObserverOptions(**NOISE, link=mechanism.bodies[-1].name))
@@ -270,7 +270,7 @@ def test_wrenches_that_joints_do_not_tell():
         assert np.isfinite(own.torque).all()
 
 
-def test_loops_that_are_open():
+def test_open_loop_raises_an_error():
     mechanism = robot_of("five_bar")
     q, yd, _ = closed_states(mechanism, 1)
     own = dn.build_observer(mechanism, dn.ObserverOptions(**NOISE))
@@ -281,7 +281,7 @@ def test_loops_that_are_open():
 
 
 @pytest.mark.parametrize(
-    "options, told",
+    "options, message",
     [
         ({"velocity_std": 0.0}, "velocity_std"),
         ({"torque_std": (0.1, 0.2)}, "torque_std.* 2 .* 7 .*panda_joint1"),
@@ -292,15 +292,15 @@ def test_loops_that_are_open():
         ({"windows": ()}, "windows"),
     ],
 )
-def test_options_that_cannot_be(options, told):
-    with pytest.raises(ValueError, match=told):
+def test_invalid_options_are_rejected(options, message):
+    with pytest.raises(ValueError, match=message):
         observer(**options)
 
 
 @pytest.mark.parametrize("swing", [0.0, 1.0])
-def test_velocities_from_encoders(swing):
-    """A minute of an arm whose velocities come from a JointFilter: its errors last, so nothing is said that
-    is not so: alarms are at most at their rate, errors at most as large as told."""
+def test_filtered_velocities_cause_no_extra_alarms(swing):
+    """A minute with velocities from a JointFilter, whose errors are correlated: alarms are at most at their rate, and
+    errors are at most as large as the covariance."""
     model, random = ROBOTS["panda7"].model(), np.random.default_rng(12)
     time, speed = 1e-3 * np.arange(60_000), random.uniform(1.0, 3.0, 7)
     angle = np.outer(time, speed)
@@ -319,14 +319,14 @@ def test_velocities_from_encoders(swing):
     own = observer(
         link=None, false_alarms=3600.0, velocity_correlation_time=rates.velocity_correlation_time(1e-3)
     )
-    alarm, found = [], []
+    alarm, samples = [], []
     for now, reading, torque in zip(time.tolist(), encoders, tau, strict=True):
         if rates.step(now, reading):
             position, velocity, variance = rates.position, rates.velocity, rates.velocity_variance
             if own.step(now, position, velocity, torque, velocity_variance=variance) and now > 1.0:
                 alarm.append(own.alarm)
                 if len(alarm) % 200 == 0:
-                    found.append((own.torque.copy(), own.torque_covariance.copy()))
+                    samples.append((own.torque.copy(), own.torque_covariance.copy()))
     assert alarms(np.array(alarm)[:, None]) <= 59
-    errors, covariances = map(np.array, zip(*found, strict=True))
+    errors, covariances = map(np.array, zip(*samples, strict=True))
     assert 0.2 <= nees(errors, covariances) <= 1.1

@@ -1,4 +1,4 @@
-"""What is wrong with a recording is said by name, and nothing of one that is as it should be."""
+"""Warnings about faulty recordings name the joints; valid recordings have no warnings."""
 
 import re
 
@@ -19,7 +19,7 @@ each_robot = pytest.mark.parametrize("arms", NAMES, indirect=True, scope="module
 
 @pytest.fixture(scope="module")
 def arms(request):
-    """Robots that are not as they are described."""
+    """Robots that differ from their description."""
     model = ROBOTS[request.param].model()
     arms = [Truth(model, seed, "c") for seed in range(5)]
     base = base_parameters(arms[0].linear)
@@ -29,17 +29,17 @@ def arms(request):
 
 
 def warnings(arm, recording):
-    """As `identify` collects them."""
+    """Warnings as collected by `identify`."""
     check, sums = RecordingCheck(arm.linear, arm.base), Sums(arm.linear, arm.base)
     for chunk in in_chunks(recording)():
         check.add(chunk)
         sums.add(*(chunk[kind] for kind in ("q", "qd", "qdd", "tau")))
-    found = check.warnings()
-    return found if check.late else found + about_torques(arm.linear, arm.base, sums, check.sample.rows)
+    messages = check.warnings()
+    return messages if check.late else messages + about_torques(arm.linear, arm.base, sums, check.sample.rows)
 
 
 def changed(kinds, change):
-    """Arrays of a recording, copied and changed."""
+    """A fault that changes copies of some arrays of a recording."""
 
     def applied(arm, recording):
         copies = {kind: recording[kind].copy() for kind in kinds.split()}
@@ -65,7 +65,7 @@ def scaled(kinds, factor, joints=slice(None)):
 
 
 def late(seconds):
-    """Torques that come later."""
+    """A fault that delays torques."""
 
     def applied(arm, recording):
         time = recording["time"]
@@ -75,12 +75,14 @@ def late(seconds):
     return applied
 
 
-def fallen(*gravity):
-    """Torques under another gravity."""
+def other_gravity(*gravity):
+    """A fault that gives torques of another gravity."""
 
     def applied(arm, recording):
-        q, still = recording["q"], np.zeros_like(recording["qd"])
-        more = arm.linear.inertial(q, still, still, np.array(gravity)) - arm.linear.inertial(q, still, still)
+        q, at_rest = recording["q"], np.zeros_like(recording["qd"])
+        more = arm.linear.inertial(q, at_rest, at_rest, np.array(gravity)) - arm.linear.inertial(
+            q, at_rest, at_rest
+        )
         own = arm.parameters[arm.linear.places("inertia")]
         return recording | {"tau": recording["tau"] + more @ own}
 
@@ -88,7 +90,7 @@ def fallen(*gravity):
 
 
 def loaded(kilograms):
-    """Something in the hand from some time on."""
+    """A fault that adds a payload at some time."""
 
     def applied(arm, recording):
         more = np.zeros_like(arm.parameters)
@@ -102,13 +104,13 @@ def loaded(kilograms):
 
 def clipped(arm, recording):
     tau = recording["tau"].copy()
-    most = 0.7 * np.abs(tau[:, 1]).max()
-    tau[:, 1] = np.clip(tau[:, 1], -most, most)
+    limit = 0.7 * np.abs(tau[:, 1]).max()
+    tau[:, 1] = np.clip(tau[:, 1], -limit, limit)
     return recording | {"tau": tau}
 
 
-def kept(which):
-    """Some rows."""
+def subset(which):
+    """A fault that keeps only some rows."""
 
     def applied(arm, recording):
         rows = which(len(recording["time"]))
@@ -126,11 +128,11 @@ def stamped(change):
     return applied
 
 
-def twice(time):
+def repeated_stamps(time):
     time[5::10] = time[4::10]
 
 
-def back(time):
+def clock_back(time):
     time[600:] -= 3.0
 
 
@@ -142,7 +144,7 @@ def nan(rows):
     rows[100:103, 2] = np.nan
 
 
-def still(*joints):
+def at_rest(*joints):
     def applied(arm, recording):
         moving = np.setdiff1d(np.arange(arm.robot.nv), joints)
         return arm.recording(11, moving=moving)
@@ -154,7 +156,7 @@ def constant(rows):
     rows[:, 2] = 1.5
 
 
-def most(count):
+def random_rows(count):
     return np.flatnonzero(np.random.default_rng(0).random(count) > 0.1)
 
 
@@ -174,10 +176,10 @@ ODD = {
     "milliseconds": (scaled("time", 1e3), "samples are 10 s apart: are times milliseconds"),
     "microseconds": (scaled("time", 1e6), r"samples are 1e\+04 s apart: are times microseconds"),
     "nanoseconds": (scaled("time", 1e9), r"samples are 1e\+07 s apart: are times nanoseconds"),
-    "stamps twice": (stamped(twice), "120 stamps are there twice"),
-    "the clock back": (stamped(back), "the clock jumps back 1 time"),
+    "stamps twice": (stamped(repeated_stamps), "120 stamps are there twice"),
+    "the clock back": (stamped(clock_back), "the clock jumps back 1 time"),
     "a gap": (stamped(gap), "samples are missing at 1 place"),
-    "samples dropped": (kept(most), r"about (8|9|1\d) % of the samples are missing"),
+    "samples dropped": (subset(random_rows), r"about (8|9|1\d) % of the samples are missing"),
     "5 ms late": (late(0.005), "torques are 5 ms behind"),
     "20 ms late": (late(0.02), r"torques are (20|19|21) ms behind"),
     "50 ms late": (late(0.05), r"torques are (5\d|4\d) ms behind"),
@@ -188,10 +190,10 @@ ODD = {
     "a load taken": (loaded(0.5), r"carries about 0\.[45]\d* kg more after about (6|7)(\.\d+)? s"),
     "a load left": (loaded(-0.5), r"carries about 0\.[45]\d* kg less after about"),
     "constant": (changed("tau", constant), "the torque of {2} never changes"),
-    "no gravity": (fallen(0.0, 0.0, 0.0), "torques have no gravity in them"),
+    "no gravity": (other_gravity(0.0, 0.0, 0.0), "torques have no gravity in them"),
     "NaN": (changed("tau", nan), "tau is not finite"),
-    "a joint still": (still(3), "{3} does not move"),
-    "all still": (still(*range(7)), "nothing moves"),
+    "a joint still": (at_rest(3), "{3} does not move"),
+    "all still": (at_rest(*range(7)), "nothing moves"),
 }  # fmt: skip
 
 
@@ -199,33 +201,35 @@ TWO_ROBOTS_EACH = [(name, kind) for k, kind in enumerate(ODD) for n, name in enu
 
 
 @pytest.mark.parametrize("arms, kind", TWO_ROBOTS_EACH, indirect=["arms"], scope="module")
-def test_said_by_name(arms, kind):
-    spoil, told = ODD[kind]
-    pattern = re.sub(r"\{(-?\d)\}", lambda match: arms[0].robot.v_names[int(match[1])], told)
+def test_warning_names_the_fault(arms, kind):
+    fault, message = ODD[kind]
+    pattern = re.sub(r"\{(-?\d)\}", lambda match: arms[0].robot.v_names[int(match[1])], message)
     arm = arms[len(kind) % 5]
-    found = warnings(arm, spoil(arm, arm.recording(len(kind) + 10)))
-    assert any(re.search(pattern, one) for one in found), found
+    messages = warnings(arm, fault(arm, arm.recording(len(kind) + 10)))
+    assert any(re.search(pattern, text) for text in messages), messages
 
 
 @each_robot
 @pytest.mark.parametrize("gravity", [(0.0, 0.0, 9.81), (9.81, 0.0, 0.0)])
-def test_mounted_otherwise(arms, gravity):
-    """Upside down or on a wall."""
-    spoil = fallen(*gravity)
-    found = [warnings(arm, spoil(arm, arm.recording(seed))) for seed, arm in enumerate(arms[:3])]
-    assert all(any("is the robot mounted so" in one for one in told) for told in found), found
+def test_other_mounting_is_suggested(arms, gravity):
+    """Robots upside down or on a wall."""
+    fault = other_gravity(*gravity)
+    messages_of_arms = [warnings(arm, fault(arm, arm.recording(seed))) for seed, arm in enumerate(arms[:3])]
+    assert all(
+        any("is the robot mounted so" in text for text in messages) for messages in messages_of_arms
+    ), messages_of_arms
 
 
 @each_robot
-def test_nothing_is_said_of_good_data(arms):
+def test_valid_recordings_have_no_warnings(arms):
     for seed, arm in enumerate(arms):
         assert warnings(arm, arm.recording(seed)) == []
 
 
 @each_robot
 @pytest.mark.parametrize("kind", ["coarse", "creep", "noise", "short"])
-def test_nothing_is_said_of_ordinary_faults(arms, kind):
-    """Torques in steps of 0.5 N m, friction that creeps, much noise, three seconds."""
+def test_ordinary_errors_cause_no_warning(arms, kind):
+    """Torques in steps of 0.5 N m, creeping friction, much noise, or a length of three seconds."""
     arm = arms[2]
     time = np.arange(0.0, 3.0 if kind == "short" else 12.0, 0.01)
     recording = arm.recording(5, noise=1.0 if kind == "noise" else 0.05, time=time)
@@ -239,16 +243,16 @@ def test_nothing_is_said_of_ordinary_faults(arms, kind):
 
 @each_robot
 @pytest.mark.parametrize("seconds, rate", [(4.0, 30.0), (6.0, 50.0), (12.0, 30.0)])
-def test_nothing_is_said_of_real_friction(arms, seconds, rate):
-    """Of another law, with noise that lasts: neither a delay, nor another robot, though rows be few."""
+def test_real_friction_causes_no_warning(arms, seconds, rate):
+    """Another friction law and correlated noise cause no warning of a delay or of another robot, even with few rows."""
     for seed, arm in enumerate(arms[:3]):
         clean = arm.recording(seed, noise=0.0, time=np.arange(0.0, seconds, 1.0 / rate))
         assert warnings(arm, as_measured(arm, clean, seed)) == []
 
 
 @each_robot
-def test_torques_of_another_size_in_slow_motion(arms):
-    """Gravity is nearly all of them: divided by ten they are not without."""
+def test_scale_of_torques_is_estimated_in_slow_motion(arms):
+    """Gravity dominates the torques; a factor of 0.1 does not count as missing gravity."""
     arm = arms[0]
     recording = arm.recording(3, noise=0.0)
     slow = recording | {
@@ -258,14 +262,16 @@ def test_torques_of_another_size_in_slow_motion(arms):
     }
     own = arm.linear.described.copy()
     tau = 0.1 * arm.linear.matrix(slow["q"], slow["qd"], slow["qdd"]) @ own
-    found = warnings(arm, slow | {"tau": tau + 0.002 * np.random.default_rng(0).normal(size=tau.shape)})
-    assert any(re.search(r"about 0\.(1|09\d*|10\d*) of the description's", told) for told in found), found
-    assert not any("gravity" in told for told in found)
+    messages = warnings(arm, slow | {"tau": tau + 0.002 * np.random.default_rng(0).normal(size=tau.shape)})
+    assert any(re.search(r"about 0\.(1|09\d*|10\d*) of the description's", text) for text in messages), (
+        messages
+    )
+    assert not any("gravity" in text for text in messages)
 
 
 @each_robot
-def test_torques_of_the_last_joints_exchanged(arms):
-    """Friction is most of them."""
+def test_exchanged_torques_of_the_last_joints_are_named(arms):
+    """Friction dominates these torques."""
     arm = arms[2]
     for seed in (4, 5):
         recording = as_measured(
@@ -277,20 +283,20 @@ def test_torques_of_the_last_joints_exchanged(arms):
 
 
 @each_robot
-def test_a_delay_of_slow_samples(arms):
-    """At 30 Hz, ahead and behind; nothing else is said then."""
+def test_delay_of_slow_samples_is_estimated(arms):
+    """Delays of either sign at 30 Hz cause only the warning about the delay."""
     arm = arms[1]
     clean = arm.recording(6, noise=0.0, time=np.arange(0.0, 20.0, 1 / 30))
     for seconds in (-0.03, 0.07):
-        found = warnings(arm, late(seconds)(arm, as_measured(arm, clean, 1, 0.1)))
-        told = re.fullmatch(r"torques are (\d+) ms (behind|ahead of) the positions", ";".join(found))
-        assert told, found
-        assert abs(int(told[1]) - 1e3 * abs(seconds)) <= 8 and (told[2] == "behind") == (seconds > 0)
+        messages = warnings(arm, late(seconds)(arm, as_measured(arm, clean, 1, 0.1)))
+        match = re.fullmatch(r"torques are (\d+) ms (behind|ahead of) the positions", ";".join(messages))
+        assert match, messages
+        assert abs(int(match[1]) - 1e3 * abs(seconds)) <= 8 and (match[2] == "behind") == (seconds > 0)
 
 
 @each_robot
-def test_friction_hides_what_is_described(arms):
-    """As of a UR10, whose shoulder has 20 N m of friction: nothing that is wrong with the data."""
+def test_large_friction_causes_no_warning(arms):
+    """Friction of 20 N m, as in the shoulder of a UR10, is no fault of the data."""
     arm = arms[1]
     recording = arm.recording(7, noise=0.5)
     tau = recording["tau"] + 20.0 * np.tanh(recording["qd"] / 0.03) + 5.0 * recording["qd"]

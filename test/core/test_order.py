@@ -1,4 +1,4 @@
-"""Operations limb after limb: the same results, fewer values alive."""
+"""Reordered operations, limb after limb or depth first: the same results with fewer live values."""
 
 from dataclasses import replace
 
@@ -30,44 +30,44 @@ def _programs(name, problem):
 
 @pytest.mark.parametrize("problem", PROBLEMS)
 @pytest.mark.parametrize("name", ["quadruped", "humanoid", "five_bar", "differential"])
-def test_another_order_gives_the_same_numbers(name, problem):
+def test_reordered_program_gives_the_same_numbers(name, problem):
     robot, programs = _programs(name, problem)
     random = np.random.default_rng(1)
     for program in programs.values():
         state = {n: random.uniform(-1, 1, (3, *shape)) for n, shape in program.inputs.items()}
         expected = interpret(program, **state)
         for other in (limb_after_limb(robot, program), depth_first(program)):
-            found = interpret(other, **state)
+            results = interpret(other, **state)
             for output, values in expected.items():
-                np.testing.assert_array_equal(found[output], values)
+                np.testing.assert_array_equal(results[output], values)
             assert other.limits == program.limits and other.op_count() == program.op_count()
 
 
 @pytest.mark.usefixtures("every_way")
 @pytest.mark.parametrize("name", ["humanoid"])
-def test_a_robot_with_limbs_keeps_fewer_values(name):
+def test_reordered_robot_with_limbs_has_fewer_live_values(name):
     robot, programs = _programs(name, "inverse")
     (program,) = programs.values()
     assert most_alive(reordered(robot, program)) <= 0.6 * most_alive(program)
 
 
-def test_a_chain_has_one_order():
+def test_chain_is_not_reordered():
     robot = chain(20)
     (program,) = dynamics_programs(robot, dn.inverse_dynamics(robot)).values()
     assert limb_after_limb(robot, program) is program
     assert reordered(robot, program) is None
 
 
-def test_values_alive_are_counted():
-    """x y, x + y, and their sum: two are alive when the second is there, three inputs count nothing."""
+def test_live_values_are_counted():
+    """Of x y, x + y and their sum at most two values are live; inputs do not count."""
     program = trace(lambda x: {"z": x[0] * x[1] + (x[0] + x[1])}, {"x": (2,)})
     assert most_alive(program) == 2
     chain = trace(lambda x: {"z": ((x[0] * x[1]) * x[1]) * x[1]}, {"x": (2,)})
     assert most_alive(chain) == 1
 
 
-def test_groups_come_one_after_the_other():
-    """Two branches, a and b, traced by turns; what needs both is last."""
+def test_groups_follow_each_other():
+    """Two alternating branches, a and b; the operation that needs both is last."""
 
     def function(a, b):
         p, q = a[0] * a[1], b[0] * b[1]
@@ -81,9 +81,9 @@ def test_groups_come_one_after_the_other():
     assert branches == ["a", "b"] and ordered.left[1] == 4 and ordered.left[3] == 6
 
 
-def test_depth_first_begins_where_most_is_behind():
-    """Traced by turns: two chains, a long one and a short one, and their difference. The long one first, the short one
-    after it as a whole; one value waits, not two."""
+def test_depth_first_begins_with_the_longest_chain():
+    """Two alternating chains, a long and a short one, and their difference: depth first computes the long chain first,
+    so that only one value stays live."""
 
     def function(x, y):
         long, short = x[0] * x[1], y[0] * y[1]
@@ -99,22 +99,22 @@ def test_depth_first_begins_where_most_is_behind():
     assert depth_first(ordered).digest() == ordered.digest()
 
 
-def test_depth_first_keeps_fewer_values_of_inverse_dynamics():
-    """A trace computes all of a sweep before the next one; what a torque needs comes together."""
+def test_depth_first_inverse_dynamics_has_fewer_live_values():
+    """A trace computes whole sweeps one after the other; depth first groups the operations of a torque."""
     robot = dn.parse_robot(ROBOTS["humanoid"]())
     (program,) = dynamics_programs(robot, dn.inverse_dynamics(robot)).values()
     assert most_alive(depth_first(program)) <= 0.8 * most_alive(program)
 
 
-def test_depth_first_with_values_that_nobody_needs():
-    """They come last; outputs that are inputs and constants need none."""
+def test_depth_first_puts_unused_values_last():
+    """Unused values come last; outputs that are inputs or constants need no operations."""
     base = trace(lambda x: {"y": np.array([x[0] * x[1], x[0] + x[1]])}, {"x": (2,)})
     program = replace(base, outputs={"y": np.array([3, 0])})
     ordered = depth_first(program)
     assert ordered.ops.tolist() == [Op.ADD, Op.MUL] and ordered.outputs["y"].tolist() == [2, 0]
 
 
-def test_an_order_that_uses_what_is_not_there_is_refused():
+def test_order_that_reads_undefined_values_raises_an_error():
     program = trace(lambda x: {"z": (x[0] * x[1]) * x[1]}, {"x": (2,)})
     with pytest.raises(ProgramError, match="before"):
         in_order(program, np.array([1, 0]))

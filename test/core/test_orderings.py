@@ -1,7 +1,7 @@
-"""Every named ordering of the factor graph: the same answer by NumPy and by GTSAM; as a Program right, or declined by its
-health, also beside states where a pivot vanishes.
+"""Every named ordering of the factor graph: the same result by NumPy and by GTSAM. As a Program, every state has a
+correct result or a health beyond its limits, also near states with a vanishing pivot.
 
-`interpret` runs the same operations as compiled code does.
+`interpret` runs the same operations as compiled code.
 """
 
 from functools import cache
@@ -35,7 +35,7 @@ from dynamics_node.symbolic import interpret
 ARMS = ("double_pendulum", "ur5", "so101", "kinova", "panda7", "xarm7", "panda", "panda_floating")
 TREES = (*ARMS, "allegro_hand", "solo12", "baxter")
 LINKAGES = ("four_bar", "five_bar", "palletizer")
-SERVED = 1e-9
+ACCURATE = 1e-9
 
 
 @cache
@@ -71,7 +71,7 @@ ELIMINATED = [
 
 @cache
 def consistent(name):
-    """(q, qd, qdd, tau) with wrenches and another gravity, and the tolerance of accelerations."""
+    """((q, qd, qdd, tau), wrenches and another gravity, tolerance of accelerations)."""
     robot, gravity = robot_of(name), np.array([1.0, -2.0, -9.0])
     q, qd, qdd, f_ext = states_of(name, 3 if name in TEXTS else 10, seed=21)
     acts = {"f_ext": f_ext, "gravity": gravity}
@@ -79,28 +79,28 @@ def consistent(name):
     return (
         (q, qd, qdd, tau),
         acts,
-        np.maximum(SERVED, solved(dn.evaluate(robot, "mass_matrix", q, backend="numpy"))),
+        np.maximum(ACCURATE, solved(dn.evaluate(robot, "mass_matrix", q, backend="numpy"))),
     )
 
 
 @pytest.mark.parametrize("backend, name, ordering", ELIMINATED)
-def test_every_ordering_gives_the_same_answer(backend, name, ordering):
-    """What the recursions give, of all problems."""
+def test_every_ordering_gives_the_same_result(backend, name, ordering):
+    """All problems agree with the recursions."""
     if backend == "gtsam":
         pytest.importorskip("gtsam", reason="pip install 'gtsam>=4.3'")
     robot, ((q, qd, qdd, tau), acts, tolerance) = robot_of(name), consistent(name)
-    exact = OUT_OF_GTSAM if backend == "gtsam" else EXACT if name in ROBOTS else SERVED
+    exact = OUT_OF_GTSAM if backend == "gtsam" else EXACT if name in ROBOTS else ACCURATE
     for kind, problem in (problems(robot) | {"inverse": dn.inverse_dynamics(robot)}).items():
         if kind == "inverse" and name == "rssr":
-            continue  # a part of a ball joint follows: test_ball_joints.py
+            continue  # a component of a ball joint is dependent: test_ball_joints.py
         known = {"inverse": (qdd,), "forward": (tau,), "hybrid": (qdd, tau)}[kind]
         solver = dn.build(robot, problem, solver="factor_graph", ordering=ordering, backend=backend)
-        found = solver(q, qd, *known, **acts)
+        results = solver(q, qd, *known, **acts)
         if kind != "inverse":
-            wrong = error(found[0] if kind == "hybrid" else found, qdd)
+            wrong = error(results[0] if kind == "hybrid" else results, qdd)
             assert np.all(wrong <= np.maximum(tolerance, exact)), kind
         if kind != "forward":
-            assert error(found[1] if kind == "hybrid" else found, tau).max() <= max(
+            assert error(results[1] if kind == "hybrid" else results, tau).max() <= max(
                 exact, tolerance.max() * (kind == "hybrid")
             ), kind
 
@@ -115,22 +115,22 @@ def program_of(name, kind, ordering):
 
 
 def run(robot, program, q, qd, u):
-    """qdd and tau, side by side, and which states are served."""
+    """The concatenated qdd and tau, and a mask of the states with good health."""
     with np.errstate(all="ignore"):
-        found = interpret(program, q=q, qd=qd, qdd=u, tau=u, gravity=robot.gravity)
-    served = np.ones(len(q), dtype=bool)
+        results = interpret(program, q=q, qd=qd, qdd=u, tau=u, gravity=robot.gravity)
+    healthy = np.ones(len(q), dtype=bool)
     if program.limits:
-        served = (found.pop("health") <= program.limits).all(axis=-1)
-    return np.hstack([*found.values()]), served
+        healthy = (results.pop("health") <= program.limits).all(axis=-1)
+    return np.hstack([*results.values()]), healthy
 
 
 def expected(model, problem, q, qd, u):
-    found = Recursion(model, problem)(q, qd=qd, qdd=u, tau=u)
-    return np.hstack([found[name] for name in problem.returns(model)])
+    results = Recursion(model, problem)(q, qd=qd, qdd=u, tau=u)
+    return np.hstack([results[name] for name in problem.returns(model)])
 
 
-def allowed(robot, name, kind, ordering):
-    """The Program; skips what cannot be followed, by the name of the variable."""
+def feasible_program(robot, name, kind, ordering):
+    """The Program, or a skip with the name of the variable if the ordering is infeasible."""
     try:
         return program_of(name, kind, ordering)
     except SingularPivotError as error:
@@ -139,40 +139,43 @@ def allowed(robot, name, kind, ordering):
 
 @pytest.mark.parametrize("ordering", ORDERINGS)
 @pytest.mark.parametrize("name", TREES)
-def test_right_or_declined(name, ordering):
-    """At random states; not many are declined. Hybrid problems of arms alone."""
+def test_programs_are_accurate_within_health_limits(name, ordering):
+    """At random states, few of which have bad health; hybrid problems only for arms."""
     model = robot_of(name)
     q, qd, u, _ = random_states(model, 60, seed=61)
     for kind, problem in problems(model).items():
         if kind == "hybrid" and name not in ARMS:
             continue
-        program = allowed(model, name, kind, ordering)
-        found, served = run(model, program, q, qd, u)
+        program = feasible_program(model, name, kind, ordering)
+        results, healthy = run(model, program, q, qd, u)
         tolerance = solved(dn.evaluate(model, "mass_matrix", q, backend="numpy"))
-        wrong = error(found, expected(model, problem, q, qd, u))
-        assert np.all(wrong[served] <= np.maximum(SERVED, tolerance[served])), (kind, wrong[served].max())
-        assert served.mean() >= {"rnea": 0.9, "crba": 1.0, "aba": 1.0}.get(ordering, 0.0), kind
+        wrong = error(results, expected(model, problem, q, qd, u))
+        assert np.all(wrong[healthy] <= np.maximum(ACCURATE, tolerance[healthy])), (
+            kind,
+            wrong[healthy].max(),
+        )
+        assert healthy.mean() >= {"rnea": 0.9, "crba": 1.0, "aba": 1.0}.get(ordering, 0.0), kind
 
 
 @pytest.mark.parametrize("ordering", ORDERINGS)
 @pytest.mark.parametrize("name", ["so101", "panda"])
-def test_compiled_right_or_refined_or_declined(name, ordering):
-    """As users call it; `./dev bench orderings_of_robots` does it for all of TREES."""
+def test_compiled_solver_is_accurate_or_names_a_pivot(name, ordering):
+    """Through `build`; `./dev bench orderings_of_robots` covers all of TREES."""
     model, problem = robot_of(name), dn.forward_dynamics(robot_of(name))
     solver = dn.build(model, problem, solver="factor_graph", ordering=ordering, backend="c")
     q, qd, u, _ = random_states(model, 60, seed=61)
-    found = solver(q, qd, u, errors="nan")
-    answered = np.isfinite(found).all(axis=1)
-    tolerance = np.maximum(SERVED, solved(dn.evaluate(model, "mass_matrix", q, backend="numpy")))
-    wrong = error(found, expected(model, problem, q, qd, u))
-    assert answered.mean() >= 0.9 and np.all(wrong[answered] <= tolerance[answered])
-    for k in np.flatnonzero(~answered):
+    qdd = solver(q, qd, u, errors="nan")
+    solved_states = np.isfinite(qdd).all(axis=1)
+    tolerance = np.maximum(ACCURATE, solved(dn.evaluate(model, "mass_matrix", q, backend="numpy")))
+    wrong = error(qdd, expected(model, problem, q, qd, u))
+    assert solved_states.mean() >= 0.9 and np.all(wrong[solved_states] <= tolerance[solved_states])
+    for k in np.flatnonzero(~solved_states):
         with pytest.raises(dn.SolutionError, match="pivot"):
             solver(q[k], qd[k], u[k])
 
 
 def line(model, seed):
-    """q (count, nq) along a line between random states, as a function of where (count,)."""
+    """(function of t (count,) -> q (count, nq) along a line between random states, qd, tau)."""
     (a, *rates), (b, *_) = random_states(model, 1, seed=seed), random_states(model, 1, seed=seed + 100)
 
     def at(t):
@@ -185,11 +188,11 @@ def line(model, seed):
 
 
 COUNT = 56
-BESIDE = np.concatenate([sign * 10.0 ** -np.linspace(1, 14, COUNT // 2) for sign in (1, -1)])
+OFFSETS = np.concatenate([sign * 10.0 ** -np.linspace(1, 14, COUNT // 2) for sign in (1, -1)])
 
 
 def weakest(model, program, at, qd, u):
-    """Where on a line a pivot is the weakest."""
+    """The parameter of a line at which a pivot is weakest."""
     t = np.linspace(0.0, 1.0, COUNT)
     for _ in range(10):
         with np.errstate(all="ignore"):
@@ -201,29 +204,29 @@ def weakest(model, program, at, qd, u):
 
 @pytest.mark.parametrize("ordering", ["rnea", "colamd", "metis", "minimum_degree"])
 @pytest.mark.parametrize("name", ["kinova", "panda", "solo12"])
-def test_beside_states_where_a_pivot_vanishes(name, ordering):
-    """Never wrong without a word, however near; and what is declined is really not to be trusted."""
+def test_programs_are_accurate_near_vanishing_pivots(name, ordering):
+    """States with good health have correct results, however near; states with bad health do lose digits."""
     model, problem = robot_of(name), dn.forward_dynamics(robot_of(name))
-    program = allowed(model, name, "forward", ordering)
+    program = feasible_program(model, name, "forward", ordering)
     lost = []
     for seed in range(3):
         at, qd, u = line(model, seed)
-        q = at(weakest(model, program, at, qd, u) + BESIDE)
-        found, served = run(model, program, q, qd, u)
-        wrong = error(np.nan_to_num(found, nan=1e300, posinf=1e300, neginf=-1e300),
+        q = at(weakest(model, program, at, qd, u) + OFFSETS)
+        results, healthy = run(model, program, q, qd, u)
+        wrong = error(np.nan_to_num(results, nan=1e300, posinf=1e300, neginf=-1e300),
                       expected(model, problem, q, qd, u))  # fmt: skip
-        tolerance = np.maximum(SERVED, solved(dn.evaluate(model, "mass_matrix", q, backend="numpy")))
-        assert np.all(wrong[served] <= tolerance[served]), wrong[served].max()
+        tolerance = np.maximum(ACCURATE, solved(dn.evaluate(model, "mass_matrix", q, backend="numpy")))
+        assert np.all(wrong[healthy] <= tolerance[healthy]), wrong[healthy].max()
         lost.append(wrong.max())
     if ordering != "rnea":
-        assert max(lost) > 1e-6, "the states were meant to be bad ones"
+        assert max(lost) > 1e-6, "the states must be bad ones"
 
 
 @pytest.mark.parametrize("ordering", ORDERINGS)
 @pytest.mark.parametrize("name", LINKAGES)
-def test_loops_right_or_declined(name, ordering):
-    """Against the recursions over clusters, at closed positions. (Of the palletizer dissected nothing is served: 1e-10 is
-    beyond that ordering everywhere.)"""
+def test_programs_of_loops_are_accurate_within_health_limits(name, ordering):
+    """Against the recursions over clusters, at closed positions. (Nested dissection of the palletizer never reaches
+    1e-10.)"""
     mechanism, random = robot_of(name), np.random.default_rng(7)
     q = closed_samples(mechanism, 40, random)
     qd, u = random.uniform(-1, 1, (2, 40, mechanism.nv))
@@ -231,35 +234,37 @@ def test_loops_right_or_declined(name, ordering):
         cluster = next(iter(recursive_programs(mechanism, problem).values()))
         right, regular = run(mechanism, cluster, q, qd, u)
         program = elimination_program(mechanism, problem, ordering)
-        found, served = run(mechanism, program, q, qd, u)
-        assert served.mean() >= (0.9 if ordering in ("rnea", "crba", "aba") else 0.0)
-        assert not (served & ~regular).any()
-        assert error(found[served], right[served]).max(initial=0.0) <= SERVED
+        results, healthy = run(mechanism, program, q, qd, u)
+        assert healthy.mean() >= (0.9 if ordering in ("rnea", "crba", "aba") else 0.0)
+        assert not (healthy & ~regular).any()
+        assert error(results[healthy], right[healthy]).max(initial=0.0) <= ACCURATE
 
 
-def test_what_compiled_code_declines_is_refined():
-    """In the middle of a batch and alone, compiled code hands a state to NumPy, which refines."""
+def test_unhealthy_states_of_compiled_code_are_refined():
+    """States with bad health go from compiled code to NumPy, which refines them, in a batch and alone."""
     model = robot_of("xarm7")
     problem = dn.forward_dynamics(model)
     program = program_of("xarm7", "forward", "metis")
     at, qd, u = line(model, 0)
-    q = at(weakest(model, program, at, qd, u) + BESIDE)
-    _, served = run(model, program, q, qd, u)
-    assert served.any() and not served.all()
+    q = at(weakest(model, program, at, qd, u) + OFFSETS)
+    _, healthy = run(model, program, q, qd, u)
+    assert healthy.any() and not healthy.all()
     solver = dn.build(model, problem, solver="factor_graph", ordering="metis", backend="c")
-    q, qd, u, served = (np.concatenate([a, a]) for a in (q, qd, u, served))
+    q, qd, u, healthy = (np.concatenate([a, a]) for a in (q, qd, u, healthy))
     right = expected(model, problem, q, qd, u)
-    found = solver(q, qd, u, errors="nan")
-    answered = np.isfinite(found).all(axis=1)
-    assert answered[served].all() and answered.sum() > served.sum(), "some of what is declined can be refined"
-    assert error(found[answered], right[answered]).max() <= SERVED
-    k = np.flatnonzero(answered & ~served)[0]
-    assert error(solver(q[k], qd[k], u[k]), right[k]) <= SERVED
+    qdd = solver(q, qd, u, errors="nan")
+    solved_states = np.isfinite(qdd).all(axis=1)
+    assert solved_states[healthy].all() and solved_states.sum() > healthy.sum(), (
+        "refinement must solve some unhealthy states"
+    )
+    assert error(qdd[solved_states], right[solved_states]).max() <= ACCURATE
+    k = np.flatnonzero(solved_states & ~healthy)[0]
+    assert error(solver(q[k], qd[k], u[k]), right[k]) <= ACCURATE
 
 
 @pytest.mark.parametrize("backend", ["numpy", "c"])
-def test_where_a_pivot_vanishes_another_is_chosen(backend):
-    """At right angles, where the equation that was planned for F3 says nothing about it."""
+def test_vanishing_pivot_is_replaced(backend):
+    """At right angles the planned equation for F3 does not contain it."""
     model = robot_of("so101")
     problem = dn.forward_dynamics(model)
     solver = dn.build(model, problem, solver="factor_graph", ordering="colamd", backend=backend)
@@ -271,13 +276,12 @@ def test_where_a_pivot_vanishes_another_is_chosen(backend):
         refined(graph, lambda own: eliminate(own, planned.plan).solve())
     assert str(weakest_pivot(graph, planned.plan)) == "F3"
     right = dn.build(model, problem, backend="numpy")(q, rates, rates)
-    assert error(solver(q, rates, rates), right) <= SERVED
+    assert error(solver(q, rates, rates), right) <= ACCURATE
 
 
 @pytest.mark.parametrize("ordering", ["rnea", "colamd"])
 def test_weak_pivots_follow_a_payload(ordering):
-    """Also where rotors that were none come with it: the Program of the bare robot, beside recursions of the
-    loaded one."""
+    """The Program of the bare robot agrees with the recursions of one with a payload and new rotors."""
     bare = robot_of("panda7")
     other = dn.with_payload(bare, "panda_link7", 2.5, (0.1, 0, 0.05), 0.01 * np.eye(3))
     other = with_parameters(other, other.inertias, np.full(7, 0.3))
@@ -286,20 +290,20 @@ def test_weak_pivots_follow_a_payload(ordering):
     q, qd, u, _ = random_states(bare, 60, seed=3)
     for model in (bare, other):
         state = {"q": q, "qd": qd, "tau": u, "gravity": model.gravity}
-        found = interpret(program, **state, **parameter_values(model))
-        served = (found["health"] <= program.limits).all(axis=-1)
-        assert served.mean() >= 0.5
-        assert error(found["qdd"], expected(model, problem, q, qd, u))[served].max() <= SERVED
+        results = interpret(program, **state, **parameter_values(model))
+        healthy = (results["health"] <= program.limits).all(axis=-1)
+        assert healthy.mean() >= 0.5
+        assert error(results["qdd"], expected(model, problem, q, qd, u))[healthy].max() <= ACCURATE
 
 
-def test_the_cheapest_ordering_may_have_weak_pivots():
-    """RNEA's of the Kinova's forward dynamics, health included."""
+def test_cheapest_ordering_may_have_weak_pivots():
+    """RNEA's ordering is the cheapest for the Kinova's forward dynamics, including health."""
     costs = {name: cost(program_of("kinova", "forward", name)) for name in ORDERINGS}
     assert min(costs, key=costs.__getitem__) == "rnea" and program_of("kinova", "forward", "rnea").limits
 
 
-def test_a_pivot_counts_as_definite_where_all_before_are_their_own():
-    """The sign of a pivot at a few states says nothing where equations have been mixed."""
+def test_pivot_is_definite_only_after_natural_pivots():
+    """After operations on other equations, the sign of a pivot at a few states proves nothing."""
     model = robot_of("panda7")
     problem = dn.forward_dynamics(model)
     graph = generic_graph(model, problem)

@@ -1,4 +1,4 @@
-"""Files of parameters: what they change of a robot, and what is refused by name."""
+"""Parameter files: their effect on a robot, and errors that name the link, joint or line."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ BODY = "{mass: 2, com: [0.1, 0, 0], inertia: {ixx: 1, ixy: 0, ixz: 0, iyy: 1, iy
 
 
 def other(robot):
-    """Parameters of other bodies, with everything that a joint may have."""
+    """Parameters of other bodies, with every term that a joint may have."""
     linear = RegressorModel(robot, ALL, "numpy")
     random = np.random.default_rng(2)
     parameters = linear.described.copy()
@@ -41,8 +41,8 @@ def states(robot, count=20):
 
 
 @pytest.mark.parametrize("name", ["ur5", "panda", "tiago"])
-def test_torques_of_the_file_are_those_of_the_parameters(name):
-    """By the regressor, which knows neither file nor description."""
+def test_torques_with_a_file_match_the_regressor(name):
+    """The regressor is independent of the file and the description."""
     robot = ROBOTS[name]
     linear, parameters = other(robot.model())
     numbers = identified_numbers(linear, parameters)
@@ -56,8 +56,8 @@ def test_torques_of_the_file_are_those_of_the_parameters(name):
 
 
 @pytest.mark.parametrize("factor", [0.9, 0.3, 0.02, "a small ball beside all of them"])
-def test_links_that_are_points_can_be_read_again(factor):
-    """A tool of 0.1 kg without inertia, on a hand that turns out lighter, and one of 0.1 kg with inertia."""
+def test_links_without_inertia_are_read_back(factor):
+    """A tool of 0.1 kg without inertia, on a hand identified as lighter, and one of 0.1 kg with inertia."""
     tool = '<link name="tool"><inertial><mass value="0.1"/><inertia ixx="0" ixy="0" ixz="0" iyy="0" iyz="0" '
     tool += 'izz="0"/></inertial></link><joint name="tip" type="fixed"><parent link="tool0"/>'
     tool += '<child link="tool"/><origin xyz="0.1 0 0.3"/></joint></robot>'
@@ -66,49 +66,49 @@ def test_links_that_are_points_can_be_read_again(factor):
     second = second.replace('"tool"', '"grip"').replace('"tip"', '"bolt"')
     text = ROBOTS["ur5"].file.read_text().replace("</robot>", tool).replace("</robot>", second)
     linear = RegressorModel(parse_robot(text.encode()), ("inertia",), "numpy")
-    wanted = linear.described.copy()
+    target = linear.described.copy()
     if isinstance(factor, str):
-        wanted[-10:] = 1e-5 * np.array([1.0, -0.2, 0, 0, 1e-4, 0, 0.0401, 0, 0, 0.0401])
+        target[-10:] = 1e-5 * np.array([1.0, -0.2, 0, 0, 1e-4, 0, 0.0401, 0, 0, 0.0401])
     else:
-        wanted[-10:] *= factor
-    numbers = identified_numbers(linear, wanted)
+        target[-10:] *= factor
+    numbers = identified_numbers(linear, target)
     again = parse_robot(text.encode(), parameters=overrides_text(numbers))
-    assert np.allclose(RegressorModel(again, ("inertia",), "numpy").described, wanted, atol=1e-12)
-    same = parse_robot(identified_text(text, linear, wanted, ALL_FIGURES).encode())
+    assert np.allclose(RegressorModel(again, ("inertia",), "numpy").described, target, atol=1e-12)
+    same = parse_robot(identified_text(text, linear, target, ALL_FIGURES).encode())
     assert np.allclose(same.inertias, again.inertias, atol=1e-12)
 
 
-def test_the_robot_of_the_file_is_that_of_the_corrected_description(tmp_path):
+def test_parameters_file_matches_the_corrected_description(tmp_path):
     robot = ROBOTS["ur5"]
     linear, parameters = other(robot.model())
     numbers = identified_numbers(linear, parameters)
     (tmp_path / "parameters.yaml").write_text(overrides_text(numbers))
     friction = {name: Dynamics(own.viscous, own.coulomb) for name, own in numbers.joints.items()}
     corrected = dn.parse_robot(with_numbers(robot.file.read_bytes(), numbers.links, friction, ALL_FIGURES))
-    found = load_robot(robot.file, parameters_file=tmp_path / "parameters.yaml")
-    assert np.allclose(found.inertias, corrected.inertias, rtol=0, atol=1e-13)
-    assert np.array_equal(found.damping, corrected.damping) and np.array_equal(
-        found.friction, corrected.friction
+    loaded = load_robot(robot.file, parameters_file=tmp_path / "parameters.yaml")
+    assert np.allclose(loaded.inertias, corrected.inertias, rtol=0, atol=1e-13)
+    assert np.array_equal(loaded.damping, corrected.damping) and np.array_equal(
+        loaded.friction, corrected.friction
     )
-    assert np.allclose(found.armature, parameters[linear.places("rotor")], atol=0)
+    assert np.allclose(loaded.armature, parameters[linear.places("rotor")], atol=0)
     straight = identified_robot(linear, parameters)
     for what in ("inertias", "damping", "friction", "armature", "springs", "torque_offsets"):
-        assert np.allclose(getattr(straight, what), getattr(found, what), rtol=0, atol=1e-12), what
+        assert np.allclose(getattr(straight, what), getattr(loaded, what), rtol=0, atol=1e-12), what
 
 
-def test_every_number_comes_back():
+def test_written_numbers_are_read_back_exactly():
     random = np.random.default_rng(0)
     A = random.normal(size=(3, 3)) * 1e-7
     links = {"a: [b]": Inertial(A @ A.T, 1e-5 / 3, random.normal(size=3))}
     joints = {"# j": JointNumbers(1 / 3, None, 1e-300, 0.1, -2 / 7e22, 0.0), "": JointNumbers()}
     again = read_overrides(overrides_text(Overrides(links, joints)).encode())
     assert again.joints == joints and list(again.links) == list(links)
-    for one, two in zip(links["a: [b]"], again.links["a: [b]"], strict=True):
-        assert np.array_equal(one, two)
+    for written, read in zip(links["a: [b]"], again.links["a: [b]"], strict=True):
+        assert np.array_equal(written, read)
     assert read_overrides("links:\njoints: {}") == Overrides()
 
 
-def test_what_a_file_leaves_out_stays():
+def test_missing_numbers_keep_their_values():
     before = dn.parse_robot(ARM)
     after = parse_robot(ARM, parameters="joints: {joint2: {viscous: 0.25}}")
     assert after.damping.tolist() == [before.damping[0], 0.25] and np.array_equal(
@@ -117,7 +117,7 @@ def test_what_a_file_leaves_out_stays():
     assert after.friction.tolist() == before.friction.tolist() and not after.springs.any()
 
 
-def test_a_robot_with_loops():
+def test_parameters_of_a_robot_with_loops():
     text = LOOPS["five_bar"]
     robot = parse_robot(text)
     linear, parameters = other(robot)
@@ -130,7 +130,7 @@ def test_a_robot_with_loops():
 
 
 @pytest.mark.parametrize(
-    "text, told",
+    "text, message",
     [
         ("links: {tool9: %s}" % BODY, "no link 'tool9'; it has 'base', 'upper', 'lower'"),  # noqa: UP031
         ("joints: {joint9: {}}", "no joint 'joint9'; it has 'joint1', 'joint2'"),
@@ -158,22 +158,22 @@ def test_a_robot_with_loops():
         ("#" * (4 * 1024 * 1024 + 1), "more than 4194304 bytes"),
     ],
 )  # fmt: skip
-def test_what_is_refused(text, told):
-    """In words, with the name or the place; what stands in a file that is none is not told."""
+def test_invalid_files_are_rejected(text, message):
+    """The message has the name or the position, and no content of files that are no parameter files."""
     with pytest.raises(ModelError) as error:
         parse_robot(ARM, parameters=text)
-    assert told in str(error.value) and "secret" not in str(error.value)
+    assert message in str(error.value) and "secret" not in str(error.value)
 
 
-def test_joints_without_such_numbers():
+def test_fixed_joint_has_no_joint_parameters():
     text = ARM.replace("</robot>", '<link name="tip"/><joint name="tip_joint" type="fixed"><parent link="lower"/>'
                        '<child link="tip"/></joint></robot>')  # fmt: skip
     with pytest.raises(ModelError, match="'tip_joint'.*fixed"):
         parse_robot(text, parameters="joints: {tip_joint: {spring: 1}}")
 
 
-def test_springs_and_offsets_of_joints_that_mimic():
-    """What the master bears: by the work that all of them do."""
+def test_springs_and_offsets_of_mimic_joints_act_on_the_master():
+    """The torque on the master joint is the derivative of the total work."""
     text = ARM.replace('<axis xyz="0 1 0"/><limit velocity="5" effort="50"/>',
                        '<axis xyz="0 1 0"/><limit velocity="5" effort="50"/><mimic joint="joint1" multiplier="-2" offset="0.3"/>')  # fmt: skip
     robot = parse_robot(
@@ -189,7 +189,7 @@ def test_springs_and_offsets_of_joints_that_mimic():
         assert abs(robot.torque_offsets[0] + robot.springs[0] * q - tau) < 1e-8
 
 
-def test_evaluate_with_a_file(tmp_path):
+def test_evaluate_uses_a_parameters_file(tmp_path):
     robot = ROBOTS["ur5"]
     linear, parameters = other(robot.model())
     (tmp_path / "parameters.yaml").write_text(overrides_text(identified_numbers(linear, parameters)))
@@ -198,9 +198,9 @@ def test_evaluate_with_a_file(tmp_path):
     arguments = ["--parameters", str(tmp_path / "parameters.yaml"), "--input", str(tmp_path / "in.npz")]
     assert main(["evaluate", str(robot.file), *arguments, "--output", str(tmp_path / "out.npz")]) == 0
     own = parameters.copy()
-    own[linear.places("viscous").start :] = 0.0  # friction, offsets and springs: not asked for
-    with np.load(tmp_path / "out.npz") as found:
-        assert np.allclose(found["tau"], linear.matrix(q, qd, qdd) @ own, atol=1e-9)
+    own[linear.places("viscous").start :] = 0.0  # friction, offsets and springs: not requested
+    with np.load(tmp_path / "out.npz") as results:
+        assert np.allclose(results["tau"], linear.matrix(q, qd, qdd) @ own, atol=1e-9)
 
 
 COUPLED = """<link name="motor"><inertial><mass value="1e-9"/>
@@ -210,9 +210,9 @@ COUPLED = """<link name="motor"><inertial><mass value="1e-9"/>
 <coupling name="wrist"><predecessor link="motor"/><successor link="lower"/><ratio value="1"/></coupling></robot>"""
 
 
-def test_a_motor_that_turns_with_the_sum_of_two_joints(tmp_path):
-    """A link of its own, coupled to the second joint's: its rotor and friction act on the sum, are columns, and
-    are read from a parameters file."""
+def test_motor_of_a_sum_of_joints_has_its_own_parameters(tmp_path):
+    """A motor link is coupled to the second joint. Its rotor and friction act on the sum of both joints, are regressor
+    columns, and can be set in a parameters file."""
     text, random = ARM.replace("</robot>", COUPLED), np.random.default_rng(5)
     robot, arm = dn.parse_robot(text), dn.parse_robot(ARM)
     linear = RegressorModel(robot, ("rotor", "viscous"), "numpy")
@@ -221,9 +221,9 @@ def test_a_motor_that_turns_with_the_sum_of_two_joints(tmp_path):
     given = {"rotor": 0.3, "viscous": 2.0}
     torque = given["rotor"] * qdd.sum(axis=1) + given["viscous"] * qd.sum(axis=1)
     Y = linear.matrix(q, qd, qdd).reshape(100, -1)
-    found = np.linalg.lstsq(Y, np.column_stack([torque, torque]).ravel(), rcond=None)[0]
+    identified = np.linalg.lstsq(Y, np.column_stack([torque, torque]).ravel(), rcond=None)[0]
     expected = [given[name.split(".")[1]] if "motor" in name else 0.0 for name in linear.names]
-    np.testing.assert_allclose(found, expected, atol=1e-9)
+    np.testing.assert_allclose(identified, expected, atol=1e-9)
     file = tmp_path / "parameters.yaml"
     file.write_text("joints: {motor_joint: {rotor: 0.3}}")
     (tmp_path / "arm.urdf").write_text(text)

@@ -1,4 +1,4 @@
-"""CFA, JSIIA and ABIA beside the articulated-body recursion, and what they refuse."""
+"""CFA, JSIIA and ABIA against the articulated-body recursion, and their errors."""
 
 import pickle
 import sys
@@ -37,7 +37,7 @@ TREES = {
 
 
 @pytest.mark.parametrize("make", TREES.values(), ids=TREES)
-def test_all_solvers_are_the_recursions(make):
+def test_all_solvers_agree_with_the_recursions(make):
     model = make()
     q, qd, u, f_ext = states(model, 5)
     gravity = np.random.default_rng(5).uniform(-9, 9, (5, 3))
@@ -51,24 +51,24 @@ def test_all_solvers_are_the_recursions(make):
             <= 1e-13
         )
         for solver, way in [("jsiia", "cr"), ("abia", "cr"), *(("cfa", way) for way in WAYS)]:
-            found = forward_dynamics(np, robot, q, qd, u, g, wrenches, solver, tridiagonal=way)
-            assert error(found, expected).max() <= 1e-12, (solver, way)
+            qdd = forward_dynamics(np, robot, q, qd, u, g, wrenches, solver, tridiagonal=way)
+            assert error(qdd, expected).max() <= 1e-12, (solver, way)
     assert error(mass_matrix(np, robot, body_poses(np, robot, q)), crba(model, q), 2).max() <= 1e-13
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
 @pytest.mark.parametrize("n, sliding", [(32, 0.0), (32, 0.3), (256, 0.0), (256, 0.3)])
-def test_long_chains(solver, n, sliding):
-    """Within 1e-10 of ABA; ABA's own residual is 4e-10 at the longest."""
+def test_long_chains_agree_with_aba(solver, n, sliding):
+    """Results are within 1e-10 of ABA, whose own residual is 4e-10 for the longest chain."""
     model = chain(n, sliding)
     q, qd, tau, _ = states(model, 3)
-    found = forward_dynamics(np, RobotArrays(model), q, qd, tau, solver=solver)
-    assert error(found, aba(model, q, qd, tau)[0]).max() <= EXACT
-    assert error(rnea(model, q, qd, found), tau).max() <= 1e-9
+    qdd = forward_dynamics(np, RobotArrays(model), q, qd, tau, solver=solver)
+    assert error(qdd, aba(model, q, qd, tau)[0]).max() <= EXACT
+    assert error(rnea(model, q, qd, qdd), tau).max() <= 1e-9
 
 
 def test_odd_even_elimination_alone_loses_digits():
-    """It is not backward stable: what CR and Thomas lose is far less, and one correction makes good for all."""
+    """It is not backward stable. CR and Thomas lose far less, and one correction suffices for all."""
     model = chain(256, 0.3)
     q, qd, tau, _ = states(model, 3)
     expected, robot = aba(model, q, qd, tau)[0], RobotArrays(model)
@@ -91,18 +91,18 @@ def test_float32_stays_float32():
     expected = aba(model, q, qd, tau)[0]
     given = [array.astype(np.float32) for array in (q, qd, tau)]
     for solver in SOLVERS:
-        found = forward_dynamics(np, RobotArrays(model), *given, solver=solver)
-        assert found.dtype == np.float32 and error(found, expected).max() <= 1e-5
+        qdd = forward_dynamics(np, RobotArrays(model), *given, solver=solver)
+        assert qdd.dtype == np.float32 and error(qdd, expected).max() <= 1e-5
 
 
-def test_any_leading_axes():
+def test_batches_have_any_leading_axes():
     model = chain(5)
     q, qd, tau, f_ext = states(model, 6)
     for solver in SOLVERS:
         flat = forward_dynamics(np, RobotArrays(model), q, qd, tau, f_ext=f_ext, solver=solver)
         shaped = [a.reshape(2, 3, *a.shape[1:]) for a in (q, qd, tau, f_ext)]
-        found = forward_dynamics(np, RobotArrays(model), *shaped[:3], f_ext=shaped[3], solver=solver)
-        assert np.allclose(found.reshape(6, -1), flat, rtol=0, atol=1e-10)
+        qdd = forward_dynamics(np, RobotArrays(model), *shaped[:3], f_ext=shaped[3], solver=solver)
+        assert np.allclose(qdd.reshape(6, -1), flat, rtol=0, atol=1e-10)
         assert np.allclose(
             forward_dynamics(np, RobotArrays(model), q[0], qd[0], tau[0], f_ext=f_ext[0], solver=solver),
             flat[0],
@@ -115,31 +115,31 @@ def test_any_leading_axes():
 @pytest.mark.parametrize(
     "make", [lambda: chain(6, 0.3, armature=0.1), lambda: tree(FIVE_LIMBS, 0.3, floating=True)]
 )
-def test_on_a_device_no_array_meets_one_of_numpy(make):
+def test_device_arrays_never_mix_with_numpy_arrays(make):
     model, xp = make(), DeviceModule()
     q, qd, tau, f_ext = states(model, 3)
     on_device = [xp.asarray(a) for a in (q, qd, tau, model.gravity, f_ext)]
     for solver in SOLVERS:
         for way in WAYS if solver == "cfa" else ("cr",):
-            found = forward_dynamics(xp, RobotArrays(model), *on_device, solver=solver, tridiagonal=way)
+            qdd = forward_dynamics(xp, RobotArrays(model), *on_device, solver=solver, tridiagonal=way)
             expected = forward_dynamics(
                 np, RobotArrays(model), q, qd, tau, f_ext=f_ext, solver=solver, tridiagonal=way
             )
-            assert np.array_equal(found.get(), expected)
+            assert np.array_equal(qdd.get(), expected)
     assert np.array_equal(
         inverse_dynamics(xp, RobotArrays(model), *on_device).get(),
         inverse_dynamics(np, RobotArrays(model), q, qd, tau, f_ext=f_ext),
     )
 
 
-def test_the_device_of_these_tests_is_strict():
+def test_fake_device_rejects_numpy_arrays():
     model, xp = chain(3), DeviceModule()
     q, qd, _, _ = states(model, 2)
     with pytest.raises(TypeError, match="NumPy"):
         Motions(xp, RobotArrays(model), xp.asarray(q), qd, xp.asarray(model.gravity))
 
 
-def test_backend_cuda_runs_cupys_arrays(monkeypatch):
+def test_backend_cuda_uses_cupy_arrays(monkeypatch):
     model = chain(4)
     q, qd, tau, f_ext = states(model, 3)
     monkeypatch.setitem(sys.modules, "cupy", DeviceModule())
@@ -150,7 +150,7 @@ def test_backend_cuda_runs_cupys_arrays(monkeypatch):
         assert error(forward(q, qd, tau, f_ext), aba(model, q, qd, tau, f_ext=f_ext)[0]).max() <= 1e-12
 
 
-def test_backend_cuda_says_what_is_missing(monkeypatch):
+def test_backend_cuda_names_missing_packages(monkeypatch):
     model = chain(4)
     monkeypatch.setitem(sys.modules, "cupy", None)
     with pytest.raises(ImportError, match="pip install cupy-cuda13x"):
@@ -166,9 +166,9 @@ def test_backend_cuda_says_what_is_missing(monkeypatch):
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
-def test_build(solver):
+def test_build_with_every_solver(solver):
     model = tree(FIVE_LIMBS, 0.3, floating=True)
-    q, qd, u, f_ext = states(model, 700)  # more than go at once
+    q, qd, u, f_ext = states(model, 700)  # more than one block
     forward = pickle.loads(pickle.dumps(dn.build(model, dn.forward_dynamics(model), solver=solver)))
     assert (forward.choice.solver, forward.choice.backend) == (solver, "numpy")
     assert error(forward(q, qd, u, f_ext), aba(model, q, qd, u, f_ext=f_ext)[0]).max() <= 1e-12
@@ -186,8 +186,8 @@ def test_build(solver):
         forward(q[0], qd[0], np.full(model.nv, np.nan))
 
 
-def test_wrenches_of_as_many_states_as_bodies():
-    """(n, 6) belong to all of n states, (n, n, 6) to one each."""
+def test_shape_of_wrenches_is_unambiguous():
+    """f_ext (n, 6) applies to all of n states, (n, n, 6) to each its own."""
     model = chain(4)
     q, qd, tau, f_ext = states(model, 4)
     forward = dn.build(model, dn.forward_dynamics(model), solver="cfa")
@@ -205,7 +205,7 @@ def test_orderings_of_cfa(way):
 
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_float32_is_computed_in_float32(solver):
-    """To the bit what the arrays of float32 give, and as far from float64 as that is; pushes, one state."""
+    """Results equal the float32 arrays bit by bit and differ from float64; with wrenches, and for one state."""
     model = chain(5, 0.3)
     q, qd, tau, f_ext = (array.astype(np.float32) for array in states(model, 6))
     forward = dn.build(model, dn.forward_dynamics(model), solver=solver, precision="float32")
@@ -213,18 +213,18 @@ def test_float32_is_computed_in_float32(solver):
         gravity = model.gravity.astype(np.float32)
         expected = forward_dynamics(np, RobotArrays(model), q, qd, tau, gravity, push, solver)
         assert expected.dtype == np.float32
-        found = forward(q, qd, tau, push)
-        assert found.dtype == np.float32
-        np.testing.assert_array_equal(found, expected)
+        qdd = forward(q, qd, tau, push)
+        assert qdd.dtype == np.float32
+        np.testing.assert_array_equal(qdd, expected)
         precise = aba(model, *(np.asarray(array, float) for array in (q, qd, tau)), f_ext=push)[0]
-        assert 1e-9 < error(found, precise).max() < 1e-3
+        assert 1e-9 < error(qdd, precise).max() < 1e-3
     assert error(forward(q[0], qd[0], tau[0], f_ext[0]), precise[0]).max() < 1e-3
     inverse = dn.build(model, dn.inverse_dynamics(model), solver=solver, precision="float32")
     expected = inverse_dynamics(np, RobotArrays(model), q, qd, tau, gravity)
     np.testing.assert_array_equal(inverse(q, qd, tau), expected)
 
 
-def test_payload_changes_nothing_but_inertias():
+def test_solvers_follow_a_payload():
     model = ROBOTS["panda7"].model()
     loaded = with_payload(model, "panda_link7", 2.0, [0, 0, 0.1], 0.01 * np.eye(3))
     q, qd, tau, _ = states(model, 2)
@@ -233,19 +233,19 @@ def test_payload_changes_nothing_but_inertias():
         assert error(forward.with_inertias(loaded)(q, qd, tau), aba(loaded, q, qd, tau)[0]).max() <= 1e-10
 
 
-def test_the_node_serves_with_them():
-    """Its parameter `solver` takes them; what they are not for is told in words."""
+def test_node_accepts_the_solvers():
+    """The parameter `solver` accepts them; unsupported combinations raise errors or report a reason."""
     for solver in SOLVERS:
         check_together(Settings(solver=solver, problem="forward"))
     with pytest.raises(ChoiceError, match="exist"):
         check_together(Settings(solver="jsiia", backend="c"))
     assert do(Job(WRIST, {}, "forward", solver="abia", backend="numpy")).way == ("abia", "abia", "numpy")
-    refused = do(Job(WRIST, {}, "forward", solver="cfa"))
-    assert "'b'" in refused.reason and "inertia" in refused.reason and not refused.passing
+    failure = do(Job(WRIST, {}, "forward", solver="cfa"))
+    assert "'b'" in failure.reason and "inertia" in failure.reason and not failure.passing
     assert "not for hybrid" in do(Job(WRIST, {}, "hybrid", ("j",), solver="cfa")).reason
 
 
-def test_problems_and_choices_that_do_not_exist():
+def test_invalid_problems_and_choices_are_rejected():
     model = chain(3)
     with pytest.raises(ChoiceError, match="hybrid.*'cluster'"):
         dn.build(model, dn.hybrid_dynamics(model, ["j_l0_1"]), solver="abia")
@@ -259,7 +259,7 @@ def test_problems_and_choices_that_do_not_exist():
         dn.build(model, dn.forward_dynamics(model), solver="jsiia", ordering="cr")
 
 
-def test_robots_that_are_refused():
+def test_unsupported_robots_are_rejected():
     def forward(model, solver="cfa"):
         return dn.build(model, dn.forward_dynamics(model), solver=solver)
 
@@ -274,7 +274,7 @@ def test_robots_that_are_refused():
     weightless = dn.parse_robot(WRIST)
     with pytest.raises(dn.ModelError, match="'b'.*inertia"):
         forward(weightless)
-    for model in (wide, weightless):  # these have another way
+    for model in (wide, weightless):  # supported by the other solvers
         q, qd, tau, _ = states(model, 2)
         for solver in ("jsiia", "abia"):
             assert error(forward(model, solver)(q, qd, tau), aba(model, q, qd, tau)[0]).max() <= 1e-10

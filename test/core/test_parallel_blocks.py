@@ -1,4 +1,4 @@
-"""Scans beside sequential recursions, block tri-diagonal solves beside dense ones."""
+"""Scans against sequential recursions, block tri-diagonal solves against dense ones."""
 
 import numpy as np
 import pytest
@@ -35,7 +35,7 @@ def elements(kind, random, n):
 
 @pytest.mark.parametrize("kind", ["poses", "matrices", "same"])
 @pytest.mark.parametrize("parents", PARENTS.values(), ids=PARENTS)
-def test_scans_are_the_recursions(kind, parents):
+def test_scans_agree_with_recursions(kind, parents):
     random, n = np.random.default_rng(0), len(parents)
     own, X = elements(kind, random, n)
     c = random.normal(size=(2, n, 6))
@@ -49,11 +49,11 @@ def test_scans_are_the_recursions(kind, parents):
         if parents[i] >= 0:
             backward[:, parents[i]] += (np.swapaxes(X[:, i], -1, -2) @ backward[:, i, :, None])[..., 0]
     scan, given = Bidiagonal(own, parents), c.copy()
-    for found, expected in (
+    for result, expected in (
         (scan.forward(c), forward), (scan.backward(c), backward),
         (scan.inherited(c), local), (scan.handed_on(c), handed),
     ):  # fmt: skip
-        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-13 * max(1, np.abs(expected).max()))
+        np.testing.assert_allclose(result, expected, rtol=0, atol=1e-13 * max(1, np.abs(expected).max()))
     assert np.array_equal(c, given)
 
 
@@ -66,13 +66,13 @@ def test_rounds_are_logarithmic():
 def test_placements_from_the_root():
     random, parents = np.random.default_rng(1), PARENTS["tree"]
     own = poses(random, len(parents))
-    found, R, t = from_root(own, parents), own.R.copy(), own.t.copy()
+    poses_from_root, R, t = from_root(own, parents), own.R.copy(), own.t.copy()
     for i, parent in enumerate(parents):
         if parent >= 0:
             t[:, i] = t[:, parent] + (R[:, parent] @ t[:, i, :, None])[..., 0]
             R[:, i] = R[:, parent] @ R[:, i]
-    np.testing.assert_allclose(found.R, R, atol=1e-14)
-    np.testing.assert_allclose(found.t, t, atol=1e-13)
+    np.testing.assert_allclose(poses_from_root.R, R, atol=1e-14)
+    np.testing.assert_allclose(poses_from_root.t, t, atol=1e-13)
 
 
 def system(random, n, k, dtype=float):
@@ -90,7 +90,7 @@ def system(random, n, k, dtype=float):
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 6, 7, 8, 9, 16, 17, 31, 33])
-def test_tridiagonal_solves_are_the_dense_one(way, n):
+def test_tridiagonal_solves_agree_with_the_dense_solve(way, n):
     D, U, r, A = system(np.random.default_rng(n), n, 5)
     solve, given = WAYS[way](np, D, U), (D.copy(), U.copy(), r.copy())
     for right in (r, r[:, ::-1]):
@@ -103,12 +103,12 @@ def test_tridiagonal_solves_are_the_dense_one(way, n):
 def test_tridiagonal_solves_keep_float32(way):
     D, U, r, A = system(np.random.default_rng(3), 20, 3, np.float32)
     expected = np.linalg.solve(A, r.reshape(2, -1, 1).astype(float)).reshape(r.shape)
-    found = WAYS[way](np, D, U)(r)
-    assert found.dtype == np.float32
-    assert np.abs(found - expected).max() <= 1e-4 * np.abs(expected).max()
+    solution = WAYS[way](np, D, U)(r)
+    assert solution.dtype == np.float32
+    assert np.abs(solution - expected).max() <= 1e-4 * np.abs(expected).max()
 
 
-def test_what_is_not_definite_is_not_a_number():
+def test_indefinite_blocks_give_nan():
     A = np.array([np.eye(4), np.diag([1.0, -1.0, 1.0, 1.0])])
     with np.errstate(invalid="ignore"):
         N = inverse_factor(np, A)

@@ -1,4 +1,4 @@
-"""Payloads that no body can be are refused before anything is computed with them."""
+"""Physically impossible payloads raise an error before any computation."""
 
 import numpy as np
 import pytest
@@ -24,11 +24,11 @@ def model():
         (1.0, (0, 0, 0), 1e300 * np.eye(3)),
     ],
 )
-def test_beyond_all_robots(model, mass, com, inertia):
+def test_implausibly_large_payload_is_rejected(model, mass, com, inertia):
     with pytest.raises(ValueError, match=r"payload.*1e\+15"):
         with_payload(model, LINK, mass, com, inertia)
 
 
-def test_of_a_crane(model):
+def test_payload_of_a_crane_is_accepted(model):
     loaded = with_payload(model, LINK, 1e5, (0, 0, 20.0), 1e6 * np.eye(3))
     assert np.isfinite(loaded.inertias).all()

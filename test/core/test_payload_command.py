@@ -28,19 +28,19 @@ def write(path, q, tau, names=PANDA_JOINTS):
 
 
 def hand(*states):
-    """Torques of 0.7 kg."""
+    """Torques of a hand of 0.7 kg."""
     Y = dn.build(ROBOTS["panda7"].model(), "joint_torque_regressor", backend="numpy", link=HAND)(*states)
     return Y[..., :4] @ np.array([0.7, 0.0, 0.0, 0.02])
 
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
-    """With the payload, and without; with joints that have other names, and of an arm at rest."""
+    """Recordings with and without the payload, with other joint names, without a hand, and of an arm at rest."""
     pytest.importorskip("pyarrow", reason="csv: pip install 'dynamics_node[tables]'")
     folder, states = tmp_path_factory.mktemp("recordings"), motion(1, time=TIME)
     noise = 0.1 * np.random.default_rng(0).normal(size=states[0].shape)
     loaded = torques(*states) + rubbing(states[1]) + noise
-    empty = torques(*states, carried=False) + rubbing(states[1]) + noise[::-1]
+    empty = torques(*states, payload=False) + rubbing(states[1]) + noise[::-1]
     still = [np.tile(state[:1], (len(TIME), 1)) * (k == 0) for k, state in enumerate(states)]
     return {
         "loaded": write(folder / "loaded.csv", states[0], loaded),
@@ -54,18 +54,20 @@ def files(tmp_path_factory):
 @pytest.mark.parametrize(
     "which, more", [("loaded", []), ("theirs", ["--joints-map", "fer_*=panda_joint*"]), ("loaded", "tare")]
 )
-def test_a_table_and_a_request(files, tmp_path, capsys, which, more):
+def test_command_prints_a_table_and_writes_a_request(files, tmp_path, capsys, which, more):
     out = tmp_path / "payload.yaml"
     more = ["--tare", files["empty"]] if more == "tare" else more
     assert run(files[which], more=["-o", str(out), *more]) == 0
-    told = capsys.readouterr()
-    assert "are derivatives of the recorded positions below 10 Hz" in told.err
-    assert "judge: good to be set" in told.out and "check:" not in told.out
-    shown = {line[:24].strip(): float(line.split()[-2]) for line in told.out.splitlines() if "[m]" in line}
-    assert tuple(shown.values()) == pytest.approx(tuple(COM), abs=2e-3)
-    asked = yaml.safe_load(out.read_text())
-    own, c = asked["inertia"], asked["inertia"]["com"]
-    assert asked["link"] == HAND and own["m"] == pytest.approx(MASS, abs=0.02)
+    output = capsys.readouterr()
+    assert "are derivatives of the recorded positions below 10 Hz" in output.err
+    assert "judge: good to be set" in output.out and "check:" not in output.out
+    com_lines = {
+        line[:24].strip(): float(line.split()[-2]) for line in output.out.splitlines() if "[m]" in line
+    }
+    assert tuple(com_lines.values()) == pytest.approx(tuple(COM), abs=2e-3)
+    request = yaml.safe_load(out.read_text())
+    own, c = request["inertia"], request["inertia"]["com"]
+    assert request["link"] == HAND and own["m"] == pytest.approx(MASS, abs=0.02)
     inertia = np.array(
         [
             [own["ixx"], own["ixy"], own["ixz"]],
@@ -78,7 +80,7 @@ def test_a_table_and_a_request(files, tmp_path, capsys, which, more):
     assert loaded.bodies[-1].inertia[5, 5] > own["m"]
 
 
-def test_a_request_is_what_set_payload_takes(files, tmp_path):
+def test_request_matches_set_payload(files, tmp_path):
     srv = pytest.importorskip(
         "dynamics_interfaces.srv", reason="build dynamics_interfaces first, or use ./dev"
     )
@@ -93,15 +95,15 @@ def test_a_request_is_what_set_payload_takes(files, tmp_path):
 
     out, request = tmp_path / "payload.yaml", srv.SetPayload.Request()
     assert run(files["loaded"], more=["-o", str(out)]) == 0
-    asked = yaml.safe_load(out.read_text())
-    fill(request, asked)
-    assert request.link == HAND and request.inertia.m == asked["inertia"]["m"]
+    values_of_file = yaml.safe_load(out.read_text())
+    fill(request, values_of_file)
+    assert request.link == HAND and request.inertia.m == values_of_file["inertia"]["m"]
     assert request.inertia.com.z == pytest.approx(COM[2], abs=2e-3)
 
 
-def test_what_is_not_told(files, tmp_path, capsys):
+def test_unidentifiable_payloads_are_reported(files, tmp_path, capsys):
     out = tmp_path / "payload.yaml"
-    for recording, told in (
+    for recording, messages in (
         (
             "still",
             ["check: nothing moves", "check: mass is not excited", "judge: not excited enough: mass"],
@@ -110,37 +112,37 @@ def test_what_is_not_told(files, tmp_path, capsys):
         ("bare", ["judge: the torques are those of 0.699 kg less", "panda_hand 0.73 kg"]),
     ):
         assert run(files[recording], more=["-o", str(out)]) == 2
-        shown = capsys.readouterr().out
-        assert all(words in shown for words in told), shown
-        assert ("centre of mass x" in shown) == (recording == "empty")
+        output = capsys.readouterr().out
+        assert all(words in output for words in messages), output
+        assert ("centre of mass x" in output) == (recording == "empty")
     assert not out.exists()
     assert run(files["still"], more=["--no-friction"]) == 2
-    shown = capsys.readouterr().out
-    assert "check: mass" not in shown and "check: centre of mass along x is told only together" in shown
+    output = capsys.readouterr().out
+    assert "check: mass" not in output and "check: centre of mass along x is told only together" in output
 
 
-def test_what_is_refused(files, tmp_path, capsys):
+def test_invalid_arguments_are_rejected(files, tmp_path, capsys):
     missing = str(tmp_path / "none.csv")
-    for link, recording, told in (
+    for link, recording, message in (
         ("tool9", files["loaded"], "--link: unknown link 'tool9'; the robot has: panda_hand"),
         ("panda_link0", files["loaded"], "'panda_link0' is fixed to the root"),
         (HAND, missing, "no such file"),
     ):
         assert run(recording, link=link) == 1
-        assert told in capsys.readouterr().err
+        assert message in capsys.readouterr().err
     assert run(files["loaded"], more=["--floating-base"]) == 1
     assert "what the ground does to a floating base is not measured" in capsys.readouterr().err
 
 
-def test_joints_that_move_without_efforts(files, tmp_path, capsys):
-    """Fingers that --joints leaves out, whose positions are recorded."""
+def test_joints_without_efforts_move_as_recorded(files, tmp_path, capsys):
+    """Positions of fingers outside --joints are recorded."""
     header, _, rows = Path(files["loaded"]).read_text().partition("\n")
     run = tmp_path / "fingers.csv"
     fingers = (0.02 + 0.01 * np.sin(TIME)).tolist()
     more = [f"{row},{q}" for row, q in zip(rows.splitlines(), fingers, strict=True)]
     run.write_text("\n".join([f"{header},q.panda_finger_joint1", *more]))
     assert main(["payload", URDF, str(run), *JOINTS, "--link", HAND]) == 0
-    told = capsys.readouterr()
-    assert "panda_finger_joint1 move as recorded" in told.err
-    mass = next(float(line.split()[2]) for line in told.out.splitlines() if line.startswith("mass"))
+    output = capsys.readouterr()
+    assert "panda_finger_joint1 move as recorded" in output.err
+    mass = next(float(line.split()[2]) for line in output.out.splitlines() if line.startswith("mass"))
     assert mass == pytest.approx(MASS, abs=0.05)

@@ -1,4 +1,4 @@
-"""The permutation of rows and columns (paper 4): found for the worst case, followed on numbers and symbols."""
+"""Permutations of rows and columns (paper 4), planned for the worst case and applied to numbers and symbols."""
 
 import numpy as np
 import pytest
@@ -33,7 +33,7 @@ def joints(model, kind):
 
 
 @pytest.mark.parametrize("n", range(2, 31, 4))
-def test_the_recursion_of_newton_and_euler_is_found_without_fill(n):
+def test_plan_of_inverse_dynamics_has_no_fill(n):
     """Property 1 of paper 4."""
     _, system, _ = system_of(chain(n), joints(chain(n), s.JointAcceleration))
     plan = best_plan((*system.exact, *system.noisy))
@@ -44,7 +44,7 @@ def test_the_recursion_of_newton_and_euler_is_found_without_fill(n):
 
 @pytest.mark.parametrize("name", ["panda", "talos"])
 @pytest.mark.parametrize("kind", [s.JointAcceleration, s.JointTorque])
-def test_plans_made_elsewhere_solve_inverse_and_forward_dynamics(name, kind):
+def test_generic_plans_solve_inverse_and_forward_dynamics(name, kind):
     model = ROBOTS[name].model()
     sensors = joints(model, kind)
     if model.floating_base and kind is s.JointAcceleration:
@@ -54,21 +54,23 @@ def test_plans_made_elsewhere_solve_inverse_and_forward_dynamics(name, kind):
     _, generic, _ = system_of(model, sensors)
     plan = plan_estimate(generic)
     problem, system, (q, qd, readings) = system_of(model, sensors, count=5, seed=1)
-    found = sensor_values(model, problem, estimate(plan, system).values)
+    values = sensor_values(model, problem, estimate(plan, system).values)
     if kind is s.JointTorque:
-        tau = found[1]
+        tau = values[1]
         right = dn.build(model, dn.forward_dynamics(model), backend="numpy")(q, qd, tau)
-        assert np.all(error(found[0], right) <= solved(dn.evaluate(model, "mass_matrix", q, backend="numpy")))
+        assert np.all(
+            error(values[0], right) <= solved(dn.evaluate(model, "mass_matrix", q, backend="numpy"))
+        )
         assert np.all(tau[:, -len(joints(model, kind)) :] == readings)
     else:
-        right = dn.build(model, dn.inverse_dynamics(model), backend="numpy")(q, qd, found[0], found[2])
+        right = dn.build(model, dn.inverse_dynamics(model), backend="numpy")(q, qd, values[0], values[2])
         free = model.nv - len(joints(model, kind))
-        assert error(found[1][:, free:], right[:, free:]).max() <= 1e-10
+        assert error(values[1][:, free:], right[:, free:]).max() <= 1e-10
         assert np.abs(right[:, :free]).max(initial=0.0) <= 1e-8
 
 
-def test_long_chains_fill_in_proportion_to_their_length():
-    """As articulated bodies do; what is cheapest at first sight alone fills as the square of the length."""
+def test_fill_of_long_chains_is_linear():
+    """Fill-in is linear, as for articulated bodies; a greedy choice alone would be quadratic."""
     fills = []
     for n in (15, 30):
         _, system, _ = system_of(chain(n), joints(chain(n), s.JointTorque))
@@ -76,8 +78,8 @@ def test_long_chains_fill_in_proportion_to_their_length():
     assert fills[1] < 2.2 * fills[0]
 
 
-def test_a_wrench_is_carried_outward_by_turned_equations():
-    """A sensor at the root, what touches the tip unknown: no entry of a rotation is a pivot."""
+def test_wrench_is_propagated_outward_by_rotated_equations():
+    """With a sensor at the root and an unknown wrench at the tip, no entry of a rotation is a pivot."""
     model = ROBOTS["panda"].model()
     tip = model.bodies[-1].name
     sensors = [
@@ -98,22 +100,22 @@ def test_a_wrench_is_carried_outward_by_turned_equations():
     assert len(plan.steps) > len(plan.pivots)
 
 
-def test_the_inverse_of_a_transform_is_another_order_of_its_entries():
+def test_inverse_of_a_transform_permutes_its_entries():
     X = motion_transform(rpy_rotation([0.3, -1.2, 2.0]), np.array([0.2, 0.5, -0.7]))
     for T in (X, -X, X.T, -X.T):
         np.testing.assert_allclose(np.array(inverse_of_transform(T)) @ T, np.eye(6), atol=1e-14)
     np.testing.assert_allclose(inverse_of_transform(X), inverse_motion_transform(X), atol=1e-14)
 
 
-def test_what_sensors_leave_open_has_no_pivot():
+def test_unobservable_variable_has_no_pivot():
     model = chain(3)
     _, system, _ = system_of(model, joints(model, s.JointTorque)[:2] + joints(model, s.JointTorque)[:1][:0])
     with pytest.raises(NoPivotError, match="equation"):
         best_plan((*system.exact, *system.noisy))
 
 
-def test_a_contradiction_is_not_spread_by_the_choice_of_the_basis():
-    """Two readings of one thing: the precise one counts, in either order."""
+def test_precise_reading_dominates_a_contradicting_one():
+    """Of two readings of one torque the precise one dominates, in either order."""
     model = chain(2)
     fine, coarse = s.JointTorque("j1", std=1e-3, name="fine"), s.JointTorque("j1", std=10.0, name="coarse")
     known = [s.JointAcceleration("j2", std=1.0)]

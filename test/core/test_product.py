@@ -1,9 +1,9 @@
-"""Every way to solve every problem, against Pinocchio: robots x problems x algorithms x backends.
+"""Every combination of robot, problem, algorithm and backend against Pinocchio.
 
-By the default algorithm every robot has every problem. It is compiled for every problem of robots of up to 7 joints,
-and for one problem of each larger one, whose other problems NumPy solves. Robots of up to 7 joints have every problem
-in every ordering by NumPy; for two of them each ordering is compiled for one problem, another one for each
-(test_orderings.py interprets those of eleven robots). `--all` leaves nothing out.
+The default sample has every problem of every robot by the default algorithm: compiled for robots of up to 7 joints, and
+for one problem of each larger robot; NumPy solves its other problems. Robots of up to 7 joints have every ordering by
+NumPy, and two of them every ordering compiled for one problem. test_orderings.py interprets more. `--all` has the
+whole product.
 """
 
 import numpy as np
@@ -15,11 +15,8 @@ import dynamics_node as dn
 from dynamics_node.graph import ORDERINGS, SingularPivotError
 
 COMPILED = ("double_pendulum", "ur5")  # in every ordering
-SEARCHED = (*COMPILED, "kinova")  # for the best one, which takes seconds: of the last one for one problem
-FLAGS_OF_USERS = (
-    "solo12",
-    "panda_floating",
-)  # of larger robots; the others are compiled without optimization
+SEARCHED = (*COMPILED, "kinova")  # for the best ordering, which takes seconds; the last one for one problem
+OPTIMIZED = ("solo12", "panda_floating")  # of larger robots; the others are compiled without optimization
 SMALL = ("double_pendulum", "ur5", "so101", "panda7", "xarm7", "kinova")
 PROBLEMS = ("inverse", "forward", "hybrid")
 ALGORITHMS = {
@@ -31,7 +28,7 @@ COUNT = 5
 
 @pytest.fixture
 def robot(request):
-    """Of the rows below; pytest 7 does not let them stand beside the parameters of the common fixture."""
+    """The robot of a row below; it replaces the parameters of the common fixture for pytest 7."""
     return request.param
 
 
@@ -48,8 +45,8 @@ def pytest_generate_tests(metafunc):
     rows = [
         pytest.param(
             *row,
-            sum(map(len, row)) % 2 == 0,  # with wrenches and without in turn
-            marks=[pytest.mark.optimised] * has_flags_of_users(*row),
+            sum(map(len, row)) % 2 == 0,  # alternately with and without wrenches
+            marks=[pytest.mark.optimised] * is_optimized(*row),
         )
         for row in rows
     ]
@@ -57,32 +54,34 @@ def pytest_generate_tests(metafunc):
 
 
 def is_sampled(robot, problem, algorithm, backend):
-    """Every robot with every problem; every ordering with every problem and with both backends."""
+    """True for rows of the default sample."""
     if algorithm == "default":
         return robot in SMALL or (backend == "c") == (problem == compiled_problem(robot))
     if algorithm == "best":
         return robot in COMPILED or (robot in SEARCHED and problem == "forward")
     if backend == "numpy":
         return robot in SMALL
-    return robot in COMPILED and problem == turn(list(ORDERINGS).index(algorithm) + COMPILED.index(robot))
+    return robot in COMPILED and problem == rotating_problem(
+        list(ORDERINGS).index(algorithm) + COMPILED.index(robot)
+    )
 
 
 def compiled_problem(robot):
-    """Of a larger robot."""
-    return turn(sum(map(ord, robot)))
+    """The compiled problem of a larger robot."""
+    return rotating_problem(sum(map(ord, robot)))
 
 
-def turn(number):
+def rotating_problem(number):
     return PROBLEMS[number % len(PROBLEMS)]
 
 
-def has_flags_of_users(robot, problem, algorithm, backend):
-    """What is compiled by the default algorithm for small robots, for every problem, and for some larger ones."""
-    return (algorithm, backend) == ("default", "c") and robot in (*SMALL, *FLAGS_OF_USERS)
+def is_optimized(robot, problem, algorithm, backend):
+    """True for compiled rows of the default algorithm of small and some larger robots."""
+    return (algorithm, backend) == ("default", "c") and robot in (*SMALL, *OPTIMIZED)
 
 
 @pytest.mark.timeout(600)
-def test_every_way_agrees_with_pinocchio(model, oracle, problem, algorithm, backend, pushed):
+def test_solver_agrees_with_pinocchio(model, oracle, problem, algorithm, backend, pushed):
     q, qd, qdd, f_ext = random_states(model, COUNT, seed=61)
     f_ext = f_ext if pushed else np.zeros_like(f_ext)
     push = (f_ext,) if pushed else ()
@@ -90,16 +89,18 @@ def test_every_way_agrees_with_pinocchio(model, oracle, problem, algorithm, back
     solver = built(model, problem, algorithm, backend)
     tolerance = solved(np.array([oracle.mass_matrix(x) for x in q]))
     if problem == "inverse":
-        found = solver(q, qd, qdd, *push)
-        assert error(found, tau).max() <= EXACT
+        tau_by_solver = solver(q, qd, qdd, *push)
+        assert error(tau_by_solver, tau).max() <= EXACT
     elif problem == "forward":
         assert np.all(error(solver(q, qd, tau, *push), qdd) <= tolerance)
     else:
         known = np.array(solver.problem.forward)
-        found_qdd, found_tau = solver(
+        qdd_by_solver, tau_by_solver = solver(
             q, qd, np.where(known, np.nan, qdd), np.where(known, tau, np.nan), *push
         )
-        assert np.all(error(found_qdd, qdd) <= tolerance) and np.all(error(found_tau, tau) <= tolerance)
+        assert np.all(error(qdd_by_solver, qdd) <= tolerance) and np.all(
+            error(tau_by_solver, tau) <= tolerance
+        )
     if backend == "c" and problem != "hybrid" and solver.choice.backend == "c":
         known = qdd if problem == "inverse" else tau
         whole = solver(q, qd, known, *push)
@@ -108,7 +109,7 @@ def test_every_way_agrees_with_pinocchio(model, oracle, problem, algorithm, back
 
 
 def built(model, problem, algorithm, backend):
-    """The solver; what is skipped is an ordering that the robot does not allow."""
+    """The solver, or a skip if the ordering is infeasible for the robot."""
     chosen = {
         "inverse": lambda: dn.inverse_dynamics(model),
         "forward": lambda: dn.forward_dynamics(model),
@@ -117,4 +118,4 @@ def built(model, problem, algorithm, backend):
     try:
         return dn.build(model, chosen, **ALGORITHMS[algorithm], backend=backend)
     except SingularPivotError:
-        pytest.skip(f"{algorithm} cannot be followed for this robot")
+        pytest.skip(f"{algorithm} is infeasible for this robot")

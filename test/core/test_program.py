@@ -1,4 +1,4 @@
-"""Programs: what is traced, what it means, what is shared and folded."""
+"""Programs: tracing, meaning, sharing and folding."""
 
 import math
 
@@ -20,11 +20,11 @@ def count(function, **shapes):
     return trace(lambda **a: {"y": function(**a)}, shapes).op_count()
 
 
-def test_numbers_of_single_precision_are_computed_with_as_double():
-    """Arguments are rounded to what they are; what is made of them is not."""
+def test_single_precision_inputs_are_computed_in_double():
+    """Only the arguments have single precision; results have double precision."""
     x = np.array([0.1, 1e4, 3.0], dtype=np.float32)
-    found, program = run(lambda x: x[0] + x[1] * x[2] + np.sin(x[2]), x=x)
-    np.testing.assert_array_equal(found, interpret(program, x=x.astype(float))["y"])
+    result, program = run(lambda x: x[0] + x[1] * x[2] + np.sin(x[2]), x=x)
+    np.testing.assert_array_equal(result, interpret(program, x=x.astype(float))["y"])
 
 
 # --- folding --------------------------------------------------------------------------------------------
@@ -58,16 +58,16 @@ def test_folding_and_sharing(function, total):
     assert len(program.ops) <= total, program.op_count()
 
 
-def test_dead_operations_are_left_out():
+def test_dead_operations_are_removed():
     assert sum(count(lambda x: [x[0] + 1.0, np.sin(x)][0] if len(x) else 0, x=(1,)).values()) == 1
 
 
 def test_op_count_by_kind():
-    found = count(lambda x: np.sin(x) * np.cos(x) - 1.0 / x, x=(2,))
-    assert found == {"add": 2, "mul": 2, "div": 2, "neg": 0, "sin": 2, "cos": 2}
+    counts = count(lambda x: np.sin(x) * np.cos(x) - 1.0 / x, x=(2,))
+    assert counts == {"add": 2, "mul": 2, "div": 2, "neg": 0, "sin": 2, "cos": 2}
 
 
-def test_a_computation_that_asks_for_values_is_no_program():
+def test_data_dependent_function_raises_an_error():
     with pytest.raises(TypeError, match="data"):
         trace(lambda x: {"y": x if x[0] else -x}, {"x": (2,)})
     with pytest.raises(TypeError, match="data"):
@@ -120,7 +120,7 @@ def graphs(draw):
 
 @settings(max_examples=300, deadline=None)
 @given(graphs(), st.lists(st.floats(-2, 2), min_size=3, max_size=3))
-def test_random_graphs_mean_what_numpy_says(function, x):
+def test_random_graphs_agree_with_numpy(function, x):
     x = np.array(x)
     program = trace(lambda x: {"y": function(x)}, {"x": (3,)})
     expected = np.array([float(v) for v in function(x)])
@@ -130,8 +130,8 @@ def test_random_graphs_mean_what_numpy_says(function, x):
     assert np.array_equal(interpret(program, x=batch)["y"], rows)
 
 
-def test_one_state_is_singular_as_in_a_batch():
-    """States one by one are computed by Python's floats, many together by NumPy."""
+def test_single_states_and_batches_agree_at_singularities():
+    """Python floats compute single states, NumPy computes batches."""
 
     def function(x):
         return {
@@ -147,20 +147,20 @@ def test_one_state_is_singular_as_in_a_batch():
     assert np.isposinf(together[:8, 0]).all() and np.isneginf(together[8:16, 0]).all()
 
 
-def test_a_program_at_symbols_and_numbers_is_part_of_another():
-    """What is known vanishes; what is singular there is no error as long as nothing needs it."""
+def test_program_can_be_inlined_with_symbols_and_numbers():
+    """Known values fold away; a singular value raises no error if it is unused."""
     inner = trace(lambda x, t: {"y": x * t[0] + x, "z": 1.0 / t}, {"x": (3,), "t": (1,)})
     outer = trace(lambda x: {"y": interpret(inner, x=x, t=np.zeros(1))["y"]}, {"x": (3,)})
     assert outer.op_count() == trace(lambda x: {"y": x}, {"x": (3,)}).op_count()
 
 
-def test_portable_digits_are_right_and_as_many_as_asked_for():
+def test_portable_interpreter_has_the_requested_digits():
     program = trace(lambda x: {"y": np.sin(x) * x - np.cos(x - 0.3) / x}, {"x": (1,)})
     x = np.random.default_rng(5).uniform(1, 300, (4000, 1))
     exact = interpret(program, x=x)["y"]
     assert (np.abs(interpret_portable(program, x=x)["y"] - exact) / x).max() < 1e-15
-    missed = np.abs(interpret_portable(program, 30, x=x)["y"] - exact) / x
-    assert 2.0**-32 < missed.max() < 2.0**-28
+    errors = np.abs(interpret_portable(program, 30, x=x)["y"] - exact) / x
+    assert 2.0**-32 < errors.max() < 2.0**-28
 
 
 def test_shapes_and_batches():
@@ -197,7 +197,7 @@ def test_save_and_load(tmp_path):
         ({"outputs": {"y": np.array([70])}}, "no value"),
     ],
 )
-def test_broken_programs_are_refused(change, words):
+def test_invalid_programs_are_rejected(change, words):
     good = {
         "inputs": {"x": (1,)},
         "constants": np.array([2.0]),
@@ -211,7 +211,7 @@ def test_broken_programs_are_refused(change, words):
         Program(**good | change)
 
 
-def test_files_that_hold_no_program(tmp_path):
+def test_files_without_a_program_are_rejected(tmp_path):
     (tmp_path / "noise.npz").write_bytes(b"noise")
     np.savez(tmp_path / "other.npz", a=np.zeros(3))
     for name in ("noise.npz", "other.npz", "absent.npz"):
@@ -222,14 +222,14 @@ def test_files_that_hold_no_program(tmp_path):
 # --- health ---------------------------------------------------------------------------------------------
 
 
-def judged(limits):
+def with_health(limits):
     return trace(lambda x: {"y": 1.0 / x, "health": 1.0 / (x * x)}, {"x": (2,)}, limits)
 
 
 def test_limits_are_part_of_a_program(tmp_path):
-    program = judged((1e4, 1e6))
+    program = with_health((1e4, 1e6))
     assert program.limits == (1e4, 1e6)
-    assert program.digest() != judged((1e4, 1e5)).digest() != judged(()).digest()
+    assert program.digest() != with_health((1e4, 1e5)).digest() != with_health(()).digest()
     program.save(tmp_path / "p.npz")
     loaded = Program.load(tmp_path / "p.npz")
     assert loaded.limits == program.limits and loaded.digest() == program.digest()
@@ -239,7 +239,7 @@ def test_limits_are_part_of_a_program(tmp_path):
 @pytest.mark.parametrize("limits", [(1.0,), (1.0, 2.0, 3.0)])
 def test_limits_belong_to_the_entries_of_health(limits):
     with pytest.raises(ProgramError, match="limits.*'health'.*entries"):
-        judged(limits)
+        with_health(limits)
 
 
 def test_limits_belong_to_the_last_output():

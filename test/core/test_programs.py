@@ -1,4 +1,4 @@
-"""Programs of robots: what they read, return and carry, for trees and for robots with loops alike."""
+"""Inputs, outputs and parameters of Programs, for trees and for robots with loops."""
 
 import numpy as np
 import pytest
@@ -29,7 +29,7 @@ def robot_of(name):
 
 
 def problems(robot):
-    """All that the robot allows."""
+    """All problems of the robot."""
     joints = [joint.name for joint in robot.independent_joints]
     return [named(kind, robot, joints[: max(1, len(joints) // 2)]) for kind in KINDS]
 
@@ -46,30 +46,30 @@ def state(robot, seed=1):
 
 
 @pytest.mark.parametrize("name", [*TREES, *LOOPS])
-def test_a_program_reads_and_returns_what_its_problem_says(name):
-    """And hybrid results are complete: what is known comes back as it is."""
+def test_program_has_the_inputs_and_outputs_of_its_problem(name):
+    """Hybrid results are complete: they include the known values unchanged."""
     robot = robot_of(name)
     given = state(robot)
     for problem in problems(robot):
         forward = np.array(problem.forward)
-        found = {}
+        results = {}
         for way, program in dynamics_programs(robot, problem, wrenches=True).items():
             assert program.inputs == problem.reads(robot, wrenches=True)
             shapes = {name: numbers.shape for name, numbers in program.outputs.items() if name != "health"}
             assert shapes == problem.returns(robot)
             assert ("health" in program.outputs) == bool(program.limits) == robot.constrained
-            found[way] = interpret(program, **given)
-            assert np.all(found[way].get("health", np.zeros(0)) <= program.limits)
+            results[way] = interpret(program, **given)
+            assert np.all(results[way].get("health", np.zeros(0)) <= program.limits)
             if problem.kind == "hybrid":
-                assert np.array_equal(found[way]["qdd"][~forward], given["qdd"][~forward])
-                assert np.array_equal(found[way]["tau"][forward], given["tau"][forward])
-        first, *others = found.values()
+                assert np.array_equal(results[way]["qdd"][~forward], given["qdd"][~forward])
+                assert np.array_equal(results[way]["tau"][forward], given["tau"][forward])
+        first, *others = results.values()
         for other in others:
-            assert all(error(other[asked], first[asked]) <= 1e-9 for asked in problem.returns(robot))
+            assert all(error(other[name], first[name]) <= 1e-9 for name in problem.returns(robot))
 
 
-def test_the_order_of_arguments():
-    """Of the compiled call with one state: q, qd, what is known, gravity, and wrenches at last."""
+def test_inputs_are_in_order():
+    """The inputs are q, qd, the known values, gravity and wrenches, in this order."""
     model = ROBOTS["ur5"].model()
     inverse, forward, hybrid = (list(problem.reads(model, wrenches=True)) for problem in problems(model))
     assert inverse == ["q", "qd", "qdd", "gravity", "f_ext"]
@@ -100,7 +100,7 @@ def loaded(robot):
 
 @pytest.mark.parametrize("name", [*TREES, *LOOPS])
 def test_parameters_follow_a_payload(name):
-    """A Program made for a bare robot, with inertias as inputs, beside the one made for the loaded one."""
+    """The Program of a bare robot with inertias as inputs agrees with that of the loaded robot."""
     bare = robot_of(name)
     other, given = loaded(bare), state(bare)
     values = parameter_values(other)
@@ -130,29 +130,32 @@ def test_parameters_follow_a_payload(name):
         more = options.get(quantity, {})
         ways = quantity_programs(other, quantity, **more)
         for way, program in quantity_programs(bare, quantity, PARAMETERS, **more).items():
-            found, right = (interpret(one, **given) for one in (program, ways[way]))
+            results, right = (interpret(one, **given) for one in (program, ways[way]))
             for result in QUANTITIES[quantity].returns:
-                assert error(found[result], right[result], tail=found[result].ndim) <= 1e-9, (quantity, way)
+                assert error(results[result], right[result], tail=results[result].ndim) <= 1e-9, (
+                    quantity,
+                    way,
+                )
     given |= values
     for problem in problems(bare):
-        (found, *_), (right, *_) = (
+        (results, *_), (right, *_) = (
             [interpret(p, **given)[next(iter(problem.returns(bare)))] for p in programs.values()]
             for programs in (
                 dynamics_programs(bare, problem, parameters=PARAMETERS),
                 dynamics_programs(other, problem),
             )
         )
-        assert error(found, right) <= max(EXACT, 1e-9)
+        assert error(results, right) <= max(EXACT, 1e-9)
     for problem in problems(bare) if bare.nv < 9 else ():
-        found, right = (
+        results, right = (
             interpret(derivative_program(robot, problem, parameters=parameters), **given)
             for robot, parameters in ((bare, PARAMETERS), (other, ()))
         )
         for result in ("dq", "dqd", "dknown"):
-            assert error(found[result], right[result], tail=2) <= 1e-8, (problem.kind, result)
+            assert error(results[result], right[result], tail=2) <= 1e-8, (problem.kind, result)
 
 
-def test_an_unknown_quantity_or_link():
+def test_unknown_quantity_or_link_is_named():
     model = ROBOTS["ur5"].model()
     with pytest.raises(ValueError, match="'inertia'.*inverse_dynamics"):
         quantity_programs(model, "inertia")

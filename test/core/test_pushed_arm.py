@@ -1,4 +1,4 @@
-"""The simulated arm of the demo: MuJoCo's push is what our Jacobian says, and its motion what our dynamics say."""
+"""The simulated arm of the demo: MuJoCo's external torques and motion agree with our Jacobian and dynamics."""
 
 import itertools
 
@@ -15,8 +15,8 @@ from dynamics_demo.panda import Noise, description
 from dynamics_demo.pushed_arm import STEP, TOUCHES, PushedArm, touch_at
 
 
-def test_what_is_reported_is_what_moves_the_arm():
-    """Over a touch, without noise: M qdd + h = tau + J^T f by our dynamics."""
+def test_reported_push_moves_the_arm():
+    """M qdd + h = tau + J^T f by our dynamics over a contact, without noise."""
     arm, model = PushedArm(description(), noise=Noise()), dn.parse_robot(description())
     samples = [arm.sample(), *(arm.step() for _ in range(700))]
     forward = dn.build(model, dn.forward_dynamics(model))
@@ -32,6 +32,6 @@ def test_what_is_reported_is_what_moves_the_arm():
     assert any(sample.pushed.any() for sample in samples)
 
 
-def test_touches_come_again_and_none_is_at_the_end():
+def test_touches_repeat_and_none_is_at_the_end():
     assert touch_at(1.5) is TOUCHES[0] and touch_at(pushed_arm.PERIOD + 1.5) is TOUCHES[0]
     assert touch_at(0.5) is touch_at(pushed_arm.PERIOD - 0.01) is None

@@ -1,4 +1,4 @@
-"""Compiled quantities equal what NumPy computes at once, which Pinocchio has checked, of trees and of robots with loops."""
+"""Compiled quantities equal NumPy's, which other tests check against Pinocchio, for trees and robots with loops."""
 
 import itertools
 import pickle
@@ -49,15 +49,15 @@ def test_compiled_equals_numpy(name, reference, robot):
     tolerance = np.maximum(
         EXACT, 1e2 * 2.2e-16 * np.linalg.cond(dn.evaluate(model, "mass_matrix", q, backend="numpy")).max()
     )
-    one = [a[0].copy() for a in reads]
-    places = as_tuple(function(*one))
+    single = [a[0].copy() for a in reads]
+    places = as_tuple(function(*single))
     gravity = [model.gravity] if "gravity" in QUANTITIES[name].reads else []
-    assert function.runner.call_one(*one, *gravity, *places) is None, "compiled code does it"
+    assert function.runner.call_one(*single, *gravity, *places) is None, "compiled code accepts it"
     copy, whole = pickle.loads(pickle.dumps(function)), as_tuple(function(*reads))
     for k in range(10):
-        found = as_tuple(function(*(a[k] for a in reads)))
+        result = as_tuple(function(*(a[k] for a in reads)))
         again = as_tuple(copy(*(a[k] for a in reads)))
-        for f, c, w, e in zip(found, again, whole, as_tuple(expected), strict=True):
+        for f, c, w, e in zip(result, again, whole, as_tuple(expected), strict=True):
             assert error(f, e[k], tail=f.ndim) <= tolerance
             assert error(w[k], e[k], tail=f.ndim) <= tolerance
             assert np.array_equal(c, f)
@@ -129,24 +129,26 @@ def test_compiled_in_both_precisions(quantity):
     function = dn.build(model, quantity, backend="c")
     single = dn.build(model, quantity, backend="c", precision="float32")
     assert np.allclose(function(*given), right, rtol=1e-10, atol=1e-10)
-    one = function(*(a[3] for a in given))
-    assert one.shape == right.shape[1:] and np.allclose(one, right[3], rtol=1e-10, atol=1e-10)
-    found = single(*(a.astype(np.float32) for a in given))
-    assert found.dtype == np.float32 and np.abs(found - right).max() <= 1e-4 * np.abs(right).max()
+    single_state = function(*(a[3] for a in given))
+    assert single_state.shape == right.shape[1:] and np.allclose(
+        single_state, right[3], rtol=1e-10, atol=1e-10
+    )
+    result = single(*(a.astype(np.float32) for a in given))
+    assert result.dtype == np.float32 and np.abs(result - right).max() <= 1e-4 * np.abs(right).max()
     with pytest.raises(ValueError, match="precision 'half'"):
         dn.build(model, quantity, precision="half")
 
 
-def test_every_quantity_is_told():
-    """In docs/reference/quantities.md, with what it reads."""
-    told = (Path(__file__).parents[2] / "docs" / "reference" / "quantities.md").read_text()
-    rows = dict(re.findall(r"^\| `(\w+)`[^|]*\| ([^|]*) \|", told, re.MULTILINE))
+def test_every_quantity_is_documented():
+    """docs/reference/quantities.md lists every quantity with its inputs."""
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "quantities.md").read_text()
+    rows = dict(re.findall(r"^\| `(\w+)`[^|]*\| ([^|]*) \|", page, re.MULTILINE))
     assert {name: tuple(reads.split(", ")) for name, reads in rows.items()} == {
         name: row.reads for name, row in QUANTITIES.items()
     }
 
 
-def test_what_is_asked_wrongly():
+def test_invalid_options_are_rejected():
     model = robot_of("panda7")
     with pytest.raises(TypeError, match="spatial_momentum.*link"):
         dn.build(model, "spatial_momentum", link="tip")

@@ -1,5 +1,5 @@
-"""What joints of closed loops bear: every body is balanced beside Pinocchio's forces of the tree, passive joints bear
-no torque, and loop joints push in no direction in which they move, which is all that a unique answer has to fulfil; and
+"""Reaction wrenches in closed loops: every body is balanced, by Pinocchio's forces of the tree; passive joints have no
+torque, and loop joints no force along their free directions. These conditions determine a unique answer. Also
 Pinocchio's own constraint force."""
 
 import re
@@ -23,9 +23,9 @@ def unit(vector):
 
 
 class Balance:
-    """Of a mechanism and the wrenches in its joints at one state, about the root's origin in its axes, force first.
+    """The balance of a mechanism and its joint wrenches at one state, about the root's origin in its axes, force first.
 
-    loops (bodies, 6): what is left for loop joints to exert on each body; torques (bodies,): about the joints' axes."""
+    loops (bodies, 6): the remaining wrench of loop joints on each body; torques (bodies,): about the joints' axes."""
 
     def __init__(self, name, **options):
         self.mechanism = robot_of(name)
@@ -48,12 +48,12 @@ class Balance:
         self.torques = np.array([axis @ w.vector for axis, w in zip(axes, ours, strict=True)])
 
     def theirs(self, values):
-        found = np.zeros(self.model.nv)
-        found[[number - 1 for number in self.number]] = values
-        return found
+        rates = np.zeros(self.model.nv)
+        rates[[number - 1 for number in self.number]] = values
+        return rates
 
     def on_bodies(self, wrenches):
-        """What its parent and its children together exert on every body."""
+        """The sum of the wrenches of the parent and the children on every body."""
         there = np.array([p.act(w).vector for p, w in zip(self.place, wrenches, strict=True)])
         total = there.copy()
         for k, parent in enumerate(self.mechanism.tree.parents):
@@ -68,8 +68,8 @@ class Balance:
         return place.rotation @ loop.rotations[k], place.act(loop.origins[k])
 
 
-def in_vain(balance, loop):
-    """What the wrench of a loop joint ON its successor must not have."""
+def forbidden_components(balance, loop):
+    """Components of the wrench of a loop joint on its successor that must be zero."""
     (P, p), (S, s) = (balance.end(loop, k) for k in (0, 1))
     force, moment = balance.loops[loop.successor].reshape(2, 3)
     moment = moment - np.cross(s, force)
@@ -85,7 +85,7 @@ def in_vain(balance, loop):
 
 
 def require_balanced(balance):
-    """The loops."""
+    """Require the balance of all bodies and return the loops."""
     mechanism = balance.mechanism
     loops = mechanism.constraints
     tied = {body for loop in loops for body in (loop.predecessor, loop.successor)}
@@ -98,23 +98,23 @@ def require_balanced(balance):
 
 
 @pytest.mark.parametrize("name", [*SPATIAL])
-def test_a_spatial_loop_is_balanced(name):
+def test_spatial_loop_is_balanced(name):
     balance = Balance(name)
     (loop,) = require_balanced(balance)
-    assert np.abs(in_vain(balance, loop)).max() <= TOLERANCE
+    assert np.abs(forbidden_components(balance, loop)).max() <= TOLERANCE
 
 
 @pytest.mark.parametrize("name", PLANAR)
-def test_the_least_of_planar_loops_is_balanced(name):
-    """Both ends are on bodies, which push on each other."""
+def test_least_wrenches_of_planar_loops_are_balanced(name):
+    """Both ends are on bodies, with opposite wrenches."""
     balance = Balance(name, redundant="least")
     (loop,) = require_balanced(balance)
     assert np.abs(balance.loops[loop.predecessor] + balance.loops[loop.successor]).max() <= TOLERANCE
-    assert np.abs(in_vain(balance, loop)).max() <= TOLERANCE
+    assert np.abs(forbidden_components(balance, loop)).max() <= TOLERANCE
 
 
-def test_two_rods_push_along_themselves():
-    """On the plate both, on each crank one: as many unknowns as equations."""
+def test_rods_have_axial_forces():
+    """Both rods act on the plate, one on each crank: as many unknowns as equations."""
     balance = Balance("differential")
     rods = require_balanced(balance)
     for rod in rods:
@@ -125,8 +125,8 @@ def test_two_rods_push_along_themselves():
     assert np.abs(balance.loops.sum(axis=0)).max() <= TOLERANCE
 
 
-def test_a_ball_pushes_as_pinocchio_says():
-    """Its forward dynamics with a contact of three rows, under our torques."""
+def test_force_of_a_ball_agrees_with_pinocchio():
+    """The reference is Pinocchio's constrained forward dynamics with three rows, under our torques."""
     balance = Balance("ball")
     (loop,) = balance.mechanism.constraints
     contact = pin.RigidConstraintModel(
@@ -153,25 +153,25 @@ def test_a_ball_pushes_as_pinocchio_says():
 
 
 @pytest.mark.parametrize("name", ["geared_chain", "belt_leg"])
-def test_gears_and_belts_act_as_drives_do(name):
-    """Between a body and its parent: what a joint bears is what moves the bodies beyond."""
+def test_gears_and_belts_act_between_body_and_parent(name):
+    """The wrench between a body and its parent moves the subtree, as for trees."""
     mechanism = robot_of(name)
     q, yd, ydd = (a[0] for a in closed_states(mechanism, 1))
-    found = dn.build(mechanism, "reaction_wrenches", backend="numpy")(q, yd, ydd)
+    wrenches = dn.build(mechanism, "reaction_wrenches", backend="numpy")(q, yd, ydd)
     right = reaction_wrenches(mechanism.tree, q, *spread_rates(mechanism, q, yd, ydd))
-    assert error(found, np.asarray(right, dtype=float), tail=2) <= EXACT
+    assert error(wrenches, np.asarray(right, dtype=float), tail=2) <= EXACT
 
 
-def test_what_is_not_determined_is_refused_by_name():
+def test_undetermined_wrenches_raise_an_error_with_the_joint():
     mechanism = robot_of("five_bar")
-    told = "'j5'.* 5 components.* 2 joints"
-    with pytest.raises(dn.ModelError, match=told):
+    message = "'j5'.* 5 components.* 2 joints"
+    with pytest.raises(dn.ModelError, match=message):
         dn.build(mechanism, "reaction_wrenches")
     with pytest.raises(ValueError, match="'most'.*refuse, least"):
         dn.build(mechanism, "reaction_wrenches", redundant="most")
 
 
-def test_compiled_for_many_states():
+def test_compiled_wrenches_of_many_states():
     mechanism = robot_of("ball")
     q, yd, ydd = closed_states(mechanism, 40, reach=0.05)
     plain, compiled = (

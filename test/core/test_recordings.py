@@ -1,4 +1,4 @@
-"""Recordings of every format since Foxy are read; what cannot be read is told by name."""
+"""Recordings of every format since Dashing are read; errors name the file."""
 
 import shutil
 import sqlite3
@@ -38,9 +38,9 @@ def read(path, model, problem="inverse", **choices):
 
 
 def check(path, model, states):
-    found = read(path, model, "forward")
-    assert all(np.array_equal(found[k], s) for k, s in zip(("q", "qd", "tau"), states, strict=True))
-    assert np.allclose(found["time"], 5 + 1e-3 * np.arange(ROWS), atol=1e-9, rtol=0)
+    table = read(path, model, "forward")
+    assert all(np.array_equal(table[k], s) for k, s in zip(("q", "qd", "tau"), states, strict=True))
+    assert np.allclose(table["time"], 5 + 1e-3 * np.arange(ROWS), atol=1e-9, rtol=0)
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def check(path, model, states):
 )
 @pytest.mark.parametrize("splits", [1, 12])
 def test_bags_without_definitions(tmp_path, panda, states, messages, schema, version, splits):
-    """Dashing to Humble, also split into files, also without metadata.yaml after a crash."""
+    """Bags of Dashing to Humble, also split into files, and without metadata.yaml after a crash."""
     write_old_bag(tmp_path / "bag", messages, schema, version, splits)
     check(tmp_path / "bag", panda, states)
 
@@ -58,7 +58,7 @@ def test_bags_without_definitions(tmp_path, panda, states, messages, schema, ver
 @pytest.mark.parametrize("version", [8, 9])
 @pytest.mark.parametrize("plugin", ["SQLITE3", "MCAP"])
 @pytest.mark.parametrize("compression", [None, "MESSAGE", "FILE"])
-def test_bags_of_today(tmp_path, panda, states, messages, version, plugin, compression):
+def test_current_bags(tmp_path, panda, states, messages, version, plugin, compression):
     write_bag(tmp_path / "bag", messages, version=version, plugin=plugin, compression=compression)
     check(tmp_path / "bag", panda, states)
     check(tmp_path / "bag" / "metadata.yaml", panda, states)
@@ -73,13 +73,13 @@ def test_bare_files_and_folders_without_metadata(tmp_path, panda, states, messag
     check(file, panda, states)
 
 
-def test_a_bare_file_of_humble(tmp_path, panda, states, messages):
+def test_bare_file_of_humble(tmp_path, panda, states, messages):
     write_old_bag(tmp_path / "bag", messages, 3, None)
     check(tmp_path / "bag" / "bag_0.db3", panda, states)
 
 
-def test_odd_definitions_of_other_topics_do_not_matter(tmp_path, panda, states, messages):
-    """A definition that nobody can parse, and one with another hash."""
+def test_invalid_definitions_of_other_topics_are_ignored(tmp_path, panda, states, messages):
+    """Unparsable definitions and definitions with another hash are ignored."""
     write_bag(tmp_path / "bag", messages)
     with sqlite3.connect(tmp_path / "bag" / "bag.db3") as database:
         for name in ("odd_msgs/msg/Odd", "sensor_msgs/msg/Imu"):
@@ -99,7 +99,7 @@ def test_odd_definitions_of_other_topics_do_not_matter(tmp_path, panda, states, 
     check(tmp_path / "bag", panda, states)
 
 
-# --- what cannot be read ------------------------------------------------------------------------------------
+# --- invalid recordings -------------------------------------------------------------------------------------
 
 
 def empty_folder(folder, messages):
@@ -160,7 +160,7 @@ def garbage_messages(folder, messages):
     database.close()
 
 
-def a_long_message(folder, messages):
+def long_message(folder, messages):
     write_old_bag(folder, messages, 2, None)
     with sqlite3.connect(folder / "bag_0.db3") as database:
         database.execute("UPDATE messages SET data = zeroblob(2000000) WHERE id = 30")
@@ -188,11 +188,11 @@ def damaged_pages(folder, messages):
         (compressed_alone, "unzstd"),
         (no_messages, "no message on /joint_states"),
         (garbage_messages, "message 30 on /joint_states is no JointState"),
-        (a_long_message, "a JointState on /joint_states has 2000000 bytes, more than 1048576"),
+        (long_message, "a JointState on /joint_states has 2000000 bytes, more than 1048576"),
         (damaged_pages, "cannot be read"),
     ],
 )
-def test_recordings_that_cannot_be_read(tmp_path, panda, messages, make, words):
+def test_invalid_recordings_raise_errors(tmp_path, panda, messages, make, words):
     make(tmp_path / "bag", messages)
     with pytest.raises(TableError, match=words) as raised:
         read(tmp_path / "bag", panda)
@@ -209,27 +209,27 @@ def test_recordings_that_cannot_be_read(tmp_path, panda, messages, make, words):
         ("log.npz", "", "no .npz file of numbers"),
     ],
 )
-def test_files_that_are_no_recordings(tmp_path, panda, name, content, words):
+def test_other_files_raise_errors(tmp_path, panda, name, content, words):
     (tmp_path / name).write_text(content)
     with pytest.raises(TableError, match=words):
         read(tmp_path / name, panda)
 
 
-def test_topics_to_choose_from(tmp_path, panda, states, messages):
+def test_ambiguous_topics_are_listed(tmp_path, panda, states, messages):
     other = [("/tcp", *rest) for _, *rest in messages[:3]]
     write_bag(tmp_path / "bag", messages + other)
     with pytest.raises(TableError, match=r"choose one with --topic: /joint_states \(60 messages\), /tcp \(3"):
         read(tmp_path / "bag", panda)
     with pytest.raises(TableError, match=r"no topic /typo.*/joint_states \(60 messages\), /tcp \(3"):
         read(tmp_path / "bag", panda, topic="/typo")
-    found = read(tmp_path / "bag", panda, topic="/joint_states")
-    assert np.array_equal(found["q"], states[0])
+    table = read(tmp_path / "bag", panda, topic="/joint_states")
+    assert np.array_equal(table["q"], states[0])
 
 
-# --- what is not told ---------------------------------------------------------------------------------------
+# --- missing velocities -------------------------------------------------------------------------------------
 
 
-def test_missing_velocities_are_refused_by_name(tmp_path, panda, states):
+def test_missing_velocities_are_named(tmp_path, panda, states):
     q, qd, _ = states
     write_bag(tmp_path / "none", [("/j", PANDA_JOINTS, row, [], []) for row in q])
     with pytest.raises(TableError, match="no velocities of panda_joint1, .*: --differentiate .* --zero-vel"):
@@ -240,20 +240,20 @@ def test_missing_velocities_are_refused_by_name(tmp_path, panda, states):
     write_bag(tmp_path / "some", mixed)
     with pytest.raises(TableError, match="no velocities of panda_joint7: "):
         read(tmp_path / "some", panda)
-    found = read(tmp_path / "some", panda, zero_velocity=True)
-    assert np.array_equal(found["qd"][-1], [*qd[9, :5], 0.5, 0])
+    table = read(tmp_path / "some", panda, zero_velocity=True)
+    assert np.array_equal(table["qd"][-1], [*qd[9, :5], 0.5, 0])
 
 
-def test_velocities_that_come_late_are_waited_for(tmp_path, panda, states):
-    """As a joint_state_broadcaster starts: NaN until the hardware was read. Later a NaN stays one."""
+def test_leading_nan_velocities_are_skipped(tmp_path, panda, states):
+    """Leading NaN velocities, as from a starting joint_state_broadcaster, are skipped; later ones stay NaN."""
     q, qd, _ = states
     rows = [
         ("/j", PANDA_JOINTS, q[k], np.full(7, np.nan) if k in (0, 1, 5) else qd[k], []) for k in range(10)
     ]
     write_bag(tmp_path / "bag", rows)
-    found = read(tmp_path / "bag", panda)
-    assert np.array_equal(found["q"], q[2:10]) and np.isnan(found["qd"][3]).all()
-    assert np.isfinite(found["qd"][[0, 1, 2, 4]]).all()
+    table = read(tmp_path / "bag", panda)
+    assert np.array_equal(table["q"], q[2:10]) and np.isnan(table["qd"][3]).all()
+    assert np.isfinite(table["qd"][[0, 1, 2, 4]]).all()
 
 
 # --- other names --------------------------------------------------------------------------------------------
@@ -289,14 +289,14 @@ def test_columns_with_another_prefix(tmp_path, panda, states):
     np.savetxt(tmp_path / "in.csv", rows, delimiter=",", header=",".join(names), comments="", fmt="%.17g")
     with pytest.raises(TableError, match="--joints-map 'fer_\\*=panda_\\*'"):
         read(tmp_path / "in.csv", panda)
-    found = read(tmp_path / "in.csv", panda, joints_map={"fer_*": "panda_*"})
-    assert np.array_equal(found["q"], states[0]) and np.array_equal(found["qd"], states[1])
+    table = read(tmp_path / "in.csv", panda, joints_map={"fer_*": "panda_*"})
+    assert np.array_equal(table["q"], states[0]) and np.array_equal(table["qd"], states[1])
 
 
 # --- derivatives --------------------------------------------------------------------------------------------
 
 
-def test_a_bag_of_ros_1(tmp_path, panda, states, messages):
+def test_bag_of_ros_1(tmp_path, panda, states, messages):
     rosbag1 = pytest.importorskip("rosbags.rosbag1", reason="bags: pip install rosbags")
     from rosbags.typesys import Stores, get_typestore
 
@@ -316,9 +316,9 @@ def test_tables_are_differentiated_too(tmp_path, panda):
     time = np.arange(0, 2, 0.002)
     q = np.sin(time)[:, None] * np.arange(1, 8)
     np.savez(tmp_path / "in.npz", q=q, time=time)
-    found = read(tmp_path / "in.npz", panda, cutoff=10.0)
-    keep = np.isfinite(found["qdd"]).all(axis=1)
-    assert keep.sum() == len(time) - 150 and np.abs(found["qdd"] + q)[keep].max() < 0.0125 * 7
+    table = read(tmp_path / "in.npz", panda, cutoff=10.0)
+    keep = np.isfinite(table["qdd"]).all(axis=1)
+    assert keep.sum() == len(time) - 150 and np.abs(table["qdd"] + q)[keep].max() < 0.0125 * 7
     np.savez(tmp_path / "no_time.npz", q=q)
     with pytest.raises(TableError, match="no_time.npz has no time to differentiate by"):
         read(tmp_path / "no_time.npz", panda, cutoff=10.0)
@@ -329,15 +329,15 @@ def test_tables_are_differentiated_too(tmp_path, panda):
             read(tmp_path / "in.npz", panda, cutoff=cutoff)
 
 
-def test_a_floating_base_needs_its_twist(tmp_path):
+def test_floating_base_needs_its_twist(tmp_path):
     model = ROBOTS["solo12"].model()
     time = np.arange(0, 2, 0.002)
     q = np.tile(model.neutral(), (len(time), 1))
     qd = np.sin(time)[:, None] * np.ones(model.nv)
     np.savez(tmp_path / "in.npz", q=q, qd=qd, time=time)
-    found = read(tmp_path / "in.npz", model, cutoff=10.0)["qdd"]
-    keep = np.isfinite(found).all(axis=1)
-    assert keep.any() and np.abs(found - np.cos(time)[:, None])[keep].max() < 0.01
+    qdd = read(tmp_path / "in.npz", model, cutoff=10.0)["qdd"]
+    keep = np.isfinite(qdd).all(axis=1)
+    assert keep.any() and np.abs(qdd - np.cos(time)[:, None])[keep].max() < 0.01
     np.savez(tmp_path / "in.npz", q=q, time=time)
     with pytest.raises(TableError, match="a floating base do not come from its pose"):
         read(tmp_path / "in.npz", model, cutoff=10.0)

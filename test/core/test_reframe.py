@@ -1,4 +1,4 @@
-"""Frames of our own choice change no result."""
+"""Other body frames and base parameters do not change results."""
 
 import numpy as np
 from robots import random_states
@@ -15,8 +15,8 @@ def test_results_do_not_depend_on_body_frames(model):
     other, T = reframe(model)
     q, qd, qdd, f_ext = random_states(model, 10, seed=41)
     moved = np.einsum("iba,...ib->...ia", np.linalg.inv(T), f_ext)
-    one, two = (dn.build(m, dn.inverse_dynamics(m), backend="numpy") for m in (model, other))
-    assert error(two(q, qd, qdd, moved), one(q, qd, qdd, f_ext)).max() <= EXACT
+    inverse, inverse_other = (dn.build(m, dn.inverse_dynamics(m), backend="numpy") for m in (model, other))
+    assert error(inverse_other(q, qd, qdd, moved), inverse(q, qd, qdd, f_ext)).max() <= EXACT
     assert (
         error(
             dn.evaluate(other, "mass_matrix", q, backend="numpy"),
@@ -30,8 +30,8 @@ def test_results_do_not_depend_on_body_frames(model):
     assert error(J_other, J, tail=2).max() <= EXACT
 
 
-def test_results_do_not_depend_on_where_mass_is_counted(model):
-    """Base parameters: the same torques, accelerations and mass matrix from fewer numbers."""
+def test_results_do_not_depend_on_regrouped_mass(model):
+    """Base parameters give the same torques, accelerations and mass matrix from fewer numbers."""
     other, T = reframe(model)
     fewer = regroup(other)
     q, qd, qdd, f_ext = random_states(model, 10, seed=43)
@@ -42,12 +42,12 @@ def test_results_do_not_depend_on_where_mass_is_counted(model):
     assert error(dn.evaluate(fewer, "mass_matrix", q, backend="numpy"), M, tail=2).max() <= EXACT
     forward = dn.build(fewer, dn.forward_dynamics(fewer), backend="numpy")
     assert np.all(error(forward(q, qd, tau, moved), qdd) <= solved(M))
-    left = pseudo_inertia(fewer.inertias)
-    assert np.abs(left[regrouped_away(fewer)]).max(initial=0.0) < 1e-12
+    pseudo_inertias = pseudo_inertia(fewer.inertias)
+    assert np.abs(pseudo_inertias[regrouped_away(fewer)]).max(initial=0.0) < 1e-12
 
 
-def test_nearly_a_right_angle_is_not_one():
-    """Found in a hand whose URDF has angles with 8 digits: a turn of 1e-8 was dropped as no turn."""
+def test_nearly_right_angle_is_not_rounded():
+    """A rotation of 1e-8, as in a URDF with angles of 8 digits, must not be dropped."""
     tilted = joint("j2", "b", "c").replace("<origin ", '<origin rpy="1e-8 0 1e-7" ')
     text = robot(link("a"), link("b"), link("c"), joint("j1", "a", "b"), tilted)
     text = text.replace('xyz="0 0 0.1"', 'xyz="0.3 0.2 0.1"')
@@ -59,8 +59,8 @@ def test_nearly_a_right_angle_is_not_one():
     assert error(solver(q, qd, qdd), rnea(model, q, qd, qdd)).max() <= EXACT
 
 
-def test_axes_are_unit_columns_and_shifts_have_no_y(model):
-    """What the choice is for: z is the axis; between two turning joints the fixed part has r_y = 0."""
+def test_reduced_frames_have_unit_axes_and_no_y_shift(model):
+    """In reduced frames z is the axis, and the fixed part between two revolute joints has r_y = 0."""
     other, _ = reframe(model)
     for body in other.bodies:
         joint = body.joint

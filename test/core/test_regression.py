@@ -20,7 +20,7 @@ def rows_and_right(seed=0, rows=40):
     return random.normal(size=(rows, 4)) * UNITS, random.normal(size=rows)
 
 
-def test_rows_and_normal_equations_give_the_same_as_numpy():
+def test_rows_and_normal_equations_agree_with_numpy():
     W, y = rows_and_right()
     x, covariance, own = fit_rows(W, y)
     expected = np.linalg.lstsq(W / UNITS, y, rcond=None)[0] / UNITS
@@ -34,7 +34,7 @@ def test_rows_and_normal_equations_give_the_same_as_numpy():
 
 
 @pytest.mark.parametrize("column", [None, 2])
-def test_a_direction_without_information_stays_zero_and_has_a_name(column):
+def test_unidentifiable_direction_is_zero_and_named(column):
     W, y = rows_and_right()
     W[:, 3] = W[:, 1] if column is None else W[:, 3]
     if column is not None:
@@ -49,7 +49,7 @@ def test_a_direction_without_information_stays_zero_and_has_a_name(column):
     np.testing.assert_allclose(covariance_of(W.T @ W) * outer, covariance * outer, rtol=1e-6, atol=1e-12)
 
 
-def test_nuisance_columns_are_eliminated_as_by_projection():
+def test_nuisance_columns_are_projected_out():
     W, y = rows_and_right()
     W = np.column_stack([W, W[:, 0], y])  # the second nuisance repeats the first
     S, nuisance, others = W.T @ W, np.array([0, 4]), np.array([1, 2, 3, 5])
@@ -60,7 +60,7 @@ def test_nuisance_columns_are_eliminated_as_by_projection():
     np.testing.assert_allclose((W[:, others] - W[:, nuisance] @ B) / size, expected / size, atol=1e-12)
 
 
-def test_rows_that_repeat_each_other_count_once():
+def test_repeated_rows_count_once():
     random, groups, repeats = np.random.default_rng(3), 4000, 6
     W, e = random.normal(size=(groups, 2)), random.normal(size=groups)
     once = inflation(W * e[:, None], W.T @ W, 1.0)

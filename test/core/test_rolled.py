@@ -1,4 +1,4 @@
-"""LoopPrograms: the same results as the recursions they are made of."""
+"""LoopPrograms give the same results as their recursions."""
 
 import pickle
 from dataclasses import replace
@@ -19,8 +19,8 @@ from dynamics_node.symbolic import LoopProgram, rpy_rotation
 
 
 def snake(n, seed=0, branches=False, mimics=False):
-    """n joints in a chain or a random tree: mostly revolute, a few prismatic, of generic geometry; the last
-    one mimics the first."""
+    """n joints of generic geometry in a chain or a random tree: mostly revolute, some prismatic. mimics: the last joint
+    mimics the first."""
     random = np.random.default_rng(seed)
     links, joints = [Link("l0")], []
     for k in range(1, n + 1):
@@ -43,39 +43,39 @@ def problems(model):
         yield "hybrid", dn.hybrid_dynamics(model, model.joint_names[::2])
 
 
-def plainly(model, problem, q, qd, u, f_ext):
-    """What the problem returns, side by side; u: what is known."""
+def by_recursion(model, problem, q, qd, u, f_ext):
+    """The concatenated results of a problem by recursion; u: the known values."""
     if problem.kind == "inverse":
         return rnea(model, q, qd, u, f_ext)
     qdd, tau = aba(model, q, qd, u, u, np.array(problem.forward), f_ext)
     return qdd if problem.kind == "forward" else np.hstack([qdd, tau])
 
 
-FLAGS_OF_USERS = ("panda", "solo12")  # the others are compiled without optimisation
+OPTIMIZED = ("panda", "solo12")  # the others are compiled without optimization
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.optimised] * (name in FLAGS_OF_USERS)) for name in ROBOTS]
+    "name", [pytest.param(name, marks=[pytest.mark.optimised] * (name in OPTIMIZED)) for name in ROBOTS]
 )
-def test_every_kind_of_robot(name):
-    """Also robots that are too small for it: branches, sliding and floating joints, mimic joints."""
+def test_rolled_programs_agree_with_recursions(name):
+    """All robots, also small ones: branches, prismatic and floating joints, mimic joints."""
     model = ROBOTS[name].model()
     q, qd, u, f_ext = random_states(model, 5, seed=41)
     condition = np.linalg.cond(dn.evaluate(model, "mass_matrix", q, backend="numpy"))
     for k, (kind, problem) in enumerate(problems(model)):
-        wrenches = (len(name) + k) % 2 == 0  # in turn
+        wrenches = (len(name) + k) % 2 == 0  # alternately
         parameters = ("inertia", "armature") if wrenches else ()
         program = rolled_program(model, problem, wrenches, parameters)
         kernel = Kernel(program, parameter_values(model, parameters))
         state = {"q": q, "qd": qd, "qdd": u, "tau": u, "gravity": model.gravity, "f_ext": f_ext}
         inputs = [state[read] for read in problem.reads(model, wrenches)]
-        right = plainly(model, problem, q, qd, u, f_ext if wrenches else None)
+        right = by_recursion(model, problem, q, qd, u, f_ext if wrenches else None)
         tolerance = EXACT if kind == "inverse" else np.maximum(1e-9, 1e-13 * condition)
         assert np.all(error(packed(kernel(5, *inputs)), right) <= tolerance), (kind, parameters, wrenches)
 
 
 @pytest.mark.parametrize("branches", [False, True])
-def test_facade_of_a_long_robot(branches):
+def test_functions_of_a_long_robot(branches):
     model = snake(120, branches=branches)
     q, qd, u, f_ext = random_states(model, 70, seed=42)
     for kind, problem in problems(model):
@@ -90,9 +90,9 @@ def test_facade_of_a_long_robot(branches):
             EXACT if kind == "inverse" else solved(dn.evaluate(model, "mass_matrix", q[:5], backend="numpy"))
         )
         for k in range(5):
-            one = copy(q[k], qd[k], *(x[k] for x in known), f_ext[k])
-            for found, whole, r in zip(*map(as_tuple, (one, many, right)), strict=True):
-                assert error(found, r[k]) <= np.max(tolerance) and error(whole[k], r[k]) <= np.max(tolerance)
+            single = copy(q[k], qd[k], *(x[k] for x in known), f_ext[k])
+            for result, whole, r in zip(*map(as_tuple, (single, many, right)), strict=True):
+                assert error(result, r[k]) <= np.max(tolerance) and error(whole[k], r[k]) <= np.max(tolerance)
         payload = dn.with_payload(model, "l60", 2.0, np.ones(3), np.eye(3))
         loaded, again = solver.with_inertias(payload), plain.with_inertias(payload)
         for a, b in zip(
@@ -109,7 +109,7 @@ def as_tuple(result):
     return result if isinstance(result, tuple) else (result,)
 
 
-def test_a_long_chain_solves_its_own_inverse():
+def test_forward_dynamics_of_a_long_chain_inverts_inverse_dynamics():
     """1024 links: FD(ID(qdd)) = qdd, without a straight line of 400 000 operations."""
     model = snake(1024)
     q, qd, qdd, _ = random_states(model, 1, seed=43)
@@ -120,7 +120,7 @@ def test_a_long_chain_solves_its_own_inverse():
     assert error(again, tau) <= EXACT
 
 
-def test_what_is_short_or_coupled_is_not_rolled():
+def test_short_or_coupled_robots_are_not_rolled():
     model = ROBOTS["panda7"].model()
     assert not can_roll(model, dn.inverse_dynamics(model))
     long, coupled = snake(LONG), snake(LONG, mimics=True)

@@ -1,4 +1,4 @@
-"""Generated code under the address and undefined-behaviour sanitizers."""
+"""Generated code under the address and undefined-behavior sanitizers."""
 
 import os
 import subprocess
@@ -9,14 +9,14 @@ import pytest
 
 FLAGS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 
-GOOD = """
+VALID_CODE = """
 import array, pickle
 import numpy as np
 import dynamics_node as dn
 from dynamics_node.codegen.c import batch_kernel, kernel
 from robots import ROBOTS, random_states
 
-kernel.QUICK = batch_kernel.QUICK = 0  # one order of operations and one set of flags: instrumented code is compiled slowly
+kernel.QUICK = batch_kernel.QUICK = 0  # one order and one set of flags: instrumented code compiles slowly
 
 for name, floating in (("ur5", False), ("double_pendulum", True)):
     model = ROBOTS[name]._replace(floating_base=floating).model()
@@ -30,7 +30,7 @@ for name, floating in (("ur5", False), ("double_pendulum", True)):
             solve(q[k].tolist(), qd[k], qdd[k])
         solve(q, qd, qdd)
         solve(q, qd, qdd, f_ext)
-        if not floating:  # vectors read whole rows at once, beyond their ends but not beyond the arrays
+        if not floating:  # vectors read whole rows, past their ends but within the arrays
             for precision in ("float64", "float32"):
                 solve_many = dn.build(model, problem, backend="c", precision=precision)
                 for count in (64, 65, 79, 97):
@@ -55,22 +55,22 @@ for name, floating in (("ur5", False), ("double_pendulum", True)):
 print("through")
 """
 
-SHORT = """
+INVALID_CODE = """
 import numpy as np
 from dynamics_node.codegen.c import Kernel
 from dynamics_node.symbolic import trace
 kernel = Kernel(trace(lambda x: {"y": np.sin(x) * x}, {"x": (64,)}))
-kernel.run(np.zeros((3, 64))[:, :1].copy(), np.zeros((3, 64)))  # two of three states are not there
+kernel.run(np.zeros((3, 64))[:, :1].copy(), np.zeros((3, 64)))  # two of three states are missing
 print("through")
 """
 
 
 @pytest.fixture
 def sanitized(tmp_path):
-    """run(code): a Python process whose generated code is instrumented."""
+    """run(code): runs a Python process whose generated code is instrumented."""
     compilers.require("gcc", *FLAGS)
-    told = subprocess.run(["gcc", "-print-file-name=libasan.so"], capture_output=True, text=True, check=True)
-    asan = told.stdout.strip()
+    query = subprocess.run(["gcc", "-print-file-name=libasan.so"], capture_output=True, text=True, check=True)
+    asan = query.stdout.strip()
     compilers.require("gcc", under=("env", f"LD_PRELOAD={asan}"))
     compiler = tmp_path / "cc"
     compiler.write_text(f'#!/bin/sh\nexec gcc {" ".join(FLAGS)} "$@" -O0\n')
@@ -93,11 +93,11 @@ def sanitized(tmp_path):
 
 @pytest.mark.timeout(300)
 def test_generated_code_is_clean(sanitized):
-    done = sanitized(GOOD)
+    done = sanitized(VALID_CODE)
     assert done.returncode == 0 and done.stdout == "through\n", done.stderr[-4000:]
     assert "Sanitizer" not in done.stderr and "runtime error" not in done.stderr, done.stderr[-4000:]
 
 
-def test_the_sanitizer_sees_what_is_wrong(sanitized):
-    done = sanitized(SHORT)
+def test_sanitizer_detects_a_short_array(sanitized):
+    done = sanitized(INVALID_CODE)
     assert done.returncode != 0 and "AddressSanitizer" in done.stderr

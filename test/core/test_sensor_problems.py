@@ -1,5 +1,4 @@
-"""Estimates from any sensors, of trees and loops: against Pinocchio's motions, against one dense system, and by many noisy
-ones."""
+"""Estimates from any sensors, for trees and loops: against Pinocchio's motions, a dense system, and noise statistics."""
 
 import pickle
 import sys
@@ -24,8 +23,8 @@ from dynamics_node.functions import InputError
 from dynamics_node.robot import sensors as s
 
 XYZ, RPY = (0.03, -0.05, 0.11), (0.4, -0.7, 1.9)
-ACCURATE = 1e-9  # of an estimate beside the largest entry
-DENSE = 1e-7  # of Pinocchio's M, h and J in one dense system
+ACCURATE = 1e-9  # error of an estimate relative to the largest entry
+DENSE = 1e-7  # accuracy of the dense system
 
 
 def tips(model):
@@ -38,7 +37,7 @@ def driven(model):
 
 
 def redundant(model):
-    """More than enough: torques, accelerations, imus, wrenches at two links, some with covariances and priors."""
+    """Redundant sensors: torques, accelerations, IMUs, and wrenches at two links, some with covariances and priors."""
     random = np.random.default_rng(3)
     A = random.normal(size=(6, 6))
     yield from (s.JointTorque(name, std=0.5) for name in driven(model))
@@ -55,7 +54,7 @@ def redundant(model):
 
 
 def truth_of(name, k=0, seed=7):
-    """A motion with wrenches as `redundant` has them."""
+    """A motion with wrenches that suit the sensors of `redundant`."""
     model = ROBOTS[name].model()
     q, qd, qdd, _ = random_states(model, k + 1, seed=seed)
     random = np.random.default_rng(seed + k)
@@ -63,12 +62,12 @@ def truth_of(name, k=0, seed=7):
     w = random.uniform(-20, 20, (2, 6))
     w[0, 5] = 0.0
     wrenches = [(first, XYZ, RPY, w[0])] + [(last, np.zeros(3), np.zeros(3), w[1])] * (last != first)
-    held = [(last, np.zeros(3), np.zeros(3), range(6))]
-    return Truth(ROBOTS[name], model, q[k], qd[k], qdd[k], wrenches, held)
+    supports = [(last, np.zeros(3), np.zeros(3), range(6))]
+    return Truth(ROBOTS[name], model, q[k], qd[k], qdd[k], wrenches, supports)
 
 
 def noise(problem, random, scale=1.0):
-    """A draw of what the sensors may be off by."""
+    """A random draw of the noise of all sensors."""
     parts = [np.zeros(0)]
     for sensor, labels in zip(problem.sensors, problem.labels, strict=True):
         if sensor.value is None:
@@ -87,7 +86,7 @@ def noise(problem, random, scale=1.0):
 
 
 class Motion(NamedTuple):
-    """A robot that moves, what acts on it, sensors on it, and what one of them reads."""
+    """A moving robot with its torques and wrenches, sensors, and a function that returns the reading of a sensor."""
 
     robot: dn.Robot
     q: np.ndarray
@@ -107,18 +106,18 @@ LINKAGES = {
 }
 
 
-def tree_that_moves(name):
+def tree_motion(name):
     truth = truth_of(name)
     robot, tau = truth.model, truth.tau.copy()
     for body in robot.bodies:
         if body.joint.type.is_free:
-            tau[body.joint.v] = 0.0  # nothing drives it
+            tau[body.joint.v] = 0.0  # no motor
     sensors = [x for x in redundant(robot) if x.value is None]
     return Motion(robot, *truth.state, tau, truth.f_ext, sensors, truth.reading)
 
 
-def linkage_that_moves(name, folder):
-    """Near home; what its tree does at its rates is known to Pinocchio, torques by the constraints written down by hand."""
+def linkage_motion(name, folder):
+    """A motion near home: Pinocchio gives readings on the tree, LoopOracle the torques."""
     linkage = LINKAGES[name]()
     robot, file = dn.parse_robot(linkage.text), folder / "robot.urdf"
     file.write_text(linkage.text)
@@ -142,35 +141,35 @@ TREES = ("panda", "ur5", "baxter", "solo12", "simple_humanoid", "talos")
 
 
 @pytest.mark.parametrize("name", [*TREES, *LINKAGES])
-def test_exact_readings_give_the_motion_back(name, tmp_path):
-    """Of linkages without those of torques, too."""
-    own = tree_that_moves(name) if name in TREES else linkage_that_moves(name, tmp_path)
+def test_exact_readings_reproduce_the_motion(name, tmp_path):
+    """Linkages are also estimated without torque sensors."""
+    own = tree_motion(name) if name in TREES else linkage_motion(name, tmp_path)
     accurate = ACCURATE if name in TREES else 10 * ACCURATE
     problem = dn.sensor_problem(own.robot, own.sensors, ["tau"] if name in LINKAGES else ())
     estimator = dn.build(own.robot, problem, backend="numpy")
-    found = estimator(own.q, own.qd, {x.name: own.reading(x) for x in problem_reads(problem)})
-    assert error(found.qdd, own.qdd) <= accurate
-    assert error(found.tau, own.tau) <= accurate
-    assert not found.tau[own.tau == 0].any(), "nothing drives a base"
-    assert error(found.f_ext, own.f_ext, 2) <= accurate
-    assert found.chi_square <= (1e-12 if name in TREES else 1e-9)
-    assert np.abs(found.residuals).max() <= 1e-8 if name in TREES else estimator.degrees_of_freedom > 0
-    assert estimator.consistent(found)
+    estimate = estimator(own.q, own.qd, {x.name: own.reading(x) for x in measured_sensors(problem)})
+    assert error(estimate.qdd, own.qdd) <= accurate
+    assert error(estimate.tau, own.tau) <= accurate
+    assert not estimate.tau[own.tau == 0].any(), "a floating base has no motor"
+    assert error(estimate.f_ext, own.f_ext, 2) <= accurate
+    assert estimate.chi_square <= (1e-12 if name in TREES else 1e-9)
+    assert np.abs(estimate.residuals).max() <= 1e-8 if name in TREES else estimator.degrees_of_freedom > 0
+    assert estimator.consistent(estimate)
     if name in LINKAGES:
         less = dn.sensor_problem(own.robot, [x for x in own.sensors if not isinstance(x, s.JointTorque)])
-        readings = {x.name: own.reading(x) for x in problem_reads(less)}
+        readings = {x.name: own.reading(x) for x in measured_sensors(less)}
         again = dn.build(own.robot, less, backend="numpy")(own.q, own.qd, readings)
         assert error(again.tau, own.tau) <= accurate
 
 
-def problem_reads(problem):
+def measured_sensors(problem):
     """The sensors that have readings."""
     return [x for x, labels in zip(problem.sensors, problem.labels, strict=True) if labels]
 
 
 @pytest.mark.parametrize("name", ["panda", "simple_humanoid"])
-def test_inverse_and_forward_dynamics_are_measured_problems(name):
-    """Exact readings of accelerations are inverse dynamics, of torques forward dynamics."""
+def test_sensor_problems_include_inverse_and_forward_dynamics(name):
+    """Exact accelerations give inverse dynamics, exact torques forward dynamics."""
     truth = truth_of(name)
     model, (q, qd, qdd) = truth.model, truth.state
     wrenches = [s.ExternalWrench(link, std=0.0) for link in tips(model)]
@@ -180,27 +179,27 @@ def test_inverse_and_forward_dynamics_are_measured_problems(name):
     }
     for kind, sensors in kinds.items():
         if kind == "inverse" and model.floating_base:
-            continue  # its base moves as it must
+            continue  # the torques determine the motion of its base
         problem = dn.sensor_problem(model, [*sensors, *wrenches])
-        found = dn.build(model, problem, backend="numpy")(q, qd, truth.readings(problem))
-        assert error(found.qdd, qdd) <= ACCURATE, kind
-        assert error(found.tau[-len(driven(model)) :], truth.tau[-len(driven(model)) :]) <= ACCURATE, kind
-        assert found.chi_square == 0
+        estimate = dn.build(model, problem, backend="numpy")(q, qd, truth.readings(problem))
+        assert error(estimate.qdd, qdd) <= ACCURATE, kind
+        assert error(estimate.tau[-len(driven(model)) :], truth.tau[-len(driven(model)) :]) <= ACCURATE, kind
+        assert estimate.chi_square == 0
 
 
 @pytest.mark.parametrize("name", ROBOTS)
 def test_torques_alone_are_forward_dynamics(name):
-    """Exact or not: nothing checks them, so nothing can be wrong with them."""
+    """Without redundancy the estimate is always consistent, for exact and noisy torques."""
     model = ROBOTS[name].model()
     q, qd, qdd, _ = random_states(model, 2, seed=3)
     motors = [s.JointTorque(joint, std=0.1 * (k % 2)) for k, joint in enumerate(driven(model))]
     estimator = dn.build(model, dn.sensor_problem(model, motors), backend="numpy")
     tau = dn.build(model, dn.inverse_dynamics(model), backend="numpy")(q, qd, qdd)
     tau[:, : model.nv - len(driven(model))] = 0.0
-    found = estimator(q, qd, tau[:, model.nv - len(driven(model)) :])
+    estimate = estimator(q, qd, tau[:, model.nv - len(driven(model)) :])
     right = dn.build(model, dn.forward_dynamics(model), backend="numpy")(q, qd, tau)
-    assert np.all(error(found.qdd, right) <= solved(dn.evaluate(model, "mass_matrix", q, backend="numpy")))
-    assert estimator.degrees_of_freedom == 0 and estimator.consistent(found).all()
+    assert np.all(error(estimate.qdd, right) <= solved(dn.evaluate(model, "mass_matrix", q, backend="numpy")))
+    assert estimator.degrees_of_freedom == 0 and estimator.consistent(estimate).all()
     assert estimator.judge(q[0], qd[0], tau[0, model.nv - len(driven(model)) :]).consistent
 
 
@@ -208,14 +207,14 @@ def test_torques_alone_are_forward_dynamics(name):
 
 
 @pytest.mark.parametrize("name", ["panda", "ur5", "solo12", "simple_humanoid"])
-def test_against_one_dense_system(name):
+def test_estimates_agree_with_a_dense_system(name):
     truth = truth_of(name)
     problem = dn.sensor_problem(truth.model, redundant(truth.model), ["qdd", "tau"])
     readings = truth.readings(problem) + noise(problem, np.random.default_rng(1))
-    found = dn.build(truth.model, problem, backend="numpy")(*truth.state[:2], readings)
+    estimate = dn.build(truth.model, problem, backend="numpy")(*truth.state[:2], readings)
     right = Dense(truth, problem).solve(readings)
     for key in ("qdd", "tau", "chi_square", "qdd_covariance", "tau_covariance"):
-        value = getattr(found, key)
+        value = getattr(estimate, key)
         assert error(value, right[key], np.ndim(value)) <= DENSE, key
 
 
@@ -239,7 +238,7 @@ def test_gtsam_has_no_covariances():
         dn.build(model, dn.sensor_problem(model, redundant(model), ["tau"]), backend="gtsam")
 
 
-def test_without_gtsam_it_is_said_what_to_install(monkeypatch):
+def test_missing_gtsam_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "gtsam", None)
     model = ROBOTS["ur5"].model()
     with pytest.raises(ImportError, match="'gtsam'.*pip install"):
@@ -250,9 +249,8 @@ RUNS = 400
 
 
 @pytest.mark.parametrize("name", ["ur5", "solo12"])
-def test_errors_are_as_large_as_the_covariance_says(name):
-    """The normalised error squared of RUNS estimates is inside the band that holds 99 % of its means, for qdd, tau, the
-    wrench and chi-square."""
+def test_errors_match_the_covariance(name):
+    """The mean normalized squared errors of RUNS estimates are in their 99 % bands: qdd, tau, the wrench, chi-square."""
     stats = pytest.importorskip("scipy.stats")
     truth = truth_of(name)
     model = truth.model
@@ -261,23 +259,23 @@ def test_errors_are_as_large_as_the_covariance_says(name):
     )
     estimator, random = dn.build(model, problem, backend="numpy"), np.random.default_rng(2)
     readings = truth.readings(problem) + np.array([noise(problem, random) for _ in range(RUNS)])
-    found = estimator(*truth.state[:2], readings)
+    estimates = estimator(*truth.state[:2], readings)
     own = slice(model.nv - len(driven(model)), model.nv)
     body = model.frames[tips(model)[-1]].body
     squares = {
-        "qdd": nees(found.qdd - truth.state[2], found.qdd_covariance),
-        "tau": nees((found.tau - truth.tau)[:, own], found.tau_covariance[:, own, own]),
-        "f_ext": nees((found.f_ext - truth.f_ext)[:, body], found.f_ext_covariance[:, body]),
-        "chi_square": (found.chi_square, estimator.degrees_of_freedom),
+        "qdd": nees(estimates.qdd - truth.state[2], estimates.qdd_covariance),
+        "tau": nees((estimates.tau - truth.tau)[:, own], estimates.tau_covariance[:, own, own]),
+        "f_ext": nees((estimates.f_ext - truth.f_ext)[:, body], estimates.f_ext_covariance[:, body]),
+        "chi_square": (estimates.chi_square, estimator.degrees_of_freedom),
     }
     for what, (values, degrees) in squares.items():
         low, high = stats.chi2.ppf([0.005, 0.995], RUNS * degrees) / RUNS
         assert low <= np.mean(values) <= high, (what, low, np.mean(values), high)
-    wrenches = estimator.external_wrenches(found)
+    wrenches = estimator.external_wrenches(estimates)
     again = dn.external_wrenches(model, {own.link: own.wrench[0] for own in wrenches})
-    assert np.allclose(again, found.f_ext[0], atol=1e-9)
+    assert np.allclose(again, estimates.f_ext[0], atol=1e-9)
     assert all(own.covariance.shape == (RUNS, 6, 6) for own in wrenches)
-    alarms = np.count_nonzero(~estimator.consistent(found))
+    alarms = np.count_nonzero(~estimator.consistent(estimates))
     assert alarms <= 4  # one in a thousand
 
 
@@ -289,12 +287,12 @@ def nees(errors, covariances):
     return np.einsum("ki,kij,kj->k", errors, inverse, errors), int(ranks[0])
 
 
-# --- who is wrong -------------------------------------------------------------------------------------------
+# --- faulty sensors -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["ur5", "solo12"])
-def test_a_sensor_that_is_wrong_is_found(name):
-    """Every sensor in turn is off by 30 standard deviations of what the others leave to it."""
+def test_faulty_sensor_is_identified(name):
+    """Each sensor in turn has an error of many standard deviations."""
     truth = truth_of(name)
     problem = dn.sensor_problem(truth.model, redundant(truth.model))
     estimator, random = dn.build(truth.model, problem, backend="numpy"), np.random.default_rng(4)
@@ -307,53 +305,53 @@ def test_a_sensor_that_is_wrong_is_found(name):
             continue
         readings = good.copy()
         readings[at.start] += 3000 * np.mean(np.ravel(1.0 if sensor.std is None else sensor.std))
-        found = estimator(*truth.state[:2], readings)
+        estimate = estimator(*truth.state[:2], readings)
         judged = estimator.judge(*truth.state[:2], readings)
-        assert not estimator.consistent(found) and not judged.consistent
-        np.testing.assert_allclose(judged.chi_square, found.chi_square, rtol=1e-6)
+        assert not estimator.consistent(estimate) and not judged.consistent
+        np.testing.assert_allclose(judged.chi_square, estimate.chi_square, rtol=1e-6)
         assert sensor.name in judged.culprits
         assert f"{sensor.name!r}" in str(judged)
 
 
-def test_the_suspect_explains_what_its_removal_leaves():
-    """What chi-square falls by without a sensor is computed, and is so when it is left out."""
+def test_reduction_of_chi_square_matches_removal():
+    """The computed reduction of chi-square without a sensor agrees with an estimate without it."""
     truth = truth_of("ur5")
     sensors = list(redundant(truth.model))
     problem = dn.sensor_problem(truth.model, sensors)
     readings = truth.readings(problem) + noise(problem, np.random.default_rng(8), 2.0)
     whole = dn.build(truth.model, problem, backend="numpy").judge(*truth.state[:2], readings)
-    falls = {suspect.sensor: suspect.explains for suspect in whole.suspects}
+    reductions = {suspect.sensor: suspect.explains for suspect in whole.suspects}
     for left_out in (sensors[0], sensors[8]):
         less = dn.sensor_problem(truth.model, [x for x in sensors if x is not left_out])
-        kept = np.delete(readings, problem.places[sensors.index(left_out)])
-        rest = dn.build(truth.model, less, backend="numpy").judge(*truth.state[:2], kept)
-        np.testing.assert_allclose(whole.chi_square - rest.chi_square, falls[left_out.name], rtol=1e-8)
+        remaining = np.delete(readings, problem.places[sensors.index(left_out)])
+        rest = dn.build(truth.model, less, backend="numpy").judge(*truth.state[:2], remaining)
+        np.testing.assert_allclose(whole.chi_square - rest.chi_square, reductions[left_out.name], rtol=1e-8)
 
 
 # --- calls --------------------------------------------------------------------------------------------------
 
 
-def test_batches_gravity_names_and_other_processes():
+def test_estimator_calls_agree():
     truth = truth_of("ur5")
     model, (q, qd, _) = truth.model, truth.state
     problem = dn.sensor_problem(model, redundant(model))
     estimator = dn.build(model, problem, backend="numpy")
     readings = truth.readings(problem) + np.random.default_rng(0).normal(size=(3, 2, len(problem.readings)))
-    found = estimator(q, qd, readings)
-    assert found.tau.shape == (3, 2, model.nv) and found.f_ext.shape == (3, 2, model.nbodies, 6)
-    assert found.chi_square.shape == (3, 2)
-    one = estimator(q, qd, readings[2, 1])
-    np.testing.assert_allclose(one.tau, found.tau[2, 1], rtol=1e-12)
+    estimates = estimator(q, qd, readings)
+    assert estimates.tau.shape == (3, 2, model.nv) and estimates.f_ext.shape == (3, 2, model.nbodies, 6)
+    assert estimates.chi_square.shape == (3, 2)
+    single = estimator(q, qd, readings[2, 1])
+    np.testing.assert_allclose(single.tau, estimates.tau[2, 1], rtol=1e-12)
     pairs = zip(problem.sensors, problem.places, strict=True)
     by_name = {x.name: readings[..., at] for x, at in pairs if at is not None}
-    np.testing.assert_array_equal(estimator(q, qd, by_name).tau, found.tau)
+    np.testing.assert_array_equal(estimator(q, qd, by_name).tau, estimates.tau)
     again = pickle.loads(pickle.dumps(estimator))
-    np.testing.assert_array_equal(again(q, qd, readings).tau, found.tau)
+    np.testing.assert_array_equal(again(q, qd, readings).tau, estimates.tau)
     up = estimator(q, qd, readings[0, 0], gravity=np.array([0.0, 0.0, 9.81]))
     assert np.abs(up.tau - estimator(q, qd, readings[0, 0]).tau).max() > 0.1
 
 
-def test_other_inertias_without_another_build():
+def test_inertias_change_without_a_new_build():
     truth = truth_of("ur5")
     problem = dn.sensor_problem(truth.model, [x for x in redundant(truth.model) if x.value is None])
     heavy = dn.with_payload(truth.model, tips(truth.model)[0], 5.0, [0, 0, 0.1], 0.01 * np.eye(3))
@@ -364,7 +362,7 @@ def test_other_inertias_without_another_build():
     assert not np.allclose(estimator(*state).tau, other(*state).tau)
 
 
-def test_what_is_wrong_with_a_call_is_named():
+def test_invalid_readings_are_named():
     truth = truth_of("ur5")
     problem = dn.sensor_problem(truth.model, redundant(truth.model))
     estimator = dn.build(truth.model, problem, backend="numpy")
@@ -380,15 +378,15 @@ def test_what_is_wrong_with_a_call_is_named():
         estimator(q, qd, {})
     with pytest.raises(InputError, match="judge.*one state"):
         estimator.judge(q, qd, np.stack([good, good]))
-    found = estimator(q, qd, np.stack([bad, good]), errors="nan")
-    assert np.isnan(found.tau[0]).all() and np.isfinite(found.tau[1]).all()
-    assert list(estimator.consistent(found)) == [False, True]
+    estimates = estimator(q, qd, np.stack([bad, good]), errors="nan")
+    assert np.isnan(estimates.tau[0]).all() and np.isfinite(estimates.tau[1]).all()
+    assert list(estimator.consistent(estimates)) == [False, True]
 
 
 @pytest.mark.parametrize(
     "choice", [{"solver": "cluster"}, {"ordering": "rnea"}, {"precision": "float32"}, {"backend": "tpu"}]
 )
-def test_choices_that_do_not_exist(choice):
+def test_invalid_choices_are_rejected(choice):
     model = ROBOTS["ur5"].model()
     with pytest.raises(ValueError, match="sensor problems"):
         dn.build(model, dn.sensor_problem(model, redundant(model)), **choice)
@@ -397,8 +395,8 @@ def test_choices_that_do_not_exist(choice):
 # --- loops --------------------------------------------------------------------------------------------------
 
 
-def test_a_floating_base_that_is_held():
-    """What holds it is read, or follows from torques and accelerations."""
+def test_floating_base_with_a_support_wrench():
+    """The supporting wrench is measured, or follows from torques and accelerations."""
     linkage = palletizer(np.random.default_rng(3))._replace(floating_base=True)
     mechanism = dn.parse_robot(linkage.text, floating_base=True)
     reference, random = LoopOracle(linkage.text, mechanism), np.random.default_rng(5)
@@ -407,29 +405,29 @@ def test_a_floating_base_that_is_held():
     tau = reference.inverse(q, qd, qdd)
     root, base = mechanism.bodies[0].name, slice(0, 6)
     motors = [s.JointTorque(name, std=0.1) for name in mechanism.joint_names]
-    held = s.ExternalWrench(root, std=0.5)
+    support = s.ExternalWrench(root, std=0.5)
     moving = [s.JointAcceleration(joint.name, std=0.1) for joint in mechanism.independent_joints]
-    readings = {x.name: tau[6 + k] for k, x in enumerate(motors)} | {held.name: tau[base]}
+    readings = {x.name: tau[6 + k] for k, x in enumerate(motors)} | {support.name: tau[base]}
     readings |= {x.name: qdd[joint.v] for x, joint in zip(moving, mechanism.independent_joints, strict=True)}
     for sensors in (
-        [*motors, held],
+        [*motors, support],
         [*moving, s.ExternalWrench(root, rows="unknown")],
-        [*motors, *moving, held],
+        [*motors, *moving, support],
     ):
         problem = dn.sensor_problem(mechanism, sensors)
         given = {x.name: readings[x.name] for x, at in zip(sensors, problem.labels, strict=True) if at}
-        found = dn.build(mechanism, problem, backend="numpy")(q, qd, given)
-        assert error(found.qdd, qdd) <= ACCURATE
-        assert error(found.tau, np.append(np.zeros(6), tau[6:])) <= ACCURATE
-        assert error(found.f_ext[0], tau[base]) <= ACCURATE
+        estimate = dn.build(mechanism, problem, backend="numpy")(q, qd, given)
+        assert error(estimate.qdd, qdd) <= ACCURATE
+        assert error(estimate.tau, np.append(np.zeros(6), tau[6:])) <= ACCURATE
+        assert error(estimate.f_ext[0], tau[base]) <= ACCURATE
 
 
 def test_open_loops_have_no_result(tmp_path):
-    own = linkage_that_moves("palletizer", tmp_path)
+    own = linkage_motion("palletizer", tmp_path)
     moving = [s.JointAcceleration(joint.name, std=0.1) for joint in own.robot.independent_joints]
     estimator = dn.build(own.robot, problem := dn.sensor_problem(own.robot, moving), backend="numpy")
     ajar, readings = own.q + 0.01, np.zeros(len(problem.readings))
     with pytest.raises(dn.SolutionError, match="open|closed"):
         estimator(ajar, own.qd, readings)
-    found = estimator(np.stack([own.q, ajar]), own.qd, readings, errors="nan")
-    assert np.isfinite(found.tau[0]).all() and np.isnan(found.tau[1]).all()
+    estimates = estimator(np.stack([own.q, ajar]), own.qd, readings, errors="nan")
+    assert np.isfinite(estimates.tau[0]).all() and np.isnan(estimates.tau[1]).all()

@@ -1,4 +1,4 @@
-"""Sensor problems as Programs: against Pinocchio, against least squares by NumPy, and where rank drops."""
+"""Sensor problems as Programs: against Pinocchio, least squares by NumPy, and at rank deficiencies."""
 
 import pickle
 
@@ -32,8 +32,8 @@ def driven(model):
     return [b.joint.name for b in model.bodies if b.joint.masters is None and not b.joint.type.is_free]
 
 
-def just_enough(model):
-    """As many readings as there are unknowns: accelerations, the base's by two sensors, a foot's wrench open."""
+def minimal(model):
+    """As many readings as unknowns: accelerations, two sensors of the base motion, an unknown wrench at a foot."""
     sensors = [s.JointAcceleration(name, std=0.2) for name in driven(model)]
     if model.floating_base:
         root = model.bodies[0].name
@@ -43,18 +43,18 @@ def just_enough(model):
     return sensors
 
 
-def more(model):
-    """Torques, a wrench at the first joint, an IMU at the tip and a prior besides."""
+def redundant(model):
+    """Redundant sensors: torques, a wrench at the first joint, an IMU at the tip and a prior, too."""
     sensors = [s.JointTorque(name, std=0.5) for name in driven(model)]
     covariance = np.diag([0.1] * 3 + [2.0] * 3) + 0.01
     sensors += [s.ForceTorque(driven(model)[0], measures="parent_to_child", covariance=covariance)]
     sensors += [s.Imu(tip(model), std=0.05, xyz=XYZ, rpy=RPY)]
     sensors += [s.JointAcceleration(driven(model)[-1], std=3.0, value=0.0, name="prior")]
-    return just_enough(model) + sensors
+    return minimal(model) + sensors
 
 
 def from_the_root(model):
-    """The wrench at the first joint read, what touches the tip open."""
+    """A wrench sensor at the first joint, and an unknown wrench at the tip."""
     first = model.bodies[0].joint.name
     return [
         *(s.JointAcceleration(name, std=0.2) for name in driven(model)),
@@ -66,116 +66,118 @@ def from_the_root(model):
 @pytest.mark.parametrize(
     ("name", "sensors"),
     [
-        ("panda", just_enough),
+        ("panda", minimal),
         ("panda", from_the_root),
-        ("panda", more),
-        ("baxter", just_enough),
-        ("solo12", just_enough),
-        ("solo12", more),
-        ("talos", just_enough),
+        ("panda", redundant),
+        ("baxter", minimal),
+        ("solo12", minimal),
+        ("solo12", redundant),
+        ("talos", minimal),
     ],
 )
-def test_the_true_motion_is_found(name, sensors):
+def test_true_motion_is_estimated(name, sensors):
     model = ROBOTS[name].model()
-    # priors of the true motion are true
+    # without priors, whose values differ from the true motion
     chosen = [sensor for sensor in sensors(model) if sensor.value is None]
     problem = dn.sensor_problem(model, chosen)
     program = sensor_program(model, problem)
     q, qd, qdd, _ = random_states(model, 5, seed=5)
     touched = [(tip(model), XYZ, RPY, np.arange(1.0, 7.0))] if sensors is from_the_root else []
-    held = [(tip(model), XYZ, RPY, range(6))]
+    supports = [(tip(model), XYZ, RPY, range(6))]
     for k in range(5):
-        truth = Truth(ROBOTS[name], model, q[k], qd[k], qdd[k], touched, held)
-        found = interpret(program, q=q[k], qd=qd[k], readings=truth.readings(problem), gravity=model.gravity)
-        assert error(found["qdd"], qdd[k]) <= EXACT
+        truth = Truth(ROBOTS[name], model, q[k], qd[k], qdd[k], touched, supports)
+        results = interpret(
+            program, q=q[k], qd=qd[k], readings=truth.readings(problem), gravity=model.gravity
+        )
+        assert error(results["qdd"], qdd[k]) <= EXACT
         free = [v for b in model.bodies if b.joint.type.is_free for v in range(*b.joint.v.indices(model.nv))]
-        assert error(np.delete(found["tau"], free), np.delete(truth.tau, free)) <= 1e-9
-        assert error(found["f_ext"], truth.f_ext, tail=2) <= 1e-9
-        assert np.abs(found["residuals"]).max() <= 1e-8
+        assert error(np.delete(results["tau"], free), np.delete(truth.tau, free)) <= 1e-9
+        assert error(results["f_ext"], truth.f_ext, tail=2) <= 1e-9
+        assert np.abs(results["residuals"]).max() <= 1e-8
         if program.limits:
-            assert np.all(found["health"] <= program.limits)
+            assert np.all(results["health"] <= program.limits)
 
 
 @pytest.mark.parametrize(
     ("name", "sensors", "backend"),
     [
-        ("panda", more, "interpreter"),
-        ("panda", more, "c"),
+        ("panda", redundant, "interpreter"),
+        ("panda", redundant, "c"),
         ("panda", from_the_root, "c"),
-        ("solo12", just_enough, "c"),
+        ("solo12", minimal, "c"),
     ],
 )
-def test_readings_that_disagree_give_what_least_squares_gives(name, sensors, backend):
+def test_contradicting_readings_give_the_least_squares_solution(name, sensors, backend):
     model = ROBOTS[name].model()
-    asked = RESULTS if (name, backend) == ("panda", "interpreter") else ("f_ext",)
-    problem = dn.sensor_problem(model, sensors(model), covariance=asked)
+    requested = RESULTS if (name, backend) == ("panda", "interpreter") else ("f_ext",)
+    problem = dn.sensor_problem(model, sensors(model), covariance=requested)
     q, qd, _, _ = random_states(model, 16, seed=7)
     readings = np.random.default_rng(3).uniform(-10, 10, (16, len(problem.readings)))
     right = dn.build(model, problem, backend="numpy")(q, qd, readings)
     if backend == "c":
         estimator = dn.build(model, problem, backend="c")
         assert estimator.runner.backend == "c"
-        found = estimator(q, qd, readings)._asdict()
-        one = estimator(q[3], qd[3], readings[3])
-        np.testing.assert_allclose(one.tau, found["tau"][3], rtol=1e-12, atol=1e-12)
+        results = estimator(q, qd, readings)._asdict()
+        single = estimator(q[3], qd[3], readings[3])
+        np.testing.assert_allclose(single.tau, results["tau"][3], rtol=1e-12, atol=1e-12)
         again = pickle.loads(pickle.dumps(estimator))(q, qd, readings)
-        np.testing.assert_array_equal(again.tau, found["tau"])
+        np.testing.assert_array_equal(again.tau, results["tau"])
     else:
         program = sensor_program(model, problem)
-        found = interpret(program, q=q, qd=qd, readings=readings, gravity=model.gravity)
-    for field in (*RESULTS, *(f"{x}_covariance" for x in asked)):
+        results = interpret(program, q=q, qd=qd, readings=readings, gravity=model.gravity)
+    for field in (*RESULTS, *(f"{x}_covariance" for x in requested)):
         tail = right._asdict()[field].ndim - 1
-        assert error(found[field], right._asdict()[field], tail).max() <= 1e-9, field
-    # residuals are differences of readings of this size
-    assert np.abs(found["residuals"] - right.residuals).max() <= 1e-9 * np.abs(readings).max() * 10
-    # chi-square too, of numbers that are as large as this
+        assert error(results[field], right._asdict()[field], tail).max() <= 1e-9, field
+    # residuals are differences of readings of this magnitude
+    assert np.abs(results["residuals"] - right.residuals).max() <= 1e-9 * np.abs(readings).max() * 10
+    # chi-square is a sum of terms of this magnitude
     size = max(1.0, np.abs(right.chi_square).max())
-    assert np.abs(found["chi_square"] - right.chi_square).max() <= 1e-9 * size
+    assert np.abs(results["chi_square"] - right.chi_square).max() <= 1e-9 * size
 
 
-def test_states_that_are_bad_are_nan_and_the_others_right():
+def test_invalid_states_are_nan_and_others_unchanged():
     model = ROBOTS["panda"].model()
-    estimator = dn.build(model, dn.sensor_problem(model, just_enough(model)), backend="c")
+    estimator = dn.build(model, dn.sensor_problem(model, minimal(model)), backend="c")
     q, qd, _, _ = random_states(model, 6, seed=2)
     readings = np.ones((6, model.nv))
     right = estimator(q, qd, readings)
     readings[4, 1] = np.nan
-    found = estimator(q, qd, readings, errors="nan")
-    assert np.isnan(found.tau[4]).all()
-    np.testing.assert_array_equal(np.delete(found.tau, 4, 0), np.delete(right.tau, 4, 0))
+    results = estimator(q, qd, readings, errors="nan")
+    assert np.isnan(results.tau[4]).all()
+    np.testing.assert_array_equal(np.delete(results.tau, 4, 0), np.delete(right.tau, 4, 0))
     with pytest.raises(dn.InputError, match="readings"):
         estimator(q, qd, readings)
 
 
-def test_a_payload_needs_no_compiling():
+def test_payload_needs_no_new_build():
     model = ROBOTS["panda"].model()
-    for sensors, changed in ((just_enough, "tau"), (from_the_root, "f_ext")):
+    for sensors, changed in ((minimal, "tau"), (from_the_root, "f_ext")):
         problem = dn.sensor_problem(model, sensors(model))
         estimator = dn.build(model, problem, backend="c", runtime_parameters=("inertia",))
         loaded = dn.with_payload(model, tip(model), 2.0, (0.0, 0.0, 0.1), 0.01 * np.eye(3))
         q, qd, _, _ = random_states(model, 3, seed=2)
         readings = np.random.default_rng(1).uniform(-2, 2, (3, len(problem.readings)))
-        found = estimator.with_inertias(loaded)(q, qd, readings)
+        results = estimator.with_inertias(loaded)(q, qd, readings)
         right = dn.build(loaded, problem, backend="numpy")(q, qd, readings)
-        assert error(found.tau, right.tau).max() <= EXACT
-        assert error(found.f_ext, right.f_ext, tail=2).max() <= EXACT
+        assert error(results.tau, right.tau).max() <= EXACT
+        assert error(results.f_ext, right.f_ext, tail=2).max() <= EXACT
         before = estimator(q, qd, readings)
-        assert np.abs(getattr(found, changed) - getattr(before, changed)).max() > 0.1
+        assert np.abs(getattr(results, changed) - getattr(before, changed)).max() > 0.1
 
 
 @pytest.mark.parametrize("n", [2, 3, 7, 15, 30])
-def test_inverse_dynamics_is_found_below_the_count_of_the_textbook(n):
-    """Figure 1 of paper 4: nothing tells the search that this is a recursion. 93n - 69 multiplications and 81n - 65
-    additions (Featherstone)."""
+def test_operations_of_inverse_dynamics_are_at_most_the_textbook_count(n):
+    """Figure 1 of paper 4: the generic search needs no more operations than the recursion, 93n - 69 multiplications and
+    81n - 65 additions (Featherstone)."""
     model = chain(n)
     sensors = [s.JointAcceleration(name, std=1.0) for name in driven(model)]
     program = sensor_program(model, dn.sensor_problem(model, sensors))
     counts = program.op_count()
     assert counts["add"] + counts["mul"] + counts["div"] <= 174 * n - 134
     q, qd, qdd, _ = random_states(model, 4, seed=3)
-    found = interpret(program, q=q, qd=qd, readings=qdd, gravity=model.gravity)
+    results = interpret(program, q=q, qd=qd, readings=qdd, gravity=model.gravity)
     right = dn.build(model, dn.inverse_dynamics(model), backend="numpy")(q, qd, qdd)
-    assert error(found["tau"], right).max() <= EXACT
+    assert error(results["tau"], right).max() <= EXACT
 
 
 # --- loops --------------------------------------------------------------------------------------------------
@@ -191,19 +193,19 @@ def test_robots_with_loops(name):
     q, qd, _ = closed_states(mechanism, 5, reach=0.05)
     readings = np.random.default_rng(3).uniform(-2, 2, (5, len(problem.readings)))
     program = sensor_program(mechanism, problem)
-    found = interpret(program, q=q, qd=qd, readings=readings, gravity=mechanism.gravity)
-    assert np.all(found["health"] <= program.limits)
+    results = interpret(program, q=q, qd=qd, readings=readings, gravity=mechanism.gravity)
+    assert np.all(results["health"] <= program.limits)
     right = dn.build(mechanism, problem, backend="numpy")(q, qd, readings)
     for field in ("qdd", "tau", "residuals"):
-        assert error(found[field], getattr(right, field)).max() <= 1e-9, field
+        assert error(results[field], getattr(right, field)).max() <= 1e-9, field
 
 
-# --- where rank drops ---------------------------------------------------------------------------------------
+# --- rank deficiency ----------------------------------------------------------------------------------------
 
 
 def two_links():
-    """In a plane; a force along the second link, which the torque of the first joint tells but where the arm is
-    straight."""
+    """A planar arm with an unknown force along the second link; the torque of the first joint determines it unless the
+    arm is straight."""
     text = robot(
         link("base"), joint("j1", "base", "upper"), link("upper", 1, 1.0),
         joint("j2", "upper", "lower", xyz="0.5 0 0"), link("lower", 2, 1.0),
@@ -216,7 +218,7 @@ def two_links():
 
 
 @pytest.mark.parametrize("backend", ["c", "auto", "numpy"])
-def test_a_pose_where_rank_drops_has_no_result(backend):
+def test_pose_with_a_rank_deficiency_has_no_result(backend):
     model, problem = two_links()
     estimator = dn.build(model, problem, backend=backend)
     readings = np.array([0.1, -0.2, 3.0])
@@ -227,42 +229,42 @@ def test_a_pose_where_rank_drops_has_no_result(backend):
     with pytest.raises(dn.SolutionError, match="lower"):
         estimator([0.3, 0.0], still, readings)
     q = np.array([[0.3, 0.7], [0.3, 0.0], [0.3, -0.4]])
-    found = estimator(q, np.zeros((3, 2)), np.tile(readings, (3, 1)), errors="nan")
-    assert np.isnan(found.f_ext[1]).all()
-    assert np.isfinite(found.f_ext[[0, 2]]).all()
+    results = estimator(q, np.zeros((3, 2)), np.tile(readings, (3, 1)), errors="nan")
+    assert np.isnan(results.f_ext[1]).all()
+    assert np.isfinite(results.f_ext[[0, 2]]).all()
 
 
-def test_health_is_beyond_its_limit_before_digits_are_lost():
-    """Nearer and nearer to the pose: results within the limit are right, and near it there is none."""
+def test_health_exceeds_its_limit_before_digits_are_lost():
+    """Closer to the singular pose, results within the limit are accurate, and the closest states exceed it."""
     model, problem = two_links()
     program = sensor_program(model, problem)
     readings, gravity = np.array([0.1, -0.2, 3.0]), np.zeros(3)
     angles = 10.0 ** -np.arange(0, 17)
     q = np.stack([np.full_like(angles, 0.3), angles], axis=1)
-    found = interpret(program, q=q, qd=np.zeros_like(q), readings=readings, gravity=gravity)
-    passed = found["health"][:, -1] <= program.limits[-1]
+    results = interpret(program, q=q, qd=np.zeros_like(q), readings=readings, gravity=gravity)
+    passed = results["health"][:, -1] <= program.limits[-1]
     assert passed[0]
     assert not passed[-3:].any()
     tau = dn.build(model, dn.inverse_dynamics(model), backend="numpy")(
-        q[passed], np.zeros_like(q[passed]), np.tile(readings[:2], (passed.sum(), 1)), found["f_ext"][passed], gravity=gravity
+        q[passed], np.zeros_like(q[passed]), np.tile(readings[:2], (passed.sum(), 1)), results["f_ext"][passed], gravity=gravity
     )  # fmt: skip
     assert np.abs(tau[:, 0] - 3.0).max() <= 1e-8
 
 
 def crowded(model, count):
-    """Torques, and so many IMUs on both links; the rows of every third one have a common noise."""
+    """Torques and `count` IMUs on both links; every third one has correlated noise."""
     random = np.random.default_rng(3)
-    found: list = [s.JointTorque(name, std=0.5) for name in driven(model)]
+    sensors: list = [s.JointTorque(name, std=0.5) for name in driven(model)]
     for k in range(count):
         std = random.uniform(0.02, 0.5, 6)
         own = {"covariance": np.diag(std**2) + 0.01} if k % 3 == 0 else {"std": std.tolist()}
         pose = {"xyz": random.uniform(-0.2, 0.2, 3).tolist(), "rpy": random.uniform(-3, 3, 3).tolist()}
-        found.append(s.Imu(model.bodies[k % 2].name, name=f"imu{k}", **pose, **own))
-    return found
+        sensors.append(s.Imu(model.bodies[k % 2].name, name=f"imu{k}", **pose, **own))
+    return sensors
 
 
 def test_many_redundant_readings():
-    """120 IMUs: the estimate of weighted least squares, by work that grows with their number alone."""
+    """120 IMUs: the estimate equals weighted least squares, and operations grow linearly with their number."""
     model, programs = dn.parse_robot(ARM), {}
     for count in (20, 40, 120):
         problem = dn.sensor_problem(model, crowded(model, count), covariance=["qdd", "tau"])
@@ -273,7 +275,7 @@ def test_many_redundant_readings():
     q, qd = random.uniform(-1, 1, (2, 5, 2))
     readings = random.uniform(-3, 3, (5, len(problem.readings)))
     expected = dn.build(model, problem, backend="numpy")(q, qd, readings)
-    found = interpret(programs[120], q=q, qd=qd, readings=readings, gravity=np.tile(model.gravity, (5, 1)))
+    results = interpret(programs[120], q=q, qd=qd, readings=readings, gravity=np.tile(model.gravity, (5, 1)))
     for name, value in expected._asdict().items():
         if value is not None:
-            assert error(found[name].ravel(), value.ravel()) <= 1e-9, name
+            assert error(results[name].ravel(), value.ravel()) <= 1e-9, name

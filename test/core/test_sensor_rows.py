@@ -1,4 +1,4 @@
-"""The rows of sensor problems: the true motion, as Pinocchio has it, satisfies every one."""
+"""The equations of sensor problems: the true motion by Pinocchio satisfies every row."""
 
 import re
 from pathlib import Path
@@ -29,7 +29,7 @@ def tips(model):
 
 
 def all_sensors(model):
-    """One of every kind at every joint and link where it can be."""
+    """A sensor of every kind at every possible joint and link."""
     foot = tips(model)[-1]
     for k, body in enumerate(model.bodies):
         joint, link = body.joint, body.name
@@ -70,7 +70,7 @@ def relative_residual(factor, values):
 
 
 @pytest.mark.parametrize("name", TREES)
-def test_the_true_motion_satisfies_every_row(name):
+def test_true_motion_satisfies_every_row(name):
     for truth in truths(name):
         problem = sensor_problem(truth.model, all_sensors(truth.model))
         q, qd, _ = truth.state
@@ -85,7 +85,7 @@ def test_the_true_motion_satisfies_every_row(name):
 
 
 @pytest.mark.parametrize("name", TREES)
-def test_results_are_taken_from_the_values_of_the_variables(name):
+def test_results_follow_from_the_variables(name):
     truth = next(truths(name, 1))
     problem = sensor_problem(truth.model, all_sensors(truth.model))
     qdd, tau, f_ext = sensor_values(truth.model, problem, truth.values(problem))
@@ -97,7 +97,7 @@ def test_results_are_taken_from_the_values_of_the_variables(name):
 
 
 @pytest.mark.parametrize("name", ["panda", "solo12"])
-def test_a_batch_has_the_rows_of_its_states(name):
+def test_batch_has_the_rows_of_its_states(name):
     together = list(truths(name))
     model = together[0].model
     problem = sensor_problem(model, all_sensors(model))
@@ -123,15 +123,15 @@ def test_symbols_give_the_same_rows(name):
 
     def rows(q, qd, readings, gravity):
         system = sensor_system(model, problem, q, qd, readings, gravity)
-        found = [np.concatenate([f.rhs for f in (*system.exact, *system.noisy)])]
-        found += [block.ravel() for f in (*system.exact, *system.noisy) for block in f.blocks.values()]
-        return {"all": np.concatenate([np.asarray(array, dtype=object) for array in found])}
+        parts = [np.concatenate([f.rhs for f in (*system.exact, *system.noisy)])]
+        parts += [block.ravel() for f in (*system.exact, *system.noisy) for block in f.blocks.values()]
+        return {"all": np.concatenate([np.asarray(array, dtype=object) for array in parts])}
 
     program = trace(rows, problem.reads(model))
     from dynamics_node.symbolic import interpret
 
-    found = interpret(program, q=q, qd=qd, readings=readings, gravity=model.gravity)["all"]
-    np.testing.assert_allclose(found, rows(q, qd, readings, model.gravity)["all"].astype(float), atol=1e-10)
+    results = interpret(program, q=q, qd=qd, readings=readings, gravity=model.gravity)["all"]
+    np.testing.assert_allclose(results, rows(q, qd, readings, model.gravity)["all"].astype(float), atol=1e-10)
 
 
 # --- fixed joints and loops ---------------------------------------------------------------------------------
@@ -140,8 +140,8 @@ FIXED = {"panda": "panda_joint8", "solo12": "FL_ANKLE", "talos": "wrist_left_ft_
 
 
 @pytest.mark.parametrize("name", FIXED)
-def test_a_force_sensor_at_a_fixed_joint(name, tmp_path):
-    """Pinocchio reads the wrench at a joint that may turn, and does not."""
+def test_force_sensor_at_a_fixed_joint(name, tmp_path):
+    """Pinocchio gives the wrench at a revolute joint at rest in place of the fixed joint."""
     fixed = ROBOTS[name]
     text = fixed.file.read_text()
     pattern = rf'(<joint [^>]*name="{FIXED[name]}"[^>]*)type="fixed"|(<joint [^>]*)type="fixed"([^>]*name="{FIXED[name]}")'
@@ -154,12 +154,12 @@ def test_a_force_sensor_at_a_fixed_joint(name, tmp_path):
     model, other = fixed.model(), turning.model()
     assert other.nv == model.nv + 1
     foot = tips(model)[-1]
-    held = [(foot, XYZ, RPY, range(6))]
+    supports = [(foot, XYZ, RPY, range(6))]
     for q, qd, qdd, _ in zip(*random_states(model, 3, seed=8), strict=True):
         w = [(link, XYZ, RPY, np.arange(6.0)) for link in (child_of(model, FIXED[name]), foot)]
-        truth = Truth(fixed, model, q, qd, qdd, w, held)
+        truth = Truth(fixed, model, q, qd, qdd, w, supports)
         spread = [np.insert(x, places(other, model, of), 0.0) for x, of in ((q, "q"), (qd, "v"), (qdd, "v"))]
-        there = Truth(turning, other, *spread, w, held)
+        there = Truth(turning, other, *spread, w, supports)
         pose = {"xyz": XYZ, "rpy": RPY}
         sensors = [s.ForceTorque(FIXED[name], measures="child_to_parent", std=1.0, **pose)]
         sensors += [s.ExternalWrench(at[0], std=1.0) for at in w]
@@ -170,7 +170,7 @@ def test_a_force_sensor_at_a_fixed_joint(name, tmp_path):
 
 
 class Turning(NamedTuple):
-    """A robot of ROBOTS with one joint more that moves."""
+    """A robot of ROBOTS with one more movable joint."""
 
     file: Path
     floating_base: bool
@@ -185,6 +185,6 @@ def child_of(model, fixed):
 
 
 def places(other, model, of):
-    """Where the coordinate that is more lies."""
+    """The index of the additional coordinate."""
     names, own = (getattr(m, f"{of}_names") for m in (other, model))
     return next(k for k, name in enumerate(names) if name not in own)

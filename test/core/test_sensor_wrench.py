@@ -1,4 +1,4 @@
-"""The wrench at a sensor's joint, fixed or not, is what Pinocchio says that the joint transmits."""
+"""The wrench of a sensor at a fixed or movable joint agrees with the wrench that Pinocchio's joint transmits."""
 
 import pickle
 
@@ -15,8 +15,8 @@ from dynamics_node.robot.subtree import subtree
 SENSOR = {"xyz": (0.02, -0.01, 0.05), "rpy": (0.3, -0.4, 0.5)}
 CASES = [
     ("panda7", "panda_hand_joint"),  # the fingers are merged as well
-    ("panda", "panda_joint8"),  # fingers hang on it, one mimics the other
-    ("panda", "panda_joint4"),  # moves itself
+    ("panda", "panda_joint8"),  # with fingers, one of which mimics the other
+    ("panda", "panda_joint4"),  # a movable joint
     ("ur5", "ee_fixed_joint"),  # massless
     ("ur5", "wrist_3_joint"),
     ("xarm7", "joint4"),
@@ -37,7 +37,7 @@ def existing(name, joint):
 
 @pytest.mark.parametrize("backend", ["numpy", "c"])
 @pytest.mark.parametrize("name, joint", CASES)
-def test_as_pinocchio_says(name, joint, backend):
+def test_wrench_agrees_with_pinocchio(name, joint, backend):
     model = existing(name, joint)
     q, qd, qdd, _ = random_states(model, 5, seed=3)
     oracle = JointWrench(ROBOTS[name], model, joint)
@@ -49,8 +49,8 @@ def test_as_pinocchio_says(name, joint, backend):
 
 
 @pytest.mark.parametrize("backend", ["numpy", "c"])
-def test_a_payload_beyond_counts_and_another_does_not(backend):
-    """Without compiling."""
+def test_only_payloads_in_the_subtree_count(backend):
+    """Payloads need no compilation."""
     joint, COM, MOMENTS = "panda_hand_joint", np.array([0.02, -0.03, 0.1]), np.diag([0.02, 0.03, 0.025])
     model = ROBOTS["panda7"].model()
     q, qd, qdd, _ = (a[0] for a in random_states(model, 1, seed=4))
@@ -70,8 +70,8 @@ def test_a_payload_beyond_counts_and_another_does_not(backend):
     )
 
 
-def test_a_floating_robot_on_a_scale():
-    """Standing still it weighs what is beyond the ankle."""
+def test_ankle_of_a_floating_robot_measures_the_foot():
+    """At rest the force is the weight of the subtree of the ankle."""
     model = ROBOTS["talos"].model()
     q = np.tile(model.neutral(), (1, 1))
     joint = "leg_left_6_joint"
@@ -80,8 +80,8 @@ def test_a_floating_robot_on_a_scale():
     assert mass > 0 and np.allclose(np.linalg.norm(wrench[0, 3:]), 9.81 * mass)
 
 
-def test_below_the_whole_robot():
-    """A sensor between the root and what is fixed to it carries all."""
+def test_sensor_below_the_whole_robot():
+    """A sensor between the root and a link fixed to it measures the weight of the whole robot."""
     model = dn.parse_robot(
         """<robot name="r"><link name="world"/>
         <link name="base"><inertial><mass value="3"/><inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/>
@@ -96,15 +96,15 @@ def test_below_the_whole_robot():
         assert np.allclose(wrench, [2 * 9.81, 0, 0, 0, -2 * 4, 5 * 9.81])  # about the base: arm out along y
 
 
-def test_a_joint_that_a_loop_bridges_is_refused():
+def test_joint_bridged_by_a_loop_raises_an_error():
     mechanism = dn.parse_robot(five_bar())
     with pytest.raises(dn.ModelError, match="'j1'.*bridged"):
         dn.build(mechanism, "sensor_wrench", joint="j1")
 
 
 @pytest.mark.parametrize("parameters", [(), ("inertia",)])
-def test_a_linkage_beyond(parameters):
-    """All of a five-bar on a scale: its weight at rest, and compiled what the tree of closed rates tells."""
+def test_sensor_below_a_linkage(parameters):
+    """A sensor below a five-bar: its weight at rest, and compiled results equal to those of the tree."""
     mechanism = dn.parse_robot(five_bar())
     plain, compiled = (
         dn.build(mechanism, "sensor_wrench", backend=backend, runtime_parameters=parameters, joint="mount")
@@ -122,7 +122,7 @@ def test_unknown_joints_are_named():
         dn.build(ROBOTS["panda7"].model(), "sensor_wrench", joint="wrist")
 
 
-def test_links_of_a_body_add_up_to_it():
+def test_inertias_of_links_add_up_to_the_body():
     model = ROBOTS["pr2"].model()
     model = dn.with_payload(model, list(model.frames)[-1], 1.0, np.zeros(3), np.eye(3))
     total = np.zeros((model.nbodies, 6, 6))

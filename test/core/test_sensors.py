@@ -1,4 +1,4 @@
-"""Records of sensors, from Python and from files: what they may be, and what is said if they are not."""
+"""Records of sensors from Python and from files: valid values and error messages."""
 
 import pickle
 
@@ -13,7 +13,7 @@ from dynamics_node.robot.sensors.sensors_file import MAX_BYTES
 
 
 def gripper():
-    """An arm link, two fingers of which one mimics the other, and a flange that is fixed."""
+    """An arm link, two fingers of which one mimics the other, and a fixed flange."""
     mimic = '<axis xyz="0 0 1"/><mimic joint="left" multiplier="-2"/>'
     return dn.parse_robot(
         robot(
@@ -43,7 +43,7 @@ def test_zero_and_unknown_wrenches_need_no_noise():
 
 
 @pytest.mark.parametrize(
-    "wrong, said",
+    "wrong, message",
     [
         ({}, "std.*covariance"),
         ({"std": 1.0, "covariance": np.eye(6)}, "either"),
@@ -63,14 +63,14 @@ def test_zero_and_unknown_wrenches_need_no_noise():
         ({"std": 1.0, "value": np.nan}, "value "),
     ],
 )
-def test_a_sensor_that_cannot_be_is_named(wrong, said):
-    with pytest.raises(dn.SensorError, match=said) as error:
+def test_invalid_sensor_is_named(wrong, message):
+    with pytest.raises(dn.SensorError, match=message) as error:
         s.Imu("torso", name="back", **wrong)
     assert "'back'" in str(error.value)
 
 
 @pytest.mark.parametrize("rows", [("measured",) * 5, "all", ("measured",) * 5 + ("known",)])
-def test_rows_of_a_wrench_are_six_roles(rows):
+def test_wrench_needs_six_valid_roles(rows):
     with pytest.raises(dn.SensorError, match="'foot wrench'.*rows"):
         s.ExternalWrench("foot", std=1.0, rows=rows)
 
@@ -97,7 +97,7 @@ def test_readings_are_named_in_order():
 
 
 @pytest.mark.parametrize(
-    "sensor, said",
+    "sensor, message",
     [
         (s.JointTorque("elbow", std=1), "'elbow torque'.*'elbow'.*shoulder"),
         (s.JointTorque("mount", std=1), "'mount torque'.*'mount'"),
@@ -114,12 +114,12 @@ def test_readings_are_named_in_order():
         ("imu", "no sensor"),
     ],
 )  # fmt: skip
-def test_a_sensor_that_fits_no_robot_is_named(sensor, said):
-    with pytest.raises(dn.SensorError, match=said):
+def test_sensor_that_does_not_fit_the_robot_is_named(sensor, message):
+    with pytest.raises(dn.SensorError, match=message):
         dn.sensor_problem(gripper(), [sensor])
 
 
-def test_a_sensor_twice():
+def test_duplicate_sensors_are_rejected():
     twice = [s.JointTorque("left", std=1), s.JointTorque("left", std=2)]
     with pytest.raises(dn.SensorError, match="'left torque'.*twice"):
         dn.sensor_problem(gripper(), twice)
@@ -129,7 +129,7 @@ def test_a_sensor_twice():
         dn.sensor_problem(gripper(), rows)
 
 
-def test_nothing_drives_floating_and_dependent_joints():
+def test_floating_and_dependent_joints_have_no_torque_sensors():
     floating = dn.parse_robot(robot(link("a")), floating_base=True)
     with pytest.raises(dn.SensorError, match="'floating_base'"):
         dn.sensor_problem(floating, [s.JointTorque("floating_base", std=1)])
@@ -140,36 +140,36 @@ def test_nothing_drives_floating_and_dependent_joints():
         dn.sensor_problem(linkage, [s.JointTorque(other, std=1)])
 
 
-def test_a_robot_that_does_not_move():
+def test_robot_without_joints_is_rejected():
     rigid = dn.parse_robot(robot(link("a"), link("b"), joint("j", "a", "b", kind="fixed")))
     with pytest.raises(dn.SensorError, match="'r'.*no joint"):
         dn.sensor_problem(rigid, [s.ForceTorque("j", measures="parent_to_child", std=1)])
 
 
-def test_covariances_are_asked_by_name():
+def test_covariances_are_requested_by_name():
     assert dn.sensor_problem(gripper(), [], ["tau", "qdd"]).covariance == ("qdd", "tau")
     with pytest.raises(ValueError, match="qdd, tau, f_ext.* q"):
         dn.sensor_problem(gripper(), [], ["q"])
 
 
-def test_readings_by_name():
+def test_readings_are_gathered_by_name():
     problem = dn.sensor_problem(
         gripper(), [s.JointTorque("left", std=1), s.Gyro("l", std=1), s.Gyro("r", std=1, value=0)]
     )
-    found = problem.gathered({"l gyro": np.ones((5, 3)), "left torque": 2.0})
-    np.testing.assert_array_equal(found, np.tile([2.0, 1, 1, 1], (5, 1)))
-    for given, said in (
+    readings = problem.gathered({"l gyro": np.ones((5, 3)), "left torque": 2.0})
+    np.testing.assert_array_equal(readings, np.tile([2.0, 1, 1, 1], (5, 1)))
+    for given, message in (
         ({"left torque": 1.0}, "'l gyro'.*left torque"),
         ({"l gyro": [1, 2, 3]}, "'left torque'.*reading"),
         ({"l gyro": [1, 2, 3], "left torque": 1, "r gyro": 1}, "'r gyro'"),
         ({"l gyro": [1, 2], "left torque": 1}, "'l gyro'.* 3 rows.*.2,."),
         ({"l gyro": "high", "left torque": 1}, "'l gyro'.*array of numbers"),
     ):
-        with pytest.raises(dn.SensorError, match=said):
+        with pytest.raises(dn.SensorError, match=message):
             problem.gathered(given)
 
 
-def test_a_force_sensor_where_a_loop_ends_on_either_side_is_refused():
+def test_force_sensor_inside_a_loop_is_rejected():
     text = """<robot name="r"><link name="base"/>{}
     <loop name="tie" type="revolute"><predecessor link="base"><origin xyz="1 0 0"/></predecessor>
     <successor link="c"><origin xyz="1 0 0"/></successor><axis xyz="0 0 1"/></loop></robot>"""
@@ -218,7 +218,7 @@ def test_sensors_from_a_file(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "text, said",
+    "text, message",
     [
         ("", "sensors"),
         ("[]", "sensors.*line 1, column 1"),
@@ -249,11 +249,11 @@ def test_sensors_from_a_file(tmp_path):
         ("#" * (MAX_BYTES + 1), "more than"),
     ],
 )  # fmt: skip
-def test_what_a_file_of_sensors_may_not_be(text, said):
-    with pytest.raises(dn.SensorError, match=said):
+def test_invalid_sensor_files_are_rejected(text, message):
+    with pytest.raises(dn.SensorError, match=message):
         s.parse_sensors(text)
 
 
-def test_a_file_that_is_no_file(tmp_path):
+def test_folder_is_no_sensor_file(tmp_path):
     with pytest.raises(OSError, match="regular file"):
         dn.load_sensors(tmp_path)

@@ -1,5 +1,5 @@
-"""Identification of what real recordings are: short, slow, with joints that do not reverse, noise that lasts and
-friction of another law. What is judged is what is written."""
+"""Identification from realistic recordings: short, slow, with joints that do not reverse, correlated noise and another
+friction law. The tests evaluate the parameters that would be written."""
 
 import re
 
@@ -35,7 +35,7 @@ def base(arm):
 
 
 def recorded(arm, seconds, seed=1, reversing=True, noise=0.3):
-    """As of a Panda at 30 Hz. reversing: whether the first joint moves to and fro."""
+    """A recording of a Panda at 30 Hz. reversing: the first joint moves back and forth."""
     time = np.arange(0.0, seconds, 1.0 / RATE)
     recording = arm.recording(seed, noise=0.0, time=time)
     if not reversing:
@@ -47,8 +47,8 @@ def recorded(arm, seconds, seed=1, reversing=True, noise=0.3):
     return as_measured(arm, recording, seed, noise)
 
 
-def left(arm, parameters, recording):
-    """RMS of torques, joint by joint."""
+def rms_errors(arm, parameters, recording):
+    """RMS of the torque errors of every joint."""
     W = arm.linear.matrix(*(recording[kind] for kind in ("q", "qd", "qdd")))
     return np.sqrt(np.mean((W @ parameters - recording["tau"]) ** 2, axis=0))
 
@@ -59,9 +59,9 @@ def forced(arm):
     return identify(arm.robot, recordings, force=True, backend="c")
 
 
-def test_friction_that_nothing_tells_is_not_absurd(arm, forced):
-    """Four seconds, and a joint that does not reverse: friction stays below the torques, and all of it is on the
-    side of friction, not of an offset."""
+def test_poorly_excited_friction_is_plausible(arm, forced):
+    """After four seconds, with a joint that does not reverse, friction stays below the torques and is not attributed to
+    offsets."""
     terms = {term: forced.parameters[arm.linear.places(term)] for term in ("viscous", "coulomb", "offset")}
     assert (
         terms["coulomb"].max() < 10.0
@@ -70,40 +70,46 @@ def test_friction_that_nothing_tells_is_not_absurd(arm, forced):
     )
     assert abs(terms["offset"][0]) < 0.2 * max(terms["coulomb"][0], 0.5)
     unseen = recorded(arm, 12.0, seed=9)
-    found, described = left(arm, forced.parameters, unseen), left(arm, arm.linear.described, unseen)
-    assert np.all(found < 2.0 * described) and np.mean((found / described) ** 2) < 1.0
+    fitted, nominal = (
+        rms_errors(arm, forced.parameters, unseen),
+        rms_errors(arm, arm.linear.described, unseen),
+    )
+    assert np.all(fitted < 2.0 * nominal) and np.mean((fitted / nominal) ** 2) < 1.0
 
 
-def test_unseen_is_what_the_written_parameters_leave(arm):
-    """Eight seconds at 30 Hz: too few for free base parameters, enough for bodies near the description."""
-    found = identify(arm.robot, [in_chunks(recorded(arm, 8.0))], force=True, backend="c")
-    unseen = left(arm, found.parameters, recorded(arm, 40.0, seed=9))
-    assert np.all(found.rmse_cross_validated > 0.9 * found.rmse_fitted) and found.better
-    assert np.all(found.rmse_cross_validated < 3.0 * unseen) and np.all(
-        unseen < 3.0 * found.rmse_cross_validated
+def test_cross_validation_predicts_unseen_errors(arm):
+    """Eight seconds at 30 Hz are too short for free base parameters, but suffice for bodies near the description."""
+    identified = identify(arm.robot, [in_chunks(recorded(arm, 8.0))], force=True, backend="c")
+    unseen = rms_errors(arm, identified.parameters, recorded(arm, 40.0, seed=9))
+    assert np.all(identified.rmse_cross_validated > 0.9 * identified.rmse_fitted) and identified.better
+    assert np.all(identified.rmse_cross_validated < 3.0 * unseen) and np.all(
+        unseen < 3.0 * identified.rmse_cross_validated
     )
 
 
 @pytest.mark.parametrize("method", ["ordinary", "weighted", "robust"])
-def test_what_bodies_leave_beside_base_parameters(arm, method):
-    """As it is printed: of the same data, whatever the method's weights."""
-    found = identify(arm.robot, [in_chunks(recorded(arm, 20.0))], method=method, force=True, backend="c")
-    (told,) = [one.told for one in summary(found) if one.stage == "bodies"]
-    more = float(re.search(r"at most (\S+) times", told)[1])
-    assert more == pytest.approx(np.max(found.rmse_fitted / found.rmse_base), rel=1e-2) and 0.99 <= more < 1.5
+def test_summary_compares_bodies_with_base_parameters(arm, method):
+    """The printed ratio refers to the same data for every method."""
+    identified = identify(arm.robot, [in_chunks(recorded(arm, 20.0))], method=method, force=True, backend="c")
+    (message,) = [verdict.told for verdict in summary(identified) if verdict.stage == "bodies"]
+    more = float(re.search(r"at most (\S+) times", message)[1])
+    assert (
+        more == pytest.approx(np.max(identified.rmse_fitted / identified.rmse_base), rel=1e-2)
+        and 0.99 <= more < 1.5
+    )
 
 
-def test_standard_deviations_of_noise_that_lasts(arm, base):
-    """Rows are unfiltered, 60 a second; noise lasts 0.3 s: a third were within three standard deviations if rows
-    were independent."""
-    right, start, inside, alone = base.values(arm.parameters), base.values(arm.linear.described), [], []
+def test_standard_deviations_account_for_correlated_noise(arm, base):
+    """Rows are unfiltered at 60 Hz, with a correlation time of 0.3 s. Assuming independent rows, too few parameters would
+    be within three standard deviations."""
+    true_values, start, inside, alone = base.values(arm.parameters), base.values(arm.linear.described), [], []
     for seed in range(6):
         clean = arm.recording(seed, noise=0.0, time=np.arange(0.0, 20.0, 1 / 60))
         sums, noisy = Sums(arm.linear, base, 1200), as_measured(arm, clean, seed, 0.3)
         more = noisy["tau"] - as_measured(arm, clean, seed, 0.0)["tau"]  # the noise alone
         sums.add(clean["q"], clean["qd"], clean["qdd"], clean["tau"] + more)
         solution = weighted(sums, start)
-        off = np.abs(solution.x - right)
+        off = np.abs(solution.x - true_values)
         inside.append(off < 3.0 * solution.std)
         alone.append(off < 3.0 * solution.std / np.sqrt(solution.inflation.mean()))
     assert np.mean(inside) > 0.95 > 0.75 > np.mean(alone)
@@ -113,33 +119,33 @@ def test_standard_deviations_of_noise_that_lasts(arm, base):
 
 
 @pytest.fixture(scope="module")
-def rubbing():
+def friction_model():
     """Friction of two joints of an arm, no bodies."""
     return RegressorModel(ROBOTS["ur5"].model(), ("viscous", "coulomb", "offset"), "numpy")
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_friction_that_is_not_negative_is_the_minimum(rubbing, seed):
-    """Beside SciPy's least squares with bounds; one minimum needs that a bound is left again."""
-    base, random = base_parameters(rubbing), np.random.default_rng(seed)
+def test_bounded_friction_is_the_constrained_minimum(friction_model, seed):
+    """The result agrees with SciPy's bounded least squares; one case must leave a bound again."""
+    base, random = base_parameters(friction_model), np.random.default_rng(seed)
     A = random.normal(size=(3 * base.count, base.count))
     A[:, 1] = 0.2 * A[:, 1] - A[:, 0]
     x = random.normal(size=base.count)
     if seed == 0:
         x[:2] = -1.0, -0.5
     solution = Solution(x, np.eye(len(x)), np.ones(6), A.T @ A, np.ones(6))
-    prior = np.full(len(rubbing.names), 3.0)
-    found = consistent_parameters(rubbing, base, solution, prior=prior).parameters
-    bound = np.where(["offset" in name for name in rubbing.names], -np.inf, 0.0)
+    prior = np.full(len(friction_model.names), 3.0)
+    parameters = consistent_parameters(friction_model, base, solution, prior=prior).parameters
+    bound = np.where(["offset" in name for name in friction_model.names], -np.inf, 0.0)
     K = np.vstack([A @ base.combinations, np.diag(1.0 / prior)])
-    right = np.concatenate([A @ x, rubbing.described / prior])
+    right = np.concatenate([A @ x, friction_model.described / prior])
     expected = lsq_linear(K, right, (bound, np.inf), tol=1e-14).x
-    assert np.abs(found - expected).max() < 1e-4
-    gradient = K.T @ (K @ found - right)
-    assert np.all(np.abs(gradient[found != 0]) < 1e-3) and np.all(gradient[found == 0] > -1e-9)
+    assert np.abs(parameters - expected).max() < 1e-4
+    gradient = K.T @ (K @ parameters - right)
+    assert np.all(np.abs(gradient[parameters != 0]) < 1e-3) and np.all(gradient[parameters == 0] > -1e-9)
 
 
-def test_priors_are_of_the_size_of_torques(arm, base):
+def test_priors_scale_with_torques(arm, base):
     recording, sums = recorded(arm, 8.0), Sums(arm.linear, base, 240)
     sums.add(*(recording[kind] for kind in ("q", "qd", "qdd", "tau")))
     prior = joint_prior(arm.linear, base, *sums.total())

@@ -25,27 +25,27 @@ def rotor(damping, friction):
     return dn.parse_robot(ROTOR.format(damping=damping, friction=friction))
 
 
-def spun(robot, **choices):
+def spin_down(robot, **choices):
     return dn.simulate(robot, [0.0], [2.0], duration=1.0, dt=DT, backend="numpy", **choices)
 
 
-def test_damping_is_an_exponential():
-    found = spun(rotor(0.4, 0.0))
-    np.testing.assert_allclose(found.qd[:, 0], 2.0 * np.exp(-2.0 * found.time), atol=3 * DT**2)
-    np.testing.assert_allclose(spun(rotor(0.4, 0.0), friction=False).qd, 2.0, atol=1e-12)
+def test_damped_rate_decays_exponentially():
+    trajectory = spin_down(rotor(0.4, 0.0))
+    np.testing.assert_allclose(trajectory.qd[:, 0], 2.0 * np.exp(-2.0 * trajectory.time), atol=3 * DT**2)
+    np.testing.assert_allclose(spin_down(rotor(0.4, 0.0), friction=False).qd, 2.0, atol=1e-12)
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_dry_friction_stops_a_joint_which_then_sticks(rule):
-    """2 rad/s less 5 rad/s^2: it stands after 0.4 s and 0.4 rad."""
-    found = spun(rotor(0.0, 1.0), rule=rule)
-    sliding = found.time < 0.39
-    np.testing.assert_allclose(found.qd[sliding, 0], 2.0 - 5.0 * found.time[sliding], atol=1e-2)
-    assert np.abs(found.qd[found.time > 0.45]).max() < 1e-3
-    np.testing.assert_allclose(found.q[-1, 0], 0.4, atol=2e-2)  # and creeps where the friction is smoothed
+def test_dry_friction_stops_a_joint(rule):
+    """A deceleration of 5 rad/s^2 from 2 rad/s stops the joint after 0.4 s and 0.4 rad."""
+    trajectory = spin_down(rotor(0.0, 1.0), rule=rule)
+    sliding = trajectory.time < 0.39
+    np.testing.assert_allclose(trajectory.qd[sliding, 0], 2.0 - 5.0 * trajectory.time[sliding], atol=1e-2)
+    assert np.abs(trajectory.qd[trajectory.time > 0.45]).max() < 1e-3
+    np.testing.assert_allclose(trajectory.q[-1, 0], 0.4, atol=2e-2)  # smoothed friction allows some creep
 
 
-def test_a_torque_below_the_friction_moves_nothing():
+def test_torque_below_friction_causes_no_motion():
     still = dn.simulate(rotor(0.0, 1.0), [0.0], [0.0], duration=0.2, torque=[0.5], backend="numpy")
     assert np.abs(still.qd).max() < 0.01  # the rate within which friction is smoothed
     moved = dn.simulate(rotor(0.0, 1.0), [0.0], [0.0], duration=0.2, torque=[1.5], backend="numpy")
@@ -54,24 +54,24 @@ def test_a_torque_below_the_friction_moves_nothing():
 
 @pytest.mark.parametrize("rule", RULES)
 def test_every_step_satisfies_the_equation_of_motion(rule):
-    """tau = ID + viscous, dry and spring torques at every step, of a tree whose slide turns back."""
+    """tau = ID + viscous, dry and spring torques at every step of a tree whose slide reverses."""
     robot = dn.parse_robot(CART, parameters=OVERRIDES)
     tau = np.array([-9.0, -0.3])
-    found = dn.simulate(
+    trajectory = dn.simulate(
         robot, [0.1, 0.4], [0.5, -1.0], steps=150, dt=2 * DT, torque=tau, rule=rule, backend="numpy"
     )
     inverse = dn.build(robot, dn.inverse_dynamics(robot), backend="numpy")
-    passive = smooth_friction(found.qd, [0.5, 0.05], [2.0, 0.02], creep=np.array([0.3, 0.0]))
-    passive += [0.2, 0.0] + found.q * [4.0, 0.0]
-    np.testing.assert_allclose(dn.friction_torque(robot, found.q, found.qd), passive, atol=1e-12)
-    assert found.qd[0, 0] > 0 > found.qd[-1, 0]
+    passive = smooth_friction(trajectory.qd, [0.5, 0.05], [2.0, 0.02], creep=np.array([0.3, 0.0]))
+    passive += [0.2, 0.0] + trajectory.q * [4.0, 0.0]
+    np.testing.assert_allclose(dn.friction_torque(robot, trajectory.q, trajectory.qd), passive, atol=1e-12)
+    assert trajectory.qd[0, 0] > 0 > trajectory.qd[-1, 0]
     np.testing.assert_allclose(
-        inverse(found.q, found.qd, found.qdd) + passive, np.tile(tau, (151, 1)), atol=1e-8
+        inverse(trajectory.q, trajectory.qd, trajectory.qdd) + passive, np.tile(tau, (151, 1)), atol=1e-8
     )
 
 
 def test_every_joint_of_a_loop_has_its_friction():
-    """G^T of the torques of all joints, also of those that no motor drives."""
+    """The friction torque is G^T times the torques of all joints, including passive ones."""
     text = five_bar()
     for name, numbers in {
         "j3": 'damping="0.3" friction="0.2"',
@@ -82,21 +82,23 @@ def test_every_joint_of_a_loop_has_its_friction():
         text = f"{text[:at]}<dynamics {numbers}/>{text[at:]}"
     robot = dn.parse_robot(text)
     q = first_closed(robot, np.array([-1.2, 0.0, -1.9, 0.0]))
-    found = dn.simulate(robot, q, duration=0.1, torque=[0.5, -0.4], backend="numpy")
-    tau = dn.build(robot, dn.inverse_dynamics(robot), backend="numpy")(found.q, found.qd, found.qdd)
-    own = dn.friction_torque(robot, found.q, found.qd)
-    np.testing.assert_allclose(tau + own, np.tile([0.5, -0.4], (len(found), 1)), atol=1e-7)
-    for k in range(0, len(found), 10):
-        columns = [dn.spanning(robot, found.q[k], unit, 0 * unit)[1] for unit in np.eye(2)]
-        rates = dn.spanning(robot, found.q[k], found.qd[k], 0 * found.qd[k])[1]
+    trajectory = dn.simulate(robot, q, duration=0.1, torque=[0.5, -0.4], backend="numpy")
+    tau = dn.build(robot, dn.inverse_dynamics(robot), backend="numpy")(
+        trajectory.q, trajectory.qd, trajectory.qdd
+    )
+    own = dn.friction_torque(robot, trajectory.q, trajectory.qd)
+    np.testing.assert_allclose(tau + own, np.tile([0.5, -0.4], (len(trajectory), 1)), atol=1e-7)
+    for k in range(0, len(trajectory), 10):
+        columns = [dn.spanning(robot, trajectory.q[k], unit, 0 * unit)[1] for unit in np.eye(2)]
+        rates = dn.spanning(robot, trajectory.q[k], trajectory.qd[k], 0 * trajectory.qd[k])[1]
         passive = smooth_friction(rates, robot.tree.damping, robot.tree.friction)
         np.testing.assert_allclose(tau[k] + np.array(columns) @ passive, [0.5, -0.4], atol=1e-7)
 
 
-def test_damping_as_in_mujoco():
+def test_damping_agrees_with_mujoco():
     mujoco = pytest.importorskip("mujoco", reason="another oracle: pip install mujoco")
     text = CART.replace('friction="2"', 'friction="0"').replace('damping="0.5"', 'damping="6"')
-    found = dn.simulate(
+    trajectory = dn.simulate(
         dn.parse_robot(text), [0.0, 0.6], duration=0.5, dt=1e-3, rule="simpson", backend="numpy"
     )
     compiler = '<mujoco><compiler balanceinertia="false" fusestatic="false"/></mujoco><link name="rail"/>'
@@ -107,5 +109,5 @@ def test_damping_as_in_mujoco():
     data.qpos[:] = [0.0, 0.6]
     for _ in range(500):
         mujoco.mj_step(model, data)
-    np.testing.assert_allclose(found.q[-1], data.qpos, atol=1e-7)
-    np.testing.assert_allclose(found.qd[-1], data.qvel, atol=1e-6)
+    np.testing.assert_allclose(trajectory.q[-1], data.qpos, atol=1e-7)
+    np.testing.assert_allclose(trajectory.qd[-1], data.qvel, atol=1e-6)

@@ -1,5 +1,5 @@
-"""Trees and linkages whose mass matrix is singular at some positions only, at those and beside them: an acceleration
-within its tolerance, or a refusal by the joint's name."""
+"""Trees and linkages with singular positions: at and near these, accelerations are accurate or an error names the
+joint."""
 
 from functools import cache
 
@@ -22,8 +22,8 @@ from dynamics_node.algorithms.rolled_recursions import LONG
 from dynamics_node.robot.state_arrays import sample_positions
 from dynamics_node.symbolic import LoopProgram, interpret
 
-BESIDE = (0.0, 1e-9, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 0.3)  # rad or m
-REGULAR = 1e9  # condition up to which a state has to be served
+DISTANCES = (0.0, 1e-9, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 0.3)  # rad or m
+REGULAR = 1e9  # largest condition at which a solution is required
 BASE = link("base", 0, 1.0)
 POINT = (
     '<link name="{}"><inertial><origin xyz="{}"/><mass value="{}"/>'
@@ -36,7 +36,7 @@ def point(name, xyz, mass=1.0, moment=0.0):
 
 
 def gimbal(parent="base", between=link, camera=None):
-    """Pan, tilt, roll on links between; pan and roll line up where tilt is at zero."""
+    """Pan, tilt and roll joints; pan and roll are collinear at zero tilt."""
     return (
         between("p"),
         between("t"),
@@ -54,7 +54,7 @@ def mimicking(name, parent, master):
 
 
 def four_bar(*more):
-    """Crank and coupler without mass: where they are in line the rocker turns back, and the crank moves nothing."""
+    """A four-bar with massless crank and coupler: if these are collinear, the rocker is at a dead center."""
     return (
         link("ground"), link("crank"), link("coupler"), link("rocker", 1, 1.5, solid=True),
         joint("crank_j", "ground", "crank", independent=True),
@@ -65,7 +65,7 @@ def four_bar(*more):
 
 
 def turned_back():
-    """Positions of crank, coupler and rocker where crank and coupler are in line."""
+    """Positions of crank and rocker with collinear crank and coupler."""
     x = (1.1**2 + 0.7**2 - 0.6**2) / (2 * 0.7)
     y = np.sqrt(1.1**2 - x * x)
     return {"crank_j": np.arctan2(y, x), "rocker_j": np.arctan2(-y, 0.7 - x) - np.arctan2(y, x)}
@@ -84,7 +84,7 @@ GIMBAL = (
 )  # fmt: skip
 
 
-# name: (parts, choices, the coordinate that is moved away from the singular position, that position, the joint named)
+# name: (parts, choices, coordinate that leaves the singular position, that position, joint in the message)
 ROBOTS = {
     "gimbal": ((BASE, *gimbal()), {}, "tilt", {}, "pan"),
     "gimbal of nearly massless links": (
@@ -147,8 +147,10 @@ LINKAGES = {
 
 
 class SingularCase:
-    """A robot of ROBOTS or LINKAGES, with states at distances BESIDE of where it is singular, and what is right there.
-    condition: of the mass matrix; of a linkage the size of what its mass matrix is left over from, beside that."""
+    """A robot of ROBOTS or LINKAGES, with states at DISTANCES from its singular position, and the reference results.
+
+    condition: of the mass matrix; for a linkage the size of the terms of the mass matrix relative to its least
+    eigenvalue."""
 
     def __init__(self, name):
         parts, choices, self.moved, self.home, self.named = (ROBOTS | LINKAGES)[name]
@@ -162,14 +164,18 @@ class SingularCase:
             if looped
             else Reference(self.text, model, mimics, choices.get("armature"))
         )
-        q = np.zeros((len(BESIDE), model.nq)) if looped else sample_positions(model, len(BESIDE), random)
+        q = (
+            np.zeros((len(DISTANCES), model.nq))
+            if looped
+            else sample_positions(model, len(DISTANCES), random)
+        )
         for coordinate, at in self.home.items():
             q[:, names.index(coordinate)] = at
-        beside = -np.array(BESIDE) if looped else np.array(BESIDE)
+        beside = -np.array(DISTANCES) if looped else np.array(DISTANCES)
         q[:, names.index(self.moved)] = self.home.get(self.moved, 0.0) + beside
         self.q = dn.close_loops(model, q)
-        self.qd, self.qdd = random.uniform(-1, 1, (2, len(BESIDE), model.nv))
-        self.f_ext = random.uniform(-1, 1, (len(BESIDE), model.nbodies, 6))
+        self.qd, self.qdd = random.uniform(-1, 1, (2, len(DISTANCES), model.nv))
+        self.f_ext = random.uniform(-1, 1, (len(DISTANCES), model.nbodies, 6))
         self.M = np.array([self.reference.mass_matrix(q) for q in self.q])
         self.condition = np.array([self._left_over(q) for q in self.q]) if looped else np.linalg.cond(self.M)
         self.tolerance = np.maximum(1e-9, 100 * EPS * self.condition)
@@ -180,19 +186,18 @@ class SingularCase:
         return np.linalg.norm(M) * np.linalg.norm(G) ** 2 / max(least, 1e-300)
 
     def torques(self, f_ext=None):
-        f_ext = [None] * len(BESIDE) if f_ext is None else f_ext
+        f_ext = [None] * len(DISTANCES) if f_ext is None else f_ext
         return np.array(
             [self.reference.inverse(*s) for s in zip(self.q, self.qd, self.qdd, f_ext, strict=True)]
         )
 
-    def judge(self, found, right=None):
-        """found, right (states, ...): an error within the tolerance, or NaN where that may be; the accelerations
-        by default."""
+    def judge(self, result, right=None):
+        """Require accurate results, or NaN where allowed; qdd by default. result, right: (states, ...)."""
         right = self.qdd if right is None else right
-        refused = ~np.isfinite(found).all(axis=tuple(range(1, found.ndim)))
+        refused = ~np.isfinite(result).all(axis=tuple(range(1, result.ndim)))
         assert refused[:2].all(), "an answer at a singular position"
         assert not refused[self.condition < REGULAR].any()
-        wrong = error(found[~refused], right[~refused], tail=right.ndim - 1)
+        wrong = error(result[~refused], right[~refused], tail=right.ndim - 1)
         assert (wrong <= self.tolerance[~refused]).all(), (wrong, self.tolerance[~refused])
 
 
@@ -200,38 +205,38 @@ def built(**choice):
     return lambda model: dn.build(model, dn.forward_dynamics(model), **choice)
 
 
-OFTEN = {  # with every robot
+COMMON_WAYS = {  # for every robot
     "c": built(backend="c", runtime_parameters=("inertia", "armature")),
     "numpy": built(backend="numpy"),
 }
-WAYS = OFTEN | {
+WAYS = COMMON_WAYS | {
     "c, constant": built(backend="c"),
     "factor graph": built(solver="factor_graph", backend="numpy"),
     "factor graph, colamd": built(solver="factor_graph", ordering="colamd", backend="numpy"),
     "factor graph, aba": built(solver="factor_graph", ordering="aba"),
     "factor graph, auto": built(solver="factor_graph"),
 }
-SELDOM = ("gimbal", "gimbal and a joint that mimics")
-TRIED = [(name, way) for name in ROBOTS for way in (WAYS if name in SELDOM else OFTEN)]
-TRIED += [(name, way) for name in LINKAGES for way in (*OFTEN, "factor graph, aba")]
-TWO = [*((name, "numpy") for name in (*ROBOTS, *LINKAGES)), *((name, "c") for name in SELDOM)]
-MANY = 12  # times the states make a batch that is computed by vectors
+FULLY_TESTED = ("gimbal", "gimbal and a joint that mimics")
+COMBINATIONS = [(name, way) for name in ROBOTS for way in (WAYS if name in FULLY_TESTED else COMMON_WAYS)]
+COMBINATIONS += [(name, way) for name in LINKAGES for way in (*COMMON_WAYS, "factor graph, aba")]
+TWO = [*((name, "numpy") for name in (*ROBOTS, *LINKAGES)), *((name, "c") for name in FULLY_TESTED)]
+MANY = 12  # repetitions of the states, enough for vector code
 case_of = cache(SingularCase)
 
 
-@pytest.mark.parametrize("name, way", TRIED)
-def test_forward_dynamics(name, way):
+@pytest.mark.parametrize("name, way", COMBINATIONS)
+def test_forward_dynamics_near_singular_positions(name, way):
     case = case_of(name)
     solver, tau = WAYS[way](case.model), case.torques()
     case.judge(solver(case.q, case.qd, tau, errors="nan"))
     case.judge(solver(case.q, case.qd, case.torques(case.f_ext), case.f_ext, errors="nan"))
     case.judge(np.array([solver(*state, errors="nan") for state in zip(case.q, case.qd, tau, strict=True)]))
     many = [np.tile(x, (MANY, 1)) for x in (case.q, case.qd, tau)]
-    many[1][len(BESIDE) - 1, 0] = np.nan
-    found = solver(*many, errors="nan").reshape(MANY, *case.qd.shape)
-    assert np.isnan(found[0, -1]).all()
-    case.judge(found[1])
-    case.judge(found[-1])
+    many[1][len(DISTANCES) - 1, 0] = np.nan
+    qdd = solver(*many, errors="nan").reshape(MANY, *case.qd.shape)
+    assert np.isnan(qdd[0, -1]).all()
+    case.judge(qdd[1])
+    case.judge(qdd[-1])
     right = case.condition < REGULAR
     states = [np.tile(x[right], (MANY, 1)) for x in (case.q, case.qd, tau)]
     assert np.isfinite(solver(*states)).all()
@@ -241,36 +246,36 @@ def test_forward_dynamics(name, way):
 
 
 @pytest.mark.parametrize("name", [*ROBOTS, *LINKAGES])
-def test_every_algorithm(name):
-    """The mass matrix that is factored and articulated bodies, whichever is compiled."""
+def test_every_algorithm_near_singular_positions(name):
+    """All algorithms: the factored mass matrix and articulated bodies."""
     case = case_of(name)
     given = {"q": case.q, "qd": case.qd, "tau": case.torques(), "gravity": case.model.gravity}
     programs = dynamics_programs(case.model, dn.forward_dynamics(case.model))
     assert set(programs) >= {"crba + solve", "aba"}
     for program in programs.values():
         with np.errstate(all="ignore"):
-            found = interpret(program, **given)
-        bad = ~(found["health"] <= program.limits).all(axis=-1, keepdims=True)
-        case.judge(np.where(bad, np.nan, found["qdd"]))
+            results = interpret(program, **given)
+        bad = ~(results["health"] <= program.limits).all(axis=-1, keepdims=True)
+        case.judge(np.where(bad, np.nan, results["qdd"]))
 
 
-@pytest.mark.parametrize("name", SELDOM)
-def test_single_precision_keeps_its_own_digits(name):
-    """Where they do not suffice the states are solved with double precision."""
+@pytest.mark.parametrize("name", FULLY_TESTED)
+def test_single_precision_near_singular_positions(name):
+    """States beyond single precision are solved in double precision."""
     case = case_of(name)
     solver = dn.build(case.model, dn.forward_dynamics(case.model), backend="c", precision="float32")
     many = [np.tile(x, (MANY, 1)) for x in (case.q, case.qd, case.torques())]
-    found = solver(*many, errors="nan").reshape(MANY, *case.qd.shape)
-    assert found.dtype == np.float32 and np.isnan(found[:, :2]).all()
+    qdd = solver(*many, errors="nan").reshape(MANY, *case.qd.shape)
+    assert qdd.dtype == np.float32 and np.isnan(qdd[:, :2]).all()
     limit = 100 * np.finfo(np.float32).eps * case.condition
-    served = np.isfinite(found[0]).all(axis=-1)
+    served = np.isfinite(qdd[0]).all(axis=-1)
     assert served[case.condition < REGULAR].all()
-    assert (error(found[-1], case.qdd)[served] <= limit[served]).all()
+    assert (error(qdd[-1], case.qdd)[served] <= limit[served]).all()
 
 
 @pytest.mark.parametrize("name, backend", TWO)
-def test_hybrid_dynamics(name, backend):
-    """With the moved joint driven the same position is singular, with the named one driven it is not."""
+def test_hybrid_dynamics_near_singular_positions(name, backend):
+    """The position is singular with a known acceleration of the moved joint, but regular with that of the named one."""
     case = case_of(name)
     model, tau = case.model, case.torques()
     joints = [j.name for j in model.independent_joints]
@@ -278,7 +283,7 @@ def test_hybrid_dynamics(name, backend):
         others = [name for name in joints if name not in (driven, "crank_j")]
         problem = dn.hybrid_dynamics(model, others)
         if case.moved in ("j2", "crank_j") and singular:
-            continue  # one joint is left, and moves the point
+            continue  # the one remaining joint moves the point
         solver = dn.build(model, problem, backend=backend)
         qdd, torques = solver(case.q, case.qd, case.qdd, tau, errors="nan")
         if singular:
@@ -288,7 +293,7 @@ def test_hybrid_dynamics(name, backend):
 
 
 @pytest.mark.parametrize("name, backend", TWO)
-def test_derivatives_and_operational_space_inertia(name, backend):
+def test_derivatives_and_operational_space_inertia_near_singular_positions(name, backend):
     case = case_of(name)
     model, tau = case.model, case.torques()
     derivatives = dn.build(model, "forward_dynamics_derivatives", backend=backend)
@@ -315,8 +320,8 @@ def test_derivatives_and_operational_space_inertia(name, backend):
             call()
 
 
-def test_with_model():
-    """A payload on the pan makes the robot regular; taken off, it is watched again."""
+def test_payload_makes_a_gimbal_regular():
+    """A payload on the pan makes the robot regular; without it the check applies again."""
     model = case_of("gimbal").model
     q, qd, tau = (x[0] for x in (case_of("gimbal").q, case_of("gimbal").qd, case_of("gimbal").qdd))
     loaded = dn.with_payload(model, "p", 1.0, (0, 0, 0), 0.1 * np.eye(3))
@@ -341,8 +346,8 @@ def test_with_model():
         numpy.with_inertias(model)(q, qd, tau)
 
 
-def test_inertias_that_are_given_later():
-    """A robot that is singular everywhere is taken when its inertias may change, and refused state by state."""
+def test_runtime_inertias_of_a_singular_robot():
+    """With runtime inertias a robot that is singular everywhere can be built; every state raises an error."""
     parts = (BASE, link("a"), link("b", 1, 1.0), joint("j1", "base", "a"), joint("j2", "a", "b", "0 0 1"))
     model = dn.parse_robot(robot(*parts))
     for backend in ("c", "numpy"):
@@ -353,8 +358,8 @@ def test_inertias_that_are_given_later():
         assert np.isfinite(loaded([0.1, 0.2], [0, 0], [1, 1])).all()
 
 
-def test_a_payload_on_a_crank():
-    """A payload on the crank makes it regular, and is watched as long as its code does."""
+def test_payload_makes_a_crank_regular():
+    """A payload on the crank makes the linkage regular; code with pivot checks still checks it."""
     case = case_of("four_bar at a turning point")
     loaded = dn.with_payload(case.model, "crank", 1.0, (0.1, 0, 0), 0.1 * np.eye(3))
     forward = dn.forward_dynamics(case.model)
@@ -370,8 +375,8 @@ def test_a_payload_on_a_crank():
 
 
 @pytest.mark.parametrize("parameters", [(), ("inertia", "armature")])
-def test_rolled_code_watches_pivots_as_well(parameters):
-    """A chain long enough for a Program with loops, a gimbal at its end."""
+def test_rolled_code_checks_pivots(parameters):
+    """A chain long enough for a LoopProgram, with a gimbal at its end."""
     parts = [BASE.replace("base", "l0")]
     for k in range(1, LONG):
         kind = "prismatic" if k == 20 else "revolute"
@@ -389,30 +394,29 @@ def test_rolled_code_watches_pivots_as_well(parameters):
     q = sample_positions(model, 3, random)
     q[:, -2] = (0.0, 1e-9, 0.5)
     qd, tau = random.uniform(-1, 1, (2, 3, model.nv))
-    found, right = (s(q, qd, tau, errors="nan") for s in (solver, plain))
-    assert np.isnan(found[:2]).all() and np.isnan(right[:2]).all()
-    assert error(found[2], right[2]) < 1e-9
+    qdd, right = (s(q, qd, tau, errors="nan") for s in (solver, plain))
+    assert np.isnan(qdd[:2]).all() and np.isnan(right[:2]).all()
+    assert error(qdd[2], right[2]) < 1e-9
     with pytest.raises(dn.SolutionError, match="'pan'.*move"):
         solver(q[0], qd[0], tau[0])
 
 
 @pytest.mark.parametrize("name", [*sorted(REAL), *LOOPS, "quadruped", "humanoid"])
-def test_nothing_is_watched_where_links_have_mass(name):
-    """But of the iCub, in which links between the axes of hips and wrists have next to no inertia."""
+def test_robots_with_inertia_have_no_pivot_checks(name):
+    """The iCub is the exception: links between its hip and wrist axes have almost no inertia."""
     model = robot_of(name)
     watched = {model.v_names[v] for v in np.flatnonzero(weak_coordinates(model))}
     assert watched == ({"r_hip_pitch", "l_wrist_pitch", "r_wrist_pitch"} if name == "icub" else set())
 
 
-def test_the_icub_spreads_its_legs():
-    """The axes of pitch and yaw line up where the roll of a hip is a right angle: the little that is left
-    counts."""
+def test_forward_dynamics_of_the_icub_with_spread_legs():
+    """At a right angle of a hip's roll its pitch and yaw axes are collinear, and only tiny inertias remain."""
     model = REAL["icub"].model()
     q = model.neutral()
     q[list(model.q_names).index("r_hip_roll")] = np.pi / 2
     qd, qdd = np.random.default_rng(0).uniform(-1, 1, (2, model.nv))
     tau = dn.build(model, dn.inverse_dynamics(model), backend="numpy")(q, qd, qdd)
-    found = dn.build(model, dn.forward_dynamics(model), backend="numpy")(q, qd, tau)
+    accelerations = dn.build(model, dn.forward_dynamics(model), backend="numpy")(q, qd, tau)
     M = dn.evaluate(model, "mass_matrix", q, backend="numpy")
     assert np.linalg.cond(M) > 1e9
-    assert error(found, qdd) <= solved(M)
+    assert error(accelerations, qdd) <= solved(M)

@@ -1,4 +1,4 @@
-"""Recordings of few states a second, and times that are not in seconds."""
+"""Recordings with a low sampling rate, and times in other units than seconds."""
 
 import numpy as np
 import pytest
@@ -31,24 +31,24 @@ def opened(path, arm, cutoff=USUAL_CUTOFF):
 @pytest.mark.parametrize(
     "rate, cutoff", [(20.0, 5.0), (33.0, 8.2), (39.9, 9.9), (40.0, 10.0), (41.0, 10.0), (500.0, 10.0)]
 )
-def test_the_usual_cutoff_is_what_the_rate_allows(arm, tmp_path, rate, cutoff):
+def test_default_cutoff_follows_the_rate(arm, tmp_path, rate, cutoff):
     table = opened(write(tmp_path / "run.npz", arm, rate), arm)
     assert table.cutoff == pytest.approx(cutoff, rel=1e-12)
     (note,) = table.notes
     assert f"below {cutoff:g} Hz" in note and ("a quarter of the states a second" in note) == (cutoff < 10.0)
-    found = np.concatenate([chunk["qdd"] for chunk in table.chunks()])
-    assert np.isfinite(found).all(axis=1).mean() > 0.9
+    accelerations = np.concatenate([chunk["qdd"] for chunk in table.chunks()])
+    assert np.isfinite(accelerations).all(axis=1).mean() > 0.9
 
 
-def test_stamps_that_jitter(arm, tmp_path):
-    """Parts of a recording may be a little slower than all of it."""
+def test_jittering_stamps_are_accepted(arm, tmp_path):
+    """Parts of a recording may have a slightly lower rate than the whole."""
     path = write(tmp_path / "run.npz", arm, 20.0, seconds=120.0, jitter=0.3)
     table = open_table(path, arm.robot, inverse_dynamics(arm.robot), 100, measured=True, cutoff=USUAL_CUTOFF)
     assert sum(len(chunk["qdd"]) for chunk in table.chunks()) == 2400
 
 
-def test_commands_take_slow_recordings(arm, tmp_path, capsys):
-    """identify, evaluate and payload, without an option; what is asked for and not possible is an error."""
+def test_commands_accept_slow_recordings(arm, tmp_path, capsys):
+    """identify, evaluate and payload need no option; an impossible cutoff is an error."""
     run, urdf = write(tmp_path / "run.npz", arm, 25.0), str(ROBOTS["ur5"].file)
     commands = (
         ["identify", urdf, run, "-o", str(tmp_path / "out")],
@@ -59,11 +59,13 @@ def test_commands_take_slow_recordings(arm, tmp_path, capsys):
         assert main(command) == 0, command
         assert "below 6.2 Hz, a quarter of the states a second" in capsys.readouterr().err
         assert main([*command, "--cutoff", "9"]) == 1
-        assert "25 states a second" in (told := capsys.readouterr().err) and "--cutoff 6.2, not 9" in told
+        assert (
+            "25 states a second" in (message := capsys.readouterr().err) and "--cutoff 6.2, not 9" in message
+        )
 
 
-def test_recordings_of_different_rates(arm, tmp_path, capsys):
-    """One filter for all: that of the slowest."""
+def test_recordings_of_different_rates_share_a_cutoff(arm, tmp_path, capsys):
+    """All recordings use the filter of the slowest one."""
     runs = [write(tmp_path / f"{rate}.npz", arm, rate) for rate in (25.0, 100.0)]
     assert main(["identify", str(ROBOTS["ur5"].file), *runs, "-o", str(tmp_path / "out")]) == 0
     assert "least squares of what is below 6.2 Hz" in capsys.readouterr().out

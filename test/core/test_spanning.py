@@ -1,5 +1,4 @@
-"""Rates of every joint of closed loops, gears and belts: those that the constraints allow, and those that follow from
-positions."""
+"""Rates of every joint of closed loops, gears and belts agree with the constraints and with differences of positions."""
 
 import numpy as np
 import pytest
@@ -17,8 +16,7 @@ MOBILITY = {"four_bar": 1, "five_bar": 2, "tilted five_bar": 2, "geared_chain": 
 
 @pytest.mark.parametrize("name", GEARED)
 def test_gears_and_belts_have_no_coordinates(name):
-    """Rotors, whose positions follow from joints, are in no vector; each has a row of weights, and what its text says
-    holds."""
+    """Rotors are explicit joints without coordinates; each has a row of weights that agrees with its text."""
     robot = robot_of(name)
     assert robot.nq == robot.nv == MOBILITY[name] and not robot.constrained
     q, qd, qdd = closed_states(robot, 5)
@@ -30,7 +28,7 @@ def test_gears_and_belts_have_no_coordinates(name):
 
 
 @pytest.mark.parametrize("name", [*(name for name in LOOPS if name not in GEARED), *BALL_LOOPS])
-def test_mobility_and_rates_that_keep_loops_closed(name):
+def test_mobility_and_rates_of_closed_loops(name):
     robot = robot_of(name)
     q, qd, _ = closed_states(robot, reach=0.15 if name in BALL_LOOPS else 0.25)
     assert name in BALL_LOOPS or robot.nv == MOBILITY[name] == len(robot.v_names)
@@ -44,8 +42,8 @@ def test_mobility_and_rates_that_keep_loops_closed(name):
 
 
 @pytest.mark.parametrize("name", [*LOOPS, *BALL_LOOPS])
-def test_rates_follow_from_positions(name):
-    """G and g against positions closed a little earlier and later on a motion of constant rates."""
+def test_rates_agree_with_differences_of_positions(name):
+    """G and g agree with differences of closed positions along a motion of constant rates."""
     robot = robot_of(name)
     q, qd, _ = closed_states(robot, 2, reach=0.15 if name in BALL_LOOPS else 0.25)
     own, step = robot.independent.tolist(), 1e-4

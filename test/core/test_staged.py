@@ -1,4 +1,4 @@
-"""Programs in stages: what they mean, as straight lines, and compiled."""
+"""LanePrograms: interpreted, flattened and compiled."""
 
 from typing import NamedTuple
 
@@ -23,12 +23,12 @@ class Pair(NamedTuple):
     second: np.ndarray
 
 
-def turned(x, angle):
-    """A Pair of x (..., 3) and what is left of it, and a sine as it is."""
+def rotated_pair(x, angle):
+    """A Pair made of x (..., 3), and a sine."""
     return Pair(x * np.cos(angle), x - 0.5), np.sin(angle)
 
 
-def weighed(pair, weights, both):
+def weighted(pair, weights, both):
     return pair.first * weights[0] + both * pair.second[..., ::-1], pair.first / (
         2.0 + weights[1] * weights[1]
     )
@@ -38,30 +38,30 @@ def total(*arrays):
     return sum(array.sum() for array in arrays)
 
 
-CONSTANTS = np.arange(10.0).reshape(5, 2) * [1.0, 0.0] + [0.5, 3.0]  # of the second all lanes agree
+CONSTANTS = np.arange(10.0).reshape(5, 2) * [1.0, 0.0] + [0.5, 3.0]  # the second is the same on all lanes
 
 
-def meant(x, angle, order=(4, 2, 0, 1, 3)):
-    """What `stages` computes, by NumPy: x (5, 3), angle (2,)."""
-    pair, sine = turned(x[:2], angle[0])
-    left = np.concatenate([pair.second, x[2:]])
-    first = np.concatenate([pair.first, x[2:] * 0.0])
-    found = [weighed(Pair(f, s), c, sine) for f, s, c in zip(first, left, CONSTANTS, strict=True)]
-    sums = np.array([f for f, _ in found])[list(order)]
-    last = np.array([f * angle[1] + s for f, s in zip(sums, left, strict=True)])
+def expected_results(x, angle, order=(4, 2, 0, 1, 3)):
+    """The results of `stages` by NumPy: x (5, 3), angle (2,)."""
+    pair, sine = rotated_pair(x[:2], angle[0])
+    seconds = np.concatenate([pair.second, x[2:]])
+    firsts = np.concatenate([pair.first, x[2:] * 0.0])
+    pairs = [weighted(Pair(f, s), c, sine) for f, s, c in zip(firsts, seconds, CONSTANTS, strict=True)]
+    sums = np.array([f for f, _ in pairs])[list(order)]
+    last = np.array([f * angle[1] + s for f, s in zip(sums, seconds, strict=True)])
     return {"y": last, "z": np.array([total(*last), sine, 7.0]), "w": sums[1:4, 2]}
 
 
 def stages(order=(4, 2, 0, 1, 3)) -> LaneProgram:
-    """Alone, on five lanes, on five in another order, alone; what lanes read is mixed of all there is."""
+    """Stages on one lane, on five, on five in another order, and on one; lanes read inputs, results and constants."""
     staging = Staging({"x": (5, 3), "angle": (2,)})
     x, angle = staging.arrays["x"], staging.arrays["angle"]
-    pair, sine = staging.alone(turned, x[:2], angle[0])
-    left = np.concatenate([pair.second, x[2:]])
-    first = np.concatenate([pair.first, np.zeros((3, 3))])
-    sums, _ = staging.side_by_side(weighed, Pair(first, left), CONSTANTS, shared=(sine,))
+    pair, sine = staging.alone(rotated_pair, x[:2], angle[0])
+    seconds = np.concatenate([pair.second, x[2:]])
+    firsts = np.concatenate([pair.first, np.zeros((3, 3))])
+    sums, _ = staging.side_by_side(weighted, Pair(firsts, seconds), CONSTANTS, shared=(sine,))
     sums = sums[list(order)]
-    last = staging.side_by_side(lambda f, s, a: f * a + s, sums, left, shared=(angle[1],))
+    last = staging.side_by_side(lambda f, s, a: f * a + s, sums, seconds, shared=(angle[1],))
     whole = staging.alone(total, *last)
     return staging.finish({"y": last, "z": np.array([whole, sine, 7.0]), "w": sums[1:4, 2]})
 
@@ -73,40 +73,40 @@ def given():
 
 
 def right(given):
-    rows = [meant(x, angle) for x, angle in zip(given["x"], given["angle"], strict=True)]
+    rows = [expected_results(x, angle) for x, angle in zip(given["x"], given["angle"], strict=True)]
     return {name: np.array([row[name] for row in rows]) for name in rows[0]}
 
 
-def test_what_it_means(given):
+def test_interpreted_stages_agree_with_numpy(given):
     staged = stages()
     assert [stage.lanes for stage in staged.stages] == [1, 5, 5, 1]
     assert len(staged.stages[0].results) < staged.length < sum(staged.op_count().values())
     for program in (staged, flattened(staged)):
-        found = interpret(program, **given)
+        results = interpret(program, **given)
         for name, array in right(given).items():
-            assert np.abs(found[name] - array).max() <= 1e-14
-    one = interpret(staged, x=given["x"][0], angle=given["angle"][0])
-    assert one["y"].shape == (5, 3) and np.array_equal(one["y"], interpret(staged, **given)["y"][0])
+            assert np.abs(results[name] - array).max() <= 1e-14
+    single = interpret(staged, x=given["x"][0], angle=given["angle"][0])
+    assert single["y"].shape == (5, 3) and np.array_equal(single["y"], interpret(staged, **given)["y"][0])
 
 
 @pytest.mark.parametrize("wide", [True, False])
-def test_compiled(given, monkeypatch, wide):
-    """State after state in the same memory; vectors as wide as there are, or of four."""
+def test_compiled_stages_agree_with_numpy(given, monkeypatch, wide):
+    """States in sequence in the same memory, with the widest vectors or with vectors of four."""
     if not wide:
         narrow = kernel.render
         monkeypatch.setattr(kernel, "render", lambda *a: narrow(*a).replace("#ifdef __AVX512F__", "#if 0"))
         monkeypatch.setattr(kernel, "renderer", lambda: "narrow")
-    found, good = Kernel(stages())(6, given["x"], given["angle"])
+    outputs, good = Kernel(stages())(6, given["x"], given["angle"])
     assert good
-    for array, expected in zip(found, right(given).values(), strict=True):
+    for array, expected in zip(outputs, right(given).values(), strict=True):
         assert np.abs(array - expected).max() <= 1e-14
 
 
-def test_a_digest_tells_them_apart():
+def test_digest_depends_on_the_order_of_lanes():
     assert stages().digest() == stages().digest() != stages((0, 1, 2, 3, 4)).digest()
 
 
-def test_what_is_not_there_yet():
+def test_stage_that_reads_undefined_values_raises_an_error():
     program = Program({"x": (1,)}, np.array([2.0]), *np.array([[2], [0], [1]]), {"y": np.array([2])})
     with pytest.raises(ProgramError, match="reads"):
         LaneProgram({"x": (1,)}, np.zeros(0), (Stage(program, np.array([[1]])),), {"y": np.array([1])})
@@ -115,8 +115,8 @@ def test_what_is_not_there_yet():
 
 
 @pytest.mark.parametrize("name", ["panda", "double_pendulum"])
-def test_derivatives_compiled(name):
-    """Of a robot with a joint that mimics another one, loads and wrenches from outside; and a short one."""
+def test_compiled_derivatives_agree_with_the_interpreter(name):
+    """A robot with a mimic joint, runtime inertias and wrenches; and a small one."""
     model = ROBOTS[name].model()
     q, qd, u, f_ext = random_states(model, 4, seed=3)
     arrays = {"q": q, "qd": qd, "qdd": u, "tau": u, "f_ext": f_ext, "gravity": model.gravity}
@@ -125,14 +125,14 @@ def test_derivatives_compiled(name):
         program = derivative_program(model, problem, wrenches=True, parameters=PARAMETERS)
         state = [arrays[n] for n in program.inputs]
         outputs, good = Kernel(program)(4, *state)
-        meant = interpret(program, **{n: arrays[n] for n in program.inputs})
+        interpreted = interpret(program, **{n: arrays[n] for n in program.inputs})
         assert good
-        for found, expected in zip(outputs, meant.values(), strict=True):
-            assert error(found, expected, tail=2).max() <= 1e-10
+        for output, expected in zip(outputs, interpreted.values(), strict=True):
+            assert error(output, expected, tail=2).max() <= 1e-10
 
 
-def test_many_states_of_a_long_one(monkeypatch):
-    """Row by row, by several threads."""
+def test_many_states_of_a_long_program(monkeypatch):
+    """States row by row, on several threads."""
     model = ROBOTS["panda7"].model()
     program = derivative_program(model, dn.inverse_dynamics(model))
     assert is_for_vectors(program)
@@ -141,14 +141,14 @@ def test_many_states_of_a_long_one(monkeypatch):
     runner = CRunner(program)
     q, qd, qdd, _ = random_states(model, 2 * BATCH + 5, seed=4)
     state = (q, qd, qdd, model.gravity)
-    found, good = runner.run_checked(len(q), state)
+    outputs, good = runner.run_checked(len(q), state)
     assert good and not runner.batches
-    for array, rows in zip(found, packed_rows(runner, state), strict=True):
+    for array, rows in zip(outputs, packed_rows(runner, state), strict=True):
         assert np.array_equal(array, rows)
 
 
 def packed_rows(runner, state):
-    """One state after the other."""
+    """Results of one call per state."""
     *differ, gravity = state
-    found = [runner.kernel(1, *(a[k : k + 1] for a in differ), gravity)[0] for k in range(len(differ[0]))]
-    return [np.concatenate(arrays) for arrays in zip(*found, strict=True)]
+    outputs = [runner.kernel(1, *(a[k : k + 1] for a in differ), gravity)[0] for k in range(len(differ[0]))]
+    return [np.concatenate(arrays) for arrays in zip(*outputs, strict=True)]

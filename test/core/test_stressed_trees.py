@@ -1,4 +1,4 @@
-"""Trees made to lose digits against Pinocchio; `campaigns/numbers.py` draws thousands of them."""
+"""Numerically hard trees against Pinocchio; `campaigns/numbers.py` draws thousands of them."""
 
 import re
 
@@ -11,14 +11,14 @@ from campaigns import trees
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_a_stressed_tree(seed):
+def test_stressed_tree_agrees_with_pinocchio(seed):
     case = trees.draw(np.random.default_rng([38, seed]))
     verdict = trees.check(case._replace(compiled=seed == 0, graph=seed % 8 == 0))
     assert verdict == "ok" or verdict.startswith("refused: ")
 
 
-def test_the_check_sees_a_wrong_number():
-    """A link a millionth lighter in what Pinocchio reads."""
+def test_check_detects_a_wrong_number():
+    """One link is a millionth lighter in Pinocchio's model."""
     case = trees.draw(np.random.default_rng([38, 0]))._replace(compiled=False, graph=False)
     assert trees.check(case) == "ok"
     mass = re.findall(r'mass value="([^"]*)"', case.tree.expanded)[-1]

@@ -1,4 +1,4 @@
-"""The algorithms use nothing that only floats can do: they run on objects that know + - * / sin cos."""
+"""The algorithms run on objects that support only + - * / sin cos."""
 
 import math
 from fractions import Fraction

@@ -1,4 +1,4 @@
-"""Tables of states: the same results as one call, from every kind of file, in bounded memory."""
+"""Tables of states from every kind of file: the same results as one call, in bounded memory."""
 
 import os
 import signal
@@ -22,7 +22,7 @@ csv = pytest.importorskip("pyarrow.csv")
 parquet = pytest.importorskip("pyarrow.parquet")
 
 ROWS = 1000
-AGREEMENT = 1e-13  # a chunk may be computed by vectors, a row by numbers
+AGREEMENT = 1e-13  # chunks may use vector code, rows scalar code
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +61,7 @@ def load(path, kind, model):
 @pytest.mark.parametrize("name", ["panda7", "solo12"])
 @pytest.mark.parametrize(("source", "target"), [(".npz", ".csv"), (".csv", ".parquet"), (".parquet", ".npz")])
 @pytest.mark.parametrize("kind", ["inverse", "forward"])
-def test_a_table_is_evaluated(tmp_path, name, source, target, kind):
+def test_table_is_evaluated(tmp_path, name, source, target, kind):
     model, arrays = ROBOTS[name].model(), states(ROBOTS[name].model())
     problem = getattr(dn, f"{kind}_dynamics")(model)
     solver = dn.build(model, problem)
@@ -69,36 +69,36 @@ def test_a_table_is_evaluated(tmp_path, name, source, target, kind):
     arrays["q"][[7, 300]] = np.nan
     save(tmp_path / f"in{source}", model, arrays)
     table = open_table(tmp_path / f"in{source}", model, problem, chunk=128)
-    result, done = {"inverse": "tau", "forward": "qdd"}[kind], []
+    result, progress = {"inverse": "tau", "forward": "qdd"}[kind], []
     with table_writer(tmp_path / f"out{target}", model, result, table.timed) as write:
-        summary = evaluate(solver, table, write, done.append)
-    found, time = load(tmp_path / f"out{target}", result, model)
+        summary = evaluate(solver, table, write, progress.append)
+    results, time = load(tmp_path / f"out{target}", result, model)
     bad = np.isin(np.arange(ROWS), [7, 300])
-    assert summary == (ROWS, 2, 7) and sum(done) == ROWS and np.allclose(time, arrays["time"])
-    assert np.isnan(found[bad]).all() and error(found[~bad], expected[~bad]).max() <= AGREEMENT
+    assert summary == (ROWS, 2, 7) and sum(progress) == ROWS and np.allclose(time, arrays["time"])
+    assert np.isnan(results[bad]).all() and error(results[~bad], expected[~bad]).max() <= AGREEMENT
     assert {path.name for path in tmp_path.iterdir()} == {f"in{source}", f"out{target}"}
 
 
 def torques(table, solver, tmp_path):
     with table_writer(tmp_path / "out.npz", solver.robot, "tau", table.timed) as write:
         evaluate(solver, table, write)
-    with np.load(tmp_path / "out.npz") as found:
-        assert set(found.files) == ({"tau", "time"} if table.timed else {"tau"})
-        return found["tau"]
+    with np.load(tmp_path / "out.npz") as results:
+        assert set(results.files) == ({"tau", "time"} if table.timed else {"tau"})
+        return results["tau"]
 
 
-def test_what_is_not_given_is_told(tmp_path, panda):
-    """Velocities must be asked to be zero; that accelerations are zero stands in a note."""
+def test_missing_columns_are_reported(tmp_path, panda):
+    """Zero velocities need an option; zero accelerations are reported in a note."""
     arrays, inverse = states(panda), dn.inverse_dynamics(panda)
     save(tmp_path / "in.npz", panda, {"q": arrays["q"]})
     with pytest.raises(TableError, match="in.npz has no velocities: --differentiate .* --zero-velocity"):
         open_table(tmp_path / "in.npz", panda, inverse)
     table = open_table(tmp_path / "in.npz", panda, inverse, zero_velocity=True)
     assert [note.partition(" are")[0] for note in table.notes] == ["velocities", "accelerations"]
-    found = torques(table, dn.build(panda, inverse), tmp_path)
+    tau = torques(table, dn.build(panda, inverse), tmp_path)
     assert (
         error(
-            found, dn.evaluate(panda, "nonlinear_effects", arrays["q"], np.zeros((ROWS, 7)), backend="numpy")
+            tau, dn.evaluate(panda, "nonlinear_effects", arrays["q"], np.zeros((ROWS, 7)), backend="numpy")
         ).max()
         <= 1e-12
     )
@@ -110,7 +110,7 @@ def test_what_is_not_given_is_told(tmp_path, panda):
 
 
 def test_memory_is_bounded(tmp_path, panda):
-    """A table of 45 MB goes through some chunks of 0.4 MB. Those of an .npz file are read whole."""
+    """A table of 45 MB is processed in chunks of 0.4 MB; arrays of an .npz file are read whole."""
     pytest.importorskip("pyarrow", reason="tables: pip install 'dynamics_node[tables]'")
     arrays = states(panda, 200_000)
     save(tmp_path / "in.parquet", panda, {k: arrays[k] for k in ("q", "qd", "qdd", "time")})
@@ -145,7 +145,7 @@ def test_memory_is_bounded(tmp_path, panda):
         ("in.npz", "nonsense", "is no .npz file of numbers"),
     ],
 )
-def test_tables_that_cannot_be_read(tmp_path, panda, name, arrays, words):
+def test_invalid_tables_are_rejected(tmp_path, panda, name, arrays, words):
     path = tmp_path / name
     if isinstance(arrays, str):
         path.write_text(arrays)
@@ -155,7 +155,7 @@ def test_tables_that_cannot_be_read(tmp_path, panda, name, arrays, words):
         list(open_table(path, panda, dn.inverse_dynamics(panda)).chunks())
 
 
-def test_an_array_with_a_negative_number_of_rows(tmp_path, panda):
+def test_array_with_a_negative_number_of_rows_is_rejected(tmp_path, panda):
     with zipfile.ZipFile(tmp_path / "in.npz", "w") as archive:
         for kind in ("q", "qd", "qdd"):
             with archive.open(f"{kind}.npy", "w") as member:
@@ -165,7 +165,7 @@ def test_an_array_with_a_negative_number_of_rows(tmp_path, panda):
         open_table(tmp_path / "in.npz", panda, dn.inverse_dynamics(panda))
 
 
-def test_columns_without_numbers_and_missing_efforts(tmp_path, panda):
+def test_columns_without_numbers_and_missing_efforts_are_named(tmp_path, panda):
     names = [f"q.{name}" for name in panda.q_names]
     (tmp_path / "in.csv").write_text(",".join(names) + "\n" + ",".join("x" * 7) + "\n")
     with pytest.raises(TableError, match="column 'q.panda_joint1' holds no numbers but string"):
@@ -179,13 +179,13 @@ def columns_of(kind, model):
     return [f"{kind}.{name}" for name in model.v_names]
 
 
-def test_a_wrong_column_is_told_beside_those_that_nobody_asks_for(tmp_path, panda):
-    """Not beside the first ones of the file, which are right."""
+def test_missing_column_is_reported_with_unused_columns(tmp_path, panda):
+    """The message lists unused columns, not the valid first ones."""
     path, torques = tmp_path / "in.csv", columns_of("torque", panda)
     names = ["time", *columns_of("q", panda), *columns_of("qd", panda), *torques]
     path.write_text(",".join(names) + "\n" + ",".join("0" * len(names)) + "\n")
-    told = f"no column 'tau.panda_joint1'; there are {', '.join(torques)} .* tau.JOINT and time"
-    with pytest.raises(TableError, match=told):
+    message = f"no column 'tau.panda_joint1'; there are {', '.join(torques)} .* tau.JOINT and time"
+    with pytest.raises(TableError, match=message):
         open_table(path, panda, dn.inverse_dynamics(panda), measured=True)
     path.write_text("time,q.panda_joint1\n0,0\n")
     with pytest.raises(
@@ -195,8 +195,8 @@ def test_a_wrong_column_is_told_beside_those_that_nobody_asks_for(tmp_path, pand
 
 
 @pytest.mark.parametrize("head", ["# {}", "#{}", "{} "])
-def test_first_lines_as_people_write_them(tmp_path, panda, head):
-    """numpy.savetxt puts a # before, others a blank after the commas."""
+def test_header_formats_are_accepted(tmp_path, panda, head):
+    """numpy.savetxt prepends a #; other programs add a blank after commas."""
     path, rows = tmp_path / "in.csv", np.arange(30.0).reshape(2, 15)
     names = ["time", *columns_of("q", panda), *columns_of("qd", panda)]
     lines = [head.format(", ".join(names)), *(", ".join(map(str, row)) for row in rows)]
@@ -211,7 +211,7 @@ def write_some(path, model, then=lambda: None):
         then()
 
 
-def test_results_are_whole_or_not_there(tmp_path, panda):
+def test_failed_writes_leave_no_file(tmp_path, panda):
     with pytest.raises(TableError, match=r"results can be written to .npz, .csv, .parquet"):
         write_some(tmp_path / "out.txt", panda)
     for suffix in ("csv", "npz", "parquet"):
@@ -225,7 +225,7 @@ def test_results_are_whole_or_not_there(tmp_path, panda):
 # --- bags ---------------------------------------------------------------------------------------------------
 
 
-def test_a_bag_is_evaluated(tmp_path, panda, capsys):
+def test_bag_is_evaluated(tmp_path, panda, capsys):
     arrays, order = states(panda, 300), np.random.default_rng(0).permutation(7)
     names = [panda.joint_names[k] for k in order]
     rows = [
@@ -237,11 +237,9 @@ def test_a_bag_is_evaluated(tmp_path, panda, capsys):
     run = ["evaluate", str(data_folder() / PANDA), *joints, "--input", str(tmp_path / "bag")]
     assert main([*run, "--output", str(tmp_path / "tau.csv")]) == 0
     assert "300 states in" in capsys.readouterr().out
-    found, time = load(tmp_path / "tau.csv", "tau", panda)
+    tau, time = load(tmp_path / "tau.csv", "tau", panda)
     assert (
-        error(
-            found, dn.evaluate(panda, "nonlinear_effects", arrays["q"], arrays["qd"], backend="numpy")
-        ).max()
+        error(tau, dn.evaluate(panda, "nonlinear_effects", arrays["q"], arrays["qd"], backend="numpy")).max()
         <= 1e-10
     )
     assert np.allclose(time, 5 + 1e-3 * np.arange(300))
@@ -250,7 +248,7 @@ def test_a_bag_is_evaluated(tmp_path, panda, capsys):
     assert error(np.load(tmp_path / "qdd.npz")["qdd"], expected).max() <= 1e-9
 
 
-def test_a_bag_whose_messages_tell_parts(tmp_path, panda):
+def test_bag_with_partial_messages(tmp_path, panda):
     names, q = list(panda.joint_names), states(panda, 4)["q"]
     write_bag(tmp_path / "bag", [
         ("/arm", names[:4], q[0][:4], [], []), ("/arm", names[4:], q[0][4:], [], []),
@@ -269,8 +267,8 @@ def test_a_bag_whose_messages_tell_parts(tmp_path, panda):
         open_table(tmp_path / "file.txt", panda, inverse)
 
 
-def test_a_bag_of_a_robot_with_loops(tmp_path, capsys):
-    """Passive joints come once, so that their branch is known; a position out of reach is told and passed over."""
+def test_bag_of_a_robot_with_loops(tmp_path, capsys):
+    """One message has the passive joints, which selects the assembly; an unreachable position is reported and skipped."""
     oracle = FiveBarOracle(five_bar(UPRIGHT))
     phase = np.linspace(0, 3, 200)[:, None] + [0, 1]
     driven, rates = [1.9, 1.2] + 0.3 * np.sin(phase), 0.3 * np.cos(phase)
@@ -283,16 +281,16 @@ def test_a_bag_of_a_robot_with_loops(tmp_path, capsys):
     (tmp_path / "robot.urdf").write_text(five_bar(UPRIGHT))
     run = ["evaluate", str(tmp_path / "robot.urdf"), "--input", str(tmp_path / "bag")]
     assert main([*run, "--output", str(tmp_path / "tau.npz"), "--chunk", "150"]) == 0
-    told = capsys.readouterr().err
-    assert "1 states are not finite" in told and "row 120" in told
-    found = np.load(tmp_path / "tau.npz")["tau"]
-    for k, tau in enumerate(found):
+    message = capsys.readouterr().err
+    assert "1 states are not finite" in message and "row 120" in message
+    torques_of_states = np.load(tmp_path / "tau.npz")["tau"]
+    for k, tau in enumerate(torques_of_states):
         if k != 120:
             q = oracle.closed(driven[k], side)
             assert error(tau, oracle.torques_of(q, rates[k], np.zeros(2))) <= 1e-9
 
 
-def test_the_command_tells_what_is_bad(tmp_path, panda, capsys):
+def test_evaluate_reports_invalid_states_and_options(tmp_path, panda, capsys):
     arrays = states(panda, 100)
     arrays["qd"][5] = np.inf
     save(tmp_path / "in.npz", panda, arrays)
@@ -332,8 +330,8 @@ def test_dask_arrays(da, kind):
         over_dask(dn.build(model, dn.hybrid_dynamics(model, ["FL_KFE"]), backend="numpy"), q, qd, u, u)
 
 
-def test_a_worker_of_a_cluster_dies(da, panda):
-    """Two workers, of which one is killed in the midst of it: the other does its part again."""
+def test_killed_worker_of_a_cluster_is_replaced(da, panda):
+    """After one of two workers is killed, the other repeats its part."""
     distributed = pytest.importorskip("distributed", reason="clusters: pip install 'dynamics_node[cluster]'")
     q, qd, u, _ = random_states(panda, 40_000, seed=63)
     solver = dn.build(panda, dn.inverse_dynamics(panda))
@@ -342,18 +340,18 @@ def test_a_worker_of_a_cluster_dies(da, panda):
         distributed.LocalCluster(2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster,
         distributed.Client(cluster) as client,
     ):
-        client.wait_for_workers(2, timeout=100)  # on busy cores they come one by one
+        client.wait_for_workers(2, timeout=100)  # on busy cores they start one by one
         workers = client.run(os.getpid)
         assert len(set(workers.values())) == 2
         result = client.compute(lazy)
         os.kill(next(iter(workers.values())), signal.SIGKILL)
-        found = result.result(timeout=100)
-    assert error(found, solver(q, qd, u)).max() <= AGREEMENT
+        tau = result.result(timeout=100)
+    assert error(tau, solver(q, qd, u)).max() <= AGREEMENT
 
 
 @pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
 @pytest.mark.parametrize("dtype", ["f8", "f4", ">f8", "i4"])
-def test_arrays_that_lie_column_by_column(tmp_path, panda, save, dtype):
+def test_column_major_arrays_are_read(tmp_path, panda, save, dtype):
     arrays = {kind: (10 * rows).astype(dtype) for kind, rows in states(panda).items()}
     save(tmp_path / "in.npz", **{kind: np.asfortranarray(rows) for kind, rows in arrays.items()})
     for chunk in (1, 96, ROWS, 2 * ROWS):

@@ -1,4 +1,4 @@
-"""Bias, mass and centre of mass of a tool by poses, against tools that Pinocchio carries."""
+"""Bias, mass and center of mass of a tool from poses, against tools on Pinocchio's robot."""
 
 import numpy as np
 import pytest
@@ -23,7 +23,7 @@ def model():
 
 @pytest.fixture(scope="module")
 def truth(model):
-    """Pinocchio's robot with another tool on its hand; the whole tool's mass and centre of mass at the sensor."""
+    """Pinocchio's robot with another tool on its hand; mass and center of mass of the whole tool at the sensor."""
     oracle = JointWrench(ROBOTS["panda7"], model, JOINT)
     joint = oracle.pin.getJointId(JOINT)
     oracle.pin.inertias[joint] += pin.Inertia(MASS, COM, MOMENTS)
@@ -39,7 +39,7 @@ def readings(oracle, q, qd=None, qdd=None):
     return np.array([oracle(*state, **SENSOR) for state in states]) + BIAS
 
 
-def test_of_poses_without_noise(model, truth):
+def test_exact_poses_identify_the_tool(model, truth):
     oracle, mass, com = truth
     q, *_ = random_states(model, 8, seed=11)
     tool = dn.identify_tool(model, JOINT, q, readings(oracle, q), std=STD, **SENSOR)
@@ -48,8 +48,8 @@ def test_of_poses_without_noise(model, truth):
     assert tool.dof == 8 * 6 - 10 and tool.chi_square < 1e-12
 
 
-def test_of_slow_motions(model, truth):
-    """What velocities and accelerations do is known but for the moments of inertia, which are the description's."""
+def test_slow_motions_identify_the_tool(model, truth):
+    """The effect of velocities and accelerations uses the moments of inertia of the description."""
     oracle, mass, com = truth
     q, qd, qdd, _ = random_states(model, 40, seed=12)
     qd, qdd = 0.1 * qd, 0.1 * qdd
@@ -59,8 +59,8 @@ def test_of_slow_motions(model, truth):
     assert abs(still.mass - mass) > 3 * abs(tool.mass - mass)
 
 
-def test_errors_are_those_that_the_covariance_tells(model, truth):
-    """Over many trials the normalised squared error has the mean of chi-square with ten degrees of freedom."""
+def test_errors_match_the_covariance(model, truth):
+    """Over many trials the normalized squared error has the mean of chi-square with ten degrees of freedom."""
     oracle, mass, com = truth
     random, q = np.random.default_rng(13), random_states(model, 12, seed=13)[0]
     clean, true = readings(oracle, q), np.concatenate([BIAS, [mass], com])
@@ -75,16 +75,16 @@ def test_errors_are_those_that_the_covariance_tells(model, truth):
     assert np.mean(chi_squares) == pytest.approx(62, abs=3)
 
 
-def test_the_noise_is_told_by_the_residuals(model, truth):
+def test_noise_is_estimated_from_residuals(model, truth):
     oracle, *_ = truth
     random, q = np.random.default_rng(14), random_states(model, 60, seed=14)[0]
     noisy = readings(oracle, q) + 0.1 * random.normal(size=(60, 6))
-    told, known = (dn.identify_tool(model, JOINT, q, noisy, std=std, **SENSOR) for std in (None, 0.1))
-    assert np.allclose(told.std, known.std, rtol=0.15) and np.isnan(told.chi_square)
+    estimated, known = (dn.identify_tool(model, JOINT, q, noisy, std=std, **SENSOR) for std in (None, 0.1))
+    assert np.allclose(estimated.std, known.std, rtol=0.15) and np.isnan(estimated.chi_square)
 
 
 @pytest.mark.parametrize("backend", ["numpy", "c"])
-def test_a_robot_with_the_tool_reads_the_bias_alone(model, truth, backend):
+def test_compensated_readings_are_the_bias(model, truth, backend):
     oracle, mass, com = truth
     q, *_ = random_states(model, 8, seed=15)
     tool = dn.identify_tool(model, JOINT, q, readings(oracle, q), **SENSOR)
@@ -92,17 +92,17 @@ def test_a_robot_with_the_tool_reads_the_bias_alone(model, truth, backend):
         model, "sensor_wrench", backend=backend, runtime_parameters=["inertia"], joint=JOINT, **SENSOR
     )
     zero = np.zeros_like(q)
-    left = readings(oracle, q) - function.with_inertias(tool.on(model))(q, zero, zero)
-    assert np.allclose(left, BIAS, atol=1e-9)
+    residual = readings(oracle, q) - function.with_inertias(tool.on(model))(q, zero, zero)
+    assert np.allclose(residual, BIAS, atol=1e-9)
     loaded = tool.on(model)
     assert mass_and_moment(subtree(loaded, JOINT).inertia)[0] == pytest.approx(mass)
     assert dn.evaluate(loaded, "mass_matrix", q[0], backend="numpy") == pytest.approx(
         dn.evaluate(tool.on(loaded), "mass_matrix", q[0], backend="numpy")
-    ), "in place of it"
+    ), "a tool replaces the previous one"
 
 
-def test_lighter_than_described(model):
-    """What is described too heavy becomes lighter."""
+def test_tool_lighter_than_described(model):
+    """A described tool that is too heavy becomes lighter."""
     oracle = JointWrench(ROBOTS["panda7"], model, JOINT)
     joint = oracle.pin.getJointId(JOINT)
     oracle.pin.inertias[joint] = pin.Inertia(0.3, COM, MOMENTS)
@@ -112,21 +112,21 @@ def test_lighter_than_described(model):
     assert mass_and_moment(subtree(tool.on(model), JOINT).inertia)[0] == pytest.approx(0.3)
 
 
-def test_poses_that_excite_too_little_are_refused_by_name(model, truth):
+def test_poorly_exciting_poses_raise_an_error(model, truth):
     oracle, mass, _ = truth
     q = np.tile(random_states(model, 1, seed=17)[0], (8, 1))
-    q[:, 0] = np.linspace(-1, 1, 8)  # about the vertical: gravity stays where it is
+    q[:, 0] = np.linspace(-1, 1, 8)  # about the vertical, so that gravity is constant
     with pytest.raises(ValueError, match=r"excite.*force x.*mass.*condition"):
         dn.identify_tool(model, JOINT, q, readings(oracle, q), **SENSOR)
-    known = dn.identify_tool(
+    regularized = dn.identify_tool(
         model, JOINT, q, readings(oracle, q), std=STD, prior=(1e-3, 1e-4), max_condition=1e6, **SENSOR
     )
-    assert known.mass == pytest.approx(mass_and_moment(subtree(model, JOINT).inertia)[0], rel=1e-2), (
+    assert regularized.mass == pytest.approx(mass_and_moment(subtree(model, JOINT).inertia)[0], rel=1e-2), (
         "as described"
     )
 
 
-def test_the_bias_alone_of_one_pose(model):
+def test_bias_from_one_pose(model):
     oracle = JointWrench(ROBOTS["panda7"], model, JOINT)
     q = random_states(model, 1, seed=19)[0]
     tool = dn.identify_tool(model, JOINT, q, readings(oracle, q), std=STD, tool=False, **SENSOR)
@@ -134,7 +134,7 @@ def test_the_bias_alone_of_one_pose(model):
     assert tool.mass == pytest.approx(mass_and_moment(subtree(model, JOINT).inertia)[0])
 
 
-def test_a_pose_that_was_touched_is_told(model, truth):
+def test_touched_pose_is_identified(model, truth):
     oracle, *_ = truth
     random, q = np.random.default_rng(20), random_states(model, 12, seed=20)[0]
     touched = readings(oracle, q) + STD * random.normal(size=(12, 6))
@@ -157,7 +157,7 @@ def test_a_pose_that_was_touched_is_told(model, truth):
         ({"readings": np.full((8, 6), np.inf)}, "reading 0 .*finite"),
     ],
 )
-def test_what_is_wrong_is_named(model, change, reason):
+def test_invalid_arguments_are_named(model, change, reason):
     q = random_states(model, 8, seed=21)[0]
     given = {"joint": JOINT, "q": q, **change}
     given.setdefault("readings", np.zeros((len(given["q"]), 6)))
@@ -165,7 +165,7 @@ def test_what_is_wrong_is_named(model, change, reason):
         dn.identify_tool(model, **given)
 
 
-def test_a_tool_that_weighs_nothing(model):
+def test_weightless_tool_is_rejected(model):
     q = random_states(model, 8, seed=22)[0]
     noise = 0.1 * np.random.default_rng(22).normal(size=(8, 6))
     with pytest.raises(ValueError, match="kg.*tool=False"):

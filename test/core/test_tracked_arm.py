@@ -1,4 +1,4 @@
-"""The arm of the tracking demo: MuJoCo has the friction that its URDF states, and PD follows by Pinocchio's torques."""
+"""The arm of the tracking demo: MuJoCo has the friction of the URDF, and PD with Pinocchio's torques tracks the path."""
 
 import os
 import subprocess
@@ -32,7 +32,7 @@ def oracle():
     return ArmOracle(described(), PANDA_JOINTS, ROTORS, PAYLOAD)
 
 
-def test_mujoco_has_the_friction_that_the_description_states():
+def test_mujoco_has_the_described_friction():
     arm, model = TrackedArm(described()).model, dn.parse_robot(described())
     at = [arm.joint(name).dofadr[0] for name in PANDA_JOINTS]
     for mujoco, own, stated in (
@@ -43,7 +43,7 @@ def test_mujoco_has_the_friction_that_the_description_states():
     assert arm.nv == 7 and tuple(arm.dof_armature[at]) == ROTORS
 
 
-def test_the_trajectory_is_within_the_limits_of_the_panda_and_begins_at_rest(oracle):
+def test_trajectory_is_within_limits_and_starts_at_rest(oracle):
     trajectory, model = Trajectory.lasting(6.0), dn.parse_robot(described())
     q, qd, qdd = np.moveaxis(trajectory.points, 1, 0)
     assert not qd[0].any() and not qdd[0].any()
@@ -55,8 +55,8 @@ def test_the_trajectory_is_within_the_limits_of_the_panda_and_begins_at_rest(ora
     assert (np.abs(tau) < model.effort_limits).all()
 
 
-def test_between_points_velocities_and_accelerations_are_those_of_the_motion():
-    """Within what interpolation leaves out: positions by cubics, all else along straight lines."""
+def test_interpolated_rates_match_the_motion():
+    """Within interpolation errors: cubic for positions, linear for the rest."""
     trajectory, h = Trajectory.lasting(6.0), 1e-4
     for t in (0.313, 2.718, 5.003):
         (before, _), (q, qd), (after, _) = (trajectory.smooth(at) for at in (t - h, t, t + h))
@@ -66,8 +66,8 @@ def test_between_points_velocities_and_accelerations_are_those_of_the_motion():
         assert np.abs((after - 2 * q + before) / h**2 - linear[2]).max() <= 2e-2
 
 
-def test_the_torques_of_pinocchio_make_the_arm_follow(oracle):
-    """A cycle late, as torques of the node in time are."""
+def test_torques_of_pinocchio_track_the_trajectory(oracle):
+    """The torques are one cycle late, like those of the node."""
     arm, trajectory = TrackedArm(described()), Trajectory.lasting(3.0)
     tau = oracle.torques(*trajectory.linear(0.0))
     errors = []
@@ -90,7 +90,7 @@ except ImportError as error:
 for off in (0.0, 0.2):
     picture = drawing.picture(CENTER, CENTER + off).astype(int)
     white = (picture == 255).all(axis=2).mean()
-    colored = (picture[..., 0] - picture[..., 2] > 60).mean()  # more red than blue, as nothing else
+    colored = (picture[..., 0] - picture[..., 2] > 60).mean()  # only the ghost is more red than blue
     print(white, colored)
 drawing.close()
 """
@@ -102,7 +102,7 @@ def drawn(**environment):
     )
 
 
-def test_where_the_arm_should_be_and_is_not_is_in_color():
+def test_tracking_error_is_in_color():
     done = drawn()
     if done.stderr.startswith("none"):
         pytest.skip(done.stderr)
@@ -110,6 +110,6 @@ def test_where_the_arm_should_be_and_is_not_is_in_color():
     assert 0.5 < white < 0.95 and colored == 0 and more > 0.01, done.stderr
 
 
-def test_where_mujoco_cannot_draw_the_packages_are_named():
+def test_missing_graphics_packages_are_named():
     done = drawn(MUJOCO_GL="off")
     assert done.returncode == 1 and "sudo apt install libegl1" in done.stderr

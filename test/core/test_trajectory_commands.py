@@ -1,4 +1,4 @@
-"""dynamics simulate, inverse-trajectory, smooth: what they write is read again, and what is wrong is said in one line."""
+"""dynamics simulate, inverse-trajectory, smooth: their output can be read again, and errors are one line."""
 
 import subprocess
 import sys
@@ -39,20 +39,20 @@ def test_simulate_writes_what_evaluate_reads(pendulum, tmp_path, capsys):
     out, page = tmp_path / "motion.npz", tmp_path / "motion.html"
     arguments = ["--start", "0.3", "0.3", "--torque", "0.01", "0", "--duration", "0.5", "--output", str(out)]
     assert main(["simulate", pendulum, *arguments, "--animate", str(page)]) == 0
-    told = capsys.readouterr().out
-    assert "501 states of 0.5 s" in told and "dynamics" in told and f"written: {page}" in told
-    found = np.load(out)
-    assert set(found.files) == {"q", "qd", "qdd", "tau", "time"}
+    output = capsys.readouterr().out
+    assert "501 states of 0.5 s" in output and "dynamics" in output and f"written: {page}" in output
+    table = np.load(out)
+    assert set(table.files) == {"q", "qd", "qdd", "tau", "time"}
     expected = dn.simulate(dn.load_robot(pendulum), [0.3, 0.3], duration=0.5, torque=[0.01, 0.0])
-    assert np.array_equal(found["q"], expected.q) and np.array_equal(found["time"], expected.time)
+    assert np.array_equal(table["q"], expected.q) and np.array_equal(table["time"], expected.time)
     assert main(["evaluate", pendulum, "--input", str(out), "--compare", "--friction"]) == 0
     rows = [line.split() for line in capsys.readouterr().out.splitlines() if line.startswith("joint")]
     assert max(float(row[4]) for row in rows[1:]) <= 1e-9  # RMSE of torques
     assert "</html>" in page.read_text()
 
 
-def test_a_motion_is_inverted_and_simulated_again(linkage, tmp_path):
-    """The curve tells the driven joints alone; torques are read from the table that inverse-trajectory writes."""
+def test_inverse_trajectory_can_be_simulated(linkage, tmp_path):
+    """The curve has only the driven joints; simulate reads torques from the table of inverse-trajectory."""
     pytest.importorskip("pyarrow", reason="tables: pip install 'dynamics_node[tables]'")
     time = np.linspace(0, 0.5, 501)
     curve = np.stack([-1.2 - 0.3 * np.sin(3 * time) ** 2, -1.9 + 0.2 * np.sin(2 * time) ** 2], axis=1)
@@ -62,16 +62,16 @@ def test_a_motion_is_inverted_and_simulated_again(linkage, tmp_path):
         main(["inverse-trajectory", linkage, "--input", str(tmp_path / "curve.npz"), "--output", str(out)])
         == 0
     )
-    found = columns(out)
-    assert np.abs(found["q.j1"] - curve[:, 0]).max() <= 1e-5
+    table = columns(out)
+    assert np.abs(table["q.j1"] - curve[:, 0]).max() <= 1e-5
     again = tmp_path / "again.csv"
-    start = [str(found[f"q.{name}"][0]) for name in ("j1", "j3", "j2", "j4")]
+    start = [str(table[f"q.{name}"][0]) for name in ("j1", "j3", "j2", "j4")]
     arguments = ["--start", *start, "--duration", "0.5", "--torques", str(out), "--output", str(again)]
     assert main(["simulate", linkage, *arguments]) == 0
     assert np.abs(columns(again)["q.j2"] - curve[:, 1]).max() <= 1e-5
 
 
-def test_a_linkage_by_numpy_and_its_plot(linkage, tmp_path, capsys):
+def test_linkage_by_numpy_with_a_plot(linkage, tmp_path, capsys):
     pytest.importorskip("matplotlib", reason="plots: pip install matplotlib")
     out, plot, other = tmp_path / "x.npz", tmp_path / "x.png", tmp_path / "y.npz"
     arguments = ["--start", "-1.2", "0", "-1.9", "0", "--duration", "0.02"]
@@ -98,7 +98,7 @@ def test_smooth_reads_joints_and_sensors(pendulum, tmp_path, suffix, capsys):
     )
     source, out = tmp_path / f"in{suffix}", tmp_path / "out.npz"
     time = 1.7e9 + truth.time
-    time[10] = time[9]  # a stamp twice: the second one is left out
+    time[10] = time[9]  # a repeated stamp: the second row is skipped
     if suffix == ".npz":
         np.savez(source, time=time, q=q, tau=truth.tau, tip=gyro)
     else:
@@ -120,10 +120,10 @@ def test_smooth_reads_joints_and_sensors(pendulum, tmp_path, suffix, capsys):
     (tmp_path / "sensors.yaml").write_text(SENSORS)
     arguments = ["--input", str(source), "--sensors", str(tmp_path / "sensors.yaml"), "--jerk-density", "1e6"]
     assert main(["smooth", pendulum, *arguments, "--output", str(out)]) == 0
-    told = capsys.readouterr().out
-    assert "200 states" in told and "  tip " in told
-    found, kept = np.load(out), np.arange(201) != 10
-    assert set(found.files) >= {
+    output = capsys.readouterr().out
+    assert "200 states" in output and "  tip " in output
+    table, kept = np.load(out), np.arange(201) != 10
+    assert set(table.files) >= {
         "q",
         "qd",
         "qdd",
@@ -134,14 +134,14 @@ def test_smooth_reads_joints_and_sensors(pendulum, tmp_path, suffix, capsys):
         "external_torque_std",
         "time",
     }
-    assert np.abs(found["q"] - truth.q[kept]).max() <= 5e-4 and (found["qd_std"] > 0).all()
+    assert np.abs(table["q"] - truth.q[kept]).max() <= 5e-4 and (table["qd_std"] > 0).all()
     alone = tmp_path / "alone.npz"
     assert main(["smooth", pendulum, *arguments, "--output", str(alone), "--window", "5"]) == 0
-    assert (found["qd_std"][20:-20] < np.load(alone)["qd_std"][20:-20]).all()
+    assert (table["qd_std"][20:-20] < np.load(alone)["qd_std"][20:-20]).all()
 
 
 def test_smooth_of_a_bag(pendulum, tmp_path, capsys):
-    """JointStates with joints that have other names; efforts are the torques of the motors."""
+    """JointStates with other joint names; efforts are motor torques."""
     model = dn.load_robot(pendulum)
     truth = dn.simulate(model, [0.3, 0.3], duration=0.2, dt=2e-3, friction=False)
     rows = zip(truth.q, truth.qd, truth.tau, strict=True)
@@ -151,15 +151,15 @@ def test_smooth_of_a_bag(pendulum, tmp_path, capsys):
     out = tmp_path / "out.npz"
     arguments = ["--input", str(tmp_path / "bag"), "--joints-map", "a*=joint*", "--jerk-density", "1e6"]
     assert main(["smooth", pendulum, *arguments, "--output", str(out)]) == 0
-    found = np.load(out)
-    assert np.abs(found["q"] - truth.q).max() <= 1e-5 and found["time"][0] == 1.0
+    table = np.load(out)
+    assert np.abs(table["q"] - truth.q).max() <= 1e-5 and table["time"][0] == 1.0
     assert (
         main(["inverse-trajectory", pendulum, "--input", str(tmp_path / "bag"), "--joints-map", "a*=joint*"])
         == 0
     )
 
 
-def test_what_there_was_before_an_error_is_written(linkage, tmp_path, capsys):
+def test_states_before_an_error_are_written(linkage, tmp_path, capsys):
     out = tmp_path / "kept.npz"
     assert main(["simulate", linkage, "--start", "1.9", "1.2", "--output", str(out)]) == 1
     error = capsys.readouterr().err.splitlines()
@@ -197,7 +197,7 @@ def test_errors_are_one_line(arguments, words, capsys, pendulum, tmp_path, monke
     )
 
 
-def test_what_a_table_lacks(pendulum, tmp_path, capsys):
+def test_missing_columns_are_named(pendulum, tmp_path, capsys):
     path = tmp_path / "x.npz"
     np.savez(path, q=np.zeros((5, 2)))
     assert main(["inverse-trajectory", pendulum, "--input", str(path)]) == 1
@@ -207,7 +207,7 @@ def test_what_a_table_lacks(pendulum, tmp_path, capsys):
     assert "q must have shape (5, 2), not (5, 3): q.joint1, q.joint2" in capsys.readouterr().err
 
 
-def test_a_sensor_that_was_not_recorded(pendulum, tmp_path, capsys):
+def test_missing_readings_of_a_sensor_are_named(pendulum, tmp_path, capsys):
     path = tmp_path / "x.npz"
     np.savez(path, q=np.zeros((5, 2)), time=np.arange(5.0))
     (tmp_path / "sensors.yaml").write_text(SENSORS)
@@ -215,7 +215,7 @@ def test_a_sensor_that_was_not_recorded(pendulum, tmp_path, capsys):
     assert "x.npz has no readings of sensor 'tip': columns tip.wx, tip.wy, tip.wz" in capsys.readouterr().err
 
 
-def test_example():
+def test_example_runs():
     done = subprocess.run(
         [sys.executable, EXAMPLES / "trajectories.py"],
         capture_output=True,

@@ -1,4 +1,4 @@
-"""What an estimation graph tells when readings are exact: the truth."""
+"""Estimation graphs with exact readings reproduce the truth."""
 
 import numpy as np
 import pytest
@@ -14,12 +14,12 @@ from dynamics_node.trajectory.trajectory_graph import weights_of
 DT, COUNT = 2e-3, 60
 PUSH = np.array([0.02, -0.01])
 BIAS = np.array([0.1, -0.2, 0.05])
-SURE = 1e-6
+EXACT_VARIANCE = 1e-6
 
 
 @pytest.fixture(scope="module")
 def truth():
-    """Steps of a differential that PUSH acts on, with motors at rest."""
+    """Steps of a differential under PUSH, without motor torques."""
     robot, system = robot_of("differential"), system_of("differential")
     start = dn.close_loops(robot, np.array([0.7, 0.1, 0.7, 0.7]))
     graph = forward_graph(system)
@@ -42,26 +42,26 @@ def predicted(factor, truth):
 def readings(name):
     robot = robot_of(name)
     at = {"link": "plate", "xyz": (0.1, 0.0, 0.0), "rpy": (0.3, 0.0, 0.1), "std": 1.0}
-    found = [encoder(system_of(name)), gyro(robot, Gyro(**at), bias=True)]
-    return [*found, accelerometer(robot, Accelerometer(**at))]
+    factors = [encoder(system_of(name)), gyro(robot, Gyro(**at), bias=True)]
+    return [*factors, accelerometer(robot, Accelerometer(**at))]
 
 
 @pytest.mark.parametrize("measured", [False, True], ids=["commanded", "measured torque"])
-def test_pushes_biases_and_accelerations(truth, measured):
+def test_exact_readings_identify_pushes_and_biases(truth, measured):
     system = system_of("differential")
     sensors = [*readings("differential"), *([torque(system)] if measured else [])]
     graph = estimation_graph(system, sensors)
     steps = graph.steps(COUNT)
     steps["dt"][:] = DT
     for factor in graph.weighted:
-        steps.weigh(factor.name, SURE)
+        steps.weigh(factor.name, EXACT_VARIANCE)
     for factor in sensors[:3]:
         steps[f"reading {factor.name}"][:] = predicted(factor, truth)
     steps["reading plate gyro"][:] += BIAS
     steps["q"][:] = truth["q"]
-    little = {x.name: 1e3 for x in graph.variables}
-    found = Batch(graph).solve(steps, prior(graph, {"q": truth["q"][0]}, little)).steps
-    assert np.abs(found["external_torque"] - PUSH).max() <= 1e-6
-    assert np.abs(found["bias plate gyro"] - BIAS).max() <= 1e-6
+    weak = {x.name: 1e3 for x in graph.variables}
+    estimate = Batch(graph).solve(steps, prior(graph, {"q": truth["q"][0]}, weak)).steps
+    assert np.abs(estimate["external_torque"] - PUSH).max() <= 1e-6
+    assert np.abs(estimate["bias plate gyro"] - BIAS).max() <= 1e-6
     for name in truth:
-        assert np.abs(found[name] - truth[name]).max() <= 1e-5 * max(1.0, np.abs(truth[name]).max())
+        assert np.abs(estimate[name] - truth[name]).max() <= 1e-5 * max(1.0, np.abs(truth[name]).max())

@@ -1,5 +1,5 @@
-"""Trajectories as factor graphs of GTSAM: its optimizers go where ours do, and at our solutions its elimination, with
-exact factors as constraints, goes no further and has the same covariances."""
+"""Trajectories as factor graphs of GTSAM: its optimizers converge to our solutions. At these, its elimination with exact
+factors as constraints gives zero steps and the same covariances."""
 
 import sys
 
@@ -30,7 +30,7 @@ from dynamics_node.trajectory.joint_smoother import known_start
 from dynamics_node.trajectory.systems import robot_system
 from dynamics_node.trajectory.trajectory_graph import TrajectoryGraph, weights_of
 
-STILL = 1e-5  # of a step of Gauss and Newton, beside the standard deviation of its direction
+CONVERGED = 1e-5  # size of a Gauss-Newton step relative to the standard deviation of its direction
 
 
 @pytest.fixture
@@ -38,8 +38,8 @@ def gtsam():
     return pytest.importorskip("gtsam", reason="pip install 'gtsam>=4.3'")
 
 
-def falling(name, coordinates="independent"):
-    """Steps and Prior of a robot that is let go, from where nothing moves."""
+def released(name, coordinates="independent"):
+    """Steps and Prior of a robot after release, initialized at rest."""
     if name == "four_bar":
         system, q = four_bar(), np.array(FOUR_BAR_START)
     else:
@@ -54,10 +54,10 @@ def falling(name, coordinates="independent"):
     return steps, start
 
 
-def assert_solved(gtsam, steps, start, covariance):
-    """A step of Gauss and Newton by GTSAM changes nothing; covariance (count, columns, columns)."""
-    found, values = to_gtsam(steps, start, backend="numpy")
-    graph, count, linear = steps.graph, len(steps), found.linearize(values)
+def assert_converged(gtsam, steps, start, covariance):
+    """A Gauss-Newton step of GTSAM is negligible; covariance (count, columns, columns)."""
+    gtsam_graph, values = to_gtsam(steps, start, backend="numpy")
+    graph, count, linear = steps.graph, len(steps), gtsam_graph.linearize(values)
     determined = {name for factor in graph.exact for name, _ in factor.determines}
     names = sorted((v.name for v in graph.variables), key=lambda name: name not in determined)
     order = gtsam.Ordering([gtsam_key(graph, name, k) for k in range(count) for name in names])
@@ -66,15 +66,15 @@ def assert_solved(gtsam, steps, start, covariance):
         std = np.sqrt(np.diag(P))
         for variable in graph.variables:
             d, own = change.at(gtsam_key(graph, variable.name, k)), std[graph.columns[variable.name]]
-            assert (np.abs(d) <= STILL * own + 1e-12).all(), f"{variable.name} at step {k}"
+            assert (np.abs(d) <= CONVERGED * own + 1e-12).all(), f"{variable.name} at step {k}"
     for k in (0, count // 2, count - 1):
         keys = [gtsam_key(graph, name, k) for name in names]
         assert error(marginal(gtsam, linear, graph, names, keys), covariance[k], tail=2) <= SPREAD
 
 
 def marginal(gtsam, linear, graph, names, keys):
-    """(columns, columns): covariance of a step. gtsam.Marginals inverts information, which constraints make infinite;
-    the root of the covariance follows from conditionals R x = d - S parents + noise."""
+    """(columns, columns): covariance of a step. gtsam.Marginals inverts information, which is infinite with constraints;
+    the conditionals R x = d - S parents + noise give the root of the covariance."""
     net = linear.marginal(keys, gtsam.EliminateQR).eliminateSequential(
         gtsam.Ordering(keys), gtsam.EliminateQR
     )
@@ -91,11 +91,11 @@ def marginal(gtsam, linear, graph, names, keys):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_optimum(gtsam, name):
+def test_optimum_agrees_with_gtsam(gtsam, name):
     steps, start = CASES[name]()
     solver = Batch(steps.graph, "numpy")
-    found = solver.solve(steps, start).steps
-    assert_solved(gtsam, found, start, solver.covariance(found, start))
+    solution = solver.solve(steps, start).steps
+    assert_converged(gtsam, solution, start, solver.covariance(solution, start))
 
 
 @pytest.mark.parametrize(
@@ -107,16 +107,16 @@ def test_optimum(gtsam, name):
         ("panda7", "independent"),
     ],
 )
-def test_robots_that_fall(gtsam, name, coordinates):
-    steps, start = falling(name, coordinates)
+def test_motion_of_released_robots_agrees_with_gtsam(gtsam, name, coordinates):
+    steps, start = released(name, coordinates)
     solver = Batch(steps.graph, "numpy")
-    found = solver.solve(steps, start).steps
-    assert_solved(gtsam, found, start, solver.covariance(found, start))
+    solution = solver.solve(steps, start).steps
+    assert_converged(gtsam, solution, start, solver.covariance(solution, start))
 
 
 @pytest.mark.parametrize("name", ["chain", "pendulum", "ball"])
-def test_levenberg_marquardt_ends_where_we_do(gtsam, name):
-    """Without exact factors, of which GTSAM's optimizers leave errors."""
+def test_levenberg_marquardt_finds_the_same_optimum(gtsam, name):
+    """Cases without exact factors, which GTSAM's optimizers satisfy only approximately."""
     steps, start = CASES[name]()
     ours = Batch(steps.graph, "numpy").solve(steps, start)
     params = gtsam.LevenbergMarquardtParams()
@@ -132,7 +132,7 @@ def test_levenberg_marquardt_ends_where_we_do(gtsam, name):
 
 
 def test_exact_factors_may_be_soft(gtsam):
-    """Beside their softness GTSAM's optimum is ours."""
+    """GTSAM's optimum agrees up to the softness of exact factors."""
     steps, start = CASES["exact"]()
     ours = Batch(steps.graph, "numpy").solve(steps, start)
     params = gtsam.LevenbergMarquardtParams()
@@ -142,8 +142,8 @@ def test_exact_factors_may_be_soft(gtsam):
     assert np.abs(theirs["q"] - ours.steps["q"]).max() <= 1e-3
 
 
-def test_a_fixed_lag_ends_as_all_steps_at_once(gtsam):
-    """Of a linear chain what is forgotten loses nothing."""
+def test_fixed_lag_agrees_with_a_batch(gtsam):
+    """For a linear chain marginalization loses nothing."""
     steps, start = chain()
     lag = FixedLag(steps.graph, 4, start, "numpy")
     numbers = [*steps.graph.data, *(name for name in steps.graph.row if name.startswith("weights "))]
@@ -155,8 +155,8 @@ def test_a_fixed_lag_ends_as_all_steps_at_once(gtsam):
         assert error(lag.steps[name].ravel(), theirs[name][-4:].ravel()) <= OPTIMUM
 
 
-def test_torques_along_a_curve(gtsam):
-    """Of the four-bar, by the paper's four stages."""
+def test_torques_along_a_curve_agree_with_gtsam(gtsam):
+    """Inverse dynamics of the four-bar by the paper's four stages."""
     time = np.linspace(0.0, 0.2, 12)
     motion = inverse_trajectory(
         four_bar(), time, np.sin(time)[:, None], start=np.array(FOUR_BAR_START), backend="numpy"
@@ -165,30 +165,30 @@ def test_torques_along_a_curve(gtsam):
         motion.steps.graph, {v.name: motion.steps[v.name][0] for v in motion.steps.graph.variables}, {}
     )
     covariance = Batch(motion.steps.graph, "numpy").covariance(motion.steps, start)
-    assert_solved(gtsam, motion.steps, start, covariance)
+    assert_converged(gtsam, motion.steps, start, covariance)
 
 
-def test_a_recording_of_a_panda(gtsam):
-    """Its motion and external torques, of encoders, torques and two IMUs."""
+def test_smoothed_recording_of_a_panda_agrees_with_gtsam(gtsam):
+    """Motion and external torques from encoders, torques and two IMUs."""
     import estimated_arm as arm
 
     motion = arm.tracked(0.03)
     readings = arm.read(motion, np.random.default_rng(1))
     readings |= {"q": readings.pop("encoder"), "tau": readings.pop("torque")}
-    found = smooth(
+    estimate = smooth(
         arm.arm(), arm.T * np.arange(len(motion.q)), readings, arm.IMUS, options=arm.OPTIONS, backend="numpy"
     )
-    assert_estimated(gtsam, found, readings["q"][0], arm.OPTIONS)
+    assert_smoothed(gtsam, estimate, readings["q"][0], arm.OPTIONS)
 
 
 @pytest.mark.parametrize("torque_std", [1e-4, 1e-6])
-def test_a_recording_of_a_simulation(gtsam, torque_std):
-    """Its torques have next to no noise."""
+def test_smoothed_simulation_agrees_with_gtsam(gtsam, torque_std):
+    """Torques with almost no noise."""
     swing, time = Swing(), 0.004 * np.arange(6)
     readings = {"q": np.array([swing.state(t)[0] for t in time])}
     readings["tau"] = np.array([swing.torque(t) for t in time])
     options = dn.SmootherOptions(torque_std=torque_std)
-    assert_estimated(
+    assert_smoothed(
         gtsam,
         smooth(swing.model, time, readings, options=options, backend="numpy"),
         readings["q"][0],
@@ -196,24 +196,26 @@ def test_a_recording_of_a_simulation(gtsam, torque_std):
     )
 
 
-def assert_estimated(gtsam, found, first, options):
-    start = known_start(found.steps.graph, options, first)
-    assert_solved(gtsam, found.steps, start, Batch(found.steps.graph, "numpy").covariance(found.steps, start))
+def assert_smoothed(gtsam, estimate, first, options):
+    start = known_start(estimate.steps.graph, options, first)
+    assert_converged(
+        gtsam, estimate.steps, start, Batch(estimate.steps.graph, "numpy").covariance(estimate.steps, start)
+    )
 
 
 def test_steps_and_values_correspond(gtsam):
     steps, _ = CASES["ball"]()
     _, values = to_gtsam(steps)
-    kept, step = steps["q"].copy(), np.array([0.1, -0.2, 0.3])
+    before, step = steps["q"].copy(), np.array([0.1, -0.2, 0.3])
     values.update(gtsam_key(steps.graph, "q", 3), step)
     moved = from_gtsam(values, steps)
-    assert np.allclose(np.linalg.norm(moved["q"], axis=1), 1.0) and (steps["q"] == kept).all()
+    assert np.allclose(np.linalg.norm(moved["q"], axis=1), 1.0) and (steps["q"] == before).all()
     variable = steps.graph.variables[0]
     assert np.allclose(variable.difference(moved["q"][3], steps["q"][3]), step, rtol=0.05)
-    assert np.allclose(np.delete(moved["q"], 3, axis=0), np.delete(kept, 3, axis=0), rtol=0, atol=1e-15)
+    assert np.allclose(np.delete(moved["q"], 3, axis=0), np.delete(before, 3, axis=0), rtol=0, atol=1e-15)
 
 
-def test_a_loss_of_ours_alone(gtsam):
+def test_unsupported_loss_is_rejected(gtsam):
     x = vector("x", ["a"])
     loss = Loss("own", 1.0, lambda s: s, lambda s: 1.0 + 0.0 * s)
     read = Factor(name="read", residual=lambda x: x, rows=("a",), now=("x",), loss=loss)
@@ -222,7 +224,7 @@ def test_a_loss_of_ours_alone(gtsam):
         to_gtsam(steps)
 
 
-def test_gtsam_absent_says_what_to_install(monkeypatch):
+def test_missing_gtsam_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "gtsam", None)
     with pytest.raises(ImportError, match="pip install 'gtsam>=4.3'"):
         to_gtsam(chain()[0])

@@ -1,4 +1,4 @@
-"""Rules of integration: what they miss on true motions falls with dt as their order says."""
+"""Integration rules: residuals on true motions decrease with dt according to their order."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ from dynamics_node.trajectory.robot_factors import equality, euler, random_walk,
 
 NAMES = ("paper", "slides", "double_pendulum", "balls", "floating", "differential", "ankle")
 ORDERS = {"euler": 1, "trapezoidal": 2, "simpson": 4}
-DT = 0.06  # of a robot that 1 rad/s^2 acts on; faster ones need less
+DT = 0.06  # for accelerations of 1 rad/s^2; faster robots need less
 
 
 def factors(system, rule, directions=None):
@@ -22,7 +22,7 @@ def factors(system, rule, directions=None):
 
 
 def motion(name, seed=7):
-    """dt -> (q, qd, qdd) after dt, and tau (nv,), which stays."""
+    """dt -> (q, qd, qdd) after dt; and the constant tau (nv,)."""
     random, system = np.random.default_rng(seed), system_of(name)
     q = position(name, random)
     qd, _, tau = rates(name, q, random)
@@ -42,7 +42,7 @@ def motion(name, seed=7):
     return state, tau
 
 
-def missed(system, factor, now, after, dt, tau):
+def residual(system, factor, now, after, dt, tau):
     given = dict(zip(("q", "qd", "qdd"), now, strict=True))
     given |= dict(zip(("q_next", "qd_next", "qdd_next"), after, strict=True))
     given |= {"dt": np.array([dt]), "tau_middle": tau}
@@ -52,35 +52,35 @@ def missed(system, factor, now, after, dt, tau):
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("rule", ORDERS)
-def test_orders(name, rule):
+def test_residuals_follow_the_order_of_the_rule(name, rule):
     system = system_of(name)
     state, tau = motion(name)
     now, sizes = state(0.0), []
     fine = DT / np.sqrt(1.0 + np.abs(now[2]).max())
     for dt in (fine, fine / 2):
         own = factors(system, rule, system.independent)
-        sizes.append(max(np.abs(missed(system, one, now, state(dt), dt, tau)).max() for one in own))
-    assert sizes[1] > 1e-13, "too small to tell an order"
+        sizes.append(max(np.abs(residual(system, factor, now, state(dt), dt, tau)).max() for factor in own))
+    assert sizes[1] > 1e-13, "too small to determine an order"
     assert np.log2(sizes[0] / sizes[1]) == pytest.approx(ORDERS[rule] + 1, abs=0.35)
 
 
 @pytest.mark.parametrize("rule", ORDERS)
-def test_rows_of_some_directions_are_those_of_all(rule):
+def test_rows_of_some_directions_are_part_of_all(rule):
     system = system_of("floating")
     state, tau = motion("floating")
-    for one, all_of in zip(factors(system, rule, (6, 0)), factors(system, rule), strict=True):
-        found = missed(system, one, state(0.0), state(0.02), 0.02, tau)
-        complete = missed(system, all_of, state(0.0), state(0.02), 0.02, tau).reshape(
+    for some, all_of in zip(factors(system, rule, (6, 0)), factors(system, rule), strict=True):
+        rows = residual(system, some, state(0.0), state(0.02), 0.02, tau)
+        complete = residual(system, all_of, state(0.0), state(0.02), 0.02, tau).reshape(
             -1, len(system.directions)
         )
-        assert np.allclose(found, complete[:, (6, 0)].ravel(), atol=1e-15)
+        assert np.allclose(rows, complete[:, (6, 0)].ravel(), atol=1e-15)
 
 
-def test_nothing_changes():
+def test_equality_factor_measures_the_change():
     system = system_of("balls")
     q = position("balls", np.random.default_rng(1))
     step = 0.3 * np.random.default_rng(2).normal(size=system.q.tangent)
     program = factor_program(equality(system.q), (system.q,))
-    found = interpret(program, q=q, q_next=system.q.moved(q, step))["residual"]
-    assert np.allclose(found, step, atol=1e-13)
+    change = interpret(program, q=q, q_next=system.q.moved(q, step))["residual"]
+    assert np.allclose(change, step, atol=1e-13)
     assert random_walk(system.torque("external_torque")).name == "random walk external_torque"

@@ -15,14 +15,14 @@ def assert_same(steps, right, tolerance=OPTIMUM):
 
 
 def numbers(steps, k):
-    """What `append` is told of a step."""
-    told = [*steps.graph.data, *(name for name in steps.graph.row if name.startswith("weights "))]
-    return {name: steps[name][k] for name in told}
+    """The arguments of `append` for a step."""
+    names = [*steps.graph.data, *(name for name in steps.graph.row if name.startswith("weights "))]
+    return {name: steps[name][k] for name in names}
 
 
 @pytest.mark.parametrize("backend", ["numpy", "c"])
 @pytest.mark.parametrize("name", CASES)
-def test_optimum(name, backend):
+def test_optimum_agrees_with_dense_algebra(name, backend):
     steps, prior = CASES[name]()
     right = dense.solve(steps, prior)
     solver = Batch(steps.graph, backend)
@@ -32,27 +32,27 @@ def test_optimum(name, backend):
     assert dense.violation(solution.steps) <= 1e-12 and solution.exact <= 1e-12
     for factor in steps.graph.weighted:
         assert error(solution.squares[factor.name], dense.squares(right, factor)) <= 1e3 * OPTIMUM
-    found, P = solver.covariance(right, prior), dense.covariance(right, prior)
-    assert error(found, P, tail=3) <= SPREAD
+    by_solver, P = solver.covariance(right, prior), dense.covariance(right, prior)
+    assert error(by_solver, P, tail=3) <= SPREAD
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_fixed_lag(name):
-    """After every step its window is the optimum, what was forgotten being linearised where it was then."""
+def test_fixed_lag_is_optimal_after_every_step(name):
+    """After every step the window is optimal, with a prior linearized at marginalization."""
     steps, known = CASES[name]()
     graph, window = steps.graph, 4
     lag, right = FixedLag(graph, window, known, "numpy", tolerance=1e-9, iterations=60), steps
     for k in range(9):
         lag.append(**numbers(steps, k))
         if k >= window:
-            known = dense.marginalised(right, known)
+            known = dense.marginalized(right, known)
         right = dense.solve(lag.steps, known)
         assert_same(lag.steps, right)
     assert error(lag.covariance(), dense.covariance(right, known), tail=3) <= SPREAD
 
 
-def test_far_start():
-    """Where everything is zero most readings look like outliers, and the constraints are curved."""
+def test_batch_converges_from_zero():
+    """At zero most readings look like outliers, and the constraints are strongly nonlinear."""
     steps, prior = CASES["cauchy"]()
     right = dense.solve(steps, prior)
     for variable in steps.graph.variables:
@@ -60,13 +60,13 @@ def test_far_start():
     assert_same(Batch(steps.graph, "numpy").solve(steps, prior, iterations=100).steps, right)
 
 
-def test_dense_is_kalmans_smoother():
-    """Of the linear chain, by Rauch, Tung and Striebel."""
+def test_dense_solution_agrees_with_kalman_smoother():
+    """The linear chain by the Rauch-Tung-Striebel smoother."""
     steps, prior = chain()
     means, covariances = kalman(steps, prior)
     right = dense.solve(steps, prior)
-    found = np.concatenate([right["p"], right["v"]], axis=1)
-    assert error(found.ravel(), means.ravel()) <= 1e-10
+    solution = np.concatenate([right["p"], right["v"]], axis=1)
+    assert error(solution.ravel(), means.ravel()) <= 1e-10
     assert error(dense.covariance(right, prior), covariances, tail=3) <= 1e-9
 
 

@@ -1,7 +1,7 @@
-"""The paper's four-bar with the noise of its Table 2, literally: why it costs what it costs.
+"""The paper's four-bar with the noise of its Table 2.
 
-The soft equality of consecutive positions brakes the motion. With its covariance of 1e2 the errors are those that the
-paper reports in its Table 1; without it they are those of the trapezoidal rule.
+The soft equality of consecutive positions damps the motion. With its covariance of 1e2 the errors equal those in the
+paper's Table 1; without it they equal those of the trapezoidal rule.
 """
 
 from functools import cache
@@ -42,11 +42,11 @@ def simulated(coordinates, equality, window=2):
     weights = {weights_of(f.name): np.full(len(f.rows), 1 / variances[f.name]) for f in graph.weighted}
     rates = np.where(np.arange(5) == 4, 1e-3, 1.0)
     lag = FixedLag(graph, window, prior(graph, {"q": np.array(FOUR_BAR_START)}, {"q": 1e-10, "qd": rates}))
-    found = []
+    positions = []
     for _ in truth():
         lag.append(dt=DT, tau=0.0, **weights)
-        found.append(lag.steps["q"][len(lag) - 1].copy())
-    return np.array(found)
+        positions.append(lag.steps["q"][len(lag) - 1].copy())
+    return np.array(positions)
 
 
 def error(q):
@@ -54,6 +54,6 @@ def error(q):
 
 
 @pytest.mark.parametrize("coordinates, perfect", [("dependent", 5e-5), ("independent", 1e-5)])
-def test_the_soft_equality_costs_what_the_paper_reports(coordinates, perfect):
+def test_soft_equality_reproduces_the_errors_of_the_paper(coordinates, perfect):
     assert error(simulated(coordinates, EQUALITY)) == pytest.approx(PAPER[coordinates], rel=0.1)
     assert error(simulated(coordinates, NONE)) <= perfect

@@ -1,4 +1,4 @@
-"""Simulations, inversions and estimates: the same as an integrator of its own, and back again."""
+"""Simulations, inverse trajectories and estimates, against an independent integrator and each other."""
 
 from functools import cache
 
@@ -21,7 +21,7 @@ from dynamics_node.trajectory import (
     WrongBranch,
 )
 
-SAME_RULE = 1e-6  # rad or m after a second or two of falling, where errors grow by themselves
+SAME_RULE = 1e-6  # rad or m after a second or two of falling, while errors grow
 
 
 @cache
@@ -30,8 +30,8 @@ def planar():
 
 
 @cache
-def dropped(name):
-    """A robot and the closed position that it falls from."""
+def released_robot(name):
+    """A robot and the closed position of its release."""
     if name == "five_bar":
         robot = dn.parse_robot(five_bar(UPRIGHT))
         return robot, first_closed(robot, np.array([-1.2, 0.0, -1.9, 0.0]))
@@ -39,13 +39,13 @@ def dropped(name):
         robot = dn.parse_robot(differential())
         return robot, first_closed(
             robot, np.array([0.8, 0.15, 0.8, 0.8])
-        )  # cranks may not come in line with rods
+        )  # cranks must not become collinear with rods
     robot = robot_of(name)
     return robot, robot.neutral() + 0.3
 
 
 class Trapezoids:
-    """z_next = z + dt/2 (zd + zd_next), zd the same with forward dynamics, by repetition until nothing changes."""
+    """z_next = z + dt/2 (zd + zd_next), likewise zd with forward dynamics, by fixed-point iteration."""
 
     def __init__(self, robot):
         self.robot, self.forward = robot, dn.build(robot, dn.forward_dynamics(robot))
@@ -54,12 +54,12 @@ class Trapezoids:
 
     def run(self, q, dt, steps, torque):
         qd = np.zeros(self.robot.nv)
-        found = [q]
+        positions = [q]
         acceleration = self.forward(q, qd, torque(0.0, q, qd))
         for k in range(1, steps + 1):
             q, qd, acceleration = self._step(q, qd, acceleration, dt, torque(dt * k, q, qd))
-            found.append(q)
-        return np.array(found)
+            positions.append(q)
+        return np.array(positions)
 
     def _step(self, q, qd, acceleration, dt, tau):
         rate, after = qd + dt * acceleration, q
@@ -80,8 +80,8 @@ class Trapezoids:
 @pytest.mark.parametrize(
     "name, duration", [("panda7", 2.0), ("double_pendulum", 2.0), ("five_bar", 1.0), ("differential", 1.0)]
 )
-def test_what_falls_falls_as_by_the_same_rule(name, duration):
-    robot, q = dropped(name)
+def test_simulation_agrees_with_the_trapezoidal_rule(name, duration):
+    robot, q = released_robot(name)
     steps = round(duration / 1e-3)
     motion = dn.simulate(robot, q, steps=steps, friction=False)
     own = Trapezoids(robot).run(q, 1e-3, steps, lambda t, q, qd: np.zeros(robot.nv))
@@ -92,30 +92,30 @@ def test_what_falls_falls_as_by_the_same_rule(name, duration):
     assert max(motion.residuals.get(factor, np.zeros(1)).max() for factor in exact) <= 1e-9
 
 
-def test_steps_of_a_wild_motion_take_two_iterations():
-    """What is carried from step to step stays regular though nothing is measured."""
-    robot, q = dropped("panda7")
+def test_steps_of_a_fast_motion_take_few_iterations():
+    """The marginal from step to step stays regular without measurements."""
+    robot, q = released_robot("panda7")
     assert dn.simulate(robot, q, duration=2.0).iterations.mean() <= 3.0
 
 
-def test_a_singular_position_is_not_stepped_over():
-    """The lower links of the five-bar come in line: by independent joints alone there is no way on."""
-    robot, _ = dropped("five_bar")
+def test_simulation_stops_at_a_singular_position():
+    """The lower links of the five-bar become collinear, where independent joints do not determine the motion."""
+    robot, _ = released_robot("five_bar")
     q = first_closed(robot, np.array([1.9, 0.0, 1.2, 0.0]))
     with pytest.raises(SingularPosition, match=r"five_bar.* 0\.2\d* s .*'j3', 'j4'") as caught:
         dn.simulate(robot, q, duration=1.0)
-    kept = caught.value.solution
-    assert 250 < len(kept) < 300
-    in_line = np.sin(kept.q[:, 0] + kept.q[:, 1] - kept.q[:, 2] - kept.q[:, 3])
+    partial = caught.value.solution
+    assert 250 < len(partial) < 300
+    in_line = np.sin(partial.q[:, 0] + partial.q[:, 1] - partial.q[:, 2] - partial.q[:, 3])
     assert (np.sign(in_line) == np.sign(in_line[0])).all() and abs(in_line[-1]) < 0.2
 
 
-def test_the_centre_of_mass_of_a_floating_robot_falls_freely():
+def test_center_of_mass_of_a_floating_robot_falls_freely():
     robot = robot_of("floating")
     qd = np.array([1.0, 2.0, -3.0, 0.5, -0.2, 0.1, 4.0])
     motion = dn.simulate(robot, robot.neutral(), qd, 0.3)
 
-    def centre(q):
+    def center_of_mass(q):
         poses = [
             dn.evaluate(robot, "frame_pose", q, link=body.name, backend="numpy") for body in robot.bodies
         ]
@@ -125,8 +125,8 @@ def test_the_centre_of_mass_of_a_floating_robot_falls_freely():
         ]
         return sum(parts) / sum(body.inertia[5, 5] for body in robot.bodies)
 
-    start, end = centre(motion.q[0]), centre(motion.q[-1])
-    first = (centre(motion.q[1]) - start) / 1e-3 + 0.5e-3 * 9.81 * np.array([0, 0, 1])
+    start, end = center_of_mass(motion.q[0]), center_of_mass(motion.q[-1])
+    first = (center_of_mass(motion.q[1]) - start) / 1e-3 + 0.5e-3 * 9.81 * np.array([0, 0, 1])
     fallen = 0.3 * first - 0.5 * 9.81 * 0.3**2 * np.array([0, 0, 1])
     assert np.abs(end - start - fallen).max() <= 1e-4
     assert np.abs(np.linalg.norm(motion.q[:, 3:7], axis=1) - 1.0).max() <= 1e-12
@@ -136,12 +136,12 @@ def test_the_centre_of_mass_of_a_floating_robot_falls_freely():
 
 
 def _first_moment(body):
-    """mass times centre (3,) of a body, from its inertia."""
+    """Mass times center of mass (3,) of a body, from its inertia."""
     return np.array([body.inertia[2, 4], body.inertia[0, 5], body.inertia[1, 3]])
 
 
-def test_torques_of_a_controller_are_those_of_the_step_before():
-    robot, q = dropped("double_pendulum")
+def test_controller_torques_use_the_previous_step():
+    robot, q = released_robot("double_pendulum")
 
     def torque(t, q, qd):
         return -3.0 * q - 0.5 * qd + np.sin(t)
@@ -159,8 +159,8 @@ def test_torques_of_a_controller_are_those_of_the_step_before():
 
 
 @pytest.mark.parametrize("rule, order", [("euler", 1), ("trapezoidal", 2), ("simpson", 4)])
-def test_orders_of_the_rules(rule, order):
-    """Of a start in motion: what a step of half the length has less of an error."""
+def test_rules_have_their_order(rule, order):
+    """The ratio of errors at half the step, from a start in motion."""
     best = dn.simulate(planar(), FOUR_BAR_START, [1.0], 0.5, dt=1e-3, rule="simpson").q[-1]
     errors = [
         np.abs(dn.simulate(planar(), FOUR_BAR_START, [1.0], 0.5, dt=dt, rule=rule).q[-1] - best).max()
@@ -169,49 +169,49 @@ def test_orders_of_the_rules(rule, order):
     assert 0.75 * 2**order <= errors[0] / errors[1] <= 1.35 * 2**order
 
 
-def test_windows_and_all_at_once_agree():
-    """Independent coordinates have one solution; the compromise of dependent ones hardly depends on the window."""
-    one = dn.simulate(planar(), FOUR_BAR_START, duration=0.5)
+def test_windows_and_batches_agree():
+    """The solution in independent coordinates is unique; that in dependent ones hardly depends on the window."""
+    first = dn.simulate(planar(), FOUR_BAR_START, duration=0.5)
     for window in (5, None):
         other = dn.simulate(planar(), FOUR_BAR_START, duration=0.5, window=window)
-        assert np.abs(other.q - one.q).max() <= 1e-10
+        assert np.abs(other.q - first.q).max() <= 1e-10
     parts = [
         dn.simulate(planar(), FOUR_BAR_START, duration=0.5, coordinates="dependent", window=window)
         for window in (2, 10, None)
     ]
     for other in parts[1:]:
         assert np.abs(other.q - parts[0].q).max() <= 1e-6
-    assert 1e-9 < np.abs(parts[0].q - one.q).max() <= 1e-4
+    assert 1e-9 < np.abs(parts[0].q - first.q).max() <= 1e-4
 
 
-# --- what is refused ----------------------------------------------------------------------------------------
+# --- errors -------------------------------------------------------------------------------------------------
 
 
-def test_starts_that_contradict_the_loops():
-    robot, q = dropped("five_bar")
+def test_inconsistent_starts_are_rejected():
+    robot, q = released_robot("five_bar")
     with pytest.raises(InconsistentStart, match="five_bar.*open.*'j[34]'"):
         dn.simulate(robot, q + np.array([0.0, 0.01, 0.0, 0.0]), duration=0.1)
     with pytest.raises(InconsistentStart, match="velocities"):
         dn.simulate(robot, q, [1.0, 0.0, 0.0, 0.0], 0.1)
     rates = dn.spanning(robot, q, np.array([0.3, -0.2]))[1]
-    told = dn.simulate(robot, q, rates, 0.1)
-    assert np.abs(told.q - dn.simulate(robot, q, [0.3, -0.2], 0.1).q).max() <= 1e-9
+    motion = dn.simulate(robot, q, rates, 0.1)
+    assert np.abs(motion.q - dn.simulate(robot, q, [0.3, -0.2], 0.1).q).max() <= 1e-9
     with pytest.raises(WrongBranch, match="four_bar.*turned"):
         dn.simulate(planar(), [1.0, 0.0, 1.0, 2.0, np.pi], duration=0.1)
 
 
-def test_what_there_was_before_an_error_is_kept():
-    """Which of the errors it is, rounding decides."""
-    robot, q = dropped("double_pendulum")
+def test_error_has_the_previous_states():
+    """Rounding determines which of the errors occurs."""
+    robot, q = released_robot("double_pendulum")
     good = dn.simulate(robot, q, steps=30, dt=0.01)
     with pytest.raises(TrajectoryError, match=r"2dof_planar, at 0\.3\d* s: ") as caught:
         dn.simulate(robot, q, steps=60, dt=0.01, torque=lambda t, q, qd: np.full(2, 1e9 * (t > 0.305)))
-    kept = caught.value.solution
-    assert 25 <= len(kept) <= 32 and np.abs(kept.q[:29] - good.q[:29]).max() <= 1e-6
+    partial = caught.value.solution
+    assert 25 <= len(partial) <= 32 and np.abs(partial.q[:29] - good.q[:29]).max() <= 1e-6
 
 
-def test_an_error_at_once_has_an_empty_motion():
-    robot, q = dropped("double_pendulum")
+def test_immediate_error_has_an_empty_trajectory():
+    robot, q = released_robot("double_pendulum")
     with pytest.raises(TrajectoryError) as caught:
         dn.simulate(robot, q, steps=5, dt=0.1, torque=np.full((6, 2), 1e12))
     assert len(caught.value.solution) <= 2
@@ -231,8 +231,8 @@ def test_an_error_at_once_has_an_empty_motion():
         ({"rule": "heun"}, "'heun'"),
     ],
 )
-def test_what_cannot_be_simulated(change, words):
-    robot, q = dropped("double_pendulum")
+def test_invalid_arguments_of_simulate(change, words):
+    robot, q = released_robot("double_pendulum")
     arguments = {"q": q, "duration": 0.1} | change
     with pytest.raises((InputError, ValueError), match=words):
         dn.simulate(robot, **arguments)
@@ -251,8 +251,8 @@ def curve(count):
 
 
 @pytest.mark.parametrize("name", ["double_pendulum", "five_bar", "differential"])
-def test_torques_of_a_curve_are_those_of_inverse_dynamics(name):
-    robot, q0 = dropped(name)
+def test_torques_of_a_curve_agree_with_inverse_dynamics(name):
+    robot, q0 = released_robot(name)
     own = robot.independent if robot.constrained else slice(None)
     scale = 0.25 if name == "differential" else 1.0
     z, zd, zdd = (scale * x for x in curve(robot.nv))
@@ -271,31 +271,35 @@ def test_torques_of_a_curve_are_those_of_inverse_dynamics(name):
     assert np.abs(back.q - motion.q).max() <= SAME_RULE
 
 
-def test_a_curve_that_the_loops_do_not_follow():
-    robot, q0 = dropped("differential")
+def test_infeasible_curve_raises_an_error():
+    robot, q0 = released_robot("differential")
     z = q0[robot.independent] + 0.5 * curve(2)[0]
     with pytest.raises(NotConverged, match=r"differential.*stage 1 of 4.*0\.[23]\d* s"):
         dn.inverse_trajectory(robot, TIME, z, start=q0)
 
 
-def test_the_papers_crank_follows_a_curve():
-    """Crank below a mrad, by positions alone: rates come from a spline."""
+def test_crank_of_the_paper_follows_a_curve():
+    """The crank follows positions within a mrad, with rates from a spline."""
     z, zd, zdd = (2.0 * x for x in curve(1))
     stages = []
     motion = dn.inverse_trajectory(planar(), TIME, z, start=FOUR_BAR_START, progress=stages.append)
     assert stages == [1, 2, 3, 4]
     assert np.abs(motion.q[:, 4:] - z).max() <= 1e-6 and np.abs(motion.qd - zd).max() <= 1e-4
-    told = dn.inverse_trajectory(planar(), TIME, z, zd, zdd, start=FOUR_BAR_START)
-    assert np.abs(motion.tau - told.tau).max() <= 1e-3 * np.abs(told.tau).max()
+    with_rates = dn.inverse_trajectory(planar(), TIME, z, zd, zdd, start=FOUR_BAR_START)
+    assert np.abs(motion.tau - with_rates.tau).max() <= 1e-3 * np.abs(with_rates.tau).max()
     for k in range(0, 1001, 50):
-        found = planar_oracle.forward("paper", z[k], zd[k], told.tau[k])
-        heavier = planar_oracle.forward("paper", z[k], zd[k], told.tau[k] + 1e-5 * np.abs(told.tau).max())
-        assert abs(found[0] - zdd[k, 0]) <= abs(heavier[0] - found[0])  # within 1e-5 of the largest torque
+        zdd_by_oracle = planar_oracle.forward("paper", z[k], zd[k], with_rates.tau[k])
+        heavier = planar_oracle.forward(
+            "paper", z[k], zd[k], with_rates.tau[k] + 1e-5 * np.abs(with_rates.tau).max()
+        )
+        assert abs(zdd_by_oracle[0] - zdd[k, 0]) <= abs(
+            heavier[0] - zdd_by_oracle[0]
+        )  # within 1e-5 of the largest torque
     back = dn.simulate(planar(), motion.q[0], motion.qd[0], steps=1000, torque=motion.tau, friction=False)
     assert np.abs(back.q - motion.q).max() <= SAME_RULE
 
 
-def test_the_soft_equality_costs_accuracy():
+def test_soft_equality_costs_accuracy():
     z = 2.0 * curve(1)[0]
     soft = dn.inverse_trajectory(planar(), TIME, z, start=FOUR_BAR_START, equality=1e-11)
     assert np.abs(soft.q[:, 4:] - z).max() > 1e-5
@@ -310,7 +314,7 @@ def test_the_soft_equality_costs_accuracy():
         ({"start": None}, "four_bar.*start.* 5 "),
     ],
 )
-def test_what_cannot_be_inverted(change, words):
+def test_invalid_arguments_of_inverse_trajectory(change, words):
     arguments = {"time": TIME, "q": curve(1)[0], "start": FOUR_BAR_START} | change
     with pytest.raises(InputError, match=words):
         dn.inverse_trajectory(planar(), **arguments)
@@ -323,9 +327,9 @@ NOISE = SmootherOptions(encoder_std=1e-4, torque_std=1e-3, jerk_density=1e4, ext
 
 
 @cache
-def recorded():
-    """A double pendulum that a controller swings; something pushes its first joint from 0.5 s on."""
-    robot, q = dropped("double_pendulum")
+def recording():
+    """A controlled double pendulum with an external torque on its first joint from 0.5 s on."""
+    robot, q = released_robot("double_pendulum")
     random = np.random.default_rng(4)
 
     inverse = dn.build(robot, dn.inverse_dynamics(robot))
@@ -348,23 +352,23 @@ def recorded():
 
 
 @pytest.mark.parametrize("window", [None, 10])
-def test_an_estimate_is_as_good_as_it_says(window):
-    robot, truth, pushes, readings = recorded()
-    found = dn.smooth(robot, truth.time, readings, options=NOISE, window=window)
+def test_estimation_errors_match_standard_deviations(window):
+    robot, truth, pushes, readings = recording()
+    estimate = dn.smooth(robot, truth.time, readings, options=NOISE, window=window)
     calm = truth.time > 0.1
     for kind, own in (("q", truth.q), ("qd", truth.qd)):
-        error = (getattr(found, kind) - own)[calm]
-        assert np.sqrt((error**2).mean()) <= 1.5 * found.std[kind][calm].mean()
-    assert np.sqrt(((found.q - truth.q) ** 2).mean()) < 0.6e-4  # half of what was read
+        error = (getattr(estimate, kind) - own)[calm]
+        assert np.sqrt((error**2).mean()) <= 1.5 * estimate.std[kind][calm].mean()
+    assert np.sqrt(((estimate.q - truth.q) ** 2).mean()) < 0.6e-4  # about half of the encoder noise
     late = truth.time > 0.7
-    assert np.abs(found.external_torque[late].mean(axis=0) - [PUSH, 0.0]).max() <= 0.1 * PUSH
+    assert np.abs(estimate.external_torque[late].mean(axis=0) - [PUSH, 0.0]).max() <= 0.1 * PUSH
     for kind in ("q", "qd", "qdd", "external_torque"):
-        variance = np.diagonal(found.covariance[kind], axis1=1, axis2=2)
-        assert np.allclose(np.sqrt(variance), found.std[kind]) and (variance > 0).all()
+        variance = np.diagonal(estimate.covariance[kind], axis1=1, axis2=2)
+        assert np.allclose(np.sqrt(variance), estimate.std[kind]) and (variance > 0).all()
 
 
-def test_all_readings_tell_more_than_those_before():
-    robot, truth, _, readings = recorded()
+def test_batch_is_more_accurate_than_a_fixed_lag():
+    robot, truth, _, readings = recording()
     whole = dn.smooth(robot, truth.time, readings, options=NOISE)
     lagging = dn.smooth(robot, truth.time, readings, options=NOISE, window=3)
     assert (whole.std["qdd"][50:-50] < 0.9 * lagging.std["qdd"][50:-50]).all()
@@ -372,32 +376,32 @@ def test_all_readings_tell_more_than_those_before():
     assert errors[0] < errors[1]
 
 
-def test_what_was_not_read_is_left_out():
-    """NaN says nothing: what is known grows weak there, and comes back."""
-    robot, truth, _, readings = recorded()
+def test_missing_readings_are_skipped():
+    """NaN readings are skipped: standard deviations grow there and recover."""
+    robot, truth, _, readings = recording()
     gone = {name: rows.copy() for name, rows in readings.items()}
     gone["q"][200:220, 0] = np.nan
     gone["tau"][210] = np.nan
-    found = dn.smooth(robot, truth.time, gone, options=NOISE)
-    assert np.abs(found.q - truth.q).max() <= 2e-3
-    assert found.std["q"][210, 0] > 1.5 * found.std["q"][150, 0] > 0
+    estimate = dn.smooth(robot, truth.time, gone, options=NOISE)
+    assert np.abs(estimate.q - truth.q).max() <= 2e-3
+    assert estimate.std["q"][210, 0] > 1.5 * estimate.std["q"][150, 0] > 0
     without = dn.smooth(robot, truth.time, {"q": readings["q"]}, options=NOISE)
     assert without.external_torque is None and "external_torque" not in without.std
     assert np.abs(without.q - truth.q).max() <= 1e-3
     jumping = {**readings, "q": readings["q"] + [0.0, 2 * np.pi] * (truth.time > 0.4)[:, None]}
     assert robot.independent_joints[1].type.wraps
-    found = dn.smooth(robot, truth.time, jumping, options=NOISE)
-    assert np.abs(found.q - truth.q).max() <= 1e-3
+    estimate = dn.smooth(robot, truth.time, jumping, options=NOISE)
+    assert np.abs(estimate.q - truth.q).max() <= 1e-3
 
 
-def test_readings_of_a_linkage_by_its_driven_joints():
-    robot, q = dropped("five_bar")
+def test_readings_of_driven_joints_estimate_a_linkage():
+    robot, q = released_robot("five_bar")
     truth = dn.simulate(robot, q, duration=0.3, dt=2e-3, torque=[0.5, -0.5])
     own = truth.q[:, robot.independent]
     readings = {"q": own + 1e-4 * np.random.default_rng(0).normal(size=own.shape), "tau": truth.tau}
-    found = dn.smooth(robot, truth.time, readings, options=NOISE, start=q)
-    assert np.abs(found.q - truth.q).max() <= 1e-3
-    assert found.residuals["position constraint"].max() <= 1e-9
+    estimate = dn.smooth(robot, truth.time, readings, options=NOISE, start=q)
+    assert np.abs(estimate.q - truth.q).max() <= 1e-3
+    assert estimate.residuals["position constraint"].max() <= 1e-9
     open_at = {"q": np.tile([3.1, 0.0], (len(truth), 1)), "tau": truth.tau}
     with pytest.raises(InconsistentStart, match="readings"):
         dn.smooth(robot, truth.time, open_at, options=NOISE, start=q)
@@ -411,11 +415,11 @@ def test_readings_of_a_linkage_by_its_driven_joints():
         ({"tau": np.zeros((5, 2))}, r"'torque'.*\(501, 2\).*\(5, 2\)"),
     ],
 )
-def test_readings_that_do_not_fit(change, words):
-    robot, truth, _, readings = recorded()
+def test_mismatched_readings_are_rejected(change, words):
+    robot, truth, _, readings = recording()
     with pytest.raises(InputError, match=words):
         dn.smooth(robot, truth.time, readings | change, options=NOISE)
 
 
-def test_errors_are_of_one_kind():
+def test_trajectory_errors_are_arithmetic_errors():
     assert issubclass(TrajectoryError, ArithmeticError) and dn.TrajectoryError is TrajectoryError

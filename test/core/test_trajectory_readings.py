@@ -1,4 +1,4 @@
-"""Readings, priors and graphs of trajectories: values against Pinocchio and by hand, mistakes by name."""
+"""Readings, priors and graphs of trajectories: values against Pinocchio and by hand, and errors."""
 
 import numpy as np
 import pytest
@@ -33,7 +33,7 @@ def residual(factor, **given):
 
 
 @pytest.mark.parametrize("name", MOVING)
-def test_sensors_on_links_against_pinocchio(name):
+def test_sensors_on_links_agree_with_pinocchio(name):
     robot = robot_of(name)
     q, qd, qdd, _ = (x[0] for x in random_states(robot, 1, seed=3))
     link = next(n for n, frame in robot.frames.items() if frame.body == robot.nbodies - 1)
@@ -45,23 +45,23 @@ def test_sensors_on_links_against_pinocchio(name):
     factor = accelerometer(robot, Accelerometer(link, **POSE, name="a"))
     assert error(residual(factor, **state, qdd=qdd, **{"reading a": np.zeros(3)}), proper) <= EXACT
     factor = imu(robot, Imu(link, **POSE, name="i"), bias=True)
-    found = residual(factor, **state, qdd=qdd, **{"reading i": reading, "bias i": bias})
-    assert error(found, np.concatenate([turning, proper]) + bias - reading) <= EXACT
+    residuals = residual(factor, **state, qdd=qdd, **{"reading i": reading, "bias i": bias})
+    assert error(residuals, np.concatenate([turning, proper]) + bias - reading) <= EXACT
 
 
-def test_sensors_on_links_of_mechanisms():
-    """Loops turn nothing else: as on the tree at the same rates, by Pinocchio of its text."""
+def test_sensors_on_links_of_loops_agree_with_the_tree():
+    """Readings on links of a loop equal those on the tree at the same rates."""
     random, robot = np.random.default_rng(6), robot_of("differential")
     q = position("differential", random)
     qd, qdd, _ = rates("differential", q, random)
     tree = robot.tree
     link = next(n for n, frame in tree.frames.items() if frame.body == tree.nbodies - 1)
     state = {"q": q, "qd": qd, "qdd": qdd, "reading i": np.zeros(6)}
-    found = residual(imu(robot, Imu(link, **POSE, name="i")), **state)
-    assert error(found, residual(imu(tree, Imu(link, **POSE, name="i")), **state)) <= EXACT
+    residuals = residual(imu(robot, Imu(link, **POSE, name="i")), **state)
+    assert error(residuals, residual(imu(tree, Imu(link, **POSE, name="i")), **state)) <= EXACT
 
 
-def test_a_sensor_that_never_moves_is_refused():
+def test_sensor_on_a_fixed_link_is_rejected():
     robot = robot_of("panda7")
     with pytest.raises(ValueError, match=f"'{robot.base_link}'.*fixed"):
         gyro(robot, Gyro(robot.base_link, std=1.0))
@@ -75,37 +75,39 @@ def test_encoders_read_joints_with_one_coordinate():
     assert list(factor.rows) == names and bias_of(factor).names == factor.rows
     at = [joint.q.start for joint in robot_of("balls").independent_joints if joint.type.is_scalar]
     reading, bias = random.normal(size=(2, len(names)))
-    found = residual(factor, q=q, **{"reading encoder": reading, "bias encoder": bias})
-    assert np.allclose(found, q[at] + bias - reading, atol=1e-15)
+    residuals = residual(factor, q=q, **{"reading encoder": reading, "bias encoder": bias})
+    assert np.allclose(residuals, q[at] + bias - reading, atol=1e-15)
     with pytest.raises(ValueError, match="'j1.angular.y'.*position"):
         encoder(system, [1])
 
 
-def test_rates_and_torques_are_read_as_they_are():
+def test_rates_and_torques_are_read_directly():
     system, random = system_of("differential"), np.random.default_rng(2)
     qd, reading = random.normal(size=(2, len(system.directions)))
-    found = residual(velocity_reading(system, [3, 1]), qd=qd, **{"reading velocity": reading[:2]})
-    assert np.allclose(found, qd[[3, 1]] - reading[:2], atol=1e-15)
-    found = residual(torque(system), tau=qd[:2], **{"reading torque": reading[:2]})
-    assert np.allclose(found, qd[:2] - reading[:2], atol=1e-15)
+    residuals = residual(velocity_reading(system, [3, 1]), qd=qd, **{"reading velocity": reading[:2]})
+    assert np.allclose(residuals, qd[[3, 1]] - reading[:2], atol=1e-15)
+    residuals = residual(torque(system), tau=qd[:2], **{"reading torque": reading[:2]})
+    assert np.allclose(residuals, qd[:2] - reading[:2], atol=1e-15)
     assert bias_of(torque(system)) is None
 
 
 def test_priors_measure_along_directions():
-    """Of a floating base: the turn in body axes, then the shift, by Pinocchio."""
+    """For a floating base: the rotation in body axes, then the translation, by Pinocchio."""
     x = system_of("solo12").q
     start = sample_positions(robot_of("solo12"), 1, np.random.default_rng(3))[0]
     step = 1e-4 * np.random.default_rng(4).normal(size=x.tangent)
-    found = residual(prior_factor(x), q=x.moved(start, step), **{"prior q": start})
-    assert np.allclose(found, step, atol=1e-15)
+    residuals = residual(prior_factor(x), q=x.moved(start, step), **{"prior q": start})
+    assert np.allclose(residuals, step, atol=1e-15)
     free = pin.SE3(pin.Quaternion(start[3:7]).matrix(), start[:3])
-    to = x.moved(start, step)
-    motion = pin.log6(free.inverse() * pin.SE3(pin.Quaternion(to[3:7]).matrix(), to[:3]))
-    assert np.allclose(found[:6], [*motion.angular, *motion.linear], atol=3e-8)  # where they are second order
+    target = x.moved(start, step)
+    motion = pin.log6(free.inverse() * pin.SE3(pin.Quaternion(target[3:7]).matrix(), target[:3]))
+    assert np.allclose(
+        residuals[:6], [*motion.angular, *motion.linear], atol=3e-8
+    )  # equal up to second order
 
 
 @pytest.mark.parametrize("name", ["paper", "panda7", "floating balls", "differential", "spherical"])
-def test_what_graphs_leave_free(name):
+def test_free_variables_of_graphs(name):
     system = system_of(name)
     nv = len(system.independent)
     forward = forward_graph(system)
@@ -128,7 +130,7 @@ def test_stages_of_an_inverse_problem(stage, names):
     assert set(inverse_graph(system_of("paper"), stage).columns) == names
 
 
-def test_unknown_choices_are_refused():
+def test_unknown_choices_are_rejected():
     with pytest.raises(ValueError, match="'heun'.*euler, trapezoidal, simpson"):
         forward_graph(system_of("paper"), "heun")
     with pytest.raises(ValueError, match="'all'.*independent, dependent"):

@@ -1,4 +1,4 @@
-"""What factors of trajectories ask of a robot, against Pinocchio, dense multipliers and Lagrange's equations."""
+"""Functions of a robot for trajectory factors, against Pinocchio, dense multipliers and Lagrange's equations."""
 
 import numpy as np
 import planar_oracle
@@ -18,7 +18,7 @@ LOOPED = (*PLANAR, *MECHANISMS)
 
 
 def along(name, function, q, *more, by=(), qd=None):
-    """The derivative of a function by time at rates qd, `more` (rates of q's directions) changing at `by`."""
+    """The time derivative of a function at rates qd; `by`: rates of the arguments `more`."""
     system = system_of(name)
     moved = system.q.moved(q, 1j * STEP * qd)
     changed = (x + 1j * STEP * y for x, y in zip(more, by, strict=True))
@@ -26,15 +26,15 @@ def along(name, function, q, *more, by=(), qd=None):
 
 
 @pytest.mark.parametrize("name", TREES)
-def test_trees_against_pinocchio(name):
+def test_trees_agree_with_pinocchio(name):
     random, system = np.random.default_rng(8), system_of(name)
     model = robot_of(name)
     oracle = Oracle(ROBOTS[name], model) if name in ROBOTS else BallOracle(model)
     q, (qd, qdd) = position(name, random), random.normal(size=(2, model.nv))
     truth = oracle.inverse(q, qd, qdd)
     assert error(values(system, "inverse", q, qd, qdd), truth) <= EXACT
-    found = values(system, "forward", q, qd, truth)
-    assert error(found, qdd) <= solved(oracle.mass_matrix(q))
+    qdd_by_system = values(system, "forward", q, qd, truth)
+    assert error(qdd_by_system, qdd) <= solved(oracle.mass_matrix(q))
     assert system.dependent == () and values(system, "positions", q).size == 0
 
 
@@ -48,7 +48,7 @@ def test_closed_positions_satisfy_the_constraints(name):
 
 
 @pytest.mark.parametrize("name", LOOPED)
-def test_rates_of_constraints_are_their_derivatives(name):
+def test_constraint_rates_are_derivatives(name):
     random = np.random.default_rng(2)
     q = position(name, random)
     qd, qdd, _ = rates(name, q, random)
@@ -58,8 +58,8 @@ def test_rates_of_constraints_are_their_derivatives(name):
 
 
 @pytest.mark.parametrize("name", LOOPED)
-def test_constraints_tell_the_dependent_rates(name):
-    """That nothing but motions of the mechanism satisfies them: as many as there are independent directions."""
+def test_constraints_determine_the_dependent_rates(name):
+    """Only motions of the mechanism satisfy the constraints: as many as independent directions."""
     q, n = position(name, np.random.default_rng(3)), len(system_of(name).directions)
     J = np.stack([along(name, "positions", q, qd=e) for e in np.eye(n)], axis=-1)
     dependent = list(system_of(name).dependent)
@@ -67,7 +67,7 @@ def test_constraints_tell_the_dependent_rates(name):
 
 
 @pytest.mark.parametrize("name", MECHANISMS)
-def test_mechanisms_against_multipliers(name):
+def test_mechanisms_agree_with_multipliers(name):
     """[M K^T; K 0] [qdd; lambda] = [B tau - h; k] over the tree, dense."""
     random, system, robot = np.random.default_rng(4), system_of(name), robot_of(name)
     q, n, m = position(name, random), len(system.directions), len(system.dependent)
@@ -87,31 +87,33 @@ def test_mechanisms_against_multipliers(name):
 
 @pytest.mark.parametrize("name", PLANAR)
 @pytest.mark.parametrize("seed", range(5))
-def test_planar_mechanisms_against_lagrange(name, seed):
+def test_planar_mechanisms_agree_with_lagrange(name, seed):
     random, system = np.random.default_rng(seed), system_of(name)
     q = position(name, random)
     qd, _, tau = rates(name, q, random)
     at = list(system.independent)
     truth = planar_oracle.forward(name, q[_independent(name)], qd[_independent(name)], tau[_order(name)])
-    found = values(system, "forward", q, qd, tau)
-    assert error(found[_independent(name)], truth) <= 1e-8
-    assert np.abs(values(system, "accelerations", q, qd, found)).max() <= 1e-9 * max(1, np.abs(found).max())
-    assert error(values(system, "inverse", q, qd, found), tau) <= 1e-9
+    qdd_by_system = values(system, "forward", q, qd, tau)
+    assert error(qdd_by_system[_independent(name)], truth) <= 1e-8
+    assert np.abs(values(system, "accelerations", q, qd, qdd_by_system)).max() <= 1e-9 * max(
+        1, np.abs(qdd_by_system).max()
+    )
+    assert error(values(system, "inverse", q, qd, qdd_by_system), tau) <= 1e-9
     assert len(at) == len(truth)
 
 
 def _independent(name):
-    """Where the oracle's coordinates are in q."""
+    """Indices of the oracle's coordinates in q."""
     return [4] if name == "paper" else [6, 2]
 
 
 def _order(name):
-    """Of the torques, which are in the order of the System's independent coordinates."""
+    """Indices of the oracle's torques among those of the System's independent coordinates."""
     return [system_of(name).independent.index(k) for k in _independent(name)]
 
 
-def test_half_a_turn_away_is_told():
-    """The equation of the angle holds there, too."""
+def test_half_a_turn_is_detected():
+    """The equation of the angle also holds at half a turn."""
     system, q = four_bar(), np.array(FOUR_BAR_START)
     other = q + np.array([0.0, 0.0, 0.0, 0.0, np.pi])
     assert np.abs(values(system, "positions", other)).max() <= 1e-15
@@ -119,13 +121,13 @@ def test_half_a_turn_away_is_told():
 
 
 @pytest.mark.parametrize("theta", [0.0, 0.5 * np.pi, np.pi, -0.5 * np.pi])
-def test_the_angle_is_regular_where_the_papers_equations_are_not(theta):
+def test_angle_is_regular_at_singularities_of_the_paper(theta):
     q = planar_oracle.four_bar_position(np.array([theta]))
     J = np.stack([along("paper", "positions", q, qd=e) for e in np.eye(5)], axis=-1)
     assert np.linalg.cond(J[:, :4]) < 20
 
 
-def test_planar_mistakes_are_named():
+def test_errors_in_planar_systems_are_named():
     ends = {"A": (0.0, 0.0), "P": None}
     bar, angle = Bar("A", "P", 1.0, 1.0), Angle("theta", "A", "P")
     with pytest.raises(ValueError, match="'phi'.*x P, y P, theta"):

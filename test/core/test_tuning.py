@@ -1,4 +1,4 @@
-"""Of several ways to compile a Program the fastest is taken, once."""
+"""The library times several variants of a Program once and uses the fastest."""
 
 import numpy as np
 import pytest
@@ -11,12 +11,12 @@ from dynamics_node.codegen.c import compiler as tuning
 from dynamics_node.codegen.cache import names, read_entry, write_entry
 from dynamics_node.symbolic import in_order, interpret, trace
 
-WAYS = {"fused": (), "scheduled": compiler.SCHEDULED, "separate": compiler.NOT_FUSED}
+VARIANTS = {"fused": (), "scheduled": compiler.SCHEDULED, "separate": compiler.NOT_FUSED}
 
 
 @pytest.fixture
 def program(tmp_path, monkeypatch, every_way):
-    """A narrow one, and a cache of its own. Ways differ in their flags, whatever the compiler makes of them."""
+    """A narrow Program and an empty cache. Variants differ in their flags, whatever their effect."""
     monkeypatch.setenv("CC", str(QUICK_CC))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(library, "_loaded", {})
@@ -32,7 +32,7 @@ def program(tmp_path, monkeypatch, every_way):
 
 @pytest.fixture
 def clock(monkeypatch):
-    """clock[name]: how long a trial takes, in ns."""
+    """(costs {name: ns}, trial(name)): trials that advance a fake clock by their cost."""
     costs, now = {}, [0]
     monkeypatch.setattr(tuning, "thread_time_ns", lambda: now[0])
 
@@ -46,15 +46,15 @@ def clock(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("fused", "separate", "taken"), [(100, 90, "separate"), (90, 100, "fused"), (100, 99, "fused")]
+    ("fused", "separate", "fastest"), [(100, 90, "separate"), (90, 100, "fused"), (100, 99, "fused")]
 )
-def test_the_first_way_is_taken_unless_another_is_clearly_faster(clock, fused, separate, taken):
+def test_first_variant_wins_unless_another_is_clearly_faster(clock, fused, separate, fastest):
     costs, trial = clock
     costs.update(fused=fused, separate=separate)
-    assert tuning.fastest({name: trial(name) for name in costs}) == taken
+    assert tuning.fastest({name: trial(name) for name in costs}) == fastest
 
 
-def test_what_was_measured_is_noted_and_compiled_no_more(program, monkeypatch):
+def test_choice_is_cached_and_not_repeated(program, monkeypatch):
     first = Kernel(program)
     notes = [name for name in names("") if name.endswith(".way")]
     assert len(notes) == 1
@@ -66,26 +66,26 @@ def test_what_was_measured_is_noted_and_compiled_no_more(program, monkeypatch):
     assert np.abs(packed(first(5, x)) - interpret(program, x=x)["y"]).max() <= 1e-13
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_either_way_may_win(program, monkeypatch, way):
+@pytest.mark.parametrize("way", VARIANTS)
+def test_every_variant_may_win(program, monkeypatch, way):
     flags = []
     monkeypatch.setattr(tuning, "fastest", lambda trials: [run() for run in trials.values()] and way)
     real = tuning.compile_library
     monkeypatch.setattr(tuning, "compile_library", lambda *what: flags.append(what[2]) or real(*what))
     Kernel(program)
-    assert flags[-1] == WAYS[way] and sorted(flags[:3]) == sorted(WAYS.values())
+    assert flags[-1] == VARIANTS[way] and sorted(flags[:3]) == sorted(VARIANTS.values())
 
 
-def test_a_note_that_names_no_way_is_measured_anew(program):
+def test_invalid_cached_choice_is_measured_again(program):
     Kernel(program)
     (note,) = [name for name in names("") if name.endswith(".way")]
     write_entry(note, b"\xff other")
     assert Kernel(program).program is program
-    assert read_entry(note).decode() in WAYS
+    assert read_entry(note).decode() in VARIANTS
 
 
-def test_only_cached_code_is_used_where_that_is_asked_for(program):
-    """By the threads that compile too."""
+def test_only_cached_raises_an_error_without_cached_code(program):
+    """The restriction includes threads that compile."""
     with compiler.only_cached(), pytest.raises(library.CompileError, match="only cached"):
         Kernel(program)
     Kernel(program)
@@ -93,7 +93,7 @@ def test_only_cached_code_is_used_where_that_is_asked_for(program):
         Kernel(program)
 
 
-def test_wide_programs_are_not_tried(monkeypatch):
+def test_wide_programs_are_not_timed(monkeypatch):
     wide = trace(lambda x: {"y": np.sin(x) * x}, {"x": (40,)})
     monkeypatch.setattr(tuning, "fastest", None)
     assert packed(Kernel(wide)(1, np.ones((1, 40)))).shape == (1, 40)
@@ -113,7 +113,7 @@ def test_another_order_of_operations_may_win(program, monkeypatch):
 
 
 def _another_order(program):
-    """What can be done at once comes together."""
+    """An order that groups independent operations."""
     return np.lexsort((np.arange(len(program.ops)), _depths(program)))
 
 

@@ -1,4 +1,4 @@
-"""What the parser reads, and what it refuses with which message."""
+"""Parsing of URDF: accepted elements, choices, and error messages."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ from dynamics_node.robot.urdf import MAX_BYTES
 ARM = (link("base"), link("a"), link("b"), joint("j1", "base", "a"), joint("j2", "a", "b"))
 
 
-def test_reads_a_robot():
+def test_robot_is_read():
     model = parse_robot(robot(*ARM, '<gazebo><x/></gazebo><ros2_control name="c"/>'))
     assert model.joint_names == ("j1", "j2")
     assert model.q_names == model.v_names == ("j1", "j2")
@@ -22,7 +22,7 @@ def test_reads_a_robot():
     assert model.base_link == "base" and not model.floating_base and model.warnings == ()
 
 
-def test_reads_bytes_with_an_encoding_declaration():
+def test_bytes_with_an_encoding_declaration_are_read():
     text = '<?xml version="1.0" encoding="utf-8"?>' + robot(*ARM)
     assert parse_robot(text).nv == parse_robot(text.encode()).nv == 2
 
@@ -34,14 +34,14 @@ def test_limits_may_be_incomplete(limit):
     assert model.effort_limits[0] == (10 if "effort" in limit else np.inf)
 
 
-def test_zero_effort_limit_is_no_limit_and_says_so():
+def test_zero_effort_limit_is_no_limit_and_warns():
     zero = joint("j1", "base", "a").replace('effort="10"', 'effort="0"')
     model = parse_robot(robot(link("base"), link("a"), zero))
     assert model.effort_limits[0] == np.inf
     assert "j1" in model.warnings[0]
 
 
-def test_damping_friction_and_armature():
+def test_damping_friction_and_armature_are_read():
     extra = '<axis xyz="0 0 1"/><dynamics damping="0.5" friction="0.2" armature="0.03"/>'
     model = parse_robot(robot(link("base"), link("a"), joint("j1", "base", "a", extra=extra)))
     only = model.bodies[0].joint
@@ -49,7 +49,7 @@ def test_damping_friction_and_armature():
     assert parse_robot(robot(*ARM), armature={"j2": 0.7}).armature.tolist() == [0, 0.7]
 
 
-def test_axis_is_normalised():
+def test_axis_is_normalized():
     model = parse_robot(robot(link("base"), link("a"), joint("j", "base", "a", extra='<axis xyz="0 3 4"/>')))
     assert np.allclose(model.bodies[0].joint.axis, [0, 0.6, 0.8])
 
@@ -77,18 +77,18 @@ def test_floating_base_comes_first():
     assert model.v_names[0] == "floating_base.angular.x" and model.v_names[6] == "j1"
 
 
-def test_floating_joint_of_the_file_is_the_floating_base():
+def test_floating_joint_of_a_file_is_the_floating_base():
     free = '<joint name="free" type="floating"><parent link="world"/><child link="base"/></joint>'
     text = robot('<link name="world"/>', *ARM, free)
-    for wanted in (False, True):
-        model = parse_robot(text, floating_base=wanted)
+    for floating_base in (False, True):
+        model = parse_robot(text, floating_base=floating_base)
         assert model.floating_base and model.nv == 8 and model.v_names[0] == "free.angular.x"
 
 
 # --- choices ------------------------------------------------------------------------------------
 
 
-def test_held_joints_are_fixed_at_their_position():
+def test_excluded_joints_are_fixed_at_their_position():
     whole = parse_robot(robot(*ARM))
     part = parse_robot(robot(*ARM), joints=["j1"], positions={"j2": 0.7})
 
@@ -104,7 +104,7 @@ def test_held_joints_are_fixed_at_their_position():
     )
 
 
-def test_subtree_by_root_and_tips():
+def test_root_and_tips_select_a_subtree():
     text = robot(*ARM, link("side"), joint("j3", "a", "side"))
     assert parse_robot(text, root="a").joint_names == ("j2", "j3")
     assert parse_robot(text, tips=["side"]).joint_names == ("j1", "j3")
@@ -125,12 +125,12 @@ def test_subtree_by_root_and_tips():
         ({"armature": {"nope": 1.0}}, "armature.*'nope'"),
     ],
 )
-def test_impossible_choices_are_refused(choices, words):
+def test_invalid_choices_are_rejected(choices, words):
     with pytest.raises(ModelError, match=words):
         parse_robot(robot(*ARM), **choices)
 
 
-# --- refusals -----------------------------------------------------------------------------------
+# --- errors -------------------------------------------------------------------------------------
 
 ENTITY = '<!DOCTYPE robot [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;">]><robot name="&b;"><link name="l"/></robot>'
 EXTERNAL = (
@@ -152,12 +152,12 @@ def arm_with(second_link=None, second_joint=None, *more):
     )  # fmt: skip
 
 
-MIMIC_NOBODY = joint("j2", "a", "b", extra='<mimic joint="ghost"/>')
+MIMIC_UNKNOWN = joint("j2", "a", "b", extra='<mimic joint="ghost"/>')
 MIMIC_CYCLE = (
     joint("j1", "base", "a", extra='<mimic joint="j2"/>'),
     joint("j2", "a", "b", extra='<mimic joint="j1"/>'),
 )
-REFUSED = {
+INVALID = {
     "malformed": ("<robot><link", "malformed XML"),
     "empty": ("", "malformed XML"),
     "not a robot": ("<sdf/>", "not <robot>"),
@@ -231,7 +231,7 @@ REFUSED = {
         robot(*ARM[:3], joint("j1", "base", "a", "fixed"), joint("j2", "a", "b", extra='<mimic joint="j1"/>')),
         "'j2'.*'j1'.*fixed",
     ),
-    "mimic of nobody": (arm_with(None, MIMIC_NOBODY), "'j2'.*'ghost'"),
+    "mimic of nobody": (arm_with(None, MIMIC_UNKNOWN), "'j2'.*'ghost'"),
     "mimic cycle": (robot(*ARM[:3], *MIMIC_CYCLE), "mimic.*cycle.*j1 -> j2 -> j1"),
     "mimic NaN": (
         arm_with(None, joint("j2", "a", "b", extra='<mimic joint="j1" multiplier="nan"/>')),
@@ -241,16 +241,16 @@ REFUSED = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("case", REFUSED)
-def test_refused_with_name_and_reason(case, capfd):
-    text, words = REFUSED[case]
+@pytest.mark.parametrize("case", INVALID)
+def test_invalid_text_raises_an_error_with_name_and_reason(case, capfd):
+    text, words = INVALID[case]
     with pytest.raises(ModelError, match=words) as caught:
         parse_robot(text)
     assert "\n" not in str(caught.value)
     assert capfd.readouterr() == ("", "")  # no noise of the parser
 
 
-def test_entities_reach_no_file():
+def test_entities_read_no_file():
     with pytest.raises(ModelError) as caught:
         parse_robot(EXTERNAL)
     assert "root:" not in str(caught.value)
@@ -265,12 +265,12 @@ IMPLAUSIBLE = {
 
 @pytest.mark.parametrize("along", [0, 1, 2])
 def test_moments_in_warnings_have_no_rounding(along):
-    """A rod's smallest moment is zero, to rounding, which differs from processor to processor."""
+    """The smallest moment of a rod is zero up to rounding, which depends on the processor."""
     signs = np.roll([1, -1, 1], along)
     ixy, ixz, iyz = (1e-6 * signs[a] * signs[b] for a, b in ((0, 1), (0, 2), (1, 2)))
     rod = inertial(ixx="1e-6", iyy="1e-6", izz="1e-6").replace('ixy="0" ixz="0"', f'ixy="{ixy}" ixz="{ixz}"')
-    (told,) = parse_robot(arm_with(link("b", rod.replace('iyz="0"', f'iyz="{iyz}"')))).warnings
-    assert told == "link 'b': inertia is not positive definite (principal moments 0 0 3e-06)"
+    (warning,) = parse_robot(arm_with(link("b", rod.replace('iyz="0"', f'iyz="{iyz}"')))).warnings
+    assert warning == "link 'b': inertia is not positive definite (principal moments 0 0 3e-06)"
 
 
 @pytest.mark.parametrize("case", IMPLAUSIBLE)
@@ -281,7 +281,7 @@ def test_implausible_inertia_warns_and_is_an_error_when_strict(case):
         parse_robot(text, strict=True)
 
 
-def test_massless_tip_with_armature_or_with_mass_behind_is_fine():
+def test_massless_tip_with_armature_or_heavy_child_is_accepted():
     massless = '<link name="b"/>'
     assert parse_robot(arm_with(massless), armature={"j2": 0.01}).nv == 2
     assert parse_robot(arm_with(massless, None, link("c"), joint("j3", "b", "c"))).nv == 3
@@ -297,7 +297,7 @@ def test_model_is_frozen_and_pickles():
     assert copy.joint_names == model.joint_names and np.array_equal(copy.inertias, model.inertias)
 
 
-def test_a_path_is_never_taken_for_text(tmp_path):
+def test_path_is_not_read_as_text(tmp_path):
     (tmp_path / "x.urdf").write_text(robot(*ARM))
     with pytest.raises(ModelError, match="malformed"):
         parse_robot(str(tmp_path / "x.urdf"))
@@ -312,7 +312,7 @@ def planar_arm(axis="0 0 1"):
     return robot(*ARM[:3], cart, joint("j2", "a", "b", extra='<axis xyz="0 1 0"/>'))
 
 
-def test_a_planar_joint_is_two_slides_and_a_turn():
+def test_planar_joint_has_three_coordinates():
     model = parse_robot(planar_arm())
     assert model.joint_names == ("cart.x", "cart.y", "cart.theta", "j2")
     rotation, place = dn.evaluate(
@@ -323,8 +323,8 @@ def test_a_planar_joint_is_two_slides_and_a_turn():
 
 
 @pytest.mark.parametrize("axis", ["0 1 0", "1 0 0", "1 -2 0.5", "0 0 -1", "0.1 0 -3"])
-def test_the_plane_of_a_planar_joint(axis):
-    """Moves stay in it, and turns are about the normal."""
+def test_planar_joint_moves_in_its_plane(axis):
+    """Translations stay in the plane, and rotations are about its normal."""
     model = parse_robot(planar_arm(axis))
     normal = np.array(axis.split(), dtype=float)
     normal /= np.linalg.norm(normal)
@@ -336,8 +336,8 @@ def test_the_plane_of_a_planar_joint(axis):
     assert np.allclose(rotation @ normal, normal)
 
 
-def test_planar_joint_against_pinocchio():
-    """Its planar joint has its rates in the axes of the body; ours are the time derivatives of x, y and theta."""
+def test_planar_joint_agrees_with_pinocchio():
+    """Rates of Pinocchio's planar joint are in body axes; ours are the time derivatives of x, y and theta."""
     pin = pytest.importorskip("pinocchio")
     model, theirs = parse_robot(planar_arm()), pin.buildModelFromXML(planar_arm())
     assert theirs.joints[1].shortname() == "JointModelPlanar"
@@ -354,10 +354,10 @@ def test_planar_joint_against_pinocchio():
         assert error(inverse(q, qd, qdd), expected) <= EXACT
 
 
-# --- what a file says and nobody would read ---------------------------------------------------------------------
+# --- ignored elements -------------------------------------------------------------------------------------------
 
 
-def test_a_second_inertial_is_told():
+def test_second_inertial_causes_a_warning():
     text = robot(*ARM).replace(
         link("b"), link("b", INERTIAL + INERTIAL.replace('mass value="', 'mass value="7'))
     )
@@ -366,7 +366,7 @@ def test_a_second_inertial_is_told():
     assert np.array_equal(model.inertias, parse_robot(robot(*ARM)).inertias)
 
 
-def test_a_joint_without_limits_is_told():
+def test_joint_without_limits_causes_a_warning():
     text = robot(
         *ARM[:-1], joint("j2", "a", "b").replace('<limit lower="-1" upper="1" effort="10" velocity="2"/>', "")
     )
@@ -374,8 +374,8 @@ def test_a_joint_without_limits_is_told():
 
 
 @pytest.mark.parametrize("uri", ["http://www.ros.org/wiki/xacro", "http://ros.org/wiki/xacro"])
-def test_xacro_that_nobody_expanded_is_told(uri):
-    """Not refused: real files hold remains of it."""
+def test_unexpanded_xacro_causes_a_warning(uri):
+    """Unexpanded xacro elements cause a warning, not an error, since real files contain some."""
     macro = '<xacro:hand prefix="left"/>'
     text = robot(*ARM, macro).replace("<robot ", f'<robot xmlns:xacro="{uri}" ')
     with pytest.warns(ModelWarning, match="<xacro:hand>.*run xacro"):
@@ -386,7 +386,7 @@ def test_xacro_that_nobody_expanded_is_told(uri):
     assert parse_robot(inside).warnings[0].startswith("<xacro:inertia>, <xacro:hand> not expanded")
 
 
-def test_every_loader_warns_once_of_what_a_robot_lacks(tmp_path):
+def test_every_loader_warns_once(tmp_path):
     text = robot(*(part.replace("<limit", "<no_limit") for part in ARM))
     (tmp_path / "arm.urdf").write_text(text)
     for loader, source in ((dn.parse_robot, text), (dn.load_robot, tmp_path / "arm.urdf")):
@@ -395,7 +395,7 @@ def test_every_loader_warns_once_of_what_a_robot_lacks(tmp_path):
         assert len(caught) == 1 and all(warning in str(caught[0].message) for warning in loaded.warnings)
 
 
-def test_a_joint_that_mimics_a_fixed_one_is_refused():
+def test_mimic_of_a_fixed_joint_is_rejected():
     follower = joint("j2", "a", "b", extra='<axis xyz="0 0 1"/><mimic joint="j1"/>')
     with pytest.raises(ModelError, match="'j2'.*'j1'.*fixed"):
         parse_robot(robot(*ARM[:3], joint("j1", "base", "a", "fixed", ""), follower))

@@ -1,4 +1,4 @@
-"""What closed loops are read from, and which are refused with which message."""
+"""Parsing of closed loops, gears and belts, and error messages."""
 
 import numpy as np
 import pytest
@@ -13,15 +13,14 @@ from dynamics_node.robot.constraints import Custom
 
 
 @pytest.mark.parametrize("kind", ["revolute", "ball", "planar"])
-def test_what_keeps_a_planar_loop_closed_does_not_matter(kind):
-    """A pin and a ball leave a planar loop the same mobility; a planar joint in its own plane closes nothing."""
+def test_kind_of_loop_joint_determines_planar_mobility(kind):
+    """A pin and a ball give a planar loop the same mobility; a planar joint in its own plane adds no constraint."""
     mechanism = dn.parse_robot(four_bar(kind, (None, None, None)))
     assert mechanism.nv == (3 if kind == "planar" else 1)
 
 
-def test_held_joints_of_geared_robots():
-    """Explicit joints move with those that they follow, whether they are chosen or not; a joint held away from zero
-    shifts what turns with it."""
+def test_fixed_joints_of_geared_robots():
+    """Explicit joints move with their masters even if not chosen; a joint fixed away from zero shifts its dependents."""
     driven = [f"left_{part}_joint" for part in ("thigh", "thigh_rotor", "shank")]
     robot = dn.parse_robot(humanoid(), joints=driven)
     rotors = [joint.name for joint in robot.explicit_joints]
@@ -29,8 +28,8 @@ def test_held_joints_of_geared_robots():
     assert robot.joint_names == robot.q_names == ("left_thigh_joint", "left_shank_joint")
     with pytest.raises(dn.ModelError, match="'left_thigh_rotor_joint'.*'left_thigh_joint'"):
         dn.parse_robot(humanoid(), joints=["left_thigh_rotor_joint"])
-    held = dn.parse_robot(belt_leg(), joints=["leg_foot_joint"], positions={"leg_shank_joint": 0.4})
-    at = dict(zip(held.joint_map_names, dn.spanning(held, [0.1])[0], strict=True))
+    partly_fixed = dn.parse_robot(belt_leg(), joints=["leg_foot_joint"], positions={"leg_shank_joint": 0.4})
+    at = dict(zip(partly_fixed.joint_map_names, dn.spanning(partly_fixed, [0.1])[0], strict=True))
     assert at["leg_foot_rotor_joint"] == pytest.approx(12.0 * 0.5)  # the belt runs past the knee
     rigid = dn.parse_robot(
         four_bar().replace("</robot>", link("tip", 5, 1.0) + joint("free", "rocker", "tip") + "</robot>"),
@@ -40,7 +39,7 @@ def test_held_joints_of_geared_robots():
 
 
 def test_loops_of_a_sidecar_file(tmp_path):
-    """A five-bar whose loop is named beside it: frames of fixed links at its two ends."""
+    """A five-bar with its loop in a file: two fixed links are the ends."""
     ends = [
         link("end2"), link("end4"), joint("e2", "left_lower", "end2", "0.5 0 0", kind="fixed"),
         joint("e4", "right_lower", "end4", "0.5 0 0", kind="fixed"),
@@ -48,11 +47,11 @@ def test_loops_of_a_sidecar_file(tmp_path):
     bare = five_bar().split("<loop")[0] + "".join(ends) + "</robot>"
     (tmp_path / "robot.urdf").write_text(bare)
     (tmp_path / "loops.yaml").write_text("closed_loop: [[end2, end4]]\ntype: [3d]\n")
-    beside = dn.load_robot(tmp_path / "robot.urdf", loops_file=tmp_path / "loops.yaml")
-    within = dn.parse_robot(five_bar())
-    q, yd, ydd = closed_states(within, 4)
-    ours, theirs = (dn.build(m, dn.inverse_dynamics(m))(q, yd, ydd) for m in (beside, within))
-    assert beside.v_names == within.v_names and error(ours, theirs).max() <= EXACT
+    from_file = dn.load_robot(tmp_path / "robot.urdf", loops_file=tmp_path / "loops.yaml")
+    from_urdf = dn.parse_robot(five_bar())
+    q, yd, ydd = closed_states(from_urdf, 4)
+    ours, theirs = (dn.build(m, dn.inverse_dynamics(m))(q, yd, ydd) for m in (from_file, from_urdf))
+    assert from_file.v_names == from_urdf.v_names and error(ours, theirs).max() <= EXACT
     for text, words in {
         "closed_loop: [[end2, nothing]]": "successor.*'nothing'",
         "closed_loop: [[end2, end4]]\ntype: [glued]": "type 'glued'",
@@ -66,8 +65,8 @@ def test_loops_of_a_sidecar_file(tmp_path):
             dn.parse_robot(bare, loops=text)
 
 
-def test_the_independent_tree_with_reflected_inertia():
-    """At rest and without gravity the approximation lacks only what rotors do off the diagonal of M."""
+def test_independent_tree_reflects_rotor_inertia():
+    """At rest and without gravity, the approximation lacks only off-diagonal terms of rotors in M."""
     exact, text = dn.parse_robot(geared_chain(3)), geared_chain(3)
     reflected, bare = independent_tree(text), independent_tree(text, reflect=False)
     assert reflected.joint_names == bare.joint_names == exact.joint_names
@@ -85,7 +84,7 @@ def test_the_independent_tree_with_reflected_inertia():
         independent_tree(four_bar())
 
 
-REFUSED = {
+INVALID = {
     "no such link": (four_bar().replace('predecessor link="coupler"', 'predecessor link="hand"'), "predecessor.*'hand'"),
     "type": (four_bar("glued"), "'pin'.*'glued'"),
     "no predecessor": (robot(link("a"), '<loop name="x" type="fixed"/>'), "'x'.*<predecessor>"),
@@ -104,15 +103,15 @@ REFUSED = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("what", REFUSED)
-def test_bad_loops_are_refused_by_name(what):
-    text, words = REFUSED[what]
+@pytest.mark.parametrize("what", INVALID)
+def test_invalid_loops_are_rejected_by_name(what):
+    text, words = INVALID[what]
     with pytest.raises(dn.ModelError, match=words):
         dn.parse_robot(text)
 
 
-def test_a_singular_choice_of_independent_joints_is_refused_with_another():
-    """Two joints on one axis: one of them can stand for both, they cannot both follow."""
+def test_singular_choice_of_independent_joints_is_rejected():
+    """Of two coaxial joints at least one must be independent."""
     text = robot(
         link("ground"), link("a", 1, 1.0), link("b", 2, 1.0), link("c", 3, 1.0), link("d", 4, 1.0),
         joint("j1", "ground", "a", independent=False), joint("j2", "a", "b", independent=False),
@@ -123,9 +122,9 @@ def test_a_singular_choice_of_independent_joints_is_refused_with_another():
         dn.parse_robot(text)
 
 
-def test_a_constraint_whose_rank_changes():
-    """On one branch it is one equation and holds j0, on the other two and holds j1 and j2: the one that holds fewer
-    joints is taken, or the one for which the file marks as many."""
+def test_constraint_with_a_varying_rank():
+    """The constraint fixes j0 on one branch, j1 and j2 on the other. The default is the branch with fewer fixed joints,
+    unless the file marks the others as dependent."""
     links = [link("a"), *(link(f"b{k}", k, 1.0) for k in range(3))]
 
     def two_branches(tree):

@@ -1,4 +1,4 @@
-"""Property-based: whatever arrives, a Robot or a ModelError of one line; what is written is read."""
+"""Property-based tests: any input gives a Robot or a ModelError of one line, and valid trees are read."""
 
 import math
 
@@ -53,7 +53,7 @@ def _list(values):
 
 @settings(max_examples=80, deadline=None)
 @given(trees(), st.booleans())
-def test_any_tree_is_read(tree, floating_base):
+def test_every_tree_is_read(tree, floating_base):
     text, names, kinds = tree
     model = parse_robot(text, floating_base=floating_base)
     assert set(model.frames) == set(names)

@@ -74,7 +74,7 @@ def test_start_move_compute_apply(served, moved):
 
     still, zero = q[:1], np.zeros((1, 7))
     before = efforts(served.answered(NAMES, q[0], zero[0]), NAMES)
-    assert error(before, torques(still, zero, zero, carried=False)[0]) <= 1e-9, "compute sets nothing"
+    assert error(before, torques(still, zero, zero, payload=False)[0]) <= 1e-9, "compute sets nothing"
     applied = ask(served, "apply", "")
     assert applied.success and applied.message.startswith(f"payloads: {HAND} 1.")
     after = efforts(served.answered(NAMES, q[0], zero[0]), NAMES)

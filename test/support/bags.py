@@ -1,4 +1,4 @@
-"""Recordings as every distribution of ROS 2 since Foxy writes them: by rosbags where it can, else by hand."""
+"""Recordings in the format of every ROS 2 distribution since Dashing, by rosbags or, for old formats, by hand."""
 
 import sqlite3
 
@@ -47,8 +47,10 @@ def joint_state(store, names, position, velocity, effort, stamp):
 
 
 def serialized(store, messages, stamps=None, first=0):
-    """(topic, received, CDR) of messages (topic, names, position, velocity, effort): every millisecond, `first` of
-    them later, stamped 5 s later, unless stamps (ns) says otherwise."""
+    """(topic, received, CDR) of messages (topic, names, position, velocity, effort), one per millisecond.
+
+    first: milliseconds before the first one; stamps (ns): by default 5 s after reception.
+    """
     for k, (topic, *content) in enumerate(messages, first):
         stamp = 5 * 10**9 + PERIOD * k if stamps is None else int(stamps[k - first])
         message = joint_state(store, *content, stamp)
@@ -58,7 +60,7 @@ def serialized(store, messages, stamps=None, first=0):
 def write_bag(
     path, messages, stamps=None, *, version=8, plugin="SQLITE3", compression=None, chunks="zstd", first=0
 ):
-    """A folder as Jazzy writes it; messages: see `serialized`; compression: None, FILE, MESSAGE or STORAGE, of mcap
+    """A folder as written by Jazzy; messages: see `serialized`; compression: None, FILE, MESSAGE or STORAGE, of mcap
     chunks by zstd or lz4."""
     rosbag2 = pytest.importorskip("rosbags.rosbag2", reason="bags: pip install rosbags")
     store = typestore()
@@ -76,7 +78,7 @@ def write_bag(
 
 
 def write_split_bag(path, parts, **choices):
-    """A folder with a file for each of the parts, lists of messages, as a recorder with a limit of size writes it."""
+    """A folder with one file per part (a list of messages), as written by a recorder with a size limit."""
     path.mkdir()
     about, count = {}, 0
     for k, messages in enumerate(parts):
@@ -95,8 +97,8 @@ def write_split_bag(path, parts, **choices):
 
 
 def write_old_bag(path, messages, schema, version, splits=1):
-    """A folder with sqlite3 files as Dashing (schema 1), Foxy and Galactic (2) and Humble (3) wrote them:
-    no message definitions inside. version: of metadata.yaml; None: it is left out."""
+    """A folder with sqlite3 files as written by Dashing (schema 1), Foxy and Galactic (2) and Humble (3), without
+    message definitions. version: of metadata.yaml; None: without that file."""
     path.mkdir()
     rows = list(serialized(typestore(), messages))
     names = [f"{path.name}_{k}.db3" for k in range(splits)]

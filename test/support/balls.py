@@ -22,7 +22,7 @@ def ball_robot(seed, joints=5, kinds=KINDS):
 
 
 def leg():
-    """A hip, which is a ball joint, and a knee."""
+    """A hip (a ball joint) and a knee."""
     parts = [link("hips"), link("thigh", 1, 2.0, solid=True), link("shank", 2, 1.0, solid=True)]
     parts += [
         joint("hip", "hips", "thigh", kind="ball"),
@@ -32,7 +32,7 @@ def leg():
 
 
 def ankle():
-    """A foot on a ball joint, and two legs of variable length from the shin to it: the foot tells the legs."""
+    """A foot on a ball joint, and two pistons from the shin to it; the foot determines them."""
     parts = [link("shin"), link("foot", 1, 1.5, solid=True), joint("ball", "shin", "foot", kind="ball")]
     for k, y in enumerate(("0.1", "-0.1")):
         bodies = [f"{name}{k}" for name in ("cross", "tube", "piston")]
@@ -50,7 +50,7 @@ def ankle():
 
 
 def rssr(independent=None):
-    """A crank and a rocker, and a rod on a ball joint between: it turns about itself as well."""
+    """A crank and a rocker with a rod between, on ball joints: the rod also rotates about itself."""
     return robot(
         link("ground"),
         link("crank", 1, 1.0, solid=True),
@@ -65,7 +65,7 @@ def rssr(independent=None):
 
 
 def wrist():
-    """Four hinges that tie a hand on a ball joint to the ground: the ball joint follows from one of them."""
+    """A hand on a ball joint, tied to the ground by four hinges: one of them determines the ball joint."""
     place = ("0.3 0 0", "0 0.3 0", "0.1 0.2 0.3", "0.2 0 0.2", "0.1 0.1 0.2")
     axes = ("0 0 1", "0 1 0", "1 0 0", "0.6 0.8 0")
     parts, above = [link("l0")], "l0"

@@ -1,4 +1,4 @@
-"""A pole on a cart: a joint that slides, with friction, and one that turns, both with limits of everything."""
+"""A pole on a cart: a prismatic joint with friction and a revolute one, both with all limits."""
 
 CART = """
 <robot name="cart_pole"><link name="rail"/>

@@ -1,4 +1,4 @@
-"""A robot, what Pinocchio says of it, and one state."""
+"""A robot, its Pinocchio oracle, and one state."""
 
 from functools import cache
 
@@ -10,7 +10,7 @@ from robots import BALLS, ROBOTS, robot_of, text_of
 
 @cache
 def oracle_of(name, mimic=True) -> Oracle:
-    """Of a robot of robots.py; mimic: as of Oracle."""
+    """The oracle of a robot of robots.py; mimic: see Oracle."""
     robot = robot_of(name)
     if name in ROBOTS:
         return Oracle(ROBOTS[name], robot, mimic)
@@ -32,7 +32,7 @@ class Case:
         self.qdd = random.uniform(-0.5, 0.5, count)
 
     def torque(self, q=None, qd=None, qdd=None):
-        """By Pinocchio; accelerations are zero unless given."""
+        """Torques by Pinocchio; the default acceleration is zero."""
         q, qd = self.q if q is None else q, self.qd if qd is None else qd
         return self.oracle.inverse(q, qd, 0 * self.q if qdd is None else qdd)
 

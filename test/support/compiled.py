@@ -1,9 +1,9 @@
-"""What compiled code gives, for comparisons."""
+"""Outputs of compiled kernels, for comparisons."""
 
 import numpy as np
 
 
-def packed(found):
-    """The outputs of a Kernel or BatchKernel side by side, (count, all entries)."""
-    outputs, _ = found
+def packed(result):
+    """(count, entries): the concatenated outputs of a Kernel or BatchKernel; result: (outputs, health)."""
+    outputs, _ = result
     return np.hstack([array.reshape(len(array), -1) for array in outputs])

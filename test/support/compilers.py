@@ -1,4 +1,4 @@
-"""Compilers that tests rely on: each is tried with a trivial program first."""
+"""Checks of the compilers that tests need, each with a trivial program."""
 
 import subprocess
 import tempfile
@@ -17,8 +17,8 @@ int main(int count, char **words)
 
 @cache
 def fault(*command, under=()) -> str | None:
-    """Why a C compiler with these flags makes no program that runs; None where it does. under: what the
-    program is run by."""
+    """The reason why a C compiler with these flags yields no program that runs, or None. under: a command that runs the
+    program."""
     with tempfile.TemporaryDirectory() as folder:
         source, program = Path(folder, "probe.c"), Path(folder, "probe")
         source.write_text(PROGRAM)
@@ -36,6 +36,6 @@ def fault(*command, under=()) -> str | None:
 
 
 def require(*command, under=(), module=False):
-    """Skip a test, or a module, where a compiler does not work."""
+    """Skip a test, or a module, if a compiler does not work."""
     if reason := fault(*command, under=under):
         pytest.skip(reason, allow_module_level=module)

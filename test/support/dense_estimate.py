@@ -1,5 +1,5 @@
-"""Sensor problems by other means than the library's: M, h and Jacobians of Pinocchio, unknowns qdd, tau and wrenches,
-and Karush, Kuhn and Tucker's one dense system."""
+"""Sensor problems as one dense KKT system, independent of the library: M, h and Jacobians by Pinocchio; the unknowns
+are qdd, tau and wrenches."""
 
 import numpy as np
 import pinocchio as pin
@@ -9,8 +9,7 @@ from dynamics_node.robot import sensors as s
 
 
 class Dense:
-    """Of a Truth: what its robot is, and at which q and qd. Unknowns: qdd (nv), tau (nv), and per contact all 6 of the
-    wrench in its frame."""
+    """The system at q and qd of a Truth. Unknowns: qdd (nv), tau (nv), and per contact the wrench (6) in its frame."""
 
     def __init__(self, truth, problem):
         self.truth, self.problem, self.oracle = truth, problem, truth.oracle
@@ -26,19 +25,19 @@ class Dense:
         inverse = np.linalg.pinv(np.block([[H, E.T], [E, zero]]), rcond=1e-14)
         x = (inverse @ np.concatenate([N.T @ W @ r, e]))[: self.n]
         P = inverse[: self.n, : self.n]
-        left = r - N @ x
+        residual = r - N @ x
         nv = self.nv
         return {
             "qdd": x[:nv],
             "tau": x[nv : 2 * nv],
             "wrenches": x[2 * nv :].reshape(-1, 6),
-            "chi_square": left @ W @ left,
+            "chi_square": residual @ W @ residual,
             "qdd_covariance": P[:nv, :nv],
             "tau_covariance": P[nv : 2 * nv, nv : 2 * nv],
         }
 
     def _exact(self, readings):
-        """M qdd + h - J^T w = tau, nothing drives a floating base, components of wrenches are zero."""
+        """M qdd + h - J^T w = tau; torques of a floating base and excluded components of wrenches are zero."""
         nv, model = self.nv, self.truth.model
         h = self.oracle.inverse(self.q, self.qd, np.zeros(nv))
         rows = [np.hstack([self.oracle.mass_matrix(self.q), -np.eye(nv), *map(self._push, self.contacts)])]
@@ -52,7 +51,7 @@ class Dense:
         return E, np.concatenate([*right, np.zeros(len(E) - nv)])
 
     def _push(self, contact):
-        """(nv, 6): minus the torques by unit wrenches."""
+        """(nv, 6): minus the torques of unit wrenches."""
         still = np.zeros(self.nv)
         weight = self.oracle.inverse(self.q, still, still)
         unit = [(contact.link, contact.xyz, contact.rpy, w) for w in np.eye(6)]
@@ -77,7 +76,7 @@ class Dense:
         return np.vstack(N), np.concatenate(r), W
 
     def _rows(self, sensor):
-        """rows (k, n) and what is known of the reading."""
+        """rows (k, n) and the known part of the reading."""
         nv, model = self.nv, self.truth.model
         if isinstance(sensor, (s.JointTorque, s.JointAcceleration)):
             joint = next(b.joint for b in model.bodies if b.joint.name == sensor.joint)
@@ -96,7 +95,7 @@ class Dense:
         return self._moving(sensor)
 
     def _moving(self, sensor):
-        """On a link: a = J qdd + what is left of it without qdd."""
+        """Rows of a sensor on a link: a = J qdd + bias."""
         model, data = self.oracle.pin, self.oracle.pin.createData()
         zero = np.zeros(model.nv)
         q, v = self.oracle.q(self.q), self.oracle.v(self.qd)

@@ -1,7 +1,7 @@
-"""Trajectories by other means than the library's: all steps one vector, dense linear algebra, Jacobians by differences.
+"""Trajectories independent of the library: one vector of all steps, dense linear algebra, Jacobians by differences.
 
-Exact factors are equality constraints, whose null space a QR decomposition tells; losses are iteratively reweighted.
-Only for short trajectories. Directions that nothing determines raise AssertionError.
+Exact factors are equality constraints; a QR decomposition gives their null space. Losses are iteratively reweighted.
+Only for short trajectories. Undetermined directions raise AssertionError.
 """
 
 from dataclasses import dataclass
@@ -13,13 +13,13 @@ from dynamics_node.trajectory import Prior, Steps
 from dynamics_node.trajectory.factor import NEXT
 from dynamics_node.trajectory.trajectory_graph import weights_of
 
-H = 2e-3  # of differences of sixth order
+H = 2e-3  # step of the sixth-order differences
 STENCIL = {1: 3 / 4, 2: -3 / 20, 3: 1 / 60}
 
 
 def solve(steps, prior, iterations=100, tolerance=1e-9) -> Steps:
-    """The optimum, by Gauss and Newton from `steps`; a step of every direction is below tolerance then, beside the
-    largest number."""
+    """The optimum, by Gauss-Newton from `steps`. It converges once every component of a step is below tolerance times
+    the largest number."""
     steps = steps.copy()
     for _ in range(iterations):
         d = gauss_newton(steps, prior)
@@ -30,7 +30,7 @@ def solve(steps, prior, iterations=100, tolerance=1e-9) -> Steps:
 
 
 def cost(steps, prior):
-    """Half the sum of squares over variances, or of what the losses make of them; the prior's less that of its values."""
+    """Half the sum of squares over variances, with losses applied; the prior's cost relative to its minimum."""
     total = 0.5 * (_prior_rows(steps, prior)[0] ** 2).sum() - 0.5 * (_root(prior)[1] ** 2).sum()
     for factor in steps.graph.weighted:
         s = squares(steps, factor)
@@ -40,13 +40,13 @@ def cost(steps, prior):
 
 def violation(steps):
     """The largest residual of the exact factors."""
-    found = [np.abs(residual(steps, factor)).max() for factor in steps.graph.exact]
-    return max(found, default=0.0)
+    residuals = [np.abs(residual(steps, factor)).max() for factor in steps.graph.exact]
+    return max(residuals, default=0.0)
 
 
 def covariance(steps, prior):
-    """(count, tangent, tangent) of all directions at every step, by linearisation at `steps`."""
-    system = linearised(steps, prior)
+    """(count, tangent, tangent) of all directions at every step, by linearization at `steps`."""
+    system = linearized(steps, prior)
     _, Z = system.particular()
     R = _triangle(system.A @ Z)
     root = Z @ np.linalg.inv(R)
@@ -56,10 +56,10 @@ def covariance(steps, prior):
 
 def gauss_newton(steps, prior):
     """(count, tangent): a step."""
-    system = linearised(steps, prior)
+    system = linearized(steps, prior)
     d, Z = system.particular()
     AZ = system.A @ Z
-    _triangle(AZ)  # refuses what nothing determines
+    _triangle(AZ)  # raises for undetermined directions
     d = d - Z @ _least_squares(AZ, system.r + system.A @ d)
     return d.reshape(len(steps), -1)
 
@@ -71,10 +71,10 @@ def move(steps, d):
         x[:] = variable.moved(x.copy(), d[:, steps.graph.columns[variable.name]])
 
 
-def marginalised(steps, prior) -> Prior:
-    """What the first step and the prior on it tell of the second one, linearised at `steps`."""
+def marginalized(steps, prior) -> Prior:
+    """The marginal of the first step and its prior on the second step, linearized at `steps`."""
     graph = steps.graph
-    system = linearised(Steps(graph, steps.rows[:3]), prior, told=1)
+    system = linearized(Steps(graph, steps.rows[:3]), prior, weighted_steps=1)
     d, basis = system.by_free_columns(graph)
     A, r = system.A @ basis, system.r + system.A @ d
     triangle = np.linalg.qr(np.column_stack([A, r]), mode="r")
@@ -88,7 +88,7 @@ def marginalised(steps, prior) -> Prior:
 
 @dataclass(frozen=True, eq=False)
 class Linear:
-    """Least squares of A d + r where E d + e = 0, d all directions of all steps."""
+    """Least squares of A d + r subject to E d + e = 0; d: all directions of all steps."""
 
     A: np.ndarray
     r: np.ndarray
@@ -96,7 +96,7 @@ class Linear:
     e: np.ndarray
 
     def particular(self):
-        """A d that meets the constraints, and an orthonormal basis of the directions that keep them."""
+        """A solution d of the constraints, and an orthonormal basis of their null space."""
         n = self.E.shape[1]
         if not len(self.e):
             return np.zeros(n), np.eye(n)
@@ -105,7 +105,7 @@ class Linear:
         return -Q[:, : len(self.e)] @ np.linalg.solve(R.T, self.e), Q[:, len(self.e) :]
 
     def by_free_columns(self, graph):
-        """The same, where the free columns of all steps are the coordinates."""
+        """The same with the free columns of all steps as coordinates."""
         width = len(graph.column_names)
         count = self.E.shape[1] // width
         free, determined = (
@@ -118,8 +118,8 @@ class Linear:
         return d, basis
 
 
-def linearised(steps, prior, told=None) -> Linear:
-    """told: how many of the steps tell their weighted factors; all, if None."""
+def linearized(steps, prior, weighted_steps=None) -> Linear:
+    """weighted_steps: the number of steps whose weighted factors count; None: all."""
     r, A = _prior_rows(steps, prior)
     values, rows = {False: [r], True: [np.zeros(0)]}, {False: [A], True: [A[:0]]}
     for factor in steps.graph.factors:
@@ -128,14 +128,14 @@ def linearised(steps, prior, told=None) -> Linear:
         if factor.loss:
             root = root * np.sqrt(factor.loss.weight(squares(steps, factor)))[:, None]
         if not factor.exact:
-            root[len(steps) if told is None else told :] = 0.0
+            root[len(steps) if weighted_steps is None else weighted_steps :] = 0.0
         values[factor.exact].append((root * r).ravel())
         rows[factor.exact].append((root[..., None, None] * J).reshape(r.size, -1))
     return Linear(*(np.concatenate(parts[exact]) for exact in (False, True) for parts in (rows, values)))
 
 
 def _weights(steps, factor):
-    """(count, rows): towards the next step the last one has none."""
+    """(count, rows): zero for factors from the last step to the next one."""
     weights = steps[weights_of(factor.name)].copy()
     if factor.after:
         weights[-1] = 0.0
@@ -163,8 +163,8 @@ def jacobian(steps, factor):
         for offset, share in STENCIL.items():
             for sign in (1, -1):
                 moved = _along(variable, given[argument], sign * offset * H)
-                found = _value(steps, factor, given | {argument: moved})
-                derivative = derivative + sign * share / H * found
+                value = _value(steps, factor, given | {argument: moved})
+                derivative = derivative + sign * share / H * value
         last = count - ahead
         J[own[:last], :, own[:last] + ahead, graph.columns[name]] += np.moveaxis(derivative, 0, -1)[:last]
     return J
@@ -178,7 +178,7 @@ def _along(variable, x, h):
 
 
 def _arguments(steps, factor):
-    """{argument: (count, ...)}; the last step has itself for its next one."""
+    """{argument: (count, ...)}; the successor of the last step is itself."""
     following = np.minimum(np.arange(len(steps)) + 1, len(steps) - 1)
     now = {name: steps[name] for name in (*factor.now, *factor.data)}
     return now | {name + NEXT: steps[name][following] for name in factor.after}
@@ -206,14 +206,14 @@ def _prior_rows(steps, prior):
         for offset, share in STENCIL.items():
             for sign in (1, -1):
                 moved = _along(variable, x, sign * offset * H)[:, 0]
-                found = variable.difference(moved, np.broadcast_to(values, moved.shape))
-                J[own, 0, own] += sign * share / H * found.T
+                difference = variable.difference(moved, np.broadcast_to(values, moved.shape))
+                J[own, 0, own] += sign * share / H * difference.T
     root, b = _root(prior)
     return root @ r[graph.free] - b, root @ J[graph.free].reshape(len(graph.free), -1)
 
 
 def _root(prior):
-    """A, b: the prior's cost is half the square of A error - b, less that of b."""
+    """A, b: the prior's cost is half of |A error - b|^2 - |b|^2."""
     eigenvalues, vectors = np.linalg.eigh(prior.information)
     known = eigenvalues > 1e-14 * max(eigenvalues.max(initial=0.0), 1e-300)
     root = np.sqrt(np.where(known, eigenvalues, 0.0))
@@ -231,7 +231,7 @@ def _triangle(A):
 
 
 def _not_singular(R, what):
-    """R, whose columns are of the same length for the comparison."""
+    """R; raises if a diagonal entry is small relative to its column."""
     assert R.shape[0] == R.shape[1], f"{what}: {R.shape[1]}, but {R.shape[0]} rows"
     size = np.abs(np.diag(R)) / np.maximum(np.linalg.norm(R, axis=0), 1e-300)
     assert len(size) == 0 or size.min() > 1e-12, f"{what} are not all determined: {np.argmin(size)}"

@@ -1,9 +1,9 @@
-"""What must be the same on every processor, printed as JSON: {robot: {Program: [digest of its text and C source,
+"""Prints digests that must be the same on every processor, as JSON: {robot: {Program: [digest of its text and C source,
 operations]}}.
 
     python digests.py ROBOT ...
 
-ROBOT: one of OWN below, of robots.py or of dynamics_demo.robots; with a + behind it more Programs.
+ROBOT: a name of OWN below, of robots.py or of dynamics_demo.robots; a + after it adds Programs.
 """
 
 import hashlib
@@ -25,7 +25,7 @@ AXES = "0.3 -0.5 0.8", "0 0 1", "1 1 0", "-0.2 0.9 0.1", "1 2 -3", "0 1 0"
 
 
 def generic_tree():
-    """Axes and places that nothing makes zero, and a branch."""
+    """A branching tree with generic axes and origins: no entry is zero by chance."""
     parts = [link("base")]
     for k in range(6):
         parent = "base" if k == 0 else "l1" if k == 4 else f"l{k - 1}"
@@ -35,7 +35,7 @@ def generic_tree():
 
 
 def free_body():
-    """A body that moves freely at the end of an arm: what its joint has to move is a constant."""
+    """A free body at the end of an arm: its joint has a constant articulated inertia."""
     ends = [("base", "l0"), ("l0", "l1"), ("l1", "l2"), ("l2", "free")]
     parts = [link("base"), *(link(child, k, 1.5, solid=True) for k, (_, child) in enumerate(ends))]
     for k, (parent, child) in enumerate(ends):
@@ -57,7 +57,7 @@ def load(name):
 
 
 def programs(robot, more):
-    """(name, Program) of the recursions; more: of all that is cheap for a small robot."""
+    """(name, Program) of the recursions; more: also of all problems that are cheap for a small robot."""
     joints = [own.name for own in robot.independent_joints if own.type.is_scalar]
     tip = robot.bodies[-1].name
     for kind in ("inverse", "forward", "hybrid")[: 3 if more else 2]:
@@ -79,7 +79,7 @@ def programs(robot, more):
 
 
 def sensed(robot, joints, tip):
-    """More than is needed, with an IMU that nothing is parallel to."""
+    """Redundant sensors, with an IMU whose axes are parallel to no joint axis."""
     own = [sensors.JointAcceleration(name, std=0.2) for name in joints]
     own += [sensors.Imu(tip, std=0.05, xyz=(0.03, -0.05, 0.11), rpy=(0.4, -0.7, 1.9))]
     return own + [sensors.JointTorque(name, std=0.5) for name in joints]
@@ -91,11 +91,11 @@ def digest(program):
 
 
 def main(names):
-    found = {}
+    digests = {}
     for name in names:
         own = load(name.rstrip("+"))
-        found[name] = {what: digest(program) for what, program in programs(own, name.endswith("+"))}
-    print(json.dumps(found))
+        digests[name] = {what: digest(program) for what, program in programs(own, name.endswith("+"))}
+    print(json.dumps(digests))
 
 
 if __name__ == "__main__":

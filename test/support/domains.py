@@ -1,8 +1,7 @@
-"""ROS domains, and namespaces in them, that nobody else on this machine uses.
+"""ROS domains, and namespaces in them, that no other process on this machine uses.
 
-Two rigs in one domain answer each other's joint states: a Panda with fingers beside one without gave
-torques that were off by 1e-7, and only now and then. So a domain is taken only where no port of it is in
-use, it is claimed for as long as that could change, and whatever comes into it later meets other names.
+Nodes of two tests in one domain would receive each other's joint states and publish slightly wrong torques. So a test
+takes only a domain without ports in use, claims it until its nodes run, and uses a namespace of its own.
 """
 
 import os
@@ -14,43 +13,43 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-# Nothing of the tests leaves the machine, and nodes find each other at once. Read when a context is made.
+# Messages stay on this machine and discovery is immediate. A context reads these variables when it is created.
 os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
 for _name in ("FASTRTPS_DEFAULT_PROFILES_FILE", "FASTDDS_DEFAULT_PROFILES_FILE"):  # until Jazzy, since Kilted
     os.environ[_name] = str(Path(__file__).with_name("discovery.xml"))
 
-NUMBERS = range(1, 102)  # the ports of higher ones are given out by Linux to whoever asks
-PARTICIPANTS = 32  # of a domain, that others find on this machine
-CLAIM = 5  # this port of a domain is nobody's (RTPS 2.3, 9.6.1.1)
+NUMBERS = range(1, 102)  # Linux assigns the ports of higher ones dynamically
+PARTICIPANTS = 32  # of a domain, that discovery on this machine covers
+CLAIM = 5  # offset of a port that RTPS leaves unused (RTPS 2.3, 9.6.1.1)
 
 
 class Domain(NamedTuple):
-    """The number of a ROS domain, and a namespace of our own in it."""
+    """The number of a ROS domain, and a unique namespace in it."""
 
     number: int
     namespace: str
 
     def resolved(self, within=""):
-        """Our namespace, or one within it, from the root."""
+        """The absolute name of the namespace, or of one within it."""
         return f"/{self.namespace}/{within}".rstrip("/")
 
     def remappings(self, within=""):
-        """Arguments that put a node there, its absolute topics too."""
+        """Arguments that move a node and its absolute topics into the namespace."""
         namespace = self.resolved(within)
         moved = (f"{topic}:={namespace}{topic}" for topic in ("/clock", "/diagnostics"))
         rules = (f"__ns:={namespace}", *moved)
         return ["--ros-args", *(word for rule in rules for word in ("-r", rule))]
 
     def environment(self):
-        """Variables of a process that takes part."""
+        """Environment variables of a process in the domain."""
         return {**os.environ, "ROS_DOMAIN_ID": str(self.number)}
 
 
-claims = deque[socket.socket](maxlen=4)  # by then its nodes have ended, or hold ports of their own
+claims = deque[socket.socket](maxlen=4)  # older ones: their nodes have ended or bound their own ports
 
 
 def fresh_domain() -> Domain:
-    """A domain with nobody in it, and no test run about to be. Raises RuntimeError where all are taken."""
+    """A domain without participants or other claims. Raises RuntimeError if there is none."""
     numbers = random.SystemRandom().sample(NUMBERS, len(NUMBERS))
     for number in numbers:
         if claim := claimed(number):
@@ -60,7 +59,7 @@ def fresh_domain() -> Domain:
 
 
 def claimed(number):
-    """A socket that keeps other test runs off a free domain, None when it is not free."""
+    """A socket that claims a free domain against other test runs, or None if it is in use."""
     ports = (port_of(number, 0), *(port_of(number, 10 + 2 * k) for k in range(PARTICIPANTS)))
     with suppress(OSError):
         claim = _bound(port_of(number, CLAIM))
@@ -79,7 +78,7 @@ def port_of(number, offset):
 
 
 def _bound(port):
-    """A socket bound to a port that nobody has. Raises OSError."""
+    """A socket bound to a free port. Raises OSError if it is in use."""
     result = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     try:
         result.bind(("", port))

@@ -1,4 +1,4 @@
-"""Payloads, wrenches and tilts, and what Pinocchio says of a Panda with them."""
+"""Payloads, wrenches and tilts, and a Panda with them in Pinocchio."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ MASS, COM = 1.5, (0.02, -0.03, 0.1)
 MOMENTS = np.array([[0.02, 0.001, -0.002], [0.001, 0.03, 0.003], [-0.002, 0.003, 0.025]])
 PUSHED = {HAND: ((0.3, -0.2, 0.5), (5.0, -8.0, 12.0)), "panda_link4": ((0.1, 0.2, 0.3), (-4.0, 2.0, 1.0))}
 TILT = pin.rpy.rpyToMatrix(0.4, -0.7, 0.3)  # from the tilted root to the world
-UP = TILT.T @ np.array([0.0, 0.0, 9.81])  # what an accelerometer in root axes shows
+UP = TILT.T @ np.array([0.0, 0.0, 9.81])  # reading of an accelerometer in root axes
 
 
 def quaternion(R):
@@ -24,7 +24,7 @@ def placement(oracle, link):
 
 
 def load(oracle, link=HAND, mass=MASS):
-    """Put a payload on a link of Pinocchio's."""
+    """Add a payload to a link of Pinocchio's model."""
     joint, place = placement(oracle, link)
     oracle.pin.inertias[joint] += place.act(pin.Inertia(mass, np.array(COM), MOMENTS))
     oracle.data = oracle.pin.createData()

@@ -1,7 +1,7 @@
-"""A simulated Panda whose joints and links are read with noise: how well a JointSmoother knows its motion.
+"""A simulated Panda with noisy sensors: the accuracy of a JointSmoother.
 
-Noise, standard deviations: encoders 5e-4 rad, torques of the motors 0.1 N m, gyros 0.002 rad/s and
-accelerometers 0.02 m/s^2 of two IMUs, on the fourth link and on the hand; 500 readings a second of each.
+Standard deviations of the noise: encoders 5e-4 rad, motor torques 0.1 N m. Two IMUs, on the fourth link and on the
+hand: gyros 0.002 rad/s, accelerometers 0.02 m/s^2. Every sensor has 500 readings a second.
 """
 
 from functools import lru_cache
@@ -36,7 +36,7 @@ CONTACT = (3, 5.0)  # joint and its torque, N m
 
 
 class Motion(NamedTuple):
-    """At every step: q, qd, qdd, torques of the motors and external torques, (count, n)."""
+    """q, qd, qdd, motor torques and external torques at every step, (count, n)."""
 
     q: np.ndarray
     qd: np.ndarray
@@ -55,32 +55,32 @@ def smoothed(backend="auto"):
     return Smoothed(arm(), IMUS, backend)
 
 
-# --- what happens -------------------------------------------------------------------------------------------
+# --- motions ------------------------------------------------------------------------------------------------
 
 
 def tracked(seconds, contact_at=None) -> Motion:
-    """The arm follows sines in every joint; from contact_at on, s, something pushes joint CONTACT."""
+    """The arm follows sines in every joint; from contact_at (s) on, an external torque acts as in CONTACT."""
     forward, inverse = (
         dn.build(arm(), dn.forward_dynamics(arm())),
         dn.build(arm(), dn.inverse_dynamics(arm())),
     )
-    q, qd, _ = _wanted(0.0)
+    q, qd, _ = _desired(0.0)
     rows = []
     for k in range(round(seconds / T)):
         push = np.zeros(7)
         if contact_at is not None and k * T >= contact_at:
             push[CONTACT[0]] = CONTACT[1]
-        wanted, rate, acceleration = _wanted(k * T)
-        asked = acceleration + STIFFNESS * (wanted - q) + DAMPING * (rate - qd)
-        tau = inverse(q, qd, asked)
+        target, rate, acceleration = _desired(k * T)
+        commanded = acceleration + STIFFNESS * (target - q) + DAMPING * (rate - qd)
+        tau = inverse(q, qd, commanded)
         rows.append((q, qd, forward(q, qd, tau + push), tau, push))
         for _ in range(SUBSTEPS):
             q, qd = _runge_kutta(lambda q, qd, u=tau + push: forward(q, qd, u), q, qd, T / SUBSTEPS)
     return Motion(*(np.array(column) for column in zip(*rows, strict=True)))
 
 
-def _wanted(t):
-    """Sines in every joint, with accelerations of ACCELERATION rad/s^2 each, from where they are at rest."""
+def _desired(t):
+    """Desired q, qd, qdd: sines with an amplitude of ACCELERATION rad/s^2 in every joint, at rest at t = 0."""
     phase = FREQUENCY * t
     a = ACCELERATION * np.cos(phase)
     return CENTRE - a / FREQUENCY**2, ACCELERATION / FREQUENCY * np.sin(phase), a
@@ -95,7 +95,7 @@ def _runge_kutta(acceleration, q, qd, h):
 
 
 def drawn(count, random, options=OPTIONS) -> Motion:
-    """A motion that is as random as the smoother believes: drawn from the very variances of its factors."""
+    """A motion drawn from the smoother's own model: the noise has the variances of its factors."""
     variances = options.variances()
 
     def noise(name):
@@ -114,19 +114,19 @@ def drawn(count, random, options=OPTIONS) -> Motion:
     return Motion(q, qd, qdd, dn.build(arm(), dn.inverse_dynamics(arm()))(q, qd, qdd) - push, push)
 
 
-# --- what is read of it -------------------------------------------------------------------------------------
+# --- readings -----------------------------------------------------------------------------------------------
 
 
 def read(motion, random) -> dict:
-    """{name as JointSmoother.read has it: (count, rows)}, with noise."""
-    found = {"encoder": motion.q + ENCODER * random.standard_normal(motion.q.shape)}
-    found["torque"] = motion.tau + TORQUE * random.standard_normal(motion.q.shape)
+    """{name of JointSmoother.read: (count, rows)}, with noise."""
+    readings = {"encoder": motion.q + ENCODER * random.standard_normal(motion.q.shape)}
+    readings["torque"] = motion.tau + TORQUE * random.standard_normal(motion.q.shape)
     for sensor in IMUS:
         true = np.array(
             [_imu(sensor.link, *state) for state in zip(motion.q, motion.qd, motion.qdd, strict=True)]
         )
-        found[sensor.name] = true + np.array(sensor.std) * random.standard_normal(true.shape)
-    return found
+        readings[sensor.name] = true + np.array(sensor.std) * random.standard_normal(true.shape)
+    return readings
 
 
 @lru_cache
@@ -138,7 +138,7 @@ def _pinocchio():
 
 
 def _imu(link, q, qd, qdd):
-    """What an ideal IMU at the link's frame reads, by Pinocchio."""
+    """The reading of an ideal IMU at the link's frame, by Pinocchio."""
     pin, model, data = _pinocchio()
     pin.forwardKinematics(model, data, q, qd, qdd)
     pin.updateFramePlacements(model, data)
@@ -149,9 +149,9 @@ def _imu(link, q, qd, qdd):
 
 
 def estimated(readings, options=OPTIONS, lag=LAG) -> list:
-    """JointEstimates of all steps that have `lag` later ones; the step's number is the place in the list."""
+    """JointEstimates of all steps but the last `lag`, in order."""
     count = len(readings["encoder"])
-    smoother, found = JointSmoother(smoothed(), options, readings["encoder"][0]), []
+    smoother, estimates = JointSmoother(smoothed(), options, readings["encoder"][0]), []
     gate = Gate(smoother)
     for k in range(count):
         smoother.step()
@@ -159,55 +159,57 @@ def estimated(readings, options=OPTIONS, lag=LAG) -> list:
             gate.read(k, name, values[k])
         smoother.solve()
         if k >= lag:
-            found.append(smoother.estimate(k - lag))
-    assert not gate.rejected, "noise that is as it is said to be makes no outliers"
-    return found
+            estimates.append(smoother.estimate(k - lag))
+    assert not gate.rejected, "noise of the specified variance makes no outliers"
+    return estimates
 
 
-# --- how good it is -----------------------------------------------------------------------------------------
+# --- accuracy ------------------------------------------------------------------------------------------------
 
 
-def accelerations(found):
-    return np.array([one.acceleration for one in found])
+def accelerations(estimates):
+    return np.array([estimate.acceleration for estimate in estimates])
 
 
-def acceleration_error(found, motion, begin=50):
+def acceleration_error(estimates, motion, begin=50):
     """RMSE, rad/s^2, of all joints from step `begin` on."""
-    a = accelerations(found)
+    a = accelerations(estimates)
     return float(np.sqrt(np.mean(np.square(a - motion.qdd[: len(a)])[begin:])))
 
 
 def difference_error(readings, motion, lag=LAG, begin=50):
-    """The least RMSE of filtered differences of the encoders, whose filter is chosen with the truth at hand.
-    Of those that tell, `lag` steps later, the acceleration of a step: second derivatives of polynomials
-    (Savitzky and Golay), of order 2 to 4 over 2 lag + 1 readings, and second differences behind Butterworth
-    filters of order 1 to 3 with cut-offs of 1 to 100 Hz."""
+    """The least RMSE of filtered differences of the encoders, over filters with a delay of `lag` steps.
+
+    Savitzky-Golay filters have order 2 to 4 over 2 lag + 1 readings. Butterworth filters of second differences have
+    order 1 to 3 and cut-offs of 1 to 100 Hz. The truth chooses the best one.
+    """
     q, count = readings["encoder"], len(readings["encoder"])
-    found = [
+    candidates = [
         savgol_filter(q, 2 * lag + 1, order, deriv=2, delta=T, axis=0)[: count - lag] for order in (2, 3, 4)
     ]
     differences = np.diff(q, 2, axis=0, prepend=q[:1], append=q[-1:]) / T**2  # at k by k + 1
     for order in (1, 2, 3):
         for cutoff in np.geomspace(1.0, 100.0, 21):
             filtered = lfilter(*butter(order, cutoff, fs=1 / T), differences, axis=0)
-            found.append(filtered[lag - 1 : count - 1])
-    errors = [np.sqrt(np.mean(np.square(a - motion.qdd[: count - lag])[begin:])) for a in found]
+            candidates.append(filtered[lag - 1 : count - 1])
+    errors = [np.sqrt(np.mean(np.square(a - motion.qdd[: count - lag])[begin:])) for a in candidates]
     return float(min(errors))
 
 
-def time_to_tell(found, onset, share=0.1, lag=LAG):
-    """s from the onset (step number) until what is published of the contact's torque is within `share` of it,
-    and stays there on average over 20 ms."""
+def settling_time(estimates, onset, share=0.1, lag=LAG):
+    """s from the onset (a step number) until the published contact torque settles.
+
+    It has settled once its mean over 20 ms stays within `share` of the true torque.
+    """
     joint, torque = CONTACT
-    told = np.array([one.external_torque[joint] for one in found])
-    smooth = np.convolve(told, np.full(10, 0.1), mode="full")[: len(told)]
+    published = np.array([estimate.external_torque[joint] for estimate in estimates])
+    smooth = np.convolve(published, np.full(10, 0.1), mode="full")[: len(published)]
     outside = np.flatnonzero(np.abs(smooth[onset:] - torque) > share * torque)
     return (outside[-1] + 1 + lag) * T if len(outside) else lag * T
 
 
 def nees(runs, steps=60, seed=0):
-    """Of `runs` drawn motions at their last estimate: the mean of e^T P^-1 e over q, qd, qdd and push (4,); its
-    95 % band (2,)."""
+    """The mean of e^T P^-1 e (4,), of q, qd, qdd and push at the end of `runs` drawn motions, and its 95 % band (2,)."""
     random = np.random.default_rng(seed)
     values = np.empty((runs, 4))
     for run in range(runs):
@@ -215,11 +217,11 @@ def nees(runs, steps=60, seed=0):
         last = estimated(read(motion, random))[-1]
         k = steps - 1 - LAG
         truth = motion.q[k], motion.qd[k], motion.qdd[k], motion.push[k]
-        for i, (one, true, P) in enumerate(zip(last[1:5], truth, last.covariances, strict=True)):
-            values[run, i] = (one - true) @ np.linalg.solve(P, one - true)
+        for i, (mean, true, P) in enumerate(zip(last[1:5], truth, last.covariances, strict=True)):
+            values[run, i] = (mean - true) @ np.linalg.solve(P, mean - true)
     return values.mean(axis=0), band(runs)
 
 
 def band(runs, outside=0.05):
-    """Where the mean NEES of so many runs is, but for a share of chance."""
+    """The interval of the mean NEES over `runs` runs; outside: the probability of a value out of it."""
     return chi2.ppf([outside / 2, 1 - outside / 2], 7 * runs) / runs

@@ -1,4 +1,4 @@
-"""The five-bar at a position, and a four-bar at one that is singular."""
+"""A five-bar at a regular position, and a four-bar at a singular one."""
 
 import numpy as np
 import pytest
@@ -22,12 +22,12 @@ def oracle() -> FiveBarOracle:
 
 
 def closed(driven, names=ALL):
-    """Positions of joints by name, the elbows outside."""
+    """Positions of the named joints, with the elbows outward."""
     theirs = oracle()
     return theirs.closed(driven)[[theirs.at[name] for name in names]]
 
 
 def flat_four_bar():
-    """Its text: a parallelogram that is stretched out at zero, where its coupler may go either way."""
+    """URDF+ text of a parallelogram that is flat at zero, where its coupler can move either way."""
     text = four_bar().replace('xyz="0.7 0 0"', 'xyz="0.9 0 0"').replace('xyz="0.3 0 0"', 'xyz="0.1 0 0"')
     return text.replace('xyz="0.6 0 0"', 'xyz="0.1 0 0"').replace('xyz="0.8 0 0"', 'xyz="0.9 0 0"')

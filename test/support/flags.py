@@ -1,4 +1,4 @@
-"""Fixtures: how C is compiled in tests. For a conftest to import."""
+"""Fixtures for conftest files: how tests compile C."""
 
 from pathlib import Path
 
@@ -11,14 +11,13 @@ from dynamics_node.codegen.c import kernel
 __all__ = ["every_way", "in_one_order", "optimised", "quickly_compiled"]
 
 QUICK_CC = Path(__file__).with_name("quick_cc")
-QUICK, MANY = kernel.QUICK, limbs.MANY  # as users have them
+QUICK, MANY = kernel.QUICK, limbs.MANY  # the defaults of the library
 
 
 @pytest.fixture(autouse=True, scope="module")
 def quickly_compiled():
-    """Programs are compiled in one way, for to measure hundreds of them takes minutes, and without
-    optimisation; but tests and files marked `optimised` have the flags, and tests that ask for `every_way`
-    all ways, that users have."""
+    """Programs are compiled in one way and without optimization: timing alternatives of hundreds of Programs takes
+    minutes. The marker `optimised` restores the default flags, the fixture `every_way` the alternatives too."""
     with pytest.MonkeyPatch.context() as patch:
         for module in (kernel, batch):
             patch.setattr(module, "QUICK", 0)
@@ -28,7 +27,7 @@ def quickly_compiled():
 
 @pytest.fixture(autouse=True, scope="module")
 def in_one_order():
-    """Operations stay as they were traced."""
+    """Operations stay in the order of the trace."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(limbs, "MANY", 0)
         yield
@@ -36,14 +35,14 @@ def in_one_order():
 
 @pytest.fixture(autouse=True)
 def optimised(request, monkeypatch):
-    """With the flags of users, where a test or its file is marked so."""
+    """The default flags, for tests and files with this marker."""
     if request.node.get_closest_marker("optimised"):
         monkeypatch.delenv("CC", raising=False)
 
 
 @pytest.fixture
 def every_way(monkeypatch):
-    """Other flags and orders of operations are tried, as users have it."""
+    """The library times alternative flags and orders of operations, as by default."""
     monkeypatch.delenv("CC", raising=False)
     for module in (kernel, batch):
         monkeypatch.setattr(module, "QUICK", QUICK)

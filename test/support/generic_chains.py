@@ -8,7 +8,7 @@ from dynamics_node.symbolic import product, rpy_rotation
 
 
 def chain(n, seed=0):
-    """n revolute joints on a fixed base: nothing is zero by chance."""
+    """n revolute joints on a fixed base; no parameter is zero by chance."""
     random = np.random.default_rng(seed)
     links, joints = [Link("l0")], []
     for k in range(1, n + 1):

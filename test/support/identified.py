@@ -1,4 +1,4 @@
-"""Robots that are not as described, and what they record."""
+"""Robots with parameters other than described, and their recordings."""
 
 import numpy as np
 
@@ -12,7 +12,7 @@ JOINTS = (("viscous", 0.1, 1.0), ("coulomb", 0.1, 1.0), ("offset", -0.2, 0.2), (
 
 
 class Truth:
-    """A robot whose bodies are not as described, with friction, and what it records."""
+    """A robot whose bodies differ from the description, with friction, and its recordings."""
 
     def __init__(self, robot, seed=0, backend="numpy", terms=USUAL):
         self.robot = robot
@@ -28,7 +28,7 @@ class Truth:
                 parameters[self.linear.places(term)] = random.uniform(low, high, joints)
 
     def recording(self, seed, noise=0.05, moving=None, time=TIME):
-        """{kind: (rows, ...)}: sums of sines; moving: numbers of the joints that do."""
+        """{kind: (rows, ...)}: sums of sines; moving: indices of the moving joints, default all."""
         random = np.random.default_rng(seed)
         nv = self.robot.nv
         q, qd, qdd = np.zeros((3, len(time), nv))
@@ -57,8 +57,8 @@ def damaged(recording, kind, change):
 
 
 def as_measured(truth, recording, seed=0, noise=0.3, lasts=0.3):
-    """A recording with what real ones have beside white noise: noise that lasts (s), and friction that creeps
-    at reversal, is larger at low speed and grows with the load."""
+    """A recording with the errors of real ones: noise with a correlation time of `lasts` (s), and friction with presliding,
+    Stribeck effect and load dependence."""
     time, qd, tau = (recording[kind] for kind in ("time", "qd", "tau"))
     step = np.median(np.diff(time))
     last, white = (

@@ -1,8 +1,8 @@
-"""Linkages with the equations that close them: ordinary ones as they are drawn, and random ones.
+"""Linkages with their closure equations: ordinary ones, as in technical drawings, and random ones.
 
-Ordinary: right angles, parallelograms, dimensions of whole centimetres, all joints at zero at home, in any
-plane, on the ground, on a moving link or on a floating base. Random: trees of generic or axis-parallel
-joints with loops of every kind.
+Ordinary linkages have right angles, parallelograms, dimensions in whole centimeters and all joints at zero at home.
+They lie in any plane, on the ground, a moving link or a floating base. Random linkages are trees of generic or
+axis-parallel joints with loops of every kind.
 """
 
 from typing import NamedTuple
@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from mechanisms import joint, link, loop, numbers, robot
 
-NEEDS = {"fixed": 6, "revolute": 5, "prismatic": 5, "universal": 4, "ball": 3, "planar": 3, "rod": 1}
+CONSTRAINTS = {"fixed": 6, "revolute": 5, "prismatic": 5, "universal": 4, "ball": 3, "planar": 3, "rod": 1}
 
 
 class End(NamedTuple):
@@ -22,7 +22,7 @@ class End(NamedTuple):
 
 
 class Tie(NamedTuple):
-    """A loop joint of a kind of NEEDS between two frames; second_axis of a universal one, length of a rod."""
+    """A loop joint of a kind of CONSTRAINTS between two frames; second_axis: of a universal joint; length: of a rod."""
 
     name: str
     kind: str
@@ -34,7 +34,7 @@ class Tie(NamedTuple):
 
 
 class Linkage(NamedTuple):
-    """text: its URDF+; home: {joint: position}, closed; gears: ({joint: weight}, ...), sums that stay zero."""
+    """text: URDF+; home: {joint: closed position}; gears: ({joint: weight}, ...), weighted sums that stay zero."""
 
     name: str
     text: str
@@ -45,7 +45,7 @@ class Linkage(NamedTuple):
 
 
 class Drawing:
-    """Links and joints at home, where loops are closed. frames: {link: rotation, origin in the world}."""
+    """Links and joints at home, with closed loops. frames: {link: rotation, origin in the world}."""
 
     def __init__(self, name, random, floating_base=False):
         self.name, self.random, self.floating_base = name, random, floating_base
@@ -57,7 +57,7 @@ class Drawing:
         return int(self.random.integers(1 << 30))
 
     def add(self, name, parent, place, axis, kind="revolute", independent=None, rpy=(0, 0, 0), at=0.0):
-        """A link whose joint j_<name> has its origin at `place` (3,), in the world at home."""
+        """Add a link and its joint j_<name>; place (3,): the joint's origin in the world at home."""
         R, p = self.frames[parent]
         own = R @ rotation_of(rpy)
         self.parts.append(
@@ -73,12 +73,12 @@ class Drawing:
         self.frames[name] = (turn @ own, np.asarray(place) + shift)
 
     def end(self, name, rotation, place):
-        """The frame of a link that has `rotation`, `place` in the world at home."""
+        """The frame on a link with `rotation` and `place` in the world at home."""
         R, p = self.frames[name]
         return End(name, R.T @ rotation, R.T @ (np.asarray(place) - p))
 
     def tie(self, kind, a, b, place, axis=(0, 0, 1), rotation=None, **more):
-        """A loop that is closed at home, where both of its frames are one."""
+        """Add a loop that is closed at home, where both of its frames coincide."""
         rotation = np.eye(3) if rotation is None else rotation
         ends = (self.end(name, rotation, place) for name in (a, b))
         self.ties.append(Tie(f"tie{len(self.ties)}", kind, *ends, np.asarray(axis, float), **more))
@@ -138,8 +138,7 @@ def any_rotation(random):
 
 
 class Plane(NamedTuple):
-    """Where a planar linkage is drawn: on a link; B (3, 3) has the two directions of the plane and its normal
-    as columns."""
+    """The plane of a planar linkage, on the link `base`; columns of B (3, 3): two directions and the normal."""
 
     drawing: Drawing
     base: str
@@ -157,7 +156,7 @@ class Plane(NamedTuple):
 
 
 def plane(name, random):
-    """In any plane: of two axes, or oblique; on the ground, a moving link, or a floating base."""
+    """A plane along two axes or oblique, on the ground, a moving link or a floating base."""
     drawing = Drawing(name, random, floating_base=random.random() < 0.2)
     turned = np.eye(3)[:, np.roll([0, 1, 2], random.integers(3))]
     B = any_rotation(random) if random.random() < 0.2 else turned
@@ -169,8 +168,7 @@ def plane(name, random):
 
 
 def palletizer(random):
-    """An arm with three parallelograms, which keep its tool level (Dobot, uArm, ABB IRB 660). Upper arm up,
-    forearm ahead."""
+    """An arm whose three parallelograms keep its tool level (Dobot, uArm, ABB IRB 660), with its upper arm vertical."""
     cm = lambda low, high: round(float(random.uniform(low, high)), 2)  # noqa: E731
     p, (upper, fore, crank) = (
         plane("palletizer", random),
@@ -193,7 +191,7 @@ def palletizer(random):
 
 
 def grid(random):
-    """Four-bars on a grid of 10 cm, each on any link of those before."""
+    """Four-bars on a grid of 10 cm, each on a link of the previous ones."""
     p, moving = plane("grid", random), ["first"]
     point = lambda: tuple(np.round(0.1 * random.integers(-2, 3, size=2), 1))  # noqa: E731
     p.hinge("first", p.base, 0, 0, True)
@@ -207,8 +205,8 @@ def grid(random):
 
 
 def parallelograms(random):
-    """Rockers of one length side by side under one bar: from the second parallelogram on, one equation too
-    many. Its home is where all lie in a line, stand upright, or between."""
+    """Rockers of equal length under one bar: the second parallelogram has a redundant equation. At home the rockers are
+    flat, upright or oblique."""
     p = plane("parallelograms", random)
     angle = random.choice([0.0, np.pi / 2, np.pi / 3, 0.3])
     tip = 0.2 * np.array([np.cos(angle), np.sin(angle)])
@@ -222,7 +220,7 @@ def parallelograms(random):
 
 
 def slider_crank(random):
-    """A piston, its rod, and a crank, square or at a dead point, and a gear on the crank."""
+    """A piston, its rod, a crank (possibly at a dead center), and a gear on the crank."""
     p = plane("slider_crank", random)
     angle = random.choice([0.0, np.pi / 2, 0.7, np.pi])
     tip = 0.1 * np.array([np.cos(angle), np.sin(angle)])
@@ -236,7 +234,7 @@ def slider_crank(random):
 
 
 def _corners(k):
-    """Where rod k of a Stewart platform begins and ends, seen from above."""
+    """Both ends of rod k of a Stewart platform, in the horizontal plane."""
     side, way = 2 * np.pi / 3 * (k // 2), 1 if k % 2 else -1
     below, above = side + 0.2 * way, side + (np.pi / 3 - 0.25) * way
     return 0.5 * np.array([np.cos(below), np.sin(below), 0]), 0.3 * np.array(
@@ -245,7 +243,7 @@ def _corners(k):
 
 
 def stewart(random):
-    """A platform on six rods whose feet slide up and down; its pose is six joints."""
+    """A platform on six rods whose feet slide vertically; six joints give its pose."""
     d, parent, top = Drawing("stewart", random), "ground", np.array([0, 0, 0.5])
     for k, name in enumerate(("x", "y", "z", "roll", "pitch", "platform")):
         kind = "prismatic" if k < 3 else "revolute"
@@ -259,7 +257,7 @@ def stewart(random):
 
 
 def delta(random):
-    """Three arms and a platform that does not turn, on a rod each."""
+    """Three arms, each with a rod to a platform that only translates."""
     d, parent, below = Drawing("delta", random), "ground", np.array([0, 0, -0.6])
     for axis, name in zip(np.eye(3), ("x", "y", "platform"), strict=True):
         d.add(name, parent, below, axis, "prismatic", False)
@@ -288,13 +286,15 @@ def rod(drawing, a, place, b, there):
 ORDINARY = (palletizer, grid, parallelograms, slider_crank, stewart, delta)
 
 
-# --- linkages that move though their equations do not count for it, or that have several assemblies -----------
+# --- overconstrained linkages, and linkages with several assemblies ------------------------------------------
 
 
 def sarrus(random):
-    """Two pairs of plates at right angles to each other leave their table one motion, up and down, with one equation
-    too many. At home it is on that branch, its joints at multiples of 45 degrees. On another branch both pairs
-    are folded, and each swings by itself: two motions."""
+    """Two perpendicular pairs of plates, which leave their table one vertical motion, with one redundant equation.
+
+    At home it is on that branch, with joints at multiples of 45 degrees. On another branch both pairs are folded and
+    swing separately: two degrees of freedom.
+    """
     d, B = Drawing("sarrus", random, floating_base=random.random() < 0.2), np.eye(3)
     if random.random() < 0.5:
         B = any_rotation(random)
@@ -316,8 +316,7 @@ def sarrus(random):
 
 
 def chain(*links):
-    """A closed chain of hinges by the parameters (a, alpha, d) of Denavit and Hartenberg from each to the next. At
-    home, where all joints are at zero, it is open."""
+    """A closed chain of hinges with Denavit-Hartenberg parameters (a, alpha, d). At zero, its home, the loop is open."""
     d, R, p, parent = Drawing("chain", np.random.default_rng(1)), np.eye(3), np.zeros(3), "ground"
     for k, (a, alpha, up) in enumerate(links):
         if k == len(links) - 1:
@@ -333,13 +332,13 @@ def chain(*links):
 
 
 def bennett(side, twist, other):
-    """Four hinges, opposite links alike; other: the twist of the second link."""
+    """Four hinges with equal opposite links; other: the twist of the second link."""
     second = side * np.sin(other) / np.sin(twist)
     return chain(*((side, twist, 0), (second, other, 0)) * 2)
 
 
 def door():
-    """On two hinges of one axis."""
+    """A door on two coaxial hinges."""
     d = Drawing("door", np.random.default_rng(2))
     d.add("door", "ground", (0.1, 0.2, 0), (0, 0, 1))
     d.tie("revolute", "door", "ground", np.array([0.1, 0.2, 1.0]))
@@ -347,8 +346,8 @@ def door():
 
 
 def three_cranks():
-    """A rod on three parallel cranks of one length, one equation too many. At home it is flat, where the rod turns
-    against the cranks as well."""
+    """A rod on three parallel cranks of equal length, with one redundant equation. At home it is flat, and the rod can
+    also rotate relative to the cranks."""
     d, along, axis = Drawing("three_cranks", np.random.default_rng(3)), np.array([1.0, 0, 0]), (0, 0, 1)
     for k, x in enumerate((0.0, 0.4, 1.0)):
         d.add(f"crank{k}", "ground", x * along, axis, independent=k == 0)
@@ -359,7 +358,7 @@ def three_cranks():
 
 
 def five_bar():
-    """Two cranks and two rods in the plane."""
+    """Two cranks and two rods in a plane."""
     d, z = Drawing("five_bar", np.random.default_rng(4)), (0, 0, 1)
     for side, x in (("left", -0.1), ("right", 0.15)):
         d.add(f"{side}_crank", "ground", (x, 0, 0), z, independent=True)
@@ -374,11 +373,11 @@ def five_bar():
 def spatial(random, kinds=None):
     """A tree of random joints, generic or along axes at right angles, with one or two loops of `kinds`."""
     if kinds is None:
-        kinds = random.choice(list(NEEDS), size=random.integers(1, 3)).tolist()
+        kinds = random.choice(list(CONSTRAINTS), size=random.integers(1, 3)).tolist()
     d = Drawing(" and ".join(["spatial", *kinds]), random, floating_base=random.random() < 0.2)
     square, names, above = random.random() < 0.5, ["ground"], {"ground": frozenset[str]()}
     at_zero = square and random.random() < 0.5
-    for k in range(sum(NEEDS[kind] for kind in kinds) + random.integers(1, 5)):
+    for k in range(sum(CONSTRAINTS[kind] for kind in kinds) + random.integers(1, 5)):
         parent = names[-1] if random.random() < 0.55 else random.choice(names)
         _random_joint(d, f"b{k}", parent, square, at_zero)
         names.append(f"b{k}")
@@ -403,11 +402,11 @@ def _random_joint(d, name, parent, square, at_zero):
 
 
 def _random_tie(d, kind, above):
-    """Between two links with enough joints between them, if there are any."""
+    """Add a loop between two links with enough joints between them, if there are any."""
     random, names = d.random, list(above)
     for _ in range(100):
         a, b = random.choice(names, 2, replace=False)
-        if len(above[a] ^ above[b]) >= NEEDS[kind]:
+        if len(above[a] ^ above[b]) >= CONSTRAINTS[kind]:
             break
     R, axis = any_rotation(random), random.normal(size=3)
     axis /= np.linalg.norm(axis)

@@ -1,7 +1,7 @@
 """Pinocchio as the oracle of Robots with closed loops, gears and belts.
 
-Its tree has every joint free. What the joints have to do with each other is written down here, from the text of the robot
-and the velocities of both ends of a loop, and solved by singular values over all rows.
+Its tree has every joint free. The constraints follow from the text of the robot and the velocities of both ends of a
+loop. An SVD over all rows solves them.
 """
 
 from itertools import chain
@@ -14,7 +14,7 @@ from oracle import Oracle, Spread, built, pin
 
 
 def closures(text):
-    """What closes loops in a text: the Ties, and of every gear or belt {joint: weight}, a sum that stays zero."""
+    """The Ties of a text, and {joint: weight} of every gear or belt: a weighted sum that stays zero."""
     robot = ElementTree.fromstring(text)
     up = {joint.find("child").get("link"): joint for joint in robot.iterfind("joint")}
     return [_tie(loop) for loop in robot.iterfind("loop")], [
@@ -44,7 +44,7 @@ def _tie(loop):
 
 
 def _gear(up, coupling):
-    """ratio times the joints that lead to the predecessor, less those that lead to the successor, without the shared."""
+    """{joint: weight}: ratio for joints above the predecessor only, -1 for joints above the successor only."""
     ways = [_way(up, coupling.find(side).get("link")) for side in ("predecessor", "successor")]
     factors = (float(coupling.find("ratio").get("value")), -1.0)
     own = [[name for name in way if name not in other] for way, other in zip(ways, ways[::-1], strict=True)]
@@ -52,7 +52,7 @@ def _gear(up, coupling):
 
 
 def _way(up, link):
-    """The joints that move it, up to the root."""
+    """The movable joints between a link and the root."""
     names = []
     while link in up:
         joint = up[link]
@@ -62,7 +62,7 @@ def _way(up, link):
 
 
 class LoopOracle(Oracle):
-    """A Robot with loops, or gears and belts, and the text it was read from: its tree in Pinocchio, in which every joint
+    """A Robot with loops, gears or belts, and its text: Pinocchio's tree, in which every joint
     is free, and the equations between them."""
 
     def __init__(self, text, model):
@@ -79,15 +79,15 @@ class LoopOracle(Oracle):
         self.dependent = np.setdiff1d(np.arange(self.pin.nv), self.own)
 
     def rows(self, q, rates):
-        """K (rows, their nv) and k of K qdd = k at rates of every joint, and by how much every loop is open."""
+        """K (rows, nv of Pinocchio) and k of K qdd = k at rates of every joint, and the gap of every loop."""
         at = self.q(q)
         pin.forwardKinematics(self.pin, self.data, at, rates, np.zeros(self.pin.nv))
         pin.computeJointJacobians(self.pin, self.data, at)
-        found = [
+        blocks = [
             _ROWS[tie.kind](tie, self._end(tie.predecessor), self._end(tie.successor)) for tie in self.ties
         ]
-        K = [np.array(K).reshape(-1, self.pin.nv) for K, _, _ in found]
-        k, gaps = [np.ravel(k) for _, k, _ in found], [gap for _, _, gap in found]
+        K = [np.array(K).reshape(-1, self.pin.nv) for K, _, _ in blocks]
+        k, gaps = [np.ravel(k) for _, k, _ in blocks], [gap for _, _, gap in blocks]
         for weights in self.gears:
             row, joints = (
                 np.zeros(self.pin.nv),
@@ -119,7 +119,7 @@ class LoopOracle(Oracle):
         return _Moving(R, M.translation, R @ J[:3], R @ v.linear, R @ classical, *turning)
 
     def gap(self, q):
-        """By how much a loop is open at q, m or 1."""
+        """The largest gap of a loop at q, m or 1."""
         return np.abs(self.rows(q, np.zeros(self.pin.nv))[2]).max(initial=0.0)
 
     def spread(self, q, qd):
@@ -137,12 +137,12 @@ class LoopOracle(Oracle):
         return Spread(G, g, sizes[0] / last if last > 0 else np.inf)
 
     def spread_over_bodies(self, q, qd):
-        """The same, joint by joint in the order of our bodies."""
+        """The spread with the joints in the order of our bodies."""
         G, g, condition = self.spread(q, qd)
         return Spread(G[self.every], g[self.every], condition)
 
     def forward(self, q, qd, tau, f_ext=None):
-        """Out of one system with the forces of the constraints."""
+        """qdd (nv,), solved together with the constraint forces."""
         rates = self.spread(q, qd).G @ qd
         K, k, _ = self.rows(q, rates)
         n, effort = self.pin.nv, np.zeros(self.pin.nv)
@@ -153,8 +153,8 @@ class LoopOracle(Oracle):
 
 
 class _Moving(NamedTuple):
-    """A frame in world axes: rotation, origin; for its origin and its turning, Jacobian, velocity, and the
-    acceleration with all qdd at zero."""
+    """A frame in world axes: rotation and origin; Jacobian, velocity, and acceleration at qdd = 0
+    of the origin and of the orientation."""
 
     R: np.ndarray
     p: np.ndarray
@@ -170,7 +170,7 @@ class _Moving(NamedTuple):
 
 
 def _frame(axis):
-    """Two directions across an axis, and the axis."""
+    """Two directions perpendicular to an axis, and the axis."""
     n = axis / np.linalg.norm(axis)
     first = np.cross(n, np.eye(3)[np.argmin(np.abs(n))])
     first /= np.linalg.norm(first)
@@ -182,7 +182,7 @@ def _same_point(A, B):
 
 
 def _along(directions, A, B):
-    """The distance does not change along directions of B."""
+    """The distance along directions of B is constant."""
     K, k, d, v = [], [], A.p - B.p, A.v - B.v
     for t in directions:
         t = B.R @ t
@@ -194,14 +194,14 @@ def _along(directions, A, B):
 
 
 def _no_turn(directions, A, B):
-    """The ends do not turn against each other about directions of B."""
+    """The relative rotation about directions of B is zero."""
     K = [(B.R @ t) @ (A.Jw - B.Jw) for t in directions]
     k = [-((B.R @ t) @ (A.wd - B.wd) + np.cross(B.w, B.R @ t) @ (A.w - B.w)) for t in directions]
     return K, k, 0.0
 
 
 def _turned(A, B, directions):
-    """How far directions of both ends are from each other."""
+    """The largest difference between directions of both ends."""
     return max(np.abs((A.R - B.R) @ t).max() for t in directions)
 
 

@@ -1,10 +1,10 @@
-"""Generic links and loops as URDF+ text, beside those of dynamics_demo.robots."""
+"""Generic links and loops as URDF+ text, in addition to dynamics_demo.robots."""
 
 import numpy as np
 
 
 def link(name, seed=0, mass=None, solid=False):
-    """A link of generic inertia; without a mass it has none. solid: one that a body can have."""
+    """A link of generic inertia, or without inertia if mass is None; solid: with a physically consistent inertia."""
     if mass is None:
         return f'<link name="{name}"/>'
     random = np.random.default_rng(seed)
@@ -52,8 +52,7 @@ def robot(*parts, name="mechanism"):
 
 
 def spatial_loop(kind):
-    """An arm of six generic joints whose tip is tied to the ground by a joint of a kind, in the position where all are
-    at zero and the tip is where the tie is."""
+    """An arm of six generic joints, and a loop joint of a kind between its tip and the ground, closed at zero."""
     random = np.random.default_rng(11)
     parts, names = [link("l0")], ["l0"]
     from dynamics_node.symbolic import motion_transform, rpy_rotation, transform_origin, transform_rotation

@@ -1,4 +1,4 @@
-"""Robots with two limbs that mirror each other, or nearly."""
+"""Robots with two limbs that are mirror images, exactly or nearly."""
 
 import numpy as np
 
@@ -7,14 +7,14 @@ from dynamics_node.robot.from_description import tree_from_description
 from dynamics_node.symbolic import rpy_rotation
 
 SIDES = {"left": np.eye(3), "right": np.diag([1.0, -1.0, 1.0])}
-EXACT, COARSE = np.pi / 2, 1.57079632679  # a quarter turn, and how a file may write it
+EXACT, COARSE = np.pi / 2, 1.57079632679  # a quarter turn, and one rounded as in a file
 
 
 def two_limbs(n, seed=0, square=False, coarse=False, longer=0):
     """A floating trunk and two limbs of n joints on it, each the other's mirror image.
 
     square: joints at right angles, the generic ones otherwise; coarse: the last one of the right limb is
-    turned by COARSE; longer: joints more of the right limb.
+    turned by COARSE; longer: number of additional joints of the right limb.
     """
     random = np.random.default_rng(seed)
     links, joints = [Link("trunk", 3.0, random.normal(size=3), np.diag([0.3, 0.4, 0.5]))], []
@@ -30,7 +30,7 @@ def two_limbs(n, seed=0, square=False, coarse=False, longer=0):
 
 
 def _add(links, joints, random, name, above, mirror, turn):
-    """A body of random shape, mirrored, and its joint: at random unless it has a turn."""
+    """A mirrored body of random shape, and its joint: random if turn is None."""
     A, com, mass = random.normal(size=(3, 3)), random.normal(size=3), random.uniform(0.5, 2)
     links.append(Link(name, mass, mirror @ com, mirror @ (A @ A.T + np.eye(3)) @ mirror))
     at, axis = np.array([0.1, 0.2, 0.0]), np.array([0.0, 0.0, 1.0])

@@ -1,5 +1,4 @@
-"""MuJoCo as an oracle: of linkages by its mass matrix, its bias and the Jacobian of its own connections; of trees with ball
-joints."""
+"""MuJoCo as an oracle of linkages, by its mass matrix, bias and connection Jacobian, and of trees with ball joints."""
 
 import numpy as np
 import pytest
@@ -11,8 +10,8 @@ mujoco = pytest.importorskip("mujoco", minversion="3.2", reason="another oracle:
 
 
 class Connected:
-    """A linkage of hinges, its loops too, on a fixed base, read by MuJoCo from the same text: the ends of a loop are
-    connected at two points of its axis, or at one where it is a ball."""
+    """A linkage of hinges on a fixed base, read by MuJoCo from the same text. Two points of its axis connect the ends of
+    a loop; one if it is a ball."""
 
     def __init__(self, linkage, mechanism):
         spec = mujoco.MjSpec.from_string(linkage.text.replace("<link", COMPILER + "<link", 1))
@@ -43,7 +42,7 @@ class Connected:
         return J[self.data.efc_type == mujoco.mjtConstraint.mjCNSTR_EQUALITY][:, self.order]
 
     def torques(self, q, yd, ydd, step=1e-5):
-        """tau of the independent joints; the change of the Jacobian by differences."""
+        """tau of the independent joints; finite differences give the change of the Jacobian."""
         K = self._at(q, 0 * q)
         G = np.zeros((len(q), len(self.own)))
         G[self.own, np.arange(len(self.own))] = 1
@@ -67,7 +66,7 @@ def _body(link):
 
 
 class Balls:
-    """A tree with ball joints, body by body. MuJoCo has quaternions as w x y z and rates in body axes."""
+    """A tree with ball joints, built body by body. In MuJoCo quaternions are w x y z and rates are in body axes."""
 
     def __init__(self, tree):
         spec = mujoco.MjSpec()

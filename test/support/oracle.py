@@ -1,7 +1,7 @@
 """Pinocchio as the oracle of every Robot, in this project's coordinates.
 
-Pinocchio has a joint for each of ours, matched by name. Its rates are G qd and its accelerations G qdd + g. Of a tree
-G is constant, and g zero; of closed loops see loop_oracle.py.
+Joints match by name. Pinocchio's rates are G qd and its accelerations G qdd + g. For a tree G is constant and g is
+zero; for closed loops see loop_oracle.py.
 """
 
 from collections.abc import Sequence
@@ -16,11 +16,11 @@ from dynamics_node.symbolic import transform_origin, transform_rotation
 pin = pytest.importorskip("pinocchio", reason="Pinocchio: pip install pin, or ros-$ROS_DISTRO-pinocchio")
 
 REFERENCES = {"body": pin.LOCAL, "world_aligned": pin.LOCAL_WORLD_ALIGNED, "WORLD": pin.WORLD}
-ANGULAR_FIRST = [3, 4, 5, 0, 1, 2]  # Pinocchio has the linear part first, in the axes of a free flyer too
+ANGULAR_FIRST = [3, 4, 5, 0, 1, 2]  # Pinocchio: linear first, also for a free flyer
 
 
 class Spread(NamedTuple):
-    """qd = G yd, qdd = G ydd + g; condition: of the equations that dependent joints follow from."""
+    """qd = G yd, qdd = G ydd + g; condition: of the equations that determine the dependent joints."""
 
     G: np.ndarray
     g: np.ndarray
@@ -28,10 +28,10 @@ class Spread(NamedTuple):
 
 
 class Oracle:
-    """A robot of robots.py without loops, read by Pinocchio from the same file. mimic: joints that mimic are of
-    Pinocchio's own kind; otherwise they are free there, and move by our weights."""
+    """A robot of robots.py without loops, read by Pinocchio from the same file. mimic: with Pinocchio's own mimic
+    joints; otherwise with free joints, coupled by our weights."""
 
-    ties: Sequence = ()  # what closes loops
+    ties: Sequence = ()  # loop joints
 
     def __init__(self, robot, model, mimic=True):
         root = (pin.JointModelFreeFlyer(),) if robot.floating_base else ()
@@ -42,8 +42,8 @@ class Oracle:
         self._take(model, full)
 
     def _take(self, model, theirs):
-        """order: ours[k] of the tree = theirs[order[k]]; numbers: of the joint of every body; rotors (nv, nv): what their
-        inertias add to the mass matrix."""
+        """order: ours[k] of the tree = theirs[order[k]]; numbers: the joint of every body; rotors (nv, nv): the part of the
+        mass matrix from rotor inertias."""
         self.model, self.pin, self.data = model, theirs, theirs.createData()
         self.numbers = [self._number(body.joint) for body in model.bodies]
         tree = model.tree
@@ -60,7 +60,7 @@ class Oracle:
         return self.pin.getJointId(joint.name if self.pin.existJointName(joint.name) else "root_joint")
 
     def _rows(self):
-        """Their velocities of the joint of every body, in our order."""
+        """Indices in Pinocchio's velocities for the joint of every body, in our order."""
         for body, number in zip(self.model.bodies, self.numbers, strict=True):
             joint = self.pin.joints[number]
             within = ANGULAR_FIRST if body.joint.kind == "floating" else range(joint.nv)
@@ -79,7 +79,7 @@ class Oracle:
         return theirs
 
     def v(self, rates):
-        """Of the coordinates of the tree (nv,)."""
+        """Pinocchio's rates from those of the tree (nv,)."""
         return self.weights @ rates
 
     def spread(self, q, qd):
@@ -99,7 +99,7 @@ class Oracle:
         return tau if self.ties else tau + self.rotors @ qdd
 
     def torques_of_all(self, q, rates, accelerations, f_ext=None):
-        """Of every joint, in Pinocchio's order."""
+        """Torques of every joint, in Pinocchio's order."""
         forces = [] if f_ext is None else [self.forces(f_ext)]
         return pin.rnea(self.pin, self.data, self.q(q), rates, accelerations, *forces)
 
@@ -112,7 +112,7 @@ class Oracle:
         return symmetric(pin.crba(self.pin, self.data, self.q(q)))
 
     def forward(self, q, qd, tau, f_ext=None):
-        if self.model.explicit_joints or self.rotors.any():  # which its ABA does not know
+        if self.model.explicit_joints or self.rotors.any():  # not supported by its ABA
             h = self.inverse(q, qd, np.zeros_like(qd), f_ext)
             return np.linalg.solve(self.mass_matrix(q), tau - h)
         forces = [] if f_ext is None else [self.forces(f_ext)]
@@ -133,7 +133,7 @@ class Oracle:
 
 
 def symmetric(upper):
-    """Of its upper triangle."""
+    """The symmetric matrix with this upper triangle."""
     return np.triu(upper) + np.triu(upper, 1).T
 
 
@@ -141,15 +141,15 @@ def symmetric(upper):
 
 
 class BallOracle(Oracle):
-    """A Robot made in Pinocchio body by body: its reader knows no ball joints. Its spherical joints have q = x y z w
-    and the angular velocity in body axes, as ours."""
+    """A Robot built in Pinocchio body by body, since its URDF reader has no ball joints. Its spherical joints have
+    q = x y z w and the angular velocity in body axes, as ours."""
 
     def __init__(self, model):
         self._take(model, built(model))
 
 
 def built(model):
-    """Pinocchio's model of our records."""
+    """Pinocchio's model of a Robot."""
     theirs = pin.Model()
     theirs.gravity.linear = model.gravity
     for body in model.bodies:
@@ -180,8 +180,8 @@ def _inertia(inertia):
 
 
 class Reference(Oracle):
-    """A tree read from text, in which joints that mimic are free, and move by the weights that are given. model: the
-    project's, whose coordinates count; mimics: {joint: (master, multiplier, offset)}; armature: {joint: rotor inertia}."""
+    """A tree read from text with free joints in place of mimic joints, coupled by `mimics`. model: the Robot, which
+    defines the coordinates; mimics: {joint: (master, multiplier, offset)}; armature: {joint: rotor inertia}."""
 
     def __init__(self, text, model, mimics=None, armature=None):
         owners = {joint.name: joint for joint in model.independent_joints}
@@ -220,9 +220,8 @@ class Reference(Oracle):
 
 
 class Quantities:
-    """What Pinocchio says of the quantities of a robot at one state: {name: arrays in the order of QUANTITIES}, without
-    those that it has not. linear_first: rows and columns of motions and wrenches, and those of a floating base, are in the
-    order of ROS."""
+    """Quantities of a robot at one state by Pinocchio: {name: arrays in the order of QUANTITIES}, for those it computes.
+    linear_first: motions, wrenches and the coordinates of a floating base are in the order of ROS."""
 
     def __init__(self, oracle, q, qd, qdd, linear_first=False):
         self.oracle, self.model, self.data = oracle, oracle.pin, oracle.data
@@ -239,19 +238,19 @@ class Quantities:
         return np.array(function(self.model, self.data, self.q, *state))
 
     def all(self, link, joint, reference="world_aligned"):
-        """Of a link and of the joint of a body."""
-        found = self.dynamics() | self.whole() | self.of_link(link, reference) | self.regressors()
+        """All quantities; link and joint: for those of one link or joint."""
+        quantities = self.dynamics() | self.whole() | self.of_link(link, reference) | self.regressors()
         if self.tree:
             wrenches = self.wrenches()
             number = [body.joint.name for body in self.oracle.model.bodies].index(joint)
-            found |= {"reaction_wrenches": [wrenches], "sensor_wrench": [wrenches[number]]}
-        return found
+            quantities |= {"reaction_wrenches": [wrenches], "sensor_wrench": [wrenches[number]]}
+        return quantities
 
     def dynamics(self):
         G, still = self.G, np.zeros(self.model.nv)
         h = self.call(pin.rnea, self.qd, self.drift)
         g = self.call(pin.computeGeneralizedGravity)
-        found = {
+        quantities = {
             "inverse_dynamics": [G.T @ self.call(pin.rnea, self.qd, self.qdd)],
             "mass_matrix": [G.T @ self.M @ G],
             "inverse_mass_matrix": [self.inverse_mass_matrix()],
@@ -260,11 +259,11 @@ class Quantities:
             "coriolis_torque": [G.T @ (h - g)],
         }
         if not self.tree:
-            return found
+            return quantities
         C = self.call(pin.computeCoriolisMatrix, self.qd)
         dq, dqd, _ = pin.computeRNEADerivatives(self.model, self.data, self.q, self.qd, self.qdd)
         assert not self.drift.any() and np.allclose(C @ self.qd, self.call(pin.rnea, self.qd, still) - g)
-        return found | {
+        return quantities | {
             "inverse_dynamics_derivatives": [G.T @ dq @ G, G.T @ dqd @ G, G.T @ self.M @ G],
             "coriolis_matrix": [G.T @ C @ G],
             "generalized_momentum": [G.T @ self.M @ self.qd, G.T @ (C.T @ self.qd - g)],
@@ -309,7 +308,7 @@ class Quantities:
         pose = self.data.oMf[index]
         velocity = np.array(pin.getFrameVelocity(self.model, self.data, index, axes))[self.six]
         inverse = J @ np.linalg.solve(self.G.T @ self.M @ self.G, J.T)
-        found = {
+        quantities = {
             "frame_jacobian": [J],
             "frame_pose": [pose.rotation.copy(), pose.translation.copy()],
             "frame_poses": [pose.rotation[None].copy(), pose.translation[None].copy()],
@@ -318,12 +317,12 @@ class Quantities:
             "operational_space_inertia_inverse": [inverse, J],
         }
         free_in_body_axes = self.oracle.model.floating_base and reference == "body"
-        if self.tree and not free_in_body_axes:  # where it is another matrix with the same product with qd
+        if self.tree and not free_in_body_axes:  # there it is another matrix with the same product with qd
             pin.computeJointJacobiansTimeVariation(self.model, self.data, self.q, self.qd)
             dJ = np.array(pin.getFrameJacobianTimeVariation(self.model, self.data, index, axes))
-            found["frame_jacobian_time_derivative"] = [dJ[self.six] @ self.G]
+            quantities["frame_jacobian_time_derivative"] = [dJ[self.six] @ self.G]
         exists = np.linalg.cond(inverse) < 1e10
-        return found | ({"operational_space_inertia": [np.linalg.inv(inverse), J]} if exists else {})
+        return quantities | ({"operational_space_inertia": [np.linalg.inv(inverse), J]} if exists else {})
 
     def wrenches(self):
         """(bodies, 6)."""
@@ -340,6 +339,6 @@ class Quantities:
         }
 
     def _columns(self, matrix):
-        """In our order of bodies."""
+        """The columns of a regressor in our order of bodies."""
         blocks = matrix.reshape(*matrix.shape[:-1], -1, 10)
         return blocks[..., [number - 1 for number in self.oracle.numbers], :].reshape(matrix.shape)

@@ -1,4 +1,4 @@
-// Runs the script of a page with a document of nothing but what the script uses, and prints what it drew.
+// Runs the script of a page with a minimal document and prints the drawing operations.
 // node page_in_node.js PAGE.html < actions, a JSON list of [id, event, {fields}]
 const fs = require("fs"), vm = require("vm");
 const html = fs.readFileSync(process.argv[2], "utf-8");

@@ -11,7 +11,7 @@ FIVE_LIMBS = (3, 3, 3, 3, 4)
 
 
 def tree(limbs, sliding=0.0, floating=False, armature=0.0, seed=0):
-    """Limbs of so many joints each on one base link; sliding: the share of prismatic joints."""
+    """A base link with limbs; limbs: the number of joints of each; sliding: the share of prismatic joints."""
     random = np.random.default_rng(seed)
     links, joints = [_link("base", random) if floating else Link("base")], []
     for limb, length in enumerate(limbs):

@@ -6,7 +6,7 @@ from environments import COM, HAND, MASS, MOMENTS
 
 
 def payload(link=HAND, mass=MASS, com=COM, moments=MOMENTS):
-    """For a payload with center of mass (3,) m and moments of inertia (3, 3) kg m^2 about it."""
+    """A request with the center of mass (3,) m and the moments of inertia (3, 3) kg m^2 about it."""
     request = SetPayload.Request(link=link)
     request.inertia.m = float(mass)
     c, i = request.inertia.com, request.inertia

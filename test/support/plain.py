@@ -1,4 +1,4 @@
-"""A Core that is given plain values: no ROS, no other process, and time stands still unless it is moved."""
+"""A Core with plain values as input: no ROS, no other process, and a clock that only `wait` advances."""
 
 from types import SimpleNamespace
 
@@ -21,7 +21,7 @@ _built: dict[str, ServedRobot] = {}
 
 
 def extremes(parameters):
-    """(name, value): the smallest numbers there are and the borders, of every number and list of numbers."""
+    """(name, value): tiny numbers and the bounds of every parameter that is a number or a list of numbers."""
     for parameter in parameters:
         if parameter.kind not in (float, Numbers) or parameter.read_only:
             continue
@@ -34,21 +34,21 @@ def extremes(parameters):
 
 
 def settings(**values) -> Settings:
-    """Of parameters; double underscores stand for dots."""
+    """Settings from parameters; double underscores stand for dots."""
     named = {name.replace("__", "."): value for name, value in values.items()}
     assert named.keys() <= DEFAULTS.keys(), named.keys() - DEFAULTS.keys()
     return read_settings({**DEFAULTS, **named})
 
 
 def robot_settings(name, **values) -> Settings:
-    """What a robot of robots.py needs, by NumPy unless another backend is given."""
+    """Settings for a robot of robots.py; the default backend is NumPy."""
     robot = ROBOTS[name]
     values = {"backend": "numpy", "floating_base": robot.floating_base, **values}
     return settings(**{"joints": list(robot.joints or ())} | values)
 
 
 def built(text, chosen: Settings) -> ServedRobot:
-    """The robot of a description, made once. It must not be refused."""
+    """The robot of a description, built once; a Failure is an error."""
     job = chosen.job(text)
     if repr(job) not in _built:
         robot = do(job)
@@ -58,7 +58,7 @@ def built(text, chosen: Settings) -> ServedRobot:
 
 
 class Served:
-    """core: of a robot, by NumPy unless told otherwise. now: steady ns; ros: ns of ROS time."""
+    """core: of a robot; now: ns of the steady clock; ros: ns of ROS time."""
 
     def __init__(self, text, chosen: Settings):
         self.text, self.core = text, Core(built(text, chosen), chosen)
@@ -71,17 +71,17 @@ class Served:
         return self
 
     def hear(self, names, q, qd=(), effort=(), stamp=None):
-        """A joint state; True when it moves a joint."""
+        """Receive a joint state; True if it updates a joint."""
         self.stamp = self.stamp + MS if stamp is None else stamp
         return self.core.joints.update(tuple(names), q, qd, effort, self.stamp, self.now)
 
     def refer(self, names, *points, stamp=None):
-        """A reference, of points made by `point`."""
+        """Receive a reference of points made by `point`."""
         stamp = self.ros if stamp is None else stamp
         self.core.reference = read_reference(self.core.joints.names, list(names), points, stamp, self.now)
 
     def use(self, **values):
-        """Other settings that need no building."""
+        """Apply settings that need no new build."""
         given = {p.name.replace(".", "__"): getattr(self.core.settings, p.field) for p in PARAMETERS}
         self.core.apply(settings(**given | values))
 
@@ -89,7 +89,7 @@ class Served:
         return self.core.solve(lambda: self.ros, self.now)
 
     def tau(self, names=None):
-        """Torques that are published, in the order of names (default: as published)."""
+        """Published torques, in the order of names (default: as published)."""
         return self.published(self.solve(), names)
 
     def published(self, result, names=None):
@@ -97,7 +97,7 @@ class Served:
         return tau if names is None else tau[[own.index(name) for name in names]]
 
     def silence(self, words) -> NoOutput:
-        """There must be one, with these words."""
+        """The NoOutput that solve must raise; words: part of its message."""
         with pytest.raises(NoOutput) as caught:
             self.solve()
         assert words in str(caught.value), caught.value
@@ -110,7 +110,7 @@ def serve(name, **values) -> Served:
 
 
 def point(time_from_start=0.0, q=(), qd=(), qdd=(), effort=()):
-    """Of a trajectory, as rclpy has it."""
+    """A trajectory point with the attributes of rclpy's message."""
     seconds, rest = divmod(round(time_from_start * 1e9), 1_000_000_000)
     return SimpleNamespace(
         time_from_start=SimpleNamespace(sec=seconds, nanosec=rest),

@@ -1,5 +1,5 @@
-"""Planar mechanisms of test/support/trajectory_cases.py by Lagrange's equations of their independent coordinates
-alone: closed positions in closed form, rigid bodies by their centres of mass."""
+"""Planar mechanisms of test/support/trajectory_cases.py by Lagrange's equations in their independent coordinates
+alone: positions in closed form, rigid bodies by their centers of mass."""
 
 import numpy as np
 
@@ -32,7 +32,7 @@ def across(d):
 
 
 def four_bar_bodies(q):
-    """(mass, inertia, centre of mass, direction) of every body."""
+    """(mass, inertia, center of mass, direction) of every body."""
     A, D, P1, P2 = np.zeros(2), np.array([4.0, 0.0]), q[0:2], q[2:4]
     rods = ((1.0, 1.0, A, P1), (2.0, 2.0, P1, P2), (4.0, np.sqrt(13.0), P2, D))
     return [(m, m * L**2 / 12, (a + b) / 2, (b - a) / L) for m, L, a, b in rods]
@@ -66,7 +66,7 @@ def inertia_and_potential(name, z):
 
 
 def forward(name, z, zd, tau):
-    """zdd: M zdd + dM/dt zd - 1/2 d(zd M zd)/dz + dV/dz = tau; derivatives of M by five points."""
+    """zdd of M zdd + dM/dt zd - 1/2 d(zd M zd)/dz + dV/dz = tau; five-point derivatives of M."""
     M, gradient = inertia_and_potential(name, z)
     by = [_derivative(lambda s, e=e: inertia_and_potential(name, z + s * e)[0]) for e in np.eye(len(z))]
     change = sum(rate * dM for rate, dM in zip(zd, by, strict=True))

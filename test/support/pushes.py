@@ -1,4 +1,4 @@
-"""Many runs at once of a robot that somebody pushes, its sensors, and an observer that hears them."""
+"""Simulated batches of a robot under external wrenches, with noisy sensors, and an observer of them."""
 
 from typing import NamedTuple
 
@@ -9,7 +9,7 @@ from dynamics_node.robot.state_arrays import moved
 
 
 class Run(NamedTuple):
-    """States and torques (samples, runs, n) at `time` (samples,), and what the push amounts to."""
+    """States, motor torques and external torques `pushed` (samples, runs, n) at `time` (samples,)."""
 
     time: np.ndarray
     q: np.ndarray
@@ -21,9 +21,11 @@ class Run(NamedTuple):
 def simulate(
     robot, q0, qd0, steps, wrench=None, link=None, step=1e-3, swing=0.0, stiffness=10.0, seed=0, begin=None
 ):
-    """RK4 of our forward dynamics from q0 (runs, nq), qd0 (runs, nv); wrench (runs, 6) ON a link in its axes.
-    Torques hold the weight at q0, swing, each joint in its own time, by what accelerates it by `swing`
-    rad/s^2, and bring it back with a natural frequency of `stiffness` rad/s. begin: time, q and qd to go on from."""
+    """RK4 of our forward dynamics from q0 (runs, nq), qd0 (runs, nv); wrench (runs, 6) on a link in its axes.
+
+    Motor torques compensate gravity at q0 and add a sine in every joint, of amplitude `swing` rad/s^2. A controller
+    with a natural frequency of `stiffness` rad/s returns to q0. begin: time, q and qd to continue from.
+    """
     forward = dn.build(robot, dn.forward_dynamics(robot))
     runs, nv = qd0.shape
     random = np.random.default_rng(seed)
@@ -61,7 +63,7 @@ def simulate(
 
 
 def follower(robot):
-    """(q, displacement) -> q after a short motion of the independent joints; loops closed again."""
+    """Function (q, displacement) -> closed q after a short motion of the independent joints."""
     tree = robot.tree
     every = range(tree.nv)
     if tree is robot:
@@ -71,10 +73,10 @@ def follower(robot):
 
     def follow(q, change):
         rows = []
-        for one, own in zip(q, change, strict=True):
-            goal = one.copy()
+        for before, own in zip(q, change, strict=True):
+            goal = before.copy()
             goal[at] += own
-            rows.append(closing.following(goal, one)[0])
+            rows.append(closing.following(goal, before)[0])
         return np.array(rows)
 
     return follow
@@ -87,7 +89,7 @@ def torques_of(robot, q, link, wrench):
 
 
 class Observed(NamedTuple):
-    """What an observer says of all runs after the last sample, and `judged` after every one but the first."""
+    """Estimates of an observer after the last sample of all runs, and `judged` after every sample but the first."""
 
     torque: np.ndarray
     torque_covariance: np.ndarray
@@ -97,39 +99,39 @@ class Observed(NamedTuple):
 
 
 def observe(observer, run: Run, velocity_std, torque_std, seed=1) -> Observed:
-    """The observer's own Programs, over all runs at once, with white noise on velocities and torques."""
+    """Run the observer's own Programs over all runs at once, with white noise on velocities and torques."""
     random = np.random.default_rng(seed)
     cycle, begin = (runner.kernel for runner in observer._runners)
     count, nv = run.qd.shape[1:]
     observer._learn(np.median(np.diff(run.time)))
-    told = np.tile(observer._told, (count, 1))
+    options = np.tile(observer._told, (count, 1))
     more = (np.tile(observer._gravity, (count, 1)), np.tile(observer._velocity_variance, (count, 1)))
-    kept, judged = None, []
+    state, judged = None, []
     steps = np.diff(run.time, prepend=0.0)
     for dt, q, qd, tau in zip(steps, run.q, run.qd, run.tau, strict=True):
         qd = qd + velocity_std * random.standard_normal((count, nv))
         tau = tau + torque_std * random.standard_normal((count, nv))
         sample = [np.ascontiguousarray(a) for a in (q, qd, tau, *more)]
-        if kept is None:
-            (kept,), good = begin(count, *sample)
+        if state is None:
+            (state,), good = begin(count, *sample)
             continue
-        rest = (np.full((count, 1), dt), told, kept)
+        rest = (np.full((count, 1), dt), options, state)
         outputs, good = cycle(count, *sample, *rest)
-        found = dict(zip(cycle.outputs, outputs, strict=True))
-        kept = found.pop("kept")
+        estimates = dict(zip(cycle.outputs, outputs, strict=True))
+        state = estimates.pop("kept")
         assert good
-        judged.append(found.pop("judged"))
+        judged.append(estimates.pop("judged"))
     return Observed(
-        found["torque"],
-        found["torque_covariance"],
+        estimates["torque"],
+        estimates["torque_covariance"],
         np.array(judged),
-        found.get("wrench"),
-        found.get("wrench_covariance"),
+        estimates.get("wrench"),
+        estimates.get("wrench_covariance"),
     )
 
 
 def still(robot, q, wrench, link, time):
-    """Runs of a robot that stands still at q (runs, nq), its motors bearing the wrench (runs, 6)."""
+    """Runs of a robot at rest at q (runs, nq), whose motors balance the wrench (runs, 6)."""
     zero = np.zeros((len(q), robot.nv))
     pushed = torques_of(robot, q, link, wrench)
     tau = dn.build(robot, "nonlinear_effects")(q, zero) - pushed
@@ -137,7 +139,7 @@ def still(robot, q, wrench, link, time):
 
 
 def alarms(ratios):
-    """How often something (samples, runs) rises above 1, having been below half of it."""
+    """The number of times that ratios (samples, runs) rise above 1, with a reset below 0.5."""
     count = 0
     for row in ratios.T:
         on = False
@@ -148,6 +150,6 @@ def alarms(ratios):
 
 
 def nees(errors, covariances):
-    """Mean of e^T C^-1 e over runs, over the number of components: 1 of an honest estimate."""
+    """Mean over runs of e^T C^-1 e per component: 1 for a consistent estimate."""
     solved = np.linalg.solve(covariances, errors[..., None])[..., 0]
     return (errors * solved).sum(axis=-1).mean() / errors.shape[-1]

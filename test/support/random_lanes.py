@@ -1,4 +1,4 @@
-"""Random functions that do nearly the same on lanes."""
+"""Random functions with nearly the same operations on every lane."""
 
 import numpy as np
 
@@ -16,8 +16,8 @@ OPERATIONS = (
 
 
 def nearly_alike(seed):
-    """A Program of x (lanes, SIZE) and s (2,), and which entries of x go together. Here and there a lane has
-    another operand or constant, and lanes meet."""
+    """A Program of x (lanes, SIZE) and s (2,), and the corresponding entries of x on all lanes. Some lanes have another
+    operand or constant, and some operations combine lanes."""
     random = np.random.default_rng(seed)
     lanes = int(random.choice([2, 4]))
 
@@ -27,15 +27,15 @@ def nearly_alike(seed):
             operation = OPERATIONS[random.integers(len(OPERATIONS))]
             row = [operation(a, b, c) for a, b, c in zip(*_operands(random, rows), strict=True)]
             rows.append([sum(row)] * lanes if random.random() < 0.15 else row)
-        found = [value * 1.0 for row in rows[-4:] for value in row]
-        return {"y": np.array(found, dtype=object), "z": np.array([-found[0], found[0]], dtype=object)}
+        values = [value * 1.0 for row in rows[-4:] for value in row]
+        return {"y": np.array(values, dtype=object), "z": np.array([-values[0], values[0]], dtype=object)}
 
     program = trace(function, {"x": (lanes, SIZE), "s": (2,)})
     return program, [tuple(k + SIZE * lane for lane in range(lanes)) for k in range(SIZE)]
 
 
 def _operands(random, rows):
-    """Of every lane two values and a constant."""
+    """Two values and a constant for every lane."""
     first, second = (list(rows[k]) for k in random.integers(len(rows), size=2))
     lane = random.integers(len(first))
     if random.random() < 0.1:

@@ -1,4 +1,4 @@
-"""A real node in a process of its own, where nobody else reaches it, and a client that talks to it."""
+"""A real node in its own process and isolated domain, and a client of its topics and services."""
 
 import signal
 import subprocess
@@ -29,14 +29,16 @@ from std_msgs.msg import Float64MultiArray, String
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
-TIMEOUT = 100.0  # s: how long a busy machine may take for anything; what comes ends the waiting
+TIMEOUT = 100.0  # s, enough for a busy machine; waiting ends with the event
 BEST_EFFORT = QoSProfile(depth=50, reliability=ReliabilityPolicy.BEST_EFFORT)
 
 
 class NodeProcess:
-    """An executable, `module`, in a namespace of a Domain. parameters: {name: value}, nested names with
-    dots, overrides of QoS by the topic's name in that namespace, as /joint_states; environment: variables beside
-    ours."""
+    """A process of the executable `module` in a namespace of a Domain.
+
+    parameters: {name: value}, nested names with dots; QoS overrides name topics relative to the namespace, such as
+    /joint_states. environment: additional variables.
+    """
 
     def __init__(
         self,
@@ -67,7 +69,7 @@ class NodeProcess:
         return Path(self.log.name).read_text()
 
     def stop(self, number=signal.SIGINT):
-        """End it and return its exit code."""
+        """Stop the process and return its exit code."""
         if self.process.poll() is None:
             self.process.send_signal(number)
         try:
@@ -78,7 +80,7 @@ class NodeProcess:
 
 
 class Client:
-    """Publishers and inboxes on the topics of one node; served: its name, of whose services are called."""
+    """Publishers and subscriptions for the topics of one node; served: the name of that node, for its services."""
 
     served = "dynamics_node"
 
@@ -118,9 +120,9 @@ class Client:
         self.solutions[stamp_of(message)] = message
 
     def neighbours(self):
-        """Names of all nodes in our namespace but hidden ones, as of the services' process."""
-        own, found = self.node.get_namespace(), self.node.get_node_names_and_namespaces()
-        return [name for name, space in found if space == own and not name.startswith("_")]
+        """Names of the nodes in the client's namespace, without hidden ones such as the services' process."""
+        own, nodes = self.node.get_namespace(), self.node.get_node_names_and_namespaces()
+        return [name for name, space in nodes if space == own and not name.startswith("_")]
 
     def spin(self, seconds):
         end = time.monotonic() + seconds
@@ -128,7 +130,7 @@ class Client:
             self.executor.spin_once(timeout_sec=left)
 
     def until(self, condition, timeout=TIMEOUT, what=""):
-        """Spin until condition() is truthy; its value. Fails after the timeout."""
+        """Spin until condition() is truthy and return its value. Raises AssertionError after the timeout."""
         end = time.monotonic() + timeout
         while time.monotonic() < end:
             if value := condition():
@@ -142,7 +144,7 @@ class Client:
         return self.stamp
 
     def send_state(self, names, q, qd=(), effort=(), stamp=None, publisher=None):
-        """Publish a JointState; its stamp."""
+        """Publish a JointState and return its stamp."""
         stamp = self.next_stamp() if stamp is None else stamp
         message = JointState(name=list(names), position=floats(q), velocity=floats(qd), effort=floats(effort))
         set_stamp(message, stamp)
@@ -165,7 +167,7 @@ class Client:
         self.references.publish(message)
 
     def answered(self, names, q, qd=(), effort=(), timeout=TIMEOUT, **options):
-        """Send the state again and again until a torque with one of its stamps comes; that torque."""
+        """Send the state repeatedly until a torque with one of its stamps arrives; return that torque."""
         stamps, end = [], time.monotonic() + timeout
         while time.monotonic() < end:
             stamps.append(self.send_state(names, q, qd, effort, **options))
@@ -176,7 +178,7 @@ class Client:
         raise AssertionError("no torque for the state")
 
     def silent_for(self, seconds, send=None):
-        """True when no torque comes during `seconds` of send() every 30 ms."""
+        """True if no torque arrives during `seconds`, with send() every 30 ms."""
         self.spin(0.1)
         self.torque_log.clear()
         end = time.monotonic() + seconds
@@ -187,18 +189,18 @@ class Client:
         return not self.torque_log
 
     def diagnostic(self, condition=lambda status: True, timeout=TIMEOUT, send=None):
-        """The next status that satisfies the condition, as (message, {key: value}, level); meanwhile
-        send() keeps the input fresh."""
+        """The next status that satisfies the condition, as (message, {key: value}, level); send() keeps the input
+        fresh."""
         self.diagnostics.clear()
 
-        def found():
+        def first_match():
             if send:
                 send()
-                self.spin(0.02)  # every state brings several answers: take them all in
+                self.spin(0.02)  # receive all replies to a state
             return next(filter(condition, self.diagnostics), None)
 
-        found = self.until(found, timeout, "diagnostics")
-        return found.message, {v.key: v.value for v in found.values}, found.level
+        status = self.until(first_match, timeout, "diagnostics")
+        return status.message, {v.key: v.value for v in status.values}, status.level
 
     def call(self, kind, name, request=None, timeout=TIMEOUT):
         """Response of a service of the node."""
@@ -210,7 +212,7 @@ class Client:
         return future.result()
 
     def set_parameters(self, **values):
-        """Set atomically; (successful, reason). Double underscores stand for dots; [] is an empty list of numbers."""
+        """Set atomically and return (successful, reason). __ in a name stands for a dot, [] for an empty list of numbers."""
         request = SetParametersAtomically.Request()
         for name, value in values.items():
             name, kind = name.replace("__", "."), Parameter.Type.DOUBLE_ARRAY if value == [] else None
@@ -226,8 +228,8 @@ class Client:
 
 
 class Rig(Client):
-    """A Client with its node; `robot` (a Robot of robots.py) is described on the topic. domain: a fresh one; process:
-    options of NodeProcess."""
+    """A Client with its node. robot: of robots.py, published on robot_description; domain: by default a fresh one;
+    process: options of NodeProcess."""
 
     def __init__(
         self, robot=None, parameters=None, describe=True, namespace="", arguments=(), domain=None, **process
@@ -249,17 +251,17 @@ class Rig(Client):
         self.description.publish(String(data=text))
 
     def serving(self):
-        """Wait until the node has a solver for its robot and hears joint states; self. NoOutput before that says nothing."""
+        """Wait until the node has a solver and receives joint states, and return self; earlier NoOutput is no failure."""
         self.until(lambda: " dynamics by " in self.process.output(), what="a solver")
         self.until(self.states.get_subscription_count, what="discovery")
         return self
 
     def close(self):
         code = self.process.stop()
-        self.until(lambda: self.neighbours() == ["client"], what="the node's farewell")
+        self.until(lambda: self.neighbours() == ["client"], what="the end of the node")
         super().close()
         output = self.process.output()
-        # SIGALRM: Fast DDS did not come back from the end of a participant, see `end` of node/ros/running.py
+        # SIGALRM: Fast DDS blocked while it deleted a participant, see `end` of node/ros/running.py
         assert code in (0, -signal.SIGALRM), f"the node ended with {code}:\n{output}"
         assert "Traceback" not in output, output
 

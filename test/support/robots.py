@@ -1,4 +1,4 @@
-"""The robots of the tests by name, each read once, and states of them."""
+"""The robots of the tests by name, each read once, and their states."""
 
 from functools import cache
 from pathlib import Path
@@ -27,7 +27,7 @@ from dynamics_node.robot.state_arrays import moved, sample_positions
 
 @cache
 def data_folder():
-    """Where the wheel of example-robot-data keeps its files."""
+    """The folder of robots in the wheel of example-robot-data."""
     pinocchio = pytest.importorskip("pinocchio", reason="the oracle: pip install pin")
     for folder in Path(pinocchio.__file__).parents:
         robots = folder / "share" / "example-robot-data" / "robots"
@@ -46,7 +46,7 @@ class PublishedRobot(NamedTuple):
         return data_folder() / self.path
 
     def model(self, **choices):
-        """The Robot: frozen, and read once where nothing is chosen."""
+        """The Robot (frozen), read once for the default choices."""
         return self.read(**choices) if choices else _model(self)
 
     def read(self, **choices):
@@ -88,7 +88,7 @@ ROBOTS = {
 
 
 def random_positions(model, count, seed=0):
-    """q (count, nq): joints in [-3, 3], floating bases anywhere."""
+    """q (count, nq): joints in [-3, 3], any pose of a floating base."""
     return sample_positions(model, count, np.random.default_rng(seed), 3.0)
 
 
@@ -121,7 +121,7 @@ LEGGED = {  # text or file, coordinates of all joints, independent ones
     "jvrc1_humanoid": (SHARED / "jvrc1_humanoid.urdf", 63, 38),
     "tello_humanoid": (SHARED / "tello_humanoid.urdf", 42, 42),
 }
-GEARS = {  # {robot: (rotor, ratio, joints whose sum it turns with)}, as the texts say
+GEARS = {  # {robot: (rotor, ratio, joints whose sum drives it)}, as in the texts
     "geared_chain": [(f"m{k}", 6.0, [f"j{k}"]) for k in range(1, 5)],
     "belt_chain": [
         (f"m{pair}", 4.0, joints)
@@ -140,13 +140,13 @@ GEARS = {  # {robot: (rotor, ratio, joints whose sum it turns with)}, as the tex
 
 
 def text_of(name):
-    """Of a robot that is no file of ROBOTS."""
+    """The description of a robot that is not in ROBOTS."""
     if name in BALLS:
         return ball_robot(int(name[-1]))
     text = LEGGED[name][0] if name in LEGGED else TEXTS[name]
     if isinstance(text, Path):
         if not text.is_file():
-            pytest.skip(f"{text.name} is not at hand")
+            pytest.skip(f"{text.name} is missing in {SHARED}")
         return text.read_text()
     return text
 
@@ -165,7 +165,7 @@ def robot_of(name):
 
 
 def closed_states(robot, count=4, seed=3, reach=0.25):
-    """Closed positions near the assembled one, any pose of a floating base, and rates: q, qd, qdd."""
+    """q, qd, qdd: closed positions near the assembled one, any pose of a floating base, and rates."""
     random = np.random.default_rng(seed)
     q = np.tile(_assembled(robot, random), (count, 1))
     q = moved(robot.tree, q, robot.independent.tolist(), random.uniform(-reach, reach, (count, robot.nv)))
@@ -183,7 +183,7 @@ def _assembled(robot, random):
 
 
 def states_of(name, count, seed=0):
-    """q, qd, qdd, f_ext of any of them: of trees anywhere, of others near where they are assembled."""
+    """q, qd, qdd, f_ext of any robot: random positions of trees, positions near the assembled one of others."""
     robot = robot_of(name)
     if name in ROBOTS or name in BALLS:
         return random_states(robot, count, seed)

@@ -1,4 +1,4 @@
-"""What Pinocchio says that a joint transmits, a fixed one too: it is read as a revolute joint that stands still."""
+"""The wrench that a joint transmits, by Pinocchio. A fixed joint becomes a revolute joint at rest."""
 
 import re
 
@@ -9,7 +9,7 @@ pin = pytest.importorskip("pinocchio", reason="Pinocchio: pip install pin, or ro
 
 
 class JointWrench:
-    """robot: of robots.py; model: ours, all of whose joints have one coordinate; joint: a fixed one, or not."""
+    """robot: of robots.py; model: its Robot, whose joints all have one coordinate; joint: any, also a fixed one."""
 
     def __init__(self, robot, model, joint):
         text = robot.file.read_text()
@@ -18,9 +18,9 @@ class JointWrench:
         turned = element.replace('type="fixed"', 'type="continuous"')
         self.pin = pin.buildModelFromXML(text.replace(element, turned), mimic=True)
         if robot.joints is not None:
-            held = [n for n in list(self.pin.names)[1:] if n not in (*robot.joints, joint)]
-            held = [self.pin.getJointId(name) for name in held]
-            self.pin = pin.buildReducedModel(self.pin, held, pin.neutral(self.pin))
+            locked = [n for n in list(self.pin.names)[1:] if n not in (*robot.joints, joint)]
+            locked = [self.pin.getJointId(name) for name in locked]
+            self.pin = pin.buildReducedModel(self.pin, locked, pin.neutral(self.pin))
         self.data, self._model = self.pin.createData(), model
 
     def _values(self, of, values, start):
@@ -33,7 +33,7 @@ class JointWrench:
         return of
 
     def __call__(self, q, qd, qdd, xyz=(0, 0, 0), rpy=(0, 0, 0)):
-        """(6,), moment first, ON the child, at a sensor in the child link."""
+        """(6,): the wrench on the child, moment first, at a sensor in the child link."""
         arguments = [self._values(pin.neutral(self.pin), q, "idx_q")]
         arguments += [self._values(np.zeros(self.pin.nv), rates, "idx_v") for rates in (qd, qdd)]
         pin.rnea(self.pin, self.data, *arguments)

@@ -1,4 +1,4 @@
-"""What sensors read on a robot that moves, and the true value of every variable, by Pinocchio."""
+"""Readings of sensors on a moving robot and true values of all variables, by Pinocchio."""
 
 import numpy as np
 import pinocchio as pin
@@ -17,27 +17,26 @@ def placement(xyz, rpy):
 
 class Truth:
     """A robot of ROBOTS at q, qd, qdd with wrenches (link, xyz, rpy, wrench (6,) moment first, in the axes of that
-    frame). What a floating base still needs comes from the least wrenches at `held`: (link, xyz, rpy, rows), the
-    root by default."""
+    frame). The least wrenches at `supports`, (link, xyz, rpy, rows), balance a floating base; by default the root."""
 
-    def __init__(self, robot, model, q, qd, qdd, wrenches=(), held=()):
+    def __init__(self, robot, model, q, qd, qdd, wrenches=(), supports=()):
         self.model, self.state = model, (q, qd, qdd)
         self.oracle = Oracle(robot, model)
         self.pin = self.oracle.pin
-        self.wrenches = [*wrenches, *self._holding(wrenches, held)]
+        self.wrenches = [*wrenches, *self._support_wrenches(wrenches, supports)]
         self.f_ext = self.f_ext_of(self.wrenches)
         self.tau = self.oracle.inverse(q, qd, qdd, self.f_ext)
         self.data = self.oracle.data
         self.moving = self.pin.createData()
         pin.forwardKinematics(self.pin, self.moving, self.oracle.q(q), self.oracle.v(qd), self.oracle.v(qdd))
 
-    def _holding(self, wrenches, held):
+    def _support_wrenches(self, wrenches, supports):
         if not self.model.floating_base:
             return []
-        held = held or [(self.model.bodies[0].name, np.zeros(3), np.zeros(3), range(6))]
+        supports = supports or [(self.model.bodies[0].name, np.zeros(3), np.zeros(3), range(6))]
         q, qd, qdd = self.state
         missing = self.oracle.inverse(q, qd, qdd, self.f_ext_of(wrenches))[:6]
-        unit = [(link, xyz, rpy, np.eye(6)[row]) for link, xyz, rpy, rows in held for row in rows]
+        unit = [(link, xyz, rpy, np.eye(6)[row]) for link, xyz, rpy, rows in supports for row in rows]
         still = np.zeros_like(qd)
         weight = self.oracle.inverse(q, still, still)[:6]
         acts = [self.oracle.inverse(q, still, still, self.f_ext_of([one]))[:6] - weight for one in unit]
@@ -60,23 +59,23 @@ class Truth:
         return frame.parentJoint, frame.placement * placement(xyz, rpy)
 
     def values(self, problem):
-        """{variable: value} of all that a sensor problem of this robot may ask for."""
-        found = {}
+        """{variable: value} of all variables of a sensor problem of this robot."""
+        values = {}
         for i, body in enumerate(self.model.bodies):
             number = self._number(body)
-            found[acceleration(i)] = self.data.a_gf[number].vector[ANGULAR_FIRST]
-            found[wrench(i)] = self.data.f[number].vector[ANGULAR_FIRST]
+            values[acceleration(i)] = self.data.a_gf[number].vector[ANGULAR_FIRST]
+            values[wrench(i)] = self.data.f[number].vector[ANGULAR_FIRST]
             joint = body.joint
             if joint.masters is None:
-                found[torque(i, joint.type.nv)] = self.tau[joint.v]
-                found[joint_acceleration(i, joint.type.nv)] = self.state[2][joint.v]
+                values[torque(i, joint.type.nv)] = self.tau[joint.v]
+                values[joint_acceleration(i, joint.type.nv)] = self.state[2][joint.v]
         for number, contact in enumerate(problem.contacts):
             rows = list(contact.rows)
-            found[external_wrench(number, len(rows))] = self._external(contact)[rows]
-        return found
+            values[external_wrench(number, len(rows))] = self._external(contact)[rows]
+        return values
 
     def _external(self, at):
-        """All wrenches on a link together, in the frame of a sensor or contact on it."""
+        """The sum of all wrenches on a link, in the frame of a sensor or contact on it."""
         total = np.zeros(6)
         for link, xyz, rpy, w in self.wrenches:
             if link == at.link:

@@ -1,4 +1,4 @@
-"""Solvers of one robot swapped under a Core, payloads coming and going between: every torque by Pinocchio."""
+"""Swaps of the solver of a Core, with payloads that change in between; Pinocchio checks every torque."""
 
 from time import monotonic_ns
 
@@ -28,7 +28,7 @@ MASSES = (1e-9, 0.1, 1.5, 20.0)  # kg
 
 
 class Swaps:
-    """A Core of the Panda, the solvers it may run by, and what Pinocchio says of the payloads it carries."""
+    """A Core of the Panda, its possible solvers, and Pinocchio's model with the same payloads."""
 
     def __init__(self, seed):
         self.random = np.random.default_rng(seed)
@@ -43,18 +43,18 @@ class Swaps:
         self.payloads = {}
 
     def run(self, count):
-        """Swap the solver `count` times; the largest error of a torque (see tolerances.py)."""
+        """Swap the solver `count` times and return the largest error of a torque (see tolerances.py)."""
         return max(max(self._step()) for _ in range(count))
 
     def _step(self):
-        """A swap, a payload, and the torques after each."""
+        """Errors of the torques after a swap and after a change of payload."""
         self.core.replace(self.robots[self.random.integers(len(self.robots))], self.settings)
         yield self._error()
         self._load()
         yield self._error()
 
     def _load(self):
-        """Put a payload on a link, replace it, or take it off."""
+        """Add, replace or remove the payload of a random link."""
         link, mass = self.random.choice(LINKS), self.random.choice([0.0, *MASSES])
         com, size = self.random.normal(0, 0.1, 3), self.random.uniform(0.01, 0.2, 3)
         moments = mass / 3 * np.diag(size @ size - size**2)  # of a box
@@ -63,13 +63,13 @@ class Swaps:
         inertias = self.oracle.pin.inertias
         for joint, inertia in enumerate(self.unloaded):
             inertias[joint] = inertia
-        for name, carried in self.payloads.items():
+        for name, payload in self.payloads.items():
             frame = self.oracle.pin.frames[self.oracle.pin.getFrameId(name)]
-            inertias[frame.parentJoint] += frame.placement.act(pinocchio.Inertia(*carried))
+            inertias[frame.parentJoint] += frame.placement.act(pinocchio.Inertia(*payload))
         self.oracle.data = self.oracle.pin.createData()
 
     def _error(self):
-        """Of the torque of a random state."""
+        """The error of the torque of a random state."""
         names = self.core.joints.names
         q, qd = self.random.uniform(-1, 1, (2, len(names)))
         now = monotonic_ns()

@@ -1,4 +1,4 @@
-"""The text of a kernel as C: compiled and called with NumPy arrays, the reference of all that runs it elsewhere."""
+"""The text of a kernel compiled as C and called with NumPy arrays: the reference for other backends."""
 
 import ctypes
 import subprocess
@@ -10,13 +10,15 @@ import numpy as np
 from compilers import fault
 
 FLAGS = ("-std=gnu99", "-O1", "-Wall", "-Werror", "-ffp-contract=off", "-fPIC", "-shared")
-FUSED = "-mfma"  # without it a function of the C library computes the same, slowly
+FUSED = "-mfma"  # otherwise a slow library function computes the same result
 
 
 @cache
 def built(kernel, *more):
-    """states(count, inputs {name: array (count, *shape) or (*shape) where it is the same}, shapes of the outputs) of a
-    Kernel -> {name: array (count, *shape)}."""
+    """Function of a Kernel: (count, inputs, shapes of the outputs) -> {name: array (count, *shape)}.
+
+    inputs: {name: array (count, *shape), or (*shape) if the same for all states}.
+    """
     with tempfile.TemporaryDirectory() as folder:
         source, library = Path(folder) / "states.c", Path(folder) / "states.so"
         source.write_text(kernel.text)
@@ -30,10 +32,10 @@ def built(kernel, *more):
 def _called(function, kernel, count, inputs, outputs):
     dtype, columns = kernel.variant.dtype, kernel.variant.layout == "columns"
     number = ctypes.c_float if dtype == np.float32 else ctypes.c_double
-    kept, written, given = [], {}, []
+    buffers, written, given = [], {}, []
 
     def pointer(array):
-        kept.append(array)
+        buffers.append(array)
         return ctypes.c_void_p(array.ctypes.data)
 
     for argument in kernel.arguments:

@@ -1,16 +1,16 @@
-"""The tolerances of the project, stated once. An error is max|x - r| / max(1e-6, max|r|) per state."""
+"""The tolerances of the tests. The error of a state is max|x - r| / max(1e-6, max|r|)."""
 
 import numpy as np
 
 EXACT = 1e-10  # inverse dynamics, M, bias, J
 OUT_OF_GTSAM = 1e-8
-OPTIMUM = 1e-8  # of a trajectory: what is left of the last step of iterations that converge linearly (losses)
-SPREAD = 1e-7  # its covariances, whose weights are those of the losses
+OPTIMUM = 1e-8  # of a trajectory: the remaining error of iterations that converge linearly (losses)
+SPREAD = 1e-7  # of its covariances, with the weights of the losses
 EPS = np.finfo(float).eps
 
 
 def solved(M):
-    """For what a solve with M produced (forward, hybrid): per state."""
+    """The tolerance of results of a solve with M (forward, hybrid), per state."""
     return np.maximum(1e-9, 100 * EPS * np.linalg.cond(M))
 
 

@@ -11,7 +11,7 @@ SCALAR = {"dt": (1,)}
 
 
 def chain(count=25):
-    """A point whose rate walks, its place being read: linear."""
+    """A point with a random-walk rate and measured positions: a linear problem."""
     p, v = vector("p", ["p"], rate="v"), vector("v", ["v"])
     walk = Factor(name="walk", residual=lambda v, v_next: v_next - v, rows=("v",), now=("v",), after=("v",))
     graph = TrajectoryGraph((p, v), (_moves("p", "v"), walk, _read("p")))
@@ -20,7 +20,7 @@ def chain(count=25):
 
 
 def pendulum(count=30, exact=True, loss=None, outliers=()):
-    """Its angle is read; the accelerations follow exactly, or not quite."""
+    """A pendulum with measured angles and exact or noisy accelerations."""
     q, qd, qdd = vector("q", ["q"], "qd"), vector("qd", ["qd"], "qdd"), vector("qdd", ["qdd"])
     falls = Factor(
         name="falls",
@@ -41,7 +41,7 @@ def pendulum(count=30, exact=True, loss=None, outliers=()):
 
 
 def ball(count=12):
-    """A ball joint that turns; orientations are read, each axis with its own variance, and the prior is far off."""
+    """A moving ball joint with measured orientations, a variance per axis, and a prior far from the truth."""
     q = variable = positions(dn.parse_robot(ball_robot(0, joints=1)))
     qd, rows = vector("qd", q.names), q.names
 
@@ -99,7 +99,7 @@ def _loose(exact):
 
 
 def _moves(x, rate):
-    """By the trapezoidal rule."""
+    """A factor of the trapezoidal rule."""
 
     def residual(dt, **arrays):
         return arrays[x + "_next"] - arrays[x] - 0.5 * dt * (arrays[rate] + arrays[rate + "_next"])

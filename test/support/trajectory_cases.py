@@ -1,4 +1,4 @@
-"""Systems of every kind that factors of trajectories are tried over, and states of them."""
+"""Systems of every kind for tests of trajectory factors, and their states."""
 
 from functools import cache
 
@@ -20,7 +20,7 @@ from dynamics_node.trajectory.systems import robot_system
 
 
 def scotch_yoke():
-    """A crank A P; a rod whose point S slides along the ground and on which P slides: all kinds of sliders."""
+    """A crank A P and a rod S E: S slides along the ground and P along the rod, one slider of each kind."""
     return planar_system(
         "slides",
         {"A": (0.0, 0.0), "G": (5.0, 1.0), "H": (-5.0, 1.0), "P": None, "S": None, "E": None},
@@ -38,7 +38,7 @@ def scotch_yoke():
 
 
 def spherical_linkage():
-    """Four hinges whose axes meet: more equations count than joints depend on the crank."""
+    """Four hinges with intersecting axes: the loop has more equations than dependent joints."""
     axes = ("0 0 1", "0.6 0 0.8", "0 0.8 0.6", "0 -0.6 0.8")
     parts, above = [link("l0")], "l0"
     for k, axis in enumerate(axes[:3]):
@@ -81,7 +81,7 @@ def system_of(name):
 
 
 def position(name, random):
-    """Any q of a tree, a closed one of a mechanism near where it is at zero."""
+    """A random q of a tree, or a closed q of a mechanism near zero."""
     if name in PLANAR:
         return planar_position(name, random)
     robot = robot_of(name)
@@ -99,7 +99,7 @@ def planar_position(name, random):
 
 
 def rates(name, q, random):
-    """qd, qdd (n,) of all directions that satisfy the constraints, by those of a dense K; tau (nv,)."""
+    """qd, qdd (n,) that satisfy the constraints, by a dense K; tau (nv,)."""
     system = system_of(name)
     n, independent, dependent = len(system.directions), list(system.independent), list(system.dependent)
     qd, qdd, tau = random.normal(size=(3, n))

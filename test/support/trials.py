@@ -1,4 +1,4 @@
-"""A linkage at home and beside it, solved in every way, against Pinocchio."""
+"""Every solver on a linkage, at home and near it, against Pinocchio."""
 
 from typing import NamedTuple
 
@@ -8,14 +8,14 @@ from tolerances import EPS, EXACT, error
 
 import dynamics_node as dn
 
-BESIDE = (0.0, 1e-12, 1e-9, 1e-6, 1e-3, 0.1)  # rad or m from home
-REGULAR = 1e6  # condition of K_dep below which a state has to be served
+REACHES = (0.0, 1e-12, 1e-9, 1e-6, 1e-3, 0.1)  # rad or m from home
+REGULAR = 1e6  # largest condition of K_dep at which a solution is required
 OPEN = 1e-6  # m or 1
 
 
 class Trial(NamedTuple):
-    """conditions: of K_dep at the states served; wrong, refused: what was, in words. refused holds what should
-    have been served alone."""
+    """conditions: of K_dep at the solved states; wrong: descriptions of wrong results; refused: descriptions of errors at
+    states that must have a solution."""
 
     conditions: list[float]
     wrong: list[str]
@@ -23,7 +23,7 @@ class Trial(NamedTuple):
 
 
 def tried(linkage, compiled=False, seed=0) -> Trial:
-    """Raises ModelError where the linkage is refused at load. compiled: by compiled code besides."""
+    """Raises ModelError if loading rejects the linkage. compiled: also with compiled code."""
     mechanism = dn.parse_robot(linkage.text, floating_base=linkage.floating_base)
     trial = Trial([], [], [])
     if mechanism.nv:
@@ -35,12 +35,12 @@ def tried(linkage, compiled=False, seed=0) -> Trial:
 
 
 def positions(linkage, mechanism, random):
-    """Home and closed positions beside it."""
+    """The home position and closed positions near it."""
     home, names = mechanism.neutral(), mechanism.q_names
-    for name in set(linkage.home) & set(names):  # positions of the others follow
+    for name in set(linkage.home) & set(names):  # these determine the others
         home[names.index(name)] = linkage.home[name]
     own = [joint.q.start for joint in mechanism.independent_joints if joint.kind != "floating"]
-    for reach in BESIDE:
+    for reach in REACHES:
         q = home.copy()
         if linkage.floating_base:
             turn = random.normal(size=4)
@@ -50,7 +50,7 @@ def positions(linkage, mechanism, random):
 
 
 class _Solvers:
-    """What is tried, by one backend."""
+    """The functions under test, by one backend."""
 
     def __init__(self, mechanism, backend):
         self.inverse = dn.build(mechanism, dn.inverse_dynamics(mechanism), backend=backend)
@@ -71,8 +71,7 @@ def _try(trial, reference, solvers, q, random):
         reference.mass_matrix(q),
         reference.inverse(q, yd, ydd),
     )
-    # of one dependent joint K_dep tells nothing: beside a dead centre, where it moves fifty times as fast as the
-    # others, fifty times as much is left of what rounds
+    # K_dep of one dependent joint has condition 1, but near a dead center G amplifies rounding errors
     condition = max(1.0, spread.condition, np.abs(spread.G).max())
     exact = EXACT * condition
     solved = np.maximum(1e-9, 100 * EPS * _forward_condition(M, tau, ydd)) * condition
@@ -83,32 +82,34 @@ def _try(trial, reference, solvers, q, random):
             f"forward ({name})": (lambda one=one: one.forward(q, yd, tau), ydd, solved),
             f"mass matrix ({name})": (lambda one=one: one.mass_matrix(q), M, exact),
         }
-    for what, (find, right, tolerance) in expected.items():
-        _judge(trial, what, find, right, tolerance, condition, np.linalg.cond(M))
+    for what, (solve, right, tolerance) in expected.items():
+        _judge(trial, what, solve, right, tolerance, condition, np.linalg.cond(M))
 
 
 def _forward_condition(M, tau, ydd):
-    """By how much ydd changes, relatively, when M or tau does: a loop near a dead centre takes torques of
-    which ydd is a small rest. Infinite where M is singular: there nobody has an answer."""
+    """The relative change of ydd per relative change of M or tau, infinite for a singular M.
+
+    Near a dead center large torques almost cancel, and ydd is a small remainder.
+    """
     sizes = np.linalg.svd(M, compute_uv=False)
     if sizes[-1] <= EPS * sizes[0]:
         return np.inf
     return max(sizes[0], np.abs(tau).max() / np.abs(ydd).max()) / sizes[-1]
 
 
-def _judge(trial, what, find, right, tolerance, condition, weight):
+def _judge(trial, what, solve, right, tolerance, condition, weight):
     where = f"{what} at condition {condition:.2g}"
     try:
-        found = find()
+        result = solve()
     except dn.SolutionError as reason:
         if condition < REGULAR and weight < REGULAR:
             trial.refused.append(f"{where}: {reason}")
         return
-    if not np.isfinite(found).all():
+    if not np.isfinite(result).all():
         if condition < REGULAR:
             trial.refused.append(f"{where}: not finite")
         return
     trial.conditions.append(condition)
-    missed = error(found.ravel(), right.ravel())
+    missed = error(result.ravel(), right.ravel())
     if np.isinf(tolerance) or not missed <= tolerance:
         trial.wrong.append(f"{where}: off by {missed:.2g}")

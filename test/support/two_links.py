@@ -1,4 +1,4 @@
-"""Two links in a vertical plane, small enough to be interpreted: what the estimator's tests move."""
+"""A two-link arm in a vertical plane for tests of the estimator, small enough for the interpreter."""
 
 import numpy as np
 
@@ -20,7 +20,7 @@ PUSH = np.array([0.0, 3.0])
 
 
 class Swing:
-    """The arm along sines while something pushes with PUSH; times in s."""
+    """The arm moves along sines under the external torque PUSH; times in s."""
 
     def __init__(self):
         self.model = dn.parse_robot(ARM)
@@ -32,7 +32,7 @@ class Swing:
         return 0.4 * np.cos(w * t), -0.4 * w * np.sin(w * t), -0.4 * w**2 * np.cos(w * t)
 
     def torque(self, t):
-        """Of the motors."""
+        """Motor torques."""
         return self.inverse(*self.state(t)) - PUSH
 
     def imu(self, t):

@@ -1,4 +1,4 @@
-"""Links and joints of plain URDF as text: what they are made of does not matter."""
+"""Links and joints of plain URDF as text, with arbitrary inertia and geometry."""
 
 INERTIAL = """<inertial><origin xyz="0 0 0.1"/><mass value="1"/>
 <inertia ixx="0.01" ixy="0" ixz="0" iyy="0.01" iyz="0" izz="0.01"/></inertial>"""

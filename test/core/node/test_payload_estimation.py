@@ -26,7 +26,7 @@ TIME = np.arange(0.0, 6.0, 0.02)
 def moved():
     """q, qd and torques with the payload and without, friction included."""
     states = motion(1, time=TIME)
-    return *states[:2], torques(*states) + rubbing(states[1]), torques(*states, carried=False)
+    return *states[:2], torques(*states) + rubbing(states[1]), torques(*states, payload=False)
 
 
 @pytest.fixture
