@@ -12,7 +12,7 @@ from dynamics_node.algorithms.frame_kinematics import body_jacobians
 from dynamics_node.algorithms.recursion import joint_motions, outward, root_acceleration
 from dynamics_node.algorithms.rnea import body_motions
 from dynamics_node.algorithms.transforms import joint_transforms
-from dynamics_node.symbolic import carried_inertia, cross_motion, matvec, skew, transpose
+from dynamics_node.symbolic import cross_motion, matvec, skew, transformed_inertia, transpose
 
 PER_BODY = 10
 NAMES = ("m", "mx", "my", "mz", "Ixx", "Ixy", "Iyy", "Ixz", "Iyz", "Izz")
@@ -76,7 +76,7 @@ def link_columns(model, link):
     bodies; zero on a link that is fixed to the root. Raises KeyError for an unknown link."""
     frame, T = model.frame(link), np.zeros((model.nbodies, PER_BODY, PER_BODY))
     if frame.body >= 0:
-        moved = carried_inertia(frame.X, inertias_of_parameters(np.eye(PER_BODY)))
+        moved = transformed_inertia(frame.X, inertias_of_parameters(np.eye(PER_BODY)))
         T[frame.body] = inertial_parameters(moved).T
     return T.reshape(-1, PER_BODY)
 

@@ -13,12 +13,12 @@ from dynamics_node.robot.robot import Body, Frame, Joint, Masters, Robot
 from dynamics_node.robot.validate import HUGE, is_free
 from dynamics_node.symbolic import (
     axis_rotation_parts,
-    carried_inertia,
     length,
     motion_transform,
     product,
     sine_cosine,
     spatial_inertia,
+    transformed_inertia,
 )
 
 GRAVITY = (0.0, 0.0, -9.81)
@@ -272,7 +272,7 @@ def _lumped_inertias(description, frames, nbodies):
     inertias = np.zeros((nbodies, 6, 6))
     for frame in (frames[link.name] for link in description.links):
         if frame.body >= 0:
-            inertias[frame.body] += carried_inertia(frame.X, frame.inertia)
+            inertias[frame.body] += transformed_inertia(frame.X, frame.inertia)
             if not np.abs(inertias[frame.body]).max() < HUGE:
                 raise ModelError(f"link {frame.name!r}: mass, centre of mass or inertia is beyond {HUGE:g}")
     return inertias

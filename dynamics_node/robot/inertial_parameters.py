@@ -6,7 +6,7 @@ import numpy as np
 
 from dynamics_node.robot.robot import Frame, Robot
 from dynamics_node.robot.validate import HUGE, principal_moments
-from dynamics_node.symbolic import carried_inertia, product, spatial_inertia, transpose
+from dynamics_node.symbolic import product, spatial_inertia, transformed_inertia, transpose
 
 PARAMETERS = ("inertia", "armature")
 
@@ -60,7 +60,7 @@ def with_more(model: Robot, frame: Frame, inertia) -> Robot:
         return model
     bodies = list(model.bodies)
     body = bodies[frame.body]
-    bodies[frame.body] = replace(body, inertia=body.inertia + carried_inertia(frame.X, inertia))
+    bodies[frame.body] = replace(body, inertia=body.inertia + transformed_inertia(frame.X, inertia))
     own = replace(frame, inertia=frame.inertia + inertia)
     return replace(model, bodies=tuple(bodies), frames={**model.frames, frame.name: own})
 

@@ -18,7 +18,6 @@ import numpy as np
 from dynamics_node.robot.robot import Robot
 from dynamics_node.symbolic import (
     angle_of,
-    carried_inertia,
     dot,
     inertia_of_pseudo,
     inverse_motion_transform,
@@ -29,6 +28,7 @@ from dynamics_node.symbolic import (
     sine_cosine,
     transform_origin,
     transform_rotation,
+    transformed_inertia,
 )
 
 # Sine of the angle between two axes below which their common normal may be too far away: at up to their
@@ -62,7 +62,7 @@ def reframe(model: Robot) -> tuple[Robot, np.ndarray]:
 
 def inertias_in(T, inertias):
     """Spatial inertias (..., 6, 6) of old frames in the new ones, T (..., 6, 6) as from `reframe`."""
-    return carried_inertia(inverse_motion_transform(T), inertias)
+    return transformed_inertia(inverse_motion_transform(T), inertias)
 
 
 def _new_frame(model, i):
@@ -144,7 +144,7 @@ def regroup(model: Robot) -> Robot:
         J[i] = J[i] - still
         if body.parent >= 0:
             T = _to_parent(body.X_tree)
-            J[body.parent] = J[body.parent] + carried_inertia(T.T, still)
+            J[body.parent] = J[body.parent] + transformed_inertia(T.T, still)
     inertias = inertia_of_pseudo(np.array(J).reshape(-1, 4, 4))
     bodies = [replace(body, inertia=own) for body, own in zip(model.bodies, inertias, strict=True)]
     return replace(model, bodies=tuple(bodies))

@@ -12,13 +12,13 @@ from dynamics_node.robot.errors import ModelError
 from dynamics_node.robot.inertial_parameters import with_more
 from dynamics_node.robot.robot import Robot
 from dynamics_node.symbolic import (
-    carried_inertia,
     inverse_motion_transform,
     motion_transform,
     product,
     pseudo_inertia,
     rpy_rotation,
     spatial_inertia,
+    transformed_inertia,
 )
 
 
@@ -49,7 +49,7 @@ def subtree(model: Robot, joint: str) -> Subtree:
     if not frame.fixed_joint and frame.body >= 0:
         inertia = model.bodies[frame.body].inertia
     else:
-        each = [carried_inertia(model.frames[link].X, model.frames[link].inertia) for link in links]
+        each = [transformed_inertia(model.frames[link].X, model.frames[link].inertia) for link in links]
         inertia = np.sum(each, axis=0)
     hanging = [i for i, body in enumerate(model.bodies) if model.frames[body.name].parent in links]
     children = tuple(i for i in hanging if not model.bodies[i].joint.type.is_free)
@@ -127,10 +127,10 @@ def with_tool(model: Robot, joint: str, mass: float, com, xyz=(0, 0, 0), rpy=(0,
         raise ValueError(f"joint {joint!r} is fixed to the root: nothing moves its tool")
     X = own.sensor(xyz, rpy)
     back = inverse_motion_transform(X)
-    described = carried_inertia(back, own.inertia)
+    described = transformed_inertia(back, own.inertia)
     wanted = spatial_inertia(mass, com, central_moments(described))
     X_link = product(X, inverse_motion_transform(own.X))
-    return with_more(model, model.frames[own.link], carried_inertia(X_link, wanted - described))
+    return with_more(model, model.frames[own.link], transformed_inertia(X_link, wanted - described))
 
 
 def mass_and_moment(inertia):

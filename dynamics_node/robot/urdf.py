@@ -27,7 +27,7 @@ from dynamics_node.robot.description import (
 )
 from dynamics_node.robot.errors import ModelError
 from dynamics_node.robot.joints import KINDS
-from dynamics_node.symbolic import carried_inertia, length, rpy_rotation
+from dynamics_node.symbolic import length, rpy_rotation, transformed_inertia
 
 MAX_BYTES = 8 * 1024 * 1024
 MAX_LINKS = 5000  # and joints, and loops with couplings: no robot, and a second of work
@@ -215,7 +215,7 @@ def _link(link):
     inertia = np.zeros((3, 3))
     if inertial.inertia is not None:
         with np.errstate(invalid="ignore"):  # validate.py names what is not finite
-            inertia = carried_inertia(rotation.T, np.array(inertial.inertia.to_matrix(), dtype=float))
+            inertia = transformed_inertia(rotation.T, np.array(inertial.inertia.to_matrix(), dtype=float))
     return Link(link.name, float(inertial.mass or 0.0), com, inertia)
 
 

@@ -8,7 +8,7 @@ from xml.parsers import expat
 import numpy as np
 
 from dynamics_node.robot.errors import ModelError
-from dynamics_node.symbolic import carried_inertia, rpy_rotation
+from dynamics_node.symbolic import rpy_rotation, transformed_inertia
 
 FIGURES, ALL_FIGURES = 9, 17
 MOMENTS = {"ixx": (0, 0), "ixy": (0, 1), "ixz": (0, 2), "iyy": (1, 1), "iyz": (1, 2), "izz": (2, 2)}
@@ -71,7 +71,7 @@ def _inertial_edits(data, tags, name, inertial, shown):
     origin = parts["origin"]
     rpy = (origin.attributes.get("rpy") if origin else None) or "0 0 0"
     R = rpy_rotation(np.array([float(x) for x in rpy.split()]))
-    moments = carried_inertia(R, inertial.inertia)
+    moments = transformed_inertia(R, inertial.inertia)
     numbers = {key: shown(moments[place]) for key, place in MOMENTS.items()}
     yield _edit(data, parts["inertia"], numbers)
     if inertial.mass is not None:
