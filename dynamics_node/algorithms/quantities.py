@@ -31,7 +31,7 @@ from dynamics_node.algorithms.regressors import joint_regressor as tree_joint_re
 from dynamics_node.algorithms.regressors import joint_torque_regressor as tree_joint_torque_regressor
 from dynamics_node.algorithms.wrenches import sensor_wrench as tree_sensor_wrench
 from dynamics_node.robot import Problem, Robot, named, state_shapes
-from dynamics_node.robot.problem import ASKED, KNOWN
+from dynamics_node.robot.problem import KNOWN, UNKNOWN
 from dynamics_node.robot.subtree import only_subtree
 
 LARGEST_CONDITION = 1e12  # of Lambda
@@ -105,7 +105,7 @@ def _problem(kind, derivatives, write=None, result=None, **facts):
     """A Problem, or its derivatives."""
     return Quantity(
         ("q", "qd", *KNOWN[kind], "gravity"),
-        ASKED[kind] if write is None else ("dq", "dqd", "dknown"),
+        UNKNOWN[kind] if write is None else ("dq", "dqd", "dknown"),
         wrenches=True,
         problem=partial(named, kind),
         write=write,

@@ -173,7 +173,7 @@ REFUSED = {
     "NaN mass": (arm_with(link("b", inertial(mass="nan"))), "link 'b': mass is not finite"),
     "infinite inertia": (arm_with(link("b", inertial(ixx="inf"))), "link 'b': inertia is not finite"),
     "NaN com": (arm_with(link("b", inertial(xyz="0 nan 0"))), "link 'b': inertial origin is not finite"),
-    "huge mass": (arm_with(link("b", inertial(mass="1e300"))), "link 'b': .* is beyond"),
+    "huge mass": (arm_with(link("b", inertial(mass="1e300"))), "link 'b': .* exceeds"),
     "negative mass": (arm_with(link("b", inertial(mass="-2"))), "link 'b': mass -2.0 is negative"),
     "NaN axis": (
         arm_with(None, joint("j2", "a", "b", extra='<axis xyz="nan 0 1"/>')),
@@ -181,11 +181,11 @@ REFUSED = {
     ),
     "huge axis": (
         arm_with(None, joint("j2", "a", "b", extra='<axis xyz="1e308 1e308 0"/>')),
-        "joint 'j2': axis is beyond 1e\\+15",
+        "joint 'j2': axis exceeds 1e\\+15",
     ),
     "huge origin": (
         arm_with(None, joint("j2", "a", "b").replace("0 0 0.3", "0 0 1e200")),
-        "joint 'j2': origin is beyond",
+        "joint 'j2': origin exceeds",
     ),
     "NaN origin": (
         arm_with(None, joint("j2", "a", "b").replace("0 0 0.3", "0 0 nan")),
@@ -337,7 +337,8 @@ def test_the_plane_of_a_planar_joint(axis):
 
 
 def test_planar_joint_against_pinocchio():
-    """Its planar joint has its rates in the axes of the body; ours are the time derivatives of x, y and theta."""
+    """Its planar joint has its rates in the axes of the body; ours are the time derivatives of x, y and
+    theta."""
     pin = pytest.importorskip("pinocchio")
     model, theirs = parse_robot(planar_arm()), pin.buildModelFromXML(planar_arm())
     assert theirs.joints[1].shortname() == "JointModelPlanar"
@@ -354,7 +355,8 @@ def test_planar_joint_against_pinocchio():
         assert error(inverse(q, qd, qdd), expected) <= EXACT
 
 
-# --- what a file says and nobody would read ---------------------------------------------------------------------
+# --- what a file says and nobody would read
+# ---------------------------------------------------------------------
 
 
 def test_a_second_inertial_is_told():
@@ -362,7 +364,7 @@ def test_a_second_inertial_is_told():
         link("b"), link("b", INERTIAL + INERTIAL.replace('mass value="', 'mass value="7'))
     )
     model = parse_robot(text)
-    assert model.warnings == ("link 'b' has 2 <inertial>: the first one counts",)
+    assert model.warnings == ("link 'b' has 2 <inertial>: only the first one is read",)
     assert np.array_equal(model.inertias, parse_robot(robot(*ARM)).inertias)
 
 
@@ -370,7 +372,7 @@ def test_a_joint_without_limits_is_told():
     text = robot(
         *ARM[:-1], joint("j2", "a", "b").replace('<limit lower="-1" upper="1" effort="10" velocity="2"/>', "")
     )
-    assert parse_robot(text).warnings == ("joint 'j2' is revolute and has no <limit>: none is taken",)
+    assert parse_robot(text).warnings == ("joint 'j2' is revolute and has no <limit>: it is unlimited",)
 
 
 @pytest.mark.parametrize("uri", ["http://www.ros.org/wiki/xacro", "http://ros.org/wiki/xacro"])

@@ -21,7 +21,8 @@ CLOSE = 1e-9
 
 
 class Other:
-    """A UR5 with other bodies and joints, in a file of parameters and in a description, which Pinocchio reads."""
+    """A UR5 with other bodies and joints, in a file of parameters and in a description, which Pinocchio
+    reads."""
 
     def __init__(self, seed, folder):
         random = np.random.default_rng(seed)
@@ -47,7 +48,8 @@ class Other:
 
 @pytest.fixture
 def compiler(tmp_path):
-    """(environment with a cache of its own and a compiler that counts, function that tells how often it compiled)"""
+    """(environment with a cache of its own and a compiler that counts, function that tells how often it
+    compiled)"""
     program, log = tmp_path / "counting_cc", tmp_path / "calls"
     program.write_text(f'#!/bin/sh\necho "$@" >> {log}\nexec cc "$@" -O0\n')
     program.chmod(0o755)
@@ -89,7 +91,7 @@ def test_no_compiler_and_never_a_bad_file(rig, tmp_path, compiler):
     assert answers(one) <= CLOSE
     reloaded(one.text.replace("forearm_link", "forearm9"), "this one has no link 'forearm9'; it has")
     assert answers(one) <= CLOSE
-    reloaded("links: [", "the file of parameters is no YAML")
+    reloaded("links: [", "the file of parameters is not valid YAML")
     assert answers(one) <= CLOSE
     path.write_text(two.text)
     assert r.call(Trigger, "reload").success
