@@ -306,7 +306,7 @@ class Judgement(NamedTuple):
         also = f"; {', '.join(map(repr, others))} would explain it as well" if others else ""
         return (
             f"sensors contradict each other: {size}, limit {self.limit:.4g}; most likely {first!r} is wrong, "
-            f"without it chi-square is {left:.4g}{also}"
+            f"without which {left:.4g} is left{also}"
         )
 
 

@@ -116,7 +116,7 @@ def test_subtree_by_root_and_tips():
     [
         ({"joints": ["nope"]}, "'nope'"),
         ({"joints": ["j1"], "positions": {"no": 1.0}}, "'no'"),
-        ({"positions": {"j1": 1.0}}, "choice of joints"),
+        ({"positions": {"j1": 1.0}}, "positions of fixed joints"),
         ({"root": "nope"}, "link 'nope'"),
         ({"tips": ["nope"]}, "link 'nope'"),
         ({"root": "b", "tips": ["a"]}, "'a'.*below"),
