@@ -20,7 +20,7 @@ def one_blas_thread():
         os.environ.setdefault(name, count)
 
 
-def first_to_go():
+def prefer_as_oom_victim():
     """If memory runs out, make the kernel end this process rather than the node."""
     with contextlib.suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("500")  # of 1000
@@ -36,16 +36,16 @@ def rename_process(name: str):
 
 
 class Stop:
-    """`asked` becomes True on SIGINT and SIGTERM.
+    """`requested` becomes True on SIGINT and SIGTERM.
 
     rclpy's own handlers end the context from another thread, while a callback may be about to publish. Here
     the callback ends first.
     """
 
     def __init__(self):
-        self.asked = False
+        self.requested = False
         for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, self._ask)
+            signal.signal(number, self._request)
 
     def finish(self):
         """Ignore further signals at the end. Python removes these handlers when it ends; a signal would then
@@ -53,5 +53,5 @@ class Stop:
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.SIG_IGN)
 
-    def _ask(self, number, frame):
-        self.asked = True
+    def _request(self, number, frame):
+        self.requested = True

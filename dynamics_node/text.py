@@ -33,7 +33,7 @@ class Printable:
         self._stream.flush()
 
 
-def shown(text: object, longest: int = LONGEST) -> str:
+def one_line(text: object, longest: int = LONGEST) -> str:
     """Text on one line without control characters, cut to `longest`.
 
     Names come from the network. A line feed in one would forge a line of the log; an escape sequence or a

@@ -72,8 +72,7 @@ def _still(K, rank):
     return int(np.median((np.abs(motions).max(axis=1, initial=0.0) < STILL).sum(axis=1)))
 
 
-# --- reasons of singular positions
-# ------------------------------------------------------------------------------
+# --- reasons of singular positions --------------------------------------------------------------------------
 
 
 def why_singular_loop(robot, q):

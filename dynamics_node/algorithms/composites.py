@@ -41,7 +41,7 @@ class Composites:
         inertia, self._momentum = entries(alone(self._sums, self._moments), body)
         self._inertia, self._load = inertia, self._of_columns(by.inertia_times, inertia, self._S)
 
-    # --- all at once -------------------------------------------------------------------------------------
+    # --- all at once ----------------------------------------------------------------------------------------
 
     def of_bodies(self, function, *arrays):
         """function(*arrays) of every body, the first axis of arguments and results."""

@@ -228,8 +228,7 @@ def _over_velocities(tree, q, derivative):
     return out
 
 
-# --- one function for each type of constraint
-# ----------------------------------------------------------------------
+# --- one function for each type of constraint ---------------------------------------------------------------
 
 
 def _custom(tree, X_up, constraint: Custom, q):

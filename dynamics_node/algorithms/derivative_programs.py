@@ -16,7 +16,7 @@ from dynamics_node.algorithms.dynamics_programs import recursive_programs
 from dynamics_node.algorithms.health import health, health_limits
 from dynamics_node.algorithms.pivots import LARGEST_LOSS, inertia_scale, losses, total_loss, weak_coordinates
 from dynamics_node.algorithms.rates import rates_at
-from dynamics_node.algorithms.reduced_frames import economical, parameter_shapes, with_inputs
+from dynamics_node.algorithms.reduced_frames import economical_robot, parameter_shapes, with_inputs
 from dynamics_node.robot import Problem, Robot, inverse_dynamics
 from dynamics_node.robot.inertial_parameters import PARAMETERS
 from dynamics_node.robot.reframe import regrouped_away
@@ -77,7 +77,10 @@ def _derived(robot, problem, shapes, more, wrenches, parameters):
     def function(**state):
         results = _derivatives(robot, forward, inverse, derived, **state)
         if len(limits):
-            own, q = with_inputs(economical(robot)[0], **{name: state[name] for name in more}), state["q"]
+            own, q = (
+                with_inputs(economical_robot(robot)[0], **{name: state[name] for name in more}),
+                state["q"],
+            )
             results["health"] = health(own, q, rates_at(own, q, state["qd"]), forward, watched)
         return results
 
@@ -115,7 +118,7 @@ def _derivatives(robot, forward, inverse, derived, q, qd, qdd=None, tau=None, **
     return dict(zip(("dq", "dqd", "dknown"), np.split(unknowns, 3, axis=1), strict=True))
 
 
-# --- a tree, in stages -----------------------------------------------------------------------------------
+# --- a tree, in stages --------------------------------------------------------------------------------------
 
 _UPPER = np.triu_indices(4)
 
@@ -123,7 +126,7 @@ _UPPER = np.triu_indices(4)
 def derivative_stages(model: Robot, problem: Problem, inputs) -> LaneProgram:
     """The same as `derivative_program`, in stages, for inputs {name: shape}."""
     forward = np.array(problem.forward, dtype=bool)
-    tree, T = economical(model)
+    tree, T = economical_robot(model)
     staging = Staging(inputs)
     given = staging.arrays
     J = _pseudo_inertias(tree, given.get("inertia"))

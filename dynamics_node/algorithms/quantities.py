@@ -43,9 +43,9 @@ class Quantity(NamedTuple):
     projects: whether it needs G, not only rates. inverts: whether the mass matrix must be invertible.
     view(robot, **options): the robot whose inertias count, if not the whole one.
 
-    regrouped: whether base parameters determine it, see `economical`. reframed: whether it is computed in
-    other frames than the robot's own; columns of a regressor refer to the robot's own. Inertias as inputs are
-    in the other frames, so a quantity that is not reframed reads none.
+    regrouped: whether base parameters determine it, see `economical_robot`. reframed: whether it is computed
+    in other frames than the robot's own; columns of a regressor refer to the robot's own. Inertias as inputs
+    are in the other frames, so a quantity that is not reframed reads none.
 
     problem(robot, **options): the Problem to solve, in place of a way. write(robot, problem, wrenches,
     parameters): makes the Program of a quantity derived from that of the problem; its way takes numbers of

@@ -241,7 +241,7 @@ class _Equations:
         return self.elimination.condition() + CONTRADICTION * (missed * missed).sum()
 
 
-# --- many states, as numbers -----------------------------------------------------------------------------
+# --- many states, as numbers --------------------------------------------------------------------------------
 
 
 @fact

@@ -40,14 +40,16 @@ def economical_program(
     regrouped=True,
     reframed=True,
 ) -> Program:
-    """The Program of function(robot, **arrays) -> {name: array} for the robot from `economical`.
+    """The Program of function(robot, **arrays) -> {name: array} for the robot from `economical_robot`.
 
     reads: {name: shape} of the arrays; f_ext among them is in the function's frames. parameters: those of
     'inertia' and 'armature' that are inputs, after the others. limits: of the output health, see Program.
     regrouped: with base parameters, which do not determine a wrench on a body alone. reframed: in other
     frames than the robot's own; inertias have another meaning in them, also as inputs, so a Program without
     reframing reads none."""
-    own, T = economical(robot, regrouped) if reframed else (robot, np.tile(np.eye(6), (robot.nbodies, 1, 1)))
+    own, T = (
+        economical_robot(robot, regrouped) if reframed else (robot, np.tile(np.eye(6), (robot.nbodies, 1, 1)))
+    )
 
     def traced(inertia=None, armature=None, **arrays):
         if "f_ext" in arrays:
@@ -58,7 +60,7 @@ def economical_program(
 
 
 @fact
-def economical(robot: Robot, regrouped=True) -> tuple[Any, np.ndarray]:
+def economical_robot(robot: Robot, regrouped=True) -> tuple[Any, np.ndarray]:
     """The robot in its economical frames and, if regrouped, with base parameters, and T (nbodies, 6, 6) of
     `reframe`. With base parameters, the inertia of one body and the wrench at one joint have no meaning."""
     tree, T = reframe(robot.tree)
@@ -117,8 +119,8 @@ def own_values(tree: Robot) -> dict[str, np.ndarray]:
 
 
 def with_inputs(robot: Robot, inertia=None, armature=None, regrouped=True) -> Any:
-    """The robot of `economical` with inertial parameters that are inputs of a Program; None for constant
-    ones."""
+    """The robot of `economical_robot` with inertial parameters that are inputs of a Program; None for
+    constant ones."""
     if inertia is None and armature is None:
         return robot
     tree = robot.tree

@@ -38,7 +38,7 @@ def inertias_of_parameters(parameters):
     return inertias
 
 
-# --- joint torques and generalized momenta ---------------------------------------------------------------
+# --- joint torques and generalized momenta ------------------------------------------------------------------
 
 
 def joint_torque_regressor(model, q, qd, qdd, gravity=None, link=None):
@@ -113,7 +113,7 @@ def _turning(v, S):
     return np.stack([cross_motion(v, column) for column in S.T], axis=-1)
 
 
-# --- one body --------------------------------------------------------------------------------------------
+# --- one body -----------------------------------------------------------------------------------------------
 
 
 def _of_wrench(motion):
@@ -168,7 +168,7 @@ def _weights(model, X_up, gravity):
     return rows
 
 
-# --- joints ----------------------------------------------------------------------------------------------
+# --- joints -------------------------------------------------------------------------------------------------
 
 
 def joint_regressor(model, q, qd, qdd):

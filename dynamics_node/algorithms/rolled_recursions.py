@@ -19,7 +19,7 @@ from dynamics_node.algorithms.pivots import (
     total_loss,
     weak_coordinates,
 )
-from dynamics_node.algorithms.reduced_frames import economical, parameter_shapes
+from dynamics_node.algorithms.reduced_frames import economical_robot, parameter_shapes
 from dynamics_node.algorithms.rnea import Motion, body_wrench, next_motion, root_motion
 from dynamics_node.algorithms.transforms import FactoredTransforms, fixed_shift, fixed_turns
 from dynamics_node.robot import Problem, Robot
@@ -71,7 +71,7 @@ def rolled_program(model: Robot, problem: Problem, wrenches=False, parameters=()
     """RNEA or the articulated-body recursion, rolled into loops. Arguments, inputs and outputs as in
     `dynamics_programs`."""
     watched = weak_coordinates(model, problem.forward)
-    model, T = economical(model)
+    model, T = economical_robot(model)
     inputs = problem.reads(model, wrenches) | parameter_shapes(model, parameters)
     returns = problem.returns(model)
     joints = [body.joint for body in model.bodies]

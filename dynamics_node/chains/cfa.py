@@ -57,7 +57,7 @@ class Cfa:
 
     def _across(self, F):
         """K F: relative accelerations across the joints (..., n, 6)."""
-        a = matvec(self.constraint_columns.J_inverse, F - self.scan.handed_on(F))
+        a = matvec(self.constraint_columns.J_inverse, F - self.scan.child_sums(F))
         return a - self.scan.inherited(a)
 
 

@@ -162,8 +162,7 @@ def rotor_torques(xp, robot: RobotArrays, qdd):
     return torques
 
 
-# --- unsupported robots
-# -----------------------------------------------------------------------------------------------
+# --- unsupported robots -------------------------------------------------------------------------------------
 
 
 def refuse_joints(model):

@@ -115,7 +115,7 @@ class Abia:
     def __call__(self, torques):
         robot, own, (_, K, D, base) = self.robot, self.own, self.given
         tau = torques[..., own.v_at]
-        z = self.scan.backward(self.handing.handed_on(K * tau[..., None]))
+        z = self.scan.backward(self.handing.child_sums(K * tau[..., None]))
         nu = (tau - (own.S * z).sum(axis=-1)) / D
         moved = own.S * nu[..., None]
         if robot.floating:

@@ -329,7 +329,7 @@ def build_loop_solver(robot: Robot, backend="auto") -> LoopSolver:
     return LoopSolver(robot, *functions)
 
 
-# --- construction ----------------------------------------------------------------------------------
+# --- construction -------------------------------------------------------------------------------------------
 
 
 def _known_parameters(parameters):

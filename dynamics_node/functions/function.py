@@ -74,7 +74,7 @@ class Function:
         """Compile in advance: with `batches` also the code for many states. Raises CompileError."""
         self.runner.prepare(batches)
 
-    # --- many states, or other arrays --------------------------------------------------------
+    # --- many states, or other arrays -----------------------------------------------------------------------
 
     def _states(self, runner, arrays, out, errors):
         """The results (..., *shape) in a tuple, after the fast path declined; arrays: all inputs of the

@@ -22,7 +22,7 @@ import numpy as np
 from dynamics_node.algorithms.dynamics_programs import cost, problem_program
 from dynamics_node.algorithms.first_positions import closed_samples
 from dynamics_node.algorithms.health import TRIED, health_limit, usual_size
-from dynamics_node.algorithms.reduced_frames import economical, parameter_values
+from dynamics_node.algorithms.reduced_frames import economical_robot, parameter_values
 from dynamics_node.graph.elimination import (
     Plan,
     SingularPivotError,
@@ -79,7 +79,7 @@ def _traced(robot, problem, ordering, wrenches, parameters):
 def economical_graph(robot: Robot, problem: Problem, parameters=()) -> FactorGraph:
     """`generic_graph` in the frames of the Program; also with generic values of `parameters`, none of which
     is zero by chance."""
-    own, _ = economical(robot)
+    own, _ = economical_robot(robot)
     graph = generic_graph(own, problem)
     if not parameters:
         return graph
@@ -121,7 +121,7 @@ class _Tried:
 
     def __init__(self, robot, problem, plan, parameters):
         random = np.random.default_rng(23)
-        self._own, _ = economical(robot)
+        self._own, _ = economical_robot(robot)
         self._plan, self._returns = plan, tuple(problem.returns(robot))
         rates = random.uniform(-1, 1, (3, TRIED, robot.nv))
         self._state = dict(zip(("qd", "qdd", "tau"), rates, strict=True)) | {

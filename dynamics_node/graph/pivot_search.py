@@ -259,7 +259,7 @@ class PivotSearch(SparseRows):
                 self._offer(row)
         return steps
 
-    # --- choice ------------------------------------------------------------------------------------------
+    # --- choice ---------------------------------------------------------------------------------------------
 
     def _grade(self, number):
         """Store {column: extra products that an equally good pivot may cost} of a row, without entries that
@@ -312,7 +312,7 @@ class PivotSearch(SparseRows):
     def _cost_of_turn(self, block):
         return len(self.beside(block)) * sum(len(self.columns[c]) - 1 for c in block.columns)
 
-    # --- changes ------------------------------------------------------------------------------------
+    # --- changes --------------------------------------------------------------------------------------------
 
     def _pivot(self, row, column):
         weak = self._grades[row][column] >= WORST

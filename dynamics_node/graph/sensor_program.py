@@ -14,7 +14,12 @@ import numpy as np
 from dynamics_node.algorithms.first_positions import closed_samples
 from dynamics_node.algorithms.health import TRIED, health, health_limit, health_limits, usual_size
 from dynamics_node.algorithms.rates import rates_at
-from dynamics_node.algorithms.reduced_frames import economical, own_values, parameter_shapes, with_inputs
+from dynamics_node.algorithms.reduced_frames import (
+    economical_robot,
+    own_values,
+    parameter_shapes,
+    with_inputs,
+)
 from dynamics_node.graph.estimate import Estimate, EstimatePlan, choose_basis, estimate, plan_estimate, spread
 from dynamics_node.graph.finer import finer
 from dynamics_node.graph.sensor_system import (
@@ -95,7 +100,7 @@ class _Writing:
     def __init__(self, robot, problem, parameters, fine):
         self.robot, self.problem, self.parameters, self.fine = robot, problem, parameters, fine
         self.regrouped = regroups(problem)
-        self.own, self.T = economical(robot, self.regrouped)
+        self.own, self.T = economical_robot(robot, self.regrouped)
         self.reads = problem.reads(robot) | parameter_shapes(robot, parameters)
         generic = self.generic()
         state = self.states(generic, STATES, seed=20)
@@ -140,9 +145,9 @@ class _Writing:
         return finer(system, own.tree, q, rates, gravity) if self.fine else system
 
     def traced(self, limits):
-        return trace(partial(self.function, judged=bool(limits)), self.reads, limits)
+        return trace(partial(self.function, with_health=bool(limits)), self.reads, limits)
 
-    def function(self, q, qd, judged, **arrays):
+    def function(self, q, qd, with_health, **arrays):
         solution = estimate(self.plan, self.system(q, qd, **arrays), responses=bool(self.problem.covariance))
         qdd, tau, f_ext = self.results(solution.values)
         results = {"qdd": qdd, "tau": tau, "f_ext": f_ext}
@@ -150,7 +155,7 @@ class _Writing:
         results["chi_square"] = solution.chi_square
         for name in self.problem.covariance:
             results[f"{name}_covariance"] = self.covariance(name, solution.gain)
-        if judged:
+        if with_health:
             closed = health(self.own, q, rates_at(self.own, q, qd, explicit=True))
             results["health"] = np.append(closed, self.growth(solution))
         return results

@@ -328,7 +328,7 @@ def _child_numbers(element, tag, attribute, default, owner):
     return numbers
 
 
-# --- a planar joint is two slides and a turn, with massless links in between---------------------------------
+# --- a planar joint is two slides and a turn, with massless links in between --------------------------------
 
 PARTS = (("x", "prismatic"), ("y", "prismatic"), ("theta", "continuous"))
 

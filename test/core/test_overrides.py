@@ -207,13 +207,12 @@ COUPLED = """<link name="motor"><inertial><mass value="1e-9"/>
 <inertia ixx="1e-9" ixy="0" ixz="0" iyy="1e-9" iyz="0" izz="1e-9"/></inertial></link>
 <joint name="motor_joint" type="continuous"><parent link="base"/><child link="motor"/><axis xyz="0 1 0"/>
 <limit velocity="9" effort="50"/></joint>
-<coupling name="wrist"><predecessor link="motor"/><successor link="lower"/><ratio
-value="1"/></coupling></robot>"""
+<coupling name="wrist"><predecessor link="motor"/><successor link="lower"/><ratio value="1"/></coupling></robot>"""
 
 
 def test_a_motor_that_turns_with_the_sum_of_two_joints(tmp_path):
-    """A link of its own, coupled to the second joint's: its rotor and friction act on the sum, are columns,
-    and are read from a parameters file."""
+    """A link of its own, coupled to the second joint's: its rotor and friction act on the sum, are columns, and
+    are read from a parameters file."""
     text, random = ARM.replace("</robot>", COUPLED), np.random.default_rng(5)
     robot, arm = dn.parse_robot(text), dn.parse_robot(ARM)
     linear = RegressorModel(robot, ("rotor", "viscous"), "numpy")

@@ -337,8 +337,7 @@ def test_the_plane_of_a_planar_joint(axis):
 
 
 def test_planar_joint_against_pinocchio():
-    """Its planar joint has its rates in the axes of the body; ours are the time derivatives of x, y and
-    theta."""
+    """Its planar joint has its rates in the axes of the body; ours are the time derivatives of x, y and theta."""
     pin = pytest.importorskip("pinocchio")
     model, theirs = parse_robot(planar_arm()), pin.buildModelFromXML(planar_arm())
     assert theirs.joints[1].shortname() == "JointModelPlanar"
@@ -355,8 +354,7 @@ def test_planar_joint_against_pinocchio():
         assert error(inverse(q, qd, qdd), expected) <= EXACT
 
 
-# --- what a file says and nobody would read
-# ---------------------------------------------------------------------
+# --- what a file says and nobody would read ---------------------------------------------------------------------
 
 
 def test_a_second_inertial_is_told():

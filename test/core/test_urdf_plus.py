@@ -14,15 +14,14 @@ from dynamics_node.robot.constraints import Custom
 
 @pytest.mark.parametrize("kind", ["revolute", "ball", "planar"])
 def test_what_keeps_a_planar_loop_closed_does_not_matter(kind):
-    """A pin and a ball leave a planar loop the same mobility; a planar joint in its own plane closes
-    nothing."""
+    """A pin and a ball leave a planar loop the same mobility; a planar joint in its own plane closes nothing."""
     mechanism = dn.parse_robot(four_bar(kind, (None, None, None)))
     assert mechanism.nv == (3 if kind == "planar" else 1)
 
 
 def test_held_joints_of_geared_robots():
-    """Explicit joints move with those that they follow, whether they are chosen or not; a joint held away
-    from zero shifts what turns with it."""
+    """Explicit joints move with those that they follow, whether they are chosen or not; a joint held away from zero
+    shifts what turns with it."""
     driven = [f"left_{part}_joint" for part in ("thigh", "thigh_rotor", "shank")]
     robot = dn.parse_robot(humanoid(), joints=driven)
     rotors = [joint.name for joint in robot.explicit_joints]
@@ -125,8 +124,8 @@ def test_a_singular_choice_of_independent_joints_is_refused_with_another():
 
 
 def test_a_constraint_whose_rank_changes():
-    """On one branch it is one equation and holds j0, on the other two and holds j1 and j2: the one that holds
-    fewer joints is taken, or the one for which the file marks as many."""
+    """On one branch it is one equation and holds j0, on the other two and holds j1 and j2: the one that holds fewer
+    joints is taken, or the one for which the file marks as many."""
     links = [link("a"), *(link(f"b{k}", k, 1.0) for k in range(3))]
 
     def two_branches(tree):

@@ -21,8 +21,7 @@ CLOSE = 1e-9
 
 
 class Other:
-    """A UR5 with other bodies and joints, in a file of parameters and in a description, which Pinocchio
-    reads."""
+    """A UR5 with other bodies and joints, in a file of parameters and in a description, which Pinocchio reads."""
 
     def __init__(self, seed, folder):
         random = np.random.default_rng(seed)
@@ -48,8 +47,7 @@ class Other:
 
 @pytest.fixture
 def compiler(tmp_path):
-    """(environment with a cache of its own and a compiler that counts, function that tells how often it
-    compiled)"""
+    """(environment with a cache of its own and a compiler that counts, function that tells how often it compiled)"""
     program, log = tmp_path / "counting_cc", tmp_path / "calls"
     program.write_text(f'#!/bin/sh\necho "$@" >> {log}\nexec cc "$@" -O0\n')
     program.chmod(0o755)

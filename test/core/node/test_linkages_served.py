@@ -1,5 +1,5 @@
-"""Robots with closed loops as the node serves them: passive joints missing, every joint published, bad
-positions withheld. Against the five-bar that Pinocchio and geometry know."""
+"""Robots with closed loops as the node serves them: passive joints missing, every joint published, bad positions
+withheld. Against the five-bar that Pinocchio and geometry know."""
 
 from types import SimpleNamespace
 
@@ -76,8 +76,7 @@ def test_a_driven_joint_is_needed():
 
 
 def test_a_position_that_cannot_be_closed_is_withheld():
-    """The driven bars too far apart: silence with the loop by name, then torques again from the old
-    branch."""
+    """The driven bars too far apart: silence with the loop by name, then torques again from the old branch."""
     bench = FiveBar()
     bench.served.hear(DRIVEN, [3.1, 0.0], QD)
     assert "'j5' stay open by" in str(bench.served.silence("no closed position"))
