@@ -147,7 +147,7 @@ __all__ = [  # noqa: RUF022 (by subject)
     "build_payload_estimator",  # -> PayloadEstimator
     "PayloadEstimator",  # the same, while the robot moves
     "Payload",  # the result of both
-    "identify_tool",  # a force/torque sensor's bias, and the tool behind it
+    "identify_tool",  # a force/torque sensor's bias, and its tool
     "Tool",  # its result
     # Trajectories: any span of time as one least-squares problem
     "simulate",  # torques -> Trajectory

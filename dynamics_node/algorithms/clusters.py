@@ -79,7 +79,7 @@ def _assembled(tree, bodies, coordinates, constraints, assembly, marked):
     else:
         dependent = list(marked)
     if dependent and (usual := _usual_condition(K, dependent)) > WEAK:
-        _refuse(tree, constraints, coordinates, dependent, _best_columns(K, rank), usual)
+        _raise_bad_choice(tree, constraints, coordinates, dependent, _best_columns(K, rank), usual)
     independent = tuple(v for k, v in enumerate(coordinates) if k not in dependent)
     return Cluster(
         bodies, constraints, independent, tuple(coordinates[k] for k in dependent), assembly.positions
@@ -121,7 +121,7 @@ def _usual_condition(K, dependent):
     return np.float32(np.median(np.linalg.cond(K[:, :, dependent])))  # float32: the same on every processor
 
 
-def _refuse(tree, constraints, coordinates, dependent, better, usual):
+def _raise_bad_choice(tree, constraints, coordinates, dependent, better, usual):
     given, alternative = (
         ", ".join(repr(tree.v_names[v]) for k, v in enumerate(coordinates) if k not in taken)
         for taken in (dependent, better)

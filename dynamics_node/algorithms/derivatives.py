@@ -41,7 +41,7 @@ class Column(NamedTuple):
 
 
 class Load(NamedTuple):
-    """Of the subtree of a coordinate: the wrenches (..., 6) for a change of its acceleration, velocity and
+    """For the subtree of a coordinate: the wrenches (..., 6) for a change of its acceleration, velocity and
     position, and the moment (..., 3) by which velocities before it act on it."""
 
     acceleration: np.ndarray

@@ -56,7 +56,7 @@ def _close_cluster(robot, cluster, q, errors):
     if errors == "nan":
         q[np.ix_(~closed, positions_of(tree, cluster.dependent))] = np.nan
     elif not closed.all():
-        _refuse(cluster, np.abs(equations["gaps"]).max(initial=0.0))
+        _raise_open_loop(cluster, np.abs(equations["gaps"]).max(initial=0.0))
 
 
 def are_closed(equations, tolerance=TOLERANCE):
@@ -66,7 +66,7 @@ def are_closed(equations, tolerance=TOLERANCE):
     return (worst < tolerance) & (equations["turned"].max(axis=1, initial=0.0) < TURNED)
 
 
-def _refuse(cluster, worst):
+def _raise_open_loop(cluster, worst):
     names = ", ".join(repr(constraint.name) for constraint in cluster.constraints)
     if worst < TOLERANCE:
         raise ClosureError(f"near the start {names} can be closed only with ends turned away from each other")

@@ -52,7 +52,7 @@ def _weak_of_tree(model):
     return ~(sure & _all_definite(model))
 
 
-def refuse_unwatched(model, coordinates):
+def require_watched(model, coordinates):
     """Raise ModelError, with the joints by name, if coordinates (nv,) may be singular and are not checked by
     the solver."""
     names = [joint.name for joint in model.independent_joints if coordinates[joint.v].any()]

@@ -266,7 +266,7 @@ def spanning(robot: Robot, q, qd=None, qdd=None):
     q : array_like (..., nq)
         Closed positions.
     qd, qdd : array_like (..., nv), optional
-        Of the independent joints; accelerations need velocities if the robot has loops.
+        Rates of the independent joints; accelerations need velocities if the robot has loops.
 
     Returns
     -------

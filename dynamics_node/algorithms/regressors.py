@@ -43,8 +43,8 @@ def inertias_of_parameters(parameters):
 
 def joint_torque_regressor(model, q, qd, qdd, gravity=None, link=None):
     """Y (..., nv, 10 nbodies) with rnea(q, qd, qdd) = Y p + armature qdd, p the inertial parameters.
-    Arguments as of `rnea`. link: Y (..., nv, 10) of what this link alone carries, about its origin in its
-    axes. Raises KeyError for an unknown one."""
+    Arguments as in `rnea`. link: Y (..., nv, 10) of a payload of this link, about its origin in its axes.
+    Raises KeyError for an unknown link."""
     X_up = joint_transforms(model, q)
     motions = body_motions(model, X_up, qd, qdd, gravity)
     Y = _joint_rows(model, q, body_jacobians(model, X_up), [_of_wrench(motion) for motion in motions])

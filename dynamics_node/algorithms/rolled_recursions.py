@@ -236,8 +236,8 @@ def _fixed(turn, shift):
     E = turn.reshape(3, 3)
     if not any(isinstance(x, Expression) for x in turn):
         return (*fixed_turns(E.astype(float)), Shift(shift))
-    beside = [E[0, 0] - 1.0, E[0, 1], E[0, 2], E[1, 0], E[2, 0]]
-    is_about_x = not any(isinstance(x, Expression) or x != 0.0 for x in beside)
+    off_axis = [E[0, 0] - 1.0, E[0, 1], E[0, 2], E[1, 0], E[2, 0]]
+    is_about_x = not any(isinstance(x, Expression) or x != 0.0 for x in off_axis)
     return (plane_turn(0, E[1, 1], E[1, 2]) if is_about_x else Turn(E), Shift(shift))
 
 

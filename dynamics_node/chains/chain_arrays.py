@@ -38,7 +38,7 @@ class RobotArrays:
     model: Robot
 
     def __post_init__(self):
-        refuse_joints(self.model)
+        require_supported_joints(self.model)
 
     @property
     def parents(self):
@@ -165,7 +165,7 @@ def rotor_torques(xp, robot: RobotArrays, qdd):
 # --- unsupported robots -------------------------------------------------------------------------------------
 
 
-def refuse_joints(model):
+def require_supported_joints(model):
     """Raise ModelError, naming the joints, if no solver of this package supports them."""
     if not model.bodies:
         raise ModelError(f"robot {model.name!r} has no joint that moves: build with solver 'cluster'")
@@ -180,7 +180,7 @@ def refuse_joints(model):
         raise ModelError(_unsupported(other, "are neither revolute nor prismatic, nor a floating base"))
 
 
-def refuse_width(robot: RobotArrays):
+def require_narrow_tree(robot: RobotArrays):
     """Raise ModelError if the tree is too wide for blocks of all joints at one depth."""
     if robot.width > WIDEST:
         raise ModelError(
@@ -190,7 +190,7 @@ def refuse_width(robot: RobotArrays):
         )
 
 
-def refuse_weightless(model):
+def require_definite_inertias(model):
     """Raise ModelError, naming the links, if an inertia has no inverse."""
     values = np.linalg.eigvalsh(model.inertias)
     names = [

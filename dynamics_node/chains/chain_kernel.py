@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics_node.chains.chain_arrays import RobotArrays, refuse_weightless
+from dynamics_node.chains.chain_arrays import RobotArrays, require_definite_inertias
 from dynamics_node.codegen.cuda.device import device
 from dynamics_node.codegen.cuda.driver import DevicePointer
 from dynamics_node.codegen.cuda.lanes import Lane
@@ -47,7 +47,7 @@ def chain_kernel(n: int, precision="double") -> ChainKernel:
 def refuse_kernel(robot: RobotArrays, precision="double"):
     """Raise ModelError for a robot that cfa's arrays support and the kernel does not."""
     model, reason = robot.model, None
-    refuse_weightless(model)
+    require_definite_inertias(model)
     if robot.floating or list(robot.parents) != list(range(-1, model.nbodies - 1)):
         reason = "is not a chain on a fixed base"
     elif model.armature.any():

@@ -7,8 +7,8 @@ import numpy as np
 
 from dynamics_node.functions.checks import (
     finite_states,
-    refuse_not_finite,
-    refuse_not_unit,
+    require_finite,
+    require_unit_quaternions,
     same_batch,
     shaped,
     unit_states,
@@ -67,13 +67,13 @@ class Arguments:
     def _axes(self, name):
         return len(self._signature.inputs[name][0])
 
-    def refuse_bad(self):
+    def require_valid(self):
         """Raise InputError, naming argument and coordinate, unless all values are finite and quaternions of
         unit length."""
         for name, array in self.arrays.items():
-            refuse_not_finite(name, array, self._signature.inputs[name])
+            require_finite(name, array, self._signature.inputs[name])
         for joint, quaternions in self._quaternions():
-            refuse_not_unit(joint, quaternions)
+            require_unit_quaternions(joint, quaternions)
 
     def good(self):
         """Which states are finite with quaternions of unit length: bool (count,)."""

@@ -11,8 +11,8 @@ from dynamics_node.chains import (
     RobotArrays,
     forward_dynamics,
     inverse_dynamics,
-    refuse_weightless,
-    refuse_width,
+    require_definite_inertias,
+    require_narrow_tree,
 )
 from dynamics_node.chains.chain_kernel import CudaChains, has_kernel
 from dynamics_node.codegen.errors import CudaError, DeviceError
@@ -36,7 +36,7 @@ def parallel_solver(model: Robot, problem: Problem, choice: Choice, parameters, 
     """(description, Spec, None): see build; everything is computed in the precision. Raises ChoiceError for
     an unsupported problem or robot, ModelError for unsupported joints and links, ImportError without the
     array module."""
-    _refuse(model, problem, choice)
+    _require_supported(model, problem, choice)
     backend = "numpy" if choice.backend == "auto" else choice.backend
     algorithm = ParallelDynamics(model.tree, problem, choice.solver, choice.ordering, backend, precision)
     _ = algorithm.robot, algorithm.way
@@ -53,7 +53,7 @@ def parallel_solver(model: Robot, problem: Problem, choice: Choice, parameters, 
     return algorithm.description, spec, None
 
 
-def _refuse(model, problem, choice):
+def _require_supported(model, problem, choice):
     solver = choice.solver
     if model.constrained:
         raise ChoiceError(
@@ -84,8 +84,8 @@ class ParallelDynamics:
         """The robot as arrays. Raises ModelError if the solver does not support it."""
         robot = RobotArrays(self.model)
         if self.solver == "cfa" and self.problem.kind == "forward":
-            refuse_width(robot)
-            refuse_weightless(self.model)
+            require_narrow_tree(robot)
+            require_definite_inertias(self.model)
         return robot
 
     @cached_property

@@ -57,7 +57,7 @@ def shaped(name, value, axes, dtype=np.float64):
     return array
 
 
-def refuse_not_finite(name, array, axes):
+def require_finite(name, array, axes):
     """Raise InputError for the first entry that is not finite, by its name; axes as above."""
     tail, coordinates = axes
     if not _all_finite(array):
@@ -78,7 +78,7 @@ def _all_finite(array):
         return isfinite(flat @ flat) or bool(np.isfinite(flat).all())
 
 
-def refuse_not_unit(name, quaternions):
+def require_unit_quaternions(name, quaternions):
     """Raise InputError for a quaternion (..., 4) whose length differs from 1 by more than 1e-6. Closer ones
     are normalized in `quaternion_rotation`."""
     unit = unit_states(quaternions)

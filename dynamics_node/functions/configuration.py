@@ -252,7 +252,7 @@ def random_configuration(robot: Robot, shape=(), *, lower=None, upper=None, rand
 def _checked(robot, **arrays):
     """The arrays over one batch. Raises InputError."""
     arguments = Arguments(_signature(robot), arrays)
-    arguments.refuse_bad()
+    arguments.require_valid()
     return arguments.spread()
 
 

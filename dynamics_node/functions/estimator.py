@@ -89,7 +89,7 @@ class Estimator(RobotFunction):
 
     @property
     def degrees_of_freedom(self) -> int:
-        """Of chi_square."""
+        """Degrees of freedom of chi_square."""
         return self.observability.degrees_of_freedom
 
     @cached_property
@@ -104,7 +104,7 @@ class Estimator(RobotFunction):
         return np.isfinite(estimate.chi_square) & (np.asarray(estimate.chi_square) <= checked)
 
     def external_wrenches(self, estimate: Estimate) -> tuple[ExternalWrenchEstimate, ...]:
-        """The wrench on every link with an ExternalWrench. Of several links on one body only the first
+        """The wrench on every link with an ExternalWrench. For several links on one body only the first
         counts, since their wrenches are not distinguishable. It has a covariance if the problem requests that
         of f_ext."""
         estimates, covariance = [], estimate.f_ext_covariance

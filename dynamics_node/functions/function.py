@@ -144,7 +144,7 @@ class Function:
         """The results over all states, with double precision; raises for the first bad state, or sets bad
         states to NaN."""
         if errors == "raise":
-            arguments.refuse_bad()
+            arguments.require_valid()
             chosen, rows = np.ones(arguments.count, dtype=bool), arguments.rows()
         else:
             chosen = arguments.good()

@@ -7,7 +7,7 @@ from functools import cached_property, lru_cache, partial
 import numpy as np
 
 from dynamics_node.algorithms import isomorphic_inputs, parameter_values, reordered
-from dynamics_node.algorithms.pivots import refuse_unwatched, weak_coordinates
+from dynamics_node.algorithms.pivots import require_watched, weak_coordinates
 from dynamics_node.codegen import Runner, WithFallback, make
 from dynamics_node.functions.choices import Choice
 from dynamics_node.robot import Problem, Robot, SensorProblem
@@ -83,7 +83,7 @@ class Spec:
                 f"this function was built with constant {listed}: see `runtime_parameters` of build"
             )
         if self.write is not None and np.any(self.forward):
-            refuse_unwatched(robot, weak_coordinates(robot, self.forward) & ~self._watched)
+            require_watched(robot, weak_coordinates(robot, self.forward) & ~self._watched)
 
     @cached_property
     def _watched(self):

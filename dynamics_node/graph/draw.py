@@ -29,7 +29,7 @@ SYMBOL = {
     "qd": "q̇",
     "q": "q",
 }
-COLOUR = {
+COLOR = {
     "tau": "#8fc9a9",
     "C": "#e5a58f",
     "mu": "#cccccc",
@@ -55,14 +55,14 @@ def to_dot(graph) -> str:
 
 @to_dot.register
 def _(net: BayesNet) -> str:
-    nodes = [f'  "{c.variable}" [style=filled fillcolor="{COLOUR[c.variable.kind]}"];' for c in net]
+    nodes = [f'  "{c.variable}" [style=filled fillcolor="{COLOR[c.variable.kind]}"];' for c in net]
     edges = [f'  "{parent}" -> "{child}";' for parent, child in net.edges]
     return "\n".join(["digraph bayesnet {", *nodes, *edges, "}"])
 
 
 @to_dot.register
 def _(graph: FactorGraph) -> str:
-    nodes = [f'  "{x}" [style=filled fillcolor="{COLOUR[x.kind]}"];' for x in graph.variables]
+    nodes = [f'  "{x}" [style=filled fillcolor="{COLOR[x.kind]}"];' for x in graph.variables]
     boxes = [f'  "{f.name}" [shape=point];' for f in graph.factors]
     edges = [f'  "{x}" -- "{f.name}";' for f in graph.factors for x in f.blocks]
     return "\n".join(["graph factors {", *nodes, *boxes, *edges, "}"])
@@ -92,9 +92,9 @@ def sketch(parts: Iterable, title=None, parents=()) -> Sketch:
     return drawn
 
 
-def node(kind, column, index=None, known=False, beside=0) -> Node:
+def node(kind, column, index=None, known=False, offset=0) -> Node:
     """A variable of a kind in the drawing."""
-    return Node(column, kind, SYMBOL[kind], index or str(column), COLOUR[kind], known, beside)
+    return Node(column, kind, SYMBOL[kind], index or str(column), COLOR[kind], known, offset)
 
 
 def _title(parts):
@@ -107,17 +107,17 @@ def _title(parts):
 def graph_matrix(graph: FactorGraph, ordering=None) -> str:
     """Rows are factors, columns variables (in the order of an elimination, if given)."""
     columns = list(ordering or graph.variables)
-    rows = [_Row(factor.name, factor.rows, _own_colours(factor.blocks)) for factor in graph.factors]
+    rows = [_Row(factor.name, factor.rows, _own_colors(factor.blocks)) for factor in graph.factors]
     return _svg(rows, columns, "equations (rows), unknown variables (columns)")
 
 
 def net_matrix(net: BayesNet, graph: FactorGraph) -> str:
     """The triangular matrix of elimination; fill-in, absent in the equations, is red."""
-    neighbours, rows = graph.neighbours(), []
+    neighbors, rows = graph.neighbors(), []
     for conditional in net:
         x = conditional.variable
-        blocks = _own_colours([x, *conditional.R])
-        blocks |= dict.fromkeys(conditional.R.keys() - neighbours[x], FILL)
+        blocks = _own_colors([x, *conditional.R])
+        blocks |= dict.fromkeys(conditional.R.keys() - neighbors[x], FILL)
         rows.append(_Row(str(x), x.dim, blocks))
     return _svg(rows, [row.variable for row in net], "each row determines a variable from those to its right")
 
@@ -130,8 +130,8 @@ class _Row(NamedTuple):
     blocks: dict
 
 
-def _own_colours(variables):
-    return {x: COLOUR[x.kind] for x in variables}
+def _own_colors(variables):
+    return {x: COLOR[x.kind] for x in variables}
 
 
 def _size(dim):
@@ -166,10 +166,10 @@ def _marks(row, top, left):
     """The name of a row, and its blocks."""
     middle = top + _size(row.dim) / 2 + 4
     yield f'<text x="{_LEFT - 6}" y="{middle:.0f}" text-anchor="end">{escape(row.name)}</text>'
-    for x, colour in row.blocks.items():
+    for x, color in row.blocks.items():
         size = f'width="{_size(x.dim) - 1}" height="{_size(row.dim) - 1}"'
         title = escape(f"{row.name}, {x}: {row.dim} x {x.dim}")
-        yield f'<rect x="{left[x]}" y="{top}" {size} fill="{colour}"><title>{title}</title></rect>'
+        yield f'<rect x="{left[x]}" y="{top}" {size} fill="{color}"><title>{title}</title></rect>'
 
 
 def _starts(dims, start):
@@ -254,7 +254,7 @@ def _factors(drawn, model, i, parent, joints, known):
     outward: list[tuple] = [key for c in children for key in (("F", c), ("q", c)) if key in drawn.nodes]
     if not children:
         outward = [("F", f"tip {i}")]
-        drawn.nodes[outward[0]] = node("F", i, "t", known, beside=1)
+        drawn.nodes[outward[0]] = node("F", i, "t", known, offset=1)
     q, qd, qdd = ([(kind, joint) for joint in joints] for kind in ("q", "qd", "qdd"))
     yield f"twist {i}", [("V", parent), ("V", i), *q, *qd]
     yield f"acceleration {i}", [("A", parent), ("A", i), ("V", i), *q, *qd, *qdd]

@@ -41,7 +41,7 @@ class FactorGraph:
         variables."""
         return FactorGraph(tuple(factor.given(values) for factor in self.factors))
 
-    def neighbours(self):
+    def neighbors(self):
         """variable -> the variables it shares a factor with."""
         adjacency: dict[Variable, set[Variable]] = {x: set() for x in self.variables}
         for factor in self.factors:

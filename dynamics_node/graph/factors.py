@@ -221,7 +221,7 @@ def coupling_force_blocks(C, joints, K):
 
 
 def minimum_torque_factors(weights, joints, G):
-    """Of all equivalent torques, those of least sum_j weights[j] tau_j^2: weights[j] tau_j = (G mu)_j with a
+    """The equivalent torques of least sum_j weights[j] tau_j^2: weights[j] tau_j = (G mu)_j with a
     virtual velocity mu (nv,) of the independent coordinates; least squares as exact equations.
 
     weights, joints: {body: cost of its joint's torque}, {body: its row of G}; G (..., nv of the tree, nv)

@@ -70,7 +70,7 @@ class Help(NamedTuple):
 
 @dataclass(frozen=True)
 class Observability:
-    """Of a sensor problem at generic states, and at a position if one is given (None otherwise).
+    """The rank of a sensor problem at generic states, and at a position if one is given (None otherwise).
 
     rows, unknowns: of the linear system; structural_rank, rank, rank_here of it. unobservable: names of what
     no state determines, external wrenches and accelerations first; unobservable_here: names of what is open

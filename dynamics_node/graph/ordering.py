@@ -85,7 +85,7 @@ def _squared(entries, rows, columns):
 
 def minimum_degree_order(model, problem, graph):
     """Always the variable with the fewest neighbors; its neighbors become a clique."""
-    adjacency = graph.neighbours()
+    adjacency = graph.neighbors()
     order = []
     while adjacency:
         x = min(adjacency, key=lambda y: sum(z.dim for z in adjacency[y]))
@@ -98,7 +98,7 @@ def minimum_degree_order(model, problem, graph):
 
 def nested_dissection_order(model, problem, graph):
     """Both halves first, the separator between them last, recursively (George 1973)."""
-    return _dissect(graph.neighbours(), set(graph.variables))
+    return _dissect(graph.neighbors(), set(graph.variables))
 
 
 def _dissect(adjacency, part):

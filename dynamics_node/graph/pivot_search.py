@@ -61,7 +61,7 @@ class SparseRows:
             for column in row:
                 self.columns.setdefault(column, set()).add(number)
 
-    def neighbours(self, columns) -> set[int]:
+    def neighbors(self, columns) -> set[int]:
         """The rows that have one of the columns."""
         return set().union(*(self.columns.get(c, ()) for c in columns))
 
@@ -105,14 +105,14 @@ class SparseRows:
             for k, c in enumerate(block.columns)
         )
 
-    def beside(self, block: Block) -> tuple[int, ...]:
+    def other_columns(self, block: Block) -> tuple[int, ...]:
         """The other columns of the rows of a block."""
         columns = dict.fromkeys(c for row in block.rows for c in self.rows[row])
         return tuple(c for c in columns if c not in block.columns)
 
     def turn(self, block: Block) -> Turn:
         """Multiply the rows of a block by its inverse."""
-        others, old = self.beside(block), [self.rows[row] for row in block.rows]
+        others, old = self.other_columns(block), [self.rows[row] for row in block.rows]
         inverse = np.array(inverse_of_transform(np.moveaxis(block.X, 0, -1)))
         gone, zero = [], np.zeros(len(block.X))
         for c in (*block.columns, *others):
@@ -299,7 +299,7 @@ class PivotSearch(SparseRows):
         columns = row.keys()
         if len({self._variable[c] for c in columns}) > 1:
             return False
-        within = [n for n in self.neighbours(columns) if self.rows[n].keys() <= columns]
+        within = [n for n in self.neighbors(columns) if self.rows[n].keys() <= columns]
         return len(within) >= len(columns)
 
     def _turnable(self, row, column, cost):
@@ -310,7 +310,7 @@ class PivotSearch(SparseRows):
         return min(here, key=self._cost_of_turn, default=None)
 
     def _cost_of_turn(self, block):
-        return len(self.beside(block)) * sum(len(self.columns[c]) - 1 for c in block.columns)
+        return len(self.other_columns(block)) * sum(len(self.columns[c]) - 1 for c in block.columns)
 
     # --- changes --------------------------------------------------------------------------------------------
 
@@ -323,19 +323,19 @@ class PivotSearch(SparseRows):
         for target in targets:
             self._grade(target)
             if len({self._variable[c] for c in self.rows[target]}) == 1:
-                changed |= self.neighbours(self.rows[target])
-        for number in changed | self.neighbours(rest):
+                changed |= self.neighbors(self.rows[target])
+        for number in changed | self.neighbors(rest):
             self._offer(number)
         return Pivot(row, column, targets, rest, gone, bool(is_constant(pivot)), weak)
 
     def _turned(self, block):
         self.blocks.remove(block)
-        others = self.beside(block)
+        others = self.other_columns(block)
         step = self.turn(block)
         for number, column in zip(block.rows, block.columns, strict=True):
             self.own[number] = column
             self._grade(number)
-        for number in self.neighbours((*block.columns, *others)):
+        for number in self.neighbors((*block.columns, *others)):
             self._offer(number)
         return step
 
@@ -348,5 +348,5 @@ def _grades(table, size):
     grade = np.where(size < WEAK, 10.0 * VARIES, grade)
     changes = (table > 0).any(axis=1) & (table < 0).any(axis=1)
     worst = changes | ((size < WEAK) & ~constant) | (size < WEAK**3)
-    beside = np.minimum(size, 1.0).astype(np.float32)  # float32: nearly equal numbers become equal
-    return np.where(worst, WORST * (2.0 - beside), grade)
+    relative = np.minimum(size, 1.0).astype(np.float32)  # float32: nearly equal numbers become equal
+    return np.where(worst, WORST * (2.0 - relative), grade)

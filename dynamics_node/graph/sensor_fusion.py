@@ -276,8 +276,8 @@ class Suspect(NamedTuple):
 
 
 class Judgement(NamedTuple):
-    """Of one state. limit: chi-square exceeds it by chance at one of 1000 states; suspects: sensors that
-    others check, the most suspicious first."""
+    """Consistency of the sensors at one state. limit: chi-square exceeds it by chance at one of 1000 states;
+    suspects: sensors that others check, the most suspicious first."""
 
     chi_square: float
     degrees_of_freedom: int

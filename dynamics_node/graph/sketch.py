@@ -23,9 +23,9 @@ class Node:
     row: str
     symbol: str
     index: str
-    colour: str
+    color: str
     known: bool = False
-    beside: int = 0
+    offset: int = 0
 
 
 @dataclass
@@ -66,7 +66,7 @@ class Sketch:
         for key, node in self.nodes.items():
             band, column = at[node.column]
             line = used.index(node.row) + band * (len(used) + 0.5)
-            places[key] = (_MARGIN + _STEP_X * (column + node.beside - left), 60 + int(_STEP_Y * line))
+            places[key] = (_MARGIN + _STEP_X * (column + node.offset - left), 60 + int(_STEP_Y * line))
         return places
 
     def svg(self) -> str:
@@ -166,7 +166,7 @@ def _arrow(start, end):
 
 
 def _node(node, x, y):
-    r, style = _RADIUS, f'fill="{node.colour}" stroke="#333"'
+    r, style = _RADIUS, f'fill="{node.color}" stroke="#333"'
     shape = (
         f'<rect x="{x - r}" y="{y - r}" width="{2 * r}" height="{2 * r}" {style}/>'
         if node.known

@@ -52,7 +52,7 @@ def tree_from_description(
     elif positions:
         raise ModelError("positions of fixed joints are given, but not the joints that move")
     model = _number(description, explicit, floating_base, _gravity(gravity), warnings)
-    _refuse_massless(model)
+    _require_mass(model)
     return model
 
 
@@ -318,7 +318,7 @@ def _masters(explicit, slices):
     return Masters(tuple(names), tuple(q), tuple(v), tuple(explicit.weights[name] for name in names))
 
 
-def _refuse_massless(model):
+def _require_mass(model):
     """A coordinate that moves only massless links makes the mass matrix singular."""
     has_inertia = [bool(np.any(body.inertia)) for body in model.bodies]
     for index in reversed(range(model.nbodies)):

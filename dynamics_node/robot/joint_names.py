@@ -103,9 +103,9 @@ LAYOUTS = 64  # orders of names that are cached; a publisher may send any number
 
 
 class Layout(NamedTuple):
-    """Where the entries of a message go: index `source` -> joint number `target`. order: the index of every
-    joint, None if the message lacks some. unknown: number of unknown names; strangers: the first STRANGERS of
-    them."""
+    """The map from the entries of a message to joints: index `source` -> joint number `target`. order: the
+    index of every joint, None if the message lacks some. unknown: number of unknown names; strangers: the
+    first STRANGERS of them."""
 
     source: np.ndarray
     target: np.ndarray

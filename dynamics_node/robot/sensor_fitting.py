@@ -33,12 +33,12 @@ _LABELS: dict[type[Sensor], tuple[str, ...]] = {
 
 def fitting_labels(robot, sensors) -> tuple[tuple[str, ...], ...]:
     """Names of the rows of every sensor. Raises SensorError as in `sensor_problem`."""
-    _refuse_parts(robot)
+    _require_whole_joints(robot)
     labels = tuple(_labels(robot, sensor) for sensor in sensors)
-    _refuse_twice(sensors, labels)
+    _require_unique(sensors, labels)
     for sensor, rows in zip(sensors, labels, strict=True):
         _check_rows(sensor, len(rows))
-        _refuse_exact(sensor)
+        _require_inexact_gyro(sensor)
     return labels
 
 
@@ -124,7 +124,7 @@ def _require_moving(robot, sensor):
         )
 
 
-def _refuse_parts(robot):
+def _require_whole_joints(robot):
     """Raise SensorError for a joint with both zero and nonzero torques, and for a robot that cannot move."""
     if not robot.nbodies:
         raise SensorError(f"robot {robot.name!r} has no joint that moves: sensors determine nothing")
@@ -137,7 +137,7 @@ def _refuse_parts(robot):
             )
 
 
-def _refuse_twice(sensors, labels):
+def _require_unique(sensors, labels):
     again = [name for name, count in Counter(sensor.name for sensor in sensors).items() if count > 1]
     again += [label for label, count in Counter(chain(*labels)).items() if count > 1]
     if again:
@@ -161,7 +161,7 @@ def _check_rows(sensor, count):
         )
 
 
-def _refuse_exact(sensor):
+def _require_inexact_gyro(sensor):
     """Reject exact gyros: angular velocities are known, so an exact row may have no solution."""
     if isinstance(sensor, (Gyro, Imu)) and 0.0 in np.ravel([sensor.std])[:3]:
         raise SensorError(

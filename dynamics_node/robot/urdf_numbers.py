@@ -15,8 +15,8 @@ MOMENTS = {"ixx": (0, 0), "ixy": (0, 1), "ixz": (0, 2), "iyy": (1, 1), "iyz": (1
 
 
 class Inertial(NamedTuple):
-    """Of a link, in its axes: inertia (3, 3) kg m^2 about the center of mass; mass kg; com (3,) m. None keeps
-    the present value."""
+    """Numbers of a link, in its axes: inertia (3, 3) kg m^2 about the center of mass; mass kg; com (3,) m.
+    None keeps the present value."""
 
     inertia: np.ndarray
     mass: float | None = None
@@ -24,7 +24,7 @@ class Inertial(NamedTuple):
 
 
 class Dynamics(NamedTuple):
-    """Of a joint: N m s/rad and N m, or N s/m and N."""
+    """Numbers of a joint: N m s/rad and N m, or N s/m and N."""
 
     damping: float
     friction: float
@@ -120,12 +120,12 @@ def _tags(data):
         begin = parser.CurrentByteIndex
         tags.append(_Tag(tuple(path), begin, _end_of_tag(data, begin), attributes))
 
-    def refuse(*_):
+    def reject_entities(*_):
         raise ModelError("the description declares entities: remove them first")
 
     parser.StartElementHandler = start
     parser.EndElementHandler = lambda name: path.pop()
-    parser.EntityDeclHandler = refuse
+    parser.EntityDeclHandler = reject_entities
     try:
         parser.Parse(data, True)
     except expat.ExpatError as error:
