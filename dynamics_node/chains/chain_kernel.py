@@ -49,7 +49,7 @@ def refuse_kernel(robot: RobotArrays, precision="double"):
     model, reason = robot.model, None
     require_definite_inertias(model)
     if robot.floating or list(robot.parents) != list(range(-1, model.nbodies - 1)):
-        reason = "is not a chain on a fixed base"
+        reason = "is no chain on a fixed base"
     elif model.armature.any():
         reason = "has rotor inertias"
     elif model.nbodies > LONGEST[precision]:
