@@ -101,7 +101,7 @@ class Abia:
     with them on the device (sec. IV-B; RBDA table 7.1). With D = S^T P S, K = P S D^-1, X = (1 - S K^T) Ad,
     for every body with a joint of one coordinate:
 
-    z = (I - X^T)^-1 of contributions of children, Ad^T K tau    nu = D^-1 (tau - S^T z)
+        z = (I - X^T)^-1 of the children's Ad^T K tau            nu = D^-1 (tau - S^T z)
         lambda = (I - X)^-1 S nu                                 qdd = nu - K^T Ad lambda_parent
     """
 

@@ -29,9 +29,9 @@ class Function:
         The backend's executable Program.
     why : callable, optional
         The arrays (count, ...) of some states -> why one of them has no result, in words, or None.
-        precision : str
-    'float64', or 'float32' for arguments and results. Compiled code then computes many states in float32.
-    Small numbers of states, and those that need more digits, are computed in float64.
+    precision : str
+        'float64', or 'float32' for arguments and results. Compiled code then computes many states in float32.
+        Small numbers of states, and those that need more digits, are computed in float64.
     """
 
     signature: Signature

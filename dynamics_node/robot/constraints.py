@@ -17,13 +17,13 @@ class LoopType(NamedTuple):
     """The properties of one kind of loop joint.
 
     phi: loop, P, S, d -> equations that are zero if the loop is closed, on floats or symbols. P, S (3, 3):
-    axes of the predecessor's and of the successor's frame; d (3,): from the origin of the successor's to
-    that of the predecessor's; all in one frame. loop: has axis, second_axis (3,) and length.
+        axes of the predecessor's and of the successor's frame; d (3,): from the origin of the successor's to
+        that of the predecessor's; all in one frame. loop: has axis, second_axis (3,) and length.
     shared: loop -> directions (3,) common to both frames. The equations alone also hold with the ends half a
-    turn apart.
+        turn apart.
     scale: loop -> divisors of phi that make it m, rad or 1.
     varies: 'P' or 'd' if the constrained directions of the closed joint depend on the pose of the frames, as
-    for the cross of a universal joint.
+        for the cross of a universal joint.
     has_length: whether the joint has a length, which is positive.
     """
 

@@ -40,19 +40,20 @@ class JointType:
 
     motion: axis (3,) -> the motion subspace S (6, nv), constant in body axes.
     factors: axis, q (nq,) -> elementary transforms whose product is X_J, for symbols; of a joint without
-    `parts` for floats (..., nq) as well.
+        `parts` for floats (..., nq) as well.
     parts: axis -> P, C, S, L (6, 6), where X_J(q) = P + cos(q) C + sin(q) S + q L; None: not of this form.
     tangent: q -> (..., nq, nv), the map from rates to dq/dt.
     moved: q, step (..., nv) -> q after a unit of time at these rates; exact to first order, and quaternions
-    stay of unit length.
+        stay of unit length.
     difference: q, start -> the step by which `moved` takes start to q.
     integrate, logarithm: as `moved` and `difference`, exact for steps of any size, for numbers only.
     step_derivatives: step (..., nv) -> two (..., nv, nv): the derivatives of the body's motion after
-    `integrate` by a motion before it, and by the step.
+        `integrate` by a motion before it, and by the step.
     q_names, v_names: suffixes of the coordinates' names; empty for one coordinate, which has the joint's
-    name. quaternion: index in q of a unit quaternion x y z w; lengths: which positions are lengths, m. turns,
-    slides: about or along the axis; a joint with neither has no axis. wraps: q is an angle that may jump by a
-    turn. bounded: a description gives lower and upper bounds of q.
+        name.
+    quaternion: index in q of a unit quaternion x y z w; lengths: which positions are lengths, m.
+    turns, slides: about or along the axis; a joint with neither has no axis. wraps: q is an angle that may
+        jump by a turn. bounded: a description gives lower and upper bounds of q.
     """
 
     motion: Callable[[np.ndarray], np.ndarray]
