@@ -50,7 +50,7 @@ class Elimination:
 
     def condition(self):
         """The sum over the parts of the square of |part| |inverse of the part|. A single unknown is well
-        conditioned whatever its factor, so there the usual size counts."""
+        conditioned for any factor, so there the usual size counts."""
         return sum(self._size(*part) * solver.inverse_size() for *part, solver in self._parts)
 
     def _size(self, rows, columns):

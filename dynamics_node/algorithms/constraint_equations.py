@@ -73,7 +73,8 @@ def _cosines(loop, predecessor, successor):
 @dataclass(frozen=True)
 class _Geometry:
     """The data of the equations of some constraints. It is equal if joints and the bodies and frames of the
-    loops have the same geometry, whatever the inertias, names and other bodies."""
+    loops have the same geometry. Inertias, names and other bodies do
+    not matter."""
 
     places: tuple
     tree: Any = field(compare=False)

@@ -55,7 +55,7 @@ def composite_inertias(model, X_up):
 
 
 def steps_up(model, i):
-    """(body, its parent) for every step from body i towards the root."""
+    """(body, its parent) for every step from body i toward the root."""
     while model.parents[i] >= 0:
         yield i, model.parents[i]
         i = model.parents[i]

@@ -30,9 +30,9 @@ STARTS = 40  # random starts of the search
 def first_closed(robot, q=None):
     """A closed position for given independent joints.
 
-    Newton's method starts from q; then from the assembly nearest to all joints at zero, whose independent
-    joints move in steps to those of q; then from other closed positions. Assemblies with the robot's number
-    of dependent joints are preferred.
+    Newton's method starts from q. If that fails, it starts from the assembly nearest to zero: its
+    independent joints move in steps to those of q. Other closed positions follow. Assemblies with the
+    robot's number of dependent joints are preferred.
 
     Parameters
     ----------

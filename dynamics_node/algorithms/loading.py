@@ -65,8 +65,8 @@ def parse_robot(
     Raises
     ------
     ModelError
-        Names the joint, link, loop or coupling that is wrong: also a loop without mobility, one whose rank
-        changes, a singular choice of independent joints, or no assembled position.
+        Names the invalid joint, link, loop or coupling. Also for a loop without mobility or with a changing
+        rank, for a singular choice of independent joints, and without an assembled position.
 
     Warns
     -----

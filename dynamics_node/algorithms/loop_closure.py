@@ -24,8 +24,8 @@ def close_loops(robot, q, errors="raise"):
     """Positions (..., nq) that satisfy the constraints. The independent joints keep their values in q (...,
     nq). The dependent ones move from theirs, so the branch of assembly is kept.
 
-    errors: 'raise' ClosureError if there is no closed position near one of q, or the constraints are singular
-    on the way; 'nan': set the dependent joints of such positions to NaN.
+    errors: 'raise': raise ClosureError if there is no closed position near one of q, or the constraints are
+    singular on the way. 'nan': set the dependent joints of such positions to NaN.
     """
     q = np.array(q, dtype=float)
     rows = q.reshape(-1, robot.nq)

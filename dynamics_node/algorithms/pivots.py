@@ -77,7 +77,7 @@ def losses(M, forward, watched, scale):
 
 
 def lost(loss, watched):
-    """Where (..., nv) bool the losses (..., k) of the coordinates `watched` (nv,) exceed LARGEST_LOSS."""
+    """A mask (..., nv) of the coordinates `watched` (nv,) whose losses (..., k) exceed LARGEST_LOSS."""
     mask = np.zeros((*loss.shape[:-1], len(watched)), dtype=bool)
     with np.errstate(all="ignore"):
         mask[..., watched] = ~(loss * loss <= LARGEST_LOSS)

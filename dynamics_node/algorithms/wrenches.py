@@ -25,9 +25,9 @@ from dynamics_node.symbolic import (
 def external_wrenches(model, wrenches):
     """f_ext (..., nbodies, 6) from {link: wrench (..., 6)}.
 
-    A wrench acts ON the link, moment first, in link axes at the link origin; one on a link that is
-    fixed to the root has no effect. The tool wrench F_t of paper 1, exerted BY the tool on the
-    world, is minus that. Raises KeyError for an unknown link.
+    A wrench acts ON the link, moment first, in link axes at the link origin. On a link fixed to the root it
+    has no effect. The tool wrench F_t of paper 1, exerted BY the tool on the world, is minus that. Raises
+    KeyError for an unknown link.
     """
     wrenches = {link: np.asarray(w, dtype=float) for link, w in wrenches.items()}
     batch = np.broadcast_shapes(*(w.shape[:-1] for w in wrenches.values()))

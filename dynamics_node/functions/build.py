@@ -101,8 +101,9 @@ def build(
         For 'factor_graph': rnea, crba, aba, colamd, metis (nested dissection), minimum_degree, best, or
         variable names; for 'cfa': cr, oee, thomas.
     backend : str
-        c (compiled for this robot and cached), numpy, gtsam ('factor_graph' only), cuda (batches on a GPU,
-        the rest by c, see docs/how-to/gpu.md), or auto: c if it works, and a GPU for batches if it pays.
+        'c' (compiled for this robot and cached), 'numpy', 'gtsam' ('factor_graph' only), or 'cuda' (batches
+        on a GPU, the rest by 'c', see docs/how-to/gpu.md). 'auto' is 'c' if it works, and a GPU for batches
+        if it pays.
     runtime_parameters : iterable of str
         Parameters that `with_inertias` may change without another build: 'inertia', 'armature'.
     precision : str

@@ -32,8 +32,8 @@ def integrate(robot: Robot, q, v):
     Returns
     -------
     ndarray (..., nq)
-        Quaternions are of unit length. Closed loops stay closed: independent joints move by v; the others are
-        closed from the positions that their rates lead to, so the branch of assembly is kept.
+        Quaternions are of unit length. Closed loops stay closed: independent joints move by v. The
+        others are closed from the positions that their rates lead to, so the branch of assembly is kept.
 
     Raises
     ------
@@ -142,8 +142,8 @@ def integrate_derivatives(robot: Robot, q, v):
     Returns
     -------
     dq, dv : ndarray (..., nv, nv)
-        A change of q by the velocity d and of v by w changes the result by the velocity ``dq @ d + dv @ w``,
-        each in the body axes of its position. Both are the identity for joints with one coordinate.
+        A change of q by d and of v by w changes the result by ``dq @ d + dv @ w``. Each is a velocity in the
+        body axes of its position. Both are the identity for joints with one coordinate.
 
     Raises
     ------

@@ -49,8 +49,8 @@ class UnobservableError(ValueError):
 
 
 class Estimate(NamedTuple):
-    """qdd, tau (..., nv), f_ext (..., nbodies, 6) ON the bodies in their axes, moment first; residuals (...,
-    m): readings minus their estimates; chi_square (...): the sum of their squares and those of priors, in
+    """qdd, tau (..., nv), f_ext (..., nbodies, 6) ON the bodies in their axes, moment first. residuals (...,
+    m): readings minus their estimates. chi_square (...): the sum of their squares and those of priors, in
     standard deviations. Covariances, if requested in the problem: of qdd and tau (..., nv, nv), of the wrench
     on every body (..., nbodies, 6, 6)."""
 
@@ -66,7 +66,7 @@ class Estimate(NamedTuple):
 
 class ExternalWrenchEstimate(NamedTuple):
     """The wrench (..., 6) of the environment ON a link, moment first (N m, N), in the link's axes at its
-    origin, and its covariance (..., 6, 6), None if it is not computed. docs/how-to/external_wrenches.md
+    origin. Its covariance is (..., 6, 6), or None if it is not computed. docs/how-to/external_wrenches.md
     compares the estimators."""
 
     link: str

@@ -77,7 +77,7 @@ class Function:
     # --- many states, or other arrays -----------------------------------------------------------------------
 
     def _states(self, runner, arrays, out, errors):
-        """The results (..., *shape) in a tuple, after the fast path declined; arrays: all inputs of the
+        """The results (..., *shape) in a tuple, without the fast path; arrays: all inputs of the
         runner."""
         results = None if out is None else self._quick_ways(runner)[1](tuple, *arrays)
         if results is None:
@@ -93,7 +93,7 @@ class Function:
         return tuple(written_to(result, place) for result, place in zip(results, out, strict=True))
 
     def _many(self, runner, arrays, out):
-        """The results by `call_batch`, without checks in Python; None if it declines."""
+        """The results by `call_batch`, without checks in Python; None if it cannot."""
         first = arrays[0] if arrays else None
         if not isinstance(first, np.ndarray) or first.ndim != self._axes_of_many:
             return None
@@ -231,7 +231,7 @@ class ProgramFunction(Function):
         return places[0] if self._single else places
 
     def _slowly(self, runner, arrays, errors):
-        """The results after `call_new` declined."""
+        """The results if `call_new` cannot compute them."""
         results = self._states(runner, arrays, None, errors)
         return results[0] if self._single else tuple.__new__(self._result, results)
 
@@ -264,8 +264,8 @@ def _nothing(*arrays):
 def compile(program, backend="auto", name="function", precision="float64", defaults=None) -> ProgramFunction:
     """A Program as a Function of its inputs: f(*arrays) over any batch, compiled.
 
-    backend: c, numpy, auto (c if it works, and a GPU if it pays), or cuda; name: for messages; precision: see
-    Function; defaults: {name: array} of the last inputs, which are optional. If a Program has limits, states
+    backend: c, numpy, cuda, or auto: c if it works, and a GPU if it pays. name: for messages; precision: see
+    Function. defaults: {name: array} of the last inputs, which are optional. If a Program has limits, states
     that exceed them have no result. Raises CompileError for backend c without a compiler, DeviceError for
     cuda without a device.
     """

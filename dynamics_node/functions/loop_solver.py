@@ -76,6 +76,9 @@ class LoopSolver:
         return why_not(self.robot, None, q)
 
     def spread(self, q, qd, qdd):
-        """Rates and accelerations (nv of the tree,) of all joints for qd, qdd (nv,) of the independent ones,
-        and G (nv of the tree, nv), at closed q (nq,)."""
+        """Rates and accelerations (nv of the tree,) of all joints at closed q (nq,), and G (nv of the tree,
+        nv).
+
+        qd, qdd (nv,): of the independent joints.
+        """
         return self.rates(q, qd, qdd, errors="nan")

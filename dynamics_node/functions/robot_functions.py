@@ -159,7 +159,7 @@ class DynamicsFunction(RobotFunction):
         _ = self.with_wrenches
 
     def _slowly(self, f_ext, out, errors, *arrays):
-        """The results, in a tuple, after the fast path declined; arrays: all inputs but f_ext."""
+        """The results, in a tuple, without the fast path; arrays: all inputs but f_ext."""
         if f_ext is None:
             return self._states(self.runner, arrays, out, errors)
         return self._states(self.with_wrenches, (*arrays, f_ext), out, errors)
@@ -233,7 +233,7 @@ class HybridDynamicsFunction(DynamicsFunction):
         return self._completed(f_ext, out, errors, q, qd, qdd, tau, g) if results is None else results
 
     def _completed(self, f_ext, out, errors, q, qd, qdd, tau, g):
-        """The results after the fast path declined: unknown entries may have any value."""
+        """The results without the fast path: unknown entries may have any value."""
         forward = np.array(self.problem.forward)
         known = _known(qdd, ~forward), _known(tau, forward)
         results = self._slowly(f_ext, out, errors, q, qd, *known, g)

@@ -23,7 +23,7 @@ class Spec:
 
     write(wrenches): the Program; None for an algorithm at call time. numeric(wrenches): the Runner at call
     time, None if there is none. It computes if nothing is compiled and, if it `refines`, at states that the
-    Program declines. parameters: inputs of the Program that may change; forward (nv,): coordinates whose
+    Program cannot solve. parameters: inputs of the Program that may change; forward (nv,): coordinates whose
     accelerations depend on the inverse of the mass matrix. view(robot): the robot whose inertias count, if
     not the whole one; regrouped: as in the Program: see algorithms.quantities. rivals(wrenches): {name:
     Program} by other algorithms, of which a GPU may run one; None if there are none.

@@ -1,6 +1,6 @@
 """The most likely motion and wrenches for given readings: exact rows hold, noisy ones are weighted.
 
-As many rows as unknowns determine all of them, whatever the weights: all exact ones, and of the noisy ones
+As many rows as unknowns determine all of them, with any weights: all exact ones, and of the noisy ones
 the basis (`choose_basis`). The other rows are redundant. Their readings minus the values that then follow for
 them, e = G eps, depend on the noise eps (m,) of all readings, of covariance R. The least eps' R^-1 eps is
 that of

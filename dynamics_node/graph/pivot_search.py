@@ -152,7 +152,7 @@ class NoPivotError(ValueError):
 
 
 def best_plan(factors, kept=None) -> Permuted:
-    """The cheapest of some searches with the fewest pivots that vanish somewhere: body by body towards the
+    """The cheapest of some searches with the fewest pivots that vanish somewhere: body by body toward the
     root, as in articulated bodies, or free.
 
     factors: at several generic states (one leading axis); kept: numbers of the rows that may be pivots, by
@@ -168,7 +168,7 @@ def best_plan(factors, kept=None) -> Permuted:
 
 
 def plan_permuted(factors, kept=None, inward=False, own=True, most=np.inf) -> Permuted:
-    """The plan of one search. inward: body by body towards the root; own: a variable with an equation of its
+    """The plan of one search. inward: body by body toward the root; own: a variable with an equation of its
     own, for example an acceleration, is solved from it; most: products at which the search stops, with a plan
     of infinite cost. Other arguments and errors as in `best_plan`."""
     columns = scalar_columns(dict.fromkeys(x for factor in factors for x in factor.blocks))

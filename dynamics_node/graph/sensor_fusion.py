@@ -7,7 +7,7 @@ stable for weights of any size (Cox and Higham, BIT 38, 1998).
 
 The remaining sum of squares, in standard deviations, has a chi-square distribution if every sensor has its
 standard deviation. Its decrease without one sensor follows from the residuals (deletion of observations:
-Belsley, Kuh, Welsch 1980, sec. 2.1). A sensor that others hardly check has leverage: its residual is small
+Belsley, Kuh, Welsch 1980, sec. 2.1). A sensor with few checks by others has leverage: its residual is small
 even if it is wrong (`judge`).
 """
 

@@ -19,9 +19,8 @@ class Problem:
     forward: tuple[bool, ...]
 
     def reads(self, robot: Coordinates, wrenches=False) -> Shapes:
-        """{name: shape} of the arguments at a state, in order: q, qd, the known of qdd and tau, gravity, and
-        f_ext if there are external wrenches. Unknown entries of qdd and tau of a hybrid problem are
-        ignored."""
+        """{name: shape} of the arguments at a state, in order: q, qd, knowns of qdd and tau, gravity, and
+        f_ext if `wrenches` is true. Unknown entries of qdd and tau of a hybrid problem are ignored."""
         names = ["q", "qd", *KNOWN[self.kind], "gravity"] + ["f_ext"] * wrenches
         return state_shapes(robot, names)
 

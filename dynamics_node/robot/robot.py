@@ -168,8 +168,8 @@ class Robot:
 
     Joints are of three kinds. Independent ones have a coordinate in q, qd, qdd and tau. The position of an
     explicit one (mimic, gear, belt) is a linear function of others; it is in none of these vectors. The other
-    joints of a closed loop are implicit: in q (..., nq), which has to be closed (see `close_loops`), but not
-    in qd, qdd, tau (..., nv). tau is conjugate to qd. Slices of bodies' joints, S and the constants of joints
+    joints of a closed loop are implicit: in q (..., nq), but not in qd, qdd, tau (..., nv). q has to be
+    closed, see `close_loops`. tau is conjugate to qd. Slices of bodies' joints, S and the constants of joints
     are those of the tree, in which implicit joints are independent.
     """
 

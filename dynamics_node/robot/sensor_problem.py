@@ -91,8 +91,8 @@ class SensorProblem:
         return {"q": shapes["q"], "qd": shapes["qd"], "readings": (len(self.readings),)} | shapes
 
     def returns(self, robot: Coordinates) -> Shapes:
-        """{name: shape} of the result: qdd, tau and f_ext, complete; residuals of the readings (reading minus
-        estimate); chi_square over all uncertain rows; covariances: qdd_covariance and tau_covariance (nv,
+        """{name: shape} of the results: qdd, tau and f_ext, complete; residuals, reading minus estimate;
+        chi_square over all uncertain rows. Requested covariances are qdd_covariance and tau_covariance (nv,
         nv), and f_ext_covariance (nbodies, 6, 6) of every body's wrench."""
         shapes = state_shapes(robot, RESULTS)
         squares: Shapes = {"qdd": (robot.nv,) * 2, "tau": (robot.nv,) * 2, "f_ext": (robot.nbodies, 6, 6)}

@@ -232,8 +232,8 @@ class ExternalWrench(Posed):
     touched.
 
     rows: for each of mx my mz fx fy fz, or for all, whether it is 'measured' (read, or known by `value`),
-    'zero' or 'unknown'; std, covariance and value are of the measured rows. A link has one wrench, whatever
-    the number of these records.
+    'zero' or 'unknown'; std, covariance and value are of the measured rows. A link has one wrench, for any
+    number of these records.
     """
 
     kind = "wrench"
