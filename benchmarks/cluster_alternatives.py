@@ -13,7 +13,7 @@ from dynamics_node.algorithms import crba, nonlinear_effects
 from dynamics_node.algorithms.constraint_equations import counting_equations, velocity_program
 from dynamics_node.algorithms.dynamics_programs import problem_program
 from dynamics_node.algorithms.loading import robot_from_description
-from dynamics_node.algorithms.reduced_frames import economical
+from dynamics_node.algorithms.reduced_frames import economical_robot
 from dynamics_node.robot import ModelError, Robot, forward_dynamics, inverse_dynamics
 from dynamics_node.robot.from_description import tree_from_description
 from dynamics_node.robot.urdf import parse_urdf
@@ -136,7 +136,8 @@ def spanning_tree(text, **choices) -> Robot:
     description = parse_urdf(text)
     validate(description)
     joints = tuple(replace(joint, mimic=None) for joint in description.joints)
-    return economical(tree_from_description(replace(description, couplings=(), joints=joints), **choices))[0]
+    tree = tree_from_description(replace(description, couplings=(), joints=joints), **choices)
+    return economical_robot(tree)[0]
 
 
 def independent_tree(text, reflect=True, **choices) -> Robot:

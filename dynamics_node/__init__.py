@@ -20,8 +20,8 @@ __version__ = "0.1.0"
 
 @cache
 def _contents():
-    """{name: module} of library.py, in the order of its table of contents. It is read, not run: all of it
-    takes a second to import, in which a node or a command could not be stopped."""
+    """{name: module} of library.py, in the order of its table of contents. The file is parsed, not run:
+    importing all of it takes a second, in which a node or a command could not be stopped."""
     tree = ast.parse(Path(__file__).with_name("library.py").read_text())
     imports = [node for node in tree.body if isinstance(node, ast.ImportFrom)]
     modules = {alias.name: node.module for node in imports for alias in node.names}
@@ -30,14 +30,14 @@ def _contents():
 
 
 def __getattr__(name):
-    """What the library has, imported when it is first used."""
+    """An attribute of the library, imported when it is first used."""
     if name == "__all__":
         return list(_contents())
     if name.startswith("__") or name not in _contents():
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = getattr(import_module(_contents()[name]), name)
-    globals()[name] = found
-    return found
+    value = getattr(import_module(_contents()[name]), name)
+    globals()[name] = value
+    return value
 
 
 def __dir__():

@@ -1,7 +1,7 @@
-"""What `import dynamics_node as dn` offers, by subject: `__all__` is the table of contents.
+"""The names of `import dynamics_node as dn`, by subject: `__all__` is the table of contents.
 
-The package imports a name's module when the name is first used (see __init__.py): this file is read, and run
-only by those who import it.
+The package imports a name's module when the name is first used (see __init__.py). It parses this file; only a
+direct import runs it.
 """
 
 from dynamics_node.algorithms import (
@@ -96,7 +96,7 @@ __all__ = [  # noqa: RUF022 (by subject)
     "load_robot",  # a URDF file -> Robot
     "parse_robot",  # the text of one
     "with_payload",  # the Robot with a body fixed to a link
-    "with_tool",  # with another tool beyond a joint
+    "with_tool",  # with another tool after a joint
     "with_parameters",  # with other inertias and rotor inertias
     "spanning",  # q, qd, qdd of every joint from those of the independent ones
     "friction_torque",  # damping, dry friction, springs and offsets of the joints
@@ -108,7 +108,7 @@ __all__ = [  # noqa: RUF022 (by subject)
     "integrate_derivatives",  # of a step, along the tangent space
     "difference_derivatives",  # of a difference
     "random_configuration",  # positions within the limits of the joints
-    "first_closed",  # a closed position from nothing but the independent joints
+    "first_closed",  # a closed position for given independent joints
     "close_loops",  # positions at which the loops of a robot are closed, near given ones
     "exp3",  # a rotation vector -> the rotation matrix
     "log3",  # a rotation matrix -> the rotation vector
@@ -117,9 +117,9 @@ __all__ = [  # noqa: RUF022 (by subject)
     # Dynamics of a robot: one state, a batch of any shape, derivatives
     "build",  # a quantity by name, or a Problem -> Function: compiled, differentiable, picklable
     "evaluate",  # the same in one call, by NumPy
-    "QUANTITIES",  # the table of them: what each reads and returns
+    "QUANTITIES",  # their table: arguments and results
     "Function",  # named arrays in, named arrays out
-    "Problem",  # what is known of tau and qdd at every joint
+    "Problem",  # which of tau and qdd is known at every joint
     "inverse_dynamics",  # the Problem q, qd, qdd -> tau
     "forward_dynamics",  # q, qd, tau -> qdd
     "hybrid_dynamics",  # torques known at some joints, accelerations at the others
@@ -128,27 +128,27 @@ __all__ = [  # noqa: RUF022 (by subject)
     "trace",  # a function of arrays -> Program
     "compile",  # a Program -> Function
     "DeviceArray",  # an array on a GPU
-    # Sensors: what readings say about one instant
+    # Sensors: estimation at one instant
     "sensors",  # records of sensors: JointTorque, ForceTorque, Imu, ...
-    "load_sensors",  # a file of them
+    "load_sensors",  # a file of sensors -> records
     "sensor_problem",  # a robot and its sensors -> SensorProblem, for `build`
     "SensorProblem",  # the exact dynamics, and noisy readings
     "Estimator",  # its Function: q, qd, readings -> Estimate
     "Estimate",  # qdd, tau, f_ext, their covariances, chi-square
-    "ExternalWrenchEstimate",  # a wrench on a link, of an Estimator or of an observer
+    "ExternalWrenchEstimate",  # a wrench on a link, from an Estimator or an observer
     "observability",  # -> Observability
-    "Observability",  # what sensors leave open, by name, and which one would help
+    "Observability",  # open directions by name, and which sensor would help
     # Estimation, sample by sample
     "build_observer",  # -> MomentumObserver
     "MomentumObserver",  # external torques and wrenches, with alarms
-    "ObserverOptions",  # what it assumes of noise and contacts
+    "ObserverOptions",  # its assumptions about noise and contacts
     "JointFilter",  # rates of joints from encoders
-    "identify_payload",  # mass, center of mass and inertia of what a link carries, from recordings
+    "identify_payload",  # mass, center of mass and inertia of a payload, from recordings
     "build_payload_estimator",  # -> PayloadEstimator
-    "PayloadEstimator",  # the same while the robot moves
-    "Payload",  # what both return
-    "identify_tool",  # a force/torque sensor's bias, and the tool behind it
-    "Tool",  # what it returns
+    "PayloadEstimator",  # the same, while the robot moves
+    "Payload",  # the result of both
+    "identify_tool",  # a force/torque sensor's bias, and its tool
+    "Tool",  # its result
     # Trajectories: any span of time as one least-squares problem
     "simulate",  # torques -> Trajectory
     "inverse_trajectory",  # a curve -> its torques
@@ -156,23 +156,23 @@ __all__ = [  # noqa: RUF022 (by subject)
     "Trajectory",  # time, q, qd, qdd, torques, covariances
     "SmootherOptions",  # the noise that `smooth` assumes
     "write_animation",  # a page that plays a Trajectory
-    "robot_drawing",  # what it draws
+    "robot_drawing",  # its drawing of the robot
     # Identification
     "identify",  # recordings -> Identified
-    "Identified",  # inertias and friction that fit, a description with them
+    "Identified",  # fitted inertias and friction, and a description with them
     "RegressorModel",  # torques as a regressor times parameters
-    "base_parameters",  # the combinations that torques determine
+    "base_parameters",  # the parameter combinations that torques determine
     "design_excitation",  # a motion that determines them best -> ExcitationTrajectory
-    "ExcitationTrajectory",  # the motion, and what it excites
-    "Box",  # where a link has to stay
+    "ExcitationTrajectory",  # the motion, and the parameters it excites
+    "Box",  # the allowed region of a link
     # Errors and warnings
-    "InputError",  # an argument of a call, with its entry by name
+    "InputError",  # an invalid argument; names its entry
     "SolutionError",  # a state without a result
-    "ModelError",  # a description or a robot
-    "ModelWarning",  # what is odd about a description
-    "ClosureError",  # positions at which loops do not close
-    "ChoiceError",  # a solver, ordering or backend that does not exist
-    "SingularPivotError",  # an ordering that a robot does not allow
+    "ModelError",  # an invalid description or robot
+    "ModelWarning",  # an odd description
+    "ClosureError",  # loops that do not close
+    "ChoiceError",  # an impossible solver, ordering or backend
+    "SingularPivotError",  # an ordering that is impossible for a robot
     "CompileError",  # no compiler, or one that fails
     "DeviceError",  # no GPU, or one that is lost
     "SensorError",  # a sensor that does not fit the robot

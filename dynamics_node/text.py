@@ -1,10 +1,10 @@
-"""Text from others, made fit for logs, diagnostics and replies."""
+"""Text from other sources, made safe for logs, diagnostics and replies."""
 
 LONGEST = 500  # characters
 
 
 def printable(text: object, allowed="\n\t") -> str:
-    """Text whose control characters, except those allowed, are as Python writes them."""
+    """The text with control characters, except those allowed, escaped as in Python."""
     text = str(text)
     if text.isprintable():
         return text
@@ -14,7 +14,7 @@ def printable(text: object, allowed="\n\t") -> str:
 
 
 def listed(names, most=6) -> str:
-    """The first names, and how many more: 'a, b and 3 more'."""
+    """The first names, and the number of others: 'a, b and 3 more'."""
     names = list(names)
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(map(str, names[:most])) + more
@@ -33,11 +33,11 @@ class Printable:
         self._stream.flush()
 
 
-def shown(text: object, longest: int = LONGEST) -> str:
+def one_line(text: object, longest: int = LONGEST) -> str:
     """Text on one line without control characters, cut to `longest`.
 
-    Names come from the network: a line feed in one would forge a line of the log, an escape sequence or a
-    change of direction would hide one. What cannot be printed is written as Python writes it.
+    Names come from the network. A line feed in one would forge a line of the log; an escape sequence or a
+    change of direction would hide one. Unprintable characters are escaped as in Python.
     """
     text = str(text)
     more = len(text) - longest

@@ -35,7 +35,7 @@ from dynamics_node.algorithms.quantities import (
     quantity_programs,
 )
 from dynamics_node.algorithms.rates import spanning
-from dynamics_node.algorithms.reduced_frames import economical, parameter_shapes, parameter_values
+from dynamics_node.algorithms.reduced_frames import economical_robot, parameter_shapes, parameter_values
 from dynamics_node.algorithms.regressors import (
     energy_regressor,
     inertial_parameters,
@@ -75,7 +75,7 @@ __all__ = [
     "derivative_program",
     "dynamics_program",
     "dynamics_programs",
-    "economical",
+    "economical_robot",
     "energy_regressor",
     "external_wrenches",
     "first_closed",

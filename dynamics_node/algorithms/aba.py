@@ -1,9 +1,10 @@
 """Forward and hybrid dynamics: the articulated-body algorithm over clusters of bodies (paper 3, eqs. 52, 55
-and 56). Where every body is a cluster of one it is that of RBDA Table 7.1 and section 9.2.
+and 56). For clusters of one body it is that of RBDA Table 7.1 and section 9.2.
 
-First all accelerations with those of the forward joints at zero, and the wrenches they take; then what
-the forward joints add. A cluster with known accelerations passes its articulated inertia on whole; one with
-known torques passes what is left when it gives way. Velocities and gravity enter the first step only.
+The first pass computes all accelerations with those of the forward joints at zero, and the wrenches for them.
+The second adds the accelerations of the forward joints. A cluster with known accelerations passes its whole
+articulated inertia on; one with known torques passes on the part that its motion does not absorb. Velocities
+and gravity enter the first pass only.
 """
 
 from typing import NamedTuple
@@ -18,7 +19,7 @@ from dynamics_node.symbolic import matvec, solve_definite, symmetric, transpose
 
 
 class Given(NamedTuple):
-    """Results of the inward sweep at one joint: U (..., 6, k) = IA S. Known torque: D = S^T U and
+    """Results of the inward sweep at a joint: U (..., 6, k) = IA S. Known torque: D = S^T U and
     u = tau - S^T pA. Known acceleration: D is None and u = S^T pA."""
 
     U: np.ndarray
@@ -27,8 +28,8 @@ class Given(NamedTuple):
 
 
 class Passed(NamedTuple):
-    """What the inward sweep leaves of a cluster: S {body: (..., 6, d)}; U {body: (..., 6, d)}, of a body by
-    itself at that body, else at the bodies outside that the cluster hangs on; D and u as of Given."""
+    """Results of the inward sweep at a cluster: S {body: (..., 6, d)}; U {body: (..., 6, d)}, of a single
+    body at that body, else at the parent bodies outside the cluster; D and u as in Given."""
 
     S: dict[int, np.ndarray]
     U: dict[int, np.ndarray]
@@ -39,12 +40,12 @@ class Passed(NamedTuple):
 def aba(robot, q, qd, tau, qdd=None, forward=None, f_ext=None, gravity=None, rates=None):
     """Accelerations from torques, and torques where accelerations are known.
 
-    q (..., nq), qd (..., nv); tau (..., nv) is read where `forward` (nv,) bool is true (everywhere
-    by default), qdd (..., nv) elsewhere; f_ext, gravity as in `rnea`; rates: explicit ones, where they are at
-    hand. Of robots with loops one state on symbols. Returns qdd, tau (..., nv), complete. Raises ValueError
-    when `forward` splits a cluster's coordinates.
+    q (..., nq), qd (..., nv); tau (..., nv) is read where `forward` (nv,) bool is true (everywhere by
+    default), qdd (..., nv) elsewhere; f_ext, gravity as in `rnea`; rates: explicit ones, if available. Robots
+    with loops: one state on symbols. Returns qdd, tau (..., nv), complete. Raises ValueError if `forward`
+    splits a cluster's coordinates.
     """
-    tree, free = robot.tree, clusters_that_give_way(robot, forward)
+    tree, free = robot.tree, forward_clusters(robot, forward)
     rates = rates_at(robot, q, qd, explicit=True) if rates is None else rates
     driven = np.zeros_like(tau) if qdd is None else _where_driven(robot, free, qdd)
     X_up, changes = joint_transforms(tree, q), rates.accelerations(driven)
@@ -54,8 +55,8 @@ def aba(robot, q, qd, tau, qdd=None, forward=None, f_ext=None, gravity=None, rat
     return _outward(robot, X_up, passed, tau, driven)
 
 
-def clusters_that_give_way(robot, forward=None):
-    """Whether every cluster has known torques. Raises ValueError when `forward` splits one."""
+def forward_clusters(robot, forward=None):
+    """For every cluster, whether its torques are known. Raises ValueError if `forward` splits one."""
     if forward is None:
         return [True] * len(robot.clusters)
     chosen = [np.asarray(forward)[own] for own in columns(robot)]
@@ -67,20 +68,20 @@ def clusters_that_give_way(robot, forward=None):
 
 
 def columns(robot):
-    """Places in qd of the independent coordinates of every cluster: slices where they can be."""
+    """Indices in qd of the independent coordinates of every cluster; slices if possible."""
     at = {v: k for k, v in enumerate(robot.independent.tolist())}
     return [_as_slice([at[v] for v in cluster.independent]) for cluster in robot.clusters]
 
 
 def _as_slice(places):
-    """A range as a slice."""
+    """Contiguous indices as a slice."""
     if places and places == list(range(places[0], places[0] + len(places))):
         return slice(places[0], places[0] + len(places))
     return places
 
 
 def _where_driven(robot, free, qdd):
-    """qdd with zeros at the clusters that give way."""
+    """qdd with zeros at the forward clusters."""
     driven = np.array(qdd)
     for own, gives_way in zip(columns(robot), free, strict=True):
         if gives_way:
@@ -89,10 +90,10 @@ def _where_driven(robot, free, qdd):
 
 
 def inward(robot, X_up, G, pA, changes, tau, free) -> list[Passed]:
-    """Articulated inertias and bias forces from the tips to the root: what is left of every cluster.
+    """Articulated inertias and bias forces from the tips to the root: the results at every cluster.
 
-    G (nv of the tree, nv); pA (..., nbodies, 6); changes (..., nv of the tree): accelerations of the tree's
-    joints, for rotors; free: which clusters give way.
+    G (nv of the tree, nv); pA (..., nbodies, 6); changes (..., nv of the tree): joint accelerations of the
+    tree, for rotors; free: which clusters are forward ones.
     """
     tree, R = robot.tree, rotor_inertia(robot.tree)
     inertia, pA = _Inertias(tree.inertias), [pA[..., i, :] for i in range(tree.nbodies)]
@@ -121,24 +122,24 @@ def motion_subspaces(tree, X_up, cluster, G):
     return S
 
 
-# --- a body by itself ---------------------------------------------------------------------------------------
+# --- a single body ------------------------------------------------------------------------------------------
 
 
-def hold(IA, pA, S, rotors, tau):
-    """A driven joint: what it leaves, and the inertia and force that it passes on whole."""
+def driven_joint(IA, pA, S, rotors, tau):
+    """A joint with known acceleration: its Given, and the whole inertia and force for the parent."""
     return Given(IA @ S, None, pA @ S), IA, pA
 
 
-def give_way(IA, pA, S, rotors, tau):
-    """A joint with known torque: what it leaves, and what of inertia and force is left when it gives way.
+def free_joint(IA, pA, S, rotors, tau):
+    """A joint with known torque: its Given, and the projected inertia and force for the parent.
     rotors (k, k): their inertia."""
     U = IA @ S
     D = S.T @ U + rotors
     u = tau - pA @ S
     K = transpose(
         _solve(D.astype(u.dtype, copy=False), transpose(U))
-    )  # in a trace constants count as symbols
-    return Given(U, D, u), _given_way(IA, K, U, S, rotors), pA + matvec(K, u)
+    )  # in a trace, constants count as symbols
+    return Given(U, D, u), _projected_inertia(IA, K, U, S, rotors), pA + matvec(K, u)
 
 
 def _solve(D, right):
@@ -146,9 +147,9 @@ def _solve(D, right):
     return right / D if D.shape[-1] == 1 else solve_definite(D, right)
 
 
-def _given_way(IA, K, U, S, rotors):
-    """Ia = IA - U D^-1 U^T, what is left of IA when the joint gives way. Without rotors S^T Ia = 0:
-    where S spans coordinate axes, whole rows and columns vanish."""
+def _projected_inertia(IA, K, U, S, rotors):
+    """Ia = IA - U D^-1 U^T, the inertia of IA that the parent sees. Without rotors S^T Ia = 0: if S spans
+    coordinate axes, whole rows and columns vanish."""
     Ia = symmetric(IA - K @ transpose(U))
     free = np.flatnonzero(S.any(axis=1))
     if len(free) == S.shape[1] and not np.any(rotors != 0):
@@ -158,18 +159,18 @@ def _given_way(IA, K, U, S, rotors):
 
 
 def _by_itself(tree, X_up, bodies, S, inertia, pA, rotors, tau):
-    """The joint gives way before its inertia is carried to the parent: with rows and columns of zeros. By
-    `_together` a Panda would take 1372 operations, not 1285, Solo12 3120, not 2892."""
+    """Project the inertia before its transform to the parent: it then has rows and columns of zeros. With
+    `_together` a Panda would take 1372 operations, not 1285; Solo12 3120, not 2892."""
     (i,), (R, torques) = bodies, rotors
     known = None if tau is None else tau - torques
-    given, Ia, pA[i] = (hold if tau is None else give_way)(inertia.of(i, i), pA[i], S[i], R, known)
+    given, Ia, pA[i] = (driven_joint if tau is None else free_joint)(inertia.of(i, i), pA[i], S[i], R, known)
     inertia.replace(i, Ia)
     _carry_on(tree, X_up, bodies, inertia, pA)
     return Passed(S, {i: given.U}, given.D, given.u + torques if tau is None else given.u)
 
 
 def accelerate(given: Given, inherited):
-    """Acceleration (..., k) of a joint that gives way, its parent's added acceleration being inherited."""
+    """Acceleration (..., k) of a free joint; inherited: its parent's added acceleration."""
     rest = given.u - matvec(transpose(given.U), inherited)
     return _solve(given.D, rest[..., None])[..., 0]
 
@@ -178,8 +179,8 @@ def accelerate(given: Given, inherited):
 
 
 def _together(tree, X_up, bodies, S, inertia, pA, rotors, tau):
-    """The inertia and forces of a cluster go to the bodies outside, less what makes it give way. That is
-    subtracted there, where it is one small product, not between all pairs of bodies of the cluster."""
+    """Transform the inertia and forces of a cluster to the bodies outside, then project. The projection is
+    one small product there, instead of one for every pair of bodies of the cluster."""
     R, torques = rotors
     U = {i: sum(inertia.of(i, j) @ S[j] for j in bodies) for i in bodies}
     D = symmetric(sum(transpose(S[i]) @ U[i] for i in bodies) + R)
@@ -199,7 +200,7 @@ def _together(tree, X_up, bodies, S, inertia, pA, rotors, tau):
 
 
 def _carry_on(tree, X_up, bodies, inertia, pA):
-    """Inertia and forces of the bodies to those that they hang on."""
+    """Propagate inertia and forces of the bodies to their parents."""
     for i in reversed(bodies):
         parent = tree.parents[i]
         inertia.carry(X_up, i, parent)
@@ -208,8 +209,7 @@ def _carry_on(tree, X_up, bodies, inertia, pA):
 
 
 def carry_forces(tree, X_up, bodies, forces):
-    """Forces {body: (..., 6, k)} on the bodies of a cluster to the bodies outside that it hangs on, in
-    place."""
+    """Propagate forces {body: (..., 6, k)} on the bodies of a cluster to their parents outside, in place."""
     for i in reversed(bodies):
         parent, own = tree.parents[i], forces.pop(i, None)
         if parent >= 0:
@@ -218,7 +218,7 @@ def carry_forces(tree, X_up, bodies, forces):
 
 
 class _Inertias:
-    """Blocks (..., 6, 6) of the articulated inertia between bodies: of a pair in either order one is kept."""
+    """Blocks (..., 6, 6) of the articulated inertia between bodies; a pair is stored in one order."""
 
     def __init__(self, inertias):
         self._blocks = {(i, i): inertia for i, inertia in enumerate(inertias)}
@@ -231,11 +231,11 @@ class _Inertias:
         return block if i >= j else transpose(block)
 
     def is_alone(self, i):
-        """Whether nothing couples a body with another one."""
+        """Whether a body is not coupled with another one."""
         return all(i not in pair or pair == (i, i) for pair in self._blocks)
 
     def replace(self, i, block):
-        """Another block of a body with itself."""
+        """Replace the diagonal block of a body."""
         self._blocks[i, i] = block
 
     def add(self, i, j, block):
@@ -243,7 +243,7 @@ class _Inertias:
         self._blocks[key] = self._blocks[key] + block if key in self._blocks else block
 
     def carry(self, X_up, i, parent):
-        """Let the parent move with what body i is made of: blocks with i become blocks with the parent."""
+        """Merge body i into its parent: blocks with i become blocks with the parent."""
         for a, b in [pair for pair in self._blocks if i in pair]:
             block = self._blocks.pop((a, b))
             if parent < 0:
@@ -263,7 +263,7 @@ class _Inertias:
 
 
 def _outward(robot, X_up, passed, tau, driven):
-    """What the forward clusters add to the accelerations, from the root to the tips."""
+    """Add the accelerations of the forward clusters, from the root to the tips."""
     parents, still = robot.tree.parents, np.zeros((*tau.shape[:-1], 6))
     qdd_out, tau_out = np.zeros_like(tau), np.zeros_like(tau)
     added: dict[int, np.ndarray] = {}

@@ -1,5 +1,5 @@
 """Drives and friction: torques at driven joints from those at the independent coordinates and back,
-tau = G_act^T tau_act; what friction takes of them.
+tau = G_act^T tau_act; friction torques.
 """
 
 from collections.abc import Iterable
@@ -21,12 +21,11 @@ class Driven(NamedTuple):
 
 
 class Actuation:
-    """Driven joints by name: any of the robot, a ball joint coordinate by coordinate (names of
-    robot.joint_map_names). weights (k,): what a torque costs, positive. at: their rows of
-    robot.joint_map."""
+    """Driven joints by name: any of the robot, coordinate by coordinate for a ball joint (names of
+    robot.joint_map_names). weights (k,): positive costs of torques. at: their rows of robot.joint_map."""
 
     def __init__(self, robot: Robot, joints: Iterable[str], weights=None):
-        """Raises ValueError for an unknown or floating joint, or weights that are not positive."""
+        """Raises ValueError for an unknown or floating joint, and for weights that are not positive."""
         free = {joint.name for joint in robot.independent_joints if joint.type.is_free}
         names = enumerate(robot.joint_map_names)
         known = {name: k for k, name in names if name.split(".")[0] not in free}
@@ -54,14 +53,14 @@ class Actuation:
         return np.swapaxes(self.robot.joint_map[self.at] @ G, -1, -2)
 
     def to_coordinates(self, q, torques, G=None):
-        """tau (..., nv) of torques (..., k) of the driven joints at closed positions q (..., nq). G: see
-        `closure_matrix`, where it is at hand."""
+        """tau (..., nv) of torques (..., k) of the driven joints at closed positions q (..., nq). G: of
+        `closure_matrix`, if available."""
         return (self._map(q, G) @ np.asarray(torques, dtype=float)[..., None])[..., 0]
 
     def from_coordinates(self, q, tau, G=None) -> Driven:
         """The driven joints' torques for tau (..., nv) at closed positions q (..., nq): the unique solution;
-        the one of minimum weighted norm where the drives are redundant; the least-squares fit where there
-        is none. NaN at singular positions."""
+        the one of minimum weighted norm if drives are redundant; the least-squares fit if there is none. NaN
+        at singular positions."""
         A, tau = self._map(q, G), np.asarray(tau, dtype=float)
         regular = np.isfinite(A).all(axis=(-2, -1))[..., None]
         scale = 1.0 / np.sqrt(self._weights)
@@ -73,20 +72,20 @@ class Actuation:
 
 # --- friction: damping, dry friction, springs and offsets of joints -----------------------------------------
 
-SMOOTHING = 0.01  # rad/s or m/s within which dry friction changes its sign
-CREEP = 0.1  # rad/s or m/s within which friction of lubricated gears grows
+SMOOTHING = 0.01  # rad/s or m/s; range in which dry friction changes its sign
+CREEP = 0.1  # rad/s or m/s; range in which friction of lubricated gears grows
 
 
 def smooth_friction(qd, viscous, coulomb, smoothing=SMOOTHING, creep=None):
-    """What overcomes friction at rates qd (..., n), in N m or N: viscous qd + coulomb tanh(qd / smoothing) +
+    """Torques against friction at rates qd (..., n), in N m or N: viscous qd + coulomb tanh(qd / smoothing) +
     creep tanh(qd / 0.1), with coefficients (n,)."""
     tau = viscous * qd + coulomb * np.tanh(qd / smoothing)
     return tau if creep is None else tau + creep * np.tanh(qd / CREEP)
 
 
 class JointFriction:
-    """What the joints of a tree take by themselves. viscous, coulomb (axles,): in place of those described;
-    any: whether there is anything."""
+    """Torques of friction, springs and offsets of a tree's joints. viscous, coulomb (axles,): in place of
+    those of the description; any: whether one is nonzero."""
 
     def __init__(self, tree: Robot, viscous=None, coulomb=None):
         self._viscous = tree.damping if viscous is None else viscous
@@ -110,10 +109,11 @@ class JointFriction:
 
 
 def friction_torque(robot: Robot, q, qd):
-    """What the joints take beside the dynamics of the bodies: damping, dry friction, springs and offsets.
+    """Torques of the joints in addition to the dynamics of the bodies: damping, dry friction, springs and
+    offsets.
 
-    These are `<dynamics damping friction>` of the URDF, and what `identify` writes. `simulate` counts them by
-    default; inverse and forward dynamics do not.
+    These are `<dynamics damping friction>` of the URDF, and those of a file from `identify`. `simulate`
+    includes them by default; inverse and forward dynamics do not.
 
     Parameters
     ----------
@@ -126,7 +126,7 @@ def friction_torque(robot: Robot, q, qd):
     Returns
     -------
     ndarray (..., nv)
-        Torques that overcome them at the independent joints, N m or N: those of all joints of a loop count.
+        Torques against them at the independent joints, N m or N; all joints of a loop contribute.
         Dry friction F acts as F tanh(qd / 0.01), with qd in rad/s or m/s. NaN at singular positions.
 
     Examples

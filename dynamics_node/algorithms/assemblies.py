@@ -1,8 +1,8 @@
-"""The assemblies of a loop: closed positions of one rank of its equations.
+"""The assemblies of a loop: closed positions with the same rank of its equations.
 
-Closed positions form branches, and how many equations are independent is a property of the branch: a Sarrus
-linkage lifts its table on one, with one motion, and swings both folded legs on another, with two. A robot is
-built for one number, so a choice is made among the closed positions that are at hand.
+Closed positions form branches. The number of independent equations depends on the branch: a Sarrus linkage
+lifts its table on one, with one motion, and swings both folded legs on another, with two. A robot is built
+for one number, so this module chooses among the closed positions it can reach.
 """
 
 from typing import NamedTuple
@@ -13,16 +13,16 @@ from dynamics_node.algorithms.constraint_equations import NEAR, RANK, position_p
 from dynamics_node.algorithms.first_positions import closed_anywhere, closed_near, is_as_loaded, is_regular
 from dynamics_node.symbolic import interpret
 
-REACHES = (1.5, np.pi)  # rad or m from zero where closed positions are looked for
-FEW, TRIED = 8, 3  # positions of an assembly that suffice, and that are looked at closely
-STILL = 1e-6  # rad or m by which joints that stand still move while others move by one
-CONTRADICTS = 1e-6  # by which equations of one position may contradict each other
-HEALTHY = 1e4  # condition of the dependent columns of K up to which a position is not refused
+REACHES = (1.5, np.pi)  # rad or m from zero; ranges of the search for closed positions
+FEW, TRIED = 8, 3  # positions of an assembly that suffice, and that are tested
+STILL = 1e-6  # rad or m; joints that move less are locked, while others move by one
+CONTRADICTS = 1e-6  # largest residual of consistent equations
+HEALTHY = 1e4  # largest accepted condition of the dependent columns of K
 
 
 class Assembly(NamedTuple):
-    """rank: of K at its positions (count, nq), the best conditioned first; K (count, rows, coordinates)
-    there; still: how many of the coordinates cannot move there."""
+    """rank: of K at its positions (count, nq), the best conditioned first; K (count, rows, coordinates) at
+    those; still: number of coordinates that cannot move."""
 
     rank: int
     positions: np.ndarray
@@ -31,24 +31,27 @@ class Assembly(NamedTuple):
 
 
 def assemblies(tree, constraints, coordinates) -> list[Assembly]:
-    """Those with the fewest joints that stand still first, of them that which is nearest to all joints at
-    zero. Empty where no closed position is found."""
-    found: dict[int, Assembly] = {}
+    """The assemblies with the fewest locked joints first, then the one nearest to all joints at zero. Empty
+    if there is no closed position."""
+    by_rank: dict[int, Assembly] = {}
     for reach in REACHES:
         closed = closed_anywhere(tree, constraints, coordinates, np.random.default_rng(7), reach)
-        for one in _by_rank(tree, constraints, coordinates, closed):
-            known = found.setdefault(one.rank, one)
-            if len(known.positions) < min(FEW, len(one.positions)):
-                found[one.rank] = one
-        if len(found) == 1 and all(len(one.positions) >= FEW and not one.still for one in found.values()):
-            break  # with joints that stand still, another assembly may move them
+        for assembly in _by_rank(tree, constraints, coordinates, closed):
+            known = by_rank.setdefault(assembly.rank, assembly)
+            if len(known.positions) < min(FEW, len(assembly.positions)):
+                by_rank[assembly.rank] = assembly
+        if len(by_rank) == 1 and all(
+            len(assembly.positions) >= FEW and not assembly.still for assembly in by_rank.values()
+        ):
+            break  # if joints are locked, another assembly may move them
     return sorted(
-        found.values(), key=lambda one: (one.still, np.float32(np.abs(one.positions).max(axis=1).min()))
+        by_rank.values(),
+        key=lambda assembly: (assembly.still, np.float32(np.abs(assembly.positions).max(axis=1).min())),
     )
 
 
 def _by_rank(tree, constraints, coordinates, q):
-    """Assemblies of closed positions q (count, nq), without singular ones."""
+    """Assemblies of closed positions q (count, nq), except singular ones."""
     if not len(q):
         return
     K = interpret(position_program(tree, constraints), q=q)["K"][:, :, coordinates]
@@ -56,7 +59,7 @@ def _by_rank(tree, constraints, coordinates, q):
     ranks = (sizes > RANK * sizes[:, :1]).sum(axis=1)
     own = {rank: np.flatnonzero(ranks == rank) for rank in sorted(set(ranks.tolist()))}
     for rank, places in own.items():
-        least = sizes[places, max(rank, 1) - 1].astype(np.float32)  # of equal ones the first
+        least = sizes[places, max(rank, 1) - 1].astype(np.float32)  # float32: ties go to the first
         best = places[np.argsort(-least, kind="stable")]
         regular = (is_regular(tree, constraints, coordinates, one, rank) for one in q[best[:TRIED]])
         if len(own) == 1 or np.mean([*regular]) > 0.5:
@@ -64,17 +67,17 @@ def _by_rank(tree, constraints, coordinates, q):
 
 
 def _still(K, rank):
-    """How many coordinates cannot move where K (count, rows, n) has this rank, at most positions."""
+    """Number of coordinates that cannot move at most positions, where K (count, rows, n) has this rank."""
     motions = np.linalg.svd(K)[2][:, rank:]
     return int(np.median((np.abs(motions).max(axis=1, initial=0.0) < STILL).sum(axis=1)))
 
 
-# --- why a position is refused ------------------------------------------------------------------------------
+# --- reasons of singular positions --------------------------------------------------------------------------
 
 
 def why_singular_loop(robot, q):
-    """Why loops that are closed, if not to the last digit, at positions q (..., nq) do not determine how the
-    dependent joints move at one of them: of the cluster and the position at which they do so worst."""
+    """Why closed loops (up to rounding) do not determine the motion of the dependent joints at one of the
+    positions q (..., nq): the reason at the worst cluster and position."""
     tree, q = robot.tree, np.asarray(q, dtype=float).reshape(-1, robot.nq)
     tied = [cluster for cluster in robot.clusters if cluster.dependent]
     conditions = np.array([_conditions(tree, cluster, q) for cluster in tied])
@@ -83,8 +86,8 @@ def why_singular_loop(robot, q):
 
 
 def _conditions(tree, cluster, q):
-    """(count,): of the dependent columns of K at q (count, nq); infinite where the equations contradict each
-    other, so that the other columns are no combination of these."""
+    """(count,): condition of the dependent columns of K at q (count, nq). Infinite if the equations
+    contradict each other: the other columns are then no combination of these."""
     K = interpret(position_program(tree, cluster.constraints), q=q)["K"]
     K_dep, K_ind = K[:, :, list(cluster.dependent)], K[:, :, list(cluster.independent)]
     missed = np.abs(K_ind - K_dep @ (np.linalg.pinv(K_dep) @ K_ind)).max(axis=(1, 2), initial=0.0)

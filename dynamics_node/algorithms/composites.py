@@ -1,5 +1,5 @@
-"""Inverse dynamics of a tree and its derivatives in stages (algorithms/derivatives.py): what is computed of
-every body, or of every velocity coordinate, is computed of all of them side by side."""
+"""Inverse dynamics of a tree and its derivatives in stages (algorithms/derivatives.py): quantities of all
+bodies, or of all velocity coordinates, side by side."""
 
 from functools import partial
 
@@ -10,12 +10,12 @@ from dynamics_node.symbolic import Staging, entries, mapped
 
 
 class Composites:
-    """Arrays of Values: of bodies (nbodies, ...) in the order of the tree; of columns, the own rates of the
-    joint of one body after the other, depth first, so that those that one carries lie side by side. Weights
-    of explicit joints count where columns meet coordinates.
+    """Arrays of Values: of bodies (nbodies, ...) in the order of the tree, and of columns. A column is one of
+    the joint's own rates; columns are in depth-first order of the bodies, so those of a subtree lie side by
+    side. Weights of explicit joints count where columns meet coordinates.
 
-    All is seen from the root body that a body hangs on: its own motions are unit vectors. J (nbodies, 4, 4):
-    pseudo-inertias; the rest as of `rnea`.
+    All vectors are in the frame of the root body above a body: its own motions are unit vectors. J
+    (nbodies, 4, 4): pseudo-inertias; the rest as in `rnea`.
     """
 
     def __init__(self, tree, staging: Staging, J, q, qd, gravity):
@@ -29,7 +29,7 @@ class Composites:
         self._move(np.concatenate([joint.subspace.T for joint in joints]), J, q, gravity)
 
     def _move(self, S, J, q, gravity):
-        """Where bodies are, their columns, velocities and moments."""
+        """Poses, columns, velocities and moments of the bodies."""
         body, alone = self._body, self.staging.alone
         self.R, self.p, self._start = alone(partial(by.frames, self.tree), q, gravity)
         self._S = self._of_columns(by.placed_motion, self.R[body], self.p[body], S)
@@ -41,35 +41,36 @@ class Composites:
         inertia, self._momentum = entries(alone(self._sums, self._moments), body)
         self._inertia, self._load = inertia, self._of_columns(by.inertia_times, inertia, self._S)
 
-    # --- of all of them -------------------------------------------------------------------------------------
+    # --- all at once ----------------------------------------------------------------------------------------
 
     def of_bodies(self, function, *arrays):
-        """function(*arrays) of every body, first axis of the arrays and of what comes back."""
+        """function(*arrays) of every body, the first axis of arguments and results."""
         return self._apart(function, self._rank_of_body, self.parents < 0, arrays)
 
     def _of_columns(self, function, *arrays):
         return self._apart(function, self._rank_of_column, self.parents[self._body] < 0, arrays)
 
     def _apart(self, function, rank, is_root, arrays):
-        """Roots alone, for much of what they have is zero; all others side by side."""
+        """Roots alone, because many of their entries are zero; all others side by side."""
         roots, rest = np.flatnonzero(is_root), np.flatnonzero(~is_root)
-        found = self.staging.alone(function, *entries(arrays, roots))
+        root_results = self.staging.alone(function, *entries(arrays, roots))
         if not len(rest):
-            return found
+            return root_results
         rest = rest[np.argsort(rank[rest])]
         others = self.staging.side_by_side(function, *entries(arrays, rest))
         place = np.argsort(np.concatenate([roots, rest]))
-        return _together(lambda a, b: np.concatenate([a, b])[place], found, others)
+        return _joined(lambda a, b: np.concatenate([a, b])[place], root_results, others)
 
     def _before(self, array, root):
-        """Of columns, what the body before has; root: what is before the root (6,) or (nbodies, 6)."""
+        """For columns, the entry of the body before; root: the entry (6,) or (nbodies, 6) before a root."""
         before = self.parents[self._body]
-        found = array[before]
-        found[before < 0] = np.broadcast_to(root, array.shape)[self._body[before < 0]]
-        return found
+        previous = array[before]
+        previous[before < 0] = np.broadcast_to(root, array.shape)[self._body[before < 0]]
+        return previous
 
     def _outward(self, start, steps):
-        """Of bodies: what the parent has, or `start` (nbodies, 6), and the steps of the body's columns."""
+        """For bodies: the value of the parent, or `start` (nbodies, 6), plus the steps of the body's
+        columns."""
         x = np.zeros((len(self.parents), 6), dtype=object)
         for i, parent in enumerate(self.parents):
             before = start[i] if parent < 0 else x[parent]
@@ -77,7 +78,7 @@ class Composites:
         return x
 
     def _sums(self, arrays):
-        """Of bodies, over all that they carry."""
+        """For bodies, the sums over their subtrees."""
         return mapped(self._composite, arrays)
 
     def _composite(self, array):
@@ -91,11 +92,11 @@ class Composites:
         return self._outward(np.zeros((len(self.parents), 6)), S * self._rates(qd)[:, None])
 
     def _rates(self, changes):
-        """Of columns, from those (nv,) of the coordinates."""
+        """Rates of columns from those (nv,) of the coordinates."""
         return self._weights @ changes
 
     def _of_joints(self, S, qd):
-        """Of columns the velocity of the joint, of those with several coordinates."""
+        """For columns of joints with several coordinates, the velocity of the joint."""
         steps, several = S * self._rates(qd)[:, None], np.bincount(self._body)[self._body] > 1
         v = np.zeros(S.shape, dtype=object)
         for k in np.flatnonzero(several):
@@ -105,8 +106,8 @@ class Composites:
     # --- accelerations and torques --------------------------------------------------------------------------
 
     def accelerate(self, qdd, outer=None):
-        """Accelerations of bodies, and the wrenches that they take. outer (nbodies, 6): wrenches on bodies,
-        in their axes, about their origins."""
+        """Accelerations of bodies, and the wrenches for them. outer (nbodies, 6): wrenches on bodies, in
+        their axes, about their origins."""
         self._qdd = qdd
         self._a = self.staging.alone(self._accelerations, self._S, self._first, self._start, self._qd, qdd)
         wrench = self.of_bodies(_wrench, self._moments, self._v, self._a)
@@ -119,8 +120,8 @@ class Composites:
         return self._outward(begin, S * self._rates(qdd)[:, None] + first * self._rates(qd)[:, None])
 
     def torques(self, armature):
-        """tau (nv,) at these accelerations, without what the rotor of a joint takes by its own acceleration.
-        armature (axles,)."""
+        """tau (nv,) at these accelerations, without the torque for a rotor's own acceleration. armature
+        (axles,)."""
         arrays = self._S, self._wrench[self._body], armature, self._qdd
         return self.staging.alone(self._torques, *arrays)
 
@@ -129,14 +130,14 @@ class Composites:
         return tau + (armature[self.tree.nv :] * (axles @ qdd)) @ axles if len(axles) else tau
 
     def accelerate_more(self, qdd):
-        """Accelerations qdd (nv,) besides."""
+        """Add accelerations qdd (nv,)."""
         a = self.staging.alone(self._velocities, self._S, qdd)
         wrench = self.of_bodies(by.inertia_times, self._moments[0], a)
         more = (self._a, self._wrench, a, wrench)
         self._a, self._wrench = self.staging.alone(self._added, *more)
 
-    def _added(self, a, carried, more, wrench):
-        return a + more, carried + self._composite(wrench)
+    def _added(self, a, sum_of_wrenches, more, wrench):
+        return a + more, sum_of_wrenches + self._composite(wrench)
 
     # --- matrices -------------------------------------------------------------------------------------------
 
@@ -144,9 +145,9 @@ class Composites:
         """M (nv, nv), with armature (nv,)."""
         M = _Sums(self.tree.nv)
         for k, lanes, below in self._pairs():
-            found = self.staging.side_by_side(by.dot, self._load[lanes], shared=(self._S[k],))
-            M.add(self._weights[lanes], self._weights[k], found)
-            M.add(self._weights[k], self._weights[lanes[below]], found[below])
+            products = self.staging.side_by_side(by.dot, self._load[lanes], shared=(self._S[k],))
+            M.add(self._weights[lanes], self._weights[k], products)
+            M.add(self._weights[k], self._weights[lanes[below]], products[below])
         there = [k for k, own in enumerate(armature) if not (isinstance(own, float) and own == 0.0)]
         M.add(self.tree.axle_map[there], self.tree.axle_map[there], armature[there])
         return M.matrix(self.staging)
@@ -162,25 +163,25 @@ class Composites:
         dq, dqd = _Sums(self.tree.nv), _Sums(self.tree.nv)
         for k, lanes, below in self._pairs():
             each, shared = entries(loads, lanes), (entries(columns, k),)
-            found = self.staging.side_by_side(_torques, each, shared=shared)
-            for matrix, above, carried in zip((dq, dqd), *found, strict=True):
-                matrix.add(self._weights[lanes], self._weights[k], carried)
-                matrix.add(self._weights[k], self._weights[lanes[below]], above[below])
+            torques = self.staging.side_by_side(_torques, each, shared=shared)
+            for matrix, above_torques, below_torques in zip((dq, dqd), *torques, strict=True):
+                matrix.add(self._weights[lanes], self._weights[k], below_torques)
+                matrix.add(self._weights[k], self._weights[lanes[below]], above_torques[below])
         return dq.matrix(self.staging), dqd.matrix(self.staging)
 
     def _pairs(self):
-        """(column, columns of its body and of those that it carries, which of them are of another body), the
-        root's own by themselves."""
-        is_root, carriers = self.parents[self._body] < 0, _carriers(self.tree.parents)
+        """(column, columns of its body and subtree, which of them are of another body); root columns
+        separately."""
+        is_root, ancestors = self.parents[self._body] < 0, _ancestor_sets(self.tree.parents)
         for k, body in enumerate(self._body):
-            carried = np.array([body in carriers[other] for other in self._body])
-            for lanes in (np.flatnonzero(carried & is_root), np.flatnonzero(carried & ~is_root)):
+            in_subtree = np.array([body in ancestors[other] for other in self._body])
+            for lanes in (np.flatnonzero(in_subtree & is_root), np.flatnonzero(in_subtree & ~is_root)):
                 if len(lanes):
                     yield k, lanes, self._body[lanes] != body
 
 
 def _over_all(joint, nv):
-    """The weights (nv of the kind, nv) of a joint, by all coordinates."""
+    """The weights (nv of the kind, nv) of a joint for all coordinates."""
     weights = np.zeros((joint.type.nv, nv))
     weights[:, joint.v] = joint.weights
     return weights
@@ -224,16 +225,16 @@ def _totals(weights, *terms):
     return np.array([sum(w * x for w, x in zip(*own, strict=True)) for own in pairs], dtype=object)
 
 
-def _together(join, a, b):
-    """The same tuples of join(array of a, array of b)."""
+def _joined(join, a, b):
+    """The nested tuples with join(array of a, array of b) in place of each pair of arrays."""
     if not isinstance(a, tuple):
         return join(a, b)
-    found = [_together(join, *parts) for parts in zip(a, b, strict=True)]
-    return tuple(found) if type(a) is tuple else type(a)(*found)
+    parts = [_joined(join, *pair) for pair in zip(a, b, strict=True)]
+    return tuple(parts) if type(a) is tuple else type(a)(*parts)
 
 
 def _depth_first(parents):
-    """Bodies, each behind its parent and before what hangs on others."""
+    """Bodies in depth-first order."""
     children: list[list[int]] = [[] for _ in range(len(parents) + 1)]
     for i, parent in enumerate(parents):
         children[parent].append(i)
@@ -244,15 +245,15 @@ def _depth_first(parents):
     return order
 
 
-def _carriers(parents):
-    """Of every body, it and those that carry it."""
-    found: list[set[int]] = []
+def _ancestor_sets(parents):
+    """For every body, itself and its ancestors."""
+    paths: list[set[int]] = []
     for i, parent in enumerate(parents):
-        found.append({i} | (found[parent] if parent >= 0 else set()))
-    return found
+        paths.append({i} | (paths[parent] if parent >= 0 else set()))
+    return paths
 
 
-# --- what stages compute ------------------------------------------------------------------------------------
+# --- functions of stages ------------------------------------------------------------------------------------
 
 
 def _moments(R, p, J, v):

@@ -1,22 +1,21 @@
-"""A x = b of a cluster's constraints, on symbols, without a pivot that may vanish where A is regular.
+"""Solves A x = b of a cluster's constraints on symbols, without a pivot that may vanish while A is regular.
 
-No order of pivots is good at every position: one of them vanishes somewhere, and linkages as they are drawn
-have such positions at home (right angles, parallelograms). So loops that hang on each other are solved one
-after the other (block triangular form: Duff, Erisman and Reid, Direct Methods for Sparse Matrices, ch. 6),
-each of up to three unknowns by cofactors, of more by orthogonal columns (modified Gram-Schmidt, backward
-stable without pivots: Bjorck, Numerical Methods for Least Squares Problems, sec. 2.4). So what comes out as
-the inverse's size can be trusted too: of a singular A it is large. There may be more equations than unknowns,
-if they are consistent.
+No order of pivots is good at every position: one of them vanishes somewhere, often at the drawn position of a
+linkage (right angles, parallelograms). So connected loops are solved one after the other (block triangular
+form: Duff, Erisman and Reid, Direct Methods for Sparse Matrices, ch. 6). Up to three unknowns are solved by
+cofactors, more by orthogonal columns (modified Gram-Schmidt, backward stable without pivots: Bjorck,
+Numerical Methods for Least Squares Problems, sec. 2.4). So the size of the inverse is reliable, too: for a
+singular A it is large. There may be more equations than unknowns, if they are consistent.
 """
 
 import numpy as np
 
-COFACTORS = 3  # most unknowns that are solved for by cofactors
+COFACTORS = 3  # most unknowns for cofactors
 
 
 class Elimination:
-    """Of A (m, n), m >= n, of full rank at most positions. sizes (m,): the usual norms of its equations, over
-    what else they contain, too."""
+    """Elimination of A (m, n), m >= n, of full rank at most positions. sizes (m,): the usual norms of its
+    equations, including their other terms."""
 
     def __init__(self, A, sizes):
         self._A, self._sizes = A, sizes
@@ -34,9 +33,9 @@ class Elimination:
         return x
 
     def solve_transposed(self, right):
-        """x (m, k) of A^T x = right (n, k); the least one if there are several."""
+        """x (m, k) of A^T x = right (n, k); the smallest if there are several."""
         x = np.zeros((self._A.shape[0], right.shape[1]), dtype=object)
-        solved: list[int] = []  # rows of the parts that need others
+        solved: list[int] = []  # rows of the parts that depend on others
         for rows, columns, solver in reversed(self._parts):
             known = [i for i in solved if _occupied(self._A[i, columns]).any()]
             rest = right[columns] - self._A[np.ix_(known, columns)].T @ x[known] if known else right[columns]
@@ -50,8 +49,8 @@ class Elimination:
         return any(isinstance(solver, _Orthogonal) for *_, solver in self._parts)
 
     def condition(self):
-        """The square of |part| |inverse of the part|, summed over the parts. One unknown alone is well
-        conditioned whatever its factor is: there the usual size counts."""
+        """The sum over the parts of the square of |part| |inverse of the part|. A single unknown is well
+        conditioned for any factor, so there the usual size counts."""
         return sum(self._size(*part) * solver.inverse_size() for *part, solver in self._parts)
 
     def _size(self, rows, columns):
@@ -61,7 +60,7 @@ class Elimination:
 
 
 def _occupied(A):
-    """Which elements are not zero at every position."""
+    """The structurally nonzero elements."""
     return np.array([not isinstance(x, float | int) or x != 0 for x in A.flat], dtype=bool).reshape(A.shape)
 
 
@@ -73,7 +72,7 @@ def _squares(A):
 
 
 class _Cofactors:
-    """Of A (n, n), n <= COFACTORS."""
+    """Inverse of A (n, n), n <= COFACTORS, by cofactors."""
 
     def __init__(self, A):
         n = range(len(A))
@@ -87,7 +86,7 @@ class _Cofactors:
         return self._inverse.T @ right
 
     def inverse_size(self):
-        """Its squares, summed."""
+        """Sum of the squares of the inverse."""
         return _squares(self._inverse)
 
 
@@ -101,8 +100,8 @@ def _cofactor(A, i, j):
 
 
 class _Orthogonal:
-    """A = Q R of A (m, n): columns of Q at right angles, not of unit length, so that no root is drawn; R has
-    a diagonal of ones. Columns with few elements come first, which keeps more zeros."""
+    """A = Q R of A (m, n): columns of Q orthogonal, but not of unit length, to avoid square roots; R has a
+    unit diagonal. Columns with few elements come first, which preserves zeros."""
 
     def __init__(self, A):
         self._order = np.argsort(_occupied(A).sum(axis=0), kind="stable")
@@ -113,7 +112,7 @@ class _Orthogonal:
             self._R[k, k + 1 :], self._Q[:, k + 1 :] = self._along(k, self._Q[:, k + 1 :])
 
     def _along(self, k, right):
-        """Components of right (m, j) along a column of Q, and what is left."""
+        """Components of right (m, j) along a column of Q, and the remainder."""
         components = self._weights[k] * (self._Q[:, k] @ right)
         return components, right - np.outer(self._Q[:, k], components)
 
@@ -127,7 +126,7 @@ class _Orthogonal:
         return x
 
     def solve_transposed(self, right):
-        """As stable as `solve`: what was added in one direction counts in the next (Bjorck, sec. 2.4.5)."""
+        """As stable as `solve`: each direction accounts for those added before (Bjorck, sec. 2.4.5)."""
         z = np.array(right[self._order], dtype=object)
         for k in range(len(z)):
             z[k + 1 :] = z[k + 1 :] - np.outer(self._R[k, k + 1 :], z[k])
@@ -137,7 +136,7 @@ class _Orthogonal:
         return x
 
     def inverse_size(self):
-        """The squares of R^-1 Q^-1, summed."""
+        """Sum of the squares of R^-1 Q^-1."""
         inverse = self._back(np.eye(len(self._order), dtype=object))
         return ((inverse * inverse) @ self._weights).sum()
 
@@ -158,7 +157,7 @@ def _solver(A):
 
 
 def parts(occupied):
-    """(rows, columns) of the parts of A in an order in which each needs only what those before it give.
+    """(rows, columns) of the parts of A in an order in which each depends only on earlier ones.
     occupied (m, n) bool: where A is not zero."""
     for group in _classes(occupied.T @ occupied):
         rows = np.flatnonzero(occupied[:, group].any(axis=1))
@@ -172,14 +171,14 @@ def parts(occupied):
 
 def _matched(occupied):
     """For every column (n,) a row of its own in which it is occupied."""
-    from scipy.optimize import linear_sum_assignment  # 0.2 s, for those who have loops
+    from scipy.optimize import linear_sum_assignment  # takes 0.2 s; only robots with loops need it
 
     return linear_sum_assignment(occupied.T, maximize=True)[1]
 
 
 def _classes(needs):
-    """What needs each other, directly or not, together; a class after those that it needs. needs (n, n) bool:
-    i needs j."""
+    """Groups of indices that need each other, directly or not; a group comes after those that it needs.
+    needs (n, n) bool: i needs j."""
     reach = needs | np.eye(len(needs), dtype=bool)
     for _ in range(len(needs).bit_length()):
         reach = reach @ reach

@@ -1,8 +1,8 @@
 """The equations of the constraints, on symbols: phi(q) = 0 for closed positions.
 
 Everything else is derived: K = dphi/dq, and with K qd = 0 the right-hand side k = -(dK/dt) qd of K qdd = k.
-So any kind of constraint needs its phi alone, one given as a function too. Of the equations of a cluster
-those count that no others imply: planar loops may be written as spatial ones.
+So any kind of constraint, also a Python function, needs its phi only. Equations of a cluster that others
+imply are left out: planar loops may be written as spatial ones.
 """
 
 from dataclasses import dataclass, field
@@ -26,7 +26,7 @@ from dynamics_node.symbolic import (
     trace,
 )
 
-WORTH = 0.89  # of the operations of K and k by rates: those by positions share less with what is around them
+WORTH = 0.89  # of the operations of K and k by rates: those by positions share fewer expressions
 
 
 def equations(tree, constraints, q):
@@ -40,29 +40,29 @@ def _equations(tree, constraints, q):
 
 
 def _transforms(tree, constraints, q):
-    """Of the bodies whose places the equations need."""
+    """Transforms of the bodies whose poses the equations need."""
     loops = [constraint for constraint in constraints if isinstance(constraint, LoopJoint)]
     return joint_transforms(tree, q, sorted(set().union(*(members_of(tree, loop) for loop in loops))))
 
 
 def gaps(tree, constraints, q):
-    """phi (rows,) in m, rad or 1: d^2 - L^2 of a rod, over 2 L, is by how much it is too long."""
+    """phi (rows,) in m, rad or 1: d^2 - L^2 of a rod over 2 L is its excess length."""
     pairs = zip(constraints, _equations(tree, constraints, q), strict=True)
     return np.concatenate([np.zeros(0), *(phi / scale_of(constraint) for constraint, phi in pairs)])
 
 
 def scale_of(constraint):
-    """What phi of a constraint is to be divided by to be m, rad or 1."""
+    """The divisor that makes phi of a constraint m, rad or 1."""
     return constraint.type.scale(constraint) if isinstance(constraint, LoopJoint) else 1.0
 
 
 def turned(tree, constraints, q):
-    """1 less the cosine of every direction that both ends of a loop share, at symbols q: the equations alone
-    also hold with the ends half a turn apart, or with their axes permuted."""
+    """1 minus the cosine for every direction that both ends of a loop share, at symbols q: the equations
+    alone also hold with the ends half a turn apart, or with permuted axes."""
     X_up = _transforms(tree, constraints, q)
     loops = [loop for loop in constraints if isinstance(loop, LoopJoint)]
-    found = [1.0 - one for loop in loops for one in _cosines(loop, *end_frames(tree, X_up, loop))]
-    return np.array(found, dtype=object)
+    terms = [1.0 - one for loop in loops for one in _cosines(loop, *end_frames(tree, X_up, loop))]
+    return np.array(terms, dtype=object)
 
 
 def _cosines(loop, predecessor, successor):
@@ -72,8 +72,9 @@ def _cosines(loop, predecessor, successor):
 
 @dataclass(frozen=True)
 class _Geometry:
-    """What the equations of some constraints consist of: equal where joints, and the bodies and frames that
-    a loop connects, lie alike, whatever inertias, names and other bodies are."""
+    """The data of the equations of some constraints. It is equal if joints and the bodies and frames of the
+    loops have the same geometry. Inertias, names and other bodies do
+    not matter."""
 
     places: tuple
     tree: Any = field(compare=False)
@@ -95,7 +96,7 @@ def _place(body):
 
 
 def _form(constraint):
-    """What equations of the same form have in common."""
+    """The data shared by equations of the same form."""
     if isinstance(constraint, LoopJoint):
         ends = constraint.predecessor, constraint.successor
         frames = *constraint.rotations, *constraint.origins, constraint.axis, constraint.second_axis
@@ -108,11 +109,11 @@ def _numbers(*arrays):
 
 
 def _once(program):
-    """program(tree, constraints), once for all of one geometry: trees with inertias as inputs, and robots
-    that are read again."""
+    """program(tree, constraints), traced once per geometry: trees with inertias as inputs share it, and
+    robots that are read again."""
     made = lru_cache(maxsize=256)(lambda geometry: program(geometry.tree, geometry.constraints))
 
-    @lru_cache(maxsize=256)  # clusters of the robots at hand
+    @lru_cache(maxsize=256)  # clusters of recent robots
     def of(tree, constraints):
         return made(_geometry(tree, constraints))
 
@@ -138,8 +139,8 @@ def position_program(tree, constraints: tuple) -> Program:
 
 @_once
 def velocity_program(tree, constraints: tuple) -> Program:
-    """q, qd (of the tree) -> K (rows, nv) and k (rows,) with K qdd = k. Of two ways to k the one with fewer
-    operations: where axes are parallel, by derivatives of K; where bodies turn in space, by those of phi."""
+    """q, qd (of the tree) -> K (rows, nv) and k (rows,) with K qdd = k. k is computed in the way with fewer
+    operations: for parallel axes by derivatives of K, for spatial motion by those of phi."""
     position = position_program(tree, constraints)
     K = position.outputs["K"] - position.input_size
 
@@ -149,7 +150,7 @@ def velocity_program(tree, constraints: tuple) -> Program:
 
         return trace(function, {"q": (tree.nq,), "qd": (tree.nv,)})
 
-    if np.isin(K, range(len(position.constants))).all():  # a linear one
+    if np.isin(K, range(len(position.constants))).all():  # linear constraints
         return program(lambda q, qd: -np.zeros(len(K)))
     by_rates = program(_change_of_rates(tree, position))
     by_positions = program(_second_change(tree, constraints))
@@ -170,8 +171,8 @@ def change_program(tree, constraints: tuple) -> Program:
     change = jacobian(trace(later, {**shapes, "t": (1,)}), ["f"], ["t"])
 
     def function(**arrays):
-        found = interpret(change, **arrays, t=np.zeros(1))
-        return {"change": found[derivative_name("f", "t")][:, 0]}
+        derivatives = interpret(change, **arrays, t=np.zeros(1))
+        return {"change": derivatives[derivative_name("f", "t")][:, 0]}
 
     return trace(function, shapes)
 
@@ -191,14 +192,14 @@ def _change_of_rates(tree, position):
 
 
 def _second_change(tree, constraints):
-    """k(q, qd): minus the second derivative of phi by time, while rates stay."""
+    """k(q, qd): minus the second time derivative of phi at constant rates."""
     first = _along_motion(tree, lambda q, qd: equations(tree, constraints, q))
     second = _along_motion(tree, first)
     return lambda q, qd: -second(q, qd)
 
 
 def _along_motion(tree, function):
-    """The derivative by time of function(q, qd) (rows,), while rates stay."""
+    """The time derivative of function(q, qd) (rows,) at constant rates."""
 
     def later(q, qd, t):
         return {"f": function(_moved(tree, q, qd, t), qd)}
@@ -213,7 +214,7 @@ def _along_motion(tree, function):
 
 
 def _moved(tree, q, qd, t):
-    """Positions that rates qd lead to in a short time t (1,), to first order."""
+    """Positions after a short time t (1,) at rates qd, to first order."""
     moved = np.array(q, dtype=object)
     for joint in tree.independent_joints:
         moved[joint.q] = q[joint.q] + t[0] * (joint.type.tangent(q[joint.q]) @ qd[joint.v])
@@ -221,14 +222,14 @@ def _moved(tree, q, qd, t):
 
 
 def _over_velocities(tree, q, derivative):
-    """Derivatives (rows, nv) by motions with velocity 1, from those by positions (rows, nq)."""
+    """Derivatives (rows, nv) by velocity coordinates, from those by positions (rows, nq)."""
     out = np.zeros((len(derivative), tree.nv), dtype=object)
     for joint in tree.independent_joints:
         out[:, joint.v] = derivative[:, joint.q] @ joint.type.tangent(q[joint.q])
     return out
 
 
-# --- one function a type of constraint ----------------------------------------------------------------------
+# --- one function for each type of constraint ---------------------------------------------------------------
 
 
 def _custom(tree, X_up, constraint: Custom, q):
@@ -237,13 +238,14 @@ def _custom(tree, X_up, constraint: Custom, q):
 
 
 def _loop(tree, X_up, loop: LoopJoint, q):
-    """By the frames of both ends, seen from the last body that both paths share."""
+    """phi of a loop joint from the frames of both ends, in the frame of the last body on both paths."""
     (P, p), (S, s) = end_frames(tree, X_up, loop)
     return np.array(loop.type.phi(loop, P, S, p - s), dtype=object)
 
 
 def end_frames(tree, X_up, loop: LoopJoint):
-    """`frame_in` of the predecessor's and the successor's end, seen from the last body on both paths."""
+    """`frame_in` of the predecessor's and the successor's end, in the frame of the last body on both
+    paths."""
     top = common_ancestor(tree, loop.predecessor, loop.successor)
     ends = zip((loop.predecessor, loop.successor), loop.rotations, loop.origins, strict=True)
     return tuple(frame_in(tree, X_up, top, *end) for end in ends)
@@ -289,14 +291,15 @@ def _equation(constraint) -> Any:
     return {LoopJoint: _loop, Custom: _custom}[type(constraint)]
 
 
-# --- those that count ---------------------------------------------------------------------------------------
+# --- independent ones ---------------------------------------------------------------------------------------
 
-RANK = 1e-7  # sizes beside the largest that count as zero
-NEAR = 1e-5  # and near a singular position
+RANK = 1e-7  # sizes relative to the largest that count as zero
+NEAR = 1e-5  # the same near a singular position
 
 
 class Counting(NamedTuple):
-    """rows (m,): of K of a cluster; sizes (m,): their usual norms over all coordinates, about."""
+    """rows (m,): independent rows of K of a cluster; sizes (m,): their approximate norms over all
+    coordinates."""
 
     rows: list[int]
     sizes: np.ndarray
@@ -306,24 +309,24 @@ class Counting(NamedTuple):
 def counting_equations(tree, cluster) -> Counting:
     """The rows that no others imply with the same weights at every position.
 
-    They depend on the frames in which `tree` and the constraints are given. A row that others imply with
-    weights that change (spherical linkages, double parallelograms) counts: without it the rest would be
-    singular at some positions. Then there are more rows than dependent joints.
+    They depend on the frames of `tree` and the constraints. A row that others imply with changing weights
+    (spherical linkages, double parallelograms) counts: without it the rest would be singular at some
+    positions. Then there are more rows than dependent joints.
     """
-    found = interpret(position_program(tree, cluster.constraints), q=cluster.samples)["K"]
-    K = found[:, :, [*cluster.independent, *cluster.dependent]]
+    K_all = interpret(position_program(tree, cluster.constraints), q=cluster.samples)["K"]
+    K = K_all[:, :, [*cluster.independent, *cluster.dependent]]
     rows = _independent_rows(np.swapaxes(K, 0, 1).reshape(K.shape[1], -1))
     return Counting(rows, power_of_two(np.median(np.linalg.norm(K[:, rows], axis=2), axis=0)))
 
 
 def ranks_of(K, zero=RANK):
-    """(count,) of matrices K (count, rows, n); zero: sizes beside the largest that count as zero."""
+    """(count,) of matrices K (count, rows, n); zero: sizes relative to the largest that count as zero."""
     sizes = np.linalg.svd(K, compute_uv=False)
     return (sizes > zero * sizes[:, :1]).sum(axis=1)
 
 
 def _independent_rows(K):
-    """Numbers of rows of K (rows, any) of which all others consist."""
+    """Numbers of rows of K (rows, any) that span all others."""
     sizes = np.linalg.norm(K, axis=1)
     there = np.flatnonzero(sizes > RANK * sizes.max(initial=0.0))
     order, left = pivoted(K[there] / sizes[there, None])

@@ -1,9 +1,9 @@
 """Mass matrix and Coriolis matrix: the composite rigid body algorithm, RBDA Table 6.2.
 
 C with C qd = Coriolis and centrifugal torques and dM/dt - 2 C skew-symmetric is the sum of J_i^T (I_i dJ_i/dt
-+ B_i J_i) over the bodies, B = (v x* I - I v x + (I v) x*) / 2, where the last is the matrix that takes m to
++ B_i J_i) over the bodies, B = (v x* I - I v x + (I v) x*) / 2; the last term is the matrix that takes m to
 m x* (I v): Echeandia and Wensing, Numerical methods to compute the Coriolis matrix and Christoffel symbols
-for rigid-body systems, 2021. What a joint carries is one inertia and one B.
+for rigid-body systems, 2021. Every subtree has one composite inertia and one composite B.
 """
 
 import numpy as np
@@ -35,7 +35,8 @@ def crba(model, q):
 def by_coordinates(block, row, column):
     """A block (..., k, l) between the own rates of two joints, between the coordinates that move them.
 
-    Weights of explicit joints come last, as one number: before, they would multiply all entries of a force.
+    Weights of explicit joints are applied last, to one number: before, they would multiply all entries of a
+    force.
     """
     if row.masters is None and column.masters is None:
         return block
@@ -44,7 +45,7 @@ def by_coordinates(block, row, column):
 
 
 def composite_inertias(model, X_up):
-    """[(..., 6, 6)]: the inertia of every body with all that it carries, in its axes."""
+    """[(..., 6, 6)]: the inertia of every body with its subtree, in its axes."""
     composite = list(model.inertias)
     for i in reversed(range(model.nbodies)):
         parent = model.parents[i]
@@ -54,7 +55,7 @@ def composite_inertias(model, X_up):
 
 
 def steps_up(model, i):
-    """(body, its parent) for every step from body i to the root."""
+    """(body, its parent) for every step from body i toward the root."""
     while model.parents[i] >= 0:
         yield i, model.parents[i]
         i = model.parents[i]
@@ -86,7 +87,7 @@ def coriolis_matrix(model, q, qd):
 
 
 def _composite(model, X_up, v):
-    """B (..., 6, 6) of every body with all that it carries, in its axes."""
+    """B (..., 6, 6) of every body with its subtree, in its axes."""
     B = [_of_body(inertia, v[..., i, :]) for i, inertia in enumerate(model.inertias)]
     for i in reversed(range(model.nbodies)):
         parent = model.parents[i]

@@ -1,9 +1,9 @@
 """Derivatives of inverse, forward and hybrid dynamics as Programs.
 
-Those of a tree are computed by composite bodies (composites.py), in half the operations. They need a motion
-subspace that stands still in its body, which joints of a closed loop have not: there the Program of inverse
-dynamics is derived. The others follow from M qdd + h = tau without deriving a solver: where x changes,
-M dqdd = dtau - d(ID)/dx at the accelerations at hand (Carpentier and Mansard 2018, Analytical derivatives of
+For a tree they are computed by composite bodies (composites.py), in half the operations. That needs a motion
+subspace that is constant in its body. Joints of a closed loop lack it: there the Program of inverse dynamics
+is differentiated. The others follow from M qdd + h = tau without differentiating a solver: if x changes,
+M dqdd = dtau - d(ID)/dx at the present accelerations (Carpentier and Mansard 2018, Analytical derivatives of
 rigid body dynamics algorithms, sec. IV).
 """
 
@@ -16,7 +16,7 @@ from dynamics_node.algorithms.dynamics_programs import recursive_programs
 from dynamics_node.algorithms.health import health, health_limits
 from dynamics_node.algorithms.pivots import LARGEST_LOSS, inertia_scale, losses, total_loss, weak_coordinates
 from dynamics_node.algorithms.rates import rates_at
-from dynamics_node.algorithms.reduced_frames import economical, parameter_shapes, with_inputs
+from dynamics_node.algorithms.reduced_frames import economical_robot, parameter_shapes, with_inputs
 from dynamics_node.robot import Problem, Robot, inverse_dynamics
 from dynamics_node.robot.inertial_parameters import PARAMETERS
 from dynamics_node.robot.reframe import regrouped_away
@@ -38,19 +38,20 @@ from dynamics_node.symbolic import (
     transpose,
 )
 
-FEW = 8  # coordinates of a robot with explicit joints up to which the derived Program may be the shorter one
+FEW = 8  # with explicit joints and up to this many coordinates, the differentiated Program may be shorter
 
 
 def derivative_program(
     robot: Robot, problem: Problem, wrenches=False, parameters=()
 ) -> Program | LaneProgram:
-    """The Program of d asked / d(q, qd, known), outputs dq, dqd and dknown (nv, nv).
+    """The Program of the derivatives of the unknowns by q, qd and the knowns: outputs dq, dqd and dknown (nv,
+    nv).
 
-    Inputs q, qd, what of qdd and tau the Problem knows (both for hybrid ones), f_ext if there are wrenches,
-    gravity, then parameters as of `dynamics_programs`. dq is along the tangent space: column k belongs to a
-    motion with velocity k at rate 1, in which loops stay closed. f_ext and gravity stay as they are. That of
-    a robot with loops has the output health besides, and that of a tree whose mass matrix may be singular
-    at some position.
+    Inputs: q, qd, the knowns of qdd and tau (both for hybrid problems), f_ext if there are wrenches, gravity,
+    then parameters as in `dynamics_programs`. dq is along the tangent space: column k belongs to a motion
+    with velocity k at rate 1, in which loops stay closed. f_ext and gravity are constant. The Program of a
+    robot with loops also has the output health, as has that of a tree whose mass matrix may be singular at
+    some position.
     """
     shapes, more = problem.reads(robot, wrenches), parameter_shapes(robot, parameters)
     shapes["gravity"] = shapes.pop("gravity")  # last: callers may leave it out
@@ -76,7 +77,10 @@ def _derived(robot, problem, shapes, more, wrenches, parameters):
     def function(**state):
         results = _derivatives(robot, forward, inverse, derived, **state)
         if len(limits):
-            own, q = with_inputs(economical(robot)[0], **{name: state[name] for name in more}), state["q"]
+            own, q = (
+                with_inputs(economical_robot(robot)[0], **{name: state[name] for name in more}),
+                state["q"],
+            )
             results["health"] = health(own, q, rates_at(own, q, state["qd"]), forward, watched)
         return results
 
@@ -84,13 +88,13 @@ def _derived(robot, problem, shapes, more, wrenches, parameters):
 
 
 def tangent(robot, q):
-    """(nq, nv): how q changes along velocities."""
+    """(nq, nv): dq/dt = T qd."""
     return rates_at(robot, q, explicit=True).columns(tangent_map(robot.tree, q))
 
 
 def _derivatives(robot, forward, inverse, derived, q, qd, qdd=None, tau=None, **others):
-    """{name: derivatives}. inverse, derived: the Programs of inverse dynamics and of its
-    derivatives; others: gravity (, f_ext) and parameters."""
+    """{name: derivatives}. inverse, derived: the Programs of inverse dynamics and of its derivatives; others:
+    gravity (, f_ext) and parameters."""
     nv, free, driven = robot.nv, np.flatnonzero(forward), np.flatnonzero(~forward)
     given = dict(q=q, qd=qd, **others)
     M = interpret(derived, **given, qdd=np.zeros(nv))[derivative_name("tau", "qdd")]
@@ -103,7 +107,7 @@ def _derivatives(robot, forward, inverse, derived, q, qd, qdd=None, tau=None, **
         accelerations[free] = solve_definite(M_free, rest[:, None])[:, 0]
     D = interpret(derived, **given, qdd=accelerations)
     dq = D[derivative_name("tau", "q")] @ tangent(robot, q)
-    # what torques change by, when accelerations stay (dq, dqd), and when those known change
+    # changes of torques at constant accelerations (dq, dqd), and with the knowns
     changes = np.concatenate([dq, D[derivative_name("tau", "qd")], np.where(forward, 0.0, M)], axis=1)
     own = np.eye(nv)[free]
     own = np.concatenate([np.zeros((len(free), 2 * nv)), own], axis=1)
@@ -114,15 +118,15 @@ def _derivatives(robot, forward, inverse, derived, q, qd, qdd=None, tau=None, **
     return dict(zip(("dq", "dqd", "dknown"), np.split(unknowns, 3, axis=1), strict=True))
 
 
-# --- of a tree, in stages -----------------------------------------------------------------------------------
+# --- a tree, in stages --------------------------------------------------------------------------------------
 
 _UPPER = np.triu_indices(4)
 
 
 def derivative_stages(model: Robot, problem: Problem, inputs) -> LaneProgram:
-    """As `derivative_program`, of inputs {name: shape}."""
+    """The same as `derivative_program`, in stages, for inputs {name: shape}."""
     forward = np.array(problem.forward, dtype=bool)
-    tree, T = economical(model)
+    tree, T = economical_robot(model)
     staging = Staging(inputs)
     given = staging.arrays
     J = _pseudo_inertias(tree, given.get("inertia"))
@@ -147,7 +151,7 @@ def derivative_stages(model: Robot, problem: Problem, inputs) -> LaneProgram:
 
 
 def _pseudo_inertias(tree, numbers):
-    """(nbodies, 4, 4) with base parameters; numbers (nbodies, 10): those that are inputs, or None."""
+    """(nbodies, 4, 4) with base parameters; numbers (nbodies, 10): the inputs, or None."""
     J = pseudo_inertia(tree.inertias).astype(object)
     if numbers is not None:
         J[:, _UPPER[0], _UPPER[1]] = J[:, _UPPER[1], _UPPER[0]] = numbers
@@ -156,7 +160,7 @@ def _pseudo_inertias(tree, numbers):
 
 
 def _solved(work, forward, M, armature, tau):
-    """dq, dqd and dknown where some joints give way."""
+    """dq, dqd and dknown if some joints are forward ones."""
     alone, side_by_side = work.staging.alone, work.staging.side_by_side
     free, nv = np.flatnonzero(forward), len(forward)
     factors = alone(_factors, M[free[:, None], free])
@@ -195,8 +199,8 @@ def _solution(right, L, inverse):
 
 
 def _unknowns(forward, torques, own, M, L, inverse):
-    """A column of the unknowns: torques (nv,), what torques change by while accelerations stay; own (nv,):
-    what the known ones do."""
+    """A column of the unknowns: torques (nv,): changes at constant accelerations; own (nv,):
+    changes of the knowns."""
     free, driven = np.flatnonzero(forward), np.flatnonzero(~forward)
     unknowns = torques.copy()
     unknowns[free] = _solution(own[free] - torques[free], L, inverse)
@@ -213,14 +217,14 @@ def _health(tree, forward, watched, names, q, M, *parameters):
 
 SECOND = ("dq_dq", "dq_dqd", "dqd_dqd", "dqdd_dq")
 _PAIRS = {"dq_dq": ("dq", "q"), "dq_dqd": ("dq", "qd"), "dqd_dqd": ("dqd", "qd"), "dqdd_dq": ("dknown", "q")}
-STEP = 1e-30  # imaginary: its square vanishes beside anything that counts
+STEP = 1e-30  # imaginary; its square is negligible
 
 
 def second_derivative_program(robot, problem=None, wrenches=False, parameters=()) -> Program:
     """q, qd, qdd, gravity -> SECOND, each (nv, nv, nv): entry i, j, k of dq_dqd is the derivative of d tau_i
-    / d q_j by qd_k; dqdd_dq is dM/dq. By q they are along the tangent space, as in `derivative_program`:
+    / d q_j by qd_k; dqdd_dq is dM/dq. Those by q are along the tangent space, as in `derivative_program`:
     dq_dq is the rate of d tau_i / d q_j in a motion with velocity k at rate 1, which is symmetric in j and k
-    where velocities are rates of coordinates. What is not here is zero, or follows by symmetry."""
+    if velocities are rates of coordinates. Absent derivatives are zero, or follow by symmetry."""
     first = derivative_program(robot, inverse_dynamics(robot), parameters=parameters)
     first = flattened(first) if isinstance(first, LaneProgram) else first
     second = jacobian(first, ["dq", "dqd", "dknown"], ["q", "qd"])
@@ -228,20 +232,20 @@ def second_derivative_program(robot, problem=None, wrenches=False, parameters=()
     def function(**state):
         derived = interpret(second, **state)
         T = tangent(robot, state["q"])
-        found = {}
+        results = {}
         for name, (of, by) in _PAIRS.items():
             block = derived[derivative_name(of, by)]
-            found[name] = np.matmul(block, T) if by == "q" else block
+            results[name] = np.matmul(block, T) if by == "q" else block
         if first.limits:
-            found["health"] = interpret(first, **state)["health"]
-        return found
+            results["health"] = interpret(first, **state)["health"]
+        return results
 
     return trace(function, first.inputs, first.limits)
 
 
 def second_derivatives(robot, rates, q, qdd, gravity):
-    """SECOND at one state, as numbers: first derivatives beside the state by imaginary steps, which lose no
-    digit (Squire and Trapp 1998). To derive a Program of 38 joints twice takes 20 s and 1 GB."""
+    """SECOND at one state, as numbers: imaginary steps of first derivatives, which lose no digit (Squire and
+    Trapp 1998). Differentiating a Program of 38 joints twice would take 20 s and 1 GB."""
     first, qd = _first(robot), rates.qd[robot.independent].astype(float)
     T = np.asarray(tangent(robot, q), dtype=float)
     given = {"qdd": qdd, "gravity": gravity}

@@ -1,10 +1,10 @@
 """Derivatives of inverse dynamics by composite bodies, of one body or velocity coordinate at a time.
 
 Singh, Russo and Wensing 2022, Efficient analytical derivatives of rigid-body dynamics using spatial vector
-algebra. Here what velocities add is written with moments of mass and momentum: of the points r of a body,
-which move at r', the sums of m, m r, m r r^T, m r' and m r' r^T, in place of the 36 numbers of a matrix B.
-All vectors are in one frame that stands still: motions (w, v) and wrenches (n, f) about its origin; gravity
-is part of the accelerations.
+algebra. Velocity terms are written here with moments of mass and momentum: for the points r of a body, which
+move at r', the sums of m, m r, m r r^T, m r' and m r' r^T, in place of the 36 numbers of a matrix B.
+All vectors are in one inertial frame: motions (w, v) and wrenches (n, f) about its origin; gravity is part of
+the accelerations.
 """
 
 from typing import NamedTuple
@@ -31,8 +31,8 @@ class Momentum(NamedTuple):
 
 
 class Column(NamedTuple):
-    """What a velocity coordinate moves: S, the motion at rate 1; first and second, its derivatives as the
-    body before carries it on; both, that and how it changes with its own body. All (..., 6)."""
+    """The motion of a velocity coordinate: S, at rate 1; first and second, its derivatives as moved by the
+    body before; both, that plus its change with its own body. All (..., 6)."""
 
     S: np.ndarray
     first: np.ndarray
@@ -41,8 +41,8 @@ class Column(NamedTuple):
 
 
 class Load(NamedTuple):
-    """Of all that a coordinate carries: the wrenches (..., 6) that a change of its acceleration, velocity and
-    position takes, and the moment (..., 3) by which velocities before it act on it."""
+    """For the subtree of a coordinate: the wrenches (..., 6) for a change of its acceleration, velocity and
+    position, and the moment (..., 3) by which velocities before it act on it."""
 
     acceleration: np.ndarray
     velocity: np.ndarray
@@ -51,8 +51,8 @@ class Load(NamedTuple):
 
 
 def frames(model, q, gravity):
-    """Of all bodies of one state, seen from the root body that they hang on: axes R (nbodies, 3, 3) and place
-    p (nbodies, 3); of root bodies also the acceleration (nbodies, 3) that acts as gravity does."""
+    """For all bodies of one state, in the frame of the root body above them: axes R (nbodies, 3, 3) and
+    origins p (nbodies, 3); for root bodies also the acceleration (nbodies, 3) equivalent to gravity."""
     X_up = joint_transforms(model, q)
     R = np.zeros((model.nbodies, 3, 3), dtype=q.dtype)
     p, fall = np.zeros((model.nbodies, 3), dtype=q.dtype), np.zeros((model.nbodies, 3), dtype=q.dtype)
@@ -65,24 +65,24 @@ def frames(model, q, gravity):
     return R, p, fall
 
 
-# --- of a body ----------------------------------------------------------------------------------------------
+# --- a body -------------------------------------------------------------------------------------------------
 
 
 def placed_motion(R, p, S):
-    """A motion S (..., 6) in the axes R (..., 3, 3) and about the origin p (..., 3) of a body, seen from the
-    common frame."""
+    """A motion S (..., 6) in the axes R (..., 3, 3) and about the origin p (..., 3) of a body, in the common
+    frame."""
     turning = matvec(R, S[..., :3])
     return np.concatenate([turning, matvec(R, S[..., 3:]) + _cross(p, turning)], axis=-1)
 
 
 def placed_wrench(R, p, f):
-    """A wrench, likewise."""
+    """A wrench in the common frame."""
     force = matvec(R, f[..., 3:])
     return np.concatenate([matvec(R, f[..., :3]) + _cross(p, force), force], axis=-1)
 
 
 def placed_inertia(R, p, J) -> Inertia:
-    """A pseudo-inertia J (..., 4, 4), likewise."""
+    """The Inertia of a pseudo-inertia J (..., 4, 4) in the common frame."""
     own, mass = matvec(R, J[..., :3, 3]), J[..., 3, 3:]
     first = own + mass * p
     turned = symmetric(R @ J[..., :3, :3] @ transpose(R))
@@ -90,14 +90,14 @@ def placed_inertia(R, p, J) -> Inertia:
 
 
 def momentum(inertia: Inertia, v) -> Momentum:
-    """Of a body with velocity v (..., 6)."""
+    """The Momentum of a body with velocity v (..., 6)."""
     spin = skew(v[..., :3])
     linear = matvec(spin, inertia.first) + inertia.mass * v[..., 3:]
     return Momentum(linear, spin @ inertia.second + _outer(v[..., 3:], inertia.first))
 
 
 def inertia_times(inertia: Inertia, x):
-    """The wrench (..., 6) that the acceleration x (..., 6) takes."""
+    """The wrench (..., 6) for the acceleration x (..., 6)."""
     moment = _about(inertia.second, x[..., :3]) + _cross(inertia.first, x[..., 3:])
     force = inertia.mass * x[..., 3:] + _cross(x[..., :3], inertia.first)
     return np.concatenate([moment, force], axis=-1)
@@ -109,12 +109,12 @@ def twisted(momentum: Momentum, w):
 
 
 def _about(N, w):
-    """The sum of r x (w x y), N being that of y r^T: w tr N - N w."""
+    """The sum of r x (w x y), N the sum of y r^T: w tr N - N w."""
     i, j, k = N[..., 0, 0], N[..., 1, 1], N[..., 2, 2]
     return np.stack([j + k, k + i, i + j], axis=-1) * w - matvec(N * (1.0 - np.eye(3)), w)
 
 
-# --- of a coordinate ----------------------------------------------------------------------------------------
+# --- a coordinate -------------------------------------------------------------------------------------------
 
 
 def first_rates(S, v_before, v_joint):
@@ -130,8 +130,8 @@ def second_rates(S, first, v_before, a_before):
 
 
 def load(column: Column, inertia: Inertia, momentum: Momentum, wrench, acceleration) -> Load:
-    """The Load of a Column: inertia, momentum and wrench (..., 6) of all that it carries; acceleration: the
-    inertia times S."""
+    """The Load of a Column: inertia, momentum and wrench (..., 6) of its subtree; acceleration: the inertia
+    times S."""
     S, twice = column.S, Momentum(2.0 * momentum.linear, 2.0 * momentum.turning)
     velocity = inertia_times(inertia, column.both) + twisted(twice, S[..., :3])
     position = inertia_times(inertia, column.second) + twisted(twice, column.first[..., :3])
@@ -140,12 +140,12 @@ def load(column: Column, inertia: Inertia, momentum: Momentum, wrench, accelerat
 
 
 def torques_above(load: Load, column: Column):
-    """Torque of a Column by position and velocity of a coordinate that it carries."""
+    """Torque of a Column by position and velocity of a coordinate in its subtree."""
     return dot(column.S, load.position), dot(column.S, load.velocity)
 
 
 def torques_below(load: Load, column: Column):
-    """Torque of the one that is carried by position and velocity of the Column."""
+    """Torque of a coordinate in the subtree by position and velocity of the Column."""
     by_position = dot(load.acceleration, column.second) + dot(load.moment, column.first[..., :3])
     return by_position, dot(load.acceleration, column.both) + dot(load.moment, column.S[..., :3])
 

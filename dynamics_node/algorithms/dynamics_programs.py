@@ -1,7 +1,7 @@
 """Inverse, forward and hybrid dynamics as Programs: the recursions, over bodies or over clusters of them.
 
-A Program reads and returns what its Problem says, by name, for one state. Where it can fail it has an output
-`health` besides, with its limits: see algorithms/health.py.
+A Program reads and returns the arrays of its Problem, by name, for one state. A Program that can fail also
+has an output `health`, with limits: see algorithms/health.py.
 """
 
 from collections.abc import Callable
@@ -19,19 +19,20 @@ from dynamics_node.algorithms.rolled_recursions import can_roll, rolled_program
 from dynamics_node.robot import Problem, Robot
 from dynamics_node.symbolic import LoopProgram, Program, matvec, solve_definite
 
-# of (robot, rates, q, known, f_ext, gravity), known being tau at forward joints and qdd at the others: the
-# other one of the two
+# of (robot, rates, q, known, f_ext, gravity): known is tau at forward joints and qdd at the others; the
+# result is the other one of the two
 Method = Callable[..., np.ndarray]
 
 
 def dynamics_programs(
     robot: Robot, problem: Problem, wrenches=False, parameters=()
 ) -> dict[str, Program | LoopProgram]:
-    """{what it is, for people: the Program} of the ways to solve the problem: `recursive_programs`, or, of a
-    robot with many bodies, one that is rolled.
+    """{readable name: Program} of the ways to solve the problem: `recursive_programs`, or a rolled Program
+    for a robot with many bodies.
 
-    Inputs: those that the problem reads, with f_ext if there are `wrenches`, then `parameters`: of 'inertia'
-    and 'armature' those that are inputs, see `parameter_values`. Outputs: those that it returns, and health.
+    Inputs: those that the problem reads, with f_ext if there are `wrenches`, then the `parameters`: those of
+    'inertia' and 'armature' that are inputs, see `parameter_values`. Outputs: those of the problem, and
+    health.
     """
     if can_roll(robot, problem):
         name = "rnea" if problem.kind == "inverse" else "aba"
@@ -40,7 +41,7 @@ def dynamics_programs(
 
 
 def recursive_programs(robot: Robot, problem: Problem, wrenches=False, parameters=()) -> dict[str, Program]:
-    """The straight-line ones of `dynamics_programs`, of a robot of any length."""
+    """The straight-line Programs of `dynamics_programs`, for a robot of any length."""
     parameters = tuple(parameters)
     return {
         name: _traced(robot, problem, name, bool(wrenches), parameters)
@@ -51,20 +52,20 @@ def recursive_programs(robot: Robot, problem: Problem, wrenches=False, parameter
 def dynamics_program(
     robot: Robot, problem: Problem, way: str, wrenches=False, parameters=()
 ) -> Program | LoopProgram:
-    """That one of `dynamics_programs` which is called `way`."""
+    """The Program `way` of `dynamics_programs`."""
     if can_roll(robot, problem):
         return dynamics_programs(robot, problem, wrenches, parameters)[way]
     return _traced(robot, problem, way, bool(wrenches), tuple(parameters))
 
 
-@lru_cache(maxsize=32)  # a build asks for the cheapest one, then for that one again
+@lru_cache(maxsize=32)  # a build needs the cheapest one twice
 def _traced(robot, problem, way, wrenches, parameters):
     return problem_program(robot, problem, dynamics_methods(robot, problem)[way], wrenches, parameters)
 
 
 def dynamics_methods(robot: Robot, problem: Problem) -> dict[str, Method]:
-    """{name: Method} of the ways to solve a problem, on symbols of one state; of a tree on numbers of many
-    states, too."""
+    """{name: Method} of the ways to solve a problem, on symbols of one state; for a tree also on numbers of
+    many states."""
     if problem.kind == "inverse":
         return {"rnea": inverse_dynamics}
     forward = np.array(problem.forward, dtype=bool)
@@ -82,10 +83,10 @@ def _by_clusters(robot, rates, q, known, f_ext, gravity, *, forward):
 
 
 def by_mass_matrix(robot, rates, q, known, f_ext=None, gravity=None, *, forward):
-    """What is asked (..., nv), through the mass matrix: RBDA section 9.1, O(nv^3).
+    """The unknowns (..., nv), by the mass matrix: RBDA section 9.1, O(nv^3).
 
-    rates: explicit. known (..., nv): tau where forward (nv,) bool is true, qdd elsewhere; asked is the other
-    one of the two.
+    rates: explicit. known (..., nv): tau where forward (nv,) bool is true, qdd elsewhere; the result is the
+    other one of the two.
     """
     (M,) = mass_matrix(robot, rates, q)
     tau = inverse_dynamics(robot, rates, q, np.where(forward, 0.0, known), f_ext, gravity)
@@ -94,9 +95,9 @@ def by_mass_matrix(robot, rates, q, known, f_ext=None, gravity=None, *, forward)
         return tau
     M_free = M[..., free[:, None], free]
     qdd = solve_definite(M_free, (known - tau)[..., free, None])[..., 0]
-    asked = tau + matvec(M[..., free], qdd)
-    asked[..., free] = qdd
-    return asked
+    unknowns = tau + matvec(M[..., free], qdd)
+    unknowns[..., free] = qdd
+    return unknowns
 
 
 def problem_program(
@@ -107,8 +108,8 @@ def problem_program(
     parameters=(),
     more_limits=(),
 ) -> Program:
-    """The Program of a Method. Arguments as of `dynamics_programs` and `economical_program`; where there are
-    `more_limits` the Method returns as many entries of health besides."""
+    """The Program of a Method. Arguments as in `dynamics_programs` and `economical_program`; with
+    `more_limits` the Method also returns as many entries of health."""
     forward, returns = np.array(problem.forward, dtype=bool), problem.returns(robot)
     watched = weak_coordinates(robot, forward)
     limits = np.concatenate([health_limits(robot, watched), more_limits])
@@ -116,9 +117,9 @@ def problem_program(
 
     def function(own, q, qd, gravity, qdd=zero, tau=zero, f_ext=None):
         rates = rates_at(own, q, qd, explicit=problem.kind != "inverse")
-        asked = method(own, rates, q, np.where(forward, tau, qdd), f_ext, gravity)
-        asked, more = asked if len(more_limits) else (asked, ())
-        complete = {"qdd": np.where(forward, asked, qdd), "tau": np.where(forward, tau, asked)}
+        unknowns = method(own, rates, q, np.where(forward, tau, qdd), f_ext, gravity)
+        unknowns, more = unknowns if len(more_limits) else (unknowns, ())
+        complete = {"qdd": np.where(forward, unknowns, qdd), "tau": np.where(forward, tau, unknowns)}
         results = {name: complete[name] for name in returns}
         if len(limits):
             results["health"] = np.concatenate([health(own, q, rates, forward, watched), more])
@@ -129,16 +130,16 @@ def problem_program(
 
 # --- cost ---------------------------------------------------------------------------------------------------
 
-STEP = 4  # what one more step of the longest chain costs, in operations (measured: 3 to 5)
+STEP = 4  # operations; cost of one more step of the longest chain (measured: 3 to 5)
 
 
 def cost(program: Program):
-    """What a Program takes, in operations: all of them, and the wait for the longest chain."""
+    """The cost of a Program in operations: all of them, plus the latency of the longest chain."""
     return len(program.ops) + STEP * program.depth()
 
 
 def cheapest(programs) -> tuple[str, Program]:
-    """(name, Program) of the one that costs least, of {name: Program}; one alone may be a LoopProgram."""
+    """(name, Program) with the least cost of {name: Program}; a single one may be a LoopProgram."""
     if len(programs) == 1:
         return next(iter(programs.items()))
     return min(programs.items(), key=lambda pair: cost(pair[1]))

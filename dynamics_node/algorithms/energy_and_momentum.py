@@ -1,6 +1,5 @@
-"""Momenta, energies and center of mass. The root itself, and what is fixed to it, does not count: it does not
-move.
-"""
+"""Momenta, energies and center of mass. The root and everything fixed to it do not count: they do not
+move."""
 
 import numpy as np
 
@@ -21,13 +20,13 @@ from dynamics_node.symbolic import cross_force, matvec, pseudo_inertia, skew
 def generalized_momentum(model, q, qd, gravity=None):
     """p (..., nv) = M(q) qd and rate (..., nv), with dp/dt = tau + rate, exactly, for every kind of joint.
 
-    rate = (dM/dt) qd - h, h being the bias. No Coriolis matrix and no derivative is formed: S_i is constant
-    in body axes, there p_i = S_i^T H_i, where H_i is the momentum of all that body i carries, and H_i changes
-    by the wrenches on it and, since these axes move with v_i, by -v_i x* H_i (RBDA ch. 2). What joints
-    transmit gives tau, so rate_i = S_i^T (weight_i - v_i x* H_i). In the angle of a joint this is
-    dT/dq - dU/dq of Lagrange's equations (De Luca and Mattone 2003, Actuator failure detection and isolation
-    using generalized momenta); it holds for the rates of balls and floating bases, too, which are no
-    derivatives of coordinates.
+    rate = (dM/dt) qd - h with the nonlinear effects h. No Coriolis matrix and no derivative is formed. S_i is
+    constant in body axes, so p_i = S_i^T H_i with the momentum H_i of the subtree of body i. H_i changes by
+    the wrenches on it and, since these axes move with v_i, by -v_i x* H_i (RBDA ch. 2). Joint wrenches give
+    tau, so rate_i = S_i^T (weight_i - v_i x* H_i). For the angle of a joint this is dT/dq - dU/dq of
+    Lagrange's equations (De Luca and Mattone 2003, Actuator failure detection and isolation using generalized
+    momenta). It also holds for the rates of balls and floating bases, which are no derivatives of
+    coordinates.
 
     q (..., nq), qd (..., nv), gravity (..., 3) in place of the model's. Units: N m s or N s; N m or N.
     """
@@ -44,20 +43,20 @@ _NO_GRAVITY = np.zeros(3)
 
 
 def kinetic_energy(model, q, qd):
-    """(...) J, that of rotors included: qd M qd / 2. q (..., nq), qd (..., nv)."""
+    """(...) J, including rotors: qd M qd / 2. q (..., nq), qd (..., nv)."""
     p, _ = generalized_momentum(model, q, qd, _NO_GRAVITY)
     return 0.5 * (p * qd).sum(axis=-1)
 
 
 def potential_energy(model, q, gravity=None):
-    """(...) J of all that moves, zero with its center of mass at the origin of the root."""
+    """(...) J of the moving bodies, zero with their center of mass at the origin of the root."""
     g = model.gravity if gravity is None else gravity
     return -(g * _first_moment(model, joint_transforms(model, q))).sum(axis=-1)
 
 
 def spatial_momentum(model, q, qd):
-    """h (..., 6), angular first, about the origin of the root in its axes, N m s and N s. Rotors are not
-    counted."""
+    """h (..., 6), angular first, about the origin of the root in its axes, N m s and N s. Rotors do not
+    count."""
     return _momentum(model, joint_transforms(model, q), qd)
 
 
@@ -67,7 +66,7 @@ def spatial_momentum_matrix(model, q):
 
 
 def centroidal_momentum(model, q, qd):
-    """As `spatial_momentum`, about the center of mass (Orin, Goswami, Lee 2013)."""
+    """`spatial_momentum` about the center of mass (Orin, Goswami, Lee 2013)."""
     X_up = joint_transforms(model, q)
     return _about(_momentum(model, X_up, qd), _center(model, X_up))
 
@@ -110,30 +109,30 @@ def _first_moment(model, X_up):
     total = np.zeros(3)
     for i in reversed(range(model.nbodies)):
         parent = model.parents[i]
-        carried = X_up.force(i, np.concatenate([np.zeros_like(moments[i]), moments[i]], axis=-1))[..., 3:]
-        carried = carried + masses[i] * X_up.origin(i)
+        moment = X_up.force(i, np.concatenate([np.zeros_like(moments[i]), moments[i]], axis=-1))[..., 3:]
+        moment = moment + masses[i] * X_up.origin(i)
         if parent >= 0:
-            moments[parent] = moments[parent] + carried
+            moments[parent] = moments[parent] + moment
             masses[parent] = masses[parent] + masses[i]
         else:
-            total = total + carried
+            total = total + moment
     return total
 
 
 def _momentum(model, X_up, qd):
-    """(..., 6) of all that moves, about the origin of the root."""
+    """(..., 6) of the moving bodies, about the origin of the root."""
     momenta = matvec(model.inertias, outward(model, X_up, joint_motions(model, qd)))
     return _at_root(model, X_up, inward(model, X_up, momenta))
 
 
 def _at_root(model, X_up, wrenches):
-    """Sum (..., 6), about the origin of the root, of what `inward` brought to the first bodies."""
+    """Sum (..., 6) of the wrenches at the first bodies, about the origin of the root."""
     first = [i for i, parent in enumerate(model.parents) if parent < 0]
     return sum((X_up.force(i, wrenches[..., i, :]) for i in first), np.zeros(6))
 
 
 def _momentum_columns(model, X_up, q):
-    """[(..., 6)]: the momentum, about the origin of the root, of rate 1 of each coordinate."""
+    """[(..., 6)]: the momentum, about the origin of the root, for rate 1 of each coordinate."""
     columns = [np.zeros((*q.shape[:-1], 6))] * model.nv
     for i, inertia in enumerate(composite_inertias(model, X_up)):
         joint = model.bodies[i].joint
@@ -148,6 +147,6 @@ def _momentum_columns(model, X_up, q):
 
 
 def _about(h, point):
-    """A momentum h (..., 6) about another point (..., 3) than the origin."""
+    """A momentum h (..., 6) about a point (..., 3) instead of the origin."""
     angular, linear = h[..., :3], h[..., 3:]
     return np.concatenate([angular - matvec(skew(point), linear), linear], axis=-1)

@@ -1,4 +1,4 @@
-"""Closed positions from nothing, or from far away."""
+"""Closed positions from arbitrary or distant starts."""
 
 from dataclasses import replace
 
@@ -19,26 +19,26 @@ from dynamics_node.robot.robot import fact
 from dynamics_node.robot.state_arrays import REACH, moved, sample_positions
 from dynamics_node.symbolic import interpret, interpret_portable, least_squares
 
-SHAKE = 0.5  # rad or m, off the position with all joints at zero, which may be singular
+SHAKE = 0.5  # rad or m off zero, which may be singular
 WAY = 20  # steps from one assembly to another of the same branch
-DRAWN = 1e-3  # rad or m from zero, where linkages are as they are drawn
-BESIDE, STEP = 6, 1e-2  # as many positions beside one are looked at, so far away, in rad or m
-GENERIC = 4  # positions at which structure is found
-STARTS = 40  # random positions from which closed ones are looked for
+DRAWN = 1e-3  # rad or m from zero; closer positions are those of the drawing
+NEIGHBORS, STEP = 6, 1e-2  # number of tested neighbors of a position, and their distance, rad or m
+GENERIC = 4  # positions that determine structure
+STARTS = 40  # random starts of the search
 
 
 def first_closed(robot, q=None):
-    """A closed position, of which only the independent joints are known.
+    """A closed position for given independent joints.
 
-    Newton's method starts from q; then from the assembly that is nearest to all joints at zero, whose
-    independent joints are moved in steps to those of q; then from other closed positions. Of assemblies with
-    different numbers of dependent joints the one for which the robot was loaded is preferred.
+    Newton's method starts from q. If that fails, it starts from the assembly nearest to zero: its
+    independent joints move in steps to those of q. Other closed positions follow. Assemblies with the
+    robot's number of dependent joints are preferred.
 
     Parameters
     ----------
     robot : Robot
     q : array_like (nq,), optional
-        Independent joints stay where q has them; of the others it is a start. `Robot.neutral` by default.
+        Values of the independent joints, and start values of the others. `Robot.neutral` by default.
 
     Returns
     -------
@@ -47,7 +47,7 @@ def first_closed(robot, q=None):
     Raises
     ------
     ClosureError
-        Where no closed position is found; it names the constraints.
+        If no closed position is found; it names the constraints.
 
     See Also
     --------
@@ -87,8 +87,8 @@ def _first_closed(robot, cluster, q):
 
 
 def continued(robot, start, q):
-    """The closed position (nq,) with the independent joints of q, reached in steps from a closed one, so
-    that the branch is kept where Newton's method alone would lose it. Raises ClosureError."""
+    """The closed position (nq,) with the independent joints of q, reached in steps from a closed one. The
+    steps keep the branch where a single Newton solve would lose it. Raises ClosureError."""
     own = positions_of(robot.tree, [v for c in robot.clusters if c.dependent for v in c.independent])
     there, start = np.array(q, dtype=float), np.asarray(start, dtype=float)
     dependent = positions_of(robot.tree, [v for c in robot.clusters for v in c.dependent])
@@ -101,7 +101,7 @@ def continued(robot, start, q):
 
 
 def _with_near_quaternions(robot, q, start):
-    """q (nq,) with each quaternion in the sign that is nearer to that of `start`."""
+    """q (nq,) with each quaternion in the sign nearer to `start`."""
     near = np.array(q)
     for _, at in robot.quaternions:
         near[at] = q[at] if q[at] @ start[at] >= 0 else -q[at]
@@ -116,11 +116,11 @@ def _of_unit_length(robot, q):
 
 def _starts(tree, cluster, q):
     """None for q itself; then closed positions (nq,), with the joints outside the cluster as in q: the one
-    nearest to zero, and those found with the independent joints as in q, the one nearest to zero first."""
+    nearest to zero, and then those with the independent joints of q, the nearest to zero first."""
     yield None
     coordinates = [*cluster.independent, *cluster.dependent]
     at, random = positions_of(tree, coordinates), np.random.default_rng(3)
-    zero = tree.neutral()  # which may itself be a singular position
+    zero = tree.neutral()  # may be a singular position
     shake = random.uniform(-SHAKE, SHAKE, (STARTS, len(coordinates)))
     starts = moved(tree, np.tile(zero, (STARTS, 1)), coordinates, shake)
     near = closed_near(tree, cluster.constraints, coordinates, starts)
@@ -131,12 +131,12 @@ def _starts(tree, cluster, q):
     starts = np.tile(q, (STARTS, 1))
     dependent = positions_of(tree, cluster.dependent)
     starts[:, dependent] = sample_positions(tree, STARTS, random, np.pi)[:, dependent]
-    found = closed_near(tree, cluster.constraints, cluster.dependent, starts)
-    yield from found[np.argsort(np.linalg.norm((found - zero)[:, at], axis=1))]
+    closed = closed_near(tree, cluster.constraints, cluster.dependent, starts)
+    yield from closed[np.argsort(np.linalg.norm((closed - zero)[:, at], axis=1))]
 
 
 def _with(q, places, other):
-    """q (nq,) with the numbers of another position in some places."""
+    """q (nq,) with some numbers of another position."""
     out = q.copy()
     out[places] = other[places]
     return out
@@ -148,30 +148,30 @@ def _matrices(tree, constraints, coordinates, q):
 
 
 def is_as_loaded(tree, cluster, q):
-    """Whether a closed q (nq,) is in an assembly with as many dependent joints as the cluster has, or at a
-    singular position, and not in another assembly."""
+    """Whether a closed q (nq,) is in an assembly with the cluster's number of dependent joints, or at a
+    singular position of such an assembly."""
     coordinates, usual = [*cluster.independent, *cluster.dependent], len(cluster.dependent)
     (rank,) = ranks_of(_matrices(tree, cluster.constraints, coordinates, q[None]), NEAR)
     return rank == usual or (rank < usual and not is_regular(tree, cluster.constraints, coordinates, q, rank))
 
 
 def is_regular(tree, constraints, coordinates, q, rank):
-    """Whether the motions of a closed q (nq,), where K has this rank, lead to closed positions with the same
-    rank: from a singular position they lead to a greater one, or back."""
+    """Whether the motions of a closed q (nq,), where K has this rank, lead to closed positions of the same
+    rank. From a singular position they lead to a greater rank, or back."""
     motions = np.linalg.svd(_matrices(tree, constraints, coordinates, q[None])[0])[2][rank:]
     if not len(motions):
         return True
-    steps = np.random.default_rng(9).normal(size=(BESIDE, len(motions))) @ motions
+    steps = np.random.default_rng(9).normal(size=(NEIGHBORS, len(motions))) @ motions
     steps *= STEP / np.linalg.norm(steps, axis=1, keepdims=True)
-    starts = moved(tree, np.tile(q, (BESIDE, 1)), coordinates, steps)
+    starts = moved(tree, np.tile(q, (NEIGHBORS, 1)), coordinates, steps)
     closed = closed_near(tree, constraints, coordinates, starts)
-    led_there = np.linalg.norm(closed - q, axis=1) > 0.3 * STEP
+    distinct = np.linalg.norm(closed - q, axis=1) > 0.3 * STEP
     same = ranks_of(_matrices(tree, constraints, coordinates, closed), NEAR) == rank
-    return np.count_nonzero(led_there & same) > BESIDE / 2
+    return np.count_nonzero(distinct & same) > NEIGHBORS / 2
 
 
 def closed_anywhere(tree, constraints, coordinates, random, reach=1.5):
-    """Closed positions (count, nq) found from STARTS random ones within `reach`, and from zero."""
+    """Closed positions (count, nq) reached from STARTS random ones within `reach`, and from zero."""
     starts = sample_positions(tree, STARTS, random, reach)
     starts[0] = tree.neutral()
     return closed_near(tree, constraints, coordinates, starts)
@@ -179,15 +179,15 @@ def closed_anywhere(tree, constraints, coordinates, random, reach=1.5):
 
 @fact
 def generic_positions(robot):
-    """GENERIC fixed closed positions (count, nq), of which none is special: what vanishes at all of them
+    """GENERIC fixed closed positions (count, nq), none of them special: an entry that vanishes at all of them
     vanishes everywhere."""
     return closed_samples(robot, GENERIC, np.random.default_rng(20))
 
 
 def closed_samples(robot, count, random, reach=REACH):
-    """Random closed positions (count, nq), the dependent joints determined by the others better than at half
-    of all: not the best determined, nor all joints at zero, for these are right angles, at which other things
-    vanish. reach: how far, in rad or m, the joints are from zero that no constraint binds."""
+    """Random closed positions (count, nq) at which the dependent joints are better conditioned than at half
+    of the samples. The best ones and zero are avoided: they have right angles, at which other terms vanish.
+    reach: the range, in rad or m, of joints without constraints."""
     tree = robot.tree
     q = sample_positions(tree, count, random, reach)
     for cluster in robot.clusters:
@@ -195,7 +195,7 @@ def closed_samples(robot, count, random, reach=REACH):
             at = positions_of(tree, [*cluster.independent, *cluster.dependent])
             drawn = np.abs(cluster.samples[:, at]).max(axis=1) < DRAWN
             samples = cluster.samples if drawn.all() else cluster.samples[~drawn]
-            weakness = _weakness(tree, cluster, samples).astype(np.float32)  # of equal ones the first
+            weakness = _weakness(tree, cluster, samples).astype(np.float32)  # ties go to the first
             better = np.argsort(weakness, kind="stable")[: (len(samples) + 1) // 2]
             q[:, at] = samples[random.permutation(better)[np.arange(count) % len(better)]][:, at]
     return q
@@ -208,16 +208,16 @@ def _weakness(tree, cluster, q):
 
 
 def closed_near(tree, constraints, coordinates, q, tolerance=TOLERANCE):
-    """q (count, nq) moved to closed positions with all joints of `coordinates` (velocity numbers) free;
-    states that do not get there are left out. tolerance: m or rad that they may be open. The same digits
-    on every machine: rows and joints are chosen by such positions."""
+    """q (count, nq) moved to closed positions, with all joints of `coordinates` (velocity numbers) free;
+    states that do not converge are left out. tolerance: m or rad. The result has the same digits on every
+    machine: it decides about rows and joints."""
     program = position_program(tree, constraints)
     bent = bends(tree, constraints, coordinates)
     q = np.array(q, dtype=float)
     for _ in range(STEPS):
-        found = interpret_portable(program, q=q)
-        if np.abs(found["gaps"]).max(initial=0.0) < tolerance:
+        equations = interpret_portable(program, q=q)
+        if np.abs(equations["gaps"]).max(initial=0.0) < tolerance:
             break
-        step = least_squares(found["K"][:, :, list(coordinates)], -found["phi"])
+        step = least_squares(equations["K"][:, :, list(coordinates)], -equations["phi"])
         q = moved(tree, q, coordinates, shortened(step, bent))
     return q[are_closed(interpret_portable(program, q=q), tolerance)]

@@ -1,5 +1,5 @@
-"""Poses, motions and Jacobians of links, walked between link and root (RBDA section 4.3); Jacobians of all
-bodies at once, in their own axes.
+"""Poses, motions and Jacobians of links, along the path from link to root (RBDA section 4.3); Jacobians of
+all bodies at once, in their own axes.
 """
 
 import numpy as np
@@ -26,22 +26,22 @@ def frame_jacobian(model, q, link, reference="world_aligned"):
     """J (..., 6, nv), angular rows first: J qd = velocity of the link.
 
     reference: 'world_aligned' (of the link's origin, in axes of the model root), 'body' (the same in axes of
-    the link) or 'world' (of the point of the link that is at the root's origin, in axes of the root), or
-    Pinocchio's name of one. Raises KeyError for an unknown link, ValueError for an unknown reference.
+    the link) or 'world' (of the point of the link at the root's origin, in axes of the root), or the
+    Pinocchio name of one. Raises KeyError for an unknown link, ValueError for an unknown reference.
     """
     J, X, _ = _columns_and_transform(model, q, link)
     return _to_reference(X, reference, J)
 
 
 def frame_jacobian_change(model, q, qd, link, reference="world_aligned"):
-    """J and dJ/dt (..., 6, nv) at rates qd (..., nv); arguments and errors as of `frame_jacobian`."""
+    """J and dJ/dt (..., 6, nv) at rates qd (..., nv); arguments and errors as in `frame_jacobian`."""
     J, X, parts = _columns_and_transform(model, q, link)
     change = np.zeros(J.shape, dtype=np.result_type(J.dtype, qd.dtype))
     ahead = np.zeros((*qd.shape[:-1], 6), dtype=qd.dtype)
-    for v, columns in parts:  # ahead: velocity of the link against what the columns are fixed to
+    for v, columns in parts:  # ahead: velocity of the link relative to the columns' frame
         change[..., v] += -cross_matrix(ahead) @ columns
         ahead = ahead + matvec(columns, qd[..., v])
-    moving = reference_named(reference)  # its axes, against those of the link
+    moving = reference_named(reference)  # of its axes relative to those of the link
     if moving != "body":
         turn = np.concatenate([ahead[..., :3], np.zeros_like(ahead[..., 3:])], axis=-1)
         change = change + cross_matrix(turn if moving == "world_aligned" else ahead) @ J
@@ -49,7 +49,7 @@ def frame_jacobian_change(model, q, qd, link, reference="world_aligned"):
 
 
 def reference_named(reference):
-    """One of REFERENCES. Raises ValueError for what is neither one of these nor a name of Pinocchio's."""
+    """One of REFERENCES, for one of them or a Pinocchio name. Raises ValueError for others."""
     name = PINOCCHIO.get(reference, reference)
     if name not in REFERENCES:
         raise ValueError(
@@ -60,7 +60,7 @@ def reference_named(reference):
 
 
 def motion_to_reference(X, reference):
-    """What takes motion vectors in link axes to a reference, (..., 6, 6): X from the root to the link."""
+    """The map (..., 6, 6) of motion vectors from link axes to a reference; X from the root to the link."""
     name = reference_named(reference)
     if name == "body":
         return np.eye(6)
@@ -84,7 +84,7 @@ def frame_transform(model, q, link):
 
 
 def frame_poses(model, q, links=None):
-    """R (..., n, 3, 3) and p (..., n, 3) as of `frame_pose`, of n links: by default of all, in the order of
+    """R (..., n, 3, 3) and p (..., n, 3) as in `frame_pose`, of n links: by default of all, in the order of
     `model.frames`."""
     frames = [model.frame(link) for link in (model.frames if links is None else links)]
     if not frames:
@@ -93,7 +93,7 @@ def frame_poses(model, q, links=None):
     moving = sorted({i for frame in frames if frame.body >= 0 for i in model.ancestors[frame.body]})
     at = {-1: (np.eye(3), np.zeros(3))}
     for i in moving:
-        at[i] = _carried(X_up, i, *at[model.parents[i]])
+        at[i] = _next_pose(X_up, i, *at[model.parents[i]])
     poses = [_of_frame(frame, *at[frame.body]) for frame in frames]
     return tuple(
         np.stack(
@@ -103,8 +103,8 @@ def frame_poses(model, q, links=None):
     )
 
 
-def _carried(X_up, i, E, p):
-    """E from root axes to those of body i, and p of its origin, from those of its parent."""
+def _next_pose(X_up, i, E, p):
+    """E from root axes to those of body i, and p of its origin, from E and p of its parent."""
     p = p + matvec(transpose(E), X_up.origin(i))
     columns = [X_up.vector(i, E[..., k]) for k in range(3)]
     return np.stack(np.broadcast_arrays(*columns), axis=-1), p
@@ -134,10 +134,9 @@ def _columns_and_transform(model, q, link):
 
 def frame_kinematics(model, q, qd, qdd, link, reference="world_aligned"):
     """R (..., 3, 3) from link to root axes, p (..., 3), the link's origin in the root frame, and its velocity
-    and acceleration (..., 6), angular rows first: J qd and its derivative J qdd + dJ/dt qd, where J is that
-    of `frame_jacobian` with the same reference. So 'world_aligned' has the classical acceleration of the
-    origin, 'body' the spatial one in body axes, 'world' the spatial one in the root frame; gravity does not
-    count.
+    and acceleration (..., 6), angular rows first: J qd and its derivative J qdd + dJ/dt qd, with J of
+    `frame_jacobian` in the same reference. So 'world_aligned' has the classical acceleration of the origin,
+    'body' the spatial one in body axes, 'world' the spatial one in the root frame. Gravity is not included.
 
     q (..., nq), qd, qdd (..., nv). Raises KeyError for an unknown link, ValueError for an unknown reference.
     """
@@ -146,7 +145,7 @@ def frame_kinematics(model, q, qd, qdd, link, reference="world_aligned"):
     rates, changes = joint_motions(model, qd), joint_motions(model, qdd)
     E, p, v, a = np.eye(3), np.zeros(3), np.zeros(6), np.zeros(6)
     for i in model.ancestors[frame.body] if frame.body >= 0 else ():
-        E, p = _carried(X_up, i, E, p)
+        E, p = _next_pose(X_up, i, E, p)
         v = X_up.motion(i, v) + rates[..., i, :]
         a = X_up.motion(i, a) + changes[..., i, :] + cross_motion(v, rates[..., i, :])
     R, p = _of_frame(frame, E, p)
@@ -168,7 +167,7 @@ def _turned(R, vector):
 
 
 def _at_the_root(p, vector):
-    """A motion vector of a point p, at the root's origin: in the same axes."""
+    """The motion vector of a point p, moved to the root's origin in the same axes."""
     w = vector[..., :3]
     return np.concatenate([w, vector[..., 3:] + matvec(skew(p), w)], axis=-1)
 
@@ -177,22 +176,22 @@ def _at_the_root(p, vector):
 
 
 def body_jacobians(model, X_up, starts=None):
-    """[(places (k,), J (..., 6, k))] of every body: the coordinates of v that move it, and its velocity in
-    body axes at its origin where one of them has rate 1.
+    """[(indices (k,), J (..., 6, k))] of every body: the coordinates of v that move it, and its velocity in
+    body axes at its origin for rate 1 of each.
 
     starts: [(..., 6, nv of the joint)] of every body, in place of the motion subspaces S: directions that are
-    carried outward as these are.
+    propagated outward as these are.
     """
     starts = [body.joint.S for body in model.bodies] if starts is None else starts
-    found: list[dict] = []
+    by_body: list[dict] = []
     for i, (body, parent) in enumerate(zip(model.bodies, model.parents, strict=True)):
-        above = found[parent] if parent >= 0 else {}
+        above = by_body[parent] if parent >= 0 else {}
         columns = {v: X_up.motion(i, column) for v, column in above.items()}
         for k, v in enumerate(range(model.nv)[body.joint.v]):
             own = starts[i][..., k]
             columns[v] = columns[v] + own if v in columns else own
-        found.append(columns)
-    return [(np.array(list(own)), _side_by_side(list(own.values()))) for own in found]
+        by_body.append(columns)
+    return [(np.array(list(own)), _side_by_side(list(own.values()))) for own in by_body]
 
 
 def _side_by_side(columns):

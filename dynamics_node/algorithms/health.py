@@ -1,5 +1,5 @@
-"""Whether a robot has a result at a position: whether its loops are closed and regular, and whether its mass
-matrix is, where accelerations are asked.
+"""Whether a robot has a result at a position: its loops are closed and regular, and, for forward dynamics,
+its mass matrix is regular.
 """
 
 import numpy as np
@@ -13,12 +13,12 @@ from dynamics_node.robot import Robot
 from dynamics_node.robot.robot import fact
 from dynamics_node.symbolic import Program, interpret, interpret_portable, power_of_two, trace
 
-OPEN = 1e-6  # m or rad that an equation of a loop may miss
-HEALTHY = np.array([SINGULAR, OPEN**2])  # limits of `loop_health`: the condition, and what loops may miss
+OPEN = 1e-6  # m or rad; largest residual of an equation of a loop
+HEALTHY = np.array([SINGULAR, OPEN**2])  # limits of `loop_health`: the condition and the residual
 
 
 def health_limits(robot: Robot, watched=()):
-    """Limits (k,) of `health`; none of a tree of which nothing is watched."""
+    """Limits (k,) of `health`; none for a tree without watched coordinates."""
     loops = HEALTHY if robot.constrained else np.zeros(0)
     return np.concatenate([loops, LARGEST_LOSS]) if np.any(watched) else loops
 
@@ -26,8 +26,8 @@ def health_limits(robot: Robot, watched=()):
 def health(robot: Robot, q, rates, forward=(), watched=()):
     """(k,) on symbols at q (nq,), for `health_limits`.
 
-    Of loops the squared condition of the constraints and the sum of the squares of what they miss; of a mass
-    matrix that may be singular `pivot_health`. rates: those of the robot at q; forward, watched (nv,): as of
+    For loops: the squared condition of the constraints and the sum of squared residuals. For a mass matrix
+    that may be singular: `pivot_health`. rates: those of the robot at q; forward, watched (nv,): as in
     `weak_coordinates`.
     """
     parts = []
@@ -45,15 +45,15 @@ def health_program(robot: Robot) -> Program:
 
 
 def why_not(robot: Robot, forward, q):
-    """Why there is no solution at one of the positions q (..., nq): a loop is open, or singular, or where
-    `forward` (nv,) is true torques determine no acceleration. None if that is not known."""
+    """Why there is no solution at one of the positions q (..., nq): a loop is open or singular, or torques of
+    the coordinates `forward` (nv,) determine no acceleration. None if the reason is unknown."""
     for constraint in robot.constraints:
         program = position_program(robot.tree, (constraint,))
-        found = interpret(program, q=q)
-        gap = np.abs(found["gaps"]).max(initial=0.0)
+        equations = interpret(program, q=q)
+        gap = np.abs(equations["gaps"]).max(initial=0.0)
         if gap > OPEN:
             return f"{constraint.name!r} is open by {gap:.3g}: q must be closed, see close_loops"
-        if found["turned"].max(initial=0.0) > TURNED:
+        if equations["turned"].max(initial=0.0) > TURNED:
             return f"{constraint.name!r} is open: its ends are turned away from each other, see close_loops"
     if forward is not None and (reason := why_singular(robot, forward, q)):
         return reason
@@ -62,42 +62,42 @@ def why_not(robot: Robot, forward, q):
 
 # --- the limit of a Program's health ------------------------------------------------------------------------
 #
-# Found by trying the Program at random states with fewer digits: what is lost then does not depend on the
-# last digits of a state, in which processors may differ; and what comes out is a power of two.
+# Determined by running the Program at random states with fewer digits: the loss then does not depend on the
+# last digits of a state, which differ between processors. The limit is a power of two.
 
 TRIED = 32  # states
-ERROR = 1e-10  # of a result that its health lets pass, beside the largest entry
-ROUNDING = 1e-15  # of results of which nothing is lost
-BITS = 36  # binary digits that are tried with
-ALL = 1e-2  # a result that misses by more has none left
-NOTHING = 1e-20  # the square of what is rounding of a zero
+ERROR = 1e-10  # largest accepted error, relative to the largest entry
+ROUNDING = 1e-15  # error of results that lose no digits
+BITS = 36  # binary digits of the test run
+ALL = 1e-2  # a larger error means that no digit is left
+NOTHING = 1e-20  # square of the rounding of a zero
 
 
 def usual_size(values) -> float:
-    """The median of what is lost (states,), about; 1 where that is nothing."""
-    found = float(np.nanmedian(values))
-    return float(power_of_two(found)) if found > NOTHING else 1.0
+    """The median of losses (states,), as a power of two; 1 if it is negligible."""
+    size = float(np.nanmedian(values))
+    return float(power_of_two(size)) if size > NOTHING else 1.0
 
 
 def health_limit(program, state, results) -> float:
-    """Of the last entry of health: what it is where a result misses the right one by ERROR, if what is missed
-    is lost by growing elements. state: {input: (TRIED, ...)}; results: tuples of names of outputs, of which
-    those in a tuple are seen beside their largest entry."""
+    """Limit of the last entry of health: its value at which the error of a result is ERROR, if the error
+    comes from growth of elements. state: {input: (TRIED, ...)}; results: tuples of names of outputs; the
+    outputs of a tuple share the largest entry as reference."""
     right = interpret_portable(program, **state)
-    found = interpret_portable(program, BITS, **state)
-    missed = [_missed(_beside(found, names), _beside(right, names)) for names in results]
+    rounded = interpret_portable(program, BITS, **state)
+    missed = [_missed(_columns(rounded, names), _columns(right, names)) for names in results]
     lost = np.fmin(np.max(missed, axis=0), ALL) * 2.0 ** (BITS - 53)
     lost = np.maximum(lost, ROUNDING) / np.sqrt(right["health"][:, -1])
     return float(power_of_two((ERROR / np.nanmax(lost)) ** 2))
 
 
-def _beside(found, names):
-    """(states, all entries)."""
-    return np.hstack([found[name].reshape(TRIED, -1) for name in names])
+def _columns(results, names):
+    """The named results as one array (states, entries)."""
+    return np.hstack([results[name].reshape(TRIED, -1) for name in names])
 
 
-def _missed(found, right):
-    """(states,): by how much results (states, n) miss the right ones, beside the largest entry of these."""
+def _missed(results, right):
+    """(states,): errors of results (states, n), relative to the largest right entry."""
     size = np.maximum(np.abs(right).max(axis=1, initial=0.0), 1e-6)
     with np.errstate(invalid="ignore"):
-        return np.abs(found - right).max(axis=1, initial=0.0) / size
+        return np.abs(results - right).max(axis=1, initial=0.0) / size

@@ -1,4 +1,4 @@
-"""Programs limb after limb: which inputs belong to which limb of a robot, and limbs that are built alike."""
+"""Programs limb by limb: the inputs of each limb of a robot, and limbs with the same structure."""
 
 from collections import defaultdict
 from itertools import groupby
@@ -12,14 +12,14 @@ from dynamics_node.symbolic import LaneProgram, LoopProgram, Program, group_afte
 _RATES = ("qd", "qdd", "tau")
 
 
-FEW, MANY = 1000, 20_000  # operations: of fewer nothing is to be gained, more take long to compile twice
-NEARLY = 0.75  # of the bodies of a limb: what another one has at least that is built nearly alike
-FEWER = 0.8  # of the values that are alive at a time: what makes another order worth its compilation
+FEW, MANY = 1000, 20_000  # operations: fewer gain nothing, more take too long to compile twice
+NEARLY = 0.75  # smallest share of common bodies of nearly equal limbs
+FEWER = 0.8  # share of live values below which another order is worth its compilation
 
 
 def reordered(robot: Robot, program: Program | LoopProgram | LaneProgram) -> Program | None:
-    """The operations limb after limb, where fewer values are alive at a time then: which order is faster
-    depends on the processor. None where nothing is to be gained."""
+    """The operations limb by limb, if that leaves fewer live values; the faster order depends on the
+    processor. None if there is no gain."""
     if not isinstance(program, Program) or not FEW <= len(program.ops) <= MANY:
         return None
     other = limb_after_limb(robot, program)
@@ -27,8 +27,7 @@ def reordered(robot: Robot, program: Program | LoopProgram | LaneProgram) -> Pro
 
 
 def limb_after_limb(robot: Robot, program: Program) -> Program:
-    """A Program of a robot with the operations of one limb after those of another; the same Program where
-    there is one limb only."""
+    """The Program with its operations grouped by limb; the same Program if there is only one limb."""
     limbs, above = _limbs(robot.tree)
     if len(above) < 2:
         return program
@@ -36,23 +35,23 @@ def limb_after_limb(robot: Robot, program: Program) -> Program:
 
 
 def isomorphic_inputs(robot: Robot, program: Program | LoopProgram | LaneProgram) -> list[tuple[int, ...]]:
-    """Inputs of a Program, by their numbers, that mean the same on limbs that are built alike: one of each
-    limb. Four limbs go together, or two."""
+    """Rows of input numbers that mean the same on limbs with the same structure, one for each of four or two
+    limbs."""
     places, start = _entries(robot), 0
     together = _bodies_alike(robot.tree)
-    found: dict[tuple[int, ...], None] = {}
+    rows: dict[tuple[int, ...], None] = {}
     for name, shape in program.inputs.items():
         numbers = np.arange(start, start + int(np.prod(shape, dtype=int))).reshape(shape)
         start += numbers.size
         for bodies in together if name in places else ():
             entries = [numbers[places[name][body]].ravel().tolist() for body in bodies]
-            found |= dict.fromkeys(zip(*entries, strict=False))
-    return [row for row in found if len(set(row)) == len(row)]  # explicit joints share inputs
+            rows |= dict.fromkeys(zip(*entries, strict=False))
+    return [row for row in rows if len(set(row)) == len(row)]  # explicit joints share inputs
 
 
 def _entries(robot):
-    """{input: of every body the places along its first axis}; explicit joints have none of positions and
-    rates: their masters' may be on other limbs."""
+    """{input: indices along its first axis, for every body}. Explicit joints have none for positions and
+    rates: their masters may be on other limbs."""
     tree = robot.tree
     joints = [body.joint for body in tree.bodies]
     rates = [[*joint.moved_by] if joint.masters is None else [] for joint in joints]
@@ -60,29 +59,29 @@ def _entries(robot):
     own = [[place[v] for v in numbers if v in place] for numbers in rates]
     bodies = [[k] for k in range(tree.nbodies)]
     q = [list(range(joint.q.start, joint.q.stop)) if joint.masters is None else [] for joint in joints]
-    found = {"q": q, "armature": rates}
-    return found | {"f_ext": bodies, "inertia": bodies} | dict.fromkeys(_RATES, own)
+    places = {"q": q, "armature": rates}
+    return places | {"f_ext": bodies, "inertia": bodies} | dict.fromkeys(_RATES, own)
 
 
 @fact
 def _bodies_alike(tree):
-    """Tuples of bodies, by twos and fours, at the same place of limbs that hang on the same body."""
+    """Tuples of bodies, by twos and fours, at the same place of limbs on the same body."""
     limbs = _Limbs(tree)
     waiting: list[tuple[int, ...]] = [(-1,)]
-    found: list[tuple[int, ...]] = []
+    groups: list[tuple[int, ...]] = []
     while waiting:
         bodies = waiting.pop()
         if len(bodies) == 1:
             waiting += limbs.together(bodies[0])
         else:
-            found.append(bodies)
+            groups.append(bodies)
             waiting += [row for row in zip(*map(limbs.on, bodies), strict=False) if limbs.same_joints(row)]
-    return found
+    return groups
 
 
 class _Limbs:
-    """A limb is a body and all that hangs on it. size: how many bodies; built: equal where limbs have the
-    same joints."""
+    """A limb is a body and its subtree. size: number of its bodies; built: equal for limbs with the same
+    joints."""
 
     def __init__(self, tree):
         self._bodies, self._children = tree.bodies, defaultdict(list)
@@ -96,15 +95,15 @@ class _Limbs:
             self._children[parent].append(body)
 
     def on(self, body):
-        """The limbs that hang on a body, the largest first."""
+        """The limbs on a body, the largest first."""
         return sorted(self._children[body], key=lambda limb: (-self.size[limb], self.built[limb], limb))
 
     def same_joints(self, limbs):
         return len({self._bodies[limb].joint.type for limb in limbs}) == 1
 
     def together(self, body):
-        """The limbs on a body by fours and twos that are built alike, then those that nearly are, and what is
-        left."""
+        """The limbs on a body, by fours and twos of the same structure, then of nearly the same; the rest
+        alone."""
         left: list[int] = []
         for _, group in groupby(self.on(body), key=self.built.__getitem__):
             limbs = tuple(group)
@@ -128,7 +127,7 @@ class _Limbs:
 
 @fact
 def _limbs(tree):
-    """The number of the limb of every body, and of every limb the one it hangs on: a limb ends where bodies
+    """The number of the limb of every body, and the parent limb of every limb. A limb ends where bodies
     branch off."""
     children = np.bincount([p for p in tree.parents if p >= 0], minlength=tree.nbodies)
     limbs: list[int] = []
@@ -143,7 +142,7 @@ def _limbs(tree):
 
 
 def _groups(robot, limbs):
-    """{input: the limb of every entry}, of what belongs to a joint or a body."""
+    """{input: the limb of every entry}, for inputs of joints and bodies."""
     tree = robot.tree
     q, rates = np.full(tree.nq, -1), np.full(tree.nv, -1)
     for body, limb in zip(tree.bodies, limbs, strict=True):

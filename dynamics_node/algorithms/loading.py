@@ -56,7 +56,7 @@ def parse_robot(
     root : str, optional
         Keeps only the links from this one on.
     tips : iterable of str, optional
-        Keeps only the paths to these links; the rest is cut off with its mass.
+        Keeps only the paths to these links; the rest is dropped with its mass.
     gravity : array_like (3,)
         Acceleration of free fall in root axes, m/s^2.
     armature : mapping, optional
@@ -65,8 +65,8 @@ def parse_robot(
     Raises
     ------
     ModelError
-        Names the joint, link, loop or coupling that is wrong: also a loop without mobility, one whose rank
-        changes, a singular choice of independent joints, or no assembled position.
+        Names the invalid joint, link, loop or coupling. Also for a loop without mobility or with a changing
+        rank, for a singular choice of independent joints, and without an assembled position.
 
     Warns
     -----
@@ -100,7 +100,7 @@ def load_robot(
     armature: Mapping[str, float] | None = None,
 ) -> Robot:
     """The Robot of a URDF or URDF+ file: `parse_robot` of its content, and of the contents of a sidecar file
-    and of a parameters file. Raises OSError besides."""
+    and of a parameters file. Also raises OSError."""
     loops = None if loops_file is None else read_loops_file(loops_file)
     parameters = None if parameters_file is None else read_parameters_file(parameters_file)
     choices = _Choices(floating_base, joints, positions, root, tips, gravity, armature)
@@ -130,7 +130,7 @@ def _parsed(text, loops, parameters, constraints, strict, choices):
 
 
 def robot_from_description(description: Description, constraints=(), strict=False, **choices) -> Robot:
-    """The Robot of a Description. constraints, strict, choices and errors as of `parse_robot`."""
+    """The Robot of a Description. constraints, strict, choices and errors as in `parse_robot`."""
     tree = tree_from_description(description, warnings=validate(description, strict), **choices)
     up = {joint.child: joint for joint in description.joints}
     ties = [*(_loop(tree, up, loop) for loop in description.loops), *(make(tree) for make in constraints)]
@@ -145,7 +145,7 @@ def robot_from_description(description: Description, constraints=(), strict=Fals
 
 
 def _loop(tree, up, loop):
-    """None where all its joints are held. up: {child link: joint} of the description."""
+    """The LoopJoint, or None if all its joints are fixed. up: {child link: joint} of the description."""
     (predecessor, R, p), (successor, S, s) = (_end(tree, end) for end in (loop.predecessor, loop.successor))
     if predecessor == successor and any(joints_apart(up, loop.predecessor.link, loop.successor.link)):
         return None
@@ -154,33 +154,33 @@ def _loop(tree, up, loop):
 
 
 def _end(tree, end):
-    """Body, rotation and origin of a frame that is given on a link."""
+    """Body, rotation and origin of a frame on a link."""
     frame = tree.frames[end.link]
     E = transform_rotation(frame.X)
     return frame.body, product(E.T, end.rotation), product(E.T, end.origin) + transform_origin(frame.X)
 
 
-# --- a file beside the URDF that names its closed loops -----------------------------------------------------
+# --- a sidecar file with closed loops -----------------------------------------------------------------------
 #
-# As Gepetto's example robots have it:
+# In the format of Gepetto's example robots:
 #
 #     closed_loop: [[link_a, link_b], ...]
 #     type: [6d, 3d, ...]          # 6d: fixed, 3d: ball, or any type of a URDF+ loop whose axis is z
 #
-# The node publishes what is wrong with it, and its name is a parameter: so messages name the place in the
-# file, and never what stands there.
+# The node publishes errors of this file, and its name is a parameter. So messages give positions in the file,
+# never its content.
 
 _TYPES = {"6d": "fixed", "3d": "ball"}
 MAX_BYTES = 1024 * 1024
 
 
 def read_loops_file(path):
-    """The bytes of a sidecar file, not many more than it may have. Raises OSError."""
+    """The bytes of a sidecar file, up to just above the limit. Raises OSError."""
     return read_regular_file(path, MAX_BYTES + 1)
 
 
 def read_sidecar(text) -> tuple[LoopDescription, ...]:
-    """The loops of a sidecar's text. Raises ModelError saying what is wrong."""
+    """The loops of a sidecar's text. Raises ModelError with the reason."""
     if len(text) > MAX_BYTES:
         raise ModelError(f"the file of loops has more than {MAX_BYTES} bytes")
     content = plain(composed(text, "loops", ModelError))
@@ -189,9 +189,9 @@ def read_sidecar(text) -> tuple[LoopDescription, ...]:
         raise ModelError("the file of loops needs closed_loop: a list of pairs of links")
     kinds = content.get("type", ["6d"] * len(pairs))
     if not isinstance(kinds, list) or len(kinds) != len(pairs):
-        raise ModelError(f"the file of loops has {len(pairs)} pairs of links and not as many types")
+        raise ModelError(f"the file of loops has {len(pairs)} pairs of links, but another number of types")
     if not all(isinstance(kind, str) for kind in kinds):
-        raise ModelError("the file of loops has a type that is no word")
+        raise ModelError("the file of loops has a type that is not a string")
     return tuple(
         LoopDescription(f"closed_loop {k}", _TYPES.get(kind, kind), LoopEnd(a), LoopEnd(b))
         for k, ((a, b), kind) in enumerate(zip(pairs, kinds, strict=True), 1)

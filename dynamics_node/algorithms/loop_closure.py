@@ -10,10 +10,10 @@ from dynamics_node.robot import Robot
 from dynamics_node.robot.state_arrays import moved
 from dynamics_node.symbolic import Program, interpret
 
-TOLERANCE = 1e-10  # m or rad that a closed loop may be open
-TURNED = 0.5  # 1 less the cosine between directions that should be the same; of closed loops 0, or 1 and more
+TOLERANCE = 1e-10  # m or rad; largest opening of a closed loop
+TURNED = 0.5  # 1 minus the cosine between common directions; 0 if closed, at least 1 on a wrong branch
 STEPS = 50
-LARGEST = 0.5  # rad or m that a joint of a linkage may move in a step
+LARGEST = 0.5  # rad or m; largest step of a joint of a linkage
 
 
 class ClosureError(ArithmeticError):
@@ -21,11 +21,11 @@ class ClosureError(ArithmeticError):
 
 
 def close_loops(robot, q, errors="raise"):
-    """Positions (..., nq) that satisfy the constraints: the independent joints stay where q (..., nq) has
-    them, the dependent ones move from there, so the branch of assembly is kept.
+    """Positions (..., nq) that satisfy the constraints. The independent joints keep their values in q (...,
+    nq). The dependent ones move from theirs, so the branch of assembly is kept.
 
-    errors: 'raise' ClosureError when there is no closed position near one of q, or the constraints are
-    singular on the way; or 'nan', which is then what its dependent joints become.
+    errors: 'raise': raise ClosureError if there is no closed position near one of q, or the constraints are
+    singular on the way. 'nan': set the dependent joints of such positions to NaN.
     """
     q = np.array(q, dtype=float)
     rows = q.reshape(-1, robot.nq)
@@ -41,32 +41,32 @@ def close_loops(robot, q, errors="raise"):
 
 
 def _close_cluster(robot, cluster, q, errors):
-    """In place, all states at once."""
+    """Close a cluster in place, all states at once."""
     tree, program = robot.tree, position_program(robot.tree, cluster.constraints)
     bent = bends(tree, cluster.constraints, cluster.dependent)
     rows = counting_equations(tree, cluster).rows
     for _ in range(STEPS):
-        found = interpret(program, q=q)
-        K = found["K"][:, rows][:, :, list(cluster.dependent)]
-        q[:] = moved(tree, q, cluster.dependent, newton_step(K, -found["phi"][:, rows], bent))
-        if np.abs(found["gaps"]).max(initial=0.0) < TOLERANCE:
-            break  # the step just made squares what was left
-    found = interpret(program, q=q)
-    closed = are_closed(found)
+        equations = interpret(program, q=q)
+        K = equations["K"][:, rows][:, :, list(cluster.dependent)]
+        q[:] = moved(tree, q, cluster.dependent, newton_step(K, -equations["phi"][:, rows], bent))
+        if np.abs(equations["gaps"]).max(initial=0.0) < TOLERANCE:
+            break  # the last step squares the residual
+    equations = interpret(program, q=q)
+    closed = are_closed(equations)
     if errors == "nan":
         q[np.ix_(~closed, positions_of(tree, cluster.dependent))] = np.nan
     elif not closed.all():
-        _refuse(cluster, np.abs(found["gaps"]).max(initial=0.0))
+        _raise_open_loop(cluster, np.abs(equations["gaps"]).max(initial=0.0))
 
 
-def are_closed(found, tolerance=TOLERANCE):
-    """Which states (count,) are closed, and not by ends that are turned away from each other. found: outputs
-    of a position_program."""
-    worst = np.abs(found["gaps"]).max(axis=1, initial=0.0)
-    return (worst < tolerance) & (found["turned"].max(axis=1, initial=0.0) < TURNED)
+def are_closed(equations, tolerance=TOLERANCE):
+    """Which states (count,) are closed, with ends that are not turned away from each other. equations:
+    outputs of a position_program."""
+    worst = np.abs(equations["gaps"]).max(axis=1, initial=0.0)
+    return (worst < tolerance) & (equations["turned"].max(axis=1, initial=0.0) < TURNED)
 
 
-def _refuse(cluster, worst):
+def _raise_open_loop(cluster, worst):
     names = ", ".join(repr(constraint.name) for constraint in cluster.constraints)
     if worst < TOLERANCE:
         raise ClosureError(f"near the start {names} can be closed only with ends turned away from each other")
@@ -74,19 +74,19 @@ def _refuse(cluster, worst):
 
 
 def newton_step(K, right, bent):
-    """Of least squares where K (count, rows, n) is singular, and so short that no joint of `bent` (n,) bool
-    moves farther than LARGEST."""
+    """A Newton step, of least squares where K (count, rows, n) is singular, shortened so that no joint of
+    `bent` (n,) bool moves farther than LARGEST."""
     return shortened((np.linalg.pinv(K, rcond=1e-9) @ right[..., None])[..., 0], bent)
 
 
 def shortened(step, bent):
-    """A step (count, n) so short that no joint of `bent` (n,) bool moves farther than LARGEST."""
+    """A step (count, n), shortened so that no joint of `bent` (n,) bool moves farther than LARGEST."""
     longest = np.abs(step[:, bent]).max(axis=-1, keepdims=True, initial=LARGEST)
     return step * (LARGEST / longest)
 
 
 def bends(tree, constraints, coordinates):
-    """(n,) bool: which velocity coordinates move bodies of a constraint: a linkage may not turn far in one
+    """(n,) bool: which velocity coordinates move bodies of a constraint. A linkage may not turn far in one
     step."""
     bodies = set().union(*(members_of(tree, c) for c in constraints))
     bent = {v for i in bodies for v in tree.bodies[i].joint.moved_by}
@@ -94,7 +94,7 @@ def bends(tree, constraints, coordinates):
 
 
 def positions_of(tree, coordinates):
-    """Numbers in q of joints given by some of their velocity coordinates."""
+    """Indices in q of joints given by some of their velocity coordinates."""
     at = {v: range(j.q.start, j.q.stop) for j in tree.independent_joints for v in range(tree.nv)[j.v]}
     return list(dict.fromkeys(k for v in coordinates for k in at[v]))
 
@@ -103,8 +103,8 @@ def positions_of(tree, coordinates):
 
 
 def step_program(robot: Robot) -> Program:
-    """q -> following (nq,), after Newton's step of the dependent joints, and health at q: an output as any
-    other, without limits, for open loops are what the step is for."""
+    """q -> following (nq,), after a Newton step of the dependent joints, and health at q. Health is a plain
+    output without limits, since the step is meant for open loops."""
     return economical_program(robot, {"q": (robot.nq,)}, _step)
 
 
@@ -113,10 +113,10 @@ def _step(robot, q):
     following = np.array(q, dtype=object)
     for cluster in robot.clusters:
         if cluster.dependent:
-            found = interpret(position_program(tree, cluster.constraints), q=q)
+            equations = interpret(position_program(tree, cluster.constraints), q=q)
             rows, sizes = counting_equations(tree, cluster)
-            elimination = Elimination(found["K"][rows][:, list(cluster.dependent)], sizes)
-            step = -elimination.solve(found["phi"][rows][:, None])[:, 0]
+            elimination = Elimination(equations["K"][rows][:, list(cluster.dependent)], sizes)
+            step = -elimination.solve(equations["phi"][rows][:, None])[:, 0]
             following = moved(tree, following, cluster.dependent, step)
     return {
         "following": following,

@@ -1,14 +1,14 @@
-"""A loop joint cut open: what its two ends do to each other (paper 1, section VII).
+"""A loop joint cut open: the wrenches between its two ends (paper 1, section VII).
 
-Everything is seen from the frame of the loop on its successor. The equations phi of the joint tell the
-directions T (6, r) in which its ends cannot move against each other: dphi/dt = T^T (X_p V_p - X_s V_s) is
-zero while the loop is closed. Most kinds then have the T of two equal frames, which is constant. So
+All vectors are in the frame of the loop on its successor. The equations phi of the joint give the constrained
+directions T (6, r) of its ends: dphi/dt = T^T (X_p V_p - X_s V_s) is zero while the loop is closed. For most
+kinds T is then that of two equal frames, which is constant. So
 
     T^T (X_p V_p - X_s V_s) = 0,    T^T (X_p A_p - X_s A_s) = T^T (V_s x V_p) - (dT/dt)^T (V_p - V_s)
 
-and what the joint transmits is a force T lambda. Passive joints bear no torque, so the multipliers follow
-from K_dep^T lambda = tau_dep, the torques of the tree at the dependent joints, where drives stand at the
-independent ones. Constraints between coordinates act as drives do, between a body and its parent.
+and the joint transmits a force T lambda. Passive joints transmit no torque. With drives at the independent
+joints, the multipliers follow from K_dep^T lambda = tau_dep, the torques of the tree at the dependent joints.
+Constraints between coordinates act like drives, between a body and its parent.
 """
 
 import numpy as np
@@ -54,17 +54,17 @@ def cut_program(tree, loop) -> Program:
         V_p, V_s = (_moved(X, v, i) for X, i in ((X_p, loop.predecessor), (X_s, loop.successor)))
         w, at = V_p - V_s, {"P": np.eye(3), "d": np.zeros(3)}
         at |= {name: x for name, x in (("P", S.T @ P), ("d", S.T @ (p - s))) if name in loop.type.varies}
-        found = interpret(rate, **at, w=w)
-        change = found["T"].T @ cross_motion(V_s, V_p)
+        motion = interpret(rate, **at, w=w)
+        change = motion["T"].T @ cross_motion(V_s, V_p)
         if loop.type.varies:
             change = change - _directions(interpret(slopes, **at, w=w), "rate", **at).T @ w
-        return {"X_p": X_p, "X_s": X_s, "T": found["T"], "rate": found["rate"], "change": change}
+        return {"X_p": X_p, "X_s": X_s, "T": motion["T"], "rate": motion["rate"], "change": change}
 
     return trace(function, {"q": (tree.nq,), "qd": (tree.nv,)})
 
 
 def _rate_program(loop) -> Program:
-    """P, d, w (6,): how the predecessor's frame moves -> T, and rate = T^T w of phi in m, rad or 1."""
+    """P, d, w (6,), the motion of the predecessor's frame -> T, and rate = T^T w of phi in m, rad or 1."""
     phi = trace(lambda P, d: {"phi": np.array(loop.type.phi(loop, P, np.eye(3), d), dtype=object)}, _PLACE)
     slopes = jacobian(phi, ["phi"], list(_PLACE))
 
@@ -84,7 +84,8 @@ def _directions(slopes, name, P, d):
 
 
 def _into(tree, X_up, loop, body, S, s):
-    """X (6, 6) from a body to the frame with axes S and origin s, both seen from where the paths meet."""
+    """X (6, 6) from a body to the frame with axes S and origin s, both in the frame of the last body on both
+    paths."""
     top = common_ancestor(tree, loop.predecessor, loop.successor)
     B, b = frame_in(tree, X_up, top, body, np.eye(3), np.zeros(3))
     return motion_transform(S.T @ B, B.T @ (s - b))
@@ -100,12 +101,12 @@ REDUNDANT = ("refuse", "least")
 
 
 def loop_wrenches(robot, q, tau, redundant="refuse"):
-    """(nbodies, 6): what the loop joints exert ON the bodies, each in its axes at its origin, moment first;
-    0.0 where there are none.
+    """(nbodies, 6): wrenches of the loop joints ON the bodies, each in its axes at its origin, moment first;
+    0.0 if there are none.
 
-    q (nq,); tau (nv of the tree,): torques of the tree as it moves. redundant: of a cluster with more
-    equations than dependent joints, whose multipliers are not unique, 'refuse' raises ModelError, 'least'
-    takes those with the least sum of squares, in N and N m in the loop frames.
+    q (nq,); tau (nv of the tree,): torques of the tree for the motion. redundant: for a cluster with more
+    equations than dependent joints, whose multipliers are not unique. 'refuse' raises ModelError; 'least'
+    selects those with the least sum of squares, in N and N m in the loop frames.
     """
     if redundant not in REDUNDANT:
         raise ValueError(f"unknown choice {redundant!r} for redundant; there are {', '.join(REDUNDANT)}")
@@ -125,8 +126,8 @@ def _add(total, tree, cluster, q, tau, redundant):
     if len(K) > len(cluster.dependent) and redundant == "refuse":
         names = ", ".join(repr(constraint.name) for constraint in cluster.constraints)
         raise ModelError(
-            f"joints bridged by {names} bear what their motion does not tell: {len(K)} components hold "
-            f"{len(cluster.dependent)} joints; redundant='least' of build takes the least ones"
+            f"joints bridged by {names} transmit wrenches that their motion does not determine: {len(K)} "
+            f"components constrain {len(cluster.dependent)} joints; redundant='least' selects the smallest"
         )
     elimination = Elimination(K, np.ones(len(K)))
     multipliers = elimination.solve_transposed(tau[list(cluster.dependent)][:, None])[:, 0]
@@ -137,10 +138,10 @@ def _add(total, tree, cluster, q, tau, redundant):
 
 
 def _rows(tree, constraint, q):
-    """K (rows, nv of the tree) in m or rad of one constraint; of a loop joint those of its T."""
+    """K (rows, nv of the tree) in m or rad of one constraint; for a loop joint those of its T."""
     if isinstance(constraint, LoopJoint):
-        found = interpret(_slopes_of_rate(tree, constraint), q=q, qd=np.zeros(tree.nv))
-        return found[derivative_name("rate", "qd")]
+        derivatives = interpret(_slopes_of_rate(tree, constraint), q=q, qd=np.zeros(tree.nv))
+        return derivatives[derivative_name("rate", "qd")]
     return interpret(position_program(tree, (constraint,)), q=q)["K"]
 
 
@@ -151,19 +152,19 @@ def _slopes_of_rate(tree, loop) -> Program:
 
 @fact
 def _cut_program(tree, loop) -> Program:
-    """What of `cut_program` depends on positions alone."""
+    """The outputs of `cut_program` that depend on positions only."""
     names = ("X_p", "X_s", "T")
 
     def function(q):
-        found = interpret(cut_program(tree, loop), q=q, qd=np.zeros(tree.nv))
-        return {name: found[name] for name in names}
+        cut = interpret(cut_program(tree, loop), q=q, qd=np.zeros(tree.nv))
+        return {name: cut[name] for name in names}
 
     return trace(function, {"q": (tree.nq,)})
 
 
 def _transmit(total, tree, loop, q, multipliers):
-    found = interpret(_cut_program(tree, loop), q=q)
-    force = found["T"] @ multipliers
+    cut = interpret(_cut_program(tree, loop), q=q)
+    force = cut["T"] @ multipliers
     for body, X, sign in ((loop.predecessor, "X_p", 1.0), (loop.successor, "X_s", -1.0)):
         if body >= 0:
-            total[body] = total[body] + sign * (found[X].T @ force)
+            total[body] = total[body] + sign * (cut[X].T @ force)

@@ -1,18 +1,18 @@
 """Whether the mass matrix is regular at a position.
 
-Eliminated from the tips to the root, the pivot of a coordinate is what its joint has to move when the joints
-beyond it give way: D = S^T IA S of the articulated-body algorithm (RBDA section 7.2). Since no body has a
-negative inertia it is never less than what the joint's own body takes. So one look at a robot tells for which
-coordinates it can vanish at some position: for hardly any robot there are such. Those are `weak`, and code
-watches what their joints have to move when all others give way, before or beyond: 1 / (M^-1)_kk. No
-elimination order hides anything from that, while several small pivots, one left over from the other, may
-each be far from zero where M is singular.
+In an elimination from the tips to the root, the pivot of a coordinate is the inertia that its joint moves
+while the joints of its subtree are free: D = S^T IA S of the articulated-body algorithm (RBDA section 7.2).
+No body has a negative inertia, so the pivot is never less than the share of the joint's own body. One look at
+a robot thus determines the coordinates whose pivot can vanish at some position; few robots have any. Those
+are `weak`. Generated code checks the inertia that their joints move while all others, before and behind, are
+free: 1 / (M^-1)_kk. No elimination order can hide a singularity from that. Several small pivots, one left
+over from the other, may each be far from zero while M is singular.
 
-Of a robot with loops that is G^T M G. It is regular at every position where M of the tree is: G has one row
-of its own for every independent joint. Where links have almost no mass, an independent joint is still beyond
-doubt if its own body has some and hangs on independent joints alone: these are fixed when its pivot is left
-over. The others are weak, as the crank of a linkage whose rocker alone has mass: at the rocker's turning
-points it moves nothing.
+For a robot with loops the matrix is G^T M G. It is regular at every position at which M of the tree is: G has
+one row of its own for every independent joint. If links have almost no mass, an independent joint is still
+safe if its own body has mass and all joints above it are independent: these are fixed when its pivot is
+computed. The others are weak, for example the crank of a linkage in which only the rocker has mass: at the
+rocker's turning points it moves nothing.
 """
 
 import numpy as np
@@ -25,15 +25,15 @@ from dynamics_node.robot.errors import ModelError
 from dynamics_node.robot.robot import fact
 from dynamics_node.symbolic import definite_pivots, inverse_diagonal
 
-ZERO = 1e-12  # a pivot beside what it is left over from
-# Limit of `health`: the square of a loss that leaves an apparent inertia two digits. Accelerations are
-# promised to 100 eps times the condition of M, which is as large there.
+ZERO = 1e-12  # a pivot relative to the numbers it is left over from
+# Limit of `health`: the square of a loss that leaves two digits of an apparent inertia. Accelerations are
+# accurate to 100 eps times the condition of M, which is as large there.
 LARGEST_LOSS = np.array([1e26])
 FAR = 1e3  # m, the longest slide
 
 
 def weak_coordinates(robot, forward=None):
-    """Which independent coordinates (nv,), of those where `forward` (nv,) is true, have a pivot that may
+    """Which independent coordinates (nv,) of those where `forward` (nv,) is true have a pivot that may
     vanish."""
     return _weak(robot) if forward is None else _weak(robot) & np.asarray(forward, dtype=bool)
 
@@ -52,14 +52,14 @@ def _weak_of_tree(model):
     return ~(sure & _all_definite(model))
 
 
-def refuse_unwatched(model, coordinates):
-    """Raise ModelError, with the joints by name, if there are coordinates (nv,) that may be singular and that
-    nothing watches."""
+def require_watched(model, coordinates):
+    """Raise ModelError, with the joints by name, if coordinates (nv,) may be singular and are not checked by
+    the solver."""
     names = [joint.name for joint in model.independent_joints if coordinates[joint.v].any()]
     if names:
         raise ModelError(
-            f"forward dynamics: the body of {', '.join(map(repr, names))} has almost no mass beside what it "
-            "carries, which this solver was not built for: build one for this Robot"
+            f"forward dynamics: the body of {', '.join(map(repr, names))} has almost no mass compared to its "
+            "subtree, and this solver does not check for that: build one for this Robot"
         )
 
 
@@ -69,25 +69,25 @@ def total_loss(loss):
 
 
 def losses(M, forward, watched, scale):
-    """By how much joints have less to move, when all others give way, than the parts that this is left over
-    from: scale_k (M^-1)_kk (..., k) of the coordinates `watched` (nv,), those where `forward` (nv,) is false
-    being held. M (..., nv, nv), scale (..., nv)."""
+    """Ratios by which the apparent inertias of joints, while all others are free, are smaller than the
+    numbers they are left over from: scale_k (M^-1)_kk (..., k) of the coordinates `watched` (nv,), with those
+    fixed where `forward` (nv,) is false. M (..., nv, nv), scale (..., nv)."""
     free = np.flatnonzero(forward)
     return scale[..., watched] * inverse_diagonal(M[..., free[:, None], free], watched[free])
 
 
 def lost(loss, watched):
-    """Where (..., nv) bool the losses (..., k) of the coordinates `watched` (nv,) are beyond LARGEST_LOSS."""
-    found = np.zeros((*loss.shape[:-1], len(watched)), dtype=bool)
+    """A mask (..., nv) of the coordinates `watched` (nv,) whose losses (..., k) exceed LARGEST_LOSS."""
+    mask = np.zeros((*loss.shape[:-1], len(watched)), dtype=bool)
     with np.errstate(all="ignore"):
-        found[..., watched] = ~(loss * loss <= LARGEST_LOSS)
-    return found
+        mask[..., watched] = ~(loss * loss <= LARGEST_LOSS)
+    return mask
 
 
-def in_words(model, found):
-    """That the coordinates where `found` (nv,) is true move without moving mass, joints by name; None if
-    there are none."""
-    names = [joint.name for joint in model.independent_joints if found[joint.v].any()]
+def singularity_message(model, coordinates):
+    """A message that the joints of `coordinates` (nv,) bool move without moving mass; None if there are
+    none."""
+    names = [joint.name for joint in model.independent_joints if coordinates[joint.v].any()]
     if not names:
         return None
     return (
@@ -97,21 +97,21 @@ def in_words(model, found):
 
 
 def inertia_scale(model, q):
-    """Of what size the numbers are that an apparent inertia is left over from: (..., nv) at q (..., nq). For
-    every coordinate what its joint moves of mass and moment of all beyond, levers added up without their
-    directions, so that nothing cancels."""
+    """The size (..., nv) at q (..., nq) of the numbers that an apparent inertia is left over from. For every
+    coordinate: mass and moment of inertia of its subtree, with levers added up without their directions, so
+    that nothing cancels."""
     X_up = joint_transforms(model, q)
-    carried = [mass_moments(inertia) for inertia in model.inertias]
+    composite = [mass_moments(inertia) for inertia in model.inertias]
     scale = np.zeros((*q.shape[:-1], model.nv), q.dtype)
     sharing = np.zeros(model.nv)
     for i in reversed(range(model.nbodies)):
         joint, parent = model.bodies[i].joint, model.parents[i]
-        moment, mass = carried[i]
+        moment, mass = composite[i]
         scale[..., joint.v] = scale[..., joint.v] + joint_scale(joint.S, moment, mass)
         sharing[joint.v] += 1
         if parent >= 0:
-            own, of_own = carried[parent]
-            carried[parent] = own + moved_moment(moment, mass, X_up.origin(i)), of_own + mass
+            own, of_own = composite[parent]
+            composite[parent] = own + moved_moment(moment, mass, X_up.origin(i)), of_own + mass
     return scale * sharing + (model.axle_map**2).T @ model.armature
 
 
@@ -121,18 +121,18 @@ def mass_moments(inertia):
 
 
 def moved_moment(moment, mass, r):
-    """What a moment comes to at the parent, r (..., 3) away."""
+    """The moment about the parent's origin, r (..., 3) away."""
     return moment + mass * (r * r).sum(axis=-1)
 
 
 def joint_scale(S, moment, mass):
-    """What a joint moves (..., k) that turns all of a moment (...) and shifts all of a mass."""
+    """The size (..., k) for a joint that turns all of a moment (...) and shifts all of a mass."""
     turning, sliding = ((part * part).sum(axis=0) for part in (S[:3], S[3:]))
     return np.asarray(moment)[..., None] * turning + mass * sliding
 
 
 def _stretched(model):
-    """q (nq,) with all slides as long as any."""
+    """q (nq,) with all slides at the longest one."""
     q = model.neutral()
     for joint in (body.joint for body in model.bodies):
         q[[joint.q.start + k for k in joint.type.lengths]] = FAR
@@ -140,10 +140,10 @@ def _stretched(model):
 
 
 def _least_pivots(model):
-    """Of every coordinate (nv,) what is left at any position: the pivot of the joint's body alone, where all
-    joints before it are held."""
+    """For every coordinate (nv,), the smallest pivot at any position: that of the joint's body alone, with
+    all joints before it fixed."""
     least = np.array(model.armature[: model.nv], dtype=float)
-    before = np.full(model.nbodies + 1, -1)  # last coordinate above a body; of the root in the last place
+    before = np.full(model.nbodies + 1, -1)  # last coordinate above a body; the root has the last entry
     for i, (body, parent) in enumerate(zip(model.bodies, model.parents, strict=True)):
         at, S = body.joint.v, body.joint.S
         if before[parent] < at.start and len(body.joint.moved_by) == S.shape[1]:
@@ -164,7 +164,7 @@ def _all_definite(model):
 
 
 def _behind_dependent(robot):
-    """Coordinates of the tree (nv of the tree,) of joints that hang on a dependent one."""
+    """Coordinates of the tree (nv of the tree,) of joints below a dependent one."""
     tree, independent = robot.tree, set(robot.independent.tolist())
     behind = np.zeros(tree.nv, dtype=bool)
     for i, body in enumerate(tree.bodies):
@@ -174,22 +174,22 @@ def _behind_dependent(robot):
 
 
 def pivot_health(robot, rates, q, forward, watched):
-    """`algorithms.health` (1,) of the mass matrix at q (nq,), on symbols. rates: explicit ones of the
-    robot; forward, watched (nv,) bool as of `algorithms.losses`."""
+    """`algorithms.health` (1,) of the mass matrix at q (nq,), on symbols. rates: explicit ones of the robot;
+    forward, watched (nv,) bool as in `algorithms.losses`."""
     M = rates.congruence(crba(robot.tree, q))
     return total_loss(losses(M, forward, watched, _scale(robot, rates, q)))
 
 
 def _scale(robot, rates, q):
-    """Of what size the numbers are that a pivot is left over from: (..., nv)."""
+    """The size (..., nv) of the numbers that a pivot is left over from."""
     sharing = {v: 1.0 + len(own.dependent) for own in robot.clusters for v in own.independent}
     sizes = rates.squares(inertia_scale(robot.tree, q))
     return sizes * np.array([sharing[v] for v in robot.independent.tolist()])
 
 
 def singular(robot, q, forward, watched):
-    """(..., nv) bool at closed positions q (..., nq): coordinates, of those `watched` (nv,), that can move
-    without moving any mass, those where `forward` (nv,) is false being fixed."""
+    """(..., nv) bool at closed positions q (..., nq): the coordinates of `watched` (nv,) that can move
+    without moving any mass, with those fixed where `forward` (nv,) is false."""
     q = np.asarray(q, dtype=float)
     rates = sampled_rates(robot, q)
     M = rates.congruence(crba(robot.tree, q))
@@ -202,28 +202,28 @@ def why_singular(robot, forward, q):
     if not watched.any():
         return None
     lost = singular(robot, q, np.asarray(forward, dtype=bool), watched)
-    return in_words(robot, lost.reshape(-1, robot.nv).any(axis=0))
+    return singularity_message(robot, lost.reshape(-1, robot.nv).any(axis=0))
 
 
 # --- at every position --------------------------------------------------------------------------------------
 
 
 def require_determined(robot, forward):
-    """Raise ModelError, with the joints by name, when torques of the joints where `forward` (nv,) is true
-    leave accelerations open at every position."""
+    """Raise ModelError, with the joints by name, if torques of the joints where `forward` (nv,) is true do
+    not determine the accelerations at any position."""
     names = undetermined_joints(robot, forward)
     if names:
         listed = ", ".join(map(repr, names))
         raise ModelError(
             f"forward dynamics: {listed} can move without moving any mass or rotor, so no torque determines "
-            "their accelerations (singular mass matrix): give the links that they carry mass and inertia, or "
-            "a joint of them an armature"
+            "their accelerations (singular mass matrix): give a link below them mass and inertia, or a "
+            "joint an armature"
         )
 
 
 def undetermined_joints(robot, forward=None) -> tuple[str, ...]:
-    """Names of joints that can move without moving any mass or rotor, those without `forward` being fixed.
-    Where every coordinate moves something and none is weak there is none."""
+    """Names of joints that can move without moving any mass or rotor, with those outside `forward` fixed.
+    There is none if every coordinate moves mass and none is weak."""
     chosen = np.ones(robot.nv, dtype=bool) if forward is None else np.asarray(forward, dtype=bool)
     free = np.zeros(robot.nv, dtype=bool)
     moving = (_least_pivots(robot.tree) > 0.0).all()
@@ -236,8 +236,8 @@ def undetermined_joints(robot, forward=None) -> tuple[str, ...]:
 
 
 def free_coordinates(M):
-    """Which coordinates (n,) bool move in the null space that mass matrices M (states, n, n) have at every
-    one of the states."""
+    """Which coordinates (n,) bool move in the null space that mass matrices M (states, n, n) share at all
+    states."""
     size = np.sqrt(np.einsum("...kk->...k", M))
     scale = np.where(size > 0, size, 1.0)
     values, vectors = np.linalg.eigh(M / (scale[:, :, None] * scale[:, None, :]))

@@ -1,6 +1,4 @@
-"""The quantities of a robot: one row each, which says what it reads and returns and how it is computed; their
-Programs.
-"""
+"""The table of the quantities of a robot: arguments, results and computation of each; their Programs."""
 
 from collections.abc import Callable
 from functools import partial
@@ -31,7 +29,7 @@ from dynamics_node.algorithms.regressors import joint_regressor as tree_joint_re
 from dynamics_node.algorithms.regressors import joint_torque_regressor as tree_joint_torque_regressor
 from dynamics_node.algorithms.wrenches import sensor_wrench as tree_sensor_wrench
 from dynamics_node.robot import Problem, Robot, named, state_shapes
-from dynamics_node.robot.problem import ASKED, KNOWN
+from dynamics_node.robot.problem import KNOWN, UNKNOWN
 from dynamics_node.robot.subtree import only_subtree
 
 LARGEST_CONDITION = 1e12  # of Lambda
@@ -40,19 +38,19 @@ Q, QD, QDD = ("q",), ("q", "qd"), ("q", "qd", "qdd")
 
 class Quantity(NamedTuple):
     """reads, returns: names of the arrays, in order; result: the NamedTuple of several; options, needs:
-    keywords, and those of them without a default. way: as of quantity_ways.py; by_clusters: another one, on
-    symbols of one state, for robots with loops. wrenches: whether external wrenches count, as another input.
-    projects: whether it needs G, not rates alone. inverts: whether the mass matrix must have an inverse.
-    view(robot, **options): the robot whose inertias count, where that is not the whole one.
+    keywords, and those of them without a default. way: see quantity_ways.py; by_clusters: another one, on
+    symbols of one state, for robots with loops. wrenches: whether external wrenches are another input.
+    projects: whether it needs G, not only rates. inverts: whether the mass matrix must be invertible.
+    view(robot, **options): the robot whose inertias count, if not the whole one.
 
-    regrouped: whether base parameters tell it, see `economical`; reframed: whether it is computed in other
-    frames than the robot's own, in which alone the columns of a regressor mean what they should. Inertias as
-    inputs are in those other frames: what is not reframed reads none.
+    regrouped: whether base parameters determine it, see `economical_robot`. reframed: whether it is computed
+    in other frames than the robot's own; columns of a regressor refer to the robot's own. Inertias as inputs
+    are in the other frames, so a quantity that is not reframed reads none.
 
-    problem(robot, **options): the Problem that is solved, in place of a way; write(robot, problem, wrenches,
-    parameters): makes the Program of what is derived from the Program of that problem; a way then is on
-    numbers of one state. derivatives: the name of the quantity that has them. limits: of the entries of one
-    more result of the ways, beyond which there is none; refusal: the reason."""
+    problem(robot, **options): the Problem to solve, in place of a way. write(robot, problem, wrenches,
+    parameters): makes the Program of a quantity derived from that of the problem; its way takes numbers of
+    one state. derivatives: the name of the quantity with them. limits: of the entries of one more result of
+    the ways; above them there is no result; refusal: the reason."""
 
     reads: tuple[str, ...]
     returns: tuple[str, ...]
@@ -74,13 +72,13 @@ class Quantity(NamedTuple):
     needs: tuple[str, ...] = ()
 
     def ways(self, robot):
-        """{what it is, for people: way} on symbols of one state."""
+        """{readable name: way} on symbols of one state."""
         by_clusters = any(len(cluster.bodies) > 1 for cluster in robot.clusters)
         other = {"by clusters": self.by_clusters} if self.by_clusters and by_clusters else {}
         return {"by the tree": self.way} | other
 
     def rates(self, robot, q, qd=None):
-        """Of the state, what the ways need; nothing where positions alone count."""
+        """The Rates that the ways need; None if positions suffice."""
         if self.projects or "qd" in self.reads:
             return rates_at(robot, q, qd, explicit=self.projects)
         return Identity(robot.tree.nv)
@@ -91,21 +89,21 @@ class Quantity(NamedTuple):
 
 
 def _one(function):
-    """The result of a function as a tuple of one."""
+    """The function with its result as a tuple of one."""
     return lambda *arrays, **options: (function(*arrays, **options),)
 
 
 def _row(reads, returns, function, rows=(), columns=(), **facts):
-    """Of what the tree has at the rates of its joints, see `of_the_tree`."""
+    """The row of a function of the tree, see `of_the_tree`."""
     way = of_the_tree(function, reads, rows, columns)
     return Quantity(reads, returns, way, projects=bool(rows or columns), **facts)
 
 
 def _problem(kind, derivatives, write=None, result=None, **facts):
-    """A Problem, or its derivatives."""
+    """The row of a Problem, or of its derivatives."""
     return Quantity(
         ("q", "qd", *KNOWN[kind], "gravity"),
-        ASKED[kind] if write is None else ("dq", "dqd", "dknown"),
+        UNKNOWN[kind] if write is None else ("dq", "dqd", "dknown"),
         wrenches=True,
         problem=partial(named, kind),
         write=write,
@@ -117,7 +115,7 @@ def _problem(kind, derivatives, write=None, result=None, **facts):
 
 
 def _lambda(result, way, by_clusters, **facts):
-    """Of the operational space of some links."""
+    """The row of an operational-space inertia of some links."""
     return Quantity(
         Q,
         result._fields,
@@ -242,7 +240,7 @@ LINKS = {
         of.inverted(of.operational_space_inertia_inverse),
         of.inverted(extended_forces),
         limits=(LARGEST_CONDITION**2,),
-        refusal="the links cannot move freely there (condition of Lambda^-1 1e12 or more), see "
+        refusal="the links cannot move in all directions (condition of Lambda^-1 1e12 or more), see "
         "operational_space_inertia_inverse",
     ),
     "operational_space_inertia_inverse": _lambda(
@@ -301,7 +299,7 @@ REGRESSORS = {
 
 QUANTITIES: dict[str, Quantity] = {**SOLVED, **DYNAMICS, **WHOLE, **LINKS, **REGRESSORS}
 
-# for editors that complete them
+# for completion in editors
 QuantityName = Literal[
     "inverse_dynamics",
     "forward_dynamics",
@@ -346,18 +344,18 @@ QuantityName = Literal[
 
 
 def quantity_program(robot: Robot, name: str, parameters=(), wrenches=False, **options) -> Any:
-    """The Program of a quantity of QUANTITIES, in the way that takes the fewest operations. Arguments and
-    errors as of `quantity_programs`."""
+    """The Program of a quantity of QUANTITIES, by the way with the fewest operations. Arguments and errors as
+    in `quantity_programs`."""
     programs = quantity_programs(robot, name, parameters, wrenches, **options)
     return min(programs.values(), key=lambda program: program.length)
 
 
 def quantity_programs(robot: Robot, name: str, parameters=(), wrenches=False, **options) -> dict[str, Any]:
-    """{what it is, for people: the Program} of the ways to compute a quantity: inputs and outputs as in
-    QUANTITIES, f_ext if there are `wrenches`, then parameters and health as of `dynamics_programs`.
+    """{readable name: Program} of the ways to compute a quantity: inputs and outputs as in QUANTITIES, f_ext
+    if there are `wrenches`, then parameters and health as in `dynamics_programs`.
 
-    options: those of the quantity, by keyword. Raises ValueError for an unknown name, KeyError for an unknown
-    link or joint."""
+    options: keywords of the quantity. Raises ValueError for an unknown name, KeyError for an unknown link or
+    joint."""
     if name not in QUANTITIES:
         raise ValueError(f"unknown quantity {name!r}; there are {', '.join(QUANTITIES)}")
     quantity = QUANTITIES[name]
@@ -376,11 +374,11 @@ def quantity_programs(robot: Robot, name: str, parameters=(), wrenches=False, **
         def function(own, q, qd=None, **arrays):
             rates = quantity.rates(own, q, qd)
             results = way(own, rates, q, *arrays.values(), **options)
-            found = dict(zip(quantity.returns, results, strict=not quantity.limits))
+            named = dict(zip(quantity.returns, results, strict=not quantity.limits))
             if len(limits):
                 more = results[-1] if quantity.limits else ()
-                found["health"] = np.concatenate([health(own, q, rates, every, watched), more])
-            return found
+                named["health"] = np.concatenate([health(own, q, rates, every, watched), more])
+            return named
 
         return economical_program(
             robot, reads, function, parameters, limits, quantity.regrouped, quantity.reframed

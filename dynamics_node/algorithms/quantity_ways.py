@@ -1,5 +1,5 @@
-"""Quantities of a robot, of arrays over states: what the tree has at the rates of all its joints, taken to
-the independent ones.
+"""Ways to compute the quantities of a robot over states: results of the tree at the rates of all its joints,
+projected to the independent ones.
 
 A way is a function (robot, rates, q, *arrays, **options) -> results. rates: `rates_at` of the state; the
 arrays are those that the quantity reads after q and qd.
@@ -33,10 +33,10 @@ from dynamics_node.symbolic import (
 
 
 def of_the_tree(function, reads, rows=(), columns=()):
-    """The way of a function (tree, *arrays, **options) -> results, of the arrays `reads` by name.
+    """The way of a function (tree, *arrays, **options) -> results, for the arrays `reads` by name.
 
-    rows, columns: numbers of those results whose rows or columns belong to the joints of the tree; torques
-    count as rows.
+    rows, columns: numbers of the results whose rows or columns belong to the joints of the tree; torques have
+    rows.
     """
 
     def way(robot, rates, q, *rest, **options):
@@ -77,7 +77,7 @@ def nonlinear_effects(robot, rates, q, gravity=None, f_ext=None):
 
 
 def coriolis_torque(robot, rates, q):
-    """`nonlinear_effects` without gravity."""
+    """`nonlinear_effects` without gravity and external wrenches."""
     return nonlinear_effects(robot, rates, q, np.zeros(3))
 
 
@@ -88,21 +88,22 @@ def gravity_torque(robot, rates, q, gravity):
 
 
 def coriolis_matrix(robot, rates, q):
-    """C (..., nv, nv) with C qd the Coriolis and centrifugal torques, and dM/dt - 2 C skew-symmetric: so is
+    """C (..., nv, nv) with C qd the Coriolis and centrifugal torques, and dM/dt - 2 C skew-symmetric: as is
     G^T M_tree dG/dt + G^T C_tree G."""
     C = rates.columns(tree_coriolis_matrix(robot.tree, q, rates.qd))
     return (rates.rows(C + rates.along_change(crba(robot.tree, q))),)
 
 
 def generalized_momentum(robot, rates, q, gravity=None):
-    """p (..., nv) and rate (..., nv) with dp/dt = tau + rate: p = G^T p_tree, so
+    """p (..., nv) and rate (..., nv) with dp/dt = tau + rate: p = G^T p_tree, and
     dp/dt = tau + G^T rate_tree + (dG/dt)^T p_tree."""
     p, rate = tree_momentum(robot.tree, q, rates.qd, gravity)
     return rates.independent(p), rates.independent(rate + rates.turning(p))
 
 
 def momentum_regressor(robot, rates, q, gravity, link=None):
-    """Regressors (..., nv, 10 nbodies) of `momentum` and its rate, or those (..., nv, 10) of a link."""
+    """Regressors (..., nv, 10 nbodies) of the generalized momentum and its rate, or those (..., nv, 10) of a
+    link."""
     P, R = tree_momentum_regressor(robot.tree, q, rates.qd, gravity, link)
     return rates.rows(P), rates.rows(R) + rates.back_along_change(P)
 
@@ -132,28 +133,28 @@ def operational_space_inertia_inverse(robot, rates, q, links, reference="world_a
 
 
 def inverted(way):
-    """The way of Lambda (..., 6 k, 6 k) and J, with the square of the condition number of Lambda (..., 1) in
-    Frobenius' norm besides, from one of Lambda^-1 and J."""
+    """The way of Lambda (..., 6 k, 6 k) and J, from one of Lambda^-1 and J. It also returns the square of
+    Lambda's condition number (..., 1) in the Frobenius norm."""
 
     def inertia(robot, rates, q, links, **options):
         inverse, J = way(robot, rates, q, links, **options)
         try:
-            found = solve_definite(inverse, np.eye(inverse.shape[-1], dtype=inverse.dtype))
-        except (ZeroDivisionError, np.linalg.LinAlgError):  # on symbols a pivot is the constant 0
+            Lambda = solve_definite(inverse, np.eye(inverse.shape[-1], dtype=inverse.dtype))
+        except (ZeroDivisionError, np.linalg.LinAlgError):  # with symbols a pivot is the constant 0
             raise np.linalg.LinAlgError(
                 f"the joints of {robot.name} do not move {', '.join(links)} in all directions: build "
-                f"operational_space_inertia_inverse, which has no inverse here"
+                f"operational_space_inertia_inverse instead"
             ) from None
-        found = symmetric(found) if found.dtype == object else 0.5 * (found + transpose(found))
-        squares = [np.asarray((matrix * matrix).sum(axis=(-2, -1))) for matrix in (inverse, found)]
-        return found, J, np.asarray(squares[0] * squares[1])[..., None]
+        Lambda = symmetric(Lambda) if Lambda.dtype == object else 0.5 * (Lambda + transpose(Lambda))
+        squares = [np.asarray((matrix * matrix).sum(axis=(-2, -1))) for matrix in (inverse, Lambda)]
+        return Lambda, J, np.asarray(squares[0] * squares[1])[..., None]
 
     return inertia
 
 
 def reaction_wrenches(robot, rates, q, qdd, gravity, redundant="refuse"):
-    """Wrenches (..., nbodies, 6) as of `algorithms.reaction_wrenches`, drives standing at the independent
-    joints. redundant and errors as of `loop_wrenches`."""
+    """Wrenches (..., nbodies, 6) as in `algorithms.reaction_wrenches`, with drives at the independent joints.
+    redundant and errors as in `loop_wrenches`."""
     spread = rates.accelerations(qdd)
     tau = rnea(robot.tree, q, rates.qd, spread, gravity=gravity)
     f_ext = loop_wrenches(robot, q, tau, redundant)
@@ -166,8 +167,8 @@ MAX_CONDITION = 1e12
 
 
 def extended_forces(robot, rates, q, links, reference="world_aligned"):
-    """Lambda^-1 (6k, 6k) and J (6k, nv) of k links by C-EFPA. Eq. (62): unit wrenches at the links go to the
-    root, each cluster giving way; Lambda^-1 sums what they do on the way. rates: explicit."""
+    """Lambda^-1 (6k, 6k) and J (6k, nv) of k links by C-EFPA. Eq. (62): unit wrenches at the links propagate
+    to the root through free clusters; Lambda^-1 sums their effects on the way. rates: explicit."""
     tree = robot.tree
     X_up = joint_transforms(tree, q)
     still, rest = np.zeros((tree.nbodies, 6)), np.zeros(robot.nv)
@@ -182,7 +183,7 @@ def extended_forces(robot, rates, q, links, reference="world_aligned"):
         for k, P in enumerate(wrenches):
             if not isinstance(felt[k], int):
                 given = {i: own @ solved[:, 6 * k : 6 * k + 6] for i, own in U.items()}
-                P |= {i: P[i] - given.pop(i) for i in cluster.bodies if i in given}  # of a body by itself
+                P |= {i: P[i] - given.pop(i) for i in cluster.bodies if i in given}  # for a single body
                 carry_forces(tree, X_up, cluster.bodies, P)
                 P |= {i: P[i] - block for i, block in given.items()}
     J = np.concatenate([rates.columns(frame_jacobian(tree, q, link, reference)) for link in links])
@@ -190,7 +191,7 @@ def extended_forces(robot, rates, q, links, reference="world_aligned"):
 
 
 def _unit_wrenches(tree, q, link, reference):
-    """{body: (6, 6)}: the force on the body of unit wrenches at a link, in the axes of the reference."""
+    """{body: (6, 6)}: the forces on the body by unit wrenches at a link, in the axes of the reference."""
     frame = tree.frame(link)
     if frame.body < 0:
         return {}
@@ -200,9 +201,9 @@ def _unit_wrenches(tree, q, link, reference):
 
 
 def invert(inertia_inverse):
-    """Lambda (n, n), or None where Lambda^-1 is singular, and the condition number of Lambda^-1.
+    """Lambda (n, n), or None if Lambda^-1 is singular, and the condition number of Lambda^-1.
 
-    The inverse is given only below a condition number of 1e12.
+    The inverse exists only below a condition number of 1e12.
     """
     condition = float(np.linalg.cond(inertia_inverse)) if inertia_inverse.size else np.inf
     if not condition < MAX_CONDITION:

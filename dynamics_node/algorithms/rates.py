@@ -1,7 +1,7 @@
-"""Rates of all joints of the tree from those of the independent ones: qd = G yd, qdd = G ydd + g, and G^T
-back (paper 3, sec. III). Of a tree G is the identity, and nothing is multiplied.
+"""Rates of all joints of the tree from those of the independent ones: qd = G yd, qdd = G ydd + g, and back
+with G^T (paper 3, sec. III). For a tree, G is the identity and nothing is multiplied.
 
-`Rates` is at one state, on symbols; `SampledRates` at many, as numbers.
+`Rates` is for one state, on symbols; `SampledRates` for many, as numbers.
 """
 
 from functools import cached_property
@@ -24,7 +24,7 @@ from dynamics_node.symbolic import Program, interpret, matvec, symmetric, trace,
 
 
 class Projection:
-    """By a matrix G (..., nv of the tree, nv)."""
+    """Projection by a matrix G (..., nv of the tree, nv)."""
 
     G: Any
 
@@ -50,7 +50,7 @@ class Projection:
 
 
 class Identity(Projection):
-    """Of a tree: its joints are the independent ones. qd (..., nv): as they are."""
+    """For a tree: its joints are the independent ones. qd (..., nv): unchanged."""
 
     condition = 1.0
 
@@ -79,16 +79,16 @@ class Identity(Projection):
     independent = rows = columns = congruence = squares = _same
 
 
-SINGULAR = 1e12  # condition, squared, of constraints beyond which nothing follows from them
-CONTRADICTION = 1e24  # equations that miss by 1e-6 count as singular
-MANY = 3  # independent joints of a cluster from which on its G costs more than solving three times
+SINGULAR = 1e12  # largest squared condition of regular constraints
+CONTRADICTION = 1e24  # factor of squared residuals: 1e-6 counts as singular
+MANY = 3  # with more independent joints, G of a cluster costs more than three solves
 
 
 class ExplicitRates(NamedTuple):
-    """G (nv of the tree, nv), g (nv of the tree,), and how near the constraints are to being singular: 1
-    plus the squares of the products of the norms of K_dep and its inverse, summed over the parts that can be
-    solved one after the other. Where there are more equations than unknowns, and they contradict each other,
-    as in a branch of assembly that is rigid, it is large, too."""
+    """G (nv of the tree, nv), g (nv of the tree,), and the condition of the constraints. That is 1 plus the
+    squares of the products of the norms of K_dep and its inverse, summed over the parts that are solved one
+    after the other. It is also large if there are more equations than unknowns and they contradict each
+    other, as in a rigid branch of assembly."""
 
     G: np.ndarray
     g: np.ndarray
@@ -96,32 +96,32 @@ class ExplicitRates(NamedTuple):
 
 
 def rates_at(robot, q, qd=None, explicit=False) -> "Rates | Identity":
-    """The Rates of one state on symbols or numbers, qd (nv,) being zero by default; of a tree, also of many
-    states, the Identity. explicit: as of Rates."""
+    """The Rates of one state on symbols or numbers, with qd (nv,) zero by default; for a tree, also of many
+    states, the Identity. explicit: as in Rates."""
     if not robot.constrained:
         return Identity(robot.nv, np.zeros(robot.nv) if qd is None else qd)
     return Rates(robot, q, np.zeros(robot.nv) if qd is None else qd, explicit)
 
 
 def explicit_rates(robot, q, yd) -> ExplicitRates:
-    """Of one state on symbols: closed q (nq,), rates yd (nv,) of the independent joints."""
+    """The ExplicitRates of one state on symbols: closed q (nq,), rates yd (nv,) of the independent joints."""
     rates = Rates(robot, q, yd, explicit=True)
     return ExplicitRates(rates.G, rates.accelerations(np.zeros(robot.nv)), rates.condition)
 
 
 def loop_health(robot: Robot, q, condition):
-    """(2,): the squared condition of the constraints, as `explicit_rates` gives it, and the sum of the
-    squares of what they miss at q (nq,), on symbols."""
+    """(2,): the squared condition of the constraints, from `explicit_rates`, and the sum of their squared
+    residuals at q (nq,), on symbols."""
     missed = [make(robot.tree, robot.constraints, q) for make in (gaps, turned)]
     return np.array([condition, sum(part @ part for part in missed)], dtype=object)
 
 
 class Rates(Projection):
-    """The constraints at one state on symbols, applied: qd (nv of the tree,), qdd from ydd, and torques of
-    the independent joints from those of all.
+    """The constraints at one state on symbols: qd (nv of the tree,), qdd from ydd, and torques of the
+    independent joints from those of all.
 
-    explicit: G is formed in any case. Otherwise that of a cluster is left out where three solves with K_dep,
-    for qd, qdd and torques, take fewer operations than one for every independent joint.
+    explicit: G is always formed. Otherwise a cluster's G is left out if three solves with K_dep, for qd, qdd
+    and torques, take fewer operations than one for every independent joint.
     """
 
     def __init__(self, robot, q, yd, explicit=False):
@@ -157,12 +157,12 @@ class Rates(Projection):
         """G^T tau (nv,) of torques (nv of the tree,)."""
         out = self.G.T @ tau
         for own in self._implicit:
-            out[own.columns] = out[own.columns] + own.brought_back(tau)
+            out[own.columns] = out[own.columns] + own.independent_torques(tau)
         return out
 
     def turning(self, p):
-        """Torques (nv of the tree,) that `independent` makes (dG/dt)^T p of, p (nv of the tree,): from
-        K G = 0 for all time, K_dep dG_dep = -(dK/dt) G."""
+        """Torques (nv of the tree,) that `independent` takes to (dG/dt)^T p, p (nv of the tree,): K G = 0 at
+        all times, so K_dep dG_dep = -(dK/dt) G."""
         torques = np.zeros(len(self.G), dtype=object)
         for own in self._clusters:
             torques = torques - own.turning(self.qd, p)
@@ -170,7 +170,7 @@ class Rates(Projection):
 
     @cached_property
     def _change(self):
-        """dG/dt (nv of the tree, nv), where G is explicit."""
+        """dG/dt (nv of the tree, nv), for an explicit G."""
         return np.stack([self.independent(self.turning(unit)) for unit in np.eye(len(self.G))])
 
     def along_change(self, matrix):
@@ -188,7 +188,7 @@ class Rates(Projection):
 
 
 class _Equations:
-    """K qd = 0 and K qdd = k of a cluster at a position. columns: those of G that are the cluster's."""
+    """K qd = 0 and K qdd = k of a cluster at a position. columns: the cluster's columns of G."""
 
     def __init__(self, tree, cluster, column, q):
         self.columns = [column[v] for v in cluster.independent]
@@ -202,7 +202,7 @@ class _Equations:
 
     @property
     def implicit(self):
-        """Whether G is best left out."""
+        """Whether G is not formed."""
         return len(self.columns) >= MANY and self.elimination.orthogonal and self._is_square
 
     @property
@@ -211,7 +211,7 @@ class _Equations:
 
     @cached_property
     def block(self):
-        """Of G the rows of the dependent, the columns of the independent joints."""
+        """The block of G: rows of the dependent, columns of the independent joints."""
         return -self.elimination.solve(self._K_ind)
 
     def right_hand_side(self, qd):
@@ -222,8 +222,8 @@ class _Equations:
         """Rates of the dependent joints for those of all independent ones, K_dep x = k - K_ind y."""
         return self.elimination.solve((k - self._K_ind @ rates[self.columns])[:, None])[:, 0]
 
-    def brought_back(self, tau):
-        """Torques that those of the dependent joints come to at the independent ones."""
+    def independent_torques(self, tau):
+        """The torques of the dependent joints, projected to the independent ones."""
         forces = self.elimination.solve_transposed(tau[self.dependent][:, None])[:, 0]
         return -(self._K_ind.T @ forces)
 
@@ -241,24 +241,24 @@ class _Equations:
         return self.elimination.condition() + CONTRADICTION * (missed * missed).sum()
 
 
-# --- as numbers, of many states -----------------------------------------------------------------------------
+# --- many states, as numbers --------------------------------------------------------------------------------
 
 
 @fact
-def spanning_program(robot, judged=False) -> Program:
-    """q (nq,), qd, qdd (nv,) -> rates, accelerations (nv of the tree,), and G (nv of the tree, nv); judged:
-    and the condition of the constraints."""
+def spanning_program(robot, with_condition=False) -> Program:
+    """q (nq,), qd, qdd (nv,) -> rates, accelerations (nv of the tree,), and G (nv of the tree, nv);
+    with_condition: also the condition of the constraints."""
 
     def function(q, qd, qdd):
         G, g, condition = explicit_rates(robot, q, qd)
-        found = {"rates": G @ qd, "accelerations": G @ qdd + g, "G": G}
-        return found | ({"condition": condition} if judged else {})
+        spread = {"rates": G @ qd, "accelerations": G @ qdd + g, "G": G}
+        return spread | ({"condition": condition} if with_condition else {})
 
     return trace(function, {"q": (robot.nq,), "qd": (robot.nv,), "qdd": (robot.nv,)})
 
 
 def spanning(robot: Robot, q, qd=None, qdd=None):
-    """Positions, velocities and accelerations of every joint, those that follow from others included.
+    """Positions, velocities and accelerations of every joint, also of dependent and explicit ones.
 
     Parameters
     ----------
@@ -266,13 +266,13 @@ def spanning(robot: Robot, q, qd=None, qdd=None):
     q : array_like (..., nq)
         Closed positions.
     qd, qdd : array_like (..., nv), optional
-        Of the independent joints; accelerations need velocities where the robot has loops.
+        Rates of the independent joints; accelerations need velocities if the robot has loops.
 
     Returns
     -------
     tuple of three arrays
-        Over the joints of `robot.bodies` in order, with all coordinates; None for an argument that is
-        not given. Rates at singular positions are NaN.
+        Over the joints of `robot.bodies` in order, with all coordinates; None for an omitted argument. Rates
+        at singular positions are NaN.
     """
     q, qd, qdd = (None if array is None else np.asarray(array, dtype=float) for array in (q, qd, qdd))
     rates = (None, None) if qd is None else spread_rates(robot, q, qd, qdd)
@@ -288,23 +288,24 @@ _POSITION, _RATE = attrgetter("position"), attrgetter("rate")
 
 
 def spread_rates(robot: Robot, q, qd, qdd=None):
-    """Rates and accelerations (..., nv of the tree) at closed q (..., nq), for those of the independent
-    joints (..., nv); None for accelerations that are not given."""
+    """Rates and accelerations (..., nv of the tree) at closed q (..., nq), from those (..., nv) of the
+    independent joints; None for omitted accelerations."""
     rates = sampled_rates(robot, q, qd)
     return rates.qd, None if qdd is None else rates.accelerations(qdd)
 
 
 def _spread(robot, q, qd, qdd):
-    with np.errstate(all="ignore"):  # what is singular is told by its condition
-        found = interpret(spanning_program(robot, judged=True), q=q, qd=qd, qdd=qdd)
-    singular = ~(found.pop("condition") <= SINGULAR)
-    for array in found.values():
+    with np.errstate(all="ignore"):  # the condition marks singular states
+        spread = interpret(spanning_program(robot, with_condition=True), q=q, qd=qd, qdd=qdd)
+    singular = ~(spread.pop("condition") <= SINGULAR)
+    for array in spread.values():
         array[singular] = np.nan
-    return found
+    return spread
 
 
 class SampledRates(Projection):
-    """At closed positions q (..., nq) and rates qd (..., nv) as numbers; NaN at singular positions."""
+    """Projection at closed positions q (..., nq) and rates qd (..., nv) as numbers; NaN at singular
+    positions."""
 
     def __init__(self, robot, q, qd):
         spread = _spread(robot, q, qd, np.zeros(robot.nv))

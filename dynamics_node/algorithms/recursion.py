@@ -1,6 +1,6 @@
-"""The two sweeps that every recursive algorithm is made of, and what they run over.
+"""The two sweeps of every recursive algorithm, and their terms.
 
-Notation of RBDA; X_up are the Transforms of the position at hand.
+Notation of RBDA; X_up are the Transforms of the present position.
 """
 
 import numpy as np
@@ -17,11 +17,11 @@ def joint_motions(model, rates):
 
 
 def joint_forces(model, wrenches):
-    """Generalised forces of the wrenches at the joints: (..., nbodies, 6) -> (..., nv)."""
+    """Generalized forces of the wrenches at the joints: (..., nbodies, 6) -> (..., nv)."""
     bodies, places, S = model.scalar_motions
     forces = np.zeros((*wrenches.shape[:-2], model.nv), wrenches.dtype)
     own = (wrenches[..., bodies, :] * S).sum(axis=-1)
-    if model.explicit_joints:  # which share coordinates
+    if model.explicit_joints:  # these share coordinates
         np.add.at(np.moveaxis(forces, -1, 0), places, np.moveaxis(own, -1, 0))
     else:
         forces[..., places] = own
@@ -31,7 +31,7 @@ def joint_forces(model, wrenches):
 
 
 def rotor_torques(model, changes):
-    """Torques (..., nv) that turning rotors take, at accelerations (..., nv); of velocities their momenta."""
+    """Torques (..., nv) for rotors at accelerations (..., nv); momenta for velocities."""
     if not model.shared_joints:
         return model.armature * changes
     return (model.armature * (changes @ model.axle_map.T)) @ model.axle_map
@@ -65,6 +65,6 @@ def inward(model, X_up, wrenches):
 
 
 def root_acceleration(model, gravity=None):
-    """Acceleration of the root (..., 6) that acts as gravity does: upward, -g."""
+    """Acceleration of the root (..., 6) equivalent to gravity: upward, -g."""
     g = model.gravity if gravity is None else gravity
     return np.concatenate([np.zeros_like(g), -g], axis=-1)

@@ -1,8 +1,8 @@
-"""The robot as its Programs see it: in body frames and with inertial parameters that cost few operations.
+"""The robot inside its Programs: in body frames and with inertial parameters that cost few operations.
 
-Nothing outside sees these frames: what a Program reads and returns is in those of the robot. Inertial
-parameters may be inputs of a Program instead of constants, for payloads that come and go: their values are in
-the frames of the Program, see `parameter_values`.
+These frames are internal: inputs and outputs of a Program are in those of the robot. Inertial parameters may
+be inputs of a Program instead of constants, for changing payloads. Their values are in the frames of the
+Program, see `parameter_values`.
 """
 
 from dataclasses import replace
@@ -40,14 +40,16 @@ def economical_program(
     regrouped=True,
     reframed=True,
 ) -> Program:
-    """The Program of function(robot, **arrays) -> {name: array} for the robot as `economical` gives it.
+    """The Program of function(robot, **arrays) -> {name: array} for the robot from `economical_robot`.
 
-    reads: {name: shape} of the arrays; f_ext among them comes in the function's frames. parameters: of
-    'inertia' and 'armature', those that are inputs, after the others; limits: of the output health, see
-    Program; regrouped: with base parameters, by which no wrench on a body alone can be told; reframed: in
-    other frames than the robot's own, where inertias mean something else, as inputs too: then none may be
-    read."""
-    own, T = economical(robot, regrouped) if reframed else (robot, np.tile(np.eye(6), (robot.nbodies, 1, 1)))
+    reads: {name: shape} of the arrays; f_ext among them is in the function's frames. parameters: those of
+    'inertia' and 'armature' that are inputs, after the others. limits: of the output health, see Program.
+    regrouped: with base parameters, which do not determine a wrench on a body alone. reframed: in other
+    frames than the robot's own; inertias have another meaning in them, also as inputs, so a Program without
+    reframing reads none."""
+    own, T = (
+        economical_robot(robot, regrouped) if reframed else (robot, np.tile(np.eye(6), (robot.nbodies, 1, 1)))
+    )
 
     def traced(inertia=None, armature=None, **arrays):
         if "f_ext" in arrays:
@@ -58,15 +60,15 @@ def economical_program(
 
 
 @fact
-def economical(robot: Robot, regrouped=True) -> tuple[Any, np.ndarray]:
+def economical_robot(robot: Robot, regrouped=True) -> tuple[Any, np.ndarray]:
     """The robot in its economical frames and, if regrouped, with base parameters, and T (nbodies, 6, 6) of
-    `reframe`. The inertia of one body and the wrench at one joint mean nothing with base parameters."""
+    `reframe`. With base parameters, the inertia of one body and the wrench at one joint have no meaning."""
     tree, T = reframe(robot.tree)
     return replace(regroup(tree) if regrouped else tree, clusters=_moved_constraints(robot, T)), T
 
 
 def _moved_constraints(robot, T):
-    """The clusters of a robot whose body frames are moved by T (nbodies, 6, 6)."""
+    """The clusters of a robot in body frames moved by T (nbodies, 6, 6)."""
     return tuple(
         replace(cluster, constraints=tuple(_moved(constraint, T) for constraint in cluster.constraints))
         for cluster in robot.clusters
@@ -74,7 +76,7 @@ def _moved_constraints(robot, T):
 
 
 def _moved(constraint, T):
-    """A constraint between frames that are given in the new body frames."""
+    """A constraint with its frames in the new body frames."""
     if not isinstance(constraint, LoopJoint):
         return constraint
     rotations, origins = [], []
@@ -89,7 +91,7 @@ def _moved(constraint, T):
 
 
 def parameter_shapes(robot: Robot, parameters) -> Shapes:
-    """{name: shape} of those of PARAMETERS that are inputs of a Program."""
+    """{name: shape} of the PARAMETERS that are inputs of a Program."""
     assert set(parameters) <= set(PARAMETERS)
     shapes: Shapes = {"inertia": (robot.nbodies, 10), "armature": robot.tree.armature.shape}
     return {name: shapes[name] for name in parameters}
@@ -100,8 +102,8 @@ def parameter_values(
 ) -> dict[str, np.ndarray]:
     """{name: array} of the inputs `parameters` of a Program of the robot.
 
-    inertia (nbodies, 10): the upper triangles of the pseudo-inertias; armature (axles,). frames:
-    `reframe` of a Robot of the same geometry, when it is at hand; regrouped: as of `economical_program`.
+    inertia (nbodies, 10): the upper triangles of the pseudo-inertias; armature (axles,). frames: `reframe` of
+    a Robot of the same geometry, if available; regrouped: as in `economical_program`.
     """
     tree = robot.tree
     reframed, T = frames or reframe(tree)
@@ -112,13 +114,13 @@ def parameter_values(
 
 
 def own_values(tree: Robot) -> dict[str, np.ndarray]:
-    """{name: array} of all that may be inputs, of a tree in the frames of the Program."""
+    """{name: array} of all possible inputs, of a tree in the frames of the Program."""
     return {"inertia": pseudo_inertia(tree.inertias)[:, _UPPER[0], _UPPER[1]], "armature": tree.armature}
 
 
 def with_inputs(robot: Robot, inertia=None, armature=None, regrouped=True) -> Any:
-    """The robot of `economical` with inertial parameters that are inputs of a Program; None for those that
-    are constant."""
+    """The robot of `economical_robot` with inertial parameters that are inputs of a Program; None for
+    constant ones."""
     if inertia is None and armature is None:
         return robot
     tree = robot.tree
@@ -127,8 +129,8 @@ def with_inputs(robot: Robot, inertia=None, armature=None, regrouped=True) -> An
 
 
 def _inertias(tree, numbers, regrouped):
-    """Spatial inertias (nbodies, 6, 6) of the ten numbers of every body; zero where `regroup`, if they are
-    regrouped, says so."""
+    """Spatial inertias (nbodies, 6, 6) of the ten numbers of every body; if regrouped, with the zeros of
+    `regroup`."""
     J = np.zeros((tree.nbodies, 4, 4), dtype=object)
     J[:, _UPPER[0], _UPPER[1]] = numbers
     J[:, _UPPER[1], _UPPER[0]] = numbers

@@ -1,10 +1,10 @@
-"""Regressors: what torques, momenta and energies are linear in.
+"""Regressors: the matrices of torques, momenta and energies, which are linear in the inertial parameters.
 
 Columns 10 i to 10 i + 9 belong to body i: mass m (kg), first moments m c (kg m), and the moments of inertia
-xx, xy, yy, xz, yz, zz (kg m^2) about the body's origin, all in its axes; `inertial_parameters` tells them of
-a Robot. The wrench that moves a body is linear in these (Atkeson, An, Hollerbach 1986), and joints feel of it
-what their directions of motion, carried outward to the body, let through: no row of a joint that is not
-above."""
+xx, xy, yy, xz, yz, zz (kg m^2) about the body's origin, all in its axes; see `inertial_parameters`. The
+wrench that moves a body is linear in these (Atkeson, An, Hollerbach 1986). Joint torques are its components
+along the directions of motion, propagated outward to the body; only joints above the body have rows.
+"""
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from dynamics_node.algorithms.frame_kinematics import body_jacobians
 from dynamics_node.algorithms.recursion import joint_motions, outward, root_acceleration
 from dynamics_node.algorithms.rnea import body_motions
 from dynamics_node.algorithms.transforms import joint_transforms
-from dynamics_node.symbolic import carried_inertia, cross_motion, matvec, skew, transpose
+from dynamics_node.symbolic import cross_motion, matvec, skew, transformed_inertia, transpose
 
 PER_BODY = 10
 NAMES = ("m", "mx", "my", "mz", "Ixx", "Ixy", "Iyy", "Ixz", "Iyz", "Izz")
@@ -38,22 +38,22 @@ def inertias_of_parameters(parameters):
     return inertias
 
 
-# --- of joint torques and generalised momenta ---------------------------------------------------------------
+# --- joint torques and generalized momenta ------------------------------------------------------------------
 
 
 def joint_torque_regressor(model, q, qd, qdd, gravity=None, link=None):
     """Y (..., nv, 10 nbodies) with rnea(q, qd, qdd) = Y p + armature qdd, p the inertial parameters.
-    Arguments as of `rnea`. link: Y (..., nv, 10) of what this link alone carries, about its origin in its
-    axes. Raises KeyError for an unknown one."""
+    Arguments as in `rnea`. link: Y (..., nv, 10) of a payload of this link, about its origin in its axes.
+    Raises KeyError for an unknown link."""
     X_up = joint_transforms(model, q)
     motions = body_motions(model, X_up, qd, qdd, gravity)
-    Y = _felt(model, q, body_jacobians(model, X_up), [_of_wrench(motion) for motion in motions])
+    Y = _joint_rows(model, q, body_jacobians(model, X_up), [_of_wrench(motion) for motion in motions])
     return Y if link is None else Y @ link_columns(model, link)
 
 
 def momentum_regressor(model, q, qd, gravity=None, link=None):
-    """P and R (..., nv, 10 nbodies) with momentum = P p + armature qd and rate = R p of `momentum`: d(P p +
-    armature qd)/dt = tau + R p needs no acceleration. Arguments as there; link as of
+    """P and R (..., nv, 10 nbodies) with generalized momentum = P p + armature qd and rate = R p: d(P p +
+    armature qd)/dt = tau + R p needs no acceleration. Arguments as in `generalized_momentum`; link as in
     `joint_torque_regressor`."""
     X_up = joint_transforms(model, q)
     velocities = _each(model, outward(model, X_up, joint_motions(model, qd)))
@@ -62,9 +62,9 @@ def momentum_regressor(model, q, qd, gravity=None, link=None):
     starts = [_turning(v, body.joint.S) for v, body in zip(velocities, model.bodies, strict=True)]
     J, turning = body_jacobians(model, X_up), body_jacobians(model, X_up, starts)
     momenta = [_of_momentum(v) for v in velocities]
-    P = _felt(model, q, J, momenta)
-    R = _felt(model, q, J, [_of_momentum(fall) for fall in falls])
-    R = R + _felt(model, q, turning, momenta)
+    P = _joint_rows(model, q, J, momenta)
+    R = _joint_rows(model, q, J, [_of_momentum(fall) for fall in falls])
+    R = R + _joint_rows(model, q, turning, momenta)
     if link is None:
         return P, R
     T = link_columns(model, link)
@@ -72,26 +72,26 @@ def momentum_regressor(model, q, qd, gravity=None, link=None):
 
 
 def link_columns(model, link):
-    """T (10 nbodies, 10): what a link carries, about its origin in its axes, as inertial parameters of the
-    bodies; zero on a link that is fixed to the root. Raises KeyError for an unknown link."""
+    """T (10 nbodies, 10): a payload of a link, about the link's origin in its axes, as inertial parameters of
+    the bodies; zero for a link fixed to the root. Raises KeyError for an unknown link."""
     frame, T = model.frame(link), np.zeros((model.nbodies, PER_BODY, PER_BODY))
     if frame.body >= 0:
-        moved = carried_inertia(frame.X, inertias_of_parameters(np.eye(PER_BODY)))
+        moved = transformed_inertia(frame.X, inertias_of_parameters(np.eye(PER_BODY)))
         T[frame.body] = inertial_parameters(moved).T
     return T.reshape(-1, PER_BODY)
 
 
 def energy_regressor(model, q, qd, gravity=None):
-    """(kinetic, potential), each (..., 10 nbodies): the rotors' armature qd^2 / 2 comes besides. Potential
-    energy is zero at the origin of the root. Arguments as of `momentum`."""
+    """(kinetic, potential), each (..., 10 nbodies), without the rotors' armature qd^2 / 2. Potential energy
+    is zero at the origin of the root. Arguments as in `generalized_momentum`."""
     X_up = joint_transforms(model, q)
     velocities = _each(model, outward(model, X_up, joint_motions(model, qd)))
     kinetic = [0.5 * matvec(transpose(_of_momentum(v)), v) for v in velocities]
     return _in_line(model, q, kinetic), _in_line(model, q, _weights(model, X_up, gravity))
 
 
-def _felt(model, q, jacobians, regressors):
-    """Rows of joints: J^T A of every body, A (..., 6, 10) its regressor."""
+def _joint_rows(model, q, jacobians, regressors):
+    """Rows of joints: J^T A of every body with its regressor A (..., 6, 10)."""
     dtype = np.result_type(q.dtype, float)
     Y = np.zeros((*q.shape[:-1], model.nv, model.nbodies, PER_BODY), dtype)
     for i, ((places, J), A) in enumerate(zip(jacobians, regressors, strict=True)):
@@ -109,15 +109,15 @@ def _each(model, vectors):
 
 
 def _turning(v, S):
-    """v x S of the columns of S (6, k)."""
+    """v x S for the columns of S (6, k)."""
     return np.stack([cross_motion(v, column) for column in S.T], axis=-1)
 
 
-# --- of one body --------------------------------------------------------------------------------------------
+# --- one body -----------------------------------------------------------------------------------------------
 
 
 def _of_wrench(motion):
-    """A (..., 6, 10): the wrench A p makes a body move so."""
+    """A (..., 6, 10): the wrench A p produces this motion of a body."""
     turning = _moments(motion.wd) + skew(motion.w) @ _moments(motion.w)
     return _stacked(motion.a, turning, motion.U)
 
@@ -128,8 +128,8 @@ def _of_momentum(v):
 
 
 def _stacked(a, turning, U):
-    """What mass does for a (..., 3), first moments for a and U (..., 3, 3), moments for turning (..., 3,
-    6)."""
+    """Columns of the mass for a (..., 3), of the first moments for a and U (..., 3, 3), of the moments of
+    inertia for turning (..., 3, 6)."""
     a, turning, U = _over_one_batch(a, turning, U)
     top = np.concatenate([np.zeros_like(a)[..., None], -skew(a), turning], axis=-1)
     bottom = np.concatenate([a[..., None], U, np.zeros_like(turning)], axis=-1)
@@ -143,7 +143,7 @@ def _over_one_batch(a, turning, U):
 
 
 def _moments(x):
-    """(..., 3, 6): I x, of the moments of inertia I in the order of the columns."""
+    """(..., 3, 6): I x as a function of the moments of inertia I in the order of the columns."""
     columns = np.zeros((*x.shape[:-1], 3, 6), x.dtype)
     for k, (i, j) in enumerate(_MOMENTS):
         columns[..., i, k] = x[..., j]
@@ -168,25 +168,25 @@ def _weights(model, X_up, gravity):
     return rows
 
 
-# --- of joints ----------------------------------------------------------------------------------------------
+# --- joints -------------------------------------------------------------------------------------------------
 
 
 def joint_regressor(model, q, qd, qdd):
-    """(rotor, viscous, offset, spring), each (..., nv, axles): torques that rotor inertias (kg m^2), viscous
-    coefficients (N m s/rad), offsets (N m) and springs (N m/rad, at rest at position 0) of the joints take,
-    or the same in m and N. A column for every coordinate, then for every shared joint, see Robot.axle_map.
-    None of these has a joint with several coordinates. Coulomb friction takes offset times the sign of the
-    rate, see identification."""
+    """(rotor, viscous, offset, spring), each (..., nv, axles): torques per unit of rotor inertia (kg m^2),
+    viscous coefficient (N m s/rad), offset (N m) and spring (N m/rad, at rest at position 0) of the joints,
+    or the same in m and N. Columns: every coordinate, then every shared joint, see Robot.axle_map; zero for
+    joints with several coordinates. Coulomb friction is the offset times the sign of the rate, see
+    identification."""
     own = [joint for joint in model.independent_joints if joint.type.is_scalar]
     places = np.array([joint.v.start for joint in own], dtype=int)
     positions = q[..., [joint.q.start for joint in own]]
-    found = []
+    columns = []
     shared, W = model.shared_joints, model.axle_map[model.nv :]
     of_shared = (
         [joint.rate(qdd) for joint in shared],
         [joint.rate(qd) for joint in shared],
         [np.ones_like(joint.position(q)) for joint in shared],
-        [joint.position(q) - joint.offset for joint in shared],  # which is that of frames, too
+        [joint.position(q) - joint.offset for joint in shared],  # frames have the same position
     )
     own_values = (qdd[..., places], qd[..., places], np.ones_like(positions), positions)
     for values, more in zip(own_values, of_shared, strict=True):
@@ -196,5 +196,5 @@ def joint_regressor(model, q, qd, qdd):
         matrix[..., places, places] = values
         for k, value in enumerate(more):
             matrix[..., model.nv + k] = value * W[k]
-        found.append(matrix)
-    return tuple(found)
+        columns.append(matrix)
+    return tuple(columns)

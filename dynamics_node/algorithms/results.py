@@ -1,4 +1,4 @@
-"""What quantities with several results return: one NamedTuple each. Leading axes are the batch."""
+"""Result types of quantities with several results. Leading axes are the batch."""
 
 from typing import NamedTuple
 
@@ -6,7 +6,7 @@ import numpy as np
 
 
 class HybridDynamics(NamedTuple):
-    """qdd, tau (..., nv): complete, the known entries as they were given."""
+    """qdd, tau (..., nv): complete, with the known entries unchanged."""
 
     qdd: np.ndarray
     tau: np.ndarray
@@ -29,9 +29,9 @@ class ForwardDynamicsDerivatives(NamedTuple):
 
 
 class HybridDynamicsDerivatives(NamedTuple):
-    """Derivatives (..., nv, nv) of what is asked, coordinate by coordinate, by q (along the tangent space),
-    by qd and by what is known: row k is of qdd at a forward coordinate k, of tau elsewhere; column k of
-    `dknown` is by tau at a forward coordinate k, by qdd elsewhere."""
+    """Derivatives (..., nv, nv) of the unknowns, coordinate by coordinate, by q (along the tangent space), by
+    qd and by the knowns: row k is of qdd at a forward coordinate k, of tau elsewhere; column k of `dknown` is
+    by tau at a forward coordinate k, by qdd elsewhere."""
 
     dq: np.ndarray
     dqd: np.ndarray
@@ -40,7 +40,7 @@ class HybridDynamicsDerivatives(NamedTuple):
 
 class InverseDynamicsSecondDerivatives(NamedTuple):
     """Second derivatives (..., nv, nv, nv) of tau: entry i, j, k of dq_dqd is the derivative of
-    d tau_i / d q_j by qd_k; dqdd_dq is dM/dq. What is not here is zero, or follows by symmetry."""
+    d tau_i / d q_j by qd_k; dqdd_dq is dM/dq. Absent derivatives are zero, or follow by symmetry."""
 
     dq_dq: np.ndarray
     dq_dqd: np.ndarray
@@ -78,7 +78,7 @@ class FramePose(NamedTuple):
 
 
 class FramePoses(NamedTuple):
-    """rotations (..., n, 3, 3), positions (..., n, 3) m of n links: as of FramePose, one after the other."""
+    """rotations (..., n, 3, 3), positions (..., n, 3) m of n links, see FramePose."""
 
     rotations: np.ndarray
     positions: np.ndarray

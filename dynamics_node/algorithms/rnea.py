@@ -15,8 +15,8 @@ from dynamics_node.symbolic import matvec, pseudo_inertia, skew
 
 
 class Motion(NamedTuple):
-    """Of a body, in its own axes: angular velocity w and its derivative wd (..., 3), U (..., 3, 3), and the
-    acceleration a (..., 3) of its origin, m/s^2."""
+    """Motion of a body in its own axes: angular velocity w and its derivative wd (..., 3), U (..., 3, 3), and
+    the acceleration a (..., 3) of its origin, m/s^2."""
 
     w: np.ndarray
     wd: np.ndarray
@@ -53,7 +53,7 @@ def next_motion(X_up, i, before: Motion, rates, changes) -> Motion:
 
 
 def body_wrenches(model, motions):
-    """f (..., nbodies, 6): what makes every body move so, about its origin in its axes."""
+    """f (..., nbodies, 6): the wrench for every body's motion, about its origin in its axes."""
     if not motions:
         return np.zeros((0, 6))
     U = np.stack([motion.U for motion in motions], axis=-3)
@@ -62,14 +62,14 @@ def body_wrenches(model, motions):
 
 
 def body_wrench(U, a, J):
-    """f (..., 6) of bodies that move so and have pseudo-inertias J (..., 4, 4)."""
+    """f (..., 6) for the motion of bodies with pseudo-inertias J (..., 4, 4)."""
     sigma, ms, mass = J[..., :3, :3], J[..., :3, 3], J[..., 3, 3:]
     moment = _moment(U, sigma) + _cross(ms, a)
     return np.concatenate([moment, matvec(U, ms) + mass * a], axis=-1)
 
 
 def _moment(U, sigma):
-    """The integral of r x U r dm, sigma being that of r r^T dm."""
+    """The integral of r x U r dm; sigma is that of r r^T dm."""
     sums = []
     for i, j, k in ((0, 1, 2), (1, 2, 0), (2, 0, 1)):
         sums.append(

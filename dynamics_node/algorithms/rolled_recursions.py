@@ -1,9 +1,8 @@
-"""The recursions rolled up, one piece of code for all bodies that move alike: for robots whose straight-line
-Programs would be too long.
+"""The recursions rolled into loops, with one piece of code for all bodies that move alike: for robots whose
+straight-line Programs would be too long.
 
-What a sweep does at one body is traced once for every kind of body. Numbers in which all bodies of a kind
-agree are literals there, the others come from a table: a chain in frames on its common normals keeps its
-zeros.
+The step of a sweep is traced once for every kind of body. Numbers equal for all bodies of a kind become
+literals, the others come from a table: a chain in frames on its common normals keeps its zeros.
 """
 
 from itertools import accumulate
@@ -11,7 +10,7 @@ from typing import TypeGuard
 
 import numpy as np
 
-from dynamics_node.algorithms.aba import Given, accelerate, clusters_that_give_way, give_way, hold
+from dynamics_node.algorithms.aba import Given, accelerate, driven_joint, forward_clusters, free_joint
 from dynamics_node.algorithms.pivots import (
     LARGEST_LOSS,
     joint_scale,
@@ -20,7 +19,7 @@ from dynamics_node.algorithms.pivots import (
     total_loss,
     weak_coordinates,
 )
-from dynamics_node.algorithms.reduced_frames import economical, parameter_shapes
+from dynamics_node.algorithms.reduced_frames import economical_robot, parameter_shapes
 from dynamics_node.algorithms.rnea import Motion, body_wrench, next_motion, root_motion
 from dynamics_node.algorithms.transforms import FactoredTransforms, fixed_shift, fixed_turns
 from dynamics_node.robot import Problem, Robot
@@ -43,25 +42,25 @@ from dynamics_node.symbolic import (
     transform_rotation,
 )
 
-LONG = 60  # bodies from which Programs are rolled: a chain pays from 15, a humanoid later
-MOST = 8192  # bodies: what the sweeps leave lies on the stack
+LONG = 60  # bodies; longer robots get rolled Programs: a chain gains from 15, a humanoid later
+MOST = 8192  # bodies: the results of the sweeps are on the stack
 _UPPER4, _UPPER6 = np.triu_indices(4), np.triu_indices(6)
 
 
-ARRAYS = {"motion": 18, "force": 6, "articulated": 21, "given": 8, "added": 6}  # numbers that sweeps leave
-WATCHING = {"carried": 2}  # and where pivots are watched
+ARRAYS = {"motion": 18, "force": 6, "articulated": 21, "given": 8, "added": 6}  # sizes of the sweeps' results
+WATCHING = {"carried": 2}  # also, if pivots are checked
 
 
 def can_roll(robot, problem: Problem) -> TypeGuard[Robot]:
-    """True of a Robot with many bodies, and a recursion that has a sweep for each of them."""
+    """True for a Robot with many bodies and one joint of a suitable kind for each."""
     if robot.constrained or not LONG <= robot.nbodies <= MOST:
         return False
     return (problem.kind == "inverse" or not robot.explicit_joints) and _one_by_one(robot)
 
 
 def _one_by_one(model):
-    """A torque for every joint, or an acceleration from every joint; floating ones at the root. No joint
-    follows several ones."""
+    """Whether every joint has a known torque, or every joint a known acceleration, floating ones are at the
+    root, and no joint has several masters."""
     if any(len(joint.masters.names) > 1 for joint in model.explicit_joints):
         return False
     joints = [(body.joint.type, body.parent) for body in model.bodies]
@@ -69,14 +68,14 @@ def _one_by_one(model):
 
 
 def rolled_program(model: Robot, problem: Problem, wrenches=False, parameters=()) -> LoopProgram:
-    """RNEA or the articulated-body recursion, rolled up. Arguments, inputs and outputs as of
+    """RNEA or the articulated-body recursion, rolled into loops. Arguments, inputs and outputs as in
     `dynamics_programs`."""
     watched = weak_coordinates(model, problem.forward)
-    model, T = economical(model)
+    model, T = economical_robot(model)
     inputs = problem.reads(model, wrenches) | parameter_shapes(model, parameters)
     returns = problem.returns(model)
     joints = [body.joint for body in model.bodies]
-    free = zip(model.clusters, clusters_that_give_way(model, problem.forward), strict=True)
+    free = zip(model.clusters, forward_clusters(model, problem.forward), strict=True)
     of_body = {i: gives_way for cluster, gives_way in free for i in cluster.bodies}
     forward = [of_body[i] for i in range(model.nbodies)]
     arrays = ARRAYS | (WATCHING if any(watched) else {})
@@ -88,20 +87,20 @@ def rolled_program(model: Robot, problem: Problem, wrenches=False, parameters=()
     of_kind = np.array([kinds.index(key) for key in keys])
     numbers = _numbers(model, T if wrenches else None, parameters)
     gone = regrouped_away(model)[:, _UPPER4[0], _UPPER4[1]]
-    found = [
+    records = [
         _Kind(*kind, numbers, of_kind == k, gone[of_kind == k].all(axis=0), inputs, returns, arrays)
         for k, kind in enumerate(kinds)
     ]
-    inward = _give_way if any(forward) else _transmit
+    inward = _articulate if any(forward) else _transmit
     passes = [(False, _move), (True, inward), *([(False, _accelerate)] if any(forward) else [])]
-    sweeps = tuple(Sweep(back, tuple(kind.step(function) for kind in found)) for back, function in passes)
+    sweeps = tuple(Sweep(back, tuple(kind.step(function) for kind in records)) for back, function in passes)
     outputs = {name: k * model.nv + np.arange(model.nv) for k, name in enumerate(returns)}
     return LoopProgram(
         inputs,
         outputs | ({"health": np.array([len(returns) * model.nv])} if any(watched) else {}),
         np.array(model.parents),
         of_kind,
-        _table(found, model.nbodies),
+        _table(records, model.nbodies),
         np.array([joint.q.start for joint in joints]),
         np.array([joint.v.start for joint in joints]),
         np.array([[_multiplier(joint), joint.offset] for joint in joints]),
@@ -120,7 +119,7 @@ def _moves(joint_type):
 
 
 def _numbers(model, T, parameters):
-    """{name: (nbodies, size)} of all that tells one body from another."""
+    """{name: (nbodies, size)} of the data that differ between bodies."""
     X = np.array([body.X_tree for body in model.bodies])
     n = model.nbodies
     numbers = {
@@ -139,8 +138,7 @@ def _numbers(model, T, parameters):
 
 
 class _Kind:
-    """Bodies that move alike: their numbers as literals and places in the table, and what they look like to
-    a step."""
+    """Bodies that move alike: literals, columns of the table, and the shape of a step."""
 
     def __init__(self, moves, is_root, free, watched, numbers, members, gone, inputs, returns, arrays):
         self.moves, self.is_root, self.free, self.watched, self.gone = moves, is_root, free, watched, gone
@@ -158,11 +156,11 @@ class _Kind:
 
     @property
     def known(self):
-        """What is known of the joint."""
+        """Name of the joint's known array."""
         return "tau" if self.free else "qdd"
 
     def step(self, function) -> Program:
-        """The Program of what a sweep's function does at a body."""
+        """The Program of a sweep's function at a body."""
         shapes = {"table": len(self.columns), "gravity": 3, "qd": self.size, self.known: self.size}
         shapes |= {"pose": 7} if self.moves == "floats" else {"position": 1, "cosine": 1, "sine": 1}
         shapes |= {name: size for name, size in (("f_ext", 6), ("inertia", 10)) if name in self.inputs}
@@ -173,7 +171,7 @@ class _Kind:
 
 
 class _Body:
-    """What a step sees of a body: symbols where bodies differ."""
+    """The data of a body in a step: symbols where bodies differ."""
 
     def __init__(self, kind, arrays):
         self.kind, self.arrays = kind, arrays
@@ -223,13 +221,13 @@ class _Body:
         back = FactoredTransforms([_inverse(old["old_turn"], old["old_shift"])])
         return back.force(0, self.arrays["f_ext"])
 
-    def results(self, asked):
-        """What the Program returns of the joint."""
-        results = {self.kind.known: self.known, "qdd" if self.kind.free else "tau": asked}
+    def results(self, unknown):
+        """The Program's outputs for the joint."""
+        results = {self.kind.known: self.known, "qdd" if self.kind.free else "tau": unknown}
         return {name: results[name] for name in self.kind.returns}
 
     def to_parent(self, **arrays):
-        """What is added to the parent's arrays; nothing at the root."""
+        """The terms added to the parent's arrays; none at the root."""
         return {} if self.kind.is_root else {f"parent_{name}": array for name, array in arrays.items()}
 
 
@@ -238,8 +236,8 @@ def _fixed(turn, shift):
     E = turn.reshape(3, 3)
     if not any(isinstance(x, Expression) for x in turn):
         return (*fixed_turns(E.astype(float)), Shift(shift))
-    beside = [E[0, 0] - 1.0, E[0, 1], E[0, 2], E[1, 0], E[2, 0]]
-    is_about_x = not any(isinstance(x, Expression) or x != 0.0 for x in beside)
+    off_axis = [E[0, 0] - 1.0, E[0, 1], E[0, 2], E[1, 0], E[2, 0]]
+    is_about_x = not any(isinstance(x, Expression) or x != 0.0 for x in off_axis)
     return (plane_turn(0, E[1, 1], E[1, 2]) if is_about_x else Turn(E), Shift(shift))
 
 
@@ -250,7 +248,7 @@ def _inverse(turn, shift):
 
 
 def _move(body):
-    """Motion from the parent's, and the wrench that takes, joints that give way being held."""
+    """The motion from the parent's, and the wrench for it, with zero acceleration of the forward joints."""
     a = body.arrays
     changes = np.zeros(6) if body.kind.free else body.S @ body.known
     before = root_motion(a["gravity"]) if body.kind.is_root else _unpacked(a["parent_motion"])
@@ -266,31 +264,32 @@ def _unpacked(motion):
 def _transmit(body):
     """Torque of the joint, and the wrench to the parent."""
     force = body.arrays["force"]
-    asked = body.S.T @ force + body.armature * body.known
-    return {**body.results(asked), **body.to_parent(force=body.X.force(0, force))}
+    unknown = body.S.T @ force + body.armature * body.known
+    return {**body.results(unknown), **body.to_parent(force=body.X.force(0, force))}
 
 
-def _give_way(body):
-    """What is left of inertia and force for the parent, and for the last sweep."""
+def _articulate(body):
+    """The inertia and force for the parent, and the results for the last sweep."""
     J = inertia_of_pseudo(body.pseudo_inertia)
     IA, pA = _symmetric(body.arrays["articulated"]) + J, body.arrays["force"]
-    given, Ia, pa = (give_way if body.kind.free else hold)(IA, pA, body.S, np.diag(body.armature), body.known)
+    eliminate = free_joint if body.kind.free else driven_joint
+    given, Ia, pa = eliminate(IA, pA, body.S, np.diag(body.armature), body.known)
     packed = np.zeros(ARRAYS["given"], dtype=object)
     if body.kind.moves == "floats":
         packed[:6] = accelerate(given, np.zeros(6)) if body.kind.free else given.u
     else:
         inverse = 1.0 / given.D[0, 0] if body.kind.free else 0.0
         packed[:] = [*given.U[:, 0], inverse, given.u[0]]
-    found, back = {"given": packed}, {"force": body.X.force(0, pa)}
+    results, back = {"given": packed}, {"force": body.X.force(0, pa)}
     if "carried" in body.arrays:
         moment, mass = body.arrays["carried"] + mass_moments(J)
         back["carried"] = np.array([moved_moment(moment, mass, body.X.origin(0)), mass])
         if body.kind.watched:
             scale = joint_scale(body.S, moment, mass) + body.armature
-            found["health"] = total_loss(scale / definite_pivots(given.D))
+            results["health"] = total_loss(scale / definite_pivots(given.D))
     if not body.kind.is_root:
-        found |= body.to_parent(articulated=body.X.inertia(0, Ia)[_UPPER6], **back)
-    return found
+        results |= body.to_parent(articulated=body.X.inertia(0, Ia)[_UPPER6], **back)
+    return results
 
 
 def _symmetric(upper):
@@ -300,19 +299,19 @@ def _symmetric(upper):
 
 
 def _accelerate(body):
-    """What the joints that give way add to the accelerations, and the result of the joint."""
+    """Add the accelerations of the forward joints; the result of the joint."""
     given, free = body.arrays["given"], body.kind.free
     if body.kind.moves == "floats":
         rates = given[:6]
-        asked = rates if free else rates + body.armature * body.known
-        return {**body.results(asked), "added": rates if free else np.zeros(6)}
+        unknown = rates if free else rates + body.armature * body.known
+        return {**body.results(unknown), "added": rates if free else np.zeros(6)}
     inherited = np.zeros(6) if body.kind.is_root else body.X.motion(0, body.arrays["parent_added"])
     U, inverse, u = given[:6, None], given[6], given[7:]
     if not free:
-        asked = U.T @ inherited + u + body.armature * body.known
-        return {**body.results(asked), "added": inherited}
-    asked = accelerate(Given(U, np.array([[1.0 / inverse]], dtype=object), u), inherited)
-    return {**body.results(asked), "added": inherited + body.S @ asked}
+        unknown = U.T @ inherited + u + body.armature * body.known
+        return {**body.results(unknown), "added": inherited}
+    unknown = accelerate(Given(U, np.array([[1.0 / inverse]], dtype=object), u), inherited)
+    return {**body.results(unknown), "added": inherited + body.S @ unknown}
 
 
 def _table(kinds, count):

@@ -1,8 +1,8 @@
 """The transforms X_up from every body's parent to the body, at a position.
 
-Over floats they are one array, since one product of matrices is what NumPy does fastest. Over symbols
-each is kept as its factors, the turn or slide of the joint, the fixed turns, the fixed shift: applied one
-after the other they cost far fewer scalar operations than their product.
+Floats are one array: a single product of matrices is fastest in NumPy. Symbols are factors: the turn or slide
+of the joint, the fixed turns, the fixed shift. Applied one after the other, they cost far fewer scalar
+operations than their product.
 """
 
 from functools import reduce
@@ -22,7 +22,7 @@ from dynamics_node.symbolic import (
     transpose,
 )
 
-ROUNDING = 1e-13  # a sine within this of zero is a rounded one
+ROUNDING = 1e-13  # a sine within this of zero is rounding
 
 
 class Transforms:
@@ -37,7 +37,7 @@ class Transforms:
         return self._X[..., i, :, :]
 
     def origin(self, i):
-        """Where body i is: (..., 3) in the parent's axes."""
+        """Origin (..., 3) of body i in the parent's axes."""
         return self._origins[..., i, :]
 
     def vector(self, i, x):
@@ -45,11 +45,11 @@ class Transforms:
         return matvec(self._X[..., i, :3, :3], x)
 
     def motion(self, i, v):
-        """A motion vector (..., 6) of the parent, seen from body i: X v."""
+        """A motion vector (..., 6) of the parent, in the frame of body i: X v."""
         return matvec(self.matrix(i), v)
 
     def force(self, i, f):
-        """A force vector (..., 6) on body i, seen from the parent: X^T f."""
+        """A force vector (..., 6) on body i, in the parent's frame: X^T f."""
         return matvec(transpose(self.matrix(i)), f)
 
     def forces(self, i, F):
@@ -57,7 +57,7 @@ class Transforms:
         return transpose(self.matrix(i)) @ F
 
     def inertia(self, i, inertia):
-        """An inertia (..., 6, 6) of body i, seen from the parent: X^T I X."""
+        """An inertia (..., 6, 6) of body i, in the parent's frame: X^T I X."""
         return congruence(self.matrix(i), inertia)
 
 
@@ -93,7 +93,7 @@ class FactoredTransforms:
         return reduce(lambda x, turn: turn.vector_back(x), turns, x)
 
     def point_back(self, i, p):
-        """Where a point (3,) of body i is in the frame of the parent."""
+        """A point (3,) of body i in the frame of the parent."""
         return reduce(lambda p, factor: factor.point_back(p), self._factors[i], p)
 
     def motion(self, i, v):
@@ -110,7 +110,7 @@ class FactoredTransforms:
 
 
 def joint_transforms(model, q, bodies=None) -> Transforms | FactoredTransforms:
-    """X_up of every body at q (..., nq); over symbols of some bodies alone, if they are given in order."""
+    """X_up of every body at q (..., nq); for symbols, optionally of some bodies only, in order."""
     if q.dtype == object:
         own = range(model.nbodies) if bodies is None else bodies
         return FactoredTransforms({i: _factors(model.bodies[i], q) for i in own})
@@ -138,10 +138,10 @@ def _product(factors):
 
 
 def fixed_turns(E):
-    """A constant rotation as turns about z, x, z: without the trivial ones.
+    """A constant rotation as turns about z, x, z, without the trivial ones.
 
-    Each is taken from what those before leave: an error of the first, which is large where the axes are
-    nearly parallel, is made good by the last.
+    Each is computed from the remainder of those before. An error of the first, which is large for nearly
+    parallel axes, is thus corrected by the last.
     """
     turns = []
     sine = length(E[:2, 2])
@@ -158,13 +158,13 @@ def fixed_turns(E):
 
 
 def fixed_shift(X):
-    """The origin r (..., 3) of constant transforms, exactly zero where it was meant to be."""
+    """The origin r (..., 3) of constant transforms, with rounding replaced by zero."""
     r = transform_origin(X)
     size = np.abs(r).max(axis=-1, keepdims=True)
     return np.where(np.abs(r) < ROUNDING * size, 0.0, r)
 
 
 def _snap(x):
-    """A cosine or sine, exact where it was meant to be -1, 0 or 1."""
+    """A cosine or sine, with values near -1, 0 and 1 rounded to them."""
     nearest = round(x)
     return float(nearest) if abs(x - nearest) < ROUNDING else float(x)

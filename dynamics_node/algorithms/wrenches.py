@@ -1,8 +1,8 @@
 """Wrenches: of the environment on links, at joints, and at sensors.
 
-Of a joint the wrench that the parent exerts ON the child, moment first. At a sensor (as of
-sensors.ForceTorque) in the axes of the sensor about its origin: what a force/torque sensor reads in free air.
-Of a robot at rest that carries m kg it is a force of m |g| upward.
+A joint's wrench is that of the parent ON the child, moment first. At a sensor (see sensors.ForceTorque) it is
+in the axes of the sensor about its origin: the reading of a force/torque sensor in free air. Below it, m kg
+at rest give a force of m |g| upward.
 """
 
 import numpy as np
@@ -25,9 +25,9 @@ from dynamics_node.symbolic import (
 def external_wrenches(model, wrenches):
     """f_ext (..., nbodies, 6) from {link: wrench (..., 6)}.
 
-    A wrench acts ON the link, moment first, in link axes at the link origin; one on a link that is
-    fixed to the root has no effect. The tool wrench F_t of paper 1, exerted BY the tool on the
-    world, is minus that. Raises KeyError for an unknown link.
+    A wrench acts ON the link, moment first, in link axes at the link origin. On a link fixed to the root it
+    has no effect. The tool wrench F_t of paper 1, exerted BY the tool on the world, is minus that. Raises
+    KeyError for an unknown link.
     """
     wrenches = {link: np.asarray(w, dtype=float) for link, w in wrenches.items()}
     batch = np.broadcast_shapes(*(w.shape[:-1] for w in wrenches.values()))
@@ -40,20 +40,20 @@ def external_wrenches(model, wrenches):
 
 
 def reaction_wrenches(model, q, qd, qdd, gravity=None, f_ext=0.0):
-    """Wrenches (..., nbodies, 6) that parents exert ON the bodies through their joints, in the axes of the
-    link that the body is called after, at its origin, moment first; what drives the joint is part of it.
-    f_ext (..., nbodies, 6): of the environment ON the bodies in their axes at their origins; the other
-    arguments as of `rnea`. One joint, a fixed one too, in the axes of a sensor: `sensor_wrench`."""
+    """Wrenches (..., nbodies, 6) that parents exert ON the bodies through their joints, drives included, in
+    the axes of the link that gives the body its name, at its origin, moment first. f_ext (..., nbodies, 6):
+    of the environment ON the bodies in their axes at their origins; the other arguments as in `rnea`. For one
+    joint, also a fixed one, in the axes of a sensor: `sensor_wrench`."""
     X_up = joint_transforms(model, q)
     own = body_wrenches(model, body_motions(model, X_up, qd, qdd, gravity))
     wrenches = inward(model, X_up, own - f_ext)
     back = [transpose(inverse_motion_transform(model.frames[body.name].X)) for body in model.bodies]
-    found = [matvec(X, wrenches[..., i, :]) for i, X in enumerate(back)]
-    return np.stack(found, axis=-2) if found else wrenches
+    reactions = [matvec(X, wrenches[..., i, :]) for i, X in enumerate(back)]
+    return np.stack(reactions, axis=-2) if reactions else wrenches
 
 
 def sensor_wrench(model, q, qd, qdd, gravity=None, *, joint, xyz=(0, 0, 0), rpy=(0, 0, 0)):
-    """Wrench (..., 6) at a sensor of a Robot in which only what is beyond the joint has inertia, see
+    """Wrench (..., 6) at a sensor, for a Robot in which only the subtree of the joint has inertia, see
     `only_subtree`.
 
     q (..., nq), qd, qdd (..., nv), gravity as in `rnea`; xyz (m), rpy (rad): pose of the sensor in the child
@@ -74,8 +74,8 @@ def sensor_wrench(model, q, qd, qdd, gravity=None, *, joint, xyz=(0, 0, 0), rpy=
 
 
 def tool_regressor(model, q, qd, qdd, gravity=None, *, joint, xyz=(0, 0, 0), rpy=(0, 0, 0)):
-    """Y (..., 6, 4): what a mass (kg) and a first moment (3,) (kg m, in sensor axes from its origin) fixed to
-    the sensor add to `sensor_wrench`. Arguments as there, of floats; any Robot."""
+    """Y (..., 6, 4): contribution to `sensor_wrench` of a mass (kg) and a first moment (3,) (kg m, in sensor
+    axes from its origin) fixed to the sensor. Arguments as there, of floats; any Robot."""
     own = subtree(model, joint)
     if own.body >= 0:
         motion = body_motions(model, joint_transforms(model, q), qd, qdd, gravity)[own.body]

@@ -1,6 +1,11 @@
 """Forward dynamics of long chains on parallel machines (paper 5): JSIIA, ABIA, CFA."""
 
-from dynamics_node.chains.chain_arrays import Motions, RobotArrays, refuse_weightless, refuse_width
+from dynamics_node.chains.chain_arrays import (
+    Motions,
+    RobotArrays,
+    require_definite_inertias,
+    require_narrow_tree,
+)
 from dynamics_node.chains.parallel_dynamics import SOLVERS, forward_dynamics, inverse_dynamics
 from dynamics_node.chains.tridiagonal import WAYS
 
@@ -11,6 +16,6 @@ __all__ = [
     "RobotArrays",
     "forward_dynamics",
     "inverse_dynamics",
-    "refuse_weightless",
-    "refuse_width",
+    "require_definite_inertias",
+    "require_narrow_tree",
 ]

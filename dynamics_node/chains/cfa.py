@@ -2,15 +2,14 @@
 forces of the joints (Yang, Wu, Pan, sec. IV-C, with the errata of docs/explanation/parallel.md;
 Fijany, Sharf, D'Eleuterio 1995).
 
-K = (I - G) J^-1 (I - G)^T takes wrenches F across the joints to their relative accelerations. F = S tau +
-W x, x what the joints bear, and none of them gives way across: W^T K F = 0, so
+K = (I - G) J^-1 (I - G)^T takes wrenches F across the joints to their relative accelerations. With F = S tau
++ W x, x the constraint forces, and no relative acceleration along W, W^T K F = 0, so
 
     (W^T K W) x = -W^T K S tau,    qdd = S^T K F.
 
-A rotor of inertia a takes a qdd of tau: one more unknown sqrt(a) qdd with column -sqrt(a) S in W, and 1 on
-the diagonal. A joint without one has a column of zeros there, as have the places of a depth that has fewer
-joints than another. The blocks are those of all joints at one depth; a floating base bears nothing and has
-none.
+A rotor of inertia a adds one unknown sqrt(a) qdd, with column -sqrt(a) S in W and 1 on the diagonal. A joint
+without a rotor has a column of zeros instead, as have the gaps at a depth with fewer joints than another. The
+blocks are those of all joints at one depth; a floating base has no constraint force and no block.
 """
 
 from functools import lru_cache
@@ -28,7 +27,7 @@ class Cfa:
 
     def __init__(self, motions: Motions, way="cr"):
         self.xp, self.robot, self.scan = motions.xp, motions.robot, motions.scan
-        self.borne = borne(self.robot, self.xp, motions.poses.R.dtype)
+        self.constraint_columns = constraint_columns(self.robot, self.xp, motions.poses.R.dtype)
         self.grid = grid(self.robot)
         D, U = blocks(self.xp, self.robot, motions.poses)
         self.solve = WAYS[way](self.xp, D, U)
@@ -37,46 +36,46 @@ class Cfa:
         xp, robot = self.xp, self.robot
         active = joint_motions(xp, robot, torques)
         pull = self._across(active)
-        right = -matvec(transposed(xp, self.borne.W), pull)
-        x = self._taken(self.solve(self._laid(right)))
-        F = active + matvec(self.borne.W, x)
+        right = -matvec(transposed(xp, self.constraint_columns.W), pull)
+        x = self._by_body(self.solve(self._by_depth(right)))
+        F = active + matvec(self.constraint_columns.W, x)
         return joint_forces(xp, robot, self._across(F))
 
-    def _laid(self, rows):
-        """(..., n, m) of the bodies as (..., depths, width m)."""
-        laid = self.xp.zeros((*rows.shape[:-2], *self.grid.shape, rows.shape[-1]), dtype=rows.dtype)
-        laid[..., self.grid.level, self.grid.place, :] = rows[..., self.robot.joints, :]
-        return laid.reshape(*laid.shape[:-2], -1)
+    def _by_depth(self, rows):
+        """Rows (..., n, m) of the bodies as (..., depths, width m)."""
+        grouped = self.xp.zeros((*rows.shape[:-2], *self.grid.shape, rows.shape[-1]), dtype=rows.dtype)
+        grouped[..., self.grid.level, self.grid.place, :] = rows[..., self.robot.joints, :]
+        return grouped.reshape(*grouped.shape[:-2], -1)
 
-    def _taken(self, laid):
-        """The bodies' rows (..., n, m) again; of a floating base zeros."""
-        m, n = self.borne.W.shape[-1], self.robot.model.nbodies
-        apart = laid.reshape(*laid.shape[:-1], self.grid.shape[1], m)
-        rows = self.xp.zeros((*laid.shape[:-2], n, m), dtype=laid.dtype)
+    def _by_body(self, grouped):
+        """The inverse of `_by_depth`: rows (..., n, m) of the bodies, zeros for a floating base."""
+        m, n = self.constraint_columns.W.shape[-1], self.robot.model.nbodies
+        apart = grouped.reshape(*grouped.shape[:-1], self.grid.shape[1], m)
+        rows = self.xp.zeros((*grouped.shape[:-2], n, m), dtype=grouped.dtype)
         rows[..., self.robot.joints, :] = apart[..., self.grid.level, self.grid.place, :]
         return rows
 
     def _across(self, F):
         """K F: relative accelerations across the joints (..., n, 6)."""
-        a = matvec(self.borne.J_inverse, F - self.scan.handed_on(F))
+        a = matvec(self.constraint_columns.J_inverse, F - self.scan.child_sums(F))
         return a - self.scan.inherited(a)
 
 
 def blocks(xp, robot: RobotArrays, poses):
     """D (..., depths, width m, width m) and U of one depth and the next."""
-    own, at = borne(robot, xp, poses.R.dtype), grid(robot)
-    handed = transposed(xp, poses.matrices()) @ own.W  # Ad^T W
-    batch, m = handed.shape[:-3], handed.shape[-1]
+    own, at = constraint_columns(robot, xp, poses.R.dtype), grid(robot)
+    moved = transposed(xp, poses.matrices()) @ own.W  # Ad^T W
+    batch, m = moved.shape[:-3], moved.shape[-1]
     depths, width = at.shape
-    D = xp.zeros((*batch, depths, width, width, m, m), dtype=handed.dtype)
+    D = xp.zeros((*batch, depths, width, width, m, m), dtype=moved.dtype)
     D[..., at.empty[0], at.empty[1], at.empty[1], :, :] = xp.eye(m, dtype=D.dtype)
     D[..., at.level, at.place, at.place, :, :] = own.diagonal[robot.joints]
     one, other, parent = at.siblings
-    pulled = transposed(xp, handed[..., one, :, :]) @ (own.J_inverse[parent] @ handed[..., other, :, :])
+    pulled = transposed(xp, moved[..., one, :, :]) @ (own.J_inverse[parent] @ moved[..., other, :, :])
     D[..., at.level_of[one], at.place_of[one], at.place_of[other], :, :] += pulled
-    U = xp.zeros((*batch, depths - 1, width, width, m, m), dtype=handed.dtype)
+    U = xp.zeros((*batch, depths - 1, width, width, m, m), dtype=moved.dtype)
     above, child = at.couples
-    coupled = -transposed(xp, own.J_inverse[above] @ own.W[above]) @ handed[..., child, :, :]
+    coupled = -transposed(xp, own.J_inverse[above] @ own.W[above]) @ moved[..., child, :, :]
     U[..., at.level_of[above], at.place_of[above], at.place_of[child], :, :] = coupled
     return _joined(xp, D), _joined(xp, U)
 
@@ -87,9 +86,9 @@ def _joined(xp, blocks):
     return xp.swapaxes(blocks, -3, -2).reshape(*batch, width * m, width * m)
 
 
-class Borne(NamedTuple):
-    """J_inverse (n, 6, 6); W (n, 6, m) what joints bear, with columns of zeros where one bears less; diagonal
-    (n, m, m) of the system as far as the body itself makes it."""
+class Constraints(NamedTuple):
+    """J_inverse (n, 6, 6); W (n, 6, m): constraint forces, with columns of zeros for joints with fewer;
+    diagonal (n, m, m): contribution of the body itself to the system."""
 
     J_inverse: Any
     W: Any
@@ -97,8 +96,8 @@ class Borne(NamedTuple):
 
 
 @lru_cache(maxsize=64)
-def borne(robot: RobotArrays, xp, dtype) -> Borne:
-    """As arrays of an array module, of dtype."""
+def constraint_columns(robot: RobotArrays, xp, dtype) -> Constraints:
+    """The Constraints as arrays of an array module, of dtype."""
     own = robot.constants
     W = np.array([_complement(S, a) for S, a in zip(own.S, own.armature, strict=True)])
     if not own.armature.any():
@@ -107,11 +106,11 @@ def borne(robot: RobotArrays, xp, dtype) -> Borne:
     J_inverse = (J_inverse + transposed(np, J_inverse)) / 2
     free = np.all(W * (np.arange(W.shape[-1]) < 5) == 0, axis=1)
     diagonal = transposed(np, W) @ J_inverse @ W + free[:, :, None] * np.eye(W.shape[-1])
-    return Borne(*(xp.asarray(array, dtype=dtype) for array in (J_inverse, W, diagonal)))
+    return Constraints(*(xp.asarray(array, dtype=dtype) for array in (J_inverse, W, diagonal)))
 
 
 def _complement(S, armature):
-    """Five unit columns orthogonal to S (6,), and that of the rotor; zeros of a floating base."""
+    """Five unit columns orthogonal to S (6,), and that of the rotor; zeros for a floating base."""
     if not S.any():
         return np.zeros((6, 6))
     basis = np.linalg.qr(np.column_stack([S, np.eye(6)]))[0]
@@ -119,9 +118,9 @@ def _complement(S, armature):
 
 
 class Grid(NamedTuple):
-    """Where the joints' rows stand: shape (depths, width). level, place: of the bodies with joints; level_of,
-    place_of: of any body; empty: (levels, places) of no joint; siblings: (one, other, parent) of all pairs on
-    one parent, each with itself as well; couples: (body, child)."""
+    """Indices of the joints' rows: shape (depths, width). level, place: of the bodies with joints; level_of,
+    place_of: of any body; empty: (levels, places) without a joint; siblings: (one, other, parent) of all
+    pairs on one parent, each with itself as well; couples: (body, child)."""
 
     shape: tuple[int, int]
     level: Any
@@ -135,7 +134,7 @@ class Grid(NamedTuple):
 
 @lru_cache(maxsize=64)
 def grid(robot: RobotArrays) -> Grid:
-    """Joints of one depth beside each other."""
+    """The Grid with joints of one depth in a row."""
     parents, first = robot.parents, int(robot.floating)
     level_of = robot.depths - first
     widths = np.zeros(max(level_of.max() + 1, 1), dtype=int)

@@ -1,5 +1,5 @@
-"""A Robot as arrays for the parallel solvers, its inverse dynamics by scans, and the robots that they do
-not take.
+"""A Robot as arrays for the parallel solvers, its inverse dynamics by scans, and checks for unsupported
+robots.
 
 (I - G) V = S qd, (I - G) V' = S qdd - ad, (I - G)^T F = J V' - ad^T (Yang, Wu, Pan, eq. 2; the signs are
 those of RBDA table 5.1).
@@ -23,7 +23,7 @@ from dynamics_node.symbolic import (
 from dynamics_node.text import listed
 
 WIDEST = 8  # joints at one depth: work grows with the cube
-ZERO = 1e-12  # an eigenvalue of an inertia beside the largest
+ZERO = 1e-12  # an eigenvalue of an inertia relative to the largest
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,14 +31,14 @@ class RobotArrays:
     """A Robot as arrays over its n bodies: turning and sliding joints, the root perhaps floating.
 
     R = P + cos(q) C + sin(q) Q and t = t0 + q slide place a body in its parent, P, C, Q (n, 3, 3), t0 and
-    slide (n, 3); S (n, 6) is the motion of its joint, unit, and q_at, v_at (n,) where its coordinate lies.
-    A floating root has S = 0, and its coordinates are the first.
+    slide (n, 3); S (n, 6) is the unit motion of its joint, and q_at, v_at (n,) are the indices of its
+    coordinate. A floating root has S = 0, and its coordinates come first.
     """
 
     model: Robot
 
     def __post_init__(self):
-        refuse_joints(self.model)
+        require_supported_joints(self.model)
 
     @property
     def parents(self):
@@ -55,17 +55,17 @@ class RobotArrays:
 
     @cached_property
     def depths(self):
-        """(n,) 0 of a root."""
+        """(n,), 0 for a root."""
         return np.array([len(chain) - 1 for chain in self.model.ancestors], dtype=int)
 
     @cached_property
     def width(self):
-        """Most joints at one depth."""
+        """Largest number of joints at one depth."""
         return int(np.bincount(self.depths[self.joints]).max(initial=1))
 
     @cached_property
     def constants(self) -> "Constants":
-        """As float64 of NumPy."""
+        """The constants as float64 of NumPy."""
         bodies = self.model.bodies
         parts = [_placement(body) for body in bodies]
         single = [body.joint.type.is_scalar for body in bodies]
@@ -101,7 +101,7 @@ class Constants(NamedTuple):
 
 
 def _placement(body):
-    """P, C, Q, t0, slide of a body; of a floating root how its joint's frame lies."""
+    """P, C, Q, t0, slide of a body; of a floating root the pose of its joint's frame."""
     X, axis = body.X_tree, body.joint.axis
     E, t0 = transform_rotation(X).T, transform_origin(X)
     none = np.zeros((3, 3))
@@ -155,43 +155,43 @@ def joint_forces(xp, robot: RobotArrays, wrenches):
 
 
 def rotor_torques(xp, robot: RobotArrays, qdd):
-    """What the rotors take (..., nv)."""
+    """Torques (..., nv) for the rotors."""
     own = constants(robot, xp, qdd.dtype)
     torques = xp.zeros_like(qdd)
     torques[..., own.v_at] = own.armature * qdd[..., own.v_at]
     return torques
 
 
-# --- refusals -----------------------------------------------------------------------------------------------
+# --- unsupported robots -------------------------------------------------------------------------------------
 
 
-def refuse_joints(model):
-    """Raise ModelError, joints by name, for what no solver of this package does."""
+def require_supported_joints(model):
+    """Raise ModelError, naming the joints, if no solver of this package supports them."""
     if not model.bodies:
         raise ModelError(f"robot {model.name!r} has no joint that moves: build with solver 'cluster'")
     if model.explicit_joints:
         names = [joint.name for joint in model.explicit_joints]
-        raise ModelError(_refused(names, "follow other joints"))
+        raise ModelError(_unsupported(names, "follow other joints"))
     roots = {0} if model.floating_base else set()
     other = [
         b.joint.name for i, b in enumerate(model.bodies) if not b.joint.type.is_scalar and i not in roots
     ]
     if other:
-        raise ModelError(_refused(other, "are neither revolute nor prismatic, nor a floating base"))
+        raise ModelError(_unsupported(other, "are neither revolute nor prismatic, nor a floating base"))
 
 
-def refuse_width(robot: RobotArrays):
-    """Raise ModelError for a tree that is too wide for blocks of all joints at one depth."""
+def require_narrow_tree(robot: RobotArrays):
+    """Raise ModelError if the tree is too wide for blocks of all joints at one depth."""
     if robot.width > WIDEST:
         raise ModelError(
             f"{robot.width} joints lie at the same depth of the tree: solver cfa is for chains and narrow "
-            f"trees, up to {WIDEST} joints beside each other, since its blocks grow with them; build with "
+            f"trees, up to {WIDEST} joints at one depth, since its blocks grow with them; build with "
             "solver 'cluster', 'abia' or 'jsiia'"
         )
 
 
-def refuse_weightless(model):
-    """Raise ModelError, links by name, where an inertia has no inverse."""
+def require_definite_inertias(model):
+    """Raise ModelError, naming the links, if an inertia has no inverse."""
     values = np.linalg.eigvalsh(model.inertias)
     names = [
         b.name for b, v in zip(model.bodies, values, strict=True) if not v[0] > ZERO * max(v[-1], 1e-300)
@@ -199,21 +199,21 @@ def refuse_weightless(model):
     if names:
         raise ModelError(
             f"links {listed(map(repr, names))} have no definite inertia (no mass, or no moment about some "
-            "axis), whose inverse solver cfa needs: lump them with links that have one, or build with solver "
+            "axis), but solver cfa needs its inverse: lump them with other links, or build with solver "
             "'cluster', 'abia' or 'jsiia'"
         )
 
 
-def _refused(names, why):
+def _unsupported(names, why):
     return (
-        f"joints {listed(map(repr, names))} {why}: solvers cfa, jsiia and abia are not for them; build with "
-        "solver 'cluster'"
+        f"joints {listed(map(repr, names))} {why}: solvers cfa, jsiia and abia do not support them; build "
+        "with solver 'cluster'"
     )
 
 
 class Motions:
     """A robot's states q (..., nq), qd (..., nv) with gravity (3,) or (..., 3) and wrenches of the
-    environment f_ext (..., n, 6), or None: what its accelerations take."""
+    environment f_ext (..., n, 6), or None: the data of its dynamics."""
 
     def __init__(self, xp, robot: RobotArrays, q, qd, gravity, f_ext=None):
         self.xp, self.robot, self.gravity, self.f_ext = xp, robot, gravity, f_ext
@@ -226,7 +226,7 @@ class Motions:
 
     @cached_property
     def free_fall(self):
-        """-g of every root, seen from it (..., n, 6)."""
+        """-g (..., n, 6) in the frame of every root."""
         xp, velocities = self.xp, self.velocities
         started = xp.zeros_like(velocities)
         for i, parent in enumerate(self.robot.parents):
@@ -235,7 +235,7 @@ class Motions:
         return started
 
     def torques(self, qdd):
-        """tau (..., nv) of qdd (..., nv); of None that of no acceleration: gravity, velocities and
+        """tau (..., nv) for qdd (..., nv); for None the torque at zero acceleration: gravity, velocities and
         wrenches."""
         xp, robot, V = self.xp, self.robot, self.velocities
         started = self.products + self.free_fall

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics_node.chains.chain_arrays import RobotArrays, refuse_weightless
+from dynamics_node.chains.chain_arrays import RobotArrays, require_definite_inertias
 from dynamics_node.codegen.cuda.device import device
 from dynamics_node.codegen.cuda.driver import DevicePointer
 from dynamics_node.codegen.cuda.lanes import Lane
@@ -18,13 +18,13 @@ from dynamics_node.codegen.errors import CudaError, DeviceError
 from dynamics_node.robot import ModelError
 
 REAL = {"double": np.float64, "float": np.float32}
-LONGEST = {"double": 256, "float": 512}  # links: a thread each, and registers for so many
+LONGEST = {"double": 256, "float": 512}  # largest number of links: one thread and its registers for each
 WARP = 32
 _ALIGNED = 256  # bytes
 
 
 class ChainKernel(NamedTuple):
-    """text: in CUDA; width: threads of a block, one a chain; name of the kernel."""
+    """text: in CUDA; width: threads of a block, one for each chain; name of the kernel."""
 
     text: str
     width: int
@@ -33,7 +33,7 @@ class ChainKernel(NamedTuple):
 
 
 def chain_kernel(n: int, precision="double") -> ChainKernel:
-    """Of chains of n links, with 'float' or 'double'."""
+    """The kernel for chains of n links, with 'float' or 'double'."""
     width = -(-n // WARP) * WARP
     head = (
         f"#define FLOAT64 {int(precision == 'double')}\n#define WIDTH {width}\n#define LEAST_BLOCKS 0\n"
@@ -45,18 +45,19 @@ def chain_kernel(n: int, precision="double") -> ChainKernel:
 
 
 def refuse_kernel(robot: RobotArrays, precision="double"):
-    """Raise ModelError for what the kernel leaves out and the arrays of cfa do not."""
-    model, told = robot.model, None
-    refuse_weightless(model)
+    """Raise ModelError for a robot that cfa's arrays support and the kernel does not."""
+    model, reason = robot.model, None
+    require_definite_inertias(model)
     if robot.floating or list(robot.parents) != list(range(-1, model.nbodies - 1)):
-        told = "is no chain on a fixed base"
+        reason = "is no chain on a fixed base"
     elif model.armature.any():
-        told = "has rotor inertias"
+        reason = "has rotor inertias"
     elif model.nbodies > LONGEST[precision]:
-        told = f"has {model.nbodies} links, and a block has threads for {LONGEST[precision]} of them"
-    if told:
+        reason = f"has {model.nbodies} links, and a block has threads for {LONGEST[precision]}"
+    if reason:
         raise ModelError(
-            f"robot {model.name!r} {told}: the kernel of long chains is not for it; take backend 'numpy'"
+            f"robot {model.name!r} {reason}: the kernel of long chains does not support it; "
+            "use backend 'numpy'"
         )
 
 
@@ -75,7 +76,7 @@ def laid_out(robot: RobotArrays, dtype, q, qd, tau, gravity, f_ext=None):
 
 
 def has_kernel(robot: RobotArrays, precision="double") -> bool:
-    """Whether the kernel is for a robot."""
+    """Whether the kernel supports a robot."""
     try:
         refuse_kernel(robot, precision)
     except ModelError:
@@ -110,7 +111,7 @@ def chain_table(robot: RobotArrays):
 
 
 def _axes(robot):
-    """(n, 3, 3): right-handed axes of which z is the joint's."""
+    """(n, 3, 3): right-handed axes with the joint's axis as z."""
     own = robot.constants
     z = own.S[:, :3] + own.S[:, 3:]
     x = np.eye(3)[np.abs(z).argmin(axis=1)]
@@ -123,8 +124,8 @@ class CudaChains:
     """qdd = chains(q, qd, tau, gravity, f_ext): forward dynamics of many states of a chain by CFA, with
     odd-even elimination and `corrections`. precision: 'double' or 'float'. Picklable.
 
-    Raises DeviceError without a driver or device, CompileError without NVRTC, and ModelError for robots that
-    the kernel leaves out.
+    Raises DeviceError without a driver or device, CompileError without NVRTC, and ModelError for unsupported
+    robots.
     """
 
     def __init__(self, robot: RobotArrays, precision="double", corrections=1):
@@ -134,7 +135,7 @@ class CudaChains:
         self._image()
 
     def _image(self):
-        """The cubin for this device, from the cache when it was compiled before."""
+        """The cubin for this device, from the cache if it was compiled before."""
         try:
             there = device()
         except CudaError as error:
@@ -144,17 +145,17 @@ class CudaChains:
 
     def __call__(self, q, qd, tau, gravity, f_ext=None):
         """qdd (count, n) of q, qd, tau (count, n), gravity (3,) or (count, 3), f_ext (n, 6) or (count, n, 6):
-        NaN where an angle is beyond what the kernel's sine can do. Raises CudaError."""
+        NaN if an angle exceeds the range of the kernel's sine. Raises CudaError."""
         sizes, arrays = laid_out(self.robot, self.dtype, q, qd, tau, gravity, f_ext)
-        found = np.empty(q.shape, self.dtype)
-        self._run((*sizes, self.corrections), arrays, found)
-        qdd = np.empty_like(found)
-        qdd[:, self.robot.constants.v_at] = found
+        result = np.empty(q.shape, self.dtype)
+        self._run((*sizes, self.corrections), arrays, result)
+        qdd = np.empty_like(result)
+        qdd[:, self.robot.constants.v_at] = result
         return qdd
 
-    def _run(self, sizes, arrays, found):
+    def _run(self, sizes, arrays, result):
         image, there = self._image(), device()
-        places = np.cumsum([0, *(-(-array.nbytes // _ALIGNED) * _ALIGNED for array in (*arrays, found))])
+        places = np.cumsum([0, *(-(-array.nbytes // _ALIGNED) * _ALIGNED for array in (*arrays, result))])
         with there.at_work():
             lane = Lane(there, max(1, int(places[-1])))
             try:
@@ -165,9 +166,9 @@ class CudaChains:
                     *(DevicePointer(lane.there + int(p)) for p in places[:-1]),
                 ]
                 function = there.function(image, self.kernel.name)
-                if len(found):
-                    there.launch(function, len(found), self.kernel.width, given, lane.stream)
-                lane.get(int(places[-2]), found)
+                if len(result):
+                    there.launch(function, len(result), self.kernel.width, given, lane.stream)
+                lane.get(int(places[-2]), result)
                 lane.finish()
             finally:
                 lane.give_up()

@@ -15,11 +15,11 @@ from dynamics_node.symbolic import matvec
 
 class Jsiia:
     """The joint-space inertia inversion algorithm: accelerations = Jsiia(motions)(torques), M qdd = torques,
-    both (..., nv). Raises LinAlgError where M is not positive definite, if the array module tells.
+    both (..., nv). Raises LinAlgError if M is not positive definite, with array modules that check it.
 
     The mass matrix by scans, and its Cholesky factor (sec. IV-A; composite inertias as in RBDA table 6.2).
-    All placements come from one scan; then everything is written in the axes of the root, in which composite
-    inertias are plain sums along the tree, and M_ij = S_j^T Jc_i S_i where j is i or above it.
+    All placements come from one scan; then all vectors are in the axes of the root. Composite inertias are
+    then plain sums along the tree, and M_ij = S_j^T Jc_i S_i if j is i or above it.
     """
 
     def __init__(self, motions: Motions):
@@ -43,7 +43,7 @@ def mass_matrix(xp, robot: RobotArrays, poses: Poses):
 
 
 def _placed(xp, robot, poses):
-    """Where every body is seen from the root; from a floating base itself, which may be far away."""
+    """Poses of the bodies in the root frame, or in that of a floating base, which may be far away."""
     if robot.floating:
         R, t = poses.R.copy(), poses.t.copy()
         R[..., 0, :, :], t[..., 0, :] = xp.eye(3, dtype=R.dtype), 0
@@ -52,7 +52,7 @@ def _placed(xp, robot, poses):
 
 
 def _composite(xp, robot, placed):
-    """Inertias (..., n, 6, 6) of every body with all that it carries, in the axes of the root."""
+    """Inertias (..., n, 6, 6) of every body with its subtree, in the axes of the root."""
     Ad = placed.matrices()
     J = transposed(xp, Ad) @ constants(robot, xp, Ad.dtype).J @ Ad
     sums = Bidiagonal(Same(xp), robot.parents).backward(J.reshape(*J.shape[:-2], 36))
@@ -85,7 +85,7 @@ def _bodies(robot):
 
 class Articulated(NamedTuple):
     """X (..., n, 6, 6), K (..., n, 6), D (..., n); base: the articulated inertia (..., 6, 6) of the root.
-    Of a floating base K = 0 and D = 1."""
+    For a floating base K = 0 and D = 1."""
 
     X: Any
     K: Any
@@ -97,11 +97,11 @@ class Abia:
     """The articulated-body inertia algorithm: accelerations = Abia(motions)(torques), M qdd = torques, both
     (..., nv).
 
-    A hybrid: articulated inertias from the tips to the root one after the other, on the host, then scans with
-    them, on the device (sec. IV-B; RBDA table 7.1). With D = S^T P S, K = P S D^-1, X = (1 - S K^T) Ad, of
-    every body with a joint of one coordinate:
+    A hybrid: articulated inertias from the tips to the root, one after the other, on the host, then scans
+    with them on the device (sec. IV-B; RBDA table 7.1). With D = S^T P S, K = P S D^-1, X = (1 - S K^T) Ad,
+    for every body with a joint of one coordinate:
 
-        z = (I - X^T)^-1 of what children hand on, Ad^T K tau    nu = D^-1 (tau - S^T z)
+        z = (I - X^T)^-1 of the children's Ad^T K tau            nu = D^-1 (tau - S^T z)
         lambda = (I - X)^-1 S nu                                 qdd = nu - K^T Ad lambda_parent
     """
 
@@ -115,7 +115,7 @@ class Abia:
     def __call__(self, torques):
         robot, own, (_, K, D, base) = self.robot, self.own, self.given
         tau = torques[..., own.v_at]
-        z = self.scan.backward(self.handing.handed_on(K * tau[..., None]))
+        z = self.scan.backward(self.handing.child_sums(K * tau[..., None]))
         nu = (tau - (own.S * z).sum(axis=-1)) / D
         moved = own.S * nu[..., None]
         if robot.floating:
@@ -129,7 +129,7 @@ class Abia:
 
 
 def articulated(robot: RobotArrays, poses: Poses) -> Articulated:
-    """By NumPy: a step for every body, each of them over all states."""
+    """The Articulated of a robot by NumPy: one step for every body, over all states."""
     own, Ad = constants(robot, np, poses.R.dtype), poses.matrices()
     batch, n = Ad.shape[:-3], Ad.shape[-3]
     P = np.array(np.broadcast_to(own.J, (*batch, n, 6, 6)))
@@ -175,9 +175,8 @@ def forward_dynamics(
     corrections=1,
     tridiagonal="cr",
 ):
-    """qdd (..., nv). corrections: how often qdd is improved by what its inverse dynamics leaves of tau, a
-    step of iterative refinement; tridiagonal: how cfa eliminates, one of WAYS. Other arguments as of
-    inverse_dynamics."""
+    """qdd (..., nv). corrections: number of steps of iterative refinement, each by the residual of inverse
+    dynamics; tridiagonal: elimination method of cfa, one of WAYS. Other arguments as in inverse_dynamics."""
     gravity = xp.asarray(robot.model.gravity, dtype=q.dtype) if gravity is None else gravity
     motions = Motions(xp, robot, q, qd, gravity, f_ext)
     solve = Cfa(motions, tridiagonal) if solver == "cfa" else SOLVERS[solver](motions)

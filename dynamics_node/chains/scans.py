@@ -1,14 +1,14 @@
-"""Scans along the tree in logarithmic depth, for parallel machines: x_i = B_i x_parent(i) + c_i, and with
-the transpose.
+"""Scans along the tree in logarithmic depth, for parallel machines: x_i = B_i x_parent(i) + c_i, and with the
+transpose.
 
 The elements B are placements of bodies in their parents (`Poses`). A motion vector V = (w; v) of the parent
-is seen from the body as Ad V with w' = R^T w, v' = R^T (v - t x w); a wrench F = (n; f) on the body is seen
-from the parent as Ad^T F. Twelve numbers instead of the 36 of Ad, and a product costs 36 multiplications
+becomes Ad V in the body's frame, with w' = R^T w, v' = R^T (v - t x w); a wrench F = (n; f) on the body
+becomes Ad^T F in the parent's. Twelve numbers replace the 36 of Ad, and a product takes 36 multiplications
 instead of 216 (Yang, Wu, Pan, sec. III; RBDA 2.24).
 
-`Bidiagonal` is Kogge and Stone's scan, by pointer doubling, so that trees go as chains do: in round s every
-body has its element to the ancestor 2^s above, and adds what that ancestor, or that descendant, has
-gathered. Work O(n log n), ceil(log2 depth) rounds.
+`Bidiagonal` is Kogge and Stone's scan, by pointer doubling, so it works for trees as well as chains. In round
+s every body has its element to the ancestor 2^s above, and adds the sum gathered by that ancestor, or that
+descendant. Work O(n log n), ceil(log2 depth) rounds.
 """
 
 from functools import lru_cache
@@ -28,22 +28,22 @@ class Poses(NamedTuple):
     t: Any
 
     def at(self, bodies):
-        """Those of some bodies, a slice or numbers."""
+        """Poses of some bodies, given by a slice or numbers."""
         return Poses(self.xp, self.R[..., bodies, :, :], self.t[..., bodies, :])
 
     def after(self, before):
-        """Placements in the grandparent, `before` being those of the parents: Ad Ad_before."""
+        """Placements in the grandparents; `before`: those of the parents: Ad Ad_before."""
         return Poses(self.xp, before.R @ self.R, before.t + matvec(before.R, self.t))
 
     def forward(self, V):
-        """Ad V: motion vectors (..., n, 6) of the parents, seen from the bodies."""
+        """Ad V: motion vectors (..., n, 6) of the parents, in the frames of the bodies."""
         w, v = V[..., :3], V[..., 3:]
         back = self.xp.swapaxes(self.R, -1, -2)
         slid = v - cross(self.xp, self.t, w)
         return self.xp.concatenate([matvec(back, w), matvec(back, slid)], axis=-1)
 
     def backward(self, F):
-        """Ad^T F: wrenches (..., n, 6) on the bodies, seen from the parents."""
+        """Ad^T F: wrenches (..., n, 6) on the bodies, in the frames of the parents."""
         f = matvec(self.R, F[..., 3:])
         n = matvec(self.R, F[..., :3]) + cross(self.xp, self.t, f)
         return self.xp.concatenate([n, f], axis=-1)
@@ -56,7 +56,7 @@ class Poses(NamedTuple):
 
 
 class Matrices(NamedTuple):
-    """General elements X (..., n, k, k): those of articulated bodies."""
+    """General elements X (..., n, k, k): for articulated bodies."""
 
     xp: Any
     X: Any
@@ -86,7 +86,7 @@ class Same(NamedTuple):
         return self
 
     def forward(self, x):
-        return x.copy()  # what is added to must not be what is read
+        return x.copy()  # the sum must not alias its terms
 
     def backward(self, x):
         return x.copy()
@@ -99,9 +99,9 @@ def cross(xp, a, b):
 
 
 class Round(NamedTuple):
-    """bodies: those with an ancestor 2^s above; ancestors: it, of each; groups: (which of the bodies, their
-    ancestors) in parts none of which names an ancestor twice; nearer, further: where the two halves of the
-    next round's elements stand among the elements of this one."""
+    """bodies: those with an ancestor 2^s above; ancestors: of each; groups: (which of the bodies, their
+    ancestors) in parts without duplicate ancestors; nearer, further: indices of the two halves of the next
+    round's elements among the elements of this one."""
 
     bodies: Any
     ancestors: Any
@@ -111,8 +111,8 @@ class Round(NamedTuple):
 
 
 class Bidiagonal:
-    """Scans over n bodies. elements: B of every body, as Poses; parents (n,): -1 of a root, whose B is not
-    asked."""
+    """Scans over n bodies. elements: B of every body, as Poses; parents (n,): -1 for a root, whose B is
+    unused."""
 
     def __init__(self, elements, parents):
         self.xp = elements.xp
@@ -142,23 +142,23 @@ class Bidiagonal:
 
     def inherited(self, x):
         """B_i x_parent (..., n, k), zero at roots."""
-        found = self.xp.zeros_like(x)
+        parent_values = self.xp.zeros_like(x)
         for step, elements in self.steps[:1]:
-            found[..., step.bodies, :] = elements.forward(x[..., step.ancestors, :])
-        return found
+            parent_values[..., step.bodies, :] = elements.forward(x[..., step.ancestors, :])
+        return parent_values
 
-    def handed_on(self, x):
+    def child_sums(self, x):
         """The sum over children k of B_k^T x_k (..., n, k)."""
-        found = self.xp.zeros_like(x)
+        sums = self.xp.zeros_like(x)
         for step, elements in self.steps[:1]:
             added = elements.backward(x[..., step.bodies, :])
             for chosen, ancestors in step.groups:
-                found[..., ancestors, :] += added[..., chosen, :]
-        return found
+                sums[..., ancestors, :] += added[..., chosen, :]
+        return sums
 
 
 def from_root(poses, parents):
-    """Poses in the frame that the root hangs on, of poses in the parents."""
+    """Poses in the frame above the root, from poses in the parents."""
     R, t = poses.R.copy(), poses.t.copy()
     for step in rounds(tuple(parents)):
         gathered = poses._replace(R=R, t=t)
@@ -170,22 +170,22 @@ def from_root(poses, parents):
 @lru_cache(maxsize=64)
 def rounds(parents) -> tuple[Round, ...]:
     """The rounds of a scan over bodies with these parents (n,), every parent before its children."""
-    found, pointer = [], np.array(parents, dtype=int)
+    steps, pointer = [], np.array(parents, dtype=int)
     bodies = np.flatnonzero(pointer >= 0)
     nearer = further = bodies
     while len(bodies):
         ancestors = pointer[bodies]
         chosen = (_range(bodies), _range(ancestors), _apart(ancestors), _range(nearer), _range(further))
-        found.append(Round(*chosen))
+        steps.append(Round(*chosen))
         pointer = np.where(pointer >= 0, pointer[pointer], -1)
         going_on = np.flatnonzero(pointer[bodies] >= 0)
         nearer, further = going_on, np.searchsorted(bodies, ancestors[going_on])
         bodies = bodies[going_on]
-    return tuple(found)
+    return tuple(steps)
 
 
 def _apart(ancestors):
-    """Places and names of ancestors in parts none of which has one twice: one part of a chain."""
+    """Indices and numbers of ancestors in parts without duplicates; a chain has one part."""
     parts, left = [], np.arange(len(ancestors))
     while len(left):
         _, first = np.unique(ancestors[left], return_index=True)
@@ -196,7 +196,7 @@ def _apart(ancestors):
 
 
 def _range(numbers):
-    """Numbers as a slice where they follow each other: a view in place of a copy."""
+    """Consecutive numbers as a slice: a view in place of a copy."""
     if len(numbers) and np.array_equal(numbers, np.arange(numbers[0], numbers[0] + len(numbers))):
         return slice(int(numbers[0]), int(numbers[0]) + len(numbers))
     return numbers

@@ -2,17 +2,17 @@
 
     U_{i-1}^T x_{i-1} + D_i x_i + U_i x_{i+1} = r_i,    D (..., n, k, k), U (..., n - 1, k, k), r (..., n, k)
 
-All three ways eliminate rows against their neighbours. With N D N^T = 1 of a row, up = N U_before^T and
-down = N U, the row before loses up^T up, the row behind down^T down, and both become coupled by -up^T down:
-eqs. 17-19 of Yang, Wu, Pan, whose E and K are U D^-1; in this form D stays exactly symmetric.
+All three ways eliminate rows against their neighbors. With N D N^T = 1 of a row, up = N U_before^T and down =
+N U, the row before loses up^T up, the next row down^T down, and both are coupled by -up^T down: eqs. 17-19 of
+Yang, Wu, Pan, whose E and K are U D^-1. In this form D stays exactly symmetric.
 
     thomas  one row after the other, the last first: n steps
     cr      cyclic reduction: every second row until one is left, and back: 2 log2 n steps, O(n) work
     oee     odd-even elimination, their Algorithm 2: all rows against those s away, s = 1, 2, 4, ...: log2 n
-            steps, nothing to go back for, O(n log n) work; not backward stable, see
+            steps, no back substitution, O(n log n) work; not backward stable, see
             docs/explanation/parallel.md
 
-Where D is not positive definite, also by rounding, x is NaN.
+If D is not positive definite, also by rounding, x is NaN.
 """
 
 from collections.abc import Callable
@@ -26,7 +26,7 @@ def transposed(xp, A):
 
 def inverse_factor(xp, A):
     """N (..., k, k), lower triangular, with N A N^T = 1 of symmetric positive definite A (..., k, k): the
-    inverse of Cholesky's factor, row by row. NaN where A is not positive definite."""
+    inverse of Cholesky's factor, row by row. NaN if A is not positive definite."""
     k = A.shape[-1]
     N = xp.zeros_like(A)
     for j in range(k):
@@ -80,7 +80,7 @@ class CyclicReduction:
     def __init__(self, xp, D, U):
         self.xp, self.levels = xp, []
         while (n := D.shape[-3]) > 1:
-            behind = (n - 1) // 2  # of the odd rows, how many have a row behind them
+            behind = (n - 1) // 2  # number of odd rows with a next row
             N = inverse_factor(xp, D[..., 1::2, :, :])
             up = N @ transposed(xp, U[..., 0::2, :, :])
             down = N[..., :behind, :, :] @ U[..., 1::2, :, :]
@@ -105,7 +105,7 @@ class CyclicReduction:
         return x
 
     def _between(self, x, N, up, down, z):
-        """The rows of x with those between them that were eliminated."""
+        """The rows of x, merged with the eliminated rows between them."""
         odd, behind = z.shape[-2], down.shape[-3]
         rest = z - matvec(up, x[..., :odd, :])
         rest[..., :behind, :] -= matvec(down, x[..., 1 : behind + 1, :])

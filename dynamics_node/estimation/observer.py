@@ -154,7 +154,7 @@ class MomentumObserver:
         """Where the quick way declines: arrays that are not plain, no compiler, or a reason in words."""
         names = list(runner.inputs)
         arguments = Arguments(_signature(self.robot), dict(zip(names, sample, strict=False)))
-        arguments.refuse_bad()
+        arguments.require_valid()
         count = len(names) - len(sample)
         given = [*arguments.rows().values(), *rest[:count]]
         (outputs, good) = runner.run_checked(1, [np.ascontiguousarray(array)[None] for array in given])

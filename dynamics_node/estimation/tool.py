@@ -120,7 +120,7 @@ def _states(robot, q, qd, qdd, gravity):
     given = {"q": q, "qd": zero if qd is None else qd, "qdd": zero if qdd is None else qdd}
     given |= {} if gravity is None else {"gravity": gravity}
     arguments = Arguments(robot_signature(robot), {name: np.atleast_2d(a) for name, a in given.items()})
-    arguments.refuse_bad()
+    arguments.require_valid()
     q, qd, qdd, *rest = arguments.spread().values()
     qd, qdd = spread_rates(robot, q, qd, qdd)
     return robot.tree, q, qd, qdd, rest[0] if rest else None

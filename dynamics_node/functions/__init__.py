@@ -1,4 +1,4 @@
-"""What users hold: compiled functions of named arrays, estimators, and their builders."""
+"""The public interface: compiled functions of named arrays, estimators, and their builders."""
 
 from dynamics_node.functions.build import build, build_for_service, build_loop_solver, changeable, evaluate
 from dynamics_node.functions.checks import InputError, SolutionError

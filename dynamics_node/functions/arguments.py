@@ -1,4 +1,4 @@
-"""The arguments of a call: arrays over one batch, what is wrong with them, and the good states alone."""
+"""The arguments of a call: arrays over one batch, their checks, and the good states among them."""
 
 import math
 from dataclasses import dataclass
@@ -7,8 +7,8 @@ import numpy as np
 
 from dynamics_node.functions.checks import (
     finite_states,
-    refuse_not_finite,
-    refuse_not_unit,
+    require_finite,
+    require_unit_quaternions,
     same_batch,
     shaped,
     unit_states,
@@ -18,10 +18,10 @@ from dynamics_node.robot.robot import fact
 
 @dataclass(frozen=True)
 class Signature:
-    """What a function reads, for checks and messages.
+    """The arguments of a function, for checks and messages.
 
     inputs: {name: (shape at one state, names of the entries along its first axis)}; quaternions: (input,
-    where in it four numbers of unit length begin, the name of what they turn).
+    index of the first of four numbers of unit length, name of the joint).
     """
 
     name: str
@@ -33,7 +33,7 @@ class Signature:
 
 
 def plain_signature(name, shapes) -> Signature:
-    """That of arrays whose entries have no names: they are told by number."""
+    """The Signature of arrays whose entries have no names: messages have their numbers."""
     rows = {
         key: (tuple(shape), tuple(map(str, range(shape[0] if shape else 0)))) for key, shape in shapes.items()
     }
@@ -42,7 +42,7 @@ def plain_signature(name, shapes) -> Signature:
 
 @fact
 def robot_signature(robot) -> Signature:
-    """Of all that belongs to a state of a robot."""
+    """The Signature of the arrays of a robot's state."""
     rates = ((robot.nv,), robot.v_names)
     bodies = [body.name for body in robot.bodies]
     inputs = {
@@ -55,7 +55,7 @@ def robot_signature(robot) -> Signature:
 
 
 class Arguments:
-    """values: {name of the signature: whatever was given}. Raises InputError for wrong shapes."""
+    """values: {name of the signature: given value}. Raises InputError for wrong shapes."""
 
     def __init__(self, signature: Signature, values, dtype=np.float64):
         self._signature = signature
@@ -67,12 +67,13 @@ class Arguments:
     def _axes(self, name):
         return len(self._signature.inputs[name][0])
 
-    def refuse_bad(self):
-        """Raise InputError, argument and coordinate by name, unless all is finite and of unit length."""
+    def require_valid(self):
+        """Raise InputError, naming argument and coordinate, unless all values are finite and quaternions of
+        unit length."""
         for name, array in self.arrays.items():
-            refuse_not_finite(name, array, self._signature.inputs[name])
+            require_finite(name, array, self._signature.inputs[name])
         for joint, quaternions in self._quaternions():
-            refuse_not_unit(joint, quaternions)
+            require_unit_quaternions(joint, quaternions)
 
     def good(self):
         """Which states are finite with quaternions of unit length: bool (count,)."""
@@ -96,8 +97,8 @@ class Arguments:
         }
 
     def rows(self, chosen=None):
-        """{name: array (count, *shape), or (*shape) of what is the same for all states}; chosen (count,)
-        bool: of these states alone."""
+        """{name: array (count, *shape), or (*shape) if all states share it}; chosen (count,) bool: of these
+        states only."""
         return {name: self._rows(name, array, chosen) for name, array in self.arrays.items()}
 
     def _rows(self, name, array, chosen):

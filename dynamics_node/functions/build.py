@@ -1,4 +1,4 @@
-"""Robot and what is asked -> Function: `build`, and `evaluate` for one call."""
+"""`build`: robot and quantity -> Function; `evaluate`: the same in one call."""
 
 import contextlib
 from collections.abc import Callable, Iterable, Sequence
@@ -92,20 +92,20 @@ def build(
     robot : Robot
     what : str, Problem or SensorProblem
         A quantity by name, a row of docs/reference/quantities.md: "inverse_dynamics", "forward_dynamics",
-        "mass_matrix", ...; or a Problem, as of `hybrid_dynamics`; or a problem of sensors, of which the
-        result is an Estimator.
+        "mass_matrix", ...; or a Problem, for example from `hybrid_dynamics`; or a SensorProblem, for an
+        Estimator.
     solver : str
-        Of a Problem: 'factor_graph', 'cluster' (the recursions) or 'best', or 'cfa', 'jsiia', 'abia' for
+        For a Problem: 'factor_graph', 'cluster' (the recursions) or 'best'; 'cfa', 'jsiia' or 'abia' for
         parallel machines (docs/explanation/parallel.md).
     ordering : str or iterable of str
-        Of 'factor_graph': rnea, crba, aba, colamd, metis (nested dissection), minimum_degree, best, or
-        variable names; of 'cfa': cr, oee, thomas.
+        For 'factor_graph': rnea, crba, aba, colamd, metis (nested dissection), minimum_degree, best, or
+        variable names; for 'cfa': cr, oee, thomas.
     backend : str
-        c (compiled for this robot and cached), numpy, gtsam ('factor_graph' alone), cuda (batches on a GPU,
-        the rest by c, see docs/how-to/gpu.md), or auto: c where it works, and a GPU for batches where it
-        pays.
+        'c' (compiled for this robot and cached), 'numpy', 'gtsam' ('factor_graph' only), or 'cuda' (batches
+        on a GPU, the rest by 'c', see docs/how-to/gpu.md). 'auto' is 'c' if it works, and a GPU for batches
+        if it pays.
     runtime_parameters : iterable of str
-        What `with_inertias` may change without another build: 'inertia', 'armature'.
+        Parameters that `with_inertias` may change without another build: 'inertia', 'armature'.
     precision : str
         'float64' or 'float32', see Function.
     forward_joints, link, links, joint, reference, xyz, rpy, redundant
@@ -114,20 +114,20 @@ def build(
     Returns
     -------
     Function
-        Called with the arrays that the quantity reads, it returns its result, a NamedTuple of several.
+        A function of the quantity's arguments that returns its result, a NamedTuple for several.
 
     Raises
     ------
     ChoiceError
-        For a combination that does not exist.
+        For an impossible combination of arguments.
     CompileError
         For backend c without a compiler.
     DeviceError
-        Where no device computes.
+        If there is no usable device.
     ModelError
-        Where torques do not determine accelerations, joints by name, or a loop bridges the joint.
+        If torques do not determine accelerations, naming the joints, or if a loop bridges the joint.
     SingularPivotError
-        For an ordering that this robot does not allow.
+        For an ordering that is impossible for this robot.
     UnobservableError
         For sensors that do not determine the motion.
     KeyError
@@ -191,9 +191,9 @@ def evaluate(
 ) -> Any:
     """A quantity of a robot in one call, by the Function of `build`.
 
-    The first call of a combination of robot, name, backend and options builds the Function, which takes 0.1
-    to 5 s where its code is not on disk yet. The last 64 are cached, with their robots: another call only
-    computes, and takes about 1 us more than the Function itself.
+    The first call of a combination of robot, name, backend and options builds the Function. This takes 0.1 to
+    5 s if its code is not on disk yet. The last 64 are cached, with their robots: later calls only compute,
+    and take about 1 us more than the Function itself.
 
     Parameters
     ----------
@@ -201,32 +201,32 @@ def evaluate(
     name : str
         A quantity of docs/reference/quantities.md: "inverse_dynamics", "mass_matrix", ...
     *arrays : array_like
-        What the quantity reads, in order: q (..., nq), closed; qd, qdd, tau (..., nv); over one batch.
+        The arguments of the quantity, in order: q (..., nq), closed; qd, qdd, tau (..., nv); over one batch.
     f_ext : array_like (..., nbodies, 6), optional
         Wrenches of the environment ON the bodies, in their axes at their origins, moment first.
     gravity : array_like (..., 3), optional
         In place of the robot's, m/s^2.
     errors : str
-        'raise', or 'nan': a state without a result has NaN.
+        'raise', or 'nan': NaN for states without a result.
     backend : str
-        As of `build`. With 'numpy' nothing is compiled or traced: NumPy runs the recursion, 0.2 to 3 ms a
-        call for an arm; a batch at once, that of a robot with loops state by state.
+        As in `build`. 'numpy' compiles and traces nothing: NumPy runs the recursion, 0.2 to 3 ms a call for
+        an arm. A batch is computed at once, that of a robot with loops state by state.
     forward_joints, link, links, joint, reference, xyz, rpy, redundant
         Options of quantities, see docs/reference/quantities.md.
 
     Returns
     -------
     ndarray or NamedTuple
-        As of the Function of `build`.
+        The result of the Function of `build`.
 
     Raises
     ------
     InputError
-        For an argument that is none, argument and coordinate by name.
+        For an invalid argument, naming argument and coordinate.
     SolutionError
-        Where there is no finite result.
+        If there is no finite result.
     KeyError, ModelError, ValueError, TypeError
-        As `build`.
+        As in `build`.
 
     Examples
     --------
@@ -296,8 +296,8 @@ def build_for_service(
     xyz=None,
     rpy=None,
 ):
-    """What the node serves with: inertias, and rotors if there are any, can change; all is compiled at once,
-    with `batches` also what many states need. Arguments and errors as of `build`."""
+    """A Function for the node: inertias, and rotors if there are any, can change; everything is compiled at
+    once, with `batches` also the code for many states. Arguments and errors as in `build`."""
     function = build(
         robot,
         what,
@@ -315,13 +315,13 @@ def build_for_service(
 
 
 def changeable(robot: Robot):
-    """Parameters of what serves a robot whose payload changes."""
+    """Parameters that change with the payload of a robot."""
     return PARAMETERS if robot.tree.armature.any() else ("inertia",)
 
 
 def build_loop_solver(robot: Robot, backend="auto") -> LoopSolver:
-    """`close_loops` of one position after the other at the rate of a controller: see LoopSolver. backend: c,
-    numpy, or auto: c where it works. Raises CompileError for backend c without a compiler."""
+    """`close_loops` of successive positions at the rate of a controller: see LoopSolver. backend: c, numpy,
+    or auto: c if it works. Raises CompileError for backend c without a compiler."""
     signature, places = robot_signature(robot), robot.quaternion_places
     functions = [
         ProgramFunction(signature=signature.named(name), runner=make(program, backend, quaternions=places))
@@ -330,7 +330,7 @@ def build_loop_solver(robot: Robot, backend="auto") -> LoopSolver:
     return LoopSolver(robot, *functions)
 
 
-# --- what is made, and how ----------------------------------------------------------------------------------
+# --- construction -------------------------------------------------------------------------------------------
 
 
 def _known_parameters(parameters):
@@ -340,8 +340,8 @@ def _known_parameters(parameters):
 
 
 def _options(name, **options):
-    """Those that are given. Raises ValueError for an unknown quantity, TypeError for an option that it lacks
-    or needs."""
+    """The given options. Raises ValueError for an unknown quantity, TypeError for an unknown or missing
+    option."""
     if name is not None and name not in QUANTITIES:
         raise ValueError(f"unknown quantity {name!r}; there are {', '.join(QUANTITIES)}")
     given = {option: value for option, value in options.items() if value is not None}
@@ -349,8 +349,8 @@ def _options(name, **options):
     if foreign := [option for option in given if option not in own]:
         has = f"its options: {', '.join(own)}" if own else "it has no options"
         raise TypeError(f"{name or 'a Problem'} has no option {', '.join(foreign)}; {has}")
-    if lacking := [option for option in needs if option not in given]:
-        raise TypeError(f"{name} needs the option {', '.join(lacking)}")
+    if missing := [option for option in needs if option not in given]:
+        raise TypeError(f"{name} needs the option {', '.join(missing)}")
     return given
 
 
@@ -383,13 +383,13 @@ def _require_whole_joints(robot, forward):
 
 
 def _build_quantity(robot, name, options, problem, backend, parameters, precision, at_once=False):
-    """The Function of another row of QUANTITIES. at_once: what computes at call time, where there is any,
-    of robots with loops, too."""
+    """The Function of another row of QUANTITIES. at_once: by the algorithm at call time, if there is one,
+    also for robots with loops."""
     row = QUANTITIES[name]
     forward = (row.inverts,) * robot.nv if problem is None else problem.forward
     if any(forward):
         require_determined(_with_generic(robot, parameters), np.array(forward))
-    numeric = None  # the Program itself is interpreted
+    numeric = None  # the Program is interpreted
     if row.way is not None and (at_once or (row.write is None and not robot.constrained)):
         numeric = partial(quantity_runner, row.seen(robot, options), name, forward, options)
     write = partial(_write_quantity, robot, name, problem, options, parameters)
@@ -425,7 +425,7 @@ def _write_quantity(robot, name, problem, options, parameters, wrenches=False):
 
 
 def _with_generic(robot, parameters):
-    """The robot with values of its parameters that are zero nowhere by chance."""
+    """The robot with generic values of its parameters, without accidental zeros."""
     if not parameters:
         return robot
     return robot.with_tree(generic_parameters(robot.tree, parameters))
@@ -485,8 +485,8 @@ def _eliminated(robot, problem, ordering, parameters):
 
 
 def _numeric_elimination(robot, problem, ordering, choice, parameters, optional):
-    """What makes the Runner at call time, in the robot's own frames. optional: None where the ordering cannot
-    be followed there."""
+    """A builder of the Runner at call time, in the robot's own frames. optional: None if the ordering is
+    impossible there."""
     backend = "gtsam" if choice.backend == "gtsam" else "numpy"
     try:
         algorithm = elimination_algorithm(robot, problem, ordering, backend, parameters)
@@ -498,13 +498,13 @@ def _numeric_elimination(robot, problem, ordering, choice, parameters, optional)
 
 
 def _read(name):
-    """A note of the cache, None where there is none to be trusted."""
+    """A note of the cache; None if there is no valid one."""
     with contextlib.suppress(CompileError):
         return read_entry(name)
     return None
 
 
 def _write(name, content):
-    """Keep a note where there is a place for it."""
+    """Store a note in the cache, if there is one."""
     with contextlib.suppress(CompileError):
         write_entry(name, content)

@@ -11,8 +11,8 @@ from dynamics_node.chains import (
     RobotArrays,
     forward_dynamics,
     inverse_dynamics,
-    refuse_weightless,
-    refuse_width,
+    require_definite_inertias,
+    require_narrow_tree,
 )
 from dynamics_node.chains.chain_kernel import CudaChains, has_kernel
 from dynamics_node.codegen.errors import CudaError, DeviceError
@@ -22,18 +22,21 @@ from dynamics_node.graph import dynamics_runner
 from dynamics_node.robot import Problem, Robot
 
 MODULES = {"numpy": "numpy", "cuda": "cupy"}  # of arrays, by backend
-NUMBERS_A_JOINT = 600  # that a state has at once, about
+NUMBERS_A_JOINT = 600  # of a state in memory at once, approximately
 AXES = (1, 1, 1, 1, 2)  # of q, qd, u, gravity and f_ext of one state
-KERNEL_AT_ONCE = 2**22  # joints of all states together that a launch has memory for
+KERNEL_AT_ONCE = 2**22  # joints of all states together in the memory of a launch
 _KERNELS: dict[str, Literal["float", "double"]] = {"float32": "float", "float64": "double"}
-AT_ONCE = {"numpy": 2**21, "cuda": 2**28}  # numbers of all states together: what caches, or a device, hold
+AT_ONCE = {
+    "numpy": 2**21,
+    "cuda": 2**28,
+}  # numbers of all states together that fit caches, or a device
 
 
 def parallel_solver(model: Robot, problem: Problem, choice: Choice, parameters, precision="float64"):
-    """(description, Spec, None): see build; all is computed in the precision. Raises ChoiceError for a
-    problem or robot that these solvers are not for, ModelError for joints and links they leave out,
-    ImportError without the array module."""
-    _refuse(model, problem, choice)
+    """(description, Spec, None): see build; everything is computed in the precision. Raises ChoiceError for
+    an unsupported problem or robot, ModelError for unsupported joints and links, ImportError without the
+    array module."""
+    _require_supported(model, problem, choice)
     backend = "numpy" if choice.backend == "auto" else choice.backend
     algorithm = ParallelDynamics(model.tree, problem, choice.solver, choice.ordering, backend, precision)
     _ = algorithm.robot, algorithm.way
@@ -50,11 +53,11 @@ def parallel_solver(model: Robot, problem: Problem, choice: Choice, parameters, 
     return algorithm.description, spec, None
 
 
-def _refuse(model, problem, choice):
+def _require_supported(model, problem, choice):
     solver = choice.solver
     if model.constrained:
         raise ChoiceError(
-            f"solver {solver!r} is for trees, and this robot has loops: build with solver 'cluster'"
+            f"solver {solver!r} is for trees, but this robot has loops: build with solver 'cluster'"
         )
     if problem.kind == "hybrid":
         raise ChoiceError(
@@ -65,9 +68,9 @@ def _refuse(model, problem, choice):
 
 @dataclass(frozen=True, eq=False)
 class ParallelDynamics:
-    """An algorithm at call time, see numeric. solver: one of parallel.SOLVERS; ordering: how cfa eliminates,
-    or 'best': oee by the kernel of long chains, where there is one, cr by arrays. backend: numpy, or cuda
-    (the kernel, or CuPy's arrays). precision: of the arithmetic."""
+    """An algorithm at call time, see numeric. solver: one of parallel.SOLVERS; ordering: elimination method
+    of cfa, or 'best': oee by the kernel of long chains if it supports the robot, otherwise cr by arrays.
+    backend: numpy, or cuda (the kernel, or CuPy's arrays). precision: of the arithmetic."""
 
     model: Robot
     problem: Problem
@@ -78,16 +81,16 @@ class ParallelDynamics:
 
     @cached_property
     def robot(self) -> RobotArrays:
-        """Raises ModelError for what the solver leaves out."""
+        """The robot as arrays. Raises ModelError if the solver does not support it."""
         robot = RobotArrays(self.model)
         if self.solver == "cfa" and self.problem.kind == "forward":
-            refuse_width(robot)
-            refuse_weightless(self.model)
+            require_narrow_tree(robot)
+            require_definite_inertias(self.model)
         return robot
 
     @cached_property
     def kernel(self):
-        """The kernel of long chains, None where arrays are to compute. Raises DeviceError,
+        """The kernel of long chains, None to compute by arrays. Raises DeviceError,
         CompileError."""
         if self.solver != "cfa" or self.problem.kind != "forward" or self.ordering not in ("best", "oee"):
             return None
@@ -98,7 +101,7 @@ class ParallelDynamics:
 
     @property
     def way(self):
-        """The kernel, or the array module. Raises as `parallel_solver`."""
+        """The kernel, or the array module. Raises as in `parallel_solver`."""
         return self.kernel or array_module(self.backend)
 
     @property
@@ -132,11 +135,12 @@ class ParallelDynamics:
         return {"qdd": self._by_arrays(solve, q, qd, tau, gravity, f_ext)}
 
     def _by_kernel(self, *arrays):
-        """What the kernel has no sines for is computed by arrays, as is all when a GPU is lost."""
+        """Results of the kernel; states outside the range of its sines, or all if the GPU is lost, by
+        arrays."""
         try:
             qdd = _in_parts(self.kernel, KERNEL_AT_ONCE // self.model.nv, arrays)
         except (CudaError, DeviceError):
-            qdd = np.full_like(arrays[1], np.nan)  # the device has said that it is lost
+            qdd = np.full_like(arrays[1], np.nan)  # the device is reported as lost
         bad = np.isnan(qdd).any(axis=1)
         if bad.any():
             own = replace(self, backend="numpy")
@@ -155,15 +159,15 @@ class ParallelDynamics:
 
 def _in_parts(solve, most, arrays):
     """(count, nv) of arrays q, qd, u, gravity and f_ext, `most` states at a time."""
-    found = np.zeros_like(arrays[1])
-    for start in range(0, len(found), max(1, most)):
+    results = np.zeros_like(arrays[1])
+    for start in range(0, len(results), max(1, most)):
         part = slice(start, start + max(1, most))
-        found[part] = solve(*_part(arrays, part))
-    return found
+        results[part] = solve(*_part(arrays, part))
+    return results
 
 
 def _part(arrays, part):
-    """Some states; what is the same for all stays whole."""
+    """Arrays of some states; shared arrays stay whole."""
     return [a if a is None or a.ndim == own else a[part] for a, own in zip(arrays, AXES, strict=True)]
 
 
@@ -174,11 +178,11 @@ def array_module(backend) -> Any:
     except ImportError as error:
         raise ImportError(
             "backend 'cuda' of the solvers cfa, jsiia and abia runs on CuPy's arrays: pip install "
-            f"cupy-cuda13x (cupy-cuda12x for drivers before 580), or take backend 'numpy' ({error})"
+            f"cupy-cuda13x (cupy-cuda12x for drivers before 580), or use backend 'numpy' ({error})"
         ) from None
     if backend == "cuda" and not module.cuda.is_available():
         raise ImportError(
-            "CuPy finds no CUDA device: nvidia-smi tells whether the driver does; take backend 'numpy'"
+            "CuPy finds no CUDA device: check the driver with nvidia-smi, or use backend 'numpy'"
         )
     return module
 

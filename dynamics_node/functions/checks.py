@@ -1,4 +1,4 @@
-"""The border: shapes and finiteness, told with the names of the coordinates."""
+"""Checks of shapes and finite values at the public border, with the names of coordinates in messages."""
 
 from collections.abc import Callable
 from math import isfinite
@@ -10,14 +10,14 @@ from dynamics_node.text import listed
 
 
 class InputError(ValueError):
-    """An argument of wrong shape or with a value that cannot be used; names argument and coordinate."""
+    """An argument of wrong shape or with an invalid value; the message names argument and coordinate."""
 
 
 class SolutionError(ArithmeticError):
     """No finite solution at this state: the equations are singular there.
 
-    why: the words, or a function that finds them when they are read first: that takes milliseconds, which a
-    loop that is refused a thousand times a second cannot spare.
+    why: the reason, or a function that computes it when it is first read. That takes milliseconds, too long
+    for a loop with a thousand such errors a second.
     """
 
     def __init__(self, why: str | Callable[[], str]):
@@ -37,7 +37,7 @@ class SolutionError(ArithmeticError):
 
 
 def shaped(name, value, axes, dtype=np.float64):
-    """value as array (..., *tail). axes: the tail, and names along its first axis."""
+    """The value as array (..., *tail). axes: the tail, and names along its first axis."""
     tail, coordinates = axes
     if value is None:
         raise InputError(f"{name} is missing")
@@ -45,7 +45,7 @@ def shaped(name, value, axes, dtype=np.float64):
         raise InputError(f"{name} is complex")
     try:
         array = np.asarray(value)
-        if array.dtype.kind in "mM":  # NumPy would take dates as their counts of nanoseconds
+        if array.dtype.kind in "mM":  # NumPy converts dates to counts of nanoseconds
             raise TypeError
         array = np.asarray(array, dtype=dtype)
     except (TypeError, ValueError):
@@ -57,7 +57,7 @@ def shaped(name, value, axes, dtype=np.float64):
     return array
 
 
-def refuse_not_finite(name, array, axes):
+def require_finite(name, array, axes):
     """Raise InputError for the first entry that is not finite, by its name; axes as above."""
     tail, coordinates = axes
     if not _all_finite(array):
@@ -67,24 +67,24 @@ def refuse_not_finite(name, array, axes):
 
 
 def finite_states(array, axes=1):
-    """Which states are finite: True for all of them, or bool (...). axes: how many are not of the batch."""
+    """Which states are finite: True if all are, or bool (...). axes: number of axes outside the batch."""
     return _all_finite(array) or np.isfinite(array).all(axis=tuple(range(-axes, 0)))
 
 
 def _all_finite(array):
-    """True when no entry is infinite or NaN: one product tells, unless it overflows."""
+    """True if no entry is infinite or NaN: a single product shows it, unless it overflows."""
     flat = array.ravel()
     with np.errstate(over="ignore", invalid="ignore"):
         return isfinite(flat @ flat) or bool(np.isfinite(flat).all())
 
 
-def refuse_not_unit(name, quaternions):
-    """Raise InputError for a quaternion (..., 4) beyond 1e-6 of unit length. Within, it counts as its
-    direction (as `quaternion_rotation` takes it)."""
+def require_unit_quaternions(name, quaternions):
+    """Raise InputError for a quaternion (..., 4) whose length differs from 1 by more than 1e-6. Closer ones
+    are normalized in `quaternion_rotation`."""
     unit = unit_states(quaternions)
     if not unit.all():
         worst = np.linalg.norm(quaternions[~unit][0])
-        raise InputError(f"quaternion of {name!r} has norm {worst:.9g}, not 1: normalise it")
+        raise InputError(f"quaternion of {name!r} has norm {worst:.9g}, not 1: normalize it")
 
 
 def unit_states(quaternions):
@@ -94,7 +94,7 @@ def unit_states(quaternions):
 
 
 def same_batch(arrays):
-    """The common leading axes. arrays: {name: (array, tail length)}. Raises InputError when they do not
+    """The common leading axes. arrays: {name: (array, tail length)}. Raises InputError if they do not
     broadcast."""
     shapes = {a.shape[: a.ndim - tail] for a, tail in arrays.values()}
     if len(shapes) == 1:
@@ -104,11 +104,11 @@ def same_batch(arrays):
         return np.broadcast_shapes(*leading.values())
     except ValueError:
         listed = ", ".join(f"{name} {shape}" for name, shape in leading.items())
-        raise InputError(f"leading axes do not fit together: {listed}") from None
+        raise InputError(f"leading axes do not broadcast: {listed}") from None
 
 
-def delivered(result, out):
-    """The result, in `out` if there is one. Raises InputError when it does not fit there."""
+def written_to(result, out):
+    """The result, in `out` if given. Raises InputError for an `out` of another type or shape."""
     if out is None:
         return result
     if not isinstance(out, np.ndarray) or out.dtype.kind != "f":

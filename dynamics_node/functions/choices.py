@@ -1,4 +1,4 @@
-"""Which solver, ordering and backend go together."""
+"""Valid combinations of solver, ordering and backend."""
 
 from collections.abc import Iterable
 from typing import Literal, NamedTuple, get_args
@@ -20,11 +20,11 @@ _BACKENDS_OF |= dict.fromkeys(PARALLEL, ("auto", "numpy", "cuda"))
 
 
 class ChoiceError(ValueError):
-    """A combination of solver, ordering and backend that does not exist; the message lists the valid ones."""
+    """An impossible combination of solver, ordering and backend; the message lists the valid ones."""
 
 
 class Choice(NamedTuple):
-    """A valid combination; ordering is None for a solver that has none, else a name or variable names."""
+    """A valid combination; ordering is a name, variable names, or None for a solver without orderings."""
 
     solver: str
     ordering: str | tuple[str, ...] | None
@@ -32,7 +32,7 @@ class Choice(NamedTuple):
 
 
 def resolve(solver: str = "best", ordering: str | Iterable[str] = "best", backend: str = "auto") -> Choice:
-    """The combination with `best` replaced by what it stands for; `auto` is decided by `build`.
+    """The combination with `best` replaced by a solver or ordering; `build` decides `auto`.
 
     Raises ChoiceError for an unknown or impossible combination.
     """

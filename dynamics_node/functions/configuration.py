@@ -14,7 +14,7 @@ from dynamics_node.functions.checks import InputError, shaped
 from dynamics_node.robot import Robot
 from dynamics_node.robot.robot import fact
 
-UNBOUNDED = np.pi, 1.0  # rad and m from zero, of a random position that no limit bounds
+UNBOUNDED = np.pi, 1.0  # rad and m from zero, for a random position without a limit
 
 
 def integrate(robot: Robot, q, v):
@@ -24,7 +24,7 @@ def integrate(robot: Robot, q, v):
     ----------
     robot : Robot
     q : array_like (..., nq)
-        Positions; where loops close, closed ones.
+        Positions; closed ones for a robot with loops.
     v : array_like (..., nv)
         Velocity times time: rad and m. A floating base moves along a screw: v[0:6] is angular and linear, in
         body axes.
@@ -32,15 +32,15 @@ def integrate(robot: Robot, q, v):
     Returns
     -------
     ndarray (..., nq)
-        Quaternions are of unit length. The joints of a closed loop are closed again: independent joints move
-        by v, the others follow from where their rates take them, so the branch of assembly is kept.
+        Quaternions are of unit length. Closed loops stay closed: independent joints move by v. The
+        others are closed from the positions that their rates lead to, so the branch of assembly is kept.
 
     Raises
     ------
     InputError
-        For an array of another shape, numbers that are not finite, quaternions that are not of unit length.
+        For wrong shapes, numbers that are not finite, and quaternions that are not of unit length.
     ClosureError
-        Where a loop cannot be closed after the step, or is at a singular position before it.
+        If a loop cannot be closed after the step, or is at a singular position before it.
 
     See Also
     --------
@@ -67,19 +67,19 @@ def difference(robot: Robot, q0, q1):
     ----------
     robot : Robot
     q0, q1 : array_like (..., nq)
-        Positions, in closed loops closed ones.
+        Positions; closed ones for a robot with loops.
 
     Returns
     -------
     ndarray (..., nv)
         rad and m: ``integrate(robot, q0, difference(robot, q0, q1))`` is q1. Continuous joints, ball joints
-        and floating bases turn the shorter way, by at most pi: q1 is then met but for whole turns of a
-        continuous joint, or the sign of a quaternion.
+        and floating bases turn the shorter way, by at most pi. The result may then differ from q1 by whole
+        turns of a continuous joint, or the sign of a quaternion.
 
     Raises
     ------
     InputError
-        As `integrate`.
+        As in `integrate`.
 
     Examples
     --------
@@ -103,9 +103,9 @@ def interpolate(robot: Robot, q0, q1, u):
     ----------
     robot : Robot
     q0, q1 : array_like (..., nq)
-        Positions, in closed loops closed ones.
+        Positions; closed ones for a robot with loops.
     u : array_like (...)
-        The part of the way: 0 at q0, 1 at q1; over the same batch.
+        The fraction of the way: 0 at q0, 1 at q1; over the same batch.
 
     Returns
     -------
@@ -115,7 +115,7 @@ def interpolate(robot: Robot, q0, q1, u):
     Raises
     ------
     InputError, ClosureError
-        As `integrate`.
+        As in `integrate`.
 
     Examples
     --------
@@ -142,13 +142,13 @@ def integrate_derivatives(robot: Robot, q, v):
     Returns
     -------
     dq, dv : ndarray (..., nv, nv)
-        A change of q by the velocity d and of v by w changes the result by the velocity ``dq @ d + dv @ w``,
-        each in the body axes of its position. Both are the identity for joints with one coordinate.
+        A change of q by d and of v by w changes the result by ``dq @ d + dv @ w``. Each is a velocity in the
+        body axes of its position. Both are the identity for joints with one coordinate.
 
     Raises
     ------
     InputError
-        As `integrate`.
+        As in `integrate`.
     ValueError
         For a robot with closed loops.
 
@@ -182,7 +182,7 @@ def difference_derivatives(robot: Robot, q0, q1):
     Raises
     ------
     InputError
-        As `integrate`.
+        As in `integrate`.
     ValueError
         For a robot with closed loops.
 
@@ -209,10 +209,10 @@ def random_configuration(robot: Robot, shape=(), *, lower=None, upper=None, rand
     ----------
     robot : Robot
     shape : int or tuple of int
-        Of the batch.
+        Shape of the batch.
     lower, upper : array_like (nq,), optional
         Bounds, rad and m, by default `Robot.lower_position_limits` and `Robot.upper_position_limits`; those
-        of quaternions are not read. Without a bound angles are within pi, lengths within 1 m of zero.
+        of quaternions are ignored. Without a bound angles are within pi, lengths within 1 m of zero.
     random : numpy.random.Generator or int, optional
         The generator, or its seed.
 
@@ -225,7 +225,7 @@ def random_configuration(robot: Robot, shape=(), *, lower=None, upper=None, rand
     Raises
     ------
     InputError
-        For bounds of another shape, or a lower one that is not below the upper one.
+        For bounds of another shape, or a lower bound above the upper one.
 
     Examples
     --------
@@ -252,7 +252,7 @@ def random_configuration(robot: Robot, shape=(), *, lower=None, upper=None, rand
 def _checked(robot, **arrays):
     """The arrays over one batch. Raises InputError."""
     arguments = Arguments(_signature(robot), arrays)
-    arguments.refuse_bad()
+    arguments.require_valid()
     return arguments.spread()
 
 
@@ -272,7 +272,7 @@ def _require_tree(robot, name):
 
 
 def _bounds(robot, lower, upper):
-    """Finite ones (nq,)."""
+    """Finite lower and upper bounds (nq,)."""
     low = _bound("lower", robot.lower_position_limits if lower is None else lower, robot)
     high = _bound("upper", robot.upper_position_limits if upper is None else upper, robot)
     reach = np.full(robot.nq, UNBOUNDED[0])
@@ -297,7 +297,7 @@ def _bound(name, value, robot):
 
 @fact
 def _free_positions(robot) -> np.ndarray:
-    """Numbers in q that are no quaternion and belong to no closed loop."""
+    """Indices in q outside quaternions and closed loops."""
     closed = {v for cluster in robot.clusters if cluster.constraints for v in cluster.independent}
     closed |= {v for cluster in robot.clusters for v in cluster.dependent}
     places = [
@@ -337,7 +337,7 @@ def _difference(robot, q0, q1):
 
 
 def _step_derivatives(robot, v):
-    """By the position before a step v (..., nv), and by the step: (..., nv, nv)."""
+    """Derivatives (..., nv, nv) by the position before a step v (..., nv), and by the step."""
     dq, dv = (np.array(np.broadcast_to(np.eye(robot.nv), (*v.shape, robot.nv))) for _ in range(2))
     for joint in _joints(robot.tree)[2]:
         dq[..., joint.v, joint.v], dv[..., joint.v, joint.v] = joint.type.step_derivatives(v[..., joint.v])
@@ -346,7 +346,7 @@ def _step_derivatives(robot, v):
 
 @fact
 def _joints(tree):
-    """Of joints with one coordinate their places in q and in v; and the other joints."""
+    """Indices in q and in v of joints with one coordinate; and the other joints."""
     scalar = [joint for joint in tree.independent_joints if joint.type.is_scalar]
     others = [joint for joint in tree.independent_joints if not joint.type.is_scalar]
     return [joint.q.start for joint in scalar], [joint.v.start for joint in scalar], others

@@ -1,4 +1,4 @@
-"""Estimators: Functions of what sensors read."""
+"""Estimators: Functions of sensor readings."""
 
 import logging
 from collections.abc import Mapping
@@ -31,28 +31,28 @@ from dynamics_node.symbolic import inverse_motion_transform
 log = logging.getLogger("dynamics_node")
 BACKENDS = (*COMPILED, "numpy", "gtsam")
 _DESCRIPTIONS = dict.fromkeys(COMPILED, "permuted LU") | {"gtsam": "least squares (gtsam)"}
-LONGEST = 150_000  # operations of a Program that `auto` compiles
+LONGEST = 150_000  # largest number of operations of a Program that `auto` compiles
 
 
 class UnobservableError(ValueError):
-    """Sensors that do not determine the motion; names what is open and which sensor would help.
+    """Sensors that do not determine the motion; names the open directions and the sensors that would help.
 
     observability: the same as data.
     """
 
-    def __init__(self, found: Observability):
-        super().__init__(str(found))
-        self.observability = found
+    def __init__(self, observability: Observability):
+        super().__init__(str(observability))
+        self.observability = observability
 
     def __reduce__(self):
         return type(self), (self.observability,)
 
 
 class Estimate(NamedTuple):
-    """qdd, tau (..., nv), f_ext (..., nbodies, 6) ON the bodies in their axes, moment first; residuals (...,
-    m): readings minus what they should have been; chi_square (...): the sum of their squares and those of
-    priors, in standard deviations. Covariances that the problem asks for: of qdd and tau (..., nv, nv), of
-    the wrench on every body (..., nbodies, 6, 6)."""
+    """qdd, tau (..., nv), f_ext (..., nbodies, 6) ON the bodies in their axes, moment first. residuals (...,
+    m): readings minus their estimates. chi_square (...): the sum of their squares and those of priors, in
+    standard deviations. Covariances, if requested in the problem: of qdd and tau (..., nv, nv), of the wrench
+    on every body (..., nbodies, 6, 6)."""
 
     qdd: np.ndarray
     tau: np.ndarray
@@ -65,9 +65,9 @@ class Estimate(NamedTuple):
 
 
 class ExternalWrenchEstimate(NamedTuple):
-    """The wrench (..., 6) that the environment exerts ON a link, moment first (N m, N), in the link's axes at
-    its origin, and its covariance (..., 6, 6), None where it is not computed. See
-    docs/how-to/external_wrenches.md for what estimates it."""
+    """The wrench (..., 6) of the environment ON a link, moment first (N m, N), in the link's axes at its
+    origin. Its covariance is (..., 6, 6), or None if it is not computed. docs/how-to/external_wrenches.md
+    compares the estimators."""
 
     link: str
     wrench: np.ndarray
@@ -76,7 +76,7 @@ class ExternalWrenchEstimate(NamedTuple):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Estimator(RobotFunction):
-    """estimate = estimator(q, qd, readings): what sensors say about a motion, see `sensor_problem`.
+    """estimate = estimator(q, qd, readings): the motion estimated from sensors, see `sensor_problem`.
 
     observability: of the problem at generic states.
     """
@@ -89,52 +89,53 @@ class Estimator(RobotFunction):
 
     @property
     def degrees_of_freedom(self) -> int:
-        """Of chi_square."""
+        """Degrees of freedom of chi_square."""
         return self.observability.degrees_of_freedom
 
     @cached_property
     def limit(self) -> float:
-        """What chi_square exceeds at one state of 1000 if every sensor is as good as it says."""
+        """The value that chi_square exceeds at one state of 1000 if the sensors have their standard
+        deviations."""
         return chi_square_limit(self.degrees_of_freedom)
 
     def consistent(self, estimate: Estimate) -> np.ndarray:
-        """(...): whether sensors do not contradict each other; False where there is no result."""
+        """(...): whether sensors are consistent; False for states without a result."""
         checked = self.limit if self.degrees_of_freedom else np.inf
         return np.isfinite(estimate.chi_square) & (np.asarray(estimate.chi_square) <= checked)
 
     def external_wrenches(self, estimate: Estimate) -> tuple[ExternalWrenchEstimate, ...]:
-        """The wrench on every link that the problem's sensors let the environment touch; of links on one body
-        the first, whose wrenches cannot be told apart. The covariance is there if the problem asks for that
+        """The wrench on every link with an ExternalWrench. For several links on one body only the first
+        counts, since their wrenches are not distinguishable. It has a covariance if the problem requests that
         of f_ext."""
-        found, covariance = [], estimate.f_ext_covariance
+        estimates, covariance = [], estimate.f_ext_covariance
         for link, (body, X) in self._contact_links.items():
             wrench = estimate.f_ext[..., body, :] @ X.T
             of_it = None if covariance is None else X @ covariance[..., body, :, :] @ X.T
-            found.append(ExternalWrenchEstimate(link, wrench, of_it))
-        return tuple(found)
+            estimates.append(ExternalWrenchEstimate(link, wrench, of_it))
+        return tuple(estimates)
 
     @cached_property
     def _contact_links(self):
         """{link: (its body, wrench transform (6, 6) from the body to the link)}."""
-        found: dict = {}
+        transforms: dict = {}
         for contact in self.problem.contacts:
             frame = self.robot.frame(contact.link)
-            if frame.body not in (body for body, _ in found.values()):
-                found[contact.link] = frame.body, inverse_motion_transform(frame.X).T
-        return found
+            if frame.body not in (body for body, _ in transforms.values()):
+                transforms[contact.link] = frame.body, inverse_motion_transform(frame.X).T
+        return transforms
 
     def judge(self, q, qd, readings, *, gravity=None) -> Judgement:
-        """Whether sensors contradict each other at one state, and which of them is to blame. Raises as the
-        estimator itself."""
+        """Whether sensors contradict each other at one state, and which one is most likely wrong. Raises as
+        in a call of the estimator."""
         arrays = self._arrays(q, qd, readings, gravity)
-        self(*arrays[:3], gravity=arrays[3])  # refuses what is no state
+        self(*arrays[:3], gravity=arrays[3])  # raises InputError for an invalid state
         q, qd, readings, g = (np.asarray(array, dtype=float) for array in arrays)
         if any(array.ndim > 1 for array in (q, qd, readings, g)):
             raise InputError("judge takes one state: q (nq,), qd (nv,), readings (m,), gravity (3,)")
-        found = judge(self.robot, self.problem, q, qd, readings, g)
-        if found is None:
+        judgement = judge(self.robot, self.problem, q, qd, readings, g)
+        if judgement is None:
             raise SolutionError(_why_not(self.robot, self.problem, q, qd, readings, g))
-        return found
+        return judgement
 
     def __call__(self, q, qd, readings, *, gravity=None, errors="raise") -> Estimate:
         """The Estimate at states q (..., nq), qd (..., nv), readings (..., m) in the order of
@@ -156,15 +157,15 @@ def build_estimator(robot: Robot, problem: SensorProblem, backend="auto", parame
     """The Estimator of a sensor problem.
 
     backend: c, numpy (least squares at call time), gtsam (the same by GTSAM, without covariances), or auto: c
-    where it works and the Program is not too long. Where compiled code would lose digits, and where rank
-    drops, least squares is asked. Raises UnobservableError for sensors that do not determine the motion at
-    generic states, or say something exactly twice; ChoiceError, CompileError, ImportError as `build`.
+    if it works and the Program is not too long. If compiled code would lose digits, or if the rank drops,
+    least squares computes the result. Raises UnobservableError if sensors do not determine the motion at
+    generic states, or if exact sensors are redundant; ChoiceError, CompileError, ImportError as in `build`.
     """
     if backend not in BACKENDS:
         raise ChoiceError(f"sensor problems have backends {', '.join(BACKENDS)}, not {backend!r}")
-    found = observability(robot, problem)
-    if not found.observable:
-        raise UnobservableError(found)
+    observed = observability(robot, problem)
+    if not observed.observable:
+        raise UnobservableError(observed)
     numeric = partial(sensor_runner, robot, problem, "gtsam" if backend == "gtsam" else "numpy")
     write = partial(sensor_program, robot, problem, parameters)
     program = _program(write, backend)
@@ -187,12 +188,12 @@ def build_estimator(robot: Robot, problem: SensorProblem, backend="auto", parame
         robot=robot,
         spec=spec,
         description=_DESCRIPTIONS.get(runner.backend, "least squares"),
-        observability=found,
+        observability=observed,
     )
 
 
 def _program(write, backend):
-    """The Program of a backend that runs one, None where none is to be compiled."""
+    """The Program for a backend that compiles it; None for others."""
     if backend not in COMPILED:
         return None
     try:
@@ -215,11 +216,11 @@ def _signature(robot, problem) -> Signature:
 
 
 def _why_not(robot, problem, q, qd=None, readings=None, gravity=None):
-    """Why there is no result at one of the positions q (..., nq), in words; None if that is not known."""
+    """Why there is no result at one of the positions q (..., nq), in words; None if the reason is unknown."""
     if reason := why_not(robot, None, q):
         return reason
     for position in np.reshape(q, (-1, robot.nq)):
-        found = observability(robot, problem, position)
-        if not found.observable:
-            return f"sensors do not determine the motion at this position: {found}"
+        observed = observability(robot, problem, position)
+        if not observed.observable:
+            return f"sensors do not determine the motion at this position: {observed}"
     return None

@@ -1,4 +1,4 @@
-"""Functions: named arrays over a Runner. Every compiled or numeric function that users get is one."""
+"""Functions: named arrays over a Runner, the base of all compiled and numeric functions of the library."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -7,7 +7,7 @@ import numpy as np
 
 from dynamics_node.codegen import ArrayError, Runner, finite_states, make, on_device
 from dynamics_node.functions.arguments import Arguments, Signature, plain_signature
-from dynamics_node.functions.checks import InputError, SolutionError, delivered
+from dynamics_node.functions.checks import InputError, SolutionError, written_to
 
 ERRORS = ("raise", "nan")
 QUICK = ("_one_state", "_new")  # builtin functions of this process
@@ -17,21 +17,21 @@ QUICK = ("_one_state", "_new")  # builtin functions of this process
 class Function:
     """The outputs of a Runner as a function of its inputs: one array, or several as a tuple. Picklable.
 
-    The subclasses below and in robot_functions.py have the calls. Arguments are arrays (..., *shape): leading
-    axes are the batch, over which they broadcast. A call raises InputError, argument and entry by name, and
-    SolutionError; with errors='nan' a state without a result is NaN, and the others are right.
+    Subclasses below and in robot_functions.py define the calls. Arguments are arrays (..., *shape) with a
+    batch of leading axes that broadcast. A call raises InputError, naming argument and entry, and
+    SolutionError. With errors='nan' a state without a result is NaN, and the others are right.
 
     Parameters
     ----------
     signature : Signature
         Names, shapes and entries of the arguments.
     runner : Runner
-        What computes.
+        The backend's executable Program.
     why : callable, optional
         The arrays (count, ...) of some states -> why one of them has no result, in words, or None.
     precision : str
-        'float64', or 'float32' of arguments and results: compiled code then computes many states in float32,
-        those that need more digits, and small numbers of states, in float64.
+        'float64', or 'float32' for arguments and results. Compiled code then computes many states in float32.
+        Small numbers of states, and those that need more digits, are computed in float64.
     """
 
     signature: Signature
@@ -44,8 +44,7 @@ class Function:
     _axes_of_many: int = field(init=False, repr=False)
 
     def __post_init__(self):
-        """Attributes of the object are what Python finds fastest. _one_state, _new: `call_one` and `call_new`
-        of the runner."""
+        """Store `call_one` and `call_new` of the runner as attributes: Python looks these up fastest."""
         self.runner.require(np.dtype(self.precision))
         one, new = self._quick_ways(self.runner)
         first = next(iter(self.runner.inputs.values()), ())
@@ -56,7 +55,7 @@ class Function:
             object.__setattr__(self, name, value)
 
     def _quick_ways(self, runner):
-        """`call_one` and `call_new` of a runner, which compute with float64."""
+        """`call_one` and `call_new` of a runner, for float64."""
         return (runner.call_one, runner.call_new) if self.precision == "float64" else (_declined, _nothing)
 
     def __getstate__(self):
@@ -68,42 +67,42 @@ class Function:
 
     @property
     def program(self):
-        """The Program that runs, None for what runs at call time."""
+        """The compiled Program; None for an algorithm at call time."""
         return self.runner.program
 
     def compile(self, batches=False):
-        """Do now what calls may need later: code for `batches` of states. Raises CompileError."""
+        """Compile in advance: with `batches` also the code for many states. Raises CompileError."""
         self.runner.prepare(batches)
 
-    # --- many states, or arrays that are not plain --------------------------------------------------------
+    # --- many states, or other arrays -----------------------------------------------------------------------
 
     def _states(self, runner, arrays, out, errors):
-        """The results (..., *shape) in a tuple, where the quick way declined; arrays: all inputs of the
+        """The results (..., *shape) in a tuple, without the fast path; arrays: all inputs of the
         runner."""
-        found = None if out is None else self._quick_ways(runner)[1](tuple, *arrays)
-        if found is None:
-            found = self._many(runner, arrays, out)
-        if found is None and any(map(on_device, arrays)):
+        results = None if out is None else self._quick_ways(runner)[1](tuple, *arrays)
+        if results is None:
+            results = self._many(runner, arrays, out)
+        if results is None and any(map(on_device, arrays)):
             return self._on_device(runner, arrays, out, errors)
-        if found is None:
-            found = self._checked(runner, arrays, errors)
-        elif isinstance(found, np.ndarray):
-            found = (found,)
+        if results is None:
+            results = self._checked(runner, arrays, errors)
+        elif isinstance(results, np.ndarray):
+            results = (results,)
         if out is None:
-            return tuple(found)
-        return tuple(delivered(result, place) for result, place in zip(found, out, strict=True))
+            return tuple(results)
+        return tuple(written_to(result, place) for result, place in zip(results, out, strict=True))
 
     def _many(self, runner, arrays, out):
-        """The results by `call_batch`, without a look at the arrays here; else None."""
+        """The results by `call_batch`, without checks in Python; None if it cannot."""
         first = arrays[0] if arrays else None
         if not isinstance(first, np.ndarray) or first.ndim != self._axes_of_many:
             return None
         return runner.call_batch(len(first), arrays, self.dtype, out)
 
     def _on_device(self, runner, arrays, out, errors):
-        """The results where arrays lie on a GPU: there, too, of their type and layout. Of a state without a
-        result they are NaN; with errors='raise' the call waits, and the message has the number of the first
-        one."""
+        """The results for arrays on a GPU: on the same GPU, of their type and layout. A state without a
+        result is NaN; with errors='raise' the call waits, and the message has the number of the first such
+        state."""
         names = self._names(runner, arrays, errors)
         there = getattr(runner, "on_device", None)
         if there is None:
@@ -120,7 +119,7 @@ class Function:
         return results
 
     def _names(self, runner, arrays, errors):
-        """Of the inputs. Raises ValueError and TypeError where a call is none."""
+        """Names of the inputs. Raises ValueError and TypeError for an invalid call."""
         if errors not in ERRORS:
             raise ValueError(f"errors must be {' or '.join(map(repr, ERRORS))}, not {errors!r}")
         names = list(runner.inputs)
@@ -132,19 +131,20 @@ class Function:
     def _checked(self, runner, arrays, errors):
         names = self._names(runner, arrays, errors)
         arguments = Arguments(self.signature, dict(zip(names, arrays, strict=True)), self.dtype)
-        found: list[np.ndarray] = []
+        results: list[np.ndarray] = []
         good = False
         if runner.checks:
-            found, good = runner.run_checked(arguments.count, list(arguments.rows().values()), self.dtype)
+            results, good = runner.run_checked(arguments.count, list(arguments.rows().values()), self.dtype)
         if not good:
-            found = self._careful(runner, arguments, errors)
-        shaped = [array.reshape((*arguments.batch, *array.shape[1:])) for array in found]
+            results = self._careful(runner, arguments, errors)
+        shaped = [array.reshape((*arguments.batch, *array.shape[1:])) for array in results]
         return [array.astype(self.dtype, copy=False) for array in shaped]
 
     def _careful(self, runner, arguments, errors):
-        """The results over all states, with double precision; a state that is not good is named, or NaN."""
+        """The results over all states, with double precision; raises for the first bad state, or sets bad
+        states to NaN."""
         if errors == "raise":
-            arguments.refuse_bad()
+            arguments.require_valid()
             chosen, rows = np.ones(arguments.count, dtype=bool), arguments.rows()
         else:
             chosen = arguments.good()
@@ -157,13 +157,13 @@ class Function:
                 one = {n: a if a.ndim == self._axes(n) else a[bad] for n, a in rows.items()}
                 raise SolutionError(self._why(one, "the equations have no finite solution at this state"))
             return solved
-        found = [np.full((arguments.count, *array.shape[1:]), np.nan) for array in solved]
-        for result, array in zip(found, solved, strict=True):
-            result[chosen] = array
-        return found
+        results = [np.full((arguments.count, *array.shape[1:]), np.nan) for array in solved]
+        for target, array in zip(results, solved, strict=True):
+            target[chosen] = array
+        return results
 
     def _run(self, runner, count, rows, errors):
-        """A numeric algorithm refuses all states where there is no solution at one: then state by state."""
+        """Run a numeric algorithm; if it fails because of one state, state by state."""
         try:
             return runner.run_checked(count, list(rows.values()))[0]
         except np.linalg.LinAlgError as error:
@@ -172,22 +172,23 @@ class Function:
         return self._one_by_one(runner, count, rows)
 
     def _one_by_one(self, runner, count, rows):
-        found = [np.full((count, *shape), np.nan) for shape in runner.outputs.values()]
+        results = [np.full((count, *shape), np.nan) for shape in runner.outputs.values()]
         for k in range(count):
             one = [a if a.ndim == self._axes(name) else a[k : k + 1] for name, a in rows.items()]
             try:
                 solved, _ = runner.run_checked(1, one)
             except np.linalg.LinAlgError:
                 continue
-            for result, array in zip(found, solved, strict=True):
-                result[k] = array[0]
-        return found
+            for target, array in zip(results, solved, strict=True):
+                target[k] = array[0]
+        return results
 
     def _axes(self, name):
         return len(self.signature.inputs[name][0])
 
     def _why(self, rows, otherwise):
-        """What finds the words for a state without a solution, which the caller may change meanwhile."""
+        """A function that computes the reason for a state without a solution; it copies the arrays, which may
+        change."""
         if self.why is None:
             return otherwise
         find, kept = self.why, {name: array.copy() for name, array in rows.items()}
@@ -197,14 +198,14 @@ class Function:
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ProgramFunction(Function):
     """f(*arrays): arguments are the inputs by position or by name. defaults: {name: array} of the last
-    inputs, those that may be left out; result: the NamedTuple of several results, by default a tuple."""
+    inputs, which are optional; result: the NamedTuple of several results, by default a tuple."""
 
     defaults: dict[str, np.ndarray] = field(default_factory=dict)
     result: type | None = None
     _result: type[tuple] = field(init=False, repr=False)
     _rest: tuple = field(init=False, repr=False)
     _single: bool = field(init=False, repr=False)
-    _takes_f_ext = False  # as an argument that is no input
+    _takes_f_ext = False  # as an argument in addition to the inputs
 
     def __post_init__(self):
         super().__post_init__()
@@ -212,9 +213,9 @@ class ProgramFunction(Function):
         self._keep(_single=len(self.runner.outputs) == 1)
 
     def __call__(self, *arrays, out=None, errors="raise", **named):
-        """out: an array for every result (a tuple if there are several), which the call returns; of many
-        states it is written while they are computed: anything may be in it when the call raises. errors:
-        'raise' or 'nan'."""
+        """out: an array for every result (a tuple if there are several), which the call returns. It is
+        written during the computation: its content is undefined if the call raises. errors: 'raise' or
+        'nan'."""
         if named:
             if "f_ext" in named and self._takes_f_ext:
                 return self._with_f_ext(arrays, named, out, errors)
@@ -230,7 +231,7 @@ class ProgramFunction(Function):
         return places[0] if self._single else places
 
     def _slowly(self, runner, arrays, errors):
-        """The results where `call_new` declined."""
+        """The results if `call_new` cannot compute them."""
         results = self._states(runner, arrays, None, errors)
         return results[0] if self._single else tuple.__new__(self._result, results)
 
@@ -263,10 +264,10 @@ def _nothing(*arrays):
 def compile(program, backend="auto", name="function", precision="float64", defaults=None) -> ProgramFunction:
     """A Program as a Function of its inputs: f(*arrays) over any batch, compiled.
 
-    backend: c, numpy, auto: c where it works, and a GPU where it pays, or cuda; name: for messages;
-    precision: see Function; defaults: {name: array} of the last inputs, which may be left out. Where a
-    Program has limits, states beyond them have no result. Raises CompileError for backend c without a
-    compiler, DeviceError for cuda without a device.
+    backend: c, numpy, cuda, or auto: c if it works, and a GPU if it pays. name: for messages; precision: see
+    Function. defaults: {name: array} of the last inputs, which are optional. If a Program has limits, states
+    that exceed them have no result. Raises CompileError for backend c without a compiler, DeviceError for
+    cuda without a device.
     """
     signature = plain_signature(name, program.inputs)
     values = {key: np.asarray(value, dtype=precision) for key, value in (defaults or {}).items()}

@@ -1,4 +1,4 @@
-"""Closed positions at the rate of a controller: Newton's steps, and the rates of all joints."""
+"""Closed positions at the rate of a controller: Newton steps, and the rates of all joints."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,15 +19,15 @@ from dynamics_node.algorithms.loop_closure import (
 from dynamics_node.functions.function import ProgramFunction
 from dynamics_node.robot import Robot
 
-MOST_STEPS = 8  # from the last position, a few milliseconds ago, two or three will do
+MOST_STEPS = 8  # two or three suffice from a position a few milliseconds ago
 
 
 @dataclass(frozen=True, eq=False)
 class LoopSolver:
     """closing(q): `close_loops` of one position (nq,), fast when it is nearly closed. Picklable.
 
-    step: q -> the position after a step of Newton's method, and health at q; rates: q, qd, qdd -> rates and
-    accelerations of all joints, and G.
+    step: q -> the position after a Newton step, and health at q; rates: q, qd, qdd -> rates and accelerations
+    of all joints, and G.
     """
 
     robot: Robot
@@ -56,8 +56,8 @@ class LoopSolver:
         return q, sqrt(self.step(q, errors="nan")[1][0])
 
     def following(self, q, last=None):
-        """The closed position that follows a closed one, `last` (nq,), on its branch; None: in the
-        assembly nearest to zero. Dependent joints that are NaN in q start where they were."""
+        """The closed position on the branch of `last` (nq,), a closed one; None: in the assembly nearest to
+        zero. Dependent joints that are NaN in q start at their previous positions."""
         if last is None:
             start = np.where(np.isnan(q), self.robot.neutral(), q)
             return self(first_closed(self.robot, start))
@@ -72,10 +72,13 @@ class LoopSolver:
         return bool((self.step(q, errors="nan")[1] <= HEALTHY).all())
 
     def why_not(self, q):
-        """Why they are not, in words."""
+        """Why the loops are open or singular at q (nq,), in words."""
         return why_not(self.robot, None, q)
 
     def spread(self, q, qd, qdd):
-        """Rates and accelerations (nv of the tree,) of all joints for qd, qdd (nv,) of the independent ones,
-        and G (nv of the tree, nv), at closed q (nq,)."""
+        """Rates and accelerations (nv of the tree,) of all joints at closed q (nq,), and G (nv of the tree,
+        nv).
+
+        qd, qdd (nv,): of the independent joints.
+        """
         return self.rates(q, qd, qdd, errors="nan")

@@ -20,13 +20,13 @@ class RobotFunction(Function):
     the environment ON every body in its axes at its origin, moment first; gravity (..., 3) m/s^2 in place of
     the robot's.
 
-    description: what runs, for people: `aba`, `colamd`, ...; spec: what it was built for.
+    description: readable name of the algorithm: `aba`, `colamd`, ...; spec: the arguments of its build.
     """
 
     robot: Robot
     spec: Spec
     description: str
-    _with_wrenches: dict = field(default_factory=dict, repr=False)  # shared by all that with_inertias returns
+    _with_wrenches: dict = field(default_factory=dict, repr=False)  # shared with the results of with_inertias
 
     def __post_init__(self):
         row = QUANTITIES.get(self.spec.name)
@@ -40,18 +40,19 @@ class RobotFunction(Function):
 
     @property
     def problem(self):
-        """The Problem that is solved; None for another quantity."""
+        """The solved Problem; None for another quantity."""
         return self.spec.problem
 
     @property
     def choice(self):
-        """Solver, ordering and backend; the backend is the one that runs."""
+        """Solver, ordering and backend; the backend is the actual one."""
         return self.spec.choice._replace(backend=self.runner.backend)
 
     def with_inertias(self, robot: Robot):
         """The function of a Robot that differs in inertias, rotor inertias or gravity only; no compilation.
 
-        Raises ValueError when the geometry differs, or what is not among the `runtime_parameters` of `build`.
+        Raises ValueError if the geometry differs, or a parameter that is not among the `runtime_parameters`
+        of `build`.
         """
         self.spec.require_changeable(robot)
         runner = self.runner.with_parameters(self.spec.values(robot))
@@ -63,26 +64,26 @@ class RobotFunction(Function):
         Parameters
         ----------
         backend : str, optional
-            Of the derivatives; by default the one that this function was built for.
+            Backend of the derivatives; by default that of this function.
 
         Returns
         -------
         QuantityFunction
-            That of inverse dynamics returns `InverseDynamicsDerivatives`, that of forward and hybrid dynamics
-            theirs; that of `inverse_dynamics_derivatives` the second derivatives. Inertias are those of this
-            function's robot, and those that may change the same.
+            For inverse dynamics it returns `InverseDynamicsDerivatives`, for forward and hybrid dynamics
+            theirs; for `inverse_dynamics_derivatives` the second derivatives. It has this function's inertias
+            and runtime parameters.
 
         Raises
         ------
         ChoiceError
-            For a quantity whose derivatives are no quantity, or a backend that has none.
+            For a quantity or a backend without derivatives.
 
         Examples
         --------
         >>> derivatives = dn.build(robot, "forward_dynamics").derivatives()  # doctest: +SKIP
         >>> dqdd_dq, dqdd_dqd, dqdd_dtau = derivatives(q, qd, tau)  # doctest: +SKIP
         """
-        from dynamics_node.functions.build import build_derivatives  # build makes Functions
+        from dynamics_node.functions.build import build_derivatives  # avoids a circular import
 
         return build_derivatives(self, backend)
 
@@ -94,7 +95,7 @@ class RobotFunction(Function):
 
     @cached_property
     def with_wrenches(self) -> Runner:
-        """The Runner that reads f_ext as well, made when it is asked for. Raises CompileError."""
+        """The Runner that also reads f_ext, made on first use. Raises CompileError."""
         shared = self._with_wrenches
         if "f_ext" not in shared:
             shared["f_ext"] = self.spec.runner(wrenches=True)
@@ -106,15 +107,15 @@ class RobotFunction(Function):
         return self._quick_ways(self.with_wrenches)
 
     def compile(self, batches=False):
-        """Do now what calls or `with_inertias` may need later, as code for `batches` of states. Raises
-        CompileError."""
+        """Compile in advance for calls and `with_inertias`; with `batches` also the code for many states.
+        Raises CompileError."""
         _ = self.spec.values(self.robot)
         super().compile(batches)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class QuantityFunction(RobotFunction, ProgramFunction):
-    """f(*arrays, f_ext=None): arguments are the inputs by position or by name; gravity may be left out."""
+    """f(*arrays, f_ext=None): arguments are the inputs by position or by name; gravity is optional."""
 
     _takes_f_ext = True
 
@@ -153,12 +154,12 @@ class DynamicsFunction(RobotFunction):
         self._keep(_gravity=self.robot.gravity.astype(self.dtype))
 
     def compile(self, batches=False):
-        """As of RobotFunction, with code for external wrenches."""
+        """As in RobotFunction, with code for external wrenches."""
         super().compile(batches)
         _ = self.with_wrenches
 
     def _slowly(self, f_ext, out, errors, *arrays):
-        """The results, in a tuple, where the quick way declined; arrays: all inputs but f_ext."""
+        """The results, in a tuple, without the fast path; arrays: all inputs but f_ext."""
         if f_ext is None:
             return self._states(self.runner, arrays, out, errors)
         return self._states(self.with_wrenches, (*arrays, f_ext), out, errors)
@@ -175,18 +176,18 @@ class InverseDynamicsFunction(DynamicsFunction):
         g = self._gravity if gravity is None else gravity
         if f_ext is None:
             if out is None:
-                found = self._new(None, q, qd, qdd, g)
+                tau = self._new(None, q, qd, qdd, g)
             else:
-                found = out if self._one_state(q, qd, qdd, g, out) is None else None
+                tau = out if self._one_state(q, qd, qdd, g, out) is None else None
         else:
             one_state, new = self._pushed
             if out is None:
-                found = new(None, q, qd, qdd, g, f_ext)
+                tau = new(None, q, qd, qdd, g, f_ext)
             else:
-                found = out if one_state(q, qd, qdd, g, f_ext, out) is None else None
-        if found is None:
-            (found,) = self._slowly(f_ext, None if out is None else (out,), errors, q, qd, qdd, g)
-        return found
+                tau = out if one_state(q, qd, qdd, g, f_ext, out) is None else None
+        if tau is None:
+            (tau,) = self._slowly(f_ext, None if out is None else (out,), errors, q, qd, qdd, g)
+        return tau
 
 
 class ForwardDynamicsFunction(DynamicsFunction):
@@ -197,52 +198,52 @@ class ForwardDynamicsFunction(DynamicsFunction):
         g = self._gravity if gravity is None else gravity
         if f_ext is None:
             if out is None:
-                found = self._new(None, q, qd, tau, g)
+                qdd = self._new(None, q, qd, tau, g)
             else:
-                found = out if self._one_state(q, qd, tau, g, out) is None else None
+                qdd = out if self._one_state(q, qd, tau, g, out) is None else None
         else:
             one_state, new = self._pushed
             if out is None:
-                found = new(None, q, qd, tau, g, f_ext)
+                qdd = new(None, q, qd, tau, g, f_ext)
             else:
-                found = out if one_state(q, qd, tau, g, f_ext, out) is None else None
-        if found is None:
-            (found,) = self._slowly(f_ext, None if out is None else (out,), errors, q, qd, tau, g)
-        return found
+                qdd = out if one_state(q, qd, tau, g, f_ext, out) is None else None
+        if qdd is None:
+            (qdd,) = self._slowly(f_ext, None if out is None else (out,), errors, q, qd, tau, g)
+        return qdd
 
 
 class HybridDynamicsFunction(DynamicsFunction):
-    """qdd, tau = f(q, qd, qdd, tau): of both, only what the Problem knows is read."""
+    """qdd, tau = f(q, qd, qdd, tau): only the known entries of both are read."""
 
     def __call__(self, q, qd, qdd, tau, f_ext=None, *, gravity=None, out=None, errors="raise"):
         """qdd, tau (..., nv), complete. out: two arrays for them, which the call returns."""
         g = self._gravity if gravity is None else gravity
         if f_ext is None:
             if out is None:
-                found = self._new(HybridDynamics, q, qd, qdd, tau, g)
+                results = self._new(HybridDynamics, q, qd, qdd, tau, g)
             else:
                 one, other = out
-                found = out if self._one_state(q, qd, qdd, tau, g, one, other) is None else None
+                results = out if self._one_state(q, qd, qdd, tau, g, one, other) is None else None
         else:
             one_state, new = self._pushed
             if out is None:
-                found = new(HybridDynamics, q, qd, qdd, tau, g, f_ext)
+                results = new(HybridDynamics, q, qd, qdd, tau, g, f_ext)
             else:
-                found = out if one_state(q, qd, qdd, tau, g, f_ext, *out) is None else None
-        return self._completed(f_ext, out, errors, q, qd, qdd, tau, g) if found is None else found
+                results = out if one_state(q, qd, qdd, tau, g, f_ext, *out) is None else None
+        return self._completed(f_ext, out, errors, q, qd, qdd, tau, g) if results is None else results
 
     def _completed(self, f_ext, out, errors, q, qd, qdd, tau, g):
-        """The results where the quick way declined: what is not read may be anything."""
+        """The results without the fast path: unknown entries may have any value."""
         forward = np.array(self.problem.forward)
         known = _known(qdd, ~forward), _known(tau, forward)
-        found = self._slowly(f_ext, out, errors, q, qd, *known, g)
-        return HybridDynamics(*found) if out is None else out
+        results = self._slowly(f_ext, out, errors, q, qd, *known, g)
+        return HybridDynamics(*results) if out is None else out
 
 
 def _known(value, known):
-    """What is not known may be anything, NaN too: it is not read."""
+    """The array with unknown entries replaced: they may have any value, even NaN."""
     if on_device(value):
-        return value  # all of it is read there, and has to be finite
+        return value  # read completely, so it has to be finite
     array = np.array(value, dtype=np.float64)
     if array.shape[-1:] == known.shape:
         array[..., ~known] = 0.0

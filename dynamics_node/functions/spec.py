@@ -1,4 +1,4 @@
-"""What a Function of a robot was built for; how its Runners are made, and made anew for other inertias."""
+"""The specification of a robot's Function: how to make its Runners, also for other inertias."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -7,7 +7,7 @@ from functools import cached_property, lru_cache, partial
 import numpy as np
 
 from dynamics_node.algorithms import isomorphic_inputs, parameter_values, reordered
-from dynamics_node.algorithms.pivots import refuse_unwatched, weak_coordinates
+from dynamics_node.algorithms.pivots import require_watched, weak_coordinates
 from dynamics_node.codegen import Runner, WithFallback, make
 from dynamics_node.functions.choices import Choice
 from dynamics_node.robot import Problem, Robot, SensorProblem
@@ -18,16 +18,15 @@ from dynamics_node.robot.robot import fact
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Spec:
-    """name: of QUANTITIES, with its options; problem: the one that is solved, or None; choice: solver,
-    ordering and backend as they were chosen. Picklable: what is needed later, with external wrenches, can be
-    made then, in another process too.
+    """name: of QUANTITIES, with its options; problem: the solved one, or None; choice: solver, ordering and
+    backend as chosen. Picklable: Runners with external wrenches can be made later, also in another process.
 
-    write(wrenches): the Program, None for what runs at call time only. numeric(wrenches): the Runner at call
-    time, None where there is none; it serves where nothing is compiled and, if it `refines`, at states that
-    the Program declines. parameters: inputs of the Program that may change; forward (nv,): coordinates whose
-    accelerations depend on the inverse of the mass matrix. view(robot): the robot whose inertias count,
-    where that is not the whole one; regrouped: as of the Program: see programs.quantities. rivals(wrenches):
-    {name: Program} by other algorithms, of which a GPU may run one; None where there are none.
+    write(wrenches): the Program; None for an algorithm at call time. numeric(wrenches): the Runner at call
+    time, None if there is none. It computes if nothing is compiled and, if it `refines`, at states that the
+    Program cannot solve. parameters: inputs of the Program that may change; forward (nv,): coordinates whose
+    accelerations depend on the inverse of the mass matrix. view(robot): the robot whose inertias count, if
+    not the whole one; regrouped: as in the Program: see algorithms.quantities. rivals(wrenches): {name:
+    Program} by other algorithms, of which a GPU may run one; None if there are none.
     """
 
     robot: Robot
@@ -45,7 +44,7 @@ class Spec:
     rivals: Callable | None = None
 
     def runner(self, wrenches=False, program=None) -> Runner:
-        """program: that of `write`, where it is at hand. Raises CompileError."""
+        """program: that of `write`, if available. Raises CompileError."""
         numeric: Runner | None = None if self.numeric is None else self.numeric(wrenches=wrenches)
         if self.write is None:
             assert numeric is not None
@@ -66,25 +65,25 @@ class Spec:
         return WithFallback(runner, numeric) if backs else runner
 
     def values(self, robot):
-        """{name: array} of the parameters, and the robot itself for what runs at call time."""
+        """{name: array} of the parameters, and the robot itself for algorithms at call time."""
         robot = robot if self.view is None else self.view(robot)
         if not self.parameters or self.write is None:
             return {"robot": robot}
         return {"robot": robot, **_parameter_values(robot, self.parameters, self.robot, self.regrouped)}
 
     def require_changeable(self, robot):
-        """Raise ValueError when a robot differs in its geometry, or in what is not among the parameters, and
-        ModelError when its mass matrix may become singular in a way that the Program does not watch."""
+        """Raise ValueError if a robot differs in its geometry or in other parameters, and ModelError if its
+        mass matrix may become singular in a way that the Program does not check."""
         own, other = self.robot.tree, robot.tree
         if not same_geometry(other, own) or not robot.constraints == self.robot.constraints:
             raise ValueError("the Robot differs in more than inertias, rotor inertias and gravity")
         if constant := changed_parameters(other, own) - set(self.parameters):
             listed = ", ".join(sorted(constant))
             raise ValueError(
-                f"this function was built for constant {listed}: see `runtime_parameters` of build"
+                f"this function was built with constant {listed}: see `runtime_parameters` of build"
             )
         if self.write is not None and np.any(self.forward):
-            refuse_unwatched(robot, weak_coordinates(robot, self.forward) & ~self._watched)
+            require_watched(robot, weak_coordinates(robot, self.forward) & ~self._watched)
 
     @cached_property
     def _watched(self):
@@ -97,7 +96,7 @@ def _reordered(robot, rivals, wrenches):
     return {name: (program, reordered(robot, program)) for name, program in written.items()}
 
 
-@lru_cache(maxsize=16)  # of the robots at hand: several functions ask for the same
+@lru_cache(maxsize=16)  # for recent robots: several functions share them
 def _parameter_values(robot, parameters, geometry, regrouped):
     return parameter_values(robot, parameters, _frames(geometry), regrouped)
 

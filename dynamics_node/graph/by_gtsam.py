@@ -1,5 +1,5 @@
-"""The factor graph of dynamics and of sensor problems eliminated by GTSAM: an independent check of our own
-elimination.
+"""Elimination by GTSAM of the factor graph of dynamics and of sensor problems: an independent check of this
+package's own elimination.
 """
 
 from dataclasses import dataclass, replace
@@ -16,12 +16,12 @@ from dynamics_node.robot import Problem, Robot
 from dynamics_node.robot.sensor_problem import RESULTS, SensorProblem
 
 MISSING = "backend 'gtsam' needs GTSAM >= 4.3: pip install 'gtsam>=4.3'"
-TERMS = 3  # what the Python constructor of JacobianFactor takes; partial sums are eliminated first
-REFINEMENTS = 2  # what rounding beside right angles and constraints costs
+TERMS = 3  # limit of JacobianFactor's Python constructor; partial sums are eliminated first
+REFINEMENTS = 2  # against rounding near right angles and constraints
 
 
 def require_gtsam():
-    """The gtsam module. Raises ImportError that says what to install."""
+    """The gtsam module. Raises ImportError with the command to install it."""
     try:
         import gtsam
     except ImportError as error:
@@ -33,8 +33,8 @@ def require_gtsam():
 class GtsamElimination:
     """GaussianFactorGraph::eliminateSequential in a given Ordering, one state at a time.
 
-    Every factor has constrained noise: with unit noise some orderings are indeterminate and others
-    lose half of the digits. What others lose near right angles comes back by iterative refinement.
+    Every factor has constrained noise: with unit noise some orderings are indeterminate and others lose half
+    of the digits. Iterative refinement restores digits lost near right angles.
     """
 
     model: Robot
@@ -63,7 +63,7 @@ class GtsamElimination:
 
 
 def gtsam_elimination(model, problem, ordering):
-    """That of an ordering; 'best' is COLAMD here, which GTSAM's users take for granted."""
+    """The elimination in an ordering; 'best' is COLAMD here, the default of GTSAM."""
     require_gtsam()
     graph = generic_graph(model, problem)
     if isinstance(ordering, str):
@@ -115,9 +115,9 @@ def _add(gtsam, gaussian, terms, rhs, noise):
 
 @dataclass(frozen=True, eq=False)
 class GtsamLeastSquares:
-    """GaussianFactorGraph::eliminateSequential in the order of the recursions (COLAMD's loses four digits
-    more), constrained noise for what is exact; one state at a time. It has no covariances: raises ValueError
-    where they are asked for, ImportError without GTSAM."""
+    """GaussianFactorGraph::eliminateSequential in the order of the recursions (COLAMD loses four digits
+    more), with constrained noise for exact rows; one state at a time. It has no covariances. Raises
+    ValueError if the problem requests them, ImportError without GTSAM."""
 
     model: Robot
     problem: SensorProblem
@@ -126,14 +126,14 @@ class GtsamLeastSquares:
     def __post_init__(self):
         require_gtsam()
         if self.problem.covariance:
-            raise ValueError("backend 'gtsam' has no covariances: choose 'numpy', or ask for none")
+            raise ValueError("backend 'gtsam' has no covariances: choose 'numpy', or request none")
 
     def with_inertias(self, model):
         """The same for a robot of other inertias or rotor inertias."""
         return replace(self, model=model)
 
     def __call__(self, q, qd, readings, gravity=None):
-        """As of SensorLeastSquares."""
+        """The same as SensorLeastSquares."""
         states = [
             self._one(q[k], qd[k], readings[k], gravity[k] if np.ndim(gravity) == 2 else gravity)
             for k in range(len(q))
@@ -146,17 +146,17 @@ class GtsamLeastSquares:
         values = _optimum(system)
         if values is None:
             return {k: np.full(shape, np.nan) for k, shape in self.problem.returns(self.model).items()}
-        found = dict(zip(RESULTS, sensor_values(self.model, self.problem, values), strict=True))
+        results = dict(zip(RESULTS, sensor_values(self.model, self.problem, values), strict=True))
         left = [factor.given(values).rhs for factor in system.noisy]
         by_label = dict(zip(sum(system.labels, ()), np.concatenate([np.zeros(0), *left]), strict=True))
-        found["residuals"] = np.array([by_label.get(label, 0.0) for label in self.problem.readings])
+        results["residuals"] = np.array([by_label.get(label, 0.0) for label in self.problem.readings])
         pairs = zip(left, system.covariances, strict=True)
-        found["chi_square"] = sum(r @ np.linalg.solve(covariance, r) for r, covariance in pairs)
-        return found
+        results["chi_square"] = sum(r @ np.linalg.solve(covariance, r) for r, covariance in pairs)
+        return results
 
 
 def _optimum(system):
-    """{variable: value}, refined; None where GTSAM finds the system under-determined."""
+    """{variable: value}, refined; None if the system is under-determined."""
     gtsam = require_gtsam()
     noises = [gtsam.noiseModel.Constrained.All(factor.rows) for factor in system.exact]
     noises += [gtsam.noiseModel.Unit.Create(factor.rows) for factor in system.noisy]
@@ -172,14 +172,14 @@ def _optimum(system):
 
 
 def _weighted(factor, covariance):
-    """The rows in standard deviations: correlated noise is no model of GTSAM's for a factor from Python."""
+    """The rows in standard deviations: GTSAM has no correlated noise model for factors from Python."""
     W = np.linalg.inv(np.linalg.cholesky(covariance))
     blocks = {x: W @ block for x, block in factor.blocks.items()}
     return replace(factor, blocks=blocks, rhs=W @ factor.rhs)
 
 
 def _solved(factors, variables):
-    """{variable: value} of (factor, noise model); None as above."""
+    """{variable: value} of (factor, noise model); None if the system is under-determined."""
     keys = {x: key for key, x in enumerate(variables)}
     graph, sums = gaussian_factors(factors, keys)
     order = require_gtsam().Ordering()

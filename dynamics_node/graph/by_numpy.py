@@ -1,7 +1,7 @@
 """Algorithms at call time, by NumPy: elimination of the factor graph, and rows of the table of quantities.
 
-A quantity of a tree is computed over a batch, that of a robot with loops state by state. `Watched` puts NaN
-where loops are open or singular, or where a pivot of the mass matrix vanishes.
+A quantity of a tree is computed over a batch, that of a robot with loops state by state. `Watched` sets
+results to NaN if loops are open or singular, or if a pivot of the mass matrix vanishes.
 """
 
 from dataclasses import dataclass, field, replace
@@ -27,14 +27,14 @@ from dynamics_node.symbolic import interpret
 
 REFINEMENTS = 4
 CONVERGED = 1e-8
-STATE_AXES = (1, 1, 1, 1, 2, 1)  # of one state's q, qd, qdd, tau, f_ext and gravity
-AXES = {"f_ext": 2}  # of one state; of others 1
+STATE_AXES = (1, 1, 1, 1, 2, 1)  # number of axes of one state's q, qd, qdd, tau, f_ext and gravity
+AXES = {"f_ext": 2}  # for one state; 1 for other names
 
 
 @dataclass(frozen=True, eq=False)
 class Elimination:
-    """The Plan of one Ordering; iterative refinement where a pivot may be weak. blocks: the variables of
-    every factor in the graph that was planned for, when parameters of the model may become zero."""
+    """The Plan of one Ordering, with iterative refinement if a pivot may be weak. blocks: the variables of
+    every factor of the planned graph, if parameters of the model may become zero."""
 
     model: Robot
     problem: Problem
@@ -54,8 +54,8 @@ class Elimination:
         """{'qdd', 'tau'}, both complete."""
         zero = np.zeros_like(qd)
         qdd, tau = zero if qdd is None else qdd, zero if tau is None else tau
-        found = self._at_regular(q, qd, qdd, tau, f_ext, gravity)
-        return dict(zip(("qdd", "tau"), found, strict=True))
+        solution = self._at_regular(q, qd, qdd, tau, f_ext, gravity)
+        return dict(zip(("qdd", "tau"), solution, strict=True))
 
     def _planned(self, q, qd, qdd, tau, f_ext, gravity):
         graph = build_graph(self.model, self.problem, q, qd, qdd, tau, f_ext, gravity)
@@ -74,27 +74,27 @@ class Elimination:
         return joint_values(self.model, values, qdd, tau)
 
     def _at_regular(self, *state):
-        """qdd and tau (count, nv) at regular states. Where a pivot of the plan vanishes, which was made once
-        for most positions, another is chosen there. Raises LinAlgError where a tree has none."""
+        """qdd and tau (count, nv) at regular states. The plan suits most positions; if one of its pivots
+        vanishes, another is chosen at that state. Raises LinAlgError if a tree has none."""
         try:
             return self._planned(*state)
         except np.linalg.LinAlgError as reason:
             count = len(state[0])
             if count == 1:
-                found = self._planned_here(*state)
-                if np.isnan(found).any() and not self.model.constrained:
+                solution = self._planned_here(*state)
+                if np.isnan(solution).any() and not self.model.constrained:
                     raise reason from None
-                return found
+                return solution
             one_by_one = (
                 [_state_of(a, k, axes) for a, axes in zip(state, STATE_AXES, strict=True)]
                 for k in range(count)
             )
-            found = [self._at_regular(*one) for one in one_by_one]
-            return [np.concatenate(parts) for parts in zip(*found, strict=True)]
+            solutions = [self._at_regular(*one) for one in one_by_one]
+            return [np.concatenate(parts) for parts in zip(*solutions, strict=True)]
 
     def _planned_here(self, q, qd, qdd, tau, f_ext, gravity):
-        """qdd and tau (1, nv) by pivots, and equations of the constraints, chosen at this very state; NaN
-        where there are none."""
+        """qdd and tau (1, nv), by pivots and equations of the constraints chosen at this state; NaN if there
+        are none."""
         graph = self._graph_here(q, qd, qdd, tau, f_ext, gravity)
         at = {(x.kind, x.body): k for k, x in enumerate(self.ordering.variables)}
         order = sorted(graph.variables, key=lambda x: at.get((x.kind, x.body), len(at)))
@@ -111,14 +111,14 @@ class Elimination:
 
 
 def _state_of(array, k, axes):
-    """State k, on a leading axis, of an array over all states, or of one for all; axes: of one state."""
+    """State k, on a leading axis, of an array over all states, or of one shared by all; axes: number of axes
+    of one state."""
     return array if array is None or array.ndim == axes else array[k : k + 1]
 
 
 def refined(graph, solve):
-    """The values {variable: array} that `solve` finds for a graph, corrected until a correction is small at
-    every state, so that the next would be lost in rounding. Raises LinAlgError where that never happens: a
-    pivot vanishes."""
+    """The values {variable: array} of `solve` for a graph, corrected until the correction is small at every
+    state and the next would be lost in rounding. Raises LinAlgError without convergence: a pivot vanishes."""
     values = solve(graph)
     for _ in range(REFINEMENTS):
         correction = solve(graph.residuals(values))
@@ -134,10 +134,10 @@ def _largest(values):
 
 
 def elimination(model, problem, ordering, parameters=()):
-    """That of an ordering (a name, 'best' or variable names). Raises as `plan_ordering`.
+    """The elimination in an ordering (a name, 'best' or variable names). Raises as in `plan_ordering`.
 
-    parameters: of 'inertia' and 'armature', what `with_inertias` may change; the plan counts on no zero there
-    and on no pivot that this Robot lacks.
+    parameters: those of 'inertia' and 'armature' that `with_inertias` may change. The plan then depends on no
+    zero of them, and on no pivot that this Robot lacks.
     """
     if not parameters:
         return Elimination(model, problem, *plan_ordering(model, problem, ordering))
@@ -148,8 +148,8 @@ def elimination(model, problem, ordering, parameters=()):
 
 
 def by_states(function, robot, q, **arrays):
-    """function(q=, **arrays) -> {name: array} of one state, of every state of a batch q (count, nq); what has
-    the axes of one state is the same for all, and None is left out."""
+    """function(q=, **arrays) -> {name: array} of one state, for every state of a batch q (count, nq). An
+    array with the axes of one state is shared by all; None is left out."""
     arrays = {name: array for name, array in arrays.items() if array is not None}
     shapes = state_shapes(robot, arrays)
     results = [
@@ -161,8 +161,8 @@ def by_states(function, robot, q, **arrays):
 
 @dataclass(frozen=True, eq=False)
 class NumericQuantity:
-    """name: of QUANTITIES; options: those of the quantity; model: as its `view` shows it. Raises KeyError for
-    an unknown link."""
+    """name: of QUANTITIES; options: of the quantity; model: the robot of its `view`. Raises KeyError for an
+    unknown link."""
 
     model: Robot
     name: str
@@ -189,7 +189,7 @@ class NumericQuantity:
         return replace(self, model=model)
 
     def __call__(self, q, **arrays):
-        """See the package."""
+        """The results at every state."""
         if self.model.constrained or QUANTITIES[self.name].write is not None:
             return by_states(self._at, self.model, q, **arrays)
         return self._at(q, **arrays)
@@ -199,16 +199,16 @@ class NumericQuantity:
         assert quantity.way is not None
         rates = quantity.rates(self.model, q, qd)
         results = quantity.way(self.model, rates, q, *arrays.values(), **self.options)
-        found = dict(zip(quantity.returns, results, strict=not quantity.limits))
+        named = dict(zip(quantity.returns, results, strict=not quantity.limits))
         if quantity.limits:
             good = np.asarray(results[-1], dtype=float)[..., None] <= quantity.limits[0]
-            found = {name: np.where(good, array, np.nan) for name, array in found.items()}
-        return found
+            named = {name: np.where(good, array, np.nan) for name, array in named.items()}
+        return named
 
 
 @dataclass(frozen=True, eq=False)
 class Recursion:
-    """The first of `dynamics_methods`; of a robot with loops the one that takes numbers."""
+    """The first of `dynamics_methods`; for a robot with loops the one for numbers."""
 
     model: Robot
     problem: Problem
@@ -223,7 +223,7 @@ class Recursion:
         return names[-1 if self.model.constrained else 0]
 
     def __call__(self, q, qd, qdd=None, tau=None, gravity=None, f_ext=None):
-        """{'qdd', 'tau'}, complete, or 'tau' alone of inverse dynamics."""
+        """{'qdd', 'tau'}, complete, or only 'tau' for inverse dynamics."""
         if self.model.constrained:
             given = {"qd": qd, "qdd": qdd, "tau": tau, "gravity": gravity, "f_ext": f_ext}
             return by_states(self._at, self.model, q, **given)
@@ -235,18 +235,18 @@ class Recursion:
         qdd, tau = zero if qdd is None else qdd, zero if tau is None else tau
         known = np.where(forward, tau, qdd)
         rates = rates_at(self.model, q, qd, explicit=True)
-        asked = method(self.model, rates, q, known, f_ext, gravity)
-        complete = {"qdd": np.where(forward, asked, qdd), "tau": np.where(forward, tau, asked)}
+        unknowns = method(self.model, rates, q, known, f_ext, gravity)
+        complete = {"qdd": np.where(forward, unknowns, qdd), "tau": np.where(forward, tau, unknowns)}
         return {name: complete[name] for name in self.problem.returns(self.model)}
 
 
 @dataclass(frozen=True, eq=False)
 class Watched:
-    """An algorithm whose results are NaN at positions where loops are open or singular, or where a pivot of
-    the mass matrix vanishes, of the coordinates where `forward` is true.
+    """An algorithm with NaN results at positions at which loops are open or singular, or at which a pivot of
+    the mass matrix vanishes, for the coordinates where `forward` is true.
 
-    algorithm: what computes; it sees no such positions. forward (nv,): where torques are known and
-    accelerations asked; returns: {name: shape} of the results.
+    algorithm: is called at good positions only. forward (nv,): where torques are known and accelerations
+    unknown; returns: {name: shape} of the results.
     """
 
     algorithm: Any
@@ -275,7 +275,7 @@ class Watched:
         return good
 
     def __call__(self, q, **arrays):
-        """See the package."""
+        """The results at every state."""
         batch = q.shape[:-1]
         good = np.broadcast_to(self._is_good(q), batch)
         if good.all():
@@ -284,9 +284,9 @@ class Watched:
         if good.any():
             given = {"q": q, **arrays}
             chosen = {name: _chosen(a, AXES.get(name, 1), batch, good) for name, a in given.items()}
-            found = self.algorithm(**chosen)
+            values = self.algorithm(**chosen)
             for name, result in results.items():
-                result[good] = found[name]
+                result[good] = values[name]
         return results
 
 

@@ -1,6 +1,6 @@
 """Drawings of factor graphs, Bayes nets and their block-sparse matrices: SVG, and text for Graphviz.
 
-The complete graph, before anything is known, has joint positions, velocities and twists as variables too.
+The complete graph, before anything is known, also has joint positions, velocities and twists as variables.
 Paper 1, figures 1, 3 and 8: twist factor (4), acceleration factor (5), wrench factor (6), torque factor
 (7).
 """
@@ -29,7 +29,7 @@ SYMBOL = {
     "qd": "q̇",
     "q": "q",
 }
-COLOUR = {
+COLOR = {
     "tau": "#8fc9a9",
     "C": "#e5a58f",
     "mu": "#cccccc",
@@ -55,21 +55,21 @@ def to_dot(graph) -> str:
 
 @to_dot.register
 def _(net: BayesNet) -> str:
-    nodes = [f'  "{c.variable}" [style=filled fillcolor="{COLOUR[c.variable.kind]}"];' for c in net]
+    nodes = [f'  "{c.variable}" [style=filled fillcolor="{COLOR[c.variable.kind]}"];' for c in net]
     edges = [f'  "{parent}" -> "{child}";' for parent, child in net.edges]
     return "\n".join(["digraph bayesnet {", *nodes, *edges, "}"])
 
 
 @to_dot.register
 def _(graph: FactorGraph) -> str:
-    nodes = [f'  "{x}" [style=filled fillcolor="{COLOUR[x.kind]}"];' for x in graph.variables]
+    nodes = [f'  "{x}" [style=filled fillcolor="{COLOR[x.kind]}"];' for x in graph.variables]
     boxes = [f'  "{f.name}" [shape=point];' for f in graph.factors]
     edges = [f'  "{x}" -- "{f.name}";' for f in graph.factors for x in f.blocks]
     return "\n".join(["graph factors {", *nodes, *boxes, *edges, "}"])
 
 
 def to_svg(graph, title=None, parents=()) -> str:
-    """SVG text of a FactorGraph, a BayesNet, or of both: what is eliminated and what is left. parents: of the
+    """SVG text of a FactorGraph, a BayesNet, or of both: eliminated and remaining variables. parents: of the
     bodies, so that a large robot is drawn by its branches."""
     parts = (graph,) if isinstance(graph, (FactorGraph, BayesNet)) else graph
     return sketch(parts, title, parents).svg()
@@ -92,46 +92,46 @@ def sketch(parts: Iterable, title=None, parents=()) -> Sketch:
     return drawn
 
 
-def node(kind, column, index=None, known=False, beside=0) -> Node:
+def node(kind, column, index=None, known=False, offset=0) -> Node:
     """A variable of a kind in the drawing."""
-    return Node(column, kind, SYMBOL[kind], index or str(column), COLOUR[kind], known, beside)
+    return Node(column, kind, SYMBOL[kind], index or str(column), COLOR[kind], known, offset)
 
 
 def _title(parts):
     kinds = {type(part) for part in parts}
     if kinds == {FactorGraph}:
         return "Factor graph; dots are equations"
-    return "Bayes net; arrows point from what is known to what follows"
+    return "Bayes net; arrows point from known variables to those that follow"
 
 
 def graph_matrix(graph: FactorGraph, ordering=None) -> str:
     """Rows are factors, columns variables (in the order of an elimination, if given)."""
     columns = list(ordering or graph.variables)
-    rows = [_Row(factor.name, factor.rows, _own_colours(factor.blocks)) for factor in graph.factors]
+    rows = [_Row(factor.name, factor.rows, _own_colors(factor.blocks)) for factor in graph.factors]
     return _svg(rows, columns, "equations (rows), unknown variables (columns)")
 
 
 def net_matrix(net: BayesNet, graph: FactorGraph) -> str:
-    """The triangular matrix that elimination leaves; fill-in, which couples what no equation does, is red."""
-    neighbours, rows = graph.neighbours(), []
+    """The triangular matrix of elimination; fill-in, absent in the equations, is red."""
+    neighbors, rows = graph.neighbors(), []
     for conditional in net:
         x = conditional.variable
-        blocks = _own_colours([x, *conditional.R])
-        blocks |= dict.fromkeys(conditional.R.keys() - neighbours[x], FILL)
+        blocks = _own_colors([x, *conditional.R])
+        blocks |= dict.fromkeys(conditional.R.keys() - neighbors[x], FILL)
         rows.append(_Row(str(x), x.dim, blocks))
-    return _svg(rows, [row.variable for row in net], "each row gives a variable by those to its right")
+    return _svg(rows, [row.variable for row in net], "each row determines a variable from those to its right")
 
 
 class _Row(NamedTuple):
-    """Name, number of scalar rows, {variable: colour of its block}."""
+    """Name, number of scalar rows, {variable: color of its block}."""
 
     name: str
     dim: int
     blocks: dict
 
 
-def _own_colours(variables):
-    return {x: COLOUR[x.kind] for x in variables}
+def _own_colors(variables):
+    return {x: COLOR[x.kind] for x in variables}
 
 
 def _size(dim):
@@ -166,26 +166,25 @@ def _marks(row, top, left):
     """The name of a row, and its blocks."""
     middle = top + _size(row.dim) / 2 + 4
     yield f'<text x="{_LEFT - 6}" y="{middle:.0f}" text-anchor="end">{escape(row.name)}</text>'
-    for x, colour in row.blocks.items():
+    for x, color in row.blocks.items():
         size = f'width="{_size(x.dim) - 1}" height="{_size(row.dim) - 1}"'
         title = escape(f"{row.name}, {x}: {row.dim} x {x.dim}")
-        yield f'<rect x="{left[x]}" y="{top}" {size} fill="{colour}"><title>{title}</title></rect>'
+        yield f'<rect x="{left[x]}" y="{top}" {size} fill="{color}"><title>{title}</title></rect>'
 
 
 def _starts(dims, start):
-    """Where each begins, and where the last one ends."""
-    found = []
+    """The start of each, and the end of the last."""
+    starts = []
     for dim in dims:
-        found.append(start)
+        starts.append(start)
         start += _size(dim)
-    return found, start
+    return starts, start
 
 
 def complete_sketch(model, problem=None, title=None) -> Sketch:
-    """The Sketch of all variables; what a Problem knows is square, without a Problem nothing is.
+    """The Sketch of all variables; those known in a Problem are square, without a Problem none are.
 
-    Column 0 is the root; a column beside every tip has the wrench there. With the loops cut,
-    as paper 1, figure 11.
+    Column 0 is the root; a column next to every tip has its wrench. Loops are cut, as in paper 1, figure 11.
     """
     if model.constrained:
         spanned = None if problem is None else spanning_problem(model, problem)
@@ -196,11 +195,11 @@ def complete_sketch(model, problem=None, title=None) -> Sketch:
     for kind in ("A", "V"):
         drawn.nodes[kind, 0] = node(kind, 0, "0", problem is not None)
     for i in range(model.nbodies):
-        asked = None if problem is None else unknown_of(model, problem, owners_of[i][0])
+        unknown = None if problem is None else unknown_of(model, problem, owners_of[i][0])
         for kind in KINDS:
             if kind in ("tau", "qdd", "qd", "q") and owners_of[i] != (i,):
                 continue
-            known = problem is not None and (kind in KNOWN or kind == _other(asked))
+            known = problem is not None and (kind in KNOWN or kind == _other(unknown))
             drawn.nodes[kind, i + 1] = node(kind, i + 1, None, known)
     for i, parent in enumerate(model.parents):
         joints = [owner + 1 for owner in owners_of[i]]
@@ -209,7 +208,7 @@ def complete_sketch(model, problem=None, title=None) -> Sketch:
 
 
 def _with_constraints(drawn, mechanism):
-    """Constraints are numbered on after the bodies."""
+    """Number constraints on after the bodies."""
     bodies = {b.joint.v.start: i + 1 for i, b in enumerate(mechanism.bodies) if b.joint.masters is None}
     numbered = enumerate(zip(mechanism.constraints, kept_rows(mechanism), strict=True), mechanism.nbodies + 1)
     for number, (constraint, kept) in numbered:
@@ -232,32 +231,32 @@ def _with_constraints(drawn, mechanism):
 
 
 def _extend(drawn, names, force):
-    """Let factors touch one more variable."""
+    """Add a variable to factors."""
     drawn.factors[:] = [(name, [*keys, force] if name in names else keys) for name, keys in drawn.factors]
 
 
 def _without_tips(drawn, ends):
-    """Where a loop ends there is no tool."""
+    """Remove the tip wrench where a loop ends."""
     for tip in [("F", f"tip {end}") for end in ends]:
         if drawn.nodes.pop(tip, None) is not None:
             drawn.factors[:] = [(name, [k for k in keys if k != tip]) for name, keys in drawn.factors]
 
 
-def _other(asked):
-    """Of torque and acceleration of a joint, the one that is known."""
-    return "qdd" if asked.kind == torque(0).kind else "tau"
+def _other(unknown):
+    """The known one of torque and acceleration of a joint."""
+    return "qdd" if unknown.kind == torque(0).kind else "tau"
 
 
 def _factors(drawn, model, i, parent, joints, known):
-    """(name, keys of the variables) of the factors of body i, which moves with these joints; all numbers
+    """(name, keys of the variables) of the factors of body i, which moves with these joints. All numbers
     count from 1."""
     children = [c + 1 for c, p in enumerate(model.parents) if p == i - 1]
-    beyond: list[tuple] = [key for c in children for key in (("F", c), ("q", c)) if key in drawn.nodes]
+    outward: list[tuple] = [key for c in children for key in (("F", c), ("q", c)) if key in drawn.nodes]
     if not children:
-        beyond = [("F", f"tip {i}")]
-        drawn.nodes[beyond[0]] = node("F", i, "t", known, beside=1)
+        outward = [("F", f"tip {i}")]
+        drawn.nodes[outward[0]] = node("F", i, "t", known, offset=1)
     q, qd, qdd = ([(kind, joint) for joint in joints] for kind in ("q", "qd", "qdd"))
     yield f"twist {i}", [("V", parent), ("V", i), *q, *qd]
     yield f"acceleration {i}", [("A", parent), ("A", i), ("V", i), *q, *qd, *qdd]
-    yield f"wrench {i}", [("F", i), ("A", i), ("V", i), *beyond]
+    yield f"wrench {i}", [("F", i), ("A", i), ("V", i), *outward]
     yield f"torque {i}", [*(("tau", joint) for joint in joints), ("F", i)]

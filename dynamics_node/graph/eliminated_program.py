@@ -1,12 +1,12 @@
-"""An elimination ordering of the factor graph as a Program, of trees and of robots with loops; the cheapest
+"""An elimination ordering of the factor graph as a Program, for trees and for robots with loops; the cheapest
 ordering.
 
-The plan is made in the frames of the Program: what vanishes in the robot's own frames need not vanish
-there, and the other way round. Where pivots may become weak at some state, the last entry of health is what
-they lose (graph/elimination.py); its limit is found by trying the Program.
+The plan is made in the frames of the Program: blocks that vanish in the robot's own frames need not vanish
+there, and vice versa. If pivots may become weak, the last entry of health measures the loss
+(graph/elimination.py); its limit comes from runs of the Program.
 
-Ordering 'best' is the one whose Program costs least. All named orderings are tried; in small graphs the
-best one is improved by moving single variables (paper 1, section IV-D, proposes a search there).
+Ordering 'best' has the Program with the least cost. The search tries all named orderings. In small graphs it
+improves the best one by moving single variables (paper 1, section IV-D, proposes a search there).
 """
 
 import contextlib
@@ -22,7 +22,7 @@ import numpy as np
 from dynamics_node.algorithms.dynamics_programs import cost, problem_program
 from dynamics_node.algorithms.first_positions import closed_samples
 from dynamics_node.algorithms.health import TRIED, health_limit, usual_size
-from dynamics_node.algorithms.reduced_frames import economical, parameter_values
+from dynamics_node.algorithms.reduced_frames import economical_robot, parameter_values
 from dynamics_node.graph.elimination import (
     Plan,
     SingularPivotError,
@@ -48,8 +48,8 @@ from dynamics_node.symbolic import Program
 
 SMALL = 24  # variables: an arm of 8 joints
 TRIALS = 100
-WORTH_TRYING = 3  # entries of a Bayes net, beside the fewest, up to which a Program is made of it
-_SEARCH = 2  # counted up when other orderings are found
+WORTH_TRYING = 3  # entries of a Bayes net relative to the fewest; a larger one gets no Program
+_SEARCH = 2  # incremented when the search changes
 
 
 def elimination_program(
@@ -60,16 +60,15 @@ def elimination_program(
     parameters=(),
 ) -> Program:
     """The Program of an ordering: one of ORDERINGS by name, an Ordering, or names of variables. Other
-    arguments, inputs and outputs as of `dynamics_programs`.
+    arguments, inputs and outputs as in `dynamics_programs`.
 
-    Raises ValueError for an unknown one, SingularPivotError (naming the variable) for one that cannot be
-    followed.
+    Raises ValueError for an unknown ordering, SingularPivotError (naming the variable) for an impossible one.
     """
     ordering = ordering if isinstance(ordering, (str, Ordering)) else tuple(ordering)
     return _traced(robot, problem, ordering, bool(wrenches), tuple(parameters))
 
 
-@lru_cache(maxsize=32)  # a build asks for it when it chooses an ordering and when it compiles it
+@lru_cache(maxsize=32)  # a build needs it to choose an ordering and to compile it
 def _traced(robot, problem, ordering, wrenches, parameters):
     graph = economical_graph(robot, problem, parameters)
     chosen = chosen_ordering(ordering, robot, problem, graph)
@@ -78,9 +77,9 @@ def _traced(robot, problem, ordering, wrenches, parameters):
 
 
 def economical_graph(robot: Robot, problem: Problem, parameters=()) -> FactorGraph:
-    """`generic_graph` in the frames of the Program; of `parameters` besides with values none of which is zero
-    by chance."""
-    own, _ = economical(robot)
+    """`generic_graph` in the frames of the Program; also with generic values of `parameters`, none of which
+    is zero by chance."""
+    own, _ = economical_robot(robot)
     graph = generic_graph(own, problem)
     if not parameters:
         return graph
@@ -91,7 +90,7 @@ def economical_graph(robot: Robot, problem: Problem, parameters=()) -> FactorGra
 def plan_program(
     robot: Robot, problem: Problem, plan: Plan, wrenches=False, parameters=(), tried=True
 ) -> Program:
-    """The Program of a Plan of `economical_graph`. tried: else its limits are for counting operations
+    """The Program of a Plan of `economical_graph`. tried: False skips the limits, for counting operations
     only."""
     if plan.safe or not tried:
         usual = {step.variable: 2.0 for step in plan.steps if not step.pivot.safe}
@@ -102,7 +101,8 @@ def plan_program(
 
 
 def _plan_program(robot, problem, plan, usual, wrenches, parameters):
-    """usual: {variable: how weak its pivot is}, of those that may be weak; their health has no limit yet."""
+    """usual: {variable: typical weakness of its pivot}, for pivots that may be weak; their health has no
+    limit yet."""
     forward, zero = np.array(problem.forward, dtype=bool), np.zeros(robot.nv)
 
     def method(own, rates, q, known, f_ext, gravity):
@@ -110,18 +110,18 @@ def _plan_program(robot, problem, plan, usual, wrenches, parameters):
         graph = build_spanned_graph(own, problem, q, rates.qd, qdd, tau, f_ext, gravity)
         net, weakness = eliminate_watched(graph, plan)
         qdd, tau = joint_values(own, net.solve(), qdd, tau)
-        asked = np.where(forward, qdd, tau)
-        return (asked, [growth(weakness, usual)]) if usual else asked
+        unknowns = np.where(forward, qdd, tau)
+        return (unknowns, [growth(weakness, usual)]) if usual else unknowns
 
     return problem_program(robot, problem, method, wrenches, parameters, [np.inf] if usual else ())
 
 
 class _Tried:
-    """A Plan at random states."""
+    """A run of a Plan at random states."""
 
     def __init__(self, robot, problem, plan, parameters):
         random = np.random.default_rng(23)
-        self._own, _ = economical(robot)
+        self._own, _ = economical_robot(robot)
         self._plan, self._returns = plan, tuple(problem.returns(robot))
         rates = random.uniform(-1, 1, (3, TRIED, robot.nv))
         self._state = dict(zip(("qd", "qdd", "tau"), rates, strict=True)) | {
@@ -136,7 +136,7 @@ class _Tried:
         self._graph = filled(graph, blocks)
 
     def weakness(self):
-        """{variable: how weak its pivot usually is}."""
+        """{variable: typical weakness of its pivot}."""
         _, weakness = eliminate_watched(self._graph, self._plan)
         return {x: usual_size(value) for x, value in weakness.items()}
 
@@ -146,8 +146,8 @@ class _Tried:
         return health_limit(program, state, [self._returns])
 
 
-class Found(NamedTuple):
-    """An ordering, and the Program of it."""
+class OrderedProgram(NamedTuple):
+    """An ordering and its Program."""
 
     ordering: Ordering
     program: Program
@@ -158,7 +158,7 @@ class Found(NamedTuple):
 
 
 class Memory(NamedTuple):
-    """Where notes are kept by name: read(name) gives bytes, or None when there are none."""
+    """A store of notes by name: read(name) returns bytes, or None if there are none."""
 
     read: Callable[[str], bytes | None]
     write: Callable[[str, bytes], None]
@@ -167,10 +167,10 @@ class Memory(NamedTuple):
 FORGETFUL = Memory(lambda name: None, lambda name, content: None)
 
 
-def best_ordering(robot: Robot, problem: Problem, parameters=(), memory=FORGETFUL) -> Found:
-    """The cheapest ordering. What was found once is remembered.
+def best_ordering(robot: Robot, problem: Problem, parameters=(), memory=FORGETFUL) -> OrderedProgram:
+    """The cheapest ordering. The result of a search is cached.
 
-    Raises SingularPivotError when none of ORDERINGS can be followed.
+    Raises SingularPivotError if none of ORDERINGS is possible.
     """
     search = _Search(robot, problem, tuple(parameters))
     note = f"ordering-{search.identity()}.json"
@@ -178,18 +178,18 @@ def best_ordering(robot: Robot, problem: Problem, parameters=(), memory=FORGETFU
     if ordering is None:
         ordering = search.best()
         memory.write(note, _written(ordering))
-    return Found(ordering, elimination_program(robot, problem, ordering, parameters=parameters))
+    return OrderedProgram(ordering, elimination_program(robot, problem, ordering, parameters=parameters))
 
 
 class _Search:
-    """Orderings of one graph and what their Programs cost."""
+    """Orderings of one graph and the costs of their Programs."""
 
     def __init__(self, robot, problem, parameters):
         self._robot, self._problem, self._parameters = robot, problem, parameters
         self._graph = economical_graph(robot, problem, parameters)
 
     def read(self, note):
-        """The Ordering of a note, None when there is none, or nothing sensible in it."""
+        """The Ordering of a note, None if there is none or it is invalid."""
         try:
             name, variables = json.loads(note or b"null")
             ordering = Ordering(str(name), custom_ordering(variables, self._graph).variables)
@@ -199,7 +199,7 @@ class _Search:
         return ordering
 
     def best(self):
-        """The cheapest of the named orderings, and in small graphs what can be made of it."""
+        """The cheapest of the named orderings, improved by a search in small graphs."""
         plans, refusal = {}, None
         for name in ORDERINGS:
             ordering = chosen_ordering(name, self._robot, self._problem, self._graph)
@@ -227,9 +227,9 @@ class _Search:
             variable = order.pop(int(random.integers(len(order))))
             order.insert(int(random.integers(len(order) + 1)), variable)
             with contextlib.suppress(SingularPivotError):
-                found = self._cost(plan_elimination(self._graph, tuple(order)))
-                if found < least:
-                    best, least = Ordering("searched", tuple(order)), found
+                cost = self._cost(plan_elimination(self._graph, tuple(order)))
+                if cost < least:
+                    best, least = Ordering("searched", tuple(order)), cost
         return best
 
     def identity(self):

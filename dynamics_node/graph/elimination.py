@@ -3,11 +3,11 @@
 `plan_elimination` decides once per robot, at generic states: pivot rows, and which blocks vanish.
 `eliminate` follows the plan at any states, over floats or symbols alike.
 
-`eliminate_watched` also returns how weak the pivots are at a state. A pivot p of a row p x + sum_k a_k y_k
-= b is weak where it is small beside the rest of its row: x then follows from values that are much larger,
-and digits are lost. Where no pivot is weak, the elimination is as accurate as one that chooses its pivots
-at every state (Higham, Accuracy and Stability of Numerical Algorithms, sec. 9.3: it is the growth of
-elements that counts). A later weak pivot loses more of what an earlier one has left: losses multiply.
+`eliminate_watched` also returns how weak the pivots are at a state. A pivot p of a row p x + sum_k a_k y_k =
+b is weak if it is small compared to the rest of its row: x then follows from much larger values, and digits
+are lost. Without weak pivots, the elimination is as accurate as one that chooses its pivots at every state
+(Higham, Accuracy and Stability of Numerical Algorithms, sec. 9.3: the growth of elements counts). Losses of
+successive weak pivots multiply.
 """
 
 from dataclasses import replace
@@ -22,7 +22,7 @@ from dynamics_node.symbolic import matvec, solve
 
 VANISHES = 1e-11  # relative size of a block that counts as identically zero
 __all__ = ["Plan", "SingularPivotError", "Step", "eliminate", "eliminate_some", "plan_elimination"]
-TOO_WEAK = 1e24  # weakness of a pivot that is rounding beside the rest of its row
+TOO_WEAK = 1e24  # weakness of a pivot that is only rounding
 
 
 class Step(NamedTuple):
@@ -43,7 +43,7 @@ class Plan(NamedTuple):
 
     @property
     def safe(self):
-        """True when no pivot can become weak at any state."""
+        """True if no pivot can become weak at any state."""
         return all(step.pivot.safe for step in self.steps)
 
     @property
@@ -89,20 +89,20 @@ def _planned(graph, ordering):
 
 
 def _carries_all(factors, variable, bodies):
-    """Whether a joint feels the inertia of all that it carries: of no body beyond it the motion or the wrench
-    is still unknown. Then what it feels is definite, however inertias are grouped."""
+    """Whether the inertia at a joint is complete: neither motion nor wrench of a body in its subtree is
+    unknown. It is then definite, however inertias are grouped."""
     own = [factor for factor in factors if is_natural(variable, factor)]
     rest = {y for factor in own for y in factor.blocks if y.kind in (ACCELERATION, WRENCH)}
     return not any(y.body > variable.body and y.body in bodies for y in rest)
 
 
 def eliminate(graph: FactorGraph, plan: Plan) -> BayesNet:
-    """The BayesNet of a graph that has the structure the plan was made from."""
+    """The BayesNet of a graph with the structure of the planned one."""
     return eliminate_some(graph, plan, len(plan.steps))[0]
 
 
 def eliminate_some(graph: FactorGraph, plan: Plan, count: int) -> tuple[BayesNet, FactorGraph]:
-    """The conditionals of the first `count` variables, and the graph that is left of the others."""
+    """The conditionals of the first `count` variables, and the remaining graph of the others."""
     factors = dict(enumerate(graph.factors))
     conditionals = []
     for step in plan.steps[:count]:
@@ -121,7 +121,7 @@ def follow(factors, step: Step):
 
 
 def _candidate(factor, variable, states):
-    """The factor as a source of pivots: entries that are rounding beside the rest of their row are zero."""
+    """The factor as a source of pivots: entries that are only rounding relative to their row are zero."""
     row_size = np.max([_row_size(block) for block in factor.blocks.values()], axis=0)
     block = np.broadcast_to(factor.blocks[variable], (*states, factor.rows, variable.dim))
     block = np.where(np.abs(block) > VANISHES * row_size[:, None], block, 0.0)
@@ -143,7 +143,7 @@ def _check_complete(graph, ordering):
 
 
 def _solve_and_substitute(factors, touched, variable, pivot):
-    """The conditional of a variable, and what is left of the factors that touched it."""
+    """The conditional of a variable, and the remaining factors that touched it."""
     conditional = _conditional(factors, variable, pivot)
     taken: dict[int, list[int]] = {n: [] for n in touched}
     for number, row in pivot.rows:
@@ -239,8 +239,8 @@ def _advance(factors, touched, rest, kept):
 
 
 def eliminate_watched(graph: FactorGraph, plan: Plan) -> tuple[BayesNet, dict[Variable, np.ndarray]]:
-    """As `eliminate`, and of every variable whose pivot may be weak how weak it is (...): the squares of
-    |rest of the row| / |pivot|, summed over the rows that it is solved from."""
+    """The result of `eliminate`, and for every variable whose pivot may be weak its weakness (...): the
+    squares of |rest of the row| / |pivot|, summed over the rows of its pivot."""
     factors = dict(enumerate(graph.factors))
     conditionals, weakness = [], {}
     for step in plan.steps:
@@ -252,10 +252,10 @@ def eliminate_watched(graph: FactorGraph, plan: Plan) -> tuple[BayesNet, dict[Va
 
 
 def weakest_pivot(graph: FactorGraph, plan: Plan) -> Variable | None:
-    """The first variable whose pivot vanishes at one of the states of a graph, for what follows is rounding;
-    else the one with the weakest pivot. None where all are safe."""
+    """The first variable whose pivot vanishes at one of the states of a graph, since later ones are rounding;
+    otherwise the one with the weakest pivot. None if all are safe."""
     factors = dict(enumerate(graph.factors))
-    found, worst = None, -1.0
+    weakest, worst = None, -1.0
     for step in plan.steps:
         with np.errstate(all="ignore"):
             if not step.pivot.safe:
@@ -263,17 +263,17 @@ def weakest_pivot(graph: FactorGraph, plan: Plan) -> Variable | None:
                 if not weakness <= TOO_WEAK:
                     return step.variable
                 if weakness > worst:
-                    found, worst = step.variable, weakness
+                    weakest, worst = step.variable, weakness
             try:
                 _, factors = follow(factors, step)
             except np.linalg.LinAlgError:
                 return step.variable
-    return found
+    return weakest
 
 
 def growth(weakness, usual):
-    """What digits are lost by, squared (...): the product over all pivots of how weak they are beside what is
-    usual. weakness, usual: {variable: (...)} of `eliminate_watched`."""
+    """The squared loss of digits (...): the product over all pivots of their weakness relative to the usual
+    one. weakness, usual: {variable: (...)} of `eliminate_watched`."""
     total = 1.0
     for x, value in weakness.items():
         total = total * (1.0 + value * (1.0 / usual[x]))
@@ -281,7 +281,7 @@ def growth(weakness, usual):
 
 
 def _weakness(P, joined, others):
-    """Of the pivots of P (..., n, n), one after the other; joined, others: see `pivot_system`."""
+    """The weakness of the pivots of P (..., n, n) in order; joined, others: see `pivot_system`."""
     rows, total = np.concatenate([P, joined], axis=-1), 0.0
     for k in range(P.shape[-1]):
         rest, inverse = rows[..., k, k + 1 : -1], 1.0 / rows[..., k, k]

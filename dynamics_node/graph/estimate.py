@@ -1,20 +1,21 @@
-"""The most likely motion and wrenches behind readings: exact rows hold, noisy ones as well as they can.
+"""The most likely motion and wrenches for given readings: exact rows hold, noisy ones are weighted.
 
-As many rows as there are unknowns determine all of them, whatever the weights: all exact ones, and of the
-noisy ones the basis (`choose_basis`). What the other rows read beside what then follows for them, e = G eps,
-with eps (m,) the noise of all readings, of covariance R, is what there is to weigh. The least eps' R^-1 eps
-is that of
+As many rows as unknowns determine all of them, with any weights: all exact ones, and of the noisy ones
+the basis (`choose_basis`). The other rows are redundant. Their readings minus the values that then follow for
+them, e = G eps, depend on the noise eps (m,) of all readings, of covariance R. The least eps' R^-1 eps is
+that of
 
     eps = R G' (G R G')^-1 e,    chi-square = e' (G R G')^-1 e,
 
-and the unknowns follow from the readings less eps: weighted least squares in as many unknowns as there are
-redundant rows, and no more (Bjorck, Numerical Methods for Least Squares Problems, 1996, ch. 5). Where more
-rows are redundant than are in the basis, the normal equations are those of the basis: with T (m, b) what all
-rows read of unit readings of the basis, and e what they read beside what follows from it, 0 for the basis,
+and the unknowns follow from the readings minus eps: weighted least squares in as many unknowns as there are
+redundant rows (Bjorck, Numerical Methods for Least Squares Problems, 1996, ch. 5). If more rows are redundant
+than are in the basis, the normal equations are those of the basis. With T (m, b), the response of all rows to
+unit readings of the basis, and e, the readings minus the values that follow from the basis (0 for the basis
+itself),
 
     eps = e - T (T' R^-1 T)^-1 T' R^-1 e,    chi-square = eps' R^-1 eps,
 
-whose size does not grow with the number of readings. On numbers over a batch or on symbols.
+whose size does not grow with the number of readings. For numbers over a batch or for symbols.
 """
 
 import itertools
@@ -28,9 +29,9 @@ from dynamics_node.graph.pivot_search import NoPivotError, best_plan
 from dynamics_node.graph.sensor_system import SensorSystem
 from dynamics_node.symbolic import pivoted, solve_definite, symmetric
 
-DEPENDENT = 1e-9  # what a row says beside others, relative, that counts as nothing
-# A reading of what others follow from is taken rather than one that needs a solve, unless it is so much less
-# precise.
+DEPENDENT = 1e-9  # relative remainder of a row that counts as zero
+# A reading of a variable that others follow from is preferred to one that needs a solve, unless it is this
+# much less precise.
 PREFERRED = {JOINT_ACCELERATION: 30.0, ACCELERATION: 30.0, EXTERNAL: 30.0, WRENCH: 10.0}
 
 
@@ -39,12 +40,13 @@ class RedundantError(ValueError):
 
 
 def choose_basis(system: SensorSystem) -> tuple[int, ...]:
-    """Numbers of the noisy rows, at a generic state (the first of the system), that determine best what exact
-    ones leave open. Raises NoPivotError where none do, RedundantError where exact rows imply each other."""
+    """Numbers of the noisy rows, at a generic state (the first of the system), that best determine the
+    directions left open by exact ones. Raises NoPivotError if none do, RedundantError if exact rows imply
+    each other."""
     noisy = sum(factor.rows for factor in system.noisy)
     if noisy + sum(f.rows for f in system.exact) == sum(x.dim for x in system.variables):
         return tuple(range(noisy))
-    from scipy.linalg import qr  # 0.2 s, for those who measure more than they need
+    from scipy.linalg import qr  # takes 0.2 s; only redundant sensors need it
 
     columns = scalar_columns(system.variables)
     D, Y = (_dense(factors, columns) for factors in (system.exact, system.noisy))
@@ -96,8 +98,8 @@ class EstimatePlan(NamedTuple):
 
 class Estimate(NamedTuple):
     """values {variable: (..., dim)}; residuals eps (..., m) of all noisy rows; chi_square (...), with as many
-    degrees of freedom as there are redundant rows; lu: its pivots tell how digits are lost, and so does
-    leverage (...), the trace of G R G'; gain: what `spread` needs."""
+    degrees of freedom as redundant rows. lu: its pivots show the loss of digits, and so does leverage (...),
+    the trace of G R G'; gain: for `spread`."""
 
     values: dict
     residuals: Any
@@ -108,8 +110,8 @@ class Estimate(NamedTuple):
 
 
 class Gain(NamedTuple):
-    """responses: {basis row: {variable: value} for a unit of it}; R (b, b): covariance of the basis as it is
-    read, or as it is estimated; less M S^-1 M' it is that, if there are M (..., b, p) and S (..., p, p)."""
+    """responses: {basis row: {variable: value} for a unit of it}; R (b, b): covariance of the basis, as read
+    or as estimated. With M (..., b, p) and S (..., p, p) the covariance is R - M S^-1 M'."""
 
     responses: dict[int, dict]
     R: np.ndarray
@@ -122,8 +124,8 @@ class Gain(NamedTuple):
 
 def plan_estimate(system: SensorSystem, basis=None) -> EstimatePlan:
     """The plan of a system at several generic states. basis: numbers of noisy rows, by default those of
-    `choose_basis`. Raises NoPivotError where something is left undetermined, RedundantError where exact rows
-    imply each other."""
+    `choose_basis`. Raises NoPivotError if the rows do not determine all variables, RedundantError if exact
+    rows imply each other."""
     exact, noisy = sum(f.rows for f in system.exact), sum(f.rows for f in system.noisy)
     basis = choose_basis(system) if basis is None else basis
     kept = [*range(exact), *(exact + row for row in basis)]
@@ -135,8 +137,8 @@ def plan_estimate(system: SensorSystem, basis=None) -> EstimatePlan:
 
 
 def estimate(plan: EstimatePlan, system: SensorSystem, responses=False) -> Estimate:
-    """Of a system of the structure that was planned for. responses: needed for `spread`; where rows
-    are redundant they are there anyway."""
+    """The Estimate for a system with the planned structure. responses: needed for `spread`; always present
+    with redundant rows."""
     batch = _Batch(system)
     rows, rhs = scalar_rows((*system.exact, *system.noisy), plan.lu.columns, plan.lu.pattern)
     others = [dict(rows[plan.exact + row]) for row in plan.redundant]
@@ -160,9 +162,9 @@ def estimate(plan: EstimatePlan, system: SensorSystem, responses=False) -> Estim
     return Estimate(values, weighed.eps, weighed.chi_square, lu, weighed.leverage, gain)
 
 
-def spread(plan: EstimatePlan, gain: Gain, asked):
-    """The covariance (..., k, k) of asked(values) (..., k), linear in the values of all variables."""
-    P = np.stack([asked(gain.responses[row]) for row in plan.basis], axis=-1)
+def spread(plan: EstimatePlan, gain: Gain, function):
+    """The covariance (..., k, k) of function(values) (..., k), linear in the values of all variables."""
+    P = np.stack([function(gain.responses[row]) for row in plan.basis], axis=-1)
     C = P @ gain.R @ np.swapaxes(P, -1, -2)
     if gain.S is not None:
         M = P @ gain.M
@@ -174,7 +176,7 @@ def spread(plan: EstimatePlan, gain: Gain, asked):
 
 
 class _Noise:
-    """The covariance R (m, m) of all readings, block by block: a sensor each."""
+    """The covariance R (m, m) of all readings, with one block for each sensor."""
 
     def __init__(self, blocks):
         self.blocks = blocks
@@ -188,7 +190,7 @@ class _Noise:
         return np.concatenate([x[..., :0, :], *(block @ x[..., at, :] for block, at in pairs)], axis=-2)
 
     def inverse_times(self, x):
-        """R^-1 x; in the order in which it is written, on every machine."""
+        """R^-1 x, with the same order of operations on every machine."""
         inverses = [
             np.diag(1.0 / np.diag(block))
             if np.array_equal(block, np.diag(np.diag(block)))
@@ -198,7 +200,7 @@ class _Noise:
         return self.times(x, inverses)
 
     def variances(self, rows):
-        """Of some readings."""
+        """The variances of some readings."""
         return np.concatenate([np.diag(block) for block in self.blocks])[rows].tolist()
 
     def columns(self, rows):
@@ -209,7 +211,7 @@ class _Noise:
 
 
 class _Weighed(NamedTuple):
-    """As of Estimate and Gain."""
+    """Fields as in Estimate and Gain."""
 
     eps: Any
     chi_square: Any
@@ -220,10 +222,10 @@ class _Weighed(NamedTuple):
 
 
 def _weighed(plan, noise: _Noise, T, e) -> _Weighed:
-    """T (..., p, b): what redundant rows read of unit readings of the basis; e (..., p)."""
+    """T (..., p, b): response of redundant rows to unit readings of the basis; e (..., p)."""
     basis, redundant = list(plan.basis), list(plan.redundant)
     R = noise.columns(basis)
-    own, across = R[basis], R[redundant]  # of the basis, and of the redundant rows with it
+    own, across = R[basis], R[redundant]  # of the basis, and between redundant rows and the basis
     if not redundant:
         nothing = np.zeros((*T.shape[:-2], noise.size), T.dtype)
         return _Weighed(nothing, nothing.sum(axis=-1), 0.0, own, None, None)
@@ -251,14 +253,14 @@ def _by_basis(basis, redundant, noise, T, e, leverage):
     every[..., redundant, :b], every[..., redundant, b] = T, e
     products = np.swapaxes(every, -1, -2) @ noise.inverse_times(every)
     N = symmetric(products[..., :b, :b])
-    found = solve_definite(N, np.concatenate([products[..., :b, b:], np.eye(b) + 0.0 * N], axis=-1))
-    eps = every[..., b] - (every[..., :b] @ found[..., :1])[..., 0]
+    solution = solve_definite(N, np.concatenate([products[..., :b, b:], np.eye(b) + 0.0 * N], axis=-1))
+    eps = every[..., b] - (every[..., :b] @ solution[..., :1])[..., 0]
     chi_square = (eps * noise.inverse_times(eps[..., None])[..., 0]).sum(axis=-1)
-    return _Weighed(eps, chi_square, leverage, symmetric(found[..., 1:]), None, None)
+    return _Weighed(eps, chi_square, leverage, symmetric(solution[..., 1:]), None, None)
 
 
 class _Batch:
-    """Arrays over the states at hand, or of symbols."""
+    """Arrays over the present states, or of symbols."""
 
     def __init__(self, system):
         arrays = [
@@ -271,10 +273,10 @@ class _Batch:
 
     def array(self, entries):
         """(..., n) of n numbers, arrays or symbols."""
-        found = np.zeros((*self.shape, len(entries)), self.dtype)
+        stacked = np.zeros((*self.shape, len(entries)), self.dtype)
         for k, entry in enumerate(entries):
-            found[..., k] = entry
-        return found
+            stacked[..., k] = entry
+        return stacked
 
 
 def _unit(count, row):
@@ -282,7 +284,7 @@ def _unit(count, row):
 
 
 def _predicted(line, x):
-    """What a row reads where the values are x."""
+    """The reading of a row for values x."""
     total = 0.0
     for column, entry in line.items():
         if not (isinstance(x[column], float) and x[column] == 0.0):
@@ -292,7 +294,7 @@ def _predicted(line, x):
 
 def _by_variable(columns, x, batch):
     """{variable: (..., dim)}"""
-    found: dict = {}
+    by_variable: dict = {}
     for (variable, _), value in zip(columns, x, strict=True):
-        found.setdefault(variable, []).append(value)
-    return {variable: batch.array(values) for variable, values in found.items()}
+        by_variable.setdefault(variable, []).append(value)
+    return {variable: batch.array(values) for variable, values in by_variable.items()}

@@ -1,7 +1,7 @@
-"""FactorGraph, the equations of a tree at given states; BayesNet, what elimination leaves of it.
+"""FactorGraph, the equations of a tree at given states; BayesNet, the result of elimination.
 
-A BayesNet is a directed acyclic graph of conditionals x = d - sum_k R_k y_k. The rank of a graph tells
-whether it determines its variables, and which variables or equations are to blame.
+A BayesNet is a directed acyclic graph of conditionals x = d - sum_k R_k y_k. The rank of a graph shows
+whether it determines its variables, and which variables or equations are at fault.
 """
 
 from collections.abc import Mapping
@@ -37,11 +37,11 @@ class FactorGraph:
         return tuple(dict.fromkeys(x for factor in self.factors for x in factor.blocks))
 
     def given(self, values):
-        """The graph with known variables moved to the right-hand sides: a problem is a choice of what is
-        known."""
+        """The graph with known variables moved to the right-hand sides: a problem is a choice of known
+        variables."""
         return FactorGraph(tuple(factor.given(values) for factor in self.factors))
 
-    def neighbours(self):
+    def neighbors(self):
         """variable -> the variables it shares a factor with."""
         adjacency: dict[Variable, set[Variable]] = {x: set() for x in self.variables}
         for factor in self.factors:
@@ -50,7 +50,7 @@ class FactorGraph:
         return adjacency
 
     def residuals(self, values):
-        """The graph with rhs - sum A x in place of rhs: what the values leave unexplained."""
+        """The graph with rhs - sum A x in place of rhs: the residuals of the values."""
         left = [replace(factor, rhs=factor.given(values).rhs) for factor in self.factors]
         return FactorGraph(tuple(left))
 
@@ -73,12 +73,13 @@ def coordinate_owners(model):
 
 
 def owned_by(owners, i):
-    """{body that owns coordinates: S (6, k)} of a body: what moves its joint. owners: `coordinate_owners`."""
+    """{body that owns coordinates: S (6, k)} of the coordinates that move a body's joint. owners:
+    `coordinate_owners`."""
     return {owner: members[i] for owner, members in owners.items() if i in members}
 
 
 def unknown_of(model, problem, owner) -> Variable:
-    """tau or qdd of a joint: the one the Problem asks for. Raises ValueError if it asks for parts of both."""
+    """tau or qdd of a joint: the unknown of the Problem. Raises ValueError if both have unknown parts."""
     joint = model.bodies[owner].joint
     chosen = problem.forward[joint.v]
     if any(chosen) != all(chosen):
@@ -87,7 +88,7 @@ def unknown_of(model, problem, owner) -> Variable:
 
 
 def known_values(model, problem, qdd, tau):
-    """{variable: value} of what a Problem knows, out of qdd and tau (..., nv)."""
+    """{variable: value} of the knowns of a Problem, out of qdd and tau (..., nv)."""
     known = {}
     for owner in coordinate_owners(model):
         joint = model.bodies[owner].joint
@@ -137,8 +138,8 @@ def joint_values(model, values, qdd, tau):
         if variable.kind in (TORQUE, JOINT_ACCELERATION):
             own = names[model.bodies[variable.body].joint.v]
             columns = [k for k, name in enumerate(own) if name in place]  # no dependent ones
-            found = tau if variable.kind == TORQUE else qdd
-            found[..., [place[own[k]] for k in columns]] = value[..., columns]
+            values_at = tau if variable.kind == TORQUE else qdd
+            values_at[..., [place[own[k]] for k in columns]] = value[..., columns]
     return qdd, tau
 
 
@@ -189,16 +190,17 @@ class BayesNet:
 # --- rank ---------------------------------------------------------------------------------------------------
 
 
-ZERO = 1e-9  # singular values beside the largest, and entries of unit vectors, that count as zero
+ZERO = 1e-9  # relative singular values, and entries of unit vectors, that count as zero
 
 
 class IllPosedError(ValueError):
-    """A problem whose equations leave variables open or contradict each other; tells rank and names."""
+    """A problem whose equations leave variables open or contradict each other; the message has rank and
+    names."""
 
 
 class Rank(NamedTuple):
     """rows, columns, rank of the equations at a generic state; open: the variables they do not determine;
-    contradicting: the factors that cannot hold together."""
+    contradicting: the factors that contradict each other."""
 
     rows: int
     columns: int
@@ -221,7 +223,7 @@ def graph_rank(graph: FactorGraph) -> Rank:
     U, sizes, V = np.linalg.svd(A)
     rank = int((sizes > ZERO * sizes.max(initial=0.0)).sum())
     free = np.abs(V[rank:]).max(axis=0, initial=0.0) > ZERO
-    missed = U[:, rank:] @ (U[:, rank:].T @ b)  # the part of b that no values explain
+    missed = U[:, rank:] @ (U[:, rank:].T @ b)  # the part of b outside the range
     clash = np.abs(missed) > ZERO * max(1.0, np.abs(b).max(initial=0.0))
     variables = _marked(free, ((str(x), x.dim) for x in graph.variables))
     factors = _marked(clash, ((factor.name, factor.rows) for factor in graph.factors))
@@ -230,9 +232,9 @@ def graph_rank(graph: FactorGraph) -> Rank:
 
 def require_posed(graph: FactorGraph):
     """Raise IllPosedError unless the equations have exactly one solution."""
-    found = graph_rank(graph)
-    if found.open or found.contradicting:
-        raise IllPosedError(str(found))
+    rank = graph_rank(graph)
+    if rank.open or rank.contradicting:
+        raise IllPosedError(str(rank))
 
 
 def dense_system(graph: FactorGraph):
@@ -259,10 +261,10 @@ def _first(array, axes):
 
 
 def _marked(flags, named):
-    """Names of those that have a marked entry; named: (name, number of entries)."""
-    found, start = [], 0
+    """Names with a marked entry; named: (name, number of entries)."""
+    names, start = [], 0
     for name, size in named:
         if flags[start : start + size].any():
-            found.append(name)
+            names.append(name)
         start += size
-    return tuple(found)
+    return tuple(names)

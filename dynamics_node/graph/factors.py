@@ -3,8 +3,8 @@
 A factor is sum_k A_k x_k = b over typed variables (section II).
 
 X takes motion vectors from the parent of a body to the body; the angular part comes first. A loop joint is
-cut (section VII): the force T F that it transmits acts on the successor, and its opposite on the
-predecessor; kept: the directions of T that no other constraint has already. Notation: see loop_forces.py.
+cut (section VII): the force T F that it transmits acts on the successor, and its opposite on the predecessor.
+kept: the directions of T that no other constraint implies. Notation: see loop_forces.py.
 """
 
 from collections.abc import Mapping
@@ -29,8 +29,8 @@ class Variable(NamedTuple):
     """kind: A (spatial acceleration), F (wrench across the joint), tau or qdd; body: its number from 0.
 
     tau and qdd belong to the body whose joint owns the coordinates. Constraints are numbered on after the
-    bodies: F of a loop joint that is cut, C (force of a gear, a belt or the like). mu: see
-    `minimum_torque_factors`. W (what the environment does to a link) is numbered as the contacts of a
+    bodies: F of a cut loop joint, C (force of a gear, a belt or another coupling). mu: see
+    `minimum_torque_factors`. W (the wrench of the environment on a link) is numbered like the contacts of a
     sensor problem. Printed as in the paper: A1, F1, ...
     """
 
@@ -73,8 +73,8 @@ def external_wrench(number, dim):
     return Variable(EXTERNAL, number, dim)
 
 
-def in_words(robot, problem: SensorProblem, variable: Variable) -> tuple[str, ...]:
-    """What every entry of a variable is: `torque of joint 'knee'`, `external moment z on link 'foot'`."""
+def entry_names(robot, problem: SensorProblem, variable: Variable) -> tuple[str, ...]:
+    """Names of the entries of a variable: `torque of joint 'knee'`, `external moment z on link 'foot'`."""
     bodies, number = robot.tree.bodies, variable.body
     if variable.kind == EXTERNAL:
         contact = problem.contacts[number]
@@ -107,7 +107,7 @@ NATURAL = {ACCELERATION: "acceleration", WRENCH: "wrench", TORQUE: "torque", JOI
 class LinearFactor:
     """Rows sum_k blocks[x_k] x_k = rhs: blocks (..., rows, dim), rhs (..., rows).
 
-    kind: which equation; body: whose it is.
+    kind: of the equation; body: its number.
     """
 
     kind: str
@@ -136,8 +136,8 @@ class LinearFactor:
 
 def is_natural(variable, factor: LinearFactor):
     """Whether a factor is a variable's own equation: (5) of A, (6) of F, (7) of tau or qdd. As long as all
-    are solved from their own, the inertia felt by a joint is definite. (6) and (7) of a floating joint, whose
-    six rows are the same but for the sign, stand for each other."""
+    are solved from their own, the inertia at a joint is definite. For a floating joint, (6) and (7) have the
+    same six rows up to the sign, so either counts."""
     kinds = {NATURAL.get(variable.kind)}
     if variable.dim == factor.rows == 6 and variable.kind != ACCELERATION:
         kinds = {"wrench", "torque"}
@@ -147,7 +147,7 @@ def is_natural(variable, factor: LinearFactor):
 def acceleration_factor(i, parent, motion_subspaces, X, velocity_product, root_acceleration):
     """Eq. (5): A_i - X_i A_p - S_i qdd_i = ad(V_i) S_i qd_i; the root's acceleration is known.
 
-    motion_subspaces: {body that owns coordinates: S}; another body, or several, where the joint is explicit.
+    motion_subspaces: {body that owns coordinates: S}; other bodies if the joint is explicit.
     """
     blocks = {acceleration(i): np.eye(6)}
     rhs = velocity_product
@@ -189,8 +189,8 @@ def torque_factor(owner, motion_subspaces, rotors):
 
 
 def loop_wrench_blocks(loop, F, cut, kept):
-    """{body: {F: block}} of what a cut loop joint, which transmits T F, adds to the wrench factors (6) of its
-    ends."""
+    """{body: {F: block}}: contributions of a cut loop joint, which transmits T F, to the wrench factors (6)
+    of its ends."""
     ends = ((loop.predecessor, cut["X_p"], -1.0), (loop.successor, cut["X_s"], 1.0))
     T = cut["T"][..., kept]
     return {body: {F: sign * transpose(X) @ T} for body, X, sign in ends if body >= 0}
@@ -216,15 +216,15 @@ def coupling_factor(number, joints, K, k):
 
 
 def coupling_force_blocks(C, joints, K):
-    """{body: {C: block}} of what its force adds to the torque factors (7): tau + K^T C = S^T F."""
+    """{body: {C: block}} of its force in the torque factors (7): tau + K^T C = S^T F."""
     return {i: {C: transpose(K[..., v : v + 1])} for i, v in joints.items()}
 
 
 def minimum_torque_factors(weights, joints, G):
-    """Of all torques that do the same, those of least sum_j weights[j] tau_j^2: weights[j] tau_j = (G mu)_j
-    with a virtual velocity mu (nv,) of the independent coordinates; least squares as exact equations.
+    """The equivalent torques of least sum_j weights[j] tau_j^2: weights[j] tau_j = (G mu)_j with a
+    virtual velocity mu (nv,) of the independent coordinates; least squares as exact equations.
 
-    weights, joints: {body: what its joint's torque costs}, {body: its row of G}; G (..., nv of the tree, nv)
+    weights, joints: {body: cost of its joint's torque}, {body: its row of G}; G (..., nv of the tree, nv)
     as in `explicit_rates`.
     """
     mu = virtual_velocity(G.shape[-1])

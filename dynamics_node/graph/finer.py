@@ -1,9 +1,9 @@
-"""The equations of a tree with more unknowns and fewer operations, as its recursions have them.
+"""The equations of a tree with more unknowns and fewer operations, as in its recursions.
 
-A is the classical acceleration here, not the spatial one: the same but for w x v, and no linear velocity is
-left (algorithms/rnea.py). U = wd^ + w^ w^ is unknown as well, and so are motions and wrenches
-between the turns in a plane of which a transform is made. Each of these unknowns has an equation of its own,
-with ones: a search of pivots that starts here may find what costs as little as the recursions.
+A is the classical acceleration here: the spatial one without w x v, so no linear velocity is left
+(algorithms/rnea.py). Also unknown are U = wd^ + w^ w^, and motions and wrenches between the plane turns of a
+transform. Each of these unknowns has an equation of its own, with ones. A search of pivots from here may
+reach the cost of the recursions.
 """
 
 from dataclasses import replace
@@ -39,17 +39,17 @@ class _Finer:
         self.J = pseudo_inertia(tree.inertias)
 
     def _angular_velocities(self):
-        found: list[np.ndarray] = []
+        velocities: list[np.ndarray] = []
         for i, parent in enumerate(self.tree.parents):
-            before = found[parent] if parent >= 0 else np.zeros(3)
-            found.append(self.X_up.vector(i, before) + self.moved[i, :3])
-        return found
+            before = velocities[parent] if parent >= 0 else np.zeros(3)
+            velocities.append(self.X_up.vector(i, before) + self.moved[i, :3])
+        return velocities
 
     def system(self, system):
         exact = [new for factor in system.exact for new in self._rewritten(factor)]
         bodies = range(self.tree.nbodies)
         exact += [self._turning(i) for i in bodies]
-        exact += [factor for i in bodies for factor in (*self._carried(i), *self._transmitted(i))]
+        exact += [factor for i in bodies for factor in (*self._propagated_motion(i), *self._transmitted(i))]
         return system._replace(exact=tuple(exact), noisy=tuple(map(self._classical, system.noisy)))
 
     def _rewritten(self, factor):
@@ -83,8 +83,8 @@ class _Finer:
         turn = self.turns[i][0].matrix() if last else np.eye(6)
         return replace(factor, blocks=blocks | {_motion(i, max(last - 1, 0)): -turn}, rhs=rhs)
 
-    def _carried(self, i):
-        """The motion of the parent at the place of body i, then turned, one turn after the other."""
+    def _propagated_motion(self, i):
+        """The motion of the parent at the origin of body i, then turned, one turn after the other."""
         parent, r = self.tree.parents[i], self.X_up.origin(i)
         blocks, rhs = {_motion(i, 0): np.eye(6)}, np.zeros(6)
         if parent >= 0:
@@ -151,7 +151,7 @@ def _motion(body, step):
 
 
 def _force(body, step):
-    """After no turn the wrench at the joint itself."""
+    """The force after `step` turns; after none the wrench at the joint."""
     return Variable(f"G{step}_", body, 6) if step else wrench(body)
 
 

@@ -1,8 +1,7 @@
-"""Whether sensors determine the motion, before anything is solved (paper 4, sec. III-B), and which sensor
-would help.
+"""Whether sensors determine the motion, before solving (paper 4, sec. III-B), and which sensor would help.
 
-At generic states what is not determined is so at every state; at a pose more may be open. The structural
-rank counts only which entries are zero; it is an upper bound that needs no numbers.
+Directions that are open at generic states are open at every state; at one pose more may be open. The
+structural rank depends on the pattern of zeros only; it is an upper bound that needs no numbers.
 """
 
 from collections.abc import Iterator
@@ -41,8 +40,9 @@ ZERO_ENTRY = 1e-12
 
 
 def candidates(robot, problem: SensorProblem) -> Iterator[Sensor]:
-    """One row of an external wrench, the torque or acceleration of a joint, an accelerometer, angular
-    accelerations, a force/torque sensor: one of each at every place. Their noise means nothing."""
+    """Possible additional sensors: a row of an external wrench, torque or acceleration of a joint, an
+    accelerometer, angular accelerations, a force/torque sensor, at every place. Their noise has no
+    meaning."""
     for contact in problem.contacts:
         for row in contact.rows:
             roles = tuple(MEASURED if k == row else UNKNOWN for k in range(6))
@@ -62,7 +62,7 @@ def candidates(robot, problem: SensorProblem) -> Iterator[Sensor]:
 
 
 class Help(NamedTuple):
-    """A sensor that might be added; settles: how many of the missing equations it brings."""
+    """A possible additional sensor; settles: number of missing equations that it provides."""
 
     sensor: Sensor
     settles: int
@@ -70,13 +70,13 @@ class Help(NamedTuple):
 
 @dataclass(frozen=True)
 class Observability:
-    """Of a sensor problem at generic states, and at a position where one is given (None otherwise).
+    """The rank of a sensor problem at generic states, and at a position if one is given (None otherwise).
 
-    rows, unknowns: of the linear system; structural_rank, rank, rank_here of it. unobservable: what no state
-    determines, in words, external wrenches and accelerations first; unobservable_here: what is open at the
-    position. repeated: exact sensors that say what others say already. degrees_of_freedom: of chi-square:
-    how many readings could contradict the others. help: single sensors that would settle most of what is
-    open (at the position, if there is one), those with the fewest readings first.
+    rows, unknowns: of the linear system; structural_rank, rank, rank_here of it. unobservable: names of what
+    no state determines, external wrenches and accelerations first; unobservable_here: names of what is open
+    at the position. repeated: exact sensors implied by others. degrees_of_freedom: of chi-square: number of
+    redundant readings. help: single sensors that would settle most of the open directions (at the position,
+    if there is one), those with the fewest readings first.
     """
 
     rows: int
@@ -93,8 +93,8 @@ class Observability:
 
     @property
     def observable(self) -> bool:
-        """Whether everything is determined, and nothing said exactly twice: at generic states, and at the
-        position."""
+        """Whether everything is determined, and no exact sensor is implied by others: at generic states, and
+        at the position."""
         return not (self.unobservable or self.repeated or self.unobservable_here or self.repeated_here)
 
     def __str__(self):
@@ -108,7 +108,7 @@ class Observability:
             parts.append(f"not determined at this position: {listed(self.unobservable_here, 12)}")
         if self.repeated or self.repeated_here:
             again = self.repeated or self.repeated_here
-            parts.append(f"exact, but said by others already: {listed(again, 12)}; give them a std")
+            parts.append(f"exact, but implied by others: {listed(again, 12)}; give them a std")
         if self.help:
             missing = self.unknowns - (self.rank if self.rank_here is None else self.rank_here)
             settles = self.help[0].settles
@@ -119,8 +119,8 @@ class Observability:
 
 
 def observability(robot, problem: SensorProblem, q=None) -> Observability:
-    """Of a sensor problem of a robot, at generic states and at a position q (nq,), closed where there are
-    loops."""
+    """The Observability of a sensor problem of a robot, at generic states and at a position q (nq,), closed
+    if there are loops."""
     generic = [_At(robot, problem, q_k) for q_k in generic_positions(robot)]
     best = max(generic, key=lambda at: at.rank)
     here = None if q is None else _At(robot, problem, np.asarray(q, dtype=float))
@@ -141,7 +141,7 @@ def observability(robot, problem: SensorProblem, q=None) -> Observability:
 
 
 class _At:
-    """A problem at one position: velocities change no coefficient."""
+    """A problem at one position: velocities do not change coefficients."""
 
     def __init__(self, robot, problem, q):
         self._robot, self._problem, self._q = robot, problem, q
@@ -158,7 +158,7 @@ class _At:
 
     @property
     def rank(self):
-        """Of all rows: what has an equation of its own counts in full."""
+        """The rank of all rows: variables with an equation of their own count in full."""
         return self.unknowns - self.few.size + self.space.rank
 
     @property
@@ -170,23 +170,23 @@ class _At:
         return repeated(self.system, self.few, self.space)
 
     def help(self) -> tuple[Help, ...]:
-        """The sensors that settle most of what is open."""
+        """The sensors that settle most open directions."""
         if not self.space.open.size:
             return ()
         site = site_of(self._robot, self._problem, self._q, np.zeros(self._robot.tree.nv))
-        found = []
+        ranked = []
         for sensor in candidates(self._robot, self._problem):
             factor = sensor_factor(site, sensor, np.zeros(1))
             if factor.blocks:
                 A, _ = factor_rows(factor, self.few.values)
-                found.append((Help(sensor, determined_by(A, self.space)), len(A)))
-        most = max((help.settles for help, _ in found), default=0)
-        chosen = sorted((pair for pair in found if pair[0].settles == most > 0), key=lambda pair: pair[1])
+                ranked.append((Help(sensor, determined_by(A, self.space)), len(A)))
+        most = max((help.settles for help, _ in ranked), default=0)
+        chosen = sorted((pair for pair in ranked if pair[0].settles == most > 0), key=lambda pair: pair[1])
         return tuple(help for help, _ in chosen)
 
 
 def _structural_rank(states) -> int:
-    """Of the entries that are not zero at some of the states."""
+    """The structural rank of the entries that are nonzero at some of the states."""
     from scipy.sparse import coo_array, csr_array
     from scipy.sparse.csgraph import structural_rank
 

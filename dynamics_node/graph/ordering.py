@@ -1,7 +1,7 @@
 """Elimination orderings: an ordering is an algorithm (paper 1, Tables I-III).
 
-The first three follow the tree; the others look at the graph alone. Pivots are natural for the first three:
-row (6) for F, (5) for A, (7) for tau or qdd. Plans are made at a few generic states, once for a robot
+The first three follow the tree; the others use only the graph. Pivots are natural for the first three: row
+(6) for F, (5) for A, (7) for tau or qdd. Plans are made at a few generic states, once for a robot
 (`plan_ordering`).
 """
 
@@ -54,15 +54,15 @@ def aba_order(model, problem, graph):
 
 
 def colamd_order(model, problem, graph):
-    """Column approximate minimum degree, as SuperLU computes it for the block pattern."""
-    from scipy.sparse import csc_matrix  # 0.2 s, for those who ask for it
+    """Column approximate minimum degree, from SuperLU, for the block pattern."""
+    from scipy.sparse import csc_matrix  # takes 0.2 s; only this ordering needs it
     from scipy.sparse.linalg import splu
 
     variables = graph.variables
     column = {x: k for k, x in enumerate(variables)}
     entries = [(row, column[x]) for row, f in enumerate(graph.factors) for x in f.blocks]
     entries, size = _squared(entries, len(graph.factors), len(variables))
-    values = np.random.default_rng(0).uniform(1, 2, len(entries))  # non-singular, as generic values are
+    values = np.random.default_rng(0).uniform(1, 2, len(entries))  # non-singular, like generic values
     pattern = csc_matrix((values, np.array(entries).T), shape=(size, size))
     order = np.argsort(splu(pattern, permc_spec="COLAMD").perm_c)
     return [variables[k] for k in order if k < len(variables)]
@@ -84,8 +84,8 @@ def _squared(entries, rows, columns):
 
 
 def minimum_degree_order(model, problem, graph):
-    """Always the variable with the fewest neighbours; its neighbours become a clique."""
-    adjacency = graph.neighbours()
+    """Always the variable with the fewest neighbors; its neighbors become a clique."""
+    adjacency = graph.neighbors()
     order = []
     while adjacency:
         x = min(adjacency, key=lambda y: sum(z.dim for z in adjacency[y]))
@@ -98,7 +98,7 @@ def minimum_degree_order(model, problem, graph):
 
 def nested_dissection_order(model, problem, graph):
     """Both halves first, the separator between them last, recursively (George 1973)."""
-    return _dissect(graph.neighbours(), set(graph.variables))
+    return _dissect(graph.neighbors(), set(graph.variables))
 
 
 def _dissect(adjacency, part):
@@ -148,8 +148,8 @@ ORDERINGS: dict[str, Callable] = {
 
 
 def named_ordering(name: str, model, problem, graph: FactorGraph, last=()) -> Ordering:
-    """One of ORDERINGS by name. last: variables of the graph beside those of the model, for the orderings
-    that follow the tree. Raises ValueError listing them."""
+    """One of ORDERINGS by name. last: variables of the graph in addition to those of the model, for the
+    orderings that follow the tree. Raises ValueError listing them."""
     if name not in ORDERINGS:
         raise ValueError(f"unknown ordering {name!r}; choose one of {', '.join(ORDERINGS)}")
     order = ORDERINGS[name](model, problem, graph)
@@ -159,7 +159,7 @@ def named_ordering(name: str, model, problem, graph: FactorGraph, last=()) -> Or
 def custom_ordering(names: Iterable[str], graph: FactorGraph) -> Ordering:
     """An ordering from variable names as they are printed (`F1`, `A1`, `qdd1`; bodies count from 1).
 
-    Raises ValueError naming what is unknown.
+    Raises ValueError with the unknown names.
     """
     by_name = {str(x): x for x in graph.variables}
     unknown = [name for name in names if name not in by_name]
@@ -191,14 +191,14 @@ def _block(factor, x):
 
 
 def _joined(a, b, axes):
-    """Arrays over GENERIC states, or of no state, one after the other."""
+    """Arrays over GENERIC states, or independent of the state, concatenated."""
     shape = a.shape[a.ndim - axes :]
     return np.concatenate([np.broadcast_to(x, (GENERIC, *shape)) for x in (a, b)])
 
 
 def filled(graph: FactorGraph, blocks) -> FactorGraph:
-    """The graph with zeros where the one that was planned for has a block and this one none. blocks: the
-    variables of every factor of that one; empty where they are the same."""
+    """The graph with zero blocks where the planned graph has a block and this one has none. blocks: the
+    variables of every factor of the planned one; empty if they are the same."""
     if not blocks:
         return graph
     factors = [
@@ -209,7 +209,7 @@ def filled(graph: FactorGraph, blocks) -> FactorGraph:
 
 
 def ordering_of(name, robot, problem, graph) -> Ordering:
-    """A named ordering: that of the tree, with the forces of constraints last."""
+    """A named ordering of the tree, with the forces of constraints last."""
     spanned = spanning_problem(robot, problem)
     return named_ordering(name, robot.tree, spanned, graph, constraint_variables(robot))
 
@@ -217,8 +217,8 @@ def ordering_of(name, robot, problem, graph) -> Ordering:
 def plan_ordering(model, problem, ordering="best", graph=None) -> tuple[Ordering, Plan]:
     """The Ordering and its Plan, made from the graph at generic states, `generic_graph` by default.
 
-    ordering: 'best' (the Plan with the smallest BayesNet), or as of `chosen_ordering`. Raises ValueError for
-    an unknown one, SingularPivotError for one that cannot be followed, naming the variable.
+    ordering: 'best' (the Plan with the smallest BayesNet), or as in `chosen_ordering`. Raises ValueError for
+    an unknown ordering, SingularPivotError, naming the variable, for an impossible one.
     """
     graph = generic_graph(model, problem) if graph is None else graph
     if isinstance(ordering, str) and ordering == "best":
@@ -228,8 +228,8 @@ def plan_ordering(model, problem, ordering="best", graph=None) -> tuple[Ordering
 
 
 def chosen_ordering(ordering, model, problem, graph) -> Ordering:
-    """Of a name of ORDERINGS, an Ordering, or a list of variable names. Raises ValueError for an unknown
-    one."""
+    """The Ordering for a name of ORDERINGS, an Ordering, or a list of variable names. Raises ValueError for
+    an unknown one."""
     if isinstance(ordering, Ordering):
         return ordering
     if isinstance(ordering, str):

@@ -1,8 +1,8 @@
-"""A system of factors as scalar rows and columns, and its LU in an order that was planned once.
+"""A system of factors as scalar rows and columns, and its LU in a planned order.
 
 Nori, Dynamic computations with permuted sparse LU factorisation, sec. III: the permutations of rows and
-columns depend on the robot and its sensors alone, so they are found once (graph/pivot_search.py) for the
-entries that are not zero at every state. Here they are followed: on numbers over a batch, or on symbols.
+columns depend only on the robot and its sensors. They are computed once (graph/pivot_search.py) for the
+entries that are nonzero at some state. This module applies them: to numbers over a batch, or to symbols.
 """
 
 from typing import Any, NamedTuple
@@ -13,9 +13,9 @@ Column = tuple[Variable, int]  # a component of a variable
 
 
 class Pivot(NamedTuple):
-    """Row and column (numbers); targets: rows that lose the column; rest: columns of the row that are
-    solved for later; gone: (row, column) that vanish at every state after it; safe: the pivot is constant;
-    weak: it vanishes at some states, or is small."""
+    """Row and column (numbers); targets: rows from which the column is eliminated; rest: columns of the row
+    that are solved for later; gone: (row, column) that vanish at every state after it; safe: the pivot is
+    constant; weak: it vanishes at some states, or is small."""
 
     row: int
     column: int
@@ -28,8 +28,7 @@ class Pivot(NamedTuple):
 
 class Turn(NamedTuple):
     """Six rows multiplied by the inverse of their block in six columns, which is a transform X between two
-    frames, X^T or minus that: for an orthogonal E its inverse is no more than another order of its entries.
-    gone: as of a Pivot."""
+    frames, X^T or minus that: for an orthogonal E its inverse only reorders entries. gone: as in a Pivot."""
 
     rows: tuple[int, ...]
     columns: tuple[int, ...]
@@ -37,9 +36,9 @@ class Turn(NamedTuple):
 
 
 class Permuted(NamedTuple):
-    """A plan. pattern: of every row the columns in which it is not zero at every state, in `columns`; rows
-    that are never pivots, as they say nothing new, are not changed. fill: entries that arise where there were
-    none; products: what following it takes, ones counted."""
+    """A plan. pattern: for every row the columns in which it is nonzero at some state, in `columns`. Rows
+    that are never pivots are redundant and not changed. fill: number of new entries; products: cost of
+    following it, ones counted."""
 
     columns: tuple[Column, ...]
     pattern: tuple[tuple[int, ...], ...]
@@ -53,12 +52,12 @@ class Permuted(NamedTuple):
 
     @property
     def weak(self):
-        """How many pivots vanish at some states."""
+        """Number of pivots that vanish at some states."""
         return sum(step.weak for step in self.pivots)
 
 
 class Lu:
-    """The factors of a system: `entries` as of `scalar_rows`, which are used up. pivots: {step number: pivot}
+    """The factors of a system: `entries` of `scalar_rows`, which are consumed. pivots: {step number: pivot}
     of those that vary."""
 
     def __init__(self, plan: Permuted, entries):
@@ -74,18 +73,18 @@ class Lu:
                     self.pivots[number] = self._steps[-1][0]
 
     def weakness(self, sizes):
-        """{step number: (...)} of the pivots that vary: the squares of the rest of the row, and of the usual
-        size of the pivot, {step number: number}, beside that of the pivot."""
-        found = {}
+        """{step number: (...)} of the pivots that vary: the squares of the rest of the row and of the pivot's
+        usual size, {step number: number}, relative to the square of the pivot."""
+        weakness = {}
         for number in self.pivots:
             _, inverse, _, rest, scaled = self._steps[number]
             squares = sum(entry * entry for entry in rest)
             other = sizes[number] ** 2 * (inverse * inverse)
-            found[number] = squares + other if scaled else squares * (inverse * inverse) + other
-        return found
+            weakness[number] = squares + other if scaled else squares * (inverse * inverse) + other
+        return weakness
 
     def solve(self, rhs) -> list[Any]:
-        """Of right-hand sides, one of every row, the values of `plan.columns`."""
+        """The values of `plan.columns` for right-hand sides, one of every row."""
         b, x = list(rhs), [0.0] * len(self._plan.columns)
         for step, done in zip(self._plan.steps, self._steps, strict=True):
             if isinstance(step, Turn):
@@ -115,7 +114,7 @@ def scalar_columns(variables) -> tuple[Column, ...]:
 
 def scalar_rows(factors, columns, pattern=None):
     """[{column number: entry (...)}] of the rows of factors one after the other, and their right-hand sides
-    [(...)]. pattern: of a plan, the entries that are listed; by default all that there are."""
+    [(...)]. pattern: of a plan, the entries to list; by default all."""
     number = {column: k for k, column in enumerate(columns)}
     rows: list[dict] = []
     rhs: list = []
@@ -133,13 +132,13 @@ def scalar_rows(factors, columns, pattern=None):
 
 
 def _entry(array):
-    """A number or symbol where there is no batch."""
+    """A number or symbol if there is no batch."""
     return array.item() if array.ndim == 0 else array
 
 
 def _eliminated(rows, step: Pivot):
     """(pivot, its inverse, multipliers of the targets, rest of the row, whether row and right-hand side are
-    divided by the pivot): by whichever takes fewer products the pivot is divided by."""
+    divided by the pivot). The pivot divides the side with fewer products."""
     own = rows[step.row]
     pivot = own[step.column]
     rest = [own[column] for column in step.rest]
@@ -161,7 +160,7 @@ def _eliminated(rows, step: Pivot):
 
 
 def _turned(rows, step: Turn):
-    """The inverse of the block, by which the rows have been multiplied."""
+    """The inverse of the block; the rows are multiplied by it."""
     block = [[rows[row].get(column, 0.0) for column in step.columns] for row in step.rows]
     inverse = inverse_of_transform(block)
     old = [rows[row] for row in step.rows]
@@ -176,11 +175,12 @@ def _turned(rows, step: Turn):
 
 
 def inverse_of_transform(X):
-    """That of a 6 x 6 transform, its transpose, or minus one of them: each block of 3 x 3 transposed."""
+    """The inverse of a 6 x 6 transform, its transpose, or minus one of them: each block of 3 x 3
+    transposed."""
     return [[X[i - i % 3 + j % 3][j - j % 3 + i % 3] for j in range(6)] for i in range(6)]
 
 
-# Zeros and ones that are numbers cost nothing, of arrays over a batch either.
+# Numeric zeros and ones cost nothing, also for arrays over a batch.
 
 
 def _is(value, number):

@@ -1,9 +1,9 @@
-"""Which rows a variable is solved from.
+"""The choice of the rows that a variable is solved from.
 
-The choice is made once per robot, from the factors at a few generic states: entries are analytic in
-the state, so what vanishes at generic states vanishes everywhere, and a pivot that is constant
-over them is safe everywhere. Order of preference: identity, definite, then rows picked one scalar at a time
-(constants first), which finds a non-singular set whenever there is one.
+It is made once per robot, from the factors at a few generic states. Entries are analytic in the state: those
+that vanish at generic states vanish everywhere, and a pivot that is constant over them is safe everywhere.
+Order of preference: identity, definite, then rows picked one scalar at a time (constants first), which yields
+a non-singular set whenever there is one.
 """
 
 from typing import NamedTuple
@@ -11,12 +11,12 @@ from typing import NamedTuple
 import numpy as np
 
 SMALL = 1e-9  # a pivot below this part of its row counts as zero
-WEAK = 0.05  # ... and below this part is taken only if nothing else is left
+WEAK = 0.05  # ... and below this part is a last resort
 CONSTANT = 1e-12
 
 
 class SingularPivotError(ValueError):
-    """An ordering that cannot be followed for this robot; names the variable."""
+    """An ordering that is impossible for this robot; names the variable."""
 
 
 class Candidate(NamedTuple):
@@ -29,7 +29,7 @@ class Candidate(NamedTuple):
 class Pivot(NamedTuple):
     """rows: (factor number, row) in pivot order; columns: the variable's entries in the same order.
 
-    sign: +-1 when the pivot block is that times the identity; definite: it is symmetric definite. Any other
+    sign: +-1 if the pivot block is plus or minus the identity; definite: it is symmetric definite. Any other
     pivot may be weak at some states.
     """
 
@@ -40,7 +40,7 @@ class Pivot(NamedTuple):
 
     @property
     def safe(self):
-        """True when it cannot become weak at any state."""
+        """True if it cannot become weak at any state."""
         return bool(self.sign or self.definite)
 
 
@@ -48,7 +48,8 @@ def choose_pivot(variable, factors, definite=True):
     """Pivot of a variable.
 
     factors: {number: Candidate} of the factors that touch it; definite: whether a pivot that is definite at
-    the states at hand is so at all. Raises SingularPivotError when no set of rows determines the variable.
+    the present states is always definite. Raises SingularPivotError if no set of rows determines the
+    variable.
     """
     return (
         _identity_pivot(variable, factors)
@@ -73,7 +74,7 @@ def _identity_pivot(variable, factors):
 
 def _definite_pivot(variable, factors):
     """D = S^T IA S of the articulated-body algorithm, in the joint's own equation. Only joint accelerations:
-    an inertia itself is no pivot, for links may be massless."""
+    an inertia itself is no pivot, since links may be massless."""
     if variable.kind != "qdd":
         return None
     for number, (block, own) in factors.items():
@@ -115,7 +116,7 @@ def _scalar_pivots(variable, factors):
 def _singular(variable):
     return SingularPivotError(
         f"{variable} cannot be solved at its place in the ordering: no independent equation is left "
-        "for it (singular pivot); eliminate it later or choose another ordering"
+        "(singular pivot); eliminate it later or choose another ordering"
     )
 
 
@@ -128,7 +129,7 @@ def _best_entry(variable, table, dislike, used_rows, used_columns):
     varies = np.ptp(table, axis=0) > CONSTANT
     cost = 4.0 * (size < WEAK) + 1.0 * varies + dislike - 0.4 * size
     cost[size < SMALL] = np.inf
-    best = int(np.argmin(cost.astype(np.float32)))  # of equal ones the first
+    best = int(np.argmin(cost.astype(np.float32)))  # float32: ties go to the first
     row, column = np.unravel_index(best, cost.shape)
     return int(row), int(column)
 

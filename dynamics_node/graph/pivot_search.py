@@ -1,12 +1,11 @@
-"""The row and column permutation of a sparse system, found once at a few generic states.
+"""The row and column permutation of a sparse system, computed once at a few generic states.
 
 Markowitz, The elimination form of the inverse, 1957: the next pivot is the one with the fewest products,
-(entries in its row - 1) (entries in its column - 1), which bounds what fills in. An entry counts if it is
-not zero at some state. What makes a pivot sound at other states than those tried: constants are; entries
-that change sign vanish somewhere and are left for last; in between there is a threshold beside the rest of
-the row (Duff, Erisman and Reid, Direct Methods for Sparse Matrices, sec. 5.4). Where a motion or a wrench
-is to be carried against the direction in which its equation is written, the equation is turned first: its
-block is a transform.
+(entries in its row - 1) (entries in its column - 1), which bounds the fill-in. An entry counts if it is
+nonzero at some state. A pivot should be sound at all states: constants are; entries that change sign vanish
+somewhere and come last; in between there is a threshold relative to the rest of the row (Duff, Erisman and
+Reid, Direct Methods for Sparse Matrices, sec. 5.4). To propagate a motion or a wrench against the direction
+of its equation, the equation is turned first: its block is a transform.
 """
 
 import heapq
@@ -25,10 +24,10 @@ from dynamics_node.graph.permuted import (
     scalar_rows,
 )
 
-CONSTANT = 1e-12  # spread of an entry over the states, beside its size
-WORTHLESS = 20  # times the products of another plan: not worth a sounder one
-SMALL = 1e-9  # beside the rest of the row: no pivot
-WEAK = 0.05  # of a pivot that varies: only if nothing else is left
+CONSTANT = 1e-12  # spread of an entry over the states, relative to its size
+WORTHLESS = 20  # times the products of another plan: a sounder plan that costs more is rejected
+SMALL = 1e-9  # relative to the rest of the row: no pivot
+WEAK = 0.05  # of a pivot that varies: a last resort
 VARIES = 20.0  # products that a constant pivot may cost more than one that varies
 WORST = 1e9  # the same of one that vanishes at some state
 
@@ -42,8 +41,8 @@ class Block(NamedTuple):
 
 
 class Eliminated(NamedTuple):
-    """What an elimination did: the pivot (states,) and its targets, what was left of its row, entries that
-    vanished, and how many new ones arose."""
+    """The result of an elimination: the pivot (states,) and its targets, the rest of its row, entries that
+    vanished, and number of new ones."""
 
     pivot: np.ndarray
     targets: tuple[int, ...]
@@ -62,7 +61,7 @@ class SparseRows:
             for column in row:
                 self.columns.setdefault(column, set()).add(number)
 
-    def neighbours(self, columns) -> set[int]:
+    def neighbors(self, columns) -> set[int]:
         """The rows that have one of the columns."""
         return set().union(*(self.columns.get(c, ()) for c in columns))
 
@@ -98,7 +97,7 @@ class SparseRows:
         return [(number, column)]
 
     def is_intact(self, block: Block):
-        """Whether a block is still what it was."""
+        """Whether a block is unchanged."""
         zero = np.zeros(1)
         return all(row in self.rows for row in block.rows) and all(
             np.allclose(self.rows[row].get(c, zero), block.X[:, i, k], rtol=0, atol=1e-12)
@@ -106,14 +105,14 @@ class SparseRows:
             for k, c in enumerate(block.columns)
         )
 
-    def beside(self, block: Block) -> tuple[int, ...]:
+    def other_columns(self, block: Block) -> tuple[int, ...]:
         """The other columns of the rows of a block."""
-        found = dict.fromkeys(c for row in block.rows for c in self.rows[row])
-        return tuple(c for c in found if c not in block.columns)
+        columns = dict.fromkeys(c for row in block.rows for c in self.rows[row])
+        return tuple(c for c in columns if c not in block.columns)
 
     def turn(self, block: Block) -> Turn:
         """Multiply the rows of a block by its inverse."""
-        others, old = self.beside(block), [self.rows[row] for row in block.rows]
+        others, old = self.other_columns(block), [self.rows[row] for row in block.rows]
         inverse = np.array(inverse_of_transform(np.moveaxis(block.X, 0, -1)))
         gone, zero = [], np.zeros(len(block.X))
         for c in (*block.columns, *others):
@@ -133,7 +132,7 @@ class SparseRows:
 
 
 def structure(row, states):
-    """The entries (states,) of a row {column: (...)} that are no rounding beside the largest."""
+    """The entries (states,) of a row {column: (...)} that are larger than rounding of the largest."""
     entries = {c: np.broadcast_to(np.asarray(a, dtype=float), (states,)) for c, a in row.items()}
     size = np.max([np.abs(a) for a in entries.values()], axis=0) if entries else 0.0
     return {c: a for c, a in entries.items() if np.any(np.abs(a) > VANISHES * size)}
@@ -153,8 +152,8 @@ class NoPivotError(ValueError):
 
 
 def best_plan(factors, kept=None) -> Permuted:
-    """The cheapest of some searches, of those that take the fewest pivots that vanish somewhere: body by body
-    towards the root, as articulated bodies do, or free.
+    """The cheapest of some searches with the fewest pivots that vanish somewhere: body by body toward the
+    root, as in articulated bodies, or free.
 
     factors: at several generic states (one leading axis); kept: numbers of the rows that may be pivots, by
     default all. Raises NoPivotError.
@@ -169,9 +168,9 @@ def best_plan(factors, kept=None) -> Permuted:
 
 
 def plan_permuted(factors, kept=None, inward=False, own=True, most=np.inf) -> Permuted:
-    """The plan of one search. inward: body by body towards the root; own: what has an equation of its own,
-    as an acceleration, is solved from it; most: products beyond which it gives up, with a plan that takes
-    infinitely many. Other arguments and errors as of `best_plan`."""
+    """The plan of one search. inward: body by body toward the root; own: a variable with an equation of its
+    own, for example an acceleration, is solved from it; most: products at which the search stops, with a plan
+    of infinite cost. Other arguments and errors as in `best_plan`."""
     columns = scalar_columns(dict.fromkeys(x for factor in factors for x in factor.blocks))
     rows, _ = scalar_rows(factors, columns)
     states = max((len(f.rhs) for f in factors if f.rhs.ndim > 1), default=1)
@@ -182,19 +181,19 @@ def plan_permuted(factors, kept=None, inward=False, own=True, most=np.inf) -> Pe
     search.blocks = [b for b in _transforms(factors, columns, states) if active.keys() >= set(b.rows)]
     steps = search.run(most)
     pattern = tuple(tuple(row) for row in whole)
-    found = Permuted(columns, pattern, tuple(steps), search.fill, search.products)
+    plan = Permuted(columns, pattern, tuple(steps), search.fill, search.products)
     if search.products > most:
-        return found._replace(products=np.inf)
-    pivoted = {pivot.column for pivot in found.pivots}
+        return plan._replace(products=np.inf)
+    pivoted = {pivot.column for pivot in plan.pivots}
     if len(pivoted) < len(columns):
         raise NoPivotError([column for k, column in enumerate(columns) if k not in pivoted])
-    return found
+    return plan
 
 
 def _own_columns(factors, columns):
-    """{row: column} of the equations that say what a variable is: (5) of A, (6) of F, (7) of tau."""
+    """{row: column} of the equations that define a variable: (5) of A, (6) of F, (7) of tau."""
     number, top = {column: k for k, column in enumerate(columns)}, 0
-    found: dict[int, int] = {}
+    own_column: dict[int, int] = {}
     for factor in factors:
         for x in factor.blocks:
             if (
@@ -202,9 +201,9 @@ def _own_columns(factors, columns):
                 and NATURAL.get(x.kind, x.kind) == factor.kind
                 and x.kind != JOINT_ACCELERATION
             ):
-                found |= {top + k: number[x, k] for k in range(x.dim)}
+                own_column |= {top + k: number[x, k] for k in range(x.dim)}
         top += factor.rows
-    return found
+    return own_column
 
 
 def _transforms(factors, columns, states):
@@ -228,7 +227,7 @@ def _is_transform(X):
 
 
 class PivotSearch(SparseRows):
-    """What is left to be eliminated, and the choice of the next pivot. own, blocks: see above."""
+    """The remaining rows, and the choice of the next pivot. own, blocks: see above."""
 
     def __init__(self, rows, columns, inward):
         super().__init__(rows)
@@ -260,10 +259,11 @@ class PivotSearch(SparseRows):
                 self._offer(row)
         return steps
 
-    # --- which one ------------------------------------------------------------------------------------------
+    # --- choice ---------------------------------------------------------------------------------------------
 
     def _grade(self, number):
-        """Note {column: products that one as good may cost more} of a row; what is no pivot is left out."""
+        """Store {column: extra products that an equally good pivot may cost} of a row, without entries that
+        are no pivots."""
         row, own = self.rows[number], self.own.get(number)
         if not row:
             self._grades[number] = {}
@@ -278,8 +278,8 @@ class PivotSearch(SparseRows):
             self._grades[number] = {c: g for c, g, is_possible in pairs if is_possible}
 
     def _offer(self, number):
-        """Put the best pivot of a row in the queue: what costs nothing or is determined by rows of its own
-        comes first, then body by body if so wished, what may vanish at last."""
+        """Put the best pivot of a row in the queue. Free pivots and those determined by rows of their own
+        come first, then body by body if requested, and pivots that may vanish last."""
         row = self.rows[number]
         self._version[number] += 1
         if not self._grades[number]:
@@ -295,24 +295,24 @@ class PivotSearch(SparseRows):
         heapq.heappush(self._heap, best)
 
     def _is_determined(self, row):
-        """Whether a row and others have no columns but its own, which are of one variable, and are enough."""
+        """Whether a row and others have only columns of one variable, and determine it."""
         columns = row.keys()
         if len({self._variable[c] for c in columns}) > 1:
             return False
-        within = [n for n in self.neighbours(columns) if self.rows[n].keys() <= columns]
+        within = [n for n in self.neighbors(columns) if self.rows[n].keys() <= columns]
         return len(within) >= len(columns)
 
     def _turnable(self, row, column, cost):
-        """The block to turn before anything else is eliminated; None where the pivot is good as it is."""
+        """The block to turn before anything else is eliminated; None if the pivot needs no turn."""
         here = [b for b in self.blocks if row in b.rows and column in b.columns and self.is_intact(b)]
         if not here and cost >= WORST:
             here = [b for b in self.blocks if self.is_intact(b)]
         return min(here, key=self._cost_of_turn, default=None)
 
     def _cost_of_turn(self, block):
-        return len(self.beside(block)) * sum(len(self.columns[c]) - 1 for c in block.columns)
+        return len(self.other_columns(block)) * sum(len(self.columns[c]) - 1 for c in block.columns)
 
-    # --- what it changes ------------------------------------------------------------------------------------
+    # --- changes --------------------------------------------------------------------------------------------
 
     def _pivot(self, row, column):
         weak = self._grades[row][column] >= WORST
@@ -323,29 +323,30 @@ class PivotSearch(SparseRows):
         for target in targets:
             self._grade(target)
             if len({self._variable[c] for c in self.rows[target]}) == 1:
-                changed |= self.neighbours(self.rows[target])
-        for number in changed | self.neighbours(rest):
+                changed |= self.neighbors(self.rows[target])
+        for number in changed | self.neighbors(rest):
             self._offer(number)
         return Pivot(row, column, targets, rest, gone, bool(is_constant(pivot)), weak)
 
     def _turned(self, block):
         self.blocks.remove(block)
-        others = self.beside(block)
+        others = self.other_columns(block)
         step = self.turn(block)
         for number, column in zip(block.rows, block.columns, strict=True):
             self.own[number] = column
             self._grade(number)
-        for number in self.neighbours((*block.columns, *others)):
+        for number in self.neighbors((*block.columns, *others)):
             self._offer(number)
         return step
 
 
 def _grades(table, size):
-    """Of entries (n, states) of a row; size (n,): the least of each, beside the largest entry of the row."""
+    """Grades of entries (n, states) of a row; size (n,): the least of each, relative to the largest entry of
+    the row."""
     constant = is_constant(table)
     grade = np.where(constant, 0.0, VARIES)
     grade = np.where(size < WEAK, 10.0 * VARIES, grade)
     changes = (table > 0).any(axis=1) & (table < 0).any(axis=1)
     worst = changes | ((size < WEAK) & ~constant) | (size < WEAK**3)
-    beside = np.minimum(size, 1.0).astype(np.float32)  # what is nearly equal is equal
-    return np.where(worst, WORST * (2.0 - beside), grade)
+    relative = np.minimum(size, 1.0).astype(np.float32)  # float32: nearly equal numbers become equal
+    return np.where(worst, WORST * (2.0 - relative), grade)

@@ -1,8 +1,8 @@
 """Robot and Problem -> FactorGraph: the equations of the tree, and those of loops (paper 1, secs. III and
 VII).
 
-Loop joints are cut. A dependent joint is one whose torque is known, zero, and whose acceleration is not; of
-all rows of the constraints those enter that no other one implies, so there are as many equations as unknowns.
+Loop joints are cut. A dependent joint has a known torque, zero, and an unknown acceleration. Only rows of the
+constraints that no other one implies enter, so there are as many equations as unknowns.
 """
 
 from collections import defaultdict
@@ -35,7 +35,7 @@ from dynamics_node.symbolic import interpret, pivoted
 
 
 class _Opened(NamedTuple):
-    """Factors of a constraint, and {body: blocks} of what it adds to wrench and torque factors."""
+    """Factors of a constraint, and {body: blocks} of its terms in wrench and torque factors."""
 
     factors: tuple[LinearFactor, ...]
     on_wrenches: Mapping[int, Mapping]
@@ -50,8 +50,7 @@ def build_graph(mechanism, problem, q, qd, qdd, tau, f_ext=None, gravity=None, k
 
 
 def build_spanned_graph(mechanism, problem, q, rates, qdd, tau, f_ext=None, gravity=None, kept=None):
-    """`build_graph` from the velocities of all joints, rates (..., nv of the tree), on floats or
-    symbols."""
+    """`build_graph` from the velocities of all joints, rates (..., nv of the tree), on floats or symbols."""
     graph = FactorGraph(tuple(robot_factors(mechanism, q, rates, f_ext, gravity, kept)))
     spanned = spanning_problem(mechanism, problem)
     values = (_spanned(mechanism, array) for array in (qdd, tau))
@@ -60,7 +59,7 @@ def build_spanned_graph(mechanism, problem, q, rates, qdd, tau, f_ext=None, grav
 
 def robot_factors(mechanism, q, qd, f_ext=None, gravity=None, kept=None):
     """The equations at closed q (..., nq) with every acceleration and torque unknown; qd (..., nv of the
-    tree) are those of all joints. kept: as of `build_graph`."""
+    tree) are those of all joints. kept: as in `build_graph`."""
     tree, wrenches, torques = mechanism.tree, defaultdict[int, dict](dict), defaultdict[int, dict](dict)
     a_root = root_acceleration(tree, gravity)
     added: list[LinearFactor] = []
@@ -87,8 +86,8 @@ def _cut(tree, number, loop, kept, q, qd, a_root):
 
 
 def _uncoupled(tree, number, constraint, kept, q, qd, a_root):
-    found = interpret(velocity_program(tree, (constraint,)), q=q, qd=qd)
-    K, k = found["K"][..., kept, :], found["k"][..., kept]
+    velocities = interpret(velocity_program(tree, (constraint,)), q=q, qd=qd)
+    K, k = velocities["K"][..., kept, :], velocities["k"][..., kept]
     v_of = {body.joint.v.start: i for i, body in enumerate(tree.bodies) if body.joint.masters is None}
     joints = {v_of[v]: v for v in constraint.coordinates}
     C = _force(number, constraint, kept)
@@ -96,15 +95,15 @@ def _uncoupled(tree, number, constraint, kept, q, qd, a_root):
 
 
 def spanning_problem(mechanism, problem) -> Problem:
-    """The Problem of the tree: dependent joints are forward joints, whose torque is zero. Raises ValueError
-    where that takes a joint apart."""
+    """The Problem of the tree: dependent joints are forward joints with zero torque. Raises ValueError if
+    that splits a joint."""
     forward = np.ones(mechanism.tree.nv, dtype=bool)
     forward[mechanism.independent] = problem.forward
     for joint in mechanism.tree.independent_joints:
         if forward[joint.v].any() != forward[joint.v].all():
             raise ValueError(
-                f"of {joint.kind} joint {joint.name!r} only some coordinates follow from the loop, and the "
-                "factor graph takes joints as a whole: choose solver 'cluster'"
+                f"only some coordinates of {joint.kind} joint {joint.name!r} follow from the loop; the "
+                "factor graph needs all or none: choose solver 'cluster'"
             )
     return Problem(problem.kind, tuple(forward.tolist()))
 
@@ -121,7 +120,7 @@ def _force(number, constraint, kept):
 
 
 def _spanned(mechanism, values):
-    """Over the coordinates of the tree, zero at the dependent ones."""
+    """Values over the coordinates of the tree, zero at the dependent ones."""
     out = np.zeros((*values.shape[:-1], mechanism.tree.nv), values.dtype)
     out[..., mechanism.independent] = values
     return out
@@ -129,13 +128,13 @@ def _spanned(mechanism, values):
 
 @fact
 def kept_rows(mechanism) -> tuple[tuple[int, ...], ...]:
-    """For every constraint the rows of its acceleration factor that no other row of its cluster implies, at
+    """For every constraint the rows of its acceleration factor that no other row of its cluster implies at
     most positions."""
     return rows_kept_at(mechanism, generic_positions(mechanism)[0])
 
 
 def rows_kept_at(mechanism, q) -> tuple[tuple[int, ...], ...]:
-    """`kept_rows` at one closed position q (nq,), where other rows may be the independent ones."""
+    """`kept_rows` at one closed position q (nq,), at which other rows may be independent."""
     kept: list[tuple[int, ...]] = []
     for cluster in mechanism.clusters:
         if cluster.constraints:
@@ -150,11 +149,11 @@ def _rates(tree, constraint, q):
     """K (rows, nv of the tree) with K qd = 0."""
     if isinstance(constraint, LoopJoint):
         units = np.eye(tree.nv)
-        found = interpret(cut_program(tree, constraint), q=np.tile(q, (tree.nv, 1)), qd=units)
-        return found["rate"].T
+        motion = interpret(cut_program(tree, constraint), q=np.tile(q, (tree.nv, 1)), qd=units)
+        return motion["rate"].T
     return interpret(velocity_program(tree, (constraint,)), q=q, qd=np.zeros(tree.nv))["K"]
 
 
 def _independent_rows(K, rank):
-    """Numbers of the rows that determine the others best."""
+    """Numbers of the best conditioned rows."""
     return pivoted(K, rank)[0]

@@ -13,13 +13,13 @@ from dynamics_node.graph.by_numpy import NumericQuantity, Recursion, Watched, el
 from dynamics_node.graph.sensor_fusion import SensorLeastSquares
 from dynamics_node.robot import Problem, Robot, SensorProblem, Shapes, state_shapes
 
-SAME = ("f_ext", "gravity")  # what algorithms take as the same for all states
+SAME = ("f_ext", "gravity")  # inputs shared by all states
 
 
 @dataclass(frozen=True, eq=False)
 class NumericRunner(NoFastPath):
-    """A Runner, see codegen. algorithm: of by_numpy or by_gtsam; inputs, outputs: what it reads and returns.
-    Its one parameter is 'robot'."""
+    """A Runner, see codegen. algorithm: of by_numpy or by_gtsam; inputs, outputs: names and shapes of its
+    arrays. Its one parameter is 'robot'."""
 
     algorithm: Any
     inputs: Shapes
@@ -29,7 +29,7 @@ class NumericRunner(NoFastPath):
 
     @property
     def description(self):
-        """What runs, for people."""
+        """A readable name of the algorithm."""
         return self.algorithm.description
 
     def with_parameters(self, values):
@@ -37,32 +37,31 @@ class NumericRunner(NoFastPath):
         return replace(self, algorithm=self.algorithm.with_inertias(values["robot"]))
 
     def run_checked(self, count, inputs, dtype=np.float64):
-        """See Runner; but the states have to be good, and LinAlgError is raised when one has no
-        solution."""
+        """See Runner. All states have to be good: raises LinAlgError if one has no solution."""
         arrays = {
             name: array if name in SAME else np.broadcast_to(array, (count, *shape))
             for (name, shape), array in zip(self.inputs.items(), inputs, strict=True)
         }
-        with np.errstate(all="ignore"):  # what is not finite is told by the result
-            found = self.algorithm(**arrays)
-        outputs = [np.array(found[name]) for name in self.outputs]
+        with np.errstate(all="ignore"):  # the result shows non-finite values
+            results = self.algorithm(**arrays)
+        outputs = [np.array(results[name]) for name in self.outputs]
         return outputs, all(np.isfinite(array).all() for array in outputs)
 
 
 def recursion_runner(robot: Robot, problem: Problem, wrenches=False) -> NumericRunner:
-    """Of the recursion."""
+    """The Runner of the recursion."""
     return dynamics_runner(Recursion(robot, problem), problem, wrenches)
 
 
 def elimination_algorithm(robot: Robot, problem: Problem, ordering, backend, parameters=()):
-    """Of the factor graph in an ordering; backend numpy or gtsam. Raises as `elimination`."""
+    """Elimination of the factor graph in an ordering; backend numpy or gtsam. Raises as in `elimination`."""
     if backend == "gtsam":
         return gtsam_elimination(robot, problem, ordering)
     return elimination(robot, problem, ordering, parameters)
 
 
 def dynamics_runner(algorithm, problem: Problem, wrenches=False, backend="numpy") -> NumericRunner:
-    """Of an algorithm that solves a Problem; its results are NaN where there are none."""
+    """The Runner of an algorithm for a Problem; NaN for states without a result."""
     robot = algorithm.model
     returns = problem.returns(robot)
     own = Watched(algorithm, tuple(problem.forward), returns)
@@ -70,7 +69,7 @@ def dynamics_runner(algorithm, problem: Problem, wrenches=False, backend="numpy"
 
 
 def sensor_runner(robot: Robot, problem: SensorProblem, backend, wrenches=False) -> NumericRunner:
-    """Of a sensor problem, by numpy or gtsam; its results are NaN where something is not determined."""
+    """The Runner of a sensor problem, by numpy or gtsam; NaN if the sensors do not determine a state."""
     solve = GtsamLeastSquares if backend == "gtsam" else SensorLeastSquares
     returns = problem.returns(robot)
     algorithm = Watched(solve(robot, problem), (False,) * robot.nv, returns)
@@ -78,7 +77,7 @@ def sensor_runner(robot: Robot, problem: SensorProblem, backend, wrenches=False)
 
 
 def quantity_runner(robot: Robot, name, forward, options, wrenches=False) -> NumericRunner:
-    """Of a quantity; forward (nv,): as of Watched. Raises as the quantity does."""
+    """The Runner of a quantity; forward (nv,): as in Watched. Raises the errors of the quantity."""
     algorithm = NumericQuantity(robot, name, options)
     returns = algorithm.returns
     reads = state_shapes(robot, QUANTITIES[name].reads + ("f_ext",) * wrenches)

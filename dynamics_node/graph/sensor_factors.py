@@ -1,8 +1,8 @@
-"""What a sensor reads, as rows of the linear system (paper 4, eq. 17): one function per kind of sensor.
+"""Readings of sensors as rows of the linear system (paper 4, eq. 17): one function per kind of sensor.
 
 Notation: X takes motion vectors from a body to the sensor on it, so its transposed inverse takes wrenches
-there. A contains gravity (the root's acceleration is -g), so what an accelerometer reads is a difference of
-nothing but A: its proper acceleration.
+there. A contains gravity (the root's acceleration is -g), so the reading of an accelerometer, its proper
+acceleration, depends on A alone.
 """
 
 from typing import NamedTuple
@@ -34,12 +34,12 @@ from dynamics_node.symbolic import (
     transpose,
 )
 
-VANISHES = 1e-12  # entries of a transform between two frames of a link beside 1
+VANISHES = 1e-12  # of entries of a transform between two frames of a link
 
 
 class Site(NamedTuple):
-    """Where sensors sit: the tree, X_up and V (..., nbodies, 6) of its bodies, the root's acceleration (...,
-    6), and the contacts of the problem."""
+    """The state for sensors: the tree, X_up and V (..., nbodies, 6) of its bodies, the root's acceleration
+    (..., 6), and the contacts of the problem."""
 
     tree: Robot
     X_up: Transforms | FactoredTransforms
@@ -63,7 +63,7 @@ def sensor_factor(site: Site, sensor: Sensor, reading) -> LinearFactor:
 
 
 def zero_factor(site: Site, sensor, number: int) -> LinearFactor | None:
-    """That rows of an external wrench are zero, where the unknown of the contact does not say so already."""
+    """Zero rows of an external wrench that the unknown of the contact still includes, as a factor."""
     frame = _to_sensor(site, sensor, site.contacts[number])
     rows = [row for row, role in enumerate(sensor.rows) if role == ZERO and frame[row].any()]
     if not rows:
@@ -84,7 +84,7 @@ def sensor_transform(tree, link, xyz, rpy):
 
 
 def _rotation(rpy):
-    """E, exact where right angles were meant."""
+    """E, exact for right angles."""
     E = rpy_rotation(np.array(rpy)).T
     nearest = np.round(E)
     return np.where(np.abs(E - nearest) < 1e-14, nearest, E)
@@ -99,7 +99,7 @@ def _torque(site, sensor):
 
 
 def _acceleration(site, sensor):
-    """An explicit joint moves with those that it follows."""
+    """The acceleration of a joint; an explicit one moves with its masters."""
     body, joint = _joint(site, sensor.joint)
     if joint.masters is None:
         return Rows(body, {joint_acceleration(body, joint.type.nv): np.eye(joint.type.nv)})
@@ -109,8 +109,8 @@ def _acceleration(site, sensor):
 
 
 def _force_torque(site, sensor):
-    """F of the joint; of a fixed joint what makes the links beyond it move as they do: I A + V x* I V + sum_c
-    X_c^T F_c - f_ext over these links and the bodies that hang on them. With the sign of the sensor."""
+    """F of the joint. For a fixed joint, the wrench for the motion of its links: I A + V x* I V + sum_c X_c^T
+    F_c - f_ext over these links and the bodies on them. With the sign of the sensor."""
     own = subtree(site.tree, sensor.joint)
     X = sensor_transform(site.tree, own.link, sensor.xyz, sensor.rpy)
     to_sensor = sensor.sign * transpose(inverse_motion_transform(X))

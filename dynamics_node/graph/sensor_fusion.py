@@ -2,13 +2,13 @@
 disagree.
 
 min |N z - r|^2 over E z = e, N and r divided by standard deviations. By the null space of E (Golub and Van
-Loan, Matrix Computations, sec. 6.2.3), then QR with pivots over rows in the order of their size, which
-bears weights of any size (Cox and Higham, BIT 38, 1998).
+Loan, Matrix Computations, sec. 6.2.3), then QR with pivots over rows in the order of their size, which is
+stable for weights of any size (Cox and Higham, BIT 38, 1998).
 
-The sum of squares that is left, in standard deviations, has a chi-square distribution if every sensor is as
-good as its standard deviation. What it falls by without one sensor follows from the residuals alone
-(deletion of observations: Belsley, Kuh, Welsch 1980, sec. 2.1); a sensor that others hardly check has
-leverage, and its residual is small even if it is wrong (`judge`).
+The remaining sum of squares, in standard deviations, has a chi-square distribution if every sensor has its
+standard deviation. Its decrease without one sensor follows from the residuals (deletion of observations:
+Belsley, Kuh, Welsch 1980, sec. 2.1). A sensor with few checks by others has leverage: its residual is small
+even if it is wrong (`judge`).
 """
 
 from dataclasses import dataclass, replace
@@ -17,24 +17,25 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics_node.graph.factors import in_words
+from dynamics_node.graph.factors import entry_names
 from dynamics_node.graph.sensor_system import Reduced, SensorSystem, reduced, sensor_system, sensor_values
 from dynamics_node.robot import Robot, SensorProblem
 
-ZERO = 1e-9  # singular values beside the largest, of rows and columns of length about 1
+ZERO = 1e-9  # singular values relative to the largest, for rows and columns of length about 1
 CHUNK = 64  # states whose rows are in memory together
-OPEN = 1e-7  # entries of what is left open that count, beside what they could be
-_ASKED = ("W", "qdd", "tau", "C", "F", "A")
-FALSE_ALARMS = 0.001  # of states at which sensors are as good as they say
-UNCHECKED = 1e-9  # variance of a residual, beside that of its reading
-PER_ROW = 2.0  # by how much chi-square must fall for each row that is left out (Akaike 1974)
-AS_GOOD = 1e-6  # part of chi-square within which two explanations are one
+OPEN = 1e-7  # smallest relative entry of an open direction
+_REPORT_ORDER = ("W", "qdd", "tau", "C", "F", "A")
+FALSE_ALARMS = 0.001  # of states at which sensors have their standard deviations
+UNCHECKED = 1e-9  # variance of a residual, relative to that of its reading
+PER_ROW = 2.0  # required decrease of chi-square for each row that is left out (Akaike 1974)
+AS_GOOD = 1e-6  # relative difference of chi-square of equal explanations
 
 
 class Space(NamedTuple):
-    """What rows determine. scale (n,): of the unknowns; particular (n, rows): what solves the exact rows, of
-    their right-hand sides; free (n, k): what they leave open, of it the noisy rows leave `open` (n, l); ranks
-    of the exact rows and of all. repeated (rows, j): of exact rows, in what mixtures they say nothing new."""
+    """The directions that rows determine. scale (n,): of the unknowns; particular (n, rows): solutions of the
+    exact rows for unit right-hand sides; free (n, k): directions left open by them, `open` (n, l) those also
+    left open by the noisy rows; ranks of the exact rows and of all. repeated (rows, j): combinations of exact
+    rows that are redundant."""
 
     scale: np.ndarray
     particular: np.ndarray
@@ -46,9 +47,8 @@ class Space(NamedTuple):
 
 
 class Fit(NamedTuple):
-    """z (n,) and its covariance (n, n) as root (n, k): root @ root.T; residual (m,) N z - r with the opposite
-    sign, in standard deviations; hat (m, k), of orthonormal columns: residual = (1 - hat hat^T) r for what
-    the exact rows allow."""
+    """z (n,) and its covariance (n, n) as root (n, k): root @ root.T; residual (m,): r - N z in standard
+    deviations; hat (m, k), of orthonormal columns: residual = (1 - hat hat^T) r, within the exact rows."""
 
     z: np.ndarray
     root: np.ndarray
@@ -66,7 +66,7 @@ def space(E, N) -> Space:
     particular = (V[:exact_rank].T / sizes[:exact_rank]) @ (U[:, :exact_rank].T / lengths)
     free = V[exact_rank:].T
     seen = (N / _lengths(N)[:, None]) @ free
-    _, sizes, W = np.linalg.svd(seen, full_matrices=len(seen) < seen.shape[1])  # else (m, m) of no use
+    _, sizes, W = np.linalg.svd(seen, full_matrices=len(seen) < seen.shape[1])  # avoids an unused (m, m)
     noisy_rank = int((sizes > ZERO).sum())
     left = free @ W[noisy_rank:].T
     assert particular.shape == (n, len(E))
@@ -82,7 +82,7 @@ def space(E, N) -> Space:
 
 
 def determined_by(rows, of: Space) -> int:
-    """How many directions of what is open other rows (m, n) would settle."""
+    """Number of open directions that additional rows (m, n) would determine."""
     rows = rows * of.scale
     left = of.open / of.scale[:, None]
     seen = (rows / _lengths(rows)[:, None]) @ left
@@ -90,7 +90,7 @@ def determined_by(rows, of: Space) -> int:
 
 
 def solve(E, e, N, r, of: Space) -> Fit:
-    """E z = e exactly, N z = r (m,) with variance 1. of: their `space`, which leaves nothing open."""
+    """E z = e exactly, N z = r (m,) with variance 1. of: their `space`, without open directions."""
     from scipy.linalg import qr, solve_triangular
 
     z = of.particular @ e
@@ -123,7 +123,7 @@ def _lengths(rows):
 
 @dataclass(frozen=True, eq=False)
 class SensorLeastSquares:
-    """See the package; states at which something is not determined have no result."""
+    """Weighted least squares for a sensor problem; states that are not determined have no result."""
 
     model: Robot
     problem: SensorProblem
@@ -134,10 +134,9 @@ class SensorLeastSquares:
         return replace(self, model=model)
 
     def __call__(self, q, qd, readings, gravity=None):
-        """{name: array} of all that the problem returns, from q (count, nq), qd (count, nv), readings (count,
-        m)."""
+        """{name: array} of the problem's results, from q (count, nq), qd (count, nv), readings (count, m)."""
         returns = self.problem.returns(self.model)
-        found = {name: np.full((len(q), *shape), np.nan) for name, shape in returns.items()}
+        results = {name: np.full((len(q), *shape), np.nan) for name, shape in returns.items()}
         for start in range(0, len(q), CHUNK):
             at = slice(start, start + CHUNK)
             g = gravity[at] if np.ndim(gravity) == 2 else gravity
@@ -146,46 +145,47 @@ class SensorLeastSquares:
             ):
                 if state.fit is not None:
                     for name, value in self._results(state).items():
-                        found[name][k] = value
-        return found
+                        results[name][k] = value
+        return results
 
     def _results(self, state):
         z, root = state.fit.z, state.fit.root
         names = ("qdd", "tau", "f_ext")
-        found = {}
+        results = {}
         for name, affine in zip(names, state.results, strict=True):
-            found[name] = affine[0] + np.tensordot(z, affine[1:], 1)
+            results[name] = affine[0] + np.tensordot(z, affine[1:], 1)
             if name in self.problem.covariance:
                 moved = np.tensordot(root.T, affine[1:], 1)
-                found[f"{name}_covariance"] = _covariance(moved)
-        found["residuals"] = self._residuals(state)
-        found["chi_square"] = state.fit.residual @ state.fit.residual
-        return found
+                results[f"{name}_covariance"] = _covariance(moved)
+        results["residuals"] = self._residuals(state)
+        results["chi_square"] = state.fit.residual @ state.fit.residual
+        return results
 
     @cached_property
     def _places(self):
         return {name: k for k, name in enumerate(self.problem.readings)}
 
     def _residuals(self, state):
-        """(m,): readings minus what the estimate says they should be; of exact ones zero."""
-        found = np.zeros(len(self.problem.readings))
+        """(m,): readings minus their estimates; zero for exact ones."""
+        residuals = np.zeros(len(self.problem.readings))
         for labels, rows in zip(state.labels, state.noisy, strict=True):
             left = rows.b - rows.A @ state.fit.z
             for label, value in zip(labels, left, strict=True):
                 if label in self._places:
-                    found[self._places[label]] = value
-        return found
+                    residuals[self._places[label]] = value
+        return residuals
 
 
 def _covariance(moved):
-    """(nv, nv), or body by body (nbodies, 6, 6), of what unit errors move: (k, nv) or (k, nbodies, 6)."""
+    """(nv, nv), or body by body (nbodies, 6, 6), from the effects of unit errors: (k, nv) or (k, nbodies,
+    6)."""
     return np.einsum("k...i,k...j->...ij", moved, moved)
 
 
 class State(NamedTuple):
-    """One state, solved where its `space` leaves nothing open. results: qdd, tau, f_ext, each (1 + n,
-    *shape): at z = 0 and by z; noisy: Rows of every noisy factor, names of their rows (`labels`) and sensors,
-    and roots: what divides them by their standard deviations."""
+    """One state, solved if its `space` has no open directions. results: qdd, tau, f_ext, each (1 + n,
+    *shape): at z = 0 and derivatives by z; noisy: Rows of every noisy factor, names of their rows (`labels`)
+    and sensors; roots: divisors to standard deviations."""
 
     reduced: Reduced
     results: tuple[np.ndarray, ...]
@@ -198,7 +198,7 @@ class State(NamedTuple):
 
 
 def solved(robot, problem: SensorProblem, q, qd, readings, gravity=None):
-    """The State of every one of some states, q (count, nq) ..."""
+    """The State at each of q (count, nq) ..."""
     system = sensor_system(robot, problem, q, qd, readings, gravity)
     few = reduced(system)
     results = affine_results(robot, problem, few)
@@ -223,7 +223,7 @@ def affine_results(robot, problem, few: Reduced):
 
 
 def stacked(rows, state, size):
-    """A (rows, size) and b (rows,) of several Rows, at one state; None: they are of one."""
+    """A (rows, size) and b (rows,) of several Rows, at one state; None: they have only one."""
     if state is not None:
         rows = [(_at(one.A, state, 2), _at(one.b, state, 1)) for one in rows]
     A = np.concatenate([np.zeros((0, size)), *(one[0] for one in rows)])
@@ -236,38 +236,39 @@ def _at(array, k, axes):
 
 
 def repeated(system: SensorSystem, few: Reduced, determined: Space) -> tuple[str, ...]:
-    """Exact sensors, or what else is taken as exact, that others say already."""
-    found, top = [], 0
+    """Exact sensors, or other exact factors, that others imply."""
+    names_of_repeated, top = [], 0
     names = {id(system.exact[number]): labels for number, labels in system.exact_labels.items()}
     for factor in few.exact_factors:
         again = np.abs(determined.repeated[top : top + factor.rows]).max(axis=1, initial=0.0) > OPEN
         labels = names.get(id(factor), ())
-        found += [label for label, is_so in zip(labels, again, strict=bool(labels)) if is_so]
+        names_of_repeated += [label for label, is_so in zip(labels, again, strict=bool(labels)) if is_so]
         if again.any() and not labels:
-            found.append(factor.name)
+            names_of_repeated.append(factor.name)
         top += factor.rows
-    return tuple(found)
+    return tuple(names_of_repeated)
 
 
 def unobservable(robot, problem: SensorProblem, few: Reduced, determined: Space, state=0) -> tuple[str, ...]:
-    """In words what is left open at a state, what is asked first: joints, external wrenches, then torques."""
-    found: list[str] = []
+    """Names of the open entries at a state: external wrenches, then accelerations and torques of joints, then
+    forces of constraints."""
+    open_names: list[str] = []
     if not determined.open.size:
         return ()
     directions = determined.open / determined.scale[:, None]  # orthonormal
-    for x, value in sorted(few.values.items(), key=lambda pair: _ASKED.index(pair[0].kind)):
-        if x.kind in _ASKED[:4]:
+    for x, value in sorted(few.values.items(), key=lambda pair: _REPORT_ORDER.index(pair[0].kind)):
+        if x.kind in _REPORT_ORDER[:4]:
             by_z = _at(value, state, 2)[:, 1:] * determined.scale
             left = np.abs(by_z @ directions).max(axis=1)
             size = np.linalg.norm(by_z, axis=1)
-            words = in_words(robot, problem, x)
-            found += [word for word, is_open in zip(words, left > OPEN * size, strict=True) if is_open]
-    return tuple(found)
+            words = entry_names(robot, problem, x)
+            open_names += [word for word, is_open in zip(words, left > OPEN * size, strict=True) if is_open]
+    return tuple(open_names)
 
 
 class Suspect(NamedTuple):
-    """sensor: its name; explains: by how much chi-square falls without it; checked: how many of its rows the
-    others check."""
+    """sensor: its name; explains: decrease of chi-square without it; checked: number of its rows that others
+    check."""
 
     sensor: str
     explains: float
@@ -275,8 +276,8 @@ class Suspect(NamedTuple):
 
 
 class Judgement(NamedTuple):
-    """Of one state. limit: chi-square is beyond it at one of 1000 states by chance; suspects: sensors that
-    others check, the most suspicious first."""
+    """Consistency of the sensors at one state. limit: chi-square exceeds it by chance at one of 1000 states;
+    suspects: sensors that others check, the most suspicious first."""
 
     chi_square: float
     degrees_of_freedom: int
@@ -289,8 +290,8 @@ class Judgement(NamedTuple):
 
     @property
     def culprits(self) -> tuple[str, ...]:
-        """The sensor that explains a contradiction best, and those that explain it as well; none where there
-        is no contradiction."""
+        """The sensor that explains a contradiction best, and equally good ones; empty without a
+        contradiction."""
         if self.consistent or not self.suspects:
             return ()
         best = _merit(self.suspects[0]) - AS_GOOD * self.chi_square
@@ -310,14 +311,14 @@ class Judgement(NamedTuple):
 
 
 def chi_square_limit(degrees_of_freedom: int, false_alarms=FALSE_ALARMS) -> float:
-    """What chi-square exceeds with this probability; 0 where nothing is checked."""
+    """The value that chi-square exceeds with this probability; 0 without degrees of freedom."""
     from scipy.special import chdtri
 
     return float(chdtri(degrees_of_freedom, false_alarms)) if degrees_of_freedom else 0.0
 
 
 def judge(robot, problem: SensorProblem, q, qd, readings, gravity=None) -> Judgement | None:
-    """Of one state q (nq,), qd (nv,), readings (m,); None where it is not determined."""
+    """The Judgement of one state q (nq,), qd (nv,), readings (m,); None if it is not determined."""
     (state,) = solved(robot, problem, q[None], qd[None], readings[None], gravity)
     if state.fit is None:
         return None
@@ -334,7 +335,7 @@ def judge(robot, problem: SensorProblem, q, qd, readings, gravity=None) -> Judge
 
 
 def _suspect(sensor, residual, hat) -> Suspect:
-    """Without its rows chi-square is less by r^T (1 - H)^+ r, with r and H theirs."""
+    """A sensor; without its rows chi-square decreases by r^T (1 - H)^+ r, with r and H of these rows."""
     sizes, directions = np.linalg.eigh(np.eye(len(residual)) - hat @ hat.T)
     checked = sizes > UNCHECKED
     explains = ((directions[:, checked].T @ residual) ** 2 / sizes[checked]).sum()

@@ -1,8 +1,8 @@
-"""A sensor problem as a Program: any sensors in place of torques or accelerations that are known.
+"""A sensor problem as a Program: sensors in place of known torques or accelerations.
 
-Rows and columns are permuted once, in the frames of the Program (graph/pivot_search.py, graph/estimate.py),
-of the equations as they are and in finer parts (graph/finer.py): the shorter Program is taken. The last
-entry of health is what digits the pivots that vary lose; its limit is found by trying the Program.
+Rows and columns are permuted once, in the frames of the Program (graph/pivot_search.py, graph/estimate.py).
+The equations are used as they are and in finer parts (graph/finer.py), and the shorter Program is chosen. The
+last entry of health measures the loss of digits of varying pivots; its limit comes from runs of the Program.
 """
 
 from dataclasses import replace
@@ -14,14 +14,19 @@ import numpy as np
 from dynamics_node.algorithms.first_positions import closed_samples
 from dynamics_node.algorithms.health import TRIED, health, health_limit, health_limits, usual_size
 from dynamics_node.algorithms.rates import rates_at
-from dynamics_node.algorithms.reduced_frames import economical, own_values, parameter_shapes, with_inputs
+from dynamics_node.algorithms.reduced_frames import (
+    economical_robot,
+    own_values,
+    parameter_shapes,
+    with_inputs,
+)
 from dynamics_node.graph.estimate import Estimate, EstimatePlan, choose_basis, estimate, plan_estimate, spread
 from dynamics_node.graph.finer import finer
 from dynamics_node.graph.sensor_system import (
     SensorSystem,
     sensor_system,
     sensor_values,
-    spanned_measured_system,
+    spanned_sensor_system,
 )
 from dynamics_node.robot import Robot
 from dynamics_node.robot.inertial_parameters import generic_parameters
@@ -35,8 +40,8 @@ RESULTS = ("qdd", "tau", "f_ext")
 
 
 def at_states(function, reads, state) -> SensorSystem:
-    """The system that function(**symbols) gives, as numbers at states {input: (count, *shape)}; what is the
-    same at all of them has no leading axis. reads: {input: shape}."""
+    """The system of function(**symbols), as numbers at states {input: (count, *shape)}; arrays equal at all
+    states have no leading axis. reads: {input: shape}."""
     traced: list[SensorSystem] = []
 
     def flat(**symbols):
@@ -48,8 +53,8 @@ def at_states(function, reads, state) -> SensorSystem:
 
     def numbers(array):
         start = next(starts)
-        found = values[:, start : start + array.size].reshape(-1, *array.shape)
-        return found if any(isinstance(x, Expression) for x in np.ravel(array)) else found[0]
+        numbers_at = values[:, start : start + array.size].reshape(-1, *array.shape)
+        return numbers_at if any(isinstance(x, Expression) for x in np.ravel(array)) else numbers_at[0]
 
     def evaluated(factor):
         return replace(
@@ -67,11 +72,11 @@ def _arrays(system):
 
 
 def sensor_program(robot: Robot, problem: SensorProblem, parameters=(), wrenches=False) -> Program:
-    """The Program of a sensor problem: inputs and outputs are those that it reads and returns, then health.
+    """The Program of a sensor problem: its inputs and outputs, then health.
 
-    parameters: of 'inertia' and 'armature', those that are inputs, see `parameter_values`; wrenches: are
-    among what it returns already. Raises NoPivotError where sensors leave something undetermined at generic
-    states, RedundantError where exact rows imply each other.
+    parameters: those of 'inertia' and 'armature' that are inputs, see `parameter_values`; wrenches: unused,
+    since they are results. Raises NoPivotError if sensors do not determine generic states, RedundantError if
+    exact rows imply each other.
     """
     write = partial(_Writing, robot, problem, tuple(parameters))
     fine = write(fine=True)
@@ -84,18 +89,18 @@ def sensor_program(robot: Robot, problem: SensorProblem, parameters=(), wrenches
 
 
 def regroups(problem: SensorProblem):
-    """Whether base parameters serve: where no wrench at a joint is read, which alone would tell."""
+    """Whether base parameters suffice: no sensor reads the wrench at a joint."""
     return not any(isinstance(sensor, ForceTorque) for sensor in problem.sensors)
 
 
 class _Writing:
-    """What is known before a Program is written. fine: from the equations of graph/finer.py, which cost less
-    as long as nothing fills in."""
+    """The data for writing a Program. fine: from the equations of graph/finer.py, which cost less without
+    fill-in."""
 
     def __init__(self, robot, problem, parameters, fine):
         self.robot, self.problem, self.parameters, self.fine = robot, problem, parameters, fine
         self.regrouped = regroups(problem)
-        self.own, self.T = economical(robot, self.regrouped)
+        self.own, self.T = economical_robot(robot, self.regrouped)
         self.reads = problem.reads(robot) | parameter_shapes(robot, parameters)
         generic = self.generic()
         state = self.states(generic, STATES, seed=20)
@@ -105,7 +110,7 @@ class _Writing:
         self.plan: EstimatePlan = plan_estimate(numbers, choose_basis(coarse))
 
     def generic(self):
-        """The robot with parameters that are zero nowhere by chance."""
+        """The robot with generic parameters, without accidental zeros."""
         if not self.parameters:
             return self.own
         tree = generic_parameters(self.own.tree, self.parameters)
@@ -116,7 +121,7 @@ class _Writing:
         tried = at_states(self.system, self.reads, state)
         first = estimate(self.plan, tried)
         self.sizes = {k: usual_size(np.abs(pivot)) for k, pivot in first.lu.pivots.items()}
-        self.usual = {k: usual_size(found) for k, found in first.lu.weakness(self.sizes).items()}
+        self.usual = {k: usual_size(weakness) for k, weakness in first.lu.weakness(self.sizes).items()}
         self.leverage = usual_size(first.leverage) if self.plan.redundant else None
         limits = health_limits(self.robot).tolist()
         if not self.usual and self.leverage is None and not limits:
@@ -136,23 +141,23 @@ class _Writing:
         """On symbols."""
         own = with_inputs(self.own, inertia, armature, self.regrouped)
         rates = rates_at(own, q, qd, explicit=True).qd
-        system = spanned_measured_system(own, self.problem, q, rates, readings, gravity)
+        system = spanned_sensor_system(own, self.problem, q, rates, readings, gravity)
         return finer(system, own.tree, q, rates, gravity) if self.fine else system
 
     def traced(self, limits):
-        return trace(partial(self.function, judged=bool(limits)), self.reads, limits)
+        return trace(partial(self.function, with_health=bool(limits)), self.reads, limits)
 
-    def function(self, q, qd, judged, **arrays):
-        found = estimate(self.plan, self.system(q, qd, **arrays), responses=bool(self.problem.covariance))
-        qdd, tau, f_ext = self.results(found.values)
+    def function(self, q, qd, with_health, **arrays):
+        solution = estimate(self.plan, self.system(q, qd, **arrays), responses=bool(self.problem.covariance))
+        qdd, tau, f_ext = self.results(solution.values)
         results = {"qdd": qdd, "tau": tau, "f_ext": f_ext}
-        results["residuals"] = self.of_readings(found.residuals)
-        results["chi_square"] = found.chi_square
+        results["residuals"] = self.of_readings(solution.residuals)
+        results["chi_square"] = solution.chi_square
         for name in self.problem.covariance:
-            results[f"{name}_covariance"] = self.covariance(name, found.gain)
-        if judged:
+            results[f"{name}_covariance"] = self.covariance(name, solution.gain)
+        if with_health:
             closed = health(self.own, q, rates_at(self.own, q, qd, explicit=True))
-            results["health"] = np.append(closed, self.growth(found))
+            results["health"] = np.append(closed, self.growth(solution))
         return results
 
     def results(self, values):
@@ -161,29 +166,29 @@ class _Writing:
         return qdd, tau, matvec(transpose(self.T), f_ext)
 
     def covariance(self, name, gain):
-        """Of qdd or tau (nv, nv), of f_ext (nbodies, 6, 6)."""
+        """Covariance of qdd or tau (nv, nv), or of f_ext (nbodies, 6, 6)."""
         if name != "f_ext":
             return spread(self.plan, gain, lambda values: self.results(values)[RESULTS.index(name)])
-        found = np.zeros((self.robot.nbodies, 6, 6), dtype=object)
+        covariance = np.zeros((self.robot.nbodies, 6, 6), dtype=object)
         for body in {self.robot.tree.frame(contact.link).body for contact in self.problem.contacts}:
-            found[body] = spread(self.plan, gain, lambda values, i=body: self.results(values)[2][i])
-        return found
+            covariance[body] = spread(self.plan, gain, lambda values, i=body: self.results(values)[2][i])
+        return covariance
 
     def of_readings(self, residuals):
-        """Those of all noisy rows -> (m,) of the readings; what is known beforehand is not read."""
+        """Residuals of all noisy rows -> (m,) of the readings; values known in advance are not read."""
         number = {label: k for k, label in enumerate(self.problem.readings)}
-        found = np.zeros(len(number), dtype=object)
+        by_reading = np.zeros(len(number), dtype=object)
         for k, label in enumerate(self.labels):
             if label in number:
-                found[number[label]] = residuals[k]
-        return found
+                by_reading[number[label]] = residuals[k]
+        return by_reading
 
-    def growth(self, found: Estimate):
-        """What digits are lost by, squared: the product over all that may lose some, beside what is usual."""
+    def growth(self, solution: Estimate):
+        """The squared loss of digits: the product over all weak parts, relative to the usual values."""
         total = 1.0
-        for number, value in found.lu.weakness(self.sizes).items():
+        for number, value in solution.lu.weakness(self.sizes).items():
             total = total * (1.0 + value * (1.0 / self.usual[number]))
         if self.leverage is not None:
-            leverage = found.leverage * (1.0 / self.leverage)
+            leverage = solution.leverage * (1.0 / self.leverage)
             total = total * (1.0 + leverage * leverage)
         return total

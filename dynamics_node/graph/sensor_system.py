@@ -1,8 +1,8 @@
-"""Sensor problem -> rows: the exact dynamics, and what sensors read (paper 4, eqs. 14 and 17); the same in
-few unknowns.
+"""Sensor problem -> rows: the exact dynamics, and the readings of sensors (paper 4, eqs. 14 and 17); the same
+in few unknowns.
 
-Accelerations A, wrenches F and torques have equations of their own with the identity before them (paper 1,
-eqs. (5)-(7)); in the order of the recursions each follows from those before. What is left free are joint
+Accelerations A, wrenches F and torques have equations of their own with an identity block (paper 1, eqs.
+(5)-(7)); in the order of the recursions each follows from those before. Free variables are joint
 accelerations, external wrenches and forces of loops; the other rows are conditions on these (`reduced`).
 """
 
@@ -31,16 +31,16 @@ from dynamics_node.graph.sensor_factors import Site, contact_block, sensor_facto
 from dynamics_node.robot.sensor_problem import SensorProblem, deviations
 from dynamics_node.robot.sensors import ExternalWrench
 
-CANCELLED = 1e-12  # coefficients beside the terms of which they are the sum
+CANCELLED = 1e-12  # coefficients relative to the terms of their sum
 _OWN = {"acceleration": ACCELERATION, "wrench": WRENCH, "torque": TORQUE}
 
 
 class SensorSystem(NamedTuple):
     """The rows of a sensor problem at states.
 
-    exact: the dynamics, then assumptions and sensors without noise. noisy: of one sensor each, with their
-    covariances (rows, rows), the names of their rows (`labels`) and of the sensor. exact_labels: names of
-    rows of exact sensors, by the number of their factor.
+    exact: the dynamics, then assumptions and sensors without noise. noisy: one factor for each sensor, with
+    their covariances (rows, rows), the names of their rows (`labels`) and of the sensor. exact_labels: names
+    of rows of exact sensors, by the number of their factor.
     """
 
     exact: tuple[LinearFactor, ...]
@@ -58,16 +58,16 @@ class SensorSystem(NamedTuple):
 
 def sensor_system(robot, problem: SensorProblem, q, qd, readings, gravity=None, kept=None) -> SensorSystem:
     """The rows at closed q (..., nq), qd (..., nv), readings (..., m) in the order of `problem.readings`;
-    gravity (..., 3) in place of the model's; kept as of `robot_factors`. On symbols loops need
-    `spanned_measured_system`."""
+    gravity (..., 3) in place of the model's; kept as in `robot_factors`. On symbols loops need
+    `spanned_sensor_system`."""
     rates = sampled_rates(robot, q, qd).qd
-    return spanned_measured_system(robot, problem, q, rates, readings, gravity, kept)
+    return spanned_sensor_system(robot, problem, q, rates, readings, gravity, kept)
 
 
-def spanned_measured_system(
+def spanned_sensor_system(
     robot, problem: SensorProblem, q, rates, readings, gravity=None, kept=None
 ) -> SensorSystem:
-    """The same from the velocities of all joints, rates (..., nv of the tree): on symbols, too."""
+    """`sensor_system` from the velocities of all joints, rates (..., nv of the tree), also on symbols."""
     site = site_of(robot, problem, q, rates, gravity)
     exact = [*_dynamics(robot, problem, q, rates, gravity, kept), *_no_wrench(site, problem)]
     noisy, covariances, names, owners, exact_names = [], [], [], [], {}
@@ -107,7 +107,7 @@ def sensor_values(robot, problem: SensorProblem, values):
 
 
 def site_of(robot, problem: SensorProblem, q, rates, gravity=None) -> Site:
-    """Where the sensors sit at q (..., nq) and the velocities of all joints, rates (..., nv of the tree)."""
+    """The Site of sensors at q (..., nq) and the velocities of all joints, rates (..., nv of the tree)."""
     tree = robot.tree
     X_up = joint_transforms(tree, q)
     velocities = outward(tree, X_up, joint_motions(tree, rates))
@@ -115,7 +115,8 @@ def site_of(robot, problem: SensorProblem, q, rates, gravity=None) -> Site:
 
 
 def _dynamics(robot, problem, q, rates, gravity, kept):
-    """The equations of motion with every external wrench unknown; torques that nothing exerts are gone."""
+    """The equations of motion with every external wrench unknown; torques that are always zero are left
+    out."""
     tree = robot.tree
     factors = robot_factors(robot, q, rates, None, gravity, kept)
     touched = _touched(tree, problem)
@@ -132,12 +133,12 @@ def _known_value(sensor, labels):
 
 def _touched(tree, problem):
     """{body: {W: block}} of eq. (6): F - ... + f_ext = ..."""
-    found: dict[int, dict] = {}
+    blocks: dict[int, dict] = {}
     for number, contact in enumerate(problem.contacts):
         if contact.rows:
             body, block = contact_block(tree, contact)
-            found.setdefault(body, {})[external_wrench(number, len(contact.rows))] = block
-    return found
+            blocks.setdefault(body, {})[external_wrench(number, len(contact.rows))] = block
+    return blocks
 
 
 def _undriven(robot):
@@ -174,9 +175,9 @@ class Rows(NamedTuple):
 
 
 class Reduced(NamedTuple):
-    """free: the variables z (n,) is made of; values: {variable: (..., dim, 1 + n)}, what it is at z = 0 and
-    the derivatives by z; exact: what else is exact, one Rows a factor, with the factors; noisy: of every
-    noisy factor."""
+    """free: the variables in z (n,); values: {variable: (..., dim, 1 + n)}, at z = 0 and derivatives by z;
+    exact: the remaining exact rows, one Rows for each factor, with the factors; noisy: of every noisy
+    factor."""
 
     free: tuple[Variable, ...]
     values: Mapping[Variable, np.ndarray]
@@ -190,7 +191,7 @@ class Reduced(NamedTuple):
 
 
 def reduced(system: SensorSystem) -> Reduced:
-    """The same problem in the free variables; of floats."""
+    """The same problem in the free variables, for floats."""
     own = {x: factor for factor in system.exact if (x := _own(factor)) is not None}
     free = tuple(x for x in system.variables if x not in own)
     batch = np.broadcast_shapes(*(factor.rhs.shape[:-1] for factor in (*system.exact, *system.noisy)))
@@ -205,15 +206,15 @@ def reduced(system: SensorSystem) -> Reduced:
 
 
 def _own(factor) -> Variable | None:
-    """The variable that an equation of the dynamics has the identity before, if it is there."""
+    """The variable with an identity block in an equation of the dynamics, if it occurs."""
     if factor.kind not in _OWN:
         return None
-    found = Variable(_OWN[factor.kind], factor.body, factor.rows)
-    return found if found in factor.blocks else None
+    variable = Variable(_OWN[factor.kind], factor.body, factor.rows)
+    return variable if variable in factor.blocks else None
 
 
 def recursion_order(variable):
-    """A from the root to the tips, F back, torques, then what is free."""
+    """A from the root to the tips, F back, torques, then free variables."""
     kinds = (ACCELERATION, WRENCH, TORQUE)
     place = kinds.index(variable.kind) if variable.kind in kinds else len(kinds)
     return place, -variable.body if variable.kind == WRENCH else variable.body
@@ -221,18 +222,18 @@ def recursion_order(variable):
 
 def _selected(free, batch):
     """{variable: itself}"""
-    n, start, found = sum(x.dim for x in free), 0, {}
+    n, start, selected = sum(x.dim for x in free), 0, {}
     for x in free:
         value = np.zeros((*batch, x.dim, 1 + n))
         value[..., 1 + start : 1 + start + x.dim] = np.eye(x.dim)
-        found[x] = value
+        selected[x] = value
         start += x.dim
-    return found
+    return selected
 
 
 def factor_rows(factor, values, without=None):
-    """A (..., rows, n) and b (..., rows) of a factor in the free variables; without: a variable that is left
-    out. Coefficients that cancel to rounding are zero."""
+    """A (..., rows, n) and b (..., rows) of a factor in the free variables; without: a variable to leave out.
+    Coefficients that cancel to rounding are zero."""
     n = next(iter(values.values())).shape[-1] if values else 1
     total, size = np.zeros((factor.rows, n)), np.zeros((factor.rows, n))
     for x, block in factor.blocks.items():

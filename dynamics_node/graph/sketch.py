@@ -1,10 +1,11 @@
-"""Drawings as SVG, without any other program: variables in columns, one a body, and rows, one a kind.
+"""Drawings as SVG, without any other program: columns of variables, one for each body, and rows, one for each
+kind.
 
-Where that is too wide, or hides a variable, every branch of the robot has a band of rows of its own, and
-columns are how far a body is from the root.
+If that is too wide or hides a variable, every branch of the robot gets a band of rows of its own, and columns
+are the distance of a body from the root.
 
-Circles are unknown variables, squares known ones, dots factors; arrows lead from what is known to what
-follows.
+Circles are unknown variables, squares known ones, dots factors; arrows point from known variables to those
+that follow.
 """
 
 from dataclasses import dataclass, field
@@ -16,22 +17,22 @@ _WIDE = 12  # columns of a band
 
 @dataclass(frozen=True)
 class Node:
-    """A variable at a column, so many columns beside it, and in a row; symbol and index are its label."""
+    """A variable at a column, with an offset in columns, and in a row; symbol and index are its label."""
 
     column: int
     row: str
     symbol: str
     index: str
-    colour: str
+    color: str
     known: bool = False
-    beside: int = 0
+    offset: int = 0
 
 
 @dataclass
 class Sketch:
     """nodes: {key: Node}; factors: (name, keys of its variables); arrows: (key, key). rows: their order, from
-    the top; empty ones are left out. parents: of a tree, column k + 1 has the parent in column
-    parents[k] + 1."""
+    the top; empty ones are left out. parents: of a tree; column k + 1 has its parent in column parents[k] +
+    1."""
 
     title: str
     rows: tuple[str, ...]
@@ -59,13 +60,13 @@ class Sketch:
         return drawn
 
     def _drawn(self, at, used):
-        """Where nodes come to lie when their columns are at (band, column)."""
+        """Positions of nodes for columns at (band, column)."""
         left = min((at[node.column][1] for node in self.nodes.values()), default=0)
         places = {}
         for key, node in self.nodes.items():
             band, column = at[node.column]
             line = used.index(node.row) + band * (len(used) + 0.5)
-            places[key] = (_MARGIN + _STEP_X * (column + node.beside - left), 60 + int(_STEP_Y * line))
+            places[key] = (_MARGIN + _STEP_X * (column + node.offset - left), 60 + int(_STEP_Y * line))
         return places
 
     def svg(self) -> str:
@@ -98,7 +99,7 @@ class Sketch:
 
 def banded(parents, columns):
     """{column: (band, column)} of a tree: the longest branch goes on in the band of its parent, others go to
-    the next one where there is room. Columns that are no body's come last."""
+    the next free one. Columns without a body come last."""
     children, height = _grown(parents)
     taken: list[set[int]] = []
     places: dict[int, tuple[int, int]] = {}
@@ -117,7 +118,7 @@ def banded(parents, columns):
 
 
 def _grown(parents):
-    """{column: columns of its children} and how far the tree goes on from every column."""
+    """{column: columns of its children} and the depth of the tree from every column."""
     children: dict[int, list[int]] = {}
     height = dict.fromkeys(range(len(parents) + 1), 0)
     for body in range(len(parents), 0, -1):
@@ -128,7 +129,7 @@ def _grown(parents):
 
 
 def _room(taken, first, columns):
-    """The first band from `first` on in which these columns are free; then they are taken."""
+    """The first band from `first` on in which these columns are free; marks them as taken."""
     wanted = {column for column in columns if column <= _WIDE}
     band = next((k for k in range(first, len(taken)) if taken[k].isdisjoint(wanted)), len(taken))
     taken.extend(set() for _ in range(band + 1 - len(taken)))
@@ -143,14 +144,14 @@ def _factor(name, places, nth):
 
 
 def _centre(places, nth):
-    """Amid the variables; beside the only one, where it would be hidden, below the ones before."""
+    """Between the variables; next to a single one, where it would be hidden, and below earlier ones."""
     if len(places) == 1:
         return places[0][0] + 1.7 * _RADIUS, places[0][1] + (0.9 * nth - 1.2) * _RADIUS
     return tuple(sum(axis) / len(places) for axis in zip(*places, strict=True))
 
 
 def _arrow(start, end):
-    """A curve that bows aside, so that arrows between far columns stay apart from the nodes."""
+    """A curve that bows aside, so that long arrows avoid the nodes."""
     dx, dy = end[0] - start[0], end[1] - start[1]
     length = (dx * dx + dy * dy) ** 0.5
     ux, uy = dx / length, dy / length
@@ -165,7 +166,7 @@ def _arrow(start, end):
 
 
 def _node(node, x, y):
-    r, style = _RADIUS, f'fill="{node.colour}" stroke="#333"'
+    r, style = _RADIUS, f'fill="{node.color}" stroke="#333"'
     shape = (
         f'<rect x="{x - r}" y="{y - r}" width="{2 * r}" height="{2 * r}" {style}/>'
         if node.known

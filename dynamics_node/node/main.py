@@ -6,7 +6,7 @@ from importlib import import_module
 
 from dynamics_node.node.building.build_server import SERVER
 from dynamics_node.process import Stop, one_blas_thread
-from dynamics_node.text import shown
+from dynamics_node.text import one_line
 
 
 def main(arguments=None):
@@ -24,7 +24,7 @@ def serve(executable, module, node, arguments=None, modules=()):
     kind = getattr(import_module(module), node)
     from dynamics_node.node.ros.running import run, start_rclpy
 
-    if stop.asked:
+    if stop.requested:
         return 0
     try:
         start_rclpy(arguments, stop)
@@ -41,7 +41,7 @@ def _refused(executable, error):
     """One line on what is wrong with the start, without rcl's places in its source; the exit code."""
     import rclpy
 
-    print(f"{executable}: {shown(str(error).partition(', at /')[0])}", file=sys.stderr)
+    print(f"{executable}: {one_line(str(error).partition(', at /')[0])}", file=sys.stderr)
     rclpy.try_shutdown()
     return 1
 

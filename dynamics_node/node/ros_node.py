@@ -24,7 +24,7 @@ from dynamics_node.node.services.services import (
     guarded,
     set_payload,
 )
-from dynamics_node.text import shown
+from dynamics_node.text import one_line
 
 STALE_PERIOD = 0.02  # s, between outputs of on_stale gravity and zero when rate is 0
 
@@ -148,7 +148,7 @@ class DynamicsNode(RobotNode):
         if problem := self._computing.look_after():
             self.get_logger().warning(problem)
         if (lost := self._computing.lost_device) and lost != self._lost_device:
-            self.get_logger().error(f"the GPU is lost, services go on with the CPU: {shown(lost)}")
+            self.get_logger().error(f"the GPU is lost, services go on with the CPU: {one_line(lost)}")
         self._lost_device = lost
         self._publisher.note_stale_input()
 

@@ -1,9 +1,7 @@
-"""Constraints between the joints of a tree, which make joints implicit: joints that close loops, one record a
-kind, and functions given from Python.
+"""Constraints between the joints of a tree, which make joints implicit: loop joints and Python functions.
 
-A kind of loop joint is its equations phi = 0. Everything else follows from phi: the rates at which the loop
-opens, in which directions its ends cannot move against each other, and with that the force that the joint
-transmits.
+A kind of loop joint, a record, is its equations phi = 0. Everything else follows from phi: the rates at which
+the loop opens, the constrained directions, and with them the force that the joint transmits.
 """
 
 from collections.abc import Callable
@@ -16,17 +14,17 @@ from dynamics_node.symbolic import dot, length, product
 
 
 class LoopType(NamedTuple):
-    """What loop joints of one kind have in common.
+    """The properties of one kind of loop joint.
 
-    phi: loop, P, S, d -> equations that are zero where the loop is closed, on floats or symbols. P, S (3, 3):
+    phi: loop, P, S, d -> equations that are zero if the loop is closed, on floats or symbols. P, S (3, 3):
         axes of the predecessor's and of the successor's frame; d (3,): from the origin of the successor's to
-        that of the predecessor's; all seen from one frame. loop: has axis, second_axis (3,) and length.
-    shared: loop -> directions (3,) that both frames have in common: the equations alone also hold with the
-        ends half a turn apart.
-    scale: loop -> what phi is to be divided by to be m, rad or 1.
-    varies: 'P' or 'd' where the directions in which the closed joint bears force depend on how the frames lie
-        (as the cross of a universal joint does), and not on that of two equal frames.
-    has_length: whether the joint has one, which is positive.
+        that of the predecessor's; all in one frame. loop: has axis, second_axis (3,) and length.
+    shared: loop -> directions (3,) common to both frames. The equations alone also hold with the ends half a
+        turn apart.
+    scale: loop -> divisors of phi that make it m, rad or 1.
+    varies: 'P' or 'd' if the constrained directions of the closed joint depend on the pose of the frames, as
+        for the cross of a universal joint.
+    has_length: whether the joint has a length, which is positive.
     """
 
     phi: Callable
@@ -37,7 +35,7 @@ class LoopType(NamedTuple):
 
 
 def across(axis):
-    """Two unit vectors (3,) that make a right-handed frame with an axis."""
+    """Two unit vectors (3,) that complete an axis to a right-handed frame."""
     n = _unit(axis)
     first = np.cross(n, np.eye(3)[np.argmin(np.abs(n))])
     first = _unit(first)
@@ -49,12 +47,12 @@ def _unit(axis):
 
 
 def _same_axes(P, S):
-    """Three equations of one orientation: each axis is at a right angle to the next one of the other."""
+    """Three equations for equal orientation: each axis is normal to the next one of the other frame."""
     return [dot(P[:, k], S[:, (k + 1) % 3]) for k in range(3)]
 
 
 def _same_direction(loop, P, S):
-    """Two equations: the axis of one end is at right angles to two directions of the other."""
+    """Two equations: the axis of one end is normal to two directions of the other."""
     n = product(P, _unit(loop.axis))
     return [dot(n, product(S, side)) for side in across(loop.axis)]
 
@@ -108,8 +106,8 @@ LOOP_KINDS: dict[str, LoopType] = {
 
 @dataclass(frozen=True, eq=False)
 class LoopJoint:
-    """A joint of a kind of LOOP_KINDS between a frame on body `predecessor` and one on body `successor`
-    (-1: the root). rotation (3, 3), origin (3,): of the frames in their bodies; axes in loop axes."""
+    """A loop joint between a frame on body `predecessor` and one on body `successor` (-1: the root).
+    kind: in LOOP_KINDS; rotation (3, 3), origin (3,): of the frames in their bodies; axes in loop axes."""
 
     name: str
     kind: str
@@ -123,14 +121,14 @@ class LoopJoint:
 
     @property
     def type(self) -> LoopType:
-        """What all loop joints of its kind have in common."""
+        """The properties of its kind."""
         return LOOP_KINDS[self.kind]
 
 
 @dataclass(frozen=True, eq=False)
 class Custom:
-    """function(q) -> array (rows,) that is zero; q (n,): the positions of the joints named by `joints`. It
-    may use what arrays of symbols can do."""
+    """function(q) -> array (rows,) that is zero; q (n,): the positions of the joints named in `joints`. It
+    may use the operations of object arrays."""
 
     name: str
     function: Callable

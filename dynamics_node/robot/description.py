@@ -1,4 +1,4 @@
-"""A robot as its file describes it: links and joints, before anything is merged or chosen."""
+"""A robot as described by its file: links and joints, before merging fixed ones or selecting a part."""
 
 from dataclasses import dataclass, field
 
@@ -30,7 +30,7 @@ class Mimic:
 
 @dataclass(frozen=True)
 class Limits:
-    """Bounds of a joint (rad or m, rad/s or m/s, N m or N); infinite where there is none."""
+    """Bounds of a joint (rad or m, rad/s or m/s, N m or N); infinite if there is none."""
 
     lower: float = -np.inf
     upper: float = np.inf
@@ -43,9 +43,9 @@ NO_LIMITS = Limits()
 
 @dataclass(frozen=True, eq=False)
 class JointDescription:
-    """A joint between two links. `rotation` (3, 3) and `origin` (3,) place the joint (= child link)
-    frame in the parent link; `axis` (3,) is in joint axes, as written. creep (N m, friction that grows
-    slowly), spring (N m/rad, at rest at position 0) and torque_offset (N m) are in no file of URDF."""
+    """A joint between two links. `rotation` (3, 3) and `origin` (3,) place the joint (= child link) frame in
+    the parent link; `axis` (3,) is in joint axes, as written. URDF has no element for creep (N m, friction
+    that grows slowly), spring (N m/rad, at rest at position 0) and torque_offset (N m)."""
 
     name: str
     kind: str
@@ -62,12 +62,12 @@ class JointDescription:
     spring: float = 0.0
     torque_offset: float = 0.0
     mimic: Mimic | None = None
-    independent: bool | None = None  # None: the file does not say
+    independent: bool | None = None  # None: not specified in the file
 
 
 @dataclass(frozen=True, eq=False)
 class LoopEnd:
-    """A frame on a link: rotation (3, 3) and origin (3,) place it there."""
+    """A frame on a link: rotation (3, 3) and origin (3,) place it in the link."""
 
     link: str
     rotation: np.ndarray = field(default_factory=lambda: np.eye(3))
@@ -78,7 +78,7 @@ class LoopEnd:
 class LoopDescription:
     """A joint that closes a loop between frames on two links. kind: one of LOOP_KINDS.
 
-    axis (3,): of a revolute or prismatic joint, the normal of a planar one, the first axis of a universal
+    axis (3,): of a revolute or prismatic joint, the normal of a planar one, or the first axis of a universal
     one, fixed to the predecessor; second_axis (3,): of a universal joint, fixed to the successor; all in loop
     axes. length: of a rod between two balls, m.
     """
@@ -105,8 +105,8 @@ class Coupling:
 
 @dataclass(frozen=True)
 class Description:
-    """All links and joints of a file, in its order, and what closes loops. warnings: what the file says that
-    was left out."""
+    """All links and joints of a file, in its order, and its loops. warnings: elements of the file that are
+    ignored."""
 
     name: str
     links: tuple[Link, ...]

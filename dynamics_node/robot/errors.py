@@ -1,4 +1,4 @@
-"""What can be wrong with a robot description and with sensors."""
+"""Errors of robot descriptions and sensors."""
 
 import warnings
 
@@ -6,15 +6,15 @@ LISTED = 3
 
 
 class ModelError(ValueError):
-    """A robot description that cannot be used; the message names the joint or link and the reason."""
+    """An unusable robot description; the message names the joint or link and the reason."""
 
 
 class ModelWarning(UserWarning):
-    """Parts of a robot description that are left out, or implausible; all are in `warnings` of the robot."""
+    """Ignored or implausible parts of a robot description; `warnings` of the robot has all of them."""
 
 
 def warned(robot):
-    """The robot, after one ModelWarning with its first warnings, if it has any."""
+    """The robot, after a ModelWarning with its first warnings, if it has any."""
     if robot.warnings:
         more = len(robot.warnings) - LISTED
         rest = f"; and {more} more, see `warnings` of the robot" if more > 0 else ""
@@ -24,4 +24,4 @@ def warned(robot):
 
 
 class SensorError(ValueError):
-    """A sensor that cannot be: the message names it, says what is wrong and what to do."""
+    """An invalid sensor; the message names it, the reason and the remedy."""

@@ -1,7 +1,7 @@
-"""Explicit joints: those whose position is a linear function of others, as a mimic, a gear or a belt says.
+"""Explicit joints: their position is a linear function of others, given by a mimic, a gear or a belt.
 
-Each of these is an equation between positions of joints. One joint after the other is eliminated; what is
-left are joints that follow no other one.
+Each of these is an equation between positions of joints. One joint after the other is eliminated; the
+remaining joints are free.
 """
 
 from typing import NamedTuple
@@ -10,7 +10,7 @@ from dynamics_node.robot.description import Description, JointDescription
 from dynamics_node.robot.errors import ModelError
 from dynamics_node.robot.joints import KINDS
 
-ROUNDING = 1e-12  # of the largest weight of an equation: what cancels
+ROUNDING = 1e-12  # of the largest weight of an equation: smaller weights cancel
 
 
 class Explicit(NamedTuple):
@@ -21,8 +21,8 @@ class Explicit(NamedTuple):
 
 
 class _Equation(NamedTuple):
-    """sum of weights[joint] times the position of the joint = offset. candidates: joints of which the first
-    that has a weight becomes explicit."""
+    """sum of weights[joint] times the position of the joint = offset. candidates: the first one with a
+    nonzero weight becomes explicit."""
 
     name: str
     weights: dict[str, float]
@@ -31,12 +31,12 @@ class _Equation(NamedTuple):
 
 
 def explicit_joints(description: Description) -> dict[str, Explicit]:
-    """{joint: what it follows}, of joints that follow none. Raises ModelError where mimics, gears and belts
-    leave a joint no motion, or contradict each other."""
-    found: dict[str, Explicit] = {}
-    followers: dict[str, set[str]] = {}  # of every joint, the explicit ones that follow it
+    """{explicit joint: its function of free joints}. Raises ModelError if mimics, gears and belts leave a
+    joint no motion, or contradict each other."""
+    explicit_of: dict[str, Explicit] = {}
+    followers: dict[str, set[str]] = {}  # for every joint, the explicit ones that follow it
     for equation in (*_mimics(description), *_couplings(description)):
-        weights, offset = _substituted(equation.weights, equation.offset, found)
+        weights, offset = _substituted(equation.weights, equation.offset, explicit_of)
         name = next((name for name in equation.candidates if name in weights), None)
         if name is None:
             if abs(offset) > ROUNDING:
@@ -46,12 +46,12 @@ def explicit_joints(description: Description) -> dict[str, Explicit]:
         if not weights:
             raise ModelError(f"{equation.name!r}: joint {name!r} cannot move (mobility 0)")
         own = {name: Explicit({other: -weight / pivot for other, weight in weights.items()}, offset / pivot)}
-        changed = {other: _resolved(found[other], own) for other in followers.pop(name, ())} | own
+        changed = {other: _resolved(explicit_of[other], own) for other in followers.pop(name, ())} | own
         for other, explicit in changed.items():
             for master in explicit.weights:
                 followers.setdefault(master, set()).add(other)
-        found |= changed
-    return found
+        explicit_of |= changed
+    return explicit_of
 
 
 def _resolved(explicit, others):
@@ -60,7 +60,7 @@ def _resolved(explicit, others):
 
 
 def _substituted(weights, offset, explicit):
-    """Weights and offset of an equation in which explicit joints are replaced by what they follow."""
+    """Weights and offset of an equation after substituting the explicit joints."""
     total: dict[str, float] = {}
     for name, weight in weights.items():
         own = explicit.get(name, Explicit({name: 1.0}, 0.0))
@@ -75,7 +75,7 @@ def _substituted(weights, offset, explicit):
 
 
 def _mimics(description):
-    """Of joints that mimic others; the joint that mimics becomes explicit, whatever others are marked as."""
+    """Equations of joints that mimic others. The mimic joint becomes explicit, however others are marked."""
     joints = {joint.name: joint for joint in description.joints}
     for joint in _masters_first(joints):
         master = joint.mimic.joint
@@ -86,7 +86,7 @@ def _mimics(description):
 
 
 def _masters_first(joints):
-    """The joints that mimic others, each after the one that it mimics."""
+    """The mimic joints, each after its master."""
     done: set[str] = set()
     for joint in joints.values():
         way = []
@@ -98,11 +98,11 @@ def _masters_first(joints):
 
 
 def _couplings(description):
-    """Of gears and belts. A joint that the file marks as dependent becomes explicit; else the one that
-    carries the fewest links, as rotors do, of equal ones the later."""
+    """Equations of gears and belts. A joint marked as dependent in the file becomes explicit; otherwise the
+    one with the smallest subtree, usually a rotor, and of equal ones the last."""
     up = {joint.child: joint for joint in description.joints}
     places = {joint.name: k for k, joint in enumerate(description.joints)}
-    carried = _carries(up) if description.couplings else {}
+    links_above = _subtree_sizes(up) if description.couplings else {}
     for coupling in description.couplings:
         ways = joints_apart(up, coupling.predecessor, coupling.successor)
         weights: dict[str, float] = {}
@@ -114,22 +114,22 @@ def _couplings(description):
             raise ModelError(f"coupling {coupling.name!r}: no joint moves its links against each other")
         order = sorted(
             (*ways[0], *ways[1]),
-            key=lambda own: (own.independent is not False, carried[own.child], -places[own.name]),
+            key=lambda own: (own.independent is not False, links_above[own.child], -places[own.name]),
         )
         yield _Equation(coupling.name, weights, 0.0, tuple(joint.name for joint in order))
 
 
-def _carries(up):
-    """{link: how many links hang on it, itself included}. up: {child link: joint}."""
-    found: dict[str, int] = dict.fromkeys(up, 0)
+def _subtree_sizes(up):
+    """{link: number of links of its subtree, itself included}. up: {child link: joint}."""
+    counts: dict[str, int] = dict.fromkeys(up, 0)
     for link in up:
         for joint in _above(up, link):
-            found[joint.child] += 1
-    return found
+            counts[joint.child] += 1
+    return counts
 
 
 def joints_apart(up, first, second) -> tuple[list[JointDescription], list[JointDescription]]:
-    """The joints that move above two links, without those above both. up: {child link: joint}."""
+    """The moving joints above two links, without those above both. up: {child link: joint}."""
     one, other = _above(up, first), _above(up, second)
     shared = sum(a is b for a, b in zip(one, other, strict=False))
     return _moving(one[shared:]), _moving(other[shared:])

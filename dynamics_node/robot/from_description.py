@@ -1,4 +1,4 @@
-"""Description -> the tree of a Robot: choose joints or a subtree, merge what is fixed, number what moves."""
+"""Description -> the tree of a Robot: select joints or a subtree, merge fixed links, number moving ones."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -13,12 +13,12 @@ from dynamics_node.robot.robot import Body, Frame, Joint, Masters, Robot
 from dynamics_node.robot.validate import HUGE, is_free
 from dynamics_node.symbolic import (
     axis_rotation_parts,
-    carried_inertia,
     length,
     motion_transform,
     product,
     sine_cosine,
     spatial_inertia,
+    transformed_inertia,
 )
 
 GRAVITY = (0.0, 0.0, -9.81)
@@ -37,22 +37,22 @@ def tree_from_description(
     armature: Mapping[str, float] | None = None,
     warnings: tuple[str, ...] = (),
 ) -> Robot:
-    """The Robot without constraints of a validated Description, whose loops do not count.
+    """The Robot without constraints of a validated Description; its loops are ignored.
 
-    joints: names of the joints that move, the rest is held at `positions` (rad or m, 0 by default);
-    explicit joints that follow them come along. root, tips: only the links from `root` on; only the paths to
-    `tips`, the rest is cut off with its mass. armature: kg m^2 (or kg) per joint, in place of the
-    description's. Raises ModelError: unknown names, moving parts without any inertia.
+    joints: names of the joints that move; the others are fixed at `positions` (rad or m, 0 by default).
+    Explicit joints that follow them move too. root: keep only the links from `root` on; tips: keep only the
+    paths to `tips`, and drop the mass of the rest. armature: kg m^2 (or kg) per joint, in place of the
+    description's. Raises ModelError for unknown names and for moving parts without inertia.
     """
     description = _subtree(description, root, tips)
     explicit = explicit_joints(description)
     description = _with_armature(description, dict(armature or {}))
     if joints is not None:
-        description, explicit = _hold_others(description, explicit, list(joints), dict(positions or {}))
+        description, explicit = _fix_others(description, explicit, list(joints), dict(positions or {}))
     elif positions:
-        raise ModelError("positions of held joints are given, but no choice of joints")
+        raise ModelError("positions of fixed joints are given, but not the joints that move")
     model = _number(description, explicit, floating_base, _gravity(gravity), warnings)
-    _refuse_massless(model)
+    _require_mass(model)
     return model
 
 
@@ -63,7 +63,7 @@ def _gravity(gravity):
     return gravity
 
 
-# --- choosing -----------------------------------------------------------------------------------
+# --- selection ----------------------------------------------------------------------------------------------
 
 
 def _require_known(names, known, what):
@@ -93,12 +93,12 @@ def _below(description, root):
     children: dict[str, list[str]] = {}
     for joint in description.joints:
         children.setdefault(joint.parent, []).append(joint.child)
-    found, queue = set(), [root]
+    links, queue = set(), [root]
     while queue:
         link = queue.pop()
-        found.add(link)
+        links.add(link)
         queue += children.get(link, [])
-    return found
+    return links
 
 
 def _paths(description, within, tips):
@@ -128,23 +128,23 @@ def _with_armature(description, armature):
     )
 
 
-def _hold_others(description, explicit, chosen, positions):
-    """The Description in which joints that are not chosen, and those that follow none that is, are fixed; and
-    what the other explicit joints follow."""
+def _fix_others(description, explicit, chosen, positions):
+    """The Description with joints fixed that are not chosen, or follow no chosen one; and the functions of
+    the other explicit joints."""
     by_name = {joint.name: joint for joint in description.joints}
     movable = [j.name for j in description.joints if j.kind != "fixed"]
     _require_known([*chosen, *positions], movable, "joint")
     for name in positions:
         kind = by_name[name].kind
         if not KINDS[kind].is_scalar:
-            raise ModelError(f"joint {name!r}: a {kind} joint has no single position to be held at")
+            raise ModelError(f"joint {name!r}: a {kind} joint has no single position to be fixed at")
     for name in chosen:
         if name in explicit and explicit[name].weights.keys().isdisjoint(chosen):
             masters = ", ".join(map(repr, explicit[name].weights))
             raise ModelError(f"joint {name!r} follows {masters}: choose that one")
     moving = {name: _following(own, chosen, positions) for name, own in explicit.items()}
 
-    def held(joint):
+    def fixed(joint):
         if joint.kind == "fixed":
             return joint
         if joint.name not in explicit:
@@ -152,12 +152,12 @@ def _hold_others(description, explicit, chosen, positions):
         own = moving[joint.name]
         return joint if own.weights else _fixed_at(joint, own.offset)
 
-    description = replace(description, joints=tuple(held(joint) for joint in description.joints))
+    description = replace(description, joints=tuple(fixed(joint) for joint in description.joints))
     return description, {name: own for name, own in moving.items() if own.weights}
 
 
 def _following(explicit, chosen, positions):
-    """What an explicit joint follows where masters that are not chosen stay at their positions."""
+    """The function of an explicit joint in which masters that are not chosen are fixed at their positions."""
     offset = sum(
         (
             weight * positions.get(name, 0.0)
@@ -181,14 +181,14 @@ def _fixed_at(joint: JointDescription, position: float) -> JointDescription:
 
 
 def _unit(axis):
-    """The axis with length one; 6e-17 becomes the zero it was meant to be."""
+    """The axis with length one; 6e-17 becomes zero."""
     axis = np.asarray(axis, dtype=float)
     axis = axis / length(axis)
     axis[np.abs(axis) < 1e-14] = 0.0
     return axis / length(axis)
 
 
-# --- numbering ----------------------------------------------------------------------------------
+# --- numbering ----------------------------------------------------------------------------------------------
 
 
 def _number(description, explicit, floating_base, gravity, warnings):
@@ -231,7 +231,7 @@ def _preorder(description, root):
 
 
 def _next_joints(below, link):
-    """Reversed, for a stack: the floating ones last, so that they come off first."""
+    """Reversed, for a stack: the floating ones last, so that they are popped first."""
     return sorted(reversed(below.get(link, [])), key=is_free)
 
 
@@ -247,7 +247,7 @@ def _coordinate_slices(joints, explicit):
 
 
 def _merge(joints, root, inertias):
-    """link name -> Frame: the body it belongs to and its place there. inertias: {link name: (6, 6)}."""
+    """{link name: Frame}: its body and its pose there. inertias: {link name: (6, 6)}."""
     starts_moving = bool(joints) and joints[0].child == root
     frames = {} if starts_moving else {root: Frame(root, -1, np.eye(6), inertia=inertias[root])}
     bodies = 0
@@ -272,9 +272,9 @@ def _lumped_inertias(description, frames, nbodies):
     inertias = np.zeros((nbodies, 6, 6))
     for frame in (frames[link.name] for link in description.links):
         if frame.body >= 0:
-            inertias[frame.body] += carried_inertia(frame.X, frame.inertia)
+            inertias[frame.body] += transformed_inertia(frame.X, frame.inertia)
             if not np.abs(inertias[frame.body]).max() < HUGE:
-                raise ModelError(f"link {frame.name!r}: mass, centre of mass or inertia is beyond {HUGE:g}")
+                raise ModelError(f"link {frame.name!r}: mass, center of mass or inertia exceeds {HUGE:g}")
     return inertias
 
 
@@ -312,25 +312,25 @@ def _joint(joint, slices, explicit):
 
 
 def _masters(explicit, slices):
-    """In the order of their coordinates."""
+    """The Masters of an explicit joint, in the order of their coordinates."""
     names = sorted(explicit.weights, key=lambda name: slices[name][1].start)
     q, v = ([slices[name][part].start for name in names] for part in (0, 1))
     return Masters(tuple(names), tuple(q), tuple(v), tuple(explicit.weights[name] for name in names))
 
 
-def _refuse_massless(model):
-    """A coordinate that moves nothing but massless links makes the mass matrix singular."""
-    carried = [bool(np.any(body.inertia)) for body in model.bodies]
+def _require_mass(model):
+    """A coordinate that moves only massless links makes the mass matrix singular."""
+    has_inertia = [bool(np.any(body.inertia)) for body in model.bodies]
     for index in reversed(range(model.nbodies)):
-        if carried[index] and model.parents[index] >= 0:
-            carried[model.parents[index]] = True
+        if has_inertia[index] and model.parents[index] >= 0:
+            has_inertia[model.parents[index]] = True
     heavy = np.array(model.axle_map.T @ model.armature != 0)
     for index, body in enumerate(model.bodies):
-        if carried[index]:
+        if has_inertia[index]:
             heavy[list(body.joint.moved_by)] = True
     for body in model.bodies:
         if not np.all(heavy[list(body.joint.moved_by)]):
             raise ModelError(
-                f"joint {body.joint.name!r} moves only massless links ({body.name!r} and what it carries): "
+                f"joint {body.joint.name!r} moves only massless links ({body.name!r} and its subtree): "
                 "give one a mass, or the joint an armature"
             )

@@ -1,4 +1,4 @@
-"""What of a Robot may change while its geometry stays: inertias and rotor inertias."""
+"""The parameters of a Robot that may change at fixed geometry: inertias and rotor inertias."""
 
 from dataclasses import replace
 
@@ -6,7 +6,7 @@ import numpy as np
 
 from dynamics_node.robot.robot import Frame, Robot
 from dynamics_node.robot.validate import HUGE, principal_moments
-from dynamics_node.symbolic import carried_inertia, product, spatial_inertia, transpose
+from dynamics_node.symbolic import product, spatial_inertia, transformed_inertia, transpose
 
 PARAMETERS = ("inertia", "armature")
 
@@ -17,7 +17,7 @@ def with_parameters(model: Robot, inertias, armature) -> Robot:
     bodies, shared = [], iter(armature[len(armature) - len(model.shared_joints) :])
     for body, inertia in zip(model.bodies, inertias, strict=True):
         joint = body.joint
-        if joint.masters is not None:  # of one that follows one other it is in that one's
+        if joint.masters is not None:  # the rotor of a joint with one master counts at the master
             own = next(shared) if len(joint.masters.names) > 1 else 0.0
         else:
             own = 0.0 if joint.type.is_free else armature[joint.v.start]
@@ -27,8 +27,8 @@ def with_parameters(model: Robot, inertias, armature) -> Robot:
 
 
 def generic_parameters(model: Robot, names) -> Robot:
-    """The Robot with random generic values of the named PARAMETERS, so that a plan relies on no accidental
-    zero."""
+    """The Robot with random generic values of the named PARAMETERS, so that a plan does not depend on
+    accidental zeros."""
     random = np.random.default_rng(21)
     A = random.normal(size=(model.nbodies, 3, 3))
     moments = product(A, transpose(A)) + np.eye(3)
@@ -46,7 +46,7 @@ def with_payload(model: Robot, link: str, mass: float, com, inertia_com) -> Robo
     """The Robot with a rigid payload fixed to a link.
 
     mass kg, positive; com (3,) m and inertia_com (3, 3) kg m^2 about it, in link axes. Raises KeyError for an
-    unknown link, ValueError for a payload that no body can be.
+    unknown link, ValueError for an impossible payload.
     """
     frame = model.frame(link)
     payload = spatial_inertia(mass, *_checked_payload(mass, com, inertia_com))
@@ -54,13 +54,13 @@ def with_payload(model: Robot, link: str, mass: float, com, inertia_com) -> Robo
 
 
 def with_more(model: Robot, frame: Frame, inertia) -> Robot:
-    """The Robot with a spatial inertia (6, 6), in link axes about its origin, added to a link. On a link that
-    is fixed to the root nothing moves it: the Robot stays as it is."""
+    """The Robot with a spatial inertia (6, 6), in link axes about its origin, added to a link. A link fixed
+    to the root never moves: the Robot stays the same."""
     if frame.body < 0:
         return model
     bodies = list(model.bodies)
     body = bodies[frame.body]
-    bodies[frame.body] = replace(body, inertia=body.inertia + carried_inertia(frame.X, inertia))
+    bodies[frame.body] = replace(body, inertia=body.inertia + transformed_inertia(frame.X, inertia))
     own = replace(frame, inertia=frame.inertia + inertia)
     return replace(model, bodies=tuple(bodies), frames={**model.frames, frame.name: own})
 
@@ -73,26 +73,26 @@ def _checked_payload(mass, com, inertia_com):
         raise ValueError(f"payload: mass {mass:g} is not positive")
     reach = np.abs(com).max()
     if max(mass, reach, np.abs(inertia_com).max()) >= HUGE or mass * max(reach, reach**2) >= HUGE:
-        raise ValueError(f"payload: mass, com or inertia is beyond {HUGE:g}")
+        raise ValueError(f"payload: mass, com or inertia exceeds {HUGE:g}")
     moments = principal_moments(inertia_com)
     slack = 1e-9 * max(1.0, moments[2])
     if moments[0] < -slack or moments[2] > moments[0] + moments[1] + slack:
         listed = ", ".join(f"{m:.3g}" for m in moments)
         raise ValueError(
-            f"payload: principal moments {listed} belong to no body: none may be negative or "
+            f"payload: principal moments {listed} are impossible: none may be negative or "
             "exceed the sum of the others"
         )
     return com, inertia_com
 
 
 def changed_parameters(one: Robot, other: Robot) -> set[str]:
-    """Of PARAMETERS, in what two Models of one geometry differ."""
+    """The PARAMETERS in which two Robots of one geometry differ."""
     values = {"inertia": (one.inertias, other.inertias), "armature": (one.armature, other.armature)}
     return {name for name, (a, b) in values.items() if not np.array_equal(a, b)}
 
 
 def same_geometry(one: Robot, other: Robot) -> bool:
-    """True when two Models differ in inertias, rotor inertias and gravity at most."""
+    """True if two Robots differ in inertias, rotor inertias and gravity at most."""
     return (
         one.q_names == other.q_names
         and len(one.bodies) == len(other.bodies)

@@ -1,8 +1,8 @@
-"""Joints by name: joints that a driver or a recording calls otherwise, and joint states merged by name.
+"""Joints by name: names in a driver or a recording that differ from the description's, and merged states.
 
-A map is a tuple of pairs (theirs, ours), of names or of patterns with one star on both sides, which stands
-for what stays: ("fer_*", "panda_*") makes panda_joint1 of fer_joint1, ("*", "left_*") puts left_ before every
-name. The first pair that fits counts; names that no pair fits stay as they are.
+A map is a tuple of pairs (theirs, ours) of names, or of patterns with one star on both sides, which stands
+for the common part: ("fer_*", "panda_*") maps fer_joint1 to panda_joint1, ("*", "left_*") prepends left_ to
+every name. The first matching pair applies; unmatched names stay the same.
 """
 
 from collections.abc import Iterable
@@ -17,7 +17,7 @@ Pairs = tuple[tuple[str, str], ...]
 
 
 def name_pairs(pairs: Iterable[tuple[str, str]]) -> Pairs:
-    """The pairs, checked. Raises ValueError naming the one that cannot be."""
+    """The pairs, checked. Raises ValueError naming an invalid one."""
     pairs = tuple((str(theirs), str(ours)) for theirs, ours in pairs)
     for at, (theirs, ours) in enumerate(pairs):
         pair = f"{theirs}={ours}"
@@ -31,7 +31,7 @@ def name_pairs(pairs: Iterable[tuple[str, str]]) -> Pairs:
 
 
 def renamed(name: str, pairs: Pairs) -> str:
-    """Our name of their joint."""
+    """Our name for their joint."""
     for theirs, ours in pairs:
         head, star, tail = theirs.partition("*")
         if not star:
@@ -42,14 +42,14 @@ def renamed(name: str, pairs: Pairs) -> str:
     return name
 
 
-def turned_round(pairs: Pairs) -> Pairs:
+def inverse_pairs(pairs: Pairs) -> Pairs:
     """The map from our names to theirs."""
     return tuple((ours, theirs) for theirs, ours in pairs)
 
 
 def with_their_names(model: Robot, pairs: Pairs) -> Robot:
-    """The model whose joints are called as they call them. Raises ValueError when two get one name."""
-    back = turned_round(pairs)
+    """The model with their joint names. Raises ValueError if two joints get one name."""
+    back = inverse_pairs(pairs)
     taken: dict[str, str] = {}
     theirs = {joint.name: renamed(joint.name, back) for joint in _scalar(model)}
     for ours, name in theirs.items():
@@ -70,8 +70,8 @@ def _called(joint, names):
 
 
 def proposed_pair(theirs: Iterable[str], ours: Iterable[str]) -> tuple[str, str] | None:
-    """The pair of patterns that finds each of our names among theirs by its ending: prefixes as short as
-    can be that end with a separator, else any. None where there is none."""
+    """The pair of patterns that maps all of our names, by their endings, to theirs. Its prefixes are as short
+    as possible and end with a separator if they can. None if there is none."""
     names, ours = set(theirs), list(ours)
     if not names or not ours:
         return None
@@ -96,16 +96,16 @@ def _is_boundary(prefix, cut):
     return cut == 0 or not prefix[cut - 1].isalnum()
 
 
-# --- messages of several publishers, each of which may carry some of the joints -----------------------------
+# --- messages of several publishers, each with some of the joints -------------------------------------------
 
-STRANGERS = 100  # unknown names that are remembered, to propose a likely pair
-LAYOUTS = 64  # orders of names that are remembered: somebody may send ever new ones
+STRANGERS = 100  # unknown names that are stored, to propose a likely pair
+LAYOUTS = 64  # orders of names that are cached; a publisher may send any number of them
 
 
 class Layout(NamedTuple):
-    """Where the entries of a message go: its index `source` -> joint number `target`. order: the index of
-    every joint, None when some are not in the message. unknown: how many names are none of the joints';
-    strangers: the first STRANGERS of these."""
+    """The map from the entries of a message to joints: index `source` -> joint number `target`. order: the
+    index of every joint, None if the message lacks some. unknown: number of unknown names; strangers: the
+    first STRANGERS of them."""
 
     source: np.ndarray
     target: np.ndarray
@@ -115,10 +115,10 @@ class Layout(NamedTuple):
 
 
 class JointBuffer:
-    """The latest position, velocity and effort (n,) of every joint, NaN where no message had one.
+    """The latest position, velocity and effort (n,) of every joint, NaN if no message had one.
 
-    names: of the joints; pairs: (theirs, ours) names of joints that messages call otherwise; ignored: names
-    of messages that are neither joints nor unknown.
+    names: of the joints; pairs: (theirs, ours) names of joints; ignored: names in messages that are neither
+    joints nor unknown.
     """
 
     def __init__(self, names, pairs: Pairs = (), ignored=()):
@@ -128,16 +128,15 @@ class JointBuffer:
         self.clear()
 
     def __getstate__(self):
-        """Without the names of messages, which are many and only save time."""
+        """The state without the cached layouts, which are large and only save time."""
         return {**self.__dict__, "_layouts": {}}
 
     def clear(self):
-        """Start again without any value."""
+        """Remove all values."""
         self.position, self.velocity, self.effort = np.full((3, len(self.names)), np.nan)
 
     def layout(self, names) -> Layout:
-        """Where the entries of a message with these names go. Raises ValueError for a joint that comes
-        twice."""
+        """The Layout of a message with these names. Raises ValueError for a joint that occurs twice."""
         key = tuple(names)
         if (layout := self._layouts.get(key)) is None:
             layout = self._new_layout(key)
@@ -166,7 +165,7 @@ class JointBuffer:
         return Layout(source, target, order, len(strangers), tuple(strangers[:STRANGERS]))
 
     def merge(self, source, target, position, velocity, effort):
-        """Take entries `source` of a message for the joints `target`; None leaves what is there."""
+        """Copy entries `source` of a message to the joints `target`; None keeps the present values."""
         for mine, values in ((self.position, position), (self.velocity, velocity), (self.effort, effort)):
             if values is not None:
                 mine[target] = values[source]

@@ -1,4 +1,4 @@
-"""The kinds of joints, one record each: all that the layers above need to know of a kind."""
+"""The kinds of joints, one record each, with everything that the layers above need."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -35,25 +35,25 @@ TWIST = tuple(f"{part}.{axis}" for part in ("angular", "linear") for axis in "xy
 
 @dataclass(frozen=True, eq=False)
 class JointType:
-    """What joints of one kind have in common. X_J (6, 6) takes motion vectors from the joint's frame on the
+    """The properties of one kind of joint. X_J (6, 6) takes motion vectors from the joint's frame on the
     parent to the body; q (..., nq) and rates (..., nv) are of one joint, angular rates first, in body axes.
 
     motion: axis (3,) -> the motion subspace S (6, nv), constant in body axes.
     factors: axis, q (nq,) -> elementary transforms whose product is X_J, for symbols; of a joint without
         `parts` for floats (..., nq) as well.
     parts: axis -> P, C, S, L (6, 6), where X_J(q) = P + cos(q) C + sin(q) S + q L; None: not of this form.
-    tangent: q -> (..., nq, nv), by which dq/dt follows from rates.
+    tangent: q -> (..., nq, nv), the map from rates to dq/dt.
     moved: q, step (..., nv) -> q after a unit of time at these rates; exact to first order, and quaternions
         stay of unit length.
     difference: q, start -> the step by which `moved` takes start to q.
-    integrate, logarithm: as `moved` and `difference`, exact for steps of any size, of numbers alone.
-    step_derivatives: step (..., nv) -> two (..., nv, nv), by which the body moves after `integrate`: by a
-        motion before it, and by a change of the step.
-    q_names, v_names: of the coordinates, behind the joint's name; empty where there is one, called as the
-        joint.
-    quaternion: where in q a unit quaternion x y z w begins; lengths: which positions are lengths, m.
-    turns, slides: about or along the axis; without either the joint has no axis. wraps: q is an angle that
-    may jump by a turn. bounded: a description tells lower and upper bounds of q.
+    integrate, logarithm: as `moved` and `difference`, exact for steps of any size, for numbers only.
+    step_derivatives: step (..., nv) -> two (..., nv, nv): the derivatives of the body's motion after
+        `integrate` by a motion before it, and by the step.
+    q_names, v_names: suffixes of the coordinates' names; empty for one coordinate, which has the joint's
+        name.
+    quaternion: index in q of a unit quaternion x y z w; lengths: which positions are lengths, m.
+    turns, slides: about or along the axis; a joint with neither has no axis. wraps: q is an angle that may
+        jump by a turn. bounded: a description gives lower and upper bounds of q.
     """
 
     motion: Callable[[np.ndarray], np.ndarray]
@@ -84,12 +84,13 @@ class JointType:
 
     @property
     def is_scalar(self):
-        """True of one position and one velocity: what a JointState can carry, and another joint mimic."""
+        """True for one position and one velocity: a JointState has room for it, and another joint can mimic
+        it."""
         return self.nq == self.nv == 1
 
     @property
     def is_free(self):
-        """True where the body moves freely against its parent: nothing acts across the joint."""
+        """True if the body moves freely relative to its parent: no force acts across the joint."""
         return self.nv == 6
 
     @property
@@ -98,15 +99,15 @@ class JointType:
 
     @property
     def neutral(self):
-        """Position (nq,) at which the joint's frame and the body's are the same."""
+        """Position (nq,) at which the joint's frame and the body's coincide."""
         q = np.zeros(self.nq)
         if self.quaternion is not None:
             q[self.quaternion + 3] = 1.0
         return q
 
     def still_points(self, axis):
-        """Which of the homogeneous points x, y, z (at infinity) and the origin no motion of the joint moves:
-        rows and columns of the pseudo-inertia of its body that act on the parent as well."""
+        """Which of the homogeneous points x, y, z (at infinity) and the origin the joint never moves: rows
+        and columns of the body's pseudo-inertia that act on the parent as well."""
         S = self.motion(axis)
         velocities = np.concatenate([skew(S[:3].T), S[3:].T[..., None]], axis=-1)
         return tuple(np.flatnonzero(~velocities.any(axis=(0, 1))).tolist())
@@ -116,7 +117,7 @@ class JointType:
 
 
 def _along(start):
-    """motion of a joint with one coordinate: its axis among the angular (0) or linear (3) rows."""
+    """`motion` of a joint with one coordinate: its axis among the angular (0) or linear (3) rows."""
 
     def motion(axis):
         S = np.zeros((6, 1))
@@ -161,7 +162,7 @@ def _subtracted(q, start):
 
 
 def _nearest_turn(q, start):
-    """The shorter way round."""
+    """The difference by the shorter way around."""
     turns = np.round((q - start) / (2.0 * np.pi))
     return q - start - 2.0 * np.pi * turns
 

@@ -1,15 +1,15 @@
-"""A file of numbers that stand in for those of a description: what `dynamics identify` finds, and the node
-reads without compiling anything.
+"""A file of numbers that replace those of a description: `dynamics identify` writes it, and the node reads
+it without compiling.
 
 links:
   upper_arm: {mass: 2.1, com: [0, 0, 0.1], inertia: {ixx: 0.02, ixy: 0, ixz: 0, iyy: 0.02, iyz: 0, izz: 0.01}}
 joints:
   shoulder: {rotor: 0.1, viscous: 0.4, coulomb: 0.2, creep: 0.1, offset: 0.05, spring: 1.5}
 
-inertia: about the centre of mass, in link axes; rotor inertias, friction, offsets and springs are at the
-joint, a spring is at rest at position 0. All entries of a joint are optional. The node says what is wrong
-with the file to everybody in the network, and its name is a parameter: so what has another form is said by
-its place alone.
+inertia: about the center of mass, in link axes; rotor inertias, friction, offsets and springs are at the
+joint, a spring is at rest at position 0. All entries of a joint are optional. The node reports errors of the
+file to everybody in the network, and the file's name is a parameter. So messages about its form give the
+position in the file, not its content.
 """
 
 from dataclasses import dataclass, field, replace
@@ -22,7 +22,7 @@ from dynamics_node.robot.errors import ModelError
 from dynamics_node.robot.joints import KINDS
 from dynamics_node.robot.safe_files import composed, place, read_regular_file
 from dynamics_node.robot.urdf_numbers import MOMENTS, Inertial
-from dynamics_node.robot.validate import require_body
+from dynamics_node.robot.validate import require_possible_body
 from dynamics_node.text import listed
 
 MAX_BYTES = 4 * 1024 * 1024
@@ -30,8 +30,8 @@ _FORM = "the parameters file: {} needs {}"
 
 
 class JointNumbers(NamedTuple):
-    """At the joint, what is None stays: rotor kg m^2, viscous N m s/rad, coulomb, creep and offset N m,
-    spring N m/rad, or with kg, m and N."""
+    """Numbers at the joint; None keeps the description's. rotor kg m^2, viscous N m s/rad, coulomb, creep and
+    offset N m, spring N m/rad, or with kg, m and N."""
 
     rotor: float | None = None
     viscous: float | None = None
@@ -43,19 +43,19 @@ class JointNumbers(NamedTuple):
 
 @dataclass(frozen=True)
 class Overrides:
-    """Numbers of links, whole ones, and of joints, by name."""
+    """Complete inertial parameters of links, and numbers of joints, by name."""
 
     links: dict[str, Inertial] = field(default_factory=dict)
     joints: dict[str, JointNumbers] = field(default_factory=dict)
 
 
 def read_parameters_file(path):
-    """The bytes of a file, not many more than it may have. Raises OSError."""
+    """The bytes of a file, up to just above the limit. Raises OSError."""
     return read_regular_file(path, MAX_BYTES + 1)
 
 
 def read_overrides(text) -> Overrides:
-    """Of the text of a file. Raises ModelError saying where it has another form."""
+    """The Overrides in the text of a file. Raises ModelError with the position of an error."""
     if len(text) > MAX_BYTES:
         raise ModelError(f"the parameters file has more than {MAX_BYTES} bytes")
     top = composed(text, "parameters", ModelError)
@@ -68,7 +68,7 @@ def read_overrides(text) -> Overrides:
 
 
 def overrides_text(overrides: Overrides) -> str:
-    """What `read_overrides` reads, number for number."""
+    """The text from which `read_overrides` reads the same numbers."""
     import yaml
 
     links = {
@@ -87,8 +87,8 @@ def overrides_text(overrides: Overrides) -> str:
 
 
 def overridden(description: Description, overrides: Overrides) -> Description:
-    """The description with these numbers. Raises ModelError, links and joints by name: one that the
-    description does not have, an inertia that no body has, a joint that has no such number."""
+    """The description with these numbers. Raises ModelError, naming the link or joint, if it is unknown, if
+    its inertia is impossible, or if the joint has no such number."""
     _require(overrides.links, [link.name for link in description.links], "link")
     _require(overrides.joints, [joint.name for joint in description.joints], "joint")
     links = [_overridden_link(link, overrides.links.get(link.name)) for link in description.links]
@@ -110,7 +110,7 @@ def _overridden_link(link, own):
         return link
     link = Link(link.name, float(own.mass), np.array(own.com), np.array(own.inertia))
     try:
-        require_body(link)
+        require_possible_body(link)
     except ModelError as error:
         raise ModelError(f"the parameters file: {error}") from None
     return link
@@ -131,18 +131,18 @@ def _overridden_joint(joint, own):
 
 
 def _entries(node, allowed=None):
-    """{key: node} of a mapping, nothing of nothing. Raises ModelError for keys that are not allowed."""
+    """{key: node} of a mapping; empty for None. Raises ModelError for keys that are not allowed."""
     if node is None or (node.id == "scalar" and not node.value):
         return {}
     if node.id != "mapping":
-        raise ModelError(_FORM.format(place(node.start_mark), "names, each with what belongs to it"))
-    found = {}
+        raise ModelError(_FORM.format(place(node.start_mark), "names, each with its entries"))
+    entries = {}
     for key, value in node.value:
-        if key.value in found or (allowed is not None and key.value not in allowed):
+        if key.value in entries or (allowed is not None and key.value not in allowed):
             reason = f"each once, of {', '.join(allowed)}" if allowed else "each name once"
             raise ModelError(_FORM.format(place(key.start_mark), reason))
-        found[key.value] = value
-    return found
+        entries[key.value] = value
+    return entries
 
 
 def _inertial(node):

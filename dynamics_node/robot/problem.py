@@ -1,4 +1,4 @@
-"""What is known and what is asked: the same equations, other unknowns."""
+"""Known and unknown quantities: the same equations with other unknowns."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -8,40 +8,40 @@ from dynamics_node.robot.state_arrays import Coordinates, Shapes, state_shapes
 
 KINDS = ("inverse", "forward", "hybrid")
 KNOWN = {"inverse": ("qdd",), "forward": ("tau",), "hybrid": ("qdd", "tau")}
-ASKED = {"inverse": ("tau",), "forward": ("qdd",), "hybrid": ("qdd", "tau")}
+UNKNOWN = {"inverse": ("tau",), "forward": ("qdd",), "hybrid": ("qdd", "tau")}
 
 
 @dataclass(frozen=True)
 class Problem:
-    """forward (nv,): True where the torque is known and the acceleration asked, False the reverse."""
+    """forward (nv,): True where the torque is known and the acceleration unknown, False for the reverse."""
 
     kind: str
     forward: tuple[bool, ...]
 
     def reads(self, robot: Coordinates, wrenches=False) -> Shapes:
-        """{name: shape} of what is known at a state, in the order of arguments: q, qd, what is known of qdd
-        and tau, gravity, and f_ext if there are external wrenches. Where a hybrid problem asks, an entry of
-        qdd or tau is not used."""
+        """{name: shape} of the arguments at a state, in order: q, qd, knowns of qdd and tau, gravity, and
+        f_ext if `wrenches` is true. Unknown entries of qdd and tau of a hybrid problem are ignored."""
         names = ["q", "qd", *KNOWN[self.kind], "gravity"] + ["f_ext"] * wrenches
         return state_shapes(robot, names)
 
     def returns(self, robot: Coordinates) -> Shapes:
-        """{name: shape} of the result: qdd or tau, or both of them, complete, of a hybrid problem."""
-        return state_shapes(robot, ASKED[self.kind])
+        """{name: shape} of the result: qdd or tau; of a hybrid problem both, complete."""
+        return state_shapes(robot, UNKNOWN[self.kind])
 
 
 def inverse_dynamics(model: Coordinates) -> Problem:
-    """qdd known, tau asked."""
+    """The problem with known qdd and unknown tau."""
     return Problem("inverse", (False,) * model.nv)
 
 
 def forward_dynamics(model: Coordinates) -> Problem:
-    """tau known, qdd asked."""
+    """The problem with known tau and unknown qdd."""
     return Problem("forward", (True,) * model.nv)
 
 
 def hybrid_dynamics(model: Coordinates, forward_joints: Iterable[str]) -> Problem:
-    """tau known and qdd asked at `forward_joints` (independent joints by name), the reverse elsewhere.
+    """The problem with known tau and unknown qdd at `forward_joints` (independent joints), the reverse
+    elsewhere.
 
     Raises ValueError naming a joint that is unknown or mimics another.
     """
@@ -57,8 +57,8 @@ def hybrid_dynamics(model: Coordinates, forward_joints: Iterable[str]) -> Proble
 
 
 def named(kind: str, robot: Coordinates, forward_joints: Iterable[str] = ()) -> Problem:
-    """The problem of one of KINDS; only a hybrid one has `forward_joints`. Raises ValueError for another
-    kind, and as `hybrid_dynamics`."""
+    """The problem of one of KINDS; only a hybrid one has `forward_joints`. Raises ValueError for an unknown
+    kind, and as in `hybrid_dynamics`."""
     if kind not in KINDS:
         raise ValueError(f"unknown problem {kind!r}; there are {', '.join(KINDS)}")
     if kind == "hybrid":

@@ -1,14 +1,14 @@
-"""The robot in frames and with inertial parameters that cost fewer operations.
+"""The robot in frames, and with inertial parameters, that cost fewer operations.
 
 A frame may lie anywhere on its joint's axis and turn about it: joint coordinates and torques stay the same.
 Here z is the axis, the origin is the foot of the common normal with the parent's axis, and x lies along
-the common normal with the child's: the fixed part of a transform becomes a turn about x and a shift
-without y (Denavit and Hartenberg's choice, as Craig has it), and S a unit column.
+the common normal with the child's. The fixed part of a transform becomes a turn about x and a shift
+without y (Denavit and Hartenberg's choice, in Craig's form), and S a unit column.
 
-Base parameters: mass that a joint does not move may be counted with the parent just as well: of a turning
-body the mass, the first moment along the axis and the second one, of a sliding body all second moments. What
-reaches the root is gone. Khalil and Dombre: Modeling, identification and control of robots, 2002, section
-9.4.
+Base parameters: mass that a joint does not move may count with the parent instead. For a turning body these
+are the mass, the first moment along the axis and the second one; for a sliding body all second moments.
+Parts that reach the root drop out. Khalil and Dombre: Modeling, identification and control of robots, 2002,
+section 9.4.
 """
 
 from dataclasses import replace
@@ -18,7 +18,6 @@ import numpy as np
 from dynamics_node.robot.robot import Robot
 from dynamics_node.symbolic import (
     angle_of,
-    carried_inertia,
     dot,
     inertia_of_pseudo,
     inverse_motion_transform,
@@ -29,13 +28,14 @@ from dynamics_node.symbolic import (
     sine_cosine,
     transform_origin,
     transform_rotation,
+    transformed_inertia,
 )
 
-# Sine of the angle between two axes below which their common normal may be too far away: at up to their
-# distance over this sine, and digits are lost on the way there and back.
+# Sine of the angle between two axes; below it their common normal may be too far away, at up to their
+# distance over this sine, and digits are lost.
 PARALLEL = 0.1
-COINCIDENT = 1e-9  # m between two parallel axes below which they are one
-ROUNDING = 1e-13  # entries within this of 0, 1 and -1 were meant to be that
+COINCIDENT = 1e-9  # m; parallel axes closer than this coincide
+ROUNDING = 1e-13  # entries within this of 0, 1 and -1 are set to that
 
 
 def reframe(model: Robot) -> tuple[Robot, np.ndarray]:
@@ -62,7 +62,7 @@ def reframe(model: Robot) -> tuple[Robot, np.ndarray]:
 
 def inertias_in(T, inertias):
     """Spatial inertias (..., 6, 6) of old frames in the new ones, T (..., 6, 6) as from `reframe`."""
-    return carried_inertia(inverse_motion_transform(T), inertias)
+    return transformed_inertia(inverse_motion_transform(T), inertias)
 
 
 def _new_frame(model, i):
@@ -80,7 +80,8 @@ def _new_frame(model, i):
 
 
 def _foot(model, i):
-    """Where the common normal with the parent's axis meets the axis of body i, in its old frame."""
+    """The point at which the common normal with the parent's axis meets the axis of body i, in its old
+    frame."""
     body = model.bodies[i]
     if body.parent < 0 or not (body.joint.type.turns and model.bodies[body.parent].joint.type.turns):
         return np.zeros(3)
@@ -109,7 +110,7 @@ def _towards_child(model, i):
 
 
 def _without_turn(X):
-    """X without the turn about z that comes last, and the angle of that turn."""
+    """X without its last turn about z, and the angle of that turn."""
     E = transform_rotation(X)
     angle = angle_of(-E[1, 0], E[0, 0]) if length(E[:2, 0]) > ROUNDING else 0.0
     s, c = sine_cosine(angle)
@@ -144,7 +145,7 @@ def regroup(model: Robot) -> Robot:
         J[i] = J[i] - still
         if body.parent >= 0:
             T = _to_parent(body.X_tree)
-            J[body.parent] = J[body.parent] + carried_inertia(T.T, still)
+            J[body.parent] = J[body.parent] + transformed_inertia(T.T, still)
     inertias = inertia_of_pseudo(np.array(J).reshape(-1, 4, 4))
     bodies = [replace(body, inertia=own) for body, own in zip(model.bodies, inertias, strict=True)]
     return replace(model, bodies=tuple(bodies))

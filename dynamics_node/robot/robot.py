@@ -15,9 +15,9 @@ from dynamics_node.robot.joints import KINDS, JointType
 
 
 class Masters(NamedTuple):
-    """The joints that an explicit joint follows: names, places in q and in v, and a weight of each. Its
-    position is the weighted sum of theirs, and an offset. is_mimic: whether <mimic> says so, not a gear or
-    belt: such a joint has no motor."""
+    """The joints that an explicit joint follows: names, indices in q and in v, and a weight of each. Its
+    position is the weighted sum of theirs, plus an offset. is_mimic: given by <mimic>, not by a gear or belt;
+    a mimic joint has no motor."""
 
     names: tuple[str, ...]
     q: tuple[int, ...]
@@ -28,10 +28,10 @@ class Masters(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Joint:
-    """The joint that moves a body against its parent. kind: its name in KINDS.
+    """The joint that moves a body relative to its parent. kind: its name in KINDS.
 
-    q, v: where its coordinates lie in the vectors. masters: of an explicit joint (mimic, gear, belt), which
-    has no coordinate of its own: q and v then reach from its first master to its last. S (6, n): the motion
+    q, v: the slices of its coordinates. masters: of an explicit joint (mimic, gear, belt), which has no
+    coordinate of its own: q and v then reach from its first master to its last. S (6, n): the motion
     subspace, by the coordinates `v`, with columns of zeros at joints in between.
     """
 
@@ -57,7 +57,7 @@ class Joint:
 
     @property
     def type(self) -> JointType:
-        """What all joints of its kind have in common."""
+        """The properties of its kind."""
         return KINDS[self.kind]
 
     def position(self, q):
@@ -75,14 +75,14 @@ class Joint:
 
     @cached_property
     def subspace(self) -> np.ndarray:
-        """The motion of the body (6, nv of the kind), in its axes, by the joint's own rates; of an explicit
-        joint the way that makes its largest weight positive."""
+        """The motion of the body (6, nv of the kind), in its axes, by the joint's own rates; the sign for an
+        explicit joint makes its largest weight positive."""
         S = self.type.motion(self.axis)
         return S if self.masters is None or max(self.masters.weights, key=abs) > 0 else -S
 
     @cached_property
     def weights(self) -> np.ndarray:
-        """Rates (nv of the kind, n), of which `subspace` is the motion, by the coordinates `v`."""
+        """Map (nv of the kind, n) from the coordinates `v` to the rates of `subspace`."""
         if self.masters is None:
             return np.eye(self.type.nv)
         own, weights = np.array(self.masters.weights), np.zeros((1, self.v.stop - self.v.start))
@@ -96,7 +96,7 @@ class Joint:
 
     @property
     def torque_units(self):
-        """Of the torques at its coordinates: N m where they turn, else N."""
+        """Unit of the torques at its coordinates: N m for turning ones, else N."""
         turning = np.any(self.S[:3], axis=0).tolist()
         return tuple("N m" if turns else "N" for turns in turning)
 
@@ -108,7 +108,7 @@ def _weighted(values, weights):
 
 @dataclass(frozen=True, eq=False)
 class Body:
-    """A moving body: a link with all that is fixed to it. Its frame is the frame of `name`.
+    """A moving body: a link and everything fixed to it. Its frame is the frame of `name`.
 
     parent: index, -1 for the root; X_tree (6, 6): from the parent body to the joint frame at
     position zero; inertia (6, 6): about the body frame's origin.
@@ -122,7 +122,7 @@ class Body:
 
     @property
     def mass(self) -> float:
-        """In kg, of the link and what is fixed to it."""
+        """Mass of the link and everything fixed to it, kg."""
         return float(self.inertia[5, 5])
 
 
@@ -130,9 +130,9 @@ class Body:
 class Frame:
     """The frame of a link: fixed to `body` (-1: to the root) by X (6, 6) from body to link.
 
-    parent: the link it hangs on, '' of the root; fixed_joint: by which joint, where that is fixed. inertia
-    (6, 6): of this link alone, in its axes about its origin; those of all links of a body add up to the
-    body's.
+    parent: the parent link, '' of the root; fixed_joint: name of the joint to the parent, if it is fixed.
+    inertia (6, 6): of this link alone, in its axes about its origin; those of all links of a body add up to
+    the body's.
     """
 
     name: str
@@ -148,8 +148,8 @@ class Cluster:
     """Bodies (in order) that loops close or explicit joints tie; every other body is a cluster of one
     (Chignoli et al., sec. IV).
 
-    independent, dependent: velocity coordinates of the tree that are theirs, the dependent ones those of its
-    implicit joints; samples (count, nq): closed positions at which the constraints are as everywhere.
+    independent, dependent: velocity coordinates of the tree in the cluster, the dependent ones those of its
+    implicit joints; samples (count, nq): closed positions at which the constraints have their generic rank.
     """
 
     bodies: tuple[int, ...]
@@ -161,15 +161,15 @@ class Cluster:
 
 @dataclass(frozen=True, eq=False)
 class Robot:
-    """A tree of bodies, and constraints between its joints where loops close.
+    """A tree of bodies, and constraints between its joints that close loops.
 
     gravity (3,) is the acceleration of free fall in root axes, m/s^2. clusters: in the order of their first
     bodies; () stands for those of the tree.
 
     Joints are of three kinds. Independent ones have a coordinate in q, qd, qdd and tau. The position of an
-    explicit one (mimic, gear, belt) is a linear function of others, and it is in none of them. The other
-    joints of a closed loop are implicit: in q (..., nq), which has to be closed, see `close_loops`, and not
-    in qd, qdd, tau (..., nv). tau is conjugate to qd. Slices of bodies' joints, S and the constants of joints
+    explicit one (mimic, gear, belt) is a linear function of others; it is in none of these vectors. The other
+    joints of a closed loop are implicit: in q (..., nq), but not in qd, qdd, tau (..., nv). q has to be
+    closed, see `close_loops`. tau is conjugate to qd. Slices of bodies' joints, S and the constants of joints
     are those of the tree, in which implicit joints are independent.
     """
 
@@ -186,7 +186,7 @@ class Robot:
             object.__setattr__(self, "clusters", tuple(_tied(self, group) for group in groups_of(self)))
 
     def __getstate__(self):
-        """Without what was computed of it, see `fact`."""
+        """The state without cached facts, see `fact`."""
         return {own.name: self.__dict__[own.name] for own in fields(self)}
 
     @cached_property
@@ -196,7 +196,7 @@ class Robot:
 
     @property
     def constrained(self):
-        """Whether it has closed loops: implicit joints."""
+        """Whether it has closed loops, and so implicit joints."""
         return bool(self.constraints)
 
     @cached_property
@@ -240,7 +240,7 @@ class Robot:
 
     @cached_property
     def independent_joints(self):
-        """Joints that own independent coordinates, in their order, with the places of these in qd (nv,)."""
+        """Joints that own independent coordinates, in their order, with the indices of these in qd (nv,)."""
         at = {v: k for k, v in enumerate(self.independent.tolist())}
         owners = []
         for joint in self._joints_of_tree:
@@ -252,17 +252,17 @@ class Robot:
 
     @cached_property
     def joint_names(self):
-        """Names of the independent joints with one coordinate: what a JointState is matched against."""
+        """Names of the independent joints with one coordinate, which match those of a JointState."""
         return tuple(j.name for j in self.independent_joints if j.type.is_scalar)
 
     @cached_property
     def quaternion_places(self):
-        """Where in q the quaternions begin."""
+        """Indices in q at which quaternions begin."""
         return tuple(at.start for _, at in self.quaternions)
 
     @property
     def floating_base(self):
-        """True when the first body hangs on a floating joint."""
+        """True if the joint of the first body is floating."""
         return bool(self.bodies) and self.bodies[0].joint.type.is_free
 
     @cached_property
@@ -281,8 +281,8 @@ class Robot:
 
     @cached_property
     def masses(self):
-        """(nbodies,) kg of the moving bodies, each with all that is fixed to it; what is fixed to the root is
-        in none of them."""
+        """(nbodies,) kg of the moving bodies, each with everything fixed to it, without links fixed to the
+        root."""
         return self.inertias[:, 5, 5].copy()
 
     @property
@@ -292,7 +292,7 @@ class Robot:
 
     @cached_property
     def scalar_motions(self):
-        """Bodies that move by one coordinate (n,), its place in v (n,), and their S (n, 6)."""
+        """Bodies that move by one coordinate (n,), its index in v (n,), and their S (n, 6)."""
         moved = [
             (i, b.joint.v.start, b.joint.S[:, 0])
             for i, b in enumerate(self.bodies)
@@ -310,12 +310,12 @@ class Robot:
     @cached_property
     def quaternions(self):
         """(name of the joint, slice of q) of every unit quaternion x y z w."""
-        found = []
+        quaternions = []
         for joint in self._joints_of_tree:
             if joint.type.quaternion is not None:
                 start = joint.q.start + joint.type.quaternion
-                found.append((joint.name, slice(start, start + 4)))
-        return tuple(found)
+                quaternions.append((joint.name, slice(start, start + 4)))
+        return tuple(quaternions)
 
     @cached_property
     def explicit_joints(self):
@@ -324,20 +324,20 @@ class Robot:
 
     @cached_property
     def joint_map(self):
-        """(n, nv of the tree): velocities of every joint, with all coordinates, in the order of bodies, from
-        the coordinates of the tree."""
+        """(n, nv of the tree): the map from the tree's velocity coordinates to the velocities of all joints,
+        with all their coordinates, in the order of bodies."""
         rates = [body.joint.rate(np.eye(self._nv_of_tree)).T for body in self.bodies]
         return np.concatenate([np.zeros((0, self._nv_of_tree)), *rates])
 
     @cached_property
     def shared_joints(self):
-        """Explicit joints that follow several ones, whose rotors and friction act between these."""
+        """Explicit joints with several masters; their rotors and friction act between these."""
         return tuple(joint for joint in self.explicit_joints if len(joint.masters.names) > 1)
 
     @cached_property
     def axle_map(self):
-        """(axles, nv of the tree): the rates at which rotors, friction and springs count, which are those of
-        the coordinates of the tree, then of the shared joints, from the coordinates of the tree."""
+        """(axles, nv of the tree): the map from the tree's velocity coordinates to the rates of rotors,
+        friction and springs. Those are the coordinates of the tree, then the shared joints."""
         unit = np.eye(self._nv_of_tree)
         return np.concatenate([unit, *(joint.rate(unit).T for joint in self.shared_joints)])
 
@@ -348,8 +348,8 @@ class Robot:
 
     @cached_property
     def armature(self):
-        """(axles,) rotor inertia; an explicit joint that follows one other adds its own to that. See
-        `axle_map`."""
+        """(axles,) rotor inertia, see `axle_map`; that of an explicit joint with one master counts at the
+        master."""
         return self._squared("armature")
 
     @cached_property
@@ -374,18 +374,18 @@ class Robot:
 
     @cached_property
     def torque_offsets(self):
-        """(axles,) torques at position 0 that joints take anyway, N m or N."""
+        """(axles,) constant torques at position 0, N m or N."""
         return self._of_axles(lambda own: own.torque_offset + own.spring * own.offset, lambda weight: weight)
 
     @cached_property
     def lower_position_limits(self):
-        """(nq,) rad or m, -infinite where the description has none, and of quaternions. Limits of explicit
-        joints are not among them: `robot.bodies` has those."""
+        """(nq,) rad or m, -infinite where the description has none, and for quaternions. Limits of explicit
+        joints are in `robot.bodies`."""
         return self._position_limits("lower", -np.inf)
 
     @cached_property
     def upper_position_limits(self):
-        """(nq,) rad or m, infinite where the description has none, as `lower_position_limits`."""
+        """(nq,) rad or m, infinite where the description has none; see `lower_position_limits`."""
         return self._position_limits("upper", np.inf)
 
     def _position_limits(self, attribute, none):
@@ -437,14 +437,14 @@ class Robot:
         return tuple(chains)
 
     def neutral(self):
-        """Position (nq,) with every joint at zero, or its frames one upon the other."""
+        """Position (nq,) with every joint at zero, or with its frames coincident."""
         q = np.zeros(self.nq)
         for joint in self._joints_of_tree:
             q[joint.q] = joint.type.neutral
         return q
 
     def frame(self, name):
-        """The frame of a link; KeyError names it and lists near ones."""
+        """The frame of a link; KeyError lists the known ones."""
         try:
             return self.frames[name]
         except KeyError:
@@ -453,26 +453,27 @@ class Robot:
 
     @cached_property
     def factored_bodies(self):
-        """Numbers of the bodies whose joint's transform is not of the form of `transform_parts`."""
+        """Numbers of the bodies whose joint transform does not have the form of `transform_parts`."""
         return tuple(i for i, body in enumerate(self.bodies) if body.joint.type.parts is None)
 
     @cached_property
     def transform_parts(self):
-        """Constants X0, Xc, Xs, Xp (nbodies, 6, 6) of X_up = X0 + cos(a) Xc + sin(a) Xs + a Xp, a being the
-        position of the joint. A joint whose transform is not of this form (`parts` of its type) has Xc = Xs =
+        """Constants X0, Xc, Xs, Xp (nbodies, 6, 6) of X_up = X0 + cos(a) Xc + sin(a) Xs + a Xp, with the
+        position a of the joint. If a joint transform does not have this form (`parts` of its type), Xc = Xs =
         Xp = 0."""
         parts = np.array([_transform_parts(body.joint) for body in self.bodies]).reshape(-1, 4, 6, 6)
         X_tree = np.array([body.X_tree for body in self.bodies]).reshape(-1, 1, 6, 6)
         return tuple(np.moveaxis(parts @ X_tree, 1, 0))
 
     def first_positions(self, q):
-        """(..., nbodies): the position of every joint at q (..., nq), of several coordinates the first."""
+        """(..., nbodies): the position of every joint at q (..., nq); its first coordinate if it has
+        several."""
         index, offset = self._places_of_joints
-        found = q[..., index] + offset
+        positions = q[..., index] + offset
         for i, body in enumerate(self.bodies):
             if body.joint.masters is not None:
-                found[..., i] = body.joint.position(q)[..., 0]
-        return found
+                positions[..., i] = body.joint.position(q)[..., 0]
+        return positions
 
     @cached_property
     def _places_of_joints(self):
@@ -484,8 +485,8 @@ _F = TypeVar("_F", bound=Callable)
 
 
 def fact(function: _F) -> _F:
-    """A function (robot, ...) that is computed once for a robot and its other arguments: what comes out stays
-    with the robot as long as it lives."""
+    """A function (robot, ...) that is computed once for a robot and its other arguments; the result is cached
+    with the robot."""
 
     @wraps(function)
     def of(robot, *more, **options):
@@ -502,8 +503,8 @@ def fact(function: _F) -> _F:
 
 
 def groups_of(robot, ties=()):
-    """Bodies that belong together, in order: those of each of the `ties`, sets that may share bodies; those
-    on the ways from an explicit joint to its masters; and every other body alone."""
+    """Groups of bodies, in order: those of each of the `ties`, sets that may share bodies; those on the paths
+    from an explicit joint to its masters; and every other body alone."""
     groups: list[set[int]] = []
     for tie in (*ties, *_explicit_ties(robot)):
         shared = [group for group in groups if group & tie]
@@ -531,7 +532,7 @@ def _tied(robot, bodies):
 
 
 def _coordinate_names(joints):
-    """joints: (name, what is added to it for each coordinate)."""
+    """joints: (name, suffixes of its coordinates)."""
     return tuple(".".join(filter(None, (name, part))) for name, parts in joints for part in parts or ("",))
 
 

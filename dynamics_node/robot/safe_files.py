@@ -1,5 +1,5 @@
-"""Files whose names come from a parameter, which may point anywhere: regular, small, and YAML of lists,
-mappings and words without aliases and tags.
+"""Reading files whose names come from a parameter and may point anywhere: only regular, small files, and YAML
+with lists, mappings and scalars, without aliases and tags.
 """
 
 import os
@@ -8,21 +8,21 @@ from pathlib import Path
 
 
 def read_regular_file(path, most: int) -> bytes:
-    """At most so many bytes of a file. Never waits for a writer, as a FIFO would make one, and opens no
-    device, which may act on being opened. Raises OSError."""
+    """The first `most` bytes of a file. Never blocks on a FIFO, and opens no device, which may react to being
+    opened. Raises OSError."""
     path = os.fspath(path)
     try:
         _require_regular(path, Path(path).stat())
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     except (ValueError, UnicodeError) as error:  # NUL bytes, lone surrogates
-        raise OSError(f"{path!r} is no path: {error}") from None
+        raise OSError(f"{path!r} is not a path: {error}") from None
     with os.fdopen(descriptor, "rb") as file:
-        _require_regular(path, os.fstat(descriptor))  # another may have come in its place
+        _require_regular(path, os.fstat(descriptor))  # the path may have been replaced meanwhile
         return file.read(most)
 
 
 def file_trouble(error: OSError) -> str:
-    """What is wrong with a file, for people: without the number of the error."""
+    """A readable message for an OSError, without its number."""
     if error.filename and error.strerror:
         return f"{error.filename}: {error.strerror.lower()}"
     return str(error)
@@ -30,16 +30,16 @@ def file_trouble(error: OSError) -> str:
 
 def _require_regular(path, status):
     if not stat.S_ISREG(status.st_mode):
-        raise OSError(f"{path!r} is no regular file")
+        raise OSError(f"{path!r} is not a regular file")
 
 
 def composed(text, what, error):
-    """The nodes of a document, with their lines; None if it is empty. what: whose file it is, for messages,
-    which say where in it something is wrong and never what stands there. Raises `error`, a class."""
+    """The nodes of a document, with their lines; None if it is empty. what: the kind of file, for messages.
+    These give positions, never content. Raises `error`, a class."""
     import yaml
 
     class Loader(yaml.BaseLoader):
-        """A few lines of aliases stand for gigabytes."""
+        """Rejects aliases: a few lines of them expand to gigabytes."""
 
         def compose_node(self, parent, index):
             if self.check_event(yaml.AliasEvent):
@@ -50,25 +50,25 @@ def composed(text, what, error):
             node = super().compose_mapping_node(anchor)
             for key, _ in node.value:
                 if key.id != "scalar":
-                    raise error(f"the file of {what} is no YAML of words: {place(key.start_mark)}")
+                    raise error(f"the file of {what} has a key that is not a scalar: {place(key.start_mark)}")
             return node
 
     try:
         return yaml.compose(text, Loader)
     except yaml.MarkedYAMLError as wrong:
         where = f": {place(wrong.problem_mark)}" if wrong.problem_mark else ""
-        raise error(f"the file of {what} is no YAML{where}") from None
+        raise error(f"the file of {what} is not valid YAML{where}") from None
     except (yaml.YAMLError, RecursionError):
-        raise error(f"the file of {what} is no YAML: no plain text, or too deeply nested") from None
+        raise error(f"the file of {what} is not valid YAML: not plain text, or nested too deeply") from None
 
 
 def place(mark) -> str:
-    """Where in a file, for people."""
+    """A position in a file, in words."""
     return f"line {mark.line + 1}, column {mark.column + 1}"
 
 
 def plain(node):
-    """Lists, dictionaries and words of nodes."""
+    """Lists, dictionaries and strings of nodes."""
     if node is None:
         return None
     if node.id == "sequence":

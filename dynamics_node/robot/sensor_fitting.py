@@ -1,4 +1,4 @@
-"""Whether sensors fit a robot: what is refused, naming the sensor, and the names of their rows."""
+"""Whether sensors fit a robot, and the names of their rows."""
 
 from collections import Counter
 from itertools import chain
@@ -32,20 +32,20 @@ _LABELS: dict[type[Sensor], tuple[str, ...]] = {
 
 
 def fitting_labels(robot, sensors) -> tuple[tuple[str, ...], ...]:
-    """Names of the rows of every sensor. Raises SensorError as `sensor_problem`."""
-    _refuse_parts(robot)
+    """Names of the rows of every sensor. Raises SensorError as in `sensor_problem`."""
+    _require_whole_joints(robot)
     labels = tuple(_labels(robot, sensor) for sensor in sensors)
-    _refuse_twice(sensors, labels)
+    _require_unique(sensors, labels)
     for sensor, rows in zip(sensors, labels, strict=True):
         _check_rows(sensor, len(rows))
-        _refuse_exact(sensor)
+        _require_inexact_gyro(sensor)
     return labels
 
 
 def _labels(robot, sensor) -> tuple[str, ...]:
-    """Names of its rows; refuses a joint or link at which it cannot be."""
+    """Names of its rows. Raises SensorError for a joint or link without such a reading."""
     if not isinstance(sensor, Sensor):
-        raise SensorError(f"{sensor!r} is no sensor")
+        raise SensorError(f"{sensor!r} is not a sensor")
     if isinstance(sensor, (JointTorque, JointAcceleration)):
         joint = _driven(robot, sensor) if isinstance(sensor, JointTorque) else _joint(robot, sensor)
         rows: tuple[str, ...] = joint.type.v_names
@@ -74,7 +74,8 @@ def _joint(robot, sensor):
 
 
 def _require_parted(robot, sensor):
-    """Refuse an unknown joint, and one of which it is not known on which side of it a loop ends."""
+    """Raise SensorError for an unknown joint, and if the side of the joint on which a loop ends is
+    ambiguous."""
     try:
         own = subtree(robot, sensor.joint)
     except KeyError as error:
@@ -87,7 +88,7 @@ def _require_parted(robot, sensor):
     if robot.frames[own.link].fixed_joint and ends:
         raise SensorError(
             f"sensor {sensor.name!r}: loop {ends[0]!r} ends at a link that is fixed to both sides of joint "
-            f"{sensor.joint!r}, and on which of them is not known: let the joint move, or leave it out"
+            f"{sensor.joint!r}; the side is ambiguous: let the joint move, or leave the sensor out"
         )
 
 
@@ -102,7 +103,7 @@ def _driven(robot, sensor):
             "it there"
         )
     if joint.type.is_free:
-        raise SensorError(f"sensor {sensor.name!r}: nothing drives floating joint {joint.name!r}")
+        raise SensorError(f"sensor {sensor.name!r}: no motor drives floating joint {joint.name!r}")
     if joint.name not in own:
         raise SensorError(
             f"sensor {sensor.name!r}: joint {joint.name!r} follows from a loop, and its torque is counted at "
@@ -119,29 +120,29 @@ def _require_moving(robot, sensor):
     if frame.body < 0:
         raise SensorError(
             f"sensor {sensor.name!r}: link {sensor.link!r} is fixed to the root, which does not move, so "
-            "nothing follows from what is read there"
+            "its readings determine nothing"
         )
 
 
-def _refuse_parts(robot):
-    """Torques are zero of a whole joint or of none; and something has to move."""
+def _require_whole_joints(robot):
+    """Raise SensorError for a joint with both zero and nonzero torques, and for a robot that cannot move."""
     if not robot.nbodies:
-        raise SensorError(f"robot {robot.name!r} has no joint that moves: sensors have nothing to tell")
+        raise SensorError(f"robot {robot.name!r} has no joint that moves: sensors determine nothing")
     whole = {body.joint.name: body.joint.type for body in robot.bodies}
     for joint in robot.independent_joints:
         if joint.v.stop - joint.v.start != whole[joint.name].nv and not whole[joint.name].is_free:
             raise SensorError(
-                f"of {joint.kind} joint {joint.name!r} only some coordinates follow from a loop: measured "
-                "problems take joints as a whole"
+                f"only some coordinates of {joint.kind} joint {joint.name!r} follow from a loop: sensor "
+                "problems need all or none"
             )
 
 
-def _refuse_twice(sensors, labels):
+def _require_unique(sensors, labels):
     again = [name for name, count in Counter(sensor.name for sensor in sensors).items() if count > 1]
     again += [label for label, count in Counter(chain(*labels)).items() if count > 1]
     if again:
         raise SensorError(
-            f"sensor {again[0]!r} is there twice; a second sensor of the same kind at the same place needs a "
+            f"sensor {again[0]!r} occurs twice; a second sensor of the same kind at the same place needs a "
             "name of its own"
         )
 
@@ -160,8 +161,8 @@ def _check_rows(sensor, count):
         )
 
 
-def _refuse_exact(sensor):
-    """Angular velocities are no unknowns: their rows can be satisfied by nothing."""
+def _require_inexact_gyro(sensor):
+    """Reject exact gyros: angular velocities are known, so an exact row may have no solution."""
     if isinstance(sensor, (Gyro, Imu)) and 0.0 in np.ravel([sensor.std])[:3]:
         raise SensorError(
             f"sensor {sensor.name!r}: angular velocities follow from q and qd, so a gyro cannot be exact; "

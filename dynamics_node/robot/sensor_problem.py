@@ -1,4 +1,4 @@
-"""Any sensors in place of torques or accelerations that are known (paper 4, Nori 2024, section III)."""
+"""Problems with sensors in place of known torques or accelerations (paper 4, Nori 2024, section III)."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -15,8 +15,8 @@ RESULTS = ("qdd", "tau", "f_ext")
 
 
 class Contact(NamedTuple):
-    """Where the environment touches: the wrench on a link, in the axes of a frame of the link at its origin.
-    rows: which of its 6 components may be other than zero."""
+    """A contact with the environment: the wrench on a link, in the axes of a frame of the link at its origin.
+    rows: which of its 6 components may be nonzero."""
 
     link: str
     xyz: tuple[float, ...]
@@ -26,11 +26,10 @@ class Contact(NamedTuple):
 
 @dataclass(frozen=True)
 class SensorProblem:
-    """sensors, the names of the rows of each, and of which results the covariance is asked. Made by
-    `sensor_problem`.
+    """sensors, the names of the rows of each, and the results with a covariance. Made by `sensor_problem`.
 
     readings: the names of the numbers that are read at a state, in order: those of all sensors without a
-    `value`, as `imu_left.ax`.
+    `value`, for example `imu_left.ax`.
     """
 
     sensors: tuple[Sensor, ...]
@@ -45,19 +44,19 @@ class SensorProblem:
 
     @cached_property
     def places(self) -> tuple[slice | None, ...]:
-        """Where in the readings those of every sensor lie; None of what is known beforehand."""
-        found: list[slice | None] = []
+        """The slice of the readings of every sensor; None for one that is known in advance."""
+        places: list[slice | None] = []
         start = 0
         for sensor, labels in zip(self.sensors, self.labels, strict=True):
             read = sensor.value is None
-            found.append(slice(start, start + len(labels)) if read else None)
+            places.append(slice(start, start + len(labels)) if read else None)
             start += len(labels) if read else 0
-        return tuple(found)
+        return tuple(places)
 
     @cached_property
     def contacts(self) -> tuple[Contact, ...]:
-        """One of every link with an external wrench, in the frame of its first record, without the rows that
-        this one says are zero."""
+        """One for every link with an external wrench, in the frame of its first record, without the rows that
+        this record sets to zero."""
         first: dict[str, Contact] = {}
         for sensor in self.sensors:
             if isinstance(sensor, ExternalWrench) and sensor.link not in first:
@@ -73,28 +72,28 @@ class SensorProblem:
         raise KeyError(f"no sensor {name!r}; there are {', '.join(s.name for s in self.sensors)}")
 
     def gathered(self, readings: Mapping[str, Any]) -> np.ndarray:
-        """readings (..., m) from {name of a sensor: (..., rows), or (...) of one row}. Raises SensorError,
-        naming the sensor: one that is missing or unknown, numbers of rows that differ."""
+        """readings (..., m) from {name of a sensor: (..., rows), or (...) for one row}. Raises SensorError,
+        naming the sensor, for missing and unknown ones and for wrong numbers of rows."""
         wanted = {s.name: at for s, at in zip(self.sensors, self.places, strict=True) if at is not None}
         wanted = {name: at for name, at in wanted.items() if at.stop > at.start}
         if missing := [name for name in wanted if name not in readings]:
             raise SensorError(f"sensor {missing[0]!r} has no reading; with readings: {', '.join(readings)}")
         if unknown := [name for name in readings if name not in wanted]:
-            raise SensorError(f"no sensor {unknown[0]!r} is read; those that are: {', '.join(wanted)}")
+            raise SensorError(f"no sensor {unknown[0]!r} has readings; with readings: {', '.join(wanted)}")
         parts = [_reading(name, readings[name], at.stop - at.start) for name, at in wanted.items()]
         batch = np.broadcast_shapes(*(part.shape[:-1] for part in parts))
         spread = [np.broadcast_to(part, (*batch, part.shape[-1])) for part in parts]
         return np.concatenate([np.zeros((*batch, 0)), *spread], axis=-1)
 
     def reads(self, robot: Coordinates, wrenches=False) -> Shapes:
-        """{name: shape} of what is known at a state, in the order of arguments."""
+        """{name: shape} of the arguments at a state, in order."""
         shapes = state_shapes(robot, ("q", "qd", "gravity"))
         return {"q": shapes["q"], "qd": shapes["qd"], "readings": (len(self.readings),)} | shapes
 
     def returns(self, robot: Coordinates) -> Shapes:
-        """{name: shape} of the result: qdd, tau and f_ext, complete; residuals of the readings (reading minus
-        estimate), chi_square over all that is uncertain; covariances as qdd_covariance and tau_covariance
-        (nv, nv), f_ext_covariance (nbodies, 6, 6) of every body's wrench."""
+        """{name: shape} of the results: qdd, tau and f_ext, complete; residuals, reading minus estimate;
+        chi_square over all uncertain rows. Requested covariances are qdd_covariance and tau_covariance (nv,
+        nv), and f_ext_covariance (nbodies, 6, 6) of every body's wrench."""
         shapes = state_shapes(robot, RESULTS)
         squares: Shapes = {"qdd": (robot.nv,) * 2, "tau": (robot.nv,) * 2, "f_ext": (robot.nbodies, 6, 6)}
         more: Shapes = {"residuals": (len(self.readings),), "chi_square": ()}
@@ -104,13 +103,12 @@ class SensorProblem:
 def sensor_problem(
     robot: Coordinates, sensors: Iterable[Sensor], covariance: Iterable[str] = ()
 ) -> SensorProblem:
-    """The exact dynamics, and these sensors: what they read is as good as their std or covariance says.
-    covariance: of which of 'qdd', 'tau' and 'f_ext' it is asked for.
+    """The exact dynamics, and these sensors with the uncertainty in their std or covariance.
+    covariance: the results of 'qdd', 'tau' and 'f_ext' that get one.
 
-    Nothing else is known, but that the environment touches no link without an ExternalWrench, and that
-    nothing drives floating joints and the dependent joints of loops. Raises SensorError, naming the sensor:
-    of an unknown joint or link, one where nothing can be read, numbers of rows that differ, a name given
-    twice.
+    Two assumptions: the environment touches no link without an ExternalWrench, and no motor drives floating
+    joints or dependent joints of loops. Raises SensorError, naming the sensor, for an unknown joint or link,
+    one without such a reading, wrong numbers of rows, or a duplicate name.
     """
     sensors = tuple(sensors)
     labels = fitting_labels(robot, sensors)
@@ -118,13 +116,13 @@ def sensor_problem(
     names = tuple(name for name in RESULTS if name in covariance)
     if len(names) != len(covariance):
         raise ValueError(
-            f"covariances are there of {', '.join(RESULTS)}, not of {', '.join(sorted(covariance))}"
+            f"covariances are available for {', '.join(RESULTS)}, not for {', '.join(sorted(covariance))}"
         )
     return SensorProblem(sensors, labels, names)
 
 
 def deviations(sensor: Sensor, count: int) -> np.ndarray:
-    """(count,) standard deviations of the rows of a sensor; of a covariance the roots of its diagonal."""
+    """(count,) standard deviations of the rows of a sensor; for a covariance the roots of its diagonal."""
     if sensor.covariance is not None:
         return np.sqrt(np.diag(np.array(sensor.covariance)))
     return np.broadcast_to(np.array(sensor.std, dtype=float), (count,))
@@ -135,9 +133,9 @@ def _reading(name, value, rows):
     try:
         array = np.asarray(value, dtype=float)
     except (TypeError, ValueError):
-        raise SensorError(f"sensor {name!r}: its reading is not an array of numbers") from None
+        raise SensorError(f"sensor {name!r}: the reading is not an array of numbers") from None
     if rows == 1 and array.shape[-1:] != (1,):
         array = array[..., None]
     if array.shape[-1:] != (rows,):
-        raise SensorError(f"sensor {name!r}: its reading has {rows} rows, but the array is {array.shape}")
+        raise SensorError(f"sensor {name!r}: the reading has {rows} rows, but the array is {array.shape}")
     return array

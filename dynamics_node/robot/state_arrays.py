@@ -1,5 +1,5 @@
-"""The arrays that belong to a state of a robot: their shapes, random positions, and how positions change
-along velocities (the tangent space).
+"""The arrays of a robot's state: their shapes, random positions, and changes of positions along velocities
+(the tangent space).
 """
 
 from typing import Protocol
@@ -12,7 +12,7 @@ Shapes = dict[str, tuple[int, ...]]
 
 
 class Coordinates(Protocol):
-    """What a Problem needs of a Robot."""
+    """The part of a Robot that a Problem needs."""
 
     @property
     def nq(self) -> int: ...
@@ -28,7 +28,7 @@ class Coordinates(Protocol):
 
 
 def state_shapes(robot: Coordinates, names) -> Shapes:
-    """{name: shape} of what belongs to a state of the robot."""
+    """{name: shape} of the named arrays of the robot's state."""
     rates = (robot.nv,)
     shapes: Shapes = {"q": (robot.nq,), "qd": rates, "qdd": rates, "tau": rates, "gravity": (3,)}
     shapes["f_ext"] = (robot.nbodies, 6)
@@ -49,7 +49,7 @@ def sample_positions(model, count, random: np.random.Generator, reach=REACH):
 
 
 def tangent_map(model, q):
-    """T (..., nq, nv) with dq/dt = T qd at q (..., nq): the identity but for joints with a quaternion."""
+    """T (..., nq, nv) with dq/dt = T qd at q (..., nq): the identity, except for joints with a quaternion."""
     T = np.zeros((*q.shape[:-1], model.nq, model.nv), dtype=np.result_type(q.dtype, float))
     for joint in model.independent_joints:
         T[..., joint.q, joint.v] = joint.type.tangent(q[..., joint.q])
@@ -57,8 +57,8 @@ def tangent_map(model, q):
 
 
 def moved(model, q, coordinates, step):
-    """q (..., nq) after a unit of time in which some velocity coordinates (k of them, by number) have the
-    rates `step` (..., k) and all others none. Exact to first order; quaternions stay of unit length."""
+    """q (..., nq) after a unit of time in which k velocity coordinates, given by number, have the rates
+    `step` (..., k) and all others zero. Exact to first order; quaternions stay of unit length."""
     places, columns, others = _movers(model, tuple(coordinates))
     out = np.array(q, dtype=np.result_type(q, step))
     out[..., places] = q[..., places] + step[..., columns]
@@ -71,16 +71,16 @@ def moved(model, q, coordinates, step):
 
 @fact
 def _movers(model, coordinates):
-    """Of scalar joints their places in q and among the coordinates; of every other joint that moves: itself,
-    which of its velocities move, and where they are among the coordinates."""
+    """For scalar joints, their indices in q and among the coordinates. For every other moving joint: itself,
+    its moving velocities, and their indices among the coordinates."""
     column = {v: k for k, v in enumerate(coordinates)}
     places, columns, others = [], [], []
     for joint in model.independent_joints:
         own = [v - joint.v.start for v in range(joint.v.start, joint.v.stop) if v in column]
-        found = [column[joint.v.start + k] for k in own]
+        indices = [column[joint.v.start + k] for k in own]
         if own and joint.type.is_scalar:
             places.append(joint.q.start)
-            columns += found
+            columns += indices
         elif own:
-            others.append((joint, own, found))
+            others.append((joint, own, indices))
     return places, columns, others

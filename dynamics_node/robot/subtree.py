@@ -1,7 +1,7 @@
-"""What a joint carries: the links beyond it, their inertia, and the bodies that hang on them.
+"""The subtree of a joint: its links, their inertia, and the bodies further out.
 
-A fixed joint is merged when a Robot is made; what it carries is then a part of a body, and perhaps bodies
-further out. A force/torque sensor mostly sits at a fixed joint and reads what moves just these.
+A fixed joint is merged when a Robot is made: its subtree is a part of a body, and perhaps bodies further
+out. A force/torque sensor usually sits at a fixed joint and reads the forces on just this subtree.
 """
 
 from dataclasses import dataclass, replace
@@ -12,21 +12,21 @@ from dynamics_node.robot.errors import ModelError
 from dynamics_node.robot.inertial_parameters import with_more
 from dynamics_node.robot.robot import Robot
 from dynamics_node.symbolic import (
-    carried_inertia,
     inverse_motion_transform,
     motion_transform,
     product,
     pseudo_inertia,
     rpy_rotation,
     spatial_inertia,
+    transformed_inertia,
 )
 
 
 @dataclass(frozen=True, eq=False)
 class Subtree:
-    """link: the joint's child; body: which it belongs to (-1: the root); X (6, 6): from body to link; links:
-    those of that body that are beyond, `link` first; inertia (6, 6): theirs, about the body's origin in its
-    axes; children: the bodies that hang on these links by a joint that moves, but not freely.
+    """link: the joint's child; body: of this link (-1: the root); X (6, 6): from body to link; links: those
+    of the body in the subtree, `link` first; inertia (6, 6): theirs, about the body's origin in its axes;
+    children: bodies whose joint, which is not free, is on these links.
     """
 
     link: str
@@ -43,13 +43,13 @@ class Subtree:
 
 
 def subtree(model: Robot, joint: str) -> Subtree:
-    """What is beyond a joint, be it fixed or not. Raises KeyError for an unknown one."""
+    """The subtree of a joint, fixed or moving. Raises KeyError for an unknown joint."""
     frame = _child(model, joint)
-    links = _rigidly_beyond(model, frame)
+    links = _fixed_descendants(model, frame)
     if not frame.fixed_joint and frame.body >= 0:
         inertia = model.bodies[frame.body].inertia
     else:
-        each = [carried_inertia(model.frames[link].X, model.frames[link].inertia) for link in links]
+        each = [transformed_inertia(model.frames[link].X, model.frames[link].inertia) for link in links]
         inertia = np.sum(each, axis=0)
     hanging = [i for i, body in enumerate(model.bodies) if model.frames[body.name].parent in links]
     children = tuple(i for i in hanging if not model.bodies[i].joint.type.is_free)
@@ -69,68 +69,69 @@ def _child(model, joint):
     raise KeyError(f"unknown joint {joint!r}; the robot has: {', '.join(sorted(names)[:40])}")
 
 
-def _rigidly_beyond(model, first):
-    """Names of the links of its body that hang on the first, itself included."""
+def _fixed_descendants(model, first):
+    """Names of the links below the first one by fixed joints, itself included."""
     below: dict[str, list[str]] = {}
     for frame in model.frames.values():
         if frame.fixed_joint:
             below.setdefault(frame.parent, []).append(frame.name)
-    found = [first.name]
-    for link in found:
-        found += below.get(link, [])
-    return tuple(found)
+    names = [first.name]
+    for link in names:
+        names += below.get(link, [])
+    return tuple(names)
 
 
 def only_subtree(robot: Robot, joint: str, **_) -> Robot:
-    """The Robot in which nothing has inertia but what is beyond the joint.
+    """The Robot in which only the subtree of a joint has inertia.
 
-    Raises KeyError as `subtree`, ModelError where a loop bridges the joint: what it transmits is then more
-    than what moves the bodies beyond. A loop joint that ends on the joint's own body is taken to end beyond.
+    Raises KeyError as in `subtree`. Raises ModelError if a loop bridges the joint: the joint then transmits
+    more than the subtree needs. A loop joint on the joint's own body is assumed to end in the subtree.
     """
     seen = _only(robot, joint)
-    carried = {i for i, body in enumerate(seen.bodies) if body.inertia.any()}
+    loaded = {i for i, body in enumerate(seen.bodies) if body.inertia.any()}
     for cluster in robot.clusters:
-        if cluster.constraints and not (carried.isdisjoint(cluster.bodies) or carried >= {*cluster.bodies}):
+        if cluster.constraints and not (loaded.isdisjoint(cluster.bodies) or loaded >= {*cluster.bodies}):
             loops = ", ".join(repr(constraint.name) for constraint in cluster.constraints)
             raise ModelError(
-                f"joint {joint!r} is bridged by {loops}: what it carries is not all it bears, see the "
-                "quantity reaction_wrenches"
+                f"joint {joint!r} is bridged by {loops}: its wrench is not determined by its subtree, see "
+                "the quantity reaction_wrenches"
             )
     return seen
 
 
 def _only(model, joint):
     own = subtree(model, joint)
-    carried: set[int] = set()
+    subtree_bodies: set[int] = set()
     bodies = []
     for i, body in enumerate(model.bodies):
-        if i in own.children or (body.parent in carried and not body.joint.type.is_free):
-            carried.add(i)
-        inertia = body.inertia if i in carried else np.zeros((6, 6))
+        if i in own.children or (body.parent in subtree_bodies and not body.joint.type.is_free):
+            subtree_bodies.add(i)
+        inertia = body.inertia if i in subtree_bodies else np.zeros((6, 6))
         bodies.append(replace(body, inertia=own.inertia if i == own.body else inertia))
     return replace(model, bodies=tuple(bodies))
 
 
 def with_tool(model: Robot, joint: str, mass: float, com, xyz=(0, 0, 0), rpy=(0, 0, 0)) -> Robot:
-    """The Robot whose tool has another mass and centre of mass, as a force/torque sensor has found them.
+    """The Robot whose tool has another mass and center of mass, for example identified by a force/torque
+    sensor.
 
-    The tool is all that is fixed to the child link of the joint: see `identify_tool`. mass kg, positive; com
-    (3,) m in the axes of a sensor at xyz and rpy in the child link; the moments of inertia about the centre
-    of mass stay those of the description. Raises KeyError for an unknown joint, ValueError for a tool that is
-    none, or that is fixed to the root.
+    The tool is everything fixed to the child link of the joint: see `identify_tool`. mass kg, positive; com
+    (3,) m in the axes of a sensor at xyz and rpy in the child link. The moments of inertia about the center
+    of mass stay those of the description. Raises KeyError for an unknown joint, ValueError for an impossible
+    tool, or one fixed to the root.
     """
     com = np.asarray(com, dtype=float)
     if not (np.isfinite(mass) and mass > 0 and com.shape == (3,) and np.isfinite(com).all()):
-        raise ValueError(f"tool: a positive mass and a centre of mass are wanted, not {mass:g} and {com}")
+        raise ValueError(f"tool: it needs a positive mass and a center of mass, not {mass:g} and {com}")
     own = subtree(model, joint)
     if own.body < 0:
         raise ValueError(f"joint {joint!r} is fixed to the root: nothing moves its tool")
     X = own.sensor(xyz, rpy)
     back = inverse_motion_transform(X)
-    described = carried_inertia(back, own.inertia)
+    described = transformed_inertia(back, own.inertia)
     wanted = spatial_inertia(mass, com, central_moments(described))
     X_link = product(X, inverse_motion_transform(own.X))
-    return with_more(model, model.frames[own.link], carried_inertia(X_link, wanted - described))
+    return with_more(model, model.frames[own.link], transformed_inertia(X_link, wanted - described))
 
 
 def mass_and_moment(inertia):
@@ -140,7 +141,7 @@ def mass_and_moment(inertia):
 
 
 def central_moments(inertia):
-    """The moments of inertia (3, 3) about the centre of mass of a spatial inertia (6, 6)."""
+    """The moments of inertia (3, 3) about the center of mass of a spatial inertia (6, 6)."""
     mass, moment = mass_and_moment(inertia)
     if mass <= 0:
         return np.zeros((3, 3))

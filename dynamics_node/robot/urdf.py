@@ -1,8 +1,7 @@
-"""URDF text -> Description. The only file that sees XML; the text may come from the network.
+"""URDF text -> Description. The only file that reads XML; the text may come from the network.
 
-A hardened pre-pass (no DTD, no entities, bounded size) keeps the few elements that dynamics needs and
-drops everything else, so urdf_parser_py meets only what it can read. What it accepts without a
-check is checked in validate.py.
+A hardened first pass (no DTD, no entities, bounded size) keeps the few elements that dynamics needs, so
+urdf_parser_py gets only readable ones. validate.py checks the values that this module accepts unchecked.
 """
 
 import contextlib
@@ -27,12 +26,12 @@ from dynamics_node.robot.description import (
 )
 from dynamics_node.robot.errors import ModelError
 from dynamics_node.robot.joints import KINDS
-from dynamics_node.symbolic import carried_inertia, length, rpy_rotation
+from dynamics_node.symbolic import length, rpy_rotation, transformed_inertia
 
 MAX_BYTES = 8 * 1024 * 1024
-MAX_LINKS = 5000  # and joints, and loops with couplings: no robot, and a second of work
+MAX_LINKS = 5000  # also of joints, and of loops with couplings; no robot has as many
 XACRO = ("http://www.ros.org/wiki/xacro", "http://ros.org/wiki/xacro", "http://wiki.ros.org/xacro")
-DEFINITIONS = ("property", "arg", "macro")  # of xacro: they add nothing by themselves
+DEFINITIONS = ("property", "arg", "macro")  # of xacro: they produce nothing by themselves
 
 # element -> attributes kept, under <link> and <joint>
 _LINK_PARTS = {"inertial": {"origin": ("xyz", "rpy"), "mass": ("value",),
@@ -47,7 +46,7 @@ _JOINT_PARTS = {
     "mimic": ("joint", "multiplier", "offset"),
 }
 _BOUNDED = [kind for kind, joint_type in KINDS.items() if joint_type.bounded]
-_UNKNOWN_TO_PARSER = ("ball",)  # types of URDF+; it reads them as floating joints
+_UNKNOWN_TO_PARSER = ("ball",)  # types of URDF+; read as floating joints first
 _CLOSURES = {"loop": ("predecessor", "successor"), "constraint": ("parent", "child")}  # element: its ends
 
 
@@ -55,9 +54,9 @@ def parse_urdf(text):
     """Read URDF text.
 
     text: str or bytes. Returns a Description, not yet validated.
-    Besides URDF it knows what URDF+ adds: ball joints, and for closed loops <loop>, <coupling>,
-    `independent` of a joint, and <constraint>. Raises ModelError: over-size, malformed or hostile XML,
-    unreadable element (named).
+    It reads URDF and these elements of URDF+: ball joints, and for closed loops <loop>, <coupling>,
+    `independent` of a joint, and <constraint>. Raises ModelError for over-sized, malformed or hostile XML,
+    and for an unreadable element (named).
     """
     robot = read_xml(text)
     _require_few(robot)
@@ -102,7 +101,7 @@ def read_xml(text):
     except (ElementTree.ParseError, ValueError, LookupError) as error:
         raise ModelError(f"robot description is malformed XML: {error}") from None
     if robot.tag != "robot":
-        raise ModelError(f"robot description starts with <{robot.tag}>, not <robot>: no URDF")
+        raise ModelError(f"robot description starts with <{robot.tag}>, not <robot>: it is not URDF")
     return robot
 
 
@@ -122,7 +121,7 @@ def _require_names(robot):
 
 
 def _unexpanded(robot):
-    """Names of macros, loops and inclusions that nobody expanded: what they stand for is missing."""
+    """Names of macros, loops and inclusions that are not expanded: their content is missing."""
     names = (str(element.tag).rpartition("}")[2] for element in robot.iter() if _namespace(element) in XACRO)
     return list(dict.fromkeys(name for name in names if name not in DEFINITIONS))
 
@@ -132,18 +131,18 @@ def _namespace(element):
 
 
 def _left_out(robot):
-    """Warnings of what is written and not read: the parser takes one of each."""
+    """Warnings about elements that are ignored: the parser reads one of each."""
     if names := _unexpanded(robot):
         listed = ", ".join(f"<xacro:{name}>" for name in names[:5])
-        yield f"{listed} not expanded, what it stands for is missing: run xacro on the file first"
+        yield f"{listed} not expanded, its content is missing: run xacro on the file first"
     for tag, parts in (("link", _LINK_PARTS), ("joint", _JOINT_PARTS)):
         for element in robot.iterfind(tag):
             owner = f"{tag} {element.get('name')!r}"
             for part in parts:
                 if len(element.findall(part)) > 1:
-                    yield f"{owner} has {len(element.findall(part))} <{part}>: the first one counts"
+                    yield f"{owner} has {len(element.findall(part))} <{part}>: only the first one is read"
             if element.get("type") in _BOUNDED and element.find("limit") is None:
-                yield f"{owner} is {element.get('type')} and has no <limit>: none is taken"
+                yield f"{owner} is {element.get('type')} and has no <limit>: it is unlimited"
 
 
 def _armature(joint):
@@ -153,7 +152,7 @@ def _armature(joint):
     try:
         return float(text)
     except ValueError:
-        raise ModelError(f"joint {joint.get('name')!r}: armature {text!r} is no number") from None
+        raise ModelError(f"joint {joint.get('name')!r}: armature {text!r} is not a number") from None
 
 
 def _stripped(robot):
@@ -164,7 +163,7 @@ def _stripped(robot):
         copy = _copy(joint, clean, ("name", "type"), _JOINT_PARTS)
         if copy.get("type") in _UNKNOWN_TO_PARSER:
             copy.set("type", "floating")
-        for limit in copy.iterfind("limit"):  # the parser insists on both
+        for limit in copy.iterfind("limit"):  # the parser requires both
             limit.set("effort", limit.get("effort", "inf"))
             limit.set("velocity", limit.get("velocity", "inf"))
     return clean
@@ -174,7 +173,7 @@ def _copy(element, parent, attributes, parts):
     kept = {key: element.get(key) for key in attributes if element.get(key) is not None}
     copy = ElementTree.SubElement(parent, element.tag, kept)
     for tag, content in parts.items():
-        for child in element.findall(tag)[:1]:  # the parser refuses a second one
+        for child in element.findall(tag)[:1]:  # the parser rejects a second one
             if isinstance(content, dict):
                 _copy(child, copy, (), content)
             else:
@@ -186,7 +185,7 @@ def _parse(clean):
     parsed = _try_parse(parser.URDF, clean)
     if not isinstance(parsed, Exception):
         return parsed
-    for element in clean:  # which one was it?
+    for element in clean:  # find the faulty one
         kind = parser.Link if element.tag == "link" else parser.Joint
         reason = _try_parse(kind, element)
         if isinstance(reason, Exception):
@@ -195,7 +194,7 @@ def _parse(clean):
 
 
 def _try_parse(kind, element):
-    """The parsed object, or the exception; the parser's printed remarks are dropped."""
+    """The parsed object, or the exception; the parser's printed output is dropped."""
     with contextlib.redirect_stderr(io.StringIO()), contextlib.redirect_stdout(io.StringIO()):
         try:
             return kind.from_xml_string(ElementTree.tostring(element))
@@ -214,8 +213,8 @@ def _link(link):
     rotation, com = _pose(inertial.origin)
     inertia = np.zeros((3, 3))
     if inertial.inertia is not None:
-        with np.errstate(invalid="ignore"):  # validate.py names what is not finite
-            inertia = carried_inertia(rotation.T, np.array(inertial.inertia.to_matrix(), dtype=float))
+        with np.errstate(invalid="ignore"):  # validate.py names values that are not finite
+            inertia = transformed_inertia(rotation.T, np.array(inertial.inertia.to_matrix(), dtype=float))
     return Link(link.name, float(inertial.mass or 0.0), com, inertia)
 
 
@@ -266,7 +265,7 @@ def _pose(origin):
 
 
 def _independent(joint):
-    """Whether the joint may be independent; None when the file does not say."""
+    """Whether the joint may be independent; None if the file has no such attribute."""
     text = joint.get("independent")
     if text is not None and text.strip().lower() not in ("true", "false"):
         raise ModelError(f"joint {joint.get('name')!r}: independent is 'true' or 'false', not {text!r}")
@@ -287,7 +286,7 @@ def _loop_end(element, tag, owner):
     end = _one(element, tag, owner)
     place = _child_numbers(end, "origin", "xyz", (0.0, 0.0, 0.0), owner)
     turn = _child_numbers(end, "origin", "rpy", (0.0, 0.0, 0.0), owner)
-    with np.errstate(invalid="ignore"):  # validate.py names what is not finite
+    with np.errstate(invalid="ignore"):  # validate.py names values that are not finite
         return LoopEnd(_link_of(end, owner), rpy_rotation(turn), place)
 
 
@@ -299,10 +298,10 @@ def _coupling(element):
 
 
 def _one(element, tag, owner):
-    found = element.findall(tag)
-    if len(found) != 1:
-        raise ModelError(f"{owner} needs one <{tag}>, not {len(found)}")
-    return found[0]
+    children = element.findall(tag)
+    if len(children) != 1:
+        raise ModelError(f"{owner} needs one <{tag}>, not {len(children)}")
+    return children[0]
 
 
 def _link_of(element, owner):
@@ -312,7 +311,7 @@ def _link_of(element, owner):
 
 
 def _child_numbers(element, tag, attribute, default, owner):
-    """The numbers of an attribute of a child; `default` when it is not there, None: it has to be."""
+    """The numbers of an attribute of a child; `default` if it is missing; None: it is required."""
     child = element.find(tag)
     text = None if child is None else child.get(attribute)
     if text is None:
@@ -322,22 +321,22 @@ def _child_numbers(element, tag, attribute, default, owner):
     try:
         numbers = np.array([float(word) for word in text.split()])
     except ValueError:
-        raise ModelError(f"{owner}: {attribute} of <{tag}> is no list of numbers: {text!r}") from None
+        raise ModelError(f"{owner}: {attribute} of <{tag}> is not a list of numbers: {text!r}") from None
     wanted = 1 if attribute == "value" else 3
     if len(numbers) != wanted:
         raise ModelError(f"{owner}: {attribute} of <{tag}> must have {wanted} numbers, not {len(numbers)}")
     return numbers
 
 
-# --- a planar joint is two slides and a turn, with massless links between -----------------------------------
+# --- a planar joint is two slides and a turn, with massless links in between --------------------------------
 
 PARTS = (("x", "prismatic"), ("y", "prismatic"), ("theta", "continuous"))
 
 
 def expand_planar(links, joints):
-    """(links, joints) with every joint 'j' of type planar as 'j.x', 'j.y' and 'j.theta': q = (x, y, theta)
-    in the parent's plane, m and rad. The joint's axis is the normal; x and y are those of the joint frame,
-    turned on the shortest way that takes its z to the normal. Raises ModelError for a planar joint that
+    """(links, joints) with every planar joint 'j' replaced by 'j.x', 'j.y' and 'j.theta': q = (x, y, theta)
+    in the parent's plane, m and rad. The joint's axis is the normal. x and y are those of the joint frame
+    after the shortest rotation that takes its z to the normal. Raises ModelError for a planar joint that
     mimics."""
     all_links, all_joints = list(links), []
     for joint in joints:
@@ -352,7 +351,7 @@ def expand_planar(links, joints):
 
 def _parts(joint: JointDescription):
     if joint.mimic is not None:
-        raise ModelError(f"joint {joint.name!r}: a planar joint can take no part in mimic")
+        raise ModelError(f"joint {joint.name!r}: a planar joint cannot mimic or be mimicked")
     names = [f"{joint.name}.{part}" for part, _ in PARTS]
     between = [Link(name) for name in names[:2]]
     ends = [joint.parent, *(link.name for link in between), joint.child]
@@ -367,7 +366,7 @@ def _parts(joint: JointDescription):
 
 
 def _directions(normal):
-    """x, y and the normal (3,); three times the normal when it is none, which `validate` names."""
+    """x, y and the normal (3,); three times the normal if it is invalid, which `validate` reports."""
     size = length(normal)
     if not 0 < size < np.inf:
         return normal, normal, normal

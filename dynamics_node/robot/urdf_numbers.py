@@ -1,4 +1,4 @@
-"""Other numbers in the text of a URDF, which stays as it is besides."""
+"""Replaces numbers in the text of a URDF and keeps everything else."""
 
 import re
 from functools import partial
@@ -8,15 +8,15 @@ from xml.parsers import expat
 import numpy as np
 
 from dynamics_node.robot.errors import ModelError
-from dynamics_node.symbolic import carried_inertia, rpy_rotation
+from dynamics_node.symbolic import rpy_rotation, transformed_inertia
 
 FIGURES, ALL_FIGURES = 9, 17
 MOMENTS = {"ixx": (0, 0), "ixy": (0, 1), "ixz": (0, 2), "iyy": (1, 1), "iyz": (1, 2), "izz": (2, 2)}
 
 
 class Inertial(NamedTuple):
-    """Of a link, in its axes: inertia (3, 3) kg m^2 about the centre of mass; mass kg; com (3,) m. What is
-    None stays."""
+    """Numbers of a link, in its axes: inertia (3, 3) kg m^2 about the center of mass; mass kg; com (3,) m.
+    None keeps the present value."""
 
     inertia: np.ndarray
     mass: float | None = None
@@ -24,16 +24,16 @@ class Inertial(NamedTuple):
 
 
 class Dynamics(NamedTuple):
-    """Of a joint: N m s/rad and N m, or N s/m and N."""
+    """Numbers of a joint: N m s/rad and N m, or N s/m and N."""
 
     damping: float
     friction: float
 
 
 class _Tag(NamedTuple):
-    """A tag in the text: from which byte to which, the text of the start alone."""
+    """The start tag of an element: its byte range, path and attributes."""
 
-    path: tuple[str, ...]  # of elements, the names of link and joint with them
+    path: tuple[str, ...]  # of elements, with the names of links and joints
     start: int
     stop: int
     attributes: dict[str, str]
@@ -42,43 +42,40 @@ class _Tag(NamedTuple):
 def with_numbers(
     text, links: dict[str, Inertial], joints: dict[str, Dynamics] | None = None, figures=FIGURES
 ) -> str:
-    """The text with the numbers of the links and joints named, to so many figures.
+    """The text with the numbers of the named links and joints, to `figures` digits.
 
-    The axes of an <inertia> stay turned as its <origin rpy> says. Elements that do not exist, <origin> of
-    an inertial and <dynamics> of a joint, are added. Raises ModelError for a link without <inertial> or a
-    joint that is not there.
+    The axes of an <inertia> keep the <origin rpy> in the text. Missing elements, <origin> of an inertial and
+    <dynamics> of a joint, are added. Raises ModelError for a link without <inertial> or a missing joint.
     """
     data = text.encode() if isinstance(text, str) else bytes(text)
     tags = {tag.path: tag for tag in _tags(data)}
-    shown = partial(_shown, figures=figures)
+    text_of = partial(_number_text, figures=figures)
     edits: list[tuple[int, int, str]] = []
     for name, inertial in links.items():
-        edits += _inertial_edits(data, tags, name, inertial, shown)
+        edits += _inertial_edits(data, tags, name, inertial, text_of)
     for name, dynamics in (joints or {}).items():
-        edits += _dynamics_edits(data, tags, name, dynamics, shown)
+        edits += _dynamics_edits(data, tags, name, dynamics, text_of)
     for start, stop, new in sorted(edits, reverse=True):
         data = data[:start] + new.encode() + data[stop:]
     return data.decode()
 
 
-def _inertial_edits(data, tags, name, inertial, shown):
+def _inertial_edits(data, tags, name, inertial, text_of):
     at = ("robot", f"link {name}", "inertial")
     parts = {tag: tags.get((*at, tag)) for tag in ("origin", "mass", "inertia")}
     if at not in tags or parts["mass"] is None or parts["inertia"] is None:
-        raise ModelError(
-            f"link {name!r} has no <inertial> with <mass> and <inertia> whose numbers could change"
-        )
+        raise ModelError(f"link {name!r} has no <inertial> with <mass> and <inertia> to change")
     origin = parts["origin"]
     rpy = (origin.attributes.get("rpy") if origin else None) or "0 0 0"
     R = rpy_rotation(np.array([float(x) for x in rpy.split()]))
-    moments = carried_inertia(R, inertial.inertia)
-    numbers = {key: shown(moments[place]) for key, place in MOMENTS.items()}
+    moments = transformed_inertia(R, inertial.inertia)
+    numbers = {key: text_of(moments[place]) for key, place in MOMENTS.items()}
     yield _edit(data, parts["inertia"], numbers)
     if inertial.mass is not None:
-        yield _edit(data, parts["mass"], {"value": shown(inertial.mass)})
+        yield _edit(data, parts["mass"], {"value": text_of(inertial.mass)})
     if inertial.com is None:
         return
-    com = " ".join(shown(x) for x in inertial.com)
+    com = " ".join(text_of(x) for x in inertial.com)
     if origin:
         yield _edit(data, origin, {"xyz": com})
     elif np.any(inertial.com):
@@ -86,17 +83,17 @@ def _inertial_edits(data, tags, name, inertial, shown):
         yield stop, stop, f'<origin xyz="{com}" rpy="0 0 0"/>'
 
 
-def _dynamics_edits(data, tags, name, dynamics, shown):
+def _dynamics_edits(data, tags, name, dynamics, text_of):
     at = ("robot", f"joint {name}")
     if at not in tags:
         raise ModelError(f"there is no joint {name!r} in the text")
-    numbers = {key: shown(value) for key, value in dynamics._asdict().items()}
-    found = tags.get((*at, "dynamics"))
-    if found:
-        yield _edit(data, found, numbers)
+    numbers = {key: text_of(value) for key, value in dynamics._asdict().items()}
+    tag = tags.get((*at, "dynamics"))
+    if tag:
+        yield _edit(data, tag, numbers)
     else:
-        stop, told = tags[at].stop, " ".join(f'{key}="{value}"' for key, value in numbers.items())
-        yield stop, stop, f"<dynamics {told}/>"
+        stop, attributes = tags[at].stop, " ".join(f'{key}="{value}"' for key, value in numbers.items())
+        yield stop, stop, f"<dynamics {attributes}/>"
 
 
 def _edit(data, tag, attributes):
@@ -112,8 +109,8 @@ def _edit(data, tag, attributes):
 
 
 def _tags(data):
-    """The start tags of a document. Raises ModelError for one that is none or declares entities."""
-    found: list[_Tag] = []
+    """The start tags of a document. Raises ModelError for malformed XML and for entities."""
+    tags: list[_Tag] = []
     path: list[str] = []
     parser = expat.ParserCreate()
 
@@ -121,23 +118,23 @@ def _tags(data):
         own = f" {attributes['name']}" if name in ("link", "joint") and "name" in attributes else ""
         path.append(name + own)
         begin = parser.CurrentByteIndex
-        found.append(_Tag(tuple(path), begin, _end_of_tag(data, begin), attributes))
+        tags.append(_Tag(tuple(path), begin, _end_of_tag(data, begin), attributes))
 
-    def refuse(*_):
-        raise ModelError("a description that declares entities is not changed")
+    def reject_entities(*_):
+        raise ModelError("the description declares entities: remove them first")
 
     parser.StartElementHandler = start
     parser.EndElementHandler = lambda name: path.pop()
-    parser.EntityDeclHandler = refuse
+    parser.EntityDeclHandler = reject_entities
     try:
         parser.Parse(data, True)
     except expat.ExpatError as error:
         raise ModelError(f"not well-formed XML: {error}") from None
-    return found
+    return tags
 
 
 def _end_of_tag(data, begin):
-    """Behind the > of a tag: one within quotes is none."""
+    """The index after the > of a tag, outside quotes."""
     quote = None
     for k in range(begin, len(data)):
         byte = data[k : k + 1]
@@ -150,5 +147,5 @@ def _end_of_tag(data, begin):
     return len(data)
 
 
-def _shown(x, figures):
+def _number_text(x, figures):
     return f"{float(x):.{figures}g}"

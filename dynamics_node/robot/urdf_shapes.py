@@ -1,5 +1,5 @@
-"""URDF text -> shapes of its links, not yet read from their files. A shape that cannot be read is left out,
-with a reason: nothing moves by it.
+"""URDF text -> shapes of its links; mesh files are not read yet. An unreadable shape is left out, with a
+reason: dynamics does not need it.
 """
 
 from dataclasses import dataclass, field
@@ -12,9 +12,9 @@ from dynamics_node.symbolic import rpy_rotation
 
 @dataclass(frozen=True, eq=False)
 class Shape:
-    """A box (size: x, y, z), cylinder or capsule (radius, length along z), sphere (radius): m; or a mesh
-    (size: scales along its axes), whose `file` is named as written. rotation (3, 3), origin (3,): place it in
-    link axes. visual: drawn; else for collisions."""
+    """A box (size: x, y, z), cylinder or capsule (radius, length along z), sphere (radius), in m; or a mesh
+    (size: scales along its axes) with `file` as written. rotation (3, 3), origin (3,): pose in link axes.
+    visual: drawn; else for collisions."""
 
     kind: str
     size: tuple[float, ...]
@@ -34,20 +34,20 @@ _COUNTS = {"box": 3, "cylinder": 2, "capsule": 2, "sphere": 1}
 
 
 def parse_shapes(text):
-    """{link: tuple of Shape} of URDF text, and a tuple of what was left out and why. Raises ModelError as
-    `parse_urdf` for what is no robot description at all."""
+    """{link: tuple of Shape} of URDF text, and a tuple of omitted shapes with reasons. Raises ModelError as
+    in `parse_urdf`."""
     shapes: dict[str, list[Shape]] = {}
     left_out = []
     for link in read_xml(text).iterfind("link"):
         name = link.get("name")
-        found = shapes.setdefault(name, [])
+        link_shapes = shapes.setdefault(name, [])
         for tag in ("visual", "collision"):
             for element in link.iterfind(tag):
                 try:
-                    found.append(_shape(element, tag == "visual"))
+                    link_shapes.append(_shape(element, tag == "visual"))
                 except ValueError as error:
                     left_out.append(f"link {name!r}: <{tag}> is left out: {error}")
-    return {name: tuple(found) for name, found in shapes.items()}, tuple(left_out)
+    return {name: tuple(link_shapes) for name, link_shapes in shapes.items()}, tuple(left_out)
 
 
 def _shape(element, visual):
@@ -65,7 +65,7 @@ def _shape(element, visual):
             if len(size) != _COUNTS[child.tag] or not min(size) > 0:
                 raise ValueError(f"a {child.tag} needs {' and '.join(_SIZES[child.tag])} above 0")
             return Shape(child.tag, size, **pose)
-    raise ValueError("no shape that is known")
+    raise ValueError("unknown shape")
 
 
 def _numbers(element, key, default):

@@ -1,4 +1,4 @@
-"""What makes a Description physically and logically usable. Every message names the joint or link."""
+"""Physical and logical checks of a Description. Every message names the joint or link."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ from dynamics_node.robot.description import JOINT_TYPES, JointDescription
 from dynamics_node.robot.errors import ModelError
 from dynamics_node.robot.joints import KINDS
 
-HUGE = 1e15  # no robot, and products of two of these stay far from overflow
+HUGE = 1e15  # above any robot's numbers; a product of two of these does not overflow
 
 
 def validate(description, strict=False):
@@ -42,19 +42,20 @@ def _unique(kind, names):
         seen.add(name)
 
 
-def require_body(link):
-    """Raise ModelError for a link whose numbers are not finite, or that no body can be."""
+def require_possible_body(link):
+    """Raise ModelError for a link with numbers that are not finite or physically impossible."""
     _check_link_numbers(link)
-    for told in _implausible_inertia(link):
-        raise ModelError(told)
+    for reason in _implausible_inertia(link):
+        raise ModelError(reason)
 
 
 def _finite(owner, what, value):
-    """... and far enough from overflow that products and squares are too."""
+    """Check that a number is finite, and so far from overflow that its products and squares are finite
+    too."""
     if not np.all(np.isfinite(value)):
         raise ModelError(f"{owner}: {what} is not finite ({np.asarray(value).tolist()})")
     if not np.all(np.abs(value) < HUGE):
-        raise ModelError(f"{owner}: {what} is beyond {HUGE:g} ({np.asarray(value).tolist()})")
+        raise ModelError(f"{owner}: {what} exceeds {HUGE:g} ({np.asarray(value).tolist()})")
 
 
 def _check_link_numbers(link):
@@ -141,12 +142,12 @@ def _check_mimic_joint(joint, joints):
         )
     for kind in (joint.kind, joints[mimic.joint].kind):
         if kind != "fixed" and not KINDS[kind].is_scalar:
-            raise ModelError(f"joint {joint.name!r}: a {kind} joint can take no part in mimic")
+            raise ModelError(f"joint {joint.name!r}: a {kind} joint cannot mimic or be mimicked")
     _finite(f"joint {joint.name!r}", "mimic", (mimic.multiplier, mimic.offset))
 
 
 def _check_mimic_acyclic(joints, by_name):
-    ending: set[str] = set()  # joints from which the followed ones come to an end
+    ending: set[str] = set()  # joints whose chain of masters ends
     for joint in joints:
         path: dict[str, None] = {}  # in order
         name = joint.name
@@ -201,8 +202,8 @@ def _implausible_inertia(link):
 
 
 def principal_moments(inertia):
-    """(3,) of an inertia (3, 3), smallest first, to 12 digits of the largest: what rounding adds beyond
-    differs between processors."""
+    """(3,) of an inertia (3, 3), smallest first, rounded to 12 digits of the largest: further digits differ
+    between processors."""
     moments = np.linalg.eigvalsh(inertia)
     largest = np.abs(moments).max()
     if largest == 0.0:
@@ -212,14 +213,14 @@ def principal_moments(inertia):
 
 
 def is_free(joint):
-    """True of a joint across which nothing acts."""
+    """True for a joint across which no force acts."""
     return joint.kind != "fixed" and KINDS[joint.kind].is_free
 
 
 def _odd_numbers(joint):
     if is_free(joint) and joint.armature:
-        yield f"joint {joint.name!r}: a floating joint has no rotor, its armature is left out"
+        yield f"joint {joint.name!r}: a floating joint has no rotor, its armature is ignored"
     if joint.kind != "fixed" and joint.limits.effort == 0:
-        yield f"joint {joint.name!r}: effort limit 0 is taken as no limit"
+        yield f"joint {joint.name!r}: effort limit 0 means no limit"
     if joint.kind != "fixed" and joint.limits.lower > joint.limits.upper:
         yield f"joint {joint.name!r}: lower limit {joint.limits.lower:g} > upper {joint.limits.upper:g}"

@@ -19,7 +19,6 @@ from dynamics_node.symbolic.lie_groups import (
     velocity_to,
 )
 from dynamics_node.symbolic.linear_algebra import (
-    carried_inertia,
     definite_pivots,
     dot,
     half_solved,
@@ -32,6 +31,7 @@ from dynamics_node.symbolic.linear_algebra import (
     product,
     solve,
     solve_definite,
+    transformed_inertia,
 )
 from dynamics_node.symbolic.loop_program import LoopProgram, Sweep
 from dynamics_node.symbolic.program import Program, ProgramError, trace
@@ -87,7 +87,6 @@ __all__ = [
     "Turn",
     "angle_of",
     "axis_rotation_parts",
-    "carried_inertia",
     "congruence",
     "cross_force",
     "cross_matrix",
@@ -145,6 +144,7 @@ __all__ = [
     "trace",
     "transform_origin",
     "transform_rotation",
+    "transformed_inertia",
     "transpose",
     "turned_quaternion",
     "vectorize",

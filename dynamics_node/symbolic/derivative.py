@@ -1,8 +1,8 @@
 """Exact derivatives of a Program: another Program.
 
-Griewank and Walther, Evaluating Derivatives (2008): forward accumulation (sec. 3.1) carries the derivatives
-of every value by the inputs, reverse accumulation (sec. 3.2) those of the outputs by every value; zeros are
-never carried. Both are exact; which one costs less depends on the shape of the Program.
+Griewank and Walther, Evaluating Derivatives (2008): forward accumulation (sec. 3.1) propagates the
+derivatives of every value by the inputs, reverse accumulation (sec. 3.2) those of the outputs by every value.
+Zeros are never propagated. Both are exact; the cost of each depends on the shape of the Program.
 """
 
 from collections.abc import Callable
@@ -15,19 +15,19 @@ from dynamics_node.symbolic.program import Program, program_of
 
 
 def jacobian(program: Program, outputs, inputs) -> Program:
-    """The Program with the same inputs whose outputs are `d{output}_d{input}`, (*output shape, *input
-    shape), for every pair of the names given: by forward or reverse accumulation, whichever has fewer
-    operations.
+    """The Jacobian Program, with the inputs of the given one, by the cheaper of forward and reverse
+    accumulation.
 
+    Its outputs are `d{output}_d{input}`, (*output shape, *input shape), for every pair of the given names.
     Raises KeyError for a name that the Program does not have.
     """
-    found = [_accumulated(program, list(outputs), list(inputs), rows) for rows in (_forward, _reverse)]
-    return min(found, key=lambda derivative: len(derivative.ops))
+    derivatives = [_accumulated(program, list(outputs), list(inputs), rows) for rows in (_forward, _reverse)]
+    return min(derivatives, key=lambda derivative: len(derivative.ops))
 
 
 def gradient(program: Program, output, inputs) -> Program:
-    """As `jacobian` of one output that is a scalar: by reverse accumulation, in which all derivatives
-    together cost a few times what the Program does, however many inputs there are."""
+    """The gradient of a scalar output, by reverse accumulation: it costs a few times what the Program does,
+    however many inputs there are."""
     return _accumulated(program, [output], list(inputs), _reverse)
 
 
@@ -67,7 +67,7 @@ def _input_places(program):
 
 
 def _forward(program, values, wanted, of):
-    """Rows of the Jacobian: of every value, {input: derivative} without the zeros."""
+    """Rows of the Jacobian for every value: {input: derivative}, without zeros."""
     tangents = {n: {n: 1.0} for n in of}
     for n, partials in _all_partials(program, values):
         own: dict = {}
@@ -80,7 +80,7 @@ def _forward(program, values, wanted, of):
 
 
 def _reverse(program, values, wanted, of):
-    """Rows of the Jacobian: for every output, {value: derivative} without the zeros."""
+    """Rows of the Jacobian for every output: {value: derivative}, without zeros."""
     backwards = list(_all_partials(program, values))[::-1]
     rows = []
     for output in wanted:
@@ -106,7 +106,7 @@ def _all_partials(program, values):
 
 
 def _turned(a, b, x, y, derivative):
-    """Of a sine or cosine, whose derivative is a function of the angle."""
+    """Partial derivatives of a sine or cosine; `derivative` is a function of the angle."""
     return ((a, derivative(x if b < 0 else x + y)),)
 
 

@@ -13,9 +13,11 @@ TINY = 1e-15  # a constant below this is the rounding of a zero: cos(pi/2) is 6e
 
 
 class Op(IntEnum):
-    """The closed set. Operands are node numbers; a CONSTANT's is its value, an INPUT has none. SIN and COS
-    may have a constant as second operand, which is added to the angle after its whole turns are taken off: a
-    large angle would swallow the constant's digits."""
+    """The closed set of operations. Operands are node numbers; a CONSTANT's is its value, an INPUT has none.
+
+    SIN and COS may have a constant as second operand. It is added to the angle after whole turns are removed:
+    a large angle would swallow the constant's digits.
+    """
 
     INPUT = 0
     CONSTANT = 1
@@ -36,7 +38,7 @@ _INPUT, _CONSTANT, _ADD, _SUB, _MUL, _RECIPROCAL, _NEG, _SIN, _COS = (op.value f
 
 
 class Table:
-    """All nodes of one trace, in the order they arose: an operand always comes before its use."""
+    """All nodes of one trace, in order of creation: an operand always comes before its use."""
 
     def __init__(self):
         self.nodes: list[Expression] = []
@@ -50,40 +52,40 @@ class Table:
     def constant(self, value) -> "Expression":
         """A constant's node, with its value as left operand."""
         value = float(value)
-        found = self._constants.get(value)
-        if found is None:
-            found = self._constants[value] = Expression(self, _CONSTANT, value)
-        return found
+        node = self._constants.get(value)
+        if node is None:
+            node = self._constants[value] = Expression(self, _CONSTANT, value)
+        return node
 
     def unary(self, op, operand) -> "Expression":
         """The expression of an operation on one node."""
         known, number = self._operations[op], operand.number
-        found = known.get(number)
-        if found is None:
-            found = known[number] = Expression(self, op, operand)
-        return found
+        node = known.get(number)
+        if node is None:
+            node = known[number] = Expression(self, op, operand)
+        return node
 
     def binary(self, op, left, right) -> "Expression":
         """The expression of an operation on two nodes."""
         known, key = self._operations[op], (left.number, right.number)
-        found = known.get(key)
-        if found is None:
-            found = known[key] = Expression(self, op, left, right)
-        return found
+        node = known.get(key)
+        if node is None:
+            node = known[key] = Expression(self, op, left, right)
+        return node
 
     def commuting(self, op, one, other) -> "Expression":
-        """The expression of an operation on two nodes, the one that arose first being its left operand."""
+        """The expression of a commutative operation; the older node becomes the left operand."""
         return self.binary(op, one, other) if one.number < other.number else self.binary(op, other, one)
 
     def clear(self):
-        """Forget all nodes, which know their Table: memory is free at once."""
+        """Drop all nodes: they refer to their Table, so their memory is freed at once."""
         self.nodes, self._constants, self._operations = [], {}, [{} for _ in Op]
 
 
 class Expression:
-    """A node of a Table; it adds, multiplies and divides with its like and with numbers.
+    """A node of a Table. It adds, multiplies and divides with Expressions and numbers.
 
-    It has no truth value and no float: a computation that asks for one depends on its input's value
+    It has no truth value and no float value: a computation that needs one depends on the value of its input
     and is no straight-line program.
     """
 
@@ -97,7 +99,7 @@ class Expression:
     def __add__(self, other):
         if not isinstance(other, Expression):
             if isinstance(other, np.ndarray):
-                return NotImplemented  # NumPy goes through its entries
+                return NotImplemented  # NumPy iterates over its entries
             return self if -TINY < other < TINY else self._with(_ADD, other)
         if other.op == _NEG:
             return self - other.left
@@ -162,7 +164,7 @@ class Expression:
         return self.table.commuting(op, self, self.table.constant(value))
 
     def reciprocal(self):
-        """1 / self: one division, however many numerators share it."""
+        """1 / self: one division, shared by all numerators."""
         return self.left if self.op == _RECIPROCAL else self.table.unary(_RECIPROCAL, self)
 
     def sin(self):

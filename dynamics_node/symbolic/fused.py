@@ -1,5 +1,5 @@
-"""A Program in the operations of processors: a product goes into the sums that use it, rounded once with
-them; negations are signs of operands; sine and cosine of an angle are one operation."""
+"""A Program in machine operations: products are fused into the sums that use them (FMA), negations become
+signs of operands, and sine and cosine of an angle are one operation."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator
@@ -23,15 +23,15 @@ class Operand(NamedTuple):
     negative: bool = False
 
     def negated(self, negative=True):
-        """Its negative, if that is wanted."""
+        """Its negative, if `negative` is true."""
         return Operand(self.value, self.negative != negative)
 
 
 class Operation(NamedTuple):
-    """kind: one of KINDS; fma: the first operand times the second plus the third; sincos: of the first
-    operand and, if there is a second, this constant, which is added when whole turns are off (see Op).
+    """kind: one of KINDS. fma: the first operand times the second plus the third; sincos: of the first
+    operand plus the second, a constant, if there is one (see Op).
 
-    values: the number of what is computed; of sincos those of sine and cosine, -1 for one that nobody needs.
+    values: the numbers of the results; of sincos those of sine and cosine, -1 for an unused one.
     """
 
     kind: str
@@ -41,22 +41,22 @@ class Operation(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Fused:
-    """program: whose inputs, constants and value numbers these are; operations: in an order in which operands
-    come before their use; outputs: {name: an Operand for every entry}."""
+    """program: defines the inputs, constants and value numbers; operations: operands come before their use;
+    outputs: {name: an Operand for every entry}."""
 
     program: Program
     operations: tuple[Operation, ...]
     outputs: dict[str, tuple[Operand, ...]]
 
     def counts(self) -> dict[str, int]:
-        """How often there is every kind of operation."""
-        found = Counter(operation.kind for operation in self.operations)
-        return {kind: found[kind] for kind in KINDS}
+        """{kind: number of operations}"""
+        counts = Counter(operation.kind for operation in self.operations)
+        return {kind: counts[kind] for kind in KINDS}
 
 
 def fused(program: Program) -> Fused:
-    """A product all of whose uses are sums goes into all of them, if a sum has not taken one already; the
-    products with fewest uses come first, for they save most."""
+    """Fuse each product into the sums that use it, if all its uses are sums without a product of their own.
+    Products with the fewest uses come first: they save most."""
     signed, turned = _signed(program)
     outputs = {
         name: tuple(signed[n] for n in numbers.ravel().tolist()) for name, numbers in program.outputs.items()
@@ -68,24 +68,24 @@ def fused(program: Program) -> Fused:
 
 
 def _signed(program):
-    """Every value as an Operand that is no negation, of sines and cosines of the same angle the same one; and
-    {(angle, constant or -1): [sine, cosine]} of their numbers."""
-    found = [Operand(n) for n in range(program.first_operation + len(program.ops))]
+    """Every value as an Operand without negations, where sines and cosines of an angle share one number; and
+    the numbers {(angle, constant or -1): [sine, cosine]}."""
+    signed = [Operand(n) for n in range(program.first_operation + len(program.ops))]
     turned: dict[tuple[Operand, int], list[int]] = {}
     for n, op, a, b in _numbered(program):
         if op == Op.NEG:
-            found[n] = found[a].negated()
+            signed[n] = signed[a].negated()
         elif op in TURNING:
-            angle, constant, cosine, negative = _turn(program, op, found[a], b)
+            angle, constant, cosine, negative = _turn(program, op, signed[a], b)
             pair = turned.setdefault((angle, constant), [-1, -1])
             pair[cosine] = n if pair[cosine] < 0 else pair[cosine]
-            found[n] = Operand(pair[cosine], negative)
-    return found, turned
+            signed[n] = Operand(pair[cosine], negative)
+    return signed, turned
 
 
 def _turn(program, op, angle, constant):
-    """(angle, number of the constant or -1, whether it is the cosine, whether its negative) of a sine or
-    cosine, where whole quarter turns are no constant and angles without one have no sign."""
+    """(angle, number of the constant or -1, is cosine, is negative) of a sine or cosine. Whole quarter turns
+    are not constants; angles without a constant have no sign."""
     quarters = int(op == Op.COS)
     if constant >= 0:
         value = program.constants[constant - program.input_size]
@@ -98,7 +98,7 @@ def _turn(program, op, angle, constant):
 
 
 def _plain(program, signed, turned) -> Iterator[Operation]:
-    """All operations but negations; sines with their cosines, at the first of the two."""
+    """All operations but negations; a sine and cosine pair stands at the first of the two."""
     first = {min(n for n in pair if n >= 0): (key, pair) for key, pair in turned.items()}
     for n, op, a, b in _numbered(program):
         if op in _KIND:
@@ -110,7 +110,7 @@ def _plain(program, signed, turned) -> Iterator[Operation]:
 
 
 def _into_sums(operations, kept):
-    """In place. kept: values that are needed by themselves."""
+    """Fuse products in place. kept: values needed by themselves."""
     users: dict[int, list[tuple[int, ...]]] = defaultdict(list)
     for key, operation in operations.items():
         for operand in operation.operands:

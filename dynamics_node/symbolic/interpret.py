@@ -1,4 +1,4 @@
-"""The interpreter: what a Program or a LaneProgram means, by NumPy, over a batch of states."""
+"""The interpreter: the meaning of a Program or a LaneProgram, in NumPy, over a batch of states."""
 
 import math
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from dynamics_node.symbolic.program import Program, trace
 
 
 def _sine(angle, offset=0.0):
-    """Of a sum, without adding numbers: a large angle would swallow the digits of the offset."""
+    """Sine of angle + offset without adding them: a large angle would swallow the digits of the offset."""
     if offset == 0.0 or _is_symbol(angle):
         return np.sin(angle + offset)
     return np.sin(angle) * np.cos(offset) + np.cos(angle) * np.sin(offset)
@@ -28,7 +28,7 @@ def _is_symbol(x):
     return isinstance(x, Expression) or np.asarray(x).dtype.hasobject
 
 
-_MEANING: dict[int, Callable] = {  # an Op is not its number to a dictionary
+_MEANING: dict[int, Callable] = {  # keyed by int: an Op hashes differently
     Op.ADD.value: np.add,
     Op.SUB.value: np.subtract,
     Op.MUL.value: np.multiply,
@@ -55,23 +55,23 @@ _COSINE = [
         "0x1.a01a019cb159p-16", "-0x1.6c16c16c15177p-10", "0x1.555555555554cp-5",
     )
 ]  # fmt: skip
-FEW = 4  # states that one after the other take less time than together
+FEW = 4  # up to this many states, scalar code is faster
 CHUNK = 512  # states at a time: all values of a Program are kept
 
 
 def interpret(program, **inputs):
     """{name: array (..., *shape)} of inputs {name: array (..., *shape)}; leading axes broadcast.
 
-    Numbers are computed with double precision, or their own where that is higher. What is singular comes out
-    infinite or NaN, without a warning. Memory is bounded: CHUNK states at a time.
-    Entries may be symbols (of one state): the Program is then part of the one that is traced.
+    Numbers have double precision, or higher if the inputs do. Singular results are infinite or NaN, without a
+    warning. Memory is bounded: CHUNK states at a time.
+    Entries may be symbols (of one state): the Program then becomes part of the trace.
     """
     return _interpreted(program, inputs, _MEANING)
 
 
 def interpret_portable(program, bits=53, **inputs):
-    """As `interpret` of numbers, with the same digits on every machine, of which there are as many as `bits`
-    says: sums and products are anywhere, sines are not. For what decides how other Programs are made."""
+    """`interpret` with the same digits, `bits` of them, on every machine: sums and products are portable,
+    library sines are not. Use it for decisions about the structure of other Programs."""
     meaning = _MEANING | {Op.SIN.value: _portable_sine, Op.COS.value: partial(_portable_sine, quarters=1)}
     if bits < 53:
         split = 2.0 ** (53 - bits) + 1.0
@@ -85,26 +85,26 @@ def flattened(program: LaneProgram) -> Program:
 
 
 def _rounded(function, split, *operands):
-    """A result without its last digits, as Veltkamp splits it."""
+    """A result without its last digits, by Veltkamp's splitting."""
     value = function(*operands)
     large = split * value
     return large - (large - value)
 
 
 def _portable_sine(angle, offset=0.0, quarters=0):
-    """Of an angle and so many quarter turns; accurate to some units in the last place up to 2^16 rad. The
+    """Sine of an angle plus quarter turns; accurate to some units in the last place up to 2^16 rad. The
     quarters and polynomials are those of codegen/c/sincos_double.c."""
     x, add = np.asarray(angle), np.asarray(offset)
     k = np.rint((x + add) * _QUARTERS_PER_RADIAN)
     r = ((x - k * _QUARTER[0]) - k * _QUARTER[1]) - k * _QUARTER[2] + add
     z, n = r * r, k.astype(np.int64) + quarters
     sine, cosine = r + r * z * _polynomial(_SINE, z), 1.0 - 0.5 * z + z * z * _polynomial(_COSINE, z)
-    found = np.where(n & 1, cosine, sine)
-    return np.where(n & 2, -found, found)
+    result = np.where(n & 1, cosine, sine)
+    return np.where(n & 2, -result, result)
 
 
 def _polynomial(coefficients, z):
-    return reduce(lambda found, coefficient: found * z + coefficient, coefficients)
+    return reduce(lambda total, coefficient: total * z + coefficient, coefficients)
 
 
 def _interpreted(program, inputs, meaning):
@@ -115,7 +115,7 @@ def _interpreted(program, inputs, meaning):
         for name, s in program.inputs.items()
     }
     dtype = np.result_type(float, *(array.dtype for array in rows.values()))
-    found = {name: np.empty((count, *numbers.shape), dtype) for name, numbers in program.outputs.items()}
+    outputs = {name: np.empty((count, *numbers.shape), dtype) for name, numbers in program.outputs.items()}
     kinds = {array.dtype.char for array in rows.values()}
     most = {"": FEW, "d": FEW, "O": 1, "Od": 1}.get("".join(sorted(kinds)), 0)
     if count <= most and meaning is _MEANING and isinstance(program, Program):
@@ -124,8 +124,8 @@ def _interpreted(program, inputs, meaning):
             values = scalar_values(program, scalars)
             for name, numbers in program.outputs.items():
                 own = np.array([values[n] for n in numbers.ravel().tolist()], dtype)
-                found[name][state] = own.reshape(numbers.shape)
-        return _of_batch(found, batch)
+                outputs[name][state] = own.reshape(numbers.shape)
+        return _of_batch(outputs, batch)
     run = _stage_after_stage if isinstance(program, LaneProgram) else all_values
     for start in range(0, count, CHUNK):
         part = slice(start, start + CHUNK)
@@ -134,22 +134,22 @@ def _interpreted(program, inputs, meaning):
             values = run(program, columns, meaning)
         for name, numbers in program.outputs.items():
             for place in np.ndindex(*numbers.shape):
-                found[name][(part, *place)] = values[numbers[place]]
-    return _of_batch(found, batch)
+                outputs[name][(part, *place)] = values[numbers[place]]
+    return _of_batch(outputs, batch)
 
 
-def _of_batch(found, batch):
-    return {name: array.reshape((*batch, *array.shape[1:])) for name, array in found.items()}
+def _of_batch(outputs, batch):
+    return {name: array.reshape((*batch, *array.shape[1:])) for name, array in outputs.items()}
 
 
 def _double(array):
-    """An array (of numbers or symbols) whose numbers have double precision or more."""
+    """The array (of numbers or symbols) with at least double precision."""
     array = np.asarray(array)
     return array.astype(np.result_type(float, array.dtype), copy=False)
 
 
 def all_values(program, inputs, meaning=_MEANING):
-    """Every value in its order. inputs: one for each scalar input, arrays or symbols."""
+    """All values in order. inputs: one for each scalar input, arrays or symbols."""
     values = [*inputs, *program.constants.tolist()]
     append = values.append
     for op, a, b in zip(program.ops.tolist(), program.left.tolist(), program.right.tolist(), strict=True):
@@ -158,7 +158,7 @@ def all_values(program, inputs, meaning=_MEANING):
 
 
 def scalar_values(program, inputs):
-    """`all_values` of one state: inputs are floats or symbols, which Python adds and multiplies faster than
+    """`all_values` of one state. Inputs are floats or symbols, which Python adds and multiplies faster than
     NumPy does."""
     values = [x.item() if isinstance(x, np.generic) else x for x in (*inputs, *program.constants.tolist())]
     append = values.append
@@ -176,23 +176,23 @@ def scalar_values(program, inputs):
             elif op == _RECIPROCAL:
                 append(_inverse(x))
             else:
-                found = _MEANING[op](x) if b < 0 else _MEANING[op](x, values[b])
-                append(float(found) if isinstance(found, float) else found)
+                value = _MEANING[op](x) if b < 0 else _MEANING[op](x, values[b])
+                append(float(value) if isinstance(value, float) else value)
     return values
 
 
 def _inverse(x):
-    """1 / x, also of a zero."""
+    """1 / x; infinite for zero."""
     return math.copysign(math.inf, x) if isinstance(x, float) and x == 0 else 1.0 / x
 
 
 def _stage_after_stage(program, inputs, meaning):
-    """Every value of a LaneProgram in its order, (values, states): see `all_values`."""
+    """All values of a LaneProgram in order, (values, states): see `all_values`."""
     values = np.array(np.broadcast_arrays(*inputs, *program.constants.tolist()))
     for stage in program.stages:
-        found = all_values(stage.program, list(values[stage.reads]), meaning)
+        computed = all_values(stage.program, list(values[stage.reads]), meaning)
         shape = (stage.lanes, *values.shape[1:])
-        left = [np.broadcast_to(found[n], shape) for n in stage.results]
+        left = [np.broadcast_to(computed[n], shape) for n in stage.results]
         values = np.concatenate([values, *left], dtype=values.dtype)
     return values
 
@@ -203,5 +203,5 @@ def _batch(program, inputs):
 
 
 def _columns(rows):
-    """The entries of an input, each over the states."""
+    """The entries of an input, each as an array over the states."""
     return rows.reshape(len(rows), -1).T if rows.size else []

@@ -1,11 +1,10 @@
 """LaneProgram: stages, each a Program that runs on several lanes side by side; Staging writes one.
 
-What is computed alike for many bodies, or columns of a matrix, is one short Program: a processor runs it on
-whole vectors, where straight lines would be too long for its caches.
+Equal computations for many bodies, or for columns of a matrix, become one short Program: a processor runs it
+on whole vectors. Straight-line code would exceed its caches.
 
-A Staging makes stages of functions of arrays. Between the functions arrays hold Values, which stand for
-results that are not there yet, and floats. Only the functions compute with them; outside arrays are cut,
-joined and reordered.
+A Staging turns functions of arrays into stages. Between functions, arrays hold floats and Values, which stand
+for results not yet computed. Only the functions compute; outside they are only sliced, joined and reordered.
 """
 
 import hashlib
@@ -21,7 +20,7 @@ from dynamics_node.symbolic.program import Program, ProgramError, program_of, re
 
 @dataclass(frozen=True, eq=False)
 class Stage:
-    """A Program and what every lane reads: reads (inputs of the Program, lanes), numbers of values."""
+    """A Program and its operands: reads (inputs of the Program, lanes), numbers of values."""
 
     program: Program
     reads: np.ndarray
@@ -32,19 +31,19 @@ class Stage:
 
     @property
     def results(self):
-        """Value numbers, within the Program, of all its outputs (n,)."""
+        """Value numbers (n,) of all outputs, within the Program."""
         return np.concatenate([numbers.ravel() for numbers in self.program.outputs.values()])
 
     @property
     def size(self):
-        """Values that it leaves."""
+        """Number of its results."""
         return len(self.results) * self.lanes
 
 
 @dataclass(frozen=True, eq=False)
 class LaneProgram:
-    """Inputs, outputs and limits as of a Program. Values 0, 1, ... in order: the scalars of the inputs, the
-    constants, then what every stage leaves: of one result after the other all lanes."""
+    """Inputs, outputs and limits as in a Program. Values in order: the scalars of the inputs, the constants,
+    then the results of every stage: result by result, all lanes."""
 
     inputs: dict[str, tuple[int, ...]]
     constants: np.ndarray
@@ -57,7 +56,7 @@ class LaneProgram:
         count = self.first_result
         for stage in self.stages:
             if len(stage.reads) != stage.program.input_size or np.any(stage.reads >= count):
-                raise ProgramError("a stage reads what is not there yet")
+                raise ProgramError("a stage reads a value that is not computed yet")
             count += stage.size
         if any(np.any(numbers >= count) for numbers in self.outputs.values()):
             raise ProgramError("an output is no value of the stages")
@@ -68,11 +67,11 @@ class LaneProgram:
 
     @property
     def first_result(self):
-        """Number of the first value that a stage leaves."""
+        """Number of the first result of a stage."""
         return self.input_size + len(self.constants)
 
     def op_count(self):
-        """As of a Program, of all lanes."""
+        """As in a Program, over all lanes."""
         total: Counter = Counter()
         for stage in self.stages:
             total.update({name: stage.lanes * n for name, n in stage.program.op_count().items()})
@@ -80,11 +79,11 @@ class LaneProgram:
 
     @property
     def length(self):
-        """Operations that are written down, of one lane each."""
+        """Operations in the text, one lane each."""
         return sum(len(stage.program.ops) for stage in self.stages)
 
     def digest(self):
-        """Hash of all that it says."""
+        """Hash of the complete program."""
         hashed = hashlib.sha256(repr((self.inputs, self.limits)).encode())
         hashed.update(np.ascontiguousarray(self.constants).tobytes())
         for stage in self.stages:
@@ -99,7 +98,7 @@ _INPUTS = -1
 
 
 class Value:
-    """A scalar that is not there yet: its stage, and its number among all that this one leaves."""
+    """A scalar not yet computed: its stage, and its number among the results of that stage."""
 
     __slots__ = ("number", "stage")
 
@@ -110,7 +109,7 @@ class Value:
 class Staging:
     """Writes a LaneProgram. arrays: {name: array of Values} of its inputs {name: shape}.
 
-    Arguments and results of functions are arrays, or tuples of them, named ones too.
+    Arguments and results of functions are arrays, or tuples (also named tuples) of arrays.
     """
 
     def __init__(self, inputs):
@@ -129,16 +128,16 @@ class Staging:
         return entries(self._stage(function, entries(arguments, None), 1), 0)
 
     def side_by_side(self, function, *each, shared=()):
-        """function(*each, *shared) on every lane: first axis of the arrays of each, and of what comes back.
-        Numbers in which all lanes agree are constants to the function."""
+        """function(*each, *shared) on every lane: the first axis of `each` and of the results.
+        Numbers equal on all lanes are constants to the function."""
         lanes = len(next(_leaves(each)))
         everywhere = mapped(lambda a: np.broadcast_to(_objects(a), (lanes, *np.shape(a))), tuple(shared))
         return self._stage(function, each + everywhere, lanes)
 
     def _stage(self, function, arguments, lanes):
         table, rows = Table(), _Rows()
-        found = function(*mapped(lambda array: rows.symbols(table, _objects(array)), arguments))
-        arrays = [np.asarray(array, dtype=object) for array in _leaves(found)]
+        results = function(*mapped(lambda array: rows.symbols(table, _objects(array)), arguments))
+        arrays = [np.asarray(array, dtype=object) for array in _leaves(results)]
         computed = {x.number: x for array in arrays for x in array.flat if _is_computed(x)}
         program = program_of(table, {"x": (len(rows.reads),)}, {"y": _objects([*computed.values()])})
         program, used = _without_unused(program)
@@ -152,7 +151,7 @@ class Staging:
                 return _objects([x] * lanes)
             return row[x.number] if x.number in row else rows.reads[x.number]
 
-        return mapped(lambda array: _stacked(np.asarray(array, dtype=object), on_all_lanes, lanes), found)
+        return mapped(lambda array: _stacked(np.asarray(array, dtype=object), on_all_lanes, lanes), results)
 
     def finish(self, outputs, limits=()) -> LaneProgram:
         """The LaneProgram of outputs {name: array of Values and floats}."""
@@ -164,8 +163,8 @@ class Staging:
         starts = [*accumulate(sizes, initial=self._input_size + len(constants)), 0]
 
         def numbered(array):
-            found = [starts[x.stage] + x.number if isinstance(x, Value) else number[x] for x in array.flat]
-            return np.array(found, dtype=np.int64).reshape(array.shape)
+            numbers = [starts[x.stage] + x.number if isinstance(x, Value) else number[x] for x in array.flat]
+            return np.array(numbers, dtype=np.int64).reshape(array.shape)
 
         stages = tuple(
             Stage(program, np.array([numbered(row) for row in reads], dtype=np.int64).reshape(-1, lanes))
@@ -176,15 +175,15 @@ class Staging:
 
 
 def mapped(function, arrays):
-    """The same tuples of function(array)."""
+    """The nested tuples with function(array) in place of each array."""
     if not isinstance(arrays, tuple):
         return function(arrays)
-    found = [mapped(function, part) for part in arrays]
-    return tuple(found) if type(arrays) is tuple else type(arrays)(*found)
+    parts = [mapped(function, part) for part in arrays]
+    return tuple(parts) if type(arrays) is tuple else type(arrays)(*parts)
 
 
 def entries(arrays, at):
-    """The same tuples of entries `at` of all arrays."""
+    """The nested tuples with array[at] in place of each array."""
     return mapped(lambda array: _objects(array)[at], arrays)
 
 
@@ -197,7 +196,7 @@ def _leaves(arrays):
 
 
 class _Rows:
-    """What the inputs of a stage read, of every symbol one row over the lanes."""
+    """The operands of a stage: for every symbol a row over the lanes."""
 
     def __init__(self):
         self.reads: list[np.ndarray] = []
@@ -205,10 +204,10 @@ class _Rows:
 
     def symbols(self, table, array):
         """Symbols and numbers (...) for an array (lanes, ...)."""
-        found = np.empty(array.shape[1:], dtype=object)
-        for place in np.ndindex(*found.shape):
-            found[place] = self._symbol(table, array[(slice(None), *place)])
-        return found
+        symbols = np.empty(array.shape[1:], dtype=object)
+        for place in np.ndindex(*symbols.shape):
+            symbols[place] = self._symbol(table, array[(slice(None), *place)])
+        return symbols
 
     def _symbol(self, table, row):
         if not isinstance(row[0], Value) and all(not isinstance(x, Value) and x == row[0] for x in row):
@@ -225,24 +224,24 @@ def _is_computed(x):
 
 
 def _objects(values):
-    """An array of objects."""
+    """The values as an array of objects."""
     if isinstance(values, np.ndarray):
         return values.astype(object)
-    found = np.empty((), dtype=object) if np.ndim(values) == 0 else np.empty(len(values), dtype=object)
-    found[...] = values
-    return found
+    objects = np.empty((), dtype=object) if np.ndim(values) == 0 else np.empty(len(values), dtype=object)
+    objects[...] = values
+    return objects
 
 
 def _stacked(array, on_all_lanes, lanes):
     """(lanes, *shape) of an array of symbols."""
-    found = np.empty((lanes, array.size), dtype=object)
+    columns = np.empty((lanes, array.size), dtype=object)
     for k, x in enumerate(array.flat):
-        found[:, k] = on_all_lanes(x)
-    return found.reshape(lanes, *array.shape)
+        columns[:, k] = on_all_lanes(x)
+    return columns.reshape(lanes, *array.shape)
 
 
 def _without_unused(program):
-    """The Program without inputs that nothing needs, and the numbers of the others."""
+    """The Program without unused inputs, and the numbers of the others."""
     needed = np.zeros(program.first_operation + len(program.ops) + 1, dtype=bool)
     for numbers in (program.left, program.right, *program.outputs.values()):
         needed[numbers] = True

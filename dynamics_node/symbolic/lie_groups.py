@@ -1,9 +1,9 @@
 """Exponentials and logarithms of rotations and of rigid motions, exact for numbers of any size.
 
-Murray, Li, Sastry: A Mathematical Introduction to Robotic Manipulation, chapter 2. The derivative of
-the exponential of SE(3) is that of SO(3) in dual numbers. 6-vectors have the angular part first. These are
-functions of numbers: the quotients have no value at angle 0 as expressions, so trajectories move positions by
-`turned_quaternion`, which agrees to second order.
+Murray, Li, Sastry: A Mathematical Introduction to Robotic Manipulation, chapter 2. The derivative of the
+exponential of SE(3) is that of SO(3) in dual numbers. 6-vectors have the angular part first. These functions
+take numbers only: as expressions, the quotients have no value at angle 0. Trajectories move positions by
+`turned_quaternion` instead, which agrees to second order.
 """
 
 from math import factorial
@@ -14,8 +14,8 @@ import numpy as np
 from dynamics_node.symbolic.rotation import quaternion_rotation
 from dynamics_node.symbolic.spatial import skew
 
-SMALL = 0.3  # rad below which series replace quotients: what they leave out is less than rounding
-TERMS = 7  # of these series
+SMALL = 0.3  # rad; below it series replace quotients, with a remainder below rounding
+TERMS = 7  # of each series
 
 
 class Pose(NamedTuple):
@@ -60,7 +60,7 @@ def log3(rotation):
     Returns
     -------
     ndarray (..., 3)
-        The axis times the angle, of a length of at most pi. At half a turn it is one of the two answers.
+        The axis times the angle, with a length of at most pi. At half a turn it is one of two solutions.
 
     Examples
     --------
@@ -124,7 +124,7 @@ def quaternion_exp(w):
 
 
 def quaternion_log(quaternion):
-    """The rotation vector (..., 3), of a length of at most pi, of a unit quaternion x y z w (..., 4)."""
+    """The rotation vector (..., 3), with a length of at most pi, of a unit quaternion x y z w (..., 4)."""
     quaternion = np.where(quaternion[..., 3:] < 0.0, -quaternion, quaternion)
     v, w = quaternion[..., :3], quaternion[..., 3:]
     sine = np.linalg.norm(v, axis=-1, keepdims=True)
@@ -139,15 +139,15 @@ def quaternion_product(a, b):
 
 
 def moved_along(w, v):
-    """Where the origin of a body is after a unit of time at a constant angular velocity w and linear velocity
-    v (..., 3) in body axes: (..., 3) in the axes before."""
+    """The origin (..., 3) of a body, in the axes before, after a unit of time at constant angular velocity w
+    and linear velocity v (..., 3) in body axes."""
     first, second, _, _ = _coefficients(w)
     across = np.cross(w, v)
     return v + first * across + second * np.cross(w, across)
 
 
 def velocity_to(w, position):
-    """The linear velocity (..., 3) with which `moved_along` gets to a position (..., 3)."""
+    """The linear velocity (..., 3) with which `moved_along` reaches a position (..., 3)."""
     angle = np.linalg.norm(w, axis=-1, keepdims=True)
     small = angle < 0.01
     half = np.where(small, 1.0, 0.5 * angle)
@@ -205,8 +205,8 @@ _SERIES = _series()
 
 
 def rotation_quaternion(rotation):
-    """The unit quaternion x y z w (..., 4) of a rotation matrix (..., 3, 3), w not negative: the largest of
-    its four products with itself tells the others without cancellation."""
+    """The unit quaternion x y z w (..., 4) of a rotation matrix (..., 3, 3), w not negative. The products of
+    its largest entry with the others give them without cancellation."""
     R = rotation
     x, y, z = (R[..., k, k] for k in range(3))
     cross = {(i, j): R[..., i, j] + R[..., j, i] for i, j in ((0, 1), (0, 2), (1, 2))}
@@ -219,6 +219,6 @@ def rotation_quaternion(rotation):
     )
     products = np.stack([np.stack(row, axis=-1) for row in rows], axis=-2)  # 4 times q q^T
     largest = np.argmax(np.einsum("...kk->...k", products), axis=-1)
-    found = np.take_along_axis(products, largest[..., None, None], axis=-2)[..., 0, :]
-    found = found / np.linalg.norm(found, axis=-1, keepdims=True)
-    return np.where(found[..., 3:] < 0.0, -found, found)
+    quaternion = np.take_along_axis(products, largest[..., None, None], axis=-2)[..., 0, :]
+    quaternion = quaternion / np.linalg.norm(quaternion, axis=-1, keepdims=True)
+    return np.where(quaternion[..., 3:] < 0.0, -quaternion, quaternion)

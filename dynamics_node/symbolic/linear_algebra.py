@@ -1,10 +1,10 @@
 """Linear algebra of small arrays of floats or symbols.
 
-What becomes a constant of a Program has the same digits on every machine. BLAS and LAPACK add in an order
-that the processor chooses; a constant with another last digit is another Program, and two constants that
-should be one cost operations. So `product`, `least_squares` and `pivoted` add in the order of the indices.
+Constants of a Program need the same digits on every machine. BLAS and LAPACK add in an order that depends on
+the processor. A constant with another last digit makes another Program; two constants that should be equal
+cost operations. So `product`, `least_squares` and `pivoted` add in the order of the indices.
 
-Systems of symbols are eliminated in a given order (`solve`, `solve_definite`); those of floats go to
+Systems of symbols are eliminated in a given order (`solve`, `solve_definite`); systems of floats go to
 LAPACK.
 """
 
@@ -14,8 +14,8 @@ from functools import reduce
 import numpy as np
 
 GOLDEN = 0.6180339887498949
-FAINT = 1e-7  # beside the largest size of a matrix
-EQUAL = 1e-6  # beside squares of sizes that count as equal
+FAINT = 1e-7  # relative to the largest size of a matrix
+EQUAL = 1e-6  # relative difference of squared sizes that count as equal
 
 
 def matvec(matrix, vector):
@@ -31,8 +31,8 @@ def transpose(matrix):
 
 
 def symmetric(matrix):
-    """A matrix (..., n, n) known to be symmetric. Of symbols the lower triangle is the upper one's, so
-    that a trace computes every entry once; floats are left as they are."""
+    """A matrix (..., n, n) known to be symmetric. The lower triangle of symbols is replaced by the upper one,
+    so that a trace computes every entry once; floats are unchanged."""
     if matrix.dtype != object:
         return matrix
     upper = np.triu(np.ones(matrix.shape[-2:], dtype=bool))
@@ -40,7 +40,7 @@ def symmetric(matrix):
 
 
 def product(*matrices):
-    """The product of matrices (..., m, n), of which the last may be a vector (n,)."""
+    """The product of matrices (..., m, n), the last may be a vector (n,)."""
     return reduce(_product, matrices)
 
 
@@ -56,19 +56,19 @@ def dot(x, y):
 
 
 def length(x):
-    """Of a vector (n,)."""
+    """The length of a vector (n,)."""
     return math.sqrt(dot(x, x))
 
 
-def carried_inertia(X, inertia):
-    """X^T I X as `congruence`, symmetric to the last digit: X (..., n, n), I (..., n, n)."""
-    found = product(np.swapaxes(X, -1, -2), inertia, X)
-    return 0.5 * (found + np.swapaxes(found, -1, -2))
+def transformed_inertia(X, inertia):
+    """X^T I X (see `congruence`), symmetric to the last digit: X (..., n, n), I (..., n, n)."""
+    moved = product(np.swapaxes(X, -1, -2), inertia, X)
+    return 0.5 * (moved + np.swapaxes(moved, -1, -2))
 
 
 def least_squares(A, b):
-    """x (..., n) of A x = b, A (..., m, n) and b (..., m): the shortest of those that miss least, in Newton's
-    steps. Nearly zero in directions in which A is less than FAINT of its size."""
+    """The shortest least-squares solution x (..., n) of A x = b, A (..., m, n), b (..., m), by Newton's
+    steps. It is nearly zero in directions in which A is less than FAINT of its size."""
     transposed = np.swapaxes(A, -1, -2)
     wide = A.shape[-2] < A.shape[-1]
     normal = product(A, transposed) if wide else product(transposed, A)
@@ -81,7 +81,7 @@ def least_squares(A, b):
 
 
 def _inverse(A):
-    """Of definite matrices (..., n, n), by Gauss and Jordan's method."""
+    """The inverse of definite matrices (..., n, n), by Gauss-Jordan elimination."""
     A = np.array(A)
     for k in range(A.shape[-1]):
         pivot, column = A[..., k, k, None].copy(), A[..., :, k].copy()
@@ -95,8 +95,8 @@ def _inverse(A):
 
 
 def pivoted(rows, most=None):
-    """Numbers of rows (m, n), and their sizes, in an order in which each is the one of which most is left
-    beside those before it, by Gram and Schmidt's method; of nearly equal ones the first. most: how many."""
+    """Numbers and remaining sizes of rows (m, n), by pivoted Gram-Schmidt: each is the largest after
+    projection off those before it; of nearly equal ones the first. most: their number."""
     left = np.array(rows, dtype=float)
     order: list[int] = []
     sizes: list[float] = []
@@ -113,8 +113,8 @@ def pivoted(rows, most=None):
 
 
 def power_of_two(x):
-    """One near positive x: what is nearly the same gives the same one. Between two of them the golden ratio
-    decides, on which nothing falls that has been measured, or is a root."""
+    """A power of two near positive x; nearly equal numbers give the same one. The golden ratio separates
+    neighbors: no measured number and no root falls on it."""
     mantissa, exponent = np.frexp(x)
     return np.ldexp(1.0, exponent - (mantissa < GOLDEN))
 
@@ -122,8 +122,8 @@ def power_of_two(x):
 def solve(matrix, right):
     """Solve over leading axes: (..., n, n), (..., n, k) -> (..., n, k).
 
-    The leading minors must not vanish: true of a definite matrix, and of pivot rows in pivot order.
-    Floats go to LAPACK, which pivots; anything else is eliminated in the given order. Raises
+    The leading minors must not vanish: they do not for a definite matrix or for pivot rows in pivot order.
+    Floats go to LAPACK, which pivots; symbols are eliminated in the given order. Raises
     numpy.linalg.LinAlgError when floats are singular.
     """
     if matrix.shape[-1] == 1:
@@ -134,8 +134,8 @@ def solve(matrix, right):
 
 
 def solve_definite(matrix, right):
-    """`solve` of a symmetric positive definite matrix. Of symbols only the lower triangle is read, and the
-    last row is eliminated first: a mass matrix keeps its zeros so (RBDA section 6.5)."""
+    """`solve` for a symmetric positive definite matrix. For symbols only the lower triangle is read, and the
+    last row is eliminated first: this preserves the zeros of a mass matrix (RBDA section 6.5)."""
     if object not in (matrix.dtype, right.dtype):
         return np.linalg.solve(matrix, right)
     L, pivots, half = half_solved(matrix, right)
@@ -147,7 +147,7 @@ def solve_definite(matrix, right):
 
 
 def inverse_congruence(matrix, J):
-    """J M^-1 J^T of a symmetric positive definite M (..., n, n) and J (..., m, n): (..., m, m)."""
+    """J M^-1 J^T (..., m, m) for a symmetric positive definite M (..., n, n) and J (..., m, n)."""
     if object not in (matrix.dtype, J.dtype):
         return J @ np.linalg.solve(matrix, transpose(J))
     _, pivots, half = half_solved(matrix, transpose(J))
@@ -156,8 +156,8 @@ def inverse_congruence(matrix, J):
 
 
 def definite_pivots(matrix):
-    """Diagonal D (..., n) of M = L^T D L of a symmetric M (..., n, n), the last row eliminated first, as in
-    `solve_definite`. Behind a pivot of zero floats are NaN."""
+    """Diagonal D (..., n) of M = L^T D L, M (..., n, n) symmetric, the last row eliminated first as in
+    `solve_definite`. After a pivot of zero, floats are NaN."""
     if matrix.dtype == object:
         return np.array(half_solved(matrix, np.zeros((len(matrix), 0)))[1], dtype=object)
     M = np.array(matrix)
@@ -185,8 +185,8 @@ def inverse_diagonal(matrix, chosen):
 
 
 def half_solved(matrix, right):
-    """L (unit lower triangle), D and L^-T right, of a symmetric M = L^T D L, on symbols of one state, the
-    last row first. Of a right side with covariance M the rows of L^-T right are uncorrelated, with D."""
+    """L (unit lower triangle), D and L^-T right, of a symmetric M = L^T D L, for symbols of one state, the
+    last row first. If `right` has covariance M, the rows of L^-T right are uncorrelated, with variances D."""
     M, y = np.array(matrix, dtype=object), np.array(right, dtype=object)
     n = len(M)
     for k in reversed(range(n)):

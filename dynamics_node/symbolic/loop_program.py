@@ -8,14 +8,14 @@ import numpy as np
 
 from dynamics_node.symbolic.program import Program, require_health
 
-PARENT = "parent_"  # before the name of what is the parent's
-RATES = ("qd", "qdd", "tau", "armature")  # have an entry for every velocity coordinate
+PARENT = "parent_"  # prefix of names of the parent's values
+RATES = ("qd", "qdd", "tau", "armature")  # with an entry for every velocity coordinate
 
 
 @dataclass(frozen=True)
 class Sweep:
-    """One pass over the bodies, from the root to the tips or inward. steps: a Program for every kind of body;
-    its inputs and outputs are named after what a body has, its parent's with `parent_` before."""
+    """One pass over the bodies, outward or inward. steps: a Program for every kind of body; its inputs and
+    outputs are named after the body's values, with `parent_` before those of the parent."""
 
     inward: bool
     steps: tuple[Program, ...]
@@ -23,11 +23,11 @@ class Sweep:
 
 @dataclass(frozen=True, eq=False)
 class LoopProgram:
-    """A Program with loops: inputs, outputs and limits as of a Program.
+    """A Program with loops: inputs, outputs and limits as in a Program.
 
-    kinds (n,) of the bodies; table (n, columns): their numbers; q_at, v_at (n,): where their coordinates
-    begin; positions (n, 2): a joint is at the first number times its coordinate plus the second; arrays:
-    {name: numbers that the sweeps leave at every body}.
+    kinds (n,) of the bodies; table (n, columns): their numbers; q_at, v_at (n,): first index of their
+    coordinates; positions (n, 2): a joint position is the first number times its coordinate plus the second;
+    arrays: {name: size of the sweeps' result at every body}.
     """
 
     inputs: dict[str, tuple[int, ...]]
@@ -46,7 +46,7 @@ class LoopProgram:
         require_health(self)
 
     def sizes(self):
-        """Numbers of every input."""
+        """Number of scalars of every input."""
         return [int(np.prod(shape)) for shape in self.inputs.values()]
 
     @property
@@ -55,11 +55,11 @@ class LoopProgram:
 
     @property
     def length(self):
-        """Operations that are written down."""
+        """Operations in the text."""
         return sum(step.length for sweep in self.sweeps for step in sweep.steps)
 
     def op_count(self):
-        """As of a Program, for all bodies."""
+        """As in a Program, over all bodies."""
         bodies = np.bincount(self.kinds)
         total = Counter({"sin": len(self.kinds), "cos": len(self.kinds)})
         for sweep in self.sweeps:
@@ -68,7 +68,7 @@ class LoopProgram:
         return dict(total)
 
     def digest(self):
-        """Hash of all that it says."""
+        """Hash of the complete program."""
         steps = [(sweep.inward, [step.digest() for step in sweep.steps]) for sweep in self.sweeps]
         said = (self.inputs, [*self.outputs], self.limits, self.arrays, steps)
         hashed = hashlib.sha256(repr(said).encode())
@@ -78,6 +78,6 @@ class LoopProgram:
 
 
 def only_summed(program: LoopProgram) -> list[str]:
-    """Arrays that nothing is written to before something is added."""
+    """Arrays that are added to before they are assigned."""
     written = {name for sweep in program.sweeps for step in sweep.steps for name in step.outputs}
     return [name for name in program.arrays if PARENT + name in written and name not in written]

@@ -1,6 +1,4 @@
-"""Program: named inputs and outputs, and scalar operations in order; tracing, which makes one of a
-function.
-"""
+"""Program: named inputs and outputs, and scalar operations in order. Tracing makes one from a function."""
 
 import hashlib
 from collections import Counter
@@ -18,18 +16,18 @@ _ARRAYS = ("constants", "ops", "left", "right")
 
 
 class ProgramError(ValueError):
-    """A Program that breaks its rules, or a file that holds none."""
+    """An invalid Program, or a file without one."""
 
 
 @dataclass(frozen=True, eq=False)
 class Program:
-    """Values 0, 1, ... in order: the scalars of the inputs, the constants, then one of every operation.
+    """Values 0, 1, ... in order: the scalars of the inputs, the constants, then one for every operation.
 
-    inputs: {name: shape}; constants (c,); ops, left, right (n,): Op and value numbers (right is -1 where
-    there is one operand); outputs: {name: array of value numbers}.
+    inputs: {name: shape}; constants (c,); ops, left, right (n,): Op and value numbers (right is -1 if there
+    is one operand); outputs: {name: array of value numbers}.
 
-    limits: of the entries of the last output, `health` (len(limits),), of a Program that can fail: beyond
-    one of them, or where it is NaN, the other outputs mean nothing. Empty where nothing can fail.
+    limits: of the entries of the last output, `health` (len(limits),), of a Program that can fail. If an
+    entry exceeds its limit or is NaN, the other outputs are invalid. Empty for a Program that cannot fail.
     """
 
     inputs: dict[str, tuple[int, ...]]
@@ -54,12 +52,12 @@ class Program:
 
     @property
     def length(self):
-        """Operations that are written down."""
+        """Operations in the text."""
         return len(self.ops)
 
     def op_count(self):
-        """{'add', 'mul', 'div', 'neg', 'sin', 'cos'}: how often; a subtraction is an addition, and so is the
-        constant beside an angle."""
+        """{'add', 'mul', 'div', 'neg', 'sin', 'cos'}: number of operations. A subtraction is an addition, and
+        so is the constant next to an angle."""
         counts = Counter(Op(op).name for op in self.ops)
         columns = zip(self.ops.tolist(), self.left.tolist(), self.right.tolist(), strict=True)
         sums = {(a, b) for op, a, b in columns if op in TURNING and b >= 0}
@@ -73,7 +71,7 @@ class Program:
         }
 
     def digest(self):
-        """Hash of all that the Program says."""
+        """Hash of the complete program."""
         parts = hashlib.sha256(repr((FORMAT, self.inputs, self.limits)).encode())
         for name in _ARRAYS:
             parts.update(np.ascontiguousarray(getattr(self, name)).tobytes())
@@ -82,11 +80,11 @@ class Program:
         return parts.hexdigest()
 
     def depth(self):
-        """Operations in the longest chain of which each needs the one before."""
+        """Length of the longest chain of dependent operations."""
         return max(self.depths(), default=0)
 
     def depths(self) -> list[int]:
-        """Of every value, the operations in the longest chain that ends with it."""
+        """For every value, the length of the longest chain of operations that ends with it."""
         depth = [0] * self.first_operation
         for a, b in zip(self.left.tolist(), self.right.tolist(), strict=True):
             depth.append(1 + max(depth[a], depth[b] if b >= 0 else 0))
@@ -101,22 +99,22 @@ class Program:
 
     @classmethod
     def load(cls, path):
-        """Read what `save` wrote, checked. Raises ProgramError."""
+        """Read and check a file of `save`. Raises ProgramError."""
         try:
             with np.load(path, allow_pickle=False) as file:
                 if file["format"] != FORMAT:
-                    raise ProgramError(f"{path}: format {file['format']} of another version")
+                    raise ProgramError(f"{path}: format {file['format']} is of another version")
                 inputs = {k[6:]: tuple(map(int, file[k])) for k in file.files if k.startswith("input ")}
                 outputs = {k[7:]: file[k] for k in file.files if k.startswith("output ")}
                 limits = tuple(map(float, file["limits"]))
                 arrays = {name: file[name] for name in _ARRAYS}
                 return cls(inputs=inputs, outputs=outputs, limits=limits, **arrays)
         except (KeyError, OSError, ValueError) as error:
-            raise ProgramError(f"{path} holds no Program: {error}") from None
+            raise ProgramError(f"{path} contains no Program: {error}") from None
 
 
 def _validate(program):
-    """Closed op set, operands before their use, finite constants."""
+    """Check the closed op set, the order of operands and finite constants."""
     first = program.first_operation
     count = len(program.ops)
     if not (len(program.left) == len(program.right) == count):
@@ -155,9 +153,9 @@ _INPUT, _CONSTANT = _LEAVES = (Op.INPUT.value, Op.CONSTANT.value)
 def trace(function, inputs, limits=()) -> Program:
     """The Program of function(**arrays) -> {name: array}.
 
-    inputs: {name: shape}; limits: of the last result, `health`, if there is one: see Program. The function
-    may use what arrays of objects can do: + - * /, sin, cos, matrix products, indexing. Operations that no
-    output needs are left out. Raises TypeError where it asks for a value.
+    inputs: {name: shape}; limits: of the last result, `health`, if there is one (see Program). The function
+    may use the operations of object arrays: + - * /, sin, cos, matrix products, indexing. Unused operations
+    are left out. Raises TypeError if the function needs a value.
     """
     table = Table()
     arrays = {name: _input_array(table, shape) for name, shape in inputs.items()}
@@ -173,8 +171,8 @@ def _input_array(table, shape):
 
 
 def program_of(table, inputs, results, limits=()) -> Program:
-    """The Program that computes results {name: array of Expressions and numbers} of a Table whose inputs are
-    {name: shape} in order. The Table is cleared."""
+    """The Program for results {name: array of Expressions and numbers} of a Table whose inputs are {name:
+    shape} in order. The Table is cleared."""
     wanted = {name: [_node(table, x) for x in array.flat] for name, array in results.items()}
     live = _live(table, wanted.values())
     inputs_first = [node for node in table.nodes if node.op == _INPUT]

@@ -1,8 +1,8 @@
 """Rotation matrices, quaternions and angles.
 
-A rotation matrix R takes coordinates of the rotated frame to the original one. Sines of C libraries differ
-in the last digit: those of constants are rounded correctly (`sine_cosine`, `angle_of`), so that a Program
-is the same on every machine.
+A rotation matrix R takes coordinates of the rotated frame to the original one. Sines of C libraries differ in
+the last digit. Sines of constants are rounded correctly (`sine_cosine`, `angle_of`), so that a Program is the
+same on every machine.
 """
 
 import math
@@ -12,14 +12,14 @@ import numpy as np
 
 from dynamics_node.symbolic.spatial import skew
 
-UNIT = 1e-6  # by how much the length of a quaternion may differ from 1 to be taken as its direction
-_BITS = 256  # of the fractions that stand for angles, sines and cosines
+UNIT = 1e-6  # largest difference from 1 of the length of a unit quaternion
+_BITS = 256  # of the fractions that represent angles, sines and cosines
 _QUARTER = 0x3243F6A8885A308D313198A2E03707344A4093822299F31D0082EFA98EC4E6C89 // 2  # pi / 2
-_FAR = 2.0**64  # rad beyond which these bits are too few
+_FAR = 2.0**64  # rad; above it these bits are too few
 
 
 def rpy_rotation(rpy):
-    """R of fixed-axis roll, pitch, yaw in rad, as URDF has it: Rz(yaw) Ry(pitch) Rx(roll)."""
+    """R of fixed-axis roll, pitch, yaw in rad, as in URDF: Rz(yaw) Ry(pitch) Rx(roll)."""
     (sr, cr), (sp, cp), (sy, cy) = map(sine_cosine, np.asarray(rpy, dtype=float).tolist())
     return np.array(
         [
@@ -31,7 +31,7 @@ def rpy_rotation(rpy):
 
 
 def quaternion_rotation(quaternion, xp=np):
-    """R (..., 3, 3) of a Hamilton quaternion x y z w (..., 4), whatever its length. xp: its array module."""
+    """R (..., 3, 3) of a Hamilton quaternion x y z w (..., 4), of any length. xp: its array module."""
     x, y, z, w = (quaternion[..., k] for k in range(4))
     t = 2 / (x * x + y * y + z * z + w * w)
     rows = (
@@ -58,7 +58,8 @@ def quaternion_rates(quaternion):
 
 def turned_quaternion(quaternion, turn):
     """The quaternion x y z w (..., 4) after a turn (..., 3) in body axes: p (2 u, 1 - u u) / (1 + u u) with
-    u = turn / 4, exact to second order in the turn and without a root. The length's error is squared."""
+    u = turn / 4, exact to second order in the turn and without a square root. It squares the error of the
+    length."""
     u = 0.25 * turn
     size = (u * u).sum(axis=-1, keepdims=True)
     along = 4.0 * (quaternion_rates(quaternion) @ u[..., None])[..., 0]
@@ -67,8 +68,8 @@ def turned_quaternion(quaternion, turn):
 
 
 def quaternion_difference(to, start):
-    """The turn (..., 3) by which `turned_quaternion` takes a quaternion `start` (..., 4) to `to`, both of
-    unit length and in the same hemisphere: 4 v / (1 + w), (v, w) being their quotient."""
+    """The turn (..., 3) by which `turned_quaternion` takes the quaternion `start` (..., 4) to `to`, both of
+    unit length and in the same hemisphere: 4 v / (1 + w) for their quotient (v, w)."""
     v = 2.0 * (np.swapaxes(quaternion_rates(start), -1, -2) @ to[..., None])[..., 0]
     w = (start * to).sum(axis=-1, keepdims=True)
     return 4.0 * v / (1.0 + w)
@@ -84,8 +85,8 @@ def sine_cosine(angle: float) -> tuple[float, float]:
 
 
 def angle_of(sine: float, cosine: float) -> float:
-    """The angle in [-pi, pi] whose sine and cosine have this ratio and these signs: atan2, which one step of
-    Newton's method makes exact."""
+    """The angle in [-pi, pi] whose sine and cosine have this ratio and these signs: atan2, refined by one
+    step of Newton's method to full precision."""
     first = math.atan2(sine, cosine)
     y, x = _fraction(sine), _fraction(cosine)
     s, c = _sine_cosine(_fraction(first))

@@ -1,7 +1,7 @@
-"""The same operations in another order: fewer values are alive at a time.
+"""The same operations in another order, with fewer live values.
 
-A trace computes a quantity of all bodies, then the next one; so in a robot with limbs what one limb needs
-waits until all others are done. Group after group, a processor keeps it in registers.
+A trace computes a quantity of all bodies, then the next one. In a robot with limbs, values of one limb then
+wait until all others are done. Group by group, a processor keeps them in registers.
 """
 
 from collections.abc import Sequence
@@ -14,12 +14,13 @@ ENTERING, LEAVING = 0, 1
 
 
 def group_after_group(program: Program, groups: dict[str, np.ndarray], above: Sequence[int]) -> Program:
-    """The operations in a walk over a tree of groups: what depends on the inputs of one group, and of those
-    it hangs on, when the walk enters the group; what depends on several branches when it leaves the group
-    that they share.
+    """The operations in the order of a walk over a tree of groups.
 
-    groups: {name of an input: number of the group of every entry, -1 of none}; above: of every group the one
-    that it hangs on, -1 for none, groups before those that hang on them.
+    An operation that depends on one group and its ancestors is done on entering the group. One that depends
+    on several branches is done on leaving the group that they share.
+
+    groups: {name of an input: group number of every entry, -1 for none}; above: the parent of every group, -1
+    for none; parents come first.
     """
     paths = _paths(above)
     walk = _walk(above)
@@ -36,8 +37,8 @@ def group_after_group(program: Program, groups: dict[str, np.ndarray], above: Se
 
 
 def depth_first(program: Program) -> Program:
-    """The operations as one output after the other needs them; of two operands the one with the longer chain
-    behind it comes first (in the spirit of Sethi and Ullman 1970), so that little waits beside it."""
+    """The operations in the order in which the outputs need them; the operand with the longer chain comes
+    first, so that few values are alive meanwhile (in the spirit of Sethi and Ullman 1970)."""
     first = program.first_operation
     left, right = program.left.tolist(), program.right.tolist()
     depth = program.depths()
@@ -65,7 +66,7 @@ def in_order(program: Program, order: np.ndarray) -> Program:
     first = program.first_operation
     number = np.arange(first + len(order) + 1)
     number[first + order] = first + np.arange(len(order))
-    number[-1] = -1  # of no operand
+    number[-1] = -1  # for a missing operand
     return Program(
         program.inputs,
         program.constants,
@@ -78,31 +79,31 @@ def in_order(program: Program, order: np.ndarray) -> Program:
 
 
 def most_alive(program: Program) -> int:
-    """Values of operations that are needed later, at the operation where there are most."""
+    """The largest number of results that are alive at the same time."""
     first, count = program.first_operation, len(program.ops)
     last = np.zeros(first + count, dtype=np.int64)
     for operands in (program.left, program.right):
         used = operands >= 0
         np.maximum.at(last, operands[used], np.flatnonzero(used))
     for numbers in program.outputs.values():
-        last[numbers.ravel()] = count  # kept to the end
+        last[numbers.ravel()] = count  # alive to the end
     born, dies = np.arange(count), last[first:]
     change = np.bincount(born, minlength=count + 1) - np.bincount(dies, minlength=count + 1)
     return int(np.cumsum(change).max(initial=0))
 
 
 def _dependences(program, groups):
-    """Of every input, and room for every operation, the groups it depends on."""
-    found: list[frozenset] = []
+    """The groups that every input depends on, and empty sets for the operations."""
+    dependences: list[frozenset] = []
     for name, shape in program.inputs.items():
         size = int(np.prod(shape, dtype=int))
         numbers = np.broadcast_to(groups.get(name, -1), shape).ravel().tolist() if size else []
-        found += [frozenset() if number < 0 else frozenset({number}) for number in numbers]
-    return found + [frozenset()] * (len(program.constants) + len(program.ops))
+        dependences += [frozenset() if number < 0 else frozenset({number}) for number in numbers]
+    return dependences + [frozenset()] * (len(program.constants) + len(program.ops))
 
 
 def _paths(above):
-    """Of every group itself and those it hangs on, nearest first."""
+    """For every group, itself and its ancestors, nearest first."""
     paths: list[tuple[int, ...]] = []
     for group, parent in enumerate(above):
         paths.append((group, *(paths[parent] if parent >= 0 else ())))
@@ -110,7 +111,7 @@ def _paths(above):
 
 
 def _walk(above):
-    """{(group, ENTERING or LEAVING): when}"""
+    """{(group, ENTERING or LEAVING): step of the walk}"""
     when: dict[tuple[int, int], int] = {}
 
     def visit(group):
@@ -127,8 +128,8 @@ def _walk(above):
 
 
 def _stop(groups, paths):
-    """Where in the walk all of some groups are known: entering the last one of a branch, or leaving what
-    several branches share."""
+    """The step of the walk at which all of some groups are known: entering the last group of a branch, or
+    leaving the group that several branches share."""
     if not groups:
         return -1, ENTERING
     for group in groups:

@@ -1,9 +1,9 @@
-"""Superword parallelism: equal operations of limbs side by side, a LaneProgram of a straight-line Program.
+"""Superword-level parallelism: equal operations of limbs side by side, a LaneProgram of a straight-line
+Program.
 
-`slp_packs` finds which operations go together. Here they are put into stages, each after what it reads, and
-the signs of the lanes are chosen: limbs that mirror each other have the same operations but for signs. A
-product takes any sign, and so does a constant. Only a sum of two values whose signs differ from lane to
-lane needs a product with 1 and -1.
+`slp_packs` packs operations. This module orders the packs in stages and chooses the signs of the lanes: limbs
+that mirror each other have the same operations up to signs. A product takes any sign, and so does a constant.
+Only a sum of two values whose signs differ from lane to lane needs a product with 1 and -1.
 """
 
 from collections import defaultdict
@@ -29,10 +29,10 @@ _MEANING: dict[Op, Callable] = {
 
 
 def vectorize(program: Program, isomorphic_inputs: Iterable[Row]) -> LaneProgram | None:
-    """The same results, what is done alike on several lanes side by side; None where nothing is.
+    """The LaneProgram with the same results, or None if no operations can be packed.
 
-    isomorphic_inputs: inputs by their numbers, one of each lane, that mean the same there. Of limbs this
-    comes to stages: what they share, alone; the limbs side by side; what comes of all of them.
+    isomorphic_inputs: rows of input numbers, one for each lane, with the same meaning. For limbs this gives
+    three kinds of stages: shared values, the limbs side by side, and results of all limbs.
     """
     values, alone = without_negations(program)
     together, places, constants = find_packs(program, alone, isomorphic_inputs)
@@ -55,17 +55,17 @@ def vectorize(program: Program, isomorphic_inputs: Iterable[Row]) -> LaneProgram
 
 
 def _turns(units, n):
-    """True of a sine or cosine."""
+    """True for a sine or cosine."""
     return (n,) in units and units[n,].op in TURNING
 
 
 def _in_stages(units, places, first):
-    """Rows stage after stage, each after what it needs; None if they need each other in a circle, which terms
-    that were added may do. Among stages of the same phase those with fewer lanes come first. first: rows that
-    come before others where they can."""
+    """Rows in stages, each after its operands; None if rows depend on each other in a circle, which added
+    terms may cause. Among stages of the same phase those with fewer lanes come first. first: rows that come
+    before others if possible."""
 
     def later(other, row):
-        """Whether it has to be left by a stage before: of more lanes, or read lane by lane."""
+        """Whether an earlier stage must compute it: it has more lanes, or is read lane by lane."""
         apart = len(row) > 1 and other not in units[row].operands
         return len(other) > len(row) or (apart and len(other) == len(row))
 
@@ -92,7 +92,7 @@ def _in_stages(units, places, first):
 
 
 def _needed(units, places, row):
-    """The rows whose results an operation reads."""
+    """The rows that an operation reads."""
     for operand in units[row].operands:
         if operand in units:
             yield operand
@@ -101,24 +101,24 @@ def _needed(units, places, row):
 
 
 class _Writer:
-    """found: {row: its Values} of what stages have left."""
+    """results: {row: its Values} of completed stages."""
 
     def __init__(self, program: Program, signs: "LaneSigns"):
         self.program, self.signs = program, signs
         self.staging = Staging(program.inputs)
         self.inputs = [x for array in self.staging.arrays.values() for x in array.ravel()]
-        self.found: dict[Row, np.ndarray] = {}
+        self.results: dict[Row, np.ndarray] = {}
 
     def written(self, stages, values) -> LaneProgram:
         left = self._left(stages, values)
         for rows in stages:
             stage = _Stage(self, rows, [row for row in rows if row in left])
-            found = self.staging.side_by_side(stage, stage.given())
-            self.found |= dict(zip(stage.left, found, strict=True))
+            computed = self.staging.side_by_side(stage, stage.given())
+            self.results |= dict(zip(stage.left, computed, strict=True))
         return self.staging.finish(self._outputs(values), self.program.limits)
 
     def _left(self, stages, values):
-        """The rows that are needed outside their stage."""
+        """The rows needed outside their stage."""
         units, places = self.signs.units, self.signs.places
         stage = {row: k for k, rows in enumerate(stages) for row in rows}
         wanted = (values[n][0] for numbers in self.program.outputs.values() for n in numbers.ravel().tolist())
@@ -129,33 +129,33 @@ class _Writer:
 
     def read(self, row):
         """Values or constants of all lanes."""
-        return self.found[row] if row in self.found else [self._value(n) for n in row]
+        return self.results[row] if row in self.results else [self._value(n) for n in row]
 
     def _value(self, n):
         if n in self.signs.places:
             row, lane = self.signs.places[n]
-            return self.found[row][lane]
+            return self.results[row][lane]
         return self.signs.constants[n] if n in self.signs.constants else self.inputs[n]
 
     def _outputs(self, values):
-        """Outputs that lie there with the wrong sign are turned at the end."""
+        """The outputs; a last stage flips those with the wrong sign."""
         flat = [values[n] for numbers in self.program.outputs.values() for n in numbers.ravel().tolist()]
         entries = np.empty(len(flat), dtype=object)
         entries[:] = [self._value(n) for n, _ in flat]
         turned = [k for k, (n, sign) in enumerate(flat) if self.signs.read((n,)) != sign]
         if turned:
             entries[turned] = self.staging.alone(lambda x: -x, entries[turned])
-        found, start = {}, 0
+        outputs, start = {}, 0
         for name, numbers in self.program.outputs.items():
-            found[name] = entries[start : start + numbers.size].reshape(numbers.shape)
+            outputs[name] = entries[start : start + numbers.size].reshape(numbers.shape)
             start += numbers.size
-        return found
+        return outputs
 
 
 class _Stage:
-    """Operations on symbols: what each step computes from operands (row, sign), and what to multiply it with.
+    """Operations on symbols: every step has operands (row, sign) and signs to multiply the result with.
 
-    sources: what the stage reads, (row, signs) of all lanes; the row () are the signs themselves.
+    sources: (row, signs) that the stage reads on all lanes; the row () means the signs themselves.
     """
 
     def __init__(self, writer, rows, left):
@@ -177,8 +177,8 @@ class _Stage:
     def __call__(self, x):
         values = dict(zip(self.sources, x, strict=True))
         for row, op, operands, mask in self._steps:
-            found = _MEANING[op](*(self._signed(values, values[key], sign) for key, sign in operands))
-            values[row, 0] = self._signed(values, found, mask)
+            value = _MEANING[op](*(self._signed(values, values[key], sign) for key, sign in operands))
+            values[row, 0] = self._signed(values, value, mask)
         return tuple(np.asarray(values[row, 0], dtype=object) for row in self.left)
 
     def _signed(self, values, value, mask):
@@ -205,10 +205,10 @@ class _Stage:
 
 
 class LaneSigns:
-    """of[row]: bit k is set where lane k holds the negative of its value.
+    """of[row]: bit k is set if lane k holds the negative of its value.
 
-    units: {row: Unit} in order, those of single values too; places: {value: (row, lane)} where it is
-    computed; outputs: {row: {lane: sign}} of what is wanted.
+    units: {row: Unit} in order, including single values; places: {value: (row, lane)} at which it is
+    computed; outputs: {row: {lane: sign}} required.
     """
 
     def __init__(self, units: dict[Row, Unit], places: dict[int, tuple[Row, int]], constants, outputs):
@@ -222,13 +222,13 @@ class LaneSigns:
         self._flip()
 
     def read(self, row: Row) -> int:
-        """Signs of an operand as it is read, lane by lane if it is not computed so."""
+        """Signs with which an operand is read; lane by lane if it is not a computed row."""
         if row in self.of:
             return self.of[row]
         return sum(self._sign(n) << lane for lane, n in enumerate(row))
 
     def factors(self, row: Row) -> list[int]:
-        """What the operands of a sum, or of anything else the result, are to be multiplied with: signs."""
+        """Signs to multiply the operands of a sum with, or the result of any other operation."""
         unit = self.units[row]
         signs = [self.read(operand) ^ own for operand, own in zip(unit.operands, unit.signs, strict=True)]
         if unit.op == Op.ADD:
@@ -242,7 +242,7 @@ class LaneSigns:
         return self.of[row] >> lane & 1
 
     def _differ(self):
-        """Choose where lanes differ, from one row after the other, there and back."""
+        """Choose which lanes differ, row by row, forward and backward."""
         rows = [row for row in self.units if len(row) > 1]
         for k in range(SWEEPS):
             for row in rows if k % 2 == 0 else reversed(rows):
@@ -254,7 +254,7 @@ class LaneSigns:
                 self.of[row] = min(costs, key=costs.__getitem__)
 
     def _turned(self, row):
-        """How many products with 1 and -1 a row needs."""
+        """Number of products with 1 and -1 that a row needs."""
         uniform = (0, (1 << len(row)) - 1)
         wanted = all(self._wanted(row, mask) for mask in uniform)
         if self.units[row].op == Op.MUL and self._has_constant(row):
@@ -262,7 +262,7 @@ class LaneSigns:
         return wanted + sum(mask not in uniform for mask in self.factors(row))
 
     def _flip(self):
-        """Choose the sign that all lanes have in common."""
+        """Choose the sign common to all lanes."""
         for row, unit in self.units.items():
             if unit.op in TURNING:
                 continue
@@ -273,13 +273,13 @@ class LaneSigns:
             self.of[row] = min(costs, key=costs.__getitem__)
 
     def _negative(self, row):
-        """True where a row is the negative of its operation on all lanes."""
+        """True if a row is the negative of its operation on all lanes."""
         if self.units[row].op == Op.MUL and self._has_constant(row):
             return False
         return all(mask == (1 << len(row)) - 1 for mask in self.factors(row))
 
     def _wanted(self, row, mask):
-        """1 if an output does not have the sign that is wanted, all lanes being multiplied with a mask."""
+        """Number of outputs with the wrong sign if all lanes are multiplied with a mask."""
         own = self.of[row] ^ mask
         return int(any(own >> lane & 1 != sign for lane, sign in self.outputs.get(row, {}).items()))
 

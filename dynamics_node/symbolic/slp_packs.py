@@ -1,8 +1,8 @@
-"""Operations that are the same on several lanes, limbs of a robot for example: which ones go together.
+"""Packs of equal operations on several lanes, for example limbs of a robot.
 
-Superword parallelism (Larsen and Amarasinghe 2000), from the inputs on: where operands go together and the
-operation is the same, results do. Constants and signs may differ. Where lanes differ in more, operations
-stay alone. Negations are signs of operands here (`without_negations`).
+Superword-level parallelism (Larsen and Amarasinghe 2000), starting from the inputs: packed operands with the
+same operation give packed results. Constants and signs may differ. Operations that differ in more are not
+packed. Negations are signs of operands here (`without_negations`).
 """
 
 from collections import defaultdict
@@ -13,12 +13,12 @@ from typing import NamedTuple
 from dynamics_node.symbolic.expression import TURNING, Op
 from dynamics_node.symbolic.program import Program
 
-DEPTH = 4  # operations between what lanes share and where they first differ
-Row = tuple[int, ...]  # of every lane a value's number
+DEPTH = 4  # operations between shared values and the first difference of lanes
+Row = tuple[int, ...]  # a value number for every lane
 
 
 class Unit(NamedTuple):
-    """One operation on all lanes. signs: of every operand bit k is set where lane k takes its negative; a SUB
+    """One operation on all lanes. signs: for every operand, bit k is set if lane k takes its negative; a SUB
     is an ADD with signs."""
 
     op: Op
@@ -27,31 +27,31 @@ class Unit(NamedTuple):
 
 
 def without_negations(program: Program) -> tuple[list[tuple[int, int]], dict[int, Unit]]:
-    """Of every value the one that it is, and 1 if it is its negative; the operations on those, by their
+    """For every value, the value it equals and 1 if it is its negative; and the other operations, by their
     values. A difference and its negative are one."""
-    found = [(n, 0) for n in range(program.first_operation + len(program.ops))]
+    signed = [(n, 0) for n in range(program.first_operation + len(program.ops))]
     units: dict[int, Unit] = {}
-    sums: dict[tuple, tuple[int, int]] = {}  # of two values; and the sign of the first one in it
+    sums: dict[tuple, tuple[int, int]] = {}  # by two values; and the sign of the first one
     columns = zip(program.ops.tolist(), program.left.tolist(), program.right.tolist(), strict=True)
     for n, (op, *operands) in enumerate(columns, start=program.first_operation):
-        values, signs = zip(*(found[m] for m in operands if m >= 0), strict=True)
+        values, signs = zip(*(signed[m] for m in operands if m >= 0), strict=True)
         if op == Op.NEG:
-            found[n] = values[0], 1 - signs[0]
+            signed[n] = values[0], 1 - signs[0]
             continue
         if op in (Op.ADD, Op.SUB):
             signs = signs[0], signs[1] ^ (op == Op.SUB)
             (a, b), first = sorted(values), signs[values.index(min(values))]
             other, sign = sums.setdefault((a, b, signs[0] ^ signs[1]), (n, first))
-            found[n] = other, sign ^ first
-        if found[n][0] == n:
+            signed[n] = other, sign ^ first
+        if signed[n][0] == n:
             units[n] = Unit(Op.ADD if op == Op.SUB else Op(op), tuple((m,) for m in values), signs)
-    return found, units
+    return signed, units
 
 
 class Packs(NamedTuple):
-    """units: {row of values that go together: Unit}, None of those that are not computed so, but read:
-    inputs, sines and cosines, what lanes share; places: {value: (row, lane)} where it is computed; constants:
-    {number: constant}. There are new values and constants among them."""
+    """units: {row of packed values: Unit}, or None for rows that are only read: inputs, sines and cosines,
+    shared values; places: {value: (row, lane)} at which it is computed; constants: {number: constant}. Values
+    and constants may be new."""
 
     units: dict[Row, Unit | None]
     places: dict[int, tuple[Row, int]]
@@ -59,7 +59,7 @@ class Packs(NamedTuple):
 
 
 def find_packs(program: Program, units: dict[int, Unit], isomorphic_inputs: Iterable[Row]) -> Packs:
-    """units: as of `without_negations`; isomorphic_inputs: those that go together."""
+    """units: of `without_negations`; isomorphic_inputs: rows of inputs with the same meaning."""
     matching = _Matching(program, units, rows := list(isomorphic_inputs))
     for row in rows:
         matching.add(row, None)
@@ -73,9 +73,9 @@ def find_packs(program: Program, units: dict[int, Unit], isomorphic_inputs: Iter
 
 
 class _Matching:
-    """packs: units as of Packs; beginnings: of their first lanes, the whole row; taken: the values in them;
-    places: {(value, lane): row}; before: the values that depend on no input of a lane, which are not in rows
-    but read."""
+    """packs: units as in Packs; beginnings: {first lanes of a row: the whole row}; taken: the packed values;
+    places: {(value, lane): row}; before: values that depend on no input of a lane. Those are read, not
+    packed."""
 
     def __init__(self, program, units, rows):
         self.units = units
@@ -108,7 +108,7 @@ class _Matching:
                 self.beginnings.setdefault(row[: lane + 1], row)
 
     def follow(self, n):
-        """Find what goes together with an operation of the first lane."""
+        """Pack an operation of the first lane with its equals on the others."""
         if n in self.taken:
             return
         known = (self.beginnings.get(operand) for operand in self.units[n].operands)
@@ -121,13 +121,13 @@ class _Matching:
             if other is None:
                 return
             row += (other,)
-        for found, unit in self._together(row, DEPTH, True, True) or ():
-            self.add(found, unit)
+        for pack, unit in self._together(row, DEPTH, True, True) or ():
+            self.add(pack, unit)
 
     def _other(self, row, operand):
-        """The operation on the operand of the next lane that goes together with a row, the first one where
-        there are several: a trace does the same on all limbs in the same order. Rather one without a term
-        that is to be added."""
+        """The operation on the operand of the next lane that completes a row; the first if there are several,
+        since a trace treats all limbs in the same order. An operation without an added term comes before
+        others."""
         op = self.units[row[0]].op
         longer = [n for n in self.uses[operand] if any(term.rest == operand for term in self._terms(n))]
         users = [n for m in (operand, *longer) for n in self.uses[m]]
@@ -139,8 +139,8 @@ class _Matching:
         return None
 
     def _together(self, row, depth, whole, completed):
-        """What is to be added so that values go together, [(row, unit)]; None if they do not. whole: the row
-        has all lanes; completed: a term that one lane lacks may be added to it, times zero."""
+        """The packs to add so that the values of a row match, [(row, unit)]; None if they cannot. whole: the
+        row has all lanes; completed: a term missing on one lane may be added to it, times zero."""
         if row in (self.packs if whole else self.beginnings) or all(n in self.constants for n in row):
             return []
         if row.count(row[0]) == len(row):
@@ -150,20 +150,20 @@ class _Matching:
         if depth == 0:
             return None
         if all(n in self.units and n not in self.taken for n in row):
-            found = self._same(row, depth, whole, completed)
-            if found is not None:
-                return found
+            packs = self._same(row, depth, whole, completed)
+            if packs is not None:
+                return packs
         return self._with_term(row, depth, whole) if completed else None
 
     def _same(self, row, depth, whole, completed):
-        """`_together` of the same operation in all lanes."""
+        """`_together` for the same operation on all lanes."""
         first, *others = (self.units[n] for n in row)
         if any(unit.op != first.op for unit in others):
             return None
-        if first.op in TURNING:  # whatever constants stand beside the angles
+        if first.op in TURNING:  # with any constants next to the angles
             angles = tuple(self.units[n].operands[0][0] for n in row)
-            found = self._together(angles, depth - 1, whole, completed)
-            return None if found is None else [*found, (row, None)]
+            packs = self._together(angles, depth - 1, whole, completed)
+            return None if packs is None else [*packs, (row, None)]
         rows, signs = list(first.operands), list(first.signs)
         for lane, unit in enumerate(others, start=1):
             swapped = unit._replace(operands=unit.operands[::-1], signs=unit.signs[::-1])
@@ -174,53 +174,52 @@ class _Matching:
             else:
                 return None
             rows, signs = longer, [a | b << lane for a, b in zip(signs, turned.signs, strict=True)]
-        found = [self._together(r, depth - 1, whole, completed) for r in rows]
-        if None in found:
+        parts = [self._together(r, depth - 1, whole, completed) for r in rows]
+        if None in parts:
             return None
-        return [*(one for part in found for one in part), (row, Unit(first.op, tuple(rows), tuple(signs)))]
+        return [*(one for part in parts for one in part), (row, Unit(first.op, tuple(rows), tuple(signs)))]
 
     def _with_term(self, row, depth, whole):
-        """`_together` where one lane is a sum with a constant times something, which other lanes have too but
-        do not add: their constant is zero. A quarter turn that one limb's description writes with few digits
-        does it."""
+        """`_together` for a sum with a constant times a term on one lane, where other lanes lack the sum:
+        their constant is zero. A quarter turn with few digits in one limb's description is an example."""
         ways = [(lane, term) for lane, n in enumerate(row) if n not in self.taken for term in self._terms(n)]
-        found = (self._completed(row, lane, term, depth - 1, whole) for lane, term in ways)
-        return next((more for more in found if more is not None), None)
+        completions = (self._completed(row, lane, term, depth - 1, whole) for lane, term in ways)
+        return next((more for more in completions if more is not None), None)
 
     def _completed(self, row, lane, term, depth, whole):
-        """`_with_term` of this lane and term."""
+        """`_with_term` for this lane and term."""
         rest = (*row[:lane], term.rest, *row[lane + 1 :])
-        found = None if rest.count(rest[0]) == len(rest) else self._together(rest, depth, whole, True)
-        if found is None or not whole:
-            return found
+        packs = None if rest.count(rest[0]) == len(rest) else self._together(rest, depth, whole, True)
+        if packs is None or not whole:
+            return packs
         factors, more = self._factors(term.factor, lane, len(row), depth)
         if more is None:
             return None
         constants = tuple(term.constant if k == lane else self._zero for k in range(len(row)))
         product = tuple(next(self._new) for _ in row)
         return [
-            *found,
+            *packs,
             *more,
             (product, Unit(Op.MUL, (constants, factors), (0, term.signs[1] << lane))),
             (row, Unit(Op.ADD, (rest, product), (term.signs[0] << lane, 0))),
         ]
 
     def _factors(self, value, lane, lanes, depth):
-        """The row of a value of one lane and what is to be added for it, as of `_together`; what lanes share
-        is its own row."""
+        """The row for a value of one lane and the packs to add, as in `_together`; shared values are a row by
+        themselves."""
         if value in self.taken:
             row = self.places.get((value, lane), ())
             return row, [] if len(row) == lanes else None
         for term in self._terms(value):
             other = self.places.get((term.rest, lane), ())
             row = (*other[:lane], value, *other[lane + 1 :])
-            found = self._together(row, depth, True, True) if len(other) == lanes else None
-            if found is not None:
-                return row, found
+            packs = self._together(row, depth, True, True) if len(other) == lanes else None
+            if packs is not None:
+                return row, packs
         return (value,) * lanes, []
 
     def _terms(self, n):
-        """Of a sum, the ways to see it as something and a term."""
+        """The ways to split a sum into a rest and a term."""
         unit = self.units.get(n)
         if unit is None or unit.op != Op.ADD:
             return
@@ -233,7 +232,7 @@ class _Matching:
 
 
 class _Term(NamedTuple):
-    """rest + constant factor, each with its sign."""
+    """rest + constant * factor, each with its sign."""
 
     rest: int
     constant: int

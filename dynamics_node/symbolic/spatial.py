@@ -1,13 +1,13 @@
 """Spatial algebra: motion and force vectors, Plucker transforms, spatial inertias (RBDA chapter 2).
 
-A transform X (6, 6) of motion vectors from frame A to frame B is [E 0; -E r^ E]: E turns A coordinates into
-B coordinates, r is the origin of B in A coordinates (RBDA 2.24). Forces go the other way with the transpose
-of X. The transform X_up of a joint is a product of elementary transforms, turns and shifts. Each of them
-carries motions, forces and inertias with few scalar operations: on symbols that is what counts.
+A transform X (6, 6) of motion vectors from frame A to frame B is [E 0; -E r^ E]: E takes A coordinates to B
+coordinates, r is the origin of B in A coordinates (RBDA 2.24). X^T takes forces from B to A. The transform
+X_up of a joint is a product of elementary transforms, turns and shifts. Each transforms motions, forces and
+inertias with few scalar operations, which matters for symbols.
 
 A spatial inertia is also the second moment of homogeneous points, the pseudo-inertia J (4, 4) = integral of
-(r, 1)(r, 1)^T dm = [Sigma ms; ms^T m], which holds the ten parameters linearly. A frame moved by the
-homogeneous transform T sees T J T^T. Wensing, Kim, Slotine: Linear matrix inequalities for physically
+(r, 1)(r, 1)^T dm = [Sigma ms; ms^T m], linear in the ten parameters. In a frame moved by the
+homogeneous transform T it is T J T^T. Wensing, Kim, Slotine: Linear matrix inequalities for physically
 consistent inertial parameter identification, RA-L 2018, eqs. (10)-(13).
 """
 
@@ -63,8 +63,8 @@ def cross_force(v, f):
 def spatial_inertia(mass, com, inertia_com):
     """Spatial inertia (..., 6, 6) about the frame origin: RBDA (2.63).
 
-    mass (...) kg; com (..., 3) m, in the frame; inertia_com (..., 3, 3) kg m^2 about the centre of
-    mass, in the frame's axes.
+    mass (...) kg; com (..., 3) m, in the frame; inertia_com (..., 3, 3) kg m^2 about the center of mass, in
+    the frame's axes.
     """
     mass = np.asarray(mass)[..., None, None]
     c = skew(np.asarray(com))
@@ -86,7 +86,7 @@ def motion_transform(E, r):
 
 
 def rotation_transform(E):
-    """X of a rotation alone; E need not be orthonormal, so the parts of a rotation fit as well."""
+    """X of a rotation alone; E need not be orthonormal: it may be a part of a rotation."""
     zero = np.zeros_like(E)
     return _block(E, zero, zero, E)
 
@@ -113,7 +113,7 @@ def inverse_motion_transform(X):
 
 @dataclass(frozen=True, eq=False)
 class Turn:
-    """Axes turned by the rotation E (..., 3, 3), which takes old coordinates to new ones."""
+    """A rotation of axes: E (..., 3, 3) takes old coordinates to new ones."""
 
     E: Any
 
@@ -148,7 +148,7 @@ class Turn:
 
 @dataclass(frozen=True, eq=False)
 class PlaneTurn(Turn):
-    """Axes turned about coordinate axis k by an angle of cosine c and sine s: the plane (i, j) turns."""
+    """A rotation about coordinate axis k by an angle of cosine c and sine s, in the plane (i, j)."""
 
     axis: int
     c: Any
@@ -160,8 +160,8 @@ class PlaneTurn(Turn):
         return _joined(symmetric(A), H, symmetric(M))
 
     def _turned_back(self, B):
-        """E^T B E of a block (3, 3). In the plane it differs from B by a matrix without trace, which turns by
-        twice the angle; `turning` carries all of it."""
+        """E^T B E of a block (3, 3). In the plane the result minus B is traceless and turns by twice the
+        angle; `turning` holds that part."""
         i, j, k = (self.axis + 1) % 3, (self.axis + 2) % 3, self.axis
         a, b, e, d = B[i, i], B[i, j], B[j, i], B[j, j]
         turning = self.c * (b + e) + self.s * (a - d)
@@ -173,7 +173,7 @@ class PlaneTurn(Turn):
 
 
 def plane_turn(axis, c, s) -> Turn:
-    """The turn about a coordinate axis by an angle of cosine c and sine s."""
+    """The rotation about a coordinate axis by an angle of cosine c and sine s."""
     i, j = (axis + 1) % 3, (axis + 2) % 3
     E = np.eye(3, dtype=object)
     E[i, i], E[i, j], E[j, i], E[j, j] = c, s, -s, c
@@ -190,7 +190,7 @@ class Shift:
 
     @property
     def _cross(self):
-        """The matrix of r x, of objects also where r is constant: NumPy multiplies these in one order."""
+        """The matrix of r x, always of objects: NumPy multiplies those in a fixed order."""
         return skew(self.r).astype(object)
 
     def point_back(self, p):
@@ -234,8 +234,8 @@ def pseudo_inertia(inertia):
 
 
 def inertia_of_pseudo(J):
-    """Spatial inertia (..., 6, 6) of J (..., 4, 4): the inverse of `pseudo_inertia`; zeros in J come
-    back as zeros."""
+    """Spatial inertia (..., 6, 6) of J (..., 4, 4): the inverse of `pseudo_inertia`. Zeros in J remain
+    zeros."""
     sigma, ms, mass = J[..., :3, :3], skew(J[..., :3, 3]), J[..., 3:, 3:]
     x, y, z = (sigma[..., k, k] for k in range(3))
     return _block(_with_diagonal(-sigma, y + z, z + x, x + y), ms, transpose(ms), mass * np.eye(3))

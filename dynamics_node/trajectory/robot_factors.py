@@ -16,7 +16,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from dynamics_node.algorithms.reduced_frames import economical
+from dynamics_node.algorithms.reduced_frames import economical_robot
 from dynamics_node.algorithms.rnea import body_motions
 from dynamics_node.algorithms.transforms import joint_transforms
 from dynamics_node.graph.sensor_factors import sensor_transform
@@ -326,7 +326,7 @@ def _of_link(robot, sensor, bias, now, kind):
         raise ValueError(
             f"sensor {sensor.name!r}: link {sensor.link!r} is fixed to the world and never moves"
         )
-    tree = economical(robot)[0].tree  # whose operations the dynamics share
+    tree = economical_robot(robot)[0].tree  # whose operations the dynamics share
     X = sensor_transform(tree, sensor.link, sensor.xyz, sensor.rpy)
     X = np.where(np.abs(X) < ROUNDING, 0.0, X)
     E, r = transform_rotation(X), transform_origin(X)

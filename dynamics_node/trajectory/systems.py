@@ -16,7 +16,7 @@ from dynamics_node.algorithms.constraint_equations import (
 )
 from dynamics_node.algorithms.dynamics_programs import recursive_programs
 from dynamics_node.algorithms.rates import rates_at
-from dynamics_node.algorithms.reduced_frames import economical
+from dynamics_node.algorithms.reduced_frames import economical_robot
 from dynamics_node.robot import Problem, Robot
 from dynamics_node.robot.robot import fact
 from dynamics_node.symbolic import Program, interpret
@@ -98,7 +98,7 @@ class System:
 def robot_system(robot: Robot) -> System:
     """The System of a robot. Explicit joints have no direction of their own; implicit ones do."""
     tree = robot.tree
-    functions = _functions(economical(robot)[0])
+    functions = _functions(economical_robot(robot)[0])
     scalars = {j.v.start: j.q.start for j in tree.independent_joints if j.type.is_scalar}
     return System(
         name=robot.name,
@@ -114,7 +114,7 @@ def robot_system(robot: Robot) -> System:
 def _forward(robot):
     def forward(q, qd, tau, passive=None):
         program, yd = _forward_program(robot), qd[robot.independent]
-        rates = rates_at(economical(robot)[0], q, yd)
+        rates = rates_at(economical_robot(robot)[0], q, yd)
         tau = tau if passive is None else tau - rates.independent(passive)
         return rates.accelerations(interpret(program, q=q, qd=yd, tau=tau, gravity=robot.gravity)["qdd"])
 

@@ -88,7 +88,7 @@ def watch(node, stop, options):
     first, last, seen = None, time.monotonic(), 0
     with live_display(node) as refresh:
         refreshed = 0.0
-        while not stop.asked:
+        while not stop.requested:
             executor.spin_once(timeout_sec=REFRESH)
             now = time.monotonic()
             if node.seen > seen:

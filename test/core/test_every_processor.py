@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from generic_chains import chain
 
-from dynamics_node.algorithms import economical
+from dynamics_node.algorithms import economical_robot
 from dynamics_node.symbolic import angle_of, sine_cosine
 
 DIGESTS = Path(__file__).parents[1] / "support" / "digests.py"
@@ -42,7 +42,7 @@ def test_programs_and_their_source_are_equal_on_every_processor():
 
 
 def test_inertias_are_symmetric_to_the_last_digit():
-    reduced, _ = economical(chain(5))
+    reduced, _ = economical_robot(chain(5))
     for model in (chain(5), reduced):
         assert (model.inertias == model.inertias.transpose(0, 2, 1)).all()
 

@@ -416,7 +416,7 @@ def test_proposed_independent_joint_is_accepted(seed):
     text = draw(grid, seed).text
     with pytest.raises(dn.ModelError, match="'j_first'.*independent") as excinfo:
         dn.parse_robot(text)
-    proposed = re.search(r"; '(\w+)' could$", str(excinfo.value)).group(1)
+    proposed = re.search(r"; use '(\w+)'$", str(excinfo.value)).group(1)
     marked = re.sub(
         r'<joint name="(\w+)" type="\w+"',
         lambda match: f'{match[0]} independent="{str(match[1] in (proposed, "j_carrier")).lower()}"',

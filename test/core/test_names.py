@@ -2,7 +2,7 @@
 
 import pytest
 
-from dynamics_node.robot.joint_names import name_pairs, proposed_pair, renamed, turned_round
+from dynamics_node.robot.joint_names import inverse_pairs, name_pairs, proposed_pair, renamed
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ from dynamics_node.robot.joint_names import name_pairs, proposed_pair, renamed, 
 )
 def test_name_is_mapped_and_back(pairs, name, ours):
     pairs = name_pairs(pairs)
-    assert renamed(name, pairs) == ours and renamed(ours, turned_round(pairs)) == name
+    assert renamed(name, pairs) == ours and renamed(ours, inverse_pairs(pairs)) == name
 
 
 @pytest.mark.parametrize(

@@ -138,7 +138,7 @@ def test_parameters_of_a_robot_with_loops():
         ("links: {upper: %s}" % BODY.replace("izz: 1", "izz: -1"), "link 'upper': inertia is not positive"),  # noqa: UP031
         ("links: {upper: %s}" % BODY.replace("mass: 2", "mass: -2"), "link 'upper': mass -2.0 is negative"),  # noqa: UP031
         ("links: {upper: %s}" % BODY.replace("mass: 2", "mass: 1e999"), "link 'upper': mass is not finite"),  # noqa: UP031
-        ("links: {upper: %s}" % BODY.replace("0.1", "1e16"), "link 'upper': inertial origin is beyond"),  # noqa: UP031
+        ("links: {upper: %s}" % BODY.replace("0.1", "1e16"), "link 'upper': inertial origin exceeds"),  # noqa: UP031
         ("joints: {joint1: {viscous: -1}}", "joint 'joint1': damping -1.0 is negative"),
         ("joints: {joint1: {creep: -1}}", "joint 'joint1': creep -1.0 is negative"),
         ("joints: {joint1: {rotor: -1}}", "joint 'joint1': armature -1.0 is negative"),

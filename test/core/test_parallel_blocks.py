@@ -51,7 +51,7 @@ def test_scans_agree_with_recursions(kind, parents):
     scan, given = Bidiagonal(own, parents), c.copy()
     for result, expected in (
         (scan.forward(c), forward), (scan.backward(c), backward),
-        (scan.inherited(c), local), (scan.handed_on(c), handed),
+        (scan.inherited(c), local), (scan.child_sums(c), handed),
     ):  # fmt: skip
         np.testing.assert_allclose(result, expected, rtol=0, atol=1e-13 * max(1, np.abs(expected).max()))
     assert np.array_equal(c, given)

@@ -111,7 +111,7 @@ def test_readings_are_named_in_order():
         (s.Imu("arm", std=(1, 1, 1)), "'arm imu'.* 6 rows.*std.* 3 "),
         (s.JointTorque("left", covariance=np.eye(2)), "'left torque'.* 1 rows.*covariance.* 2 x 2"),
         (s.ExternalWrench("l", std=1, value=(1, 2)), "'l wrench'.* 6 rows.*value.* 2 "),
-        ("imu", "no sensor"),
+        ("imu", "is not a sensor"),
     ],
 )  # fmt: skip
 def test_sensor_that_does_not_fit_the_robot_is_named(sensor, message):
@@ -242,7 +242,7 @@ def test_sensors_from_a_file(tmp_path):
         ("sensors:\n- {type: imu, link: a, std: -1}", "line 2, column 3.*'a imu'.*negative"),
         ("sensors:\n- {type: imu, link: a, covariance: [[1, 2], [2, 1]]}", "'a imu'.*positive definite"),
         ("a: &a 1\nsensors: *a", "alias.*line 2, column 10"),
-        ("sensors: {[a]: b}", "words.*line 1, column 11"),
+        ("sensors: {[a]: b}", "scalar.*line 1, column 11"),
         ("sensors: [", "YAML.*line 1"),
         ("[" * 10_000, "YAML"),
         ("\0", "YAML"),

@@ -2,22 +2,22 @@
 
 import pytest
 
-from dynamics_node.text import LONGEST, shown
+from dynamics_node.text import LONGEST, one_line
 
 
 @pytest.mark.parametrize("plain", ["panda_joint1", "Gelenk für Knie (N m)", "関節", "", 1.5, None])
 def test_ordinary_text_is_unchanged(plain):
-    assert shown(plain) == str(plain)
+    assert one_line(plain) == str(plain)
 
 
 @pytest.mark.parametrize(
     "evil", ["\n[FATAL] stop", "\x9b31m", "\x1b[2J", "\u202eb", "\udcff", "\0", "\r", "\u2028"]
 )
 def test_control_characters_are_escaped(evil):
-    escaped = shown(f"x{evil}y")
+    escaped = one_line(f"x{evil}y")
     assert escaped.isprintable() and escaped.startswith("x\\") and escaped.endswith("y")
 
 
 def test_long_text_is_cut():
-    escaped = shown("\n" * 5_000_000)
+    escaped = one_line("\n" * 5_000_000)
     assert len(escaped) < 2 * LONGEST + 50 and escaped.endswith("(4999500 more characters)")

@@ -116,7 +116,7 @@ def test_root_and_tips_select_a_subtree():
     [
         ({"joints": ["nope"]}, "'nope'"),
         ({"joints": ["j1"], "positions": {"no": 1.0}}, "'no'"),
-        ({"positions": {"j1": 1.0}}, "choice of joints"),
+        ({"positions": {"j1": 1.0}}, "positions of fixed joints"),
         ({"root": "nope"}, "link 'nope'"),
         ({"tips": ["nope"]}, "link 'nope'"),
         ({"root": "b", "tips": ["a"]}, "'a'.*below"),
@@ -173,7 +173,7 @@ INVALID = {
     "NaN mass": (arm_with(link("b", inertial(mass="nan"))), "link 'b': mass is not finite"),
     "infinite inertia": (arm_with(link("b", inertial(ixx="inf"))), "link 'b': inertia is not finite"),
     "NaN com": (arm_with(link("b", inertial(xyz="0 nan 0"))), "link 'b': inertial origin is not finite"),
-    "huge mass": (arm_with(link("b", inertial(mass="1e300"))), "link 'b': .* is beyond"),
+    "huge mass": (arm_with(link("b", inertial(mass="1e300"))), "link 'b': .* exceeds"),
     "negative mass": (arm_with(link("b", inertial(mass="-2"))), "link 'b': mass -2.0 is negative"),
     "NaN axis": (
         arm_with(None, joint("j2", "a", "b", extra='<axis xyz="nan 0 1"/>')),
@@ -181,11 +181,11 @@ INVALID = {
     ),
     "huge axis": (
         arm_with(None, joint("j2", "a", "b", extra='<axis xyz="1e308 1e308 0"/>')),
-        "joint 'j2': axis is beyond 1e\\+15",
+        "joint 'j2': axis exceeds 1e\\+15",
     ),
     "huge origin": (
         arm_with(None, joint("j2", "a", "b").replace("0 0 0.3", "0 0 1e200")),
-        "joint 'j2': origin is beyond",
+        "joint 'j2': origin exceeds",
     ),
     "NaN origin": (
         arm_with(None, joint("j2", "a", "b").replace("0 0 0.3", "0 0 nan")),
@@ -362,7 +362,7 @@ def test_second_inertial_causes_a_warning():
         link("b"), link("b", INERTIAL + INERTIAL.replace('mass value="', 'mass value="7'))
     )
     model = parse_robot(text)
-    assert model.warnings == ("link 'b' has 2 <inertial>: the first one counts",)
+    assert model.warnings == ("link 'b' has 2 <inertial>: only the first one is read",)
     assert np.array_equal(model.inertias, parse_robot(robot(*ARM)).inertias)
 
 
@@ -370,7 +370,7 @@ def test_joint_without_limits_causes_a_warning():
     text = robot(
         *ARM[:-1], joint("j2", "a", "b").replace('<limit lower="-1" upper="1" effort="10" velocity="2"/>', "")
     )
-    assert parse_robot(text).warnings == ("joint 'j2' is revolute and has no <limit>: none is taken",)
+    assert parse_robot(text).warnings == ("joint 'j2' is revolute and has no <limit>: it is unlimited",)
 
 
 @pytest.mark.parametrize("uri", ["http://www.ros.org/wiki/xacro", "http://ros.org/wiki/xacro"])

@@ -92,7 +92,7 @@ class Stuck(Node):
 
 running.END_TIMEOUT = 1
 stop = running.start_rclpy()
-stop.asked = True
+stop.requested = True
 running.run(Stuck("stuck"), stop)
 """
 

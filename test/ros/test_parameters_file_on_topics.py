@@ -89,7 +89,7 @@ def test_no_compiler_and_never_a_bad_file(rig, tmp_path, compiler):
     assert answers(one) <= CLOSE
     reloaded(one.text.replace("forearm_link", "forearm9"), "this one has no link 'forearm9'; it has")
     assert answers(one) <= CLOSE
-    reloaded("links: [", "the file of parameters is no YAML")
+    reloaded("links: [", "the file of parameters is not valid YAML")
     assert answers(one) <= CLOSE
     path.write_text(two.text)
     assert r.call(Trigger, "reload").success

@@ -25,7 +25,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from dynamics_node.process import ONE_BLAS_THREAD, first_to_go, rename_process
+from dynamics_node.process import ONE_BLAS_THREAD, prefer_as_oom_victim, rename_process
 
 BUILD = "dynamics_node.node.building.build_job"
 SERVICES = "dynamics_node.node.services.service_process"
@@ -318,7 +318,7 @@ def main(load: Callable[[], Work]):
 
 def _run(descriptor, parent, load):
     """Serve as long as the parent lives."""
-    first_to_go()
+    prefer_as_oom_victim()
     rename_process(NAME)
     end_with(parent)  # while it imports
     server = Server(descriptor, load())

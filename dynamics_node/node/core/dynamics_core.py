@@ -20,7 +20,7 @@ from dynamics_node.node.state.sensor_readings import Estimation, SensorMessage, 
 from dynamics_node.node.state.wrench_sensor import WrenchSensor
 from dynamics_node.robot import Robot
 from dynamics_node.robot.inertial_parameters import with_payload
-from dynamics_node.text import listed, shown
+from dynamics_node.text import listed, one_line
 
 
 class Result(NamedTuple):
@@ -85,7 +85,7 @@ class Core:
         """What is served, for the log."""
         _, algorithm, backend = self.robot.way
         return (
-            f"{shown(self.model.name)}: {len(self.joints.names)} joints, "
+            f"{one_line(self.model.name)}: {len(self.joints.names)} joints, "
             f"{self.solver.problem.kind} dynamics by {algorithm} ({backend})"
         )
 

@@ -10,7 +10,7 @@ from dynamics_node.node.core.consistency import check_against
 from dynamics_node.node.core.dynamics_core import Core
 from dynamics_node.robot.safe_files import file_trouble, read_regular_file
 from dynamics_node.robot.urdf import MAX_BYTES
-from dynamics_node.text import shown
+from dynamics_node.text import one_line
 
 MOST_WARNINGS = 20  # of a robot description, in the log
 
@@ -150,7 +150,7 @@ class RobotManager:
 
     def _fail(self, reason):
         """The last good robot goes on, with whatever settings need no building."""
-        self.failure = reason = shown(reason)
+        self.failure = reason = one_line(reason)
         if self.core is not None:
             with contextlib.suppress(ValueError):
                 self._check(self.settings, self.core.unloaded)
@@ -166,7 +166,7 @@ class RobotManager:
             self._warn(robot.model.warnings)
         for note in robot.notes:
             if note != self._note:
-                self._log.warning(shown(note))
+                self._log.warning(one_line(note))
             self._note = note
         line = self.core.summary
         if line != self._line:  # else the services have got their solvers
@@ -176,7 +176,7 @@ class RobotManager:
     def _warn(self, warnings):
         """A robot of thousands of links has thousands of them."""
         for warning in warnings[:MOST_WARNINGS]:
-            self._log.warning(shown(warning))
+            self._log.warning(one_line(warning))
         if (more := len(warnings) - MOST_WARNINGS) > 0:
             self._log.warning(f"and {more} more warnings: see `dynamics info`")
 

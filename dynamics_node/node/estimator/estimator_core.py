@@ -18,7 +18,7 @@ from dynamics_node.node.state.coordinates import Coordinates, coordinates_of
 from dynamics_node.node.state.joint_memory import JUMP_BACK, NEVER, JointMemory
 from dynamics_node.node.state.sensor_readings import SensorMessage, own_numbers
 from dynamics_node.robot import Robot
-from dynamics_node.text import listed, shown
+from dynamics_node.text import listed, one_line
 from dynamics_node.trajectory.errors import TrajectoryError
 from dynamics_node.trajectory.gate import ENCODER, FAR, TORQUE, Gate
 from dynamics_node.trajectory.joint_smoother import FIRST, JointEstimate, JointSmoother
@@ -238,9 +238,9 @@ class EstimatorCore:
         """What is served, for the log."""
         sensors = [sensor.name for sensor in self.robot.smoothed.sensors]
         return (
-            f"{shown(self.model.name)}: {len(self.joints.names)} joints estimated at "
+            f"{one_line(self.model.name)}: {len(self.joints.names)} joints estimated at "
             f"{self.settings.rate:g} Hz over {self.settings.steps} steps"
-            + (f", with {shown(listed(sensors))}" if sensors else "")
+            + (f", with {one_line(listed(sensors))}" if sensors else "")
         )
 
     def apply(self, settings: EstimatorSettings):
@@ -257,7 +257,7 @@ class EstimatorCore:
         """Begin anew with the next joint states. reason: why, if that is news."""
         if reason:
             self.restarts += 1
-            self.notes.append(f"the estimate begins anew: {shown(reason)}")
+            self.notes.append(f"the estimate begins anew: {one_line(reason)}")
         self._running: Running | None = None
         self._doubts: set[str] = set()
         self._commands: deque[Reading] = deque(maxlen=MOST_COMMANDS)
@@ -344,10 +344,10 @@ class EstimatorCore:
         """A line where a sensor is rejected, and where it is believed again."""
         before, self._doubts = self._doubts, set(self.doubted())
         if new := sorted(self._doubts - before):
-            names = shown(listed(map(self.name_of, new)))
+            names = one_line(listed(map(self.name_of, new)))
             self.notes.append(f"readings of {names} are rejected: those of encoders contradict them")
         if over := sorted(before - self._doubts):
-            self.notes.append(f"readings of {shown(listed(map(self.name_of, over)))} count again")
+            self.notes.append(f"readings of {one_line(listed(map(self.name_of, over)))} count again")
 
     def _started(self, newest):
         """From the positions of all joints. Raises NoOutput where loops cannot be closed."""

@@ -35,7 +35,7 @@ from dynamics_node.node.state.reference import read_reference, reading
 from dynamics_node.node.state.sensor_readings import IMU, WRENCH, SensorMessage
 from dynamics_node.node.state.wire import StateReader, States, Transit, is_plain
 from dynamics_node.robot.urdf import MAX_BYTES
-from dynamics_node.text import shown
+from dynamics_node.text import one_line
 
 LATCHED = QoSProfile(
     depth=1, reliability=ReliabilityPolicy.RELIABLE, durability=DurabilityPolicy.TRANSIENT_LOCAL
@@ -159,7 +159,7 @@ class Subscriptions(ABC):
         )
 
     def _drop(self, topic, reason):
-        reason = shown(reason)
+        reason = one_line(reason)
         self._statistics.dropped(topic, reason)
         if self._throttle.due(topic):
             self._node.get_logger().warning(f"{topic} dropped: {reason}")

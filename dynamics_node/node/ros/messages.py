@@ -14,7 +14,7 @@ from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from dynamics_node.node.state.sensor_readings import SensorMessage
-from dynamics_node.text import shown
+from dynamics_node.text import one_line
 
 if TYPE_CHECKING:
     from dynamics_node.node.core.diagnostics import Status
@@ -142,9 +142,9 @@ def diagnostic_message(stamp: Time, name: str, status: Status) -> DiagnosticArra
     only = DiagnosticStatus(
         level=DiagnosticStatus.WARN if status.warn else DiagnosticStatus.OK,
         name=name,
-        message=shown(status.summary),
+        message=one_line(status.summary),
         hardware_id="",
-        values=[KeyValue(key=key, value=shown(value)) for key, value in status.values.items()],
+        values=[KeyValue(key=key, value=one_line(value)) for key, value in status.values.items()],
     )
     message = DiagnosticArray(status=[only])
     message.header.stamp = stamp

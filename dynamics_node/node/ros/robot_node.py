@@ -20,7 +20,7 @@ from dynamics_node.node.ros.inputs import RELIABLE, Subscriptions
 from dynamics_node.node.ros.messages import diagnostic_message
 from dynamics_node.node.ros.running import Throttle
 from dynamics_node.node.state.joint_memory import JUMP_BACK
-from dynamics_node.text import shown
+from dynamics_node.text import one_line
 
 _ROS_TYPES = {
     bool: RosParameter.Type.BOOL,
@@ -177,7 +177,7 @@ class RobotNode(Node, ABC):
         try:
             self._manager.check(self._settings(changes))
         except Exception as error:  # whatever it is, the value must not stay
-            return SetParametersResult(successful=False, reason=shown(error))
+            return SetParametersResult(successful=False, reason=one_line(error))
         return SetParametersResult(successful=True)
 
     def _use_parameters(self, changes):
@@ -197,7 +197,7 @@ class RobotNode(Node, ABC):
         self._look_around()
         silence = ("", "") if self._excused() else self._lasting_silence()
         if (told := self._reminder.next(*silence)) and self._throttle.due("silence"):
-            self.get_logger().warning(shown(told))
+            self.get_logger().warning(one_line(told))
         name = f"{self.get_fully_qualified_name()[1:]}: {self.TITLE}"
         self._diagnostics.publish(diagnostic_message(self.get_clock().now().to_msg(), name, self._status()))
 

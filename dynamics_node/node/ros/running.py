@@ -13,7 +13,7 @@ from rclpy.signals import SignalHandlerOptions
 
 from dynamics_node.node.ros.bounded_executor import TurnExecutor
 from dynamics_node.process import Stop
-from dynamics_node.text import shown
+from dynamics_node.text import one_line
 
 THROTTLE = 2.0  # s, between log lines of one kind
 
@@ -46,7 +46,7 @@ class Guard:
             return
         frame = traceback.extract_tb(error.__traceback__)[-1:]
         place = "".join(f" (line {f.lineno} of {Path(f.filename).name})" for f in frame)
-        self._log(shown(f"{what}: {type(error).__name__}: {error}") + place)
+        self._log(one_line(f"{what}: {type(error).__name__}: {error}") + place)
 
     def call(self, what: str, function, *arguments, **options):
         """What function(...) returns; None after an error, which is reported."""
@@ -95,7 +95,7 @@ def run(node, stop):
     after_spin = getattr(node, "after_spin", lambda: False)
     busy = False
     try:
-        while not stop.asked and rclpy.ok():
+        while not stop.requested and rclpy.ok():
             guard.call("turn", executor.spin_once, timeout_sec=0 if busy else SPIN_TIMEOUT)
             busy = guard.call("output", after_spin)
     except ExternalShutdownException:

@@ -229,7 +229,7 @@ def _serve(node, stop, follower):
     guard = Guard(node.get_logger().error)
     executor = SingleThreadedExecutor()
     executor.add_node(node)
-    while not (stop.asked or follower.ended()):
+    while not (stop.requested or follower.ended()):
         guard.call("services", executor.spin_once, timeout_sec=SPIN_TIMEOUT)
         guard.call("services", follower.tell)
     executor.remove_node(node)

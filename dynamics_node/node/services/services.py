@@ -42,7 +42,7 @@ from dynamics_node.node.services.requests import (
     read_vectors,
 )
 from dynamics_node.robot import hybrid_dynamics
-from dynamics_node.text import shown
+from dynamics_node.text import one_line
 
 TARE = "tare"  # as in the service's definition, of which an older build may be installed
 COMPUTING = {
@@ -68,9 +68,9 @@ def guarded(core, answer):
             response.success = True
         except (ValueError, KeyError, ArithmeticError, NoOutput) as error:
             response = type(response)(success=False)
-            response.message = shown(error.args[0] if isinstance(error, KeyError) else error)
+            response.message = one_line(error.args[0] if isinstance(error, KeyError) else error)
         except Exception as error:  # of ours, or no memory: the reply says so, and the next one is served
-            response = type(response)(success=False, message=shown(f"{type(error).__name__}: {error}"))
+            response = type(response)(success=False, message=one_line(f"{type(error).__name__}: {error}"))
         return response
 
     return handle
@@ -83,7 +83,7 @@ def set_payload(core, request, response):
         raise BadMessage(f"payload: mass {mass:g} is negative; 0 takes the payload off")
     core.set_payload(request.link, mass, com, inertia)
     carried = ", ".join(f"{link} {payload[0]:g} kg" for link, payload in core.payloads.items())
-    return shown(f"payloads: {carried or 'none'}")
+    return one_line(f"payloads: {carried or 'none'}")
 
 
 def calibrate_wrench_sensor(set_parameters, core, request, response):
@@ -96,7 +96,7 @@ def calibrate_wrench_sensor(set_parameters, core, request, response):
     elif command == request.RESET:
         sensor.poses.clear()
     elif command not in (request.COMPUTE, request.APPLY, TARE):
-        raise BadMessage(f"unknown command {shown(command)!r}: collect, compute, apply, tare or reset")
+        raise BadMessage(f"unknown command {one_line(command)!r}: collect, compute, apply, tare or reset")
     response.poses = len(sensor.poses)
     if command in (request.COLLECT, request.RESET):
         return f"{response.poses} poses"
@@ -223,7 +223,7 @@ def estimate_payload(set_parameters, core, request, response):
         response.samples = own.samples
         return f"stopped, {own.samples} states count"
     if command not in (request.COMPUTE, request.APPLY):
-        raise BadMessage(f"unknown command {shown(command)!r}: start, compute, apply or stop")
+        raise BadMessage(f"unknown command {one_line(command)!r}: start, compute, apply or stop")
     found = own.found(request.link)
     _tell(found, response)
     told = f"{found.link}: {found.mass:.4g} kg, give or take {found.mass_std:.2g}, by {found.samples} states"
@@ -235,7 +235,7 @@ def estimate_payload(set_parameters, core, request, response):
         told = f"{told}; apply would refuse: {found.refusal}"
     if own.running and own.reason:
         told = f"{told}; states do not count now: {own.reason}"
-    return shown(told)
+    return one_line(told)
 
 
 def _start(set_parameters, core, link):
@@ -246,8 +246,8 @@ def _start(set_parameters, core, link):
     if refused := set_parameters({"payload_estimation.link": link}):
         raise BadMessage(refused)
     if own.start(core.unloaded, link):
-        return shown(f"{link}: states count from now on")
-    return shown(f"{link}: states count as soon as what estimates is built")
+        return one_line(f"{link}: states count from now on")
+    return one_line(f"{link}: states count as soon as what estimates is built")
 
 
 def _tell(found, response):

@@ -1,4 +1,4 @@
-"""Sensors of a robot: what they read, where, and how well."""
+"""Sensors of a robot: reading, pose and accuracy."""
 
 from dynamics_node.robot.errors import SensorError
 from dynamics_node.robot.sensors.records import (

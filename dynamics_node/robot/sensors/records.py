@@ -1,8 +1,7 @@
-"""The sensors a robot may have, one record each: where it sits, what it reads, and with what standard
-deviations or covariance.
+"""The kinds of sensors, one record each: pose, reading, and standard deviations or covariance.
 
-What a record says nothing about is unknown; equations of its readings: graph/sensor_factors.py. Frames: xyz
-(m) and rpy (rad, fixed axes, as URDF has them) place a sensor in the frame of its link. Wrenches are moment
+Quantities without a record are unknown; graph/sensor_factors.py has the equations of readings. Frames: xyz
+(m) and rpy (rad, fixed axes, as in URDF) place a sensor in the frame of its link. Wrenches have the moment
 first; names of their rows are mx my mz fx fy fz.
 """
 
@@ -15,21 +14,21 @@ import numpy as np
 
 from dynamics_node.robot.errors import SensorError
 
-DEVIATIONS = 1e-12, 1e12  # in the unit of the reading: no sensor is better, or worse
-ASYMMETRY = 1e-9  # of a covariance beside its entries: what rounding in a file leaves
+DEVIATIONS = 1e-12, 1e12  # in the unit of the reading: bounds of plausible sensors
+ASYMMETRY = 1e-9  # of a covariance, relative to its entries: rounding in a file
 
 
 def deviations(name, std):
-    """std as a float or a tuple of floats; refuses what is none, naming the sensor."""
+    """std as a float or a tuple of floats. Raises SensorError, naming the sensor."""
     values = numbers(name, "std", std, scalar=True)
     if not all(value >= 0 for value in np.ravel(values)):
-        raise SensorError(f"sensor {name!r}: a standard deviation is not negative, but std is {std}")
+        raise SensorError(f"sensor {name!r}: std is {std}, but must not be negative")
     _require_within(name, np.ravel(values))
     return values
 
 
 def _require_within(name, deviations):
-    """Their squares are divided by."""
+    """Check the range: the squares are divisors."""
     low, high = DEVIATIONS
     for value in deviations:
         if value and not low <= value <= high:
@@ -40,7 +39,7 @@ def _require_within(name, deviations):
 
 
 def covariance_of(name, covariance):
-    """A covariance as a tuple of rows; refuses one that is not symmetric positive definite."""
+    """A covariance as a tuple of rows. Raises SensorError unless it is symmetric positive definite."""
     try:
         matrix = np.array(covariance, dtype=float)
     except (TypeError, ValueError):
@@ -54,14 +53,12 @@ def covariance_of(name, covariance):
     if np.any(np.abs(matrix - matrix.T) > ASYMMETRY * size):
         raise SensorError(f"sensor {name!r}: its covariance is not symmetric")
     if not _definite(matrix):
-        raise SensorError(
-            f"sensor {name!r}: its covariance is not positive definite; rows that are exact are told by std"
-        )
+        raise SensorError(f"sensor {name!r}: its covariance is not positive definite; give exact rows by std")
     return tuple(map(tuple, ((matrix + matrix.T) / 2).tolist()))
 
 
 def _definite(matrix):
-    """Judged in units in which every variance is one."""
+    """Whether it is positive definite, in units in which every variance is one."""
     variances = np.diag(matrix)
     if not np.all(variances > 0):
         return False
@@ -70,7 +67,8 @@ def _definite(matrix):
 
 
 def numbers(name, field, given, length=None, scalar=False):
-    """A number (if `scalar`) or a sequence of them as float or tuple; refuses others, naming the sensor."""
+    """A number (if `scalar`) or a sequence of them as float or tuple. Raises SensorError, naming the
+    sensor."""
     try:
         array = np.array(given, dtype=float)
     except (TypeError, ValueError):
@@ -95,13 +93,13 @@ Numbers = float | Sequence[float]
 
 @dataclass(frozen=True, kw_only=True)
 class Sensor:
-    """What all sensors have. Immutable and hashable: sequences become tuples.
+    """The base of all sensors. Immutable and hashable: sequences become tuples.
 
     std: standard deviation of all its rows or of each, in the unit of the reading; 0.0: exact. covariance
-    (rows, rows) in its place. value: its rows are not read but known beforehand, as well as std says: a
-    prior. name: of its readings; by default the joint or link and what is read there. topic, frame: where the
-    node subscribes to it, and the frame_id of the messages. Raises SensorError for numbers that are none, for
-    a covariance that is not symmetric positive definite, for neither or both of std and covariance.
+    (rows, rows) in its place. value: the rows are known in advance, with the uncertainty of std: a prior.
+    name: of its readings; by default the joint or link and the kind of reading. topic, frame: the node's
+    subscription, and the frame_id of the messages. Raises SensorError for non-numbers, for a covariance that
+    is not symmetric positive definite, and for neither or both of std and covariance.
     """
 
     kind: ClassVar[str]
@@ -120,7 +118,7 @@ class Sensor:
         self._keep(name=self.name or f"{self.place} {self.kind.replace('_', ' ')}")
         if (self.std is None) == (self.covariance is None):
             raise SensorError(
-                f"sensor {self.name!r}: give how well it knows, either as std (0.0: exact) or as covariance"
+                f"sensor {self.name!r}: give its accuracy, either as std (0.0: exact) or as covariance"
             )
         if self.std is None:
             self._keep(covariance=covariance_of(self.name, self.covariance))
@@ -135,13 +133,13 @@ class Sensor:
 
     @property
     def place(self) -> str:
-        """The joint or link where it is."""
+        """The name of its joint or link."""
         return self.joint if hasattr(self, "joint") else self.link  # type: ignore[attr-defined]
 
 
 @dataclass(frozen=True)
 class JointTorque(Sensor):
-    """The torque tau of a joint that owns coordinates, N m or N: rotors (armature) included, friction not."""
+    """The torque tau of a joint that owns coordinates, N m or N: with rotors (armature), without friction."""
 
     kind = "torque"
     joint: str
@@ -149,7 +147,7 @@ class JointTorque(Sensor):
 
 @dataclass(frozen=True)
 class JointAcceleration(Sensor):
-    """The acceleration of a joint, rad/s^2 or m/s^2: of a floating base as qdd has it."""
+    """The acceleration of a joint, rad/s^2 or m/s^2: for a floating base as in qdd."""
 
     kind = "acceleration"
     joint: str
@@ -170,11 +168,11 @@ class Posed(Sensor):
 
 @dataclass(frozen=True)
 class ForceTorque(Posed):
-    """The wrench (6) that a joint transmits, a fixed one too, at the sensor in its axes; xyz, rpy: its pose
+    """The wrench (6) that a joint, also a fixed one, transmits, at the sensor in its axes; xyz, rpy: its pose
     in the child link.
 
-    measures: 'child_to_parent': the wrench of the child ON the parent, so that a push on the child reads as
-    it is (Gazebo's default); 'parent_to_child': the reverse, as the quantity `sensor_wrench`.
+    measures: 'child_to_parent': the wrench of the child ON the parent, so that a push on the child reads with
+    its own sign (Gazebo's default); 'parent_to_child': the reverse, as in the quantity `sensor_wrench`.
     """
 
     kind = "force_torque"
@@ -190,7 +188,7 @@ class ForceTorque(Posed):
 
     @property
     def sign(self) -> float:
-        """By which the wrench of the parent ON the child is multiplied."""
+        """The factor of the wrench of the parent ON the child."""
         return SIGNS[self.measures]
 
 
@@ -233,9 +231,9 @@ class ExternalWrench(Posed):
     """The wrench by the environment ON a link, at the sensor in its axes. Links without this record are not
     touched.
 
-    rows: of each of mx my mz fx fy fz, or of all, whether it is 'measured' (read, or known by `value`),
-    'zero' or 'unknown'; std, covariance and value are of the measured rows. A link has one wrench, however
-    many of these records speak about it.
+    rows: for each of mx my mz fx fy fz, or for all, whether it is 'measured' (read, or known by `value`),
+    'zero' or 'unknown'; std, covariance and value are of the measured rows. A link has one wrench, for any
+    number of these records.
     """
 
     kind = "wrench"

@@ -2,7 +2,7 @@
 
 sensors:
   - {type: imu, name: imu_left, link: l_ankle, xyz: [0, 0, 0.1], std: [1e-3, 1e-3, 1e-3, 0.05, 0.05, 0.05]}
-  - {type: torque, joint: [l_knee, r_knee], std: 0.5}       # one of each joint
+  - {type: torque, joint: [l_knee, r_knee], std: 0.5}       # one for each joint
   - {type: force_torque, joint: wrist_ft, measures: child_to_parent, std: 0.1}
   - {type: wrench, link: l_ankle, rows: [measured, measured, unknown, measured, measured, measured], std: 1}
 
@@ -21,7 +21,7 @@ _WORDS = ("name", "joint", "link", "rows", "topic", "frame", "measures")
 
 
 def load_sensors(path) -> tuple[Sensor, ...]:
-    """The sensors of a file. Raises OSError, and SensorError that says where in it what is wrong."""
+    """The sensors of a file. Raises OSError, and SensorError with the position of the error."""
     return parse_sensors(read_regular_file(path, MAX_BYTES + 1))
 
 
@@ -33,14 +33,14 @@ def parse_sensors(text: str | bytes) -> tuple[Sensor, ...]:
     entries = top.get("sensors")
     if list(top) != ["sensors"] or entries is None or entries.id != "sequence":
         raise SensorError("the file of sensors needs sensors: a list, and nothing else")
-    found = [sensor for entry in entries.value for sensor in _sensors(entry)]
-    if len(found) > MAX_SENSORS:
+    sensors = [sensor for entry in entries.value for sensor in _sensors(entry)]
+    if len(sensors) > MAX_SENSORS:
         raise SensorError(f"the file of sensors has more than {MAX_SENSORS} sensors")
-    return tuple(found)
+    return tuple(sensors)
 
 
 def _sensors(entry):
-    """Those of one entry: of several joints one each."""
+    """The sensors of one entry: one for each of several joints."""
     given = _mapping(entry)
     kind = plain(given.pop("type", None))
     if not isinstance(kind, str) or kind not in SENSORS:
@@ -68,7 +68,7 @@ def _sensors(entry):
 
 
 def _value(name, node):
-    """A field: words as they are, numbers as floats."""
+    """A field: words unchanged, numbers as floats."""
     value = plain(node)
     if name in _WORDS:
         words = value if isinstance(value, list) else [value]
@@ -94,12 +94,12 @@ def _mapping(node):
             "the file of sensors needs sensors: a list of mappings"
             + (f" ({place(node.start_mark)})" if node else "")
         )
-    found: dict[str, object] = {}
+    fields: dict[str, object] = {}
     for key, value in node.value:
-        if key.value in found:
-            raise _wrong(key, "this field is there twice")
-        found[key.value] = value
-    return found
+        if key.value in fields:
+            raise _wrong(key, "this field occurs twice")
+        fields[key.value] = value
+    return fields
 
 
 def _wrong(node, what) -> SensorError:
