@@ -30,6 +30,7 @@ from dynamics_node.identification.excitation import (
 )
 from dynamics_node.io import plot_curves
 from dynamics_node.io.write import write_text
+from dynamics_node.text import listed
 
 RECORDED = 100.0  # samples a second, of expected standard deviations
 MOST_POINTS = 100_000  # that are written
@@ -117,7 +118,7 @@ def _add_limits(parser):
 
 def design_motion(robot, options, printer):
     """Search, write, print."""
-    boxes = [_box(words) for words in options.box]
+    boxes = [_box(robot, words) for words in options.box]
     if (points := options.period * options.rate) > MOST_POINTS:
         raise UsageError(f"{points:.0f} points: at most {MOST_POINTS} are written, take a lower --rate")
     limits = None if options.limits is None else read_limits(options.limits)
@@ -133,9 +134,11 @@ def design_motion(robot, options, printer):
     _write(motion, options, printer)
 
 
-def _box(words):
-    """A link and six numbers, or nine."""
+def _box(robot, words):
+    """The Box of a link and six numbers, or nine."""
     link, *bounds = words
+    if link not in robot.frames:
+        raise UsageError(f"--box: unknown link {link!r}; the robot has: {listed(robot.frames)}")
     if len(bounds) not in (6, 9):
         raise UsageError(f"--box {link} needs 6 numbers, x0,x1,y0,y1,z0,z1, or 9, not {len(bounds)}")
     lower = [_wall(link, word, -math.inf) for word in bounds[0:6:2]]
