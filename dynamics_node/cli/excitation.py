@@ -22,6 +22,7 @@ from dynamics_node.identification.excitation import (
     RATE,
     UNITS,
     Box,
+    ExcitationError,
     ExcitationTrajectory,
     design_excitation,
     message_text,
@@ -30,6 +31,7 @@ from dynamics_node.identification.excitation import (
 )
 from dynamics_node.io import plot_curves
 from dynamics_node.io.write import write_text
+from dynamics_node.robot import ModelError
 from dynamics_node.text import listed
 
 RECORDED = 100.0  # samples a second, of expected standard deviations
@@ -123,13 +125,18 @@ def design_motion(robot, options, printer):
         raise UsageError(f"{points:.0f} points: at most {MOST_POINTS} are written, take a lower --rate")
     limits = None if options.limits is None else read_limits(options.limits)
     with printer.progress("solutions", solutions(options.criterion, options.restarts)) as advance:
-        motion = design_excitation(
-            robot, options.period, options.harmonics, criterion=options.criterion, units=options.units,
-            boxes=boxes, start=options.start, factor=options.limits_factor, velocity=options.velocity,
-            acceleration=options.acceleration, limits=limits, noise=options.noise or [1.0],
-            terms=options.terms or list(USUAL), restarts=options.restarts, seed=options.seed,
-            time_limit=options.time_limit, advance=advance,
-        )  # fmt: skip
+        try:
+            motion = design_excitation(
+                robot, options.period, options.harmonics, criterion=options.criterion, units=options.units,
+                boxes=boxes, start=options.start, factor=options.limits_factor, velocity=options.velocity,
+                acceleration=options.acceleration, limits=limits, noise=options.noise or [1.0],
+                terms=options.terms or list(USUAL), restarts=options.restarts, seed=options.seed,
+                time_limit=options.time_limit, advance=advance,
+            )  # fmt: skip
+        except (ExcitationError, ModelError):
+            raise
+        except ValueError as error:  # an argument, and so an option
+            raise UsageError(str(error)) from None
     _show(motion, options.limits_factor, printer)
     _write(motion, options, printer)
 

@@ -85,8 +85,8 @@ def test_invalid_input_ends_with_an_error(arm, tmp_path, capsys):
         (arm, ["--limits", str(tmp_path / "none.yaml")], "no such file", 3),
         (arm, ["--rate", "0"], "no positive number", 2),
         (arm, ["--rate", "1e9"], "10000000000 points: at most 100000 are written, take a lower --rate", 2),
-        (arm, ["--restarts", "0"], "restarts must be at least 1", 1),
-        (arm, ["--start", "0"], "start needs 2 numbers", 1),
+        (arm, ["--restarts", "0"], "restarts must be at least 1", 2),
+        (arm, ["--start", "0"], "start needs 2 numbers", 2),
         (cart, ["--box", "cart,5,6,-,-,-,-", *QUICK], "x of cart comes to", 1),
     ):
         assert exit_code(["excitation", urdf, "-o", tmp_path / "out", *arguments]) == code
