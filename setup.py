@@ -135,6 +135,7 @@ setup(
         "tables": TABLES,
         "doctor": DOCTOR,
         "cluster": CLUSTER,
+        "completion": ["argcomplete>=2"],
     },
     cmdclass={"install": Install, "develop": Develop},
     zip_safe=True,

@@ -145,7 +145,7 @@ def from_a_file():
         table, out = Path(folder) / "states.npz", Path(folder) / "out"
         np.savez(table, **tables)
         command = [sys.executable, "-m", "dynamics_node.cli", "identify", str(robot_file("panda"))]
-        command += [str(table), "-o", str(out), "--joints", *PANDA]
+        command += [str(table), "-o", str(out), "--joints", ",".join(PANDA)]
         # for matrices this small, more BLAS threads only slow each other down
         run = partial(subprocess.run, command, check=True, capture_output=True, env=os.environ | ONE_THREAD)
         run()  # compiles the Programs

@@ -150,9 +150,10 @@ def messages():
 
 def command_line():
     """Every command of `dynamics`, with its options."""
-    from dynamics_node.cli.commands import _parser
+    from dynamics_node.cli.commands import EXIT_CODES, make_parser
 
-    for name, parser in _commands(_parser()).items():
+    yield from ("## Exit codes", "", *table(("Code", "Meaning"), EXIT_CODES.items()), "")
+    for name, parser in _commands(make_parser()).items():
         yield from (
             f"## `dynamics {name}`",
             "",

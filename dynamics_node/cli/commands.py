@@ -1,72 +1,181 @@
-"""Look at a robot, its graph and its algorithms, and compute, without ROS."""
+"""The parser of `dynamics`, its exit codes, and what runs a command."""
 
 import argparse
 import contextlib
+import re
 import sys
+import time
+import traceback
 import warnings
 
+from dynamics_node import __version__
 from dynamics_node.algorithms import ClosureError
 from dynamics_node.cli import evaluating, excitation, identifying, inspecting, motions
+from dynamics_node.cli.options import UsageError
+from dynamics_node.cli.printer import Printer
 from dynamics_node.codegen import CompileError
-from dynamics_node.functions import SolutionError
+from dynamics_node.functions import ChoiceError, SolutionError, UnobservableError
+from dynamics_node.graph import SingularPivotError
+from dynamics_node.identification import IdentificationError
+from dynamics_node.identification.excitation import ExcitationError
 from dynamics_node.robot import ModelError, ModelWarning
 from dynamics_node.robot.safe_files import file_trouble
 from dynamics_node.text import Printable, printable
 from dynamics_node.trajectory import TrajectoryError
 
-COMMANDS = (
-    inspecting.add_info,
-    inspecting.add_graph,
-    inspecting.add_explain,
-    inspecting.add_doctor,
-    inspecting.add_sensors,
-    evaluating.add_compile,
-    evaluating.add_evaluate,
-    motions.add_simulate,
-    motions.add_inverse_trajectory,
-    motions.add_smooth,
-    identifying.add_identify,
-    identifying.add_payload,
-    excitation.add_excitation,
-)
+GROUPS = {
+    "inspect a robot": (
+        inspecting.add_info,
+        inspecting.add_doctor,
+        inspecting.add_sensors,
+        inspecting.add_graph,
+        inspecting.add_explain,
+    ),
+    "compute": (
+        evaluating.add_evaluate,
+        motions.add_simulate,
+        motions.add_inverse_trajectory,
+        evaluating.add_compile,
+    ),
+    "estimate from recordings": (
+        motions.add_smooth,
+        identifying.add_identify,
+        identifying.add_payload,
+        excitation.add_excitation,
+    ),
+}
 
-EXPECTED = (ModelError, ValueError, OSError, CompileError, SolutionError, ClosureError, TrajectoryError)
+NEGATIVE, USAGE, UNREADABLE = 1, 2, 3
+EXIT_CODES = {
+    0: "done",
+    NEGATIVE: "a negative result: findings of doctor, torques explained no better, a motion that does not "
+    "excite the payload, sensors that do not determine the motion, no solution",
+    USAGE: "wrong usage: an option or a combination of options",
+    UNREADABLE: "an input that cannot be read or does not fit the robot, an output that cannot be written",
+    130: "ended by Ctrl-C",
+    143: "ended by SIGTERM",
+}
+_NEGATIVE = (
+    ClosureError,
+    CompileError,
+    ExcitationError,
+    IdentificationError,
+    SingularPivotError,
+    SolutionError,
+    TrajectoryError,
+    UnobservableError,
+)
+_UNREADABLE = (ModelError, ValueError, OSError)
 
 
 def run(arguments=None):
-    """Exit code 0 or what the command returns, or 1 (of `doctor` 2) with one line on stderr.
+    """Run a command.
 
-    Characters that move the cursor, or change the direction of text, are printed as Python writes them: names
-    come from files of others.
+    Characters that move the cursor or change the direction of text are printed as Python writes them, because
+    names come from files of others.
+
+    Parameters
+    ----------
+    arguments : list of str, optional
+        In place of `sys.argv[1:]`.
+
+    Returns
+    -------
+    int
+        A key of EXIT_CODES. An error is one line on stderr, with `--verbose` a traceback, too.
     """
-    options = _parser().parse_args(arguments)
+    parser = make_parser()
+    with contextlib.suppress(ImportError):
+        import argcomplete  # an extra: completion in shells
+
+        argcomplete.autocomplete(parser)
+    options = parser.parse_args(joined_numbers(sys.argv[1:] if arguments is None else arguments))
+    printer = Printer(options.json, options.quiet)
     try:
         with contextlib.redirect_stdout(Printable(sys.stdout)), _warnings_on_stderr(options):
-            return options.run(options.read(options), options) or 0
+            robot = _timed("read", options, lambda: options.read(options))
+            code = _timed(options.command, options, lambda: options.run(robot, options, printer))
+            printer.close()
+            return code or 0
     except BrokenPipeError:  # the reader of our output has seen enough
         sys.stderr.close()
-    except EXPECTED as error:
-        told = file_trouble(error) if isinstance(error, OSError) else error
-        print(f"dynamics: {printable(told)}", file=sys.stderr)
-        return getattr(options, "unreadable", 1)
-    return 0
+        return 0
+    except (UsageError, ChoiceError) as error:
+        return _failed(error, USAGE, options)
+    except _NEGATIVE as error:
+        return _failed(error, NEGATIVE, options)
+    except _UNREADABLE as error:
+        return _failed(error, UNREADABLE, options)
+
+
+def make_parser():
+    """The parser of all commands, which are listed by groups."""
+    parser = argparse.ArgumentParser(
+        prog="dynamics",
+        description="Inspect robots, compute their dynamics and estimate their parameters, without ROS.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"dynamics_node {__version__}")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND", dest="command")
+    lines = []
+    for group, adders in GROUPS.items():
+        lines += [f"{group}:"]
+        for add_command in adders:
+            known = set(commands.choices)
+            add_command(commands)
+            (name,) = set(commands.choices) - known
+            lines += [f"  {name:19} {_summary(commands.choices[name])}"]
+        lines += [""]
+    lines += ["exit codes:", *(f"  {code:3}  {_short(text)}" for code, text in EXIT_CODES.items())]
+    lines += ["", "`dynamics COMMAND --help` lists the options of a command, with examples."]
+    parser.epilog = "\n".join(lines)
+    return parser
+
+
+def _summary(command):
+    return command.description[0].lower() + command.description[1:].rstrip(".")
+
+
+def _short(text):
+    return text.partition(":")[0]
+
+
+def joined_numbers(arguments):
+    """Arguments in which a list that begins with a minus sign follows its option by `=`: argparse takes
+    `-0.5,1` for an option."""
+    joined: list[str] = []
+    for word in arguments:
+        if joined and re.fullmatch(r"--[\w-]+", joined[-1]) and re.fullmatch(r"-[\d.][\d.,eE+-]*", word):
+            joined[-1] += f"={word}"
+        else:
+            joined.append(word)
+    return joined
+
+
+def _timed(stage, options, compute):
+    started = time.perf_counter()
+    result = compute()
+    if options.verbose:
+        print(f"dynamics: {stage}: {time.perf_counter() - started:.2f} s", file=sys.stderr)
+    return result
+
+
+def _failed(error, code, options):
+    """The exit code, after the error on stderr."""
+    if options.verbose:
+        print(printable("".join(traceback.format_exception(error))), end="", file=sys.stderr)
+    text = file_trouble(error) if isinstance(error, OSError) else error
+    print(f"dynamics: {printable(text)}", file=sys.stderr)
+    return code
 
 
 @contextlib.contextmanager
 def _warnings_on_stderr(options):
     """A ModelWarning is one line; commands that list all warnings themselves print none."""
     with warnings.catch_warnings():
-        lists = getattr(options, "lists_warnings", False)
-        warnings.simplefilter("ignore" if lists else "always", ModelWarning)
+        hidden = options.quiet or getattr(options, "lists_warnings", False)
+        warnings.simplefilter("ignore" if hidden else "always", ModelWarning)
         warnings.showwarning = lambda message, *place: print(
             f"dynamics: warning: {printable(message)}", file=sys.stderr
         )
         yield
-
-
-def _parser():
-    parser = argparse.ArgumentParser(prog="dynamics", description=__doc__)
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for add_command in COMMANDS:
-        add_command(commands)
-    return parser

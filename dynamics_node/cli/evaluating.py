@@ -1,8 +1,7 @@
-"""dynamics compile and evaluate: ahead of time what the node needs; dynamics of tables and recordings."""
+"""dynamics evaluate and compile: dynamics of tables and recordings; ahead of time what the node needs."""
 
 import contextlib
 import os
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -11,168 +10,187 @@ import numpy as np
 
 from dynamics_node.algorithms import friction_torque
 from dynamics_node.cli.options import (
+    RECORDING,
+    TABLES,
+    UsageError,
+    add_command,
     add_friction,
+    add_output,
     add_parameters,
     add_recording,
+    add_strict,
     as_recorded,
     cutoff,
+    file_to_write,
+    folder_to_write,
     joints_map,
-    progress,
-    robot_command,
+    names,
+    one_of,
+    plot_to_write,
+    positive,
     torques_of,
 )
 from dynamics_node.codegen.cache import cache_folder
 from dynamics_node.functions import SOLVERS, build, build_for_service, build_loop_solver
 from dynamics_node.graph import ORDERINGS
 from dynamics_node.identification import LowPass
-from dynamics_node.io import (
-    CUTOFF,
-    Comparison,
-    TableError,
-    check_plot,
-    evaluate,
-    open_table,
-    plot_comparison,
-    table_writer,
-)
+from dynamics_node.io import CUTOFF, Comparison, evaluate, open_table, plot_comparison, table_writer
 from dynamics_node.robot import forward_dynamics, inverse_dynamics
 
-SERVED = ("mass_matrix", "nonlinear_effects")  # quantities that services of the node tell
+SERVED = ("mass_matrix", "nonlinear_effects")  # quantities of the node's services
+PROBLEMS = {"inverse": inverse_dynamics, "forward": forward_dynamics}
+
+# --- compile ------------------------------------------------------------------------------------------------
 
 
 def add_compile(commands):
-    text = "compile ahead of time what the node will need"
-    parser = robot_command(commands, "compile", compile_robot, text)
+    parser = add_command(
+        commands, "compile", compile_robot, "Compile ahead of time what the node will need.",
+        ["robot.urdf", "robot.urdf --tip-links tool0 -o cache   # start the node with XDG_CACHE_HOME=cache"],
+    )  # fmt: skip
+    add_strict(parser)
     add_parameters(parser)
     parser.add_argument(
-        "--problem", nargs="+", choices=("inverse", "forward"), default=["inverse", "forward"]
-    )
-    parser.add_argument("--solver", choices=SOLVERS, default="best")
-    parser.add_argument("--ordering", choices=(*ORDERINGS, "best"), default="best")
+        "--problem", action="extend", type=one_of(*PROBLEMS), metavar="PROBLEM,...",
+        help="inverse, forward (default: both)",
+    )  # fmt: skip
+    parser.add_argument("--solver", choices=SOLVERS, default="best", help="(default: best)")
+    parser.add_argument("--ordering", choices=(*ORDERINGS, "best"), default="best", help="(default: best)")
     parser.add_argument(
-        "--tip-links", nargs="+", metavar="LINK", default=(), help="the node's parameter tip_links"
+        "--tip-links", action="extend", type=names, metavar="LINK,...", help="the node's parameter tip_links"
     )
-    parser.add_argument(
-        "-o", "--out", type=Path, help="in place of the user's cache; start the node with XDG_CACHE_HOME=OUT"
-    )
+    add_output(parser, folder_to_write, "cache folder (default: the user's cache)", metavar="FOLDER")
 
 
-def compile_robot(model, options):
-    """Fill the cache of compiled code, and say what is done."""
-    if options.out:
-        os.environ["XDG_CACHE_HOME"] = str(options.out.absolute())
-    print(f"{model.name}: {model.nbodies} moving bodies, into {cache_folder()}")
-    if model.constrained:
-        closing = build_loop_solver(model, "c")
-        print(f"closing loops: {len(closing.step.program.ops)} operations a step of Newton's method")
-    for name in SERVED:
-        build_for_service(model, name, backend="c")
-    if options.tip_links:
-        build_for_service(model, "operational_space_inertia_inverse", backend="c", links=options.tip_links)
-    for kind in options.problem:
-        print(f"{kind} dynamics ... ", end="", flush=True)
+def compile_robot(robot, options, printer):
+    """Fill the cache of compiled code."""
+    if options.output:
+        os.environ["XDG_CACHE_HOME"] = str(options.output.absolute())
+    printer.line(f"{robot.name}: {robot.nbodies} moving bodies, into {cache_folder()}")
+    if robot.constrained:
+        with printer.progress("closing loops"):
+            closing = build_loop_solver(robot, "c")
+        printer.line(f"closing loops: {len(closing.step.program.ops)} operations a step of Newton's method")
+    with printer.progress("services"):
+        for name in SERVED:
+            build_for_service(robot, name, backend="c")
+        if options.tip_links:
+            links = options.tip_links
+            build_for_service(robot, "operational_space_inertia_inverse", backend="c", links=links)
+    rows = []
+    for kind in options.problem or PROBLEMS:
         started = time.perf_counter()
-        problem = {"inverse": inverse_dynamics, "forward": forward_dynamics}[kind](model)
-        solver = build_for_service(
-            model, problem, batches=True, solver=options.solver, ordering=options.ordering, backend="c"
-        )
+        with printer.progress(f"{kind} dynamics"):
+            solver = build_for_service(
+                robot, PROBLEMS[kind](robot), batches=True, solver=options.solver,
+                ordering=options.ordering, backend="c",
+            )  # fmt: skip
         counts = solver.program.op_count()
-        print(
-            f"{solver.description}: {counts['mul'] + counts['add'] + counts['div']} operations, "
-            f"{counts['sin']} angles, ready in {time.perf_counter() - started:.1f} s"
+        operations, seconds = counts["mul"] + counts["add"] + counts["div"], time.perf_counter() - started
+        rows.append({"problem": kind, "solver": solver.description, "operations": operations})
+        printer.line(
+            f"{kind} dynamics: {solver.description}, {operations} operations, {counts['sin']} angles, "
+            f"{seconds:.1f} s"
         )
+    printer.data(cache=cache_folder(), problems=rows)
+
+
+# --- evaluate -----------------------------------------------------------------------------------------------
 
 
 def add_evaluate(commands):
-    text = "inverse or forward dynamics of every state of a table or a recording"
-    parser = robot_command(commands, "evaluate", evaluate_table, text)
+    parser = add_command(
+        commands, "evaluate", evaluate_table,
+        "Compute inverse or forward dynamics of every state of a table or a recording.",
+        [
+            "robot.urdf states.npz -o torques.npz",
+            "robot.urdf my_bag --differentiate --compare --plot torques.png",
+        ],
+    )  # fmt: skip
+    add_strict(parser)
+    parser.add_argument("input", type=Path, metavar="STATES", help=RECORDING)
     add_parameters(parser)
     parser.add_argument(
-        "--problem", choices=("inverse", "forward"), default="inverse",
-        help="inverse: torques; forward: accelerations (inverse)",
+        "--problem", choices=tuple(PROBLEMS), default="inverse",
+        help="inverse: torques; forward: accelerations (default: inverse)",
     )  # fmt: skip
-    parser.add_argument(
-        "--input", type=Path, required=True, metavar="FILE",
-        help="states: .npz, .csv, .parquet; JointStates: a rosbag2 folder, .db3, .mcap, a ROS 1 .bag",
-    )  # fmt: skip
-    parser.add_argument("--output", type=Path, metavar="FILE", help="results: .npz, .csv or .parquet")
+    add_output(parser, file_to_write(*TABLES), f"results: {', '.join(TABLES)}", metavar="FILE")
     add_recording(parser)
     still = parser.add_mutually_exclusive_group()
     still.add_argument(
         "--differentiate", action="store_true",
-        help="what is missing of velocities and accelerations are derivatives, low-passed without delay",
+        help="compute missing velocities and accelerations as derivatives, low-passed without delay",
     )  # fmt: skip
-    still.add_argument("--zero-velocity", action="store_true", help="velocities that nobody tells are zero")
+    still.add_argument("--zero-velocity", action="store_true", help="take missing velocities as zero")
     parser.add_argument(
-        "--cutoff", type=float, metavar="HZ",
-        help="of the low-pass of --differentiate: half of the amplitude is left there "
-        f"({CUTOFF:g}, or a quarter of the states a second)",
+        "--cutoff", type=positive, metavar="HZ",
+        help="cut-off of --differentiate, where half of the amplitude is left "
+        f"(default: {CUTOFF:g} Hz, or a quarter of the sampling rate if that is lower)",
     )  # fmt: skip
     add_friction(parser, default=False)
-    parser.add_argument(
-        "--compare", action="store_true", help="measured with computed torques, joint by joint"
-    )
+    parser.add_argument("--compare", action="store_true", help="compare measured with computed torques")
     parser.add_argument(
         "--unfiltered", action="store_true",
-        help="--compare torques as they are; default: where accelerations are derivatives, measured and "
-        "computed torques go through the same low-pass",
+        help="compare torques as recorded (default: measured and computed torques pass the low-pass of the "
+        "accelerations)",
     )  # fmt: skip
-    parser.add_argument("--plot", type=Path, metavar="FILE", help="--compare as .png, .svg or .pdf")
-    parser.add_argument("--precision", choices=("float64", "float32"), default="float64")
-    parser.add_argument("--chunk", type=int, default=16384, metavar="ROWS", help="rows in memory at a time")
+    parser.add_argument("--plot", type=plot_to_write, metavar="FILE", help="the comparison: .png, .svg, .pdf")
+    parser.add_argument(
+        "--precision", choices=("float64", "float32"), default="float64", help="(default: float64)"
+    )
+    parser.add_argument(
+        "--chunk", type=int, default=16384, metavar="ROWS", help="rows in memory at a time (default: 16384)"
+    )
 
 
-def evaluate_table(model, options):
-    """Read, compute and write in chunks; say what was assumed, how many there were, which could not be
-    computed, and how far measured torques are from them."""
+def evaluate_table(robot, options, printer):
+    """Read, compute and write in chunks; print counts, states without a result, and the comparison."""
     compares = options.compare or options.plot is not None
     _check(options, compares)
-    moved = as_recorded(model, options, [options.input])
-    if options.problem == "forward" and moved.v_names != model.v_names:
-        others = ", ".join(name for name in moved.v_names if name not in model.v_names)
-        raise TableError(f"--problem forward: {others} move in the recording; name all joints by --joints")
-    problem = {"inverse": inverse_dynamics, "forward": forward_dynamics}[options.problem](moved)
+    moved = as_recorded(robot, options, [options.input], printer)
+    if options.problem == "forward" and moved.v_names != robot.v_names:
+        others = ", ".join(name for name in moved.v_names if name not in robot.v_names)
+        raise UsageError(f"--problem forward: {others} move in the recording; name all joints by --joints")
+    problem = PROBLEMS[options.problem](moved)
     table = open_table(
         options.input, moved, problem, options.chunk, options.topic, joints_map=joints_map(options),
-        measured=torques_of(model, moved) if compares else False, zero_velocity=options.zero_velocity,
+        measured=torques_of(robot, moved) if compares else False, zero_velocity=options.zero_velocity,
         cutoff=cutoff(options) if options.differentiate else None,
     )  # fmt: skip
     for note in table.notes:
-        print(f"dynamics: {note}", file=sys.stderr)
-    comparison = Comparison(model) if compares else None
-    solver = build(moved, problem, precision=options.precision)
+        printer.note(note)
+    comparison = Comparison(robot) if compares else None
+    with printer.progress("compiling"):
+        solver = build(moved, problem, precision=options.precision)
     if options.friction:
         solver = _WithFriction(solver)
-    summary = _run(solver, table, options, comparison, model)
+    summary = _run(solver, table, options, comparison, robot, printer)
     if summary.bad:
-        print(
-            f"dynamics: {summary.bad} states are not finite, not of unit length, have no solution or no "
-            f"derivatives; their results are NaN (first: row {summary.first_bad})",
-            file=sys.stderr,
+        printer.note(
+            f"{summary.bad} states are not finite, not of unit length, have no solution or no derivatives; "
+            f"their results are NaN (first: row {summary.first_bad})"
         )
     if comparison:
-        _show(comparison, _below(table, options))
+        _show(comparison, _below(table, options), printer)
         if options.plot:
-            plot_comparison(options.plot, comparison, f"{model.name}, {options.input.name}", table.timed)
-            print(f"written: {options.plot}")
+            plot_comparison(options.plot, comparison, f"{robot.name}, {options.input.name}", table.timed)
+            printer.written(options.plot)
 
 
 def _check(options, compares):
-    """Raise TableError for options that do not go together, before anything is computed."""
+    """Raise UsageError for options that do not go together, before anything is computed."""
     if options.output is None and not compares:
-        raise TableError("there is nothing to do: name an --output, or --compare")
+        raise UsageError("there is nothing to do: name an --output, or --compare")
     if compares and options.problem != "inverse":
-        raise TableError("--compare and --plot are for torques: --problem inverse")
+        raise UsageError("--compare and --plot are for torques: --problem inverse")
     if _same(options.input, options.output):
-        raise TableError(f"--output {options.output} is the input: name another file")
+        raise UsageError(f"--output {options.output} is the input: name another file")
     if options.chunk < 1:
-        raise TableError(f"--chunk must be positive, not {options.chunk}")
+        raise UsageError(f"--chunk must be positive, not {options.chunk}")
     if options.cutoff is not None and not options.differentiate:
-        raise TableError("--cutoff belongs to --differentiate")
+        raise UsageError("--cutoff belongs to --differentiate")
     if options.unfiltered and not compares:
-        raise TableError("--unfiltered belongs to --compare")
-    if options.plot is not None:
-        check_plot(options.plot)
+        raise UsageError("--unfiltered belongs to --compare")
 
 
 def _same(source, target):
@@ -223,8 +241,8 @@ class _Compared:
         self._comparison.add(measured, computed, self._begin + rows[:, 1] / rows[:, 0])
 
 
-def _run(solver, table, options, comparison, robot):
-    """The Summary of all rows, written and compared as asked for, of the joints of `robot`."""
+def _run(solver, table, options, comparison, robot, printer):
+    """The Summary of all rows, written and compared on request, of the joints of `robot`."""
     started = time.perf_counter()
     result = "tau" if options.problem == "inverse" else "qdd"
     own = [solver.robot.v_names.index(name) for name in robot.v_names]
@@ -234,28 +252,31 @@ def _run(solver, table, options, comparison, robot):
             sinks["compare"] = _Compared(comparison, own, _below(table, options))
         if options.output:
             write = stack.enter_context(table_writer(options.output, robot, result, table.timed))
-            sinks["write"] = lambda found, time: write(found[:, own], time)
-        advance = stack.enter_context(progress("states", table.rows))
+            sinks["write"] = lambda values, time: write(values[:, own], time)
+        advance = stack.enter_context(printer.progress("states", table.rows))
         summary = evaluate(solver, table, advance=advance, **sinks)
-    written = f", written: {options.output}" if options.output else ""
-    print(f"{summary.rows} states in {time.perf_counter() - started:.2f} s{written}")
+    printer.data(states=summary.rows, without_result=summary.bad)
+    printer.line(f"{summary.rows} states in {time.perf_counter() - started:.2f} s")
+    if options.output:
+        printer.written(options.output)
     return summary
 
 
-def _show(comparison, cutoff):
-    """Print what remains at every joint."""
-    differences = comparison.differences()
+def _show(comparison, cutoff, printer):
+    """Print the differences at every joint."""
+    rows = comparison.differences()
+    printer.data(cutoff=cutoff, compared=comparison.count, joints=[row._asdict() for row in rows])
     if cutoff is None:
-        print(f"computed minus measured torque of {comparison.count} states")
+        printer.line(f"computed minus measured torque of {comparison.count} states")
     else:
-        print(
+        printer.line(
             f"computed minus measured torque, both below {cutoff:g} Hz (--unfiltered: as recorded), of "
             f"{comparison.count} rows"
         )
-    width = max(5, *(len(told.name) for told in differences))
-    print(
+    width = max(5, *(len(row.name) for row in rows))
+    printer.line(
         f"{'joint':{width}} unit  {'measured':>9} {'RMSE':>9} {'largest':>9} {'bias':>9} {'correlation':>11}"
     )
-    for told in differences:
-        numbers = f"{told.measured:9.4g} {told.rmse:9.4g} {told.largest:9.4g} {told.bias:+9.3g}"
-        print(f"{told.name:{width}} {told.unit:4}  {numbers} {told.correlation:11.4f}")
+    for row in rows:
+        numbers = f"{row.measured:9.4g} {row.rmse:9.4g} {row.largest:9.4g} {row.bias:+9.3g}"
+        printer.line(f"{row.name:{width}} {row.unit:4}  {numbers} {row.correlation:11.4f}")

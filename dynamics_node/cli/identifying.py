@@ -1,17 +1,23 @@
-"""dynamics identify and payload: inertias and friction, and what a link carries, from recordings."""
+"""dynamics identify and payload: inertias, friction and payloads from recordings."""
 
-import math
 from functools import partial
 from pathlib import Path
 
 import yaml
 
 from dynamics_node.cli.options import (
+    RECORDING,
+    UsageError,
+    add_command,
     add_derivatives,
+    add_output,
     add_recording,
+    add_strict,
+    file_to_write,
+    folder_to_write,
+    one_of,
     open_recordings,
-    progress,
-    robot_command,
+    positive,
     total_rows,
 )
 from dynamics_node.estimation import Payload, identify_payload, require_bearing
@@ -29,7 +35,7 @@ from dynamics_node.io import TableError
 from dynamics_node.io.write import write_text
 from dynamics_node.robot.overrides import overrides_text
 
-REJECTED = 2  # exit code: torques are explained no better, or the motion tells too little
+REJECTED = 1  # exit code: torques are explained no better, or the motion excites too little
 MOMENTS = {"xx": (0, 0), "yy": (1, 1), "zz": (2, 2), "xy": (0, 1), "xz": (0, 2), "yz": (1, 2)}
 
 
@@ -37,52 +43,55 @@ MOMENTS = {"xx": (0, 0), "yy": (1, 1), "zz": (2, 2), "xy": (0, 1), "xz": (0, 2),
 
 
 def add_identify(commands):
-    text = "inertias and friction that explain recorded torques, and the description with them"
-    parser = robot_command(commands, "identify", identify_robot, text)
-    parser.add_argument(
-        "recordings", type=Path, nargs="+", metavar="RECORDING",
-        help="positions and efforts: .npz, .csv, .parquet, a rosbag2 folder, .db3, .mcap, a ROS 1 .bag",
+    parser = add_command(
+        commands, "identify", identify_robot,
+        "Identify inertias and friction from recordings, and write the description with them.",
+        ["robot.urdf run1.csv run2 --joints-map 'fer_*=panda_*' -o out"],
     )  # fmt: skip
+    add_strict(parser)
     parser.add_argument(
-        "-o", "--out", type=Path, required=True, metavar="FOLDER", help="where results are written"
+        "recordings", type=Path, nargs="+", metavar="RECORDING", help=f"positions and efforts: {RECORDING}"
     )
+    add_output(
+        parser, folder_to_write, "robot.urdf, parameters.yaml, report.yaml and report.html",
+        metavar="FOLDER", required=True,
+    )  # fmt: skip
     add_recording(parser)
     parser.add_argument(
-        "--terms",
-        nargs="+",
-        choices=TERMS,
-        default=list(USUAL),
-        help=f"what is identified ({' '.join(USUAL)})",
-    )
-    parser.add_argument("--method", choices=METHODS, default="weighted", help="of least squares (weighted)")
+        "--terms", action="extend", type=one_of(*TERMS), metavar="TERM,...",
+        help=f"what is identified, of {', '.join(TERMS)} (default: {','.join(USUAL)})",
+    )  # fmt: skip
     parser.add_argument(
-        "--prior-std", type=float, default=1.0, metavar="X",
-        help="how far described inertias may be off, relative: what torques tell vaguely follows them (1)",
+        "--method", choices=METHODS, default="weighted", help="least squares (default: weighted)"
+    )
+    parser.add_argument(
+        "--prior-std", type=positive, default=1.0, metavar="X",
+        help="expected relative error of the described inertias: a small one keeps poorly excited parameters "
+        "close to the description (default: 1)",
     )  # fmt: skip
     add_derivatives(parser)
     parser.add_argument(
         "--unfiltered", action="store_true",
-        help="torques as they are recorded; default: where accelerations are derivatives, torques and "
-        "regressors go through the same low-pass",
+        help="use torques as recorded (default: torques and regressors pass the accelerations' low-pass)",
     )  # fmt: skip
     parser.add_argument(
-        "--force", action="store_true", help="go on although the motion does not tell everything"
+        "--force", action="store_true", help="go on although the motion does not excite all parameters"
     )
 
 
-def identify_robot(robot, options):
-    """Read, check, solve, judge, write; exit code 2 where the result explains the torques no better."""
-    if not (math.isfinite(options.prior_std) and options.prior_std > 0):
-        raise TableError(f"--prior-std must be positive, not {options.prior_std:g}")
+def identify_robot(robot, options, printer):
+    """Read, check, solve, judge, write; exit code REJECTED if the result explains the torques no better."""
     description = _description(options.urdf)
-    moved, (tables,), measured = open_recordings(robot, options, options.recordings)
-    found = identify(
-        moved, [table.chunks for table in tables], options.terms, options.method, options.prior_std,
-        options.force, _cutoff(tables, options), partial(_bar, total_rows(tables)), measured=measured,
+    moved, (tables,), measured = open_recordings(robot, options, printer, options.recordings)
+    result = identify(
+        moved, [table.chunks for table in tables], options.terms or list(USUAL), options.method,
+        options.prior_std, options.force, _cutoff(tables, options),
+        partial(_bar, printer, total_rows(tables)), measured=measured,
     )  # fmt: skip
-    _show(found)
-    _write(found, description, tables, options)
-    return 0 if found.better else REJECTED
+    printer.data(better=result.better, **_report(result))
+    _show(result, printer)
+    _write(result, description, tables, options, printer)
+    return 0 if result.better else REJECTED
 
 
 def _cutoff(tables, options):
@@ -91,9 +100,9 @@ def _cutoff(tables, options):
     return min(cutoffs, default=None) if not options.unfiltered else None
 
 
-def _bar(most, name, total):
+def _bar(printer, most, name, total):
     """most: rows at most, for the stage that does not know its total."""
-    return progress(name, most if total is None else total)
+    return printer.progress(name, most if total is None else total)
 
 
 def _description(path):
@@ -101,139 +110,144 @@ def _description(path):
     try:
         return Path(path).read_text(encoding="utf-8")
     except UnicodeDecodeError:
-        raise TableError(f"{path} is not UTF-8, as what is written of it is to be: iconv -t utf-8") from None
+        raise TableError(f"{path} is not UTF-8: convert it with iconv -t utf-8") from None
 
 
-def _write(found: Identified, description, tables, options):
-    options.out.mkdir(parents=True, exist_ok=True)
-    write_text(options.out / "robot.urdf", found.text(description))
-    write_text(options.out / "parameters.yaml", overrides_text(found.numbers))
-    told = yaml.safe_dump(_told(found), sort_keys=False)
-    write_text(options.out / "report.yaml", told)
+def _write(result: Identified, description, tables, options, printer):
+    folder = options.output
+    folder.mkdir(parents=True, exist_ok=True)
+    write_text(folder / "robot.urdf", result.text(description))
+    write_text(folder / "parameters.yaml", overrides_text(result.numbers))
+    write_text(folder / "report.yaml", yaml.safe_dump(_report(result), sort_keys=False))
     rows = zip(options.recordings, tables, strict=True)
     sources = [(str(path), "; ".join(table.notes) or "all is recorded") for path, table in rows]
-    write_page(found, options.out / "report.html", sources)
-    print(f"written: {options.out}/ robot.urdf, parameters.yaml, report.yaml, report.html")
+    write_page(result, folder / "report.html", sources)
+    for name in ("robot.urdf", "parameters.yaml", "report.yaml", "report.html"):
+        printer.written(folder / name)
 
 
-def _told(found):
-    base, solution = found.base, found.solution
+def _report(result):
+    base, solution = result.base, result.solution
     rows = zip(base.told, solution.x.tolist(), solution.std.tolist(), strict=True)
     return {
-        "base_parameters": [{"is": told, "value": x, "std": std} for told, x, std in rows],
-        "parameters": dict(zip(base.names, found.parameters.tolist(), strict=True)),
+        "base_parameters": [{"is": text, "value": x, "std": std} for text, x, std in rows],
+        "parameters": dict(zip(base.names, result.parameters.tolist(), strict=True)),
         "unidentifiable": list(base.unidentifiable),
-        "condition": found.excitation.condition,
-        "states": found.rows,
+        "condition": result.excitation.condition,
+        "states": result.rows,
         "rms": {
             name: {
-                "described": float(found.rmse_nominal[k]),
-                "identified": float(found.rmse_fitted[k]),
-                "unseen": float(found.rmse_cross_validated[k]),
+                "described": float(result.rmse_nominal[k]),
+                "identified": float(result.rmse_fitted[k]),
+                "unseen": float(result.rmse_cross_validated[k]),
                 "noise": float(solution.spread[k]),
             }
-            for name, _, k in found.joints
+            for name, _, k in result.joints
         },
-        "warnings": list(found.warnings),
-        "worse": worse_joints(found),
+        "warnings": list(result.warnings),
+        "worse": worse_joints(result),
     }
 
 
-def _show(found):
+def _show(result, printer):
     """Print the summary."""
-    told = list(summary(found))
-    for verdict in told:
+    verdicts = list(summary(result))
+    for verdict in verdicts:
         if verdict.stage != "judge":
-            print(f"{verdict.stage}: {verdict.told}")
-    width = max(5, *(len(name) for name, _, _ in found.joints))
-    print("RMS of measured less computed torque")
-    print(f"{'joint':{width}} {'described':>10} {'identified':>10} {'unseen':>10}")
-    for name, _, k in found.joints:
-        values = found.rmse_nominal[k], found.rmse_fitted[k], found.rmse_cross_validated[k]
-        print(f"{name:{width}} " + " ".join(f"{value:10.4g}" for value in values))
-    for verdict in told:
+            printer.line(f"{verdict.stage}: {verdict.told}")
+    width = max(5, *(len(name) for name, _, _ in result.joints))
+    printer.line("RMS of measured minus computed torque")
+    printer.line(f"{'joint':{width}} {'described':>10} {'identified':>10} {'unseen':>10}")
+    for name, _, k in result.joints:
+        values = result.rmse_nominal[k], result.rmse_fitted[k], result.rmse_cross_validated[k]
+        printer.line(f"{name:{width}} " + " ".join(f"{value:10.4g}" for value in values))
+    for verdict in verdicts:
         if verdict.stage == "judge":
-            print(f"{verdict.stage}: {verdict.told}")
+            printer.line(f"{verdict.stage}: {verdict.told}")
 
 
 # --- payload ------------------------------------------------------------------------------------------------
 
 
 def add_payload(commands):
-    text = "mass, centre of mass and inertia of what a link carries, from recorded torques"
-    parser = robot_command(commands, "payload", estimate_payload, text)
+    parser = add_command(
+        commands, "payload", estimate_payload,
+        "Estimate mass, center of mass and inertia of a payload from recorded torques.",
+        ["robot.urdf loaded.csv --link tool0 --tare empty.csv -o payload.yaml"],
+    )  # fmt: skip
+    add_strict(parser)
     parser.add_argument(
         "recordings", type=Path, nargs="+", metavar="RECORDING",
-        help="positions and efforts with the payload: .npz, .csv, .parquet, a rosbag2 folder, .db3, .mcap, "
-        "a ROS 1 .bag",
+        help=f"positions and efforts with the payload: {RECORDING}",
     )  # fmt: skip
-    parser.add_argument("--link", required=True, help="that carries it")
+    parser.add_argument("--link", required=True, help="link that carries the payload")
     parser.add_argument(
-        "--tare", type=Path, nargs="+", default=[], metavar="RECORDING",
-        help="of the same robot with nothing on the link: tells friction apart",
+        "--tare", type=Path, action="append", default=[], metavar="RECORDING",
+        help="recording of the same robot without the payload, to separate friction; may be repeated",
     )  # fmt: skip
-    parser.add_argument(
-        "-o",
-        "--out",
-        type=Path,
+    add_output(
+        parser, file_to_write(), "YAML of a request of ~/set_payload, if the motion excites the payload",
         metavar="FILE",
-        help="YAML of a request of set_payload, written if it is told",
-    )
+    )  # fmt: skip
     add_recording(parser)
     parser.add_argument(
         "--no-friction", action="store_true",
-        help="friction is as described, instead of unknown: an offset, Coulomb and viscous at every joint",
+        help="take friction as described (default: identify an offset, Coulomb and viscous friction of every "
+        "joint)",
     )  # fmt: skip
     add_derivatives(parser)
 
 
-def estimate_payload(robot, options):
-    """Read, solve, show, write; exit code 2 where the motion tells too little."""
+def estimate_payload(robot, options, printer):
+    """Read, solve, print, write; exit code REJECTED if the motion excites too little."""
     try:
         require_bearing(robot, options.link)
     except KeyError as error:
-        raise ValueError(f"--link: {error.args[0]}") from None
-    moved, (tables, tares), measured = open_recordings(robot, options, options.recordings, options.tare)
-    with progress("states", total_rows(tares + tables)) as advance:
-        found = identify_payload(
+        raise UsageError(f"--link: {error.args[0]}") from None
+    moved, (tables, tares), measured = open_recordings(
+        robot, options, printer, options.recordings, options.tare
+    )
+    with printer.progress("states", total_rows(tares + tables)) as advance:
+        payload = identify_payload(
             moved, options.link, [table.chunks for table in tables], tare=[table.chunks for table in tares],
             friction=not options.no_friction, advance=advance, measured=measured,
         )  # fmt: skip
-    _show_payload(found)
-    _judge(found)
-    if found.refusal:
+    _show_payload(payload, printer)
+    if payload.refusal:
         return REJECTED
-    if options.out:
-        write_text(options.out, yaml.safe_dump(request(found), sort_keys=False))
+    printer.data(request=request(payload))
+    if options.output:
+        write_text(options.output, yaml.safe_dump(request(payload), sort_keys=False))
+        printer.written(options.output)
     return 0
 
 
-def request(found: Payload):
+def request(payload: Payload):
     """Of dynamics_interfaces/srv/SetPayload."""
-    (xx, xy, xz), (_, yy, yz), (_, _, zz) = found.inertia.tolist()
-    com = dict(zip("xyz", found.com.tolist(), strict=True))
+    (xx, xy, xz), (_, yy, yz), (_, _, zz) = payload.inertia.tolist()
+    com = dict(zip("xyz", payload.com.tolist(), strict=True))
     moments = {"ixx": xx, "ixy": xy, "ixz": xz, "iyy": yy, "iyz": yz, "izz": zz}
-    return {"link": found.link, "inertia": {"m": found.mass, "com": com} | moments}
+    return {"link": payload.link, "inertia": {"m": payload.mass, "com": com} | moments}
 
 
-def _show_payload(found: Payload):
-    """Print the table."""
-    for told in found.warnings:
-        print(f"check: {told}")
-    print(f"{found.samples} states, condition {found.condition:.3g}")
-    print(f"{'':24} {'value':>10} {'std':>10}")
-    mass = found.mass if not found.refusal else float(found.fitted.x[0])
-    print(f"{'mass [kg]':24} {mass:10.4g} {found.mass_std:10.2g}")
-    if not mass > 0:  # nothing has a centre
-        return
-    for axis, value, std in zip("xyz", found.com, found.com_std, strict=True):
-        print(f"{f'centre of mass {axis} [m]':24} {value:10.4g} {std:10.2g}")
-    for axes, (i, j) in MOMENTS.items():
-        print(f"{f'inertia {axes} [kg m^2]':24} {found.inertia[i, j]:10.4g}")
-
-
-def _judge(found: Payload):
-    """Print the verdict."""
-    for told in found.not_excited:
-        print(f"check: {told}")
-    print(f"judge: {found.refusal}" if found.refusal else "judge: good to be set")
+def _show_payload(payload: Payload, printer):
+    """Print the table and the verdict."""
+    mass = payload.mass if not payload.refusal else float(payload.fitted.x[0])
+    printer.data(
+        link=payload.link, states=payload.samples, condition=payload.condition, mass=mass,
+        mass_std=payload.mass_std, not_excited=payload.not_excited, refusal=payload.refusal,
+        warnings=payload.warnings,
+    )  # fmt: skip
+    for warning in payload.warnings:
+        printer.line(f"check: {warning}")
+    printer.line(f"{payload.samples} states, condition {payload.condition:.3g}")
+    printer.line(f"{'':24} {'value':>10} {'std':>10}")
+    printer.line(f"{'mass [kg]':24} {mass:10.4g} {payload.mass_std:10.2g}")
+    if mass > 0:  # else there is no center
+        for axis, value, std in zip("xyz", payload.com, payload.com_std, strict=True):
+            printer.line(f"{f'center of mass {axis} [m]':24} {value:10.4g} {std:10.2g}")
+        for axes, (i, j) in MOMENTS.items():
+            printer.line(f"{f'inertia {axes} [kg m^2]':24} {payload.inertia[i, j]:10.4g}")
+    for text in payload.not_excited:
+        printer.line(f"check: {text}")
+    printer.line(f"judge: {payload.refusal}" if payload.refusal else "judge: good to be set")

@@ -1,11 +1,22 @@
-"""dynamics info, graph, explain, sensors and doctor: commands that look at a robot and its algorithms."""
+"""dynamics info, doctor, sensors, graph and explain: commands that inspect a robot and its algorithms."""
 
 from pathlib import Path
 
 import numpy as np
 
 from dynamics_node.algorithms import first_closed, read_loops_file
-from dynamics_node.cli.options import add_problem, read_problem, robot_choices, robot_command
+from dynamics_node.cli.options import (
+    UsageError,
+    add_command,
+    add_output,
+    add_problem,
+    add_strict,
+    file_to_write,
+    folder_to_write,
+    names,
+    numbers,
+    read_problem,
+)
 from dynamics_node.functions import UnobservableError, evaluate
 from dynamics_node.graph import (
     ORDERINGS,
@@ -23,215 +34,123 @@ from dynamics_node.robot import ModelError, sensor_problem
 from dynamics_node.robot.sensors import load_sensors
 from dynamics_node.robot.urdf_numbers import ALL_FIGURES, Inertial, with_numbers
 
+
+def _add_at(parser, text):
+    parser.add_argument("--at", action="extend", type=numbers, metavar="Q,...", help=text)
+
+
+def _position(robot, options):
+    """The closed position (nq,) of --at."""
+    q = np.array(options.at)
+    if len(q) != robot.nq:
+        raise UsageError(f"--at needs {robot.nq} numbers, not {len(q)}: {', '.join(robot.q_names)}")
+    for name, value in zip(robot.q_names, q, strict=True):
+        if not np.isfinite(value):
+            raise UsageError(f"--at: {name} is {value}")
+    return first_closed(robot, q)
+
+
 # --- info ---------------------------------------------------------------------------------------------------
 
 
 def add_info(commands):
-    parser = robot_command(commands, "info", show_info, "joints, bodies, limits and warnings of a robot")
+    parser = add_command(
+        commands, "info", show_info, "Print joints, bodies, limits and warnings of a robot.",
+        ["panda.urdf", "panda.urdf --at 0,-0.5,0,-2,0,1.5,0.8,0", "panda.urdf --json"],
+    )  # fmt: skip
+    add_strict(parser)
     parser.set_defaults(lists_warnings=True)
-    parser.add_argument(
-        "--at", type=float, nargs="+", metavar="Q", help="gravity torques and mass matrix at q"
-    )
+    _add_at(parser, "print gravity torques and mass matrix at this position, too")
 
 
-def show_info(model, options):
-    """Print what the robot holds; with --at also h and M there."""
-    tree = model.tree
-    print(
-        f"{model.name}: {model.nbodies} moving bodies, nq {model.nq}, nv {model.nv}, root {model.base_link!r}"
+def show_info(robot, options, printer):
+    """Print bodies and constraints; with --at also gravity torques and mass matrix there."""
+    q = None if options.at is None else _position(robot, options)
+    printer.data(
+        name=robot.name, nbodies=robot.nbodies, nq=robot.nq, nv=robot.nv, root=robot.base_link,
+        q_names=robot.q_names, v_names=robot.v_names, warnings=robot.warnings,
+        bodies=[_body(body) for body in robot.tree.bodies], constraints=list(_constraints(robot)),
+    )  # fmt: skip
+    printer.line(
+        f"{robot.name}: {robot.nbodies} moving bodies, nq {robot.nq}, nv {robot.nv}, root {robot.base_link!r}"
     )
-    print(f"{'body':28} {'joint':28} {'type':10} {'mass kg':>8} {'effort limit':>12}  follows")
-    for body in tree.bodies:
-        joint = body.joint
-        effort = "" if joint.type.is_free else f"{joint.limits.effort or np.inf:g}"
-        print(
-            f"{body.name:28} {joint.name:28} {joint.kind:10} {body.inertia[5, 5]:8.3f} {effort:>12}  "
-            f"{', '.join(joint.masters.names) if joint.masters else ''}"
+    printer.line(f"{'body':28} {'joint':28} {'type':10} {'mass kg':>8} {'effort limit':>12}  mimics")
+    for body in map(_body, robot.tree.bodies):
+        effort = "" if body["effort_limit"] is None else f"{body['effort_limit']:g}"
+        printer.line(
+            f"{body['body']:28} {body['joint']:28} {body['type']:10} {body['mass']:8.3f} {effort:>12}  "
+            f"{', '.join(body['mimics'])}"
         )
-    if model.constrained:
-        _show_loops(model)
-    for warning in model.warnings:
-        print(f"warning: {warning}")
-    if options.at is not None:
-        _show_state(model, options.at)
+    if robot.constrained:
+        _show_constraints(robot, printer)
+    for warning in robot.warnings:
+        printer.line(f"warning: {warning}")
+    if q is not None:
+        _show_state(robot, q, printer)
 
 
-def _show_loops(mechanism):
-    names = mechanism.tree.v_names
-    print(f"{'constraint':28} {'type':10} dependent joints")
-    for cluster in (cluster for cluster in mechanism.clusters if cluster.constraints):
-        dependent = ", ".join(names[v] for v in sorted(cluster.dependent))
+def _body(body):
+    joint = body.joint
+    effort = None if joint.type.is_free else float(joint.limits.effort or np.inf)
+    return {
+        "body": body.name,
+        "joint": joint.name,
+        "type": joint.kind,
+        "mass": float(body.inertia[5, 5]),
+        "effort_limit": effort,
+        "mimics": list(joint.masters.names) if joint.masters else [],
+    }
+
+
+def _constraints(robot):
+    joints = robot.tree.v_names
+    for cluster in robot.clusters:
+        dependent = [joints[v] for v in sorted(cluster.dependent)]
         for constraint in cluster.constraints:
             kind = getattr(constraint, "kind", type(constraint).__name__.lower())
-            print(f"{constraint.name:28} {kind:10} {dependent}")
-            dependent = ""
-    print(f"independent: {', '.join(mechanism.v_names)}")
+            yield {"name": constraint.name, "type": kind, "dependent": dependent}
 
 
-def _show_state(model, q):
-    if len(q) != model.nq:
-        raise ValueError(f"--at needs {model.nq} numbers, not {len(q)}: {', '.join(model.q_names)}")
-    for name, value in zip(model.q_names, q, strict=True):
-        if not np.isfinite(value):
-            raise ValueError(f"--at: {name} is {value}")
-    q = first_closed(model, np.array(q))
-    rest = np.zeros(model.nv)
+def _show_constraints(robot, printer):
+    printer.line(f"{'constraint':28} {'type':10} dependent joints")
+    previous = None
+    for row in _constraints(robot):
+        dependent = "" if row["dependent"] == previous else ", ".join(row["dependent"])
+        printer.line(f"{row['name']:28} {row['type']:10} {dependent}")
+        previous = row["dependent"]
+    printer.line(f"independent: {', '.join(robot.v_names)}")
+
+
+def _show_state(robot, q, printer):
+    gravity = evaluate(robot, "nonlinear_effects", q, np.zeros(robot.nv), backend="numpy")
+    M = evaluate(robot, "mass_matrix", q, backend="numpy")
+    printer.data(q=q, gravity_torque=gravity, mass_matrix=M)
     with np.printoptions(precision=4, suppress=True, linewidth=160):
-        if model.constrained:
-            print(f"closed position\n{q}")
-        print(f"gravity torques\n{evaluate(model, 'nonlinear_effects', q, rest, backend='numpy')}")
-        print(f"mass matrix\n{evaluate(model, 'mass_matrix', q, backend='numpy')}")
-
-
-# --- graph --------------------------------------------------------------------------------------------------
-
-
-DRAWINGS = {
-    ".svg": lambda net, parents: to_svg(net, parents=parents),
-    ".dot": lambda net, parents: to_dot(net),
-}
-
-
-def add_graph(commands):
-    parser = robot_command(commands, "graph", show_graph, "orderings, edges and a drawing of a Bayes net")
-    add_problem(parser)
-    parser.add_argument("--ordering", choices=(*ORDERINGS, "best"), help="default: a table of all")
-    parser.add_argument("--out", type=Path, help="write the Bayes net: FILE.svg or FILE.dot")
-
-
-def show_graph(model, options):
-    """Print a table of orderings, or one Bayes net, and draw it."""
-    draw = _drawing(options) if options.out else None
-    problem = read_problem(model, options)
-    graph = generic_graph(model, problem)
-    names = [options.ordering] if options.ordering else list(ORDERINGS)
-    print(f"{'ordering':16} {'edges':>6} {'entries':>8}  pivots")
-    for name in names:
-        ordering, plan = plan_ordering(model, problem, name)
-        net = eliminate(graph, plan)
-        pivots = "safe" if plan.safe else "checked at run time"
-        print(f"{ordering.name:16} {len(net.edges):6} {plan.size:8}  {pivots}")
-    if options.ordering:
-        print(net)
-    if draw:
-        write_text(options.out, draw(net, model.tree.parents))
-        print(f"written: {options.out}")
-
-
-def _drawing(options):
-    """What draws the net as the file's name says. Raises ValueError before anything is computed."""
-    if not options.ordering:
-        raise ValueError("--out draws one net: choose it with --ordering")
-    if options.out.suffix not in DRAWINGS:
-        raise ValueError(
-            f"--out draws FILE.svg or FILE.dot, not {options.out}: "
-            "`dot -Tpng FILE.dot -o FILE.png` makes a PNG of points"
-        )
-    return DRAWINGS[options.out.suffix]
-
-
-# --- explain ------------------------------------------------------------------------------------------------
-
-
-def add_explain(commands):
-    text = "factor graph, elimination, matrices, operation counts and C code as one HTML page"
-    parser = robot_command(commands, "explain", explain, text)
-    add_problem(parser)
-    parser.add_argument(
-        "--ordering", nargs="+", default=["best"], metavar="ORDERING",
-        help=f"{', '.join(ORDERINGS)}, best, or the variables in order: tau1 F1 ...",
-    )  # fmt: skip
-    parser.add_argument("-o", "--out", type=Path, default=Path("explained"), help="folder (explained)")
-
-
-def explain(model, options):
-    """Write the page, telling on the way what was counted."""
-    ordering = _read_ordering(options.ordering)
-    options.out.mkdir(parents=True, exist_ok=True)
-    report = make_report(model, read_problem(model, options), ordering, _print_line)
-    print(f"written: {write_page(report, options.out)}")
-
-
-def _read_ordering(words):
-    """A name, or variables, which have numbers."""
-    if len(words) > 1 or any(letter.isdigit() for letter in words[0]):
-        return words
-    if words[0] not in (*ORDERINGS, "best"):
-        raise ValueError(f"--ordering {words[0]!r} is none of {', '.join(ORDERINGS)}, best")
-    return words[0]
-
-
-def _print_line(line):
-    known = {"edges": line.edges, "operations": line.operations}
-    numbers = ", ".join(f"{n} {what}" for what, n in known.items() if n is not None)
-    print(f"{line.name}: {numbers}{', ' if numbers and line.note else ''}{line.note}", flush=True)
-
-
-# --- sensors ------------------------------------------------------------------------------------------------
-
-
-def add_sensors(commands):
-    parser = robot_command(
-        commands, "sensors", show_sensors, "whether sensors determine a robot's motion, and what would help"
-    )
-    parser.add_argument("sensors", metavar="SENSORS.yaml", help="sensors: see docs/reference/sensors.md")
-    parser.add_argument("--at", type=float, nargs="+", metavar="Q", help="at this position, too")
-
-
-def show_sensors(model, options):
-    """Print a row for every sensor and what they determine; UnobservableError where that is not all."""
-    problem = sensor_problem(model, load_sensors(options.sensors))
-    found = observability(model, problem, _read_position(model, options.at))
-    _print_sensors(problem)
-    if not found.observable:
-        raise UnobservableError(found)
-    print(f"{found}; {found.degrees_of_freedom} readings more than needed")
-
-
-def _read_position(model, q):
-    if q is None:
-        return None
-    if len(q) != model.nq or not np.isfinite(q).all():
-        raise ValueError(f"--at needs {model.nq} finite numbers: {', '.join(model.q_names)}")
-    q = np.array(q)
-    return first_closed(model, q)
-
-
-def _print_sensors(problem):
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table("sensor", "type", "at", "rows", "std")
-    for sensor, labels in zip(problem.sensors, problem.labels, strict=True):
-        known = "" if sensor.value is None else f" = {_numbers(sensor.value)}"
-        std = "covariance" if sensor.std is None else _numbers(sensor.std)
-        rows = " ".join(label.removeprefix(f"{sensor.name}.") for label in labels if label != sensor.name)
-        table.add_row(sensor.name, sensor.kind, sensor.place, rows + known, std)
-    Console(markup=False, highlight=False).print(table)
-
-
-def _numbers(value):
-    return " ".join(f"{number:g}" for number in np.ravel(value))
+        if robot.constrained:
+            printer.line(f"closed position\n{q}")
+        printer.line(f"gravity torques\n{gravity}")
+        printer.line(f"mass matrix\n{M}")
 
 
 # --- doctor -------------------------------------------------------------------------------------------------
 
 
 def add_doctor(commands):
-    text = (
-        "odd inertias of links and their probable causes, as text and one page; exit code 0: healthy, "
-        "1: findings, 2: unreadable"
-    )
-    parser = commands.add_parser("doctor", help=text, description=text)
-    robot_choices(parser)
-    parser.add_argument(
-        "-o", "--out", type=Path, default=Path("doctor.html"), metavar="FILE", help="page (doctor.html)"
-    )
-    parser.add_argument(
-        "--repair", type=Path, metavar="FILE",
-        help="write the description there, with the nearest consistent inertia for every impossible one",
+    parser = add_command(
+        commands, "doctor", show_doctor,
+        "Report implausible inertias of links and their probable causes.",
+        ["robot.urdf", "robot.urdf -o report.html --repair repaired.urdf"],
+        read=read_report,
     )  # fmt: skip
-    parser.set_defaults(run=show_doctor, read=read_report, unreadable=2, lists_warnings=True)
+    add_output(
+        parser, file_to_write(".html", ".htm"), "the report as a page (default: doctor.html)",
+        metavar="FILE.html", default=Path("doctor.html"),
+    )  # fmt: skip
+    parser.add_argument(
+        "--repair", type=file_to_write(), metavar="FILE",
+        help="write the description with the nearest consistent inertia for every impossible one",
+    )  # fmt: skip
+    parser.set_defaults(lists_warnings=True)
 
 
 def read_report(options):
@@ -247,20 +166,167 @@ def read_report(options):
         raise ModelError(f"{options.urdf}: {error}") from None
 
 
-def show_doctor(read, options):
-    """Print the findings, write the page and, if asked, the repaired description. Exit code 0 or 1."""
+def show_doctor(read, options, printer):
+    """Print the findings, write the page and the repaired description. Exit code 1 for findings."""
     report, text = read
+    printer.data(
+        name=report.name, healthy=report.is_healthy, warnings=report.warnings,
+        findings=[finding._asdict() for finding in report.findings],
+        robot_findings=[*report.robot_findings, *([report.why] if report.why else [])],
+    )  # fmt: skip
     for line in doctor.lines(report):
-        print(line)
-    print(f"written: {doctor.write_page(report, options.out)}")
+        printer.line(line)
+    printer.written(doctor.write_page(report, options.output))
     if options.repair:
-        _repair(report, text, options.repair)
+        _repair(report, text, options.repair, printer)
     return 0 if report.is_healthy else 1
 
 
-def _repair(report, text, path):
+def _repair(report, text, path, printer):
     better = doctor.repairs(report.links)
     inertias = {name: Inertial(own.inertia) for name, own in better.items()}
     write_text(path, with_numbers(text, inertias, figures=ALL_FIGURES))
-    names = ", ".join(map(repr, better)) or "no link: none is impossible"
-    print(f"written: {path}, with the nearest consistent inertia of {names}")
+    repaired = ", ".join(map(repr, better)) or "no link: none is impossible"
+    printer.line(f"repaired: {repaired}")
+    printer.data(repaired=list(better))
+    printer.written(path)
+
+
+# --- sensors ------------------------------------------------------------------------------------------------
+
+
+def add_sensors(commands):
+    parser = add_command(
+        commands, "sensors", show_sensors, "Report whether sensors determine the motion of a robot.",
+        ["robot.urdf sensors.yaml", "robot.urdf sensors.yaml --at 0,-0.5,0,-2,0,1.5,0.8,0"],
+    )  # fmt: skip
+    add_strict(parser)
+    parser.add_argument("sensors", metavar="SENSORS.yaml", help="sensors, see docs/reference/sensors.md")
+    _add_at(parser, "judge at this position, too")
+
+
+def show_sensors(robot, options, printer):
+    """Print a row for every sensor and what they determine; UnobservableError if that is not all."""
+    q = None if options.at is None else _position(robot, options)
+    problem = sensor_problem(robot, load_sensors(options.sensors))
+    result = observability(robot, problem, q)
+    printer.data(
+        observable=result.observable, unobservable=result.unobservable,
+        unobservable_here=result.unobservable_here, repeated=result.repeated,
+        degrees_of_freedom=result.degrees_of_freedom,
+        sensors=[{"name": s.name, "type": s.kind, "at": s.place} for s in problem.sensors],
+        would_help=[help.sensor.name for help in result.help],
+    )  # fmt: skip
+    _show_sensors(problem, printer)
+    if not result.observable:
+        printer.close()
+        raise UnobservableError(result)
+    printer.line(f"{result}; {result.degrees_of_freedom} readings more than needed")
+
+
+def _show_sensors(problem, printer):
+    rows = [("sensor", "type", "at", "rows", "std")]
+    for sensor, labels in zip(problem.sensors, problem.labels, strict=True):
+        known = "" if sensor.value is None else f" = {_joined(sensor.value)}"
+        std = "covariance" if sensor.std is None else _joined(sensor.std)
+        own = " ".join(label.removeprefix(f"{sensor.name}.") for label in labels if label != sensor.name)
+        rows.append((sensor.name, sensor.kind, sensor.place, own + known, std))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        printer.line("  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip())
+
+
+def _joined(value):
+    return " ".join(f"{number:g}" for number in np.ravel(value))
+
+
+# --- graph --------------------------------------------------------------------------------------------------
+
+
+def add_graph(commands):
+    parser = add_command(
+        commands, "graph", show_graph,
+        "Print the size of the Bayes net that each elimination ordering leaves, or draw one net.",
+        ["panda.urdf", "panda.urdf --problem forward --ordering aba -o net.svg"],
+    )  # fmt: skip
+    add_strict(parser)
+    add_problem(parser)
+    parser.add_argument(
+        "--ordering", choices=(*ORDERINGS, "best"), help="print this net (default: a table of all orderings)"
+    )
+    add_output(
+        parser, file_to_write(".svg", ".dot"), "the drawing of the net of --ordering", metavar="FILE.svg|.dot"
+    )
+
+
+def show_graph(robot, options, printer):
+    """Print a table of orderings, or one Bayes net, and draw it."""
+    if options.output and not options.ordering:
+        raise UsageError("--output draws one net: choose it with --ordering")
+    problem = read_problem(robot, options)
+    graph = generic_graph(robot, problem)
+    rows = []
+    printer.line(f"{'ordering':16} {'edges':>6} {'entries':>8}  pivots")
+    for name in [options.ordering] if options.ordering else list(ORDERINGS):
+        ordering, plan = plan_ordering(robot, problem, name)
+        net = eliminate(graph, plan)
+        rows.append(
+            {"ordering": ordering.name, "edges": len(net.edges), "entries": plan.size, "safe": plan.safe}
+        )
+        pivots = "safe" if plan.safe else "checked at run time"
+        printer.line(f"{ordering.name:16} {len(net.edges):6} {plan.size:8}  {pivots}")
+    printer.data(orderings=rows)
+    if options.ordering:
+        printer.line(str(net))
+    if options.output:
+        drawing = to_dot(net) if options.output.suffix == ".dot" else to_svg(net, parents=robot.tree.parents)
+        write_text(options.output, drawing)
+        printer.written(options.output)
+
+
+# --- explain ------------------------------------------------------------------------------------------------
+
+
+def add_explain(commands):
+    parser = add_command(
+        commands, "explain", explain,
+        "Write one page about a problem: factor graph, elimination, matrices, operation counts, C code.",
+        ["panda.urdf --problem forward --ordering aba -o explained", "arm.urdf --ordering tau1,F1,A1,qdd1"],
+    )  # fmt: skip
+    add_strict(parser)
+    add_problem(parser)
+    parser.add_argument(
+        "--ordering", action="extend", type=names, metavar="ORDERING",
+        help=f"{', '.join(ORDERINGS)}, best, or the variables in order, as tau1,F1,... (default: best)",
+    )  # fmt: skip
+    add_output(
+        parser, folder_to_write, "the page and its files (default: explained)", metavar="FOLDER",
+        default=Path("explained"),
+    )  # fmt: skip
+
+
+def explain(robot, options, printer):
+    """Write the page, and print what is counted on the way."""
+    ordering = _read_ordering(options.ordering or ["best"])
+    problem = read_problem(robot, options)
+    options.output.mkdir(parents=True, exist_ok=True)
+    lines = []
+
+    def counted(line):
+        lines.append({"name": line.name, "edges": line.edges, "operations": line.operations})
+        known = {"edges": line.edges, "operations": line.operations}
+        counts = ", ".join(f"{n} {what}" for what, n in known.items() if n is not None)
+        printer.line(f"{line.name}: {counts}{', ' if counts and line.note else ''}{line.note}")
+
+    page = write_page(make_report(robot, problem, ordering, counted), options.output)
+    printer.data(counts=lines)
+    printer.written(page)
+
+
+def _read_ordering(words):
+    """A name, or variables, which have numbers."""
+    if len(words) > 1 or any(letter.isdigit() for letter in words[0]):
+        return words
+    if words[0] not in (*ORDERINGS, "best"):
+        raise UsageError(f"--ordering {words[0]!r} is none of {', '.join(ORDERINGS)}, best")
+    return words[0]

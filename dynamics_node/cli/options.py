@@ -1,8 +1,8 @@
-"""What commands share: options of the robot, the problem and recordings, and the bar of progress."""
+"""What commands share: their options, and robots and recordings that the options name."""
 
 import argparse
-import contextlib
-import sys
+import math
+from pathlib import Path
 from typing import get_args
 
 from dynamics_node.algorithms import load_robot
@@ -12,6 +12,7 @@ from dynamics_node.io import (
     Table,
     TableError,
     Velocities,
+    check_plot,
     open_table,
     position_ranges,
 )
@@ -19,40 +20,142 @@ from dynamics_node.robot import KINDS, ModelError, inverse_dynamics, named
 from dynamics_node.text import listed
 
 STILL = 1e-3  # rad or m: a joint whose positions differ by less stands still
+TABLES = (".npz", ".csv", ".parquet")
+RECORDING = "a table (.npz, .csv, .parquet) or a recording (a rosbag2 folder, .db3, .mcap, a ROS 1 .bag)"
 
 
-def robot_command(commands, name, run, text):
-    """A parser of a command on a robot description."""
-    parser = commands.add_parser(name, help=text, description=text)
-    robot_choices(parser)
-    parser.add_argument("--strict", action="store_true", help="refuse implausible inertias")
-    parser.set_defaults(run=run, read=read_robot)
+class UsageError(ValueError):
+    """Options that do not go together, or a value that an option does not take."""
+
+
+# --- values -------------------------------------------------------------------------------------------------
+
+
+def names(text):
+    """Names separated by commas."""
+    words = [word.strip() for word in text.split(",")]
+    if not all(words):
+        raise argparse.ArgumentTypeError(f"{text!r} has an empty name between its commas")
+    return words
+
+
+def numbers(text):
+    """Numbers separated by commas."""
+    try:
+        return [float(word) for word in text.split(",")]
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no list of numbers such as 0,-0.5,1e-3") from None
+
+
+def one_of(*choices):
+    """Names separated by commas, of some that exist."""
+
+    def chosen(text):
+        for name in names(text):
+            if name not in choices:
+                raise argparse.ArgumentTypeError(f"{name!r} is none of {', '.join(choices)}")
+        return names(text)
+
+    return chosen
+
+
+def positive(text):
+    """A finite number above zero."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 < value < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is no positive number")
+    return value
+
+
+def file_to_write(*suffixes):
+    """The path of a file with one of the suffixes, in a folder that exists."""
+
+    def path_of(text):
+        path = Path(text)
+        if suffixes and path.suffix not in suffixes:
+            raise argparse.ArgumentTypeError(f"{text!r} ends in none of {', '.join(suffixes)}")
+        if not path.absolute().parent.is_dir():
+            raise argparse.ArgumentTypeError(f"there is no folder {str(path.parent)!r}")
+        return path
+
+    return path_of
+
+
+def folder_to_write(text):
+    """The path of a folder, which may not exist yet."""
+    path = Path(text)
+    if path.exists() and not path.is_dir():
+        raise argparse.ArgumentTypeError(f"{text!r} is a file, not a folder")
+    return path
+
+
+def plot_to_write(text):
+    """The path of a plot."""
+    try:
+        check_plot(text)
+    except TableError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    return Path(text)
+
+
+# --- options ------------------------------------------------------------------------------------------------
+
+
+def add_command(commands, name, run, text, examples, read=None):
+    """A parser of a command on a robot. text: one sentence; examples: lines of the epilog; read: what
+    run(read(options), options, printer) gets, the Robot unless given."""
+    parser = commands.add_parser(
+        name,
+        description=text,
+        epilog="examples:\n" + "\n".join(f"  dynamics {name} {line}" for line in examples),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("urdf", help="robot description: a URDF file")
+    parser.set_defaults(run=run, read=read or read_robot)
+    robot = parser.add_argument_group("robot")
+    robot.add_argument(
+        "--floating-base", action="store_true", help="let the root link move freely (default: it is fixed)"
+    )
+    robot.add_argument(
+        "--joints",
+        action="extend",
+        type=names,
+        metavar="JOINT,...",
+        help="joints that move; the others are fixed at zero, or move as a recording has them (default: all)",
+    )
+    robot.add_argument("--loops", metavar="FILE", help="YAML file with the loops of the robot")
+    printed = parser.add_argument_group("printing")
+    printed.add_argument("--json", action="store_true", help="print one JSON object in place of text")
+    printed.add_argument(
+        "-q", "--quiet", action="store_true", help="print results and errors alone, no notes or progress"
+    )
+    printed.add_argument(
+        "-v", "--verbose", action="store_true", help="print times of stages, and tracebacks of errors"
+    )
     return parser
 
 
-def robot_choices(parser):
-    """Arguments that say which robot, of which much is left to move."""
-    parser.add_argument("urdf", help="robot description: a URDF file")
-    parser.add_argument(
-        "--floating-base", action="store_true", help="the root link moves freely (default: it is fixed)"
-    )
-    parser.add_argument(
-        "--joints",
-        nargs="+",
-        metavar="JOINT",
-        help="these move, the others are held at zero, or move as a recording has them",
-    )
-    parser.add_argument("--loops", metavar="FILE", help="YAML file of loops beside the description")
+def add_strict(parser):
+    """--strict"""
+    parser.add_argument("--strict", action="store_true", help="reject implausible inertias")
+
+
+def add_output(parser, kind, text, **more):
+    """-o, --output: where a command writes."""
+    parser.add_argument("-o", "--output", type=kind, help=text, **more)
 
 
 def add_friction(parser, default):
-    """--friction, --no-friction: one switch for what joints take by themselves."""
+    """--friction, --no-friction: one switch for the losses of joints."""
     parser.add_argument(
         "--friction",
         action=argparse.BooleanOptionalAction,
         default=default,
-        help="damping, dry friction, springs and offsets of the joints act, of the description or of "
-        f"--parameters ({'on' if default else 'off'})",
+        help="damping, dry friction, springs and offsets of the joints, of the description or of "
+        f"--parameters (default: {'on' if default else 'off'})",
     )
 
 
@@ -61,84 +164,98 @@ def add_parameters(parser):
     parser.add_argument(
         "--parameters",
         metavar="FILE",
-        help="inertias and friction in place of the description's: of identify",
+        help="inertias and friction in place of the description's, as `dynamics identify` writes them",
     )
 
 
+def add_problem(parser):
+    """--problem and --forward-joints."""
+    parser.add_argument(
+        "--problem",
+        choices=KINDS,
+        default="forward",
+        help="inverse: torques; forward: accelerations; hybrid: some of each (default: forward)",
+    )
+    parser.add_argument(
+        "--forward-joints",
+        action="extend",
+        type=names,
+        metavar="JOINT,...",
+        help="joints of a hybrid problem whose torque is known and whose acceleration is computed",
+    )
+
+
+def add_recording(parser):
+    """--topic and --joints-map."""
+    parser.add_argument("--topic", help="topic of a recording that has several with JointStates")
+    parser.add_argument(
+        "--joints-map",
+        action="extend",
+        type=names,
+        default=None,
+        metavar="THEIRS=OURS,...",
+        help="joints that the recording names differently: shoulder=joint1, or with a star for the part "
+        "that stays, 'fer_*=panda_*'",
+    )
+
+
+def add_derivatives(parser):
+    """--cutoff and --velocities, of commands that always differentiate what is not recorded."""
+    parser.add_argument(
+        "--cutoff",
+        type=positive,
+        metavar="HZ",
+        help="cut-off of the low-pass for derivatives of positions and velocities "
+        f"(default: {CUTOFF:g} Hz, or a quarter of the sampling rate if that is lower)",
+    )
+    parser.add_argument(
+        "--velocities",
+        choices=get_args(Velocities),
+        default="better",
+        help="velocities: as recorded, derivatives of positions, or those with less noise (default: better)",
+    )
+
+
+# --- what options name --------------------------------------------------------------------------------------
+
+
 def read_robot(options, **choices):
-    """The Robot of the options of `robot_command`; choices: of
-    `load_robot`, in place of --joints. Raises ModelError with the file's name."""
+    """The Robot of the options of `add_command`; choices: of `load_robot`, in place of --joints. Raises
+    ModelError with the file's name."""
     try:
         return load_robot(
             options.urdf,
             loops_file=options.loops,
             parameters_file=getattr(options, "parameters", None),
             floating_base=options.floating_base,
-            strict=options.strict,
+            strict=getattr(options, "strict", False),
             **({"joints": options.joints} | choices),
         )
     except ModelError as error:
         raise ModelError(f"{options.urdf}: {error}") from None
 
 
-def add_problem(parser):
-    """Options for one problem, with hybrid ones."""
-    parser.add_argument(
-        "--problem",
-        choices=KINDS,
-        default="forward",
-        help="inverse: torques; forward: accelerations; hybrid: of each some (forward)",
-    )
-    parser.add_argument(
-        "--forward-joints",
-        nargs="+",
-        default=[],
-        metavar="JOINT",
-        help="hybrid: joints whose torque is known and whose acceleration is asked",
-    )
-
-
-def read_problem(model, options):
+def read_problem(robot, options):
     """The Problem of the options of `add_problem`."""
     if options.forward_joints and options.problem != "hybrid":
-        raise ValueError("--forward-joints is for --problem hybrid")
+        raise UsageError("--forward-joints is for --problem hybrid")
     if options.problem == "hybrid" and not options.forward_joints:
-        raise ValueError("--problem hybrid needs --forward-joints: those whose acceleration is asked")
-    return named(options.problem, model, options.forward_joints)
-
-
-def add_recording(parser):
-    """--topic and --joints-map."""
-    parser.add_argument("--topic", help="of the recording, if it has several with JointStates")
-    parser.add_argument(
-        "--joints-map", nargs="+", default=[], metavar="THEIRS=OURS",
-        help="joints that the recording calls otherwise than the description: shoulder=joint1, or, with a "
-        "star for what stays, 'fer_*=panda_*'",
-    )  # fmt: skip
+        raise UsageError("--problem hybrid needs --forward-joints: those whose acceleration is computed")
+    try:
+        return named(options.problem, robot, options.forward_joints or [])
+    except ValueError as error:
+        raise UsageError(f"--forward-joints: {error}") from None
 
 
 def joints_map(options):
     """{their name: our name}"""
-    pairs = [entry.partition("=") for entry in options.joints_map]
+    pairs = [entry.partition("=") for entry in options.joints_map or ()]
     for theirs, sign, _ in pairs:
         if not sign:
-            raise TableError(f"--joints-map takes THEIRS=OURS, not {theirs!r}")
+            raise UsageError(f"--joints-map takes THEIRS=OURS, not {theirs!r}")
     if len({theirs for theirs, _, _ in pairs}) != len(pairs):
-        raise TableError("--joints-map names a joint of the recording twice")
+        raise UsageError("--joints-map names a joint of the recording twice")
     return {theirs: ours for theirs, _, ours in pairs}
-
-
-def add_derivatives(parser):
-    """--cutoff and --velocities, of commands that always differentiate what is not recorded."""
-    parser.add_argument(
-        "--cutoff", type=float, metavar="HZ",
-        help="velocities and accelerations that are not recorded are derivatives below this "
-        f"({CUTOFF:g}, or a quarter of the states a second)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--velocities", choices=get_args(Velocities), default="better",
-        help="recorded ones, derivatives of positions, or what has less noise (better)",
-    )  # fmt: skip
 
 
 def cutoff(options):
@@ -146,11 +263,13 @@ def cutoff(options):
     return USUAL_CUTOFF if options.cutoff is None else options.cutoff
 
 
-def as_recorded(robot, options, paths):
-    """The robot in which joints that --joints leaves out are where recordings have them: those that move are
-    joints of it, the others are held at their recorded position, or at zero where none is recorded. robot:
-    that of the options, which is returned where recordings make no difference. Raises TableError naming
-    joints that move where this is impossible."""
+def as_recorded(robot, options, paths, printer):
+    """The robot in which joints that --joints leaves out are where recordings have them.
+
+    Joints that move are joints of it; others are fixed at their recorded position, or at zero if none is
+    recorded. robot: that of the options, returned if recordings make no difference. Raises TableError naming
+    joints that move, where this is impossible.
+    """
     if options.joints is None:
         return robot
     others = _left_out(robot, options)
@@ -159,9 +278,9 @@ def as_recorded(robot, options, paths):
     low = {name: min(least for least, _ in own) for name, own in every.items() if own}
     high = {name: max(most for _, most in own) for name, own in every.items() if own}
     moving = [name for name in low if high[name] - low[name] > STILL]
-    held = {name: 0.5 * (low[name] + high[name]) for name in low if name not in moving}
-    held = {name: position for name, position in held.items() if abs(position) > STILL}
-    if not moving and not held:
+    fixed = {name: 0.5 * (low[name] + high[name]) for name in low if name not in moving}
+    fixed = {name: position for name, position in fixed.items() if abs(position) > STILL}
+    if not moving and not fixed:
         return robot
     for path, own in zip(paths, ranges, strict=True):
         if missing := [name for name in moving if name not in own]:
@@ -174,12 +293,11 @@ def as_recorded(robot, options, paths):
             f"{listed(moving)} move in the recording, but --joints leaves them out: name all joints that move"
         )
     if moving:
-        of = listed(options.joints)
-        print(f"dynamics: {listed(moving)} move as recorded; torques are those of {of}", file=sys.stderr)
-    if held:
-        told = listed([f"{name} at {position:.4g}" for name, position in held.items()])
-        print(f"dynamics: held where the recordings have it: {told}", file=sys.stderr)
-    return read_robot(options, joints=[*options.joints, *moving], positions=held)
+        printer.note(f"{listed(moving)} move as recorded; torques are those of {listed(options.joints)}")
+    if fixed:
+        positions = listed([f"{name} at {position:.4g}" for name, position in fixed.items()])
+        printer.note(f"fixed at their recorded position: {positions}")
+    return read_robot(options, joints=[*options.joints, *moving], positions=fixed)
 
 
 def _left_out(robot, options):
@@ -191,10 +309,10 @@ def _left_out(robot, options):
     ]
 
 
-def open_recordings(robot, options, *groups):
+def open_recordings(robot, options, printer, *groups):
     """For commands with `add_derivatives`: the robot `as_recorded`; the tables of each group of recordings,
-    whose notes are printed; and `measured` of what computes with them, None for all coordinates."""
-    moved = as_recorded(robot, options, [path for group in groups for path in group])
+    whose notes are printed; and `measured` for computations with them, None for all coordinates."""
+    moved = as_recorded(robot, options, [path for group in groups for path in group], printer)
     measured = torques_of(robot, moved)
     problem = inverse_dynamics(moved)
     tables: list[list[Table]] = [[] for _ in groups]
@@ -204,36 +322,17 @@ def open_recordings(robot, options, *groups):
             cutoff=cutoff(options), velocities=options.velocities,
         )  # fmt: skip
         for note in table.notes:
-            print(f"dynamics: {path}: {note}", file=sys.stderr)
+            printer.note(f"{path}: {note}")
         own.append(table)
     return moved, tables, None if measured is True else measured
 
 
 def total_rows(tables):
-    """Of all tables; None where reading alone tells."""
+    """Of all tables; None if only reading them counts them."""
     counts = [table.rows for table in tables]
     return None if None in counts else sum(counts)
 
 
 def torques_of(robot, moved):
-    """`measured` of `open_table`, of the robot that `as_recorded` returns for another one."""
+    """`measured` of `open_table`, for the robot that `as_recorded` returns in place of another one."""
     return True if moved is robot else tuple(robot.v_names)
-
-
-try:
-    from rich.progress import Progress
-except ImportError:  # an extra: without it there is no bar
-    Progress = None  # type: ignore[assignment,misc]
-
-
-@contextlib.contextmanager
-def progress(what, total):
-    """advance(count of what is done more). total: None if only the end tells."""
-    if Progress is None or not sys.stderr.isatty():
-        yield lambda done: None
-        return
-    from rich.console import Console
-
-    with Progress(console=Console(stderr=True)) as bar:
-        task = bar.add_task(what, total=total)
-        yield lambda done: bar.advance(task, done)

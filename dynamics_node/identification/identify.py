@@ -254,5 +254,5 @@ def _without_terms(linear, base, solution, parameters):
         fewer = replace(base, chosen=base.chosen[rest], combinations=base.combinations[rest])
         left = len(excitation(fewer, solution.information[np.ix_(rest, rest)], sizes).lost)
         if left < open_now:
-            terms = " ".join(own for own in linear.terms if own != term)
+            terms = ",".join(own for own in linear.terms if own != term)
             yield f"Without {term} (--terms {terms}) {left} of them would be open"

@@ -405,15 +405,15 @@ def test_exit_codes_of_the_command(tmp_path, capsys):
     own = own_inertials()["lower"]
     bad.write_text(arm(lower=own._replace(inertia=own.inertia + np.diag([0, 0, 5.0]))))
     none.write_text("<robot")
-    out = ["-o", str(tmp_path / "pages" / "page.html")]
+    out = ["-o", str(tmp_path / "page.html")]
     assert main(["doctor", str(good), *out]) == 0
-    assert "healthy" in capsys.readouterr().out and (tmp_path / "pages" / "page.html").is_file()
+    assert "healthy" in capsys.readouterr().out and (tmp_path / "page.html").is_file()
     repaired = tmp_path / "repaired.urdf"
     assert main(["doctor", str(bad), *out, "--repair", str(repaired)]) == 1
     output = capsys.readouterr().out
     assert "link 'lower'" in output and "1 finding" in output
     assert repairs(facts(parse_urdf(repaired.read_bytes()), {})) == {}
-    assert main(["doctor", str(none), *out]) == 2 and main(["doctor", str(tmp_path / "x"), *out]) == 2
+    assert main(["doctor", str(none), *out]) == 3 and main(["doctor", str(tmp_path / "x"), *out]) == 3
     assert "malformed" in capsys.readouterr().err
 
 

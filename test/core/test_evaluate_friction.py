@@ -21,7 +21,7 @@ FRICTION = ("--friction", "--no-friction")
 def evaluate(tmp_path, urdf, states, *options):
     (tmp_path / "robot.urdf").write_text(urdf)
     np.savez(tmp_path / "states.npz", **states)
-    files = ["--input", str(tmp_path / "states.npz"), "--output", str(tmp_path / "tau.npz")]
+    files = [str(tmp_path / "states.npz"), "--output", str(tmp_path / "tau.npz")]
     assert main(["evaluate", str(tmp_path / "robot.urdf"), *files, *options]) == 0
     table = np.load(tmp_path / "tau.npz")
     return table["tau" if "tau" in table else "qdd"]

@@ -167,9 +167,9 @@ def test_unknown_names_error_suggests_a_map(tmp_path, parts, capsys):
     as_bag(tmp_path / "bag", parts[0])
     (tmp_path / "robot.urdf").write_text(ARM)
     arguments = ["identify", str(tmp_path / "robot.urdf"), str(tmp_path / "bag"), "-o", str(tmp_path / "out")]
-    assert main(arguments) == 1
+    assert main(arguments) == 3
     assert "--joints-map 'left/*=*'" in capsys.readouterr().err
-    assert main([*arguments, "--joints-map", "right/*=*"]) == 1
+    assert main([*arguments, "--joints-map", "right/*=*"]) == 3
     assert "but of left/joint1, left/joint2" in capsys.readouterr().err
 
 

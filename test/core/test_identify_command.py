@@ -10,6 +10,7 @@ import sys
 import numpy as np
 import pytest
 import yaml
+from commands import exit_code
 from identified import TIME, Truth, damaged
 from robots import ROBOTS
 
@@ -149,7 +150,6 @@ def test_evaluate_and_identify_agree_on_the_description(tmp_path, capsys):
     compare = [
         "evaluate",
         urdf,
-        "--input",
         run,
         "--differentiate",
         "--compare",
@@ -177,16 +177,16 @@ def test_invalid_input_ends_with_an_error(tmp_path, capsys):
         tmp_path / "broken.csv", damaged(arm.recording(1), "tau", lambda rows: rows.fill(np.nan)), arm.robot
     )
     out = ["-o", str(tmp_path / "out")]
-    for arguments, message in (
-        ([still], "combinations of parameters"), ([broken], "no row can be used"), ([still, "--prior-std", "0"], "--prior-std must"),
-        ([str(tmp_path / "none.csv")], "no such file"),
+    for arguments, message, code in (
+        ([still], "combinations of parameters", 1), ([broken], "no row can be used", 1),
+        ([still, "--prior-std", "0"], "no positive number", 2), ([tmp_path / "none.csv"], "no such file", 3),
     ):  # fmt: skip
-        assert main(["identify", urdf, *arguments, *out]) == 1
+        assert exit_code(["identify", urdf, *arguments, *out]) == code
         assert message in capsys.readouterr().err
     latin = tmp_path / "latin.urdf"
     text = ROBOTS["ur5"].file.read_text().partition("?>")[2]
     latin.write_bytes(f'<?xml version="1.0" encoding="latin-1"?><!-- \u00e9 -->{text}'.encode("latin-1"))
-    assert main(["identify", str(latin), still, *out]) == 1
+    assert exit_code(["identify", latin, still, *out]) == 3
     assert "latin.urdf is not UTF-8" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 

@@ -72,10 +72,10 @@ def test_one_joint_is_compared_while_all_move(arm, recording, tmp_path, capsys, 
         rows = zip(few["q"], few["qd"], few["tau"], strict=True)
         write_bag(tmp_path / "bag", [("/s", list(arm.robot.v_names), *row) for row in rows])
         run = tmp_path / "bag"
-    command = ["evaluate", URDF, "--input", str(run), "--compare", "--output"]
+    command = ["evaluate", URDF, str(run), "--compare", "--output"]
     assert main([*command, str(tmp_path / "all.npz")]) == 0
     every = rmse(capsys.readouterr().out)
-    assert main([*command, str(tmp_path / "one.npz"), "--joints", WRIST, ONE]) == 0
+    assert main([*command, str(tmp_path / "one.npz"), "--joints", f"{WRIST},{ONE}"]) == 0
     captured = capsys.readouterr()
     assert rmse(captured.out) == {name: every[name] for name in (ONE, WRIST)}
     assert "elbow_joint" in captured.err and "move as recorded" in captured.err
@@ -95,17 +95,14 @@ def test_still_joints_are_fixed_at_their_recorded_positions(arm, tmp_path, capsy
     command = [
         "evaluate",
         URDF,
-        "--input",
         str(run),
         "--compare",
         "--joints",
-        ONE,
-        "shoulder_lift_joint",
-        WRIST,
+        f"{ONE},shoulder_lift_joint,{WRIST}",
     ]
     assert main(command) == 0
     captured = capsys.readouterr()
-    assert "held where the recordings have it: elbow_joint at 0.7, wrist_1_joint at -0.4" in captured.err
+    assert "fixed at their recorded position: elbow_joint at 0.7, wrist_1_joint at -0.4" in captured.err
     assert max(rmse(captured.out).values()) < 1e-9
 
 
@@ -115,18 +112,17 @@ def test_missing_positions_end_with_an_error(arm, recording, tmp_path, capsys):
     forward = [
         "evaluate",
         URDF,
-        "--input",
         str(run),
         "--output",
         str(tmp_path / "out.npz"),
         "--problem",
         "forward",
     ]
-    assert main([*forward, "--joints", ONE]) == 1
+    assert main([*forward, "--joints", ONE]) == 2
     assert "shoulder_lift_joint, elbow_joint" in capsys.readouterr().err
     header, _, rows = run.read_text().partition("\n")
     other.write_text(header.replace("elbow_joint", "another_joint") + "\n" + rows)
-    assert main(["identify", URDF, str(run), str(other), "--joints", ONE, "-o", str(tmp_path / "out")]) == 1
+    assert main(["identify", URDF, str(run), str(other), "--joints", ONE, "-o", str(tmp_path / "out")]) == 3
     assert "other.csv has no positions of elbow_joint, which move" in capsys.readouterr().err
 
 
@@ -135,6 +131,6 @@ def test_the_input_is_not_replaced(recording, tmp_path, capsys):
     before, link = run.read_bytes(), tmp_path / "link.csv"
     link.symlink_to(run)
     for output in (run, link):
-        assert main(["evaluate", URDF, "--input", str(run), "--output", str(output)]) == 1
+        assert main(["evaluate", URDF, str(run), "--output", str(output)]) == 2
         assert "is the input" in capsys.readouterr().err
     assert run.read_bytes() == before

@@ -195,7 +195,7 @@ def test_evaluate_uses_a_parameters_file(tmp_path):
     (tmp_path / "parameters.yaml").write_text(overrides_text(identified_numbers(linear, parameters)))
     q, qd, qdd = states(linear.robot)
     np.savez(tmp_path / "in.npz", q=q, qd=qd, qdd=qdd)
-    arguments = ["--parameters", str(tmp_path / "parameters.yaml"), "--input", str(tmp_path / "in.npz")]
+    arguments = ["--parameters", str(tmp_path / "parameters.yaml"), str(tmp_path / "in.npz")]
     assert main(["evaluate", str(robot.file), *arguments, "--output", str(tmp_path / "out.npz")]) == 0
     own = parameters.copy()
     own[linear.places("viscous").start :] = 0.0  # friction, offsets and springs: not requested

@@ -52,13 +52,13 @@ def test_commands_accept_slow_recordings(arm, tmp_path, capsys):
     run, urdf = write(tmp_path / "run.npz", arm, 25.0), str(ROBOTS["ur5"].file)
     commands = (
         ["identify", urdf, run, "-o", str(tmp_path / "out")],
-        ["evaluate", urdf, "--input", run, "--differentiate", "--compare"],
+        ["evaluate", urdf, run, "--differentiate", "--compare"],
         ["payload", urdf, run, "--link", "wrist_3_link"],
     )
     for command in commands:
         assert main(command) == 0, command
         assert "below 6.2 Hz, a quarter of the states a second" in capsys.readouterr().err
-        assert main([*command, "--cutoff", "9"]) == 1
+        assert main([*command, "--cutoff", "9"]) == 3
         assert (
             "25 states a second" in (message := capsys.readouterr().err) and "--cutoff 6.2, not 9" in message
         )

@@ -8,6 +8,7 @@ import zipfile
 import numpy as np
 import pytest
 from bags import write_bag
+from commands import exit_code
 from robots import PANDA, ROBOTS, data_folder, random_states
 from tolerances import error
 
@@ -233,8 +234,8 @@ def test_bag_is_evaluated(tmp_path, panda, capsys):
         for k in range(300)
     ]
     write_bag(tmp_path / "bag", rows)
-    joints = ["--joints", *panda.joint_names]
-    run = ["evaluate", str(data_folder() / PANDA), *joints, "--input", str(tmp_path / "bag")]
+    joints = ["--joints", ",".join(panda.joint_names)]
+    run = ["evaluate", str(data_folder() / PANDA), *joints, str(tmp_path / "bag")]
     assert main([*run, "--output", str(tmp_path / "tau.csv")]) == 0
     assert "300 states in" in capsys.readouterr().out
     tau, time = load(tmp_path / "tau.csv", "tau", panda)
@@ -279,7 +280,7 @@ def test_bag_of_a_robot_with_loops(tmp_path, capsys):
     rows += [("/joint_states", DRIVEN, q, qd, []) for q, qd in zip(driven[1:], rates[1:], strict=True)]
     write_bag(tmp_path / "bag", rows)
     (tmp_path / "robot.urdf").write_text(five_bar(UPRIGHT))
-    run = ["evaluate", str(tmp_path / "robot.urdf"), "--input", str(tmp_path / "bag")]
+    run = ["evaluate", str(tmp_path / "robot.urdf"), str(tmp_path / "bag")]
     assert main([*run, "--output", str(tmp_path / "tau.npz"), "--chunk", "150"]) == 0
     message = capsys.readouterr().err
     assert "1 states are not finite" in message and "row 120" in message
@@ -294,12 +295,15 @@ def test_evaluate_reports_invalid_states_and_options(tmp_path, panda, capsys):
     arrays = states(panda, 100)
     arrays["qd"][5] = np.inf
     save(tmp_path / "in.npz", panda, arrays)
-    robot = [str(data_folder() / PANDA), "--joints", *panda.joint_names]
-    run = ["evaluate", *robot, "--input", str(tmp_path / "in.npz"), "--output"]
+    robot = [str(data_folder() / PANDA), "--joints", ",".join(panda.joint_names)]
+    run = ["evaluate", *robot, str(tmp_path / "in.npz"), "--output"]
     assert main([*run, str(tmp_path / "out.npz"), "--precision", "float32"]) == 0
     assert "1 states are not finite" in capsys.readouterr().err
-    for wrong, words in ((["out.txt"], "results can be"), (["out.npz", "--chunk", "0"], "--chunk must be positive")):  # fmt: skip
-        assert main([*run, str(tmp_path / wrong[0]), *wrong[1:]]) == 1
+    for wrong, words in (
+        (["out.txt"], ".npz, .csv"),
+        (["out.npz", "--chunk", "0"], "--chunk must be positive"),
+    ):
+        assert exit_code([*run, tmp_path / wrong[0], *wrong[1:]]) == 2
         assert words in capsys.readouterr().err
 
 

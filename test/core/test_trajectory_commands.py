@@ -37,7 +37,7 @@ def columns(path):
 
 def test_simulate_writes_what_evaluate_reads(pendulum, tmp_path, capsys):
     out, page = tmp_path / "motion.npz", tmp_path / "motion.html"
-    arguments = ["--start", "0.3", "0.3", "--torque", "0.01", "0", "--duration", "0.5", "--output", str(out)]
+    arguments = ["--start", "0.3,0.3", "--torque", "0.01,0", "--duration", "0.5", "--output", str(out)]
     assert main(["simulate", pendulum, *arguments, "--animate", str(page)]) == 0
     output = capsys.readouterr().out
     assert "501 states of 0.5 s" in output and "dynamics" in output and f"written: {page}" in output
@@ -45,7 +45,7 @@ def test_simulate_writes_what_evaluate_reads(pendulum, tmp_path, capsys):
     assert set(table.files) == {"q", "qd", "qdd", "tau", "time"}
     expected = dn.simulate(dn.load_robot(pendulum), [0.3, 0.3], duration=0.5, torque=[0.01, 0.0])
     assert np.array_equal(table["q"], expected.q) and np.array_equal(table["time"], expected.time)
-    assert main(["evaluate", pendulum, "--input", str(out), "--compare", "--friction"]) == 0
+    assert main(["evaluate", pendulum, str(out), "--compare", "--friction"]) == 0
     rows = [line.split() for line in capsys.readouterr().out.splitlines() if line.startswith("joint")]
     assert max(float(row[4]) for row in rows[1:]) <= 1e-9  # RMSE of torques
     assert "</html>" in page.read_text()
@@ -58,15 +58,12 @@ def test_inverse_trajectory_can_be_simulated(linkage, tmp_path):
     curve = np.stack([-1.2 - 0.3 * np.sin(3 * time) ** 2, -1.9 + 0.2 * np.sin(2 * time) ** 2], axis=1)
     np.savez(tmp_path / "curve.npz", time=time, q=curve)
     out = tmp_path / "torques.csv"
-    assert (
-        main(["inverse-trajectory", linkage, "--input", str(tmp_path / "curve.npz"), "--output", str(out)])
-        == 0
-    )
+    assert main(["inverse-trajectory", linkage, str(tmp_path / "curve.npz"), "--output", str(out)]) == 0
     table = columns(out)
     assert np.abs(table["q.j1"] - curve[:, 0]).max() <= 1e-5
     again = tmp_path / "again.csv"
-    start = [str(table[f"q.{name}"][0]) for name in ("j1", "j3", "j2", "j4")]
-    arguments = ["--start", *start, "--duration", "0.5", "--torques", str(out), "--output", str(again)]
+    start = ",".join(str(table[f"q.{name}"][0]) for name in ("j1", "j3", "j2", "j4"))
+    arguments = ["--start", start, "--duration", "0.5", "--torques", str(out), "--output", str(again)]
     assert main(["simulate", linkage, *arguments]) == 0
     assert np.abs(columns(again)["q.j2"] - curve[:, 1]).max() <= 1e-5
 
@@ -74,7 +71,7 @@ def test_inverse_trajectory_can_be_simulated(linkage, tmp_path):
 def test_linkage_by_numpy_with_a_plot(linkage, tmp_path, capsys):
     pytest.importorskip("matplotlib", reason="plots: pip install matplotlib")
     out, plot, other = tmp_path / "x.npz", tmp_path / "x.png", tmp_path / "y.npz"
-    arguments = ["--start", "-1.2", "0", "-1.9", "0", "--duration", "0.02"]
+    arguments = ["--start", "-1.2,0,-1.9,0", "--duration", "0.02"]
     assert (
         main(["simulate", linkage, *arguments, "--output", str(out), "--plot", str(plot), "--show", "j1"])
         == 0
@@ -118,7 +115,7 @@ def test_smooth_reads_joints_and_sensors(pendulum, tmp_path, suffix, capsys):
             comments="",
         )
     (tmp_path / "sensors.yaml").write_text(SENSORS)
-    arguments = ["--input", str(source), "--sensors", str(tmp_path / "sensors.yaml"), "--jerk-density", "1e6"]
+    arguments = [str(source), "--sensors", str(tmp_path / "sensors.yaml"), "--jerk-density", "1e6"]
     assert main(["smooth", pendulum, *arguments, "--output", str(out)]) == 0
     output = capsys.readouterr().out
     assert "200 states" in output and "  tip " in output
@@ -149,21 +146,18 @@ def test_smooth_of_a_bag(pendulum, tmp_path, capsys):
         tmp_path / "bag", [("/joint_states", ["a1", "a2"], *row) for row in rows], 10**9 + 1e9 * truth.time
     )
     out = tmp_path / "out.npz"
-    arguments = ["--input", str(tmp_path / "bag"), "--joints-map", "a*=joint*", "--jerk-density", "1e6"]
+    arguments = [str(tmp_path / "bag"), "--joints-map", "a*=joint*", "--jerk-density", "1e6"]
     assert main(["smooth", pendulum, *arguments, "--output", str(out)]) == 0
     table = np.load(out)
     assert np.abs(table["q"] - truth.q).max() <= 1e-5 and table["time"][0] == 1.0
-    assert (
-        main(["inverse-trajectory", pendulum, "--input", str(tmp_path / "bag"), "--joints-map", "a*=joint*"])
-        == 0
-    )
+    assert main(["inverse-trajectory", pendulum, str(tmp_path / "bag"), "--joints-map", "a*=joint*"]) == 0
 
 
 def test_states_before_an_error_are_written(linkage, tmp_path, capsys):
     out = tmp_path / "kept.npz"
-    assert main(["simulate", linkage, "--start", "1.9", "1.2", "--output", str(out)]) == 1
+    assert main(["simulate", linkage, "--start", "1.9,1.2", "--output", str(out)]) == 1
     error = capsys.readouterr().err.splitlines()
-    assert error[0].endswith("states before the error are kept") and "singular position" in error[1]
+    assert error[0].endswith("states before the error are written") and "singular position" in error[1]
     assert 200 < len(np.load(out)["time"]) < 400
 
 
@@ -171,24 +165,17 @@ def test_states_before_an_error_are_written(linkage, tmp_path, capsys):
     ("arguments", "words"),
     [
         (["simulate", "PENDULUM", "--start", "1"], "--start needs 2 numbers, joint1, joint2"),
-        (["simulate", "PENDULUM", "--dt", "0"], "dt must be a positive number"),
         (["simulate", "PENDULUM", "--torque", "1"], "torque must be finite, (2,)"),
-        (["simulate", "PENDULUM", "--plot", "x.gif"], "x.gif: a plot can be written to .png, .svg, .pdf"),
-        (["simulate", "PENDULUM", "--animate", "x.png"], "x.png: a page is written to .html"),
         (["simulate", "PENDULUM", "--show", "knee"], "--show: there is no 'knee'; there are joint1, joint2"),
-        (
-            ["simulate", "PENDULUM", "--duration", "0.01", "--output", "x.txt"],
-            "x.txt: results can be written to",
-        ),
         (["simulate", "PENDULUM", "--torques", "/nowhere.npz"], "/nowhere.npz: no such file"),
         (["simulate", "nowhere_bar"], "nowhere_bar: no such file"),
-        (["inverse-trajectory", "PENDULUM", "--input", "/nowhere.npz"], "/nowhere.npz: no such file"),
-        (["smooth", "PENDULUM", "--input", "/nowhere.csv"], "/nowhere.csv: no such file"),
+        (["inverse-trajectory", "PENDULUM", "/nowhere.npz"], "/nowhere.npz: no such file"),
+        (["smooth", "PENDULUM", "/nowhere.csv"], "/nowhere.csv: no such file"),
     ],
 )
 def test_errors_are_one_line(arguments, words, capsys, pendulum, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert main([pendulum if a == "PENDULUM" else a for a in arguments]) == 1
+    assert main([pendulum if a == "PENDULUM" else a for a in arguments]) == (2 if "--" in words else 3)
     lines = capsys.readouterr().err.splitlines()
     *warnings, error = lines
     assert error.startswith("dynamics: ") and words in error
@@ -200,10 +187,10 @@ def test_errors_are_one_line(arguments, words, capsys, pendulum, tmp_path, monke
 def test_missing_columns_are_named(pendulum, tmp_path, capsys):
     path = tmp_path / "x.npz"
     np.savez(path, q=np.zeros((5, 2)))
-    assert main(["inverse-trajectory", pendulum, "--input", str(path)]) == 1
+    assert main(["inverse-trajectory", pendulum, str(path)]) == 3
     assert "x.npz has no time; there are q" in capsys.readouterr().err
     np.savez(path, q=np.zeros((5, 3)), time=np.arange(5.0))
-    assert main(["smooth", pendulum, "--input", str(path)]) == 1
+    assert main(["smooth", pendulum, str(path)]) == 3
     assert "q must have shape (5, 2), not (5, 3): q.joint1, q.joint2" in capsys.readouterr().err
 
 
@@ -211,7 +198,7 @@ def test_missing_readings_of_a_sensor_are_named(pendulum, tmp_path, capsys):
     path = tmp_path / "x.npz"
     np.savez(path, q=np.zeros((5, 2)), time=np.arange(5.0))
     (tmp_path / "sensors.yaml").write_text(SENSORS)
-    assert main(["smooth", pendulum, "--input", str(path), "--sensors", str(tmp_path / "sensors.yaml")]) == 1
+    assert main(["smooth", pendulum, str(path), "--sensors", str(tmp_path / "sensors.yaml")]) == 3
     assert "x.npz has no readings of sensor 'tip': columns tip.wx, tip.wy, tip.wz" in capsys.readouterr().err
 
 

@@ -157,7 +157,7 @@ def test_with_a_filled_cache_compiled_code_serves(confine, rig, case, tmp_path, 
     """And no compiler is run."""
     arm = case("double_pendulum")
     command = [sys.executable, "-m", "dynamics_node.cli", "compile", str(arm.robot.file)]
-    command += ["--out", str(tmp_path)]
+    command += ["-o", str(tmp_path)]
     subprocess.run(command, check=True, capture_output=True, timeout=support.TIMEOUT)
     monkeypatch.setenv("DYNAMICS_NODE_CACHED_ONLY", "1")
     confine()
