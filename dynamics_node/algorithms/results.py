@@ -4,12 +4,17 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dynamics_node.text import fields_of
+
 
 class HybridDynamics(NamedTuple):
     """qdd, tau (..., nv): complete, with the known entries unchanged."""
 
     qdd: np.ndarray
     tau: np.ndarray
+
+    def __repr__(self):
+        return fields_of(self)
 
 
 class InverseDynamicsDerivatives(NamedTuple):
@@ -19,6 +24,9 @@ class InverseDynamicsDerivatives(NamedTuple):
     dtau_dqd: np.ndarray
     dtau_dqdd: np.ndarray
 
+    def __repr__(self):
+        return fields_of(self)
+
 
 class ForwardDynamicsDerivatives(NamedTuple):
     """Derivatives (..., nv, nv) of qdd by q (along the tangent space), qd and tau; the last is M^-1."""
@@ -26,6 +34,9 @@ class ForwardDynamicsDerivatives(NamedTuple):
     dqdd_dq: np.ndarray
     dqdd_dqd: np.ndarray
     dqdd_dtau: np.ndarray
+
+    def __repr__(self):
+        return fields_of(self)
 
 
 class HybridDynamicsDerivatives(NamedTuple):
@@ -37,6 +48,9 @@ class HybridDynamicsDerivatives(NamedTuple):
     dqd: np.ndarray
     dknown: np.ndarray
 
+    def __repr__(self):
+        return fields_of(self)
+
 
 class InverseDynamicsSecondDerivatives(NamedTuple):
     """Second derivatives (..., nv, nv, nv) of tau: entry i, j, k of dq_dqd is the derivative of
@@ -47,6 +61,9 @@ class InverseDynamicsSecondDerivatives(NamedTuple):
     dqd_dqd: np.ndarray
     dqdd_dq: np.ndarray
 
+    def __repr__(self):
+        return fields_of(self)
+
 
 class GeneralizedMomentum(NamedTuple):
     """momentum (..., nv): p = M qd; rate (..., nv): dp/dt = tau + rate."""
@@ -54,12 +71,18 @@ class GeneralizedMomentum(NamedTuple):
     momentum: np.ndarray
     rate: np.ndarray
 
+    def __repr__(self):
+        return fields_of(self)
+
 
 class CenterOfMass(NamedTuple):
     """position (..., 3) m in root axes; jacobian (..., 3, nv): velocity = jacobian qd."""
 
     position: np.ndarray
     jacobian: np.ndarray
+
+    def __repr__(self):
+        return fields_of(self)
 
 
 class CenterOfMassMotion(NamedTuple):
@@ -69,6 +92,9 @@ class CenterOfMassMotion(NamedTuple):
     velocity: np.ndarray
     acceleration: np.ndarray
 
+    def __repr__(self):
+        return fields_of(self)
+
 
 class FramePose(NamedTuple):
     """rotation (..., 3, 3) from link to root axes; position (..., 3) m of the link's origin."""
@@ -76,12 +102,18 @@ class FramePose(NamedTuple):
     rotation: np.ndarray
     position: np.ndarray
 
+    def __repr__(self):
+        return fields_of(self)
+
 
 class FramePoses(NamedTuple):
     """rotations (..., n, 3, 3), positions (..., n, 3) m of n links, see FramePose."""
 
     rotations: np.ndarray
     positions: np.ndarray
+
+    def __repr__(self):
+        return fields_of(self)
 
 
 class FrameKinematics(NamedTuple):
@@ -93,12 +125,18 @@ class FrameKinematics(NamedTuple):
     velocity: np.ndarray
     acceleration: np.ndarray
 
+    def __repr__(self):
+        return fields_of(self)
+
 
 class OperationalSpaceInertia(NamedTuple):
     """inertia (..., 6 k, 6 k): Lambda = (J M^-1 J^T)^-1 of k links; jacobian (..., 6 k, nv)."""
 
     inertia: np.ndarray
     jacobian: np.ndarray
+
+    def __repr__(self):
+        return fields_of(self)
 
 
 class OperationalSpaceInertiaInverse(NamedTuple):
@@ -107,6 +145,9 @@ class OperationalSpaceInertiaInverse(NamedTuple):
     inertia_inverse: np.ndarray
     jacobian: np.ndarray
 
+    def __repr__(self):
+        return fields_of(self)
+
 
 class MomentumRegressor(NamedTuple):
     """Regressors (..., nv, 10 nbodies), or (..., nv, 10) of a link, of the momentum and of its rate."""
@@ -114,12 +155,18 @@ class MomentumRegressor(NamedTuple):
     momentum: np.ndarray
     rate: np.ndarray
 
+    def __repr__(self):
+        return fields_of(self)
+
 
 class EnergyRegressor(NamedTuple):
     """Regressors (..., 10 nbodies) of the kinetic and of the potential energy."""
 
     kinetic: np.ndarray
     potential: np.ndarray
+
+    def __repr__(self):
+        return fields_of(self)
 
 
 class JointRegressor(NamedTuple):
@@ -129,3 +176,6 @@ class JointRegressor(NamedTuple):
     viscous: np.ndarray
     offset: np.ndarray
     spring: np.ndarray
+
+    def __repr__(self):
+        return fields_of(self)

@@ -27,6 +27,7 @@ from dynamics_node.graph import (
 from dynamics_node.graph.pivot_search import NoPivotError
 from dynamics_node.robot import Robot, SensorProblem
 from dynamics_node.symbolic import inverse_motion_transform
+from dynamics_node.text import fields_of
 
 log = logging.getLogger("dynamics_node")
 BACKENDS = (*COMPILED, "numpy", "gtsam")
@@ -63,6 +64,9 @@ class Estimate(NamedTuple):
     tau_covariance: np.ndarray | None = None
     f_ext_covariance: np.ndarray | None = None
 
+    def __repr__(self):
+        return fields_of(self)
+
 
 class ExternalWrenchEstimate(NamedTuple):
     """The wrench (..., 6) of the environment ON a link, moment first (N m, N), in the link's axes at its
@@ -73,8 +77,11 @@ class ExternalWrenchEstimate(NamedTuple):
     wrench: np.ndarray
     covariance: np.ndarray | None = None
 
+    def __repr__(self):
+        return fields_of(self)
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class Estimator(RobotFunction):
     """estimate = estimator(q, qd, readings): the motion estimated from sensors, see `sensor_problem`.
 

@@ -8,6 +8,7 @@ import numpy as np
 from dynamics_node.codegen import ArrayError, Runner, finite_states, make, on_device
 from dynamics_node.functions.arguments import Arguments, Signature, plain_signature
 from dynamics_node.functions.checks import InputError, SolutionError, written_to
+from dynamics_node.text import titled
 
 ERRORS = ("raise", "nan")
 QUICK = ("_one_state", "_new")  # builtin functions of this process
@@ -49,6 +50,15 @@ class Function:
         one, new = self._quick_ways(self.runner)
         first = next(iter(self.runner.inputs.values()), ())
         self._keep(_one_state=one, _new=new, _axes_of_many=1 + len(first), dtype=np.dtype(self.precision))
+
+    def __repr__(self):
+        return titled(f"{type(self).__name__} {self.signature.name!r}", **self._summary())
+
+    def _summary(self):
+        """Rows of the repr."""
+        shapes = {"reads": self.runner.inputs, "returns": self.runner.outputs}
+        rows = {row: [f"{name} {shape}" for name, shape in own.items()] for row, own in shapes.items()}
+        return {**rows, "backend": f"{self.runner.backend}, {self.precision}"}
 
     def _keep(self, **attributes):
         for name, value in attributes.items():
@@ -195,7 +205,7 @@ class Function:
         return lambda: find(**kept) or otherwise
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class ProgramFunction(Function):
     """f(*arrays): arguments are the inputs by position or by name. defaults: {name: array} of the last
     inputs, which are optional; result: the NamedTuple of several results, by default a tuple."""

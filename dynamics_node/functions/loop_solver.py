@@ -18,6 +18,7 @@ from dynamics_node.algorithms.loop_closure import (
 )
 from dynamics_node.functions.function import ProgramFunction
 from dynamics_node.robot import Robot
+from dynamics_node.text import fields_of
 
 MOST_STEPS = 8  # two or three suffice from a position a few milliseconds ago
 
@@ -33,6 +34,9 @@ class LoopSolver:
     robot: Robot
     step: ProgramFunction
     rates: ProgramFunction
+
+    def __repr__(self):
+        return fields_of(self)
 
     @cached_property
     def nonlinear(self):

@@ -14,7 +14,7 @@ from dynamics_node.functions.spec import Spec
 from dynamics_node.robot import Robot
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class RobotFunction(Function):
     """A Function of a robot's state: q (..., nq); qd, qdd, tau (..., nv); f_ext (..., nbodies, 6), wrench of
     the environment ON every body in its axes at its origin, moment first; gravity (..., 3) m/s^2 in place of
@@ -32,6 +32,11 @@ class RobotFunction(Function):
         row = QUANTITIES.get(self.spec.name)
         self._keep(why=partial(_why, self.robot, self.spec.forward, row and row.refusal))
         super().__post_init__()
+
+    def _summary(self):
+        rows = super()._summary()
+        robot = f"{self.robot.name}, nq {self.robot.nq}, nv {self.robot.nv}"
+        return {"robot": robot, "algorithm": self.description, **rows}
 
     def __getstate__(self):
         state = super().__getstate__()
@@ -113,7 +118,7 @@ class RobotFunction(Function):
         super().compile(batches)
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class QuantityFunction(RobotFunction, ProgramFunction):
     """f(*arrays, f_ext=None): arguments are the inputs by position or by name; gravity is optional."""
 

@@ -34,7 +34,7 @@ from dynamics_node.robot.sensors import (
     JointTorque,
     Sensor,
 )
-from dynamics_node.text import listed
+from dynamics_node.text import fields_of, listed
 
 ZERO_ENTRY = 1e-12
 
@@ -90,6 +90,9 @@ class Observability:
     unobservable_here: tuple[str, ...] | None = None
     repeated_here: tuple[str, ...] | None = None
     help: tuple[Help, ...] = ()
+
+    def __repr__(self):
+        return fields_of(self)
 
     @property
     def observable(self) -> bool:

@@ -18,6 +18,9 @@ class Problem:
     kind: str
     forward: tuple[bool, ...]
 
+    def __repr__(self):
+        return f"Problem({self.kind!r}, {sum(self.forward)} of {len(self.forward)} coordinates forward)"
+
     def reads(self, robot: Coordinates, wrenches=False) -> Shapes:
         """{name: shape} of the arguments at a state, in order: q, qd, knowns of qdd and tau, gravity, and
         f_ext if `wrenches` is true. Unknown entries of qdd and tau of a hybrid problem are ignored."""

@@ -12,6 +12,7 @@ import numpy as np
 from dynamics_node.robot.constraints import Custom, LoopJoint
 from dynamics_node.robot.description import NO_LIMITS, Limits
 from dynamics_node.robot.joints import KINDS, JointType
+from dynamics_node.text import html_table, titled
 
 
 class Masters(NamedTuple):
@@ -50,6 +51,9 @@ class Joint:
     offset: float = 0.0
     masters: Masters | None = None
     S: np.ndarray = field(init=False, repr=False)
+
+    def __repr__(self):
+        return f"Joint({self.name!r}, {self.kind})"
 
     def __post_init__(self):
         S = self.subspace if self.masters is None else self.subspace @ self.weights
@@ -120,6 +124,9 @@ class Body:
     X_tree: np.ndarray
     inertia: np.ndarray
 
+    def __repr__(self):
+        return f"Body({self.name!r}, parent={self.parent}, joint={self.joint.name!r})"
+
     @property
     def mass(self) -> float:
         """Mass of the link and everything fixed to it, kg."""
@@ -142,6 +149,9 @@ class Frame:
     fixed_joint: str = ""
     inertia: np.ndarray = field(default_factory=lambda: np.zeros((6, 6)))
 
+    def __repr__(self):
+        return f"Frame({self.name!r}, body={self.body}, parent={self.parent!r})"
+
 
 @dataclass(frozen=True, eq=False)
 class Cluster:
@@ -157,6 +167,10 @@ class Cluster:
     independent: tuple[int, ...]
     dependent: tuple[int, ...]
     samples: np.ndarray
+
+    def __repr__(self):
+        names = [constraint.name for constraint in self.constraints]
+        return f"Cluster(bodies={self.bodies}, constraints={names}, independent={self.independent})"
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,6 +198,32 @@ class Robot:
     def __post_init__(self):
         if not self.clusters:
             object.__setattr__(self, "clusters", tuple(_tied(self, group) for group in groups_of(self)))
+
+    def __repr__(self):
+        explicit = [f"{j.name} follows {', '.join(j.masters.names)}" for j in self.explicit_joints]
+        root = "free" if self.bodies and self.bodies[0].joint.type.is_free else "fixed"
+        return titled(
+            f"Robot {self.name!r}: {self.nbodies} bodies, nq {self.nq}, nv {self.nv}",
+            root=f"{self.base_link}, {root}",
+            joints=self.v_names,
+            explicit=explicit or None,
+            implicit=[name for name in self.tree.v_names if name not in self.v_names] or None,
+            loops=[constraint.name for constraint in self.constraints] or None,
+            mass=f"{sum(body.inertia[5, 5] for body in self.bodies):.4g} kg, moving",
+            gravity=self.gravity,
+            warnings=self.warnings or None,
+        )
+
+    def _repr_html_(self):
+        """A table of bodies and joints, for notebooks."""
+        rows = []
+        for body in self.bodies:
+            joint = body.joint
+            limits = (joint.limits.lower, joint.limits.upper, joint.limits.velocity, joint.limits.effort)
+            cells = ["" if limit is None else f"{limit:g}" for limit in limits]
+            rows.append((joint.name, joint.kind, body.name, f"{body.inertia[5, 5]:.4g}", *cells))
+        head = ("joint", "type", "body", "mass kg", "lower", "upper", "velocity", "effort")
+        return html_table(head, rows, repr(self).partition("\n")[0])
 
     def __getstate__(self):
         """The state without cached facts, see `fact`."""
