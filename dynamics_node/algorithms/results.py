@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics_node.text import fields_of
+from dynamics_node.display import fields_of
 
 
 class HybridDynamics(NamedTuple):

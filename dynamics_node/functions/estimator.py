@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dynamics_node.algorithms.health import why_not
+from dynamics_node.display import fields_of
 from dynamics_node.functions.arguments import Signature, robot_signature
 from dynamics_node.functions.checks import InputError, SolutionError
 from dynamics_node.functions.choices import COMPILED, Choice, ChoiceError
@@ -27,7 +28,6 @@ from dynamics_node.graph import (
 from dynamics_node.graph.pivot_search import NoPivotError
 from dynamics_node.robot import Robot, SensorProblem
 from dynamics_node.symbolic import inverse_motion_transform
-from dynamics_node.text import fields_of
 
 log = logging.getLogger("dynamics_node")
 BACKENDS = (*COMPILED, "numpy", "gtsam")

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from dynamics_node.codegen import ArrayError, Runner, finite_states, make, on_device
+from dynamics_node.display import titled
 from dynamics_node.functions.arguments import Arguments, Signature, plain_signature
 from dynamics_node.functions.checks import InputError, SolutionError, written_to
-from dynamics_node.text import titled
 
 ERRORS = ("raise", "nan")
 QUICK = ("_one_state", "_new")  # builtin functions of this process

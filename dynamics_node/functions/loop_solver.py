@@ -16,9 +16,9 @@ from dynamics_node.algorithms.loop_closure import (
     close_loops,
     positions_of,
 )
+from dynamics_node.display import fields_of
 from dynamics_node.functions.function import ProgramFunction
 from dynamics_node.robot import Robot
-from dynamics_node.text import fields_of
 
 MOST_STEPS = 8  # two or three suffice from a position a few milliseconds ago
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dynamics_node.algorithms.first_positions import generic_positions
+from dynamics_node.display import fields_of
 from dynamics_node.graph.sensor_factors import sensor_factor
 from dynamics_node.graph.sensor_fusion import Space, determined_by, repeated, space, stacked, unobservable
 from dynamics_node.graph.sensor_system import (
@@ -34,7 +35,7 @@ from dynamics_node.robot.sensors import (
     JointTorque,
     Sensor,
 )
-from dynamics_node.text import fields_of, listed
+from dynamics_node.text import listed
 
 ZERO_ENTRY = 1e-12
 

@@ -5,7 +5,7 @@ import pytest
 from robots import robot_of
 
 import dynamics_node as dn
-from dynamics_node.text import WIDE
+from dynamics_node.display import WIDE
 
 NAMES = ("talos", "five_bar")
 
