@@ -30,11 +30,7 @@ DOCTOR = ["trimesh>=4.0", "pycollada>=0.8", "lxml>=4.9"]  # meshes; COLLADA need
 BAGS = ["rosbags>=0.11.9", "rich>=12.0", "matplotlib>=3.5"]
 TABLES = ["pyarrow>=12.0", *BAGS]
 PC = "sys_platform == 'linux' and platform_machine == 'x86_64'"
-GPU_CHECKS = [  # kernels without a GPU: NVIDIA's compiler and disassembler
-    "nvidia-cuda-nvrtc==13.5.37; " + PC,  # registers and instructions are counted, and change with it
-    "nvidia-cuda-nvdisasm==13.5.37; " + PC,
-    "nvidia-cuda-runtime>=13.0; " + PC,
-]
+GPU_CHECKS = ["cupy-cuda13x>=14.0; " + PC, "nvidia-cuda-nvrtc>=13.0; " + PC]  # kernels compile without a GPU
 CLUSTER = ["dask[array]>=2023.5", "distributed>=2023.5"]
 GTSAM = ["gtsam>=4.3"]
 DEMO = [*BAGS, "example-robot-data>=4.3", *ORACLE, *MUJOCO]
@@ -131,7 +127,7 @@ setup(
         "docs": DOCS,
         "site": SITE,
         "gtsam": GTSAM,
-        "cuda": ["nvidia-cuda-nvrtc>=13.0"],  # for drivers of CUDA 12: nvidia-cuda-nvrtc-cu12
+        "cuda": ["cupy-cuda13x[ctk]>=14.0"],  # for drivers before 580: pip install 'cupy-cuda12x[ctk]'
         "tables": TABLES,
         "doctor": DOCTOR,
         "cluster": CLUSTER,

@@ -1,97 +1,149 @@
-"""Kernels for GPUs, without one: what they take, and what a model of the cards makes of that.
+"""Rates of batches on a GPU: arrays on the device and of NumPy, beside the same batch by C on all cores, the
+bound of the device's memory, and what was predicted before any device had run them.
 
-Counts (registers, spills, instructions) are facts of the compiler, and targets are on them alone. Rates are
-marked "predicted, never run"; where a device has run the bundle (`./dev gpu bundle`, then `./dev gpu
-save`), its figures stand beside them.
+    ./dev bench gpu [--save]; on a machine that cannot install anything: ./dev gpu bundle
 """
 
-import gpu_bundle
-import gpu_limits
-import gpu_saved
+import math
+import pickle
+import sys
+import time
+from pathlib import Path
+
 import harness
-from gpu_kernels import ARCH, LONG, PRECISIONS, PROBLEMS, ROBOTS, Case, chosen, compiled
-from gpu_predict import PREDICTED, predictions
+import numpy as np
 
-TARGETS = {  # counts of kernels for compute capability 9.0, at most
-    ("panda", "forward", "float"): {"registers": 64, "spilled": 0, "sass": 1089},
-    ("talos", "forward", "float"): {"spilled": 0},
-    ("panda", "inverse", "double"): {"spilled": 0},
-    ("panda", "forward", "double"): {"spilled": 0},
-    ("solo12", "inverse", "double"): {"spilled": 0},
-    ("solo12", "forward", "double"): {"spilled": 0},
-    (LONG, "forward", "float"): {"registers": 64, "spilled": 0},
-    (LONG, "forward", "double"): {"spilled": 0},
+sys.path.append(str(Path(__file__).resolve().parents[1] / "test" / "support"))
+
+from parallel_robots import chain, states
+
+import dynamics_node as dn
+from dynamics_node.codegen import DeviceError
+from dynamics_node.codegen.cuda import cupy_module
+
+PICKLED = Path(__file__).with_name("robots.pickle")  # of a bundle, see gpu_bundle.py
+ROBOTS, PROBLEMS, PRECISIONS = ("panda", "solo12", "talos"), ("inverse", "forward"), ("float32", "float64")
+STATES, REPEATS = 2**20, 20
+CHAINS = ((10, 1), (10, 10_000), (64, 1), (64, 10_000), (200, 1), (200, 10_000))  # links, states: paper 5
+PREDICTED = {  # 1e9 states/s of an H100, arrays in columns, by a model of its schedulers and memory
+    "panda inverse float32": 29.9,
+    "panda inverse float64": 15.0,
+    "panda forward float32": 27.1,
+    "panda forward float64": 12.7,
+    "solo12 inverse float32": 11.5,
+    "solo12 inverse float64": 5.7,
+    "solo12 forward float32": 11.2,
+    "solo12 forward float64": 5.1,
+    "talos inverse float32": 5.5,
+    "talos inverse float64": 2.7,
+    "talos forward float32": 2.9,
+    "talos forward float64": 0.28,
 }
-_UNITS = {"registers": "", "spilled": "bytes", "sass": ""}
 
 
-def kernels():
-    """(Case, Way, Compiled) as the backend chooses them."""
-    for robot in ROBOTS:
-        for problem in PROBLEMS:
-            for precision in PRECISIONS:
-                case = Case(robot, problem, precision)
-                way = chosen(case)
-                yield case, way, compiled(case, way)
+def robot(name):
+    """That of a bundle, or of example-robot-data."""
+    if PICKLED.exists():
+        return pickle.loads(PICKLED.read_bytes())[name]
+    import robots
+
+    return robots.robot(name)
 
 
-def rolled_kernels():
-    """(Case, Compiled) of a long robot: of loops the model of a scheduler predicts no rate."""
-    for precision in PRECISIONS:
-        case = Case(LONG, "forward", precision)
-        yield case, compiled(case, chosen(case))
+def seconds(work):
+    """Wall-clock time of a call on the host, the shortest one."""
+    work()
+    found = []
+    for _ in range(3):
+        began = time.perf_counter()
+        work()
+        found.append(time.perf_counter() - began)
+    return min(found)
 
 
-def count_rows(case, one):
-    """Targets on what the compiler says."""
-    for what, most in TARGETS.get(case[:3], {}).items():
-        name = f"{case.name} sm_{ARCH}, {what}"
-        yield harness.Row(name, one.counts[what], _UNITS[what], "lower", target=most)
+def seconds_there(cupy, work):
+    """Time of work that is given to the current stream, by the device's clock: the median."""
+    work()
+    found = []
+    for _ in range(REPEATS):
+        start, end = cupy.cuda.Event(), cupy.cuda.Event()
+        start.record()
+        work()
+        end.record()
+        end.synchronize()
+        found.append(cupy.cuda.get_elapsed_time(start, end) / 1e3)
+    return float(np.median(found))
 
 
-def rate_rows(case, way, one, measured):
-    """(Row, details) for every card: the measured rate, None without a device, beside the predicted one."""
-    for card, found in predictions(one).items():
-        rate = measured.rate(one.kernel.text, card) if measured else None
-        row = harness.Row(
-            f"{case.name} on {card}", None if rate is None else rate / 1e9, "G/s", "higher",
-            "model", found["expected"] / 1e9, reason=PREDICTED if rate is None else f"by {measured.device}",
-        )  # fmt: skip
-        device = None if rate is None else measured.device
-        yield row, {"name": row.name, "way": way.name, "device": device, "measured": rate, "predicted": found}
+def bandwidth(cupy):
+    """Bytes a second that a copy on the device reads and writes."""
+    a, b = (cupy.empty(2**28, np.uint8) for _ in range(2))
+    return 2 * a.nbytes / seconds_there(cupy, lambda: b.data.copy_from_device_async(a.data, a.nbytes))
 
 
-def bench(measured, save):
-    rows, details = [], []
-    for case, way, one in kernels():
-        rows += count_rows(case, one)
-        for row, detail in rate_rows(case, way, one, measured):
-            rows.append(row)
-            details.append(detail)
-    for case, one in rolled_kernels():
-        rows += count_rows(case, one)
-    versions = harness.versions("numpy", "nvidia-cuda-nvrtc", "nvidia-cuda-nvdisasm")
-    device = measured.device if measured else None
-    harness.finish(
-        "gpu", rows, versions, save, device=device, kernels=details, run=measured.run if measured else None
+def rates(cupy, name, problem, precision, memory):
+    """Rows of a robot: arrays on the device, in columns and in rows, and arrays of NumPy."""
+    model, case = robot(name), f"{name} {problem} {precision}"
+    on_gpu, on_cpu = (
+        dn.build(model, f"{problem}_dynamics", backend=backend, precision=precision)
+        for backend in ("cuda", "c")
     )
+    given = [array.astype(precision) for array in states(model, STATES)[:3]]
+    here = STATES / seconds(lambda: on_cpu(*given))
+    bound = memory / (np.dtype(precision).itemsize * (given[0].shape[1] + 3 * model.nv))
+    for layout in ("C", "F"):
+        arrays = [cupy.asarray(array, order=layout) for array in given]
+        out = cupy.empty_like(arrays[1])
+        rate = STATES / seconds_there(cupy, lambda a=arrays, o=out: on_gpu(*a, out=o, errors="nan"))
+        told = f"{rate / bound:.0%} of what memory allows"
+        if layout == "F":
+            told += f"; predicted for an H100, never run: {PREDICTED[case]:g}"
+        where = "columns" if layout == "F" else "rows"
+        yield row(f"{case}, on the device, {where}", rate, here, told)
+    rate = STATES / seconds(lambda: on_gpu(*given))
+    yield row(f"{case}, NumPy in and out", rate, here, "")
+
+
+def row(name, rate, here, reason):
+    return harness.Row(name, rate / 1e9, "G/s", "higher", "C, all cores", here / 1e9, reason=reason)
+
+
+def chains():
+    """Rows of paper 5's figures: calls of CFA by the kernel of long chains, arrays of NumPy in and out."""
+    for links, count in CHAINS:
+        model = chain(links)
+        given = states(model, count)[:3]
+        solve = dn.build(model, "forward_dynamics", solver="cfa", backend="cuda")
+        recursion = dn.build(model, "forward_dynamics", backend="c")
+        here, there = (1e3 * seconds(lambda f=function, g=given: f(*g)) for function in (recursion, solve))
+        name = f"cfa, {links} links, {count} states"
+        yield harness.Row(name, there, "ms", "lower", "recursion in C", here)
+
+
+def absent(reason):
+    """Rows of a machine without a device."""
+    for case in PREDICTED:
+        yield harness.Row(f"{case}, on the device", None, "G/s", "higher", "C, all cores", reason=reason)
 
 
 def main():
-    parser = harness.arguments("gpu")
-    others = parser.add_mutually_exclusive_group()
-    others.add_argument("--limits", action="store_true", help=f"only write {gpu_limits.TABLE.name} anew")
-    others.add_argument("--bundle", action="store_true", help="only write .gpu, for a machine with a GPU")
-    others.add_argument("--keep", action="store_true", help="save what such a machine left in .gpu")
-    options = parser.parse_args()
-    if options.limits:
-        gpu_limits.write()
-    elif options.bundle:
-        gpu_bundle.write()
-    elif options.keep:
-        bench(gpu_saved.taken(), save=True)
-    else:
-        bench(gpu_saved.read(), options.save)
+    options = harness.arguments("gpu").parse_args()
+    device = None
+    try:
+        cupy = cupy_module()
+        device = cupy.cuda.runtime.getDeviceProperties(0)["name"].decode()
+        memory = bandwidth(cupy)
+        rows = [harness.Row("copy on the device", memory / 1e9, "GB/s", "higher", reason=device)]
+        for name in ROBOTS:
+            for problem in PROBLEMS:
+                for precision in PRECISIONS:
+                    rows += rates(cupy, name, problem, precision, memory)
+        rows += chains()
+    except DeviceError as error:
+        rows = list(absent(str(error)))
+    assert all(r.value is None or math.isfinite(r.value) for r in rows)
+    versions = harness.versions("numpy", "cupy-cuda13x", "nvidia-cuda-nvrtc")
+    harness.finish("gpu", rows, versions, options.save, device=device)
 
 
 if __name__ == "__main__":

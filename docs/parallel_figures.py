@@ -1,4 +1,4 @@
-"""Figures 2 and 3 of paper 5, from what `./dev bench parallel` and `gpu_curves` have saved; run as it is"""
+"""Figures 2 and 3 of paper 5, from what `./dev bench parallel` has saved; run as it is"""
 
 import json
 from pathlib import Path
@@ -8,14 +8,12 @@ COLOURS = {
     "abia": "#4a7fb5",
     "jsiia": "#5a9e5a",
     "cfa": "#d9534f",
-    "cfa kernel on H100": "#c08030",
     "recursion in C": "#888888",
 }
 LABELS = {
     "abia": "ABIA",
     "jsiia": "JSIIA",
     "cfa": "CFA",
-    "cfa kernel on H100": "CFA, kernel on an H100: predicted, never run",
 }
 
 
@@ -29,11 +27,6 @@ def points(rows):
             numbers = int(parts[1].split()[0]), int(parts[2].split()[0]), value
             found.setdefault(parts[0], []).append(numbers)
     return found
-
-
-def style(way):
-    """Dashed: predicted."""
-    return "o--" if way.endswith("H100") else "o-"
 
 
 def draw(path, rows):
@@ -50,9 +43,7 @@ def draw(path, rows):
             [(count, ms) for links, count, ms in found if links == 200],
         )
         for axes, line in zip(parts, lines, strict=True):
-            axes.plot(
-                *zip(*line, strict=True), style(way), ms=3, color=COLOURS[way], label=LABELS.get(way, way)
-            )
+            axes.plot(*zip(*line, strict=True), "o-", ms=3, color=COLOURS[way], label=LABELS.get(way, way))
     for axes, title in zip(parts, ("one state", "10 links", "200 links"), strict=True):
         axes.set(title=title, xscale="log", yscale="log", xlabel="states")
         axes.grid(alpha=0.3)
@@ -65,6 +56,5 @@ def draw(path, rows):
 
 
 if __name__ == "__main__":
-    results = HERE.parent / "benchmarks/results"
-    saved = [json.loads((results / f"{name}.json").read_text()) for name in ("parallel", "gpu_curves")]
-    draw(HERE / "figures" / "paper5_2_3.svg", [row for one in saved for row in one["rows"]])
+    saved = json.loads((HERE.parent / "benchmarks/results/parallel.json").read_text())
+    draw(HERE / "figures" / "paper5_2_3.svg", saved["rows"])

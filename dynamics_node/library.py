@@ -15,7 +15,7 @@ from dynamics_node.algorithms import (
     parse_robot,
     spanning,
 )
-from dynamics_node.codegen import CompileError, DeviceArray, DeviceError
+from dynamics_node.codegen import CompileError, DeviceError
 from dynamics_node.estimation import (
     JointFilter,
     MomentumObserver,
@@ -127,7 +127,6 @@ __all__ = [  # noqa: RUF022 (by subject)
     "LoopSolver",  # `close_loops` at the rate of a controller
     "trace",  # a function of arrays -> Program
     "compile",  # a Program -> Function
-    "DeviceArray",  # an array on a GPU
     # Sensors: estimation at one instant
     "sensors",  # records of sensors: JointTorque, ForceTorque, Imu, ...
     "load_sensors",  # a file of sensors -> records

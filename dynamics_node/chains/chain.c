@@ -1,13 +1,13 @@
 /* Forward dynamics of serial chains by the constraint-force algorithm (docs/explanation/parallel.md): a block a chain, a thread a link,
    a row of the block tri-diagonal system in each thread's registers. Words go from thread to thread through shared memory,
-   [word][thread], at most WORDS at a time. After dialects.h and sincos.h; CUDA, not C: threads keep what they have over
-   barriers. WIDTH threads, at least n; those beyond n take part in barriers alone.
+   [word][thread], at most WORDS at a time. After dialects.h and sincos.h; in C with COROUTINES, for threads keep what they
+   have over barriers. WIDTH threads, at least n; those beyond n take part in barriers alone.
 
    The frames are turned so that joints move about or along z: S is e2 (turning) or e5 (sliding) of 0..5, moments first.
    What a joint bears is along the other five. */
 #define WORDS 18
-#define TABLE 44 /* words of a link: R 9, t 3, J 10, J^-1 21, sliding 1; [word][link] */
-#define EACH(k, count) _Pragma("unroll") for (int k = 0; k < count; ++k)
+/* table: 44 words of a link: R 9, t 3, J 10, J^-1 21, sliding 1; [word][link] */
+#define EACH(k, count) UNROLLED for (int k = 0; k < count; ++k)
 #define AT(row, column) ((row) * ((row) + 1) / 2 + (column)) /* of a lower triangle */
 #define IN(row, column) ((row) < (column) ? AT(column, row) : AT(row, column))
 

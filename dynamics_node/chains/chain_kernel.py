@@ -1,8 +1,5 @@
-"""The fused kernel of long chains (chain.c): its text, its arguments, and its run on an NVIDIA GPU by the
-driver.
-"""
+"""The fused kernel of long chains (chain.c): its text, its arguments, and its run on a GPU by CuPy."""
 
-import ctypes
 from functools import lru_cache
 from importlib.resources import files
 from typing import NamedTuple
@@ -10,17 +7,12 @@ from typing import NamedTuple
 import numpy as np
 
 from dynamics_node.chains.chain_arrays import RobotArrays, require_definite_inertias
-from dynamics_node.codegen.cuda.device import device
-from dynamics_node.codegen.cuda.driver import DevicePointer
-from dynamics_node.codegen.cuda.lanes import Lane
-from dynamics_node.codegen.cuda.nvrtc import find_nvrtc
-from dynamics_node.codegen.errors import CudaError, DeviceError
+from dynamics_node.codegen.cuda import at_work, compiled
 from dynamics_node.robot import ModelError
 
 REAL = {"double": np.float64, "float": np.float32}
 LONGEST = {"double": 256, "float": 512}  # largest number of links: one thread and its registers for each
 WARP = 32
-_ALIGNED = 256  # bytes
 
 
 class ChainKernel(NamedTuple):
@@ -124,52 +116,25 @@ class CudaChains:
     """qdd = chains(q, qd, tau, gravity, f_ext): forward dynamics of many states of a chain by CFA, with
     odd-even elimination and `corrections`. precision: 'double' or 'float'. Picklable.
 
-    Raises DeviceError without a driver or device, CompileError without NVRTC, and ModelError for unsupported
-    robots.
+    Raises DeviceError without CuPy or a device, and ModelError for unsupported robots.
     """
 
     def __init__(self, robot: RobotArrays, precision="double", corrections=1):
         refuse_kernel(robot, precision)
         self.robot, self.corrections, self.dtype = robot, corrections, np.dtype(REAL[precision])
         self.kernel = chain_kernel(robot.model.nbodies, precision)
-        self._image()
-
-    def _image(self):
-        """The cubin for this device, from the cache if it was compiled before."""
-        try:
-            there = device()
-        except CudaError as error:
-            raise DeviceError(f"backend cuda: {error}") from None
-        nvrtc = find_nvrtc(there.driver_version[0])
-        return nvrtc.cubin(self.kernel.text, nvrtc.arch_for(there.capability)).image
+        with at_work():
+            compiled(self.kernel.text, self.kernel.name)
 
     def __call__(self, q, qd, tau, gravity, f_ext=None):
         """qdd (count, n) of q, qd, tau (count, n), gravity (3,) or (count, 3), f_ext (n, 6) or (count, n, 6):
-        NaN if an angle exceeds the range of the kernel's sine. Raises CudaError."""
+        NaN if an angle exceeds the range of the kernel's sine. Raises DeviceError, MemoryError."""
         sizes, arrays = laid_out(self.robot, self.dtype, q, qd, tau, gravity, f_ext)
-        result = np.empty(q.shape, self.dtype)
-        self._run((*sizes, self.corrections), arrays, result)
-        qdd = np.empty_like(result)
-        qdd[:, self.robot.constants.v_at] = result
+        qdd = np.empty(q.shape, self.dtype)
+        with at_work() as cupy:
+            found = cupy.empty(q.shape, self.dtype)
+            given = (*map(np.int32, (*sizes, self.corrections)), *map(cupy.asarray, arrays), found)
+            if len(q):
+                compiled(self.kernel.text, self.kernel.name)((len(q),), (self.kernel.width,), given)
+            qdd[:, self.robot.constants.v_at] = found.get()
         return qdd
-
-    def _run(self, sizes, arrays, result):
-        image, there = self._image(), device()
-        places = np.cumsum([0, *(-(-array.nbytes // _ALIGNED) * _ALIGNED for array in (*arrays, result))])
-        with there.at_work():
-            lane = Lane(there, max(1, int(places[-1])))
-            try:
-                for place, array in zip(places, arrays, strict=False):
-                    lane.put(int(place), array)
-                given = [
-                    *map(ctypes.c_int, sizes),
-                    *(DevicePointer(lane.there + int(p)) for p in places[:-1]),
-                ]
-                function = there.function(image, self.kernel.name)
-                if len(result):
-                    there.launch(function, len(result), self.kernel.width, given, lane.stream)
-                lane.get(int(places[-2]), result)
-                lane.finish()
-            finally:
-                lane.give_up()
-                lane.free()

@@ -1,7 +1,7 @@
 """Program -> Runner: the interpreter, C (folder c), CUDA (folder cuda), the compile cache."""
 
 from dynamics_node.codegen.backends import DEVICES, make
-from dynamics_node.codegen.cuda import ArrayError, DeviceArray, lost, on_device
+from dynamics_node.codegen.cuda import ArrayError, lost, on_device
 from dynamics_node.codegen.errors import CompileError, DeviceError
 from dynamics_node.codegen.runner import NoFastPath, Runner, WithFallback, finite_states
 from dynamics_node.codegen.scan import Scan
@@ -10,7 +10,6 @@ __all__ = [
     "DEVICES",
     "ArrayError",
     "CompileError",
-    "DeviceArray",
     "DeviceError",
     "NoFastPath",
     "Runner",

@@ -41,8 +41,7 @@ def make(
     fallback: the Runner that serves where nothing is compiled, by default the interpreter; reordered: the
     same operations in another order, one of which is faster; isomorphic_inputs: those that go together on
     lanes, see `vectorize`; alternatives: of Programs with the same results by other algorithms, one of which
-    a GPU may run. Raises CompileError for backend c without a compiler; DeviceError, and ImportError for an
-    absent extra, for one of DEVICES.
+    a GPU may run. Raises CompileError for backend c without a compiler, DeviceError for one of DEVICES.
     """
     runner = _on_cpu(program, backend, parameters, quaternions, fallback, reordered, isomorphic_inputs)
     measured = backend == "auto" and driver_is_there()

@@ -1,6 +1,5 @@
 """The parallel solvers cfa, jsiia and abia as Functions: their Spec, and the array module they run on."""
 
-import importlib
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, Literal
@@ -15,13 +14,13 @@ from dynamics_node.chains import (
     require_narrow_tree,
 )
 from dynamics_node.chains.chain_kernel import CudaChains, has_kernel
-from dynamics_node.codegen.errors import CudaError, DeviceError
+from dynamics_node.codegen import DeviceError
+from dynamics_node.codegen.cuda import at_work, cupy_module
 from dynamics_node.functions.choices import Choice, ChoiceError
 from dynamics_node.functions.spec import Spec
 from dynamics_node.graph import dynamics_runner
 from dynamics_node.robot import Problem, Robot
 
-MODULES = {"numpy": "numpy", "cuda": "cupy"}  # of arrays, by backend
 NUMBERS_A_JOINT = 600  # of a state in memory at once, approximately
 AXES = (1, 1, 1, 1, 2)  # of q, qd, u, gravity and f_ext of one state
 KERNEL_AT_ONCE = 2**22  # joints of all states together in the memory of a launch
@@ -34,8 +33,8 @@ AT_ONCE = {
 
 def parallel_solver(model: Robot, problem: Problem, choice: Choice, parameters, precision="float64"):
     """(description, Spec, None): see build; everything is computed in the precision. Raises ChoiceError for
-    an unsupported problem or robot, ModelError for unsupported joints and links, ImportError without the
-    array module."""
+    an unsupported problem or robot, ModelError for unsupported joints and links, DeviceError for backend cuda
+    without CuPy or a device."""
     _require_supported(model, problem, choice)
     backend = "numpy" if choice.backend == "auto" else choice.backend
     algorithm = ParallelDynamics(model.tree, problem, choice.solver, choice.ordering, backend, precision)
@@ -90,8 +89,7 @@ class ParallelDynamics:
 
     @cached_property
     def kernel(self):
-        """The kernel of long chains, None to compute by arrays. Raises DeviceError,
-        CompileError."""
+        """The kernel of long chains, None to compute by arrays. Raises DeviceError, CompileError."""
         if self.solver != "cfa" or self.problem.kind != "forward" or self.ordering not in ("best", "oee"):
             return None
         real = _KERNELS[self.precision]
@@ -102,7 +100,7 @@ class ParallelDynamics:
     @property
     def way(self):
         """The kernel, or the array module. Raises as in `parallel_solver`."""
-        return self.kernel or array_module(self.backend)
+        return self.kernel or (cupy_module() if self.backend == "cuda" else np)
 
     @property
     def tridiagonal(self):
@@ -139,8 +137,8 @@ class ParallelDynamics:
         arrays."""
         try:
             qdd = _in_parts(self.kernel, KERNEL_AT_ONCE // self.model.nv, arrays)
-        except (CudaError, DeviceError):
-            qdd = np.full_like(arrays[1], np.nan)  # the device is reported as lost
+        except (DeviceError, MemoryError):
+            qdd = np.full_like(arrays[1], np.nan)  # the loss was logged
         bad = np.isnan(qdd).any(axis=1)
         if bad.any():
             own = replace(self, backend="numpy")
@@ -148,13 +146,23 @@ class ParallelDynamics:
         return qdd
 
     def _by_arrays(self, solve, *arrays):
-        xp, nv = array_module(self.backend), self.model.nv
+        if self.backend == "cuda":
+            try:
+                with at_work() as cupy:
+                    return self._solved(cupy, solve, arrays)
+            except (DeviceError, MemoryError):
+                pass  # the loss was logged: NumPy goes on
+        return self._solved(np, solve, arrays)
+
+    def _solved(self, xp, solve, arrays):
+        """By arrays of a module."""
+        nv = self.model.nv
+        most = AT_ONCE["numpy" if xp is np else "cuda"] // (NUMBERS_A_JOINT * nv + 4 * nv**2)
 
         def solved(*given):
-            on_device = (None if array is None else xp.asarray(array) for array in given)
-            return _on_host(solve(xp, self.robot, *on_device))
+            return _on_host(solve(xp, self.robot, *(None if a is None else xp.asarray(a) for a in given)))
 
-        return _in_parts(solved, AT_ONCE[self.backend] // (NUMBERS_A_JOINT * nv + 4 * nv**2), arrays)
+        return _in_parts(solved, most, arrays)
 
 
 def _in_parts(solve, most, arrays):
@@ -169,22 +177,6 @@ def _in_parts(solve, most, arrays):
 def _part(arrays, part):
     """Arrays of some states; shared arrays stay whole."""
     return [a if a is None or a.ndim == own else a[part] for a, own in zip(arrays, AXES, strict=True)]
-
-
-def array_module(backend) -> Any:
-    """numpy, or cupy. Raises ImportError without CuPy, and without a device that it can use."""
-    try:
-        module = importlib.import_module(MODULES[backend])
-    except ImportError as error:
-        raise ImportError(
-            "backend 'cuda' of the solvers cfa, jsiia and abia runs on CuPy's arrays: pip install "
-            f"cupy-cuda13x (cupy-cuda12x for drivers before 580), or use backend 'numpy' ({error})"
-        ) from None
-    if backend == "cuda" and not module.cuda.is_available():
-        raise ImportError(
-            "CuPy finds no CUDA device: check the driver with nvidia-smi, or use backend 'numpy'"
-        )
-    return module
 
 
 def _on_host(array):

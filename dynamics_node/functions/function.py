@@ -110,7 +110,7 @@ class Function:
         return runner.call_batch(len(first), arrays, self.dtype, out)
 
     def _on_device(self, runner, arrays, out, errors):
-        """The results for arrays on a GPU: on the same GPU, of their type and layout. A state without a
+        """The results for arrays on a GPU: there, of their type, layout and library. A state without a
         result is NaN; with errors='raise' the call waits, and the message has the number of the first such
         state."""
         names = self._names(runner, arrays, errors)

@@ -153,12 +153,12 @@ def test_backend_cuda_uses_cupy_arrays(monkeypatch):
 def test_backend_cuda_names_missing_packages(monkeypatch):
     model = chain(4)
     monkeypatch.setitem(sys.modules, "cupy", None)
-    with pytest.raises(ImportError, match="pip install cupy-cuda13x"):
+    with pytest.raises(dn.DeviceError, match="pip install 'cupy-cuda13x"):
         dn.build(model, dn.forward_dynamics(model), solver="cfa", ordering="cr", backend="cuda")
     without = DeviceModule()
     without.cuda = type("cuda", (), {"is_available": staticmethod(lambda: False)})
     monkeypatch.setitem(sys.modules, "cupy", without)
-    with pytest.raises(ImportError, match="CUDA device"):
+    with pytest.raises(dn.DeviceError, match="no CUDA device"):
         dn.build(model, dn.forward_dynamics(model), solver="abia", backend="cuda")
 
 

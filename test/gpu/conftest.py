@@ -1,30 +1,53 @@
-"""The fake driver for tests of the CUDA backend."""
+"""What stands for a GPU: a module in place of CuPy, by which kernels run as C; and CuPy itself where a device is."""
 
-import gc
+import sys
+from types import SimpleNamespace
 
 import compilers
-import fake_cuda
+import device_arrays
 import pytest
-from flags import optimised, quickly_compiled
+from flags import in_one_order, optimised, quickly_compiled
 
-from dynamics_node.codegen.cuda import device as opened
+from dynamics_node.codegen.cuda import choice, device, runner
 
-__all__ = ["optimised", "quickly_compiled"]
+__all__ = ["in_one_order", "optimised", "quickly_compiled"]
 
 
 @pytest.fixture
-def fake(monkeypatch):
-    """The fake in place of driver and NVRTC. At the end kernels have run without a fault, and nothing is left
-    on the device."""
-    if fake_cuda.headers() is None:
-        pytest.skip("cuda.h: pip install nvidia-cuda-runtime")
-    compilers.require("gcc", *fake_cuda.UBSAN)
-    compilers.require("gcc", "-march=native")
-    fake = fake_cuda.installed(monkeypatch)
-    gc.freeze()  # collections look at what the test makes, not at all that others have left
-    yield fake
-    fake.fail(-1)
-    gc.collect()
-    opened.forget()
-    assert fake.held == {} and fake.depth == 0
-    assert fake.faults == []
+def stand_in(monkeypatch):
+    """The module in place of CuPy: `cupy`; `launches`: see LAUNCHES; `fault`: see Fault."""
+    compilers.require("cc")
+    fresh(monkeypatch)
+    monkeypatch.setitem(sys.modules, "cupy", device_arrays.DeviceModule())
+    monkeypatch.setattr(choice, "depth_first", lambda program: None)
+    monkeypatch.setattr(choice, "variations", lambda base: ())
+    monkeypatch.setattr(runner, "TRIED", 100)
+    monkeypatch.setattr(choice, "noted", lambda key, find: find())
+    device_arrays.LAUNCHES.clear()
+    device_arrays.FAULT.plan(None)
+    yield SimpleNamespace(
+        cupy=sys.modules["cupy"], launches=device_arrays.LAUNCHES, fault=device_arrays.FAULT, real=False
+    )
+    forget()
+
+
+@pytest.fixture(params=["stand-in", pytest.param("device", marks=pytest.mark.device)])
+def gpu(request, monkeypatch):
+    """CuPy's stand-in, and CuPy on a device: `cupy`."""
+    if request.param == "stand-in":
+        return request.getfixturevalue("stand_in")
+    fresh(monkeypatch)
+    return SimpleNamespace(cupy=device_arrays.real_cupy(), real=True)
+
+
+def fresh(monkeypatch):
+    """A process that has lost no device, and has compiled nothing for one."""
+    monkeypatch.setattr(device, "_lost", [])
+    monkeypatch.setattr(device, "_warned", set())
+    forget()
+
+
+def forget():
+    """What a process keeps of its device."""
+    device.compiled.cache_clear()
+    device.streams.cache_clear()

@@ -3,6 +3,7 @@ with. NVRTC compiles it for all kinds of devices."""
 
 from functools import cache
 
+import by_nvrtc
 import compilers
 import numpy as np
 import pytest
@@ -11,9 +12,8 @@ pytest.importorskip("pinocchio", reason="the robots: pip install pin")
 compilers.require("cc", module=True)
 
 from robots import ROBOTS, random_states
-from text_in_c import built
+from text_in_c import as_c, built, by_coroutines, given
 from tolerances import error
-from with_nvrtc import COUNTED, nvrtc
 
 import dynamics_node as dn
 from dynamics_demo.robots import five_bar
@@ -256,22 +256,41 @@ def test_a_constant_without_a_place_in_float32():
         kernel(program, Variant("float"))
 
 
-# --- NVRTC ---------------------------------------------------------------------------------------------------
+# --- as GPUs run it ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("arch", [80, 120])
+@pytest.mark.parametrize("layout", ["rows", "columns"])
+def test_threads_that_take_turns_at_barriers_leave_the_same_bits(layout):
+    """In either order, in place of a loop over them; without one of the barriers they do not."""
+    program = trace(lambda x: {"y": np.array([x[0] * x[1], x[1], 3.0 - x[2]])}, {"x": (3,)})
+    made, x = kernel(program, Variant("double", layout, 16)), np.random.default_rng(0).normal(size=(50, 3))
+    right = result(program, made.variant, {"x": x}, 50, same=())
+
+    def found(text, backward):
+        arguments, written = given(made, 50, {"x": x})
+        by_coroutines(text, made.name, made.blocks(50), [as_c(a) for a in arguments], backward)
+        return written["y"].T if layout == "columns" else written["y"]
+
+    for backward in (False, True):
+        np.testing.assert_array_equal(found(made.text, backward), right)
+    parts = made.text.split("  BARRIER;\n")
+    assert len(parts) == (3 if layout == "rows" else 1)
+    for k in range(1, len(parts)):
+        text = "  BARRIER;\n".join(parts[:k]) + "  BARRIER;\n".join(parts[k:])
+        assert not np.array_equal(found(text, False), right) or not np.array_equal(found(text, True), right)
+
+
+@pytest.mark.parametrize("arch", by_nvrtc.ARCHS)
 def test_nvrtc_compiles_for_every_kind_of_device(arch):
+    """Without spills; the other ways to write a kernel for the oldest and the newest one alone."""
     robot, program = case(*CASES[0])
-    for variant in (
+    ways = (
         Variant(),
         Variant("double", "rows", 64, least_blocks=2, exact_reciprocal=True),
         Variant("double", spill_to_shared=True, block=64),
-    ):
+    )
+    for variant in ways if arch in (by_nvrtc.ARCHS[0], by_nvrtc.ARCHS[-1]) else ways[:1]:
         made = kernel(program, variant, SAME, robot.quaternion_places)
-        compiler = nvrtc()
-        found = compiler.cubin(made.text, arch).kernels[made.name]
-        assert found.shared >= made.shared
-        if compiler.version == COUNTED:
-            assert found.spill_stores == found.spill_loads == 0
-        if compiler.version == COUNTED and variant == Variant():
-            assert found.registers <= (64 if arch < 100 else 72)
+        taken = by_nvrtc.compiled(made.text, arch)
+        assert made.shared <= taken.shared <= 48 * 1024 and taken.spilled == 0
+        assert taken.registers <= (80 if variant == Variant() else 255)

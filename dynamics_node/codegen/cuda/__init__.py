@@ -1,21 +1,15 @@
-"""Programs on NVIDIA GPUs: text -> cubin (nvrtc), the driver by ctypes (driver, device), arrays that lie on
-the device (device_arrays), and the Runner.
+"""Programs on NVIDIA GPUs by CuPy: the device, the choice of a kernel, arrays on the device, the Runner."""
 
-Nothing here needs CuPy, the CUDA toolkit or a compiler for the host: NVRTC's wheel and the driver's own
-libcuda.so.1 do.
-"""
-
-from dynamics_node.codegen.cuda.device import lost
-from dynamics_node.codegen.cuda.device_arrays import ArrayError, DeviceArray, on_device
-from dynamics_node.codegen.cuda.driver import driver_is_there
+from dynamics_node.codegen.cuda.device import at_work, compiled, cupy_module, driver_is_there, lost
+from dynamics_node.codegen.cuda.device_call import ArrayError, on_device
 from dynamics_node.codegen.cuda.runner import CudaRunner
-from dynamics_node.codegen.errors import CudaError
 
 __all__ = [
     "ArrayError",
-    "CudaError",
     "CudaRunner",
-    "DeviceArray",
+    "at_work",
+    "compiled",
+    "cupy_module",
     "driver_is_there",
     "lost",
     "on_device",

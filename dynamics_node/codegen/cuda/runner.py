@@ -1,107 +1,50 @@
-"""A Program on a CUDA device as a Runner, and from how many states on the device is faster than the
-processor.
-"""
+"""A Program on a CUDA device as a Runner."""
 
-import json
+import math
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from copy import copy
 from functools import cached_property, partial
 from time import perf_counter
+from typing import Literal, NamedTuple
 
 import numpy as np
 
-from dynamics_node.codegen.c.compiler import hash_here
-from dynamics_node.codegen.cache import read_entry, write_entry
-from dynamics_node.codegen.cuda import lanes
-from dynamics_node.codegen.cuda.choice import Chosen, Orders, choose, orders_of
-from dynamics_node.codegen.cuda.device import device, lost, say_once
-from dynamics_node.codegen.cuda.device_arrays import ROWS, DeviceArray
-from dynamics_node.codegen.cuda.device_call import DeviceCall, launch, shared_inputs
-from dynamics_node.codegen.cuda.lanes import GRAVITY, PRECISIONS, Batch, bad_states, example, placed
-from dynamics_node.codegen.cuda.nvrtc import Nvrtc, find_nvrtc
-from dynamics_node.codegen.errors import CompileError, CudaError, DeviceError
-from dynamics_node.codegen.printer import Variant, kernel
+from dynamics_node.codegen.cuda import choice
+from dynamics_node.codegen.cuda.device import (
+    at_work,
+    compiled,
+    cupy_module,
+    description,
+    lost,
+    streams,
+    warn_once,
+)
+from dynamics_node.codegen.cuda.device_call import COLUMNS, ROWS, DeviceCall, launch, shared_arrays
+from dynamics_node.codegen.errors import CompileError
+from dynamics_node.codegen.printer import Kernel, Variant, kernel
 from dynamics_node.codegen.runner import returned, taken
 from dynamics_node.symbolic import LoopProgram, Program
 
-SIZES = tuple(2**k for k in range(12, 19))  # states that are tried
-REPEATS = 3
-NEVER = 2**62
+GRAVITY = "gravity"  # an input that mostly is the same in all states
+PRECISIONS: dict[np.dtype, Literal["float", "double"]] = {
+    np.dtype(np.float32): "float",
+    np.dtype(np.float64): "double",
+}
 LEAST = 64  # states: what fewer need is done before a device has begun
+PIECE_BYTES = 2**23  # of a piece of a batch, in and out
+LEAST_MEASURED = 4096  # states for which it is measured whether a device is faster
+TRIED, TRIED_BYTES, REPEATS = 2**16, 2**28, 5  # states, their bytes and launches of a measurement
 
 
-class Crossover:
-    """Of a Program."""
+class Batch(NamedTuple):
+    """Arrays of NumPy for a call. arrays: {name: (states, *shape)}; same: {name: (*shape)} of what is the
+    same in all states, parameters among them."""
 
-    def __init__(self, program):
-        self._digest = program.digest()
-        self._least: dict[np.dtype, int] = {}
-
-    def pays(self, count: int, dtype: np.dtype, runner) -> bool:
-        """Whether the device is faster for so many states. A first batch of some thousand is when it is
-        compiled and measured."""
-        if count < SIZES[0]:
-            return False
-        if dtype not in self._least:
-            try:
-                self._least[dtype] = self._found(dtype, runner)
-            except (CompileError, CudaError) as error:
-                say_once(f"no GPU for batches: {error}")
-                self._least[dtype] = NEVER
-        return count >= self._least[dtype]
-
-    def __getstate__(self):
-        return self.__dict__ | {"_least": {}}  # of the device of a process
-
-    def _found(self, dtype, runner):
-        note = f"{hash_here(self._digest, dtype.name, device().name, __doc__)}.crossover"
-        kept = _read(note)
-        if kept is None:
-            kept = first_faster(*measured(runner, dtype))
-            with suppress(CompileError):
-                write_entry(note, json.dumps(kept).encode())
-        return kept
-
-
-def _read(note):
-    with suppress(CompileError):
-        if content := read_entry(note):
-            return json.loads(content)
-    return None
-
-
-def measured(runner, dtype) -> tuple[dict[int, float], dict[int, float]]:
-    """{states: s} of the device and of the CPU. Raises CompileError, CudaError."""
-    there, here = {}, {}
-    for count in SIZES:
-        batch = runner.example(count, dtype)
-        chosen = runner.chosen(dtype, "rows", batch.same.keys())
-        every = {**batch.arrays, **batch.same}
-        inputs = [every[name] for name in runner.inputs]
-        there[count] = _shortest(lambda b=batch, c=chosen: runner.compute(b, c))
-        here[count] = _shortest(lambda n=count, i=inputs: runner.beside.run_checked(n, i, dtype))
-    return there, here
-
-
-def first_faster(there: dict[int, float], here: dict[int, float]) -> int:
-    """The first size from which on the device is faster at all sizes, NEVER where it is not at the
-    largest."""
-    found = NEVER
-    for count in sorted(there, reverse=True):
-        if there[count] >= here[count]:
-            break
-        found = count
-    return found
-
-
-def _shortest(work):
-    work()  # what is made once
-    times = []
-    for _ in range(REPEATS):
-        started = perf_counter()
-        work()
-        times.append(perf_counter() - started)
-    return min(times)
+    states: int
+    dtype: np.dtype
+    arrays: dict[str, np.ndarray]
+    same: dict[str, np.ndarray]
 
 
 class CudaRunner:
@@ -125,27 +68,25 @@ class CudaRunner:
         alternatives=None,
         measured=False,
     ):
-        """Raises DeviceError: no driver, no device; CompileError: no NVRTC."""
-        self.program, self.beside = program, beside
-        self._quaternions = tuple(quaternions)
-        self._reordered, self._alternatives = reordered, alternatives
+        """Raises DeviceError without CuPy or a device, unless `measured`."""
+        self.program, self._quaternions = program, tuple(quaternions)
+        self._reordered, self._alternatives, self._measured = reordered, alternatives, measured
         self.inputs, self.outputs = taken(program, parameters or ()), returned(program)
-        self._turning = placed(program, self._quaternions)
-        self._chosen: dict[tuple, Chosen] = {}  # shared by all that `with_parameters` returns
-        self._crossover = Crossover(program) if measured else None
+        self._turning = _places(program, self._quaternions)
+        self._chosen: dict[tuple, Kernel] = {}  # shared by all that `with_parameters` returns
+        self._faster: dict[tuple, bool] = {}  # whether the device is, by type and order of states
         self._take(beside, dict(parameters or {}))
         if not measured:
-            self.compiler()
+            cupy_module()
 
     def _take(self, beside, parameters):
         self.beside, self.call_one, self.call_new = beside, beside.call_one, beside.call_new
         self._parameters = {name: np.asarray(values) for name, values in parameters.items()}
-        self._there: dict[tuple, DeviceArray] = {}  # parameters that kernels read by a pointer
 
     @property
     def backend(self):
         """'cuda', or what goes on after the device was lost."""
-        if self._crossover is not None:
+        if self._measured:
             return self.beside.backend
         return "cuda" if lost() is None else f"{self.beside.backend}, for cuda is lost"
 
@@ -162,26 +103,37 @@ class CudaRunner:
     def prepare(self, batches=False):
         """Compile now what many states need. Raises CompileError."""
         self.beside.prepare(batches)
-        if batches and self._crossover is None:
+        if batches and not self._measured:
             same = {GRAVITY} & self.inputs.keys() | self._parameters.keys()
-            self.chosen(np.dtype(np.float64), ROWS, same)
+            with at_work():
+                self.chosen(np.dtype(np.float64), ROWS, same)
 
     # --- arrays of NumPy ------------------------------------------------------------------------------------
 
     def call_batch(self, count, inputs, dtype, out=None):
         """See Runner."""
-        batch = self._batch(count, inputs, dtype)
-        outputs = None if batch is None else self._by_device(batch)
-        if outputs is None:
+        found = self._by_device(count, inputs, dtype)
+        if found is None:
             return self.beside.call_batch(count, inputs, dtype, out)
-        return outputs if self._mended(outputs, batch) else None
+        outputs, good = found
+        return outputs if good else None
 
     def run_checked(self, count, inputs, dtype=np.float64):
         """See Runner."""
-        batch = self._batch(count, inputs, np.dtype(dtype))
-        outputs = None if batch is None else self._by_device(batch)
-        if outputs is None:
-            return self.beside.run_checked(count, inputs, dtype)
+        found = self._by_device(count, inputs, np.dtype(dtype))
+        return self.beside.run_checked(count, inputs, dtype) if found is None else found
+
+    def _by_device(self, count, inputs, dtype) -> tuple[list[np.ndarray], bool] | None:
+        """As `run_checked`; None where the device does not do it. An error was logged."""
+        batch = self._batch(count, inputs, dtype)
+        if batch is None:
+            return None
+        try:
+            outputs = self.compute(batch)
+        except (CompileError, MemoryError) as error:
+            if lost() is None:  # else that was logged
+                warn_once(f"no GPU for a batch: {error}")
+            return None
         return outputs, self._mended(outputs, batch)
 
     def _batch(self, count, inputs, dtype) -> Batch | None:
@@ -198,48 +150,42 @@ class CudaRunner:
                 same[name] = array
             else:
                 return None
-        if self._crossover is not None and not self._crossover.pays(count, dtype, self):
-            return None
-        return Batch(int(count), dtype, arrays, same)
+        batch = Batch(int(count), dtype, arrays, same)
+        return batch if not self._measured or self._pays(batch, inputs) else None
 
     def parameters_in(self, dtype) -> dict[str, np.ndarray]:
         """{name: values} of the parameters in a type."""
         return {name: values.astype(dtype, copy=False) for name, values in self._parameters.items()}
 
-    def _by_device(self, batch) -> list[np.ndarray] | None:
-        """The outputs, NaN for states that are not solved; None where the device does not do it."""
-        try:
-            chosen = self.chosen(batch.dtype, ROWS, batch.same.keys())
-            return self.compute(batch, chosen)
-        except (CompileError, CudaError) as error:
-            if lost() is None:  # else it is told
-                say_once(f"no GPU for a batch: {error}")
-            return None
-
-    def compute(self, batch: Batch, chosen: Chosen) -> list[np.ndarray]:
-        """The outputs by the device alone. Raises CudaError."""
+    def compute(self, batch: Batch) -> list[np.ndarray]:
+        """The outputs by the device alone, in pieces over two streams: while one is computed, the next is on
+        its way. Raises CompileError, MemoryError."""
         outputs = {
             name: np.empty((batch.states, *shape), batch.dtype) for name, shape in self.outputs.items()
         }
-        arrays = [*batch.arrays.values(), *outputs.values()]
-        sizes = [array.nbytes // batch.states for array in arrays]
-        kernel, image = chosen.kernel, chosen.cubin.image
-        pieces = lanes.in_pieces(batch.states, sizes, kernel.most_states, kernel.variant.block)
-        with device().at_work():
-            there = self.constants(kernel, batch.same, batch.dtype)
-
-            def work(lane, places, start, stop):
-                addresses = [lane.there + place for place in places]
-                inputs = dict(zip(batch.arrays, addresses, strict=False))
-                results = dict(zip(outputs, addresses[len(inputs) :], strict=False))
-                for array, place in zip(batch.arrays.values(), places, strict=False):
-                    lane.put(place, array[start:stop])
-                known = inputs | {name: array.address for name, array in there.items()}
-                launch(device(), kernel, image, stop - start, known, results, batch.same, lane.stream)
-                for array, place in zip(outputs.values(), places[len(inputs) :], strict=False):
-                    lane.get(place, array[start:stop])
-
-            lanes.run(device(), pieces, work)
+        size = sum(a.nbytes for a in (*batch.arrays.values(), *outputs.values())) // batch.states
+        with at_work() as cupy:
+            chosen = self.chosen(batch.dtype, ROWS, batch.same.keys())
+            constants = shared_arrays(cupy, chosen, batch.same)
+            cupy.cuda.get_current_stream().synchronize()  # they are there for all streams
+            lanes = [_Lane(cupy, stream) for stream in streams()]
+            each = piece(size, chosen.most_states, chosen.variant.block)
+            try:
+                for k, start in enumerate(range(0, batch.states, each)):
+                    lane, part = lanes[k % 2], slice(start, min(start + each, batch.states))
+                    lane.finish()
+                    with lane.stream:
+                        given = {name: lane.put(array[part]) for name, array in batch.arrays.items()}
+                        places = {name: array[part] for name, array in outputs.items()}
+                        found = {name: cupy.empty(a.shape, a.dtype) for name, a in places.items()}
+                        launch(cupy, chosen, part.stop - start, given | constants, found, batch.same)
+                        for name, place in places.items():
+                            lane.get(found[name], place)
+                for lane in lanes:
+                    lane.finish()
+            finally:  # after an error, too, nothing is on its way when the memory is used again
+                for lane in lanes:
+                    lane.stream.synchronize()
         return list(outputs.values())
 
     def _mended(self, outputs, batch) -> bool:
@@ -257,58 +203,171 @@ class CudaRunner:
             output[bad] = array
         return good
 
-    def example(self, count: int, dtype: np.dtype) -> Batch:
-        """Some states for a trial."""
-        return example(self.inputs, self.parameters_in(dtype), self._turning, count, dtype)
-
     # --- arrays on the device -------------------------------------------------------------------------------
 
     def on_device(self, inputs, out=None, raises=False):
         """Results of arrays on the device, see DeviceCall: (a tuple of arrays, number of the first state
-        without a result or None). Raises ArrayError, CompileError, CudaError."""
-        return DeviceCall(self, inputs, out)(raises)
+        without a result or None). Raises ArrayError, CompileError, MemoryError."""
+        with at_work() as cupy:
+            return DeviceCall(cupy, self, inputs, out)(raises)
 
-    def constants(self, kernel, same, dtype) -> dict[str, DeviceArray]:
-        """{name: array on the device} of what all states read by a pointer. Inside `at_work`."""
-        return {name: self._constant(name, same[name], dtype) for name in shared_inputs(kernel)}
+    # --- what is chosen -------------------------------------------------------------------------------------
 
-    def _constant(self, name, values, dtype):
-        if name not in self._parameters:
-            return DeviceArray.of(values)
-        if (name, dtype) not in self._there:
-            self._there[name, dtype] = DeviceArray.of(values)
-        return self._there[name, dtype]
-
-    # --- what is compiled -----------------------------------------------------------------------------------
-
-    def chosen(self, dtype, layout, same) -> Chosen:
-        """The kernel for arrays of a type and layout. Raises CompileError."""
+    def chosen(self, dtype, layout, same) -> Kernel:
+        """The kernel for arrays of a type and layout, chosen by timing. Inside `at_work`. Raises
+        CompileError."""
         key = dtype, layout, frozenset(same)
         if key not in self._chosen:
             write = partial(kernel, same=tuple(sorted(same)), quaternions=self._quaternions)
             base = Variant(precision=PRECISIONS[dtype], layout=layout)
-            self._chosen[key] = choose(Orders(self._orders, write), base, *self.compiler())
+            measure = partial(self._seconds, batch=self._example(dtype, same))
+            self._chosen[key] = choice.choose(self._orders, write, base, measure, description())
         return self._chosen[key]
 
     @cached_property
     def _orders(self):
         """Programs that a kernel may be written of."""
-        return orders_of(self.program, self._reordered, self._alternatives() if self._alternatives else {})
+        return choice.orders_of(
+            self.program, self._reordered, self._alternatives() if self._alternatives else {}
+        )
 
-    def compiler(self) -> tuple[Nvrtc, int]:
-        """And the architecture to compile for. Raises CompileError."""
-        try:
-            there = device()
-        except CudaError as error:
-            raise DeviceError(f"backend cuda: {error}") from None
-        nvrtc = find_nvrtc(there.driver_version[0])
-        return nvrtc, nvrtc.arch_for(there.capability)
+    def _seconds(self, kernels, batch) -> list[float]:
+        """Of a launch of each kernel, infinite for one that does not compile; threads compile them."""
+        cupy = cupy_module()
+        device = cupy.cuda.Device()
+
+        def compiles(kernel):
+            with device, suppress(CompileError):
+                return compiled(kernel.text, kernel.name)
+
+        with ThreadPoolExecutor() as pool:
+            runs = list(pool.map(compiles, kernels))
+        pairs = zip(kernels, runs, strict=True)
+        return [_measured(cupy, one, self, batch) if run else math.inf for one, run in pairs]
+
+    def _pays(self, batch, inputs) -> bool:
+        """Whether the device is faster for about so many states: measured with the first such batch."""
+        key = batch.dtype, batch.states.bit_length()
+        if batch.states >= LEAST_MEASURED and key not in self._faster:
+
+            def faster():
+                here = _seconds_of(lambda: self.beside.run_checked(batch.states, inputs, batch.dtype))
+                return _seconds_of(lambda: self.compute(batch)) < here
+
+            try:
+                with at_work():
+                    known = (self.program.digest(), batch.dtype.name, key[1], description())
+                    self._faster[key] = choice.noted(known, faster)
+            except (CompileError, MemoryError) as error:
+                warn_once(f"no GPU for batches: {error}")
+                self._faster[key] = False
+        return self._faster.get(key, False)
+
+    def _example(self, dtype: np.dtype, same) -> Batch:
+        """States for a measurement."""
+        numbers = sum(math.prod(shape) for shape in (*self.inputs.values(), *self.outputs.values()))
+        count = max(LEAST, min(TRIED, TRIED_BYTES // (numbers * dtype.itemsize)))
+        random, arrays, alike = np.random.default_rng(0), {}, self.parameters_in(dtype)
+        for name, shape in self.inputs.items():
+            if name in same:
+                alike[name] = random.uniform(-1.0, 1.0, shape).astype(dtype)
+            else:
+                arrays[name] = random.uniform(-1.0, 1.0, (count, *shape)).astype(dtype)
+        for name, places in self._turning.items():
+            for place in places if name in arrays else ():
+                arrays[name].reshape(count, -1)[:, place : place + 4] = (0, 0, 0, 1)
+        return Batch(count, dtype, arrays, alike)
 
     def __getstate__(self):
-        left = ("call_one", "call_new", "_there", "_orders")
+        left = ("call_one", "call_new", "_orders", "_faster")
         return {name: value for name, value in self.__dict__.items() if name not in left}
 
     def __setstate__(self, state):
-        self.__dict__.update(state)
+        self.__dict__.update(state, _faster={})
         self.call_one, self.call_new = self.beside.call_one, self.beside.call_new
-        self._there = {}
+
+
+class _Lane:
+    """A stream, with memory that does not move for what it copies."""
+
+    def __init__(self, cupy, stream):
+        self._cupy, self.stream = cupy, stream
+        self._copies: list[np.ndarray] = []  # on their way to the device
+        self._results: list[tuple[np.ndarray, np.ndarray]] = []
+
+    def _pinned(self, shape, dtype):
+        size = int(np.prod(shape, dtype=int))
+        memory = self._cupy.cuda.alloc_pinned_memory(size * dtype.itemsize)
+        return np.frombuffer(memory, dtype, size).reshape(shape)
+
+    def put(self, array: np.ndarray):
+        """On the device; the array may change afterwards."""
+        pinned, there = self._pinned(array.shape, array.dtype), self._cupy.empty(array.shape, array.dtype)
+        pinned[...] = array
+        there.set(pinned, stream=self.stream)
+        self._copies.append(pinned)
+        return there
+
+    def get(self, there, place: np.ndarray):
+        """Copy to `place` what lies on the device; it is there when `finish` returns."""
+        pinned = self._pinned(place.shape, place.dtype)
+        there.get(stream=self.stream, out=pinned, blocking=False)
+        self._results.append((place, pinned))
+
+    def finish(self):
+        """Wait for the stream, and hand over results."""
+        self.stream.synchronize()
+        for place, pinned in self._results:
+            place[...] = pinned
+        self._copies.clear()
+        self._results.clear()
+
+
+def piece(size: int, most: int, block: int) -> int:
+    """States of a piece: whole blocks, at most `most` states, and PIECE_BYTES, of `size` a state."""
+    return max(1, min(PIECE_BYTES // max(1, size), most) // block) * block
+
+
+def bad_states(outputs) -> np.ndarray:
+    """Which states (count,) have no result: all outputs of such a state are NaN, so one entry tells."""
+    array = next((array for array in outputs if array[0].size), outputs[0])
+    return np.isnan(array.reshape(len(array), -1)[:, :1]).any(axis=1)
+
+
+def _places(program, quaternions) -> dict[str, list[int]]:
+    """{input: where quaternions begin in it}, which begin at some places among all entries."""
+    found, start = {}, 0
+    for name, shape in program.inputs.items():
+        end = start + math.prod(shape)
+        found[name] = [place - start for place in quaternions if start <= place < end]
+        start = end
+    return {name: places for name, places in found.items() if places}
+
+
+def _measured(cupy, kernel, runner, batch) -> float:
+    """Seconds of a launch, the shortest one."""
+
+    def there(array):
+        rows = array.reshape(batch.states, -1)
+        return cupy.asarray(np.ascontiguousarray(rows.T if kernel.variant.layout == COLUMNS else rows))
+
+    inputs = {name: there(array) for name, array in batch.arrays.items()}
+    inputs |= shared_arrays(cupy, kernel, batch.same)
+    shapes = {name: (batch.states, *shape) for name, shape in runner.outputs.items()}
+    outputs = {name: there(np.empty(shape, batch.dtype)) for name, shape in shapes.items()}
+    times = []
+    for _ in range(REPEATS):
+        start, end = cupy.cuda.Event(), cupy.cuda.Event()
+        start.record()
+        launch(cupy, kernel, batch.states, inputs, outputs, batch.same)
+        end.record()
+        end.synchronize()
+        times.append(cupy.cuda.get_elapsed_time(start, end) / 1e3)
+    return min(times)
+
+
+def _seconds_of(work) -> float:
+    work()  # what is made once
+    began = perf_counter()
+    work()
+    return perf_counter() - began

@@ -3,8 +3,9 @@
    SPILL_TO_SHARED.
 
    A kernel is: shared arrays; EACH_BLOCK, then phases EACH_THREAD { ... } with BARRIER between them. What one phase
-   leaves to the next is in shared memory: in C the phases are loops over the threads. What every block does for one
-   state after the other begins with EACH_BLOCK(1): in C there is one such block. A TABLE is constant. Nothing but FMA multiplies and adds
+   leaves to the next is in shared memory: in C the phases are loops over the threads, or, with COROUTINES, threads take
+   turns from barrier to barrier, for kernels whose threads keep what they have over barriers. What every block does for
+   one state after the other begins with EACH_BLOCK(1): in C there is one such block. A TABLE is constant. Nothing but FMA multiplies and adds
    with one rounding (CUDA: -fmad=false, C: -ffp-contract=off), so results are the same bits everywhere where divisions
    are exact. */
 #if FLOAT64
@@ -45,6 +46,7 @@ typedef unsigned bits;
 #define THREAD ((int)threadIdx.x)
 #define BARRIER __syncthreads()
 #define ROLLED _Pragma("unroll 1")
+#define UNROLLED _Pragma("unroll")
 #define NO_NUMBER ((real)__int_as_float(0x7fc00000))
 
 #else
@@ -59,16 +61,27 @@ typedef unsigned long long bits;
 #define ABS __builtin_fabsf
 typedef unsigned bits;
 #endif
+#ifdef COROUTINES
+#include <ucontext.h>
+static int BLOCK, THREAD;
+static ucontext_t block_threads[WIDTH], between_turns;
+#define SHARED static
+#define EACH_BLOCK(count)
+#define EACH_THREAD
+#define BARRIER swapcontext(block_threads + THREAD, &between_turns)
+#else
 #define SHARED
+#define EACH_BLOCK(count) for (int BLOCK = 0; BLOCK * WIDTH < (count); ++BLOCK)
+#define EACH_THREAD for (int THREAD = 0; THREAD < WIDTH; ++THREAD)
+#define BARRIER
+#endif
 #define TABLE static const
 #define BLOCKS 1
 #define FUNCTION static inline __attribute__((always_inline))
 #define MUL(x, y) ((x) * (y))
-#define EACH_BLOCK(count) for (int BLOCK = 0; BLOCK * WIDTH < (count); ++BLOCK)
-#define EACH_THREAD for (int THREAD = 0; THREAD < WIDTH; ++THREAD)
 #define KERNEL void
-#define BARRIER
 #define ROLLED
+#define UNROLLED
 #define NO_NUMBER ((real)NAN)
 FUNCTION bits BITS(real x)
 {
