@@ -23,6 +23,7 @@ CHECKS = [
     "ruff>=0.5",
     "mypy>=1.10",
     "import-linter>=2.0",
+    "argcomplete>=2",  # completion in shells
 ]
 ORACLE = ["pin>=3.4"]  # brings NumPy 2; a sourced ROS 2 on Ubuntu 24.04 has Pinocchio for its NumPy 1.26
 MUJOCO = ["mujoco>=3.2,<4"]  # another oracle: linkages by its equality constraints
