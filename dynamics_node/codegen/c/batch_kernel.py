@@ -26,6 +26,7 @@ from dynamics_node.codegen.c.render_straight import VECTOR, literal, memory, ren
 from dynamics_node.codegen.runner import UNIT_TOLERANCE, limits_in, returned, usable
 from dynamics_node.symbolic import depth_first
 
+WIDEST = 64  # bytes of a vector
 MOST_LANES = 16  # numbers in a vector: floats
 TRIED = 1024  # states of a trial, at most
 BEYOND_CACHES = 4 << 20  # bytes
@@ -39,7 +40,8 @@ def render_batch(program, precision="double", quaternions=(), limits=()) -> str:
     return "\n".join(
         [
             text_of("declared.c"),
-            f"#define LANES {lanes}",
+            f"#define WIDEST {WIDEST}",
+            text_of("vectors.c"),
             f"#define INPUTS {len(program.inputs)}",
             f"#define OUTPUTS {len(program.outputs)}",
             f"#define UNIT_TOLERANCE {UNIT_TOLERANCE}",

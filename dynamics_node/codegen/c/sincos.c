@@ -50,3 +50,10 @@ static inline vector cos_lanes(vector x)
   for (int j = 0; j < LANES; ++j) x[j] = COS(x[j]);
   return x;
 }
+
+/* Four angles of one state, from number k on. Side by side in registers: vectors of what was just stored would wait. */
+#if VECTOR_BYTES == 32
+#define FOUR_ANGLES(k, a, b, c, d) angle[k / 4] = (vector){a, b, c, d};
+#else
+#define FOUR_ANGLES(k, a, b, c, d) angle[k / 2] = (vector){a, b}, angle[k / 2 + 1] = (vector){c, d};
+#endif

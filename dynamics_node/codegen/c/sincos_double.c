@@ -1,10 +1,13 @@
 /* Vectors of LANES doubles, and the polynomials of fdlibm's kernels. */
 typedef double number;
-typedef double vector __attribute__((vector_size(8 * LANES)));
-typedef long long bits __attribute__((vector_size(8 * LANES)));
+typedef double vector __attribute__((vector_size(VECTOR_BYTES)));
+typedef long long bits __attribute__((vector_size(VECTOR_BYTES)));
+enum { LANES = VECTOR_BYTES / sizeof(number) };
+#define IN_CHUNK(chunk, x) x, x
+#define MIXED(chunk, half) 2 * chunk + half, LANES + 2 * chunk + half
+#define WHOLE(chunk) 2 * chunk, 2 * chunk + 1
 #define NUMBER_FORMAT 'd'
 #define LARGE 0x1p16 /* rad: up to here a multiple of pi/2 times the first two parts of it is exact */
-#define IN_ALL_LANES(x) {x, x, x, x, x, x, x, x}
 #define SIN sin
 #define COS cos
 #define QUARTERS_PER_RADIAN 0x1.45f306dc9c883p-1

@@ -1,10 +1,14 @@
 /* Vectors of LANES floats, and minimax polynomials on |r| <= pi/4. */
 typedef float number;
-typedef float vector __attribute__((vector_size(4 * LANES)));
-typedef int bits __attribute__((vector_size(4 * LANES)));
+typedef float vector __attribute__((vector_size(VECTOR_BYTES)));
+typedef int bits __attribute__((vector_size(VECTOR_BYTES)));
+enum { LANES = VECTOR_BYTES / sizeof(number) };
+#define IN_CHUNK(chunk, x) x, x, x, x
+#define MIXED(chunk, half) \
+  4 * chunk + 2 * half, LANES + 4 * chunk + 2 * half, 4 * chunk + 2 * half + 1, LANES + 4 * chunk + 2 * half + 1
+#define WHOLE(chunk) 4 * chunk, 4 * chunk + 1, 4 * chunk + 2, 4 * chunk + 3
 #define NUMBER_FORMAT 'f'
 #define LARGE 0x1p12f /* rad: up to here a multiple of pi/2 times the first three parts of it is exact */
-#define IN_ALL_LANES(x) {x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x}
 #define SIN sinf
 #define COS cosf
 #define QUARTERS_PER_RADIAN 0x1.45f306p-1f
