@@ -58,9 +58,12 @@ static inline void transpose_chunks(vector *a)
   }
 }
 
-/* LANES rows of a size as vectors over the states. Reads up to LANES - 1 numbers beyond the last row. */
-static inline __attribute__((always_inline)) void read_rows(const number *rows, int size, vector *restrict in)
+/* LANES rows of a size as vectors over the states, and the sum of all of them. Reads up to LANES - 1 numbers beyond the
+   last row. Several sums: one would wait for itself. */
+static inline __attribute__((always_inline)) vector read_rows(const number *rows, int size, vector *restrict in)
 {
+  vector sum[4] = {0};
+#pragma GCC unroll 4
   for (int n = 0; n < size; n += LANES) {
     vector a[LANES];
 #pragma GCC unroll 16
@@ -68,24 +71,19 @@ static inline __attribute__((always_inline)) void read_rows(const number *rows, 
     transpose_chunks(a); /* first, for of few columns most chunks fall away */
     transpose_numbers(a);
 #pragma GCC unroll 16
-    for (int i = 0; i < LANES; ++i)
+    for (int i = 0; i < LANES; ++i) {
       if (n + i < size) in[n + i] = a[i];
+      if (n + i < size) sum[i % 4] += a[i];
+    }
   }
+  return (sum[0] + sum[1]) + (sum[2] + sum[3]);
 }
 
-static inline __attribute__((always_inline)) void read_same(const number *row, int size, vector *restrict in)
+static inline __attribute__((always_inline)) vector read_same(const number *row, int size, vector *restrict in)
 {
-  for (int n = 0; n < size; ++n) in[n] = (vector){0} + row[n];
-}
-
-/* 0 in the lanes where all numbers and their sum are finite, else NaN. Several sums: one would wait for itself. */
-static inline __attribute__((always_inline)) vector not_finite(int size, const vector *numbers)
-{
-  vector sum[4] = {0};
-#pragma GCC unroll 4
-  for (int n = 0; n < size; ++n) sum[n % 4] += numbers[n];
-  const vector total = (sum[0] + sum[1]) + (sum[2] + sum[3]);
-  return total - total;
+  vector sum = {0};
+  for (int n = 0; n < size; ++n) sum += in[n] = (vector){0} + row[n];
+  return sum;
 }
 
 /* Not 0 in the lanes where a quaternion is not of unit length. */

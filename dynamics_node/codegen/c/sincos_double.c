@@ -15,7 +15,7 @@ enum { LANES = VECTOR_BYTES / sizeof(number) };
 #define QUARTER_2 0x1.0b4611a6p-34
 #define QUARTER_3 0x1.3198a2e037073p-69
 #define ROUNDING 0x1.8p52 /* added, it leaves an integer in the low bits */
-#define TO_SIGN 62        /* moves bit 1 to the sign */
+#define TO_SIGN 63 /* moves bit 0 to the sign */
 
 static inline vector reduced(vector x, vector k)
 {

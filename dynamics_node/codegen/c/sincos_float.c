@@ -17,7 +17,7 @@ enum { LANES = VECTOR_BYTES / sizeof(number) };
 #define QUARTER_3 0x1.444p-24f
 #define QUARTER_4 0x1.68c234p-39f
 #define ROUNDING 0x1.8p23f /* added, it leaves an integer in the low bits */
-#define TO_SIGN 30         /* moves bit 1 to the sign */
+#define TO_SIGN 31 /* moves bit 0 to the sign */
 
 static inline vector reduced(vector x, vector k)
 {
