@@ -30,7 +30,11 @@ TESTS = (
     test_backend_c.test_programs_of_several_parts,
     test_backend_c.test_robot_without_joints,
 )
-ESSENTIAL = (test_batch.test_batch_equals_scalar, test_batch.test_sines_of_floats, test_backend_c.test_sines_and_cosines)
+ESSENTIAL = (
+    test_batch.test_batch_equals_scalar,
+    test_batch.test_sines_of_floats,
+    test_backend_c.test_sines_and_cosines,
+)
 
 
 def cases(test):

@@ -59,12 +59,12 @@ def test_the_faster_width_is_taken(half_is_faster, own_cache, monkeypatch):
     trials = []
     choice = "half" if half_is_faster else "whole"
     monkeypatch.setattr(
-        compiler, "fastest", lambda of: [run() for run in of.values()] and trials.append(of) or choice
+        compiler, "fastest", lambda of: ([run() for run in of.values()] and trials.append(of)) or choice
     )
     flags, real = [], compiler.compile_library
     monkeypatch.setattr(compiler, "compile_library", lambda *way: flags.append(way[2]) or real(*way))
     for factor in (2.0, 3.0):
-        kernel = BatchKernel(trace(lambda x: {"y": x * factor}, {"x": (3,)}))
+        kernel = BatchKernel(trace(lambda x, by=factor: {"y": x * by}, {"x": (3,)}))
         assert packed(kernel(5, np.ones((5, 3)))).tolist() == [[factor] * 3] * 5
         assert (batch_kernel.HALF[0] in flags[-1]) == half_is_faster
     assert [list(of) for of in trials] == [["whole", "half"]]

@@ -84,7 +84,9 @@ def runs_on(processor, folder, monkeypatch, shift=0, more=()):
 
     def compile_first(ways, _):
         way = next(iter(ways.values()))
-        flags = [flag for flag in (*FLAGS, *way.flags) if flag not in FLAGS_OF_LIBRARIES and "tune" not in flag]
+        flags = [
+            flag for flag in (*FLAGS, *way.flags) if flag not in FLAGS_OF_LIBRARIES and "tune" not in flag
+        ]
         flags += [*more, "-static"]
         text = way.source()
         text += (BATCH if "run_batch" in text else ROWS) + MAIN

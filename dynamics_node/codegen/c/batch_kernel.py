@@ -84,7 +84,8 @@ def _batch(program, quaternions):
         "    Results y = {{0}};",
         "    sum = sum_of_same;",
         *(
-            f"    if (!same[{k}]) sum += read_rows(readable(input[{k}], {n}, k, count, copy), {n}, in + {at});"
+            f"    if (!same[{k}])"
+            f" sum += read_rows(readable(input[{k}], {n}, k, count, copy), {n}, in + {at});"
             for k, n, at in inputs
         ),
         *(f"    y.row[{k}] = whole ? output[{k}] + k * {n} : last + {at} * LANES;" for k, n, at in outputs),
@@ -152,7 +153,7 @@ def _places(sizes):
 
 
 def width_flags() -> tuple[str, ...]:
-    """Flags for the width of vectors: HALF on a processor that computes faster with 32 bytes than with the 64 of
+    """Flags for the width of vectors: HALF on a processor that is faster with 32 bytes than with the 64 of
     AVX-512. Measured once in a cache, by a small Program."""
     if not has_avx512():
         return ()
@@ -185,8 +186,8 @@ def _small_program():
 
 
 def _trial(program, dtype, key):
-    """A function that runs a library over some states: where there are many results, over so many that they leave
-    the caches near a core."""
+    """A function that runs a library over some states: where there are many results, over so many that they
+    leave the caches near a core."""
     library = open_library(key)
     trust_arrays(library, dtype)
     run = builtin_function(library, "batch_definition")

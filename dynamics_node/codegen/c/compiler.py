@@ -34,7 +34,8 @@ FLAGS = (
 )
 NATIVE = "-march=native"  # where the compiler takes it: those of RISC-V and older ones of ARM do not
 NOT_FUSED = ("-ffp-contract=off",)
-# Operations in another order; and sums of products fused, which the tuning for some x86 processors leaves apart.
+# Operations in another order; and sums of products fused, which the tuning for some x86 processors leaves
+# apart.
 SCHEDULED = (
     *("-fschedule-insns", "-fsched-pressure"),
     *(("-mtune=generic",) if platform.machine() == "x86_64" else ()),
@@ -103,7 +104,8 @@ def _found_compiler(named):
 
 
 def _target(path):
-    """Flags for this processor and the command that the compiler makes of them, in 2 ms: with -### it is not run."""
+    """Flags for this processor, and the command that the compiler makes of them: with -### it does not run it,
+    which takes 2 ms."""
     command = [path, NATIVE, *("-###", "-x", "c", "-E", "-")]
     environment = {**os.environ, "LC_ALL": "C"}
     done = _run(command, TIME_LIMIT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment)
