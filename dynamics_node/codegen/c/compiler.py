@@ -104,7 +104,7 @@ def _found_compiler(named):
 
 
 def _target(path):
-    """Flags for this processor, and the command that the compiler makes of them: with -### it does not run it,
+    """Flags for this processor, and the command that the compiler makes of them: with -### it is not run,
     which takes 2 ms."""
     command = [path, NATIVE, *("-###", "-x", "c", "-E", "-")]
     environment = {**os.environ, "LC_ALL": "C"}

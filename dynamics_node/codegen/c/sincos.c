@@ -10,7 +10,7 @@ static inline void sincos_lanes(vector x, vector offset, vector *restrict sine, 
   const vector r = reduced(x, k) + offset;
   const vector z = r * r, s = sine_near_zero(r, z), c = cosine_near_zero(z);
   const bits odd = quarter << TO_SIGN, swapped = ((bits)s ^ (bits)c) & -(quarter & 1);
-  const bits sign = quarter >> 1 << TO_SIGN;
+  const bits sign = (quarter & 2) << (TO_SIGN - 1);
   *sine = (vector)((bits)s ^ swapped ^ sign);
   *cosine = (vector)((bits)c ^ swapped ^ sign ^ odd);
 }
