@@ -404,7 +404,7 @@ def test_code_for_another_target_is_not_taken(fresh, compiler_that):
     """The path and the version of a compiler stay, its flags change."""
     for flag in ("-DONE", "-DOTHER"):
         compiler_that(f'#!/bin/sh\nexec {shutil.which("gcc")} "$@" {flag}\n')
-        compiler._found_compiler.cache_clear()
+        compiler._compiler_named.cache_clear()
         compiler._loaded.clear()
         Kernel(times())
     first, second = sorted(path.name.split("-") for path in fresh.iterdir())

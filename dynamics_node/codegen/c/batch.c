@@ -93,24 +93,24 @@ static inline vector not_unit(const vector *p)
   return (vector)(off * off > (number)(UNIT_TOLERANCE * UNIT_TOLERANCE));
 }
 
-/* Not 0 in the lanes where a number is beyond its limit. */
-static inline vector beyond(vector x, number limit)
+/* Not 0 in the lanes where a number exceeds its limit. */
+static inline vector exceeds(vector x, number limit)
 {
   return (vector)(x > limit);
 }
 
 static inline int any(vector x)
 {
-  const bits found = x != 0;
+  const bits nonzero = x != 0;
   int one = 0;
-  for (int j = 0; j < LANES; ++j) one |= found[j] != 0;
+  for (int j = 0; j < LANES; ++j) one |= nonzero[j] != 0;
   return one;
 }
 
 /* Where the results of LANES states go: of every output the first of their rows. `sum`: of all numbers written;
-   `beyond`: not 0 in the lanes where a number is beyond its limit. */
+   `excess`: not 0 in the lanes where a number exceeds its limit. */
 typedef struct {
-  vector sum, beyond;
+  vector sum, excess;
   number *row[OUTPUTS + 1];
 } Results;
 

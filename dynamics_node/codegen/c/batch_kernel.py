@@ -37,7 +37,7 @@ from dynamics_node.symbolic import depth_first, trace
 HALF = ("-DWIDEST=32",)  # bytes of a vector: see vectors.c
 MOST_LANES = 16  # numbers in a vector: floats
 TRIED = 1024  # states of a trial, at most
-BEYOND_CACHES = 4 << 20  # bytes
+ABOVE_CACHES = 4 << 20  # bytes
 PRECISIONS = {np.dtype(np.float64): "double", np.dtype(np.float32): "float"}
 
 
@@ -90,7 +90,7 @@ def _batch(program, quaternions):
         ),
         *(f"    y.row[{k}] = whole ? output[{k}] + k * {n} : last + {at} * LANES;" for k, n, at in outputs),
         "    run(in, &y);",
-        "    bad += (sum - sum) + (y.sum - y.sum) + y.beyond;",
+        "    bad += (sum - sum) + (y.sum - y.sum) + y.excess;",
         *(f"    bad += not_unit(in + {k});" for k in quaternions),
         "    if (!whole) {",
         *(
@@ -111,7 +111,7 @@ def _writing(program, lanes, limits):
         lines += _writing_row(program, k, numbers.ravel(), lanes)
     health = [*program.outputs.values()][-1].ravel()[: len(limits)] if limits else ()
     return lines + [
-        (f"  y->beyond += beyond({{}}, {literal(limit)});", (int(n),))
+        (f"  y->excess += exceeds({{}}, {literal(limit)});", (int(n),))
         for n, limit in zip(health, limits, strict=True)
     ]
 
@@ -192,7 +192,7 @@ def _trial(program, dtype, key):
     trust_arrays(library, dtype)
     run = builtin_function(library, "batch_definition")
     results = sum(numbers.size for numbers in program.outputs.values())
-    count = max(BATCH, min(TRIED, BEYOND_CACHES // max(1, results * np.dtype(dtype).itemsize)))
+    count = max(BATCH, min(TRIED, ABOVE_CACHES // max(1, results * np.dtype(dtype).itemsize)))
     random = np.random.default_rng(0)
     inputs = [random.uniform(-1.0, 1.0, (count, *shape)).astype(dtype) for shape in program.inputs.values()]
     outputs = [np.empty((count, *numbers.shape), dtype) for numbers in program.outputs.values()]

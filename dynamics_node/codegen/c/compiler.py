@@ -90,11 +90,11 @@ def compiler() -> Compiler:
     """The C compiler: $CC, cc, gcc or clang. Raises CompileError."""
     if _only_cached.get() or os.environ.get(CACHED_ONLY):
         raise CompileError(f"only cached code is used here, and there is none for this ({CACHED_ONLY})")
-    return _found_compiler(os.environ.get("CC", ""))
+    return _compiler_named(os.environ.get("CC", ""))
 
 
 @cache
-def _found_compiler(named):
+def _compiler_named(named):
     for name in (named, "cc", "gcc", "clang"):
         path = shutil.which(name) if name else None
         if path:
@@ -130,8 +130,8 @@ def _built(source, flags, work):
     """None when the folder has gone meanwhile. Raises CompileError and OSError."""
     text, built = work / "program.c", work / "program.so"
     text.write_text(source)
-    found = compiler()
-    said, code = _compile(found.path, (*found.native, *flags), work)
+    own = compiler()
+    said, code = _compile(own.path, (*own.native, *flags), work)
     if not text.is_file():
         return None
     if code or not built.is_file():
