@@ -400,10 +400,10 @@ def test_code_of_another_compiler_is_not_reused(fresh, set_compiler):
     assert first[0] == second[0] and first[1] != second[1]
 
 
-def test_code_for_another_target_is_not_taken(fresh, compiler_that):
+def test_code_for_another_target_is_not_taken(fresh, set_compiler):
     """The path and the version of a compiler stay, its flags change."""
     for flag in ("-DONE", "-DOTHER"):
-        compiler_that(f'#!/bin/sh\nexec {shutil.which("gcc")} "$@" {flag}\n')
+        set_compiler(f'#!/bin/sh\nexec {shutil.which("gcc")} "$@" {flag}\n')
         compiler._compiler_named.cache_clear()
         compiler._loaded.clear()
         Kernel(times())
@@ -411,9 +411,9 @@ def test_code_for_another_target_is_not_taken(fresh, compiler_that):
     assert first[0] == second[0] and first[1] != second[1]
 
 
-def test_a_compiler_without_flags_for_this_processor(fresh, compiler_that):
+def test_a_compiler_without_flags_for_this_processor(fresh, set_compiler):
     """As those of RISC-V."""
-    compiler_that(
+    set_compiler(
         '#!/bin/sh\nfor word; do [ "$word" = -march=native ] && { echo unknown >&2; exit 1; }; done\n'
         f'exec {shutil.which("gcc")} "$@"\n'
     )
