@@ -154,11 +154,11 @@ def _places(sizes):
 
 def width_flags() -> tuple[str, ...]:
     """Flags for the width of vectors: HALF on a processor that is faster with 32 bytes than with the 64 of
-    AVX-512. Measured once in a cache, by a small Program."""
+    AVX-512. Measured once in a cache, by a small Program, which is optimized no more than that needs."""
     if not has_avx512():
         return ()
     ways = {
-        name: Way(f"width {renderer()}", lambda: render_batch(_small_program()), FOR_VECTORS + flags)
+        name: Way(f"width {renderer()}", lambda: render_batch(_small_program()), flags)
         for name, flags in {"whole": (), "half": HALF}.items()
     }
     try:
