@@ -56,10 +56,10 @@ def program_of(kind):
 
 @pytest.fixture(params=PROCESSORS)
 def processor(request):
-    found = PROCESSORS[request.param]
-    if reason := found.fault():
+    own = PROCESSORS[request.param]
+    if reason := own.fault():
         pytest.skip(reason)
-    return found
+    return own
 
 
 @pytest.fixture(scope="module")

@@ -68,8 +68,8 @@ class Foreign:
         answer = subprocess.run(self.command, input=sent, capture_output=True, check=True).stdout
         good, at = int(np.frombuffer(answer, np.int64, 1)[0]), 8
         for array in outputs:
-            found = np.frombuffer(answer, self.dtype, array.size, at).reshape(array.shape)
-            array[start:stop] = found[start:stop]
+            values = np.frombuffer(answer, self.dtype, array.size, at).reshape(array.shape)
+            array[start:stop] = values[start:stop]
             at += array.nbytes
         return good
 
