@@ -65,7 +65,7 @@ FUNCTION void place(const real *table, int n, int i, real q, Pose *p)
     EACH(k, 3) p->t[k] = FMA(q, p->R[3 * k + 2], p->t[k]);
   } else {
     real s, c;
-    sincos_of(BEYOND(q, LARGE) ? NO_NUMBER : q, &s, &c);
+    sincos_of(EXCEEDS(q, LARGE) ? NO_NUMBER : q, &s, &c);
     EACH(k, 3) {
       const real x = p->R[3 * k], y = p->R[3 * k + 1];
       p->R[3 * k] = FMA(c, x, MUL(s, y));

@@ -92,11 +92,11 @@ class Interpreter(NoFastPath):
         """See Runner; computed with float64."""
         given = dict(zip(self.inputs, inputs, strict=True))
         with np.errstate(all="ignore"):
-            found = interpret(self.program, **given, **self.parameters)
+            results = interpret(self.program, **given, **self.parameters)
         shapes = [numbers.shape for numbers in self.program.outputs.values()]
         outputs = [
             np.array(np.broadcast_to(array, (count, *shape)))
-            for array, shape in zip(found.values(), shapes, strict=True)
+            for array, shape in zip(results.values(), shapes, strict=True)
         ]
         limits = self.program.limits
         good = healthy(outputs.pop(), limits) if limits else np.ones(count, dtype=bool)

@@ -109,8 +109,8 @@ def write_entry(name: str, content: bytes):
 
 def names(prefix: str) -> list[str]:
     """The files whose name begins so, the one used last first. Raises CompileError."""
-    found = [path for path in cache_folder().iterdir() if path.name.startswith(prefix)]
-    return [path.name for path in sorted(found, key=_last_use, reverse=True)]
+    paths = [path for path in cache_folder().iterdir() if path.name.startswith(prefix)]
+    return [path.name for path in sorted(paths, key=_last_use, reverse=True)]
 
 
 @contextlib.contextmanager
@@ -176,8 +176,8 @@ def _keep_small(folder, size):
 def _forget_oldest(folder):
     """Keep what was used last, up to MOST_BYTES. One look at each file."""
     entries = []
-    with os.scandir(folder) as found:
-        for entry in found:
+    with os.scandir(folder) as listing:
+        for entry in listing:
             with contextlib.suppress(OSError):
                 if not entry.name.startswith(_WORK) and not entry.is_dir():
                     status = entry.stat(follow_symlinks=False)

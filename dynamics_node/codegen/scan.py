@@ -16,10 +16,10 @@ log = logging.getLogger("dynamics_node")
 
 
 class Scan:
-    """scan(rows, carried, out): along the rows of a Program whose first output is the first input of the next
+    """scan(rows, carry, out): along the rows of a Program whose first output is the first input of the next
     row. backend: what runs it, c or numpy.
 
-    rows (count, width): the other inputs of every row in order; carried (size,): of the first row, and
+    rows (count, width): the other inputs of every row in order; carry (size,): of the first row, and
     afterwards what the last one left; out (count, width of the other outputs). All float64, their last axis
     contiguous: rows may overlap, or run backward (views). What is singular comes out infinite or NaN.
     Picklable. Raises CompileError for backend c without a compiler.
@@ -27,10 +27,10 @@ class Scan:
 
     def __init__(self, program: Program, backend="auto"):
         self.program = program
-        self.carry = int(np.prod(next(iter(program.inputs.values()))))
-        self.width = program.input_size - self.carry
-        self.out_width = sum(numbers.size for numbers in program.outputs.values()) - self.carry
-        if next(iter(program.outputs.values())).size != self.carry:
+        self.carry_size = int(np.prod(next(iter(program.inputs.values()))))
+        self.width = program.input_size - self.carry_size
+        self.out_width = sum(numbers.size for numbers in program.outputs.values()) - self.carry_size
+        if next(iter(program.outputs.values())).size != self.carry_size:
             raise ValueError(
                 "the first output of a Program that is scanned is its first input of the next row"
             )
@@ -40,23 +40,23 @@ class Scan:
     def backend(self):
         return "numpy" if self._kernel is None else "c"
 
-    def __call__(self, rows, carried, out):
-        self.bound(rows, carried, out)()
+    def __call__(self, rows, carry, out):
+        self.bound(rows, carry, out)()
 
-    def bound(self, rows, carried, out, limits=()) -> Callable[[], bool]:
+    def bound(self, rows, carry, out, limits=()) -> Callable[[], bool]:
         """The call with these arrays: a function without arguments, to be called again and again; the arrays
         stay where they are. It tells whether the last outputs of every row are within as many limits, which
         NaN is not. Raises ValueError for arrays that do not fit."""
         count, limits = len(rows), np.array(limits, dtype=np.float64)
         _require(rows, (count, self.width), "rows")
-        _require(carried, (self.carry,), "carried")
+        _require(carry, (self.carry_size,), "carry")
         _require(out, (count, self.out_width), "out")
-        arrays = {"rows": rows, "carried": carried, "out": out, "limits": limits}
+        arrays = {"rows": rows, "carry": carry, "out": out, "limits": limits}
         if self._kernel is None:
-            return partial(_interpreted, self.program, rows, carried, out, limits)
+            return partial(_interpreted, self.program, rows, carry, out, limits)
         arguments = ScanArguments(
             count=count,
-            carry=self.carry,
+            carry_size=self.carry_size,
             row_stride=rows.strides[0] // 8,
             out_stride=out.strides[0] // 8,
             watched=len(limits),
@@ -85,11 +85,11 @@ def _require(array, shape, name):
         raise ValueError(f"{name} must be float64 {shape} with a contiguous last axis")
 
 
-def _interpreted(program, rows, carried, out, limits):
+def _interpreted(program, rows, carry, out, limits):
     first = next(iter(program.outputs))
     others = np.concatenate([np.ravel(n) for name, n in program.outputs.items() if name != first])
     kept = program.outputs[first].ravel()
     for row, result in zip(rows, out, strict=True):
-        values = np.array(scalar_values(program, [*carried.tolist(), *row.tolist()]))
-        carried[:], result[:] = values[kept], values[others]
+        values = np.array(scalar_values(program, [*carry.tolist(), *row.tolist()]))
+        carry[:], result[:] = values[kept], values[others]
     return bool((out[:, out.shape[1] - len(limits) :] <= limits).all())

@@ -39,6 +39,6 @@ def fresh(own_cache, monkeypatch):
     monkeypatch.delenv("CC", raising=False)
     monkeypatch.setattr(compiler, "_loaded", {})
     monkeypatch.setattr(compiler, "_hanging", [])
-    compiler._found_compiler.cache_clear()
+    compiler._compiler_named.cache_clear()
     yield own_cache
-    compiler._found_compiler.cache_clear()
+    compiler._compiler_named.cache_clear()

@@ -400,6 +400,26 @@ def test_code_of_another_compiler_is_not_reused(fresh, set_compiler):
     assert first[0] == second[0] and first[1] != second[1]
 
 
+def test_code_for_another_target_is_not_taken(fresh, set_compiler):
+    """The path and the version of a compiler stay, its flags change."""
+    for flag in ("-DONE", "-DOTHER"):
+        set_compiler(f'#!/bin/sh\nexec {shutil.which("gcc")} "$@" {flag}\n')
+        compiler._compiler_named.cache_clear()
+        compiler._loaded.clear()
+        Kernel(times())
+    first, second = sorted(path.name.split("-") for path in fresh.iterdir())
+    assert first[0] == second[0] and first[1] != second[1]
+
+
+def test_a_compiler_without_flags_for_this_processor(fresh, set_compiler):
+    """As those of RISC-V."""
+    set_compiler(
+        '#!/bin/sh\nfor word; do [ "$word" = -march=native ] && { echo unknown >&2; exit 1; }; done\n'
+        f'exec {shutil.which("gcc")} "$@"\n'
+    )
+    assert Kernel(times())(1, np.ones((1, 2)))[1] and compiler.compiler().native == ()
+
+
 def test_libraries_resolve_symbols_when_loaded(fresh):
     """No table of addresses stays writable."""
     Kernel(times())

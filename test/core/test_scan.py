@@ -68,7 +68,7 @@ def test_mismatched_arrays_are_rejected():
     rows, kept, out = np.zeros((4, 3)), np.zeros(2), np.zeros((4, 1))
     with pytest.raises(ValueError, match="rows.*float64"):
         scan(rows[:, :2], kept, out)
-    with pytest.raises(ValueError, match="carried"):
+    with pytest.raises(ValueError, match="carry"):
         scan(rows, np.zeros(3), out)
     with pytest.raises(ValueError, match="out "):
         scan(rows, kept, out[:3])

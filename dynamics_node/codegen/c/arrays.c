@@ -53,7 +53,7 @@ int trust_arrays(const Array *sample, const void *data)
 
 typedef struct {
   number *data;
-  Py_buffer view; /* held if view.obj is set */
+  Py_buffer view; /* to be released if view.obj is set */
 } Numbers;
 
 static int same_shape(int ndim, const ssize_t *shape, int wanted_ndim, const ssize_t *wanted)
@@ -63,23 +63,23 @@ static int same_shape(int ndim, const ssize_t *shape, int wanted_ndim, const ssi
   return same;
 }
 
-/* True when the object is an array of numbers of this shape; release `found` in any case. */
-static int numbers(PyObject *object, Numbers *found, int writable, int ndim, const ssize_t *shape)
+/* True when the object is an array of numbers of this shape; release `into` in any case. */
+static int numbers(PyObject *object, Numbers *into, int writable, int ndim, const ssize_t *shape)
 {
   const Array *array = (Array *)object;
-  found->view.obj = 0;
+  into->view.obj = 0;
   if (array_type && array->type == array_type && array->dtype == number_type) {
     const int flags = ARRAY_C_CONTIGUOUS | ARRAY_ALIGNED | (writable ? ARRAY_WRITABLE : 0);
-    found->data = array->data;
+    into->data = array->data;
     return (array->flags & flags) == flags && same_shape(array->ndim, array->shape, ndim, shape);
   }
-  Py_buffer *view = &found->view;
+  Py_buffer *view = &into->view;
   if (PyObject_GetBuffer(object, view, (writable ? WRITABLE : 0) | FORMAT | C_CONTIGUOUS)) {
     PyErr_Clear();
     view->obj = 0;
     return 0;
   }
-  found->data = view->buf;
+  into->data = view->buf;
   return view->format[0] == NUMBER_FORMAT && !view->format[1] && same_shape(view->ndim, view->shape, ndim, shape);
 }
 
@@ -90,12 +90,12 @@ static void release(Numbers *given, int count)
 }
 
 /* An array of `count` states, or, if `same` is given, of one state for all of them. */
-static int rows(PyObject *object, Numbers *found, int writable, long count, const ssize_t *shape, int *same)
+static int rows(PyObject *object, Numbers *into, int writable, long count, const ssize_t *shape, int *same)
 {
   ssize_t wanted[MOST_AXES + 1] = {count};
   memcpy(wanted + 1, shape + 1, shape[0] * sizeof(ssize_t));
   if (same) *same = 0;
-  if (numbers(object, found, writable, shape[0] + 1, wanted)) return 1;
-  release(found, 1);
-  return same && (*same = numbers(object, found, writable, shape[0], shape + 1));
+  if (numbers(object, into, writable, shape[0] + 1, wanted)) return 1;
+  release(into, 1);
+  return same && (*same = numbers(object, into, writable, shape[0], shape + 1));
 }

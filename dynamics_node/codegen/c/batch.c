@@ -5,23 +5,19 @@
 #else
 #define SHUFFLE(a, b, ...) __builtin_shuffle(a, b, (bits){__VA_ARGS__})
 #endif
-/* A vector has CHUNKS of 16 bytes. LOW and HIGH mix the numbers within the chunks of two vectors, the others take whole
-   chunks of them: each is one quick instruction. */
-enum { CHUNKS = 4, CHUNK = LANES / CHUNKS };
-#if LANES == 8
-#define LOW(a, b) SHUFFLE(a, b, 0, 8, 2, 10, 4, 12, 6, 14)
-#define HIGH(a, b) SHUFFLE(a, b, 1, 9, 3, 11, 5, 13, 7, 15)
-#define FIRST(a, b) SHUFFLE(a, b, 0, 1, 2, 3, 8, 9, 10, 11)
-#define SECOND(a, b) SHUFFLE(a, b, 4, 5, 6, 7, 12, 13, 14, 15)
-#define EVEN(a, b) SHUFFLE(a, b, 0, 1, 4, 5, 8, 9, 12, 13)
-#define ODD(a, b) SHUFFLE(a, b, 2, 3, 6, 7, 10, 11, 14, 15)
-#else
-#define LOW(a, b) SHUFFLE(a, b, 0, 16, 1, 17, 4, 20, 5, 21, 8, 24, 9, 25, 12, 28, 13, 29)
-#define HIGH(a, b) SHUFFLE(a, b, 2, 18, 3, 19, 6, 22, 7, 23, 10, 26, 11, 27, 14, 30, 15, 31)
-#define FIRST(a, b) SHUFFLE(a, b, 0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23)
-#define SECOND(a, b) SHUFFLE(a, b, 8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31)
-#define EVEN(a, b) SHUFFLE(a, b, 0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19, 24, 25, 26, 27)
-#define ODD(a, b) SHUFFLE(a, b, 4, 5, 6, 7, 12, 13, 14, 15, 20, 21, 22, 23, 28, 29, 30, 31)
+/* LOW and HIGH mix the numbers within the chunks of two vectors, the others take whole chunks of them: each is one quick
+   instruction. */
+enum { CHUNKS = VECTOR_BYTES / 16, CHUNK = LANES / CHUNKS };
+#define LOW(a, b) SHUFFLE(a, b, EACH_CHUNK(MIXED, 0))
+#define HIGH(a, b) SHUFFLE(a, b, EACH_CHUNK(MIXED, 1))
+#if VECTOR_BYTES == 64
+#define FIRST(a, b) SHUFFLE(a, b, WHOLE(0), WHOLE(1), WHOLE(4), WHOLE(5))
+#define SECOND(a, b) SHUFFLE(a, b, WHOLE(2), WHOLE(3), WHOLE(6), WHOLE(7))
+#define EVEN(a, b) SHUFFLE(a, b, WHOLE(0), WHOLE(2), WHOLE(4), WHOLE(6))
+#define ODD(a, b) SHUFFLE(a, b, WHOLE(1), WHOLE(3), WHOLE(5), WHOLE(7))
+#elif VECTOR_BYTES == 32
+#define FIRST(a, b) SHUFFLE(a, b, WHOLE(0), WHOLE(2))
+#define SECOND(a, b) SHUFFLE(a, b, WHOLE(1), WHOLE(3))
 #endif
 
 /* LANES vectors are transposed by both of the following in any order: one turns the numbers of every chunk over CHUNK
@@ -47,18 +43,27 @@ static inline void transpose_chunks(vector *a)
 #pragma GCC unroll 4
   for (int n = 0; n < CHUNK; ++n) {
     vector *const v = a + n;
+#if VECTOR_BYTES == 64
     const vector low = FIRST(v[0], v[CHUNK]), low_too = FIRST(v[2 * CHUNK], v[3 * CHUNK]);
     const vector high = SECOND(v[0], v[CHUNK]), high_too = SECOND(v[2 * CHUNK], v[3 * CHUNK]);
     v[0] = EVEN(low, low_too);
     v[CHUNK] = ODD(low, low_too);
     v[2 * CHUNK] = EVEN(high, high_too);
     v[3 * CHUNK] = ODD(high, high_too);
+#elif VECTOR_BYTES == 32
+    const vector low = FIRST(v[0], v[CHUNK]);
+    v[CHUNK] = SECOND(v[0], v[CHUNK]);
+    v[0] = low;
+#endif
   }
 }
 
-/* LANES rows of a size as vectors over the states. Reads up to LANES - 1 numbers beyond the last row. */
-static inline __attribute__((always_inline)) void read_rows(const number *rows, int size, vector *restrict in)
+/* LANES rows of a size as vectors over the states, and the sum of all of them. Reads up to LANES - 1 numbers beyond the
+   last row. Several sums: one would wait for itself. */
+static inline __attribute__((always_inline)) vector read_rows(const number *rows, int size, vector *restrict in)
 {
+  vector sum[4] = {0};
+#pragma GCC unroll 4
   for (int n = 0; n < size; n += LANES) {
     vector a[LANES];
 #pragma GCC unroll 16
@@ -66,24 +71,19 @@ static inline __attribute__((always_inline)) void read_rows(const number *rows, 
     transpose_chunks(a); /* first, for of few columns most chunks fall away */
     transpose_numbers(a);
 #pragma GCC unroll 16
-    for (int i = 0; i < LANES; ++i)
+    for (int i = 0; i < LANES; ++i) {
       if (n + i < size) in[n + i] = a[i];
+      if (n + i < size) sum[i % 4] += a[i];
+    }
   }
+  return (sum[0] + sum[1]) + (sum[2] + sum[3]);
 }
 
-static inline __attribute__((always_inline)) void read_same(const number *row, int size, vector *restrict in)
+static inline __attribute__((always_inline)) vector read_same(const number *row, int size, vector *restrict in)
 {
-  for (int n = 0; n < size; ++n) in[n] = (vector){0} + row[n];
-}
-
-/* 0 in the lanes where all numbers and their sum are finite, else NaN. Several sums: one would wait for itself. */
-static inline __attribute__((always_inline)) vector not_finite(int size, const vector *numbers)
-{
-  vector sum[4] = {0};
-#pragma GCC unroll 4
-  for (int n = 0; n < size; ++n) sum[n % 4] += numbers[n];
-  const vector total = (sum[0] + sum[1]) + (sum[2] + sum[3]);
-  return total - total;
+  vector sum = {0};
+  for (int n = 0; n < size; ++n) sum += in[n] = (vector){0} + row[n];
+  return sum;
 }
 
 /* Not 0 in the lanes where a quaternion is not of unit length. */
@@ -93,24 +93,24 @@ static inline vector not_unit(const vector *p)
   return (vector)(off * off > (number)(UNIT_TOLERANCE * UNIT_TOLERANCE));
 }
 
-/* Not 0 in the lanes where a number is beyond its limit. */
-static inline vector beyond(vector x, number limit)
+/* Not 0 in the lanes where a number exceeds its limit. */
+static inline vector exceeds(vector x, number limit)
 {
   return (vector)(x > limit);
 }
 
 static inline int any(vector x)
 {
-  const bits found = x != 0;
+  const bits nonzero = x != 0;
   int one = 0;
-  for (int j = 0; j < LANES; ++j) one |= found[j] != 0;
+  for (int j = 0; j < LANES; ++j) one |= nonzero[j] != 0;
   return one;
 }
 
 /* Where the results of LANES states go: of every output the first of their rows. `sum`: of all numbers written;
-   `beyond`: not 0 in the lanes where a number is beyond its limit. */
+   `excess`: not 0 in the lanes where a number exceeds its limit. */
 typedef struct {
-  vector sum, beyond;
+  vector sum, excess;
   number *row[OUTPUTS + 1];
 } Results;
 
@@ -122,26 +122,29 @@ typedef struct {
 static inline __attribute__((always_inline)) void write_part(
     Results *restrict y, int output, int size, int n, int width, const vector *numbers)
 {
-  vector a[LANES], sum[4] = {0};
+#pragma GCC unroll 4
+  for (int k = 0; k < width; k += LANES) {
+    const int own = width - k < LANES ? width - k : LANES;
+    vector a[LANES], sum[4] = {0};
 #pragma GCC unroll 16
-  for (int j = 0; j < LANES; ++j) {
-    a[j] = j < width ? numbers[j] : (vector){0};
-    if (j < width) sum[j % 4] += a[j];
+    for (int j = 0; j < LANES; ++j) {
+      a[j] = j < own ? numbers[k + j] : (vector){0};
+      if (j < own) sum[j % 4] += a[j];
+    }
+    y->sum += (sum[0] + sum[1]) + (sum[2] + sum[3]);
+    transpose_numbers(a);
+    transpose_chunks(a);
+#pragma GCC unroll 16
+    for (int j = 0; j < LANES; ++j) memcpy(y->row[output] + j * size + n + k, a + j, own * sizeof(number));
   }
-  y->sum += (sum[0] + sum[1]) + (sum[2] + sum[3]);
-  transpose_numbers(a);
-  transpose_chunks(a);
-#pragma GCC unroll 16
-  for (int j = 0; j < LANES; ++j) memcpy(y->row[output] + j * size + n, a + j, width * sizeof(number));
   IN_ORDER;
 }
 
 /* Zeros in their place. */
 static inline __attribute__((always_inline)) void write_zeros(Results *restrict y, int output, int size, int n, int width)
 {
-  const vector zero = {0};
 #pragma GCC unroll 16
-  for (int j = 0; j < LANES; ++j) memcpy(y->row[output] + j * size + n, &zero, width * sizeof(number));
+  for (int j = 0; j < LANES; ++j) memset(y->row[output] + j * size + n, 0, width * sizeof(number));
   IN_ORDER;
 }
 

@@ -5,12 +5,19 @@ are written a vector of columns at a time, for all states of a vector, as soon a
 so that stores, which wait for caches, go on beside operations.
 """
 
-from functools import partial
+from functools import cache, partial
 from itertools import accumulate
 
 import numpy as np
 
-from dynamics_node.codegen.c.compiler import FOR_VECTORS, Way, compile_fastest, open_library
+from dynamics_node.codegen.c.compiler import (
+    FOR_VECTORS,
+    Way,
+    compile_fastest,
+    fastest_way,
+    has_avx512,
+    open_library,
+)
 from dynamics_node.codegen.c.kernel import (
     QUICK,
     SHORT,
@@ -23,12 +30,14 @@ from dynamics_node.codegen.c.kernel import (
 )
 from dynamics_node.codegen.c.render import BATCH, renderer, shapes_table, text_of
 from dynamics_node.codegen.c.render_straight import VECTOR, literal, memory, render_run
+from dynamics_node.codegen.errors import CompileError
 from dynamics_node.codegen.runner import UNIT_TOLERANCE, limits_in, returned, usable
-from dynamics_node.symbolic import depth_first
+from dynamics_node.symbolic import depth_first, trace
 
+HALF = ("-DWIDEST=32",)  # bytes of a vector: see vectors.c
 MOST_LANES = 16  # numbers in a vector: floats
 TRIED = 1024  # states of a trial, at most
-BEYOND_CACHES = 4 << 20  # bytes
+ABOVE_CACHES = 4 << 20  # bytes
 PRECISIONS = {np.dtype(np.float64): "double", np.dtype(np.float32): "float"}
 
 
@@ -39,7 +48,7 @@ def render_batch(program, precision="double", quaternions=(), limits=()) -> str:
     return "\n".join(
         [
             text_of("declared.c"),
-            f"#define LANES {lanes}",
+            text_of("vectors.c"),
             f"#define INPUTS {len(program.inputs)}",
             f"#define OUTPUTS {len(program.outputs)}",
             f"#define UNIT_TOLERANCE {UNIT_TOLERANCE}",
@@ -67,18 +76,21 @@ def _batch(program, quaternions):
         memory("vector", "in", sum(sizes) + 1),
         memory("number", "copy", (max(sizes, default=0) + 1) * MOST_LANES),
         memory("number", "last", (sum(n for _, n, _ in outputs) + 1) * MOST_LANES),
-        "  vector bad = {0};",
-        *(f"  if (same[{k}]) read_same(input[{k}], {n}, in + {at});" for k, n, at in inputs),
+        "  vector bad = {0}, sum = {0};",
+        *(f"  if (same[{k}]) sum += read_same(input[{k}], {n}, in + {at});" for k, n, at in inputs),
+        "  const vector sum_of_same = sum;",
         "  for (long k = from; k < to; k += LANES) {",
         "    const int whole = to - k >= LANES;",
         "    Results y = {{0}};",
+        "    sum = sum_of_same;",
         *(
-            f"    if (!same[{k}]) read_rows(readable(input[{k}], {n}, k, count, copy), {n}, in + {at});"
+            f"    if (!same[{k}])"
+            f" sum += read_rows(readable(input[{k}], {n}, k, count, copy), {n}, in + {at});"
             for k, n, at in inputs
         ),
         *(f"    y.row[{k}] = whole ? output[{k}] + k * {n} : last + {at} * LANES;" for k, n, at in outputs),
         "    run(in, &y);",
-        f"    bad += not_finite({sum(sizes)}, in) + (y.sum - y.sum) + y.beyond;",
+        "    bad += (sum - sum) + (y.sum - y.sum) + y.excess;",
         *(f"    bad += not_unit(in + {k});" for k in quaternions),
         "    if (!whole) {",
         *(
@@ -99,7 +111,7 @@ def _writing(program, lanes, limits):
         lines += _writing_row(program, k, numbers.ravel(), lanes)
     health = [*program.outputs.values()][-1].ravel()[: len(limits)] if limits else ()
     return lines + [
-        (f"  y->beyond += beyond({{}}, {literal(limit)});", (int(n),))
+        (f"  y->excess += exceeds({{}}, {literal(limit)});", (int(n),))
         for n, limit in zip(health, limits, strict=True)
     ]
 
@@ -140,6 +152,53 @@ def _places(sizes):
     return list(zip(range(len(sizes)), sizes, starts, strict=True))
 
 
+def width_flags() -> tuple[str, ...]:
+    """Flags for the width of vectors: HALF on a processor that is faster with 32 bytes than with the 64 of
+    AVX-512. Measured once in a cache, by a small Program, which is optimized no more than that needs."""
+    if not has_avx512():
+        return ()
+    ways = {
+        name: Way(f"width {renderer()}", lambda: render_batch(_small_program()), flags)
+        for name, flags in {"whole": (), "half": HALF}.items()
+    }
+    try:
+        return (
+            HALF if fastest_way(ways, lambda key: _trial(_small_program(), np.float64, key)) == "half" else ()
+        )
+    except CompileError:  # the caller's own Program says why
+        return ()
+
+
+@cache
+def _small_program():
+    """A vector that is turned and moved through frames, as those of robots are."""
+
+    def function(q, v):
+        for angle in q:
+            s, c = np.sin(angle), np.cos(angle)
+            x, y, z = v[:3]
+            v = np.array(
+                [z + 0.1 * v[5], c * x + s * y, c * y - s * x, *(v[3:] + 0.2 * np.cross(v[:3], v[3:]))]
+            )
+        return {"v": v}
+
+    return trace(function, {"q": (7,), "v": (6,)})
+
+
+def _trial(program, dtype, key):
+    """A function that runs a library over some states: where there are many results, over so many that they
+    leave the caches near a core."""
+    library = open_library(key)
+    trust_arrays(library, dtype)
+    run = builtin_function(library, "batch_definition")
+    results = sum(numbers.size for numbers in program.outputs.values())
+    count = max(BATCH, min(TRIED, ABOVE_CACHES // max(1, results * np.dtype(dtype).itemsize)))
+    random = np.random.default_rng(0)
+    inputs = [random.uniform(-1.0, 1.0, (count, *shape)).astype(dtype) for shape in program.inputs.values()]
+    outputs = [np.empty((count, *numbers.shape), dtype) for numbers in program.outputs.values()]
+    return lambda: run(0, count, count, *inputs, *outputs)
+
+
 class BatchKernel(Loaded):
     """batch(count, *inputs) -> outputs, a list of arrays (count, *shape) in the Program's order, and whether
     all states are good: finite in and out, with quaternions of unit length, health within its limits. One
@@ -161,15 +220,16 @@ class BatchKernel(Loaded):
 
     def _compile(self):
         how = (PRECISIONS[self.dtype], self._quaternions, limits_in(self.program, self.dtype))
+        flags = FOR_VECTORS + width_flags()
         ways = {
             name: Way(
                 f"batch {renderer()} {program.digest()} {how}",
                 partial(render_batch, program, *how),
-                FOR_VECTORS,
+                flags,
             )
             for name, program in self._orders().items()
         }
-        return compile_fastest(ways, self._trial)
+        return compile_fastest(ways, partial(_trial, self.program, self.dtype))
 
     def _orders(self):
         """The Program with its operations in several orders, of which one is the fastest. Depth first results
@@ -178,21 +238,6 @@ class BatchKernel(Loaded):
         if SHORT < len(self.program.ops) <= QUICK:
             orders["depth first"] = depth_first(self.program)
         return {name: program for name, program in orders.items() if program is not None}
-
-    def _trial(self, key):
-        """A function that runs a library over some states: where there are many results, over so many that
-        they leave the caches near a core."""
-        library = open_library(key)
-        trust_arrays(library, self.dtype)
-        run = builtin_function(library, "batch_definition")
-        count = max(BATCH, min(TRIED, BEYOND_CACHES // max(1, self._outputs * self.dtype.itemsize)))
-        random = np.random.default_rng(0)
-        inputs = [
-            random.uniform(-1.0, 1.0, (count, *shape)).astype(self.dtype)
-            for shape in self.program.inputs.values()
-        ]
-        outputs = [np.empty((count, *shape), self.dtype) for shape in self._shapes]
-        return lambda: run(0, count, count, *inputs, *outputs)
 
     def _open(self, library):
         trust_arrays(library, self.dtype)

@@ -168,19 +168,19 @@ static PyObject *arguments_of(long count, const ssize_t *shape)
   return arguments;
 }
 
-/* A new array for an output, with its memory in `found`; count as of `arguments_of`. */
-static PyObject *allocated(long count, int output, Numbers *found)
+/* A new array for an output, with its memory in `into`; count as of `arguments_of`. */
+static PyObject *allocated(long count, int output, Numbers *into)
 {
   const ssize_t *shape = output_shape[output];
   if (count < 0) {
     if (!of_one[output]) of_one[output] = arguments_of(-1, shape);
     PyObject *array = PyObject_CallObject(empty, of_one[output]);
-    if (array) numbers(array, found, 1, shape[0], shape + 1);
+    if (array) numbers(array, into, 1, shape[0], shape + 1);
     return array;
   }
   PyObject *arguments = arguments_of(count, shape), *array = PyObject_CallObject(empty, arguments);
   Py_DecRef(arguments);
-  if (array) rows(array, found, 1, count, shape, 0);
+  if (array) rows(array, into, 1, count, shape, 0);
   return array;
 }
 

@@ -29,18 +29,33 @@ from dynamics_node.codegen.errors import CompileError
 
 FLAGS = (
     *("-O1", "-fexpensive-optimizations", "-fschedule-insns2"),  # for straight lines -O2 is no faster
-    *("-march=native", "-std=gnu11", "-fPIC", "-shared", "-fno-math-errno", "-fno-trapping-math"),
+    *("-std=gnu11", "-fPIC", "-shared", "-fno-math-errno", "-fno-trapping-math"),
     "-Wl,-z,now",
 )
+NATIVE = "-march=native"  # where the compiler takes it: those of RISC-V and older ones of ARM do not
 NOT_FUSED = ("-ffp-contract=off",)
-# Operations in another order; and sums of products fused, which some processors' own tuning leaves apart.
-SCHEDULED = ("-fschedule-insns", "-fsched-pressure", "-mtune=generic")
+# Operations in another order; and sums of products fused, which the tuning for some x86 processors leaves
+# apart.
+SCHEDULED = (
+    *("-fschedule-insns", "-fsched-pressure"),
+    *(("-mtune=generic",) if platform.machine() == "x86_64" else ()),
+)
 # Vector code gains from -O3 and scheduling; scalar straight-line code does not.
 FOR_VECTORS = ("-O3", "-fschedule-insns", "-fsched-pressure")
 TRIES = 2  # of a compilation whose folder another process removes
 TIME_LIMIT = 240.0  # s, less than a building process has
 TIME_LIMIT_OF_VERSION = 5.0  # s
 CACHED_ONLY = "DYNAMICS_NODE_CACHED_ONLY"
+_PROCESSOR_LINES = (
+    "model name",
+    "flags",
+    "Features",
+    "CPU implementer",
+    "CPU variant",
+    "CPU part",
+    "isa",
+    "uarch",
+)
 _MOST_OUTPUT = 64 * 1024  # bytes of a compiler's output that are looked at
 
 _only_cached = ContextVar("only_cached", default=False)
@@ -62,21 +77,39 @@ def only_cached():
         _only_cached.reset(token)
 
 
-def compiler() -> tuple[str, str]:
-    """Path and version of the C compiler: $CC, cc, gcc or clang. Raises CompileError."""
+class Compiler(NamedTuple):
+    """path; version: what it prints; native: its flags for this processor; target: what they mean."""
+
+    path: str
+    version: str
+    native: tuple[str, ...]
+    target: str
+
+
+def compiler() -> Compiler:
+    """The C compiler: $CC, cc, gcc or clang. Raises CompileError."""
     if _only_cached.get() or os.environ.get(CACHED_ONLY):
         raise CompileError(f"only cached code is used here, and there is none for this ({CACHED_ONLY})")
-    return _found_compiler(os.environ.get("CC", ""))
+    return _compiler_named(os.environ.get("CC", ""))
 
 
 @cache
-def _found_compiler(named):
+def _compiler_named(named):
     for name in (named, "cc", "gcc", "clang"):
         path = shutil.which(name) if name else None
         if path:
             done = _run([path, "--version"], TIME_LIMIT_OF_VERSION, stdout=subprocess.PIPE)
-            return path, _text(done.stdout).partition("\n")[0]
+            return Compiler(path, _text(done.stdout).partition("\n")[0], *_target(path))
     raise CompileError("no C compiler on the PATH: sudo apt install gcc")
+
+
+def _target(path):
+    """Flags for this processor, and the command that the compiler makes of them: with -### it is not run,
+    which takes 2 ms."""
+    command = [path, NATIVE, *("-###", "-x", "c", "-E", "-")]
+    environment = {**os.environ, "LC_ALL": "C"}
+    done = _run(command, TIME_LIMIT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment)
+    return () if done.returncode else (NATIVE,), _text(done.stdout)
 
 
 def compiled(source: str, flags) -> bytes:
@@ -97,7 +130,8 @@ def _built(source, flags, work):
     """None when the folder has gone meanwhile. Raises CompileError and OSError."""
     text, built = work / "program.c", work / "program.so"
     text.write_text(source)
-    said, code = _compile(compiler()[0], flags, work)
+    own = compiler()
+    said, code = _compile(own.path, (*own.native, *flags), work)
     if not text.is_file():
         return None
     if code or not built.is_file():
@@ -150,7 +184,7 @@ def compile_library(identity: str, source: Callable[[], str], more_flags: tuple[
     flags = FLAGS + more_flags
     program = hash_here(identity, *flags)
     try:
-        key = f"{program}-{_hash(*compiler())[:16]}"
+        key = f"{program}-{_hash(repr(compiler()))[:16]}"
     except CompileError as error:
         return _made_before(program, error)
     if not _is_there(key):
@@ -224,6 +258,11 @@ def _file(key):
     return f"{key}.so"
 
 
+def has_avx512() -> bool:
+    """True where the processor has registers of 64 bytes."""
+    return " avx512f " in _processor()
+
+
 def hash_here(*parts: str) -> str:
     """Of some text and of this processor."""
     return _hash(*parts, platform.machine(), _processor())
@@ -231,12 +270,12 @@ def hash_here(*parts: str) -> str:
 
 @cache
 def _processor():
-    """What -march=native depends on."""
+    """What code for this processor depends on: the lines of x86, ARM and RISC-V."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
         return platform.processor()
-    return "\n".join(sorted({line for line in lines if line.startswith(("model name", "flags", "Features"))}))
+    return "\n".join(sorted({line for line in lines if line.startswith(_PROCESSOR_LINES)}))
 
 
 def _hash(*parts):
@@ -267,17 +306,24 @@ def compile_fastest(ways: dict[str, Way], trial: Callable[[str], Callable[[], ob
 
     trial: makes of a key a function that runs the library for some 10 us. Raises CompileError.
     """
+    return compile_library(*ways[fastest_way(ways, trial)])
+
+
+def fastest_way(ways: dict[str, Way], trial: Callable[[str], Callable[[], object]]) -> str:
+    """Name of the way that `compile_fastest` takes: as noted in the cache, else measured."""
+    first = next(iter(ways))
     if len(ways) == 1:
-        return compile_library(*next(iter(ways.values())))
+        return first
     note = f"{hash_here(*(part for name, way in ways.items() for part in (name, way.identity)))}.way"
     chosen = (read_entry(note) or b"").decode(errors="replace")
-    if chosen not in ways and _untuned.get():
-        chosen = next(iter(ways))
-    elif chosen not in ways:
-        chosen = fastest({name: trial(key) for name, key in _compiled(ways).items()})
-        with suppress(CompileError):  # a full disk: another process will measure again
-            write_entry(note, chosen.encode())
-    return compile_library(*ways[chosen])
+    if chosen in ways:
+        return chosen
+    if _untuned.get():
+        return first
+    chosen = fastest({name: trial(key) for name, key in _compiled(ways).items()})
+    with suppress(CompileError):  # a full disk: another process will measure again
+        write_entry(note, chosen.encode())
+    return chosen
 
 
 def fastest(trials: dict[str, Callable[[], object]]) -> str:

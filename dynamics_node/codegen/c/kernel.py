@@ -96,8 +96,8 @@ class ScanArguments(ctypes.Structure):
     """Of `scan`, see scan.c: one pointer is passed sooner than nine numbers."""
 
     _fields_ = (
-        *((name, _LONG) for name in ("count", "carry", "row_stride", "out_stride", "watched")),
-        *((name, _POINTER) for name in ("rows", "carried", "out", "limits")),
+        *((name, _LONG) for name in ("count", "carry_size", "row_stride", "out_stride", "watched")),
+        *((name, _POINTER) for name in ("rows", "carry", "out", "limits")),
     )
 
 

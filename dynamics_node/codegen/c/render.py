@@ -13,7 +13,7 @@ import numpy as np
 
 from dynamics_node.codegen.c.render_lanes import render_stages
 from dynamics_node.codegen.c.render_loops import render_loops
-from dynamics_node.codegen.c.render_straight import LANES, STACK_BYTES, render_run, table
+from dynamics_node.codegen.c.render_straight import STACK_BYTES, WIDEST, render_run, table
 from dynamics_node.codegen.runner import UNIT_TOLERANCE
 from dynamics_node.symbolic import LaneProgram, LoopProgram, Program
 
@@ -35,7 +35,8 @@ def render(program, parameters=(), quaternions=()) -> str:
     return "\n".join(
         [
             text_of("declared.c"),
-            f"#define LANES {LANES}",
+            f"#define WIDEST {WIDEST}",
+            text_of("vectors.c"),
             text_of("sincos_double.c"),
             text_of("sincos.c"),
             *_run(program),

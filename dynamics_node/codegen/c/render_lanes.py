@@ -22,10 +22,12 @@ from dynamics_node.symbolic import Op
 
 FEW = (2, 4)  # lanes that are one vector in a register: what they read is brought together there
 _LANES = (
-    "#ifdef __AVX512F__",
+    "#if defined __AVX512F__",
     "#define SIDE 8",
-    "#else",
+    "#elif defined __AVX__",
     "#define SIDE 4",
+    "#else",
+    "#define SIDE 2",
     "#endif",
     *(
         f"typedef double {name}{lanes or ''} __attribute__((vector_size(8 * {lanes or 'SIDE'}){aligned}));"

@@ -6,7 +6,7 @@ there, and so are the results of joints that share a coordinate, and health.
 
 from itertools import accumulate
 
-from dynamics_node.codegen.c.render_straight import LANES, OPERATIONS, VECTOR, literal, table
+from dynamics_node.codegen.c.render_straight import OPERATIONS, VECTOR, literal, table
 from dynamics_node.symbolic import Op
 from dynamics_node.symbolic.loop_program import PARENT, RATES, only_summed
 
@@ -30,14 +30,14 @@ def render_loops(program):
           for line in _step(f"step{k}_{kind}", step)),
         "static void run(const number *restrict x, number *restrict y)",
         "{",
-        *(f"  static _Thread_local vector {name}_memory[{padded // LANES}];" for name in _NUMBERS),
+        *(f"  static _Thread_local vector {name}_memory[{padded} / LANES];" for name in _NUMBERS),
         *(f"  number *const {name} = (number *){name}_memory;" for name in _NUMBERS),
         *(f"  static _Thread_local number {name}[{count}][{size}];" for name, size in program.arrays.items()),
         *(f"  memset({name}, 0, sizeof {name});" for name in only_summed(program)),
         f"  memset(y, 0, {sum(numbers.size for numbers in program.outputs.values())} * sizeof(number));",
         f"  for (int i = 0; i < {count}; ++i) angle[i] = multiplier[i] * x[q_at[i]];",
         f"  for (int i = 0; i < {count}; ++i) position[i] = angle[i] + offset[i];",
-        f"  sincos_all({padded // LANES}, angle_memory, (vector *)offset, sine_memory, cosine_memory);",
+        f"  sincos_all({padded} / LANES, angle_memory, (vector *)offset, sine_memory, cosine_memory);",
         *(line for k, sweep in sweeps for line in _loop(program, k, sweep)),
         "}",
     ]  # fmt: skip

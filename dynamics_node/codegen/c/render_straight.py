@@ -16,7 +16,7 @@ from dynamics_node.symbolic import Op
 from dynamics_node.symbolic.expression import TURNING
 
 VECTOR = 8  # doubles to whose multiples arrays are filled up: the widest vector
-LANES = 4  # doubles in a vector of sincos.c, of one state: wider ones slow down numbers around them
+WIDEST = 32  # bytes in a vector of sincos.c, of one state: wider ones slow down numbers around them
 STACK_BYTES = 64 * 1024  # of an array that are asked of a stack: that of a thread may have 512 KiB
 OPERATIONS = {Op.ADD: "{} + {}", Op.SUB: "{} - {}", Op.MUL: "{} * {}", Op.RECIPROCAL: "1 / {}", Op.NEG: "-{}"}
 PART = 1500  # operations in a function
@@ -218,15 +218,19 @@ def _sines(names, title, number):
     if not names.angles:
         return []
     angles = [_filled(names.anywhere(a), number) for a, _ in names.angles]
-    if number == "number":  # side by side in registers: vectors of what was just stored would have to wait
-        lanes = [angles[k : k + LANES] for k in range(0, len(angles), LANES)]
-        angles = [f"(vector){{{', '.join(own)}}}" for own in lanes]
+    if number == "number":
+        sets = [[*angles[k : k + 4], *["0"] * 3][:4] for k in range(0, len(angles), 4)]
+        filling = [f"  FOUR_ANGLES({4 * k}, {', '.join(own)});" for k, own in enumerate(sets)]
+        size = f"{4 * len(sets)} / LANES"
+    else:
+        filling = [f"  angle[{k}] = {angle};" for k, angle in enumerate(angles)]
+        size = str(len(angles))
     return [
-        f"  vector angle[{len(angles)}];",
+        f"  vector angle[{size}];",
         _offsets(names, number),
         *(f"  {title}{k}(x, w, y);" for k in range(names.first_part)),
-        *(f"  angle[{k}] = {angle};" for k, angle in enumerate(angles)),
-        f"  sincos_all({len(angles)}, angle, (const vector *)offset, (vector *)(w + {names.start}),",
+        *filling,
+        f"  sincos_all({size}, angle, (const vector *)offset, (vector *)(w + {names.start}),",
         f"    (vector *)(w + {names.start + names.padded}));",
     ]
 

@@ -9,16 +9,18 @@ static inline void sincos_lanes(vector x, vector offset, vector *restrict sine, 
   const vector k = shifted - ROUNDING;
   const vector r = reduced(x, k) + offset;
   const vector z = r * r, s = sine_near_zero(r, z), c = cosine_near_zero(z);
-  const bits odd = (quarter & 1) != 0, even = ~odd;
-  *sine = (vector)((((bits)s & even) | ((bits)c & odd)) ^ ((quarter & 2) << TO_SIGN));
-  *cosine = (vector)((((bits)c & even) | ((bits)s & odd)) ^ (((quarter + 1) & 2) << TO_SIGN));
+  const bits odd = quarter << TO_SIGN, swapped = ((bits)s ^ (bits)c) & -(quarter & 1);
+  const bits sign = (quarter & 2) << (TO_SIGN - 1);
+  *sine = (vector)((bits)s ^ swapped ^ sign);
+  *cosine = (vector)((bits)c ^ swapped ^ sign ^ odd);
 }
 
-/* True when no angle of a number of vectors is beyond LARGE or not finite. */
+/* True when the angles of a number of vectors are within LARGE, also as the length of a vector of one state's. */
 static inline int all_small(int blocks, const vector *restrict angle)
 {
-  bits small = ~(bits){0};
-  for (int k = 0; k < blocks; ++k) small &= angle[k] * angle[k] <= LARGE * LARGE;
+  vector squares = {0};
+  for (int k = 0; k < blocks; ++k) squares += angle[k] * angle[k];
+  const bits small = squares <= LARGE * LARGE;
   int all = 1;
   for (int j = 0; j < LANES; ++j) all &= small[j] != 0;
   return all;
@@ -50,3 +52,10 @@ static inline vector cos_lanes(vector x)
   for (int j = 0; j < LANES; ++j) x[j] = COS(x[j]);
   return x;
 }
+
+/* Four angles of one state, from number k on. Side by side in registers: vectors of what was just stored would wait. */
+#if VECTOR_BYTES == 32
+#define FOUR_ANGLES(k, a, b, c, d) angle[k / 4] = (vector){a, b, c, d}
+#else
+#define FOUR_ANGLES(k, a, b, c, d) angle[k / 2] = (vector){a, b}, angle[k / 2 + 1] = (vector){c, d}
+#endif

@@ -1,10 +1,13 @@
 /* Vectors of LANES doubles, and the polynomials of fdlibm's kernels. */
 typedef double number;
-typedef double vector __attribute__((vector_size(8 * LANES)));
-typedef long long bits __attribute__((vector_size(8 * LANES)));
+typedef double vector __attribute__((vector_size(VECTOR_BYTES)));
+typedef long long bits __attribute__((vector_size(VECTOR_BYTES)));
+enum { LANES = VECTOR_BYTES / sizeof(number) };
+#define IN_CHUNK(chunk, x) x, x
+#define MIXED(chunk, half) 2 * chunk + half, LANES + 2 * chunk + half
+#define WHOLE(chunk) 2 * chunk, 2 * chunk + 1
 #define NUMBER_FORMAT 'd'
 #define LARGE 0x1p16 /* rad: up to here a multiple of pi/2 times the first two parts of it is exact */
-#define IN_ALL_LANES(x) {x, x, x, x, x, x, x, x}
 #define SIN sin
 #define COS cos
 #define QUARTERS_PER_RADIAN 0x1.45f306dc9c883p-1
@@ -12,7 +15,7 @@ typedef long long bits __attribute__((vector_size(8 * LANES)));
 #define QUARTER_2 0x1.0b4611a6p-34
 #define QUARTER_3 0x1.3198a2e037073p-69
 #define ROUNDING 0x1.8p52 /* added, it leaves an integer in the low bits */
-#define TO_SIGN 62        /* moves bit 1 to the sign */
+#define TO_SIGN 63 /* moves bit 0 to the sign */
 
 static inline vector reduced(vector x, vector k)
 {

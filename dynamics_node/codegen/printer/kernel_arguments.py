@@ -82,17 +82,17 @@ class Kernel(NamedTuple):
 def arguments(program: Program | LoopProgram, same) -> tuple[Argument, ...]:
     """The count; every input: an array, or where it is among `same` its numbers, one pointer if there are
     more than MOST_NUMBERS, or loops read them; every output that a call gives (not health)."""
-    found = [Argument("count", "count")]
+    own = [Argument("count", "count")]
     for name, shape in program.inputs.items():
         size = int(np.prod(shape, dtype=int))
         if name not in same:
-            found.append(Argument(name, "array", size))
+            own.append(Argument(name, "array", size))
         elif size <= MOST_NUMBERS and (isinstance(program, Program) or name == GRAVITY):
-            found += [Argument(name, "number", 1, k) for k in range(size)]
+            own += [Argument(name, "number", 1, k) for k in range(size)]
         else:
-            found.append(Argument(name, "same", size))
+            own.append(Argument(name, "same", size))
     sizes = {name: int(np.prod(shape, dtype=int)) for name, shape in returned(program).items()}
-    return (*found, *(Argument(name, "output", size) for name, size in sizes.items()))
+    return (*own, *(Argument(name, "output", size) for name, size in sizes.items()))
 
 
 class Place(NamedTuple):
@@ -141,14 +141,14 @@ def placed(arrays, variant):
     """{key: Place} of arrays {key: (name, size)}: of rows as many are staged as shared memory holds, the
     first ones first; the others are read as they lie, through the cache."""
     left = variant.shared_memory if variant.layout == "rows" else 0
-    found = {}
+    places = {}
     for key, (name, size) in arrays.items():
         place = Place(name, size, variant.layout, staged=True)
         needed = place.shared(variant.block) * variant.dtype.itemsize
         fits = needed <= left
         left -= needed if fits else 0
-        found[key] = place._replace(staged=fits)
-    return found
+        places[key] = place._replace(staged=fits)
+    return places
 
 
 _SUMS = {
@@ -218,7 +218,7 @@ class Arrays:
     def no_unit(self, a: str, b: str, c: str, d: str) -> str:
         """The line that tells whether four numbers are no quaternion of unit length."""
         square = f"FMA({a}, {a}, FMA({b}, {b}, FMA({c}, {c}, MUL({d}, {d}))))"
-        return f"bad |= BEYOND({square} - 1, {literal(UNIT_TOLERANCE, self.variant)});"
+        return f"bad |= EXCEEDS({square} - 1, {literal(UNIT_TOLERANCE, self.variant)});"
 
     def no_results(self) -> Iterator[str]:
         """Lines at the end: a bad state has NaN for all outputs."""

@@ -191,18 +191,18 @@ class State(Arrays):
     @cached_property
     def _stores(self):
         """{value: [(place and entry of an output, Operand)]}, what is to be written when it is there."""
-        found = defaultdict(list)
+        stores = defaultdict(list)
         for name, operands in self.fused.outputs.items():
             if place := self.places.get(("output", name)):
                 for k, operand in enumerate(operands):
-                    found[operand.value].append((place.entry(k), operand))
-        return found
+                    stores[operand.value].append((place.entry(k), operand))
+        return stores
 
     def _stored(self, value):
         """Lines that write a value to all outputs it is, and look whether it is finite and healthy."""
         for entry, operand in self._stores.pop(value, ()):
             yield f"{entry} = {self._values.text(operand)};"
-            if value not in self._shown:
+            if value not in self._visible:
                 yield from self._watch(value, "MOST")
         for operand, limit in self._health.pop(value, ()):
             yield f"bad |= !({self._values.text(operand)} <= {literal(limit, self.variant)});"
@@ -214,7 +214,7 @@ class State(Arrays):
         constant = self.program.input_size <= value < self.program.first_operation
         if not constant and self._watched.isdisjoint({(value, most), (value, "LARGE")}):
             self._watched.add((value, most))
-            yield f"bad |= BEYOND(v{value}, {most});"
+            yield f"bad |= EXCEEDS(v{value}, {most});"
 
     def _looked_at(self):
         """Quaternions, and inputs that may be infinite while all outputs are finite."""
@@ -223,27 +223,28 @@ class State(Arrays):
                 yield from self._read(value)
             yield self.no_unit(*(f"v{value}" for value in range(k, k + 4)))
         for value, (name, _) in enumerate(self.owner):
-            if value not in self._shown and value not in self._stores and name not in self.same:
+            if value not in self._visible and value not in self._stores and name not in self.same:
                 yield from self._read(value)
                 yield from self._watch(value, "MOST")
 
     @cached_property
-    def _shown(self):
+    def _visible(self):
         """Values that, not finite, leave an output not finite that is computed from them, or an angle: only
         reciprocals hide what is infinite, and nothing hides NaN."""
-        found = {operand.value for name in returned(self.program) for operand in self.fused.outputs[name]}
-        shown: set[int] = set()
+        outputs = (self.fused.outputs[name] for name in returned(self.program))
+        written = {operand.value for operands in outputs for operand in operands}
+        visible: set[int] = set()
         for operation in reversed(self.fused.operations):
-            seen = any(value in found or value in shown for value in operation.values)
+            seen = any(value in written or value in visible for value in operation.values)
             if operation.kind == "sincos" or (seen and operation.kind != "reciprocal"):
-                shown.update(operand.value for operand in operation.operands)
-        return shown
+                visible.update(operand.value for operand in operation.operands)
+        return visible
 
     @cached_property
     def _health(self):
         """{value: [(Operand, limit)]}"""
-        found = defaultdict(list)
+        watched = defaultdict(list)
         limits = limits_in(self.program, self.variant.dtype)
         for operand, limit in zip(self.fused.outputs.get(HEALTH, ()) if limits else (), limits, strict=True):
-            found[operand.value].append((operand, limit))
-        return found
+            watched[operand.value].append((operand, limit))
+        return watched

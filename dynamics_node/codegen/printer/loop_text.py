@@ -46,14 +46,14 @@ class Sweeps(Arrays):
         """Lines before the kernel: what its lines read."""
         program, text = self.program, "\n".join(lines)
         last, bodies = last_children(program.parents), np.arange(self._count)
-        found = {name: getattr(program, name) for name in ("parents", "kinds", "q_at", "v_at")}
-        found |= {"joints": self._joints(), "slots": self._slots, "is_tip": last == bodies}
-        found["begins"] = last[program.parents] == bodies  # the sum of its parent, in a sweep inward
-        for name, numbers in found.items():
+        integers = {name: getattr(program, name) for name in ("parents", "kinds", "q_at", "v_at")}
+        integers |= {"joints": self._joints(), "slots": self._slots, "is_tip": last == bodies}
+        integers["begins"] = last[program.parents] == bodies  # the sum of its parent, in a sweep inward
+        for name, numbers in integers.items():
             if f"{name}[" in text:
                 yield _table("int", name, (str(int(number)) for number in numbers))
-        found = {"multiplier": program.positions[:, 0], "offset": program.positions[:, 1]}
-        for name, array in (found | {"numbers": program.table.ravel()}).items():
+        reals = {"multiplier": program.positions[:, 0], "offset": program.positions[:, 1]}
+        for name, array in (reals | {"numbers": program.table.ravel()}).items():
             if f"{name}[" in text:
                 yield _table("real", name, (literal(value, self.variant) for value in array.tolist()))
 
@@ -89,7 +89,7 @@ class Sweeps(Arrays):
         """All inputs, and quaternions among them."""
         for (kind, _), place in self.places.items():
             if kind == "input":
-                watched = f"bad |= BEYOND({place.entry('k')}, MOST);"
+                watched = f"bad |= EXCEEDS({place.entry('k')}, MOST);"
                 yield f"ROLLED for (int k = 0; k < {place.size}; ++k) {watched}"
         for number in self.quaternions:
             name, k = self.owner[number]
@@ -101,7 +101,7 @@ class Sweeps(Arrays):
         yield f"  {self._own('position', 'i', 0)} = angle + offset[i];"
         yield f"  if (joints[i] == {_TURNS}) {{"
         yield "    real sine, cosine;"
-        yield "    bad |= BEYOND(angle, LARGE);"
+        yield "    bad |= EXCEEDS(angle, LARGE);"
         yield "    sincos_of_sum(angle, offset[i], &sine, &cosine);"
         yield f"    {self._own('sine', 'i', 0)} = sine;"
         yield f"    {self._own('cosine', 'i', 0)} = cosine;"
@@ -146,7 +146,7 @@ class Sweeps(Arrays):
         elif ("output", name) in self.places:
             entry = self.places["output", name].entry(f"(v_at[i] + {k})")
             yield f"{entry} = {f'{entry} + ' * self._shared}{text};"
-            yield f"bad |= BEYOND({entry}, MOST);"
+            yield f"bad |= EXCEEDS({entry}, MOST);"
         else:
             entry, array = self._left(name, k), name.removeprefix(PARENT)
             before = f"(begins[i] ? 0 : {entry})" if array in self._summed else entry
@@ -201,12 +201,12 @@ def last_children(parents: np.ndarray) -> np.ndarray:
 
 def slots(parents: np.ndarray) -> np.ndarray:
     """(n,) A slot for every body, its own from its turn to that of its last child, in either direction."""
-    last, found, free_from = last_children(parents), [], [0]
+    last, own, free_from = last_children(parents), [], [0]
     for body in range(len(parents)):
         slot = next((k for k, free in enumerate(free_from) if free <= body), len(free_from))
         free_from[slot:] = [int(last[body]) + 1, *free_from[slot + 1 :]]
-        found.append(slot)
-    return np.array(found)
+        own.append(slot)
+    return np.array(own)
 
 
 def passing(program: LoopProgram) -> set[str]:

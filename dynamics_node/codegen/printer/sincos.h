@@ -74,4 +74,4 @@ FUNCTION void sincos_of_sum(real x, real more, real *sine, real *cosine)
   turned(reduced(x, shifted - ROUNDING) + more, shifted, sine, cosine);
 }
 
-#define BEYOND(x, most) (!(ABS(x) <= (most))) /* true of NaN as well */
+#define EXCEEDS(x, most) (!(ABS(x) <= (most))) /* true of NaN as well */
