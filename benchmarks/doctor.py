@@ -162,7 +162,8 @@ def _list_alarms(alarms, save):
     """Write every finding about an unmodified robot, by robot."""
     listed = {}
     for robot, finding in alarms:
-        listed.setdefault(robot, {}).setdefault(f"{finding.cause}: {finding.told}", []).append(finding.link)
+        key = f"{finding.cause}: {finding.symptom}"
+        listed.setdefault(robot, {}).setdefault(key, []).append(finding.link)
     folder = HERE / "results" if save else HERE
     path = folder / "doctor_untouched.json"
     path.write_text(json.dumps(listed, indent=1) + "\n")

@@ -59,7 +59,7 @@ class Random:
             axis=0,
         )
         q, qd, qdd = q / reach, qd / reach, qdd / reach
-        low, high = (self._bounds.centre + side * self._bounds.half for side in (-1, 1))
+        low, high = (self._bounds.center + side * self._bounds.half for side in (-1, 1))
         down, up = low - q.min(axis=0), high - q.max(axis=0)
         middle = down + self._random.uniform(size=nv) * (up - down)
         return self._within_torques(middle, q, qd, qdd)
@@ -96,7 +96,7 @@ def largest_limit_share(designed, times):
     return max(
         np.abs(part / limit).max()
         for part, limit in (
-            (q - bounds.centre, bounds.half),
+            (q - bounds.center, bounds.half),
             (qd, bounds.velocity),
             (qdd, bounds.acceleration),
             (tau, bounds.effort),

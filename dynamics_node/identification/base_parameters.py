@@ -1,10 +1,10 @@
-"""Base parameters: the fewest linear combinations of parameters that torques depend on.
+"""Base parameters: the smallest set of linear combinations of parameters that determines the torques.
 
-Of a robot without noise and with every motion allowed, columns of the regressor at random states depend on
-each other exactly as they do everywhere (Gautier, Numerical calculation of the base inertial parameters of
-robots, 1991). They are taken from the root to the tips: a column that follows from those before is none of
-the base, and its parameter counts with theirs; so the mass of a link on its joint's axis counts with the
-link before. `excitation` names the combinations that one motion leaves open.
+For a noise-free robot with unrestricted motion, the columns of the regressor have the same linear
+dependencies at random states as everywhere (Gautier, Numerical calculation of the base inertial parameters of
+robots, 1991). Columns are selected from the root to the tips: a column that depends linearly on earlier ones
+is not part of the base, and its parameter is added to theirs. For example, the mass of a link on its joint's
+axis is lumped with the previous link. `excitation` lists the combinations that a motion leaves undetermined.
 """
 
 from dataclasses import dataclass
@@ -16,23 +16,23 @@ from dynamics_node.algorithms.first_positions import closed_samples
 from dynamics_node.identification.regression import spectrum
 from dynamics_node.identification.regressor_model import RegressorModel
 
-TOLERANCE = 1e-7  # of a column's length, below which what it adds to those before is rounding
+TOLERANCE = 1e-7  # fraction of a column's length: smaller independent parts are rounding errors
 REACH = 3.0  # rad or m of random positions
-NOTHING = 1e-12  # of the longest column: a shorter one is rounding
-SPARE = 3  # equations for every parameter
+NEGLIGIBLE = 1e-12  # fraction of the longest column: shorter ones are rounding errors
+SPARE = 3  # equations per parameter
 
 
 @dataclass(frozen=True, eq=False)
 class BaseParameters:
-    """names (p,): of all parameters; chosen (r,): columns of the base; combinations (r, p): each row is a
-    base parameter, with 1 at its own column; felt (nv, p) bool: which torques depend on which parameter at
-    all; sizes (p,): what is usual, see `RegressorModel.sizes`."""
+    """names (p,): all parameters; chosen (r,): columns of the base; combinations (r, p): one base parameter
+    per row, with 1 in its own column; dependence (nv, p) bool: whether a torque depends on a parameter; sizes
+    (p,): typical magnitudes, see `RegressorModel.sizes`."""
 
     names: tuple[str, ...]
     joints: tuple[str, ...]
     chosen: np.ndarray
     combinations: np.ndarray
-    felt: np.ndarray
+    dependence: np.ndarray
     sizes: np.ndarray
 
     @property
@@ -40,7 +40,7 @@ class BaseParameters:
         return len(self.chosen)
 
     def values(self, parameters):
-        """(..., r) of parameters (..., p)."""
+        """Base parameters (..., r) of parameters (..., p)."""
         return parameters @ self.combinations.T
 
     def reduced(self, matrix):
@@ -50,33 +50,33 @@ class BaseParameters:
     @property
     def unidentifiable(self):
         """Names of the parameters that no torque depends on."""
-        counted = (self.combinations != 0).sum(axis=0).tolist()
-        return tuple(name for name, counts in zip(self.names, counted, strict=True) if not counts)
+        counts = (self.combinations != 0).sum(axis=0).tolist()
+        return tuple(name for name, count in zip(self.names, counts, strict=True) if not count)
 
     @property
     def alone(self):
-        """Names of the parameters that can be known by themselves."""
+        """Names of the parameters that are identifiable individually."""
         together = (self.combinations != 0).sum(axis=1) > 1
         return tuple(
             self.names[column] for column, more in zip(self.chosen, together, strict=True) if not more
         )
 
     @property
-    def told(self):
-        """The base parameters, in words: 'a.Izz + b.Iyy - 0.04 b.m'."""
+    def expressions(self):
+        """The base parameters as text: 'a.Izz + b.Iyy - 0.04 b.m'."""
         return tuple(combination(row, self.names, first) for row, first in self._rows())
 
     @property
-    def felt_by(self):
-        """Of every base parameter the coordinates whose torques depend on it."""
-        return tuple(tuple(np.array(self.joints)[self.felt[:, column]]) for column in self.chosen)
+    def affected_joints(self):
+        """For each base parameter, the coordinates whose torques depend on it."""
+        return tuple(tuple(np.array(self.joints)[self.dependence[:, column]]) for column in self.chosen)
 
     def _rows(self):
         return zip(self.combinations, self.chosen, strict=True)
 
 
 def combination(row, names, first=None, figures=4):
-    """A linear combination (p,) in words, the coefficient of `first` before the others."""
+    """Text of a linear combination (p,); the coefficient of `first` comes first."""
     order = [k for k in ([] if first is None else [first]) + np.flatnonzero(row).tolist() if row[k]]
     parts = []
     for k in dict.fromkeys(order):
@@ -87,8 +87,10 @@ def combination(row, names, first=None, figures=4):
 
 
 def base_parameters(linear: RegressorModel, measured=None, tolerance=TOLERANCE, seed=0) -> BaseParameters:
-    """Of a robot, whatever its motion. measured: names of the coordinates whose torques are known, all by
-    default; tolerance: of a column's length, below which a difference counts as none.
+    """Base parameters of a robot, independent of any motion.
+
+    measured: names of the coordinates with known torques, default all; tolerance: relative to a column's
+    length, smaller differences count as zero.
 
     Raises ValueError for an unknown coordinate.
     """
@@ -98,14 +100,16 @@ def base_parameters(linear: RegressorModel, measured=None, tolerance=TOLERANCE, 
     W = linear.matrix(*random_states(robot, count, seed))[:, rows, :]
     size = np.abs(W).max(axis=(1, 2), keepdims=True)
     W = W[np.isfinite(size[:, 0, 0])] / np.maximum(size[np.isfinite(size[:, 0, 0])], 1e-300)
-    felt = np.zeros((robot.nv, len(linear.names)), dtype=bool)
-    felt[rows] = np.abs(W).max(axis=0, initial=0.0) > tolerance * np.abs(W).max(axis=(0, 1), initial=1e-300)
+    dependence = np.zeros((robot.nv, len(linear.names)), dtype=bool)
+    dependence[rows] = np.abs(W).max(axis=0, initial=0.0) > tolerance * np.abs(W).max(
+        axis=(0, 1), initial=1e-300
+    )
     chosen, combinations = independent_columns(W.reshape(-1, W.shape[-1]), tolerance)
-    return BaseParameters(linear.names, tuple(robot.v_names), chosen, combinations, felt, linear.sizes)
+    return BaseParameters(linear.names, tuple(robot.v_names), chosen, combinations, dependence, linear.sizes)
 
 
 def random_states(robot, count, seed=0):
-    """q (k, nq), qd and qdd (k, nv) all over what a robot can do; of one with loops, where these close."""
+    """q (k, nq), qd and qdd (k, nv) over the whole configuration space; with loops, q is closed."""
     random = np.random.default_rng(seed)
     q = np.asarray(closed_samples(robot, count, random, REACH))
     return q, *random.uniform(-2.0, 2.0, (2, len(q), robot.nv))
@@ -120,66 +124,66 @@ def _rows_of(names, measured):
 
 
 def independent_columns(W, tolerance=TOLERANCE):
-    """Columns (r,) of W (rows, p) that do not follow from those before, and the combinations (r, p) with W
-    = W[:, columns] @ combinations."""
+    """Indices (r,) of the linearly independent columns of W (rows, p), and the combinations (r, p) with W =
+    W[:, columns] @ combinations."""
     lengths = np.linalg.norm(W, axis=0)
-    counts = np.flatnonzero(lengths > NOTHING * lengths.max(initial=0.0))
+    counts = np.flatnonzero(lengths > NEGLIGIBLE * lengths.max(initial=0.0))
     unit = W[:, counts] / lengths[counts]
     basis = np.zeros((len(W), 0))
-    kept: list[int] = []
+    selected: list[int] = []
     for k, column in enumerate(unit.T):
-        rest = column
-        for _ in range(2):  # once more takes out what rounding has left
-            rest = rest - basis @ (basis.T @ rest)
-        left = np.linalg.norm(rest)
-        if left > tolerance:
-            basis = np.column_stack([basis, rest / left])
-            kept.append(k)
-    shares = np.linalg.lstsq(unit[:, kept], unit, rcond=None)[0]
+        residual = column
+        for _ in range(2):  # a second pass removes rounding errors
+            residual = residual - basis @ (basis.T @ residual)
+        norm = np.linalg.norm(residual)
+        if norm > tolerance:
+            basis = np.column_stack([basis, residual / norm])
+            selected.append(k)
+    shares = np.linalg.lstsq(unit[:, selected], unit, rcond=None)[0]
     shares[np.abs(shares) < tolerance] = 0.0
-    shares[:, kept] = np.eye(len(kept))
-    columns = counts[kept]
+    shares[:, selected] = np.eye(len(selected))
+    columns = counts[selected]
     combinations = np.zeros((len(columns), W.shape[1]))
     combinations[:, counts] = shares * lengths[counts] / lengths[columns, None]
     return columns, combinations
 
 
-VAGUE = 1.0  # standard deviation, in sizes, beyond which a combination counts as not excited
-NAMED = 0.2  # of the largest share, from which on a parameter is named
+UNEXCITED = 1.0  # standard deviation in sizes: larger ones mean that the motion does not excite a combination
+NAMED_SHARE = 0.2  # fraction of the largest share: parameters with smaller shares are not listed
 
 
 class Excitation(NamedTuple):
-    """singular (r,): singular values, largest first, of the regressor over base parameters, divided by the
-    noise of torques, in units of the parameters' `sizes`; their inverses are standard deviations. directions
-    (r, r): the combinations, one a row, that they belong to. lost: combinations, in words, of which nothing
-    is known even in the size of the largest such parameter of the robot, worst first."""
+    """singular (r,): singular values, largest first, of the base regressor divided by the torque noise, in
+    units of the parameters' `sizes`; their inverses are standard deviations. directions (r, r): their right
+    singular vectors, one per row. undetermined: combinations, as text and worst first, that are not even
+    known to within the largest size of such a parameter in the robot."""
 
     singular: np.ndarray
     directions: np.ndarray
     names: tuple[str, ...]
-    lost: tuple[str, ...]
+    undetermined: tuple[str, ...]
 
     @property
     def condition(self):
-        """How much better the best known combination is known than the worst."""
+        """Ratio of the largest to the smallest singular value."""
         least = self.singular[-1] if len(self.singular) else 1.0
         return float(self.singular[0] / least) if least > 0 else np.inf
 
     @property
     def weak(self):
-        """Combinations that the motion hardly excites, worst first, in words."""
+        """Combinations that the motion barely excites, as text, worst first."""
         return _below(self.singular, self.directions, self.names)
 
 
-def excitation(base: BaseParameters, information, found) -> Excitation:
-    """Of the sum of W^T W / noise^2 (r, r) over a motion, W the base regressor. found (p,): `sizes` of the
-    bodies that it tells, for a description may be of none."""
+def excitation(base: BaseParameters, information, body_sizes) -> Excitation:
+    """Excitation of a motion. information (r, r): sum of W^T W / noise^2, with the base regressor W;
+    body_sizes (p,): `sizes` of the identified bodies, because a description may lack inertias."""
     names = tuple(base.names[k] for k in base.chosen)
     kinds = np.array([name.rpartition(".")[2] for name in base.names])
-    largest = np.array([found[kinds == kind].max() for kind in kinds])
+    largest = np.array([body_sizes[kinds == kind].max() for kind in kinds])
     singular, directions = _singular(information, base.sizes[base.chosen])
-    beside, of_these = _singular(information, largest[base.chosen])
-    return Excitation(singular, directions, names, _below(beside, of_these, names))
+    scaled, scaled_directions = _singular(information, largest[base.chosen])
+    return Excitation(singular, directions, names, _below(scaled, scaled_directions, names))
 
 
 def _singular(information, sizes):
@@ -189,10 +193,10 @@ def _singular(information, sizes):
 
 
 def _below(singular, directions, names):
-    vague = np.flatnonzero(singular * VAGUE < 1.0)[::-1]
+    vague = np.flatnonzero(singular * UNEXCITED < 1.0)[::-1]
     return tuple(_named(directions[k], names) for k in vague)
 
 
 def _named(direction, names):
-    large = np.abs(direction) >= NAMED * np.abs(direction).max()
+    large = np.abs(direction) >= NAMED_SHARE * np.abs(direction).max()
     return combination(np.where(large, direction, 0.0), names, figures=2)

@@ -1,18 +1,18 @@
-"""Parameters that bodies can have, fitted to what is known of the base parameters.
+"""Physically consistent parameters, fitted to the estimated base parameters.
 
-A body of positive density has a positive definite pseudo-inertia J, and the other way round (Wensing, Kim,
-Slotine 2018), which is linear in its ten parameters. What torques do not tell is kept near the described J0
-by the divergence tr(J0^-1 J) - log det(J0^-1 J) - 4, which no choice of frames or units changes and which
-is the squared distance from J0, halved, near it (Lee, Wensing, Park 2019); it is infinite where J is no
-body's any more. With the squares of what torques tell, that is a convex function, whose minimum Newton's
-method finds: the divergence weighs much first and less and less (the path of interior-point methods).
+A body has positive density if and only if its pseudo-inertia J, which is linear in its ten parameters, is
+positive definite (Wensing, Kim, Slotine 2018). Poorly excited parameters stay near the described J0: their
+prior is the divergence tr(J0^-1 J) - log det(J0^-1 J) - 4. It does not depend on frames or units, equals half
+the squared distance near J0 (Lee, Wensing, Park 2019), and is infinite for inconsistent J. The sum of the
+prior and the squared errors is convex and is minimized by Newton's method. The weight of the divergence
+starts large and decreases along the path, as in interior-point methods.
 
-Friction, offsets, springs and rotor inertias have a normal prior about what is described. Those that cannot
-be negative have a logarithmic barrier, whose weight ends where rounding begins: what it alone keeps above
-zero is zero.
+Friction, offsets, springs and rotor inertias have normal priors about the described values. Nonnegative
+parameters have a logarithmic barrier whose final weight is at rounding level; values that only the barrier
+keeps positive are set to zero.
 
-Of a description that is grossly wrong J0 is no place to stay near to: as long as torques fit clearly better,
-what was found takes its place (the proximal point method).
+If the description is grossly wrong, J0 is a poor prior. As long as the torques fit clearly better, the
+estimate replaces J0 (proximal point method).
 """
 
 from typing import NamedTuple
@@ -26,42 +26,41 @@ from dynamics_node.identification.regressor_model import RegressorModel
 from dynamics_node.identification.sums import Solution
 from dynamics_node.symbolic import pseudo_inertia
 
-PRIOR_STD = 1.0  # of a described J, relative: a standard deviation
-FASTER = 5.0  # by which the divergence weighs less from step to step on the path
-STEPS = 60  # of Newton's method at most, at each weight
-DONE = 1e-9  # half the square of Newton's decrement, in weights: how far the minimum is below
-NEAR = 0.01  # of parameters, likewise, where the next weight may follow
-PASSES = 20  # from J0 to J0 at most
-CLEARLY = 0.8  # of the misfit, that a pass must reach to be worth it
-NEEDED = 0.5  # of the misfit, that is left when bodies are not as described at all
-UNKNOWN = 1.0, 0.1  # kg and m of radius of gyration of those
-ROUNDING = 1e-14  # of the largest eigenvalue, below which the least is none
-FLOOR = 1e-6  # of the largest eigenvalue: what a description lacks to be a body
-BOUNDED = ("rotor", "viscous", "coulomb", "creep")  # terms that cannot be negative
-BARRIER = 1e-10  # in the end, in halves of squares of standard deviations
-STEEPER = 100.0  # by which the barrier alone falls from step to step
-EDGE = 0.9  # of the way to where a body is none or a friction is zero, at most in a step
-SLACK = 1e-14  # of the function: rounding
-VAGUE = 1e4  # sizes: standard deviation of the prior of friction and such by default
-NOTHING = 1e-9  # least standard deviation of a prior
-OFFSET = 0.1  # of a torque, that its offset may be
-FAINT = 1e-3  # of the largest torque: a smaller one counts as that
-SLOW = 0.1  # of the largest velocity
-ORDINARY = {"rotor": 1.0, "viscous": 0.1, "spring": 0.3}  # rad/s^2, rad/s without a limit, rad
+PRIOR_STD = 1.0  # of a described J: relative standard deviation
+WEIGHT_DECREASE = 5.0  # factor by which the weight of the divergence decreases per step of the path
+STEPS = 60  # of Newton's method at each weight, at most
+CONVERGED = 1e-9  # half the squared Newton decrement, in weights: distance to the minimum
+NEAR = 0.01  # likewise, per parameter: the next weight may follow
+PASSES = 20  # proximal point iterations at most
+CLEARLY = 0.8  # fraction of the misfit: a pass must fall below it to count
+REJECTED = 0.5  # fraction of the misfit: below it, the described bodies are rejected
+UNKNOWN = 1.0, 0.1  # kg, and m of radius of gyration, of undescribed bodies
+ROUNDING = 1e-14  # fraction of the largest eigenvalue: a smaller one counts as zero
+FLOOR = 1e-6  # fraction of the largest eigenvalue: minimum for described inertias
+BOUNDED = ("rotor", "viscous", "coulomb", "creep")  # nonnegative terms
+BARRIER = 1e-10  # final weight, in half squared standard deviations
+BARRIER_DECREASE = 100.0  # factor by which the barrier alone decreases per step
+EDGE = 0.9  # fraction of the distance to the feasible boundary, at most per step
+SLACK = 1e-14  # fraction of the cost: rounding error
+VAGUE = 1e4  # sizes: default standard deviation of the prior of joint parameters
+TINY = 1e-9  # smallest standard deviation of a prior
+OFFSET = 0.1  # fraction of a torque: prior of its offset
+FAINT = 1e-3  # fraction of the largest torque: smaller ones are raised to it
+SLOW = 0.1  # fraction of the velocity limit
+ORDINARY = {"rotor": 1.0, "viscous": 0.1, "spring": 0.3}  # rad/s^2, rad/s if there is no limit, rad
 _BASIS = pseudo_inertia(inertias_of_parameters(np.eye(10)))  # J = sum of parameters times these (10, 4, 4)
 
 
 def nearby_bodies(J):
-    """Positive definite pseudo-inertias (..., 4, 4) near those given: eigenvalues that are too small are
-    raised."""
+    """Positive definite pseudo-inertias (..., 4, 4) near the given ones: small eigenvalues are raised."""
     values, vectors = np.linalg.eigh(J)
     raised = np.maximum(values, FLOOR * values[..., -1:])
     return vectors @ (raised[..., None] * np.swapaxes(vectors, -1, -2))
 
 
-class Believed(NamedTuple):
-    """parameters (p,): that bodies can have; described (p,): near which they are, those of the description as
-    far as torques can be explained so."""
+class ConsistentParameters(NamedTuple):
+    """parameters (p,): physically consistent estimate; described (p,): mean of the prior, equal to the
+    description as far as it can explain the torques."""
 
     parameters: np.ndarray
     described: np.ndarray
@@ -69,72 +68,73 @@ class Believed(NamedTuple):
 
 def consistent_parameters(
     linear: RegressorModel, base: BaseParameters, solution: Solution, prior_std=PRIOR_STD, prior=None
-) -> Believed:
-    """Parameters that bodies can have, friction and rotor inertias not negative, whose base values fit the
-    solution.
+) -> ConsistentParameters:
+    """Physically consistent parameters with nonnegative friction and rotor inertias, fitted to `solution`.
 
-    prior_std: how far the described bodies may be off, relative: what torques tell only vaguely follows the
-    description so much the more as it is smaller. prior (p,): standard deviations of the others about what is
-    described, vague by default; entries of bodies do not count. Bodies described without mass keep what they
-    have, unless torques cannot be explained so; where they cannot at all, nothing is believed of the
-    described bodies."""
+    prior_std: relative standard deviation of the described bodies; the smaller it is, the more strongly
+    poorly excited parameters are pulled toward the description. prior (p,): standard deviations of joint
+    parameters about their described values, vague by default; its body entries are ignored. Bodies described
+    without mass keep their values unless the torques contradict them. If the description cannot explain the
+    torques at all, all described bodies are discarded.
+    """
     prior = VAGUE * linear.sizes if prior is None else prior
     p, misfit = _fitted(linear, base, solution, prior_std, prior, linear.described)
-    found = Believed(p, linear.described)
+    fit = ConsistentParameters(p, linear.described)
     massless = linear.described[linear.places("inertia")].reshape(-1, 10)[:, 0] <= 0
     for unknown in (massless, np.ones_like(massless)):
         if misfit > base.count and unknown.any():
             start = _unknown(linear, unknown)
-            other, beside = _fitted(linear, base, solution, prior_std, prior, start)
-            if beside < NEEDED * misfit:
-                found, misfit = Believed(other, start), beside
-    return found
+            other, other_misfit = _fitted(linear, base, solution, prior_std, prior, start)
+            if other_misfit < REJECTED * misfit:
+                fit, misfit = ConsistentParameters(other, start), other_misfit
+    return fit
 
 
 def refitted(
-    found: Believed,
+    fit: ConsistentParameters,
     linear: RegressorModel,
     base: BaseParameters,
     solution: Solution,
     prior_std=PRIOR_STD,
     prior=None,
 ):
-    """(p,): `consistent_parameters` of other data of the same robot, near the same description."""
+    """Parameters (p,): `consistent_parameters` for other data of the same robot, started from `fit`."""
     prior = VAGUE * linear.sizes if prior is None else prior
-    return _fitted(linear, base, solution, prior_std, prior, found.described, found.parameters)[0]
+    return _fitted(linear, base, solution, prior_std, prior, fit.described, fit.parameters)[0]
 
 
 def joint_prior(linear: RegressorModel, base: BaseParameters, S, count):
-    """(p,): standard deviations of what joints have about what is described, from S and count of their
-    `Sums`.
+    """Standard deviations (p,) of joint parameters about their described values, from S and count of `Sums`.
 
-    A friction, spring or rotor may make a torque as large as the largest that is measured on average, at the
-    velocity, angle or acceleration of the recording, or at what is ordinary where that is more; an offset a
-    tenth of it, so that what does not reverse is friction. What is described may be off by itself."""
+    A friction, spring or rotor term may produce a torque up to the largest average torque. This holds at the
+    recorded velocity, angle or acceleration, or at a typical one if that is larger. An offset may be a tenth
+    of it, so that torque without reversal counts as friction. A described value may be off by its own size.
+    """
     sizes = np.sqrt(np.einsum("jkk->jk", S) / np.maximum(count, 1.0)[:, None])
     torque = np.maximum(sizes[:, -1], FAINT * sizes[:, -1].max(initial=0.0))
     places, prior = {int(k): at for at, k in enumerate(base.chosen)}, np.array(linear.sizes)
     for term in (term for term in linear.terms if term != "inertia"):
         for joint, k in zip(linear.joints, np.arange(len(prior))[linear.places(term)].tolist(), strict=True):
-            felt, moved = base.felt[:, k], 1.0
+            affected, scale = base.dependence[:, k], 1.0
             if term in ORDINARY:
                 fast = SLOW * joint.limits.velocity if term == "viscous" else 0.0
                 least = fast if np.isfinite(fast) and fast > 0 else ORDINARY[term]
-                moved = max(least, sizes[felt, places[k]].max(initial=0.0) if k in places else 0.0)
-            most = (OFFSET if term == "offset" else 1.0) * torque[felt].max(initial=0.0) / moved
-            prior[k] = max(most, abs(linear.described[k]), NOTHING)
+                scale = max(least, sizes[affected, places[k]].max(initial=0.0) if k in places else 0.0)
+            most = (OFFSET if term == "offset" else 1.0) * torque[affected].max(initial=0.0) / scale
+            prior[k] = max(most, abs(linear.described[k]), TINY)
     return prior
 
 
 def consistent_body(x, information, described, prior_std=PRIOR_STD):
-    """(10,): parameters of one body that fit x (10,), of which `information` (10, 10) is known. described
-    (10,): the body that counts where nothing is known; prior_std: how far it may be off, relative."""
+    """Parameters (10,) of one consistent body that fit x (10,) with its `information` (10, 10). described
+    (10,): mean of the prior; prior_std: its relative standard deviation."""
     own, none = np.arange(10)[None], np.zeros(0, dtype=int)
     return _Fit(described, own, none, none, (np.eye(10), x, information), prior_std, np.ones(10)).minimum()
 
 
 def _unknown(linear, which):
-    """The described parameters (p,), of bodies `which` (bodies,) those of some round body."""
+    """The described parameters (p,), with those of the bodies `which` (bodies,) replaced by a sphere-like
+    one."""
     mass, radius = UNKNOWN
     described = linear.described.copy()
     inertias = described[linear.places("inertia")].reshape(-1, 10)
@@ -143,7 +143,7 @@ def _unknown(linear, which):
 
 
 def _fitted(linear, base, solution, prior_std, prior, described, near=None):
-    """The parameters (p,) near `described`, and how far they miss: half the sum of squares."""
+    """The parameters (p,) near `described`, and their misfit: half the sum of squares."""
     places = np.arange(len(described))
     shaped = places[linear.places("inertia")].reshape(-1, 10)
     own, joints = shaped[described[shaped][:, 0] > 0], np.setdiff1d(places, shaped)
@@ -164,9 +164,9 @@ def _fitted(linear, base, solution, prior_std, prior, described, near=None):
 
 
 class _Fit:
-    """The function to be minimised, of the parameters `own` of bodies (bodies, 10) and of joints. known: K, x
-    and A of (K p - x)^T A (K p - x) / 2; bounded: places of what cannot be negative; prior (p,): standard
-    deviations of the parameters of joints about those described."""
+    """The cost as a function of the parameters `own` of bodies (bodies, 10) and of `joints`. known: K, x and
+    A of (K p - x)^T A (K p - x) / 2; bounded: indices of nonnegative parameters; prior (p,): standard
+    deviations of joint parameters about their described values."""
 
     def __init__(self, described, own, joints, bounded, known, prior_std, prior):
         self.described, self.own = described.copy(), own
@@ -183,7 +183,8 @@ class _Fit:
         self.unit = column_scale(curvature)  # (bounded,): one standard deviation
 
     def minimum(self, near=None):
-        """(p,): where the barrier alone keeps a parameter from zero, zero. near (p,): not far from it."""
+        """Minimizer (p,); parameters that only the barrier keeps positive are zero. near (p,): starting
+        point."""
         p = self.described.copy() if near is None else near.copy()
         weight = self.least
         if near is None:
@@ -198,14 +199,14 @@ class _Fit:
             converged = self._newton(p, weight, barrier, last)
             if last:
                 break
-            slower = FASTER if weight > self.least else STEEPER if converged else np.inf
-            barrier, weight = max(barrier / slower, least), max(self.least, weight / FASTER)
+            slower = WEIGHT_DECREASE if weight > self.least else BARRIER_DECREASE if converged else np.inf
+            barrier, weight = max(barrier / slower, least), max(self.least, weight / WEIGHT_DECREASE)
         p[self.bounded[p[self.bounded] < np.sqrt(least) * self.unit]] = 0.0
         return p
 
     def _newton(self, p, weight, barrier, end):
-        """The minimum for weights of the divergence and of the barrier, in place, about it before the end;
-        and whether that was reached."""
+        """Minimize in place for given weights of divergence and barrier, approximately before the `end`.
+        Returns whether it converged."""
         count = self.own.size
         inverse0 = np.linalg.inv(self.J0)
         near = NEAR * len(p) * (weight if weight > self.least else barrier)
@@ -223,16 +224,16 @@ class _Fit:
             H[self.place, self.place] += barrier / p[self.bounded] ** 2
             step = -solve_definite_scaled(H, gradient)
             decrement = -0.5 * gradient @ step
-            if decrement <= max(weight * DONE if end else near, SLACK * self.misfit(p)):
+            if decrement <= max(weight * CONVERGED if end else near, SLACK * self.misfit(p)):
                 return True
             length = self._length(p, step, gradient, weight, barrier)
-            if not length:  # as far as rounding allows
+            if not length:  # rounding prevents further progress
                 return True
             p[self.moving] += length * step
         return False
 
     def _length(self, p, step, gradient, weight, barrier):
-        """How far to go along a step: to a body, and downhill."""
+        """Step length that stays feasible and decreases the cost."""
         before, slope = self._cost(p, weight, barrier), gradient @ step
         slack, length = SLACK * abs(before), min(1.0, EDGE * self._room(p, step))
         while length > 1e-12:
@@ -244,7 +245,7 @@ class _Fit:
         return 0.0
 
     def _room(self, p, step):
-        """How many steps lead to where a body is none any more, or a bounded parameter is zero."""
+        """Number of steps to the feasible boundary."""
         half = np.linalg.inv(np.linalg.cholesky(_pseudo(p[self.own])))
         change = half @ _pseudo(step[: self.own.size].reshape(-1, 10)) @ np.swapaxes(half, -1, -2)
         falls = np.append(-np.linalg.eigvalsh(change).ravel(), -step[self.place] / p[self.bounded])
@@ -270,6 +271,6 @@ def _pseudo(parameters):
 
 
 def _dual():
-    """(10, 4, 4): what tells the parameters of a J, sum of all products."""
+    """(10, 4, 4): each parameter is the sum of its products with a J."""
     flat = _BASIS.reshape(10, 16)
     return np.linalg.pinv(flat.T).reshape(10, 4, 4)

@@ -1,11 +1,11 @@
-"""Sums of squares of torques and regressors through the low-pass that the accelerations went through.
+"""Sums of squares of torques and regressors, filtered by the same low-pass as the accelerations.
 
-A row says torque = regressor times parameters; so does any sum of rows with the same weights on both sides
-(parallel filtering: Gautier, Dynamic identification of robots with power model, 1997). The weights are those
-of the Butterworth filter of fourth order, forwards and backwards, by which recordings are differentiated: so
-noise, friction that chatters and what accelerations lack above the cut-off go from both sides alike. Rows
-then say little that their neighbours do not, so two a period of the cut-off are kept: what is left of the
-torques is about white, as covariances suppose.
+The equation torque = regressor times parameters remains valid for any weighted sum of rows (parallel
+filtering: Gautier, Dynamic identification of robots with power model, 1997). The weights are those of the
+zero-phase fourth-order Butterworth filter that differentiates recordings. Noise, friction chatter and the
+missing high-frequency accelerations are therefore removed from both sides alike. Neighboring rows are then
+nearly redundant. Two rows per period of the cut-off are kept, so that residuals are about white, as the
+covariances assume.
 """
 
 from collections.abc import Callable
@@ -17,21 +17,22 @@ from dynamics_node.identification.base_parameters import BaseParameters
 from dynamics_node.identification.regressor_model import RegressorModel
 from dynamics_node.identification.sums import FEWEST_ROWS, ROWS, STRETCHES, Sums
 
-ORDER = 4  # of io/differentiate.py
-REACH = 3.0  # periods of the cut-off to either side, where the weights end
-GAP = 0.5  # periods without a row that end a piece
-SLOWEST = 3.8  # rows a period: four, or what is left of them where stamps jitter
-KEPT = 2  # rows a period
-ENOUGH = 20  # steps of time that tell the rate
+ORDER = 4  # as in io/differentiate.py
+REACH = 3.0  # periods of the cut-off: half-length of the impulse response
+GAP = 0.5  # periods without a row: a longer gap ends a piece
+SLOWEST = 3.8  # rows per period: four, less the jitter of time stamps
+KEPT = 2  # rows per period
+ENOUGH = 20  # time steps needed to estimate the rate
 KINDS = ("q", "qd", "qdd", "tau")
 
 
 class LowPass:
-    """Rows of recordings through the filter, chunk by chunk. cutoff: Hz; columns(part): (k, m) of consecutive
-    rows {kind: (k, ...)}; take(rows, numbers): what is done with filtered rows (k, m) that are kept, and the
-    numbers (k,) of the recorded rows in their middle, of all recordings. `begin` comes before each of them.
+    """Low-pass filter of recorded rows, chunk by chunk; call `begin` before each recording. cutoff: Hz;
+    columns(part): values (k, m) of consecutive rows {kind: (k, ...)}; take(rows, numbers): called with
+    filtered rows (k, m) and the numbers (k,) of their central rows, counted over all recordings.
 
-    every: how many recorded rows one of them stands for; rows: how many there were."""
+    every: recorded rows per filtered row; rows: number of recorded rows.
+    """
 
     def __init__(self, cutoff: float, columns: Callable, take: Callable):
         self._cutoff, self._columns, self._take = cutoff, columns, take
@@ -40,22 +41,20 @@ class LowPass:
         self.begin()
 
     def begin(self):
-        """Another recording, maybe of another rate."""
+        """Start a recording, possibly with another rate."""
         self._weights = np.zeros(0)
-        self._early: list[
-            tuple[dict, np.ndarray]
-        ] = []  # chunks before there were enough times to know the rate
+        self._early: list[tuple[dict, np.ndarray]] = []  # chunks received before the rate is known
         self._end = np.nan
         self._new_piece()
 
     def _new_piece(self):
-        self._row = 0  # of the piece
-        self._waiting: list[np.ndarray] = []  # sums that later rows belong to, (m,) each
-        self._kept = 0  # how many of the piece are done
+        self._row = 0  # in the piece
+        self._waiting: list[np.ndarray] = []  # incomplete sums (m,) that later rows contribute to
+        self._kept = 0  # finished rows of the piece
 
     def add(self, chunk, good):
-        """Rows {kind: (k, ...)} in order, with time (k,); good (k,) bool: those that count. Raises ValueError
-        with too few rows a second."""
+        """Add rows {kind: (k, ...)} in order, with time (k,); good (k,) bool: the valid ones. Raises
+        ValueError if the rate is too low."""
         if not len(good):
             return
         if not len(self._weights):
@@ -80,43 +79,43 @@ class LowPass:
         self._end = time[-1] if good[-1] else np.nan
 
     def _measure(self, time):
-        """How many rows a period has, and what they weigh; whether there are times enough to tell."""
+        """Compute the weights from the rate; returns whether there are enough time stamps."""
         steps = np.diff(time[np.isfinite(time)])
         if np.count_nonzero(steps > 0) < ENOUGH:
             return False
         rate = 1.0 / np.median(steps[steps > 0])
         if rate < SLOWEST * self._cutoff:
             raise ValueError(
-                f"there are {rate:.3g} states a second, which allows a cut-off of a quarter of that: "
-                f"{0.25 * rate:.2g} Hz, not {self._cutoff:g}"
+                f"the cut-off {self._cutoff:g} Hz is too high for {rate:.3g} states a second: use at most a "
+                f"quarter of the rate, {0.25 * rate:.2g} Hz"
             )
         self._weights = weights(self._cutoff / rate)
         self.every = max(1, round(rate / (KEPT * self._cutoff)))
         return True
 
     def _add(self, columns, first):
-        """Consecutive rows (k, m) of one piece; first: number of the first in the chunk."""
+        """Add consecutive rows (k, m) of one piece; first: index of the first one in the chunk."""
         from scipy.sparse import csr_array
 
         if not len(columns):
             return
         done, size, count = self._kept, len(self._weights), len(columns)
-        kept = np.arange(done, (self._row + count - 1) // self.every + 1)
-        at = (kept * self.every - self._row)[:, None] + np.arange(size)
+        rows_kept = np.arange(done, (self._row + count - 1) // self.every + 1)
+        at = (rows_kept * self.every - self._row)[:, None] + np.arange(size)
         place, column = np.nonzero((at >= 0) & (at < count))
-        K = csr_array((self._weights[column], (place, at[place, column])), shape=(len(kept), count))
-        found = K @ columns
+        K = csr_array((self._weights[column], (place, at[place, column])), shape=(len(rows_kept), count))
+        filtered = K @ columns
         for k, waiting in enumerate(self._waiting):
-            found[k] += waiting
+            filtered[k] += waiting
         whole = int(np.count_nonzero(at[:, -1] < count))
         if whole:
-            self._take(found[:whole], self.rows + first + at[:whole, size // 2])
-        self._kept, self._row, self._waiting = done + whole, self._row + count, list(found[whole:])
+            self._take(filtered[:whole], self.rows + first + at[:whole, size // 2])
+        self._kept, self._row, self._waiting = done + whole, self._row + count, list(filtered[whole:])
 
 
 class RecordedSums(Sums):
-    """Sums of recordings in chunks; `begin` comes before each of them. cutoff: Hz, None: rows as they are;
-    count: about how many rows there will be."""
+    """Sums of recordings in chunks; call `begin` before each recording. cutoff: Hz, None: no filter; count:
+    approximate number of rows."""
 
     def __init__(self, linear: RegressorModel, base: BaseParameters, cutoff: float | None = None, count=2500):
         super().__init__(linear, base, count)
@@ -124,18 +123,18 @@ class RecordedSums(Sums):
         self._fit = None
 
     def begin(self):
-        """Another recording, maybe of another rate."""
+        """Start a recording, possibly with another rate."""
         if self._filter is not None:
             self._filter.begin()
 
     def add_chunk(self, chunk, fit=None):
-        """Rows {kind: (k, ...)} in order, with q, qd, qdd, tau, and time to filter by. fit: as of `Sums.add`.
-        Raises ValueError without times, or with too few rows a second."""
+        """Add rows {kind: (k, ...)} in order, with q, qd, qdd, tau, and time if filtered. fit: see
+        `Sums.add`. Raises ValueError if there is no time or the rate is too low."""
         if self._filter is None:
             self.add(chunk["q"], chunk["qd"], chunk["qdd"], chunk["tau"], fit)
             return
         if "time" not in chunk:
-            raise ValueError("a recording has no time by which to filter")
+            raise ValueError("a recording has no time, which the low-pass filter needs")
         self._fit = fit
         own = {kind: np.asarray(chunk[kind], dtype=float) for kind in (*KINDS, "time")}
         good = np.all([np.isfinite(own[kind]).all(axis=1) for kind in KINDS[:-1]], axis=0)
@@ -149,16 +148,16 @@ class RecordedSums(Sums):
         return both.reshape(len(both), -1)
 
     def _take(self, rows, numbers):
-        rows = rows.reshape(len(rows), len(self.felt), -1)
+        rows = rows.reshape(len(rows), len(self.indices), -1)
         stretches = (
             numbers // max(self._block, FEWEST_ROWS * (self._filter.every if self._filter else 1))
         ) % STRETCHES
-        for joint, felt in enumerate(self.felt):
-            self.accumulate(joint, rows[:, joint, np.append(felt, self.base.count)], stretches, self._fit)
+        for joint, indices in enumerate(self.indices):
+            self.accumulate(joint, rows[:, joint, np.append(indices, self.base.count)], stretches, self._fit)
 
 
 def weights(cutoff):
-    """(2 n + 1,): the impulse response of the filter, forwards and backwards; cutoff: periods a row."""
+    """Impulse response (2 n + 1,) of the zero-phase filter; cutoff: periods per row."""
     from scipy.signal import butter, sosfilt
 
     sections = butter(ORDER, cutoff, fs=1.0, output="sos")

@@ -1,4 +1,4 @@
-"""An Identified -> one HTML page that opens from disk: text and SVG, no script, nothing from elsewhere."""
+"""Write an Identified as one self-contained HTML page: text and SVG, no scripts."""
 
 from collections.abc import Iterable
 from html import escape
@@ -22,112 +22,120 @@ _COLORS = {"measured": "#999", "described": "#c4572b", "identified": "#2f6fb5"}
 _LEGEND = (
     f'<p>Torques: <span style="color:{_COLORS["measured"]}">grey measured</span>, '
     f'<span style="color:{_COLORS["described"]}">orange described</span>, '
-    f'<span style="color:{_COLORS["identified"]}">blue identified</span>; below them what is left.</p>'
+    f'<span style="color:{_COLORS["identified"]}">blue identified</span>; below them the residuals.</p>'
 )
-_NOTHING = 1e-12  # of the largest entry: rounding
+_NEGLIGIBLE = 1e-12  # fraction of the largest entry: rounding error
 _MOMENTS = {"xx": (0, 0), "xy": (0, 1), "xz": (0, 2), "yy": (1, 1), "yz": (1, 2), "zz": (2, 2)}
 
 
-def write_page(found: Identified, path, sources: Iterable[tuple[str, str]] = ()) -> Path:
-    """The page at a path, whose folder is made; returns it. Every name of the robot and of its files is
-    escaped. sources: (name, what was read) of each recording."""
-    return written(_page(found, sources), path)
+def write_page(identified: Identified, path, sources: Iterable[tuple[str, str]] = ()) -> Path:
+    """Write the page to a path and return it; missing folders are created. All names of the robot and its
+    files are escaped. sources: (name, description of the data) of each recording."""
+    return written(_page(identified, sources), path)
 
 
-def _page(found, sources):
-    robot = found.linear.robot
+def _page(identified, sources):
+    robot = identified.linear.robot
     parts = (
-        f"<h1>{escape(robot.name)}</h1><p class=quiet>What it is made of, from how it moves.</p>",
-        _stages(found, sources),
-        _torques(found),
-        _open(found),
-        _base(found),
-        _bodies(found),
-        _joints(found),
+        f"<h1>{escape(robot.name)}</h1><p class=quiet>Parameters identified from recordings.</p>",
+        _stages(identified, sources),
+        _torques(identified),
+        _open(identified),
+        _base(identified),
+        _bodies(identified),
+        _joints(identified),
     )
     return document(f"{robot.name}: identified", _STYLE, parts)
 
 
-def _stages(found, sources):
-    rows = [("read", f"{name}: {told}", True) for name, told in sources]
+def _stages(identified, sources):
+    rows = [("read", f"{name}: {text}", True) for name, text in sources]
     cells = "".join(
-        f"<tr{'' if good else ' class=odd'}><td>{escape(stage)}</td><td>{escape(told)}</td></tr>"
-        for stage, told, good in (*rows, *summary(found))
+        f"<tr{'' if good else ' class=odd'}><td>{escape(stage)}</td><td>{escape(text)}</td></tr>"
+        for stage, text, good in (*rows, *summary(identified))
     )
     return f"<h2>Stages</h2><table><tr><th>stage</th><th>verdict</th></tr>{cells}</table>"
 
 
-def _torques(found):
-    columns = (found.rmse_nominal, found.rmse_fitted, found.rmse_cross_validated, found.solution.spread)
+def _torques(identified):
+    columns = (
+        identified.rmse_nominal,
+        identified.rmse_fitted,
+        identified.rmse_cross_validated,
+        identified.solution.spread,
+    )
     head = ("joint", "unit", "described", "identified", "unseen", "noise")
     numbers = table(
-        head, [(name, unit, *(float(own[k]) for own in columns)) for name, unit, k in found.joints]
+        head, [(name, unit, *(float(own[k]) for own in columns)) for name, unit, k in identified.joints]
     )
-    figures = "".join(_figure(found.samples, k, name, unit) for name, unit, k in found.joints)
+    figures = "".join(_figure(identified.samples, k, name, unit) for name, unit, k in identified.joints)
     return (
-        "<h2>Torques</h2><p>Root mean squares of measured less computed torques: of the description, of the "
-        "result, of base parameters at data that they have not seen, and what is left as noise"
-        f"{f', all of them below {found.cutoff:g} Hz' if found.cutoff else ''}.</p>"
-        f"{numbers}{_LEGEND}{figures}{_thinned(found.samples)}"
+        "<h2>Torques</h2><p>Root mean squares of measured minus computed torques: description, identified "
+        "parameters, cross-validation, and the estimated noise"
+        f"{f', all below {identified.cutoff:g} Hz' if identified.cutoff else ''}.</p>"
+        f"{numbers}{_LEGEND}{figures}{_thinned(identified.samples)}"
     )
 
 
-def _figure(shown, k, name, unit):
-    torques = [(color, getattr(shown, kind)[:, k]) for kind, color in _COLORS.items()]
+def _figure(samples, k, name, unit):
+    torques = [(color, getattr(samples, kind)[:, k]) for kind, color in _COLORS.items()]
     left = [(color, torques[0][1] - values) for color, values in torques[1:]]
     return (
         f"<figure><figcaption><h3>{escape(name)}</h3></figcaption>"
-        f"{panel(shown.time, torques, unit)}{panel(shown.time, left, f'left, {unit}', 110)}</figure>"
+        f"{panel(samples.time, torques, unit)}{panel(samples.time, left, f'residual, {unit}', 110)}</figure>"
     )
 
 
-def _thinned(shown):
-    across = "s, recording after recording" if shown.timed else "rows, or s where they are known"
-    drawn = f"; one state in {shown.every} is drawn" if shown.every > 1 else ""
-    return f"<p class=quiet>Over {across}{drawn}.</p>"
+def _thinned(samples):
+    across = "Time in s, recordings concatenated" if samples.timed else "Rows, or s if known"
+    drawn = f"; one state in {samples.every} is plotted" if samples.every > 1 else ""
+    return f"<p class=quiet>Horizontal axis: {across}{drawn}.</p>"
 
 
-def _open(found):
-    weak, unidentifiable = found.excitation.weak, found.base.unidentifiable
-    told = (
-        "<p>Combinations that the motion does not excite: they stay near the description.</p>"
+def _open(identified):
+    weak, unidentifiable = identified.excitation.weak, identified.base.unidentifiable
+    open_text = (
+        "<p>The motion does not excite these combinations; they stay near the description.</p>"
         + bullet_list(weak)
         if weak
         else "<p>The motion excites every combination that torques depend on.</p>"
     )
     never = f"<details><summary>{len(unidentifiable)} parameters that no torque depends on</summary><p>"
-    return f"<h2>What stays open</h2>{told}{never}{escape(', '.join(unidentifiable) or 'none')}</p></details>"
+    names = escape(", ".join(unidentifiable) or "none")
+    return f"<h2>Undetermined parameters</h2>{open_text}{never}{names}</p></details>"
 
 
-def _base(found):
-    base, solution = found.base, found.solution
-    described = base.values(found.linear.described)
-    columns = (base.told, described.tolist(), solution.x.tolist(), solution.std.tolist())
-    felt = [", ".join(names) if len(names) < 4 else f"{len(names)} joints" for names in base.felt_by]
-    rows = zip(*columns, base.values(found.parameters).tolist(), felt, strict=True)
-    head = ("combination", "described", "value", "standard deviation", "of the bodies", "felt by")
+def _base(identified):
+    base, solution = identified.base, identified.solution
+    described = base.values(identified.linear.described)
+    columns = (base.expressions, described.tolist(), solution.x.tolist(), solution.std.tolist())
+    joints = [
+        ", ".join(names) if len(names) < 4 else f"{len(names)} joints" for names in base.affected_joints
+    ]
+    rows = zip(*columns, base.values(identified.parameters).tolist(), joints, strict=True)
+    head = ("combination", "described", "value", "standard deviation", "of the bodies", "affects")
     return (
-        "<h2>Base parameters</h2><p>The combinations that torques depend on, in kg, m, N and s: what least "
-        "squares says, and what the bodies come to that fit it best.</p><details open><summary>"
+        "<h2>Base parameters</h2><p>The combinations that torques depend on, in kg, m, N and s: "
+        "least-squares estimates, and the values of the best consistent bodies.</p><details open><summary>"
         f"{base.count} combinations</summary>{table(head, rows)}</details>"
     )
 
 
-def _bodies(found):
-    if "inertia" not in found.linear.terms:
+def _bodies(identified):
+    if "inertia" not in identified.linear.terms:
         return ""
-    place = found.linear.places("inertia")
+    place = identified.linear.places("inertia")
     before, after = (
         inertias_of_parameters(own[place].reshape(-1, 10))
-        for own in (found.linear.described, found.parameters)
+        for own in (identified.linear.described, identified.parameters)
     )
     rows = []
-    for body, one, other in zip(found.linear.robot.bodies, before, after, strict=True):
+    for body, one, other in zip(identified.linear.robot.bodies, before, after, strict=True):
         rows += [(body.name, "described", *_numbers(one)), ("", "identified", *_numbers(other))]
     head = ("body", "", "mass", *(f"com {axis}" for axis in "xyz"), *_MOMENTS)
     return (
-        "<h2>Bodies</h2><p>A link with all that is fixed to it: mass in kg, centre of mass in m, in the axes "
-        f"of the link, moments in kg m² about it.</p>{table(head, rows)}"
+        "<h2>Bodies</h2><p>A link and everything fixed to it: mass in kg, center of mass in m in link "
+        f"axes, moments of inertia about it in kg m².</p>{table(head, rows)}"
     )
 
 
@@ -136,23 +144,23 @@ def _numbers(inertia):
     if not mass > 0:
         return (0.0,) * 10
     moments = central_moments(inertia)
-    moments = np.where(np.abs(moments) < _NOTHING * np.abs(moments).max(), 0.0, moments)
+    moments = np.where(np.abs(moments) < _NEGLIGIBLE * np.abs(moments).max(), 0.0, moments)
     return (float(mass), *(moment / mass).tolist(), *(float(moments[at]) for at in _MOMENTS.values()))
 
 
-def _joints(found):
-    linear = found.linear
+def _joints(identified):
+    linear = identified.linear
     terms = [term for term in TERMS if term in linear.terms and term != "inertia"]
     if not terms:
         return ""
     rows = []
     for k, joint in enumerate(linear.joints):
         values = [
-            (linear.described[linear.places(t)][k], found.parameters[linear.places(t)][k]) for t in terms
+            (linear.described[linear.places(t)][k], identified.parameters[linear.places(t)][k]) for t in terms
         ]
         rows.append((joint.name, *(float(x) for pair in values for x in pair)))
     head = ("joint", *(f"{term} {when}" for term in terms for when in ("described", "identified")))
     return (
         "<h2>Joints</h2><p>Rotor inertia kg m², viscous friction N m s/rad, Coulomb friction and offset N m, "
-        f"spring N m/rad; of joints that slide in m and N.</p>{table(head, rows)}"
+        f"spring N m/rad; for prismatic joints in m and N.</p>{table(head, rows)}"
     )

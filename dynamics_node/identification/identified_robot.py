@@ -1,4 +1,4 @@
-"""The robot with identified parameters, as a Robot and as the text of its description."""
+"""The robot with identified parameters, as a Robot and as description text."""
 
 from dataclasses import replace
 
@@ -12,8 +12,17 @@ from dynamics_node.robot.subtree import central_moments, mass_and_moment
 from dynamics_node.robot.urdf_numbers import FIGURES, Dynamics, Inertial, with_numbers
 from dynamics_node.symbolic import congruence, inverse_motion_transform, pseudo_inertia
 
-SIGNED = ("offset", "spring")  # terms that may be negative
-SHARES = (1.0, 0.5, 0.25, 0.1, 0.03, 0.01, 0.001, 0.0)  # of what is fixed to a body's heaviest link
+SIGNED = ("offset", "spring")  # terms without a sign constraint
+SHARES = (
+    1.0,
+    0.5,
+    0.25,
+    0.1,
+    0.03,
+    0.01,
+    0.001,
+    0.0,
+)  # of the inertia of links that are fixed to a body's heaviest link
 
 
 def identified_robot(linear: RegressorModel, parameters):
@@ -44,9 +53,9 @@ def identified_robot(linear: RegressorModel, parameters):
 
 
 def identified_numbers(linear: RegressorModel, parameters) -> Overrides:
-    """What links and joints have with these parameters. What is fixed to a body keeps its inertia, and the
-    heaviest of the links of the body takes up the difference; where no link could have what then remains for
-    it, the others keep a share."""
+    """Numbers of links and joints for these parameters. Links fixed to a body keep their inertia and the
+    heaviest link of the body absorbs the difference. If that makes it inconsistent, the other links keep only
+    a share."""
     links: dict[str, Inertial] = {}
     if "inertia" in linear.terms:
         wanted = inertias_of_parameters(parameters[linear.places("inertia")].reshape(-1, 10))
@@ -57,20 +66,20 @@ def identified_numbers(linear: RegressorModel, parameters) -> Overrides:
 
 
 def identified_text(text, linear: RegressorModel, parameters, figures=FIGURES) -> str:
-    """The description with these parameters, to so many figures: other numbers in the same text, those of
-    `identified_numbers`. Offsets, springs and rotor inertias have no place in a URDF. Raises ModelError as
-    `with_numbers`."""
-    found, friction = identified_numbers(linear, parameters), {}
+    """The description with these parameters, to `figures` significant digits. Only numbers change, those of
+    `identified_numbers`. A URDF has no field for offsets, springs and rotor inertias. Raises ModelError as
+    `with_numbers` does."""
+    numbers, friction = identified_numbers(linear, parameters), {}
     if {"viscous", "coulomb"} & set(linear.terms):
         friction = {
-            name: Dynamics(own.viscous or 0.0, own.coulomb or 0.0) for name, own in found.joints.items()
+            name: Dynamics(own.viscous or 0.0, own.coulomb or 0.0) for name, own in numbers.joints.items()
         }
-    return with_numbers(text, found.links, friction, figures)
+    return with_numbers(text, numbers.links, friction, figures)
 
 
 def _joints(linear, parameters):
-    """{joint: JointNumbers} of all joints with one coordinate; what is no term is as it is described. Joints
-    that mimic one keep theirs: what they add to its torque is taken off."""
+    """{joint: JointNumbers} of all joints with one coordinate; parameters that are not among the terms keep
+    their described values. Mimic joints keep theirs: their share of the torque is subtracted."""
     tree = linear.robot.tree
     described = {
         "rotor": ("armature", tree.armature),
@@ -80,21 +89,20 @@ def _joints(linear, parameters):
         "offset": ("torque_offset", tree.torque_offsets),
         "spring": ("spring", tree.springs),
     }
-    found = {}
+    numbers = {}
     for k, joint in enumerate(linear.joints):
         own = {}
         for term, (name, all_of) in described.items():
             own[term] = float(getattr(joint, name))
             if term in linear.terms:
-                wanted = parameters[linear.places(term)][k] - (all_of[linear.axles[k]] - own[term])
-                own[term] = float(wanted if term in SIGNED else max(0.0, wanted))
-        found[joint.name] = JointNumbers(**own)
-    return found
+                value = parameters[linear.places(term)][k] - (all_of[linear.axles[k]] - own[term])
+                own[term] = float(value if term in SIGNED else max(0.0, value))
+        numbers[joint.name] = JointNumbers(**own)
+    return numbers
 
 
 def _links_of(tree, body, wanted):
-    """{link: Inertial} of the links of a body that change, for the body to have the inertia `wanted` (6,
-    6)."""
+    """{link: Inertial} of the links that must change for the body to have the inertia `wanted` (6, 6)."""
     frames = [frame for frame in tree.frames.values() if frame.body == body and frame.inertia[5, 5] > 0]
     frames = frames or [tree.frames[tree.bodies[body].name]]
     heaviest = max(frames, key=lambda frame: frame.inertia[5, 5])
@@ -111,7 +119,7 @@ def _links_of(tree, body, wanted):
 
 
 def _share(inertia, share):
-    """What a link keeps; points that change would be no bodies, and keep nothing."""
+    """The share of a link's inertia that it keeps; a scaled point mass is inconsistent and becomes zero."""
     return share * inertia if share == 1.0 or _is_body(inertia) else np.zeros((6, 6))
 
 

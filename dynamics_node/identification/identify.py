@@ -1,4 +1,4 @@
-"""From recordings to parameters, stage by stage, each with a verdict."""
+"""Identify parameters from recordings in stages, each with a verdict."""
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -28,25 +28,26 @@ from dynamics_node.identification.summary import ResidualSampler, ResidualSample
 from dynamics_node.identification.sums import Solution, folds, ordinary, residuals, weighted
 from dynamics_node.robot.urdf_numbers import FIGURES
 
-ROBUST = 3  # times that weights follow from residuals
-OPTIONAL = ("rotor", "spring", "creep", "offset")  # terms that a robot can be identified without
+ROBUST = 3  # reweighting iterations
+OPTIONAL = ("rotor", "spring", "creep", "offset")  # terms that can be omitted
 METHODS = ("ordinary", "weighted", "robust")
 Chunks = Callable[[], Iterator[dict[str, np.ndarray]]]  # {kind: (k, ...)} with q, qd, qdd, tau and maybe time
 Stages = Callable[[str, int | None], contextlib.AbstractContextManager[Callable[[int], object]]]
 
 
 class IdentificationError(ValueError):
-    """Data that tell too little, in sentences."""
+    """The data are insufficient; the message lists all reasons."""
 
 
 @dataclass(frozen=True, eq=False)
 class Identified:
-    """parameters (p,): those that bodies can have; solution: of the base parameters, without that condition.
+    """parameters (p,): physically consistent estimate; solution: unconstrained estimate of the base
+    parameters.
 
-    Root mean squares (nv,) of measured less computed torques, N m or N: rmse_nominal of the description
-    (without friction, unless it has some), rmse_fitted of the parameters, rmse_cross_validated of parameters
-    that are fitted likewise to other parts of the data, rmse_base of the base parameters of `solution`.
-    samples: some of the states. warnings: what is odd about the data.
+    Root mean squares (nv,) of measured minus computed torques, N m or N: rmse_nominal for the description
+    (without friction unless it has some), rmse_fitted for `parameters`, rmse_cross_validated for parameters
+    fitted to the other parts of the data, rmse_base for `solution`. samples: a subset of the states.
+    warnings: problems in the data.
     """
 
     linear: RegressorModel
@@ -71,16 +72,16 @@ class Identified:
 
     @property
     def numbers(self):
-        """What links and joints have, as files of parameters hold it: see `identified_numbers`."""
+        """Numbers of links and joints, as in parameter files: see `identified_numbers`."""
         return identified_numbers(self.linear, self.parameters)
 
     def text(self, description: str, figures=FIGURES) -> str:
-        """The URDF with other numbers: see `identified_text`."""
+        """The URDF with the identified numbers: see `identified_text`."""
         return identified_text(description, self.linear, self.parameters, figures)
 
     @property
     def joints(self):
-        """(name, unit, number) of every torque that counts."""
+        """(name, unit, index) of every torque that is used."""
         joints = self.linear.robot.independent_joints
         units = [unit for joint in joints for unit in joint.torque_units]
         every = zip(self.base.joints, units, range(len(units)), strict=True)
@@ -88,7 +89,7 @@ class Identified:
 
     @property
     def better(self):
-        """Whether torques are nearer to the measured ones than the description's, taken together."""
+        """Whether the computed torques are closer to the measured ones than the description's, on average."""
         own = self.linear.counts
         size = np.maximum(self.rmse_nominal[own], 1e-300)
         return bool(np.mean((np.maximum(self.rmse_cross_validated, self.rmse_fitted)[own] / size) ** 2) < 1.0)
@@ -106,23 +107,23 @@ def identify(
     backend="auto",
     measured: Sequence[str] | None = None,
 ) -> Identified:
-    """Parameters of a robot, with loops or without, from recordings, each read twice, or five times if
-    robust.
+    """Identify the parameters of a robot, with or without loops, from recordings. Each is read twice, five
+    times if robust.
 
-    terms: of `RegressorModel`; method: of METHODS; prior_std: of `consistent_parameters`; force: go on
-    although a motion does not tell everything: what it leaves open stays near the description. cutoff: Hz, of
-    a low-pass through which torques and regressors go before they are compared, see `filtering`.
-    stages(name, total): called for what takes long, a context with a function that is told how much more is
-    done. backend: of `RegressorModel`. measured: names of the coordinates whose torques count, all by
-    default. Raises IdentificationError for data that tell too little, all reasons together.
+    terms: see `RegressorModel`; method: one of METHODS; prior_std: see `consistent_parameters`; force:
+    continue even if the motion is not exciting enough; undetermined parameters then stay near the
+    description. cutoff: Hz, of the low-pass filter for torques and regressors, see `filtering`. stages(name,
+    total): returns a context manager for a long stage, whose function is called with the number of further
+    rows. backend: see `RegressorModel`. measured: names of the coordinates whose torques are used, default
+    all. Raises IdentificationError with all reasons if the data are insufficient.
     """
     if method not in METHODS:
         raise ValueError(f"unknown method {method!r}; there are {', '.join(METHODS)}")
     linear = RegressorModel(robot, tuple(terms), backend, None if measured is None else tuple(measured))
-    recordings, stages = [partial(_chunks, linear, one) for one in recordings], stages or _silently
+    recordings, stages = [partial(_chunks, linear, one) for one in recordings], stages or _no_progress
     with stages("base parameters", None):
         base = base_parameters(linear)
-    warnings, sample, rows = _looked_at(linear, base, recordings, stages)
+    warnings, sample, rows = _check_recordings(linear, base, recordings, stages)
     sampler, summed = ResidualSampler(robot), partial(_summed, linear, base, recordings, cutoff, stages, rows)
     sums, start = summed("sums of squares", sampler=sampler), base.values(linear.described)
     S, count = sums.total()
@@ -136,24 +137,24 @@ def identify(
     _require_rows(count, warnings)
     with stages("bodies", None):
         prior = joint_prior(linear, base, S, count)
-        believed = consistent_parameters(linear, base, solution, prior_std, prior)
-        parameters = believed.parameters
-    found = excitation(base, solution.information, _sizes(linear, parameters))
-    _require_enough(found, warnings, force, lambda: _without_terms(linear, base, solution, parameters))
+        consistent = consistent_parameters(linear, base, solution, prior_std, prior)
+        parameters = consistent.parameters
+    motion = excitation(base, solution.information, _sizes(linear, parameters))
+    _require_enough(motion, warnings, force, lambda: _without_terms(linear, base, solution, parameters))
     with stages("judge", None):
         least = ordinary if method == "ordinary" else weighted
-        solve = partial(_bodies, linear, base, start, least, believed, prior_std, prior)
-        unseen, samples = _cross_validated(base, sums, last, solve), sampler.samples(linear, parameters)
+        solve = partial(_bodies, linear, base, start, least, consistent, prior_std, prior)
+        rmse_unseen, samples = _cross_validated(base, sums, last, solve), sampler.samples(linear, parameters)
     return Identified(
         linear=linear,
         base=base,
-        excitation=found,
+        excitation=motion,
         solution=solution,
         parameters=parameters,
         rmse_nominal=residuals(S, count, start),
         rmse_fitted=residuals(S, count, base.values(parameters)),
         rmse_base=residuals(S, count, solution.x),
-        rmse_cross_validated=unseen,
+        rmse_cross_validated=rmse_unseen,
         rows=int(sums.rows - sums.skipped),
         samples=samples,
         method=method,
@@ -163,18 +164,18 @@ def identify(
 
 
 def _chunks(linear, chunks):
-    """Of a recording, without torques that do not count."""
+    """Chunks of a recording, with NaN for unused torques."""
     return (chunk | {"tau": linear.torques(chunk["tau"])} for chunk in chunks())
 
 
 @contextlib.contextmanager
-def _silently(name, total):
+def _no_progress(name, total):
     yield lambda done: None
 
 
-def _looked_at(linear, base, recordings, stages):
-    """Complaints, a sample of rows of all recordings, none where torques come late, and the number of their
-    rows."""
+def _check_recordings(linear, base, recordings, stages):
+    """Warnings, a sample of rows of all recordings, and the number of rows. The sample is empty if torques
+    are delayed."""
     warnings: list[str] = []
     checks, (linear, base) = [], checked(linear, base)
     with stages("read and check", None) as advance:
@@ -184,9 +185,9 @@ def _looked_at(linear, base, recordings, stages):
                 check.add(chunk)
                 advance(len(chunk["qd"]))
             which = f"recording {number}: " if len(recordings) > 1 else ""
-            warnings += [which + told for told in check.warnings()]
+            warnings += [which + warning for warning in check.warnings()]
     rows = sum(check.rows for check in checks)
-    if any(check.late for check in checks):  # torques that come late do not fit bodies, for no other reason
+    if any(check.late for check in checks):  # the delay alone explains why torques do not fit
         return warnings, {}, rows
     return warnings, together([check.sample for check in checks]), rows
 
@@ -206,53 +207,56 @@ def _summed(linear, base, recordings, cutoff, stages, rows, name, fit=None, samp
     return sums
 
 
-def _bodies(linear, base, start, solve, believed, prior_std, prior, sums, stretches):
-    """Base values (r,) of consistent parameters that fit some stretches."""
+def _bodies(linear, base, start, solve, consistent, prior_std, prior, sums, stretches):
+    """Base values (r,) of consistent parameters fitted to some stretches."""
     solution = solve(sums, start, stretches)
-    return base.values(refitted(believed, linear, base, solution, prior_std, prior))
+    return base.values(refitted(consistent, linear, base, solution, prior_std, prior))
 
 
-def _cross_validated(base, sums, weighed, solve):
-    """(nv,): root mean squares of torques over all folds, each of them unknown to the parameters it is held
-    against. weighed: the sums that are fitted, robust or not; solve(sums, stretches): base values (r,)."""
+def _cross_validated(base, sums, training_sums, solve):
+    """Root mean squares (nv,) of torques over all folds, each tested on parameters fitted to the others.
+    training_sums: robust or not; solve(sums, stretches): base values (r,)."""
     squares = np.zeros(sums.count.shape[1])
-    for held, others in folds():
-        S, count = sums.total(held)
-        if count.any() and sums.count[others].any():
-            squares += residuals(S, count, solve(weighed, others)) ** 2 * count
+    for test, train in folds():
+        S, count = sums.total(test)
+        if count.any() and sums.count[train].any():
+            squares += residuals(S, count, solve(training_sums, train)) ** 2 * count
     return np.sqrt(squares / np.maximum(sums.count.sum(axis=0), 1.0))
 
 
 def _sizes(linear, parameters):
-    """Of the bodies found. Torques may tell little but their masses: links reach to the next joint."""
+    """Sizes of the identified bodies. Torques may determine little except their masses, so a link is assumed
+    to reach to the next joint."""
     own = linear.described_inertias if "inertia" not in linear.terms else parameters[linear.places("inertia")]
     return linear.sizes_of(own, linear.ways)
 
 
 def _require_rows(count, warnings):
     if not count.any():
-        raise IdentificationError("; ".join(["no row can be used", *warnings]))
+        raise IdentificationError("; ".join(["no row is usable", *warnings]))
 
 
-def _require_enough(found, warnings, force, otherwise):
-    """otherwise(): what would be told by other terms, in sentences."""
-    if force or not (weak := found.lost):
+def _require_enough(motion, warnings, force, hints):
+    """hints(): sentences about what other terms would determine."""
+    if force or not (weak := motion.undetermined):
         return
     more = f"; {len(weak) - 6} more" if len(weak) > 6 else ""
-    reason = f"the motion does not tell {len(weak)} of {len(found.singular)} combinations of parameters: "
-    remedy = "Move more joints, further and faster; or force it"
-    told = [reason + "; ".join(weak[:6]) + more, *warnings, *otherwise(), remedy]
-    raise IdentificationError(". ".join(told))
+    reason = f"the motion does not excite {len(weak)} of {len(motion.singular)} combinations of parameters: "
+    remedy = "Move more joints, farther and faster; or use force (--force)"
+    sentences = [reason + "; ".join(weak[:6]) + more, *warnings, *hints(), remedy]
+    raise IdentificationError(". ".join(sentences))
 
 
 def _without_terms(linear, base, solution, parameters):
-    """Sentences: how many combinations less would be open without one of the terms of joints."""
+    """Sentences: how many fewer combinations are undetermined without one of the joint terms."""
     sizes, kinds = _sizes(linear, parameters), np.array([name.rpartition(".")[2] for name in base.names])
-    open_now = len(excitation(base, solution.information, sizes).lost)
+    before = len(excitation(base, solution.information, sizes).undetermined)
     for term in (term for term in OPTIONAL if term in linear.terms):
-        rest = kinds[base.chosen] != term
-        fewer = replace(base, chosen=base.chosen[rest], combinations=base.combinations[rest])
-        left = len(excitation(fewer, solution.information[np.ix_(rest, rest)], sizes).lost)
-        if left < open_now:
+        remaining = kinds[base.chosen] != term
+        reduced_base = replace(base, chosen=base.chosen[remaining], combinations=base.combinations[remaining])
+        after = len(
+            excitation(reduced_base, solution.information[np.ix_(remaining, remaining)], sizes).undetermined
+        )
+        if after < before:
             terms = ",".join(own for own in linear.terms if own != term)
-            yield f"Without {term} (--terms {terms}) {left} of them would be open"
+            yield f"Without {term} (--terms {terms}) {after} of them would be undetermined"

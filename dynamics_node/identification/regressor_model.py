@@ -1,4 +1,4 @@
-"""What torques are linear in, as one matrix with named columns."""
+"""The torques as a linear function of named parameters."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,18 +14,18 @@ from dynamics_node.symbolic import pseudo_inertia, transform_origin
 
 TERMS = ("inertia", "rotor", "viscous", "coulomb", "creep", "offset", "spring")
 USUAL = ("inertia", "viscous", "coulomb", "offset")
-_BLOCKS = ("rotor", "viscous", "offset", "spring")  # what the quantity joint_regressor returns
+_BLOCKS = ("rotor", "viscous", "offset", "spring")  # outputs of the quantity joint_regressor
 
 
 @dataclass(frozen=True, eq=False)
 class RegressorModel:
-    """tau = matrix(q, qd, qdd) @ parameters, of a robot with loops or without.
+    """tau = matrix(q, qd, qdd) @ parameters, for a robot with or without loops.
 
-    terms: of TERMS, in the order of the columns: ten inertial parameters a body (`inertia`), called LINK.m,
-    LINK.mx, ..., LINK.Izz as in `algorithms.regressors`; of each joint with one coordinate, dependent ones
-    of loops too, JOINT.rotor, JOINT.viscous, ... . Rotor inertias that are no term count with the robot's
-    own values, see `known`. backend: what computes the regressors, as of `build`. measured: names of
-    the coordinates whose torques count, all by default; rows of the others are zero.
+    terms: of TERMS, in column order. `inertia` has ten inertial parameters per body, named LINK.m, LINK.mx,
+    ..., LINK.Izz as in `algorithms.regressors`. The others have one column per joint with one coordinate,
+    including dependent joints of loops: JOINT.rotor, JOINT.viscous, ... If rotor inertias are not a term, the
+    robot's values are used, see `known`. backend: for the regressors, as in `build`. measured: names of the
+    coordinates whose torques are used, default all; the rows of the others are zero.
     """
 
     robot: Robot
@@ -43,32 +43,32 @@ class RegressorModel:
 
     @cached_property
     def counts(self):
-        """(nv,) bool: whose torques count."""
+        """Mask (nv,) of the torques that are used."""
         names = self.robot.v_names
         return np.array([self.measured is None or name in self.measured for name in names])
 
     @cached_property
     def joints(self):
-        """Joints with one coordinate, and explicit ones that follow several: each has a column in every term
-        of joints."""
+        """Joints with one coordinate, and explicit joints that follow several; each has a column in every
+        joint term."""
         tree = self.robot.tree
         return (*(joint for joint in tree.independent_joints if joint.type.is_scalar), *tree.shared_joints)
 
     @cached_property
     def axles(self):
-        """Which of the axles of the robot they are, see Robot.axle_map."""
+        """Indices of these joints in Robot.axle_map."""
         own = [joint.v.start for joint in self.joints if joint.masters is None]
         return [*own, *range(self.robot.tree.nv, len(self.robot.tree.axle_map))]
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """Of the columns."""
+        """Names of the columns."""
         inertial = [f"{body.name}.{name}" for body in self.robot.bodies for name in NAMES]
         own = {term: [f"{joint.name}.{term}" for joint in self.joints] for term in TERMS}
         return tuple(name for term in self.terms for name in (inertial if term == "inertia" else own[term]))
 
     def places(self, term):
-        """Which columns belong to a term."""
+        """Slice of the columns of a term."""
         start = 0
         for own in self.terms:
             size = PER_BODY * self.robot.nbodies if own == "inertia" else len(self.joints)
@@ -79,7 +79,7 @@ class RegressorModel:
 
     @cached_property
     def described(self):
-        """(parameters,) of the robot as it is described."""
+        """Parameters (p,) of the description."""
         tree = self.robot.tree
         at = self.axles
         values = {
@@ -95,24 +95,24 @@ class RegressorModel:
 
     @cached_property
     def described_inertias(self):
-        """(10 nbodies,): inertial parameters, whether they are a term or not."""
+        """Described inertial parameters (10 nbodies,), even if they are not a term."""
         return inertial_parameters(self.robot.tree.inertias).ravel()
 
     def inertial(self, q, qd, qdd, gravity=None):
-        """(..., nv, 10 nbodies): the regressor of inertial parameters. gravity (3,) in place of the
-        robot's."""
-        found = self._inertial(q, qd, qdd, **({} if gravity is None else {"gravity": gravity}))
-        return found if self.measured is None else np.where(self.counts[:, None], found, 0.0)
+        """Regressor (..., nv, 10 nbodies) of the inertial parameters. gravity (3,) overrides the robot's."""
+        columns = self._inertial(q, qd, qdd, **({} if gravity is None else {"gravity": gravity}))
+        return columns if self.measured is None else np.where(self.counts[:, None], columns, 0.0)
 
     @cached_property
     def sizes(self):
-        """(parameters,) that count as large: at least 1 kg, 0.1 kg m, 0.01 kg m^2, 1 N m, 1 N m s/rad; of a
-        body its described mass, and that times its radius of gyration about its frame, once and twice."""
+        """Typical magnitudes (p,): at least 1 kg, 0.1 kg m, 0.01 kg m^2, 1 N m, 1 N m s/rad. For a body they
+        are its described mass, and that mass times the first and second power of its radius of gyration about
+        its frame."""
         return self.sizes_of(self.described_inertias)
 
     def sizes_of(self, inertias, radius=0.0):
-        """(parameters,): `sizes` of a robot of such inertial parameters (10 nbodies,); radius (nbodies,): m,
-        what radii of gyration are at least."""
+        """`sizes` (p,) for other inertial parameters (10 nbodies,); radius (nbodies,): m, lower bound of the
+        radii of gyration."""
         J = pseudo_inertia(inertias_of_parameters(inertias.reshape(-1, 10)))
         mass = J[:, 3, 3]
         moment = np.trace(J[:, :3, :3], axis1=1, axis2=2)
@@ -124,7 +124,7 @@ class RegressorModel:
 
     @cached_property
     def ways(self):
-        """(nbodies,) m from the frame of a body to the farthest joint on it."""
+        """Distance (nbodies,) in m from the frame of a body to its farthest child joint."""
         tree = self.robot.tree
         ways = np.zeros(tree.nbodies)
         for body in tree.bodies:
@@ -134,14 +134,14 @@ class RegressorModel:
         return ways
 
     def matrix(self, q, qd, qdd):
-        """(..., nv, parameters). q (..., nq), qd, qdd (..., nv)."""
+        """Regressor (..., nv, parameters). q (..., nq), qd, qdd (..., nv)."""
         blocks = self._joint_blocks(q, qd, qdd)
         if "inertia" in self.terms:
             blocks["inertia"] = self.inertial(q, qd, qdd)
         return np.concatenate([blocks[term] for term in self.terms], axis=-1)
 
     def known(self, q, qd, qdd):
-        """(..., nv): torques of what is no term but counts: rotor inertias."""
+        """Torques (..., nv) of rotor inertias if these are not a term."""
         tree = self.robot.tree
         if "rotor" in self.terms or not tree.armature.any():
             return np.zeros(np.shape(qdd))
@@ -149,7 +149,7 @@ class RegressorModel:
         return self._joint_blocks(q, qd, qdd)["rotor"] @ tree.armature[at]
 
     def torques(self, tau):
-        """(..., nv) measured torques: NaN where they do not count."""
+        """Measured torques (..., nv), with NaN for unused ones."""
         return tau if self.measured is None else np.where(self.counts, tau, np.nan)
 
     @cached_property
@@ -161,10 +161,11 @@ class RegressorModel:
         return build(self.robot, "joint_regressor", backend=self.backend)
 
     def _joint_blocks(self, q, qd, qdd):
-        """{term: (..., nv, joints)}; Coulomb friction is smoothed as in `smooth_friction`, creep wider."""
+        """{term: (..., nv, joints)}; Coulomb friction is smoothed as in `smooth_friction`, creep more
+        widely."""
         at = self.axles
-        found = dict(zip(_BLOCKS, self._of_joints(q, qd, qdd), strict=True))
-        blocks = {name: block[..., at] for name, block in found.items()}
+        arrays = dict(zip(_BLOCKS, self._of_joints(q, qd, qdd), strict=True))
+        blocks = {name: block[..., at] for name, block in arrays.items()}
         if self.measured is not None:
             blocks = {name: np.where(self.counts[:, None], block, 0.0) for name, block in blocks.items()}
         offset, viscous = blocks["offset"], blocks["viscous"]

@@ -1,4 +1,4 @@
-"""What an identification is worth: residuals at some states, joints that got worse, sentences by stage."""
+"""Quality of an identification: residuals at some states, joints that got worse, and a summary by stage."""
 
 from typing import NamedTuple
 
@@ -7,15 +7,15 @@ import numpy as np
 from dynamics_node.identification.regressor_model import RegressorModel
 from dynamics_node.io import Thinned
 
-MOST = 1200  # states: more than a plot has points
-BLOCK = 100  # states whose regressors are in memory
+MOST = 1200  # states: more than the pixels of a plot
+BLOCK = 100  # states per regressor evaluation
 
 
 class ResidualSamples(NamedTuple):
-    """time (k,), s, or rows of recordings without time, recording after recording; measured,
-    described, identified (k, nv): torques.
+    """time (k,): s, or row numbers if there is no time, recordings concatenated; measured, described,
+    identified (k, nv): torques.
 
-    every: how many states one of them stands for; timed: whether all of time is in s.
+    every: states per sample; timed: whether all times are in s.
     """
 
     time: np.ndarray
@@ -27,7 +27,7 @@ class ResidualSamples(NamedTuple):
 
 
 class ResidualSampler:
-    """Takes in the chunks of recordings."""
+    """Collects samples from chunks of recordings."""
 
     def __init__(self, robot):
         self._widths = (1, robot.nq, robot.nv, robot.nv, robot.nv)
@@ -35,11 +35,11 @@ class ResidualSampler:
         self._rows, self._begin, self._end, self._timed = 0, None, 0.0, True
 
     def begin(self):
-        """Another recording: its time goes on where the last one ended."""
+        """Start a recording; its time continues at the end of the last one."""
         self._begin, self._rows = None, 0
 
     def add(self, chunk):
-        """{kind: (rows, ...)} with q, qd, qdd, tau and maybe time."""
+        """Add {kind: (rows, ...)} with q, qd, qdd, tau and optionally time."""
         count = len(chunk["q"])
         self._timed &= "time" in chunk
         rows = np.arange(self._rows, self._rows + count, dtype=float)
@@ -55,7 +55,7 @@ class ResidualSampler:
         self._states.add(np.column_stack([time, *(chunk[kind] for kind in ("q", "qd", "qdd", "tau"))]))
 
     def samples(self, linear: RegressorModel, parameters) -> ResidualSamples:
-        """parameters (p,): of the result."""
+        """parameters (p,): the identified ones."""
         rows = self._states.rows(sum(self._widths))
         time, q, qd, qdd, tau = np.split(rows, np.cumsum(self._widths)[:-1], axis=1)
         both = np.full((2, *tau.shape), np.nan)
@@ -68,99 +68,103 @@ class ResidualSampler:
         return ResidualSamples(time[:, 0], tau, both[0], both[1], self._states.every, self._timed)
 
 
-PARTS = 10  # of the recordings
-ENOUGH = 20  # states a part
-CLEARLY = 1.2  # times what the description leaves
-COUNTS = 0.5  # of what the result leaves in all: parts of which less is left are quiet
+PARTS = 10  # the recordings are divided into these
+LEAST_STATES = 20  # states per part
+WORSE = 1.2  # times the residual of the description
+LEAST_SHARE = 0.5  # fraction of the overall residual: parts with a smaller residual are ignored
 
 
-def worse_joints(found):
-    """{joint: sentence} of an Identified: where cross-validated or fitted torques are farther from measured
-    ones than the description's, over all states or in some tenths of those that are samples."""
-    result = np.maximum(found.rmse_cross_validated, found.rmse_fitted)
-    told = {}
-    for name, unit, k in found.joints:
-        if result[k] > found.rmse_nominal[k]:
-            told[name] = (
-                f"{result[k]:.3g} {unit} are left, of the description {found.rmse_nominal[k]:.3g} {unit}"
+def worse_joints(identified):
+    """{joint: sentence} of an Identified: joints whose cross-validated or fitted torque error exceeds the
+    description's, over all states or in some tenths of the samples."""
+    result = np.maximum(identified.rmse_cross_validated, identified.rmse_fitted)
+    sentences = {}
+    for name, unit, k in identified.joints:
+        if result[k] > identified.rmse_nominal[k]:
+            sentences[name] = (
+                f"the error is {result[k]:.3g} {unit}, "
+                f"the description's {identified.rmse_nominal[k]:.3g} {unit}"
             )
-        elif part := _in_parts(found.samples, k):
+        elif part := _in_parts(identified.samples, k):
             count, own, described = part
-            told[name] = (
-                f"in {count} of {PARTS} parts of the recordings more is left than of the description, "
+            sentences[name] = (
+                f"in {count} of {PARTS} parts of the recordings the error is larger than the description's, "
                 f"{own:.3g} {unit} instead of {described:.3g} {unit}"
             )
-    return told
+    return sentences
 
 
 def _in_parts(samples, k):
-    """How many parts are worse, and what is left in those of the result and of the description; None where
-    no part is."""
+    """Number of worse parts, and their errors of the result and of the description; None if there are
+    none."""
     left = np.stack(
         [samples.measured[:, k] - samples.identified[:, k], samples.measured[:, k] - samples.described[:, k]]
     )
     left = left[:, np.isfinite(left).all(axis=0)] ** 2
-    if left.shape[1] < PARTS * ENOUGH:
+    if left.shape[1] < PARTS * LEAST_STATES:
         return None
     parts = [part.mean(axis=1) for part in np.array_split(left, PARTS, axis=1)]
-    least = COUNTS**2 * left[0].mean()
-    worse = [part for part in parts if part[0] > max(CLEARLY**2 * part[1], least)]
+    least = LEAST_SHARE**2 * left[0].mean()
+    worse = [part for part in parts if part[0] > max(WORSE**2 * part[1], least)]
     return (len(worse), *np.sqrt(np.mean(worse, axis=0)).tolist()) if worse else None
 
 
 class StageSummary(NamedTuple):
-    """stage: check, solve, bodies or judge; good: nothing has to be done about it."""
+    """stage: check, solve, bodies or judge; good: no action is needed."""
 
     stage: str
-    told: str
+    text: str
     good: bool = True
 
 
-def summary(found):
-    """Of an Identified."""
-    base = found.base
-    yield from (StageSummary("check", told, False) for told in found.warnings)
+def summary(identified):
+    """Summaries of an Identified, stage by stage."""
+    base = identified.base
+    yield from (StageSummary("check", text, False) for text in identified.warnings)
     yield StageSummary(
         "check",
-        f"{found.rows} states, {base.count} base parameters of {len(base.names)}, condition "
-        f"{found.excitation.condition:.3g}; {len(base.unidentifiable)} parameters cannot be known so at all",
+        f"{identified.rows} states, {base.count} base parameters of {len(base.names)}, condition "
+        f"{identified.excitation.condition:.3g}; {len(base.unidentifiable)} parameters are unidentifiable",
     )
-    yield from (StageSummary("check", f"not excited: {told}", False) for told in found.excitation.weak)
-    yield StageSummary("solve", _solved(found))
-    yield StageSummary("bodies", _bodies(found))
-    for name, told in worse_joints(found).items():
-        yield StageSummary("judge", f"NOT better at {name}: {told}", False)
-    yield StageSummary("judge", f"{'' if found.better else 'NOT '}better than the description", found.better)
+    yield from (StageSummary("check", f"not excited: {text}", False) for text in identified.excitation.weak)
+    yield StageSummary("solve", _solved(identified))
+    yield StageSummary("bodies", _bodies(identified))
+    for name, text in worse_joints(identified).items():
+        yield StageSummary("judge", f"NOT better at {name}: {text}", False)
+    yield StageSummary(
+        "judge", f"{'' if identified.better else 'NOT '}better than the description", identified.better
+    )
 
 
-def _solved(found):
-    known = found.solution.std < 0.1 * np.abs(found.solution.x)
-    count = f"{int(known.sum())} of {found.base.count}"
-    below = f" of what is below {found.cutoff:g} Hz" if found.cutoff else ""
-    return f"{found.method} least squares{below}: {count} base parameters are known to a tenth"
+def _solved(identified):
+    precise = identified.solution.std < 0.1 * np.abs(identified.solution.x)
+    count = f"{int(precise.sum())} of {identified.base.count}"
+    below = f" below {identified.cutoff:g} Hz" if identified.cutoff else ""
+    known = f"{count} base parameters have a standard deviation below 10 %"
+    return f"{identified.method} least squares{below}: {known}"
 
 
-def _bodies(found):
-    own = found.linear.counts
-    more = float((found.rmse_fitted[own] / np.maximum(found.rmse_base[own], 1e-300)).max(initial=1.0))
+def _bodies(identified):
+    own = identified.linear.counts
+    more = float(
+        (identified.rmse_fitted[own] / np.maximum(identified.rmse_base[own], 1e-300)).max(initial=1.0)
+    )
     return (
-        "masses are positive and inertias those of bodies; what remains of the torques is at most "
-        f"{more:.3g} times what the best base parameters leave{_mass(found)}"
+        "masses and inertias are physically consistent; their torque errors are at most "
+        f"{more:.3g} times those of the best base parameters{_mass(identified)}"
     )
 
 
-def _mass(found):
-    """What is said of the mass of all bodies."""
-    linear, base = found.linear, found.base
+def _mass(identified):
+    """Text about the total mass."""
+    linear, base = identified.linear, identified.base
     if "inertia" not in linear.terms:
         return ""
     masses = np.array([name.endswith(".m") for name in linear.names], dtype=float)
     share = np.linalg.lstsq(base.combinations.T, masses, rcond=None)[0]
-    told = np.allclose(share @ base.combinations, masses, atol=1e-6)
-    before, after = masses @ linear.described, masses @ found.parameters
-    weighs = f"; the bodies weigh {after:.3g} kg, described {before:.3g} kg"
-    if not told:
-        return f"{weighs}, which torques do not tell: only combinations with other parameters"
-    return (
-        f"{weighs}, with a standard deviation of {np.sqrt(share @ found.solution.covariance @ share):.2g} kg"
-    )
+    determined = np.allclose(share @ base.combinations, masses, atol=1e-6)
+    before, after = masses @ linear.described, masses @ identified.parameters
+    weighs = f"; total mass {after:.3g} kg, described {before:.3g} kg"
+    if not determined:
+        return f"{weighs}; the torques determine it only in combination with other parameters"
+    return f"{weighs}, standard deviation {np.sqrt(share @ identified.solution.covariance @ share):.2g} kg"

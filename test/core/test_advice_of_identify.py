@@ -48,9 +48,9 @@ def test_message_suggests_a_term_to_leave_out(arm):
     with pytest.raises(IdentificationError) as excinfo:
         identify(arm.robot, [in_chunks(recording)], terms, backend="c")
     advice = re.search(
-        r"does not tell (\d+) of.*Without rotor \(--terms (.*?)\) (\d+) of them", str(excinfo.value)
+        r"does not excite (\d+) of.*Without rotor \(--terms (.*?)\) (\d+) of them", str(excinfo.value)
     )
-    assert advice and int(advice[3]) < int(advice[1]) and advice[2].split() == list(USUAL)
+    assert advice and int(advice[3]) < int(advice[1]) and advice[2].split(",") == list(USUAL)
 
 
 def test_unmodeled_friction_is_no_payload(arm):
@@ -61,7 +61,7 @@ def test_unmodeled_friction_is_no_payload(arm):
 def test_unidentifiable_mass_is_reported(arm):
     """The torques of a fixed base do not determine the mass of its first link."""
     fit = identify(arm.robot, [in_chunks(arm.recording(3))], backend="c")
-    text = next(line.told for line in summary(fit) if line.stage == "bodies")
-    match = re.search(r"the bodies weigh (\S+) kg, described (\S+) kg, which torques do not tell", text)
+    text = next(line.text for line in summary(fit) if line.stage == "bodies")
+    match = re.search(r"total mass (\S+) kg, described (\S+) kg; the torques determine it only", text)
     masses = arm.robot.inertias[:, 5, 5].sum()
     assert match and float(match[2]) == pytest.approx(masses, rel=0.01)

@@ -17,10 +17,10 @@ from dynamics_node.identification.doctor import diagnose, examine, nearest_consi
 from dynamics_node.identification.doctor.doctor_page import SIDE, page
 from dynamics_node.identification.doctor.evidence import (
     Inertial,
+    describe_anomalies,
     ellipsoid,
-    is_impossible,
+    is_inconsistent,
     second_moments,
-    words,
 )
 from dynamics_node.identification.doctor.faults import FAULTS, SWAPPED
 from dynamics_node.identification.doctor.report import facts
@@ -93,7 +93,7 @@ def own_inertials():
     return {
         name: Inertial(
             np.array(masses[name]),
-            solid.centre,
+            solid.center,
             masses[name] * (np.trace(solid.second) * np.eye(3) - solid.second),
         )
         for name, solid in solids.items()
@@ -129,7 +129,7 @@ def test_moments_of_solids_match_formulas():
     for name, (triangles, volume, squares, tolerance) in cases.items():
         solid = enclosed(triangles @ turn.T + place)
         assert solid.volume == pytest.approx(volume, rel=tolerance), name
-        np.testing.assert_allclose(solid.centre, place, atol=1e-9)
+        np.testing.assert_allclose(solid.center, place, atol=1e-9)
         if squares is not None:
             np.testing.assert_allclose(
                 turn.T @ solid.second @ turn, np.diag(squares), atol=tolerance * squares.max()
@@ -147,7 +147,7 @@ def test_moments_of_a_hull_match_random_points():
     inside = points[(np.einsum("pki,ki->pk", points[:, None] - triangles[:, 0], normals) < 0).all(axis=1)]
     solid = enclosed(triangles)
     assert solid.volume == pytest.approx(np.prod(high - low) * len(inside) / len(points), rel=0.02)
-    np.testing.assert_allclose(solid.centre, inside.mean(axis=0), atol=0.02)
+    np.testing.assert_allclose(solid.center, inside.mean(axis=0), atol=0.02)
     np.testing.assert_allclose(solid.second, np.cov(inside.T), atol=0.03)
     half = [enclosed(hull(box((1, 1, 1)).reshape(-1, 3) + np.array([x, 0, 0]))) for x in (-0.5, 0.5)]
     np.testing.assert_allclose(joined(half).second, np.diag([4, 1, 1]) / 12, atol=1e-12)
@@ -183,7 +183,7 @@ def test_swapped_inertias_are_reported_on_both_links():
     own = own_inertials()
     findings = findings_of(shoulder=own["lower"], lower=own["shoulder"])
     assert {finding.link: finding.cause for finding in findings} == {"shoulder": SWAPPED, "lower": SWAPPED}
-    assert all("'lower'" in finding.told or "'shoulder'" in finding.told for finding in findings)
+    assert all("'lower'" in finding.symptom or "'shoulder'" in finding.symptom for finding in findings)
 
 
 def test_mirrored_twin_reveals_wrong_products():
@@ -198,7 +198,7 @@ def test_mirrored_twin_reveals_wrong_products():
             name="other " + link.name,
             inertial=Inertial(own.mass, mirror @ own.com, mirror @ own.inertia @ mirror),
             solid=solid._replace(
-                centre=mirror @ solid.centre,
+                center=mirror @ solid.center,
                 second=mirror @ solid.second @ mirror,
                 low=corners[0],
                 high=corners[1],
@@ -217,7 +217,7 @@ def test_meshes_in_mm_are_distinguished_from_links_in_mm():
     large = []
     for link in links:
         own = link.solid
-        scaled = (own.volume * 1e9, own.centre * 1e3, own.second * 1e6, own.low * 1e3, own.high * 1e3)
+        scaled = (own.volume * 1e9, own.center * 1e3, own.second * 1e6, own.low * 1e3, own.high * 1e3)
         large.append(link._replace(solid=type(own)(*scaled)))
     assert [finding.cause for finding in diagnose(large)] == ["mesh in mm"] * 5
 
@@ -236,7 +236,7 @@ def test_equivalent_boxes():
     np.testing.assert_allclose(np.sort(shape.sides), (0.05, 0.06, 0.4), rtol=1e-9)
     np.testing.assert_allclose(shape.half_axes, np.sqrt(5 / 12) * shape.sides)
     heavy = FAULTS["mass in g"].plant(FAULTS["com in mm"].plant(own))
-    text = "; ".join(words(heavy, solid_of(ARM["lower"])))
+    text = "; ".join(describe_anomalies(heavy, solid_of(ARM["lower"])))
     assert "density would be 9e+05" in text and "smaller than the link" in text and "lies outside" in text
 
 
@@ -339,9 +339,9 @@ def test_nearest_consistent_inertia_is_nearest():
     own = own_inertials()["upper"]
     faulty = own._replace(inertia=own.inertia @ np.diag([1, 1, 30]))
     faulty = faulty._replace(inertia=0.5 * (faulty.inertia + faulty.inertia.T))
-    assert is_impossible(faulty)
+    assert is_inconsistent(faulty)
     right = nearest_consistent(faulty)
-    assert not is_impossible(right) and np.linalg.eigvalsh(second_moments(right)).min() > 0
+    assert not is_inconsistent(right) and np.linalg.eigvalsh(second_moments(right)).min() > 0
     distance = np.linalg.norm(second_moments(right) - second_moments(faulty))
     random = np.random.default_rng(0)
     for _ in range(200):  # no equally consistent inertia nearby is nearer
@@ -422,7 +422,7 @@ def test_massless_link_is_reported_without_dynamics():
     report = examine(arm(hand=nothing))
     assert [finding.cause for finding in report.findings] == ["massless"]
     assert report.robot is None and "hand" in report.why and not report.is_healthy
-    assert "<b>massless</b>" in page(report) and "cannot be computed" in page(report)
+    assert "<b>massless</b>" in page(report) and "cannot be loaded" in page(report)
 
 
 def test_ellipsoids_are_drawn_whole():

@@ -229,27 +229,27 @@ def test_start_position_and_prismatic_joint():
 
 def test_assumed_limits_are_noted():
     bounds = joint_bounds(dn.parse_robot(ARM), factor=0.5)
-    assert np.allclose(bounds.centre, 0) and np.allclose(bounds.half, [1.5, np.pi / 2])
+    assert np.allclose(bounds.center, 0) and np.allclose(bounds.half, [1.5, np.pi / 2])
     assert np.allclose(bounds.velocity, 2.5) and np.allclose(bounds.acceleration, 7.5)
     assert np.allclose(bounds.effort, 25)
     assert bounds.notes == (
-        "joint2: no limits of position, a range of 6.283 rad",
-        "joint1, joint2: no limit of acceleration, the highest velocity takes 0.33 s to reach",
+        "joint2: no position limits, assuming a range of 6.283 rad",
+        "joint1, joint2: no acceleration limit, assuming 0.33 s to reach the highest velocity",
     )
     free = joint_bounds(ROBOTS["double_pendulum"].model(), acceleration=2.0, factor=1.0)
     assert np.allclose(free.velocity, 1.0) and np.allclose(free.acceleration, 2.0)
-    assert "joint1, joint2: no limit of velocity, 1 rad/s" in free.notes
+    assert "joint1, joint2: no velocity limit, assuming 1 rad/s" in free.notes
 
 
 def test_huge_limits_count_as_none():
     """Simulators write 1e16 for no limit."""
     text = ARM.replace('lower="-3" upper="3" velocity="5"', 'lower="-1e16" upper="1e16" velocity="1e16"')
     bounds = joint_bounds(dn.parse_robot(text), factor=1.0)
-    assert np.allclose(bounds.centre, 0) and np.allclose(bounds.half, np.pi)
+    assert np.allclose(bounds.center, 0) and np.allclose(bounds.half, np.pi)
     assert np.allclose(bounds.velocity, [1.0, 5.0])
     assert bounds.notes[:2] == (
-        "joint1, joint2: no limits of position, a range of 6.283 rad",
-        "joint1: no limit of velocity, 1 rad/s",
+        "joint1, joint2: no position limits, assuming a range of 6.283 rad",
+        "joint1: no velocity limit, assuming 1 rad/s",
     )
 
 
@@ -259,9 +259,9 @@ def test_mimic_joints_limit_their_leader():
     k = model.v_names.index("panda_finger_joint1")
     limits = {"max_position": 0.03, "max_velocity": 0.05}
     bounds = joint_bounds(model, factor=1.0, limits={"panda_finger_joint2": limits, "wrist": {}})
-    assert bounds.centre[k] + bounds.half[k] == pytest.approx(0.03)
+    assert bounds.center[k] + bounds.half[k] == pytest.approx(0.03)
     assert bounds.velocity[k] == pytest.approx(0.05)
-    assert "wrist: limits are not used, no joint that moves" in bounds.notes
+    assert "wrist: limits are not used, no such movable joint" in bounds.notes
 
 
 LIMITS = """joint_limits:
@@ -280,7 +280,7 @@ def test_files_of_limits(tmp_path):
     limits = read_limits(path)
     assert limits == {"joint1": {"max_velocity": 2.5}, "joint2": {"min_position": -0.5, "max_position": 1.5}}
     bounds = joint_bounds(dn.parse_robot(ARM), factor=1.0, limits=limits)
-    assert np.allclose(bounds.velocity, [2.5, 5.0]) and np.allclose(bounds.centre, [0.0, 0.5])
+    assert np.allclose(bounds.velocity, [2.5, 5.0]) and np.allclose(bounds.center, [0.0, 0.5])
     for text, message in (
         ("joint_limits: {joint1: {max_velocity: fast}}", "max_velocity.*joint1.*positive"),
         ("joint_limits: {joint1: {max_velocity: -1}}", "max_velocity.*joint1.*positive"),
@@ -344,7 +344,7 @@ def test_unsupported_robots_raise():
             dn.parse_robot(ARM.replace('type="continuous"', 'type="ball"')),
             "joint2.*ball",
         ),
-        (dn.parse_robot(ARM, joints=[]), "no joint"),
+        (dn.parse_robot(ARM, joints=[]), "no movable joint"),
     ):
         with pytest.raises(dn.ExcitationError, match=message):
             dn.design_excitation(robot)
@@ -375,8 +375,8 @@ def test_infeasible_limits_raise():
         ({"period": 0.0}, "period"),
         ({"harmonics": 1}, "least 2 harmonics"),
         ({"harmonics": 10**6}, "most 50 harmonics"),
-        ({"acceleration": 1e-200, "backend": "numpy", "time_limit": 0.0}, "tells too little"),
-        ({"period": 1e9, "backend": "numpy", "time_limit": 0.0}, "tells too little"),
+        ({"acceleration": 1e-200, "backend": "numpy", "time_limit": 0.0}, "determines too little"),
+        ({"period": 1e9, "backend": "numpy", "time_limit": 0.0}, "determines too little"),
         ({"factor": 1.5}, "factor of limits"),
         ({"velocity": -1.0}, "velocity.*positive"),
         ({"noise": [1.0, 2.0, 3.0]}, "noise.*joint1, joint2"),

@@ -62,8 +62,8 @@ def test_torques_follow_from_base_parameters(name):
     unidentifiable = [linear.names.index(name) for name in base.unidentifiable]
     assert not W[:, :, unidentifiable].any() or np.abs(W[:, :, unidentifiable]).max() <= 1e-9
     joints_by_parameter, joints_by_name = (
-        dict(zip(base.names, base.felt.T, strict=True)),
-        dict(zip(base.told, base.felt_by, strict=True)),
+        dict(zip(base.names, base.dependence.T, strict=True)),
+        dict(zip(base.expressions, base.affected_joints, strict=True)),
     )
     assert all(joints_by_parameter[base.names[column]].any() for column in base.chosen) and all(
         joints_by_name.values()
@@ -77,7 +77,7 @@ def states_of(robot):
 def test_names_of_base_parameters():
     """A planar pendulum of two links: Izz of the first includes the mass that hangs on it."""
     base = base_parameters(RegressorModel(robot_of("five_bar"), ("inertia",), "numpy"))
-    assert "left_upper.Izz + 0.16 left_lower.m + 0.64 right_lower.Izz" in base.told
+    assert "left_upper.Izz + 0.16 left_lower.m + 0.64 right_lower.Izz" in base.expressions
     assert "left_lower.my" in base.alone and "left_lower.Ixx" in base.unidentifiable
     model = ROBOTS["panda7"].model()
     last = base_parameters(RegressorModel(model, ("inertia",), "numpy"), measured=["panda_joint7"])
@@ -135,7 +135,7 @@ def test_errors_match_the_covariance(arm, fit):
         sums = Sums(linear, base)
         noisy = W @ right + 0.05 * random.normal(size=W.shape[:2])
         rows = np.concatenate([W, noisy[..., None]], axis=-1)
-        for joint, columns in enumerate(sums.felt):
+        for joint, columns in enumerate(sums.indices):
             joint_rows = rows[:, joint, np.append(columns, base.count)]
             sums.accumulate(joint, joint_rows, np.arange(len(rows)) * STRETCHES // len(rows))
         solution = weighted(sums, start)
@@ -248,7 +248,7 @@ def test_weak_excitation_of_a_large_robot_is_accepted():
     """Unknown 0.01 kg m^2 are negligible for a UR10 with torque noise of 3 N m: reported, but no error."""
     arm = Truth(PublishedRobot("ur_description/urdf/ur10_robot.urdf").model())
     fit = fit_recordings(arm, arm.recording(1, noise=3.0))
-    assert fit.excitation.weak and not fit.excitation.lost and fit.better
+    assert fit.excitation.weak and not fit.excitation.undetermined and fit.better
 
 
 def with_inertias_of(robot, kind):
@@ -270,7 +270,7 @@ def test_excitation_does_not_depend_on_the_description(kind):
     arm = Truth(PublishedRobot("ur_description/urdf/ur10_robot.urdf").model(), backend="c")
     placeholder = with_inertias_of(arm.robot, kind)
     fit = identify(placeholder, [in_chunks(arm.recording(1, noise=3.0))])
-    assert not fit.excitation.lost and fit.better
+    assert not fit.excitation.undetermined and fit.better
     unseen = arm.recording(9, noise=0.0)
     W = arm.linear.matrix(*(unseen[kind] for kind in ("q", "qd", "qdd")))
     assert np.sqrt(np.mean((W @ fit.parameters - unseen["tau"]) ** 2, axis=0)).max() < 1.0
@@ -279,7 +279,7 @@ def test_excitation_does_not_depend_on_the_description(kind):
     for robot in (arm.robot, placeholder):
         with pytest.raises(IdentificationError, match=r"\d+ of 54") as excinfo:
             identify(robot, poor)
-        counts.append(int(re.search(r"tell (\d+) of", str(excinfo.value))[1]))
+        counts.append(int(re.search(r"excite (\d+) of", str(excinfo.value))[1]))
     assert counts[1] >= counts[0] > 15
 
 
@@ -302,9 +302,9 @@ def spoil(kind):
 @pytest.mark.parametrize(
     "kind, column, message",
     [
-        ("nan", "tau", "tau is not finite, or unknown beside ends and gaps, in 3 of 1200 rows"),
+        ("nan", "tau", "tau is not finite, or unknown away from ends and gaps, in 3 of 1200 rows"),
         ("amperes", "tau", "the torque of shoulder_lift_joint is 0.0.* amperes"),
-        ("sign", "tau", "the torque of shoulder_lift_joint has the other sign"),
+        ("sign", "tau", "the torque of shoulder_lift_joint has the opposite sign"),
         ("gap", "time", "samples are missing at 1 place: steps up to 1.01 s instead of 0.01 s"),
         ("back", "time", "the clock jumps back 1 time"),
     ],

@@ -62,7 +62,7 @@ def test_numbers_on_the_page(fit, tmp_path):
     ]
     assert [name, "N m", *numbers] in page.rows
     described = fit.base.values(fit.linear.described)
-    row = next(row for row in page.rows if row[0] == fit.base.told[5])
+    row = next(row for row in page.rows if row[0] == fit.base.expressions[5])
     assert row[1:4] == [f"{x[5]:.4g}" for x in (described, fit.solution.x, fit.solution.std)]
     body = next(k for k, row in enumerate(page.rows) if row[0] == "forearm_link")
     mass = [f"{robot.inertias[2][5, 5]:.4g}" for robot in (fit.linear.robot, fit.robot)]
@@ -140,7 +140,7 @@ def test_recordings_without_time_are_plotted_over_rows(tmp_path):
     del untimed["time"]
     fit = identify(arm.robot, [in_chunks(timed), lambda: iter([untimed])], backend="numpy")
     steps = np.diff(fit.samples.time)
-    assert not fit.samples.timed and "Over rows" in page_text(fit, tmp_path)
+    assert not fit.samples.timed and "Horizontal axis: Rows" in page_text(fit, tmp_path)
     assert np.allclose(steps[:599], 0.02) and np.allclose(steps[600:], 2.0)
 
 

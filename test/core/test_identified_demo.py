@@ -33,7 +33,7 @@ def test_demo_fails_without_an_improvement():
     zeros = np.zeros((500, 7))
     comparison = demo.Compared(np.arange(500.0), measured, zeros, zeros, measured - 0.2)
     problems = list(demo.shortcomings(comparison))
-    assert [problem.split(":")[0] for problem in problems] == [*PANDA_JOINTS, "the description is as good"]
+    assert [problem.split(":")[0] for problem in problems] == [*PANDA_JOINTS, "the description is no worse"]
 
 
 def test_simulated_torques_are_those_of_truth_urdf(tmp_path):

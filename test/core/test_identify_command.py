@@ -122,7 +122,7 @@ def test_from_files_to_a_description(tmp_path, capsys):
     captured = capsys.readouterr()
     assert "judge: better than the description" in captured.out and "54 base parameters of 78" in captured.out
     assert "are derivatives of the recorded positions below 10 Hz" in captured.err
-    assert "least squares of what is below 10 Hz:" in captured.out
+    assert "least squares below 10 Hz:" in captured.out
     identified = dn.load_robot(out / "robot.urdf")
     unseen = arm.recording(9, noise=0.0)
     tau = dn.build(identified, dn.inverse_dynamics(identified), backend="numpy")(
@@ -178,8 +178,8 @@ def test_invalid_input_ends_with_an_error(tmp_path, capsys):
     )
     out = ["-o", str(tmp_path / "out")]
     for arguments, message, code in (
-        ([still], "combinations of parameters", 1), ([broken], "no row can be used", 1),
-        ([still, "--prior-std", "0"], "no positive number", 2), ([tmp_path / "none.csv"], "no such file", 3),
+        ([still], "combinations of parameters", 1), ([broken], "no row is usable", 1),
+        ([still, "--prior-std", "0"], "not a positive number", 2), ([tmp_path / "none.csv"], "no such file", 3),
     ):  # fmt: skip
         assert exit_code(["identify", urdf, *arguments, *out]) == code
         assert message in capsys.readouterr().err

@@ -91,7 +91,7 @@ def test_cross_validation_predicts_unseen_errors(arm):
 def test_summary_compares_bodies_with_base_parameters(arm, method):
     """The printed ratio refers to the same data for every method."""
     identified = identify(arm.robot, [in_chunks(recorded(arm, 20.0))], method=method, force=True, backend="c")
-    (message,) = [verdict.told for verdict in summary(identified) if verdict.stage == "bodies"]
+    (message,) = [verdict.text for verdict in summary(identified) if verdict.stage == "bodies"]
     more = float(re.search(r"at most (\S+) times", message)[1])
     assert (
         more == pytest.approx(np.max(identified.rmse_fitted / identified.rmse_base), rel=1e-2)

@@ -58,7 +58,7 @@ def test_joint_that_is_worse_in_some_parts_is_named(arm, fitted, tmp_path):
     worse, (late, _) = worse_joints(fitted), worse_parts(arm, fitted)
     assert len(late) >= 2 and set(late) <= {7, 8, 9}
     assert list(worse) == [JOINT] and f"in {len(late)} of 10 parts of the recordings" in worse[JOINT]
-    verdicts = [(verdict.told, verdict.good) for verdict in summary(fitted) if verdict.stage == "judge"]
+    verdicts = [(verdict.text, verdict.good) for verdict in summary(fitted) if verdict.stage == "judge"]
     assert verdicts == [
         (f"NOT better at {JOINT}: {worse[JOINT]}", False),
         ("better than the description", True),
@@ -81,7 +81,7 @@ def test_joint_that_is_worse_overall_is_named(fitted):
     described[k] = 0.5 * fitted.rmse_cross_validated[k]
     other = replace(fitted, rmse_nominal=described)
     assert (
-        f"{fitted.rmse_cross_validated[k]:.3g} N m are left, of the description {described[k]:.3g} N m"
+        f"the error is {fitted.rmse_cross_validated[k]:.3g} N m, the description's {described[k]:.3g} N m"
         == worse_joints(other)[JOINT]
     )
 

@@ -1,2 +1,1 @@
-"""What is wrong with recordings, said by name before anything is fitted to them, and with torques beside what
-their joints have in common."""
+"""Checks of recordings before parameters are fitted, and of torques against a common set of parameters."""

@@ -1,4 +1,4 @@
-"""What is wrong with a recording, said by name before anything is fitted to it."""
+"""Warnings about a recording, before anything is fitted to it."""
 
 from dataclasses import replace
 
@@ -11,44 +11,44 @@ from dynamics_node.identification.checks.torque_checks import about_load
 from dynamics_node.identification.regressor_model import USUAL, RegressorModel
 from dynamics_node.text import listed
 
-STILL = 1e-3  # rad/s or m/s that a joint has to reach
-UNKNOWN = 0.1  # of the rows that may lack derivatives: beside ends and gaps there are none
-GAP = 5.0  # usual steps of time
-LOST = 0.05  # of the samples, here and there
-AT_MOST = 0.02  # of the rows at which a torque may have its largest value while the robot moves
-LEVELS = 20  # of a torque: with fewer it is coarse, not saturated
-ALONE = 0.2  # of these, at the next smaller value, of what is merely quantised
+STATIONARY = 1e-3  # rad/s or m/s: slower joints do not move
+MOST_UNKNOWN = 0.1  # fraction of the rows: ends and gaps have no derivatives
+GAP = 5.0  # median time steps
+MOST_MISSING = 0.05  # fraction of the samples
+AT_MOST = 0.02  # fraction of the moving rows with the largest value of a torque
+LEVELS = 20  # distinct values of a torque: with fewer it is coarsely quantized, not saturated
+LEAST_NEIGHBOR = 0.2  # share of rows at the next smaller value, if merely quantized
 
 
 def checked(linear: RegressorModel, base: BaseParameters):
-    """The model whose fit recordings are checked with, and its base parameters: usual friction is among its
+    """The model that recordings are checked with, and its base parameters: it includes the usual friction
     terms."""
-    lacking = [term for term in USUAL if term not in linear.terms]
-    if not lacking:
+    missing = [term for term in USUAL if term not in linear.terms]
+    if not missing:
         return linear, base
-    linear = replace(linear, terms=(*linear.terms, *lacking))
+    linear = replace(linear, terms=(*linear.terms, *missing))
     return linear, base_parameters(linear)
 
 
 class RecordingCheck:
-    """At the rows of a recording, chunk by chunk."""
+    """Checks the rows of a recording, chunk by chunk."""
 
     def __init__(self, linear: RegressorModel, base: BaseParameters):
-        """linear: of all terms that usual robots need (`checked`), whatever is identified: friction that no
-        term explains looks like a load."""
+        """linear: with the usual terms (`checked`), even if not identified: friction that no term explains
+        looks like a load."""
         self._linear, self._base, self._names = linear, base, linear.robot.v_names
         self.sample = Sample(len(self._names) * len(linear.names))
         self._low = np.full(len(self._names), np.inf)
         self._high = -self._low
         self._travelled = np.zeros(len(self._names))
-        self.rows, self.late = 0, 0.0  # s that torques are behind the positions, after `warnings`
+        self.rows, self.late = 0, 0.0  # s of delay of the torques, set by `warnings`
         self._bad = {kind: 0 for kind in KINDS}
         self._unknown = np.zeros(len(self._names), dtype=int)
         self._steps: list[np.ndarray] = []
         self._last: float | None = None
 
     def add(self, chunk):
-        """chunk: {kind: (k, ...)} with q, qd, qdd, tau, and time where it is known."""
+        """chunk: {kind: (k, ...)} with q, qd, qdd, tau, and time if known."""
         self.sample.add(chunk)
         self.rows += len(chunk["qd"])
         for kind in self._bad:
@@ -67,79 +67,82 @@ class RecordingCheck:
             self._last = float(chunk["time"][-1])
 
     def warnings(self):
-        """Sentences."""
-        found = []
+        """Sentences, one per problem."""
+        sentences = []
         if not self.rows:
             return ["there are no rows"]
         for kind, count in self._bad.items():
-            if count > (UNKNOWN * self.rows if kind in ("qd", "qdd") else 0):
-                told = (
-                    f"{kind} is not finite, or unknown beside ends and gaps, in {count} of {self.rows} rows"
+            if count > (MOST_UNKNOWN * self.rows if kind in ("qd", "qdd") else 0):
+                problem = f"{kind} is not finite, or unknown away from ends and gaps, "
+                problem += f"in {count} of {self.rows} rows"
+                affected = self._named(self._unknown > 0) if kind == "tau" else self._names
+                sentences.append(
+                    problem + (f": {listed(affected)}" if len(affected) < len(self._names) else "")
                 )
-                of = self._named(self._unknown > 0) if kind == "tau" else self._names
-                found.append(told + (f": {listed(of)}" if len(of) < len(self._names) else ""))
-        still = self._named(self._travelled < STILL)
+        still = self._named(self._travelled < STATIONARY)
         if len(still) == np.count_nonzero(self._linear.counts):
-            found.append("nothing moves")
+            sentences.append("nothing moves")
         elif still:
-            found.append(f"{listed(still)} {'does' if len(still) == 1 else 'do'} not move")
+            sentences.append(f"{listed(still)} {'does' if len(still) == 1 else 'do'} not move")
         flat = self._high - self._low <= 1e-9 * np.maximum(1.0, np.abs(self._high))
-        silent = self._named(flat & (self._unknown < self.rows))
-        if silent:
-            found.append(f"the torque of {listed(silent)} never changes")
-        return found + self._about_time() + self._about_rows()
+        constant = self._named(flat & (self._unknown < self.rows))
+        if constant:
+            sentences.append(f"the torque of {listed(constant)} never changes")
+        return sentences + self._about_time() + self._about_rows()
 
     def _about_time(self):
         steps = np.concatenate(self._steps) if self._steps else np.zeros(0)
         steps = steps[np.isfinite(steps)]
         if not len(steps):
             return []
-        usual, found = float(np.median(steps)), []
-        if back := int(np.count_nonzero(steps < 0)):
-            found.append(f"the clock jumps back {back} time{'s' if back > 1 else ''}")
-        if twice := int(np.count_nonzero(steps == 0)):
-            found.append(f"{twice} stamp{'s are' if twice > 1 else ' is'} there twice")
-        if gaps := int(np.count_nonzero(steps > GAP * usual)):
-            most = f"steps up to {steps.max():.3g} s instead of {usual:.3g} s"
-            found.append(f"samples are missing at {gaps} place{'s' if gaps > 1 else ''}: {most}")
-        short = steps[(steps > 0) & (steps <= GAP * usual)] / max(usual, 1e-300)
-        lost = float(np.sum(np.maximum(np.round(short) - 1, 0)))
-        if lost > LOST * len(steps):
-            found.append(f"about {100 * lost / (lost + len(steps)):.0f} % of the samples are missing")
-        return found
+        median, sentences = float(np.median(steps)), []
+        if backward := int(np.count_nonzero(steps < 0)):
+            sentences.append(f"the clock jumps back {backward} time{'s' if backward > 1 else ''}")
+        if repeated := int(np.count_nonzero(steps == 0)):
+            sentences.append(f"{repeated} time stamp{'s are' if repeated > 1 else ' is'} repeated")
+        if gaps := int(np.count_nonzero(steps > GAP * median)):
+            most = f"steps up to {steps.max():.3g} s instead of {median:.3g} s"
+            sentences.append(f"samples are missing at {gaps} place{'s' if gaps > 1 else ''}: {most}")
+        short = steps[(steps > 0) & (steps <= GAP * median)] / max(median, 1e-300)
+        missing = float(np.sum(np.maximum(np.round(short) - 1, 0)))
+        if missing > MOST_MISSING * len(steps):
+            sentences.append(
+                f"about {100 * missing / (missing + len(steps)):.0f} % of the samples are missing"
+            )
+        return sentences
 
     def _about_rows(self):
-        """What a sample of rows tells."""
+        """Warnings from a sample of rows."""
         stretches = self.sample.stretches
         if not stretches:
             return []
         rows = self.sample.rows
-        found = about_saturation(rows, self._names)
-        if odd := about_positions(self._linear, rows) + about_rates(self._linear, stretches):
-            return found + odd
+        sentences = about_saturation(rows, self._names)
+        if inconsistent := about_positions(self._linear, rows) + about_rates(self._linear, stretches):
+            return sentences + inconsistent
         fit = fit_of(self._linear, self._base, rows)
         if all("time" in own for own in stretches):
             self.late = delay(fit, [own["time"] for own in stretches])
         if self.late:
-            return found + about_delay(self.late)
-        return found + about_load(self._linear, fit, stretches, rows)
+            return sentences + about_delay(self.late)
+        return sentences + about_load(self._linear, fit, stretches, rows)
 
     def _named(self, which):
-        """Of the joints whose torques count."""
+        """Names of the joints whose torques are used."""
         which = np.logical_and(which, self._linear.counts)
         return [name for name, own in zip(self._names, which, strict=True) if own]
 
 
 def about_saturation(rows, names):
-    """Sentences about rows {kind: (n, ...)}: torques that stay at their largest value."""
-    found = []
+    """Warnings about torques that stay at their largest value, from rows {kind: (n, ...)}."""
+    sentences = []
     moving = np.abs(rows["qd"]).max(axis=1) > 0.01 * np.abs(rows["qd"]).max(initial=0.0)
     for name, tau in zip(names, rows["tau"][moving].T, strict=True):
         for side in (tau, -tau):
             values, counts = np.unique(side, return_counts=True)
             often = len(values) > LEVELS and counts[-1] > max(3, AT_MOST * len(tau))
-            if often and counts[-2] < ALONE * counts[-1]:
-                told = f"the torque of {name} has its largest value in {100 * counts[-1] / len(tau):.0f} % of"
-                found.append(f"{told} the rows in motion: saturated?")
+            if often and counts[-2] < LEAST_NEIGHBOR * counts[-1]:
+                problem = f"the torque of {name} has its largest value in {100 * counts[-1] / len(tau):.0f} %"
+                sentences.append(f"{problem} of the rows in motion: saturated?")
                 break
-    return found
+    return sentences

@@ -1,4 +1,4 @@
-"""What is wrong with the inertias of a robot description, its probable cause, and what to do about it."""
+"""Problems of the inertias in a robot description, their probable causes and remedies."""
 
 from dynamics_node.identification.doctor.diagnosis import Finding, LinkFacts, diagnose
 from dynamics_node.identification.doctor.doctor_page import page, write_page

@@ -1,8 +1,9 @@
-"""What is odd about the inertias of a robot's links, and its probable cause.
+"""Find implausible inertias of a robot's links and their probable causes.
 
-Every cause is tried: undone, the link is less odd than before by its gain. The cause with the largest gain is
-named if the gain is beyond how seldom it happens; links that stay odd without one are named too. The oddest
-link comes first, and counts as put right where links are compared with each other.
+Every candidate error is reversed in turn; its gain is the decrease of the link's oddness. The cause with the
+largest gain is reported if the gain exceeds the prior improbability of the error. Links that remain odd are
+reported without a cause. The oddest link comes first, and its corrected inertia is used in later comparisons
+between links.
 """
 
 from typing import NamedTuple
@@ -11,31 +12,31 @@ import numpy as np
 
 from dynamics_node.identification.doctor.evidence import (
     Inertial,
+    describe_anomalies,
     find_sisters,
-    is_impossible,
+    is_inconsistent,
     oddness,
+    sister_distance,
     stacked,
-    strangeness,
     usual_scales,
-    words,
 )
 from dynamics_node.identification.doctor.faults import DEFAULT, FAULTS, MASSLESS, SWAPPED
 from dynamics_node.identification.doctor.solids import Solid
 
-UNEXPLAINED = 9.0  # oddness of a link that is named without a cause
-SWAPS = 8  # links that a link may have exchanged its inertia with, of which it looks best
+UNEXPLAINED = 9.0  # oddness: above it, a link is reported even without a cause
+SWAPS = 8  # candidates for an exchange of inertias, best first
 MESH_SURPRISE = 5.0
-IMPOSSIBLE_ADVICE = "export it again from CAD; --repair writes the nearest inertia that is possible"
-MESH_WORDS = (
-    "its look is a thousand times too large, as of a mesh in mm",
+INCONSISTENT_ADVICE = "export it again from CAD; --repair writes the nearest consistent inertia"
+MESH_SYMPTOM = (
+    "its geometry is a thousand times too large, as if the mesh were in mm",
     'give <mesh> scale="0.001 0.001 0.001"',
 )
-LIGHT = 1e-3  # of the robot's mass, and of the usual moment of inertia of its links
+LIGHT = 1e-3  # fraction of the robot's mass, and of the median moment of inertia of its links
 MESH, UNKNOWN, NOTHING, IMPOSSIBLE = "mesh in mm", "unknown", "no inertia", "impossible"
 
 
 class LinkFacts(NamedTuple):
-    """A link by name: its Inertial, its Solid (None: no geometry), whether a joint moves it."""
+    """A link: its name, Inertial, Solid (None: no geometry), and whether a joint moves it."""
 
     name: str
     inertial: Inertial
@@ -44,12 +45,12 @@ class LinkFacts(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """link; cause: a name of FAULTS, MESH, UNKNOWN, NOTHING or IMPOSSIBLE; told: what is odd; advice: what to
-    do; odd: oddness as it is; right: oddness once the cause is undone; put_right: the Inertial then."""
+    """link; cause: a name of FAULTS, MESH, UNKNOWN, NOTHING or IMPOSSIBLE; symptom: the problem; advice: the
+    remedy; odd: current oddness; right: oddness after correction; put_right: the corrected Inertial."""
 
     link: str
     cause: str
-    told: str
+    symptom: str
     advice: str
     odd: float = np.nan
     right: float = np.nan
@@ -57,7 +58,7 @@ class Finding(NamedTuple):
 
 
 def diagnose(links) -> list[Finding]:
-    """Findings of a sequence of LinkFacts, the surest ones first."""
+    """Findings of a sequence of LinkFacts, most certain first."""
     ignored = negligible(links)
     plain = [finding for link in links if link.name not in ignored and (finding := _by_numbers(link))]
     done = {finding.link for finding in plain} | ignored
@@ -66,8 +67,8 @@ def diagnose(links) -> list[Finding]:
 
 
 def negligible(links) -> set:
-    """Names of links too light to matter: a mass and an inertia far below those of the robot. Links that
-    have no mass at all are not among them."""
+    """Names of links whose mass and inertia are negligible for the robot. Massless links are not among
+    them."""
     masses = np.array([link.inertial.mass for link in links])
     moments = np.array([np.trace(link.inertial.inertia) for link in links])
     heavy = masses >= LIGHT * masses.sum()
@@ -79,7 +80,7 @@ def negligible(links) -> set:
 
 
 def _by_numbers(link):
-    """What needs no geometry."""
+    """Finding that needs no geometry, or None."""
     mass, _, inertia = link.inertial
     if mass == 0 and not inertia.any():
         if link.moves and link.solid:
@@ -90,8 +91,8 @@ def _by_numbers(link):
         return Finding(link.name, NOTHING, f"it has {what}", FAULTS[MASSLESS].advice)
     if _is_default(link.inertial):
         return _finding(link, FAULTS[DEFAULT])
-    if link.solid is None and is_impossible(link.inertial):
-        return Finding(link.name, IMPOSSIBLE, "no mass distribution has its inertia", IMPOSSIBLE_ADVICE)
+    if link.solid is None and is_inconsistent(link.inertial):
+        return Finding(link.name, IMPOSSIBLE, "its inertia is physically inconsistent", INCONSISTENT_ADVICE)
     return None
 
 
@@ -107,12 +108,12 @@ def _is_power_of_ten(x):
 
 
 def _finding(link, fault, odd=np.nan, right=np.nan, put_right=None):
-    return Finding(link.name, fault.name, fault.told, fault.advice, odd, right, put_right)
+    return Finding(link.name, fault.name, fault.symptom, fault.advice, odd, right, put_right)
 
 
 def _by_geometry(links):
-    """Findings about links that have mass and solid: the one that gains most first, which counts as put right
-    for its sisters from then on."""
+    """Findings about links with mass and solid, largest gain first; corrected links are used when their
+    sisters are compared."""
     cases = Cases(links)
     findings = []
     waiting = {k: cases.best(k) for k in range(len(links))}
@@ -135,8 +136,8 @@ def _by_geometry(links):
 
 
 class Best(NamedTuple):
-    """The best explanation of a link: its Finding (None: healthy), what it gains, and which links by index
-    are which Inertials once it is undone."""
+    """The best explanation of a link: its Finding (None: healthy), its gain, and the corrected Inertials
+    {link index: Inertial}."""
 
     finding: Finding | None
     gain: float
@@ -144,7 +145,7 @@ class Best(NamedTuple):
 
 
 class Cases:
-    """All links beside each other: their oddness as they are now, of which some may be put right."""
+    """All links with their current, partly corrected Inertials."""
 
     def __init__(self, links):
         self.links = links
@@ -155,71 +156,71 @@ class Cases:
         self.scales = usual_scales(stacked(self.given), Solid(*solids)) if links else None
 
     def odd(self, k, inertials):
-        """(n,) oddness of n Inertials, stacked, as link k."""
+        """Oddness (n,) of n stacked Inertials as link k."""
         solid = self.links[k].solid
         alone = oddness(inertials, solid, self.scales)[0]
-        return alone + strangeness(inertials, solid, self.sisters[k], self.now)
+        return alone + sister_distance(inertials, solid, self.sisters[k], self.now)
 
     def best(self, k):
         """The Best explanation of link k."""
         link = self.links[k]
-        tried = [(f, undone) for f in FAULTS.values() if f.undo for undone in f.undo(link.inertial)]
-        costs = self.odd(k, stacked([link.inertial, *(undone for _, undone in tried)]))
-        odd, rights = costs[0], costs[1:]
-        j = int((rights + [fault.surprise for fault, _ in tried]).argmin())
-        fault, undone = tried[j]
-        gain = odd - rights[j] - fault.surprise
+        candidates = [(f, undone) for f in FAULTS.values() if f.undo for undone in f.undo(link.inertial)]
+        costs = self.odd(k, stacked([link.inertial, *(undone for _, undone in candidates)]))
+        odd, corrected = costs[0], costs[1:]
+        j = int((corrected + [fault.surprise for fault, _ in candidates]).argmin())
+        fault, undone = candidates[j]
+        gain = odd - corrected[j] - fault.surprise
         best = Best(None, -np.inf, {})
         shrunk = self._shrunk(k)
-        if shrunk + MESH_SURPRISE < min(odd, rights[j] + fault.surprise):
-            finding = Finding(link.name, MESH, *MESH_WORDS, odd, shrunk)
+        if shrunk + MESH_SURPRISE < min(odd, corrected[j] + fault.surprise):
+            finding = Finding(link.name, MESH, *MESH_SYMPTOM, odd, shrunk)
             best = Best(finding, odd - shrunk - MESH_SURPRISE, {})
-        elif gain > 0 and rights[j] < UNEXPLAINED:
-            best = Best(_finding(link, fault, odd, rights[j], undone), gain, {k: undone})
-        elif odd > UNEXPLAINED or is_impossible(link.inertial):
+        elif gain > 0 and corrected[j] < UNEXPLAINED:
+            best = Best(_finding(link, fault, odd, corrected[j], undone), gain, {k: undone})
+        elif odd > UNEXPLAINED or is_inconsistent(link.inertial):
             best = Best(_unexplained(link, odd), max(odd - UNEXPLAINED, 0.0), {})
         return max(best, self._swap(k, odd), key=lambda way: way.gain)
 
     def _shrunk(self, k):
-        """Oddness of link k if its look were a thousand times smaller."""
+        """Oddness of link k if its geometry were a thousand times smaller."""
         solid = self.links[k].solid
         smaller = Solid(
-            1e-9 * solid.volume, 1e-3 * solid.centre, 1e-6 * solid.second, 1e-3 * solid.low, 1e-3 * solid.high
+            1e-9 * solid.volume, 1e-3 * solid.center, 1e-6 * solid.second, 1e-3 * solid.low, 1e-3 * solid.high
         )
         return oddness(self.given[k], smaller, self.scales)[0]
 
     def _swap(self, k, odd):
-        """... by the inertia of another link."""
+        """The best explanation of link k by an exchange with another link."""
         none = Best(None, -np.inf, {})
         surprise = FAULTS[SWAPPED].surprise
         if odd < surprise or len(self.links) < 2:
             return none
-        theirs = self.odd(k, stacked(self.given))
+        swapped_oddness = self.odd(k, stacked(self.given))
         best = none
-        for j in np.argsort(theirs)[:SWAPS]:
+        for j in np.argsort(swapped_oddness)[:SWAPS]:
             if j == k or self.given[j] is not self.now[j]:
                 continue
             pair = stacked([self.given[j], self.given[k]])
             before, after = self.odd(j, pair)
-            gain = (odd + before - theirs[j] - after) - 2 * surprise
-            if gain > max(best.gain, 0) and odd - theirs[j] > 0 and before - after > 0:
-                finding = _swap_finding(self.links[k], self.links[j], odd, theirs[j], self.given[j])
+            gain = (odd + before - swapped_oddness[j] - after) - 2 * surprise
+            if gain > max(best.gain, 0) and odd - swapped_oddness[j] > 0 and before - after > 0:
+                finding = _swap_finding(self.links[k], self.links[j], odd, swapped_oddness[j], self.given[j])
                 best = Best(finding, gain, {k: self.given[j], int(j): self.given[k]})
         return best
 
     def swapped(self, j, k, finding):
-        """The Finding of link j, to which that of link k led."""
+        """The Finding of link j, the counterpart of an exchange with link k."""
         return _swap_finding(self.links[j], self.links[k], np.nan, np.nan, self.given[k])
 
 
 def _unexplained(link, odd):
-    seen = "; ".join(words(link.inertial, link.solid))
-    if is_impossible(link.inertial):
-        return Finding(link.name, IMPOSSIBLE, seen, IMPOSSIBLE_ADVICE, odd)
-    told = f"its inertia does not fit its look{seen and ': '}{seen}"
-    return Finding(link.name, UNKNOWN, told, "weigh it, or export it again from CAD", odd)
+    anomalies = "; ".join(describe_anomalies(link.inertial, link.solid))
+    if is_inconsistent(link.inertial):
+        return Finding(link.name, IMPOSSIBLE, anomalies, INCONSISTENT_ADVICE, odd)
+    symptom = f"its inertia does not fit its geometry{anomalies and ': '}{anomalies}"
+    return Finding(link.name, UNKNOWN, symptom, "weigh it, or export it again from CAD", odd)
 
 
 def _swap_finding(link, other, odd, right, put_right):
-    told = f"it has the inertia of link {other.name!r}, and that has its own"
-    return Finding(link.name, SWAPPED, told, FAULTS[SWAPPED].advice, odd, right, put_right)
+    symptom = f"it has the inertia of link {other.name!r}, and vice versa"
+    return Finding(link.name, SWAPPED, symptom, FAULTS[SWAPPED].advice, odd, right, put_right)

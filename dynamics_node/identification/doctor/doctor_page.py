@@ -1,6 +1,6 @@
-"""A report as one HTML page that opens from disk: text and SVG, without scripts.
+"""A report as one self-contained HTML page: text and SVG, without scripts.
 
-A figure shows a link in three projections, with the ellipsoid and the box of its inertia.
+A figure displays a link in three projections, with the ellipsoid and the box of its inertia.
 """
 
 from html import escape
@@ -8,27 +8,27 @@ from pathlib import Path
 
 import numpy as np
 
-from dynamics_node.identification.doctor.evidence import ellipsoid, words
+from dynamics_node.identification.doctor.evidence import describe_anomalies, ellipsoid
 from dynamics_node.identification.doctor.report import Report, grouped, overview, sentence
 from dynamics_node.identification.doctor.solids import box
 from dynamics_node.io import bullet_list, document, table, written
 
-SIDE = 240  # of a view, in units of the drawing
+SIDE = 240  # of a view, in SVG units
 MARGIN = 12
-CELLS = 56  # along a link: corners of its triangles that share one become one
-MOST = 2000  # triangles of a link that are drawn
+CELLS = 56  # along a link: corners in the same cell are merged
+MOST = 2000  # triangles per link
 VIEWS = (("x", "y", (0, 1)), ("x", "z", (0, 2)), ("y", "z", (1, 2)))
-SHOWN = 4.0  # what is larger or farther away than so many links is left out, and said
+LARGEST_VIEW = 4.0  # link sizes: larger or more distant inertias are omitted, with a note
 
 
 def draw_link(inertial, geometry) -> str:
-    """One <svg> with the three views side by side."""
+    """One <svg> with three views side by side."""
     triangles = [_coarse(surface, MOST // len(geometry.surfaces)) for surface in geometry.surfaces]
     corners = np.concatenate([surface.reshape(-1, 3) for surface in geometry.surfaces] or [np.zeros((0, 3))])
     shape = ellipsoid(inertial) if inertial.mass > 0 else None
     edges = None
     if shape is not None and np.isfinite(shape.sides).all() and shape.sides.max() > 0:
-        edges = shape.centre + box(np.maximum(shape.sides, 1e-9)) @ shape.axes.T
+        edges = shape.center + box(np.maximum(shape.sides, 1e-9)) @ shape.axes.T
     low, high, note = _bounds(corners, edges, shape)
     scale = (SIDE - 2 * MARGIN) / max(float((high - low).max()), 1e-9)
     middle = 0.5 * (low + high)
@@ -45,7 +45,7 @@ def draw_link(inertial, geometry) -> str:
             parts.append(_ellipse(shape, at, place, scale))
             parts.append(f'<path class="box" d="{_hull_edges(edges, place)}"/>')
         if shape is not None:
-            x, y = place(shape.centre)
+            x, y = place(shape.center)
             parts.append(f'<circle class="com" cx="{x:.1f}" cy="{y:.1f}" r="3"/>')
         x, y = place(np.zeros(3))
         parts.append(f'<path class="origin" d="M{x - 5:.1f} {y:.1f}h10M{x:.1f} {y - 5:.1f}v10"/>')
@@ -61,30 +61,30 @@ def draw_link(inertial, geometry) -> str:
 
 
 def _bounds(corners, edges, shape):
-    """What the views show: the link, and its inertia unless that is far too large."""
+    """Bounds of the views: the link, and its inertia unless that is far too large."""
     points = corners
     if edges is not None:
-        reach = np.sqrt(np.diag(_square(shape)))  # of the ellipsoid, along the axes
-        around = shape.centre + np.array([-reach, reach])
+        reach = np.sqrt(np.diag(_square(shape)))  # of the ellipsoid along the axes
+        around = shape.center + np.array([-reach, reach])
         every = np.concatenate([corners, edges.reshape(-1, 3), around])
         own = np.ptp(corners, axis=0).max() if len(corners) else np.inf
-        if np.ptp(every, axis=0).max() <= SHOWN * own:
+        if np.ptp(every, axis=0).max() <= LARGEST_VIEW * own:
             points = every
         else:
             return (
                 corners.min(axis=0),
                 corners.max(axis=0),
-                "the inertia is far larger or farther away than this",
+                "the inertia is far larger or more distant than this view",
             )
     elif shape is not None:
-        points = np.concatenate([corners, shape.centre[None]])
+        points = np.concatenate([corners, shape.center[None]])
     if not len(points):
         return -0.1 * np.ones(3), 0.1 * np.ones(3), ""
     return points.min(axis=0), points.max(axis=0), ""
 
 
 def _coarse(triangles, most):
-    """(n, 3, 3), at most so many, with corners on a coarse lattice, no two alike."""
+    """At most `most` distinct triangles (n, 3, 3) with corners on a coarse lattice."""
     points = triangles.reshape(-1, 3)
     low, size = points.min(axis=0), max(float(np.ptp(points, axis=0).max()), 1e-9)
     cells = CELLS
@@ -99,7 +99,7 @@ def _coarse(triangles, most):
 
 
 def _filled(places):
-    """Path data of triangles (n, 3, 2), all turned the same way, so that none is a hole in another."""
+    """Path data of triangles (n, 3, 2), equally oriented, so that none becomes a hole in another."""
     places = places.round()
     (ax, ay), (bx, by), (cx, cy) = np.moveaxis(places, 0, -1)
     area = (bx - ax) * (cy - ay) - (by - ay) * (cx - ax)
@@ -111,7 +111,7 @@ def _filled(places):
 
 
 def _hull_edges(triangles, place):
-    """Path data of the edges of a box whose sides are cut into triangles: the diagonals are left out."""
+    """Path data of the edges of a triangulated box, without the diagonals."""
     corners = np.unique(triangles.reshape(-1, 3).round(12), axis=0)
     seen = []
     for one in triangles:
@@ -125,13 +125,13 @@ def _hull_edges(triangles, place):
 
 
 def _square(shape):
-    """A (3, 3) of the ellipsoid x^T A^-1 x <= 1 about its centre."""
+    """A (3, 3) of the ellipsoid x^T A^-1 x <= 1 about its center."""
     return (shape.axes * shape.half_axes**2) @ shape.axes.T
 
 
 def _ellipse(shape, at, place, scale):
     squares, axes = np.linalg.eigh(_square(shape)[np.ix_(at, at)])
-    x, y = place(shape.centre)
+    x, y = place(shape.center)
     turn = -np.degrees(np.arctan2(axes[1, 1], axes[0, 1]))
     rx, ry = (max(r, 0.5) for r in scale * np.sqrt(np.maximum(squares[::-1], 0)))
     return (
@@ -141,7 +141,7 @@ def _ellipse(shape, at, place, scale):
 
 
 def _bar(scale):
-    """A length to compare with."""
+    """A scale bar."""
     length = 10.0 ** np.floor(np.log10(SIDE / 2 / scale))
     text = f"{length:g} m" if length >= 1 else f"{1000 * length:g} mm"
     x = 3 * SIDE - 8 - length * scale
@@ -160,20 +160,20 @@ figcaption { margin-bottom: .4rem; }
 svg text { font: 11px system-ui, sans-serif; fill: #666; }
 """
 _LEGEND = (
-    "Grey: what the link looks like. Blue: the ellipsoid of uniform density that has its inertia, and its "
-    "centre of mass. Orange: the box of uniform density that has its inertia. Cross: the link's origin. "
-    "Ellipsoid and box of a good link are about as large as the link, lie within it and have its directions."
+    "Gray: geometry of the link. Blue: the ellipsoid of uniform density with its inertia, and its "
+    "center of mass. Orange: the box of uniform density with its inertia. Cross: the link's origin. "
+    "For a good link, ellipsoid and box have about its size and directions and lie within it."
 )
 
 
 def write_page(report: Report, path) -> Path:
-    """The page at a path, whose folder is made. Returns it."""
+    """Write the page to a path and return it; missing folders are created."""
     return written(page(report), path)
 
 
 def page(report: Report) -> str:
-    """HTML text; every name of the robot is escaped."""
-    title = f"{report.name}: what the doctor found"
+    """HTML text; all names of the robot are escaped."""
+    title = f"{report.name}: findings of the doctor"
     body = (
         f"<h1>{escape(report.name)}</h1>",
         _findings(report),
@@ -186,13 +186,16 @@ def page(report: Report) -> str:
 
 def _findings(report):
     if report.is_healthy:
-        return f"<p>Healthy: nothing is odd about its {len(report.links)} links.</p>"
-    whole = [*report.robot_findings, *([f"The robot cannot be computed: {report.why}"] if report.why else [])]
+        return f"<p>Healthy: no findings about its {len(report.links)} links.</p>"
+    whole = [*report.robot_findings, *([f"The robot cannot be loaded: {report.why}"] if report.why else [])]
     rows = [
-        *((", ".join(links), found.cause, sentence(found)) for found, links in grouped(report.findings)),
+        *(
+            (", ".join(links), finding.cause, sentence(finding))
+            for finding, links in grouped(report.findings)
+        ),
         *(("the robot", "", line) for line in whole),
     ]
-    return f"<h2>Findings</h2>{table(('links', 'probable cause', 'what to do'), rows)}"
+    return f"<h2>Findings</h2>{table(('links', 'probable cause', 'remedy'), rows)}"
 
 
 def _robot(report):
@@ -203,33 +206,37 @@ def _robot(report):
     if robot.margins:
         margins = [(one.joint, one.gravity, one.effort, 100.0 * one.share) for one in robot.margins]
         text += (
-            "<details><summary>Torques of gravity beside effort limits (N m, N)</summary>"
+            "<details><summary>Gravity torques and effort limits (N m, N)</summary>"
             f"{table(('joint', 'gravity', 'limit', 'share, %'), margins)}</details>"
         )
     if robot.unseen:
         unseen = [(body, ", ".join(names)) for body, names in robot.unseen.items()]
         text += (
-            "<details><summary>Parameters that cannot matter</summary><p>No torque of any joint depends on "
-            "them, about the origin of the body: they need not be right.</p>"
+            "<details><summary>Irrelevant parameters</summary><p>No joint torque depends on these "
+            "parameters, about the origin of the body: they need not be correct.</p>"
             f"{table(('body', 'parameters'), unseen)}</details>"
         )
     return f"<h2>The robot as a whole</h2>{text}"
 
 
 def _links(report):
-    odd = {finding.link: finding for finding in report.findings}
-    shown = [link for link in report.links if link.inertial.mass > 0 or link.name in odd]
-    shown.sort(key=lambda link: link.name not in odd)
-    figures = "".join(_figure(link, report.geometries[link.name], odd.get(link.name)) for link in shown)
+    findings = {finding.link: finding for finding in report.findings}
+    links = [link for link in report.links if link.inertial.mass > 0 or link.name in findings]
+    links.sort(key=lambda link: link.name not in findings)
+    figures = "".join(_figure(link, report.geometries[link.name], findings.get(link.name)) for link in links)
     return f"<h2>The links</h2><p>{_LEGEND}</p>{figures}"
 
 
 def _figure(link, geometry, finding):
-    told = f"<p><b>{escape(finding.cause)}</b>: {escape(sentence(finding))}</p>" if finding else ""
-    seen = "".join(f"<p>{escape(line)}</p>" for line in words(link.inertial, link.solid)) if finding else ""
+    cause = f"<p><b>{escape(finding.cause)}</b>: {escape(sentence(finding))}</p>" if finding else ""
+    anomalies = (
+        "".join(f"<p>{escape(line)}</p>" for line in describe_anomalies(link.inertial, link.solid))
+        if finding
+        else ""
+    )
     return (
         f"<figure{' class=odd' if finding else ''}><figcaption><h3>{escape(link.name)}</h3>"
-        f"<span class=quiet>{escape(_numbers(link))}</span>{told}{seen}</figcaption>"
+        f"<span class=quiet>{escape(_numbers(link))}</span>{cause}{anomalies}</figcaption>"
         f"{draw_link(link.inertial, geometry)}</figure>"
     )
 
@@ -238,7 +245,7 @@ def _numbers(link):
     mass, solid = link.inertial.mass, link.solid
     parts = [f"{mass:.4g} kg"]
     if solid is None:
-        parts.append("no shape that could be read")
+        parts.append("no readable shape")
     elif mass > 0:
         parts.append(f"{mass / solid.volume:.3g} kg/m\N{SUPERSCRIPT THREE} of its convex hull")
         parts.append(f"link {_size(solid.high - solid.low)}")
@@ -247,7 +254,7 @@ def _numbers(link):
         parts.append(
             f"box of its inertia {_size(np.sort(sides))}"
             if np.isfinite(sides).all()
-            else "no box has its inertia"
+            else "no box has this inertia"
         )
     return ", ".join(parts)
 
@@ -260,7 +267,7 @@ def _notes(report):
     entries = [*report.left_out, *report.warnings]
     if report.light:
         names = ", ".join(sorted(report.light))
-        entries.append(f"too light to be judged, a thousandth of the robot at most: {names}")
+        entries.append(f"too light to be judged, at most a thousandth of the robot: {names}")
     if not entries:
         return ""
     return f"<h2>Notes</h2>{bullet_list(entries)}"

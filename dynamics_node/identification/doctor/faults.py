@@ -1,7 +1,7 @@
-"""Twelve ways in which inertias get wrong: how each is made and undone; the nearest physical inertia.
+"""Twelve typical errors of inertias: how each is made and reversed; the nearest consistent inertia.
 
-Faults are planted by tests and benchmarks and undone by the diagnosis. Both are functions on an Inertial;
-those that undo return one for every way in which it may have happened.
+Tests and benchmarks plant faults and the diagnosis reverses them. Both are functions on an Inertial; `undo`
+returns one candidate for every variant of the fault.
 """
 
 from collections.abc import Callable
@@ -10,16 +10,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics_node.identification.doctor.evidence import Inertial, is_impossible, second_moments
+from dynamics_node.identification.doctor.evidence import Inertial, is_inconsistent, second_moments
 
 
 class Fault(NamedTuple):
-    """name; told: what happened, in words; advice: what to do about it. plant: (Inertial, random) ->
-    Inertial; undo: Inertial -> list of them. surprise: how much likelier a link without it is, as a
-    logarithm. Where undo is None, a fault is told by its numbers alone (see diagnosis.py)."""
+    """name; symptom: the problem; advice: the remedy. plant: (Inertial, random) -> Inertial; undo: Inertial
+    -> list of candidates. surprise: negative log prior odds. If undo is None, the numbers alone reveal the
+    fault (see diagnosis.py)."""
 
     name: str
-    told: str
+    symptom: str
     advice: str
     plant: Callable
     undo: Callable | None
@@ -27,7 +27,7 @@ class Fault(NamedTuple):
 
 
 def about(inertial, point):
-    """Inertia (3, 3) about a point (3,) in place of the centre of mass: Steiner's theorem."""
+    """Inertia (3, 3) about a point (3,) instead of the center of mass: parallel axis theorem."""
     d = inertial.com - point
     return inertial.inertia + inertial.mass * ((d @ d) * np.eye(3) - np.outer(d, d))
 
@@ -102,52 +102,52 @@ def _plant_massless(link, random):
     return Inertial(np.array(0.0), np.zeros(3), np.zeros((3, 3)))
 
 
-UNITS = 5.0  # what is wrong by a thousand is wrong by so much that it need not be likely
+UNITS = 5.0  # errors by a factor of a thousand need no high prior probability
 SWAPPED, DEFAULT, MASSLESS = "swapped", "default", "massless"
 _CAD = "export it again, or let the CAD program write its mass properties in kg, m, kg m^2"
 
 FAULTS = {
     fault.name: fault
     for fault in (
-        Fault("com in mm", "its centre of mass is a thousand times too far away, as if written in mm",
+        Fault("com in mm", "its center of mass is a thousand times too far away, as if written in mm",
               "write <inertial><origin xyz> in m", _com_times(1e3), _one(_com_times(1e-3)), UNITS),
         Fault("mass in g", "its mass is a thousand times too large, as if written in g",
               "write <mass> in kg", _mass_times(1e3), _one(_mass_times(1e-3)), UNITS),
-        Fault("inertia in kg mm^2", "its inertia is a million times too large, as if of a mesh in mm",
+        Fault("inertia in kg mm^2", "its inertia is a million times too large, as if the mesh were in mm",
               _CAD, _inertia_times(1e6), _one(_inertia_times(1e-6)), UNITS),
         Fault("inertia in g mm^2", "its inertia is 1e9 times too large, as if written in g mm^2",
               _CAD, _inertia_times(1e9), _one(_inertia_times(1e-9)), UNITS),
-        Fault("rotated axes", "its inertia is written in axes that are not the link's",
-              "turn it, or give <inertial><origin rpy> the axes that it is written in",
+        Fault("rotated axes", "its inertia is not expressed in link axes",
+              "rotate it, or set <inertial><origin rpy> to its axes",
               _plant_rotated, lambda link: [_rotated(link, turn) for turn in PERMUTED]),
-        Fault("products mirrored", "its products of inertia have the other sign",
+        Fault("products mirrored", "its products of inertia have the opposite sign",
               "URDF has ixy = -integral of x y dm: change the signs of ixy, ixz and iyz",
               _products_negated, _one(_products_negated), 1.0),
-        Fault("com mirrored", "its centre of mass lies on the other side of an axis",
+        Fault("com mirrored", "its center of mass is mirrored",
               "change the sign of that component of <inertial><origin xyz>",
               _plant_mirrored, lambda link: [_com_mirrored(link, axis) for axis in range(3)]),
-        Fault("not about com", "its inertia is about the link's origin, not about the centre of mass",
-              "subtract m (|c|^2 1 - c c^T): URDF wants it about the centre of mass",
+        Fault("not about com", "its inertia is about the link's origin, not about the center of mass",
+              "subtract m (|c|^2 1 - c c^T): URDF expects it about the center of mass",
               _plant_about_origin, _undo_about_origin, 1.0),
-        Fault("decimal point", "one of its moments is ten times what it should be",
-              "look at ixx, iyy and izz: a decimal point has slipped",
+        Fault("decimal point", "one of its moments is ten times too large or too small",
+              "check the decimal points of ixx, iyy and izz",
               _plant_slipped,
               lambda link: [_slipped(link, axis, x) for axis in range(3) for x in (0.1, 10.0)]),
-        Fault(SWAPPED, "it has the inertia of another link", "exchange both <inertial>",
+        Fault(SWAPPED, "it has the inertia of another link", "exchange both <inertial> elements",
               lambda link, random: link, None),
-        Fault(DEFAULT, "its inertia is a default that somebody copied", _CAD, _plant_default, None),
+        Fault(DEFAULT, "its inertia is a copied default", _CAD, _plant_default, None),
         Fault(MASSLESS, "it moves and has no mass", "give it its mass and inertia, or fix its joint",
               _plant_massless, None),
     )
 }  # fmt: skip
 
 
-FLAT = 1e-3  # of the largest mean square, the least that is left
+FLAT = 1e-3  # fraction of the largest mean square: lower bound of the others
 
 
 def nearest_consistent(inertial) -> Inertial:
-    """With the same mass and centre, and the second moments nearest in the Frobenius norm of those that are
-    positive definite: eigenvalues below FLAT of the largest one are raised. Of masses above 0."""
+    """Inertial with the same mass and center and the nearest positive definite second moments in the
+    Frobenius norm: eigenvalues below FLAT of the largest one are raised. Requires a mass above 0."""
     squares, axes = np.linalg.eigh(second_moments(inertial))
     raised = np.maximum(squares, FLAT * max(squares.max(), 1e-300))
     spread = inertial.mass * (axes * raised) @ axes.T
@@ -155,9 +155,9 @@ def nearest_consistent(inertial) -> Inertial:
 
 
 def repairs(links):
-    """{link: Inertial} of the LinkFacts that have an inertia and a mass and whose inertia is impossible."""
+    """{link: Inertial} of the LinkFacts whose inertia is physically inconsistent."""
     return {
         link.name: nearest_consistent(link.inertial)
         for link in links
-        if link.inertial.mass > 0 and link.inertial.inertia.any() and is_impossible(link.inertial)
+        if link.inertial.mass > 0 and link.inertial.inertia.any() and is_inconsistent(link.inertial)
     }

@@ -1,4 +1,4 @@
-"""The report of the doctor about one robot, and its lines for the terminal."""
+"""The doctor's report about one robot, and its lines for the terminal."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -29,7 +29,7 @@ from dynamics_node.text import listed
 
 class RobotReport(NamedTuple):
     """condition: of M; margins: of torques, tightest first; loops: None for a tree; unseen: {body: names of
-    parameters}."""
+    irrelevant parameters}."""
 
     condition: Condition
     margins: list[Margin]
@@ -39,8 +39,8 @@ class RobotReport(NamedTuple):
 
 class Report(NamedTuple):
     """name of the robot; links: LinkFacts, and geometries by name; findings: about links; light: names of
-    links too light to be judged; robot: None where it cannot move, why: then why not; left_out: what was
-    not read; warnings: of the description."""
+    links too light to be judged; robot: None if it cannot be loaded or has no joints, why: the reason;
+    left_out: skipped elements; warnings: of the description."""
 
     name: str
     links: list[LinkFacts]
@@ -54,18 +54,18 @@ class Report(NamedTuple):
 
     @property
     def is_healthy(self):
-        """Nothing to put right."""
+        """Whether there are no findings."""
         return not (self.findings or self.why or self.robot_findings)
 
     @property
     def robot_findings(self) -> list[str]:
-        """What is wrong with the robot as a whole, in words."""
+        """Findings about the robot as a whole."""
         return [] if self.robot is None else _robot_findings(self.robot)
 
 
 def examine(text, folder=".", **choices) -> Report:
-    """Of URDF text whose meshes are looked for from `folder`; choices: as of `parse_robot`. Raises ModelError
-    for a text that describes no robot."""
+    """Report about URDF text; meshes are searched from `folder`. choices: as in `parse_robot`. Raises
+    ModelError if the text describes no robot."""
     description = parse_urdf(text)
     warnings = validate(description)
     shapes, left_out = parse_shapes(text)
@@ -98,7 +98,7 @@ def facts(description: Description, solids) -> list[LinkFacts]:
 
 
 def _robot(text, choices):
-    """(RobotReport or None, why there is none)."""
+    """(RobotReport or None, reason why there is none)."""
     try:
         model = parse_robot(text, **choices)
         if not model.nv:
@@ -113,38 +113,40 @@ def _robot(text, choices):
 
 
 def _robot_findings(robot):
-    found = []
+    sentences = []
     if robot.condition.is_bad:
-        found.append(
+        sentences.append(
             f"the mass matrix has condition {robot.condition.worst:.2g}: link {robot.condition.link!r} has "
-            f"next to no inertia about joint {robot.condition.joint!r}; give it one, or an armature"
+            f"almost no inertia about joint {robot.condition.joint!r}; add one, or an armature"
         )
     for margin in robot.margins:
         if margin.share > 1:
-            found.append(
-                f"joint {margin.joint!r} cannot hold the robot: gravity asks for up to {margin.gravity:.3g}, "
-                f"its effort limit is {margin.effort:.3g}; look at the masses beyond it, or at the limit"
+            sentences.append(
+                f"joint {margin.joint!r} cannot support the robot: gravity needs {margin.gravity:.3g}, "
+                f"its effort limit is {margin.effort:.3g}; check the masses of its subtree, or the limit"
             )
     if robot.loops and robot.loops.is_bad:
         names = ", ".join(map(repr, robot.loops.constraints))
-        found.append(f"the loops {names} do not close, or are near a singular position: look at their frames")
-    return found
+        sentences.append(
+            f"the loops {names} do not close, or are near a singular position: check their frames"
+        )
+    return sentences
 
 
-LISTED = 6  # links by name in a line
+LISTED = 6  # names per line
 
 
 def lines(report: Report):
-    """What to print."""
+    """Lines to print."""
     heavy = [link for link in report.links if link.inertial.mass > 0 and link.name not in report.light]
-    yield f"{report.name}: {len(report.links)} links, {len(heavy)} of them with a mass that matters"
+    yield f"{report.name}: {len(report.links)} links, {len(heavy)} of them with significant mass"
     if bare := sum(link.solid is None for link in heavy):
-        yield f"note: {bare} of these have no shape that can be read; their numbers alone are judged"
+        yield f"note: {bare} of these have no readable shape; only their numbers are checked"
     for finding, links in grouped(report.findings):
         yield f"link{'s' if len(links) > 1 else ''} {listed(map(repr, links))}: {sentence(finding)}"
     yield from report.robot_findings
     if report.why:
-        yield f"the robot cannot be computed: {report.why}"
+        yield f"the robot cannot be loaded: {report.why}"
     if report.robot is not None:
         yield from overview(report.robot)
     for line in [*report.left_out[:LISTED], *report.warnings[:LISTED]]:
@@ -157,11 +159,11 @@ def lines(report: Report):
 
 
 def overview(robot):
-    """About the robot as a whole."""
+    """Lines about the robot as a whole."""
     condition = robot.condition
     yield (
-        f"condition of the mass matrix: {condition.median:.3g} usually, {condition.worst:.3g} at worst; "
-        f"link {condition.link!r} spoils it most"
+        f"condition of the mass matrix: median {condition.median:.3g}, worst {condition.worst:.3g}; "
+        f"link {condition.link!r} has the largest effect"
     )
     if robot.margins:
         tightest = robot.margins[0]
@@ -172,22 +174,22 @@ def overview(robot):
     if robot.unseen:
         count = sum(map(len, robot.unseen.values()))
         bodies = "1 body" if len(robot.unseen) == 1 else f"{len(robot.unseen)} bodies"
-        yield f"{count} inertial parameters of {bodies} cannot matter, no torque sees them"
+        yield f"{count} inertial parameters of {bodies} affect no torque"
     if robot.loops:
         yield (
-            f"loops {', '.join(map(repr, robot.loops.constraints))}: condition {robot.loops.worst:.3g} at "
-            f"worst of {robot.loops.closed} closed positions"
+            f"loops {', '.join(map(repr, robot.loops.constraints))}: worst condition "
+            f"{robot.loops.worst:.3g} of {robot.loops.closed} closed positions"
         )
 
 
 def grouped(findings):
-    """(Finding, names of the links of which the same is told), in order."""
+    """(Finding, names of the links with the same finding), in order."""
     groups: dict[tuple, tuple[Finding, list]] = {}
     for finding in findings:
-        groups.setdefault((finding.cause, finding.told), (finding, []))[1].append(finding.link)
+        groups.setdefault((finding.cause, finding.symptom), (finding, []))[1].append(finding.link)
     return list(groups.values())
 
 
 def sentence(finding):
-    """What is odd and what to do."""
-    return f"{finding.told}; {finding.advice}"
+    """The symptom and the remedy."""
+    return f"{finding.symptom}; {finding.advice}"

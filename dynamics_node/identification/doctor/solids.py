@@ -1,7 +1,7 @@
-"""Shapes of links as solids: volume, center and second moments of what their closed surfaces enclose.
+"""Shapes of links as solids: volume, center and second moments enclosed by their surfaces.
 
-Boxes, cylinders, capsules and spheres need NumPy and SciPy alone. trimesh, an optional extra, reads the files
-of meshes; without it meshes are left out.
+Boxes, cylinders, capsules and spheres need only NumPy and SciPy. The optional extra trimesh reads mesh files;
+without it, meshes are skipped.
 """
 
 import os
@@ -14,11 +14,11 @@ import numpy as np
 
 
 class Solid(NamedTuple):
-    """volume: m^3; centre (3,): m; second (3, 3): mean of (r - centre)(r - centre)^T, m^2, of uniform
+    """volume: m^3; center (3,): m; second (3, 3): mean of (r - center)(r - center)^T, m^2, of uniform
     density; low, high (3,): bounding box, m. All in link axes."""
 
     volume: float | np.ndarray
-    centre: np.ndarray
+    center: np.ndarray
     second: np.ndarray
     low: np.ndarray
     high: np.ndarray
@@ -30,7 +30,7 @@ class Solid(NamedTuple):
 
 
 def enclosed(triangles) -> Solid:
-    """Of triangles (n, 3, 3), all turned outwards: the sum of the tetrahedra to a point amid them."""
+    """Solid of triangles (n, 3, 3), all oriented outward: the sum of the tetrahedra to an interior point."""
     amid = triangles.reshape(-1, 3).mean(axis=0)
     corners = triangles - amid
     volumes = np.linalg.det(corners) / 6
@@ -39,60 +39,60 @@ def enclosed(triangles) -> Solid:
     first = volumes @ sums / 4
     outer = np.einsum("nki,nkj->nij", corners, corners) + np.einsum("ni,nj->nij", sums, sums)
     second = np.einsum("n,nij->ij", volumes, outer) / 20
-    centre = first / volume
+    center = first / volume
     points = triangles.reshape(-1, 3)
-    spread = second / volume - np.outer(centre, centre)
-    return Solid(float(volume), amid + centre, spread, points.min(axis=0), points.max(axis=0))
+    spread = second / volume - np.outer(center, center)
+    return Solid(float(volume), amid + center, spread, points.min(axis=0), points.max(axis=0))
 
 
 def joined(solids) -> Solid:
-    """Several as one; what two of them share counts twice."""
+    """Several Solids as one; overlapping volumes count twice."""
     volumes = np.array([solid.volume for solid in solids])
-    centres = np.array([solid.centre for solid in solids])
+    centers = np.array([solid.center for solid in solids])
     volume = volumes.sum()
-    centre = volumes @ centres / volume
-    away = centres - centre
+    center = volumes @ centers / volume
+    away = centers - center
     spread = sum(v * (s.second + np.outer(d, d)) for v, s, d in zip(volumes, solids, away, strict=True))
     low, high = np.min([s.low for s in solids], axis=0), np.max([s.high for s in solids], axis=0)
-    return Solid(float(volume), centre, spread / volume, low, high)
+    return Solid(float(volume), center, spread / volume, low, high)
 
 
 def hull(points):
-    """(n, 3, 3): triangles of the convex hull of points (m, 3), turned outwards; what is flat gets a
-    thickness of a thousandth of its size."""
-    from scipy.spatial import ConvexHull, QhullError  # 0.2 s, for those who have meshes
+    """Triangles (n, 3, 3) of the convex hull of points (m, 3), oriented outward; flat sets get a thickness of
+    a thousandth of their size."""
+    from scipy.spatial import ConvexHull, QhullError  # takes 0.2 s to import
 
     points = np.unique(points, axis=0)
     try:
-        found = ConvexHull(points)
+        convex = ConvexHull(points)
     except (QhullError, ValueError):
         size = max(float(np.ptp(points, axis=0).max()), 1e-6)
         corners = np.array(np.meshgrid(*[(-1, 1)] * 3)).reshape(3, -1).T
         points = (points[:, None] + 1e-3 * size * corners).reshape(-1, 3)
-        found = ConvexHull(points)
-    triangles = points[found.simplices]
+        convex = ConvexHull(points)
+    triangles = points[convex.simplices]
     inside = np.linalg.det(triangles - points.mean(axis=0)) < 0
     triangles[inside] = triangles[inside][:, ::-1]
     return triangles
 
 
 def box(size):
-    """(n, 3, 3): surface of a box (3,) about the origin."""
+    """Surface (n, 3, 3) of a box (3,) about the origin."""
     return hull(0.5 * np.asarray(size) * np.array(np.meshgrid(*[(-1, 1)] * 3)).reshape(3, -1).T)
 
 
 def cylinder(radius, length):
-    """... of a cylinder along z."""
+    """Surface of a cylinder along z."""
     return hull(np.concatenate([_ring(radius, -length / 2), _ring(radius, length / 2)]))
 
 
 def capsule(radius, length):
-    """... of a cylinder along z with half a ball at each end."""
+    """Surface of a cylinder along z with a hemisphere at each end."""
     return hull(np.concatenate([_ball(radius) + np.array([0, 0, z]) for z in (-length / 2, length / 2)]))
 
 
 def sphere(radius):
-    """... of a ball."""
+    """Surface of a sphere."""
     return hull(_ball(radius))
 
 
@@ -112,14 +112,14 @@ HELP = "pip install dynamics_node[doctor] for meshes"
 
 
 class MeshError(ValueError):
-    """A mesh that cannot be had; the message says why."""
+    """A mesh that cannot be read; the message gives the reason."""
 
 
 def find_mesh(file, folder) -> Path:
-    """The path of a mesh as a robot description names it, which lies in `folder`.
+    """Path of a mesh as named in a robot description in `folder`.
 
-    package://NAME/... is looked for where ROS looks (ROS_PACKAGE_PATH, AMENT_PREFIX_PATH) and in every folder
-    above the description; file:// and plain paths as they are. Raises MeshError.
+    package://NAME/... is searched in ROS_PACKAGE_PATH, AMENT_PREFIX_PATH and in every parent folder of the
+    description; file:// and plain paths are used as they are. Raises MeshError.
     """
     plain = file.removeprefix("file://")
     folder = Path(folder).absolute()
@@ -132,7 +132,7 @@ def find_mesh(file, folder) -> Path:
     for path in tried:
         if path.is_file():
             return path
-    raise MeshError(f"mesh {file!r} is not found (set ROS_PACKAGE_PATH to where its package lies)")
+    raise MeshError(f"mesh {file!r} not found: set ROS_PACKAGE_PATH to the folder of its package")
 
 
 def _bases(folder):
@@ -144,22 +144,22 @@ def _bases(folder):
 
 @lru_cache(maxsize=512)
 def read_triangles(path: Path):
-    """(n, 3, 3): corners of the triangles of a file, in its units made m where it says which it has. Raises
+    """Corners (n, 3, 3) of the triangles of a file, converted to m if the file states its unit. Raises
     MeshError."""
     if path.suffix.lower() not in KINDS:
-        raise MeshError(f"mesh {path.name!r} is of none of the kinds {', '.join(KINDS)}")
+        raise MeshError(f"mesh {path.name!r} has none of the kinds {', '.join(KINDS)}")
     if path.stat().st_size > MOST_BYTES:
         raise MeshError(f"mesh {path.name!r} has more than {MOST_BYTES} bytes")
     try:
         import trimesh
     except ImportError:
-        raise MeshError(f"meshes are left out, trimesh is absent: {HELP}") from None
+        raise MeshError(f"meshes are skipped because trimesh is missing: {HELP}") from None
     try:
         mesh: Any = trimesh.load(path, force="mesh", process=False, skip_materials=True)
         triangles = np.array(mesh.triangles, dtype=float).reshape(-1, 3, 3)
     except ImportError as error:
         raise MeshError(f"mesh {path.name!r} needs another reader ({error}): {HELP}") from None
-    except Exception as error:  # readers of many formats raise what they like
+    except Exception as error:  # readers of many formats raise arbitrary exceptions
         raise MeshError(f"mesh {path.name!r} cannot be read: {type(error).__name__}: {error}") from None
     if not len(triangles) or not np.isfinite(triangles).all():
         raise MeshError(f"mesh {path.name!r} has no finite triangles")
@@ -175,8 +175,8 @@ _SURFACES: dict[str, Callable] = {
 
 
 class Geometry(NamedTuple):
-    """solid: of the hulls of the link's shapes, None where it has none that can be read; shapes: what they
-    are, one of each; surfaces: triangles (n, 3, 3) of each, m, link axes; files: of the meshes."""
+    """solid: of the hulls of the link's shapes, None if none is readable; surfaces: triangles (n, 3, 3) of
+    each shape, m, link axes; files: of the meshes."""
 
     solid: Solid | None
     surfaces: tuple[np.ndarray, ...] = ()
@@ -187,14 +187,14 @@ NOTHING = Geometry(None)
 
 
 def link_geometry(shapes, folder, left_out) -> Geometry:
-    """Of the shapes of a link, whose description lies in `folder`: those that are drawn, else those for
-    collisions. left_out: a list that gets a line for every mesh that cannot be read."""
+    """Geometry of the shapes of a link whose description is in `folder`: the visual ones, else the collision
+    shapes. left_out: a list to which a line is appended for every unreadable mesh."""
     for visual in (True, False):
-        found = [
+        parts = [
             part for shape in shapes if shape.visual is visual and (part := _part(shape, folder, left_out))
         ]
-        if found:
-            hulls, surfaces, files = zip(*found, strict=True)
+        if parts:
+            hulls, surfaces, files = zip(*parts, strict=True)
             return Geometry(joined([enclosed(triangles) for triangles in hulls]), surfaces, files)
     return NOTHING
 
@@ -218,7 +218,7 @@ def _part(shape, folder, left_out):
         return (triangles * scale) @ shape.rotation.T + shape.origin
 
     outer = placed(outer)
-    if np.prod(scale) < 0:  # a mirror turns surfaces inside out
+    if np.prod(scale) < 0:  # a reflection turns surfaces inside out
         outer = outer[:, ::-1]
     return outer, placed(surface), shape.file
 

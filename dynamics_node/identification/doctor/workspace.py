@@ -1,7 +1,7 @@
 """The robot as a whole, at random positions within its limits.
 
-How well the mass matrix is conditioned and which link spoils it, the share of gravity in effort limits, how
-loops close, and the inertial parameters that no torque depends on.
+Condition of the mass matrix and the link that limits it, gravity torques relative to effort limits, loop
+closure, and inertial parameters that affect no torque.
 """
 
 from typing import NamedTuple
@@ -17,14 +17,14 @@ from dynamics_node.robot.state_arrays import sample_positions
 from dynamics_node.symbolic import interpret
 
 COUNT = 200  # positions of a tree
-CLOSED = 50  # ... of a robot with loops, which have to be found
-BADLY = 1e10  # condition of M from which on accelerations lose ten digits
-STIFF = 1e3  # condition of the constraints from which on a loop is near a singular position
+CLOSED = 50  # ... of a robot with loops, which are computed iteratively
+BADLY = 1e10  # condition of M: above it, accelerations lose ten digits
+STIFF = 1e3  # condition of the constraints: above it, a loop is near a singular position
 
 
 class Condition(NamedTuple):
-    """median, worst: condition of M over the positions; link: what the softest motion at the worst one moves
-    first; joint: the coordinate that has most of it."""
+    """median, worst: condition of M over the positions; link: first link moved by the softest motion at the
+    worst position; joint: the coordinate with the largest share of that motion."""
 
     median: float
     worst: float
@@ -37,8 +37,7 @@ class Condition(NamedTuple):
 
 
 class Margin(NamedTuple):
-    """joint; gravity: largest |torque| that holding still takes over the positions, N m or N; effort: its
-    limit."""
+    """joint; gravity: largest absolute holding torque over the positions, N m or N; effort: its limit."""
 
     joint: str
     gravity: float
@@ -50,8 +49,8 @@ class Margin(NamedTuple):
 
 
 class Loops(NamedTuple):
-    """constraints: names; worst: largest condition of their equations over `closed` closed positions; nan:
-    no closed position was found."""
+    """constraints: names; worst: largest condition of their equations over `closed` closed positions, nan if
+    there are none."""
 
     constraints: tuple[str, ...]
     worst: float
@@ -63,8 +62,8 @@ class Loops(NamedTuple):
 
 
 def positions_within(model):
-    """q (n, nq): closed where there are loops, else joints anywhere within their limits, or half a turn about
-    zero."""
+    """Positions q (n, nq): closed if there are loops; otherwise within the joint limits, or within half a
+    turn of zero."""
     random = np.random.default_rng(0)
     if model.constrained:
         return np.asarray(closed_samples(model, CLOSED, random))
@@ -77,7 +76,7 @@ def positions_within(model):
 
 
 def condition_of(model, q) -> Condition:
-    """Of M at q (n, nq)."""
+    """Condition of M at q (n, nq)."""
     M = evaluate(model, "mass_matrix", q)
     values, vectors = np.linalg.eigh(M)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -90,21 +89,21 @@ def condition_of(model, q) -> Condition:
 
 
 def margins_of(model, q) -> list[Margin]:
-    """Of the joints that have an effort limit and own a coordinate, the tightest first."""
+    """Margins of the joints that have an effort limit and a coordinate of their own, tightest first."""
     rest = np.zeros((len(q), model.nv))
     torques = np.abs(evaluate(model, "nonlinear_effects", q, rest)).max(axis=0)
     tree, names = model.tree, list(model.v_names)
     limits = {joint.name: joint.limits.effort for joint in tree.independent_joints if joint.type.is_scalar}
-    found = [
+    margins = [
         Margin(name, float(torques[names.index(name)]), float(effort))
         for name, effort in limits.items()
         if name in names and 0 < effort < np.inf
     ]
-    return sorted(found, key=lambda margin: -margin.share)
+    return sorted(margins, key=lambda margin: -margin.share)
 
 
 def loops_of(mechanism, q) -> Loops:
-    """Of a robot with loops at closed q (n, nq)."""
+    """Loops of a robot at closed q (n, nq)."""
     names = tuple(sorted(constraint.name for constraint in mechanism.constraints))
     if not len(q):
         return Loops(names, np.nan, 0)
@@ -114,7 +113,7 @@ def loops_of(mechanism, q) -> Loops:
 
 PARAMETERS = ("m", "m x", "m y", "m z", "Ixx", "Ixy", "Iyy", "Ixz", "Iyz", "Izz")  # columns of a body
 STATES = 20
-NOTHING = 1e-9  # of a column beside the largest
+NOTHING = 1e-9  # fraction of the largest column: smaller ones are zero
 
 
 def unseen_parameters(model: Robot):
@@ -123,9 +122,9 @@ def unseen_parameters(model: Robot):
     q = sample_positions(model, STATES, random)
     qd, qdd = random.uniform(-1, 1, (2, STATES, model.nv))
     columns = joint_torque_regressor(model, q, qd, qdd).reshape(-1, model.nbodies, PER_BODY)
-    sizes, found = np.linalg.norm(columns, axis=0), {}
-    for body, own in zip(model.bodies, sizes, strict=True):
-        unseen = own <= NOTHING * max(own.max(), 1e-300)
-        if unseen.any():
-            found[body.name] = tuple(name for name, zero in zip(PARAMETERS, unseen, strict=True) if zero)
-    return found
+    sizes, names = np.linalg.norm(columns, axis=0), {}
+    for body, size in zip(model.bodies, sizes, strict=True):
+        irrelevant = size <= NOTHING * max(size.max(), 1e-300)
+        if irrelevant.any():
+            names[body.name] = tuple(name for name, zero in zip(PARAMETERS, irrelevant, strict=True) if zero)
+    return names

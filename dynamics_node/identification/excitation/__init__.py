@@ -1,4 +1,4 @@
-"""Motions that make the base parameters of a robot best known, within its limits.
+"""Excitation trajectories that maximize the information about the base parameters, within limits.
 
 See docs/how-to/excitation.md.
 """

@@ -1,4 +1,4 @@
-"""From a robot to the motion that makes its base parameters best known."""
+"""Design of the excitation trajectory of a robot."""
 
 import numpy as np
 
@@ -14,16 +14,16 @@ from dynamics_node.robot import Robot
 
 UNITS = ("usual", "si")
 CRITERIA = {"condition": (volume, roundness), "volume": (volume,)}
-RANDOM = 100  # motions of which the best ones are starts
-TRIES = 8  # of them that are brought inside, besides as many as starts are wanted
-NAMED = 3  # limits, of those that are exceeded
-SMOOTHING = 0.05  # of the highest velocity, see Regressor
+RANDOM_MOTIONS = 100  # random motions; the best ones are starting points
+CANDIDATES = 8  # of them, in addition to the wanted number, that are brought inside the limits
+LISTED_LIMITS = 3  # exceeded limits in a message
+SMOOTHING = 0.05  # fraction of the velocity limit, see Regressor
 NOISE = 1.0  # N m or N
-UNTOLD = 3e7  # condition: its square, that of the information, leaves no digits
+LARGEST_CONDITION = 3e7  # condition: its square, that of the information, leaves no significant digits
 
 
 class ExcitationError(ValueError):
-    """A robot that cannot be excited, or limits that no motion keeps within."""
+    """The robot cannot be excited, or no motion keeps within the limits."""
 
 
 def design_excitation(
@@ -47,21 +47,20 @@ def design_excitation(
     advance=None,
     backend="auto",
 ) -> ExcitationTrajectory:
-    """The periodic motion that makes the base parameters of a tree with a fixed base best known: a Fourier
-    series (see `series`) with the least condition number of the base regressor, or the largest determinant
-    of its information, that keeps within limits.
+    """The periodic motion that determines the base parameters of a fixed-base tree best: a Fourier series
+    (see `Series`) within limits, with the smallest condition number of the base regressor or the largest
+    determinant of its information.
 
-    period: s; harmonics: how many; criterion: of CRITERIA; units: in which the condition is told, usual sizes
-    of parameters (see `identification.Excitation`) or those of SI; boxes: of Box; start (nv,): where the
-    motion starts and ends, chosen by default; factor, velocity, acceleration, limits: see `joint_bounds`;
-    noise: of torques, standard deviation (nv,) or of all, N m or N, by which they are weighed; terms: of
-    RegressorModel; restarts: from how many of the best random motions the search goes on; seed: of these: the
-    same seed gives the same motion, unless time_limit, s, ends the search, whose time begins when its code is
-    compiled. advance(solutions): called on the
-    way, of `solutions` in all. backend: of RegressorModel.
+    period: s; harmonics: number; criterion: one of CRITERIA; units: of the condition number, typical sizes of
+    parameters (see `identification.Excitation`) or SI; boxes: of Box; start (nv,): position at start and end,
+    default free; factor, velocity, acceleration, limits: see `joint_bounds`; noise: standard deviation of the
+    torques, (nv,) or scalar, N m or N; terms: see RegressorModel; restarts: number of random motions that are
+    optimized; seed: of these, the same seed gives the same motion unless time_limit, s, ends the search. The
+    time starts after compilation. advance(solutions): progress callback, of `solutions` in total. backend:
+    see RegressorModel.
 
-    Raises ExcitationError where no motion keeps within limits and for robots with loops, floating bases and
-    joints with several coordinates, ValueError for other arguments that make no sense; all by name.
+    Raises ExcitationError if no motion keeps within the limits, and for robots with loops, a floating base or
+    joints with several coordinates. Raises ValueError for other invalid arguments.
     """
     _require_possible(robot)
     if criterion not in CRITERIA:
@@ -83,22 +82,22 @@ def design_excitation(
     clock.start()
     inside, conditions = _random_motions(problem, restarts, np.random.default_rng(seed), clock)
     criteria = CRITERIA[criterion]
-    found = inside[:1]
+    candidates = inside[:1]
     for start in inside[:restarts]:
         if not clock.out:
-            found.append(improved(problem, start, criteria, clock, advance))
-    best = min(found, key=lambda x: criteria[-1](_information(problem, x))[0])
-    found = ExcitationTrajectory(problem, best, conditions[0], len(inside))
-    if not found.condition < UNTOLD:
+            candidates.append(improved(problem, start, criteria, clock, advance))
+    best = min(candidates, key=lambda x: criteria[-1](_information(problem, x))[0])
+    trajectory = ExcitationTrajectory(problem, best, conditions[0], len(inside))
+    if not trajectory.condition < LARGEST_CONDITION:
         raise ExcitationError(
-            f"the best motion found tells too little (condition {found.condition:.1e}): allow higher "
-            "velocities and accelerations, or take another period"
+            f"the best motion determines too little (condition {trajectory.condition:.1e}): allow higher "
+            "velocities and accelerations, or choose another period"
         )
-    return found
+    return trajectory
 
 
 def solutions(criterion, restarts):
-    """How many there are at most, for a bar."""
+    """Largest number of solutions, for a progress bar."""
     return restarts * (len(CRITERIA[criterion]) + ROUNDS)
 
 
@@ -106,19 +105,19 @@ def _require_possible(robot):
     if robot.constrained:
         raise ExcitationError(
             f"{robot.name} has closed loops ({', '.join(c.name for c in robot.constraints)}); "
-            "motions are found for trees. Record motions of your own, slow and fast: identify reads them"
+            "excitation trajectories need a tree. Record slow and fast motions yourself and run identify"
         )
     if robot.floating_base:
         raise ExcitationError(
-            f"{robot.name} has a floating base, which nothing drives: hold the base and load the robot "
-            "without floating_base, or record motions of your own in a table of states, which identify reads"
+            f"{robot.name} has an unactuated floating base: fix the base and load the robot without "
+            "floating_base, or record motions yourself in a table of states and run identify"
         )
     for joint in robot.independent_joints:
         if not joint.type.is_scalar:
-            told = f"{joint.name} is a {joint.kind} joint with {joint.type.nv} coordinates"
-            raise ExcitationError(f"{told}; motions are found for joints with one; leave it out, by --joints")
+            problem = f"{joint.name} is a {joint.kind} joint with {joint.type.nv} coordinates"
+            raise ExcitationError(f"{problem}; only joints with one are supported: exclude it by --joints")
     if not robot.nv:
-        raise ExcitationError(f"{robot.name} has no joint that moves")
+        raise ExcitationError(f"{robot.name} has no movable joint")
 
 
 def _noise(robot, noise):
@@ -136,26 +135,26 @@ def _start(robot, bounds, start):
     start = np.asarray(start, dtype=float)
     if start.shape != (robot.nv,) or not np.isfinite(start).all():
         raise ValueError(f"start needs {robot.nv} numbers: {', '.join(robot.v_names)}")
-    for name, q, centre, half in zip(robot.v_names, start, bounds.centre, bounds.half, strict=True):
-        if abs(q - centre) >= half:
+    for name, q, center, half in zip(robot.v_names, start, bounds.center, bounds.half, strict=True):
+        if abs(q - center) >= half:
             raise ValueError(
-                f"start: {name} at {q:g} is not between {centre - half:.4g} and {centre + half:.4g}"
+                f"start: {name} at {q:g} is not between {center - half:.4g} and {center + half:.4g}"
             )
     return start
 
 
 def _compile(problem, criteria):
-    """What the search calls, before its time runs: a compiler cannot be stopped half-way."""
+    """Compile all functions of the search before its time starts: compilation cannot be interrupted."""
     x = random_motion(problem, np.random.default_rng(0))
     problem.smooth_used(x, SHARPNESS)
     problem.criterion(x, criteria[-1])
 
 
-def _random_motions(problem, least, random, clock):
-    """Those of RANDOM motions that keep within all limits, as many as there is time for, with the least
-    condition first; where these are fewer than `least`, some others, brought inside. And their conditions."""
+def _random_motions(problem, wanted, random, clock):
+    """Random motions within all limits, smallest condition first, and their conditions. If there are fewer
+    than `wanted`, some others are brought inside the limits."""
     inside, conditions, others = [], [], []
-    for _ in range(RANDOM):
+    for _ in range(RANDOM_MOTIONS):
         x = random_motion(problem, random)
         if problem.used(x, problem.fine).max() > 1.0:
             others.append(x)
@@ -164,27 +163,27 @@ def _random_motions(problem, least, random, clock):
             conditions.append(_condition(problem, x))
         if inside and clock.out:
             break
-    if len(inside) < least and not (inside and clock.out):
-        inside += _brought_inside(problem, others[: TRIES + least], clock, needed=not inside)
+    if len(inside) < wanted and not (inside and clock.out):
+        inside += _brought_inside(problem, others[: CANDIDATES + wanted], clock, required=not inside)
         conditions += [_condition(problem, x) for x in inside[len(conditions) :]]
     order = np.argsort(conditions, kind="stable").tolist()
     return [inside[k] for k in order], [conditions[k] for k in order]
 
 
-def _brought_inside(problem, drawn, clock, needed):
-    """Motions within limits near those that were drawn. Raises ExcitationError where there are none although
-    they are needed."""
-    found = [brought_inside(problem, x, clock) for x in drawn]
-    inside = [x for x, used in found if used.max() <= 1.0]
-    if inside or not needed:
+def _brought_inside(problem, candidates, clock, required):
+    """Motions within limits near the candidates. Raises ExcitationError if there are none but one is
+    required."""
+    results = [brought_inside(problem, x, clock) for x in candidates]
+    inside = [x for x, used in results if used.max() <= 1.0]
+    if inside or not required:
         return inside
-    used = min((used for _, used in found), key=np.max)
-    beyond = [k for k in np.argsort(-used)[:NAMED] if used[k] > 1.0]
-    told = ", ".join(f"{problem.names[k]} comes to {100 * used[k]:.4g} %" for k in beyond)
-    within, more = (f" in {clock.limit:g} s", ", or a longer time limit") if clock.out else ("", "")
+    used = min((used for _, used in results), key=np.max)
+    exceeded = [k for k in np.argsort(-used)[:LISTED_LIMITS] if used[k] > 1.0]
+    usage = ", ".join(f"{problem.names[k]} comes to {100 * used[k]:.4g} %" for k in exceeded)
+    limit, more = (f" in {clock.limit:g} s", ", or a longer time limit") if clock.out else ("", "")
     raise ExcitationError(
-        f"no motion within all limits was found{within}: of what may be used {told}. Give more room, another "
-        f"start, or a longer period{more}"
+        f"no candidate keeps within all limits{limit}: {usage} of the available range. Allow "
+        f"more room, another start, or a longer period{more}"
     )
 
 

@@ -1,6 +1,6 @@
-"""The result of the search: a motion, what it determines, how near it comes to limits; as a ROS message.
+"""The result of the search: a motion, its information and use of limits; as a ROS message.
 
-The message is a trajectory_msgs/JointTrajectory in the YAML that `ros2 topic pub` takes.
+The message is a trajectory_msgs/JointTrajectory in the YAML that `ros2 topic pub` accepts.
 """
 
 from dataclasses import dataclass
@@ -15,15 +15,15 @@ from dynamics_node.identification.base_parameters import BaseParameters
 from dynamics_node.identification.excitation.objective import Problem
 from dynamics_node.identification.regressor_model import RegressorModel
 
-RATE = 20.0  # points a second: controllers join them by polynomials of fifth degree
+RATE = 20.0  # points per second: controllers interpolate them by fifth-degree polynomials
 
 
 @dataclass(frozen=True, eq=False)
 class ExcitationTrajectory:
     """A periodic motion that starts and ends at rest.
 
-    coefficients (nv, size): of the curves of `problem`; before: condition of the best of the random motions
-    within limits that were `tried`.
+    coefficients (nv, size): of the curves of `problem`; before: condition of the best of the `tried` random
+    motions within limits.
     """
 
     problem: Problem
@@ -50,16 +50,16 @@ class ExcitationTrajectory:
 
     @property
     def notes(self):
-        """What is taken for limits that nobody tells, in sentences."""
+        """Assumed limits, as sentences."""
         return self.problem.bounds.notes
 
     @property
     def start(self):
-        """(nv,) where the motion starts and ends."""
+        """Position (nv,) at start and end."""
         return self.states(np.zeros(1))[0][0]
 
     def times(self, rate=RATE):
-        """(count,) s, of a whole period with its end, about `rate` a second."""
+        """Times (count,) in s of a whole period including its end, about `rate` per second."""
         return np.linspace(0.0, self.period, 1 + max(1, round(self.period * rate)))
 
     def states(self, time):
@@ -67,43 +67,43 @@ class ExcitationTrajectory:
         return self.problem.curves_at(time).states(self.coefficients)
 
     def torques(self, time):
-        """(times, nv) N m or N, of the description with its friction."""
+        """Torques (times, nv), N m or N, of the description with its friction."""
         q, qd, qdd = self.states(time)
         tree = self.robot
         inverse = build(tree, "inverse_dynamics", backend=self.linear.backend)
         return inverse(q, qd, qdd) + friction_torque(tree, q, qd)
 
     def message(self, rate=RATE):
-        """A trajectory_msgs/JointTrajectory of one period as dictionaries and lists."""
+        """One period as a trajectory_msgs/JointTrajectory of dictionaries and lists."""
         time = self.times(rate)
         return joint_trajectory(self.robot.v_names, time, *self.states(time))
 
     @cached_property
     def used(self):
-        """{what: how much of its limit is used at most}, on the fine grid."""
+        """{name: largest used fraction of the limit} on the fine grid."""
         most = self.problem.used(self.coefficients, self.problem.fine)
         return dict(zip(self.problem.names, most.tolist(), strict=True))
 
     @cached_property
     def information(self):
-        """(r, r) of one sample of every torque, in the mean over the period: see Regressor."""
+        """Information (r, r) of one sample of every torque, averaged over the period: see Regressor."""
         return self.problem.regressor.information(*self.problem.fine.states(self.coefficients))
 
     @property
     def condition(self):
-        """Of the base regressor, in the units that were asked for."""
+        """Condition of the base regressor, in the requested units."""
         return float(np.sqrt(np.linalg.cond(self.information)))
 
     def std(self, count):
-        """(base parameters,) expected standard deviations from `count` samples."""
+        """Expected standard deviations (base parameters,) for `count` samples."""
         return self.problem.regressor.sizes * np.sqrt(np.diagonal(np.linalg.inv(self.information)) / count)
 
 
-DIGITS = 6  # behind the point: micrometres, and less than encoders tell
+DIGITS = 6  # after the decimal point: micrometers, below encoder resolution
 
 
 def joint_trajectory(names, time, q, qd, qdd):
-    """The message as dictionaries and lists. names of the joints; time (count,) s; q, qd, qdd (count,
+    """The message as dictionaries and lists. names: of the joints; time (count,) s; q, qd, qdd (count,
     joints)."""
     points = []
     for t, *states in zip(time.tolist(), q, qd, qdd, strict=True):
@@ -119,5 +119,5 @@ def _plain(value):
 
 
 def message_text(message) -> str:
-    """YAML, a point a line. Names are quoted where they need it."""
+    """YAML with one point per line. Names are quoted if necessary."""
     return yaml.safe_dump(message, sort_keys=False, default_flow_style=None, width=10**6)

@@ -17,10 +17,9 @@ STATE = ("q", "qd", "qdd")
 
 @dataclass(frozen=True, eq=False)
 class Regressor:
-    """The base regressor of a tree, base parameters counted in sizes (base parameters,), each torque divided
-    by the noise (nv,) of its measurement. smoothing: rad/s or m/s (nv,) below which Coulomb friction changes
-    its sign little by little: wider than it does in truth, so that the moment of a reversal, which lies
-    between two samples, has a derivative."""
+    """The base regressor of a tree in parameter units sizes (base parameters,), each torque divided by its
+    noise (nv,). smoothing: rad/s or m/s (nv,), width of the sign change of Coulomb friction. It is wider than
+    in reality, so that the time of a reversal between two samples has a derivative."""
 
     linear: RegressorModel
     base: BaseParameters
@@ -41,15 +40,15 @@ class Regressor:
         """Derivatives by q, qd and qdd, each (states, nv), of the sum of weights * matrix."""
         weights = weights * self._scale
         own = np.ascontiguousarray(weights[..., self._inertial])
-        found = [np.array(part) for part in self._gradient(q, qd, qdd, own)]
+        slopes = [np.array(part) for part in self._gradient(q, qd, qdd, own)]
         for column, (term, at) in self._of_joints:
             _, kind, slope = self._joint_term(term, at, q, qd, qdd)
             if kind is not None:
-                found[STATE.index(kind)][:, at] += weights[:, at, column] * slope
-        return found
+                slopes[STATE.index(kind)][:, at] += weights[:, at, column] * slope
+        return slopes
 
     def _joint_term(self, term, at, q, qd, qdd):
-        """Values (states,), of which array they are a function, and their derivative by it."""
+        """Values (states,), the array that they depend on, and their derivative."""
         if term == "offset":
             return 1.0, None, 0.0
         if term in ("coulomb", "creep"):
@@ -60,8 +59,8 @@ class Regressor:
         return {"q": q, "qd": qd, "qdd": qdd}[kind][:, at], kind, 1.0
 
     def information(self, q, qd, qdd):
-        """(r, r) of one sample of every torque, in the mean over states (states, nv), with the friction that
-        `identify` has."""
+        """Information (r, r) of one sample of every torque, averaged over states (states, nv), with the
+        friction model of `identify`."""
         W = self.base.reduced(self.linear.matrix(q, qd, qdd)) * self._scale
         rows = W.reshape(-1, self.base.count)
         return rows.T @ rows / len(W)
@@ -73,7 +72,7 @@ class Regressor:
 
     @cached_property
     def _places(self):
-        """Of every base parameter its column among the inertial ones, or (term, coordinate)."""
+        """For every base parameter, its column among the inertial ones, or (term, coordinate)."""
         inertial = self.linear.places("inertia")
         places: list = []
         for column in self.base.chosen.tolist():
@@ -101,8 +100,8 @@ class Regressor:
         columns = [self._places[k] for k in self._inertial]
 
         def chosen(**state):
-            found = interpret(whole, **state, gravity=robot.gravity.astype(object))
-            return {"W": found["regressor"][:, columns]}
+            outputs = interpret(whole, **state, gravity=robot.gravity.astype(object))
+            return {"W": outputs["regressor"][:, columns]}
 
         return trace(chosen, {name: whole.inputs[name] for name in STATE})
 
@@ -112,7 +111,7 @@ class Regressor:
 
     @cached_property
     def _gradient(self):
-        """Of the sum of weights * W."""
+        """Gradient of the sum of weights * W."""
         program = self._program
 
         def weighted(weights, **state):
@@ -122,22 +121,21 @@ class Regressor:
         return compile(gradient(summed, "sum", STATE), self.linear.backend, "base_regressor_gradient")
 
 
-POWER = 8.0  # of eigenvalues, by whose sum the extreme ones are told smoothly
-LEAST = 1e-14  # of the largest eigenvalue: below is rounding
+POWER = 8.0  # exponent of the norm that smoothly approximates the extreme eigenvalues
+LEAST = 1e-14  # fraction of the largest eigenvalue: smaller ones are rounding errors
 
 
 def volume(information):
-    """-log det / size, the mean of log variances, and its derivative (r, r): D-optimality (Kiefer and
-    Wolfowitz 1959)."""
+    """-log det / size, the mean log variance, and its derivative (r, r): D-optimality (Kiefer and Wolfowitz
+    1959)."""
     values, vectors = _spectrum(information)
     size = len(values)
     return -np.log(values).sum() / size, -(vectors / values) @ vectors.T / size
 
 
 def roundness(information):
-    """The logarithm of the condition number of the regressor, the root of that of its information, and its
-    derivative (r, r). The extreme eigenvalues count by the norm with exponent POWER, which has one where
-    they are multiple, too."""
+    """Logarithm of the condition number of the regressor, and its derivative (r, r). The extreme eigenvalues
+    are replaced by norms with exponent POWER, which are differentiable even for multiple eigenvalues."""
     values, vectors = _spectrum(information)
     large, small = (values / values[-1]) ** POWER, (values[0] / values) ** POWER
     norms = np.log(values[-1] / values[0]) + np.log(large.sum() * small.sum()) / POWER

@@ -1,6 +1,6 @@
-"""What a motion must keep within, state by state, with exact derivatives.
+"""Constraints of a motion, state by state, with exact derivatives.
 
-A row is a quantity in units of its limit: it keeps within 1, and, where it has two sides, above -1.
+A row is a quantity divided by its limit: at most 1 and, if two-sided, at least -1.
 """
 
 from dataclasses import dataclass
@@ -15,14 +15,14 @@ from dynamics_node.identification.excitation.bounds import Bounds
 from dynamics_node.robot import Robot
 from dynamics_node.symbolic import interpret, skew, trace
 
-SIDE = 0.5  # m: the unit of a box that is open on the other side
+SIDE = 0.5  # m: unit of a box that is open on the other side
 KINDS = ("position", "velocity", "acceleration")
 
 
 @dataclass(frozen=True, eq=False)
 class Box:
-    """A point (3,) on a link, m in link axes, its origin by default, stays between lower and upper (3,), m in
-    root axes; infinite where there is no wall."""
+    """A point (3,) on a link, m in link axes, default its origin, stays between lower and upper (3,), m in
+    root axes; infinite if there is no wall."""
 
     link: str
     lower: ArrayLike
@@ -37,7 +37,7 @@ class Box:
         if not np.isfinite(np.asarray(self.point, dtype=float)).all():
             raise ValueError(f"point of the box of {self.link} must be finite")
         if np.any(self.walls[0] >= self.walls[1]):
-            raise ValueError(f"the box of {self.link} is empty: not all of its walls have room between them")
+            raise ValueError(f"the box of {self.link} is empty: each lower wall must be below the upper one")
 
     @property
     def walls(self):
@@ -56,14 +56,14 @@ class JointRows:
 
     def values(self, q, qd, qdd):
         """(states, rows)"""
-        parts = zip((q - self._bounds.centre, qd, qdd), self.limits, strict=True)
+        parts = zip((q - self._bounds.center, qd, qdd), self.limits, strict=True)
         return np.concatenate([part / limit for part, limit in parts], axis=1)
 
 
 @dataclass(frozen=True, eq=False)
 class TorqueRows:
-    """Torques of inverse dynamics with the friction of the description. Coulomb friction, which jumps, is
-    taken off the limit instead."""
+    """Torques of inverse dynamics with the described friction. Discontinuous Coulomb friction is subtracted
+    from the limit instead."""
 
     model: Robot
     bounds: Bounds
@@ -72,13 +72,13 @@ class TorqueRows:
     def __post_init__(self):
         for k in self.limited:
             if self.bounds.effort[k] <= self._friction[k]:
-                told = f"{self.bounds.effort[k]:g} that may be used are not more than its friction"
+                reason = f"its available effort {self.bounds.effort[k]:g} does not exceed its friction"
                 name = self.model.v_names[k]
-                raise ValueError(f"{name} cannot move: of its effort {told}; leave it out, by --joints")
+                raise ValueError(f"{name} cannot move: {reason}; exclude it by --joints")
 
     @cached_property
     def limited(self):
-        """Numbers of the coordinates."""
+        """Indices of the coordinates with effort limits."""
         return np.flatnonzero(np.isfinite(self.bounds.effort))
 
     @property
@@ -96,7 +96,7 @@ class TorqueRows:
 
     @cached_property
     def _friction(self):
-        """(nv,): most of the Coulomb friction."""
+        """Largest Coulomb friction (nv,)."""
         return np.abs(self.model.axle_map).T @ self.model.friction
 
     @cached_property
@@ -111,8 +111,8 @@ class TorqueRows:
     def slopes(self, q, qd, qdd):
         """Derivatives by q, qd and qdd, each (states, rows, nv)."""
         dq, dqd, dqdd = self._derivatives(q, qd, qdd)
-        found = (dq, dqd + self._damping, dqdd)
-        return [part[:, self.limited] / self.limits[:, None] for part in found]
+        slopes = (dq, dqd + self._damping, dqdd)
+        return [part[:, self.limited] / self.limits[:, None] for part in slopes]
 
     @cached_property
     def _inverse(self):
@@ -125,7 +125,7 @@ class TorqueRows:
 
 @dataclass(frozen=True, eq=False)
 class BoxRows:
-    """A point of a link and the walls that there are."""
+    """A point of a link and the existing walls."""
 
     model: Robot
     box: Box
@@ -139,7 +139,8 @@ class BoxRows:
 
     @cached_property
     def _walls(self):
-        """Of every row its axis, whether it has two sides, centre or wall, and unit, negative below."""
+        """For every row its axis, whether it is two-sided, center or wall, and unit (negative for lower
+        walls)."""
         rows = []
         for axis, (low, high) in enumerate(self.box.walls.T.tolist()):
             if np.isfinite(low) and np.isfinite(high):
@@ -148,8 +149,8 @@ class BoxRows:
                 rows.append((axis, False, high - SIDE, SIDE))
             elif np.isfinite(low):
                 rows.append((axis, False, low + SIDE, -SIDE))
-        axes, sides, centres, units = zip(*rows, strict=True) if rows else ((), (), (), ())
-        return list(axes), np.array(sides, dtype=bool), np.array(centres), np.array(units)
+        axes, sides, centers, units = zip(*rows, strict=True) if rows else ((), (), (), ())
+        return list(axes), np.array(sides, dtype=bool), np.array(centers), np.array(units)
 
     @property
     def names(self):
@@ -160,8 +161,8 @@ class BoxRows:
         return self._walls[1]
 
     def values(self, q, qd, qdd):
-        axes, _, centres, units = self._walls
-        return (self._point(q)[0][:, axes] - centres) / units
+        axes, _, centers, units = self._walls
+        return (self._point(q)[0][:, axes] - centers) / units
 
     def slopes(self, q, qd, qdd):
         axes, _, _, units = self._walls
@@ -176,9 +177,9 @@ class BoxRows:
         still = np.zeros(self.model.nv, dtype=object)
 
         def position(q):
-            found = interpret(motion, q=q, qd=still, qdd=still)
-            arm = found["rotation"] @ np.asarray(self.box.point, dtype=float)
+            frame = interpret(motion, q=q, qd=still, qdd=still)
+            arm = frame["rotation"] @ np.asarray(self.box.point, dtype=float)
             J = interpret(jacobian, q=q)["jacobian"]
-            return {"position": found["position"] + arm, "jacobian": J[3:] - skew(arm) @ J[:3]}
+            return {"position": frame["position"] + arm, "jacobian": J[3:] - skew(arm) @ J[:3]}
 
         return compile(trace(position, {"q": (self.model.nq,)}), self.backend, "point")

@@ -1,10 +1,10 @@
-"""Periodic motions, and what their coefficients are worth: criterion and constraints, with exact derivatives.
+"""Periodic motions with their criterion and constraints as functions of coefficients, with exact derivatives.
 
 Motions are finite Fourier series that begin and end at rest: q(t) = c + sum_k a_k sin(k w t) + b_k cos(k w t)
 with k = 1 ... N, w = 2 pi / period (Swevers et al., Optimal robot excitation and identification, IEEE T-RA
-1997). Velocity and acceleration are zero at the start, and so at every end: sum_k k a_k = 0 and
-sum_k k^2 b_k = 0. The coefficients that obey this are combinations of a few curves, of which q is a sum
-without further conditions.
+1997). Velocity and acceleration are zero at the start and therefore at every end: sum_k k a_k = 0 and sum_k
+k^2 b_k = 0. Coefficients that satisfy this are combinations of a few basis curves, so that q is an
+unconstrained sum of these.
 """
 
 from dataclasses import dataclass
@@ -16,14 +16,14 @@ from dynamics_node.identification.excitation.bounds import Bounds
 from dynamics_node.identification.excitation.information import Regressor
 from dynamics_node.identification.excitation.limits_along_motion import JointRows
 
-DENSE = 100  # samples of the shortest period
-LEAST = 2  # harmonics: with one, what starts at rest does not move
-MOST = 50  # the search takes the cube of their number
+DENSE = 100  # samples per shortest period
+LEAST_HARMONICS = 2  # harmonics: a single one cannot start at rest
+MOST_HARMONICS = 50  # the time of the search grows with the cube of the number
 
 
 @dataclass(frozen=True, eq=False)
 class Series:
-    """period: s. start (nv,): the positions at time 0, or None where they are free."""
+    """period: s. start (nv,): positions at time 0, or None if free."""
 
     period: float
     harmonics: int
@@ -32,23 +32,23 @@ class Series:
     def __post_init__(self):
         if not (np.isfinite(self.period) and self.period > 0):
             raise ValueError(f"the period must be positive, not {self.period:g} s")
-        if self.harmonics < LEAST:
-            raise ValueError(f"there must be at least {LEAST} harmonics, not {self.harmonics}")
-        if self.harmonics > MOST:
-            raise ValueError(f"there may be at most {MOST} harmonics, not {self.harmonics}")
+        if self.harmonics < LEAST_HARMONICS:
+            raise ValueError(f"there must be at least {LEAST_HARMONICS} harmonics, not {self.harmonics}")
+        if self.harmonics > MOST_HARMONICS:
+            raise ValueError(f"there may be at most {MOST_HARMONICS} harmonics, not {self.harmonics}")
 
     @property
     def size(self):
-        """How many coefficients a joint has."""
+        """Number of coefficients per joint."""
         return 2 * self.harmonics - (2 if self.start is not None else 1)
 
     def times(self, count):
-        """(count,) s, of one period without its end."""
+        """Times (count,) in s of one period without its end."""
         return self.period * np.arange(count) / count
 
     @property
     def dense(self):
-        """Times at which extremes of curves are found."""
+        """Times for locating extremes of curves."""
         return self.times(DENSE * self.harmonics)
 
     def curves(self, time):
@@ -56,11 +56,11 @@ class Series:
         k = np.arange(1, self.harmonics + 1)
         w = 2 * np.pi / self.period * k
         s, c = np.sin(np.outer(time, w)), np.cos(np.outer(time, w))
-        found = [part @ self._combinations for part in _derivatives(s, c, w)]
+        parts = [part @ self._combinations for part in _derivatives(s, c, w)]
         if self.start is None:
-            return tuple(np.column_stack([ones, part]) for ones, part in zip(_one(time), found, strict=True))
+            return tuple(np.column_stack([ones, part]) for ones, part in zip(_one(time), parts, strict=True))
         at_start = np.concatenate([np.zeros(self.harmonics), np.ones(self.harmonics)]) @ self._combinations
-        return found[0] - at_start, found[1], found[2]
+        return parts[0] - at_start, parts[1], parts[2]
 
     @cached_property
     def _combinations(self):
@@ -81,13 +81,13 @@ def _one(time):
     return zero + 1.0, zero, zero
 
 
-SAMPLES = 20  # of the shortest period
-FINER = 10  # times: the grid on which limits are verified at the end
+SAMPLES = 20  # per shortest period
+FINER = 10  # factor of the grid on which limits are verified
 
 
 class Curves:
-    """The motions of a robot's joints at times: centre plus a sum of curves, each in the size in which alone
-    it just keeps within the bounds of its joint."""
+    """Motions of a robot's joints at given times: the center plus a sum of curves. Each curve is scaled so
+    that alone it just reaches the bounds of its joint."""
 
     def __init__(self, series: Series, bounds: Bounds, time):
         parts = series.curves(time)
@@ -96,26 +96,26 @@ class Curves:
         reach = [np.abs(part).max(axis=0) / limit[:, None] for part, limit in pairs]
         self.scale = 1.0 / np.max(reach, axis=0)  # (nv, size)
         self._parts = [part * self.scale[:, None, :] for part in parts]  # each (nv, times, size)
-        self._middle = bounds.centre if series.start is None else series.start
+        self._middle = bounds.center if series.start is None else series.start
 
     def states(self, x):
-        """q, qd, qdd, each (times, nv), of coefficients x (nv, size)."""
+        """q, qd, qdd, each (times, nv), for coefficients x (nv, size)."""
         q, qd, qdd = (np.ascontiguousarray((part @ x[..., None])[..., 0].T) for part in self._parts)
         return q + self._middle, qd, qdd
 
     def pulled(self, slopes):
-        """(..., nv, size) of derivatives (times, ..., nv) by q, qd and qdd."""
+        """Derivatives (..., nv, size) from derivatives (times, ..., nv) by q, qd and qdd."""
         pairs = zip(slopes, self._parts, strict=True)
         return sum(np.einsum("t...j,jtm->...jm", slope, part) for slope, part in pairs)
 
     def joint_pulled(self, kind, slopes):
-        """(nv, size) of derivatives (times, nv) of one quantity of every joint by its own `kind`."""
+        """(nv, size) from derivatives (times, nv) of one quantity of every joint by its own `kind`."""
         return np.einsum("tj,jtm->jm", slopes, self._parts[kind])
 
 
 class Problem:
-    """What is optimised: coefficients x (nv, size) of a Series, in the units of Curves. nonlinear: rows of
-    constraints besides those of joints."""
+    """The optimization problem: coefficients x (nv, size) of a Series, in the units of Curves. nonlinear:
+    constraint rows in addition to those of joints."""
 
     def __init__(self, series: Series, bounds: Bounds, regressor: Regressor, nonlinear):
         self.series, self.bounds, self.regressor = series, bounds, regressor
@@ -129,18 +129,18 @@ class Problem:
 
     @cached_property
     def fine(self):
-        """The curves on the grid that verifies."""
+        """The curves on the verification grid."""
         return self.curves_at(self.series.times(FINER * self.count))
 
     def curves_at(self, time):
-        """Those of other times (times,), s."""
+        """The curves at other times (times,), s."""
         return Curves(self.series, self.bounds, time)
 
     # --- criterion ------------------------------------------------------------------------------------------
 
     def criterion(self, x, of):
-        """The value of `of`, a function of `criteria`, at the mean information of the samples, and its
-        derivative (nv, size)."""
+        """Value of the criterion `of` at the mean information of the samples, and its derivative (nv,
+        size)."""
         states = self.curves.states(x)
         W = self.regressor.matrix(*states)
         rows = W.reshape(-1, W.shape[-1])
@@ -151,34 +151,34 @@ class Problem:
     # --- constraints ----------------------------------------------------------------------------------------
 
     def rows(self, states):
-        """(states, rows): units of limits."""
+        """Constraint rows (states, rows) in units of their limits."""
         return np.concatenate([part.values(*states) for part in (self.joints, *self.nonlinear)], axis=1)
 
     def used(self, x, curves=None):
-        """(rows,): how much of every limit is used at most."""
+        """Largest used fraction (rows,) of every limit."""
         values = self.rows((curves or self.curves).states(x))
         return np.where(self.two_sided, np.abs(values), values).max(axis=0)
 
     def smooth_used(self, x, sharpness):
-        """The same from above, by a logarithm of a sum of exponentials (Kreisselmeier and Steinhauser
-        1979), which has a derivative: (rows,) and (rows, nv, size)."""
+        """Smooth upper bound (rows,) of `used`, a log-sum-exp (Kreisselmeier and Steinhauser 1979), and its
+        derivative (rows, nv, size)."""
         states = self.curves.states(x)
         values = self.rows(states)
         most, weights = _smooth_largest(values, self.two_sided, sharpness)
-        found, nv, start = [], self.shape[0], 3 * self.shape[0]
+        slopes, nv, start = [], self.shape[0], 3 * self.shape[0]
         for kind, limit in enumerate(self.joints.limits):
             own = self.curves.joint_pulled(kind, weights[:, kind * nv : (kind + 1) * nv] / limit)
-            found.append(np.eye(nv)[..., None] * own)
+            slopes.append(np.eye(nv)[..., None] * own)
         for part in self.nonlinear:
             stop = start + len(part.names)
             own = weights[:, start:stop, None]
-            found.append(self.curves.pulled([own * slope for slope in part.slopes(*states)]))
+            slopes.append(self.curves.pulled([own * slope for slope in part.slopes(*states)]))
             start = stop
-        return most, np.concatenate(found)
+        return most, np.concatenate(slopes)
 
 
 def _smooth_largest(values, two_sided, sharpness):
-    """(rows,) of values (states, rows), and its derivative by them."""
+    """Smooth maxima (rows,) of values (states, rows), and their derivatives."""
     shift = np.where(two_sided, np.abs(values), values).max(axis=0)
     up = np.exp(sharpness * (values - shift))
     down = np.where(two_sided, np.exp(-sharpness * (values + shift)), 0.0)
@@ -186,24 +186,24 @@ def _smooth_largest(values, two_sided, sharpness):
     return shift + np.log(total) / sharpness, (up - down) / total
 
 
-SHRINKS = 8  # at most
-SMALLER = 0.8
-TOUCHING = 0.999  # of a limit: not over it by rounding
+SHRINKS = 8  # reductions at most
+SHRINK = 0.8
+TOUCHING = 0.999  # fraction of a limit: avoids rounding errors above it
 
 
 def random_motion(problem: Problem, random: np.random.Generator):
-    """Coefficients (nv, size): every joint reaches one of its own limits; where torques or boxes are exceeded
-    then, all move less, until they are not or after SHRINKS times."""
+    """Random coefficients (nv, size): every joint reaches one of its own limits. If torques or boxes are then
+    exceeded, all joints move less, at most SHRINKS times."""
     x = _within_joint_limits(problem, random)
     for _ in range(SHRINKS):
         if problem.used(x, problem.fine).max() <= 1.0:
             break
-        x = np.where(_moving(problem), SMALLER * x, x)
+        x = np.where(_moving(problem), SHRINK * x, x)
     return x
 
 
 def _moving(problem):
-    """Which coefficients are of curves that move."""
+    """Mask of the coefficients of curves that move."""
     moving = np.ones(problem.shape[1], dtype=bool)
     moving[0] = problem.series.start is not None
     return moving
@@ -217,7 +217,7 @@ def _within_joint_limits(problem, random):
     used = [np.abs(qd).max(axis=0) / bounds.velocity, np.abs(qdd).max(axis=0) / bounds.acceleration]
     if fixed:
         start = problem.series.start
-        room = bounds.half - np.abs(start - bounds.centre)
+        room = bounds.half - np.abs(start - bounds.center)
         used.append(np.maximum(high - start, start - low) / room)
     else:
         used.append((high - low) / (2 * bounds.half))
@@ -225,6 +225,6 @@ def _within_joint_limits(problem, random):
     if not fixed:
         q = problem.fine.states(x)[0]
         low, high = q.min(axis=0), q.max(axis=0)
-        down, up = bounds.centre - bounds.half - low, bounds.centre + bounds.half - high
+        down, up = bounds.center - bounds.half - low, bounds.center + bounds.half - high
         x[:, 0] = (down + random.uniform(size=len(down)) * (up - down)) / problem.curves.scale[:, 0]
     return x

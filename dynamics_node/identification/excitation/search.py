@@ -1,8 +1,8 @@
-"""The search for the best motion within limits: sequential quadratic programming, from several starts.
+"""Search for the best motion within limits: sequential quadratic programming from several starts.
 
-Limits hold at all times if they hold between samples. A smooth maximum over the samples is above the largest
-of them (see Problem.smooth_used); by how much, and how far the motion goes between them, is measured on the
-fine grid after every solution, and the next one is allowed that much more or less.
+Limits at the samples do not bound the motion between them. A smooth maximum over the samples exceeds the
+largest one (see Problem.smooth_used). After every solution, the excess and the overshoot between samples are
+measured on the fine grid, and the limits of the next solution are corrected accordingly.
 """
 
 import contextlib
@@ -14,18 +14,18 @@ import numpy as np
 from dynamics_node.identification.excitation.objective import Problem
 
 SHARPNESS = 50.0  # of smooth maxima
-REACHES = (1.0, 0.3, 0.1)  # of every coefficient in a solution
-LOST = 1.1  # of limits, beyond which a solution has lost its way
+TRUST_REGIONS = (1.0, 0.3, 0.1)  # largest change of a coefficient in a solution
+DIVERGED = 1.1  # of limits: above it, a solution has diverged
 FIRST = 0.3  # length of the first step
-ROUNDS = 5  # in which what is between samples is measured
-MARGIN = 2e-3  # of limits, for what changes from one round to the next
-ITERATIONS = 300  # of one solution
-PRECISE = 1e-6  # of the criterion
-ENOUGH = 1e-3  # of the criterion: what a round must gain for another one
+ROUNDS = 5  # correction rounds for the motion between samples
+MARGIN = 2e-3  # fraction of limits: allowance for changes between rounds
+ITERATIONS = 300  # per solution
+PRECISE = 1e-6  # tolerance of the criterion
+LEAST_GAIN = 1e-3  # fraction of the criterion: least gain that starts another round
 
 
 class Clock:
-    """Time that is left. limit: s, or None."""
+    """Remaining time. limit: s, or None."""
 
     def __init__(self, limit=None):
         if limit is not None and not limit >= 0:
@@ -34,7 +34,7 @@ class Clock:
         self.start()
 
     def start(self):
-        """All of the time is left."""
+        """Restart with the full time."""
         self._end = np.inf if self.limit is None else time.monotonic() + self.limit
 
     @property
@@ -47,10 +47,9 @@ class _Stop(Exception):
 
 
 def brought_inside(problem: Problem, x, clock: Clock):
-    """Coefficients near x whose motion keeps within all limits, or those that come nearest to it on a way
-    downhill: the smooth largest of all smooth maxima is minimised until no limit is exceeded. And how much of
-    every limit (rows,) they use."""
-    from scipy.optimize import minimize  # half a second that no other command should wait
+    """Coefficients near x whose motion keeps within all limits, or the closest ones, and their use (rows,) of
+    every limit. The smooth maximum of all smooth maxima is minimized until no limit is exceeded."""
+    from scipy.optimize import minimize  # takes 0.5 s to import
 
     shape, best = x.shape, [x, problem.used(x, problem.fine)]
 
@@ -60,7 +59,7 @@ def brought_inside(problem: Problem, x, clock: Clock):
         value = used.max() + np.log(shares.sum()) / SHARPNESS
         return value, np.tensordot(shares / shares.sum(), slopes, 1).ravel()
 
-    def look(y):
+    def check(y):
         used = problem.used(y.reshape(shape), problem.fine)
         if used.max() < best[1].max():
             best[:] = y.reshape(shape), used
@@ -68,50 +67,50 @@ def brought_inside(problem: Problem, x, clock: Clock):
             raise _Stop
 
     with contextlib.suppress(_Stop):
-        look(x)
-        minimize(most, x.ravel(), jac=True, method="L-BFGS-B", callback=look)
+        check(x)
+        minimize(most, x.ravel(), jac=True, method="L-BFGS-B", callback=check)
     return tuple(best)
 
 
 def improved(problem: Problem, x, criteria, clock: Clock, advance: Callable = lambda solutions: None):
-    """Coefficients of the best motion on the way from x; both keep within all limits on the fine grid.
-    criteria: functions of `criteria`, minimised one after the other. advance(solutions): called on the way,
-    of len(criteria) + ROUNDS in all."""
-    found, least, allowed = x, problem.criterion(x, criteria[-1])[0], np.zeros(len(problem.names))
+    """Coefficients of the best motion reached from x, which is within all limits on the fine grid, as is x.
+    criteria: minimized one after the other. advance(solutions): progress callback, of len(criteria) + ROUNDS
+    in total."""
+    best, least_value, allowed = x, problem.criterion(x, criteria[-1])[0], np.zeros(len(problem.names))
     for of in criteria:
         x = _solved(problem, x, of, allowed, clock)
         advance(1)
     for left in range(ROUNDS, -1, -1):
         used, value = problem.used(x, problem.fine), problem.criterion(x, criteria[-1])[0]
-        gained = least - value
+        gained = least_value - value
         if used.max() <= 1.0 and gained > 0:
-            found, least = x, value
-        if not left or clock.out or (used.max() <= 1.0 and gained < ENOUGH):
+            best, least_value = x, value
+        if not left or clock.out or (used.max() <= 1.0 and gained < LEAST_GAIN):
             break
-        beyond = np.maximum(used - 1.0, 0.0)
-        allowed = problem.smooth_used(x, SHARPNESS)[0] - used - MARGIN - 0.5 * beyond
+        excess = np.maximum(used - 1.0, 0.0)
+        allowed = problem.smooth_used(x, SHARPNESS)[0] - used - MARGIN - 0.5 * excess
         x = _solved(problem, x, criteria[-1], allowed, clock)
         advance(1)
     advance(left)
-    return found
+    return best
 
 
 def _solved(problem, x, of, allowed, clock):
-    """x (nv, size) at which `of` is least where smooth maxima are at most 1 + allowed (rows,). A solution
-    that loses its way is begun anew with shorter ones."""
-    for reach in REACHES:
-        found, success = _solved_near(problem, x, of, allowed, clock, reach)
-        if problem.used(found).max() < LOST:
-            x = found
+    """x (nv, size) that minimizes `of` subject to smooth maxima of at most 1 + allowed (rows,). A diverged
+    solution is repeated with a smaller trust region."""
+    for reach in TRUST_REGIONS:
+        candidate, success = _solved_near(problem, x, of, allowed, clock, reach)
+        if problem.used(candidate).max() < DIVERGED:
+            x = candidate
             if success:
                 break
     return x
 
 
 def _solved_near(problem, x, of, allowed, clock, reach):
-    """The same with every coefficient at most `reach` away, and whether it was found: the last one on the way
-    there otherwise."""
-    from scipy.optimize import minimize  # half a second that no other command should wait
+    """Solution with each coefficient changed by at most `reach`, and whether it converged; otherwise the last
+    iterate."""
+    from scipy.optimize import minimize  # takes 0.5 s to import
 
     shape, last = x.shape, [x.ravel()]
     steep = np.linalg.norm(problem.criterion(x, of)[1]) / FIRST
@@ -132,7 +131,7 @@ def _solved_near(problem, x, of, allowed, clock, reach):
         last[0] = np.array(y)
 
     try:
-        found = minimize(
+        result = minimize(
             criterion, last[0], jac=True, method="SLSQP", callback=keep,
             bounds=np.stack([last[0] - reach, last[0] + reach], axis=1),
             constraints={"type": "ineq", "fun": left, "jac": left_slopes},
@@ -140,4 +139,4 @@ def _solved_near(problem, x, of, allowed, clock, reach):
         )  # fmt: skip
     except _Stop:
         return last[0].reshape(shape), True
-    return last[0].reshape(shape), found.success
+    return last[0].reshape(shape), result.success
