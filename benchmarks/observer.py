@@ -138,7 +138,7 @@ def cycle():
         iter(np.arange(10.0, 10_000.0, STEP).tolist()),
     )
     own.step(0.0, q, qd, tau), own.step(STEP, q, qd, tau)
-    rest = (own._dt, own._told, own._kept, own._next, *own._results)
+    rest = (own._dt, own._settings, own._state, own._next, *own._results)
     kernel, g, variance = own._runners[0].call_one, own._gravity, own._velocity_variance
     own.reset()
 

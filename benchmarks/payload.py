@@ -75,7 +75,7 @@ def within(model):
         recursive = dn.PayloadEstimator(functions)
         for sample in zip(clock, states[0], states[1], noisy, strict=True):
             recursive.step(*sample)
-        estimate = recursive.found()
+        estimate = recursive.estimate()
         off = [(estimate.mass - MASS) / estimate.mass_std, *(estimate.com - COM) / estimate.com_std]
         inside.append(np.abs(off) <= 3)
     return float(np.mean(inside))

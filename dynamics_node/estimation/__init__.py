@@ -1,4 +1,4 @@
-"""External torques, rates of joints, tools and payloads from what a robot measures."""
+"""Estimates of external torques, joint rates, tools and payloads from measurements."""
 
 from dynamics_node.estimation.joint_filter import JointFilter
 from dynamics_node.estimation.observer import MomentumObserver, build_observer

@@ -1,8 +1,8 @@
-"""Rates and accelerations of joints from encoders: a Kalman filter of each, jerk being white noise.
+"""Joint rates and accelerations from encoders by a Kalman filter with white-noise jerk.
 
-Of every joint x = (q, qd, qdd) with q''' white noise of density j: Bar-Shalom, Li and Kirubarajan 2001,
-Estimation with applications to tracking and navigation, sec. 6.2.3. The update is Joseph's, so that the
-covariance stays positive whatever is rounded.
+The state of every joint is x = (q, qd, qdd) with q''' white noise of density j: Bar-Shalom, Li and
+Kirubarajan 2001, Estimation with applications to tracking and navigation, sec. 6.2.3. The update has Joseph's
+form, so that the covariance stays positive despite rounding.
 """
 
 import numpy as np
@@ -11,19 +11,19 @@ from dynamics_node.codegen import make
 from dynamics_node.functions import InputError
 from dynamics_node.symbolic import trace
 
-_PLACES = ((0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (2, 2))  # of the covariance, as they are kept
+_PLACES = ((0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (2, 2))  # stored entries of the covariance
 _NUMBER = {place: k for k, place in enumerate(_PLACES)} | {place[::-1]: k for k, place in enumerate(_PLACES)}
 
 
 class JointFilter:
-    """Of `count` joints at once. After a `step`: position, velocity, acceleration (count,); position_std,
-    velocity_std, acceleration_std.
+    """Filter of `count` joints. After a `step`: position, velocity, acceleration (count,).
 
-    position_std: of one reading, rad or m (an encoder of N lines a turn rounds: 2 pi / N / sqrt(12));
-    jerk_density: of white noise, rad^2/s^5 or m^2/s^5, so that in a time t accelerations change by sqrt(j t);
-    both one for all or (count,). first_std: of velocity and acceleration before the first reading, rad/s and
-    rad/s^2. wraps (count,) bool: angles that may jump by a turn. longest_gap: s between readings; beyond, it
-    begins anew. Raises ValueError for numbers that cannot be, CompileError for backend c without a compiler.
+    position_std: of one reading, rad or m (an encoder of N lines per turn has 2 pi / N / sqrt(12));
+    jerk_density: of white noise, rad^2/s^5 or m^2/s^5, so that accelerations change by sqrt(j t) in a time t;
+    both scalar or (count,). first_std: of velocity and acceleration before the first reading, rad/s and
+    rad/s^2. wraps (count,) bool: angles that may jump by a turn. longest_gap: s between readings; a longer
+    gap resets the filter. Raises ValueError for invalid numbers, CompileError for backend c without a
+    compiler.
     """
 
     def __init__(
@@ -36,62 +36,63 @@ class JointFilter:
         longest_gap=0.1,
         backend="auto",
     ):
-        told = [
+        variances = [
             _positive("position_std", position_std, count),
             _positive("jerk_density", jerk_density, count),
         ]
         self._first = _positive("first_std", first_std, 2)
-        self._told = np.concatenate([told[0] ** 2, told[1]])
+        self._settings = np.concatenate([variances[0] ** 2, variances[1]])
         self._wraps, self._longest_gap = np.broadcast_to(wraps, (count,)).copy(), float(longest_gap)
         self._any_wraps = bool(self._wraps.any())
-        self._lasting = (told[0] ** 2, told[1])
+        self._noise = (variances[0] ** 2, variances[1])
         self._runner = make(filter_program(count), backend)
-        self._kept, self._next = np.full((9, count), np.nan), np.full((9, count), np.nan)
+        self._state, self._next = np.full((9, count), np.nan), np.full((9, count), np.nan)
         self._dt = np.zeros(1)
         self.reset()
 
     def reset(self):
-        """Forget all readings."""
+        """Discard all readings."""
         self._time: float | None = None
 
     def resume(self, before: "JointFilter"):
-        """Go on where another one of as many joints is."""
-        if before._kept.shape == self._kept.shape:
-            self._time, self._kept[:] = before._time, before._kept
+        """Continue from the state of another filter with the same number of joints."""
+        if before._state.shape == self._state.shape:
+            self._time, self._state[:] = before._time, before._state
 
     @property
     def position(self):
-        return self._kept[0]
+        return self._state[0]
 
     @property
     def velocity(self):
-        return self._kept[1]
+        return self._state[1]
 
     @property
     def acceleration(self):
-        return self._kept[2]
+        return self._state[2]
 
     @property
     def velocity_variance(self):
-        """(count,), as `MomentumObserver.step` takes it."""
-        return self._kept[3 + _NUMBER[1, 1]]
+        """Variance (count,), the input of `MomentumObserver.step`."""
+        return self._state[3 + _NUMBER[1, 1]]
 
     @property
     def covariance(self):
-        """(count, 3, 3) of position, velocity and acceleration."""
+        """Covariance (count, 3, 3) of position, velocity and acceleration."""
         places = [[3 + _NUMBER[i, j] for j in range(3)] for i in range(3)]
-        return np.moveaxis(self._kept[places], -1, 0)
+        return np.moveaxis(self._state[places], -1, 0)
 
     def velocity_correlation_time(self, step):
-        """How long an error of velocity lasts, s, at readings every `step` s: one over the natural frequency
-        of the steady filter, the longest of all joints; what ObserverOptions asks for."""
-        variance, density = self._lasting
+        """Correlation time of the velocity error, s, for readings every `step` s: the inverse natural
+        frequency of the steady-state filter, the longest of all joints. Input of ObserverOptions."""
+        variance, density = self._noise
         return float(((variance * step / density) ** (1 / 6)).max())
 
     def step(self, time, position) -> bool:
-        """Take in readings (count,) at `time`, s of any clock; True when there are rates, from the second one
-        on. One at the last time is left out, an earlier one or one after a long gap is a first. Raises
-        InputError for what is not finite or of another shape, and changes nothing then."""
+        """Process readings (count,) at `time`, s of any clock. Returns True if rates are available, from the
+        second reading on. A reading at the same time is skipped; an earlier one or one after a long gap
+        restarts the filter. Raises InputError for nonfinite numbers or a wrong shape, without changing the
+        state."""
         if self._time is None:
             return self._begin(time, position)
         dt = time - self._time
@@ -100,34 +101,34 @@ class JointFilter:
         self._dt[0] = dt
         if self._any_wraps:
             position = self._unwrapped(position)
-        arrays = (position, self._dt, self._told, self._kept, self._next)
+        arrays = (position, self._dt, self._settings, self._state, self._next)
         if self._runner.call_one(*arrays) is not None:
-            self._slowly(*arrays)
-        self._kept, self._next, self._time = self._next, self._kept, time
+            self._run_checked(*arrays)
+        self._state, self._next, self._time = self._next, self._state, time
         return True
 
     def _begin(self, time, position):
         position = self._checked(position)
         if not np.isfinite(time):
             raise InputError(f"time is not finite: {time}")
-        self._kept[:] = 0.0
-        self._kept[0] = position
-        self._kept[3 + _NUMBER[0, 0]] = self._told[: len(position)]
+        self._state[:] = 0.0
+        self._state[0] = position
+        self._state[3 + _NUMBER[0, 0]] = self._settings[: len(position)]
         for k, std in enumerate(self._first, start=1):
-            self._kept[3 + _NUMBER[k, k]] = std**2
+            self._state[3 + _NUMBER[k, k]] = std**2
         self._time = time
         return False
 
     def _unwrapped(self, position):
-        """The reading of an angle within half a turn of where it was."""
+        """The angle reading within half a turn of the estimate."""
         position = np.array(position, dtype=float)
-        turns = np.round((self._kept[0] - position) / (2 * np.pi))
+        turns = np.round((self._state[0] - position) / (2 * np.pi))
         return np.where(self._wraps, position + 2 * np.pi * turns, position)
 
-    def _slowly(self, position, dt, told, kept, out):
+    def _run_checked(self, position, dt, settings, state, out):
         position = self._checked(position)
-        (found,), _ = self._runner.run_checked(1, [array[None] for array in (position, dt, told, kept)])
-        out[...] = found[0]
+        (result,), _ = self._runner.run_checked(1, [array[None] for array in (position, dt, settings, state)])
+        out[...] = result[0]
 
     def _checked(self, position):
         array = np.ascontiguousarray(position, dtype=float)
@@ -137,20 +138,20 @@ class JointFilter:
 
 
 def filter_program(count):
-    """position (count,), dt (1,), told (2 count,): variance of a reading and density of the jerk, kept (9,
-    count): x, then the covariance -> kept."""
+    """position (count,), dt (1,), settings (2 count,): variance of a reading and density of the jerk, state
+    (9, count): x, then the covariance -> state."""
 
-    def function(position, dt, told, kept):
-        variance, density = told[:count], told[count:]
-        x, P = _predicted(kept[:3], kept[3:], density, dt[0])
-        return {"kept": np.concatenate(_updated(x, P, position, variance))}
+    def function(position, dt, settings, state):
+        variance, density = settings[:count], settings[count:]
+        x, P = _predicted(state[:3], state[3:], density, dt[0])
+        return {"state": np.concatenate(_updated(x, P, position, variance))}
 
-    shapes = {"position": (count,), "dt": (1,), "told": (2 * count,), "kept": (9, count)}
+    shapes = {"position": (count,), "dt": (1,), "settings": (2 * count,), "state": (9, count)}
     return trace(function, shapes)
 
 
 def _predicted(x, P, density, dt):
-    """F x and F P F^T + Q, of all joints: (3, count), (6, count)."""
+    """F x and F P F^T + Q of all joints: (3, count), (6, count)."""
     half = 0.5 * dt * dt
     F = ((1.0, dt, half), (0.0, 1.0, dt), (0.0, 0.0, 1.0))
     moved = np.stack([sum(F[i][k] * x[k] for k in range(i, 3)) for i in range(3)])
@@ -166,18 +167,18 @@ def _updated(x, P, position, variance):
     """(x, P) after a reading: (I - K H) P (I - K H)^T + K R K^T, H = (1, 0, 0)."""
     gain = [P[_NUMBER[i, 0]] / (P[0] + variance) for i in range(3)]
     x = np.stack([x[i] + gain[i] * (position - x[0]) for i in range(3)])
-    keep = 1.0 - gain[0]
-    left = [[_less(P, gain, keep, i, j) for j in range(3)] for i in range(3)]
+    complement = 1.0 - gain[0]
+    left = [[_less(P, gain, complement, i, j) for j in range(3)] for i in range(3)]
     joseph = [
-        (left[i][j] - gain[j] * left[i][0] if j else keep * left[i][0]) + variance * (gain[i] * gain[j])
+        (left[i][j] - gain[j] * left[i][0] if j else complement * left[i][0]) + variance * (gain[i] * gain[j])
         for i, j in _PLACES
     ]
     return x, np.stack(joseph)
 
 
-def _less(P, gain, keep, i, j):
+def _less(P, gain, complement, i, j):
     """An element of (I - K H) P."""
-    return keep * P[_NUMBER[0, j]] if i == 0 else P[_NUMBER[i, j]] - gain[i] * P[_NUMBER[0, j]]
+    return complement * P[_NUMBER[0, j]] if i == 0 else P[_NUMBER[i, j]] - gain[i] * P[_NUMBER[0, j]]
 
 
 def _positive(name, value, count):

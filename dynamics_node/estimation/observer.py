@@ -1,4 +1,4 @@
-"""The external-torque observer: samples in, external torques and a wrench out, with levels of alarms.
+"""The external-torque observer: samples in, external torques and a wrench with alarm levels out.
 
 `observer_program.py` has the equations of one cycle; `require_identifiable` checks which components of a
 wrench the joint torques determine.
@@ -14,7 +14,7 @@ from dynamics_node.algorithms.health import why_not
 from dynamics_node.algorithms.rates import sampled_rates
 from dynamics_node.codegen import Runner
 from dynamics_node.estimation.observer_options import COMPONENTS, ObserverOptions, levels
-from dynamics_node.estimation.observer_program import begin_program, cycle_program, kept_size, views
+from dynamics_node.estimation.observer_program import begin_program, cycle_program, state_size, views
 from dynamics_node.functions import ExternalWrenchEstimate, InputError, SolutionError
 from dynamics_node.functions.arguments import Arguments, robot_signature
 from dynamics_node.functions.choices import Choice
@@ -23,71 +23,70 @@ from dynamics_node.identification.regression import named_in
 from dynamics_node.robot import Robot
 
 HOUR = 3600.0  # s
-MOST_ALARM = (
-    1.5  # levels, to which averages and innovations are limited, or hard pushes would outlast their end
-)
-RELEASED = 0.5  # of the level of an alarm, below which it ends
+LARGEST_ALARM = 1.5  # levels: limit of averages and innovations, so that alarms end with hard pushes
+RELEASE_LEVEL = 0.5  # fraction of the alarm level: below it, the alarm ends
 _OF_THIS_PROCESS = ("_one_cycle", "_one_begin", "_levels")
-STEPS = 2.0  # steps that differ by less have the same levels
+STEP_RATIO = 2.0  # steps within this ratio have the same levels
 
 
 class MomentumObserver:
-    """What pushes on one robot, step by step. Made by `build_observer`.
+    """Momentum observer of the external torques of one robot. Created by `build_observer`.
 
-    After a `step` that returns True: torque (nv,), N m or N, that the environment exerts at the joints, with
+    After a `step` that returns True: torque (nv,), N m or N, exerted by the environment at the joints, with
     torque_covariance (nv, nv); wrench (6,) ON the link of the options, moment first, in link axes at its
-    origin, with wrench_covariance (6, 6), NaN where the joints do not tell it: then `identified` is False,
-    see `unidentified`; contact; and alarm, which is above 1 where a contact begins. These arrays are written
-    again by the next step. time: of the last sample, None before the first.
+    origin, with wrench_covariance (6, 6). Both are NaN if the joints do not determine them; then `identified`
+    is False, see `unidentified`. contact; alarm: above 1 if a contact begins. The next step overwrites these
+    arrays. time: of the last sample, None before the first.
     """
 
     def __init__(self, robot: Robot, options: ObserverOptions, runners, specs):
         self.robot, self.options = robot, options
-        self._runners: tuple[Runner, Runner] = runners  # of a cycle, of the first sample
+        self._runners: tuple[Runner, Runner] = runners  # of a cycle and of the first sample
         self._specs: tuple[Spec, Spec] = specs
         each = {name: options.each(name, robot.v_names) for name in _EACH}
-        self._told = _told(options, **each)
-        self._quicken()
+        self._settings = _settings(options, **each)
+        self._bind_fast_path()
         self._velocity_variance = each["velocity_std"] ** 2
         self._gravity = robot.gravity.astype(float)
         self._dt, self._shortest, self._longest_step = np.zeros(1), 0.0, 0.0
-        size = kept_size(robot.nv, len(options.windows))
-        self._kept, self._next = np.zeros(size), np.zeros(size)
+        size = state_size(robot.nv, len(options.windows))
+        self._state, self._next = np.zeros(size), np.zeros(size)
         results = {
-            name: np.full(shape, np.nan) for name, shape in runners[0].outputs.items() if name != "kept"
+            name: np.full(shape, np.nan) for name, shape in runners[0].outputs.items() if name != "state"
         }
         self.torque, self.torque_covariance = results["torque"], results["torque_covariance"]
         self.wrench, self.wrench_covariance = results.get("wrench"), results.get("wrench_covariance")
         self._wrench = [results[name] for name in ("wrench", "wrench_covariance") if name in results]
-        self._judged = results["judged"]
+        self._statistics = results["statistics"]
         self._results = tuple(results.values())
         self.reset()
 
-    def _quicken(self):
+    def _bind_fast_path(self):
         self._one_cycle, self._one_begin = (runner.call_one for runner in self._runners)
-        self._levels = self._told[-len(self.options.windows) :]  # a view
+        self._levels = self._settings[-len(self.options.windows) :]  # a view
 
     def __getstate__(self):
         return {name: value for name, value in self.__dict__.items() if name not in _OF_THIS_PROCESS}
 
     def __setstate__(self, state):
         self.__dict__.update(state)
-        self._quicken()
+        self._bind_fast_path()
 
     def reset(self):
-        """Forget all samples."""
+        """Discard all samples."""
         self.time: float | None = None
         self.contact, self.alarm, self.identified = False, 0.0, True
 
     def resume(self, before: "MomentumObserver"):
-        """Go on where another one of the same robot is, if it has the same options."""
+        """Continue from the state of another observer of the same robot, if it has the same options."""
         if before.options == self.options and before.robot.v_names == self.robot.v_names:
-            self.time, self._kept[:] = before.time, before._kept
+            self.time, self._state[:] = before.time, before._state
             self.contact, self.alarm, self.identified = before.contact, before.alarm, before.identified
 
     def with_inertias(self, robot: Robot) -> "MomentumObserver":
-        """The same, without samples, of a robot that differs in `runtime_parameters` of `build_observer`,
-        or in gravity: no compilation. Raises ValueError as `RobotFunction.with_inertias`."""
+        """The same observer, without samples, for a robot that differs in `runtime_parameters` of
+        `build_observer` or in gravity; needs no compilation. Raises ValueError as
+        `RobotFunction.with_inertias`."""
         for spec in self._specs:
             spec.require_changeable(robot)
         pairs = zip(self._runners, self._specs, strict=True)
@@ -95,13 +94,13 @@ class MomentumObserver:
         return MomentumObserver(robot, self.options, runners, self._specs)
 
     def step(self, time, q, qd, tau, gravity=None, velocity_variance=None) -> bool:
-        """Take in a sample; True when there is an estimate, from the second one on.
+        """Process a sample; returns True if there is an estimate, from the second sample on.
 
-        time: s, of any clock; one that is the last again is left out, one that is earlier or more than
-        longest_gap later is a first one. q (nq,), qd, tau (nv,): tau is what moves the joints, measured
-        torque less friction (`friction_torque`). gravity (3,) and velocity_variance (nv,) in place of the
-        robot's and of velocity_std. Raises InputError and SolutionError, argument and coordinate by name; the
-        sample is then left out.
+        time: s, of any clock; a repeated time is skipped, and an earlier one or one more than longest_gap
+        later restarts the observer. q (nq,), qd, tau (nv,): tau is the torque that moves the joints, measured
+        torque minus friction (`friction_torque`). gravity (3,) and velocity_variance (nv,) override the
+        robot's gravity and velocity_std. Raises InputError and SolutionError with argument and coordinate;
+        the sample is then skipped.
         """
         g = self._gravity if gravity is None else gravity
         variance = self._velocity_variance if velocity_variance is None else velocity_variance
@@ -111,18 +110,18 @@ class MomentumObserver:
         if not 0.0 < dt <= self.options.longest_gap:
             return False if dt == 0.0 else self._begin(time, q, qd, tau, g, variance)
         if not self._shortest <= dt < self._longest_step:
-            self._learn(dt)
+            self._set_levels(dt)
         self._dt[0] = dt
-        rest = (self._dt, self._told, self._kept, self._next, *self._results)
+        rest = (self._dt, self._settings, self._state, self._next, *self._results)
         if self._one_cycle(q, qd, tau, g, variance, *rest) is not None:
-            self._slowly(self._runners[0], (q, qd, tau, g, variance), rest)
-        self._kept, self._next, self.time = self._next, self._kept, time
-        *alarms, doubt = self._judged.tolist()
+            self._run_checked(self._runners[0], (q, qd, tau, g, variance), rest)
+        self._state, self._next, self.time = self._next, self._state, time
+        *alarms, ambiguity = self._statistics.tolist()
         self.alarm = alarm = max(alarms)
-        self.contact = alarm > (RELEASED if self.contact else 1.0)
-        if alarm > MOST_ALARM:
+        self.contact = alarm > (RELEASE_LEVEL if self.contact else 1.0)
+        if alarm > LARGEST_ALARM:
             self._fade(np.array(alarms))
-        self.identified = doubt <= 1.0
+        self.identified = ambiguity <= 1.0
         if not self.identified:
             for array in self._wrench:
                 array.fill(np.nan)
@@ -130,28 +129,31 @@ class MomentumObserver:
 
     @property
     def external_wrench(self) -> ExternalWrenchEstimate | None:
-        """On the link of the options; None without one, before the first sample, and where joint torques do
-        not determine the wrench. Its arrays are written again by the next step."""
+        """Wrench on the link of the options. None if there is no link or no sample, or if joint torques do
+        not determine the wrench. The next step overwrites its arrays."""
         link = self.options.link
         if link is None or self.wrench is None or self.time is None or not self.identified:
             return None
         return ExternalWrenchEstimate(link, self.wrench, self.wrench_covariance)
 
     def unidentified(self, q) -> tuple[str, ...]:
-        """Components of the wrench that joints at q (nq,) do not tell, or not apart from each other."""
-        return untold(self.robot, np.asarray(q, dtype=float), self.options.link, self.options.components)
+        """Wrench components that the joints at q (nq,) do not determine individually."""
+        return unidentified_components(
+            self.robot, np.asarray(q, dtype=float), self.options.link, self.options.components
+        )
 
     def _begin(self, time, *sample):
         if not np.isfinite(time):
             raise InputError(f"time is not finite: {time}")
         self.reset()
-        if self._one_begin(*sample, self._kept) is not None:
-            self._slowly(self._runners[1], sample, (self._kept,))
+        if self._one_begin(*sample, self._state) is not None:
+            self._run_checked(self._runners[1], sample, (self._state,))
         self.time = time
         return False
 
-    def _slowly(self, runner, sample, rest):
-        """Where the quick way declines: arrays that are not plain, no compiler, or a reason in words."""
+    def _run_checked(self, runner, sample, rest):
+        """Fallback of the fast path, for arrays that need conversion, a missing compiler or an error
+        message."""
         names = list(runner.inputs)
         arguments = Arguments(_signature(self.robot), dict(zip(names, sample, strict=False)))
         arguments.require_valid()
@@ -169,18 +171,18 @@ class MomentumObserver:
         return reason or "the equations have no finite solution at this state"
 
     def _fade(self, alarms):
-        """Averages and the filter's momentum as they would be with the largest alarm that counts: else a hard
-        push would show for long after its end."""
-        keep, nv = np.sqrt(MOST_ALARM / np.maximum(alarms, MOST_ALARM)), self.robot.nv
-        parts = views(self._kept, nv, len(alarms))
+        """Limit averages and filter momentum to the largest alarm, or else a hard push would be reported long
+        after its end."""
+        keep, nv = np.sqrt(LARGEST_ALARM / np.maximum(alarms, LARGEST_ALARM)), self.robot.nv
+        parts = views(self._state, nv, len(alarms))
         parts.Z[:] *= keep[:, None]
         parts.predicted[:] += (1.0 - keep.min()) * (parts.p - parts.predicted)
 
-    def _learn(self, dt):
-        """The levels for steps from the power of STEPS below dt to the one above; the shorter they are, the
-        more often one looks."""
-        self._shortest = STEPS ** np.floor(np.log(dt) / np.log(STEPS))
-        self._longest_step = STEPS * self._shortest
+    def _set_levels(self, dt):
+        """Set the levels for steps between adjacent powers of STEP_RATIO around dt; shorter steps mean more
+        frequent tests."""
+        self._shortest = STEP_RATIO ** np.floor(np.log(dt) / np.log(STEP_RATIO))
+        self._longest_step = STEP_RATIO * self._shortest
         self._levels[:] = 1.0 / _levels(self.robot.nv, self._shortest, self.options)
 
 
@@ -190,11 +192,11 @@ _EACH = ("velocity_std", "torque_std", "model_std", "bandwidth")
 def build_observer(
     robot: Robot, options: ObserverOptions, backend="auto", runtime_parameters=()
 ) -> MomentumObserver:
-    """The external-torque observer of a robot, with loops or without, fixed or floating.
+    """The external-torque observer of a robot, with or without loops, fixed or floating.
 
-    backend: c, numpy, or auto: c where it works; runtime_parameters: as of `build`. Raises ValueError for
-    numbers that cannot be and for components of a wrench that joint torques determine at no position,
-    KeyError for an unknown link, CompileError for backend c without a compiler.
+    backend: c, numpy, or auto: c if available; runtime_parameters: as in `build`. Raises ValueError for
+    invalid numbers and for wrench components that joint torques determine at no position, KeyError for an
+    unknown link, CompileError for backend c without a compiler.
     """
     windows = len(options.windows)
     places = tuple(COMPONENTS.index(name) for name in options.components)
@@ -225,9 +227,9 @@ def _written(make, *arguments, wrenches=False, **more):
     return make(*arguments, **more)
 
 
-def _told(options, velocity_std, torque_std, model_std, bandwidth):
-    """The numbers of observer_program.Told. An error that stays counts, where contacts are looked for, as
-    white noise that is as strong in the longest window."""
+def _settings(options, velocity_std, torque_std, model_std, bandwidth):
+    """The numbers of observer_program.Settings. For contact detection, a constant error counts as white noise
+    of the same strength in the longest window."""
     drift = 2.0 * max(options.windows) * model_std**2
     lasting, rates = [options.velocity_correlation_time], 1.0 / np.array(options.windows)
     return np.concatenate([bandwidth, torque_std**2, model_std**2, drift, lasting, rates, 0.0 * rates])
@@ -246,29 +248,31 @@ def _signature(robot):
     return type(signature)("observer", inputs, signature.quaternions)
 
 
-RELATIVE = 1e-4  # singular value of the Jacobian, of the largest, that tells a direction
-SHARE = 0.05  # of a direction that is not told, from which on a component belongs to it
+RANK_TOLERANCE = (
+    1e-4  # of the largest singular value of the Jacobian: smaller ones leave a direction unidentified
+)
+SHARE = 0.05  # fraction of an unidentified direction: components with smaller shares are identified
 
 
 def require_identifiable(robot, link, components):
-    """Raise ValueError, components by name, where torques tell a wrench at no position; KeyError for an
+    """Raise ValueError with the components if torques determine a wrench at no position; KeyError for an
     unknown link."""
     robot.frame(link)
-    lost = [untold(robot, q, link, components) for q in generic_positions(robot)]
-    if all(lost):
-        told = ", ".join(sorted(lost, key=len)[0])
+    unidentified = [unidentified_components(robot, q, link, components) for q in generic_positions(robot)]
+    if all(unidentified):
+        names = ", ".join(sorted(unidentified, key=len)[0])
         raise ValueError(
-            f"{robot.nv} joint torques cannot tell apart {told} of a wrench at link {link!r}: leave out "
-            "components that are known to be zero, as the moments of a push at a point"
+            f"{robot.nv} joint torques do not determine {names} of a wrench at link {link!r}: leave out "
+            "components that are zero, such as the moments of a point contact"
         )
 
 
-def untold(robot, q, link, components) -> tuple[str, ...]:
-    """Components of a wrench at a link that torques at q (nq,) do not tell, or not apart from each other."""
+def unidentified_components(robot, q, link, components) -> tuple[str, ...]:
+    """Wrench components at a link that torques at q (nq,) do not determine individually."""
     J = sampled_rates(robot, q).columns(frame_jacobian(robot.tree, q, link, "body"))[
         [COMPONENTS.index(name) for name in components]
     ]
     directions, values, _ = np.linalg.svd(J)
     values = np.append(values, np.zeros(len(J) - len(values)))
-    lost = directions[:, values <= RELATIVE * values.max(initial=1e-300)]
-    return named_in(lost, components, SHARE)
+    weak = directions[:, values <= RANK_TOLERANCE * values.max(initial=1e-300)]
+    return named_in(weak, components, SHARE)

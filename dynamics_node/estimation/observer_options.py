@@ -1,4 +1,5 @@
-"""Options of the observer: bandwidth, noise, where a wrench acts, and limits by the rate of false alarms."""
+"""Options of the observer: bandwidth, noise, location of the wrench, and thresholds from a false alarm
+rate."""
 
 from dataclasses import dataclass
 
@@ -14,15 +15,15 @@ PerJoint = float | tuple[float, ...]
 
 @dataclass(frozen=True, kw_only=True)
 class ObserverOptions:
-    """Numbers a velocity coordinate are one for all, or (nv,). Raises ValueError for those that cannot be.
+    """Numbers per velocity coordinate are scalar or (nv,). Raises ValueError for invalid ones.
 
-    velocity_std, torque_std: standard deviations of one sample, rad/s or m/s and N m or N; both are white,
-    and of a coordinate without a motor (a floating base) torque_std is what the model may be wrong by.
-    model_std: N m or N, of an error of the model or of a torque sensor that stays.
-    velocity_correlation_time: s, of the error of velocities, 0 if it is white; see JointFilter.
-    bandwidth: rad/s, of the estimate. link, components: where the wrench acts, and which of COMPONENTS it may
-    have, in link axes at the link's origin. false_alarms: an hour, of `contact`; windows: s, over which it is
-    averaged. longest_gap: s between two samples; beyond, it begins anew.
+    velocity_std, torque_std: standard deviations of one sample, rad/s or m/s and N m or N; both are white.
+    For unactuated coordinates (floating base), torque_std is the model error. model_std: N m or N, of a
+    constant error of the model or of a torque sensor. velocity_correlation_time: s, of the velocity error, 0
+    if it is white; see JointFilter. bandwidth: rad/s, of the estimate. link, components: location of the
+    wrench, and which of COMPONENTS it may have, in link axes at the link's origin. false_alarms: per hour, of
+    `contact`; windows: s, averaging times. longest_gap: s between two samples; a longer gap restarts the
+    observer.
     """
 
     velocity_std: PerJoint
@@ -54,7 +55,7 @@ class ObserverOptions:
             raise ValueError("windows: at least one")
 
     def each(self, name, coordinates) -> np.ndarray:
-        """The option for every coordinate (nv,), of which `coordinates` are the names."""
+        """The option for every coordinate (nv,); `coordinates`: their names."""
         value = np.asarray(getattr(self, name), dtype=float)
         if value.shape not in ((), (len(coordinates),)):
             listed = ", ".join(coordinates)
@@ -62,43 +63,43 @@ class ObserverOptions:
         return np.broadcast_to(value, (len(coordinates),)).copy()
 
 
-def _require(name, value, told, holds):
+def _require(name, value, requirement, holds):
     numbers = np.asarray(value, dtype=float)
     if not (np.isfinite(numbers).all() and holds(numbers).all()):
-        raise ValueError(f"{name} must be {told} and finite, not {value}")
+        raise ValueError(f"{name} must be {requirement} and finite, not {value}")
 
 
-ALMOST_CERTAIN = 1e-300  # probability beyond which no level is looked for
+ALMOST_CERTAIN = 1e-300  # smallest tail probability of a level
 
 
 def levels(freedom, step, windows, rate):
-    """Levels (windows,) of sums of squares, one a window, that together are exceeded `rate` times a second.
+    """Levels (windows,) of sums of squares, one per window, that together are exceeded `rate` times a second.
 
     freedom: independent standard normal sequences, each averaged exponentially over the same window; step: s
-    from sample to sample; windows (windows,): time constants, s. Every window has an equal part of the rate:
-    at levels that are rarely exceeded windows of different length are so seldom together that the sum holds.
+    between samples; windows (windows,): time constants, s. Every window has an equal part of the rate: at
+    high levels, simultaneous excursions in several windows are rare enough for the sum to hold.
     """
     return np.array([_level(freedom, step, window, rate / len(windows)) for window in windows])
 
 
 def _level(freedom, step, window, rate):
-    from scipy.optimize import brentq  # 0.5 s, for those who observe
+    from scipy.optimize import brentq  # takes 0.5 s to import
     from scipy.stats import chi2
 
     least, most = freedom + 2.0, chi2.isf(ALMOST_CERTAIN, freedom)
     excess = [np.log(_exceeded(level, freedom, step, window) / rate) for level in (least, most)]
-    if excess[0] < 0:  # false alarms are asked for more often than they can be told apart
+    if excess[0] < 0:  # the requested rate exceeds that of separate excursions
         return least
     return brentq(lambda level: np.log(_exceeded(level, freedom, step, window) / rate), least, most)
 
 
 def _exceeded(level, freedom, step, window):
-    """How often a second excursions above a level begin.
+    """Rate per second at which excursions above a level begin.
 
-    The root of the statistic is the radius b of an Ornstein-Uhlenbeck process in `freedom` dimensions; what
-    exceeds a high level comes in clumps, of which there are f(b) (b - (n - 1) / b) a time constant (Aldous
-    1989, Probability approximations via the Poisson clumping heuristic, ch. D), fewer because it is
-    looked at once a step (Siegmund 1985, Sequential analysis, ch. X).
+    The square root of the statistic is the radius b of an Ornstein-Uhlenbeck process in `freedom` dimensions.
+    Excursions above a high level come in clumps, at a rate of f(b) (b - (n - 1) / b) per time constant
+    (Aldous 1989, Probability approximations via the Poisson clumping heuristic, ch. D). The rate is lower
+    because the statistic is sampled once per step (Siegmund 1985, Sequential analysis, ch. X).
     """
     from scipy.stats import chi, chi2
 
@@ -110,7 +111,7 @@ def _exceeded(level, freedom, step, window):
 
 
 def _seen(x):
-    """The part of clumps that is seen: nu(x) of Siegmund and Yakir (2007), The statistics of gene mapping."""
+    """The detected share of clumps: nu(x) of Siegmund and Yakir (2007), The statistics of gene mapping."""
     from scipy.stats import norm
 
     half = 0.5 * x

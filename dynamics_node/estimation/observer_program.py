@@ -1,23 +1,24 @@
-"""One cycle of the external-torque observer as a Program: what it is told, what it keeps, what it says.
+"""One cycle of the external-torque observer as a Program: settings, state and outputs.
 
-With p = M qd and dp/dt = tau + rate + tau_ext (algorithms/energy_and_momentum.py) every step of length dt
-says on its own what pushed meanwhile: y = (p - p_before) / dt - mean(tau + rate), by the trapezoidal rule.
-The estimate r is the exponentially weighted mean of all y, its weights corrected at the start, so that it is
-without bias from the first step on; with p^ it would be r = K (p - p^) of De Luca and Mattone (2003);
-Haddadin, De Luca and Albu-Schaeffer, Robot collisions (2017). Noise n of velocities and w of torques, white
-from sample to sample, enters linearly, so that its covariance follows exactly: of step k are fresh g M n and
-h w, with a the weight of y, g = a / dt, h = a / 2; what is older is S,
+With p = M qd and dp/dt = tau + rate + tau_ext (algorithms/energy_and_momentum.py), every step of length dt
+measures the external torque: y = (p - p_before) / dt - mean(tau + rate), by the trapezoidal rule. The
+estimate r is the exponentially weighted mean of all y. Its weights are corrected at the start, so that it is
+unbiased from the first step on; with p^ it would be r = K (p - p^) of De Luca and Mattone (2003); Haddadin,
+De Luca and Albu-Schaeffer, Robot collisions (2017). Noise n of velocities and w of torques, white from sample
+to sample, enters linearly, so that its covariance is exact. The newest step k contributes g M n and h w, with
+a the weight of y, g = a / dt, h = a / 2; older steps contribute S,
 
     S' = (1 - a) S (1 - a) + alpha N alpha + eta^2 R_tau,    alpha = (1 - a) g_before - g,
     cov(r) = S' + g N g + h^2 R_tau + R_model,               eta = (1 - a) h_before + h,
 
-where N = M R_qd M of the step before and of this one. R_model is that of an error which stays. Left out is
-what noise of velocities does to `rate`: some 1e-2 N m in an arm; mass times speed times the noise of the
-turning rate in a floating base, whose torque noise has to count it.
+where N = M R_qd M of the previous and of this step. R_model is that of a constant error. The effect of
+velocity noise on `rate` is neglected: about 1e-2 N m in an arm; in a floating base mass times speed times the
+noise of the turning rate, which its torque noise must include.
 
-A contact shows in the innovations of a Kalman filter of p that knows no push: they are white. Decorrelated,
-each joint's are averaged over several windows at once, with the variance D of the average; sum Z^2 / D is
-chi-square distributed with nv degrees of freedom at every step (MEWMA: Lowry et al. 1992).
+Contacts appear in the innovations of a Kalman filter of p without external torques, which are white without
+contact. The innovations of each joint are decorrelated and averaged over several windows at once, with the
+variance D of the average; sum Z^2 / D is chi-square distributed with nv degrees of freedom at every step
+(MEWMA: Lowry et al. 1992).
 """
 
 from typing import NamedTuple
@@ -31,14 +32,18 @@ from dynamics_node.algorithms.reduced_frames import economical_program
 from dynamics_node.robot import Robot, Shapes, state_shapes
 from dynamics_node.symbolic import Program, half_solved, inverse_congruence, solve_definite, symmetric
 
-MOST_GROWN, MOST_VARIANCE = 1e6, 1e8  # of variances, (N m)^2 or N^2, beyond which joints tell no wrench
-_MATRICES = ("noise", "S", "P")  # symmetric ones of Kept
-WEAKEST = 1e-12  # 1/N^2 and relative: a wrench is never known worse, so that its equations can be solved
+LARGEST_GROWTH, LARGEST_VARIANCE = (
+    1e6,
+    1e8,
+)  # of variances, (N m)^2 or N^2: above them, the wrench is unidentified
+_MATRICES = ("noise", "S", "P")  # symmetric matrices of ObserverState
+WEAKEST = 1e-12  # 1/N^2 and relative: least information of a wrench, which keeps its equations solvable
 
 
-class Kept(NamedTuple):
-    """What is kept from step to step. Of the last step: p, drive = tau + rate, noise N, weight a, gain g. Of
-    the estimate: r, total (of the weights), S. Of contact: p^ and its covariance P; Z, D (windows, nv)."""
+class ObserverState(NamedTuple):
+    """State between steps. Of the last step: p, drive = tau + rate, noise N, weight a, gain g. Of the
+    estimate: r, total (of the weights), S. Of contact detection: p^ and its covariance P; Z, D (windows,
+    nv)."""
 
     p: np.ndarray
     drive: np.ndarray
@@ -54,17 +59,17 @@ class Kept(NamedTuple):
     D: np.ndarray
 
     def packed(self):
-        """All in a row (kept_size,), of symmetric matrices the lower triangle."""
+        """All arrays as one (state_size,), with the lower triangles of symmetric matrices."""
         lower = np.tril_indices(len(self.p))
         parts = {name: getattr(self, name)[lower] for name in _MATRICES}
         return np.concatenate([np.ravel(part) for part in self._replace(**parts)])
 
 
-class Told(NamedTuple):
-    """What does not change from step to step, (nv,) each: bandwidth, rad/s; variances of torque, (N m)^2, of
-    one sample and of an error that stays; drift, (N m)^2 s: its density where contacts are looked for.
-    lasting (1,): how long errors of velocity last, s; rates (windows,): of the windows, 1/s; levels
-    (windows,): one over what their sums of squares are judged by."""
+class Settings(NamedTuple):
+    """Constants, (nv,) each: bandwidth, rad/s; variances of torque, (N m)^2, of one sample and of a constant
+    error; drift, (N m)^2 s: its density in contact detection. lasting (1,): correlation time of velocity
+    errors, s; rates (windows,): of the windows, 1/s; levels (windows,): inverse thresholds of their sums of
+    squares."""
 
     bandwidth: np.ndarray
     torque_variance: np.ndarray
@@ -76,56 +81,60 @@ class Told(NamedTuple):
 
 
 def begin_program(robot: Robot, windows: int, parameters=()) -> Program:
-    """q, qd, tau, gravity, velocity_variance (nv,) -> kept, after the first sample."""
+    """q, qd, tau, gravity, velocity_variance (nv,) -> state, after the first sample."""
     reads = _reads(robot)
 
     def function(own, q, qd, tau, gravity, velocity_variance):
         p, rate, M, health = _dynamics(own, q, qd, gravity)
         N, zero, empty = _propagated(M, velocity_variance), 0.0 * M[0], np.zeros((windows, robot.nv))
-        kept = Kept(p, tau + rate, N, zero, zero, zero, zero, 0.0 * M, p, N, empty, empty)
-        return {"kept": kept.packed()} | health
+        state = ObserverState(p, tau + rate, N, zero, zero, zero, zero, 0.0 * M, p, N, empty, empty)
+        return {"state": state.packed()} | health
 
     return economical_program(robot, reads, function, parameters, health_limits(robot))
 
 
 def cycle_program(robot: Robot, windows: int, link=None, components=range(6), parameters=()) -> Program:
-    """q, qd, tau, gravity, velocity_variance (nv,), dt (1,), told, kept -> kept, torque (nv,),
-    torque_covariance (nv, nv), judged (windows + 1,), and of a link wrench (6,), wrench_covariance (6, 6).
+    """q, qd, tau, gravity, velocity_variance (nv,), dt (1,), settings, state -> state, torque (nv,),
+    torque_covariance (nv, nv), statistics (windows + 1,), and for a link wrench (6,), wrench_covariance (6,
+    6).
 
-    judged: the sums of squares over their levels, then, over what is allowed, by how much variances of the
-    wrench grow because components are told apart from each other, and these variances. components: of the
-    wrench, moment first, in axes of the link at its origin; the others are zero."""
+    statistics: the sums of squares divided by their levels, then the ambiguity of the wrench: the growth of
+    its variances caused by separating components, and these variances, relative to their limits. components:
+    of the wrench, moment first, in link axes at its origin; the others are zero.
+    """
     nv = robot.nv
     reads = _reads(robot) | {
         "dt": (1,),
-        "told": (4 * nv + 1 + 2 * windows,),
-        "kept": (kept_size(nv, windows),),
+        "settings": (4 * nv + 1 + 2 * windows,),
+        "state": (state_size(nv, windows),),
     }
 
-    def function(own, q, qd, tau, gravity, velocity_variance, dt, told, kept):
+    def function(own, q, qd, tau, gravity, velocity_variance, dt, settings, state):
         p, rate, M, health = _dynamics(own, q, qd, gravity)
-        told, before = _told(told, nv), _unpacked(kept, nv, windows)
+        settings, before = _settings_of(settings, nv), _unpacked(state, nv, windows)
         now = before._replace(p=p, drive=tau + rate, noise=_propagated(M, velocity_variance))
-        now, covariance = _estimated(before, now, told, dt[0])
-        now, statistics = _watched(before, now, told, dt[0])
-        found = {"kept": now.packed(), "torque": now.r, "torque_covariance": covariance}
-        doubt = 0.0
+        now, covariance = _estimated(before, now, settings, dt[0])
+        now, statistics = _detected(before, now, settings, dt[0])
+        outputs = {"state": now.packed(), "torque": now.r, "torque_covariance": covariance}
+        ambiguity = 0.0
         if link is not None:
             J = _jacobian(own, q, link)[list(components)]
-            found["wrench"], found["wrench_covariance"], doubt = _wrench(J, now.r, covariance, components)
-        return found | {"judged": np.append(statistics, doubt)} | health
+            outputs["wrench"], outputs["wrench_covariance"], ambiguity = _wrench(
+                J, now.r, covariance, components
+            )
+        return outputs | {"statistics": np.append(statistics, ambiguity)} | health
 
     return economical_program(robot, reads, function, parameters, health_limits(robot))
 
 
-def kept_size(nv, windows):
-    """Numbers that are kept."""
+def state_size(nv, windows):
+    """Number of state variables."""
     return sum(int(np.prod(shape)) for shape in _shapes(nv, windows))
 
 
-def views(kept, nv, windows) -> Kept:
-    """The parts of `kept` (kept_size,), in place; of symmetric matrices the lower triangle."""
-    return Kept(*_split(kept, _shapes(nv, windows)))
+def views(state, nv, windows) -> ObserverState:
+    """The parts of `state` (state_size,) as views, with the lower triangles of symmetric matrices."""
+    return ObserverState(*_split(state, _shapes(nv, windows)))
 
 
 # --- the robot ----------------------------------------------------------------------------------------------
@@ -136,7 +145,7 @@ def _reads(robot) -> Shapes:
 
 
 def _dynamics(robot, q, qd, gravity):
-    """p, rate, M, and {health} of robots with loops."""
+    """p, rate, M, and {health} for robots with loops."""
     rates = rates_at(robot, q, qd)
     p, rate = generalized_momentum(robot, rates, q, gravity)
     (M,) = mass_matrix(robot, rates_at(robot, q, explicit=True), q)
@@ -154,19 +163,19 @@ def _propagated(M, variance):
 # --- the estimate -------------------------------------------------------------------------------------------
 
 
-def _estimated(before, now, told, dt):
-    """Kept with its estimate, and the covariance of that."""
-    share = _share(told.bandwidth * dt)
+def _estimated(before, now, settings, dt):
+    """ObserverState with its estimate, and the covariance of the estimate."""
+    share = _share(settings.bandwidth * dt)
     total = before.total + share * (1.0 - before.total)
     a = share / total
-    says = (now.p - before.p) / dt - 0.5 * (now.drive + before.drive)
+    measurement = (now.p - before.p) / dt - 0.5 * (now.drive + before.drive)
     keep, gain = 1.0 - a, a / dt
     alpha, eta = keep * before.gain - gain, 0.5 * (keep * before.weight + a)
     S = np.outer(keep, keep) * before.S + np.outer(alpha, alpha) * before.noise
-    S = symmetric(S + np.diag(eta * eta * told.torque_variance))
-    fresh = np.diag(0.25 * a * a * told.torque_variance + told.model_variance)
+    S = symmetric(S + np.diag(eta * eta * settings.torque_variance))
+    fresh = np.diag(0.25 * a * a * settings.torque_variance + settings.model_variance)
     covariance = symmetric(S + np.outer(gain, gain) * now.noise + fresh)
-    r = before.r + a * (says - before.r)
+    r = before.r + a * (measurement - before.r)
     return now._replace(r=r, total=total, S=S, weight=a, gain=gain), covariance
 
 
@@ -176,27 +185,29 @@ def _share(x):
     return rise / (1.0 + rise)
 
 
-def _watched(before, now, told, dt):
-    """Kept after a step of the filter without pushes, and the statistics."""
+def _detected(before, now, settings, dt):
+    """ObserverState after a step of the contact filter, and the statistics."""
     predicted = before.predicted + 0.5 * dt * (now.drive + before.drive)
-    P = before.P + np.diag(dt * (dt * told.torque_variance + told.drift))
+    P = before.P + np.diag(dt * (dt * settings.torque_variance + settings.drift))
     right = np.concatenate([(now.p - predicted)[:, None], P], axis=1)
-    noise = (1.0 + 2.0 * told.lasting[0] / dt) * now.noise  # white noise of the same density at low frequency
+    noise = (
+        1.0 + 2.0 * settings.lasting[0] / dt
+    ) * now.noise  # white noise with the same density at low frequency
     _, pivots, half = half_solved(P + noise, right)
     pivots = np.array(pivots, dtype=object)
     innovations, gains = half[:, 0], half[:, 1:]
     scaled = gains * (1.0 / pivots)[:, None]
-    share = _share(told.rates * dt)[:, None]
+    share = _share(settings.rates * dt)[:, None]
     Z = before.Z + share * (innovations - before.Z)
     D = (1.0 - share) * ((1.0 - share) * before.D) + share * share * pivots
     now = now._replace(
         predicted=predicted + scaled.T @ innovations, P=symmetric(P - gains.T @ scaled), Z=Z, D=D
     )
-    return now, told.levels * (Z * Z / D).sum(axis=1)
+    return now, settings.levels * (Z * Z / D).sum(axis=1)
 
 
 def _wrench(J, r, covariance, components):
-    """Weighted least squares of J^T w = r: w, its covariance, and the doubt."""
+    """Weighted least squares of J^T w = r: w, its covariance, and its ambiguity."""
     products = inverse_congruence(covariance, np.concatenate([J, r[None]]))
     known = np.array(products[:-1, :-1])
     size = np.diag(known).copy()
@@ -206,16 +217,20 @@ def _wrench(J, r, covariance, components):
     wrench[list(components)] = inverse @ products[-1, :-1]
     spread[np.ix_(components, components)] = inverse
     variances = np.diag(inverse)
-    return wrench, spread, variances @ size * (1.0 / MOST_GROWN) + variances.sum() * (1.0 / MOST_VARIANCE)
+    return (
+        wrench,
+        spread,
+        variances @ size * (1.0 / LARGEST_GROWTH) + variances.sum() * (1.0 / LARGEST_VARIANCE),
+    )
 
 
 # --- numbers in a row ---------------------------------------------------------------------------------------
 
 
 def _shapes(nv, windows):
-    """Of the parts of Kept, triangles of matrices in a row."""
+    """Shapes of the parts of ObserverState, with triangles of matrices as vectors."""
     vector, triangle = (nv,), (nv * (nv + 1) // 2,)
-    shapes = {name: triangle if name in _MATRICES else vector for name in Kept._fields}
+    shapes = {name: triangle if name in _MATRICES else vector for name in ObserverState._fields}
     return list((shapes | dict.fromkeys(("Z", "D"), (windows, nv))).values())
 
 
@@ -225,9 +240,9 @@ def _split(numbers, shapes):
     return [part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)]
 
 
-def _told(numbers, nv):
+def _settings_of(numbers, nv):
     windows = ((len(numbers) - 4 * nv - 1) // 2,)
-    return Told(*_split(numbers, [(nv,)] * 4 + [(1,), windows, windows]))
+    return Settings(*_split(numbers, [(nv,)] * 4 + [(1,), windows, windows]))
 
 
 def _unpacked(numbers, nv, windows):

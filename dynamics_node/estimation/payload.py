@@ -1,8 +1,9 @@
-"""What a link carries: mass, centre of mass and inertia from measured torques, and what motions do not tell.
+"""Payload identification: mass, center of mass and inertia from measured torques, and undetermined
+parameters.
 
 Torques are linear in the ten parameters of a payload (Atkeson, An, Hollerbach: Estimation of inertial
-parameters of manipulator loads and links, IJRR 1986). What they tell decides; what they do not follows a body
-near it: a ball of the density of water about the estimated centre of mass.
+parameters of manipulator loads and links, IJRR 1986). Undetermined parameters follow a prior: a ball with the
+density of water about the estimated center of mass.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -12,7 +13,13 @@ from typing import Any
 import numpy as np
 
 from dynamics_node.algorithms import inertias_of_parameters
-from dynamics_node.estimation.payload_sums import LOST, Fitted, PayloadSums, fitted, friction_columns
+from dynamics_node.estimation.payload_sums import (
+    RANK_TOLERANCE,
+    PayloadFit,
+    PayloadSums,
+    fit_payload,
+    friction_columns,
+)
 from dynamics_node.functions import build
 from dynamics_node.identification.base_parameters import base_parameters, random_states
 from dynamics_node.identification.checks.recording_check import RecordingCheck
@@ -24,44 +31,46 @@ from dynamics_node.robot import Robot
 from dynamics_node.robot.inertial_parameters import with_payload
 from dynamics_node.robot.subtree import central_moments
 
-PRIOR_STD = 3.0  # of the ball, relative: a standard deviation
+PRIOR_STD = 3.0  # relative standard deviation of the ball's parameters
 DENSITY = 1000.0  # kg/m^3
-FIRST_RADIUS = 0.1  # m: of the body that counts before mass and centre of mass are known, 1 kg at the origin
-STILL = 0.01  # rad or m over which a joint has to move: noise of its position is less
-FAINT = 3.0  # standard deviations that a mass must exceed
-SIZES = np.array([0.5] + 3 * [0.05] + 6 * [0.01])  # kg, kg m, kg m^2: a deviation beyond tells nothing
-ALONE = 0.9  # of a parameter's square, from which on what is not told of it is itself
-BROAD = 10.0  # SIZES: standard deviation where nothing is told
-NOTHING = 1e-9  # of the largest entry of a regressor: less is rounding
-STATES = 20  # random ones, to see which parameters torques depend on
-TOGETHER = 0.1  # share of another one that is named
+FIRST_RADIUS = 0.1  # m: of the initial prior, 1 kg at the origin
+STATIONARY = 0.01  # rad or m: a smaller range is position noise
+SIGNIFICANT = 3.0  # standard deviations: least significant mass
+SIZES = np.array(
+    [0.5] + 3 * [0.05] + 6 * [0.01]
+)  # kg, kg m, kg m^2: parameters with larger standard deviations are not excited
+ISOLATED = 0.9  # fraction of a parameter's unit square: above it, the parameter itself is undetermined
+LARGEST_STD = 10.0  # SIZES: standard deviation of undetermined directions
+NEGLIGIBLE = 1e-9  # fraction of the largest entry of a regressor: smaller ones are rounding errors
+STATES = 20  # random states for finding the parameters that torques depend on
+LISTED_SHARE = 0.1  # share: parameters with smaller shares are not listed
 NAMES = (
     "mass",
-    *(f"centre of mass along {axis}" for axis in "xyz"),
+    *(f"center of mass along {axis}" for axis in "xyz"),
     *(
         f"{'moment' if a[0] == a[1] else 'product'} of inertia {a}"
         for a in ("xx", "xy", "yy", "xz", "yz", "zz")
     ),
 )
-GRAVITY = slice(0, 4)  # of the parameters: what weighs
-ROWS = 2000  # in memory at a time, as regressors
+GRAVITY = slice(0, 4)  # the parameters that gravity excites
+ROWS = 2000  # rows per regressor evaluation
 
 
 @dataclass(frozen=True, eq=False)
 class Payload:
-    """All that a link carries beside its own description.
+    """The payload of a link, in addition to its description.
 
     parameters (10,): m, m c (3), moments of inertia about the link's origin (xx, xy, yy, xz, yz, zz), in link
-    axes, of a body that can be; covariance (10, 10) by least squares, at most BROAD times SIZES squared.
-    not_excited: what the motion does not tell, in words. fitted: least squares alone; samples: states that
-    count; warnings: what is odd about recordings; described: kg of the links on the same body.
+    axes, physically consistent; covariance (10, 10) of least squares, at most LARGEST_STD times SIZES
+    squared. not_excited: undetermined parameters, as sentences. fitted: unconstrained least squares; samples:
+    number of states; warnings: problems in the recordings; described: kg of the links on the same body.
     """
 
     link: str
     parameters: np.ndarray
     covariance: np.ndarray
     not_excited: tuple[str, ...]
-    fitted: Fitted
+    fitted: PayloadFit
     samples: int
     warnings: tuple[str, ...] = field(default=())
     described: dict[str, float] = field(default_factory=dict)
@@ -78,7 +87,7 @@ class Payload:
 
     @property
     def inertia(self) -> np.ndarray:
-        """(3, 3) kg m^2 about the centre of mass, in link axes."""
+        """(3, 3) kg m^2 about the center of mass, in link axes."""
         return central_moments(inertias_of_parameters(self.parameters))
 
     @property
@@ -93,99 +102,98 @@ class Payload:
 
     @property
     def condition(self) -> float:
-        """Of the equations, columns of length one: near 1 is good, infinite where something is not told."""
+        """Condition of the equations with columns of unit length; infinite if underdetermined."""
         return self.fitted.condition
 
     @property
     def refusal(self) -> str:
-        """Why it should not be put into a model, '' if nothing is against it: what weighs must be known; what
-        only resists acceleration may be that of the ball."""
-        if weighs := [told for told in self.not_excited if told.startswith(NAMES[GRAVITY])]:
-            return f"not excited enough: {'; '.join(weighs)}"
+        """Reason why the payload should not be applied to a model, '' if there is none. The parameters that
+        gravity excites must be determined; the inertia may be that of the prior."""
+        if unknown := [name for name in self.not_excited if name.startswith(NAMES[GRAVITY])]:
+            return f"not excited enough: {'; '.join(unknown)}"
         mass = float(self.fitted.x[0])
-        if mass < -FAINT * self.mass_std:
-            told = f"{-mass:.3g} kg less than described, give or take {self.mass_std:.2g}"
+        if mass < -SIGNIFICANT * self.mass_std:
+            difference = f"{-mass:.3g} kg less than described (standard deviation {self.mass_std:.2g})"
             listed = ", ".join(f"{name} {own:.3g} kg" for name, own in self.described.items()) or "nothing"
             return (
-                f"the torques are those of {told}: is everything mounted that is described there ({listed})? "
-                "A recording with nothing on the link (tare) takes off what the description has too much"
+                f"the torques correspond to {difference}: is everything described there "
+                f"mounted ({listed})? A recording without payload (tare) corrects an error of the description"
             )
-        if not mass > FAINT * self.mass_std:
-            return (
-                f"the mass is {mass:.3g} kg, give or take {self.mass_std:.2g}: not significantly above zero"
-            )
+        if not mass > SIGNIFICANT * self.mass_std:
+            estimate = f"{mass:.3g} kg, standard deviation {self.mass_std:.2g}"
+            return f"the mass is {estimate}: not significantly above zero"
         return ""
 
     def on(self, robot) -> Any:
-        """The Robot that carries it: see `with_payload`."""
+        """The Robot with this payload: see `with_payload`."""
         return with_payload(robot, self.link, self.mass, self.com, self.inertia)
 
 
 def require_bearing(robot: Robot, link: str):
-    """Raise KeyError for an unknown link, ValueError where measured torques do not bear what it carries."""
+    """Raise KeyError for an unknown link, ValueError if measured torques do not depend on its payload."""
     if robot.tree.frame(link).body < 0:
-        raise ValueError(f"link {link!r} is fixed to the root: no joint bears what it carries")
+        raise ValueError(f"link {link!r} is fixed to the root: no joint torque depends on its payload")
     if robot.floating_base:
         raise ValueError(
-            "what the ground does to a floating base is not measured, so no payload can be told from "
-            "it: hold the base and leave floating_base off"
+            "the ground forces on a floating base are not measured, so no payload can be identified: "
+            "fix the base and omit floating_base"
         )
 
 
-def felt_parameters(robot: Robot, regressor) -> np.ndarray:
-    """(10,) bool: which parameters of what a link carries torques depend on in any motion. regressor: of
-    joint torques, of that link."""
-    found = regressor(*random_states(robot, STATES), errors="nan")  # where loops are singular
-    W = np.abs(np.nan_to_num(found)).max(axis=(0, 1), initial=0.0)
-    return NOTHING * W.max(initial=0.0) < W
+def identifiable_parameters(robot: Robot, regressor) -> np.ndarray:
+    """Mask (10,) of the payload parameters that torques depend on in any motion. regressor: joint torque
+    regressor of the payload's link."""
+    columns = regressor(*random_states(robot, STATES), errors="nan")  # NaN where loops are singular
+    W = np.abs(np.nan_to_num(columns)).max(axis=(0, 1), initial=0.0)
+    return NEGLIGIBLE * W.max(initial=0.0) < W
 
 
 def described_on(robot: Robot, link: str) -> dict[str, float]:
-    """{link: kg} of what is described on the body of a link, heaviest first."""
+    """{link: kg} of the described links on the body of a link, heaviest first."""
     tree = robot.tree
     body = tree.frame(link).body
     masses = {name: float(own.inertia[5, 5]) for name, own in tree.frames.items() if own.body == body}
     return dict(sorted(((name, mass) for name, mass in masses.items() if mass > 0), key=lambda one: -one[1]))
 
 
-def payload_of(link, found: Fitted, felt, samples, warnings=(), described=None) -> Payload:
-    """What least squares tell, as a body. felt (10,): see `felt_parameters`; described: see
-    `described_on`."""
+def payload_of(link, fit: PayloadFit, identifiable, samples, warnings=(), described=None) -> Payload:
+    """A physically consistent Payload from a least-squares fit. identifiable (10,): see
+    `identifiable_parameters`; described: see `described_on`."""
     first = _ball(1.0, np.zeros(3), FIRST_RADIUS)
-    for _ in range(2):  # about the origin, then about the centre of mass that this gives
-        parameters = consistent_body(found.x, found.information, first, PRIOR_STD)
+    for _ in range(2):  # first about the origin, then about the resulting center of mass
+        parameters = consistent_body(fit.x, fit.information, first, PRIOR_STD)
         mass = parameters[0]
         first = _ball(mass, parameters[1:4] / mass, (0.75 * mass / np.pi / DENSITY) ** (1 / 3))
-    covariance, told = _told(found.information, felt)
-    return Payload(link, parameters, covariance, told, found, samples, warnings, described or {})
+    covariance, not_excited = _determined(fit.information, identifiable)
+    return Payload(link, parameters, covariance, not_excited, fit, samples, warnings, described or {})
 
 
 def _ball(mass, com, radius):
-    """(10,) of a solid ball."""
+    """Parameters (10,) of a solid ball."""
     x, y, z = com
     own = 0.4 * mass * radius**2
     moments = [y * y + z * z, -x * y, x * x + z * z, -x * z, -y * z, x * x + y * y]
     return np.array([mass, *(mass * com), *(mass * np.array(moments) + own * np.array([1, 0, 1, 0, 0, 1]))])
 
 
-def _told(information, felt):
-    """Covariance (10, 10), and in words the parameters whose standard deviation is larger than SIZES. felt
-    (10,): see `felt_parameters`."""
+def _determined(information, identifiable):
+    """Covariance (10, 10), and sentences about parameters whose standard deviation exceeds SIZES.
+    identifiable (10,): see `identifiable_parameters`."""
     values, vectors, _ = spectrum(information, SIZES)
-    values[values < LOST * values[-1]] = 0.0
-    covariance = (vectors / np.maximum(values, 1.0 / BROAD**2)) @ vectors.T
+    values[values < RANK_TOLERANCE * values[-1]] = 0.0
+    covariance = (vectors / np.maximum(values, 1.0 / LARGEST_STD**2)) @ vectors.T
     weak = vectors[:, values < 1.0]
-    lost, open_ = np.flatnonzero(np.diagonal(covariance) > 1.0), weak @ weak.T
-    told = []
-    for k in lost:
-        others = [NAMES[i] for i in lost if i != k and abs(open_[k, i]) > TOGETHER]
-        if not felt[k]:
-            told.append(f"{NAMES[k]} is not felt: no joint moves against it")
-        elif open_[k, k] > ALONE or not others:
-            told.append(f"{NAMES[k]} is not excited")
+    unknown, open_ = np.flatnonzero(np.diagonal(covariance) > 1.0), weak @ weak.T
+    messages = []
+    for k in unknown:
+        others = [NAMES[i] for i in unknown if i != k and abs(open_[k, i]) > LISTED_SHARE]
+        if not identifiable[k]:
+            messages.append(f"{NAMES[k]} is not identifiable: no joint torque depends on it")
+        elif open_[k, k] > ISOLATED or not others:
+            messages.append(f"{NAMES[k]} is not excited")
         else:
-            told.append(f"{NAMES[k]} is told only together with {', '.join(others)}")
-    return covariance * np.outer(SIZES, SIZES), tuple(told)
+            messages.append(f"{NAMES[k]} is identifiable only in combination with {', '.join(others)}")
+    return covariance * np.outer(SIZES, SIZES), tuple(messages)
 
 
 # --- from recordings with accelerations ---------------------------------------------------------------------
@@ -203,17 +211,17 @@ def identify_payload(
     backend="auto",
     measured: Sequence[str] | None = None,
 ) -> Payload:
-    """What a link carries, from recordings of a robot, with loops or without, on a fixed base.
+    """Identify the payload of a link from recordings of a fixed-base robot, with or without loops.
 
-    recordings: callables that give chunks {q (k, nq), qd, qdd, tau (k, nv), maybe time}, as of `identify`;
-    tare: others with nothing on the link, which tell what the model lacks without it; that is taken off, as
-    far as payloads could explain it, and friction is that of both. friction: an offset, Coulomb and viscous
-    friction of every coordinate are estimated, too, beside those that are described; False takes these as
-    they are. torque_std: N m or N, of one torque, a number or (nv,); by default as residuals show it.
-    advance(rows): called on the way. measured: names of the coordinates whose torques count, all by default.
+    recordings: callables that return chunks {q (k, nq), qd, qdd, tau (k, nv), optionally time}, as in
+    `identify`; tare: recordings without payload, which correct errors of the description as far as a payload
+    could explain them; friction is fitted to both. friction: estimate an offset, Coulomb and viscous friction
+    of every coordinate in addition to the described ones; False: use the described ones. torque_std: N m or
+    N, of one torque, scalar or (nv,), default from the residuals. advance(rows): progress callback. measured:
+    names of the coordinates whose torques are used, default all.
 
-    Raises KeyError for an unknown link, ValueError for one that no joint bears and for a floating base,
-    IdentificationError where no row can be used.
+    Raises KeyError for an unknown link, ValueError for a link that no joint bears and for a floating base,
+    IdentificationError if no row is usable.
     """
     require_bearing(robot, link)
     warnings: list[str] = []
@@ -231,16 +239,16 @@ def identify_payload(
             if advance:
                 advance(len(chunk["qd"]))
         which = "tare: " if own is empty else ""
-        warnings += [which + told for told in check.warnings()]
+        warnings += [which + warning for warning in check.warnings()]
     if not samples:
-        raise IdentificationError("; ".join(["no row can be used", *warnings]))
-    found = fitted(sums, friction, torque_std, empty if empty.count else None, rows_of.moved)
-    felt = felt_parameters(robot, rows_of.regressor)
-    return payload_of(link, found, felt, samples, tuple(warnings), described_on(robot, link))
+        raise IdentificationError("; ".join(["no row is usable", *warnings]))
+    fit = fit_payload(sums, friction, torque_std, empty if empty.count else None, rows_of.moved)
+    identifiable = identifiable_parameters(robot, rows_of.regressor)
+    return payload_of(link, fit, identifiable, samples, tuple(warnings), described_on(robot, link))
 
 
 class _Rows:
-    """What sums get of recordings, by accelerations."""
+    """Adds the rows of recordings with accelerations to sums."""
 
     def __init__(self, robot, link, backend, counts):
         self._counts = counts
@@ -250,7 +258,7 @@ class _Rows:
         self._friction = RegressorModel(robot, ("viscous", "coulomb"), backend)
 
     def add(self, sums, chunk):
-        """How many rows count."""
+        """Returns the number of usable rows."""
         arrays = [np.asarray(chunk[kind], dtype=float) for kind in ("q", "qd", "qdd", "tau")]
         arrays[-1] = np.where(self._counts, arrays[-1], 0.0)
         good = np.flatnonzero(np.all([np.isfinite(array).all(axis=1) for array in arrays], axis=0))
@@ -269,5 +277,5 @@ class _Rows:
 
     @property
     def moved(self):
-        """Whether some joint did, by more than noise."""
-        return bool(np.any(self._high - self._low > STILL))
+        """Whether a joint moved by more than noise."""
+        return bool(np.any(self._high - self._low > STATIONARY))

@@ -1,4 +1,4 @@
-"""Bias of a force/torque sensor, mass and centre of mass of the tool beyond it, from poses: `identify_tool`.
+"""Bias of a force/torque sensor, mass and center of mass of its tool, from poses: `identify_tool`.
 
 Linear least squares in the bias, the mass m and the first moment m c: Atkeson, An, Hollerbach: Estimation of
 inertial parameters of manipulator loads and links, IJRR 5(3), 1986.
@@ -20,24 +20,24 @@ from dynamics_node.symbolic import congruence, inverse_motion_transform, matvec
 NAMES = (
     *(f"bias of {what} {axis}" for what in ("torque", "force") for axis in "xyz"),
     "mass",
-    *(f"centre of mass {axis}" for axis in "xyz"),
+    *(f"center of mass {axis}" for axis in "xyz"),
 )
-FEWEST = 6  # poses of a tool
+FEWEST_POSES = 6  # least number of poses for a tool
 MAX_CONDITION = 100.0
-SHARE = 0.2  # of a parameter in a direction that the poses do not excite, from which on it is named
-FINEST = 1e-9  # N or N m: no sensor is better
-FAINT = 3.0  # standard deviations of the mass that the mass must exceed for its centre to be told
+SHARE = 0.2  # fraction of an unexcited direction: parameters with smaller shares are not listed
+FINEST_STD = 1e-9  # N or N m: least noise of a sensor
+SIGNIFICANT = 3.0  # standard deviations: the mass must exceed them for its center to be determined
 
 
 @dataclass(frozen=True, eq=False)
 class Tool:
-    """A sensor's bias, and the tool: all that is fixed to the child link of its joint.
+    """A sensor's bias, and its tool: everything fixed to the child link of its joint.
 
-    sensor: xyz and rpy; bias (6,): what it reads too much, moment first; mass: kg; com (3,): m, from the
-    sensor's origin in its axes; covariance (10, 10) of bias, mass and com (of the bias alone (6, 6), if only
-    that was asked); condition: of the equations, columns of length one; residuals (k, 6): of the readings;
-    chi_square: their weighted sum of squares, with `dof` degrees of freedom, NaN where std was not given;
-    worst: number of the pose with the largest residual.
+    sensor: xyz and rpy; bias (6,): offset of its readings, moment first; mass: kg; com (3,): m, from the
+    sensor's origin in its axes; covariance (10, 10) of bias, mass and com, or (6, 6) of the bias if only that
+    is estimated; condition: of the equations with columns of unit length; residuals (k, 6): of the readings;
+    chi_square: their weighted sum of squares with `dof` degrees of freedom, NaN if std is not given; worst:
+    index of the pose with the largest residual.
     """
 
     joint: str
@@ -54,7 +54,7 @@ class Tool:
 
     @property
     def std(self) -> np.ndarray:
-        """Standard deviations, the root of the diagonal of the covariance."""
+        """Standard deviations: square root of the diagonal of the covariance."""
         return np.sqrt(np.diag(self.covariance))
 
     def on(self, robot) -> Any:
@@ -78,32 +78,32 @@ def identify_tool(
     xyz=(0.0, 0.0, 0.0),
     rpy=(0.0, 0.0, 0.0),
 ) -> Tool:
-    """Bias of a sensor and its tool, from k poses at rest, or slow motions.
+    """Identify the bias of a sensor and its tool from k poses at rest, or slow motions.
 
-    q (k, nq), qd, qdd (k, nv; zero by default); readings (k, 6): the wrench that the parent of the joint
-    exerts on its child, moment first, in the axes of a sensor at xyz (m) and rpy (rad) in the child link,
-    nothing touching what is beyond. std: of a reading, a number, (6,), or its covariance (6, 6); by default
-    as the residuals show it. prior: standard deviations (kg, kg m) of the described mass and first moment,
-    which then count as measured, too. tool=False: the tool is as described and only the bias is asked, of one
-    pose or more. gravity (3,) or (k, 3) in place of the robot's.
+    q (k, nq), qd, qdd (k, nv; default zero); readings (k, 6): the wrench that the parent of the joint exerts
+    on its child, moment first, in the axes of a sensor at xyz (m) and rpy (rad) in the child link, without
+    contact of the tool. std: of a reading, scalar, (6,), or its covariance (6, 6), default from the
+    residuals. prior: standard deviations (kg, kg m) of the described mass and first moment, which are then
+    used as measurements. tool=False: the tool is as described and only the bias is estimated, from one pose
+    or more. gravity (3,) or (k, 3) overrides the robot's.
 
-    Raises InputError for bad arrays, KeyError for an unknown joint, ValueError where the poses do not tell
-    the parameters apart, which are named, where std is no covariance, and for a tool that weighs nothing.
+    Raises InputError for bad arrays, KeyError for an unknown joint, and ValueError if the poses do not excite
+    all parameters, if std is no covariance, or if the tool mass is not significant.
     """
     sensor = {"xyz": xyz, "rpy": rpy}
     tree, q, qd, qdd, gravity = _states(robot, q, qd, qdd, gravity)
     readings = np.asarray(readings, dtype=float)
-    _check_readings(readings, len(q), FEWEST if tool else 1)
+    _check_readings(readings, len(q), FEWEST_POSES if tool else 1)
     alone = only_subtree(robot, joint).tree
     left = readings - sensor_wrench(alone, q, qd, qdd, gravity, joint=joint, **sensor)
     A = np.broadcast_to(np.eye(6), (len(q), 6, 6))
     if tool:
         Y = tool_regressor(tree, q, qd, qdd, gravity, joint=joint, **sensor)
         A = np.concatenate([A, Y], axis=-1)
-    W = _whitening(_shown(A, left) if std is None else std)
+    W = _whitening(_residual_std(A, left) if std is None else std)
     rows, rhs = _stacked(W @ A, matvec(W, left), prior if tool else None)
     x, covariance, spectrum = fit_rows(rows, rhs)
-    _require_told(spectrum, max_condition)
+    _require_excited(spectrum, max_condition)
     residuals = left - A @ x
     mass, com, change = _tool(tree, joint, sensor, x[6:], covariance)
     chi_square = float(((rhs - rows @ x) ** 2).sum()) if std is not None else np.nan
@@ -115,7 +115,7 @@ def identify_tool(
 
 
 def _states(robot, q, qd, qdd, gravity):
-    """The tree, and its q, qd, qdd over the poses; gravity as it was given."""
+    """The tree, and its q, qd, qdd over the poses; gravity as given."""
     zero = np.zeros(robot.nv)
     given = {"q": q, "qd": zero if qd is None else qd, "qdd": zero if qdd is None else qdd}
     given |= {} if gravity is None else {"gravity": gravity}
@@ -132,19 +132,19 @@ def _check_readings(readings, poses, fewest):
     if not np.isfinite(readings).all():
         raise ValueError(f"reading {np.argwhere(~np.isfinite(readings))[0][0]} is not finite")
     if poses < fewest:
-        raise ValueError(f"{poses} poses; at least {fewest} are wanted")
+        raise ValueError(f"{poses} poses; at least {fewest} are required")
 
 
-def _shown(A, left):
-    """Standard deviations (6,), one of torques and one of forces, as residuals of equal weights show them. At
-    rest either has its own bias, and the torques the first moment, the forces the mass."""
+def _residual_std(A, left):
+    """Standard deviations (6,), one for torques and one for forces, from residuals with equal weights. At
+    rest each has its own bias, and the torques determine the first moment, the forces the mass."""
     columns, poses = A.shape[-1], len(A)
     flat = A.reshape(-1, columns)
     left = (left.ravel() - flat @ np.linalg.lstsq(flat, left.ravel(), rcond=None)[0]).reshape(-1, 6)
     free = [3 * poses - 3, 3 * poses - 3] if columns == 6 else [3 * poses - 6, 3 * poses - 4]
     squares = [(part**2).sum() for part in (left[:, :3], left[:, 3:])]
     std = [np.sqrt(square / max(own, 1)) for square, own in zip(squares, free, strict=True)]
-    return np.repeat(np.maximum(std, FINEST), 3)
+    return np.repeat(np.maximum(std, FINEST_STD), 3)
 
 
 def _whitening(std):
@@ -163,31 +163,31 @@ def _whitening(std):
 
 
 def _stacked(A, b, prior):
-    """Rows and right-hand side of all poses, and of the prior."""
+    """Rows and right-hand side of all poses and of the prior."""
     rows, rhs = A.reshape(-1, A.shape[-1]), b.ravel()
     if prior is None:
         return rows, rhs
     mass, moment = prior
     if not (mass > 0 and moment > 0):
-        raise ValueError(f"prior: two positive standard deviations are wanted, not {prior}")
-    told = np.diag([0.0] * 6 + [1 / mass] + [1 / moment] * 3)[6:]
-    return np.concatenate([rows, told]), np.concatenate([rhs, np.zeros(4)])
+        raise ValueError(f"prior must be two positive standard deviations, not {prior}")
+    prior_rows = np.diag([0.0] * 6 + [1 / mass] + [1 / moment] * 3)[6:]
+    return np.concatenate([rows, prior_rows]), np.concatenate([rhs, np.zeros(4)])
 
 
-def _require_told(spectrum, most):
-    """Raise ValueError, naming what cannot be told apart."""
+def _require_excited(spectrum, most):
+    """Raise ValueError with the parameters that are not excited."""
     if (condition := spectrum.condition()) > most:
         weak = spectrum.directions[:, ~spectrum.kept() | (spectrum.values * most**2 < spectrum.values[-1])]
         named = named_in(weak, NAMES[: len(weak)], SHARE)
         raise ValueError(
-            f"the poses do not excite {', '.join(named)}: these cannot be told apart (condition "
-            f"{condition:.3g}, at most {most:g}); tilt the sensor further, about other axes"
+            f"the poses do not excite {', '.join(named)} (condition {condition:.3g}, at "
+            f"most {most:g}): tilt the sensor farther and about other axes"
         )
 
 
 def _tool(tree, joint, sensor, added, covariance):
-    """Mass and centre of mass of the whole tool, and the change (10, 10) of both, after the bias, by the
-    solution. added: () or mass and first moment beside those that are described."""
+    """Mass and center of mass of the whole tool, and the Jacobian (10, 10) of bias and both with respect to
+    the solution. added: () or mass and first moment in addition to the described ones."""
     own = subtree(tree, joint)
     described, moment = mass_and_moment(
         congruence(inverse_motion_transform(own.sensor(**sensor)), own.inertia)
@@ -196,10 +196,10 @@ def _tool(tree, joint, sensor, added, covariance):
         return described, moment / described if described > 0 else np.zeros(3), np.eye(6)
     mass, moment = described + added[0], moment + added[1:]
     std = np.sqrt(covariance[6, 6])
-    if not mass > FAINT * std:
+    if not mass > SIGNIFICANT * std:
         raise ValueError(
-            f"the tool weighs {mass:.3g} kg, give or take {std:.2g}: too little to tell its centre of mass; "
-            "tool=False asks for the bias alone"
+            f"the tool mass is {mass:.3g} kg, standard deviation {std:.2g}: too small to determine its "
+            "center of mass; tool=False estimates only the bias"
         )
     com, change = moment / mass, np.eye(10)
     change[7:, 6], change[7:, 7:] = -com / mass, np.eye(3) / mass

@@ -112,7 +112,7 @@ def test_an_arm_at_rest_is_not_believed(served, moved):
     [
         ("dance", HAND, "unknown command 'dance': start, compute, apply or stop"),
         ("start", "tool9", "unknown link 'tool9'; the robot has: panda_hand"),
-        ("start", "panda_link0", "fixed to the root: no joint bears"),
+        ("start", "panda_link0", "fixed to the root: no joint torque depends"),
         ("compute", "tool9\x1b[31m", r"nothing was started at 'tool9\x1b[31m', but at 'panda_hand'"),
         ("start", "x" * 5000, "unknown link 'xxx"),
     ],

@@ -98,7 +98,7 @@ def test_calibrated_a_push_is_left(sensed):
             answer = sensed.calibrate("collect")
         assert answer.poses == number + 1
         if number == 2:
-            assert "3 poses; at least 6 are wanted" in sensed.calibrate("compute").message
+            assert "3 poses; at least 6 are required" in sensed.calibrate("compute").message
     found = sensed.calibrate("apply")
     assert found.success, found.message
     assert found.tool_mass == pytest.approx(MASS, rel=1e-3) and found.condition < 50

@@ -103,8 +103,8 @@ def observe(observer, run: Run, velocity_std, torque_std, seed=1) -> Observed:
     random = np.random.default_rng(seed)
     cycle, begin = (runner.kernel for runner in observer._runners)
     count, nv = run.qd.shape[1:]
-    observer._learn(np.median(np.diff(run.time)))
-    options = np.tile(observer._told, (count, 1))
+    observer._set_levels(np.median(np.diff(run.time)))
+    options = np.tile(observer._settings, (count, 1))
     more = (np.tile(observer._gravity, (count, 1)), np.tile(observer._velocity_variance, (count, 1)))
     state, judged = None, []
     steps = np.diff(run.time, prepend=0.0)
@@ -118,9 +118,9 @@ def observe(observer, run: Run, velocity_std, torque_std, seed=1) -> Observed:
         rest = (np.full((count, 1), dt), options, state)
         outputs, good = cycle(count, *sample, *rest)
         estimates = dict(zip(cycle.outputs, outputs, strict=True))
-        state = estimates.pop("kept")
+        state = estimates.pop("state")
         assert good
-        judged.append(estimates.pop("judged"))
+        judged.append(estimates.pop("statistics"))
     return Observed(
         estimates["torque"],
         estimates["torque_covariance"],

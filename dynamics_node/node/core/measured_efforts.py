@@ -175,7 +175,7 @@ class PayloadEstimation:
         if not self._recursive.samples:
             reason = f": {self.reason}" if self.reason else "; let the robot move"
             raise BadMessage(f"no state of {link!r} counts yet{reason}")
-        return self._recursive.found(self._friction)
+        return self._recursive.estimate(self._friction)
 
     def _why_not(self, link):
         if not link:

@@ -120,7 +120,7 @@ def test_a_missing_effort_is_named(bearing, moved):
 def test_stale_and_rare_states_do_not_count(bearing, moved):
     q, qd, tau, _ = moved
     own = feed(bearing, q[:20], qd[:20], tau[:20], milliseconds=400)
-    assert own.samples == 0 and "0.4 s apart, where at most 0.2 s will do" in own.reason
+    assert own.samples == 0 and "0.4 s apart; at most 0.2 s is allowed" in own.reason
     bearing.wait(1000)
     own.gather(bearing.core, bearing.now)
     assert "joint states older than 0.2 s" in own.reason and own.samples == 0
@@ -248,8 +248,12 @@ def test_diagnostics_have_a_line(bearing):
     "name, link, told",
     [
         ("panda7", "tool9", "unknown link 'tool9'; the robot has: panda_hand"),
-        ("panda7", "panda_link0", "link 'panda_link0' is fixed to the root: no joint bears"),
-        ("solo12", "base_link", "what the ground does to a floating base is not measured"),
+        (
+            "panda7",
+            "panda_link0",
+            "link 'panda_link0' is fixed to the root: no joint torque depends on its payload",
+        ),
+        ("solo12", "base_link", "the ground forces on a floating base are not measured"),
     ],
 )
 def test_robots_that_are_served_without(name, link, told):

@@ -151,7 +151,7 @@ def test_an_observer_that_cannot_be_is_no_reason_for_no_torques():
     """Two joints do not tell six components: the robot is served, and the note says why."""
     served = serve("double_pendulum", observer__enabled=True, observer__link=last_link("double_pendulum"))
     assert served.core.robot.observer is None
-    assert any("no observer: 2 joint torques cannot tell apart" in note for note in served.core.robot.notes)
+    assert any("no observer: 2 joint torques do not determine" in note for note in served.core.robot.notes)
     served.hear(served.core.joints.names, np.zeros(2), np.zeros(2), np.zeros(2))
     assert np.isfinite(served.tau()).all() and "there is no observer" in reason(served)
 
