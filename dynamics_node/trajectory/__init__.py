@@ -1,4 +1,4 @@
-"""Dynamics over many steps of time as one nonlinear least-squares problem (paper 2)."""
+"""Dynamics over many time steps as one nonlinear least-squares problem (paper 2)."""
 
 from dynamics_node.trajectory.animated_page import Drawing, robot_drawing, write_animation
 from dynamics_node.trajectory.errors import (

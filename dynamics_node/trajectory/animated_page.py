@@ -1,8 +1,8 @@
-"""A Trajectory as one HTML page that plays it: a canvas, a little script, nothing from elsewhere.
+"""A Trajectory as one self-contained HTML page that plays it: a canvas and a small script.
 
-Names come from descriptions that anybody may have written: they stand in a block of JSON in which no
-character can end it, and the script puts them on the page as text alone. A policy in the page lets nothing
-else run: no other script, no address.
+Names come from untrusted descriptions. They are stored in a JSON block that no character can terminate, and
+the script inserts them as text only. The content security policy of the page blocks other scripts and all
+addresses.
 """
 
 import base64
@@ -25,14 +25,14 @@ from dynamics_node.trajectory.trajectory import Trajectory
 # --- drawings -----------------------------------------------------------------------------------------------
 
 
-PATHS = 4  # ends whose paths are drawn: of a hand with twenty fingers none would be seen
-NEAR = 1e-4  # m: what is nearer is the same point
+PATHS = 4  # end points with paths: more would hide each other
+NEAR = 1e-4  # m: closer points coincide
 
 
 @dataclass(frozen=True, eq=False)
 class Drawing:
-    """points (count, n, 3), m; bars: (one point, another, colour); names: (point, what stands there); paths:
-    points whose way is drawn; planar: all in z = 0, and seen from there."""
+    """points (count, n, 3), m; bars: (point, point, color); names: (point, label); paths: points whose paths
+    are drawn; planar: all points are in z = 0 and viewed from +z."""
 
     points: np.ndarray
     bars: tuple[tuple[int, int, int], ...]
@@ -42,8 +42,8 @@ class Drawing:
 
 
 def robot_drawing(robot, q) -> Drawing:
-    """A Robot at q (count, nq): bars from joint to joint, to the ends of loops, and to what is
-    farthest on the last links; names of joints."""
+    """Drawing of a Robot at q (count, nq): bars between joints, to the ends of loops and to the farthest
+    frames of the last links; names of joints."""
     tree = robot.tree
     places, bars, names = _Places(), [], []
     for i, body in enumerate(tree.bodies):
@@ -54,19 +54,19 @@ def robot_drawing(robot, q) -> Drawing:
     ends = [places.add(i, end) for i, end in _ends(robot, tree)]
     bars += [(places.add(places.bodies[end], np.zeros(3)), end, places.bodies[end]) for end in ends]
     bars += _loops(robot, places, names)
-    kept = tuple(dict.fromkeys(bar for bar in bars if bar[0] != bar[1]))
-    return Drawing(_moved(tree, q, places), kept, tuple(names), tuple(ends[:PATHS]))
+    distinct = tuple(dict.fromkeys(bar for bar in bars if bar[0] != bar[1]))
+    return Drawing(_moved(tree, q, places), distinct, tuple(names), tuple(ends[:PATHS]))
 
 
 class _Places:
-    """Points that are fixed to bodies, each once. bodies, offsets: of every point."""
+    """Distinct points fixed to bodies. bodies, offsets: of every point."""
 
     def __init__(self):
         self.bodies: list[int] = []
         self.offsets: list[np.ndarray] = []
 
     def add(self, body, offset):
-        """The number of a point of a body (-1: the root), offset (3,) in its axes."""
+        """Index of a point of a body (-1: the root), offset (3,) in its axes."""
         for k, (other, there) in enumerate(zip(self.bodies, self.offsets, strict=True)):
             if other == body and np.abs(there - offset).max() < NEAR:
                 return k
@@ -76,18 +76,18 @@ class _Places:
 
 
 def _ends(robot, tree):
-    """(body, offset) of the farthest frame on every link that carries no other, or twice its centre of mass:
-    the other end of a bar."""
-    carrying = {
+    """(body, offset) of the end point of every leaf link: its farthest frame, or else twice its center of
+    mass."""
+    parents = {
         *tree.parents,
         *(body for loop in _loop_joints(robot) for body in (loop.predecessor, loop.successor)),
     }
-    for i in sorted(set(range(tree.nbodies)) - carrying):
+    for i in sorted(set(range(tree.nbodies)) - parents):
         inertia = tree.bodies[i].inertia
-        centre = np.array([inertia[2, 4], inertia[0, 5], inertia[1, 3]]) / max(inertia[5, 5], 1e-9)
+        center = np.array([inertia[2, 4], inertia[0, 5], inertia[1, 3]]) / max(inertia[5, 5], 1e-9)
         frames = [transform_origin(frame.X) for frame in tree.frames.values() if frame.body == i]
         farthest = max(frames, key=np.linalg.norm, default=np.zeros(3))
-        yield i, farthest if np.linalg.norm(farthest) > NEAR else 2.0 * centre
+        yield i, farthest if np.linalg.norm(farthest) > NEAR else 2.0 * center
 
 
 def _loop_joints(robot):
@@ -95,7 +95,7 @@ def _loop_joints(robot):
 
 
 def _loops(robot, places, names):
-    """Bars to both ends of every loop joint, and between them, where they are apart, a rod."""
+    """Bars to both ends of every loop joint, and a rod between them if they are apart."""
     for loop in _loop_joints(robot):
         pair = []
         for body, origin in zip((loop.predecessor, loop.successor), loop.origins, strict=True):
@@ -107,25 +107,25 @@ def _loops(robot, places, names):
 
 
 def _moved(tree, q, places):
-    """(count, n, 3): where the points are at q (count, nq)."""
+    """Points (count, n, 3) at q (count, nq)."""
     X_up = joint_transforms(tree, q)
     turns, origins = [np.broadcast_to(np.eye(3), (len(q), 3, 3))], [np.zeros((len(q), 3))]
     for i, parent in enumerate(tree.parents):
         R, p = turns[parent + 1], origins[parent + 1]
         origins.append(p + (R @ X_up.origin(i)[..., None])[..., 0])
         turns.append(R @ transpose(transform_rotation(X_up.matrix(i))))
-    found = [
+    points = [
         origins[body + 1] + turns[body + 1] @ offset
         for body, offset in zip(places.bodies, places.offsets, strict=True)
     ]
-    return np.stack(found, axis=1) if found else np.zeros((len(q), 0, 3))
+    return np.stack(points, axis=1) if points else np.zeros((len(q), 0, 3))
 
 
 # --- pages --------------------------------------------------------------------------------------------------
 
 
 SCRIPTS = ("scene.js", "plots.js", "player.js")
-FRAMES = 1500  # on the page at most; between two of them it shows what lies between
+FRAMES = 1500  # on the page at most; the player interpolates between them
 _CONTROLS = """<canvas id="scene" aria-label="the robot in motion"></canvas>
 <div id="controls"><button id="play">Play</button>
 <label>speed <select id="speed"><option value="0.1">0.1</option><option value="0.25">0.25</option>
@@ -134,14 +134,14 @@ _CONTROLS = """<canvas id="scene" aria-label="the robot in motion"></canvas>
 <input id="time" type="range" aria-label="time"><span id="clock"></span>
 <label><input id="names" type="checkbox"> names</label>
 <label><input id="paths" type="checkbox"> paths</label></div>
-<p>Drag turns (with Shift: moves), the wheel goes nearer, a double click goes back.
-Space plays and pauses, arrows step.</p>
+<p>Drag to rotate (with Shift: pan), use the wheel to zoom, double-click to reset.
+Space plays and pauses, arrow keys step.</p>
 <div id="chosen"></div><div id="plots"></div>"""
 
 
 def write_animation(path, motion: Trajectory, draw: Callable[[np.ndarray], Drawing], title="") -> Path:
-    """The page, a file that opens from disk. draw: q (count, nq) -> Drawing, for a robot
-    `partial(robot_drawing, robot)`. Raises OSError, ValueError for a Trajectory without a row."""
+    """Write the page to a file. draw: q (count, nq) -> Drawing, for a robot `partial(robot_drawing, robot)`.
+    Raises OSError, or ValueError for a Trajectory without rows."""
     path = Path(path)
     write_text(path, animation(motion, draw, title))
     return path
@@ -150,8 +150,8 @@ def write_animation(path, motion: Trajectory, draw: Callable[[np.ndarray], Drawi
 def animation(motion: Trajectory, draw: Callable[[np.ndarray], Drawing], title="") -> str:
     """The text of the page."""
     if not len(motion):
-        raise ValueError(f"{motion.name}: there is no motion to show")
-    shown = motion.thinned(FRAMES)
+        raise ValueError(f"{motion.name}: the trajectory has no rows")
+    thinned = motion.thinned(FRAMES)
     script = "".join(_text(name) for name in SCRIPTS)
     style = _text("style.css")
     policy = f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'"
@@ -164,7 +164,7 @@ def animation(motion: Trajectory, draw: Callable[[np.ndarray], Drawing], title="
             '<meta name="viewport" content="width=device-width, initial-scale=1">',
             f"<title>{escape(title)}</title><style>{style}</style></head><body>",
             f"<h1>{escape(title)}</h1><p>{count}</p>{_CONTROLS}",
-            f'<script id="data" type="application/json">{_json(payload(shown, draw(shown.q)))}</script>',
+            f'<script id="data" type="application/json">{_json(payload(thinned, draw(thinned.q)))}</script>',
             f"<script>{script}</script></body></html>",
             "",
         ]
@@ -172,9 +172,9 @@ def animation(motion: Trajectory, draw: Callable[[np.ndarray], Drawing], title="
 
 
 def payload(motion: Trajectory, drawing: Drawing) -> dict:
-    """What the script reads; what is not finite is null."""
+    """Data of the script; nonfinite numbers are null."""
     curves = motion.curves()
-    colours = {name: k for k, name in enumerate(dict.fromkeys(curve.name for curve in curves))}
+    colors = {name: k for k, name in enumerate(dict.fromkeys(curve.name for curve in curves))}
     return {
         "time": _numbers(motion.time - motion.time[0]),
         "points": [_numbers(frame) for frame in np.round(drawing.points, 5).reshape(len(motion), -1)],
@@ -187,7 +187,7 @@ def payload(motion: Trajectory, drawing: Drawing) -> dict:
                 "name": curve.name,
                 "kind": curve.kind,
                 "unit": curve.unit,
-                "colour": colours[curve.name],
+                "color": colors[curve.name],
                 "values": _numbers(curve.values),
                 "band": None if curve.band is None else _numbers(curve.band),
             }
@@ -197,12 +197,12 @@ def payload(motion: Trajectory, drawing: Drawing) -> dict:
 
 
 def _numbers(array):
-    """Of six digits."""
+    """Numbers with six digits."""
     return [float(f"{x:.6g}") if np.isfinite(x) else None for x in array.tolist()]
 
 
 def _json(data):
-    """Text that ends no element and begins none."""
+    """JSON that cannot open or close an HTML element."""
     text = json.dumps(data, separators=(",", ":"), allow_nan=False)
     for character in "<>&":
         text = text.replace(character, f"\\u{ord(character):04x}")
@@ -214,5 +214,5 @@ def _text(name):
 
 
 def _hash(text):
-    """As a policy names a script or style that may be in the page."""
+    """Hash of a script or style for the content security policy."""
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()

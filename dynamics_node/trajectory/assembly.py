@@ -1,4 +1,4 @@
-"""Whether loops are closed at the start of a motion, and keep the way they are assembled."""
+"""Loop closure at the start of a motion, and the branch of assembly along it."""
 
 from functools import lru_cache
 
@@ -11,13 +11,13 @@ from dynamics_node.trajectory.errors import InconsistentStart, SingularPosition,
 from dynamics_node.trajectory.systems import System
 from dynamics_node.trajectory.trajectory import Trajectory
 
-OPEN = 1e-6  # m, rad or 1 that loops may be open at the start: what rounding in a file leaves
-LENGTH = 1e-6  # that a quaternion may be off unit length
+OPEN = 1e-6  # m, rad or 1: loop error allowed at the start, for rounding in files
+LENGTH = 1e-6  # deviation of a quaternion from unit length
 
 
 def closed_start(system: System, q, qd=None):
-    """q (nq,) and qd (n,) of all directions, zero where they depend on others and nobody tells them, once
-    they are found to be consistent. qd (nv,): of the independent directions, or (n,).
+    """Consistent q (nq,) and qd (n,) of all directions; unspecified dependent rates are zero. qd (nv,): of
+    the independent directions, or (n,).
 
     Raises InputError, InconsistentStart, WrongBranch.
     """
@@ -25,11 +25,11 @@ def closed_start(system: System, q, qd=None):
     for name, at in system.robot.quaternions if system.robot else ():
         if abs(np.linalg.norm(q[at]) - 1.0) > LENGTH:
             raise InputError(f"the quaternion of {name!r} must be of unit length, not {q[at]}")
-    found = interpret(start_program(system), q=q, qd=np.zeros(len(system.directions)))
-    advice = "close_loops closes them" if system.robot else "give a closed position"
-    _refuse_open(system, found["positions"], "the loops are open", advice)
-    if (found["turned"] > TURNED).any():
-        raise WrongBranch(f"{system.name}: loops are closed with ends turned away from each other")
+    constraints = interpret(start_program(system), q=q, qd=np.zeros(len(system.directions)))
+    advice = "use close_loops" if system.robot else "give a closed position"
+    _require_closed(system, constraints["positions"], "the loops are open", advice)
+    if (constraints["turned"] > TURNED).any():
+        raise WrongBranch(f"{system.name}: loops are closed with ends rotated half a turn apart")
     return q, _closed_rates(system, q, qd)
 
 
@@ -37,29 +37,31 @@ def _closed_rates(system, q, qd):
     rates = np.zeros(len(system.directions))
     if qd is not None and np.shape(qd) == rates.shape:
         rates = _vector("qd", qd, len(rates))
-        found = interpret(start_program(system), q=q, qd=rates)
-        _refuse_open(
+        constraints = interpret(start_program(system), q=q, qd=rates)
+        _require_closed(
             system,
-            found["velocities"],
+            constraints["velocities"],
             "the velocities open the loops",
-            "give those of the independent joints",
+            "give rates of the independent joints only",
         )
     elif qd is not None:
         rates[list(system.independent)] = _vector("qd", qd, len(system.independent))
     return rates
 
 
-def _refuse_open(system, errors, what, advice):
+def _require_closed(system, errors, problem, advice):
     k = int(np.argmax(np.abs(errors))) if len(errors) else 0
     if len(errors) and not abs(errors[k]) <= OPEN:
         name = system.directions[system.dependent[k]]
-        raise InconsistentStart(f"{system.name}: {what} at the start, {name!r} by {errors[k]:.3g}: {advice}")
+        raise InconsistentStart(
+            f"{system.name}: {problem} at the start, {name!r} by {errors[k]:.3g}: {advice}"
+        )
 
 
 @lru_cache(maxsize=16)
 def start_program(system: System) -> Program:
-    """q, qd -> positions, velocities, turned of the System, and K (dependent, dependent), by which velocities
-    change with the dependent rates."""
+    """q, qd -> positions, velocities, turned of the System, and K (dependent, dependent), the Jacobian of the
+    velocity constraints by the dependent rates."""
 
     units = np.eye(len(system.directions))
 
@@ -83,38 +85,41 @@ def _vector(name, value, size):
     return array
 
 
-def refuse_turned(system: System, motion: Trajectory):
-    """Raise, with the Trajectory before: WrongBranch where a loop is closed with its ends turned away,
-    SingularPosition where a step went over a position at which the independent joints tell no others."""
+def require_branch(system: System, motion: Trajectory):
+    """Raise with the Trajectory so far: WrongBranch if a loop is closed with its ends rotated half a turn
+    apart, SingularPosition if a step crossed a position where the independent joints do not determine the
+    others."""
     if not system.dependent or not len(motion):
         return
     rates = np.zeros(len(system.directions))
-    found = interpret(start_program(system), q=motion.q, qd=rates)
-    turned = found["turned"].max(axis=1, initial=0.0) > TURNED
+    constraints = interpret(start_program(system), q=motion.q, qd=rates)
+    turned = constraints["turned"].max(axis=1, initial=0.0) > TURNED
     if turned.any():
         k = int(np.argmax(turned))
-        message = f"{system.name}: from {motion.time[k]:.4g} s on loops are closed with ends turned away"
+        message = f"{system.name}: from {motion.time[k]:.4g} s on, loops are closed half a turn apart"
         raise WrongBranch(message, motion.first(k))
-    over = _turned_over(found["K"])
-    if over.any():
-        k = 1 + int(np.argmax(over.any(axis=1)))
-        names = ", ".join(repr(system.directions[system.dependent[j]]) for j in np.flatnonzero(over[k - 1]))
+    crossed = _sign_changes(constraints["K"])
+    if crossed.any():
+        k = 1 + int(np.argmax(crossed.any(axis=1)))
+        names = ", ".join(
+            repr(system.directions[system.dependent[j]]) for j in np.flatnonzero(crossed[k - 1])
+        )
         raise SingularPosition(
-            f"{system.name}: just before {motion.time[k]:.4g} s it went through a singular position, where "
-            f"{names} do not follow from the independent joints; others may be chosen as independent",
+            f"{system.name}: just before {motion.time[k]:.4g} s it crossed a singular position, where "
+            f"{names} do not follow from the independent joints; choose other independent joints",
             motion.first(k),
         )
 
 
-def _turned_over(K):
-    """(count - 1, dependent): which belong to equations K (count, dependent, dependent) whose determinant has
-    another sign than at the step before. Equations that share no joint have determinants of their own."""
+def _sign_changes(K):
+    """(count - 1, dependent): joints of those equations in K (count, dependent, dependent) whose determinant
+    changes its sign since the previous step. Equations without common joints have separate determinants."""
     linked = np.eye(K.shape[1], dtype=bool) | (K != 0).any(axis=0)
     linked |= linked.T
     for _ in range(K.shape[1].bit_length()):
         linked = linked @ linked
-    found = np.zeros((len(K) - 1, K.shape[1]), dtype=bool)
+    crossed = np.zeros((len(K) - 1, K.shape[1]), dtype=bool)
     for group in np.unique(linked, axis=0):
         signs = np.sign(np.linalg.det(K[:, group][:, :, group]))
-        found[:, group] = (signs[1:] * signs[:-1] < 0)[:, None]
-    return found
+        crossed[:, group] = (signs[1:] * signs[:-1] < 0)[:, None]
+    return crossed

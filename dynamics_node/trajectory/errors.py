@@ -1,8 +1,8 @@
-"""What can go wrong along a trajectory; what was found so far is kept."""
+"""Errors along a trajectory; they keep the solution so far."""
 
 
 class TrajectoryError(ArithmeticError):
-    """solution: what there was when it was raised, a Solution or what the caller asked for; or None."""
+    """solution: the solution when the error was raised, a Solution or the requested result; or None."""
 
     def __init__(self, message, solution=None):
         super().__init__(message)
@@ -10,23 +10,23 @@ class TrajectoryError(ArithmeticError):
 
 
 class InconsistentStart(TrajectoryError):
-    """The start contradicts the exact equations: loops that are open, rates that open them."""
+    """The start violates the exact equations: open loops, or rates that open them."""
 
 
 class WrongBranch(TrajectoryError):
-    """Loops are closed with ends turned away from each other, or a link was turned over."""
+    """Loops are closed with ends rotated half a turn apart, or a link was turned over."""
 
 
 class SingularPosition(TrajectoryError):
-    """At some step the exact equations do not determine what they should."""
+    """The exact equations of a step do not determine their directions."""
 
 
 class NotConverged(TrajectoryError):
-    """The iterations came to no end."""
+    """The iterations did not converge."""
 
 
 class Unobservable(TrajectoryError):
-    """variables: names of directions that no factor tells."""
+    """variables: names of directions that no factor determines."""
 
     def __init__(self, message, variables, solution=None):
         super().__init__(message, solution)

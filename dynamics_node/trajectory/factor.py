@@ -1,7 +1,7 @@
-"""Variables of a step of a trajectory, factors between them and the step after it, losses of outliers.
+"""Variables of a step of a trajectory, factors between it and the next step, and robust losses.
 
 Robust losses (Zhang 1997, Parameter estimation techniques: a tutorial with application to conic fitting, sec.
-9.4) are fractions, which a Program can hold: no comparison, no root.
+9.4) are rational functions, which a Program supports: no comparisons, no roots.
 """
 
 from collections.abc import Callable
@@ -22,10 +22,10 @@ from dynamics_node.symbolic import Program, derivative_name, interpret, jacobian
 class Variable:
     """A variable of every step: `size` numbers, changed along `tangent` directions.
 
-    names (tangent,): of the directions, for people. moved: x (..., size), step (..., tangent) -> x after the
-    step, exact to first order; difference: to, start -> the step by which `moved` takes start to `to`;
-    tangent_map: x -> (..., size, tangent), by what x changes along its directions. All of floats or symbols.
-    rate: the variable that is its derivative by time; neutral (size,): a value to begin with.
+    names (tangent,): display names of the directions. moved: x (..., size), step (..., tangent) -> x after
+    the step, exact to first order; difference: to, start -> the step by which `moved` takes start to `to`;
+    tangent_map: x -> (..., size, tangent), the Jacobian of x by its directions. All accept floats or symbols.
+    rate: the variable that is its time derivative; neutral (size,): an initial value.
     """
 
     name: str
@@ -46,7 +46,7 @@ class Variable:
 
 
 def vector(name, names, rate="") -> Variable:
-    """A Variable of plain numbers."""
+    """A Variable in a vector space."""
     names = tuple(names)
     return Variable(name, names, np.zeros(len(names)), add, sub, _unchanged, rate)
 
@@ -75,8 +75,8 @@ def _unchanged(x):
 
 @dataclass(frozen=True)
 class Loss:
-    """threshold: in standard deviations, the error beyond which a factor loses its weight. weight: s ->
-    derivative of the cost by s, of floats or symbols; cost: s -> what is summed in place of s."""
+    """threshold: in standard deviations; larger errors lose their weight. weight: s -> derivative of the cost
+    by s, of floats or symbols; cost: s -> the cost that replaces s."""
 
     name: str
     threshold: float
@@ -89,7 +89,7 @@ class Loss:
 
 
 def cauchy(threshold=2.385) -> Loss:
-    """c^2 log(1 + s / c^2): 95 % as efficient as least squares where there are no outliers."""
+    """c^2 log(1 + s / c^2): 95 % efficiency relative to least squares without outliers."""
     square = threshold * threshold
     return Loss(
         "cauchy",
@@ -100,7 +100,7 @@ def cauchy(threshold=2.385) -> Loss:
 
 
 def geman_mcclure(threshold=3.0) -> Loss:
-    """s / (1 + s / c^2): an outlier costs no more than c^2 and has no weight at all far away."""
+    """s / (1 + s / c^2): an outlier costs at most c^2, and its weight vanishes."""
     square = threshold * threshold
 
     def weight(s):
@@ -121,11 +121,11 @@ class Factor:
     """An error that is near zero, or exactly zero, at every step of a trajectory.
 
     residual: function of named arrays of symbols -> (rows,): the variables `now` of a step by their names,
-    those of the step after it, `after`, with `_next` behind the name, and `data`, {name: shape}, numbers
-    that are told at every step (factors that name the same data share them). rows: names of the rows, for
-    people. determines: of an exact factor the direction (variable, number) of its own step that each row
-    determines when all others are known; empty: the factor has a variance at every step. definite: the
-    Jacobian by what is determined is symmetric and positive definite, as a mass matrix. loss: of outliers.
+    those of the next step, `after`, with `_next` appended to the name, and `data`, {name: shape}, numbers
+    given at every step (factors with the same data names share them). rows: display names of the rows.
+    determines: for an exact factor, the direction (variable, number) of its own step that each row determines
+    given all others; empty: the factor has a variance at every step. definite: the Jacobian by the determined
+    directions is symmetric and positive definite, like a mass matrix. loss: of outliers.
     """
 
     name: str
@@ -144,7 +144,7 @@ class Factor:
                 f"factor {self.name!r}: {len(self.rows)} rows determine {len(self.determines)} directions"
             )
         if self.exact and (self.after or self.loss):
-            raise ValueError(f"factor {self.name!r}: an exact factor is of one step and has no loss")
+            raise ValueError(f"factor {self.name!r}: an exact factor spans one step and has no loss")
 
     @property
     def exact(self):
@@ -162,7 +162,7 @@ class Factor:
 @lru_cache(maxsize=512)
 def factor_program(factor: Factor, variables: tuple[Variable, ...]) -> Program:
     """The arguments of `residual` -> residual (rows,), and for every variable its Jacobian, (rows, tangent),
-    an output `by ARGUMENT`. variables: those that the factor names, in any order."""
+    an output `by ARGUMENT`. variables: those of the factor, in any order."""
     known = {variable.name: variable for variable in variables}
     places = {argument: known[name] for name, _, argument in factor.variables}
     shapes = {argument: (variable.size,) for argument, variable in places.items()} | factor.data
@@ -172,11 +172,11 @@ def factor_program(factor: Factor, variables: tuple[Variable, ...]) -> Program:
     derived = jacobian(value, ["residual"], list(places))
 
     def function(**arrays):
-        found = {"residual": interpret(value, **arrays)["residual"]}
+        outputs = {"residual": interpret(value, **arrays)["residual"]}
         by = interpret(derived, **arrays)
         for argument, variable in places.items():
             J = by[derivative_name("residual", argument)]
-            found[f"by {argument}"] = J @ variable.tangent_map(arrays[argument]) + np.zeros(1)
-        return found
+            outputs[f"by {argument}"] = J @ variable.tangent_map(arrays[argument]) + np.zeros(1)
+        return outputs
 
     return trace(function, shapes)

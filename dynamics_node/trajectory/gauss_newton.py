@@ -1,7 +1,7 @@
-"""Gauss-Newton over the steps of a trajectory: forward to eliminate, backward to substitute.
+"""Gauss-Newton iterations over the steps of a trajectory: forward elimination, backward substitution.
 
-What the elimination leaves also determines the covariances of all steps (Rauch, Tung and Striebel 1965).
-`Batch` iterates over all steps at once, damped where it has to be (Levenberg and Marquardt).
+The elimination also yields the covariances of all steps (Rauch, Tung and Striebel 1965). `Batch` iterates
+over all steps at once, with damping if necessary (Levenberg and Marquardt).
 """
 
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ from dynamics_node.trajectory.step_elimination import (
 from dynamics_node.trajectory.trajectory_graph import CHANGE, DAMPING, LINKED, Prior, Steps, TrajectoryGraph
 
 
-@lru_cache(maxsize=16)  # of the graphs at hand
+@lru_cache(maxsize=16)  # graphs
 def _programs(graph: TrajectoryGraph, backend) -> tuple[Runner, Scan, Scan]:
     """Arrival, forward and backward. Raises CompileError for backend c without a compiler."""
     forward, backward = Scan(forward_program(graph), backend), Scan(backward_program(graph), backend)
@@ -33,9 +33,9 @@ def _programs(graph: TrajectoryGraph, backend) -> tuple[Runner, Scan, Scan]:
 
 
 class Sweeps:
-    """Gauss-Newton steps over Steps, in place. found: {name: (count, *shape)} of what `forward_program`
-    leaves at every step. What is `known` of the first step beforehand is `packed` H and g around `at`
-    (stored,). observable: whether directions that nothing tells count as bad."""
+    """Gauss-Newton iterations over Steps, in place. outputs: {name: (count, *shape)} of `forward_program` at
+    every step. The prior `known` of the first step is `packed` H and g around `at` (stored,). observable:
+    whether undetermined directions count as failures."""
 
     def __init__(self, steps: Steps, backend="auto", observable=True):
         graph, count = steps.graph, len(steps)
@@ -43,7 +43,7 @@ class Sweeps:
         self._arrive, forward, backward = _programs(graph, backend)
         self._out = np.empty((count, forward.out_width))
         self._carry, self._dx = np.empty(carry_size(graph)), np.empty(len(graph.free))
-        self.found = _views(forward.program.outputs, self._out)
+        self.outputs = _views(forward.program.outputs, self._out)
         rows = steps.rows
         ahead = np.lib.stride_tricks.as_strided(rows, (count, forward.width), rows.strides)
         changed = rows[:count][::-1, : backward.out_width]
@@ -59,76 +59,76 @@ class Sweeps:
         self.link()
 
     def link(self):
-        """Every step is followed by the next one, the last by none."""
+        """Link every step to the next one, except the last."""
         self._linked[:] = 1.0
         self._linked[-1:] = 0.0
 
     def eliminate(self, known, at):
-        """The forward half: `found` is of the steps as they are. False where it was worth nothing at one."""
+        """The forward half: updates `outputs`. Returns False if it fails at a step."""
         run(self._arrive, known, at, self._row, self._carry)
         return self._run()
 
     def eliminate_behind(self, known):
-        """The same right after `behind`, of which the first step is gone: what was the second one is now the
-        first, and as it was."""
+        """`eliminate` right after `behind`, without the first step: the former second step is now the first,
+        unchanged."""
         self._carry[: len(known)] = known
         return self._run()
 
     def _run(self):
         rows = self.steps.rows
-        rows[-1] = rows[-2]  # what the last step looks at in vain
+        rows[-1] = rows[-2]  # read by the last step but not used
         return self._eliminate()
 
     def substitute(self) -> float:
-        """The backward half: the steps change. By how much, the largest of the steps."""
+        """The backward half: updates the steps. Returns the largest change of a step."""
         self._dx[:] = 0.0
         self._substitute()
-        changes = self._changes.tolist()  # of a window, quicker than by NumPy
+        changes = self._changes.tolist()  # for a window, faster than NumPy
         return max(changes) ** 0.5 if isfinite(sum(changes)) else inf
 
     def behind(self, known, at):
-        """What the first step leaves for the second one when it is eliminated: `packed` H, g."""
+        """Information about the second step from eliminating the first: `packed` H, g."""
         run(self._arrive, known, at, self._row, self._carry)
         self._first()
         return self._carry[: len(known)]
 
 
 def run(runner: Runner, *arrays):
-    """Inputs into the output, the last array, the quick way or the sure one."""
+    """Evaluate inputs into the output, the last array, by the fast path or the checked fallback."""
     if runner.call_one(*arrays) is not None:
-        (found,), _ = runner.run_checked(1, [array[None] for array in arrays[:-1]])
-        arrays[-1][:] = found[0]
+        (result,), _ = runner.run_checked(1, [array[None] for array in arrays[:-1]])
+        arrays[-1][:] = result[0]
 
 
 def _views(outputs, out):
-    """{name: (count, *shape)} of the outputs that are not carried."""
-    found, start = {}, 0
+    """{name: (count, *shape)} of the outputs except the carry."""
+    arrays, start = {}, 0
     for name, numbers in list(outputs.items())[1:]:
-        found[name] = out[:, start : start + numbers.size].reshape(len(out), *numbers.shape)
+        arrays[name] = out[:, start : start + numbers.size].reshape(len(out), *numbers.shape)
         start += numbers.size
-    return found
+    return arrays
 
 
 # --- covariances --------------------------------------------------------------------------------------------
 
 
-def covariances(graph: TrajectoryGraph, found) -> np.ndarray:
-    """(count, columns, columns) of all directions at every step. found: {name: (count, *shape)}, as of
-    Sweeps: P = (H^-1 - H^-1 F^T S^-1 F H^-1) + G P_next G^T with G = H^-1 F^T S^-1 F_next, backward."""
-    P = _inverse(found["L"], found["inverse"])
-    if len(P) > 1:  # nothing follows the last step
-        linked = {name: rows[:-1] for name, rows in found.items()}
+def covariances(graph: TrajectoryGraph, outputs) -> np.ndarray:
+    """Covariance (count, columns, columns) of all directions at every step. outputs: {name: (count, *shape)},
+    as in Sweeps: P = (H^-1 - H^-1 F^T S^-1 F H^-1) + G P_next G^T with G = H^-1 F^T S^-1 F_next, backward."""
+    P = _inverse(outputs["L"], outputs["inverse"])
+    if len(P) > 1:  # the last step has no link
+        linked = {name: rows[:-1] for name, rows in outputs.items()}
         gain = P[:-1] @ np.swapaxes(linked["by_own"], 1, 2)
         gain = gain @ _inverse(linked["L_links"], linked["inverse_links"])
         P[:-1] -= gain @ linked["by_own"] @ P[:-1]
         gain = gain @ linked["by_next"]
         for k in range(len(P) - 2, -1, -1):
             P[k] += gain[k] @ P[k + 1] @ gain[k].T
-    return _of_all(graph, 0.5 * (P + np.swapaxes(P, 1, 2)), found["slopes"])
+    return _of_all(graph, 0.5 * (P + np.swapaxes(P, 1, 2)), outputs["slopes"])
 
 
 def _inverse(below, inverse):
-    """(count, n, n): of L^T D L, from L below the diagonal and 1 / D (count, n)."""
+    """(count, n, n): inverse of L^T D L, from L below the diagonal and 1 / D (count, n)."""
     n = inverse.shape[1]
     L = np.zeros((len(inverse), n, n))
     rows, columns = np.tril_indices(n, -1)
@@ -139,7 +139,8 @@ def _inverse(below, inverse):
 
 
 def _of_all(graph, free, slopes):
-    """(count, columns, columns) of all directions from those (count, free, free) of the free ones."""
+    """Covariance (count, columns, columns) of all directions from that (count, free, free) of the free
+    ones."""
     B = np.zeros((len(free), len(graph.column_names), free.shape[-1]))
     B[:, graph.order, :] = np.eye(free.shape[-1])
     B[:, graph.determined, :] = -slopes
@@ -150,17 +151,17 @@ FIRST_DAMPING, MOST_DAMPING = 1e-4, 1e10
 # --- all steps at once --------------------------------------------------------------------------------------
 
 
-CLOSED = 1e-9  # error of an exact factor that is left
-ROUGH = 1e3  # times the tolerance: what rounding may leave of a change that falls no more
-HEAVY = 1e3  # weight of an error of an exact factor beside the costs, when steps are compared
-ROUNDING = 1e-12  # of the costs: a rise by less is none
-PATIENCE = 4  # steps that may go up before the last good one is taken up again: exact factors are curved
+CLOSED = 1e-9  # error of an exact factor at convergence
+ROUGH = 1e3  # times the tolerance: accepted for a change that stalls at rounding level
+EXACT_WEIGHT = 1e3  # weight of the error of an exact factor in the merit function
+ROUNDING = 1e-12  # fraction of the cost: smaller increases are ignored
+PATIENCE = 4  # increasing steps before the last good one is restored: exact factors are curved
 
 
 @dataclass(frozen=True, eq=False)
 class Solution:
-    """steps; cost: half of what is least; squares {factor: (count,)}: squared errors over the variances;
-    exact: the largest error of an exact factor; iterations."""
+    """steps; cost: half the weighted sum of squares; squares {factor: (count,)}: squared errors divided by
+    their variances; exact: the largest error of an exact factor; iterations."""
 
     steps: Steps
     cost: float
@@ -170,31 +171,30 @@ class Solution:
 
 
 class Batch:
-    """batch.solve(steps, prior): the trajectory of least cost. backend: c, numpy, or auto: c where it
-    works."""
+    """batch.solve(steps, prior): the trajectory of least cost. backend: c, numpy, or auto: c if available."""
 
     def __init__(self, graph: TrajectoryGraph, backend="auto"):
         self.graph, self.backend = graph, backend
 
     def solve(self, steps: Steps, prior: Prior, iterations=50, tolerance=1e-10, observable=True) -> Solution:
-        """From the values in `steps`, which stay as they are. tolerance: of the last change of any variable
-        of a step, beside its size; where rounding lets it fall no more, ROUGH times as much; observable:
-        whether directions that nothing tells are refused, see FixedLag.
+        """Solve from the values in `steps`, which are not modified. tolerance: of the last relative change of
+        any variable of a step, or ROUGH times as much if it stalls at rounding level; observable: whether
+        undetermined directions raise, see FixedLag.
 
-        Raises NotConverged, SingularPosition and Unobservable with what was found.
+        Raises NotConverged, SingularPosition and Unobservable with the solution so far.
         """
         return _Search(steps.copy(), prior, self.backend, tolerance, observable).run(iterations)
 
     def covariance(self, steps: Steps, prior: Prior) -> np.ndarray:
-        """(count, columns, columns) of all directions at every step, at a solution."""
+        """Covariance (count, columns, columns) of all directions at every step, at a solution."""
         sweeps = Sweeps(steps.copy(), self.backend)
         sweeps.eliminate(packed_prior(self.graph, prior), prior.stored(self.graph))
-        refuse_bad(self.graph, sweeps.found)
-        return covariances(self.graph, sweeps.found)
+        require_solvable(self.graph, sweeps.outputs)
+        return covariances(self.graph, sweeps.outputs)
 
 
 class _Search:
-    """Steps on their way to the least cost."""
+    """State of the iterations."""
 
     def __init__(self, steps, prior, backend, tolerance, observable):
         self.steps, self.prior, self.tolerance, self.observable = steps, prior, tolerance, observable
@@ -212,7 +212,7 @@ class _Search:
             if ended and self.damping == LEAST and self._closed():
                 return self._solution(iteration - 1)
             if best is None or now <= least + ROUNDING * abs(least) or ended:
-                refuse_bad(self.graph, self.sweeps.found, self.observable, self._solution(iteration))
+                require_solvable(self.graph, self.sweeps.outputs, self.observable, self._solution(iteration))
                 best, least, rises = self.steps.rows.copy(), now, 0
                 self._damp(LEAST if self.damping <= FIRST_DAMPING else 0.1 * self.damping)
             elif rises < PATIENCE and now < np.inf and self.damping == LEAST:
@@ -221,57 +221,59 @@ class _Search:
                 self.steps.rows[:] = best
                 self._damp(max(FIRST_DAMPING, 10.0 * self.damping))
             if self.damping > MOST_DAMPING:
-                raise NotConverged("no step, however short, makes the cost less", self._solution(iteration))
+                raise NotConverged("no step decreases the cost", self._solution(iteration))
             before, change = change, self.sweeps.substitute()
             stalls += change >= before
             ended = change <= self.tolerance or (stalls > PATIENCE and change <= ROUGH * self.tolerance)
         raise NotConverged(
-            f"after {most} iterations the last one still changed a step by {change:.3g}", self._solution(most)
+            f"after {most} iterations a step still changed by {change:.3g}", self._solution(most)
         )
 
     def _damp(self, damping):
-        """Eliminate again where the damping makes it another system."""
+        """Eliminate again if the damping changes."""
         if max(damping, self.damping) > LEAST:
             self.damping = damping
             self._eliminate()
 
     def _closed(self):
-        return np.abs(self.sweeps.found["exact"]).max(initial=0.0) <= CLOSED
+        return np.abs(self.sweeps.outputs["exact"]).max(initial=0.0) <= CLOSED
 
     def _eliminate(self):
         self.steps[DAMPING][:] = self.damping
         self.sweeps.eliminate(self.known, self.at)
 
     def _merit(self):
-        return self._cost() + HEAVY * np.abs(self.sweeps.found["exact"]).sum()
+        return self._cost() + EXACT_WEIGHT * np.abs(self.sweeps.outputs["exact"]).sum()
 
     def _cost(self):
-        return total_cost(self.graph, self.sweeps.found["squares"]) + self.prior.cost(self.graph, self.steps)
+        return total_cost(self.graph, self.sweeps.outputs["squares"]) + self.prior.cost(
+            self.graph, self.steps
+        )
 
     def _solution(self, iterations):
-        found = self.sweeps.found
+        outputs = self.sweeps.outputs
         names = [factor.name for factor in self.graph.weighted]
-        squares = {name: found["squares"][:, k].copy() for k, name in enumerate(names)}
-        worst = float(np.abs(found["exact"]).max(initial=0.0))
+        squares = {name: outputs["squares"][:, k].copy() for k, name in enumerate(names)}
+        worst = float(np.abs(outputs["exact"]).max(initial=0.0))
         return Solution(self.steps.copy(), self._cost(), squares, worst, iterations)
 
 
 def total_cost(graph, squares):
-    """Half the sum of squares (count, weighted factors), outliers as their losses have it."""
+    """Half the sum of squares (count, weighted factors), with the losses applied."""
     losses = [factor.loss for factor in graph.weighted]
     parts = [s if loss is None else loss.cost(s) for loss, s in zip(losses, squares.T, strict=True)]
     return 0.5 * float(sum((part.sum() for part in parts), 0.0))
 
 
-def refuse_bad(graph, found, observable=True, solution=None):
-    """Raise SingularPosition or Unobservable where an elimination was worth nothing. found: as of Sweeps."""
+def require_solvable(graph, outputs, observable=True, solution=None):
+    """Raise SingularPosition or Unobservable if an elimination failed. outputs: as in Sweeps."""
     limits = SINGULAR, 1.0 / WEAK if observable else np.inf
-    good = found["health"] <= limits
+    good = outputs["health"] <= limits
     if good.all():
         return
     step = int(np.flatnonzero(~good.all(axis=1))[0])
     if not good[step, 0]:
         raise SingularPosition(f"at step {step} the exact equations are singular", solution)
-    weak = np.flatnonzero(~(found["pivots"][step] >= WEAK * len(graph.free)))
+    weak = np.flatnonzero(~(outputs["pivots"][step] >= WEAK * len(graph.free)))
     names = [graph.column_names[graph.order[k]] for k in weak]
-    raise Unobservable(f"at step {step} nothing tells {', '.join(names)}", names, solution)
+    raise Unobservable(f"at step {step} no factor determines {', '.join(names)}", names, solution)

@@ -1,4 +1,4 @@
-"""The graphs of the usual problems (paper 2, Figs. 2 to 4, and an estimation)."""
+"""Graphs of the standard problems (paper 2, Figs. 2 to 4, and estimation)."""
 
 from typing import Literal, get_args
 
@@ -28,14 +28,13 @@ COORDINATES: tuple[str, ...] = get_args(Coordinates)
 def forward_graph(
     system: System, rule="trapezoidal", coordinates="independent", soft=False, friction=False
 ) -> TrajectoryGraph:
-    """q, qd, qdd of the torque `tau` (nv,), data.
+    """q, qd, qdd for the torque `tau` (nv,), which is data.
 
-    rule: of RULES; simpson reads `tau_middle` (nv,) too. coordinates: of which directions integrators have
-    rows, 'independent' or, over-determined where there are loops, 'dependent' for all of them. soft: as the
-    paper has it (Figs. 2 and 3, Table 2): accelerations of these directions follow from a factor with a
-    variance, and there is the factor `equality q` of all directions, which brakes the motion. friction:
-    passive torques of the joints act, unless soft; of dry friction the tangents are data. Raises ValueError
-    for others.
+    rule: one of RULES; simpson also reads `tau_middle` (nv,). coordinates: directions with integrator rows:
+    'independent', or 'dependent' for all, which is over-determined for loops. soft: as in the paper (Figs. 2
+    and 3, Table 2): accelerations of these directions follow from a factor with a variance, and the factor
+    `equality q` of all directions damps the motion. friction: passive joint torques act, unless soft;
+    tangents of dry friction are data. Raises ValueError for other values.
     """
     directions = _integrated(system, coordinates)
     passive = system.passive if friction else None
@@ -50,10 +49,10 @@ def forward_graph(
 
 
 def inverse_graph(system: System, stage=4) -> TrajectoryGraph:
-    """tau of a motion that `prior q`, `prior qd` and `prior qdd` tell, in the paper's four stages: 1
-    positions; 2 with rates and integrators; 3 with constraints of the rates; 4 with torques. Priors are of
-    the independent directions, of rates in stage 2, where nothing else damps a chain of trapezoids, of all;
-    `equality q` is of all."""
+    """tau of a motion given by `prior q`, `prior qd` and `prior qdd`, in the paper's four stages: 1
+    positions; 2 with rates and integrators; 3 with rate constraints; 4 with torques. Priors are on the
+    independent directions. In stage 2, priors on rates are on all directions, because nothing else damps a
+    chain of trapezoids. `equality q` is on all directions."""
     known = (system.q, system.qd, system.qdd)[: 1 if stage == 1 else 3]
     factors = [prior_factor(system.q, system.independent)]
     factors += [prior_factor(x, None if stage == 2 else system.independent) for x in known[1:]]
@@ -74,12 +73,12 @@ def estimation_graph(
     coordinates="independent",
     determines="qdd",
 ) -> TrajectoryGraph:
-    """q, qd, qdd and, unless it is false, `external_torque` (nv,), the external torque, of what sensors read.
+    """q, qd, qdd and, if requested, `external_torque` (nv,), from sensor readings.
 
-    readings: factors of robot_factors; their biases are variables, too, with random walks. The torque of the
-    motors is data, `tau` (nv,), as commanded; if one of the readings reads it, it is a variable. determines:
-    what the equations of motion determine: 'qdd', or 'external_torque', and then accelerations walk at
-    random. rule: euler or trapezoidal.
+    readings: factors of robot_factors; their biases are also variables, with random walks. The motor torque
+    is data, `tau` (nv,), as commanded, or a variable if a reading measures it. determines: what the equations
+    of motion determine: 'qdd', or 'external_torque' with accelerations as random walks. rule: euler or
+    trapezoidal.
     """
     directions = _integrated(system, coordinates)
     external = [system.torque("external_torque")] if external_torque else []
@@ -99,7 +98,7 @@ def estimation_graph(
 
 
 def _closed(system, derivatives):
-    """Constraints of positions, velocities and accelerations: the first so many. None of a tree."""
+    """The first `derivatives` constraints of positions, velocities and accelerations; none for a tree."""
     kinds = (position_constraint, velocity_constraint, acceleration_constraint)
     return [kind(system) for kind in kinds[:derivatives]] if system.dependent else []
 

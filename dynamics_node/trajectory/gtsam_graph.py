@@ -1,4 +1,4 @@
-"""A trajectory as a factor graph of GTSAM: for its optimizers, and as a check of our own elimination."""
+"""A trajectory as a factor graph of GTSAM: for its optimizers, and to verify our own elimination."""
 
 from functools import lru_cache
 from itertools import pairwise
@@ -14,38 +14,38 @@ from dynamics_node.trajectory.factor import Factor, Variable
 from dynamics_node.trajectory.gauss_newton import run
 from dynamics_node.trajectory.trajectory_graph import Prior, Steps, TrajectoryGraph, weights_of
 
-LOSSES = {"cauchy": "Cauchy", "geman_mcclure": "GemanMcClure"}  # of the same thresholds, half of our costs
+LOSSES = {"cauchy": "Cauchy", "geman_mcclure": "GemanMcClure"}  # same thresholds, half of our costs
 
 
 def to_gtsam(steps: Steps, prior: Prior | None = None, softness: float | None = None, backend="auto"):
-    """The factors of a trajectory and of its prior as a gtsam.NonlinearFactorGraph, and where they begin.
+    """The factors of a trajectory and its prior as a gtsam.NonlinearFactorGraph, and initial values.
 
     Parameters
     ----------
     steps : Steps
-        Values of the variables, data and weights of every step; later changes of them have no effect.
+        Values of the variables, data and weights of every step; they are copied.
     prior : Prior, optional
-        What is known of the first step.
+        Prior of the first step.
     softness : float, optional
-        Standard deviation of exact factors. By default they are constraints (noiseModel.Constrained), which
-        linear elimination by QR takes; GTSAM's own optimizers need a small number here.
+        Standard deviation of exact factors. The default is constraints (noiseModel.Constrained), which
+        linear elimination by QR supports; GTSAM's optimizers need a small number here.
     backend : str
-        What runs the factors: c, numpy, or auto.
+        Backend of the factors: c, numpy, or auto.
 
     Returns
     -------
     graph : gtsam.NonlinearFactorGraph
         Custom factors with errors in standard deviations (exact ones in their own units) over `gtsam_key`.
     values : gtsam.Values
-        Zeros: every variable is a vector of directions (tangent,) away from its value in `steps`, so
-        quaternions stay of unit length. `from_gtsam` takes them back.
+        Zeros: every variable is a tangent vector (tangent,) at its value in `steps`, so that
+        quaternions keep unit length. `from_gtsam` applies them.
 
     Raises
     ------
     ImportError
-        Without GTSAM.
+        If GTSAM is not installed.
     ValueError
-        For a loss that GTSAM lacks.
+        For a loss that GTSAM does not have.
 
     Examples
     --------
@@ -54,25 +54,25 @@ def to_gtsam(steps: Steps, prior: Prior | None = None, softness: float | None = 
     >>> from_gtsam(best, steps)["q"]  # doctest: +SKIP
     """
     gtsam = require_gtsam()
-    graph, found, values = steps.graph, gtsam.NonlinearFactorGraph(), gtsam.Values()
+    graph, result, values = steps.graph, gtsam.NonlinearFactorGraph(), gtsam.Values()
     for k in range(len(steps)):
         for variable in graph.variables:
             values.insert(gtsam_key(graph, variable.name, k), np.zeros(variable.tangent))
     if prior is not None:
         factor = _prior_factor(graph)
-        found.push_back(_custom(graph, factor, steps, 0, _prior_data(graph, prior), _unit(factor), backend))
+        result.push_back(_custom(graph, factor, steps, 0, _prior_data(graph, prior), _unit(factor), backend))
     for factor in graph.factors:
         noise = _noise(factor, softness)
         for k in range(len(steps) - bool(factor.after)):
             weights = np.ones(len(factor.rows)) if factor.exact else steps[weights_of(factor.name)][k].copy()
             if weights.any():
                 data = [steps[name][k].copy() for name in factor.data]
-                found.push_back(_custom(graph, factor, steps, k, data, noise, backend, np.sqrt(weights)))
-    return found, values
+                result.push_back(_custom(graph, factor, steps, k, data, noise, backend, np.sqrt(weights)))
+    return result, values
 
 
 def from_gtsam(values, steps: Steps) -> Steps:
-    """`steps`, those given to `to_gtsam`, moved by gtsam.Values; a copy."""
+    """A copy of `steps`, as passed to `to_gtsam`, moved by gtsam.Values."""
     moved = steps.copy()
     for variable in steps.graph.variables:
         for k, x in enumerate(moved[variable.name]):
@@ -81,7 +81,7 @@ def from_gtsam(values, steps: Steps) -> Steps:
 
 
 def gtsam_key(graph: TrajectoryGraph, variable: str, step: int) -> int:
-    """The key of a variable, by name, at a step: a Symbol of a letter and the number of the step."""
+    """Key of a variable at a step: a Symbol of a letter and the number of the step."""
     number = [one.name for one in graph.variables].index(variable)
     return require_gtsam().symbol(chr(ord("a") + number), step)
 
@@ -90,30 +90,30 @@ def gtsam_key(graph: TrajectoryGraph, variable: str, step: int) -> int:
 
 
 def _custom(graph, factor, steps, k, data, noise, backend, root=1.0):
-    """gtsam.CustomFactor of a Factor at step k; root: of the weights of its rows."""
+    """gtsam.CustomFactor of a Factor at step k; root: square roots of the weights of its rows."""
     places = [(name, k + ahead) for name, ahead, _ in factor.variables]
     keys = [gtsam_key(graph, *place) for place in places]
     start = [steps[name][step].copy() for name, step in places]
     runner = _runner(factor, graph.variables_of(factor), backend)
 
     def error(_, values, H):
-        found = np.empty(runner.outputs["linear"])
-        run(runner, *start, *map(values.atVector, keys), *data, found)
-        found = (found.T * root).T
-        if not np.isfinite(found).all():
+        linear = np.empty(runner.outputs["linear"])
+        run(runner, *start, *map(values.atVector, keys), *data, linear)
+        linear = (linear.T * root).T
+        if not np.isfinite(linear).all():
             raise SingularPosition(f"factor {factor.name!r} has no finite error at step {k}")
         if H is not None:
             ends = np.cumsum([1, *(len(values.atVector(key)) for key in keys)])
             for j, (a, b) in enumerate(pairwise(ends)):
-                H[j] = found[:, a:b]
-        return found[:, 0]
+                H[j] = linear[:, a:b]
+        return linear[:, 0]
 
     return require_gtsam().CustomFactor(noise, keys, error)
 
 
 @lru_cache(maxsize=512)
 def _runner(factor: Factor, variables: tuple[Variable, ...], backend) -> Runner:
-    """The arguments of the residual, a step in the tangent from each variable, the data -> linear (rows, 1 +
+    """The arguments of the residual, a tangent step for each variable, the data -> linear (rows, 1 +
     directions): the residual after these steps, and its Jacobian by them."""
     known = {variable.name: variable for variable in variables}
     places = {argument: known[name] for name, _, argument in factor.variables}
@@ -138,7 +138,7 @@ def _runner(factor: Factor, variables: tuple[Variable, ...], backend) -> Runner:
 
 @lru_cache(maxsize=64)
 def _prior_factor(graph: TrajectoryGraph) -> Factor:
-    """A x - b, of data A and b, where x are the directions of the first step from data 'at NAME'."""
+    """A x - b with data A and b; x is the tangent of the first step from data `at NAME`."""
 
     def residual(A, b, **arrays):
         parts = [v.difference(arrays[v.name], arrays[f"at {v.name}"]) for v in graph.variables]
@@ -152,7 +152,7 @@ def _prior_factor(graph: TrajectoryGraph) -> Factor:
 
 
 def _prior_data(graph, prior):
-    """The data of `_prior_factor`: half the square of A x - b is the cost of a Prior, but for a constant."""
+    """Data of `_prior_factor`: half the square of A x - b equals the cost of a Prior up to a constant."""
     eigenvalues, vectors = np.linalg.eigh(prior.information)
     some = eigenvalues > 1e-14 * eigenvalues.max(initial=1e-300)
     root = np.where(some, np.sqrt(np.maximum(eigenvalues, 0.0)), 0.0)
@@ -163,7 +163,7 @@ def _prior_data(graph, prior):
 
 
 def _noise(factor, softness):
-    """Of errors that are in standard deviations already."""
+    """Noise model of errors that are already in standard deviations."""
     models = require_gtsam().noiseModel
     if factor.exact:
         rows = len(factor.rows)

@@ -1,4 +1,4 @@
-"""The torques that move a robot along a curve: the paper's four stages."""
+"""Torques that move a robot along a curve, in the four stages of the paper."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import numpy as np
 
 from dynamics_node.algorithms import first_closed
 from dynamics_node.functions import InputError
-from dynamics_node.trajectory.assembly import OPEN, refuse_turned
+from dynamics_node.trajectory.assembly import OPEN, require_branch
 from dynamics_node.trajectory.errors import NotConverged, TrajectoryError
 from dynamics_node.trajectory.fixed_lag import FixedLag
 from dynamics_node.trajectory.gauss_newton import Batch
@@ -23,9 +23,9 @@ from dynamics_node.trajectory.trajectory import (
 from dynamics_node.trajectory.trajectory_graph import Steps, prior
 
 STDS = (1e-5, 1e-4, 1e-2)  # of q, qd, qdd of the curve, in its units
-INTEGRATED = 1e-9  # of the trapezoids between steps: so hard that a simulation gives the motion back
-DIFFERENCES = (1e-1, 1e1)  # of qd, qdd of dependent joints in stage 2: differences of their positions
-LOOSE = 1e-3  # change of a step after which a stage only hands on its values
+INTEGRATED = 1e-9  # of the trapezoids between steps: tight, so that a simulation reproduces the motion
+DIFFERENCES = (1e-1, 1e1)  # of qd, qdd of dependent joints in stage 2, from position differences
+LOOSE_TOLERANCE = 1e-3  # tolerance of the stages before the last one
 
 
 def inverse_trajectory(
@@ -44,29 +44,29 @@ def inverse_trajectory(
 ) -> Trajectory:
     """Torques of the independent joints along a curve, and the motion of all joints (paper 2, Fig. 4).
 
-    Of loops there are four stages, each beginning where the last one ended: positions; with rates and
-    integrators; with constraints of the rates; with torques. A tree has the last one alone.
+    Loops are solved in four stages, each started from the previous one: positions; rates and integrators;
+    rate constraints; torques. A tree needs only the last one.
 
     Parameters
     ----------
     robot : Robot or System
     time : array (count,)
-        Rising, s.
+        Increasing, s.
     q : array (count, nv) or (count, nq)
-        Positions of the independent joints, or of all.
+        Positions of the independent joints, or of all joints.
     qd, qdd : array (count, nv), optional
-        By a spline of fifth order through q where they are missing, for joints with one coordinate.
+        Default: from a fifth-order spline through q, for joints with one coordinate.
     start : array (nq,), optional
-        A closed position near the first one, on the branch of assembly that is meant.
+        A closed position near the first one, on the intended branch of assembly.
     stds : (float, float, float)
-        How well q, qd and qdd of the curve are kept. Curve and rule together are least: a hard rule alone
-        would swing between samples.
+        Standard deviations of q, qd and qdd of the curve. Curve and rule are balanced, because an exact
+        rule would oscillate between samples.
     integrated : float
         Standard deviation of the trapezoidal rule between steps.
     equality : float
-        Variance of the paper's soft factor between positions of consecutive steps; by default none.
+        Variance of the paper's soft factor between positions of consecutive steps; default none.
     backend : str
-        c, numpy, or auto: c where it works.
+        c, numpy, or auto: c if available.
     progress : function, optional
         Called after every stage with its number.
 
@@ -94,12 +94,12 @@ def inverse_trajectory(
         try:
             steps = _along(steps, backend) if stage == 1 else _at_once(steps, backend)
         except TrajectoryError as error:
-            kept = getattr(error.solution, "steps", None) if stage == 4 else None
-            motion = None if kept is None else trajectory_of(system, time, kept)
+            last_steps = getattr(error.solution, "steps", None) if stage == 4 else None
+            motion = None if last_steps is None else trajectory_of(system, time, last_steps)
             raise located(error, f"{system.name}, stage {stage} of 4", motion) from None
         (progress or (lambda done: None))(stage)
     motion = trajectory_of(system, time, steps)
-    refuse_turned(system, motion)
+    require_branch(system, motion)
     return motion
 
 
@@ -107,11 +107,11 @@ def inverse_trajectory(
 
 
 def _curve(system: System, time, q, qd, qdd, start):
-    """time (count,), q (count, nq), qd and qdd (count, n): zero of dependent joints."""
+    """time (count,), q (count, nq), qd and qdd (count, n), with zeros for dependent joints."""
     time, q = np.array(time, dtype=float), np.array(q, dtype=float)
     own, nq = list(system.independent), len(system.q.neutral)
     if time.ndim != 1 or len(time) < 2 or not (np.diff(time) > 0).all() or not np.isfinite(time).all():
-        raise InputError("time must be two or more finite, rising numbers")
+        raise InputError("time must be two or more finite, increasing numbers")
     if q.shape not in ((len(time), len(own)), (len(time), nq)) or not np.isfinite(q).all():
         raise InputError(f"q must be finite, ({len(time)}, {len(own)}) or ({len(time)}, {nq}), not {q.shape}")
     places = [system.scalars[k] for k in own if k in system.scalars]
@@ -135,21 +135,21 @@ def _curve(system: System, time, q, qd, qdd, start):
 
 
 def _start(system, first, places, start):
-    """A position (nq,) with the independent joints at `first` (nv,), from which loops can be closed."""
+    """A position (nq,) with the independent joints at `first` (nv,) from which loops can be closed."""
     if start is None and system.robot is None:
         raise InputError(
-            f"{system.name}: give a start, {len(system.q.neutral)} numbers near the first position"
+            f"{system.name}: start is required: {len(system.q.neutral)} numbers near the first position"
         )
-    found = np.array(system.q.neutral if start is None else start, dtype=float)
-    if found.shape != system.q.neutral.shape:
-        raise InputError(f"start must be {len(system.q.neutral)} numbers, not {found.shape}")
-    found[places] = first
-    return found if system.robot is None else first_closed(system.robot, found)
+    position = np.array(system.q.neutral if start is None else start, dtype=float)
+    if position.shape != system.q.neutral.shape:
+        raise InputError(f"start must be {len(system.q.neutral)} numbers, not {position.shape}")
+    position[places] = first
+    return position if system.robot is None else first_closed(system.robot, position)
 
 
 def _derivatives(time, q, qd):
-    """qd and qdd (count, nv) of a spline of fifth order through q, or through qd where that is given."""
-    from scipy.interpolate import make_interp_spline  # 1 s that nobody else should wait
+    """qd and qdd (count, nv) of a fifth-order spline through q, or through qd if given."""
+    from scipy.interpolate import make_interp_spline  # takes 1 s to import
 
     degree = min(5, len(time) - 1)
     if qd is not None:
@@ -162,15 +162,15 @@ def _derivatives(time, q, qd):
 
 
 def _prepared(system, stage, time, curve, stds, integrated, equality, before):
-    """Steps of a stage, with what the one before has found."""
+    """Steps of a stage, initialized from the previous one."""
     graph = graph_of(system, "inverse", stage)
     steps = graph.steps(len(time))
     steps["dt"][:-1, 0] = np.diff(time)
     steps["dt"][-1] = steps["dt"][-2]
-    if stage == 2:  # independent rates from the curve, the others from the positions of stage 1
+    if stage == 2:  # independent rates from the curve, dependent ones from the positions of stage 1
         rest = list(system.dependent)
-        for rates, found in zip(curve[1:], _differences(system, before["q"], time), strict=True):
-            rates[:, rest] = found[:, rest]
+        for rates, differences in zip(curve[1:], _differences(system, before["q"], time), strict=True):
+            rates[:, rest] = differences[:, rest]
     for name, values, std in zip(("q", "qd", "qdd"), curve, stds, strict=True):
         if name in graph.columns:
             steps[f"prior {name}"][:] = values
@@ -183,7 +183,7 @@ def _prepared(system, stage, time, curve, stds, integrated, equality, before):
 
 
 def _variances(system, stage, name, std):
-    """Of a prior: of the independent directions, in stage 2 of rates of all."""
+    """Variances of a prior: on the independent directions, or on all for rates in stage 2."""
     if stage != 2 or name == "q":
         return std**2
     variances = np.full(len(system.directions), DIFFERENCES[name == "qdd"] ** 2)
@@ -192,40 +192,40 @@ def _variances(system, stage, name, std):
 
 
 def _differences(system, q, time):
-    """qd and qdd of positions (count, nq), nearly."""
+    """Approximate qd and qdd of positions (count, nq)."""
     later, before = np.concatenate([q[1:], q[-1:]]), np.concatenate([q[:1], q[:-1]])
     span = np.gradient(time) * np.r_[1.0, np.full(len(time) - 2, 2.0), 1.0]
     qd = system.q.difference(later, before) / span[:, None]
     return qd, np.gradient(qd, time, axis=0)
 
 
-def _known(steps: Steps):
-    """Of the first step nothing: the curve tells it as all others."""
+def _vague_prior(steps: Steps):
+    """No information about the first step: the curve determines it like all others."""
     return prior(steps.graph, {v.name: steps[v.name][0] for v in steps.graph.variables}, {})
 
 
 def _along(steps: Steps, backend):
-    """Every step from where the one before it is: so loops stay on their branch."""
-    lag = FixedLag(steps.graph, 2, _known(steps), backend, iterations=50)
-    found = steps.copy()
+    """Solve step by step, each started from the previous one, so that loops stay on their branch."""
+    lag = FixedLag(steps.graph, 2, _vague_prior(steps), backend, iterations=50)
+    solution = steps.copy()
     names = [name for name in steps.graph.row if name not in ("q", "change", "linked", "damping")]
     for k in range(len(steps)):
         lag.append(**{name: steps[name][k] for name in names})
-        found["q"][k] = lag.steps["q"][-1]
-    gaps = residuals(found)["position constraint"]
+        solution["q"][k] = lag.steps["q"][-1]
+    gaps = residuals(solution)["position constraint"]
     if not gaps.max() <= OPEN:
         k = int(np.argmax(~(gaps <= OPEN)))
-        after = f"{steps['dt'][:k].sum():.6g} s after the start"
-        raise NotConverged(f"{after} loops cannot be closed where the curve has the joints")
-    return found
+        where = f"{steps['dt'][:k].sum():.6g} s after the start"
+        raise NotConverged(f"{where}, loops cannot be closed at the positions of the curve")
+    return solution
 
 
 def _at_once(steps: Steps, backend):
-    """The last stage to the end; what others hand on only has to be near."""
-    solver, known = Batch(steps.graph, backend), _known(steps)
+    """Solve the last stage to convergence, the others loosely."""
+    solver, known = Batch(steps.graph, backend), _vague_prior(steps)
     if "tau" in steps.graph.columns:
         return solver.solve(steps, known).steps
     try:
-        return solver.solve(steps, known, iterations=10, tolerance=LOOSE).steps
+        return solver.solve(steps, known, iterations=10, tolerance=LOOSE_TOLERANCE).steps
     except NotConverged as error:
         return error.solution.steps

@@ -1,13 +1,12 @@
-"""The graph of joint states and external torques that a fixed-lag smoother follows.
+"""The graph of joint states and external torques for a fixed-lag smoother.
 
-Steps have one period. Between them accelerations and external torques walk at random; rates and positions
+Steps have one period. Between them, accelerations and external torques are random walks; rates and positions
 follow by the trapezoidal rule, whose error is that of white jerk (Bar-Shalom, Li and Kirubarajan 2001, sec.
 6.2.3, for such densities). At every step the equations of motion hold exactly and determine the external
-torque; the torque of the motors is read with noise, as everything else is. A sensor that says nothing at a
-step has no weight there.
+torque; the motor torque is a noisy reading like all others. Sensors without a reading have zero weight.
 
-With the external torque as an unknown beside noisy equations of motion, an accurate torque would leave, of
-the information about accelerations, the difference of two large numbers.
+The alternative, external torque as an unknown of noisy equations of motion, loses precision: with an accurate
+torque, the information about accelerations would be the difference of two large numbers.
 """
 
 from collections.abc import Iterable
@@ -27,21 +26,21 @@ from dynamics_node.trajectory.step_elimination import determined, reading_progra
 from dynamics_node.trajectory.systems import robot_system
 from dynamics_node.trajectory.trajectory_graph import Prior, TrajectoryGraph, prior
 
-UNTOLD = 1.0  # s: what is known no better than after so long without a reading is not told by any
+UNOBSERVED_TIME = 1.0  # s: a variance as after this time without readings counts as unobservable
 READ = {Imu: imu, Gyro: gyro, Accelerometer: accelerometer}
-LEAST_STD = 1e-4  # rad/s or m/s^2, of IMUs; with less, rounding makes rates unobservable
-SLACK = 0.01  # of an encoder's noise: no step is known better, or rounding would tell accelerations
+LEAST_STD = 1e-4  # rad/s or m/s^2, of IMUs; with less, rounding errors make rates unobservable
+SLACK = 0.01  # fraction of an encoder's noise: lower bound of the position noise, above rounding errors
 VARIABLES = ("q", "qd", "qdd", "external_torque")
 WALKS = ("random walk qdd", "random walk external_torque")
 
 
 @dataclass(frozen=True)
 class SmootherOptions:
-    """Noise of one robot in SI units: encoder_std, rad or m, torque_std, N m or N: of all joints or of each
-    independent one; jerk_density: of white jerk, rad^2/s^5 or m^2/s^5; external_torque_density: of the random
-    walk of external torques, (N m)^2/s or N^2/s. period, s; window: steps, three or more. start_velocity,
-    start_acceleration, start_external_torque: standard deviations of what is zero at the start, as far as one
-    knows."""
+    """Noise of one robot in SI units. encoder_std, rad or m, and torque_std, N m or N: scalar, or one per
+    (independent) joint; jerk_density: of white jerk, rad^2/s^5 or m^2/s^5; external_torque_density: of the
+    random walk of external torques, (N m)^2/s or N^2/s. period, s; window: steps, three or more.
+    start_velocity, start_acceleration, start_external_torque: prior standard deviations about zero at the
+    start."""
 
     period: float = 0.002
     window: int = 10
@@ -64,9 +63,9 @@ class SmootherOptions:
             WALKS[1]: self.external_torque_density * T,
         }
 
-    def untold(self) -> dict[str, float]:
-        """{variable: the variance that it gathers in UNTOLD without readings}."""
-        T, S = UNTOLD, self.jerk_density
+    def unobserved_variances(self) -> dict[str, float]:
+        """{variable: its variance after UNOBSERVED_TIME without readings}."""
+        T, S = UNOBSERVED_TIME, self.jerk_density
         return {
             "q": S * T**5 / 20,
             "qd": S * T**3 / 3,
@@ -76,15 +75,15 @@ class SmootherOptions:
 
 
 class Smoothed:
-    """What is compiled of a robot with its sensors: made once, for any noise. Pickled it is made and compiled
-    anew, its code taken from the cache."""
+    """Compiled functions of a robot with its sensors, independent of the noise. Unpickling rebuilds it with
+    code from the cache."""
 
     def __init__(self, robot: Robot, sensors: Iterable[Sensor] = (), backend="auto"):
-        """Raises SensorError for sensors that are no Imu, Gyro or Accelerometer or are exact, ValueError for
-        a robot with a joint of several coordinates, by name."""
+        """Raises SensorError for sensors that are exact or no Imu, Gyro or Accelerometer, and ValueError for
+        a robot with joints of several coordinates."""
         self.robot, self.sensors, self.backend = robot, tuple(sensors), backend
         self.system = system = robot_system(robot)
-        _refuse_several(system)
+        _require_scalar(system)
         self.scalars = tuple(system.scalars)
         self.names = tuple(system.directions[k] for k in self.scalars)
         own = [(sensor, _reading(robot, sensor)) for sensor in self.sensors]
@@ -103,7 +102,7 @@ class Smoothed:
         return _compiled, (self.robot, self.sensors, self.backend)
 
     def compile(self):
-        """Compile what a smoother runs, and what tells its covariance. Raises CompileError."""
+        """Compile the functions of a smoother and its covariance. Raises CompileError."""
         start = known_start(self.graph, SmootherOptions(), self.system.q.neutral)
         lag = FixedLag(self.graph, 2, start, self.backend)
         lag.extend()
@@ -111,30 +110,30 @@ class Smoothed:
 
 
 def known_start(graph: TrajectoryGraph, options: SmootherOptions, start) -> Prior:
-    """Of the first step: q near start (nq,), to one radian, everything else near zero; the motors bear the
-    weight of the robot there."""
+    """Prior of the first step: q near start (nq,) within one radian, everything else near zero; the motors
+    support the weight of the robot."""
     spread = (1.0, options.start_velocity, options.start_acceleration)
     variances = {name: std**2 for name, std in zip(VARIABLES, spread, strict=False)}
     still = {variable.name: variable.neutral for variable in graph.variables} | {
         "q": np.asarray(start, float)
     }
     columns = graph.columns["external_torque"]
-    found = interpret(_determined_program(graph), **still)
+    solved = interpret(_determined_program(graph), **still)
     external_torque = [graph.determined.index(k) for k in range(columns.start, columns.stop)]
-    known = prior(graph, still | {"tau": found["offset"][external_torque]}, variances)
+    known = prior(graph, still | {"tau": solved["offset"][external_torque]}, variances)
     by = (
-        found["slopes"][external_torque][:, [graph.order.index(k) for k in graph.free]]
+        solved["slopes"][external_torque][:, [graph.order.index(k) for k in graph.free]]
         / options.start_external_torque
     )
     return replace(known, information=known.information + by.T @ by)
 
 
-@lru_cache(maxsize=16)  # of the graphs at hand
+@lru_cache(maxsize=16)  # graphs
 def _predicting(graph, names, backend):
     return make(reading_program(graph, names), backend)
 
 
-@lru_cache(maxsize=16)  # of the graphs at hand
+@lru_cache(maxsize=16)  # graphs
 def _determined_program(graph: TrajectoryGraph) -> Program:
     """The variables of a step -> offset and slopes of the directions that exact factors determine."""
     shapes = {variable.name: (variable.size,) for variable in graph.variables}
@@ -151,8 +150,8 @@ def _reading(robot, sensor):
     """The factor of a sensor."""
     if type(sensor) not in READ or sensor.value is not None:
         raise SensorError(
-            f"sensor {sensor.name!r}: a smoother reads imu, gyro and accelerometer, not {sensor.kind}; "
-            "torques are those of the joints"
+            f"sensor {sensor.name!r}: a smoother supports imu, gyro and accelerometer, not {sensor.kind}; "
+            "torques are read from the joints"
         )
     return READ[type(sensor)](robot, sensor)
 
@@ -160,20 +159,22 @@ def _reading(robot, sensor):
 def _deviations(sensor, factor):
     """Standard deviations (rows,) of a sensor."""
     if sensor.std is None:
-        raise SensorError(f"sensor {sensor.name!r}: give its std; a smoother takes rows as independent")
-    found = np.broadcast_to(np.asarray(sensor.std, dtype=float), (len(factor.rows),))
-    if not (found >= LEAST_STD).all():
         raise SensorError(
-            f"sensor {sensor.name!r}: std {found.min():g} is less than {LEAST_STD:g}, of which rounding "
-            "leaves nothing beside other readings; give that of the sensor's data sheet"
+            f"sensor {sensor.name!r}: std is missing; a smoother needs one with independent rows"
         )
-    return found
+    std = np.broadcast_to(np.asarray(sensor.std, dtype=float), (len(factor.rows),))
+    if not (std >= LEAST_STD).all():
+        raise SensorError(
+            f"sensor {sensor.name!r}: std {std.min():g} is less than {LEAST_STD:g}, which rounding "
+            "errors exceed; give that of the sensor's data sheet"
+        )
+    return std
 
 
-def _refuse_several(system):
+def _require_scalar(system):
     for k in range(len(system.directions)):
         if k not in system.scalars:
             raise ValueError(
-                f"{system.name}: {system.directions[k]} belongs to a joint of several coordinates, which no "
-                "encoder reads; leave the joint out, or hold it"
+                f"{system.name}: {system.directions[k]} belongs to a joint of several coordinates, which "
+                "encoders cannot measure; omit the joint or fix it"
             )

@@ -1,4 +1,4 @@
-"""Joint state and external torques of a robot from noisy readings, as they come: a fixed-lag smoother."""
+"""Fixed-lag smoother of joint states and external torques, from noisy readings as they arrive."""
 
 from typing import NamedTuple
 
@@ -10,15 +10,15 @@ from dynamics_node.trajectory.joint_graph import VARIABLES, Smoothed, SmootherOp
 from dynamics_node.trajectory.trajectory_graph import weights_of
 
 __all__ = ["FIRST", "JointEstimate", "JointSmoother", "Smoothed", "SmootherOptions"]
-FIRST = 3  # steps that tell rates; before there are so many, Gauss-Newton finds none from IMUs alone
-RATES = "rates"  # beside sensors
-TOLERANCE = 1.0  # of a change beside what changes: the next iteration would change 1e-4 of it
+FIRST = 3  # steps needed for rates; with fewer, Gauss-Newton does not converge from IMUs alone
+RATES = "rates"  # key in addition to the sensors
+TOLERANCE = 1.0  # of a relative change: the next iteration would change 1e-4 of it
 
 
 class JointEstimate(NamedTuple):
-    """Of one step, over the joints `names`: values (n,) and covariances (n, n) of position, velocity,
+    """Estimate of one step for the joints `names`: values (n,) and covariances (n, n) of position, velocity,
     acceleration and external torque; q (nq,) and qd of all directions; chi_square: of the step's readings,
-    of which there are `readings`; worst: the sensor that agrees least; unobservable: 'quantity joint'."""
+    whose number is `readings`; worst: the least consistent sensor; unobservable: 'quantity joint'."""
 
     names: tuple[str, ...]
     position: np.ndarray
@@ -38,16 +38,18 @@ QUANTITIES = ("position", "velocity", "acceleration", "external_torque")
 
 
 class JointSmoother:
-    """smoother.step() makes a step more, smoother.read(...) tells what was read at one, smoother.solve()
-    finds the most likely window, smoother.estimate(...) tells what is known of a step of it.
+    """Call step() to add a step, read(...) to add a reading, solve() to compute the most likely window, and
+    estimate(...) to get the estimate of a step.
 
-    start (nq,): the position at the first step, as known as one radian. newest: number of the last step, -1
+    start (nq,): the position at the first step, known to one radian. newest: number of the last step, -1
     before the first.
     """
 
     def __init__(self, smoothed: Smoothed, options: SmootherOptions, start):
         if options.window < FIRST:
-            raise ValueError(f"a window of {options.window} steps tells no rates; it has {FIRST} or more")
+            raise ValueError(
+                f"window must be at least {FIRST} steps to determine rates, not {options.window}"
+            )
         self.smoothed, self.options, self.newest = smoothed, options, -1
         graph = smoothed.graph
         known = known_start(graph, options, start)
@@ -62,7 +64,7 @@ class JointSmoother:
             "encoder": 1.0 / np.square(_each(options.encoder_std, count)),
             "torque": 1.0 / np.square(_each(options.torque_std, len(smoothed.independent))),
         } | {name: 1.0 / np.square(std) for name, std in smoothed.deviations.items()}
-        self._untold = options.untold()
+        self._unobserved = options.unobserved_variances()
         rows = {factor.name: len(factor.rows) for factor in graph.factors}
         ends = np.cumsum([rows[name] for name in smoothed.read]).tolist()
         self._places = {
@@ -78,16 +80,16 @@ class JointSmoother:
         return self.newest - len(self.lag) + 1 if self.newest >= 0 else 0
 
     def step(self):
-        """One step more, at which nothing has been read yet."""
+        """Add a step without readings."""
         self.lag.extend(**self._blank)
         self.newest += 1
         self._solved = False
 
     def read(self, number, sensor, values, variance: np.ndarray | float = 0.0):
-        """What a sensor read at a step of the window: 'encoder' (all joints with a position,), 'torque':
-        of the motors (independent joints,), or the name of a sensor (its rows,); NaN where it says
-        nothing. variance: of the values (rows,), besides the sensor's. Several readings at one step count
-        as their mean, with their number."""
+        """Add a reading at a step of the window. sensor: 'encoder' (all joints with a position,), 'torque' of
+        the motors (independent joints,), or the name of a sensor (its rows,); NaN for missing values.
+        variance: of the values (rows,), in addition to the sensor's. Several readings at one step are
+        averaged and weighted by their count."""
         row = number - self.oldest
         steps, weights = self.lag.steps, weights_of(sensor)
         at = f"reading {sensor}"
@@ -101,22 +103,22 @@ class JointSmoother:
         steps[weights][row] = total
 
     def solve(self):
-        """Find the most likely window, from the third step on. Raises TrajectoryError."""
+        """Compute the most likely window, from the third step on. Raises TrajectoryError."""
         if len(self.lag) >= FIRST:
             self.lag.solve()
             self._solved = True
         self._predicted.clear()
 
     def predicted(self, number, sensor) -> tuple[np.ndarray, np.ndarray] | None:
-        """What a sensor would read at a step of the window (rows,), by all readings before the last `step` or
-        `solve`, with its covariance (rows, rows), the noise of one reading included. None before there are
-        FIRST steps. Raises TrajectoryError."""
+        """Predicted reading of a sensor (rows,) at a step of the window, from all readings before the last
+        `step` or `solve`, with its covariance (rows, rows) including the noise of one reading. None before
+        there are FIRST steps. Raises TrajectoryError."""
         if len(self.lag) < FIRST:
             return None
         return self._at(number)[sensor]
 
     def rates(self, number) -> tuple[np.ndarray, np.ndarray]:
-        """Variances of the velocity and acceleration of joints (with a position,) at a step, by the same
+        """Variances of velocity and acceleration of joints (with a position,) at a step, from the same
         readings. Raises TrajectoryError."""
         if len(self.lag) < FIRST:
             start = self.options.start_velocity, self.options.start_acceleration
@@ -134,43 +136,43 @@ class JointSmoother:
     def _prediction(self, row):
         graph, steps = self.smoothed.graph, self.lag.steps
         run(self.smoothed.predict, *(steps[variable.name][row] for variable in graph.variables), self._read)
-        P = covariances(graph, {name: rows[row:] for name, rows in self.lag.found.items()})[0]
+        P = covariances(graph, {name: rows[row:] for name, rows in self.lag.outputs.items()})[0]
         variances, own = P.diagonal(), list(self.smoothed.scalars)
         velocity, acceleration = (variances[graph.columns[name]][own] for name in ("qd", "qdd"))
-        found = {RATES: (velocity, acceleration)}
+        readings = {RATES: (velocity, acceleration)}
         for name, place in self._places.items():
             J = self._read[place, 1:]
-            found[name] = self._read[place, 0].copy(), J @ P @ J.T + np.diag(1.0 / self._weights[name])
-        return found
+            readings[name] = self._read[place, 0].copy(), J @ P @ J.T + np.diag(1.0 / self._weights[name])
+        return readings
 
     def loosen(self, number, factor):
-        """Allow for a jump: the variances of what changes from the step before to a step of the window are
-        `factor` times as large."""
+        """Allow for a jump: multiply the variances of changes between the previous step and a step of the
+        window by `factor`."""
         row = max(0, number - self.oldest - 1)
         for name in self.options.variances():
             self.lag.steps[weights_of(name)][row] /= factor
 
     def squares(self, number) -> tuple[float, int]:
-        """Squared errors over the variances of all factors at the steps of the window from `number` on, after
-        `solve`, and how many numbers were read there."""
+        """Normalized squared errors of all factors from step `number` on, after `solve`, and the number of
+        scalar readings there."""
         row = max(0, number - self.oldest)
         read = sum(int((self.lag.steps[weights_of(name)][row:] > 0).sum()) for name in self.smoothed.read)
-        return float(self.lag.found["squares"][row:].sum()), read
+        return float(self.lag.outputs["squares"][row:].sum()), read
 
     def times_read(self, number, sensor) -> np.ndarray:
-        """(rows,): at how many steps of the window from `number` on a sensor has read its rows."""
+        """(rows,): number of steps of the window from `number` on with a reading of each row."""
         return (self.lag.steps[weights_of(sensor)][max(0, number - self.oldest) :] > 0).sum(axis=0)
 
     def unread(self, number, sensor) -> int:
-        """Forget what a sensor read at the steps of the window from `number` on: at how many of them."""
+        """Remove the readings of a sensor from step `number` on. Returns the number of affected steps."""
         weights = self.lag.steps[weights_of(sensor)][max(0, number - self.oldest) :]
         steps = int((weights > 0).any(axis=1).sum())
         weights[:] = 0.0
         return steps
 
     def encoder_errors(self, number) -> np.ndarray:
-        """By how much the estimate of a step misses its positions that were read (joints with a position,),
-        over their standard deviations; 0 where nothing was read."""
+        """Errors of the estimate at the position readings of a step (joints with a position,), in standard
+        deviations; 0 without a reading."""
         row, steps, smoothed = number - self.oldest, self.lag.steps, self.smoothed
         q = steps["q"][row][[smoothed.system.scalars[k] for k in smoothed.scalars]]
         return np.abs(q - steps["reading encoder"][row]) * np.sqrt(steps[weights_of("encoder")][row])
@@ -180,7 +182,7 @@ class JointSmoother:
         return self.lag.steps.rows.copy()
 
     def restore(self, rows):
-        """The window as it was when it was `saved`, without a step in between."""
+        """Restore a window from `saved`, without a step in between."""
         self.lag.steps.rows[:] = rows
         self._solved = False
         self._predicted.clear()
@@ -191,7 +193,7 @@ class JointSmoother:
         return steps["q"][row].copy(), steps["qd"][row].copy(), steps["qdd"][row].copy()
 
     def estimate(self, number) -> JointEstimate:
-        """Of a step of the window, after `solve`."""
+        """Estimate of a step of the window, after `solve`."""
         row, smoothed = number - self.oldest, self.smoothed
         system, graph = smoothed.system, smoothed.graph
         steps, P = self.lag.steps, self.lag.covariance(row)[0]
@@ -210,25 +212,25 @@ class JointSmoother:
         )  # fmt: skip
 
     def _agreement(self, row):
-        """Sum of squares over the variances of the readings of a step, their number, and the worst sensor."""
+        """Normalized sum of squares of the readings of a step, their number, and the worst sensor."""
         names = [factor.name for factor in self.smoothed.graph.weighted]
-        squares = dict(zip(names, self.lag.found["squares"][row], strict=True))
+        squares = dict(zip(names, self.lag.outputs["squares"][row], strict=True))
         counts = {name: int((self.lag.steps[weights_of(name)][row] > 0).sum()) for name in self.smoothed.read}
         per_row = {name: squares[name] / count for name, count in counts.items() if count}
         worst = max(per_row, key=lambda name: per_row[name]) if per_row else ""
         return float(sum(squares[name] for name in self.smoothed.read)), sum(counts.values()), worst
 
     def _unobservable(self, blocks):
-        found = []
+        names = []
         for name, quantity, block in zip(VARIABLES, QUANTITIES, blocks, strict=True):
-            weak = np.flatnonzero(~(np.diag(block) < self._untold[name]))
-            found += [f"{quantity} {self.smoothed.independent[k]}" for k in weak]
-        return tuple(found)
+            weak = np.flatnonzero(~(np.diag(block) < self._unobserved[name]))
+            names += [f"{quantity} {self.smoothed.independent[k]}" for k in weak]
+        return tuple(names)
 
 
 def _each(value, count):
-    """One number for all, or one of each. Raises ValueError."""
-    found = np.atleast_1d(np.asarray(value, dtype=float))
-    if len(found) not in (1, count):
-        raise ValueError(f"{len(found)} numbers for {count} joints: give one for all or one of each")
-    return np.broadcast_to(found, (count,))
+    """A scalar or one number per joint, broadcast to (count,). Raises ValueError."""
+    numbers = np.atleast_1d(np.asarray(value, dtype=float))
+    if len(numbers) not in (1, count):
+        raise ValueError(f"{len(numbers)} numbers for {count} joints: give one for all or one per joint")
+    return np.broadcast_to(numbers, (count,))

@@ -1,6 +1,6 @@
 """Passive torques in a simulation: damping, friction, springs and offsets of joints.
 
-Damping, springs and offsets are linear in positions and rates and stand in the equations of motion. Dry
+Damping, springs and offsets are linear in positions and rates and part of the equations of motion. Dry
 friction, F tanh(qd / smoothing), is replaced by its tangent; `DryFriction` moves the tangent until it touches
 at the rates of the solution (Newton's method).
 """
@@ -14,16 +14,16 @@ from dynamics_node.algorithms import smooth_friction
 from dynamics_node.robot import Robot, Shapes
 from dynamics_node.trajectory.errors import NotConverged
 
-TOUCHING = 1e-10  # error of a tangent, beside the largest friction of its joint
-MOVES = 60  # of the tangents at a step
+TOUCHING = 1e-10  # error of a tangent, relative to the largest friction of its joint
+MOST_TANGENTS = 60  # per step
 STEP = 1e-20  # imaginary, for the derivative of the friction
 
 
 @dataclass(frozen=True, eq=False)
 class PassiveTorques:
-    """Coefficients (axles,), SI units: viscous, coulomb and creep as of `smooth_friction`, spring at rest at
+    """Coefficients (axles,), SI units: viscous, coulomb and creep as in `smooth_friction`, spring with rest
     position 0, offset. map: rates of axles from directions of a System, see Robot.axle_map. positions: q ->
-    (axles,), 0 where an axle has none, on symbols."""
+    (axles,), on symbols, 0 for axles without a position."""
 
     viscous: np.ndarray
     coulomb: np.ndarray
@@ -44,16 +44,16 @@ class PassiveTorques:
         return {"friction": shape, "friction_slope": shape} if self.has_dry_friction else {}
 
     def torque(self, q, qd, friction=0.0, friction_slope=0.0):
-        """Along the directions (n,), what the drives overcome, on symbols."""
+        """Torques (n,) along the directions that the drives must overcome, on symbols."""
         rates = self.map @ qd
-        own = (
+        torques = (
             (self.viscous + friction_slope) * rates + friction + self.spring * self.positions(q) + self.offset
         )
-        return self.map.T @ own
+        return self.map.T @ torques
 
     def tangent(self, qd, before):
-        """(torque at rate zero, slope) of the dry friction at rates qd (axles,). A joint whose rate changed
-        its sign since `before` gets the tangent at rate zero: from there Newton's method cannot cycle."""
+        """(torque at rate zero, slope) of the dry friction at rates qd (axles,). Joints whose rate changed
+        its sign since `before` get the tangent at rate zero, from which Newton's method cannot cycle."""
         at = np.where(qd * before < 0.0, 0.0, qd)
         slope = self._dry(at + STEP * 1j).imag / STEP
         return self._dry(at) - slope * at, slope
@@ -63,23 +63,24 @@ class PassiveTorques:
 
 
 def passive_torques(tree: Robot) -> PassiveTorques | None:
-    """Those of a tree, None where it has none."""
+    """PassiveTorques of a tree, None if there are none."""
     parts = tree.damping, tree.friction, tree.creep, tree.springs, tree.torque_offsets
     scalar = [joint for joint in tree.independent_joints if joint.type.is_scalar]
 
     def positions(q):
-        found = np.zeros(len(tree.axle_map), dtype=object)
+        angles = np.zeros(len(tree.axle_map), dtype=object)
         for joint in scalar:
-            found[joint.v] = q[joint.q]
+            angles[joint.v] = q[joint.q]
         for k, joint in enumerate(tree.shared_joints, tree.nv):
-            found[k] = joint.position(q)[0] - joint.offset  # which is part of the torque at position zero
-        return found
+            angles[k] = joint.position(q)[0] - joint.offset  # included in the torque at position zero
+        return angles
 
     return PassiveTorques(*parts, tree.axle_map, positions) if any(part.any() for part in parts) else None
 
 
 class DryFriction:
-    """Tangents along a simulation. middle: data `..._middle` of half a step, which Simpson's rule reads."""
+    """Tangents along a simulation. middle: also for the data `..._middle` at half a step, for Simpson's
+    rule."""
 
     def __init__(self, passive: PassiveTorques, middle: bool):
         self._passive, self._middle = passive, middle
@@ -93,10 +94,10 @@ class DryFriction:
         )
 
     def settle(self, lag) -> int:
-        """Move the tangents of the newest step until they touch. Iterations of `lag` that were made. Raises
+        """Move the tangents of the newest step until they touch. Returns the iterations of `lag`. Raises
         NotConverged and as `lag.solve`."""
-        made, before = 0, [row.copy() for _, _, row in self._places(lag.steps)]
-        for _ in range(MOVES):
+        iterations, before = 0, [row.copy() for _, _, row in self._places(lag.steps)]
+        for _ in range(MOST_TANGENTS):
             places, touching = self._places(lag.steps), True
             for k, (ending, number, qd) in enumerate(places):
                 views = lag.steps.views
@@ -105,19 +106,19 @@ class DryFriction:
                 torque[:], slope[:] = self._passive.tangent(qd, before[k])
                 before[k] = qd.copy()
             if touching:
-                return made
-            made += lag.solve()
-        raise NotConverged(f"the friction did not settle in {MOVES} tangents")
+                return iterations
+            iterations += lag.solve()
+        raise NotConverged(f"the friction did not converge within {MOST_TANGENTS} tangents")
 
     def _places(self, steps):
-        """[(ending of the data's names, number of the row, rates of the axles there)]"""
+        """[(suffix of the data names, row number, rates of the axles)]"""
         last, axles = len(steps) - 1, self._passive.map
-        found = [("", last, axles @ steps["qd"][last])]
+        places = [("", last, axles @ steps["qd"][last])]
         if self._middle and last:
             (v, v_next), (a, a_next) = steps["qd"][last - 1 :], steps["qdd"][last - 1 :]
             middle = 0.5 * (v + v_next) + 0.125 * steps["dt"][last - 1] * (a - a_next)
-            found.append(("_middle", last - 1, axles @ middle))
-        return found
+            places.append(("_middle", last - 1, axles @ middle))
+        return places
 
     @staticmethod
     def _named(tangent, ending):

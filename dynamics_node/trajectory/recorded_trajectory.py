@@ -1,4 +1,4 @@
-"""The trajectory of a whole recording, by the model of `joint_smoother`: `smooth`."""
+"""Smoothing of a whole recording with the model of `joint_smoother`: `smooth`."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -25,8 +25,8 @@ from dynamics_node.trajectory.joint_smoother import (
 from dynamics_node.trajectory.trajectory import Trajectory, located, trajectory_of
 from dynamics_node.trajectory.trajectory_graph import CHANGE, DAMPING, LINKED, Steps, weights_of
 
-AHEAD = 10  # steps of the window that finds where the search for all at once begins
-SETTLED = 1e-9  # of the last change of a variable, beside its size, of a whole recording
+AHEAD = 10  # window of the initial fixed-lag pass
+SETTLED = 1e-9  # largest last relative change of a variable, for a whole recording
 
 
 def smooth(
@@ -47,20 +47,20 @@ def smooth(
     ----------
     robot : Robot
     time : array (count,)
-        Rising, s.
+        Increasing, s.
     readings : mapping
-        'q': (count, nq), or (count, nv) of the independent joints alone. 'tau': (count, nv), of the motors as
-        commanded or measured; without it there are no external torques. NAME of a sensor: (count, its rows).
-        NaN where nothing was read.
+        'q': (count, nq), or (count, nv) of the independent joints. 'tau': (count, nv), of the motors as
+        commanded or measured; required for external torques. NAME of a sensor: (count, its rows).
+        NaN for missing readings.
     sensors : iterable of Imu, Gyro, Accelerometer
     options : SmootherOptions, optional
-        The noise; its period is not used, steps are as long as `time` has it.
+        The noise; its period is not used, steps follow `time`.
     window : int, optional
-        Steps of a fixed lag, as in a node; by default all readings count at all steps.
+        Steps of a fixed lag, as in the node; default: a batch solution over all steps.
     start : array (nq,), optional
-        A position near the first one, where the first reading leaves the branch of assembly open.
+        A position near the first one, if the first reading does not determine the branch of assembly.
     backend : str
-        c, numpy, or auto: c where it works.
+        c, numpy, or auto: c if available.
     progress : function, optional
         Called after every step with the number of steps.
 
@@ -72,14 +72,14 @@ def smooth(
     Raises
     ------
     InputError, SensorError
-        For readings of a wrong shape, sensors that do not fit.
+        For readings of a wrong shape or unsupported sensors.
     TrajectoryError
         `solution` is the Trajectory so far.
 
     Examples
     --------
-    >>> found = smooth(robot, time, {"q": q, "tau": tau})  # doctest: +SKIP
-    >>> found.external_torque, found.std["external_torque"]  # doctest: +SKIP
+    >>> estimate = smooth(robot, time, {"q": q, "tau": tau})  # doctest: +SKIP
+    >>> estimate.external_torque, estimate.std["external_torque"]  # doctest: +SKIP
     """
     options = options or SmootherOptions()
     smoothed = _smoothed(robot, tuple(sensors), backend)
@@ -97,7 +97,7 @@ def smooth(
     return run.motion(time)
 
 
-@lru_cache(maxsize=8)  # of the robots at hand
+@lru_cache(maxsize=8)  # robots
 def _smoothed(robot, sensors, backend):
     return Smoothed(robot, sensors, backend)
 
@@ -106,7 +106,7 @@ def _smoothed(robot, sensors, backend):
 
 
 class _Run:
-    """Steps as they are found. done: how many; P: covariances of all columns of these."""
+    """Steps with progress. done: number of finished steps; P: covariances of all their columns."""
 
     def __init__(self, smoothed: Smoothed, steps: Steps, known, with_torques):
         self.smoothed, self.steps, self.known, self.with_torques = smoothed, steps, known, with_torques
@@ -116,7 +116,7 @@ class _Run:
         self.P = np.full((len(steps), columns, columns), np.nan)
 
     def along(self, window, wanted, progress):
-        """Step after step. wanted: covariances, too."""
+        """Solve step by step. wanted: compute covariances, too."""
         graph, rows = self.smoothed.graph, self.steps.rows
         lag = FixedLag(graph, window, self.known, self.smoothed.backend, tolerance=TOLERANCE)
         written = {*(variable.name for variable in graph.variables), CHANGE, LINKED, DAMPING}
@@ -164,7 +164,7 @@ class _Run:
 def recorded_steps(smoothed: Smoothed, time, readings, options) -> Steps:
     """All data and weights. Raises InputError."""
     if time.ndim != 1 or len(time) < FIRST or not (np.diff(time) > 0).all() or not np.isfinite(time).all():
-        raise InputError(f"time must be {FIRST} or more finite, rising numbers")
+        raise InputError(f"time must be {FIRST} or more finite, increasing numbers")
     unknown = set(readings) - {"q", "tau", *smoothed.deviations}
     if unknown:
         raise InputError(
@@ -186,7 +186,7 @@ def recorded_steps(smoothed: Smoothed, time, readings, options) -> Steps:
 
 
 def _read(steps, factor, data, values, std):
-    """Write the readings of a factor; what is not finite has no weight."""
+    """Write the readings of a factor; nonfinite values have zero weight."""
     values, shape = np.array(values, dtype=float), steps[data].shape
     if values.ndim != 2 or values.shape[1] != shape[1] or len(values) not in (1, shape[0]):
         raise InputError(f"readings of {factor!r} must be {shape}, not {values.shape}")
@@ -196,7 +196,7 @@ def _read(steps, factor, data, values, std):
 
 
 def _positions(smoothed: Smoothed, q):
-    """(count, joints with a position): NaN of dependent joints that are not there; angles without jumps."""
+    """(count, joints with a position): NaN for missing dependent joints; angles unwrapped."""
     system, count = smoothed.system, len(smoothed.scalars)
     if q is None:
         return np.full((1, count), np.nan)
@@ -215,7 +215,7 @@ def _positions(smoothed: Smoothed, q):
 
 
 def first_position(robot, smoothed: Smoothed, steps, start):
-    """Where the first readings have the joints (nq,), closed."""
+    """The closed position (nq,) of the first readings."""
     read, known = steps["reading encoder"], steps[weights_of("encoder")] > 0
     first = np.array(smoothed.system.q.neutral if start is None else start, dtype=float)
     for k, direction in enumerate(smoothed.scalars):
@@ -225,4 +225,4 @@ def first_position(robot, smoothed: Smoothed, steps, start):
     try:
         return first_closed(robot, first)
     except ClosureError as error:
-        raise InconsistentStart(f"{robot.name}: the first readings do not close: {error}") from None
+        raise InconsistentStart(f"{robot.name}: the first readings do not close the loops: {error}") from None

@@ -1,15 +1,15 @@
-"""The factors of a robot: constraints, dynamics, rules of integration, and the readings of its sensors.
+"""Factors of a robot: constraints, dynamics, integration rules, and sensor readings.
 
-Torques (nv,) of the equations of motion are a sum of data, `known`, and variables, `unknown`: 'tau' of the
+Torques (nv,) in the equations of motion are a sum of data, `known`, and variables, `unknown`: 'tau' of the
 motors, 'external_torque' of the environment.
 
-Rules of integration: positions with quaternions have no sum, so a step is measured in the chart `difference`
-around its own position, whose coordinates c change by D qd, D = dc/dq dq/dt. Of joints with one coordinate D
-is the identity, and the rules are the plain ones. directions: those that have a row, all by default.
+Integration rules: positions with quaternions cannot be added, so a step is measured in the chart `difference`
+around its own position, whose coordinates c change by D qd, D = dc/dq dq/dt. For joints with one coordinate D
+is the identity, and the rules are the usual ones. directions: those with a row, default all.
 
 The reading of the sensor NAME is the data `reading NAME`; a bias is a variable `bias NAME` (see `bias_of`)
-that the sensor adds to the true value. A sensor without a reading at a step has no weight there; against
-outliers: `dataclasses.replace(factor, loss=cauchy())`.
+that the sensor adds to the true value. A sensor without a reading at a step has zero weight. For outliers use
+`dataclasses.replace(factor, loss=cauchy())`.
 """
 
 from functools import lru_cache
@@ -52,7 +52,7 @@ def acceleration_constraint(system: System) -> Factor:
 
 
 def _constraint(system, kind, function, now):
-    """The last of the variables is determined."""
+    """A constraint that determines the last of its variables."""
     return Factor(
         name=f"{kind} constraint",
         residual=lambda **x: function(*(x[name] for name in now)),
@@ -63,7 +63,7 @@ def _constraint(system, kind, function, now):
 
 
 def prior_factor(x: Variable, directions=None) -> Factor:
-    """x is near the data `prior NAME` (size,), along `directions`, all by default."""
+    """x is near the data `prior NAME` (size,), along `directions`, default all."""
     chosen = list(range(x.tangent)) if directions is None else list(directions)
     value = f"prior {x.name}"
     return Factor(
@@ -81,10 +81,10 @@ def prior_factor(x: Variable, directions=None) -> Factor:
 def inverse_dynamics(
     system: System, determines: str | None, known=(), unknown=(), passive: PassiveTorques | None = None
 ) -> Factor:
-    """ID(q, qd, qdd) - torque = 0, with passive torques beside ID if they are given.
+    """ID(q, qd, qdd) - torque = 0, with passive torques added to ID if given.
 
-    determines: 'qdd', of the independent directions (a forward problem), or one of `unknown` (an inverse
-    one), exactly; None: rows with a variance, in N m or N.
+    determines: 'qdd' of the independent directions (a forward problem), or one of `unknown` (an inverse one),
+    exactly; None: rows with a variance, in N m or N.
     """
     if determines == "qdd":
         determined = tuple(("qdd", k) for k in system.independent)
@@ -112,8 +112,8 @@ def inverse_dynamics(
 
 
 def forward_dynamics(system: System, directions=None, known=(), unknown=()) -> Factor:
-    """qdd - FD(q, qd, torque) of some directions, all by default, with a variance, in rad/s^2 or m/s^2: the
-    paper's f_dyn."""
+    """qdd - FD(q, qd, torque) of some directions, default all, with a variance, in rad/s^2 or m/s^2: f_dyn of
+    the paper."""
     chosen = list(range(len(system.directions)) if directions is None else directions)
 
     def residual(q, qd, qdd, **torques):
@@ -135,7 +135,7 @@ DT: Shapes = {"dt": (1,)}
 
 
 def euler(x: Variable, directions=None) -> Factor:
-    """Explicit, of first order: x_next - x - dt xd."""
+    """Explicit, first order: x_next - x - dt xd."""
 
     def residual(dt, **v):
         step = x.difference(v[x.name + "_next"], v[x.name])
@@ -146,7 +146,7 @@ def euler(x: Variable, directions=None) -> Factor:
 
 
 def trapezoidal(x: Variable, directions=None) -> Factor:
-    """Of second order: x_next - x - dt/2 (xd + xd_next)."""
+    """Second order: x_next - x - dt/2 (xd + xd_next)."""
 
     def residual(dt, **v):
         step, rate = _in_chart(x, v[x.name], v[x.name + "_next"], v[x.rate + "_next"])
@@ -157,12 +157,12 @@ def trapezoidal(x: Variable, directions=None) -> Factor:
 
 
 def simpson(system: System, directions=None, passive: PassiveTorques | None = None) -> Factor:
-    """Of fourth order, rows of q, then of qd: Lobatto IIIA with three stages (Hairer, Norsett and Wanner,
+    """Fourth order, rows of q, then of qd: Lobatto IIIA with three stages (Hairer, Norsett and Wanner,
     Solving Ordinary Differential Equations I, sec. II.7; Hermite-Simpson collocation).
 
-    The middle of a step is that of the cubics through both ends, its acceleration follows from forward
-    dynamics with the torque `tau_middle` (nv,), data, and passive torques if they are given. Dependent joints
-    of loops are there off their closed position by dt^4, their accelerations too: the order stays.
+    The midpoint of a step is that of the cubics through both ends. Its acceleration follows from forward
+    dynamics with the torque `tau_middle` (nv,), data, and passive torques if given. There, dependent joints
+    of loops and their accelerations deviate from the closed position by dt^4; the order is unaffected.
     """
     x, chosen = system.q, _chosen(system.q, directions)
 
@@ -191,7 +191,7 @@ def simpson(system: System, directions=None, passive: PassiveTorques | None = No
 
 
 def equality(x: Variable, directions=None, name="equality") -> Factor:
-    """x_next - x: that little changes."""
+    """x_next - x: penalizes changes."""
 
     def residual(**v):
         return x.difference(v[x.name + "_next"], v[x.name])[chosen]
@@ -202,7 +202,7 @@ def equality(x: Variable, directions=None, name="equality") -> Factor:
 
 
 def random_walk(x: Variable, directions=None) -> Factor:
-    """x_next - x of what nothing else drives, as a bias; its variance grows with dt."""
+    """x_next - x of an otherwise undriven variable, such as a bias; its variance grows with dt."""
     return equality(x, directions, name="random walk")
 
 
@@ -222,14 +222,14 @@ def _chosen(x, directions):
 
 
 def _in_chart(x, start, to, rates):
-    """The step (tangent,) from start to `to`, and by what it changes at rates (tangent,) there."""
-    found = interpret(_chart(x), start=start, to=to)
-    return found["step"], found["D"] @ rates
+    """The step (tangent,) from start to `to`, and its derivative for rates (tangent,) there."""
+    outputs = interpret(_chart(x), start=start, to=to)
+    return outputs["step"], outputs["D"] @ rates
 
 
-@lru_cache(maxsize=64)  # variables of the systems at hand
+@lru_cache(maxsize=64)  # variables
 def _chart(x: Variable) -> Program:
-    """start, to -> step (tangent,) and D (tangent, tangent), by what it changes along the directions."""
+    """start, to -> step (tangent,) and D (tangent, tangent), its Jacobian by the directions."""
     shapes = {"start": (x.size,), "to": (x.size,)}
     step = trace(lambda start, to: {"step": x.difference(to, start)}, shapes)
     derived = jacobian(step, ["step"], ["to"])
@@ -244,25 +244,25 @@ def _chart(x: Variable) -> Program:
 # --- readings -----------------------------------------------------------------------------------------------
 
 
-ROUNDING = 1e-14  # entries of a transform beside 1 that were meant to be zero
+ROUNDING = 1e-14  # entries of a transform: smaller ones are rounding errors of zero
 
 
 def encoder(system: System, directions=None, name="encoder", bias=False) -> Factor:
-    """Positions, rad or m, of some directions with one coordinate, of all by default. A continuous joint's
-    reading is taken as it is: one that jumps by a turn is to be unwrapped before."""
+    """Positions, rad or m, of some directions with one coordinate, default all. Readings of continuous joints
+    must be unwrapped."""
     chosen = _with_one_coordinate(system, directions)
     places = [system.scalars[k] for k in chosen]
     return _reading(name, [system.directions[k] for k in chosen], ("q",), lambda q: q[places], bias)
 
 
 def velocity_reading(system: System, directions=None, name="velocity", bias=False) -> Factor:
-    """Rates qd of some directions, of all by default."""
+    """Rates qd of some directions, default all."""
     chosen = list(range(len(system.directions)) if directions is None else directions)
     return _reading(name, [system.directions[k] for k in chosen], ("qd",), lambda qd: qd[chosen], bias)
 
 
 def torque(system: System, name="torque", bias=False, variable="tau") -> Factor:
-    """The variable `tau` (nv,), N m or N, as sensors at the joints or motors report it."""
+    """The variable `tau` (nv,), N m or N, as measured by sensors at joints or motors."""
     return _reading(name, system.torque_names, (variable,), lambda **x: x[variable], bias)
 
 
@@ -292,7 +292,9 @@ def _with_one_coordinate(system, directions):
         return list(system.scalars)
     for k in directions:
         if k not in system.scalars:
-            raise ValueError(f"{system.name}: {system.directions[k]!r} has no position of its own to read")
+            raise ValueError(
+                f"{system.name}: {system.directions[k]!r} has no position that an encoder can read"
+            )
     return list(directions)
 
 
@@ -300,8 +302,8 @@ def _reading(name, rows, now, predicted, bias):
     reading, offset = f"reading {name}", _bias(name)
 
     def residual(**x):
-        found = predicted(**{one: x[one] for one in now}) - x[reading]
-        return found + x[offset] if bias else found
+        residuals = predicted(**{one: x[one] for one in now}) - x[reading]
+        return residuals + x[offset] if bias else residuals
 
     return Factor(
         name=name,
@@ -320,13 +322,13 @@ def _bias(name):
 
 
 def _of_link(robot, sensor, bias, now, kind):
-    """kind: Motion of the body, E (3, 3) and r (3,) of the sensor on it -> what it reads."""
+    """kind: Motion of the body, E (3, 3) and r (3,) of the sensor on it -> its reading."""
     body = robot.tree.frame(sensor.link).body
     if body < 0:
         raise ValueError(
-            f"sensor {sensor.name!r}: link {sensor.link!r} is fixed to the world and never moves"
+            f"sensor {sensor.name!r}: link {sensor.link!r} is fixed to the world and does not move"
         )
-    tree = economical_robot(robot)[0].tree  # whose operations the dynamics share
+    tree = economical_robot(robot)[0].tree  # shares its operations with the dynamics
     X = sensor_transform(tree, sensor.link, sensor.xyz, sensor.rpy)
     X = np.where(np.abs(X) < ROUNDING, 0.0, X)
     E, r = transform_rotation(X), transform_origin(X)
@@ -344,7 +346,7 @@ def _turning(motion, E, r):
 
 
 def _proper_acceleration(motion, E, r):
-    """Gravity is in the acceleration of the root already."""
+    """The acceleration of the root already includes gravity."""
     return E @ (motion.a + motion.U @ r)
 
 

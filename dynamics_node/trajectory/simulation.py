@@ -1,4 +1,4 @@
-"""What a robot does: its trajectory from a start, under torques."""
+"""Simulation: the trajectory of a robot from a start, under torques."""
 
 from collections.abc import Callable
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from dynamics_node.functions import InputError
-from dynamics_node.trajectory.assembly import closed_start, refuse_turned
+from dynamics_node.trajectory.assembly import closed_start, require_branch
 from dynamics_node.trajectory.errors import SingularPosition, TrajectoryError, Unobservable
 from dynamics_node.trajectory.fixed_lag import FixedLag
 from dynamics_node.trajectory.gauss_newton import Batch
@@ -23,9 +23,9 @@ from dynamics_node.trajectory.trajectory import (
 from dynamics_node.trajectory.trajectory_graph import Prior, Steps, TrajectoryGraph, prior, weights_of
 
 STARTED = 1e-10  # variance of the start, in units squared
-INTEGRATED = 1e-2  # of the integrators (paper 2, Table 2): only what they weigh beside each other counts
+INTEGRATED = 1e-2  # variance of the integrators (paper 2, Table 2): only relative weights matter
 KEPT = 1e-2 / INTEGRATED  # `least` of FixedLag
-EXACT = 1e-8  # of the last change of a step
+EXACT = 1e-8  # tolerance: last change of a step
 Torque = np.ndarray | Callable | None
 
 
@@ -53,24 +53,24 @@ def simulate(
     q : array (nq,)
         Closed start position.
     qd : array (nv,), optional
-        Start velocity of the independent joints; at rest by default. Rates of all directions are taken if
+        Start velocity of the independent joints; default at rest. Rates of all directions are accepted if
         they keep the loops closed.
     duration : float, optional
-        Seconds; or `steps`, their number.
+        Seconds; or give `steps`, their number.
     dt : float
         Length of a step, s.
     torque : array (nv,) or (steps + 1, nv), or function time, q, qd -> (nv,)
-        Of the motors; zero by default. A function reads the state one step before, as a controller does.
+        Motor torques, default zero. A function gets the state of the previous step, like a controller.
     rule : str
         euler, trapezoidal (implicit, of second order) or simpson (of fourth order).
     coordinates : str
-        Of loops: integrators of the independent joints, or of all ("dependent"), a least-squares compromise.
+        For loops: integrators of the independent joints, or of all ("dependent"), in a least-squares sense.
     window : int or None
-        How many steps are solved at a time (fixed lag); None: all at once.
+        Number of steps solved at a time (fixed lag); None: all at once.
     friction : bool
         Whether damping, friction, springs and offsets of the joints act.
     backend : str
-        c, numpy, or auto: c where it works.
+        c, numpy, or auto: c if available.
     progress : function, optional
         Called after every step with the number of steps.
 
@@ -110,16 +110,15 @@ def simulate(
             error, f"{system.name}, at {dt * run.done:.6g} s", run.motion(system, time)
         ) from None
     motion = run.motion(system, time)
-    refuse_turned(system, motion)
+    require_branch(system, motion)
     return motion
 
 
 def _as_singular(error, place, motion):
-    """The error with what there is. A start and integrators tell everything, but at singular positions."""
+    """The error with the Trajectory so far. Start and integrators determine everything except at singular
+    positions."""
     if isinstance(error, Unobservable):
-        error = SingularPosition(
-            f"{', '.join(error.variables)} run away: the position is singular, or nearly"
-        )
+        error = SingularPosition(f"{', '.join(error.variables)} diverge: the position is singular, or nearly")
     return located(error, place, motion)
 
 
@@ -130,12 +129,12 @@ def _count(duration, steps, dt):
         raise InputError("give a duration, s, or a number of steps")
     count = steps if steps is not None else duration / dt
     if not (np.isfinite(count) and count >= 0):
-        raise InputError(f"duration and steps are not negative: {duration if steps is None else steps}")
+        raise InputError(f"duration and steps must not be negative: {duration if steps is None else steps}")
     return round(count)
 
 
 class _Run:
-    """Steps as they are found. done: how many."""
+    """Steps with progress. done: number of finished steps."""
 
     def __init__(self, graph: TrajectoryGraph, known: Prior, dry: DryFriction | None, count):
         self.graph, self.known, self.dry, self.done = graph, known, dry, 0
@@ -143,7 +142,7 @@ class _Run:
         self.iterations: Any = np.zeros(count, dtype=int)
 
     def through(self, drive, dt, window, backend, progress):
-        """Step after step, of which each changes as long as it is in the window."""
+        """Solve step by step; a step changes while it is in the window."""
         lag = FixedLag(self.graph, window, self.known, backend, tolerance=EXACT, observable=False, least=KEPT)
         first = {weights_of(factor.name): 1.0 / INTEGRATED for factor in self.graph.weighted}
         if self.dry is not None:
@@ -168,7 +167,7 @@ class _Run:
 
 
 def _drive(torque, time, nv, independent, with_middle):
-    """(number of the step, _Run) -> what drives it: {'tau': (nv,)}, for simpson also in the middle."""
+    """(number of the step, _Run) -> its torques: {'tau': (nv,)}, for simpson also at the middle."""
     if callable(torque):
         return _controlled(torque, time, nv, list(independent), with_middle)
     given = np.zeros(nv) if torque is None else np.array(torque, dtype=float)
@@ -186,7 +185,7 @@ def _drive(torque, time, nv, independent, with_middle):
 def _controlled(torque, time, nv, independent, with_middle):
     half = 0.5 * (time[1] - time[0]) if len(time) > 1 else 0.0
 
-    def asked(t, q, qd):
+    def evaluate(t, q, qd):
         tau = np.array(torque(t, q, qd), dtype=float)
         if tau.shape != (nv,) or not np.isfinite(tau).all():
             raise InputError(f"at {t:.6g} s the torque must be {nv} finite numbers, not {tau}")
@@ -196,7 +195,7 @@ def _controlled(torque, time, nv, independent, with_middle):
         at = max(k - 1, 0)
         state = run.known.values if k == 0 else {name: run.steps[name][at] for name in ("q", "qd")}
         q, qd = state["q"].copy(), state["qd"][independent]
-        found = {"tau": asked(time[k], q, qd)}
-        return found | ({"tau_middle": asked(time[k] + half, q, qd)} if with_middle else {})
+        torques = {"tau": evaluate(time[k], q, qd)}
+        return torques | ({"tau_middle": evaluate(time[k] + half, q, qd)} if with_middle else {})
 
     return drive

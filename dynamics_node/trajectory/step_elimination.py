@@ -1,10 +1,10 @@
-"""Gauss and Newton's system of a trajectory, linearized and eliminated step by step: Programs of one step.
+"""The Gauss-Newton system of a trajectory, linearized and eliminated step by step: Programs of one step.
 
 The exact factors of a step determine some of its directions: dx_det = offset - slopes dx_free, by Newton's
-method. What is left of its weighted factors is a block of a block-tridiagonal system H dx = g over the free
-directions (paper 2, eq. 19; Dellaert and Kaess 2017, Factor graphs for robot perception, ch. 3). Forward,
-every step is eliminated, and its information about the next one is carried on; backward, the steps follow
-from the last one. The matrices have one fixed pattern, so a step is a Program, run along all steps.
+method. The remaining weighted factors are a block of a block-tridiagonal system H dx = g over the free
+directions (paper 2, eq. 19; Dellaert and Kaess 2017, Factor graphs for robot perception, ch. 3). The forward
+pass eliminates every step and propagates its information to the next one; the backward pass substitutes from
+the last step. The matrices have a fixed pattern, so one Program runs along all steps.
 """
 
 from functools import reduce
@@ -38,7 +38,8 @@ from dynamics_node.trajectory.trajectory_graph import (
 
 
 class Determined(NamedTuple):
-    """Of the exact factors of a step: dx_det = offset - slopes dx_free, errors (rows,), condition (1,)."""
+    """Solution of the exact factors of a step: dx_det = offset - slopes dx_free, errors (rows,), condition
+    (1,)."""
 
     offset: np.ndarray
     slopes: np.ndarray
@@ -58,16 +59,16 @@ def determined(graph, arrays) -> Determined:
     free, count = graph.order, len(graph.determined)
     if not count:
         return Determined(np.zeros(0), np.zeros((0, len(free))), np.zeros(0), np.zeros(1))
-    found = [_linearised(graph, factor, arrays) for factor in graph.exact]
-    errors = np.concatenate([error for error, _ in found])
-    A = np.concatenate([_columns(graph, by) for _, by in found])
+    equations = [_linearized(graph, factor, arrays) for factor in graph.exact]
+    errors = np.concatenate([error for error, _ in equations])
+    A = np.concatenate([_columns(graph, by) for _, by in equations])
     right = np.concatenate([-errors[:, None], A[:, free]], axis=1)
     solved, condition = _solved_exactly(A[:, graph.determined], right, all(f.definite for f in graph.exact))
     return Determined(solved[:, 0], solved[:, 1:], errors, np.array([condition]))
 
 
 def _solved_exactly(A, right, definite):
-    """x of A x = right, and the square of a bound of the condition of A."""
+    """Solution x of A x = right, and the square of a bound of the condition of A."""
     if definite:
         traces = np.trace(A) * np.sum(inverse_diagonal(A, np.ones(len(A), dtype=bool)))
         return solve_definite(A, right), traces * traces
@@ -76,8 +77,8 @@ def _solved_exactly(A, right, definite):
 
 
 class Block(NamedTuple):
-    """H, g of the free directions of a step, of what is told before it and of its own factors; of factors
-    towards the next step errors (rows,), variances (rows,), Jacobians by both steps (rows, free)."""
+    """H, g over the free directions of a step, from the incoming information and its own factors; of factors
+    linking to the next step: errors (rows,), variances (rows,), Jacobians by both steps (rows, free)."""
 
     H: np.ndarray
     g: np.ndarray
@@ -87,13 +88,13 @@ class Block(NamedTuple):
     by_next: np.ndarray
 
 
-def linearised(graph, H, g, arrays, after, own: Determined, ahead: Determined):
-    """The Block of a step of which H, g are told, and the squared errors of its weighted factors over the
-    variances. arrays: its numbers {name: array of symbols}, after: those of the next one."""
+def linearized(graph, H, g, arrays, after, own: Determined, ahead: Determined):
+    """The Block of a step with incoming information H, g, and the normalized squared errors of its weighted
+    factors. arrays: its numbers {name: array of symbols}, after: those of the next one."""
     free, squares = len(graph.order), []
     links = [(np.zeros(0), np.zeros(0), np.zeros((0, free)), np.zeros((0, free)))]
     for factor in graph.weighted:
-        error, by = _linearised(graph, factor, arrays, after)
+        error, by = _linearized(graph, factor, arrays, after)
         weights = arrays[weights_of(factor.name)]
         if factor.after:
             weights = weights * arrays[LINKED][0]
@@ -111,27 +112,27 @@ def linearised(graph, H, g, arrays, after, own: Determined, ahead: Determined):
 
 
 def reading_program(graph, names) -> Program:
-    """The variables of a step -> read (rows, 1 + columns), of all factors `names`, one after the other: what
-    would be read there, and its Jacobian by all directions."""
+    """The variables of a step -> read (rows, 1 + columns), of all factors `names` in order: the predicted
+    readings, and their Jacobian by all directions."""
 
     def function(**arrays):
-        found = []
+        blocks = []
         for factor in (factor for name in names for factor in graph.factors if factor.name == name):
             nothing = {name: np.zeros(shape) for name, shape in factor.data.items()}
-            value, by = _linearised(graph, factor, arrays | nothing)
-            found.append(np.column_stack([value, _columns(graph, by)]))
-        return {"read": np.concatenate(found)}
+            value, by = _linearized(graph, factor, arrays | nothing)
+            blocks.append(np.column_stack([value, _columns(graph, by)]))
+        return {"read": np.concatenate(blocks)}
 
     return trace(function, {variable.name: (variable.size,) for variable in graph.variables})
 
 
-def _linearised(graph, factor, arrays, after=None):
+def _linearized(graph, factor, arrays, after=None):
     """The error of a factor, and {(variable, 0 or 1): its Jacobian}."""
     of = (arrays, after)
     given = {argument: of[step][name] for name, step, argument in factor.variables}
     given |= {name: arrays[name] for name in factor.data}
-    found = interpret(factor_program(factor, graph.variables_of(factor)), **given)
-    return found["residual"], {(n, s): found[f"by {argument}"] for n, s, argument in factor.variables}
+    outputs = interpret(factor_program(factor, graph.variables_of(factor)), **given)
+    return outputs["residual"], {(n, s): outputs[f"by {argument}"] for n, s, argument in factor.variables}
 
 
 def _columns(graph, by, step=0):
@@ -145,21 +146,21 @@ def _columns(graph, by, step=0):
 
 
 def _reduced(graph, J, exact: Determined):
-    """The Jacobian by the free directions, and what the offsets of the others add to the error."""
+    """The Jacobian by the free directions, and the contribution of the offsets to the error."""
     by = J[:, graph.determined]
     return J[:, graph.order] - by @ exact.slopes, by @ exact.offset + np.zeros(len(J))
 
 
-LEAST = 1e-12  # damping: relative, so that rounding makes no H indefinite; it moves no optimum
-SINGULAR = 1e24  # square of the condition of what exact factors determine
-WEAK = 1e-11  # of a pivot: damping, or rounding, alone determines the direction
-LITTLE = 1e-14  # six times over, of the damping: for what nothing determines, whose pivot is then 0, not NaN
+LEAST = 1e-12  # damping: relative; keeps H definite despite rounding and does not move the optimum
+SINGULAR = 1e24  # squared condition of the exact factors
+WEAK = 1e-11  # fraction of a pivot: only damping or rounding determines the direction
+TINY = 1e-14  # to the sixth power, of the damping: gives undetermined directions a pivot of 0, not NaN
 
 
 class Eliminated(NamedTuple):
-    """What is kept of a step: H = L^T D L, of which L below the diagonal, row by row, and 1 / D; as much of
-    S, the covariance of the errors of its links; their Jacobians by this step and the next one, their errors
-    when this one follows what it is told; and g."""
+    """Stored factors of a step: H = L^T D L, as L below the diagonal, row by row, and 1 / D; the same for S,
+    the covariance of the errors of its links; their Jacobians by this step and the next one, their errors for
+    the estimate from incoming information; and g."""
 
     L: np.ndarray
     inverse: np.ndarray
@@ -182,8 +183,8 @@ def eliminated_shapes(graph: TrajectoryGraph) -> Shapes:
 
 
 def arrival_program(graph: TrajectoryGraph) -> Program:
-    """known, `packed`, of a step whose variables were `at` (stored,), and its row as far as `ahead` goes ->
-    carry for it. Of a joint that turns freely its directions are determined all, or none."""
+    """known, `packed`, of a step whose variables were `at` (stored,), and the part `ahead` of its row ->
+    carry for it. The directions of a free joint are determined all, or none."""
 
     def function(known, at, row):
         H, g = unpacked(graph, known)
@@ -203,13 +204,12 @@ def arrival_program(graph: TrajectoryGraph) -> Program:
 
 
 def forward_program(graph: TrajectoryGraph) -> Program:
-    """carry: what the steps before know about this one, `packed`, and its exact factors, solved; the row of
-    the step, and `ahead` of the next one -> carry for that, and what `backward_program` reads; and
+    """carry: information of the previous steps about this one, `packed`, and its solved exact factors; the
+    row of the step, and `ahead` of the next one -> carry for that, the inputs of `backward_program`, and
 
-    exact: errors of the exact factors, squares (weighted factors,): their squared errors over the variances,
-    pivots (free,): of every free direction, what is left of its diagonal entry when those before it are
-    eliminated, over that entry: 0 of one that nothing determines; health (2,): the square of the condition
-    of what exact factors determine, and the sum of one over the pivots.
+    exact: errors of the exact factors; squares (weighted factors,): their normalized squared errors; pivots
+    (free,): ratio of the pivot of every free direction to its diagonal entry, 0 if undetermined; health (2,):
+    the squared condition of the exact factors, and the sum of inverse pivots.
     """
     reads: Shapes = {"carry": (carry_size(graph),)} | graph.row
     reads |= {name + NEXT: shape for name, shape in graph.ahead.items()}
@@ -219,21 +219,21 @@ def forward_program(graph: TrajectoryGraph) -> Program:
         H, g = unpacked(graph, carry[: known_size(graph)])
         own = Determined(**_parts(carry[known_size(graph) :], determined_shapes(graph)))
         ahead = determined(graph, after)
-        block, squares = linearised(graph, H, g, arrays, after, own, ahead)
+        block, squares = linearized(graph, H, g, arrays, after, own, ahead)
         known, kept, pivots = _eliminated(block, arrays[DAMPING][0])
         health = np.array([own.condition[0], sum(1.0 / pivot for pivot in pivots)])
         stored = np.concatenate([arrays[variable.name] for variable in graph.variables])
-        found = {"carry": _carry(known, ahead), "stored": stored} | kept._asdict()
-        found |= {"offset": own.offset, "slopes": own.slopes, "exact": own.errors}
-        return found | {"squares": np.array(squares), "pivots": pivots, "health": health}
+        outputs = {"carry": _carry(known, ahead), "stored": stored} | kept._asdict()
+        outputs |= {"offset": own.offset, "slopes": own.slopes, "exact": own.errors}
+        return outputs | {"squares": np.array(squares), "pivots": pivots, "health": health}
 
     return trace(function, reads)
 
 
 def backward_program(graph: TrajectoryGraph) -> Program:
-    """carry: dx (free,) of the next step; stored, parts of Eliminated, offset, slopes as `forward_program`
-    leaves them -> carry: dx (free,), the variables after the step, and `change`: the squares of dx, of every
-    variable over 1 plus its own, summed."""
+    """carry: dx (free,) of the next step; stored, parts of Eliminated, offset, slopes from `forward_program`
+    -> carry: dx (free,), the variables after the step, and `change`: the sum over variables of squared dx
+    relative to 1 plus the squared variable."""
     exact = determined_shapes(graph)
     reads: Shapes = {"carry": (len(graph.order),), "stored": (graph.stored,)} | eliminated_shapes(graph)
     reads |= {name: exact[name] for name in ("offset", "slopes")}
@@ -243,14 +243,14 @@ def backward_program(graph: TrajectoryGraph) -> Program:
         dx[graph.order] = own = _substituted(Eliminated(**parts), carry)
         dx[graph.determined] = offset - slopes @ own
         free = np.isin(np.arange(len(dx)), graph.order)
-        found, start, change = {"carry": own}, 0, 0.0
+        outputs, start, change = {"carry": own}, 0, 0.0
         for variable in graph.variables:
             x, columns = stored[start : start + variable.size], graph.columns[variable.name]
-            found[variable.name] = variable.moved(x, dx[columns])
+            outputs[variable.name] = variable.moved(x, dx[columns])
             step = dx[columns][free[columns]]
             change = change + (step @ step) / (1.0 + x @ x) if len(step) else change
             start += variable.size
-        return found | {CHANGE: np.array([change])}
+        return outputs | {CHANGE: np.array([change])}
 
     return trace(function, reads)
 
@@ -259,13 +259,13 @@ def backward_program(graph: TrajectoryGraph) -> Program:
 
 
 def known_size(graph: TrajectoryGraph):
-    """Numbers of `packed`."""
+    """Size of `packed`."""
     free = len(graph.order)
     return free * (free + 1) // 2 + free
 
 
 def carry_size(graph: TrajectoryGraph):
-    """Numbers that are carried from step to step: `packed`, and of the exact factors what is determined."""
+    """Size of the carry between steps: `packed`, and Determined of the exact factors."""
     return known_size(graph) + _size(determined_shapes(graph))
 
 
@@ -275,7 +275,7 @@ def packed(H, g):
 
 
 def packed_prior(graph: TrajectoryGraph, prior: Prior):
-    """`packed`, of what is known of a first step."""
+    """`packed` prior of a first step."""
     places = [graph.free.index(k) for k in graph.order]
     return packed(prior.information[np.ix_(places, places)], prior.pull[places])
 
@@ -294,13 +294,13 @@ def _carry(known, exact: Determined):
 
 
 def _parts(numbers, shapes: Shapes):
-    """{name: array} of numbers in a row."""
-    found, start = {}, 0
+    """{name: array} of consecutive numbers."""
+    arrays, start = {}, 0
     for name, shape in shapes.items():
         size = int(np.prod(shape))
-        found[name] = numbers[start : start + size].reshape(shape)
+        arrays[name] = numbers[start : start + size].reshape(shape)
         start += size
-    return found
+    return arrays
 
 
 def _size(shapes: Shapes):
@@ -311,17 +311,18 @@ def _size(shapes: Shapes):
 
 
 def _eliminated(block, damping):
-    """What is told about the next step, `packed`, Eliminated, and pivots; H is regular: what is told before
-    and at a step determines it.
+    """Information about the next step, `packed`, Eliminated, and pivots. H must be regular: incoming
+    information and the factors of the step determine it.
 
-    Link errors then have the covariance S = variances + F H^-1 F^T, and the next step is told S^-1 of them:
-    sums of what is positive, however much surer the links are than the step, where the Schur complement
-    of information would be a small difference (a Kalman filter and Rauch's smoother; Dellaert and Kaess 2017,
-    sec. 3.5). A link without weight has an infinite variance, and tells nothing.
+    The link errors have the covariance S = variances + F H^-1 F^T, and the next step gets their information
+    S^-1. These are sums of positive terms, even if the links are much more precise than the step, in which
+    case the Schur complement of information would be a small difference (a Kalman filter and Rauch's
+    smoother; Dellaert and Kaess 2017, sec. 3.5). A link without weight has infinite variance and no
+    information.
     """
     H = np.array(symmetric(block.H), dtype=object)
     diagonal = np.diag(H).copy()
-    nothing = reduce(mul, 6 * [LITTLE], damping)
+    nothing = reduce(mul, 6 * [TINY], damping)
     H[np.diag_indices(len(H))] = diagonal * (1.0 + damping) + nothing
     L, D, half = half_solved(H, np.concatenate([block.by_own.T, block.g[:, None]], axis=1))
     inverse = 1.0 / np.array(D, dtype=object)
@@ -345,7 +346,7 @@ def _substituted(kept: Eliminated, dx_next):
 
 
 def _solved(below, inverse, right):
-    """(L^T D L)^-1 right (n,), as `half_solved` leaves L and D."""
+    """(L^T D L)^-1 right (n,), with L and D from `half_solved`."""
     n, x = len(right), np.array(right, dtype=object)
     L = np.zeros((n, n), dtype=object)
     L[np.tril_indices(n, -1)] = below

@@ -1,4 +1,4 @@
-"""What the factors of a trajectory ask of a robot, with or without loops, as functions on symbols."""
+"""The functions that trajectory factors need of a robot, with or without loops, on symbols."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -27,20 +27,19 @@ from dynamics_node.trajectory.passive import PassiveTorques, passive_torques
 @dataclass(frozen=True, eq=False, kw_only=True)
 class System:
     """A mechanical system whose positions q (nq,) change along `directions` (n,), in SI units: a robot, by
-    `robot_system`, or equations of your own (see examples/paper2/natural_coordinates.py).
+    `robot_system`, or your own equations (see examples/paper2/natural_coordinates.py).
 
-    independent, dependent: numbers of the directions that tell the others (nv of them), and of those that
-    follow. scalars: {direction: the number in q that changes with it alone}.
+    independent, dependent: numbers of the directions that determine the others (nv of them), and of the
+    determined ones. scalars: {direction: index in q that changes with it alone}.
 
-    Functions of arrays of symbols, without leading axes; constraints are zero when they hold:
-    positions: q -> (dependent,), of m, rad or 1; velocities: q, qd (n,) -> (dependent,); accelerations: q,
-    qd, qdd (n,) -> (dependent,). turned: q -> (any,), 1 less a cosine, near zero in the branch of assembly
-    that is meant: where it is beyond loops' TURNED the constraints hold with something half a turn away.
-    inverse: q, qd, qdd -> tau (nv,) conjugate to the independent directions, where the constraints hold;
-    forward: q, qd, tau -> qdd (n,). Gravity is the constant of the robot. passive: damping, friction, springs
-    and offsets of joints, None where there are none; both functions then take their torques (n,) as one
-    argument more, and leave them out without it. robot: the Robot, None of another system; of that one
-    `lengths` are the directions that are in m, the others are angles.
+    Functions of arrays of symbols, without leading axes; constraints are zero when they hold: positions: q ->
+    (dependent,), in m, rad or 1; velocities: q, qd (n,) -> (dependent,); accelerations: q, qd, qdd (n,) ->
+    (dependent,). turned: q -> (any,), 1 minus a cosine, near zero on the intended branch of assembly; above
+    TURNED of loop closure, the constraints hold with an end rotated half a turn. inverse: q, qd, qdd -> tau
+    (nv,) conjugate to the independent directions if the constraints hold; forward: q, qd, tau -> qdd (n,).
+    Gravity is constant, that of the robot. passive: damping, friction, springs and offsets of joints, or
+    None; both functions accept their torques (n,) as an optional last argument. robot: the Robot, or None for
+    another system; for that one, `lengths` are the directions in m, the others are angles.
     """
 
     name: str
@@ -68,12 +67,12 @@ class System:
 
     @property
     def q_names(self):
-        """Of the numbers in q."""
+        """Names of the numbers in q."""
         return self.robot.q_names if self.robot else self.directions
 
     @property
     def units(self) -> dict[str, tuple[str, ...]]:
-        """{kind: unit of every coordinate}, as of Trajectory."""
+        """{kind: unit of every coordinate}, as in Trajectory."""
         if self.robot:
             return units_of(self.robot)
         positions = tuple("m" if k in self.lengths else "rad" for k in range(len(self.directions)))
@@ -96,7 +95,7 @@ class System:
 
 
 def robot_system(robot: Robot) -> System:
-    """The System of a robot. Explicit joints have no direction of their own; implicit ones do."""
+    """The System of a robot. Explicit joints have no direction of their own; implicit ones have."""
     tree = robot.tree
     functions = _functions(economical_robot(robot)[0])
     scalars = {j.v.start: j.q.start for j in tree.independent_joints if j.type.is_scalar}
@@ -129,8 +128,8 @@ def _forward_program(robot: Robot) -> Program:
 
 
 def units_of(robot) -> dict[str, tuple[str, ...]]:
-    """{kind: unit of every coordinate} of a Robot: rad and N m where it turns, m and N where it
-    slides, 1 of quaternions."""
+    """{kind: unit of every coordinate} of a Robot: rad and N m for rotations, m and N for translations, 1 for
+    quaternions."""
     positions: list[str] = []
     for joint in robot.tree.independent_joints:
         at = joint.type.quaternion
@@ -149,7 +148,7 @@ def _turning(joint):
     return joint.S[:3].any(axis=0)[: joint.v.stop - joint.v.start].tolist()
 
 
-# --- what factors ask ---------------------------------------------------------------------------------------
+# --- functions of factors -----------------------------------------------------------------------------------
 
 
 def _functions(mechanism):
@@ -163,8 +162,8 @@ def _functions(mechanism):
         return _all(_counting(tree, c, q, _rates(tree, c, q, qd)["K"] @ qd) for c in tied)
 
     def accelerations(q, qd, qdd):
-        found = [(c, _rates(tree, c, q, qd)) for c in tied]
-        return _all(_counting(tree, c, q, own["K"] @ qdd - own["k"]) for c, own in found)
+        equations = [(c, _rates(tree, c, q, qd)) for c in tied]
+        return _all(_counting(tree, c, q, own["K"] @ qdd - own["k"]) for c, own in equations)
 
     def inverse(q, qd, qdd, passive=None):
         tau = rnea(tree, q, qd, qdd)
@@ -191,8 +190,8 @@ def _rates(tree, cluster, q, qd):
 
 
 def _counting(tree, cluster, q, values):
-    """Of `values` (rows,) those of the rows that count, as many as there are dependent joints. Where more
-    count, no choice of them is regular at every position: the normal equations are."""
+    """The independent ones of `values` (rows,), as many as there are dependent joints. If more are
+    independent, no choice is regular at every position, but the normal equations are."""
     rows = counting_equations(tree, cluster).rows
     if len(rows) == len(cluster.dependent):
         return values[rows]

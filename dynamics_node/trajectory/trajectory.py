@@ -1,4 +1,4 @@
-"""What a trajectory comes to: plain arrays by name, taken from the numbers of its steps."""
+"""The result of a trajectory problem: plain arrays by name, from the numbers of its steps."""
 
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -22,7 +22,7 @@ KINDS = {
     "external_torque": "external torque",
 }
 ROWS = ("time", *KINDS, "iterations")
-SIGMAS = 2.0  # standard deviations that a band is wide, to both sides
+SIGMAS = 2.0  # half-width of a band in standard deviations
 
 
 class Curve(NamedTuple):
@@ -43,7 +43,7 @@ class Trajectory:
     Attributes
     ----------
     q_names, v_names : tuple of str
-        Of the coordinates.
+        Names of the coordinates.
     units : dict
         {kind: unit of every coordinate}.
     time : array (count,)
@@ -53,16 +53,16 @@ class Trajectory:
     qd, qdd, tau : array (count, nv)
         Of the independent joints.
     external_torque : array (count, nv) or None
-        Where it was estimated.
+        If estimated.
     std : dict
         {kind: (count, coordinates)}, standard deviations of an estimate.
     covariance : dict
         {kind: (count, n, n)} of the independent joints.
     residuals : dict
-        {factor: (count,)}, its largest error in its own units: m that a loop is open, N m that the equations
-        of motion are wrong by.
+        {factor: (count,)}, its largest error in its own units, such as m of an open loop or N m in the
+        equations of motion.
     iterations : array (count,) or int
-        Of the least squares.
+        Of the least-squares solver.
     steps : Steps or None
         The numbers of every variable, also those of dependent joints.
     """
@@ -96,21 +96,21 @@ class Trajectory:
 
     @property
     def arrays(self) -> dict[str, np.ndarray]:
-        """{kind: (count, coordinates)} of all that there is: what a table holds."""
+        """{kind: (count, coordinates)} of all existing arrays: the content of a table."""
         kinds = {kind: getattr(self, kind) for kind in KINDS}
-        found = {kind: array for kind, array in kinds.items() if array is not None}
-        return found | {f"{kind}_std": array for kind, array in self.std.items()}
+        arrays = {kind: array for kind, array in kinds.items() if array is not None}
+        return arrays | {f"{kind}_std": array for kind, array in self.std.items()}
 
     def names(self, kind) -> tuple[str, ...]:
-        """Of the coordinates of a kind."""
+        """Names of the coordinates of a kind."""
         return self.q_names if kind in ("q", "q_std") else self.v_names
 
     def thinned(self, most) -> "Trajectory":
-        """At most so many rows, evenly taken; without `steps`."""
+        """At most `most` evenly spaced rows; without `steps`."""
         return self._taken(slice(None, None, -(-len(self) // most) or 1))
 
     def first(self, count) -> "Trajectory":
-        """The first rows; without `steps`."""
+        """The first `count` rows; without `steps`."""
         return self._taken(slice(count))
 
     def _taken(self, part):
@@ -120,16 +120,16 @@ class Trajectory:
         return replace(self, **rows, steps=None)
 
     def curves(self, kinds=tuple(KINDS)) -> list[Curve]:
-        """Of every coordinate of these kinds that are there."""
-        found = []
+        """Curves of all coordinates of these kinds."""
+        curves = []
         for kind in kinds:
             array, std = getattr(self, kind), self.std.get(kind)
             if array is None:
                 continue
             for k, (name, unit) in enumerate(zip(self.names(kind), self.units[kind], strict=True)):
                 band = None if std is None else SIGMAS * std[:, k]
-                found.append(Curve(name, KINDS[kind], unit, array[:, k], band))
-        return found
+                curves.append(Curve(name, KINDS[kind], unit, array[:, k], band))
+        return curves
 
 
 def _rows(array, part):
@@ -142,15 +142,15 @@ def _rows(array, part):
 RobotOrSystem = Robot | System
 
 
-@lru_cache(maxsize=16)  # of the robots at hand: what is compiled for a graph belongs to its System
+@lru_cache(maxsize=16)  # robots: code compiled for a graph belongs to its System
 def system_of(robot: RobotOrSystem) -> System:
-    """A System itself, that of a Robot."""
+    """A System itself, or the one of a Robot."""
     return robot if isinstance(robot, System) else robot_system(robot)
 
 
 @lru_cache(maxsize=32)
 def graph_of(system: System, kind, *choices):
-    """The graph of a 'forward' or 'inverse' problem, the same one for the same choices."""
+    """The graph of a `forward` or `inverse` problem, cached by its choices."""
     make = forward_graph if kind == "forward" else inverse_graph
     return make(system, *choices)
 
@@ -159,7 +159,7 @@ def graph_of(system: System, kind, *choices):
 
 
 def trajectory_of(system: System, time, steps: Steps, **more) -> Trajectory:
-    """The Trajectory that the steps hold now; torques where the graph has them. more: fields of it."""
+    """The Trajectory of the current steps; torques if the graph has them. more: further fields."""
     own, views = list(system.independent), steps.views
     count = len(steps)
     return Trajectory(
@@ -180,9 +180,9 @@ def trajectory_of(system: System, time, steps: Steps, **more) -> Trajectory:
 
 
 def residuals(steps: Steps) -> dict[str, np.ndarray]:
-    """{factor: (count,)}: its largest error at every step, in its own units, from the numbers alone; 0 where
-    it has no weight."""
-    found = {}
+    """{factor: (count,)}: its largest error at every step, in its own units, from the numbers alone; 0 if its
+    weight is zero."""
+    largest = {}
     for factor in steps.graph.factors:
         places = {name: steps[name] for name in (*factor.now, *factor.data)}
         places |= {name + NEXT: np.roll(steps[name], -1, axis=0) for name in factor.after}
@@ -191,21 +191,21 @@ def residuals(steps: Steps) -> dict[str, np.ndarray]:
         if not factor.exact:
             errors = np.where(steps[weights_of(factor.name)] > 0, errors, 0.0)
         if factor.after:
-            errors[-1:] = 0.0  # there is no step behind
-        found[factor.name] = errors.max(axis=1)
-    return found
+            errors[-1:] = 0.0  # the last step has no next one
+        largest[factor.name] = errors.max(axis=1)
+    return largest
 
 
 @lru_cache(maxsize=256)
 def residual_program(factor: Factor, variables: tuple[Variable, ...]) -> Program:
-    """The residual of a factor alone."""
+    """The residual of a factor."""
     sizes = {variable.name: (variable.size,) for variable in variables}
     shapes = {name: sizes[name] for name in factor.now} | {name + NEXT: sizes[name] for name in factor.after}
     return trace(lambda **arrays: {"residual": factor.residual(**arrays)}, shapes | factor.data)
 
 
 def located(error: TrajectoryError, place: str, motion: Trajectory | None) -> TrajectoryError:
-    """The error, with where it was and the Trajectory so far."""
+    """The error with its location and the Trajectory so far."""
     error.args = (f"{place}: {error}",)
     error.solution = motion
     return error

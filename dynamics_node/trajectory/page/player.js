@@ -1,10 +1,10 @@
-// What plays the motion: one time, which the scene, the slider and the plots show.
+// The player: one time for the scene, the slider and the plots.
 
 function start(document, window) {
   const data = JSON.parse(document.getElementById("data").textContent);
   const get = (id) => document.getElementById(id);
   const state = { t: data.time[0], playing: false, last: null, view: camera(data), drawn: false };
-  state.shown = { names: data.names.length <= 20, paths: data.paths.length > 0 };
+  state.visible = { names: data.names.length <= 20, paths: data.paths.length > 0 };
   state.chosen = new Set(coordinatesOf(data).slice(0, 7));
   const redraw = () => {
     if (state.drawn) return;
@@ -15,7 +15,7 @@ function start(document, window) {
 
   function draw() {
     const [context, width, height] = sized(window, get("scene"));
-    drawScene(context, width, height, data, state.view, state.t, state.shown);
+    drawScene(context, width, height, data, state.view, state.t, state.visible);
     for (const panel of panels) showPanel(document, window, panel, data, state);
     get("time").value = String(state.t);
     get("clock").textContent = `${state.t.toFixed(3)} s of ${data.time[data.time.length - 1].toFixed(3)}`;
@@ -46,9 +46,9 @@ function start(document, window) {
   get("time").addEventListener("input", () => { play(false); seek(Number(get("time").value)); });
   get("play").addEventListener("click", () => play(!state.playing));
   document.addEventListener("keydown", (event) => onKey(event, data, state, play, seek));
-  for (const [id, what] of [["names", "names"], ["paths", "paths"]]) {
-    get(id).checked = state.shown[what];
-    get(id).addEventListener("change", () => { state.shown[what] = get(id).checked; redraw(); });
+  for (const id of ["names", "paths"]) {
+    get(id).checked = state.visible[id];
+    get(id).addEventListener("change", () => { state.visible[id] = get(id).checked; redraw(); });
   }
   addChoices(document, data, state, redraw);
   steer(get("scene"), state.view, redraw);
@@ -60,7 +60,7 @@ function start(document, window) {
 
 const coordinatesOf = (data) => [...new Set(data.curves.map((curve) => curve.name))];
 
-// Space plays and pauses, arrows go to the frame before or after.
+// Space plays and pauses, arrows go to the previous or next frame.
 function onKey(event, data, state, play, seek) {
   if (["INPUT", "SELECT", "BUTTON"].includes(event.target.tagName)) return;
   const k = indexAt(data.time, state.t);
@@ -71,7 +71,7 @@ function onKey(event, data, state, play, seek) {
   event.preventDefault();
 }
 
-// A canvas as many pixels as the screen has there: [context, width, height] in CSS pixels.
+// Match the canvas to the screen resolution: [context, width, height] in CSS pixels.
 function sized(window, canvas) {
   const ratio = window.devicePixelRatio || 1;
   const [width, height] = [canvas.clientWidth, canvas.clientHeight];
@@ -96,13 +96,13 @@ function addPanel(document, panel, data, seek) {
   return { ...panel, box, canvas, picture: document.createElement("canvas"), key: "" };
 }
 
-// Curves are drawn once for a size and a choice, the cursor every time.
+// Curves are redrawn only for a new size or selection, the cursor every time.
 function showPanel(document, window, panel, data, state) {
   const curves = panel.curves.filter((curve) => state.chosen.has(curve.name));
   panel.box.hidden = curves.length === 0;
   if (panel.box.hidden) return;
   const [context, width, height] = sized(window, panel.canvas);
-  const key = [panel.canvas.width, panel.canvas.height, ...curves.map((curve) => curve.colour)].join();
+  const key = [panel.canvas.width, panel.canvas.height, ...curves.map((curve) => curve.color)].join();
   if (key !== panel.key) {
     const ratio = window.devicePixelRatio || 1;
     Object.assign(panel.picture, { width: panel.canvas.width, height: panel.canvas.height });
@@ -117,13 +117,13 @@ function showPanel(document, window, panel, data, state) {
 }
 
 function addChoices(document, data, state, redraw) {
-  const colours = new Map(data.curves.map((curve) => [curve.name, curve.colour]));
+  const colors = new Map(data.curves.map((curve) => [curve.name, curve.color]));
   for (const name of coordinatesOf(data)) {
     const label = document.createElement("label"), box = document.createElement("input");
     const mark = document.createElement("i");
     box.type = "checkbox";
     box.checked = state.chosen.has(name);
-    mark.style.background = PALETTE[colours.get(name) % PALETTE.length];
+    mark.style.background = PALETTE[colors.get(name) % PALETTE.length];
     box.addEventListener("change", () => {
       if (box.checked) state.chosen.add(name);
       else state.chosen.delete(name);

@@ -1,21 +1,21 @@
-// Curves over time, a panel for every kind and unit, with a cursor at the time that is shown.
+// Curves over time, one panel per kind and unit, with a cursor at the current time.
 
 const PALETTE = ["#3b6ea8", "#c0392b", "#2e8b57", "#8e5aa8", "#d98c1f", "#2a9d9d", "#8c564b", "#5d6d7e",
   "#b5a21b", "#d0679d"];
 const MARGIN = { left: 58, right: 10, top: 8, bottom: 22 };
 
-// [{title, curves}] in the order in which kinds come first.
+// [{title, curves}] in order of first occurrence.
 function panelsOf(curves) {
-  const found = new Map();
+  const groups = new Map();
   for (const curve of curves) {
     const title = `${curve.kind} [${curve.unit}]`;
-    if (!found.has(title)) found.set(title, []);
-    found.get(title).push(curve);
+    if (!groups.has(title)) groups.set(title, []);
+    groups.get(title).push(curve);
   }
-  return [...found].map(([title, members]) => ({ title, curves: members }));
+  return [...groups].map(([title, members]) => ({ title, curves: members }));
 }
 
-// Lowest and highest of what is shown, with their bands; never the same.
+// Lowest and highest value of the curves with their bands; never equal.
 function range(curves) {
   let low = Infinity, high = -Infinity;
   for (const { values, band } of curves) {
@@ -32,12 +32,12 @@ function range(curves) {
 }
 
 function ticks(low, high, count) {
-  const step = roundStep((high - low) / count), found = [];
-  for (let k = Math.ceil(low / step); k * step <= high; k += 1) found.push(k * step);
-  return found;
+  const step = roundStep((high - low) / count), values = [];
+  for (let k = Math.ceil(low / step); k * step <= high; k += 1) values.push(k * step);
+  return values;
 }
 
-function told(x) {
+function formatNumber(x) {
   if (x === null) return "";
   const size = Math.abs(x);
   return size !== 0 && (size < 1e-3 || size >= 1e5) ? x.toExponential(1) : String(Number(x.toPrecision(4)));
@@ -65,18 +65,18 @@ function drawPlot(context, width, height, time, curves) {
   context.textAlign = "right";
   for (const v of ticks(low, high, 4)) {
     drawLine(context, [MARGIN.left, y(v)], [width - MARGIN.right, y(v)]);
-    context.fillText(told(v), MARGIN.left - 6, y(v) + 4);
+    context.fillText(formatNumber(v), MARGIN.left - 6, y(v) + 4);
   }
   context.textAlign = "center";
   for (const t of ticks(time[0], time[time.length - 1] || 1, 6)) {
     drawLine(context, [x(t), MARGIN.top], [x(t), height - MARGIN.bottom]);
-    context.fillText(told(t), x(t), height - 7);
+    context.fillText(formatNumber(t), x(t), height - 7);
   }
   for (const curve of curves) drawCurve(context, time, curve, x, y);
 }
 
-function drawCurve(context, time, { values, band, colour }, x, y) {
-  const stroke = PALETTE[colour % PALETTE.length];
+function drawCurve(context, time, { values, band, color }, x, y) {
+  const stroke = PALETTE[color % PALETTE.length];
   if (band) {
     context.globalAlpha = 0.18;
     context.fillStyle = stroke;
@@ -97,19 +97,19 @@ function drawCurve(context, time, { values, band, colour }, x, y) {
   }
 }
 
-// [from, to) of values that are known one after the other.
+// [from, to) of consecutive known values.
 function pieces(values) {
-  const found = [];
+  const ranges = [];
   let from = 0;
   for (let k = 0; k <= values.length; k += 1) {
     if (k < values.length && values[k] !== null) continue;
-    if (k > from) found.push([from, k]);
+    if (k > from) ranges.push([from, k]);
     from = k + 1;
   }
-  return found;
+  return ranges;
 }
 
-// The time, and what every curve is then.
+// The current time and the value of every curve.
 function drawCursor(context, width, height, time, curves, t) {
   const { x, y } = scales(time, curves, width, height), k = indexAt(time, t);
   context.strokeStyle = "#888";
@@ -118,12 +118,12 @@ function drawCursor(context, width, height, time, curves, t) {
   const right = x(t) > 0.7 * width;
   context.font = "11px system-ui, sans-serif";
   context.textAlign = right ? "right" : "left";
-  for (const { values, colour } of curves) {
+  for (const { values, color } of curves) {
     if (values[k] === null) continue;
-    context.fillStyle = PALETTE[colour % PALETTE.length];
+    context.fillStyle = PALETTE[color % PALETTE.length];
     context.beginPath();
     context.arc(x(t), y(values[k]), 3, 0, 2 * Math.PI);
     context.fill();
-    if (curves.length <= 4) context.fillText(told(values[k]), x(t) + (right ? -7 : 7), y(values[k]) - 5);
+    if (curves.length <= 4) context.fillText(formatNumber(values[k]), x(t) + (right ? -7 : 7), y(values[k]) - 5);
   }
 }

@@ -1,4 +1,4 @@
-// The robot: points that move, bars between them, seen by a camera that the pointer turns around them.
+// The robot: moving points with bars between them, viewed by a camera that the pointer rotates.
 
 const FIELD = 0.6; // rad, of view
 
@@ -17,7 +17,7 @@ function camera(data) {
   return { planar: data.planar, target: middle, size, yaw: -1.0, pitch: 0.35, distance: reach };
 }
 
-// Axes of the picture: right, up, and towards the eye.
+// Axes of the picture: right, up, and toward the viewer.
 function axesOf(view) {
   if (view.planar) return [[1, 0, 0], [0, 1, 0], [0, 0, 1]];
   const [cy, sy, cp, sp] = [Math.cos(view.yaw), Math.sin(view.yaw), Math.cos(view.pitch), Math.sin(view.pitch)];
@@ -26,7 +26,7 @@ function axesOf(view) {
 
 const dot = (a, b) => a[0] * b[0] + a[1] * b[1] + a[2] * b[2];
 
-// point -> [x, y, pixels a metre, depth], or null behind the eye.
+// point -> [x, y, pixels a meter, depth], or null behind the camera.
 function projection(view, width, height) {
   const axes = axesOf(view), focus = Math.min(width, height) / (2 * Math.tan(FIELD / 2));
   return (point) => {
@@ -38,20 +38,20 @@ function projection(view, width, height) {
   };
 }
 
-// Points at a time, between two frames where it lies between them; null where one is not known.
+// Points at a time, interpolated between frames; null if unknown.
 function pointsAt(data, t) {
   const k = indexAt(data.time, t), after = Math.min(k + 1, data.time.length - 1);
   const span = data.time[after] - data.time[k];
   const part = span > 0 ? Math.min(1, Math.max(0, (t - data.time[k]) / span)) : 0;
-  const [a, b] = [data.points[k], data.points[after]], found = [];
+  const [a, b] = [data.points[k], data.points[after]], points = [];
   for (let i = 0; i < a.length; i += 3) {
     const known = [0, 1, 2].every((j) => a[i + j] !== null && b[i + j] !== null);
-    found.push(known ? [0, 1, 2].map((j) => a[i + j] + part * (b[i + j] - a[i + j])) : null);
+    points.push(known ? [0, 1, 2].map((j) => a[i + j] + part * (b[i + j] - a[i + j])) : null);
   }
-  return found;
+  return points;
 }
 
-// The last of rising numbers that is not beyond x.
+// Index of the last of increasing numbers that is at most x.
 function indexAt(numbers, x) {
   let low = 0, high = numbers.length - 1;
   while (low < high) {
@@ -68,17 +68,17 @@ function roundStep(x) {
   return power * [1, 2, 5, 10].find((n) => n * power >= x * 0.999);
 }
 
-function drawScene(context, width, height, data, view, t, shown) {
+function drawScene(context, width, height, data, view, t, visible) {
   context.clearRect(0, 0, width, height);
   const project = projection(view, width, height);
   drawGrid(context, view, project);
-  if (shown.paths) drawPaths(context, data, project, t);
+  if (visible.paths) drawPaths(context, data, project, t);
   const points = pointsAt(data, t), places = points.map((p) => (p ? project(p) : null));
   if (!view.planar) drawShadow(context, data, points, project);
   const bars = data.bars.filter(([i, j]) => places[i] && places[j]);
   bars.sort((a, b) => places[b[0]][3] + places[b[1]][3] - places[a[0]][3] - places[a[1]][3]);
-  for (const [i, j, colour] of bars) drawBar(context, view, places[i], places[j], colour);
-  if (shown.names) drawNames(context, data, places);
+  for (const [i, j, color] of bars) drawBar(context, view, places[i], places[j], color);
+  if (visible.names) drawNames(context, data, places);
 }
 
 function drawLine(context, from, to) {
@@ -113,11 +113,11 @@ function drawShadow(context, data, points, project) {
   for (const [i, j] of data.bars) drawLine(context, flat[i], flat[j]);
 }
 
-function drawBar(context, view, from, to, colour) {
+function drawBar(context, view, from, to, color) {
   const pixels = (0.02 * view.size * (from[2] + to[2])) / 2;
   const width = Math.min(16, Math.max(3, pixels));
   context.lineCap = "round";
-  for (const [stroke, extra] of [["#fff", 3], [PALETTE[colour % PALETTE.length], 0]]) {
+  for (const [stroke, extra] of [["#fff", 3], [PALETTE[color % PALETTE.length], 0]]) {
     context.strokeStyle = stroke;
     context.lineWidth = width + extra;
     drawLine(context, from, to);
@@ -161,7 +161,7 @@ function drawNames(context, data, places) {
   }
 }
 
-// Drag: turn (in a plane: shift). Shift or another button: shift. Wheel: nearer or farther. Double click: as it was.
+// Drag: rotate (in a plane: pan). Shift or another button: pan. Wheel: zoom. Double click: reset.
 function steer(canvas, view, redraw) {
   const first = { ...view, target: [...view.target] };
   let last = null;
@@ -196,7 +196,7 @@ function turn(view, dx, dy) {
 }
 
 function shift(view, canvas, dx, dy) {
-  const metres = (view.distance * 2 * Math.tan(FIELD / 2)) / Math.min(canvas.clientWidth, canvas.clientHeight);
+  const meters = (view.distance * 2 * Math.tan(FIELD / 2)) / Math.min(canvas.clientWidth, canvas.clientHeight);
   const [right, up] = axesOf(view);
-  view.target = view.target.map((x, k) => x - metres * (dx * right[k] - dy * up[k]));
+  view.target = view.target.map((x, k) => x - meters * (dx * right[k] - dy * up[k]));
 }
