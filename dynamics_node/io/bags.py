@@ -1,8 +1,8 @@
 """Recordings of ROS 1 and ROS 2 -> their JointStates as a table of states, through `rosbags`: no ROS needed.
 
-Every rosbag2 format since Foxy: sqlite3 and mcap, with definitions of messages inside or not, split,
-compressed by file or by message, a file alone, a folder whose metadata.yaml was never written. A JointState
-has been the same in all of them, so what a recording says about other types is not looked at.
+Supports every rosbag2 format since Foxy: sqlite3 and mcap, with or without message definitions, split,
+compressed by file or by message, single files, and folders without metadata.yaml. JointState is the same in
+all of them, so the recorded definitions of other types are ignored.
 """
 
 import contextlib
@@ -23,17 +23,17 @@ from dynamics_node.robot.joint_names import JointBuffer, Pairs, proposed_pair, r
 from dynamics_node.text import listed
 
 JOINT_STATE = "sensor_msgs/msg/JointState"
-MAX_BYTES = 1 << 20  # of a JointState, which is then one of 16,000 joints
+MAX_BYTES = 1 << 20  # of a JointState, enough for 16,000 joints
 STORAGE = (".db3", ".mcap")
 _RECOVER = {
-    ".mcap": "`mcap recover FILE -o WHOLE.mcap` repairs one that was cut off",
-    ".db3": "`sqlite3 FILE .recover | sqlite3 WHOLE.db3` saves what is left of it",
+    ".mcap": "`mcap recover FILE -o WHOLE.mcap` repairs a truncated file",
+    ".db3": "`sqlite3 FILE .recover | sqlite3 WHOLE.db3` recovers the readable part",
 }
 
 
 def joint_state_topics(path: Path) -> tuple[dict[str, int], dict[str, str]]:
     """{topic with JointStates: messages} and {any other topic: its type}. Raises TableError."""
-    with _damage(path), _opened(path) as (readers, _):
+    with _as_table_error(path), _opened(path) as (readers, _):
         counts: dict[str, int] = {}
         others: dict[str, str] = {}
         for connection in (c for reader in readers for c in reader.connections):
@@ -45,8 +45,9 @@ def joint_state_topics(path: Path) -> tuple[dict[str, int], dict[str, str]]:
 
 
 def joint_states(path: Path, topic: str) -> Iterator:
-    """(message, ns when it was received) of every JointState on a topic, in that order. Raises TableError."""
-    with _damage(path), _opened(path) as (readers, deserialize):
+    """(message, reception time in ns) of every JointState on a topic, in order of reception. Raises
+    TableError."""
+    with _as_table_error(path), _opened(path) as (readers, deserialize):
         streams = [
             reader.messages([c for c in reader.connections if (c.topic, c.msgtype) == (topic, JOINT_STATE)])
             for reader in readers
@@ -63,8 +64,8 @@ def joint_states(path: Path, topic: str) -> Iterator:
 
 
 @contextlib.contextmanager
-def _damage(path):
-    """What a library makes of a damaged file can be any exception: a TableError, with what helps."""
+def _as_table_error(path):
+    """Convert any exception of a library about a damaged file to a TableError with a remedy."""
     try:
         yield
     except TableError:
@@ -72,8 +73,8 @@ def _damage(path):
     except Exception as error:
         suffixes = {path.suffix} if path.is_file() else {p.suffix for p in path.iterdir()}
         hints = [hint for suffix, hint in _RECOVER.items() if suffix in suffixes]
-        told = "; ".join([_first_line(error).rstrip("."), *hints])
-        raise TableError(f"{path} cannot be read as a recording: {told}") from None
+        reason = "; ".join([_first_line(error).rstrip("."), *hints])
+        raise TableError(f"{path} cannot be read as a recording: {reason}") from None
 
 
 def _first_line(error):
@@ -82,7 +83,7 @@ def _first_line(error):
 
 @contextlib.contextmanager
 def _opened(path):
-    """(readers of all parts, function that deserializes)"""
+    """(readers of all parts, deserializer)"""
     require("rosbags")
     from rosbags import rosbag1, rosbag2
     from rosbags.typesys import Stores, get_typestore
@@ -97,7 +98,7 @@ def _opened(path):
 
 
 def _parts(path):
-    """The files of a recording of ROS 2; its folder itself where compression hides them."""
+    """Files of a ROS 2 recording, or its folder if they are compressed."""
     if path.name == "metadata.yaml":
         path = path.parent
     if path.is_file():
@@ -105,31 +106,31 @@ def _parts(path):
     elif (path / "metadata.yaml").exists():
         parts = _files_of_metadata(path)
     else:
-        parts = _found(path)
+        parts = _storage_files(path)
     for part in parts:
         _check_part(part)
     return parts
 
 
 def _files_of_metadata(folder):
-    """What metadata.yaml tells."""
+    """Files listed in metadata.yaml."""
     text = (folder / "metadata.yaml").read_text(encoding="utf-8")
     try:
         about = yaml.safe_load(text)["rosbag2_bagfile_information"]
         names = [PurePath(name).name for name in about["relative_file_paths"]]
     except (yaml.YAMLError, KeyError, TypeError):
         raise TableError(
-            f"{folder / 'metadata.yaml'} is damaged: name the .db3 or .mcap file itself, or take it away"
+            f"{folder / 'metadata.yaml'} is damaged: remove it, or name the .db3 or .mcap file"
         ) from None
     missing = [name for name in names if not (folder / name).exists()]
     if missing:
-        raise TableError(f"{folder}: metadata.yaml lists {', '.join(missing)}, which the folder has not")
+        raise TableError(f"{folder}: metadata.yaml lists {', '.join(missing)}, missing in the folder")
     compressed = (about.get("compression_mode") or "none").lower() != "none"
     return [folder] if compressed else [folder / name for name in names]
 
 
-def _found(folder):
-    """The files of a recording that was not ended, so that its metadata.yaml was never written."""
+def _storage_files(folder):
+    """Files of an interrupted recording without metadata.yaml."""
     files = sorted(p for p in folder.iterdir() if p.suffix in STORAGE)
     compressed = sorted(p.name for p in folder.iterdir() if p.suffix == ".zstd")
     if not files and compressed:
@@ -137,20 +138,20 @@ def _found(folder):
             f"{folder}: {compressed[0]} is compressed and there is no metadata.yaml: unzstd it first"
         )
     if not files:
-        raise TableError(f"{folder} holds no metadata.yaml, .db3 or .mcap file")
+        raise TableError(f"{folder} contains no metadata.yaml, .db3 or .mcap file")
     if len({re.sub(r"_\d+$", "", p.stem) for p in files}) > 1:
         names = listed((p.name for p in files), 12)
-        raise TableError(f"{folder} holds several recordings: {names}: name one")
+        raise TableError(f"{folder} contains several recordings: {names}: name one")
     return files
 
 
 def _check_part(path):
-    """Refuse what would be read as a part of itself, or not at all."""
+    """Raise TableError for files that would be read only in part, or not at all."""
     log = path.with_name(path.name + "-wal")
     if path.suffix == ".db3" and log.exists() and log.stat().st_size:
         raise TableError(
-            f"{path} was not closed, {log} holds what came last: "
-            f"sqlite3 {path.name} 'PRAGMA wal_checkpoint(TRUNCATE)' takes it in"
+            f"{path} was not closed, {log} has its last rows: merge them "
+            f"with sqlite3 {path.name} 'PRAGMA wal_checkpoint(TRUNCATE)'"
         )
     if path.suffix == ".db3" and path.is_file():
         _check_lengths(path)
@@ -163,7 +164,7 @@ def _check_part(path):
 
 
 def _check_lengths(path):
-    """Raise TableError for a JointState that is far too long, before the reader copies it three times."""
+    """Raise TableError for an oversized JointState, before the reader copies it three times."""
     query = (
         "SELECT topics.name, max(length(data)) FROM messages JOIN topics ON topic_id = topics.id "
         "WHERE topics.type = ? GROUP BY topics.id"
@@ -177,65 +178,67 @@ def _check_lengths(path):
 # --- their JointStates as a table ---------------------------------------------------------------------------
 
 
-_LOOK = 1000  # messages from the first with all positions on, in which velocities and efforts are looked for
+_SEARCHED = 1000  # messages searched for velocities and efforts, from the first with all positions
 
 
 def read_bag(path, model, chunk, topic=None, pairs: Pairs = (), zero_velocity=False, efforts=None) -> Table:
-    """A row for every JointState since all joints are known, which keep what they had until another message
-    has it.
+    """One row per JointState once all joints are known; joints keep their values until the next message with
+    them.
 
-    Velocities and efforts are there when all joints tell them, or the joints `efforts` theirs; zero_velocity:
-    velocities that nobody tells are zero. Of a robot with loops the independent joints are enough: the others
-    follow, on the branch of the row before; rows that cannot be closed are NaN. Raises TableError.
+    Velocities and efforts are included if all joints have them, or the joints `efforts`; zero_velocity: use
+    zero for missing velocities. For a robot with loops, the independent joints are sufficient: the others
+    follow, on the branch of the previous row; rows that cannot be closed are NaN. Raises TableError.
     """
     if model.floating_base:
         pose, twist, wrench = (_base_columns(model, kind) for kind in ("q", "qd", "tau"))
         raise TableError(
-            f"{path}: JointStates do not tell where a floating base is: make a table of states, with its "
-            f"pose in {pose}, its twist in {twist} and, of efforts, the wrench on it in {wrench}, zeros "
-            "where nothing touches it"
+            f"{path}: JointStates have no pose of a floating base: provide a table of states, with its "
+            f"pose in {pose}, its twist in {twist} and, among efforts, its wrench in {wrench}, zero "
+            "without contact"
         )
     for joint in model.independent_joints:
         if not joint.type.is_scalar:
             owner = f"{joint.kind} joint {joint.name!r}"
-            raise TableError(
-                f"{path}: JointStates do not carry the position of {owner}: make a table of states"
-            )
+            raise TableError(f"{path}: JointStates have no position of {owner}: provide a table of states")
     counts, others = joint_state_topics(path)
     topic = _topic(path, topic, counts, others)
     without = _look(path, topic, _Latest(model, pairs, efforts=efforts))
     still = without["qd"] if zero_velocity else []
-    told = tuple(kind for kind in ("qd", "tau") if not without[kind] or (kind == "qd" and zero_velocity))
+    recorded = tuple(kind for kind in ("qd", "tau") if not without[kind] or (kind == "qd" and zero_velocity))
 
     def chunks():
-        return _chunks(path, topic, model, _Latest(model, pairs, still, efforts), told, chunk)
+        return _chunks(path, topic, model, _Latest(model, pairs, still, efforts), recorded, chunk)
 
-    return Table(counts[topic], ("q", *told, "time"), chunks, without)
+    return Table(counts[topic], ("q", *recorded, "time"), chunks, without)
 
 
 class _Latest(JointBuffer):
-    """What the messages so far have of the scalar joints of a robot. still: joints whose velocity is zero
-    whatever comes; efforts: joints whose torques are needed, all independent ones by default.
+    """Latest values of the scalar joints of a robot. still: joints with zero velocity, whatever the messages
+    contain; efforts: joints whose torques are needed, default all independent ones.
 
-    Positions of dependent joints are the last message's or NaN: they follow from the others. untold: kinds
-    that no message has had yet of some joint; others: names in the messages that are none of the robot's.
+    Positions of dependent joints are those of the last message, or NaN. missing_kinds: kinds not yet received
+    for some joint; others: names in the messages that are not joints of the robot.
     """
 
     def __init__(self, robot, pairs: Pairs = (), still=(), efforts=None):
         scalar = [joint for joint in robot.tree.independent_joints if joint.type.is_scalar]
         super().__init__((joint.name for joint in scalar), pairs)
-        self.tellers = [joint.name for joint in robot.independent_joints]
+        self.independent = [joint.name for joint in robot.independent_joints]
         number = {name: k for k, name in enumerate(self.names)}
-        self._own = np.array([number[name] for name in self.tellers], dtype=int)
+        self._own = np.array([number[name] for name in self.independent], dtype=int)
         self._still = [number[name] for name in still]
         self._dependent = sorted({*number.values()}.difference(self._own))
         self._nq, self._q_at = robot.nq, [joint.q.start for joint in scalar]
-        needed = {"q": self.tellers, "qd": self.tellers, "tau": self.tellers if efforts is None else efforts}
+        needed = {
+            "q": self.independent,
+            "qd": self.independent,
+            "tau": self.independent if efforts is None else efforts,
+        }
         self._waiting = {kind: {number[name] for name in names} for kind, names in needed.items()}
-        self.untold, self.others = set(self._waiting), set[str]()
+        self.missing_kinds, self.others = set(self._waiting), set[str]()
 
     def update(self, message):
-        """Take in a JointState. Raises TableError when it has a joint twice."""
+        """Process a JointState. Raises TableError if it has duplicate joints."""
         try:
             layout = self.layout(message.name)
         except ValueError as error:
@@ -246,14 +249,14 @@ class _Latest(JointBuffer):
         whole = [values if len(values) == len(message.name) else None for values in fields]
         self.merge(layout.source, layout.target, *whole)
         self.velocity[self._still] = 0.0
-        for kind in tuple(self.untold):
+        for kind in tuple(self.missing_kinds):
             values = self._values(kind)
             self._waiting[kind] = {k for k in self._waiting[kind] if not np.isfinite(values[k])}
             if not self._waiting[kind]:
-                self.untold.remove(kind)
+                self.missing_kinds.remove(kind)
 
     def without(self, kind):
-        """Names of the needed joints that no message has had a kind of: NaN is no value."""
+        """Names of the needed joints without a finite value of a kind in any message."""
         return [self.names[k] for k in sorted(self._waiting[kind])]
 
     def vector(self, kind):
@@ -269,25 +272,25 @@ class _Latest(JointBuffer):
 
 
 def positions_of(path, names, topic=None, pairs: Pairs = ()):
-    """(joint, positions (k,)) of those among `names` that JointStates tell. Raises TableError."""
+    """(joint, positions (k,)) of those among `names` that JointStates contain. Raises TableError."""
     topic = _topic(path, topic, *joint_state_topics(path))
-    found: dict[str, list[float]] = {name: [] for name in names}
+    positions: dict[str, list[float]] = {name: [] for name in names}
     for message, _ in joint_states(path, topic):
         if len(message.position) == len(message.name):
             for name, value in zip(message.name, message.position, strict=True):
-                if (ours := renamed(name, pairs)) in found:
-                    found[ours].append(value)
-    return ((name, np.array(values)) for name, values in found.items())
+                if (ours := renamed(name, pairs)) in positions:
+                    positions[ours].append(value)
+    return ((name, np.array(values)) for name, values in positions.items())
 
 
 def _base_columns(model, kind):
-    """Names of the columns of a floating base, which come first."""
+    """Column names of a floating base, which come first."""
     own = columns(model, kind)[: 7 if kind == "q" else 6]
     return f"{own[0]} ... {own[-1]}"
 
 
 def _topic(path, topic, counts, others):
-    """The topic asked for, or the only one with JointStates."""
+    """The requested topic, or the only one with JointStates."""
     full = [name for name, count in counts.items() if count]
     there = listed([f"{name} ({count} messages)" for name, count in counts.items()], 12)
     if topic is None and len(full) == 1:
@@ -306,53 +309,53 @@ def _topic(path, topic, counts, others):
 
 
 def _look(path, topic, latest):
-    """{kind: joints that do not tell it}. Raises TableError when some positions are never told."""
+    """{kind: joints without it}. Raises TableError if some joints have no positions."""
     messages = joint_states(path, topic)
     for message, _ in messages:
         latest.update(message)
-        if "q" not in latest.untold:
+        if "q" not in latest.missing_kinds:
             break
     else:
         raise TableError(f"{path}: {_missing(topic, latest)}")
-    for message, _ in itertools.islice(messages, _LOOK):
-        if not latest.untold:
+    for message, _ in itertools.islice(messages, _SEARCHED):
+        if not latest.missing_kinds:
             break
         latest.update(message)
     return {kind: latest.without(kind) for kind in ("qd", "tau")}
 
 
 def _missing(topic, latest):
-    """What to say about joints without positions: another name may be all."""
+    """Message about joints without positions, which may only have other names."""
     missing, others = latest.without("q"), sorted(latest.others)
-    told = f"no JointState on {topic} tells the position of {listed(missing, 12)}"
-    there = [name for name in latest.tellers if name not in missing]
+    message = f"no JointState on {topic} has a position of {listed(missing, 12)}"
+    there = [name for name in latest.independent if name not in missing]
     if not others:
-        return told + (f"; to go on with those that are there: {joints_option(there)}" if there else "")
+        return message + (f"; to use only the available ones: {joints_option(there)}" if there else "")
     pair = proposed_pair(others, missing)
-    advice = f"--joints-map '{'='.join(pair)}'" if pair else "--joints-map THEIRS=OURS ... makes pairs"
+    advice = f"--joints-map '{'='.join(pair)}'" if pair else "map them by --joints-map THEIRS=OURS ..."
     if not pair and there:
-        advice += f", or go on with those that are there: {joints_option(there)}"
-    return f"{told}, but of {listed(others, 12)}: {advice}"
+        advice += f", or use only the available ones: {joints_option(there)}"
+    return f"{message}, but of {listed(others, 12)}: {advice}"
 
 
-def _chunks(path, topic, model, latest, told, chunk):
+def _chunks(path, topic, model, latest, recorded, chunk):
     position = _closed_positions(model) if model.constrained else lambda q: q
-    needed, found = {"q", *told}, []
+    needed, rows = {"q", *recorded}, []
     for message, received in joint_states(path, topic):
         latest.update(message)
-        if not latest.untold.isdisjoint(needed):
+        if not latest.missing_kinds.isdisjoint(needed):
             continue
-        values = [latest.vector(kind) for kind in told]
-        found.append((position(latest.vector("q")), *values, _stamp(message, received)))
-        if len(found) == chunk:
-            yield _packed(found, told)
-            found = []
-    if found:
-        yield _packed(found, told)
+        values = [latest.vector(kind) for kind in recorded]
+        rows.append((position(latest.vector("q")), *values, _stamp(message, received)))
+        if len(rows) == chunk:
+            yield _packed(rows, recorded)
+            rows = []
+    if rows:
+        yield _packed(rows, recorded)
 
 
 def _closed_positions(mechanism):
-    """A function of one position after the other that closes the loops, on the branch of the one before."""
+    """A function that closes the loops of successive positions, on the branch of the previous one."""
     closing, last = build_loop_solver(mechanism), None
 
     def closed(q):
@@ -367,11 +370,11 @@ def _closed_positions(mechanism):
 
 
 def _stamp(message, received):
-    """s; when the message was received if it has no stamp."""
+    """Time stamp in s, or the reception time if there is none."""
     stamp = message.header.stamp
     return stamp.sec + 1e-9 * stamp.nanosec or 1e-9 * received
 
 
-def _packed(rows, told):
+def _packed(rows, recorded):
     columns = zip(*rows, strict=True)
-    return {kind: np.array(column) for kind, column in zip(("q", *told, "time"), columns, strict=True)}
+    return {kind: np.array(column) for kind, column in zip(("q", *recorded, "time"), columns, strict=True)}

@@ -1,17 +1,17 @@
-"""Velocities and accelerations from what was recorded, without delay.
+"""Velocities and accelerations of recorded positions, without delay.
 
-The samples come to a regular grid with the median step of their stamps (by monotone cubics, which do not
-overshoot), through a Butterworth low-pass of fourth order forwards and backwards, and a cubic spline
-through the result is differentiated at the stamps. At the cut-off half of the amplitude is left, at a
-fifth of it all but 6e-6. Gaps longer than half a period of the cut-off end a piece. Beside the ends of a
-piece, where the filter would have to guess how it goes on, there is NaN for one and a half periods: beyond,
-what it guessed is about 1 % of an acceleration.
+Samples are resampled to a regular grid with their median time step (by monotone cubics, which do not
+overshoot) and filtered by a zero-phase fourth-order Butterworth low-pass. A cubic spline through the result
+is differentiated at the time stamps. The amplitude is halved at the cut-off frequency and reduced by 6e-6 at
+a fifth of it. A gap longer than half a period of the cut-off ends a piece. Within one and a half periods of
+the ends of a piece, where the filter extrapolates, derivatives are NaN; farther inside, the error is about 1
+% of an acceleration.
 
-Positions may give better velocities than recorded ones. Both have noise above what moves. Its size is
-measured by third differences of recorded velocities, averaged over steps of time, and of difference quotients
-of positions, which leave little of the motion. Vibration is in both; only the excess of velocities counts as
-their noise. Velocities of few values are off by a step over sqrt(12), whatever their differences say. Of
-white noise of positions 2 pi f / sqrt(3) times as much is in their derivative below a cut-off f.
+Positions may yield better velocities than recorded ones. The noise of both is estimated above the motion's
+bandwidth, by third differences of recorded velocities, averaged over time steps, and of difference quotients
+of positions. Vibration affects both, so only the excess of velocities counts as their noise. Quantized
+velocities have an error of at least a step / sqrt(12). White position noise contributes 2 pi f / sqrt(3)
+times as much to the derivative below a cut-off f.
 """
 
 import math
@@ -23,14 +23,14 @@ import numpy as np
 from dynamics_node.io.tables import TableError
 
 ORDER = 4
-_DECAY = 8.0  # periods of the cut-off after which what the filter remembers is below 1e-8
-END = 1.5  # periods beside the end of a piece that have no derivative
-_BACK = 1.0  # s: a recording that loops, not messages out of order
+_DECAY = 8.0  # periods of the cut-off: filter memory, down to 1e-8
+END = 1.5  # periods at the ends of a piece without derivatives
+_JUMP = 1.0  # s: a looped recording, in contrast to messages out of order
 
 
 class Derivatives(NamedTuple):
-    """columns (nv,) of the kind `source`; wraps (nv,): those that are angles which may jump by a turn;
-    orders: {kind: how often it is differentiated}."""
+    """columns (nv,) of the kind `source`; wraps (nv,): angles that may jump by a turn; orders: {kind: order
+    of the derivative}."""
 
     source: str
     columns: np.ndarray
@@ -41,48 +41,50 @@ class Derivatives(NamedTuple):
 def differentiated(chunks, wanted: Derivatives, cutoff: float) -> Iterator[dict[str, np.ndarray]]:
     """The chunks with the kinds of `wanted` added; cutoff in Hz.
 
-    Memory: a chunk, and twice 8 periods of the cut-off. Chunks of another size give the same to about 1e-6.
-    Raises TableError when there are too few samples a second, or time does not advance.
+    Memory: a chunk, and twice 8 periods of the cut-off. The result depends on the chunk size by about 1e-6.
+    Raises TableError if the rate is too low, or time does not advance.
     """
     margin = _DECAY / cutoff
-    held: dict[str, np.ndarray] = {}
-    done = 0
+    buffer: dict[str, np.ndarray] = {}
+    finished = 0
     for chunk in chunks:
-        held = {kind: np.concatenate([held[kind], rows]) if held else rows for kind, rows in chunk.items()}
-        ready = _before(held["time"], margin)
-        if ready > done:
-            yield _rows(held, wanted, cutoff, done, ready)
-            keep = _before(held["time"][:ready], margin)
-            held, done = {kind: rows[keep:] for kind, rows in held.items()}, ready - keep
-    if held and done < len(held["time"]):
-        yield _rows(held, wanted, cutoff, done, len(held["time"]))
+        buffer = {
+            kind: np.concatenate([buffer[kind], rows]) if buffer else rows for kind, rows in chunk.items()
+        }
+        ready = _before(buffer["time"], margin)
+        if ready > finished:
+            yield _rows(buffer, wanted, cutoff, finished, ready)
+            dropped = _before(buffer["time"][:ready], margin)
+            buffer, finished = {kind: rows[dropped:] for kind, rows in buffer.items()}, ready - dropped
+    if buffer and finished < len(buffer["time"]):
+        yield _rows(buffer, wanted, cutoff, finished, len(buffer["time"]))
 
 
 def _before(time, margin):
-    """How many rows come before the last `margin` seconds; what jumps back ends them, too."""
+    """Number of rows before the last `margin` seconds; a jump back also ends them."""
     steps = np.nan_to_num(np.diff(time, prepend=time[:1]))
-    passed = np.maximum.accumulate(np.cumsum(np.where(steps < -_BACK, margin, steps)))
+    passed = np.maximum.accumulate(np.cumsum(np.where(steps < -_JUMP, margin, steps)))
     return int(np.searchsorted(passed, passed[-1] - margin))
 
 
-def _rows(held, wanted, cutoff, start, stop):
-    """Rows start to stop of what is held, with their derivatives."""
-    values = held[wanted.source][:, wanted.columns]
-    found = {kind: np.full(values.shape, np.nan) for kind in wanted.orders}
-    check_rate(held["time"], cutoff)
-    good = np.flatnonzero(np.isfinite(values).all(axis=1) & np.isfinite(held["time"]))
-    for piece in _pieces(held["time"], good, 0.5 / cutoff):
-        derivatives = _derivatives(held["time"][piece], values[piece], wanted, cutoff)
+def _rows(buffer, wanted, cutoff, start, stop):
+    """Rows start to stop of the buffer, with their derivatives."""
+    values = buffer[wanted.source][:, wanted.columns]
+    derived = {kind: np.full(values.shape, np.nan) for kind in wanted.orders}
+    check_rate(buffer["time"], cutoff)
+    good = np.flatnonzero(np.isfinite(values).all(axis=1) & np.isfinite(buffer["time"]))
+    for piece in _pieces(buffer["time"], good, 0.5 / cutoff):
+        derivatives = _derivatives(buffer["time"][piece], values[piece], wanted, cutoff)
         for kind, rows in derivatives.items():
-            found[kind][piece] = rows
-    return {kind: rows[start:stop] for kind, rows in {**held, **found}.items()}
+            derived[kind][piece] = rows
+    return {kind: rows[start:stop] for kind, rows in {**buffer, **derived}.items()}
 
 
 def _pieces(time, rows, gap):
-    """Rows that belong together, in order of time."""
+    """Contiguous rows, in order of time."""
     if not len(rows):
         return []
-    ends = np.flatnonzero(np.diff(time[rows]) < -_BACK) + 1
+    ends = np.flatnonzero(np.diff(time[rows]) < -_JUMP) + 1
     pieces = []
     for part in np.split(rows, ends):
         part = part[np.argsort(time[part], kind="stable")]
@@ -91,14 +93,14 @@ def _pieces(time, rows, gap):
 
 
 def _derivatives(time, values, wanted, cutoff):
-    """{kind: (n, nv)} of one piece; nothing of one that is too short."""
-    from scipy.interpolate import CubicSpline, PchipInterpolator  # 1 s that no other command should wait
+    """{kind: (n, nv)} of one piece; empty if it is too short."""
+    from scipy.interpolate import CubicSpline, PchipInterpolator  # takes 1 s to import
     from scipy.signal import butter, sosfiltfilt
 
-    time = time - time[0]  # of today's date a double keeps 0.2 us, too little for the spline's steps
+    time = time - time[0]  # a double resolves the current date to 0.2 us, too coarse for the spline
     stamps, at = np.unique(time, return_index=True)
     span = stamps[-1]
-    inside = np.minimum(time, span - time) > END / cutoff - 1e-6  # s: stamps are rounded
+    inside = np.minimum(time, span - time) > END / cutoff - 1e-6  # s: time stamps are rounded
     if not inside.any():
         return {}
     values = values[at]
@@ -117,19 +119,19 @@ def _derivatives(time, values, wanted, cutoff):
 
 Usual = Literal["usual"]
 USUAL_CUTOFF: Final = "usual"
-CUTOFF = 10.0  # Hz, where the rate allows it
-SHARE = 0.25  # of the rate: the largest cut-off
-JITTER = 1.05  # how much slower parts of a recording may be than all of it
-SLOW = 2.0  # states a second of hardly any recording: 2 kHz in ms
+CUTOFF = 10.0  # Hz, if the rate allows it
+SHARE = 0.25  # fraction of the rate: the largest cut-off
+JITTER = 1.05  # allowed ratio of local to median time step
+SLOW = 2.0  # states a second: a lower rate suggests wrong time units, such as 2 kHz in ms
 _UNITS = {1e3: "milliseconds", 1e6: "microseconds", 1e9: "nanoseconds"}
-_STEP = 0.005  # s, of usual recordings
+_STEP = 0.005  # s: typical time step
 
 
 def usual_cutoff(chunks) -> float:
-    """Hz: CUTOFF, or a quarter of the states a second, rounded down to two figures. chunks: with `time` (k,).
+    """Hz: CUTOFF, or a quarter of the sampling rate, rounded down to two digits. chunks: with `time` (k,).
 
-    Where the first chunk leaves no doubt, the others are not read. Raises TableError for a time that is not
-    in seconds.
+    Further chunks are read only if the first one is inconclusive. Raises TableError for a time that is not in
+    seconds.
     """
     steps = np.zeros(0)
     for chunk in chunks:
@@ -143,25 +145,25 @@ def usual_cutoff(chunks) -> float:
 
 
 def check_rate(time, cutoff):
-    """Raise TableError where time does not advance, or has too few steps a second for a cut-off."""
+    """Raise TableError if time does not advance, or the rate is too low for a cut-off."""
     steps = _steps(time)
     if not len(steps) and len(time) > 1:
-        raise TableError("time does not advance: there is nothing to differentiate by")
+        raise TableError("time does not advance: differentiation is impossible")
     if len(steps) and cutoff * np.median(steps) > SHARE * JITTER:
         check_seconds(rate := 1.0 / float(np.median(steps)))
         raise TableError(
-            f"there are {rate:.3g} states a second, which allows a cut-off of a quarter of that: "
-            f"--cutoff {_down(SHARE * rate):g}, not {cutoff:g}"
+            f"--cutoff {cutoff:g} is too high for {rate:.3g} states a second: use at most a quarter of the "
+            f"rate, --cutoff {_down(SHARE * rate):g}"
         )
 
 
 def check_seconds(rate):
-    """Raise TableError where hardly anybody records so slowly, which names the unit that time may have."""
+    """Raise TableError with the probable unit if the rate is implausibly low."""
     if rate < SLOW:
         per = min(_UNITS, key=lambda per: abs(math.log(per * _STEP * rate)))
         raise TableError(
-            f"samples are {1.0 / rate:.3g} s apart: is time in {_UNITS[per]}? It has to be in s: divide it "
-            f"by {per:.0e}. If it is, --cutoff {_down(SHARE * rate):g} is possible"
+            f"samples are {1.0 / rate:.3g} s apart: is time in {_UNITS[per]}? It must be in s: divide it "
+            f"by {per:.0e}. If it is in s, use --cutoff {_down(SHARE * rate):g}"
         )
 
 
@@ -170,7 +172,7 @@ def _steps(time):
 
 
 def _down(value):
-    """Two figures of a positive number, never more than it is but by rounding."""
+    """A positive number rounded down to two digits."""
     unit = 10.0 ** (math.floor(math.log10(value * (1 + 1e-9))) - 1)
     return round(math.floor(value / unit * (1 + 1e-9)) * unit, 12)
 
@@ -179,65 +181,66 @@ def _down(value):
 
 
 Velocities = Literal["better", "recorded", "positions"]
-BETTER = 2.0  # times less noise: worth to leave what is recorded
-MATTERS = 0.005  # of the root mean square of a velocity: smaller noise does no harm
-FEW = 0.25  # values a row of velocities that come in steps
-EVEN = 0.01  # of a step, that values in steps may be off
-ENOUGH = 100  # rows that tell
+LEAST_GAIN = 2.0  # ratio of noise: above it, recorded velocities are replaced
+LEAST_NOISE = 0.005  # fraction of the root mean square of a velocity: smaller noise is harmless
+MOST_LEVELS = 0.25  # distinct values per row of quantized velocities
+STEP_TOLERANCE = 0.01  # fraction of a step: deviation of quantized values
+LEAST_ROWS = 100  # rows needed for an estimate
 
 
 def noisy_velocities(chunk, model, cutoff) -> list[tuple[str, float, bool]]:
-    """(joint, step or noise in rad/s or m/s, whether it is a step) of those that positions tell better.
+    """(joint, step or noise in rad/s or m/s, whether it is a step) of joints whose positions yield better
+    velocities.
 
-    chunk: {q (k, nq), qd (k, nv), time (k,)}, None of an empty table; cutoff: Hz, of the derivatives.
+    chunk: {q (k, nq), qd (k, nv), time (k,)}, None for an empty table; cutoff: Hz, of the derivatives.
     """
     if chunk is None:
         return []
     good = np.isfinite(chunk["time"]) & np.isfinite(chunk["q"]).all(axis=1)
     good &= np.isfinite(chunk["qd"]).all(axis=1)
     good &= np.diff(chunk["time"], prepend=-np.inf) > 0
-    if np.count_nonzero(good) < ENOUGH:
+    if np.count_nonzero(good) < LEAST_ROWS:
         return []
     time, q, qd = (chunk[kind][good] for kind in ("time", "q", "qd"))
     places = {joint.name: joint.q.start for joint in model.tree.independent_joints}
-    found = []
+    noisy = []
     for joint in model.independent_joints:
-        rates, way = qd[:, joint.v.start], q[:, places[joint.name]]
-        way = np.unwrap(way) if joint.type.wraps else way
-        noise, stepped = _noise(rates, way, time)
+        rates, path = qd[:, joint.v.start], q[:, places[joint.name]]
+        path = np.unwrap(path) if joint.type.wraps else path
+        noise, stepped = _noise(rates, path, time)
         size = np.sqrt(np.mean(rates**2))
-        if noise > max(BETTER * _of_positions(way, time, cutoff), MATTERS * size):
-            found.append((joint.name, float(noise * (np.sqrt(12.0) if stepped else 1.0)), stepped))
-    return found
+        if noise > max(LEAST_GAIN * _of_positions(path, time, cutoff), LEAST_NOISE * size):
+            noisy.append((joint.name, float(noise * (np.sqrt(12.0) if stepped else 1.0)), stepped))
+    return noisy
 
 
 def _noise(rates, positions, time):
-    """Standard deviation of a recorded velocity (k,), at least; whether it is that of steps."""
+    """Lower bound of the standard deviation of a recorded velocity (k,), and whether it is quantized."""
     step = _step(rates) / np.sqrt(12.0)
-    ways = _rough(np.diff(positions) / np.diff(time))
-    beyond = max(_rough(0.5 * (rates[1:] + rates[:-1])) - ways, 0.0)
-    return max(step, np.sqrt(beyond / 2.5)), bool(step > 0.0)
+    quotients = _rough(np.diff(positions) / np.diff(time))
+    excess = max(_rough(0.5 * (rates[1:] + rates[:-1])) - quotients, 0.0)
+    return max(step, np.sqrt(excess / 2.5)), bool(step > 0.0)
 
 
 def _of_positions(positions, time, cutoff):
-    """Standard deviation of the derivative of positions (k,) below a cut-off, at most."""
+    """Upper bound of the standard deviation of the derivative of positions (k,) below a cut-off."""
     step = np.median(np.diff(time))
     white = np.sqrt(_rough(np.diff(positions) / np.diff(time)) / 70.0) * step
     return 2.0 * np.pi * cutoff / np.sqrt(3.0) * white
 
 
 def _rough(values):
-    """Mean square of third differences: of white noise 2.5 times its variance where it is averaged over two
-    rows, 70 times where it is differenced before."""
+    """Mean square of third differences: for white noise 2.5 times its variance if averaged over two rows, 70
+    times if differenced before."""
     return np.mean(np.diff(values, 3) ** 2)
 
 
 def _step(values):
-    """Between values that come in steps; 0 of others."""
+    """Step of quantized values; 0 for others."""
     levels = np.unique(values)
     apart = np.diff(levels)
     apart = apart[apart > 1e-9 * np.abs(levels).max(initial=0.0)]
-    if not len(apart) or len(apart) + 1 > FEW * len(values):
+    if not len(apart) or len(apart) + 1 > MOST_LEVELS * len(values):
         return 0.0
     counts = apart / apart.min()
-    return float(apart.min()) if np.all(np.abs(counts - np.round(counts)) < EVEN * counts) else 0.0
+    return float(apart.min()) if np.all(np.abs(counts - np.round(counts)) < STEP_TOLERANCE * counts) else 0.0

@@ -1,4 +1,4 @@
-"""Chunks of states through a Function, and measured beside computed torques, in memory that does not grow."""
+"""Evaluate chunks of states by a Function, and compare measured with computed torques, in constant memory."""
 
 from typing import NamedTuple
 
@@ -12,7 +12,7 @@ from dynamics_node.io.tables import Table, read_by, require
 
 
 class Summary(NamedTuple):
-    """Rows in all; bad: rows whose result is NaN; first_bad: the number of the first of them, or None."""
+    """rows: total number; bad: rows with a NaN result; first_bad: index of the first of them, or None."""
 
     rows: int
     bad: int
@@ -20,15 +20,16 @@ class Summary(NamedTuple):
 
 
 def _ignore(*values):
-    """What is called with what nobody wants."""
+    """Default callback."""
 
 
 def evaluate(solver, table: Table, write=_ignore, advance=_ignore, compare=_ignore) -> Summary:
-    """write(result, time) for every chunk of a table, by a solver of inverse or forward dynamics. advance:
-    told the number of rows done; compare(measured, result, time): of a table opened with `measured`.
+    """Call write(result, time) for every chunk of a table, with a solver of inverse or forward dynamics.
+    advance: called with the number of finished rows; compare(measured, result, time): for a table opened with
+    `measured`.
 
-    States that are not finite or have no solution give NaN; loops are closed from where the table has the
-    dependent joints, those of a bag are closed already. Memory: some arrays of a chunk.
+    States that are nonfinite or have no solution give NaN. Loops are closed starting from the dependent
+    joints of the table; those of a bag are already closed. Memory: some arrays of a chunk.
     """
     rows = bad = 0
     first = None
@@ -37,24 +38,24 @@ def evaluate(solver, table: Table, write=_ignore, advance=_ignore, compare=_igno
         zero = np.zeros((len(chunk["q"]), solver.robot.nv))
         arrays = [chunk.get(kind, zero) for kind in read_by(solver.problem)]
         result = solver(*arrays, errors="nan")
-        flagged = np.flatnonzero(np.isnan(result).any(axis=1))
-        if len(flagged) and first is None:
-            first = rows + int(flagged[0])
+        bad_rows = np.flatnonzero(np.isnan(result).any(axis=1))
+        if len(bad_rows) and first is None:
+            first = rows + int(bad_rows[0])
         write(result, chunk.get("time"))
         compare(chunk.get("tau"), result, chunk.get("time"))
-        rows, bad = rows + len(result), bad + len(flagged)
+        rows, bad = rows + len(result), bad + len(bad_rows)
         advance(len(result))
     return Summary(rows, bad, first)
 
 
-# --- measured beside computed -------------------------------------------------------------------------------
+# --- measured and computed ----------------------------------------------------------------------------------
 
 
 class Difference(NamedTuple):
     """Computed minus measured torque of one coordinate, N m or N (unit).
 
-    measured: root mean square of what was measured; rmse, largest, bias: root mean square, largest absolute
-    value and mean of the difference; correlation: of both, NaN where one of them does not change.
+    measured: root mean square of the measured torque; rmse, largest, bias: root mean square, largest absolute
+    value and mean of the difference; correlation: of both, NaN if one of them is constant.
     """
 
     name: str
@@ -67,9 +68,9 @@ class Difference(NamedTuple):
 
 
 class Comparison:
-    """Takes in chunks (`add`, for `evaluate`); differences() tells what they come to.
+    """Accumulates chunks by `add`, for `evaluate`; differences() returns the statistics.
 
-    count: states compared, those that are finite on both sides; shown(): some of them, for a plot.
+    count: number of states that are finite on both sides; samples(): some of them, for a plot.
     """
 
     def __init__(self, model):
@@ -78,13 +79,13 @@ class Comparison:
         self._origin = np.zeros(model.nv)
         self._sums = np.zeros((6, model.nv))
         self._largest = np.zeros(model.nv)
-        self._shown = Thinned()
+        self._samples = Thinned()
         self.rows = self.count = 0
 
     def add(self, measured, computed, time):
         """Torques (k, nv) and the time (k,) or None."""
         time = np.arange(self.rows, self.rows + len(measured)) if time is None else time
-        self._shown.add(np.hstack([time[:, None], measured, computed]))
+        self._samples.add(np.hstack([time[:, None], measured, computed]))
         self.rows += len(measured)
         good = np.isfinite(measured).all(axis=1) & np.isfinite(computed).all(axis=1)
         if good.any():
@@ -94,14 +95,15 @@ class Comparison:
             self._sum(measured[good], computed[good])
 
     def _sum(self, measured, computed):
-        """Sums of powers about the first state: a small spread about a large mean keeps its digits."""
+        """Sums of powers about the first state, so that a small spread about a large mean keeps its
+        digits."""
         off = computed - measured
         m, c = measured - self._origin, computed - self._origin
         self._sums += [x.sum(axis=0) for x in (off, off * off, m, m * m, c, c * c)]
         self._largest = np.maximum(self._largest, np.abs(off).max(axis=0))
 
     def differences(self) -> tuple[Difference, ...]:
-        """One of every coordinate. Raises ValueError when no state could be compared."""
+        """Differences of all coordinates. Raises ValueError if no state is comparable."""
         if not self.count:
             raise ValueError("no state has both measured and computed torques that are finite")
         off, off2, m, m2, c, c2 = self._sums / self.count
@@ -114,11 +116,11 @@ class Comparison:
         rows = zip(self._names, self._units, *(column.tolist() for column in columns), strict=True)
         return tuple(Difference(*row) for row in rows)
 
-    def shown(self):
-        """(time (k,), measured (k, nv), computed (k, nv)), how many states one of them stands for."""
-        rows = self._shown.rows(1 + 2 * len(self._names))
+    def samples(self):
+        """(time (k,), measured (k, nv), computed (k, nv)), and the number of states per sample."""
+        rows = self._samples.rows(1 + 2 * len(self._names))
         measured, computed = np.split(rows[:, 1:], 2, axis=1)
-        return (rows[:, 0], measured, computed), self._shown.every
+        return (rows[:, 0], measured, computed), self._samples.every
 
 
 # --- some rows ----------------------------------------------------------------------------------------------
@@ -128,37 +130,38 @@ MOST = 4000
 
 
 class Thinned:
-    """Every n-th row, n doubling when there are more than `most`: at least a half of it is kept. every: n."""
+    """Every n-th row; n doubles if there are more than `most`, so that at least half of that is kept. every:
+    n."""
 
     def __init__(self, most=MOST):
-        self._kept: list[np.ndarray] = []
+        self._rows: list[np.ndarray] = []
         self._most, self._seen, self.every = most, 0, 1
 
     def add(self, rows):
         """rows (k, width)"""
-        self._kept += [row.copy() for row in rows[-self._seen % self.every :: self.every]]
+        self._rows += [row.copy() for row in rows[-self._seen % self.every :: self.every]]
         self._seen += len(rows)
-        while len(self._kept) > self._most:
-            self._kept, self.every = self._kept[::2], 2 * self.every
+        while len(self._rows) > self._most:
+            self._rows, self.every = self._rows[::2], 2 * self.every
 
     def rows(self, width):
         """(kept, width)"""
-        return np.array(self._kept).reshape(-1, width)
+        return np.array(self._rows).reshape(-1, width)
 
 
 # --- dask ---------------------------------------------------------------------------------------------------
 
 
 def over_dask(solver: RobotFunction, *arrays, errors="nan"):
-    """The dask array of solver(*arrays) for inverse or forward dynamics: (..., nv), lazy.
+    """The lazy dask array (..., nv) of solver(*arrays) for inverse or forward dynamics.
 
-    arrays: dask or NumPy arrays (..., coordinates) that broadcast, those of the call (q, qd, qdd or tau).
-    Every task is one batch; a worker opens the compiled code from its cache, or compiles it. errors as in
-    the call. Raises TableError without dask, TypeError for a solver with two results.
+    arrays: dask or NumPy arrays (..., coordinates) that broadcast, as in the call (q, qd, qdd or tau). Every
+    task is one batch; a worker loads the compiled code from its cache, or compiles it. errors as in the call.
+    Raises TableError without dask, TypeError for a solver with two results.
     """
     da = require("dask.array")
     if solver.problem.kind == "hybrid":
-        raise TypeError("over_dask takes inverse and forward dynamics: one result")
+        raise TypeError("over_dask supports inverse and forward dynamics only")
     shape = np.broadcast_shapes(*(array.shape[:-1] for array in arrays))
     whole = [
         da.broadcast_to(da.asarray(array), (*shape, array.shape[-1])).rechunk({-1: -1}) for array in arrays

@@ -1,4 +1,4 @@
-"""One robot, one problem, its orderings: a Report, and an HTML page of it that opens from disk."""
+"""One robot, one problem, its orderings: a Report, and a self-contained HTML page of it."""
 
 from dataclasses import dataclass
 from html import escape
@@ -32,8 +32,7 @@ from dynamics_node.text import listed
 @dataclass(frozen=True)
 class Line:
     """A way to solve the problem: edges and scalar entries of its Bayes net (None for a recursion), scalar
-    operations and the longest chain of them (None where the ordering cannot be followed); note: why, or
-    what to mind."""
+    operations and their longest chain (None if the ordering is infeasible); note: the reason, or a caveat."""
 
     name: str
     edges: int | None
@@ -45,8 +44,8 @@ class Line:
 
 @dataclass(frozen=True)
 class Report:
-    """One robot, one problem, one ordering, and the others beside it. program is what runs the ordering
-    (code_of, by its name)."""
+    """One robot, one problem, one ordering, and the alternatives. program: runs the ordering (code_of: its
+    name)."""
 
     model: Robot
     problem: Problem
@@ -60,19 +59,19 @@ class Report:
     code: str
 
 
-def make_report(model: Robot, problem: Problem, ordering="best", told=lambda line: None) -> Report:
-    """Eliminate, trace and count. told: hears of every Line. Raises as `plan_ordering`."""
+def make_report(model: Robot, problem: Problem, ordering="best", callback=lambda line: None) -> Report:
+    """Eliminate, trace and count. callback: called with every Line. Raises as `plan_ordering`."""
     graph = generic_graph(model, problem)
     chosen, plan = plan_ordering(model, problem, ordering)
     programs: dict[str, Program] = {}
     lines = []
     for name in [*ORDERINGS, *([chosen.name] if chosen.name not in ORDERINGS else [])]:
         lines.append(_line_of_ordering(model, problem, graph, name, ordering, programs))
-        told(lines[-1])
+        callback(lines[-1])
     for name, program in _recursions(model, problem).items():
         programs[name] = program
         lines.append(_line(name, program))
-        told(lines[-1])
+        callback(lines[-1])
     code_of = chosen.name if chosen.name in programs else cheapest(programs)[0]
     program = programs[code_of]
     net = eliminate(graph, plan)
@@ -80,17 +79,17 @@ def make_report(model: Robot, problem: Problem, ordering="best", told=lambda lin
 
 
 def _recursions(model, problem):
-    """{name: Program} of the recursive algorithms, over clusters where there are loops."""
-    what = "clusters" if model.constrained else "recursion"
-    return {f"{what}: {name}": program for name, program in recursive_programs(model, problem).items()}
+    """{name: Program} of the recursive algorithms, over clusters if there are loops."""
+    prefix = "clusters" if model.constrained else "recursion"
+    return {f"{prefix}: {name}": program for name, program in recursive_programs(model, problem).items()}
 
 
 def _line_of_ordering(model, problem, graph, name, ordering, programs):
-    """The Line of an ordering; its Program, if there is one, goes to `programs`."""
-    wanted = name if name in ORDERINGS else ordering
+    """The Line of an ordering; its Program, if feasible, is added to `programs`."""
+    requested = name if name in ORDERINGS else ordering
     try:
-        _, plan = plan_ordering(model, problem, wanted)
-        programs[name] = elimination_program(model, problem, wanted)
+        _, plan = plan_ordering(model, problem, requested)
+        programs[name] = elimination_program(model, problem, requested)
     except SingularPivotError as error:
         return Line(name, None, None, None, None, str(error))
     net = eliminate(graph, plan)
@@ -119,13 +118,13 @@ pre { background: #f6f6f6; padding: .8rem 1rem; border-radius: 6px; overflow: au
 dl { display: grid; grid-template-columns: max-content 1fr; gap: .1rem 1rem; }
 dt { color: #666; } dd { margin: 0; }
 """
-_ASKED = {"inverse": "torques", "forward": "accelerations", "hybrid": "torques and accelerations"}
-_COMPLETE = 12  # bodies up to which the graph with all that is known is drawn
-_LINES = 4000  # of C that the page holds; the file has all
+_UNKNOWNS = {"inverse": "torques", "forward": "accelerations", "hybrid": "torques and accelerations"}
+_MOST_BODIES = 12  # bodies: the graph of all variables is drawn up to this number
+_MOST_LINES = 4000  # of C in the page; the file has all
 
 
 def write_page(report: Report, folder) -> Path:
-    """index.html in the folder, and its drawings and the C source as files beside it. Returns its path."""
+    """Write index.html, its drawings and the C source to the folder. Returns the path of the page."""
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     drawings = _drawings(report)
@@ -138,12 +137,12 @@ def write_page(report: Report, folder) -> Path:
 def _drawings(report):
     net, graph, parents = report.net, report.graph, report.model.tree.parents
     drawings = {
-        "factor_graph": to_svg(graph, "what is known is left out; dots are equations", parents),
+        "factor_graph": to_svg(graph, "known variables are omitted; dots are equations", parents),
         "bayes_net": to_svg(net, f"ordering {report.ordering.name}: {len(net.edges)} edges", parents),
         "equations": graph_matrix(graph, report.ordering.variables),
         "triangular": net_matrix(net, graph),
     }
-    if report.model.nbodies <= _COMPLETE:
+    if report.model.nbodies <= _MOST_BODIES:
         drawings["complete_graph"] = complete_sketch(report.model, report.problem).svg()
     return drawings
 
@@ -161,8 +160,8 @@ def _html(report, drawings):
 
 
 def figure(drawings, name):
-    """A drawing as wide as the page at most; the file beside the page has its full size."""
-    title = "the drawing alone, in its full size"
+    """A drawing, at most as wide as the page; it links to the file in full size."""
+    title = "open the drawing in full size"
     return f'<figure><a href="{name}.svg" title="{title}">{drawings[name]}</a></figure>'
 
 
@@ -171,7 +170,7 @@ def _head(report):
     facts = {
         "moving bodies": f"{model.nbodies}, root {model.base_link}",
         "coordinates": f"{model.nv}: {listed(model.v_names, 12)}",
-        "asked": f"{_ASKED[report.problem.kind]}, from positions, velocities and what is known of the others",
+        "unknowns": f"{_UNKNOWNS[report.problem.kind]}, from positions, velocities and the known ones",
         "ordering": report.ordering.name,
         "runs as": f"{len(report.program.ops)} operations ({report.code_of})",
     }
@@ -188,8 +187,8 @@ def _graphs(drawings):
         ) + figure(drawings, "complete_graph")
     return (
         f"<h2>The equations as a graph</h2>{complete}"
-        "<p>Twists follow from q and its rate beforehand. What is known moves to the right-hand sides; these "
-        f"variables are left:</p>{figure(drawings, 'factor_graph')}"
+        "<p>Twists follow from q and its rate beforehand. Known variables move to the right-hand sides; "
+        f"these variables remain:</p>{figure(drawings, 'factor_graph')}"
     )
 
 
@@ -197,19 +196,19 @@ def _elimination(report, drawings):
     order = " ".join(map(str, report.ordering.variables))
     steps = "\n".join(map(str, reversed(list(report.net))))
     safe = (
-        "No pivot can vanish: the order is one algorithm for all states."
+        "No pivot can vanish: the order is valid for all states."
         if report.plan.safe
-        else "Some pivots may become small at particular states: they are checked at run time."
+        else "Some pivots may become small at particular states and are checked at run time."
     )
     return (
         "<h2>Elimination</h2>"
-        f"<p>Variables are eliminated one by one; each is expressed by others that are still there. {safe} "
-        "Read backwards, the result is an algorithm: every variable follows from those that point at it.</p>"
+        f"<p>Variables are eliminated one by one; each is expressed by the remaining ones. {safe} "
+        "Read backwards, the result is an algorithm: every variable follows from those that point to it.</p>"
         f"<p class=quiet>{escape(order)}</p>{figure(drawings, 'bayes_net')}"
-        "<p>The same as block-sparse matrices, before and after; red blocks are fill-in. A click "
-        "shows a drawing in its full size.</p>"
+        "<p>The same as block-sparse matrices, before and after; red blocks are fill-in. Click a "
+        "drawing to open it in full size.</p>"
         f"<div class=side>{figure(drawings, 'equations')}{figure(drawings, 'triangular')}</div>"
-        "<details><summary>The algorithm: what is computed from what</summary>"
+        "<details><summary>The algorithm: each variable from its parents</summary>"
         f"<pre>{escape(steps)}</pre></details>"
     )
 
@@ -218,9 +217,9 @@ def _orderings(report):
     most = max((line.operations or 0 for line in report.lines), default=1)
     rows = "".join(_row(line, most, line.name == report.ordering.name) for line in report.lines)
     return (
-        "<h2>Orderings</h2><p>Another ordering is another algorithm. Operations are additions, "
-        "multiplications and divisions of its straight-line program for one state; the longest chain is how "
-        "many of them wait for another.</p>"
+        "<h2>Orderings</h2><p>Each ordering is an algorithm. Operations are additions, "
+        "multiplications and divisions of its straight-line program for one state; the longest chain is "
+        "the number of sequentially dependent operations.</p>"
         "<table><tr><th>ordering</th><th>edges</th><th>entries</th><th>operations</th>"
         f"<th>longest chain</th><th class=chart></th></tr>{rows}</table>"
     )
@@ -238,10 +237,10 @@ def _row(line, most, chosen):
 
 def _code(report):
     lines = report.code.splitlines()
-    shown = "\n".join(lines[:_LINES])
-    rest = f"<p>{len(lines) - _LINES} more lines: program.c</p>" if len(lines) > _LINES else ""
+    code = "\n".join(lines[:_MOST_LINES])
+    rest = f"<p>{len(lines) - _MOST_LINES} more lines: program.c</p>" if len(lines) > _MOST_LINES else ""
     return (
-        f"<h2>Generated C</h2><p>What is compiled for this robot ({escape(report.code_of)}), in program.c "
-        "beside this page: numbers and operations in order, no name of the robot.</p>"
-        f"<details><summary>{len(lines)} lines</summary><pre>{escape(shown)}</pre>{rest}</details>"
+        f"<h2>Generated C</h2><p>The code compiled for this robot ({escape(report.code_of)}), also in "
+        "program.c: numbers and operations in order, without names of the robot.</p>"
+        f"<details><summary>{len(lines)} lines</summary><pre>{escape(code)}</pre>{rest}</details>"
     )

@@ -1,11 +1,11 @@
-"""What stands around the body of a page, and tables in it."""
+"""HTML frame of a page, and tables in it."""
 
 from html import escape
 from pathlib import Path
 
 from dynamics_node.io.write import write_text
 
-POLICY = "default-src 'none'; style-src 'unsafe-inline'"  # no script, nothing from elsewhere
+POLICY = "default-src 'none'; style-src 'unsafe-inline'"  # no scripts, no external resources
 STYLE = """
 :root { color-scheme: light; }
 body { font: 16px/1.5 system-ui, sans-serif; color: #222; background: #fff; margin: 0 auto; max-width: 1180px;
@@ -20,7 +20,7 @@ figure svg { display: block; max-width: 100%; height: auto; } summary { cursor: 
 
 
 def document(title: str, style: str, parts) -> str:
-    """HTML text of parts, which are HTML; style: CSS beside that of all pages."""
+    """HTML text of `parts`, which are HTML; style: CSS in addition to that of all pages."""
     return "\n".join(
         [
             '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">',
@@ -35,7 +35,8 @@ def document(title: str, style: str, parts) -> str:
 
 
 def written(text: str, path) -> Path:
-    """The path of a page, whose folder is made. What no encoding has, as in names of files, becomes ?."""
+    """Write a page and return its path; missing folders are created. Unencodable characters, as in file
+    names, become ?."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     write_text(path, text, errors="replace")
@@ -43,7 +44,7 @@ def written(text: str, path) -> Path:
 
 
 def table(head, rows) -> str:
-    """Of text and numbers, which stand to the right, to four figures. head: of the columns."""
+    """HTML table of text and right-aligned numbers with four digits. head: column names."""
     rows = [list(row) for row in rows]
     numeric = [bool(rows) and all(isinstance(row[k], float) for row in rows) for k in range(len(head))]
     names = "".join(
@@ -54,17 +55,17 @@ def table(head, rows) -> str:
 
 def _row(row, numeric):
     cells = zip(row, numeric, strict=True)
-    return f"<tr>{''.join(f'<td{_right(own)}>{_shown(value)}</td>' for value, own in cells)}</tr>"
+    return f"<tr>{''.join(f'<td{_right(own)}>{_formatted(value)}</td>' for value, own in cells)}</tr>"
 
 
 def _right(numeric):
     return " class=number" if numeric else ""
 
 
-def _shown(value):
+def _formatted(value):
     return f"{value:.4g}" if isinstance(value, float) else escape(str(value))
 
 
 def bullet_list(entries) -> str:
-    """A list of text."""
+    """HTML list of text."""
     return f"<ul>{''.join(f'<li>{escape(entry)}</li>' for entry in entries)}</ul>"

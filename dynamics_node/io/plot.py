@@ -1,4 +1,4 @@
-"""Plots by matplotlib: measured and computed torques, curves over time, also as SVG for pages."""
+"""Plots with matplotlib: measured and computed torques, curves over time, also as SVG for pages."""
 
 from io import StringIO
 from pathlib import Path
@@ -13,25 +13,25 @@ from dynamics_node.robot.safe_files import file_trouble
 
 PLOTS = (".png", ".svg", ".pdf")
 _COLUMNS = 3
-_WIDTH, _LEFT, _BELOW, _ABOVE = 1080, 62, 18, 6  # pixels of an SVG, of its margins
-_GAP = 5.0  # usual steps: curves of an SVG do not bridge more
-_SVG: Any = {"svg.fonttype": "none", "svg.hashsalt": "dynamics_node"}  # text as text, the same ids every time
+_WIDTH, _LEFT, _BELOW, _ABOVE = 1080, 62, 18, 6  # pixels of an SVG and its margins
+_GAP = 5.0  # median steps: curves of an SVG do not bridge longer gaps
+_SVG: Any = {"svg.fonttype": "none", "svg.hashsalt": "dynamics_node"}  # text as text, reproducible ids
 _NO_METADATA = dict.fromkeys(("Creator", "Date", "Format", "Type"))
 
 
 def check_plot(path):
-    """Raises TableError when a plot cannot be written to the path: another ending, no folder, no
+    """Raise TableError if a plot cannot be written to the path: unknown suffix, missing folder, or no
     matplotlib."""
     if Path(path).suffix not in PLOTS:
-        raise TableError(f"{path}: a plot can be written to {', '.join(PLOTS)}")
+        raise TableError(f"{path}: plots are written to {', '.join(PLOTS)}")
     if not Path(path).parent.is_dir():
         raise TableError(f"cannot write {path}: there is no folder {Path(path).parent}")
     require("matplotlib")
 
 
 def plot_curves(path, time, curves, title: str):
-    """Draw a panel for every kind and unit, over s. curves: (name, kind, unit, values (count,), band (count,)
-    or None) each, band: half the width of what is shaded around it. Raises TableError, ValueError without
+    """Plot one panel per kind and unit over time in s. curves: (name, kind, unit, values (count,), band
+    (count,) or None) each, band: half-width of the shaded area. Raises TableError, ValueError without
     curves."""
     check_plot(path)
     from matplotlib.figure import Figure
@@ -40,7 +40,7 @@ def plot_curves(path, time, curves, title: str):
     for curve in curves:
         panels.setdefault(f"{curve[1]} [{curve[2]}]", []).append(curve)
     if not panels:
-        raise ValueError("there is nothing to draw")
+        raise ValueError("there are no curves to plot")
     figure = Figure(figsize=(9.0, 1.0 + 2.4 * len(panels)), layout="constrained")
     axes = figure.subplots(len(panels), 1, squeeze=False, sharex=True).ravel()
     for panel, (label, members) in zip(axes, panels.items(), strict=True):
@@ -59,45 +59,47 @@ def plot_curves(path, time, curves, title: str):
 
 
 def _plain(name):
-    """A name of which a legend makes no formula, and which it does not leave out for a line before it."""
+    """A name that a legend neither parses as a formula nor hides because of a leading underscore."""
     return " " + name.replace("$", r"\$")
 
 
 def plot_comparison(path, comparison: Comparison, title: str, timed=True):
-    """Draw a panel for every coordinate, over s (timed) or the rows. Raises TableError, ValueError when there
-    is nothing to compare."""
+    """Plot one panel per coordinate, over time in s (timed) or rows. Raises TableError, or ValueError if no
+    state is comparable."""
     check_plot(path)
     from matplotlib.figure import Figure
 
     differences = comparison.differences()
-    (time, measured, computed), every = comparison.shown()
+    (time, measured, computed), every = comparison.samples()
     lines = -(-len(differences) // _COLUMNS)
     figure = Figure(figsize=(4.6 * _COLUMNS, 1.0 + 2.3 * lines), layout="constrained")
     panels = figure.subplots(lines, _COLUMNS, squeeze=False, sharex=True).ravel()
     x = time - np.nanmin(time) if timed else time
-    for k, (panel, told) in enumerate(zip(panels, differences, strict=False)):
+    for k, (panel, difference) in enumerate(zip(panels, differences, strict=False)):
         panel.plot(x, measured[:, k], color="#999999", linewidth=0.8, label="measured")
         panel.plot(x, computed[:, k], color="#c0392b", linewidth=0.8, label="computed")
-        panel.set_title(f"{told.name}: RMSE {told.rmse:.3g} {told.unit}", fontsize=9, parse_math=False)
-        panel.set_ylabel(told.unit, fontsize=8)
+        panel.set_title(
+            f"{difference.name}: RMSE {difference.rmse:.3g} {difference.unit}", fontsize=9, parse_math=False
+        )
+        panel.set_ylabel(difference.unit, fontsize=8)
         panel.tick_params(labelsize=8, labelbottom=k + _COLUMNS >= len(differences))
     for panel in panels[len(differences) :]:
         panel.set_visible(False)
     panels[0].legend(fontsize=8)
     figure.supxlabel("s" if timed else "row", fontsize=9)
-    thinned = f", one in {every} drawn" if every > 1 else ""
+    thinned = f", one in {every} plotted" if every > 1 else ""
     figure.suptitle(f"{title}: {comparison.count} states{thinned}", fontsize=10, parse_math=False)
     _save(figure, path)
 
 
 def panel(x, curves, label: str, height=150) -> str:
-    """An <svg> of curves (color as of CSS, values (n,)) over x (n,), first below last, NaN left out; label:
-    of what goes upward. Without matplotlib a paragraph that names it."""
+    """An <svg> of curves (CSS color, values (n,)) over x (n,), first below last, NaN omitted; label: of the
+    vertical axis. Without matplotlib, a paragraph with the reason."""
     try:
         from matplotlib import rc_context
         from matplotlib.figure import Figure
     except ImportError:
-        return "<p class=quiet>Curves are drawn by matplotlib: pip install matplotlib.</p>"
+        return "<p class=quiet>Curves need matplotlib: pip install matplotlib.</p>"
     figure = Figure(figsize=(_WIDTH / 96, height / 96))
     across, upward = 1 - (_LEFT + 10) / _WIDTH, 1 - (_BELOW + _ABOVE) / height
     axes = figure.add_axes((_LEFT / _WIDTH, _BELOW / height, across, upward))
@@ -115,7 +117,7 @@ def panel(x, curves, label: str, height=150) -> str:
 
 
 def _broken(x, values):
-    """x and values with NaN where x goes back, or where a gap or NaN lies between neighbors."""
+    """x and values with NaN inserted at backward steps, gaps and NaN."""
     good = np.isfinite(x) & np.isfinite(values)
     steps = np.diff(x[good])
     usual = np.median(np.abs(steps)) if len(steps) else 0.0

@@ -1,4 +1,4 @@
-"""Files of states -> chunks of states, never the whole table in memory."""
+"""Files of states -> chunks of states; the whole table is never in memory."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -24,8 +24,8 @@ from dynamics_node.robot.joint_names import name_pairs, proposed_pair, renamed
 from dynamics_node.text import listed
 
 ARROW = (".csv", ".parquet")
-BESIDE_NAMES = "# \t"  # in the first line of a .csv file, as numpy.savetxt writes it
-NAMING = "columns of a table are called q.JOINT, qd.JOINT, qdd.JOINT, tau.JOINT and time"
+NAME_PADDING = "# \t"  # in the first line of a .csv file written by numpy.savetxt
+NAMING = "column names are q.JOINT, qd.JOINT, qdd.JOINT, tau.JOINT and time"
 MOST_LISTED = 12
 
 
@@ -44,15 +44,15 @@ def open_table(
 ) -> Table:
     """The states of an .npz, .csv or .parquet file, or the JointStates of a recording, in chunks of rows.
 
-    topic: of the recording, where it has several with JointStates. joints_map: {their name: our name} of
-    joints that are called otherwise there, see robot/joint_names.py. measured: torques must be there, too, to
-    compare with; names of coordinates: theirs alone, those of the others are NaN. Missing velocities are
-    refused unless zero_velocity; with a cutoff (Hz), velocities and accelerations that are missing are
-    derivatives, see differentiate.py; "usual": 10 Hz, or a quarter of the states a second where there
-    are fewer than 40. velocities: with a cutoff, "recorded" ones where they are, derivatives of "positions",
-    or what is "better" by its noise, which a note says. Raises TableError, also while reading.
+    topic: of the recording, if it has several with JointStates. joints_map: {recorded name: our name} of
+    joints with other names in the file, see robot/joint_names.py. measured: torques are required for
+    comparison; names of coordinates: only theirs, NaN for the others. Missing velocities raise unless
+    zero_velocity is set. With a cutoff (Hz), missing velocities and accelerations are derivatives, see
+    differentiate.py; "usual": 10 Hz, or a quarter of the sampling rate if that is lower. velocities: with a
+    cutoff, "recorded" ones if available, derivatives of "positions", or the less noisy ones ("better"), with
+    a note. Raises TableError, also while reading.
     """
-    path, pairs = _there(path), _pairs(joints_map)
+    path, pairs = _existing(path), _pairs(joints_map)
     some = None if isinstance(measured, bool) else tuple(measured)
     names = {kind: _named(model, kind) for kind in wanted(problem, measured)}
     if path.suffix in ARROW and some is not None:
@@ -67,13 +67,13 @@ def open_table(
 
 
 def _with_torques_of(table, model, names):
-    """The table whose torques are those of some coordinates, NaN of the others."""
+    """The table with torques of some coordinates, NaN for the others."""
     own, chunks = [model.v_names.index(name) for name in names], table.chunks
 
     def only(tau):
-        found = np.full((len(tau), model.nv), np.nan)
-        found[:, own] = tau if tau.shape[1] == len(own) else tau[:, own]
-        return found
+        torques = np.full((len(tau), model.nv), np.nan)
+        torques[:, own] = tau if tau.shape[1] == len(own) else tau[:, own]
+        return torques
 
     return replace(table, chunks=lambda: (chunk | {"tau": only(chunk["tau"])} for chunk in chunks()))
 
@@ -81,20 +81,20 @@ def _with_torques_of(table, model, names):
 def position_ranges(
     path, names, topic=None, *, joints_map: Mapping[str, str] | None = None
 ) -> dict[str, tuple[float, float]]:
-    """{joint: lowest and highest position} of those among `names` whose positions a file of columns or a
-    recording has; arrays of an .npz file have no names. Raises TableError."""
-    path, pairs = _there(path), _pairs(joints_map)
+    """{joint: lowest and highest position} of those among `names` with positions in a file of columns or a
+    recording; arrays of an .npz file have no names. Raises TableError."""
+    path, pairs = _existing(path), _pairs(joints_map)
     if path.suffix == ".npz":
         return {}
     rows = (
         _rows_of_positions(path, names, pairs) if _is_file(path) else positions_of(path, names, topic, pairs)
     )
-    found: dict[str, tuple[float, float]] = {}
+    ranges: dict[str, tuple[float, float]] = {}
     for name, values in rows:
         if len(values := values[np.isfinite(values)]):
-            low, high = found.get(name, (np.inf, -np.inf))
-            found[name] = min(low, float(values.min())), max(high, float(values.max()))
-    return found
+            low, high = ranges.get(name, (np.inf, -np.inf))
+            ranges[name] = min(low, float(values.min())), max(high, float(values.max()))
+    return ranges
 
 
 def _rows_of_positions(path, names, pairs):
@@ -115,17 +115,18 @@ def read_table(
     joints_map: Mapping[str, str] | None = None,
     more: Mapping[str, Sequence[str]] | None = None,
 ) -> dict[str, np.ndarray]:
-    """{kind: (rows, coordinates), time: (rows,)} of a whole file or recording: of `kinds` what is there.
+    """{kind: (rows, coordinates), time: (rows,)} of a whole file or recording, for the available ones of
+    `kinds`.
 
-    needed: those that must be there. more: {name: names of its columns} of what else files may hold, in an
-    .npz file an array of that name. Of a table q may be of the independent joints alone. Others as in
-    `open_table`. Raises TableError.
+    needed: required kinds. more: {name: names of its columns} of additional data, in an .npz file an array of
+    that name. In a table, q may have only the independent joints. Others as in `open_table`. Raises
+    TableError.
     """
-    path, pairs = _there(path), _pairs(joints_map)
+    path, pairs = _existing(path), _pairs(joints_map)
     if not _is_file(path):
         table = read_bag(path, model, 16384, topic, pairs)
         if missing := [kind for kind in needed if kind not in table.kinds]:
-            raise TableError(f"{path} does not tell {', '.join(missing)} of all joints")
+            raise TableError(f"{path} has no {', '.join(missing)} of all joints")
         return {kind: rows for kind, rows in _whole(table).items() if kind in kinds or kind == "time"}
     names = {kind: _named(model, kind) for kind in (*kinds, "time")} | {
         k: list(v) for k, v in (more or {}).items()
@@ -146,7 +147,7 @@ def _whole(table):
     return {kind: np.concatenate([chunk[kind] for chunk in chunks]) for kind in table.kinds} if chunks else {}
 
 
-def _there(path):
+def _existing(path):
     path = Path(path)
     if not path.exists():
         raise TableError(f"{path}: no such file")
@@ -182,8 +183,8 @@ def _named(model, kind):
 
 def _arrow(path, names, needed, chunk, pairs):
     rows, theirs = _schema(path)
-    found = _columns_there(path, _our_columns(path, theirs, pairs), names, needed)
-    return Table(rows, tuple(found), lambda: _arrow_chunks(path, found, chunk))
+    present = _select_columns(path, _our_columns(path, theirs, pairs), names, needed)
+    return Table(rows, tuple(present), lambda: _arrow_chunks(path, present, chunk))
 
 
 def _schema(path):
@@ -198,10 +199,10 @@ def _our_columns(path, names, pairs):
     """{our name of a column: its name in the file}"""
     ours: dict[str, str] = {}
     for name in names:
-        kind, dot, joint = name.strip(BESIDE_NAMES).partition(".")
+        kind, dot, joint = name.strip(NAME_PADDING).partition(".")
         our = f"{kind}.{renamed(joint, pairs)}" if dot else kind
         if our in ours:
-            raise TableError(f"{path}: columns {ours[our]!r} and {name!r} both are {our!r}")
+            raise TableError(f"{path}: columns {ours[our]!r} and {name!r} are both {our!r}")
         ours[our] = name
     return ours
 
@@ -216,12 +217,12 @@ def _csv_schema(path):
         return None, reader.schema.names
 
 
-def _arrow_chunks(path, found, chunk):
-    flat = [name for names in found.values() for name in names]
+def _arrow_chunks(path, file_columns, chunk):
+    flat = [name for names in file_columns.values() for name in names]
     batches = _parquet_batches(path, flat, chunk) if path.suffix == ".parquet" else _csv_batches(path)
     try:
         for batch in batches:
-            yield {kind: _numbers(path, batch, kind, names) for kind, names in found.items()}
+            yield {kind: _numbers(path, batch, kind, names) for kind, names in file_columns.items()}
     except require("pyarrow").ArrowInvalid as error:
         raise TableError(f"{path}: {_first_line(error)}") from None
 
@@ -233,51 +234,53 @@ def _parquet_batches(path, names, chunk):
 
 def _csv_batches(path):
     with require("pyarrow.csv").open_csv(path) as reader:
-        yield from reader  # of about a megabyte each
+        yield from reader  # about a megabyte each
 
 
-def _columns_there(path, ours, wanted, needed):
-    """{kind: its columns in the file}. Raises TableError when a needed kind or a part of one is missing."""
-    found = {}
+def _select_columns(path, ours, wanted, needed):
+    """{kind: its columns in the file}. Raises TableError if a needed kind or a part of a kind is missing."""
+    present = {}
     for kind, names in wanted.items():
         missing = [name for name in names if name not in ours]
         if not missing:
-            found[kind] = [ours[name] for name in names]
+            present[kind] = [ours[name] for name in names]
         elif kind in needed or len(missing) < len(names):
             known = {name for names in wanted.values() for name in names}
-            raise TableError(f"{path} {_lacking(missing, ours, known)}")
-    return found
+            raise TableError(f"{path} {_missing_columns(missing, ours, known)}")
+    return present
 
 
-def _lacking(missing, ours, known):
-    """What is missing, beside the columns that are not known: one of them may be it."""
+def _missing_columns(missing, ours, known):
+    """Message about missing columns, with unknown columns that may be meant."""
     kind = missing[0].partition(".")[0]
     if len(ours) == 1 and (mark := next((mark for mark in ";\t|" if mark in next(iter(ours))), "")):
-        return f"separates its columns by {mark!r}; commas are needed"
+        return f"separates its columns by {mark!r}; use commas"
     unknown = [name for name in ours if name not in known]
     there = unknown or [name for name in ours if name.startswith(f"{kind}.")] or list(ours)
-    told = f"has no column {missing[0]!r}; there are {listed(there, MOST_LISTED)}"
+    message = f"has no column {missing[0]!r}; there are {listed(there, MOST_LISTED)}"
     theirs, present = (
         [name.partition(".")[2] for name in names if name.startswith(f"{kind}.")]
         for names in (unknown, [name for name in ours if name in known])
     )
     if pair := proposed_pair(theirs, [name.partition(".")[2] for name in missing]):
-        return f"{told}: --joints-map '{'='.join(pair)}'"
+        return f"{message}: --joints-map '{'='.join(pair)}'"
     if present and not theirs:
-        return f"{told}; to go on with the joints that are there: {joints_option(present)}"
-    return told + (f" ({NAMING})" if unknown else "")
+        return f"{message}; to use only the available joints: {joints_option(present)}"
+    return message + (f" ({NAMING})" if unknown else "")
 
 
 def _numbers(path, batch, kind, names):
-    """(k, columns), or (k,) of the time."""
-    found = []
+    """(k, columns), or (k,) for the time."""
+    numbers = []
     for name in names:
         column = batch.column(batch.schema.get_field_index(name))
         try:
-            found.append(column.cast("float64").to_numpy(zero_copy_only=False))
+            numbers.append(column.cast("float64").to_numpy(zero_copy_only=False))
         except (ValueError, NotImplementedError):
-            raise TableError(f"{path}: column {name!r} holds no numbers but {column.type}") from None
-    return found[0] if kind == "time" else np.stack(found, axis=1) if found else np.zeros((len(batch), 0))
+            raise TableError(f"{path}: column {name!r} must be numeric, not {column.type}") from None
+    return (
+        numbers[0] if kind == "time" else np.stack(numbers, axis=1) if numbers else np.zeros((len(batch), 0))
+    )
 
 
 def _first_line(error):

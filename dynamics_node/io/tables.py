@@ -1,4 +1,4 @@
-"""Tables of states: chunks of rows, the names of their columns, and .npz files, which are read whole."""
+"""Tables of states: chunks of rows, the names of their columns, and .npz files, which are read at once."""
 
 import zipfile
 import zlib
@@ -14,7 +14,7 @@ KINDS = ("q", "qd", "qdd", "tau")
 
 
 class TableError(ValueError):
-    """A table that cannot be read, or lacks something; names the file and the column."""
+    """A table that cannot be read or lacks something; the message names the file and the column."""
 
 
 def columns(model, kind):
@@ -28,12 +28,12 @@ def width(model, kind):
 
 
 def _of_positions(kind):
-    """q, or what is told of every q, as q_std."""
+    """Whether a kind has the coordinates of q, such as q_std."""
     return kind == "q" or kind.startswith("q_")
 
 
 def joints_option(names, most=12):
-    """--joints with these, as it is typed."""
+    """The --joints option with these names."""
     return f"--joints {' '.join(names[:most])}{' ...' if len(names) > most else ''}"
 
 
@@ -43,18 +43,17 @@ def read_by(problem):
 
 
 def needed(problem, measured=False):
-    """The kinds that must be there; measured: torques to compare with, too. What is done without the others:
-    see `complete`."""
+    """Required kinds; measured: including torques for comparison. For the others, see `complete`."""
     return ("q", "tau") if measured or problem.kind == "forward" else ("q",)
 
 
 def wanted(problem, measured=False):
-    """The kinds to look for in a table."""
+    """Kinds to read from a table."""
     return tuple(dict.fromkeys((*read_by(problem), *needed(problem, measured), "time")))
 
 
 def require(package):
-    """An optional package. Raises TableError saying how to get it."""
+    """An optional package. Raises TableError with the installation command."""
     import importlib
 
     try:
@@ -71,10 +70,10 @@ def require(package):
 class Table:
     """Rows of states in chunks, never all in memory.
 
-    rows: how many there are at most, None when only reading tells; kinds: what every chunk has, of q, qd,
-    qdd, tau and time; chunks(): iterator of {kind: array (k, coordinates), time: (k,)}; without: of a kind
-    that is not there, or not from everybody, the joints that do not tell it; notes: what was done about it,
-    in sentences; cutoff: Hz, below which what is there are derivatives, None where there is none.
+    rows: upper bound of their number, None if unknown before reading; kinds: those of q, qd, qdd, tau and
+    time in every chunk; chunks(): iterator of {kind: array (k, coordinates), time: (k,)}; without: for an
+    incomplete kind, the joints without it; notes: how these were handled, as sentences; cutoff: Hz, of
+    derivatives, None if there are none.
     """
 
     rows: int | None
@@ -97,15 +96,15 @@ BROKEN = (OSError, EOFError, ValueError, MemoryError, zlib.error, zipfile.BadZip
 
 
 def read_npz(path, names, needed, chunk) -> Table:
-    """names: {kind: its columns}. Raises TableError for what is no array of numbers, or of another shape."""
+    """names: {kind: its columns}. Raises TableError for a wrong type or shape."""
     if not zipfile.is_zipfile(path):
-        raise TableError(f"{path} is no .npz file of numbers")
+        raise TableError(f"{path} is not an .npz file of numbers")
     try:
         with np.load(path) as archive:
             there = sorted(archive.files)
             arrays = {kind: archive[kind] for kind in names if kind in there}
     except BROKEN as error:
-        raise TableError(f"{path} is no .npz file of numbers: {error}") from None
+        raise TableError(f"{path} is not an .npz file of numbers: {error}") from None
     for kind in needed:
         if kind not in arrays:
             raise TableError(f"{path} has no {kind}; there are {', '.join(there) or 'no arrays'}")
@@ -116,7 +115,7 @@ def read_npz(path, names, needed, chunk) -> Table:
             columns = "" if kind == "time" else f": {', '.join(names[kind][:12])}"
             raise TableError(f"{path}: {kind} must have shape {wanted}, not {array.shape}{columns}")
         if array.dtype.kind not in "fiu":
-            raise TableError(f"{path}: {kind} holds no numbers but {array.dtype}")
+            raise TableError(f"{path}: {kind} must be numeric, not {array.dtype}")
 
     def chunks():
         for start in range(0, rows, chunk):

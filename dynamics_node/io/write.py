@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all; results in chunks -> .npz, .csv and .parquet files."""
+"""Atomic file writing, and results in chunks -> .npz, .csv and .parquet files."""
 
 import contextlib
 import shutil
@@ -15,11 +15,11 @@ from dynamics_node.robot.safe_files import file_trouble
 
 @contextlib.contextmanager
 def replacing(path) -> Iterator[Path]:
-    """A path beside `path` to write to; at the end of the block that file takes the place of `path`.
+    """A temporary path next to `path`; at the end of the block that file replaces `path`.
 
-    A reader sees the old file or the new one, never a part. After an exception the old file stays as it is.
-    The target of a symbolic link is replaced, not the link; a device or a FIFO is written to directly.
-    Raises OSError with the name of the file.
+    Readers see either the old or the new file. After an exception the old file is unchanged. The target of a
+    symbolic link is replaced, not the link; devices and FIFOs are written directly. Raises OSError with the
+    name of the file.
     """
     target = Path(path).resolve()
     in_place = target.exists() and not target.is_file()
@@ -29,7 +29,7 @@ def replacing(path) -> Iterator[Path]:
         if not in_place:
             unfinished.replace(target)
     except OSError as error:
-        if error.filename not in (None, str(unfinished)):  # another file, of those that are read meanwhile
+        if error.filename not in (None, str(unfinished)):  # another file, read inside the block
             raise
         raise OSError(error.errno, error.strerror or str(error), str(path)) from None
     finally:
@@ -38,7 +38,7 @@ def replacing(path) -> Iterator[Path]:
 
 
 def write_text(path, text: str, errors="strict"):
-    """A UTF-8 file of the text, through `replacing`. errors: as of `open`. Raises OSError."""
+    """Write a UTF-8 file through `replacing`. errors: as in `open`. Raises OSError."""
     with replacing(path) as unfinished:
         unfinished.write_text(text, encoding="utf-8", errors=errors)
 
@@ -48,16 +48,17 @@ def write_text(path, text: str, errors="strict"):
 
 @contextlib.contextmanager
 def table_writer(path, model, kind, timed) -> Iterator:
-    """write(result (k, nv), time (k,) or None) into an .npz, .csv or .parquet file, whole when all went well.
+    """write(result (k, nv), time (k,) or None) to an .npz, .csv or .parquet file, which appears only on
+    success.
 
-    kind: 'tau' or 'qdd', or several of any names in order: then a result is {kind: array (k, coordinates)},
-    of q and what begins with q_ with the coordinates of q, of others with those of qd. timed: whether there
-    is a time. Raises TableError for another ending.
+    kind: 'tau' or 'qdd', or several arbitrary names in order; then a result is {kind: array (k,
+    coordinates)}, with the coordinates of q for q and names that begin with q_, of qd for others. timed:
+    whether there is a time. Raises TableError for an unknown suffix.
     """
     path = Path(path)
     writers = {".npz": _npz, ".csv": _arrow, ".parquet": _arrow}
     if path.suffix not in writers:
-        raise TableError(f"{path}: results can be written to {', '.join(writers)}")
+        raise TableError(f"{path}: results are written to {', '.join(writers)}")
     kinds = (kind,) if isinstance(kind, str) else tuple(kind)
     try:
         with (
@@ -71,7 +72,7 @@ def table_writer(path, model, kind, timed) -> Iterator:
 
 @contextlib.contextmanager
 def _npz(path, suffix, model, kinds, timed):
-    """Rows go to files of their own first: the header of an array tells how many there are."""
+    """Rows are first written to temporary files, because the array header needs their number."""
     with contextlib.ExitStack() as stack:
         names = [*kinds, *(["time"] if timed else [])]
         files = {name: stack.enter_context(tempfile.TemporaryFile()) for name in names}
