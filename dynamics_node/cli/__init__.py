@@ -1,4 +1,4 @@
-"""The executable `dynamics`. What takes long to import is imported when signals and threads are seen to."""
+"""The executable `dynamics`. Slow imports happen after signal handlers and thread limits are set."""
 
 import contextlib
 import signal
@@ -7,12 +7,12 @@ import threading
 
 from dynamics_node.process import one_blas_thread
 
-INTERRUPTED, TERMINATED = (128 + number for number in (signal.SIGINT, signal.SIGTERM))  # as shells have it
+INTERRUPTED, TERMINATED = (128 + number for number in (signal.SIGINT, signal.SIGTERM))  # shell convention
 
 
 def main(arguments=None):
-    """The exit code of the command: see `commands.run`; INTERRUPTED after Ctrl-C, TERMINATED after SIGTERM.
-    What the command has begun to write is removed then."""
+    """Exit code of the command: see `commands.run`; INTERRUPTED after Ctrl-C, TERMINATED after SIGTERM.
+    Partially written files are then removed."""
     one_blas_thread()
     try:
         with _ended_by_sigterm():
@@ -25,7 +25,7 @@ def main(arguments=None):
 
 @contextlib.contextmanager
 def _ended_by_sigterm():
-    """SystemExit on SIGTERM, so that blocks end as after an error. Only a main thread has handlers."""
+    """Raise SystemExit on SIGTERM, so that context managers exit as after an error. Main thread only."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -1,4 +1,4 @@
-"""The parser of `dynamics`, its exit codes, and what runs a command."""
+"""The parser of `dynamics`, its exit codes, and the function that runs a command."""
 
 import argparse
 import contextlib
@@ -72,12 +72,12 @@ def run(arguments=None):
     """Run a command.
 
     Characters that move the cursor or change the direction of text are printed as Python writes them, because
-    names come from files of others.
+    names come from untrusted files.
 
     Parameters
     ----------
     arguments : list of str, optional
-        In place of `sys.argv[1:]`.
+        Default: `sys.argv[1:]`.
 
     Returns
     -------
@@ -97,7 +97,7 @@ def run(arguments=None):
             code = _timed(options.command, options, lambda: options.run(robot, options, printer))
             printer.close()
             return code or 0
-    except BrokenPipeError:  # the reader of our output has seen enough
+    except BrokenPipeError:  # the reader closed our output
         sys.stderr.close()
         return 0
     except (UsageError, ChoiceError) as error:

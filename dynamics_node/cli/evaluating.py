@@ -1,4 +1,4 @@
-"""dynamics evaluate and compile: dynamics of tables and recordings; ahead of time what the node needs."""
+"""dynamics evaluate and compile: dynamics of tables and recordings; code for the node, ahead of time."""
 
 import contextlib
 import os
@@ -37,7 +37,7 @@ from dynamics_node.identification import LowPass
 from dynamics_node.io import CUTOFF, Comparison, evaluate, open_table, plot_comparison, table_writer
 from dynamics_node.robot import forward_dynamics, inverse_dynamics
 
-SERVED = ("mass_matrix", "nonlinear_effects")  # quantities of the node's services
+SERVICE_QUANTITIES = ("mass_matrix", "nonlinear_effects")  # quantities of the node's services
 PROBLEMS = {"inverse": inverse_dynamics, "forward": forward_dynamics}
 
 # --- compile ------------------------------------------------------------------------------------------------
@@ -45,7 +45,7 @@ PROBLEMS = {"inverse": inverse_dynamics, "forward": forward_dynamics}
 
 def add_compile(commands):
     parser = add_command(
-        commands, "compile", compile_robot, "Compile ahead of time what the node will need.",
+        commands, "compile", compile_robot, "Compile the code that the node needs, ahead of time.",
         ["robot.urdf", "robot.urdf --tip-links tool0 -o cache   # start the node with XDG_CACHE_HOME=cache"],
     )  # fmt: skip
     add_strict(parser)
@@ -72,7 +72,7 @@ def compile_robot(robot, options, printer):
             closing = build_loop_solver(robot, "c")
         printer.line(f"closing loops: {len(closing.step.program.ops)} operations a step of Newton's method")
     with printer.progress("services"):
-        for name in SERVED:
+        for name in SERVICE_QUANTITIES:
             build_for_service(robot, name, backend="c")
         if options.tip_links:
             links = options.tip_links
@@ -121,7 +121,7 @@ def add_evaluate(commands):
         "--differentiate", action="store_true",
         help="compute missing velocities and accelerations as derivatives, low-passed without delay",
     )  # fmt: skip
-    still.add_argument("--zero-velocity", action="store_true", help="take missing velocities as zero")
+    still.add_argument("--zero-velocity", action="store_true", help="set missing velocities to zero")
     parser.add_argument(
         "--cutoff", type=positive, metavar="HZ",
         help="cut-off of --differentiate, where half of the amplitude is left "
@@ -167,7 +167,7 @@ def evaluate_table(robot, options, printer):
     summary = _run(solver, table, options, comparison, robot, printer)
     if summary.bad:
         printer.note(
-            f"{summary.bad} states are not finite, not of unit length, have no solution or no derivatives; "
+            f"{summary.bad} states are not finite, not of unit length, or have no solution or derivatives; "
             f"their results are NaN (first: row {summary.first_bad})"
         )
     if comparison:
@@ -180,26 +180,26 @@ def evaluate_table(robot, options, printer):
 def _check(options, compares):
     """Raise UsageError for options that do not go together, before anything is computed."""
     if options.output is None and not compares:
-        raise UsageError("there is nothing to do: name an --output, or --compare")
+        raise UsageError("nothing to do: name an --output, or --compare")
     if compares and options.problem != "inverse":
-        raise UsageError("--compare and --plot are for torques: --problem inverse")
+        raise UsageError("--compare and --plot need torques: use --problem inverse")
     if _same(options.input, options.output):
         raise UsageError(f"--output {options.output} is the input: name another file")
     if options.chunk < 1:
         raise UsageError(f"--chunk must be positive, not {options.chunk}")
     if options.cutoff is not None and not options.differentiate:
-        raise UsageError("--cutoff belongs to --differentiate")
+        raise UsageError("--cutoff requires --differentiate")
     if options.unfiltered and not compares:
-        raise UsageError("--unfiltered belongs to --compare")
+        raise UsageError("--unfiltered requires --compare")
 
 
 def _same(source, target):
-    """Whether both are one file."""
+    """Whether both are the same file."""
     return target is not None and target.exists() and source.exists() and target.samefile(source)
 
 
 class _WithFriction:
-    """A solver of inverse or forward dynamics whose torques are those of motors."""
+    """A solver of inverse or forward dynamics for motor torques, which include friction."""
 
     def __init__(self, solver):
         self.robot, self.problem, self._solver = solver.robot, solver.problem, solver
@@ -214,12 +214,12 @@ class _WithFriction:
 
 
 def _below(table, options):
-    """Hz, of the low-pass of measured and computed torques; None for none."""
+    """Cut-off in Hz of the low-pass of measured and computed torques, or None."""
     return None if options.unfiltered else table.cutoff
 
 
-class _Compared:
-    """What a Comparison takes in: torques `own`, below a cut-off if there is one."""
+class _FilteredComparison:
+    """Passes the torques `own` to a Comparison, below a cut-off if given."""
 
     def __init__(self, comparison, own, cutoff):
         self._comparison, self._own = comparison, own
@@ -249,7 +249,7 @@ def _run(solver, table, options, comparison, robot, printer):
     sinks: dict[str, Callable] = {}
     with contextlib.ExitStack() as stack:
         if comparison:
-            sinks["compare"] = _Compared(comparison, own, _below(table, options))
+            sinks["compare"] = _FilteredComparison(comparison, own, _below(table, options))
         if options.output:
             write = stack.enter_context(table_writer(options.output, robot, result, table.timed))
             sinks["write"] = lambda values, time: write(values[:, own], time)

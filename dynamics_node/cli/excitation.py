@@ -34,12 +34,12 @@ from dynamics_node.io.write import write_text
 from dynamics_node.robot import ModelError
 from dynamics_node.text import listed
 
-RECORDED = 100.0  # samples a second, of expected standard deviations
-MOST_POINTS = 100_000  # that are written
+RECORDED = 100.0  # samples per second, for expected standard deviations
+MOST_POINTS = 100_000  # points per file
 MOST_DRAWN = 20_000  # samples of the plot
 ENDS = 5  # base parameters of each end of the list, best and worst determined
 KINDS = ("position", "velocity", "acceleration", "torque")
-OPEN = "-"  # in place of a wall
+OPEN = "-"  # no wall
 
 
 def add_excitation(commands):
@@ -122,7 +122,7 @@ def design_motion(robot, options, printer):
     """Search, write, print."""
     boxes = [_box(robot, words) for words in options.box]
     if (points := options.period * options.rate) > MOST_POINTS:
-        raise UsageError(f"{points:.0f} points: at most {MOST_POINTS} are written, take a lower --rate")
+        raise UsageError(f"{points:.0f} points: at most {MOST_POINTS} are written, use a lower --rate")
     limits = None if options.limits is None else read_limits(options.limits)
     with printer.progress("solutions", solutions(options.criterion, options.restarts)) as advance:
         try:
@@ -135,7 +135,7 @@ def design_motion(robot, options, printer):
             )  # fmt: skip
         except (ExcitationError, ModelError):
             raise
-        except ValueError as error:  # an argument, and so an option
+        except ValueError as error:  # an invalid argument comes from an option
             raise UsageError(str(error)) from None
     _show(motion, options.limits_factor, printer)
     _write(motion, options, printer)
@@ -157,7 +157,7 @@ def _wall(link, word, missing):
     try:
         return missing if word == OPEN else float(word)
     except ValueError:
-        raise UsageError(f"--box {link}: {word!r} is no number") from None
+        raise UsageError(f"--box {link}: {word!r} is not a number") from None
 
 
 def _write(motion: ExcitationTrajectory, options, printer):
@@ -212,16 +212,18 @@ def _show_deviations(motion, printer):
     order = np.argsort(std / motion.problem.regressor.sizes)
     noise = motion.problem.regressor.noise
     assumed = f"{noise[0]:g}" if np.ptp(noise) == 0 else "the given"
-    printer.line(f"expected standard deviation from {count} samples with {assumed} N m (or N) of noise")
+    printer.line(
+        f"expected standard deviation from {count} samples with torque noise of {assumed} N m (or N)"
+    )
     for end, own in (("best", order[:ENDS]), ("worst", order[ENDS:][-ENDS:])):
         for k in own:
-            printer.line(f"  {end:5} {std[k]:9.2e}  {base.told[k]}")
+            printer.line(f"  {end:5} {std[k]:9.2e}  {base.expressions[k]}")
 
 
 def _show_limits(motion, factor, printer):
     joints, used = motion.robot.v_names, dict(motion.used)
     width = max(5, *(len(name) for name in joints))
-    printer.line(f"largest share of the limits, of {100 * factor:g} % that may be used")
+    printer.line(f"largest use of the limits, of the {100 * factor:g} % available")
     printer.line(f"{'joint':{width}} " + " ".join(f"{kind:>12}" for kind in KINDS))
     for name in joints:
         own = (used.pop(f"{kind} of {name}", None) for kind in KINDS)

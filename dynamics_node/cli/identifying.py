@@ -95,18 +95,18 @@ def identify_robot(robot, options, printer):
 
 
 def _cutoff(tables, options):
-    """Hz, of the low-pass for torques and regressors; None for none."""
+    """Cut-off in Hz of the low-pass for torques and regressors, or None."""
     cutoffs = [table.cutoff for table in tables if table.cutoff is not None]
     return min(cutoffs, default=None) if not options.unfiltered else None
 
 
 def _bar(printer, most, name, total):
-    """most: rows at most, for the stage that does not know its total."""
+    """most: upper bound of the rows, for a stage with unknown total."""
     return printer.progress(name, most if total is None else total)
 
 
 def _description(path):
-    """Its text, before anything takes long."""
+    """Text of the description, read before long computations."""
     try:
         return Path(path).read_text(encoding="utf-8")
     except UnicodeDecodeError:
@@ -120,7 +120,7 @@ def _write(result: Identified, description, tables, options, printer):
     write_text(folder / "parameters.yaml", overrides_text(result.numbers))
     write_text(folder / "report.yaml", yaml.safe_dump(_report(result), sort_keys=False))
     rows = zip(options.recordings, tables, strict=True)
-    sources = [(str(path), "; ".join(table.notes) or "all is recorded") for path, table in rows]
+    sources = [(str(path), "; ".join(table.notes) or "no derived quantities") for path, table in rows]
     write_page(result, folder / "report.html", sources)
     for name in ("robot.urdf", "parameters.yaml", "report.yaml", "report.html"):
         printer.written(folder / name)
@@ -128,7 +128,7 @@ def _write(result: Identified, description, tables, options, printer):
 
 def _report(result):
     base, solution = result.base, result.solution
-    rows = zip(base.told, solution.x.tolist(), solution.std.tolist(), strict=True)
+    rows = zip(base.expressions, solution.x.tolist(), solution.std.tolist(), strict=True)
     return {
         "base_parameters": [{"is": text, "value": x, "std": std} for text, x, std in rows],
         "parameters": dict(zip(base.names, result.parameters.tolist(), strict=True)),
@@ -154,7 +154,7 @@ def _show(result, printer):
     verdicts = list(summary(result))
     for verdict in verdicts:
         if verdict.stage != "judge":
-            printer.line(f"{verdict.stage}: {verdict.told}")
+            printer.line(f"{verdict.stage}: {verdict.text}")
     width = max(5, *(len(name) for name, _, _ in result.joints))
     printer.line("RMS of measured minus computed torque")
     printer.line(f"{'joint':{width}} {'described':>10} {'identified':>10} {'unseen':>10}")
@@ -163,7 +163,7 @@ def _show(result, printer):
         printer.line(f"{name:{width}} " + " ".join(f"{value:10.4g}" for value in values))
     for verdict in verdicts:
         if verdict.stage == "judge":
-            printer.line(f"{verdict.stage}: {verdict.told}")
+            printer.line(f"{verdict.stage}: {verdict.text}")
 
 
 # --- payload ------------------------------------------------------------------------------------------------
@@ -223,7 +223,7 @@ def estimate_payload(robot, options, printer):
 
 
 def request(payload: Payload):
-    """Of dynamics_interfaces/srv/SetPayload."""
+    """Request of dynamics_interfaces/srv/SetPayload."""
     (xx, xy, xz), (_, yy, yz), (_, _, zz) = payload.inertia.tolist()
     com = dict(zip("xyz", payload.com.tolist(), strict=True))
     moments = {"ixx": xx, "ixy": xy, "ixz": xz, "iyy": yy, "iyz": yz, "izz": zz}
@@ -250,4 +250,4 @@ def _show_payload(payload: Payload, printer):
             printer.line(f"{f'inertia {axes} [kg m^2]':24} {payload.inertia[i, j]:10.4g}")
     for text in payload.not_excited:
         printer.line(f"check: {text}")
-    printer.line(f"judge: {payload.refusal}" if payload.refusal else "judge: good to be set")
+    printer.line(f"judge: {payload.refusal}" if payload.refusal else "judge: ready for set_payload")

@@ -154,7 +154,7 @@ def add_doctor(commands):
 
 
 def read_report(options):
-    """(Report, the description's text). Raises ModelError with the file's name."""
+    """(Report, text of the description). Raises ModelError with the file name."""
     path = Path(options.urdf)
     text = path.read_bytes()
     choices = {"floating_base": options.floating_base, "joints": options.joints}
@@ -186,7 +186,7 @@ def _repair(report, text, path, printer):
     better = doctor.repairs(report.links)
     inertias = {name: Inertial(own.inertia) for name, own in better.items()}
     write_text(path, with_numbers(text, inertias, figures=ALL_FIGURES))
-    repaired = ", ".join(map(repr, better)) or "no link: none is impossible"
+    repaired = ", ".join(map(repr, better)) or "no link: all are consistent"
     printer.line(f"repaired: {repaired}")
     printer.data(repaired=list(better))
     printer.written(path)
@@ -206,7 +206,7 @@ def add_sensors(commands):
 
 
 def show_sensors(robot, options, printer):
-    """Print a row for every sensor and what they determine; UnobservableError if that is not all."""
+    """Print a row per sensor and the observability; raise UnobservableError if it is incomplete."""
     q = None if options.at is None else _position(robot, options)
     problem = sensor_problem(robot, load_sensors(options.sensors))
     result = observability(robot, problem, q)
@@ -221,7 +221,7 @@ def show_sensors(robot, options, printer):
     if not result.observable:
         printer.close()
         raise UnobservableError(result)
-    printer.line(f"{result}; {result.degrees_of_freedom} readings more than needed")
+    printer.line(f"{result}; {result.degrees_of_freedom} redundant readings")
 
 
 def _show_sensors(problem, printer):
@@ -306,7 +306,7 @@ def add_explain(commands):
 
 
 def explain(robot, options, printer):
-    """Write the page, and print what is counted on the way."""
+    """Write the page, and print the counts meanwhile."""
     ordering = _read_ordering(options.ordering or ["best"])
     problem = read_problem(robot, options)
     options.output.mkdir(parents=True, exist_ok=True)
@@ -315,7 +315,7 @@ def explain(robot, options, printer):
     def counted(line):
         lines.append({"name": line.name, "edges": line.edges, "operations": line.operations})
         known = {"edges": line.edges, "operations": line.operations}
-        counts = ", ".join(f"{n} {what}" for what, n in known.items() if n is not None)
+        counts = ", ".join(f"{n} {kind}" for kind, n in known.items() if n is not None)
         printer.line(f"{line.name}: {counts}{', ' if counts and line.note else ''}{line.note}")
 
     page = write_page(make_report(robot, problem, ordering, counted), options.output)
@@ -324,7 +324,7 @@ def explain(robot, options, printer):
 
 
 def _read_ordering(words):
-    """A name, or variables, which have numbers."""
+    """A name, or a list of variables, which contain digits."""
     if len(words) > 1 or any(letter.isdigit() for letter in words[0]):
         return words
     if words[0] not in (*ORDERINGS, "best"):

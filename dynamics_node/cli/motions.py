@@ -1,4 +1,4 @@
-"""dynamics simulate, inverse-trajectory and smooth: commands that make a motion."""
+"""dynamics simulate, inverse-trajectory and smooth: commands that compute a trajectory."""
 
 import time
 from functools import partial
@@ -49,7 +49,7 @@ NOISE = {
 
 
 def motion_command(commands, name, run, text, examples):
-    """A parser of a command that makes a motion."""
+    """Parser of a command that computes a trajectory."""
     parser = add_command(commands, name, run, text, examples)
     add_strict(parser)
     add_output(parser, file_to_write(*TABLES), f"the motion as a table: {', '.join(TABLES)}", metavar="FILE")
@@ -256,26 +256,26 @@ def smooth_recording(robot, options, printer):
     for name in labels.keys() - table.keys():
         raise TableError(
             f"{options.input} has no readings of sensor {name!r}: columns {', '.join(labels[name])}, in an "
-            f".npz file an array {name!r}; recordings hold JointStates alone"
+            f".npz file an array {name!r}; recordings provide only JointStates"
         )
-    rising = _rising(table["time"])
-    readings = {name: rows[rising] for name, rows in table.items() if name != "time"}
+    later = _is_later(table["time"])
+    readings = {name: rows[later] for name, rows in table.items() if name != "time"}
     noise = SmootherOptions(**{name: getattr(options, name) for name in NOISE})
-    with printer.progress("steps", int(rising.sum())) as advance:
+    with printer.progress("steps", int(later.sum())) as advance:
         finish(
             robot,
             options,
             printer,
             lambda: smooth(
-                robot, table["time"][rising], readings, sensors, options=noise,
+                robot, table["time"][later], readings, sensors, options=noise,
                 window=options.window or None, backend=options.backend,
                 progress=lambda done: advance(1),
             ),
         )  # fmt: skip
 
 
-def _rising(time):
-    """Rows (count,) later than all before them: a recording may repeat a stamp or go back."""
+def _is_later(time):
+    """Mask (count,) of rows later than all previous ones: time stamps may repeat or go back."""
     return time > np.concatenate([[-np.inf], np.maximum.accumulate(time)[:-1]])
 
 
@@ -283,11 +283,13 @@ def _rising(time):
 
 
 def check_outputs(robot, options):
-    """Raise UsageError, before anything is computed, for names that --show lacks."""
+    """Raise UsageError for unknown names in --show, before computing."""
     known = (*robot.q_names, *robot.v_names)
     for name in options.show or ():
         if name not in known:
-            raise UsageError(f"--show: there is no {name!r}; there are {', '.join(dict.fromkeys(known))}")
+            raise UsageError(
+                f"--show: unknown coordinate {name!r}; there are {', '.join(dict.fromkeys(known))}"
+            )
 
 
 def finish(robot, options, printer, compute):
@@ -300,7 +302,7 @@ def finish(robot, options, printer, compute):
             printer.note(f"{len(error.solution)} states before the error are written")
             _write(robot, options, error.solution, printer)
         raise
-    except ImportError as error:  # of an optional solver: what to install
+    except ImportError as error:  # an optional package: the message names what to install
         raise TableError(str(error)) from None
     _summarize(motion, time.perf_counter() - started, printer)
     _write(robot, options, motion, printer)

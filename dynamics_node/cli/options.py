@@ -1,4 +1,4 @@
-"""What commands share: their options, and robots and recordings that the options name."""
+"""Shared options of commands, and the robots and recordings that they name."""
 
 import argparse
 import math
@@ -19,7 +19,7 @@ from dynamics_node.io import (
 from dynamics_node.robot import KINDS, ModelError, inverse_dynamics, named
 from dynamics_node.text import listed
 
-STILL = 1e-3  # rad or m: a joint whose positions differ by less stands still
+STATIONARY = 1e-3  # rad or m: joints with a smaller range do not move
 TABLES = (".npz", ".csv", ".parquet")
 RECORDING = "a table (.npz, .csv, .parquet) or a recording (a rosbag2 folder, .db3, .mcap, a ROS 1 .bag)"
 
@@ -44,7 +44,7 @@ def numbers(text):
     try:
         return [float(word) for word in text.split(",")]
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is no list of numbers such as 0,-0.5,1e-3") from None
+        raise argparse.ArgumentTypeError(f"{text!r} is not a list of numbers such as 0,-0.5,1e-3") from None
 
 
 def one_of(*choices):
@@ -66,7 +66,7 @@ def positive(text):
     except ValueError:
         value = math.nan
     if not 0 < value < math.inf:
-        raise argparse.ArgumentTypeError(f"{text!r} is no positive number")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a positive number")
     return value
 
 
@@ -78,7 +78,7 @@ def file_to_write(*suffixes):
         if suffixes and path.suffix not in suffixes:
             raise argparse.ArgumentTypeError(f"{text!r} ends in none of {', '.join(suffixes)}")
         if not path.absolute().parent.is_dir():
-            raise argparse.ArgumentTypeError(f"there is no folder {str(path.parent)!r}")
+            raise argparse.ArgumentTypeError(f"folder {str(path.parent)!r} does not exist")
         return path
 
     return path_of
@@ -216,7 +216,7 @@ def add_derivatives(parser):
     )
 
 
-# --- what options name --------------------------------------------------------------------------------------
+# --- objects of options -------------------------------------------------------------------------------------
 
 
 def read_robot(options, **choices):
@@ -238,9 +238,9 @@ def read_robot(options, **choices):
 def read_problem(robot, options):
     """The Problem of the options of `add_problem`."""
     if options.forward_joints and options.problem != "hybrid":
-        raise UsageError("--forward-joints is for --problem hybrid")
+        raise UsageError("--forward-joints requires --problem hybrid")
     if options.problem == "hybrid" and not options.forward_joints:
-        raise UsageError("--problem hybrid needs --forward-joints: those whose acceleration is computed")
+        raise UsageError("--problem hybrid needs --forward-joints: the joints with unknown acceleration")
     try:
         return named(options.problem, robot, options.forward_joints or [])
     except ValueError as error:
@@ -248,18 +248,18 @@ def read_problem(robot, options):
 
 
 def joints_map(options):
-    """{their name: our name}"""
+    """{recorded name: our name}"""
     pairs = [entry.partition("=") for entry in options.joints_map or ()]
     for theirs, sign, _ in pairs:
         if not sign:
             raise UsageError(f"--joints-map takes THEIRS=OURS, not {theirs!r}")
     if len({theirs for theirs, _, _ in pairs}) != len(pairs):
-        raise UsageError("--joints-map names a joint of the recording twice")
+        raise UsageError("--joints-map lists a joint of the recording twice")
     return {theirs: ours for theirs, _, ours in pairs}
 
 
 def cutoff(options):
-    """As `open_table` takes it."""
+    """The argument of `open_table`."""
     return USUAL_CUTOFF if options.cutoff is None else options.cutoff
 
 
@@ -272,14 +272,14 @@ def as_recorded(robot, options, paths, printer):
     """
     if options.joints is None:
         return robot
-    others = _left_out(robot, options)
+    others = _omitted(robot, options)
     ranges = [position_ranges(path, others, options.topic, joints_map=joints_map(options)) for path in paths]
     every = {name: [own[name] for own in ranges if name in own] for name in others}
     low = {name: min(least for least, _ in own) for name, own in every.items() if own}
     high = {name: max(most for _, most in own) for name, own in every.items() if own}
-    moving = [name for name in low if high[name] - low[name] > STILL]
+    moving = [name for name in low if high[name] - low[name] > STATIONARY]
     fixed = {name: 0.5 * (low[name] + high[name]) for name in low if name not in moving}
-    fixed = {name: position for name, position in fixed.items() if abs(position) > STILL}
+    fixed = {name: position for name, position in fixed.items() if abs(position) > STATIONARY}
     if not moving and not fixed:
         return robot
     for path, own in zip(paths, ranges, strict=True):
@@ -290,7 +290,7 @@ def as_recorded(robot, options, paths, printer):
             )
     if moving and robot.constrained:
         raise TableError(
-            f"{listed(moving)} move in the recording, but --joints leaves them out: name all joints that move"
+            f"{listed(moving)} move in the recording, but are not among --joints: list all moving joints"
         )
     if moving:
         printer.note(f"{listed(moving)} move as recorded; torques are those of {listed(options.joints)}")
@@ -300,7 +300,7 @@ def as_recorded(robot, options, paths, printer):
     return read_robot(options, joints=[*options.joints, *moving], positions=fixed)
 
 
-def _left_out(robot, options):
+def _omitted(robot, options):
     """Names of joints with one coordinate that --joints leaves out."""
     own = {joint.name for joint in robot.tree.independent_joints}
     every = read_robot(options, joints=None).tree
@@ -328,7 +328,7 @@ def open_recordings(robot, options, printer, *groups):
 
 
 def total_rows(tables):
-    """Of all tables; None if only reading them counts them."""
+    """Rows of all tables; None if unknown before reading."""
     counts = [table.rows for table in tables]
     return None if None in counts else sum(counts)
 
