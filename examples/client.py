@@ -2,7 +2,7 @@
 A client of the node
 ====================
 
-A running dynamics_node from Python, as `ros2 param set`, `ros2 service call` and `ros2 topic echo`.
+Use a running dynamics_node from Python, like `ros2 param set`, `ros2 service call` and `ros2 topic echo`.
 
 ./dev run -- python examples/client.py     while the node and a driver run
 """
@@ -15,7 +15,7 @@ from rclpy.parameter import Parameter
 from rclpy.parameter_client import AsyncParameterClient
 from sensor_msgs.msg import JointState
 
-MESSAGES = 3  # torques that are printed
+MESSAGES = 3  # number of printed messages
 
 
 def answer(node, future):
@@ -32,7 +32,7 @@ def main():
     # ros2 param set /dynamics_node compensate.inertia false
     parameters = AsyncParameterClient(node, "dynamics_node")
     if not parameters.wait_for_services(timeout_sec=10.0):
-        raise SystemExit("no dynamics_node is running; start one: ./dev run -- dynamics_node")
+        raise SystemExit("dynamics_node is not running; start it: ./dev run -- dynamics_node")
     request = parameters.set_parameters([Parameter("compensate.inertia", value=False)])
     (result,) = answer(node, request).results
     if not result.successful:

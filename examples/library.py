@@ -2,7 +2,7 @@
 Batches of states
 =================
 
-The library on arrays: torques of a batch of states, and back.
+Inverse dynamics of a batch of states, and forward dynamics as a check.
 
 ./dev run -- python examples/library.py [robot.urdf]
 """
@@ -26,11 +26,11 @@ def main():
     for name, value in zip(model.v_names, tau[0], strict=True):
         print(f"  {name:16} {value:8.3f}")
     worst = np.abs(back - qdd).max()
-    print(f"forward dynamics undoes inverse dynamics of 1000 states within {worst:.1e} rad/s^2")
+    print(f"forward dynamics recovers the accelerations of 1000 states within {worst:.1e} rad/s^2")
 
     link = model.bodies[-1].name
     lambda_inverse, _ = dn.evaluate(model, "operational_space_inertia_inverse", q[0], links=[link])
-    print(f"effective mass of {link} along z of the world: {1 / lambda_inverse[5, 5]:.3f} kg")
+    print(f"effective mass of {link} along the world z axis: {1 / lambda_inverse[5, 5]:.3f} kg")
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 Loops: torques, graph, actuation
 ================================
 
-A robot with a closed loop: passive joints that follow, torques of the driven ones, a singular position.
+A robot with a closed loop: dependent joints, torques of the actuated joints, and an open position.
 
 ./dev run -- python examples/loops.py
 """
@@ -30,12 +30,12 @@ def main():
 
     driven = dn.algorithms.Actuation(robot, ["j1", "j3", "j4"], weights=[1.0, 4.0, 4.0])
     torques = driven.from_coordinates(q, tau).torques
-    print(f"the same by motors at j1, j3 and j4, of least weighted square: {torques.round(3)} N m")
+    print(f"the same by motors at j1, j3 and j4, weighted least squares: {torques.round(3)} N m")
 
     try:
         dn.build(robot, "inverse_dynamics")(q + 0.01, qd, qdd)
     except dn.SolutionError as error:
-        print(f"refused: {error}")
+        print(f"SolutionError: {error}")
 
 
 if __name__ == "__main__":

@@ -43,12 +43,12 @@ def main():
     readings = {f"{joint.name} torque": truth.tau[joint.v] + 0.5 * random.normal(size=1) for joint in torques}
     readings |= {"left_foot wrench": np.delete(foot, 2), "right_foot wrench": np.zeros(5)}
     readings["torso imu"] = np.array([0, 0, 0, 0, 0, 9.81])
-    found = estimator(q, still, readings)
-    std = np.sqrt(np.diag(found.tau_covariance))
+    estimate = estimator(q, still, readings)
+    std = np.sqrt(np.diag(estimate.tau_covariance))
     for joint in torques[:5]:
         k = joint.v.start
         read = readings[f"{joint.name} torque"][0]
-        estimated = f"{found.tau[k]:8.3f} +- {3 * std[k]:.3f} N m"
+        estimated = f"{estimate.tau[k]:8.3f} +- {3 * std[k]:.3f} N m"
         print(f"{joint.name:24} {read:8.3f} read, {estimated}, {truth.tau[k]:8.3f} true")
     print(estimator.judge(q, still, readings))
     readings["left_shank_joint torque"] += 10.0

@@ -60,10 +60,10 @@ def smooth(robot, q):
         "tau": truth.tau - push + 0.02 * random.normal(size=push.shape),
     }
     noise = dn.SmootherOptions(encoder_std=1e-4, torque_std=0.02, external_torque_density=10.0)
-    found = dn.smooth(robot, truth.time, readings, options=noise)
-    value, std = found.external_torque[-50, 0], found.std["external_torque"][-50, 0]
-    print(f"the push was found: {value:.2f} N m, standard deviation {std:.2f} (true: {push[-50, 0]:.2f})")
-    return found
+    estimate = dn.smooth(robot, truth.time, readings, options=noise)
+    value, std = estimate.external_torque[-50, 0], estimate.std["external_torque"][-50, 0]
+    print(f"external torque: {value:.2f} N m, standard deviation {std:.2f} (true: {push[-50, 0]:.2f})")
+    return estimate
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 A trajectory with efforts
 =========================
 
-A planner's trajectory gets its feed-forward efforts and goes to joint_trajectory_controller.
+Add feed-forward efforts to a planner's trajectory and send it to joint_trajectory_controller.
 
     python3 examples/trajectory_with_efforts.py trajectory.yaml --ros-args \\
         -r joint_trajectory:=/joint_trajectory_controller/joint_trajectory

@@ -1,1 +1,1 @@
-"""The demo and its robots: one moves, the node computes its torques, a monitor checks them independently."""
+"""The demo and its robots: a driver moves a robot, the node computes its torques, a monitor verifies them."""

@@ -1,5 +1,5 @@
-"""The whole demo without `ros2 launch`: node, robot and monitor as processes, in a domain of their own; or
-no topics at all.
+"""The whole demo without `ros2 launch`: node, robot and monitor as processes in a ROS domain of their own, or
+a demo without topics.
 
 `python -m dynamics_demo --seconds 12`; the exit code is the monitor's.
 """
@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 
 from dynamics_demo import identified, pushed_arm, tracked_arm
 
-DOMAIN = "42"  # not the default 0, in which a real robot may listen
-PAUSE = 0.3  # s between two that end: what node.running.end tells of Fast DDS does not happen then
+DOMAIN = "42"  # not the default 0, which a real robot may use
+PAUSE = 0.3  # s between two terminations: avoids the Fast DDS problem described in node.running.end
 
 
 class Demo(NamedTuple):
-    """parameters: of the node; plot: where it is saved by default; seconds: how long by default."""
+    """parameters: of the node; plot: default file; seconds: default duration."""
 
     parameters: dict[str, Any]
     plot: str
@@ -31,31 +31,33 @@ DEMOS = {
     "five_bar": Demo({}, "demo_five_bar.png"),
     "touched": Demo(pushed_arm.PARAMETERS, "demo_touched.png"),
 }
-WITHOUT_TOPICS = {  # with their seconds and plots by default
+WITHOUT_TOPICS = {  # with default seconds and plots
     "identified": identified,
 }
 
 
 def main():
-    """The exit code of what is chosen."""
+    """Exit code of the selected demo."""
     parser = argparse.ArgumentParser(prog="demo", description=__doc__)
     parser.add_argument(
         "--robot",
         choices=[*DEMOS, *WITHOUT_TOPICS],
         default="tracking",
-        help="tracking: a Panda in MuJoCo follows a trajectory, without and with the node's torques; "
-        "five_bar: a closed loop; touched: a Panda in MuJoCo that is pushed; "
-        "without topics, identified: a Panda in MuJoCo whose inertias and friction are found from its motion",
+        help="tracking: a Panda in MuJoCo follows a trajectory without and with the node's torques; "
+        "five_bar: a closed loop; touched: a Panda in MuJoCo under external forces; "
+        "identified (without topics): identification of inertias and friction of a Panda in MuJoCo",
     )
-    parser.add_argument("--seconds", type=float, help="how long, 5 to 30 by default; tracking: 6 or more")
-    parser.add_argument("--plot", help="where to save the plot; by default demo_*.png; '' for none")
-    parser.add_argument("--animate", help="tracking: where to save a GIF of the arm and its errors")
-    parser.add_argument("--patience", type=float, default=30.0, help="seconds to wait for torques")
+    parser.add_argument("--seconds", type=float, help="duration, s (default: 5 to 30); tracking: 6 or more")
+    parser.add_argument("--plot", help="plot file (default: demo_*.png); '' for none")
+    parser.add_argument("--animate", help="tracking: GIF of the arm and its errors")
+    parser.add_argument(
+        "--patience", type=float, default=30.0, help="seconds to wait for torques (default: 30)"
+    )
     options = parser.parse_args()
     if options.animate and options.robot != "tracking":
-        parser.error("--animate goes with --robot tracking")
+        parser.error("--animate requires --robot tracking")
     if options.robot == "tracking" and (options.seconds or 6) < 6:
-        parser.error("--seconds: tracking takes 6 or more")
+        parser.error("--seconds must be at least 6 for tracking")
     if options.robot in WITHOUT_TOPICS:
         chosen = {"seconds": options.seconds, "plot": options.plot}
         given = {name: value for name, value in chosen.items() if value is not None}
@@ -64,7 +66,7 @@ def main():
         from dynamics_demo.plots import Drawing
 
         try:
-            Drawing().close()  # else it would fail when all is over
+            Drawing().close()  # or else it would fail at the end
         except ImportError as error:
             print(f"demo: {error}", file=sys.stderr)
             return 2
@@ -72,10 +74,11 @@ def main():
 
 
 def _with_topics(options):
-    """Start the three, and stop the others when one ends, mostly the monitor. Returns its exit code."""
+    """Start the three processes and stop the others when one ends, usually the monitor. Returns its exit
+    code."""
     domain = os.environ.get("ROS_DOMAIN_ID", DOMAIN)
     environment = {**os.environ, "ROS_DOMAIN_ID": domain}
-    print(f"demo: in ROS domain {domain}; look on with ROS_DOMAIN_ID={domain} ros2 topic list", flush=True)
+    print(f"demo: in ROS domain {domain}; inspect it with ROS_DOMAIN_ID={domain} ros2 topic list", flush=True)
 
     def start(module, *arguments):
         return subprocess.Popen([sys.executable, "-m", module, *arguments], env=environment)

@@ -1,6 +1,6 @@
-"""A robot whose description is wrong, from a motion that tells much to the right one: a Panda in MuJoCo moves
-and is recorded, its inertias, rotors and friction are identified, and torques of a motion that was not used
-are compared with those of the description, of what was found, and of the truth."""
+"""Identification of a robot with a wrong description: a Panda in MuJoCo moves along an excitation trajectory
+and is recorded. Its inertias, rotors and friction are identified. Torques of unseen motion are compared with
+those of the description, the identified robot, and the true robot."""
 
 import tempfile
 from pathlib import Path
@@ -17,12 +17,12 @@ from dynamics_node.io import open_table
 from dynamics_node.robot import inverse_dynamics
 
 TERMS = ("inertia", "rotor", "viscous", "coulomb", "offset")
-CUTOFF, POINTS = 10.0, 20.0  # Hz, and points a second of the trajectory
-MOST = 1.05  # of the truth's RMS
+CUTOFF, POINTS = 10.0, 20.0  # Hz, and points per second of the trajectory
+MOST = 1.05  # of the RMS of the true robot
 
 
 class Compared(NamedTuple):
-    """A motion that was not used: time (count,), measured torques and those of three robots (count, 7)."""
+    """Unseen motion: time (count,), measured torques and those of three robots (count, 7)."""
 
     time: np.ndarray
     measured: np.ndarray
@@ -31,66 +31,70 @@ class Compared(NamedTuple):
     true: np.ndarray
 
     def rms(self, torques):
-        """Of measured less computed torques (7,)."""
+        """Root mean squares (7,) of measured minus computed torques."""
         return np.sqrt(np.mean((self.measured - torques) ** 2, axis=0))
 
 
 def main(seconds=SECONDS, plot="demo_identified.png"):
-    """Excite, record, identify, compare, judge. The exit code."""
-    print("demo: a motion that tells what a Panda is made of is looked for", flush=True)
+    """Excite, record, identify, compare and judge. Returns the exit code."""
+    print("demo: designing an excitation trajectory for a Panda", flush=True)
     with tempfile.TemporaryDirectory() as folder:
         try:
             trajectory = excited(Path(folder))
-            print(f"a Panda in MuJoCo that is not as described moves for {seconds:g} s, twice", flush=True)
+            print(
+                f"a Panda in MuJoCo that differs from its description moves for {seconds:g} s, twice",
+                flush=True,
+            )
             urdf, moves, unseen = record(Path(folder), trajectory, seconds)
         except ImportError as error:
             print(f"demo: {error}")
             return 2
-        found = identified(urdf, moves)
-        compared = compare(found, urdf, unseen)
-    print(f"{found.rows} states tell {found.base.count} base parameters")
+        result = identified(urdf, moves)
+        compared = compare(result, urdf, unseen)
+    print(f"{result.rows} states, {result.base.count} base parameters")
     _print(compared)
     if plot:
         save_plot(compared, plot)
-        print(f"drawn: {plot}")
+        print(f"written: {plot}")
     problems = list(shortcomings(compared))
     print("demo: passed" if not problems else f"demo: FAILED: {'; '.join(problems)}")
     return 1 if problems else 0
 
 
 def excited(folder) -> Path:
-    """A JointTrajectory from what is known, the description, within its limits."""
-    found = design_excitation(parse_robot(description()), terms=TERMS, restarts=1)
+    """Design a JointTrajectory from the description, within its limits."""
+    trajectory = design_excitation(parse_robot(description()), terms=TERMS, restarts=1)
     print(
-        f"condition {found.before:.0f}, the best of {found.tried} random motions; {found.condition:.0f} now"
+        f"condition {trajectory.condition:.0f}, best of {trajectory.tried} random motions: "
+        f"{trajectory.before:.0f}"
     )
     path = folder / "trajectory.yaml"
-    path.write_text(message_text(found.message(POINTS)), encoding="utf-8")
+    path.write_text(message_text(trajectory.message(POINTS)), encoding="utf-8")
     return path
 
 
 def identified(urdf, bag) -> Identified:
-    """From positions, velocities and torques of a bag."""
+    """Identify from positions, velocities and torques of a bag."""
     robot = load_robot(urdf)
     return identify(robot, [_table(robot, bag).chunks], TERMS, "robust", cutoff=CUTOFF)
 
 
-def compare(found: Identified, urdf, bag) -> Compared:
-    """On another bag, of which accelerations are derivatives as well."""
-    linear = found.linear
+def compare(result: Identified, urdf, bag) -> Compared:
+    """Compare on another bag, whose accelerations are also derivatives."""
+    linear = result.linear
     chunks = list(_table(linear.robot, bag).chunks())
     rows = {
         kind: np.concatenate([chunk[kind] for chunk in chunks]) for kind in ("time", "q", "qd", "qdd", "tau")
     }
-    there = np.isfinite(rows["qdd"]).all(axis=1)
-    rows = {kind: values[there] for kind, values in rows.items()}
+    complete = np.isfinite(rows["qdd"]).all(axis=1)
+    rows = {kind: values[complete] for kind, values in rows.items()}
     W = linear.matrix(rows["q"], rows["qd"], rows["qdd"])
-    of = [W @ parameters for parameters in (linear.described, found.parameters, true_parameters(urdf))]
-    return Compared(rows["time"] - rows["time"][0], rows["tau"], *of)
+    torques = [W @ parameters for parameters in (linear.described, result.parameters, true_parameters(urdf))]
+    return Compared(rows["time"] - rows["time"][0], rows["tau"], *torques)
 
 
 def true_parameters(urdf):
-    """Of the robot that moves, beside its description."""
+    """Parameters of the true robot, stored next to its description."""
     robot = load_robot(Path(urdf).with_name("truth.urdf"))
     linear = RegressorModel(robot, TERMS)
     parameters = linear.described.copy()
@@ -106,13 +110,13 @@ def shortcomings(compared):
     best, own, published = map(compared.rms, (compared.true, compared.identified, compared.described))
     for name, most, value in zip(PANDA_JOINTS, MOST * best, own, strict=True):
         if not value <= most:
-            yield f"{name}: {value:.3g} N m beside the torque, the truth {most / MOST:.3g}"
+            yield f"{name}: error {value:.3g} N m, that of the true robot {most / MOST:.3g} N m"
     if not (published > own).all():
-        yield "the description is as good"
+        yield "the description is no worse"
 
 
 def _print(compared):
-    print(f"RMS of measured less computed torque over {len(compared.time)} states that were not used, N m")
+    print(f"RMS of measured minus computed torque over {len(compared.time)} unseen states, N m")
     print(f"{'joint':13} {'described':>10} {'identified':>10} {'truth':>10}")
     columns = (compared.described, compared.identified, compared.true)
     for name, *values in zip(PANDA_JOINTS, *map(compared.rms, columns), strict=True):
@@ -120,27 +124,27 @@ def _print(compared):
 
 
 def save_plot(compared, path):
-    """Torques of four joints, and what remains at every one."""
+    """Torques of four joints, and the errors of all joints."""
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
     figure, axes = pyplot.subplots(5, 1, figsize=(10, 12), layout="constrained")
-    shown = compared.time <= 15.0
+    visible = compared.time <= 15.0
     for axis, k in zip(axes, (0, 1, 3, 6), strict=False):
         lines = (("measured", "0.6"), ("described", "tab:red"), ("identified", "tab:blue"))
-        for name, colour in lines:
-            values = getattr(compared, name)[shown, k]
-            axis.plot(compared.time[shown], values, color=colour, linewidth=1.0, label=name)
+        for name, color in lines:
+            values = getattr(compared, name)[visible, k]
+            axis.plot(compared.time[visible], values, color=color, linewidth=1.0, label=name)
         axis.set_ylabel(f"{PANDA_JOINTS[k]}\n[N m]")
         axis.grid(alpha=0.3)
-    axes[0].set_title("Panda, a motion that was not used: torques of its motors")
+    axes[0].set_title("Panda, unseen motion: motor torques")
     axes[0].legend(ncols=3, loc="upper right", fontsize=8)
     axes[3].set_xlabel("time [s]")
     places = np.arange(len(PANDA_JOINTS))
-    for offset, (name, colour) in zip((-0.27, 0.0, 0.27), (*lines[1:], ("true", "tab:green")), strict=True):
-        axes[4].bar(places + offset, compared.rms(getattr(compared, name)), 0.25, color=colour, label=name)
+    for offset, (name, color) in zip((-0.27, 0.0, 0.27), (*lines[1:], ("true", "tab:green")), strict=True):
+        axes[4].bar(places + offset, compared.rms(getattr(compared, name)), 0.25, color=color, label=name)
     axes[4].set_xticks(places, PANDA_JOINTS)
     axes[4].set_ylabel("RMS error [N m]")
     axes[4].legend(fontsize=8)

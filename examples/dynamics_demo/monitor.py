@@ -1,7 +1,8 @@
-"""demo_monitor: shows results of the node beside independently computed ones, live.
+"""demo_monitor: displays results of the node next to independently computed ones, live.
 
-Exit code 0 only if messages flowed and every torque was right; of tracking, if feed-forward made the errors
-much smaller; of touched, if external torques agree within their noise and every touch was noticed.
+Exit code 0 only if messages arrived and every torque was correct. For tracking, feed-forward must reduce the
+errors considerably; for touched, external torques must agree within their noise and every contact must be
+detected.
 """
 
 import sys
@@ -23,14 +24,14 @@ from dynamics_demo.watching import Watched, conclude, options_of, remember
 from dynamics_node.node.ros.messages import nanoseconds
 from dynamics_node.node.ros.running import start_rclpy
 
-OPEN = 1e-9  # m that the ends of a loop may be apart
-LEAST = {"tracking": 100, "five_bar": 100, "touched": 1000}  # messages that are checked, of each robot
-LATE = 0.1  # s: how much older than the state the reference may be ...
-MOST_LATE = 0.1  # ... in all but this share of the solutions: a busy machine delivers some even later
+OPEN = 1e-9  # m: largest gap of a loop
+LEAST = {"tracking": 100, "five_bar": 100, "touched": 1000}  # least number of checked messages per robot
+LATE = 0.1  # s: the reference may be older than the state by this ...
+MOST_LATE = 0.1  # ... in all but this share of the solutions, because a loaded machine delays some more
 
 
 class Monitor(Watched):
-    """Collects what is published and judges it."""
+    """Collects published messages and judges them."""
 
     def __init__(self, robot):
         super().__init__("demo_monitor")
@@ -67,7 +68,7 @@ class Monitor(Watched):
         positions = dict(zip(message.joint_names, point.positions, strict=True))
         q, qd, qdd = (np.array(f)[order] for f in (point.positions, point.velocities, point.accelerations))
         if not self.times and not qdd.any():
-            return  # the node has not met the publisher of the reference yet
+            return  # the node has not discovered the reference publisher yet
         tau = self._torques[stamp]
         expected = self.oracle.torques(positions, q, qd, qdd)
         self.times.append(stamp * 1e-9)
@@ -87,7 +88,7 @@ class Monitor(Watched):
         return len(recent) / max(1e-3, min(1.0, self.times[-1] - self.times[0])) if self.times else 0.0
 
     def verdict(self, least):
-        """Why the run is not good, or '' when it is."""
+        """Reason for a failure, or ''."""
         if not self.times:
             return "no torque arrived"
         if max(self.errors) > TOLERANCE:
@@ -95,11 +96,11 @@ class Monitor(Watched):
         if self.drifts and max(self.drifts) > OPEN:
             return f"the loop is open by {max(self.drifts):.1e} m > {OPEN:g}"
         if self.wrong_states:
-            return f"{self.wrong_states} solutions do not carry the state of their stamp"
+            return f"{self.wrong_states} solutions do not match the state of their stamp"
         if self.wrong_accelerations > MOST_LATE * len(self.times):
             return f"{self.wrong_accelerations} solutions ignore the reference acceleration"
         if len(self.times) < least:
-            return f"only {len(self.times)} torques were checked, {least} are wanted"
+            return f"only {len(self.times)} torques were checked, {least} are required"
         return ""
 
     def line(self):

@@ -1,7 +1,7 @@
 """demo_motion: the robot of a demo on topics.
 
-tracking: a Panda in MuJoCo follows a trajectory; five_bar: a linkage that is where it is asked to be;
-touched: a Panda in MuJoCo that is pushed; for the monitor alone the torques of the touch are on demo/pushes.
+tracking: a Panda in MuJoCo follows a trajectory; five_bar: a linkage that follows its reference exactly;
+touched: a Panda in MuJoCo under external forces, whose torques are on demo/pushes, for the monitor only.
 """
 
 import argparse
@@ -32,12 +32,12 @@ ROBOTS = ("tracking", "five_bar", "touched")
 
 
 class DemoRobot(NamedTuple):
-    """joints: those that are moved and reported, each as centre + amplitude sin(omega t), rad and rad/s;
-    urdf: its text; oracle: makes the independent computation from the text."""
+    """joints: actuated and reported joints, each at center + amplitude sin(omega t), rad and rad/s; urdf:
+    returns the text; oracle: creates the independent computation from the text."""
 
     title: str
     joints: tuple[str, ...]
-    centre: np.ndarray
+    center: np.ndarray
     amplitude: np.ndarray
     omega: np.ndarray
     urdf: Callable[[], str]
@@ -47,15 +47,15 @@ class DemoRobot(NamedTuple):
         """q, qd, qdd (n,) at time t (s)."""
         phase = self.omega * t
         wave = self.amplitude * np.sin(phase)
-        return self.centre + wave, self.amplitude * self.omega * np.cos(phase), -(self.omega**2) * wave
+        return self.center + wave, self.amplitude * self.omega * np.cos(phase), -(self.omega**2) * wave
 
     def acceleration_at(self, q):
-        """qdd (n,) where the motion is at q."""
-        return -(self.omega**2) * (q - self.centre)
+        """qdd (n,) of the motion at q."""
+        return -(self.omega**2) * (q - self.center)
 
-    def acceleration_tolerance(self, late):
-        """What the acceleration may differ when the reference is `late` seconds older than the state."""
-        return self.amplitude * self.omega**3 * late + 1e-9
+    def acceleration_tolerance(self, delay):
+        """Tolerance of the acceleration if the reference is `delay` seconds older than the state."""
+        return self.amplitude * self.omega**3 * delay + 1e-9
 
 
 FIVE_BAR = DemoRobot(
@@ -70,8 +70,8 @@ FIVE_BAR = DemoRobot(
 
 
 class Motion(Node):
-    """The driver of a robot that is where it is asked to be. It publishes robot_description once, and the
-    states of the driven joints and the reference RATE times a second."""
+    """The driver of a robot that follows its reference exactly. It publishes robot_description once, and the
+    states of the actuated joints and the reference RATE times a second."""
 
     def __init__(self, robot):
         super().__init__("demo_motion")
@@ -96,8 +96,8 @@ class Motion(Node):
 
 
 class Touched(Node):
-    """A step of the simulation a tick. Stamps are simulated time from the start on, so that a busy machine
-    makes the robot slow, not wrong."""
+    """One simulation step per timer tick. Stamps are simulated time, so a loaded machine slows the robot down
+    but does not cause errors."""
 
     def __init__(self, urdf):
         super().__init__("demo_touched")
@@ -126,10 +126,12 @@ class Touched(Node):
 
 
 def main(arguments=None):
-    """Exit code 0: ended by a signal; 2: something to install is missing."""
+    """Exit code 0: terminated by a signal; 2: a package is missing."""
     parser = argparse.ArgumentParser(prog="demo_motion", description=__doc__)
     parser.add_argument("--robot", choices=ROBOTS, default="tracking")
-    parser.add_argument("--seconds", type=float, default=SECONDS, help="tracking: length of the trajectory")
+    parser.add_argument(
+        "--seconds", type=float, default=SECONDS, help="tracking: duration of the trajectory, s"
+    )
     given = sys.argv[1:] if arguments is None else arguments
     options = parser.parse_args(remove_ros_args(["", *given])[1:])
     stop = start_rclpy(given)

@@ -1,15 +1,15 @@
-"""The independent computations: Pinocchio's inverse dynamics of the same URDF.
+"""Independent computations: inverse dynamics of the same URDF by Pinocchio.
 
-Of the five-bar it knows a tree; the loop is closed by geometry, rates follow by Jacobians.
+Pinocchio has the five-bar as a tree; the loop is closed geometrically, rates follow from Jacobians.
 """
 
 import numpy as np
 
-TOLERANCE = 1e-10  # of the torques, relative to the largest
+TOLERANCE = 1e-10  # error relative to the largest torque
 
 
 def require_pinocchio():
-    """The pinocchio module. Raises ImportError that says what to install."""
+    """The pinocchio module. Raises ImportError with the installation command."""
     try:
         import pinocchio
     except ImportError as error:
@@ -45,7 +45,7 @@ class ArmOracle:
         return tau + self._damping * qd + self._friction * np.tanh(qd / 0.01)
 
     def gravity(self, q):
-        """(n,) that hold the arm still at q (n,)."""
+        """Holding torques (n,) at q (n,)."""
         tau = self._pin.computeGeneralizedGravity(self._model, self._data, self._theirs(q))
         return tau[self._order].copy()
 
@@ -68,7 +68,7 @@ BASE, UPPER, LOWER = 0.2, 0.4, 0.5  # m
 
 
 class FiveBarOracle:
-    """Torques of the driven joints. q (4,) are Pinocchio's positions, see `at`."""
+    """Torques of the actuated joints. q (4,) are Pinocchio's positions, see `at`."""
 
     def __init__(self, urdf):
         pin = self._pin = require_pinocchio()
@@ -84,31 +84,30 @@ class FiveBarOracle:
         self.at = {
             name: self._model.joints[self._model.getJointId(name)].idx_v for name in (*DRIVEN, *PASSIVE)
         }
-        self._side = 0.0  # of the two assemblies the one that is published first
+        self._side = 0.0  # assembly of the first published state
 
     def torques(self, positions, q, qd, qdd):
-        """(2,) at q, qd, qdd (2,) of the driven joints; positions: {joint: position} of all that is
-        published."""
+        """(2,) at q, qd, qdd (2,) of the actuated joints; positions: {joint: position} as published."""
         if not self._side:
             published = np.array([positions[name] for name in PASSIVE])
             self._side = min((1.0, -1.0), key=lambda s: np.abs(self.passive(q, s) - published).max())
         return self.torques_of(self.closed(q, self._side), qd, qdd)
 
     def drift(self, positions):
-        """How far the ends of the loop are apart in published positions, m."""
+        """Gap of the loop at published positions, m."""
         q = np.zeros(4)
         for name, k in self.at.items():
             q[k] = positions[name]
         return float(np.linalg.norm(self.gap(q)))
 
     def gap(self, q):
-        """Between the ends of the loop (3,), m."""
+        """Vector between the ends of the loop (3,), m."""
         self._pin.framesForwardKinematics(self._model, self._data, q)
         first, second = (self._data.oMf[end].translation for end in self._ends)
         return first - second
 
     def closed(self, driven, side=1.0):
-        """q with the driven joints at (2,), in one of the two assemblies."""
+        """q with the actuated joints at (2,), in one of the two assemblies."""
         q = np.zeros(4)
         q[[self.at[name] for name in DRIVEN]] = driven
         q[[self.at[name] for name in PASSIVE]] = self.passive(driven, side)
@@ -116,7 +115,7 @@ class FiveBarOracle:
 
     @staticmethod
     def passive(driven, side):
-        """Angles (2,) of the passive joints: the circles around both elbows meet at the tip."""
+        """Angles (2,) of the passive joints: the circles around both elbows intersect at the tip."""
         elbows = [
             np.array([x + UPPER * np.cos(angle), UPPER * np.sin(angle)])
             for x, angle in zip((-BASE, BASE), driven, strict=True)
@@ -128,7 +127,7 @@ class FiveBarOracle:
         return np.array(angles) - driven
 
     def motion(self, q):
-        """G (4, 2): rates of all joints by those of the driven ones."""
+        """G (4, 2): Jacobian of all joints by the actuated ones."""
         jacobian, frame = self._pin.computeFrameJacobian, self._pin.LOCAL_WORLD_ALIGNED
         first, second = (jacobian(self._model, self._data, q, end, frame)[:3] for end in self._ends)
         free, follow = ([self.at[name] for name in names] for names in (DRIVEN, PASSIVE))
@@ -138,7 +137,7 @@ class FiveBarOracle:
         return G
 
     def torques_of(self, q, qd, qdd):
-        """(2,) at a closed q and qd, qdd (2,) of the driven joints."""
+        """(2,) at a closed q and qd, qdd (2,) of the actuated joints."""
         G = self.motion(q)
         rates, accelerations = G @ qd, G @ qdd
         self._pin.forwardKinematics(self._model, self._data, q, rates, np.zeros(4))
@@ -147,6 +146,6 @@ class FiveBarOracle:
         return G.T @ self._pin.rnea(self._model, self._data, q, rates, accelerations)
 
     def _acceleration(self, end):
-        """Of a frame's origin (3,) in world axes."""
+        """Acceleration of a frame's origin (3,) in world axes."""
         frame = self._pin.LOCAL_WORLD_ALIGNED
         return self._pin.getFrameClassicalAcceleration(self._model, self._data, end, frame).linear

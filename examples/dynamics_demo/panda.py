@@ -1,4 +1,4 @@
-"""The Panda: its URDF, and an arm in MuJoCo whose motors make it follow a motion. Without ROS."""
+"""The Panda: its URDF, and an arm in MuJoCo under computed-torque control. Without ROS."""
 
 import os
 import re
@@ -14,7 +14,7 @@ _FILE = "robots/panda_description/urdf/panda.urdf"
 def find_panda() -> Path:
     """URDF of the Franka Panda in example-robot-data, installed by pip or by ROS.
 
-    Raises FileNotFoundError that says what to install.
+    Raises FileNotFoundError with the installation command.
     """
     for share in _share_folders():
         path = share / "example-robot-data" / _FILE
@@ -38,14 +38,14 @@ PANDA_JOINTS = tuple(f"panda_joint{i}" for i in range(1, 8))
 # --- simulated ----------------------------------------------------------------------------------------------
 
 
-STIFFNESS, DAMPING = 60.0, 14.0  # 1/s^2, 1/s: a hand can push the arm aside
+STIFFNESS, DAMPING = 60.0, 14.0  # 1/s^2, 1/s: compliant
 _COMPILER = '<mujoco><compiler balanceinertia="false" fusestatic="false" discardvisual="true"/></mujoco>'
 Motion = Callable[[float], tuple[np.ndarray, np.ndarray, np.ndarray]]
 
 
 class Sample(NamedTuple):
-    """At `time`, s: q, qd (7,), and the motors' torques as the joints report them; pushed (7,): what a touch
-    exerts at the joints, which nobody reports."""
+    """At `time`, s: q, qd (7,), and the motor torques reported by the joints; pushed (7,): external joint
+    torques, which are not reported."""
 
     time: float
     q: np.ndarray
@@ -55,7 +55,7 @@ class Sample(NamedTuple):
 
 
 class Noise(NamedTuple):
-    """Standard deviations of what the joints report: rad, rad/s, N m."""
+    """Standard deviations of the reported quantities: rad, rad/s, N m."""
 
     position: float = 0.0
     velocity: float = 0.0
@@ -66,7 +66,7 @@ NO_NOISE = Noise()
 
 
 def description() -> str:
-    """URDF of a Panda whose joints have no friction and whose fingers do not move: what both simulate."""
+    """URDF of a Panda without joint friction and with fixed fingers, as simulated."""
     text = re.sub(r"<dynamics[^>]*/>", "", find_panda().read_text())
     for finger in ("panda_finger_joint1", "panda_finger_joint2"):
         text = re.sub(rf'(name="{finger}" type=)"prismatic"', r'\1"fixed"', text)
@@ -74,9 +74,9 @@ def description() -> str:
 
 
 def specification(urdf: str):
-    """The mujoco module and its MjSpec of a description, without what is only seen or touched.
+    """The mujoco module and the MjSpec of a description, without visual and collision geometry.
 
-    Raises ImportError that says what to install.
+    Raises ImportError with the installation command.
     """
     try:
         import mujoco
@@ -87,11 +87,11 @@ def specification(urdf: str):
 
 
 class SimulatedArm:
-    """The simulation; it begins at rest where the motion does.
+    """The simulation; it starts at rest where the motion starts.
 
-    motion(t): wanted angles, rates and accelerations (7,); step: s; gains: stiffness and damping, 1/s^2 and
+    motion(t): desired angles, rates and accelerations (7,); step: s; gains: stiffness and damping, 1/s^2 and
     1/s; armature: rotor inertias, kg m^2. Damping and friction are those of the description. Raises
-    ImportError that says what to install.
+    ImportError with the installation command.
     """
 
     def __init__(
@@ -116,25 +116,25 @@ class SimulatedArm:
         self._load()
 
     def sample(self) -> Sample:
-        """What is reported now."""
+        """The current report of the joints."""
         data, at, noise = self._data, self._at, self._noise
         reported = zip((data.qpos[at], data.qvel[at], self._tau), noise, strict=True)
         q, qd, tau = (value + std * self._random.normal(size=7) for value, std in reported)
         return Sample(data.time, q, qd, tau, self._pushed[at].copy())
 
     def step(self) -> Sample:
-        """Go on for a step; what is reported then."""
+        """Advance by a step and return the report."""
         self._mujoco.mj_step2(self._model, self._data)
         self._load()
         return self.sample()
 
     def touch(self, mujoco, model, data):
-        """(nv,) what others than the motors exert at the joints."""
+        """External joint torques (nv,)."""
         return np.zeros(model.nv)
 
     def _load(self):
-        """The forces until the next step: of the motors, which compute with MuJoCo's own model, and of
-        others."""
+        """Set the forces until the next step: motor torques, computed with MuJoCo's own model, and external
+        ones."""
         mujoco, model, data, at = self._mujoco, self._model, self._data, self._at
         mujoco.mj_step1(model, data)
         wanted, rate, change = self._motion(data.time)

@@ -1,4 +1,4 @@
-"""Plots of the demos, and a GIF of `tracking`: the arm, where it should be, and its errors."""
+"""Plots of the demos, and a GIF of `tracking`: the arm, its target, and its errors."""
 
 import os
 import re
@@ -10,21 +10,21 @@ from dynamics_demo.tracked_arm import CYCLE, PAYLOAD, THIRDS, described
 
 ARM = f"Panda with {PAYLOAD.mass:g} kg in its hand"
 SHADES = ("#fbe9e7", "#fff6e0", "#e8f5e9")  # of the thirds
-FRAMES = 20.0  # a second
-SIZE = 420  # pixels, of the square with the arm; the errors are as high
-WIDE = 440  # pixels of the errors
-FINER = 2  # the arm is drawn so many times larger, then averaged
-MISSING = np.array([230, 90, 20])  # color of where the arm should be
+FRAMES = 20.0  # per second
+SIZE = 420  # pixels: side of the square picture of the arm, and height of the errors
+WIDE = 440  # pixels: width of the errors
+FINER = 2  # supersampling factor of the arm
+MISSING = np.array([230, 90, 20])  # color of the target
 LAST = 1500  # ms of the last frame
 _COMPILER = '<mujoco><compiler balanceinertia="false" fusestatic="false" strippath="false"/></mujoco>'
 _NEEDS = (
-    "--animate draws with MuJoCo without a screen: sudo apt install libegl1 libgl1-mesa-dri, "
+    "--animate renders with MuJoCo offscreen: sudo apt install libegl1 libgl1-mesa-dri, "
     "or libosmesa6 and MUJOCO_GL=osmesa"
 )
 
 
 def plot_torques(monitor, path):
-    """Published and computed torques over time, their difference, and how far a loop opens."""
+    """Published and computed torques over time, their difference, and the gap of a loop."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -101,7 +101,7 @@ def plot_tracking(tracking, path):
 
 
 def plot_touches(monitor, path):
-    """Estimate with its band of three sigma beside the truth, joint by joint, and when a touch was told."""
+    """Estimate with its three-sigma band and the truth, joint by joint, and the detected contacts."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -115,7 +115,7 @@ def plot_touches(monitor, path):
         low, high = estimates[:, k] - bands[:, k], estimates[:, k] + bands[:, k]
         own.fill_between(t, low, high, color="#4a7fb5", alpha=0.35, linewidth=0, label="three sigma")
         own.plot(t, estimates[:, k], color="#4a7fb5", linewidth=0.8, label="estimate of the node")
-        own.plot(t, truths[:, k], color="#333", linewidth=1.0, label="what MuJoCo applied")
+        own.plot(t, truths[:, k], color="#333", linewidth=1.0, label="applied in MuJoCo")
         own.set_title(name, fontsize=9)
         own.set_ylabel("N m")
     panels[0].legend(fontsize=8)
@@ -127,7 +127,7 @@ def plot_touches(monitor, path):
         own.set_xlabel("time [s]")
     for own in axes.flat:
         own.grid(alpha=0.3)
-    figure.suptitle("A Panda in MuJoCo is pushed at link 4, its hand and link 6; nobody measures it")
+    figure.suptitle("External forces on a Panda in MuJoCo, at link 4, hand and link 6, without force sensors")
     figure.savefig(path, dpi=110)
     pyplot.close(figure)
 
@@ -136,9 +136,9 @@ def plot_touches(monitor, path):
 
 
 class Drawing:
-    """Draws the arm.
+    """Renders the arm.
 
-    Raises ImportError that says what to install where MuJoCo cannot draw.
+    Raises ImportError with the installation command if MuJoCo cannot render.
     """
 
     def __init__(self):
@@ -148,7 +148,7 @@ class Drawing:
 
             self._mujoco, self._model = mujoco, _model(mujoco)
             self._renderer = mujoco.Renderer(self._model, SIZE * FINER, SIZE * FINER)
-        except Exception as error:  # of many kinds, as the drivers are
+        except Exception as error:  # drivers raise various exceptions
             raise ImportError(f"{_NEEDS} ({error})") from None
         self._at = [self._model.joint(name).qposadr[0] for name in PANDA_JOINTS]
         self._data = mujoco.MjData(self._model)
@@ -157,12 +157,12 @@ class Drawing:
         self._camera.lookat[:] = 0.25, 0.0, 0.46
 
     def close(self):
-        """Free what drivers hold."""
+        """Free driver resources."""
         self._renderer.close()
 
     def picture(self, q, wanted):
-        """(SIZE, SIZE, 3) bytes of the arm at q (7,); its place at `wanted` (7,) is in color where it is not
-        covered."""
+        """(SIZE, SIZE, 3) bytes of the arm at q (7,); uncovered parts of the target at `wanted` (7,) are
+        colored."""
         seen, covered = self._drawn(q)
         _, target = self._drawn(wanted, colors=False)
         outline = target & ~_shrunk(target, 2 * FINER)
@@ -171,7 +171,7 @@ class Drawing:
         return picture.reshape(SIZE, FINER, SIZE, FINER, 3).mean(axis=(1, 3)).round().astype(np.uint8)
 
     def _drawn(self, q, colors=True):
-        """Pixels of the arm at q, and which of them are the arm."""
+        """Pixels of the arm at q, and its mask."""
         self._data.qpos[self._at] = q
         self._mujoco.mj_forward(self._model, self._data)
         self._renderer.update_scene(self._data, self._camera)
@@ -202,14 +202,14 @@ def _model(mujoco):
 
 
 def _shrunk(mask, width):
-    """A mask without a border of some pixels."""
+    """A mask eroded by some pixels."""
     for axis in (0, 1):
         mask = mask & np.roll(mask, width, axis) & np.roll(mask, -width, axis)
     return mask
 
 
 def save_animation(tracking, path):
-    """Draw every picture of a run and write the GIF. Raises as `Drawing`."""
+    """Render all pictures of a run and write the GIF. Raises as `Drawing`."""
     drawing, page = Drawing(), _Page(tracking)
     known = np.flatnonzero(np.isfinite(tracking.q[:, 0]))
     pictures = []
@@ -222,7 +222,7 @@ def save_animation(tracking, path):
 
 
 class _Page:
-    """The arm, and beside it the tracking errors until then."""
+    """The arm, and the tracking errors so far."""
 
     def __init__(self, tracking):
         import matplotlib
@@ -235,7 +235,7 @@ class _Page:
         self._arm = self._figure.figimage(np.full((SIZE, SIZE, 3), 255, dtype=np.uint8), 0, 0)
         color = MISSING / 255
         left, middle = SIZE / (SIZE + WIDE) / 2, 1 - WIDE / (SIZE + WIDE) / 2
-        self._figure.text(left, 0.03, "where the arm should be", color=color, ha="center", fontsize=11)
+        self._figure.text(left, 0.03, "target of the arm", color=color, ha="center", fontsize=11)
         self._name = self._figure.text(middle, 0.92, "", ha="center", fontsize=17, weight="bold")
         self._number = self._figure.text(middle, 0.85, "", ha="center", fontsize=13)
         axes = self._figure.add_axes((0.56, 0.12, 0.42, 0.62))
@@ -266,7 +266,7 @@ class _Page:
 
 
 def _write(pictures, path):
-    """A GIF that goes round, with one palette for all pictures."""
+    """Write a looping GIF with one palette for all pictures."""
     from PIL import Image
 
     images = [Image.fromarray(picture) for picture in pictures]

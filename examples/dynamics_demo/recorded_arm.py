@@ -1,8 +1,8 @@
-"""A Panda in MuJoCo whose bodies are not those of its description, with a tool, rotors and friction, records
-its motion as a robot does: a bag of JointStates.
+"""A Panda in MuJoCo that differs from its description, with a tool, rotors and friction, records its motion
+in a bag of JointStates, like a real robot.
 
 `python -m dynamics_demo.recorded_arm FOLDER` writes FOLDER/panda.urdf and the bags FOLDER/moves and
-FOLDER/unseen; with `--trajectory FILE` (a JointTrajectory as YAML) the first bag is of that.
+FOLDER/unseen; `--trajectory FILE` (a JointTrajectory as YAML) sets the motion of the first bag.
 """
 
 import argparse
@@ -16,16 +16,16 @@ import yaml
 from scipy.interpolate import BPoly
 
 from dynamics_demo.panda import PANDA_JOINTS, Motion, Noise, Sample, SimulatedArm, description
-from dynamics_demo.pushed_arm import CENTRE
+from dynamics_demo.pushed_arm import CENTER
 from dynamics_node.robot.urdf import parse_urdf
 from dynamics_node.robot.urdf_numbers import ALL_FIGURES, Dynamics, Inertial, with_numbers
 
-PEAK = np.array([0.9, 0.5, 0.9, 0.6, 1.0, 0.8, 1.2])  # rad, away from CENTRE
-PERIOD, HARMONICS, RISE = 10.0, 5, 2.0  # s, and s until a motion from rest is that of the sines
+PEAK = np.array([0.9, 0.5, 0.9, 0.6, 1.0, 0.8, 1.2])  # rad, away from CENTER
+PERIOD, HARMONICS, RISE = 10.0, 5, 2.0  # s, and s of the transition from rest
 
 
 def wandering(seed) -> Motion:
-    """Random sums of sines about CENTRE, from rest."""
+    """Random sums of sines about CENTER, from rest."""
     random, k = np.random.default_rng(seed), np.arange(1, HARMONICS + 1)[:, None]
     w, (a, b) = 2 * np.pi / PERIOD * k, random.normal(size=(2, HARMONICS, 7)) / k
     phases = w * np.linspace(0.0, PERIOD, 500)[:, None, None]
@@ -41,17 +41,17 @@ def wandering(seed) -> Motion:
 
 
 def _from_rest(t, q, qd, qdd):
-    """About CENTRE, times a polynomial that rises from 0 to 1, with its derivatives."""
+    """About CENTER, multiplied by a polynomial that rises from 0 to 1, with its derivatives."""
     x = min(t / RISE, 1.0)
     g, first = x**3 * (10 - 15 * x + 6 * x * x), 30 * (x * (1 - x)) ** 2 / RISE
     second = 60 * x * (1 - x) * (1 - 2 * x) / RISE**2
-    return CENTRE + g * q, g * qd + first * q, g * qdd + 2 * first * qd + second * q
+    return CENTER + g * q, g * qd + first * q, g * qdd + 2 * first * qd + second * q
 
 
 def motion_of_file(path) -> Motion:
-    """A JointTrajectory of the Panda as YAML, again and again. Raises ValueError for missing joints."""
-    told = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-    names, points = told["joint_names"], told["points"]
+    """A JointTrajectory of the Panda as YAML, repeated periodically. Raises ValueError for missing joints."""
+    trajectory = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+    names, points = trajectory["joint_names"], trajectory["points"]
     if missing := [name for name in PANDA_JOINTS if name not in names]:
         raise ValueError(f"{path} has no {', '.join(missing)}")
     order = [names.index(name) for name in PANDA_JOINTS]
@@ -74,7 +74,7 @@ def motion_of_file(path) -> Motion:
 # --- recordings ---------------------------------------------------------------------------------------------
 
 
-STEP, RECORDED = 1e-3, 2  # s, and steps from one message to the next
+STEP, RECORDED = 1e-3, 2  # s, and steps between messages
 NOISE = Noise(position=1e-5, velocity=1e-3, torque=0.2)
 GAINS = (400.0, 40.0)
 SECONDS = 30.0
@@ -86,8 +86,8 @@ ROTORS = np.array([0.3, 0.3, 0.25, 0.25, 0.1, 0.1, 0.08])  # kg m^2
 
 
 def truth(text) -> str:
-    """The robot that moves, as a URDF: of other masses (by up to 25 %) and centres (by up to 2 cm) than
-    the description, with a tool, and with friction. Rotors have no place in a URDF."""
+    """URDF of the simulated robot: masses differ by up to 25 % and centers by up to 2 cm from the
+    description, with a tool and friction. A URDF has no field for rotors."""
     random, links = np.random.default_rng(7), {}
     for link in parse_urdf(text).links:
         if link.mass > 0 and link.name != ROOT:
@@ -99,7 +99,7 @@ def truth(text) -> str:
 
 
 def _with_tool(hand):
-    """And a ball of steel in it."""
+    """The hand with a steel ball."""
     mass, away = hand.mass + TOOL, TOOL_AT - hand.com
     pair = hand.mass * TOOL / mass * (away @ away * np.eye(3) - np.outer(away, away))
     ball = 0.4 * TOOL * TOOL_RADIUS**2 * np.eye(3)
@@ -107,19 +107,19 @@ def _with_tool(hand):
 
 
 def samples(motion: Motion, seed, seconds=SECONDS) -> Iterator[Sample]:
-    """What the robot reports, 500 times a second."""
+    """Reports of the robot, 500 times a second."""
     arm = SimulatedArm(truth(description()), motion, STEP, NOISE, seed, GAINS, ROTORS)
     steps = islice(iter(arm.step, None), round(seconds / STEP))
     return islice(steps, 0, None, RECORDED)
 
 
 def write_bag(folder: Path, recorded: Iterator[Sample], start=1_700_000_000_000_000_000):
-    """A rosbag2 of /joint_states. Raises ImportError that says what to install."""
+    """A rosbag2 of /joint_states. Raises ImportError with the installation command."""
     try:
         from rosbags.rosbag2 import StoragePlugin, Writer
         from rosbags.typesys import Stores, get_typestore
     except ImportError as error:
-        raise ImportError("recordings are written by rosbags: pip install 'rosbags>=0.11.9'") from error
+        raise ImportError("recordings need rosbags: pip install 'rosbags>=0.11.9'") from error
     store = get_typestore(Stores.ROS2_JAZZY)
     JointState, Header, Time = (
         store.types[f"{name}"]
@@ -136,7 +136,7 @@ def write_bag(folder: Path, recorded: Iterator[Sample], start=1_700_000_000_000_
 
 
 def record(folder: Path, trajectory=None, seconds=SECONDS) -> tuple[Path, Path, Path]:
-    """The description and the two bags, in a folder that must not hold bags yet; beside them truth.urdf."""
+    """The description and two bags in a folder without bags, and truth.urdf next to them."""
     folder.mkdir(parents=True, exist_ok=True)
     urdf, moves, unseen = folder / "panda.urdf", folder / "moves", folder / "unseen"
     (folder / "truth.urdf").write_text(truth(description()), encoding="utf-8")
@@ -148,11 +148,13 @@ def record(folder: Path, trajectory=None, seconds=SECONDS) -> tuple[Path, Path, 
 
 
 def main(arguments=None):
-    """The exit code."""
+    """Exit code."""
     parser = argparse.ArgumentParser(prog="recorded_arm", description=__doc__)
-    parser.add_argument("folder", type=Path, help="where the description and the bags are written")
-    parser.add_argument("--trajectory", type=Path, help="what the first bag is of; by default sums of sines")
-    parser.add_argument("--seconds", type=float, default=SECONDS, help=f"of each bag ({SECONDS:g})")
+    parser.add_argument("folder", type=Path, help="output folder of the description and the bags")
+    parser.add_argument("--trajectory", type=Path, help="motion of the first bag (default: sums of sines)")
+    parser.add_argument(
+        "--seconds", type=float, default=SECONDS, help=f"duration of each bag, s (default: {SECONDS:g})"
+    )
     options = parser.parse_args(arguments)
     try:
         written = record(options.folder, options.trajectory, options.seconds)

@@ -27,7 +27,7 @@ def massless(name) -> str:
 
 
 def link(name, mass, com: Vector, moments: Vector, rpy: Vector = ZERO) -> str:
-    """moments: ixx, iyy, izz about the centre of mass, in axes turned by rpy."""
+    """moments: ixx, iyy, izz about the center of mass, in axes rotated by rpy."""
     ixx, iyy, izz = moments
     return (
         f'<link name="{name}"><inertial><origin xyz="{vector(com)}" rpy="{vector(rpy)}"/>'
@@ -48,14 +48,14 @@ def bar(name, mass, length, width=0.03) -> str:
 
 
 def rotor(name, mass, moment, axis: Vector) -> str:
-    """A disc: moment about its axis, half of that across."""
+    """A disk: moment about its axis, half of that across."""
     return link(name, mass, ZERO, [moment * (0.5 + 0.5 * abs(a)) for a in axis])
 
 
 def joint(
     name, parent, child, xyz: Vector = ZERO, axis: Vector = Z, *, independent=None, effort=100.0
 ) -> str:
-    """A revolute joint; independent: what URDF+ says of it, None for nothing."""
+    """A revolute joint; independent: its URDF+ attribute, None to omit it."""
     flag = "" if independent is None else f' independent="{str(independent).lower()}"'
     return (
         f'<joint name="{name}" type="revolute"{flag}><parent link="{parent}"/><child link="{child}"/>'
@@ -72,7 +72,7 @@ def fixed(name, parent, child, xyz: Vector = ZERO, rpy: Vector = ZERO) -> str:
 
 
 def loop(name, kind, predecessor, at: Vector, successor, there: Vector, axis: Vector = Z, more="") -> str:
-    """A loop joint between a point of one link and a point of another, whose axes are those of the links."""
+    """A loop joint between a point of one link and a point of another, in link axes."""
     return (
         f'<loop name="{name}" type="{kind}">'
         f'<predecessor link="{predecessor}"><origin xyz="{vector(at)}"/></predecessor>'
@@ -87,7 +87,7 @@ def rod(name, predecessor, at: Vector, successor, there: Vector, length) -> str:
 
 
 def coupling(name, predecessor, successor, ratio) -> str:
-    """ratio times the angle of the joints that lead to the predecessor is that of those to the successor."""
+    """ratio times the angle of the joints to the predecessor equals that of the joints to the successor."""
     return (
         f'<coupling name="{name}"><predecessor link="{predecessor}"/><successor link="{successor}"/>'
         f'<ratio value="{ratio:g}"/></coupling>'
@@ -107,12 +107,12 @@ def motor(name, base, driven, ratio, axis: Vector, at: Vector = ZERO, mass=0.06,
 
 # --- linkages in a plane ---------------------------------------------------------------------------------
 
-UPRIGHT = (pi / 2, 0.0, 0.0)  # turns the plane z = 0 so that gravity lies in it
+UPRIGHT = (pi / 2, 0.0, 0.0)  # rotates the plane z = 0 so that it contains gravity
 
 
 def four_bar(kind="revolute", independent=(True, False, False), tilt: Vector = ZERO) -> str:
     """Crank 0.3 m, coupler 0.8, rocker 0.6 and ground 0.7, closed by a loop joint of a kind; independent:
-    what the file says of the three joints."""
+    attributes of the three joints."""
     return robot(
         "four_bar",
         massless("world"),
@@ -123,7 +123,7 @@ def four_bar(kind="revolute", independent=(True, False, False), tilt: Vector = Z
 
 
 def four_bars(count) -> str:
-    """Many side by side on one ground."""
+    """Several four-bars in parallel on one ground."""
     flags = (True, False, False)
     parts = [part for k in range(count) for part in _four_bar(str(k), (0, 0, k), "revolute", flags)]
     return robot("four_bars", massless("ground"), *parts)
@@ -144,7 +144,7 @@ def _four_bar(suffix, place, kind, independent):
 
 
 def five_bar(tilt: Vector = ZERO) -> str:
-    """Paper 1, figure 11: j1 and j2 at the ground are driven, j3 and j4 passive, and j5 closes the loop."""
+    """Paper 1, figure 11: j1 and j2 at the ground are actuated, j3 and j4 passive, and j5 closes the loop."""
     return robot(
         "five_bar",
         massless("world"),
@@ -166,8 +166,8 @@ def five_bar(tilt: Vector = ZERO) -> str:
 
 
 def differential() -> str:
-    """Roll and pitch of a plate, as an ankle has them, driven by two cranks through a rod each: the cranks
-    together pitch it, against each other they roll it."""
+    """Roll and pitch of a plate, as in an ankle, driven by two cranks with a rod each: equal motion of the
+    cranks pitches it, opposite motion rolls it."""
     crank, shank, width = 0.05, 0.25, 0.06
     sides = {"left": width, "right": -width}
     return robot(
@@ -182,7 +182,7 @@ def differential() -> str:
 
 
 def _drive(side, y, crank, shank):
-    """The crank at a side, and its rod to the plate."""
+    """The crank on one side, and its rod to the plate."""
     return [
         bar(f"{side}_crank", 0.1, crank),
         joint(f"{side}_motor", "shin", f"{side}_crank", (0, y, 0), Y, independent=False),
@@ -194,11 +194,11 @@ def _drive(side, y, crank, shank):
 
 # Serial chains of any length whose joints are driven through gears or belts (paper 3, figures 11 and 13).
 #
-# Their links are generic, with oblique axes of inertia, so that nothing vanishes by accident.
+# Their links are generic, with oblique axes of inertia, so that no term vanishes by accident.
 
 
 def geared_chain(links, ratio=6.0) -> str:
-    """GT: every joint is driven by a rotor that hangs on the same link as itself."""
+    """GT: every joint is driven by a rotor on the same parent link."""
     parts = [massless("l0")]
     for k in range(1, links + 1):
         axis = (Z, Y, X)[k % 3]
@@ -213,8 +213,8 @@ def geared_chain(links, ratio=6.0) -> str:
 
 
 def belt_chain(pairs, ratio=4.0) -> str:
-    """PBT: pairs of parallel joints whose rotors both hang on the link before. The second one's belt runs
-    over the first joint, so its rotor turns with the sum of both."""
+    """PBT: pairs of parallel joints whose rotors are both on the previous link. The second belt runs over the
+    first joint, so its rotor turns with the sum of both."""
     parts, base = [massless("l0")], "l0"
     for k in range(1, pairs + 1):
         axis, a, b = (Z, Y)[k % 2], f"a{k}", f"b{k}"
@@ -235,7 +235,7 @@ def belt_chain(pairs, ratio=4.0) -> str:
 
 
 def _generic(name, seed, mass):
-    """A link whose numbers look random, always the same for a seed."""
+    """A link with pseudorandom numbers, reproducible by its seed."""
     a, b, c, d, e, f = (sin(12.9898 * seed + 78.233 * k) for k in range(6))
     moments = [0.02 + 0.005 * x for x in (a, b, c)]
     return link(name, mass, (0.1 * d, 0.1 * e, 0.1 * f), [mass * m for m in moments], (a, b, 3 * c))
@@ -246,12 +246,12 @@ def _generic(name, seed, mass):
 # Legged robots with the rotors of their gears and belts.
 #
 # Sizes, masses and ratios are of the order of those published for the MIT Mini Cheetah (Katz, Di Carlo, Kim,
-# ICRA 2019) and the MIT Humanoid (Chignoli, Kim, Stanger-Jones, Kim, Humanoids 2021); no file of theirs is
-# used.
+# ICRA 2019) and the MIT Humanoid (Chignoli, Kim, Stanger-Jones, Kim, Humanoids 2021), without using their
+# files.
 
 
 def quadruped() -> str:
-    """Four legs of three joints, each driven by a rotor on the link before: 12 joints, 12 rotors."""
+    """Four legs of three joints, each driven by a rotor on the previous link: 12 joints, 12 rotors."""
     legs = [(f"{'f' if x > 0 else 'h'}{'l' if y > 0 else 'r'}", x, y) for x in (1, -1) for y in (1, -1)]
     return robot(
         "quadruped",
@@ -261,7 +261,7 @@ def quadruped() -> str:
 
 
 def _leg(leg, x, y):
-    """x, y: 1 or -1, of the corner."""
+    """x, y: 1 or -1, the corner."""
     hip, thigh, shank = (f"{leg}_{part}" for part in ("hip", "thigh", "shank"))
     return [
         box(hip, 0.54, (0.07, 0.08, 0.07), (0, 0.036 * y, 0)),
@@ -277,8 +277,8 @@ def _leg(leg, x, y):
 
 
 def humanoid() -> str:
-    """Legs of five joints and arms of four: 18 joints, 18 rotors. Belts drive the knees, and the ankles
-    from the thighs, past the knees."""
+    """Legs of five joints and arms of four: 18 joints, 18 rotors. Belts drive the knees, and the ankles from
+    the thighs over the knees."""
     sides = {"left": 1, "right": -1}
     return robot(
         "humanoid",
@@ -301,8 +301,8 @@ def _long_leg(side, y):
 
 
 def belt_leg() -> str:
-    """A leg in a plane: a hip with a gear, knee and ankle with belts from the thigh; the ankle's runs past
-    the knee, so its rotor turns with the sum of both."""
+    """A planar leg: a hip with a gear, knee and ankle with belts from the thigh; the ankle belt runs over the
+    knee, so its rotor turns with the sum of both."""
     return robot("belt_leg", massless("pelvis"), *_shanks("leg", "pelvis", (0, 0, 0)))
 
 
@@ -352,7 +352,7 @@ ROBOTS: dict[str, Callable[..., str]] = {
 
 
 def main():
-    """Print the robot that is named."""
+    """Print a robot by name."""
     parser = argparse.ArgumentParser(prog="python -m dynamics_demo.robots", description=__doc__)
     parser.add_argument("name", choices=ROBOTS)
     print(ROBOTS[parser.parse_args().name]())

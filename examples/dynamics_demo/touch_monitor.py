@@ -1,4 +1,4 @@
-"""The monitor of the touched arm: external torques that the node estimates beside what pushed on it."""
+"""The monitor of the touched arm: compares external torques estimated by the node with the applied ones."""
 
 from collections import OrderedDict
 
@@ -14,16 +14,16 @@ from dynamics_demo.pushed_arm import BANDWIDTH, NOISE, STEP
 from dynamics_demo.watching import Watched, remember
 from dynamics_node.node.ros.messages import nanoseconds
 
-SETTLED = 8.0 / BANDWIDTH  # s after a touch begins or ends in which the estimate follows
-WITHIN = 0.97  # of settled estimates that must lie in the band of three sigma: 0.997 if they were independent
-NOTICED = 0.15  # s after its begin at which a touch must be noticed
-OVER = 1.0  # s after its end at which it must be over
+SETTLED = 8.0 / BANDWIDTH  # s: settling time of the estimate after a touch begins or ends
+WITHIN = 0.97  # least share of settled estimates within three sigma; 0.997 for independent ones
+DETECTED = 0.15  # s: longest detection delay
+RELEASED = 1.0  # s: longest contact after the end of a touch
 GAP = 4 * STEP
 
 
 class TouchMonitor(Watched):
-    """Collects what is published and judges it. times: s of simulated time; estimates, truths, sigmas (7,)
-    each; contacts: whether the node says that somebody touches the robot."""
+    """Collects published messages and judges them. times: s of simulated time; estimates, truths, sigmas (7,)
+    each; contacts: whether the node reports a contact."""
 
     def __init__(self):
         super().__init__("demo_touch_monitor")
@@ -37,10 +37,12 @@ class TouchMonitor(Watched):
         listen(JointState, "demo/pushes", self._on_push, 500)
         listen(JointState, "joint_states", self._on_state, 500)
         listen(JointState, "dynamics_node/external_torques", self._on_estimate, 500)
-        listen(Bool, "dynamics_node/contact", self._on_contact, 500)  # after it: late by a turn, never early
+        listen(
+            Bool, "dynamics_node/contact", self._on_contact, 500
+        )  # after the estimate: late by a cycle, never early
 
     def _on_description(self, message):
-        """The covariance is not published; one of our own knows it."""
+        """The covariance is not published; a separate observer computes it."""
         self._observer = dn.build_observer(
             dn.parse_robot(message.data),
             dn.ObserverOptions(velocity_std=NOISE.velocity, torque_std=NOISE.torque, bandwidth=BANDWIDTH),
@@ -73,56 +75,57 @@ class TouchMonitor(Watched):
         self.contacts.append(self._contact)
 
     def seen_enough(self, elapsed, options):
-        """Also of settled estimates: between the gaps of a busy machine there may be none for long."""
+        """Also requires settled estimates, which message gaps of a loaded machine may delay."""
         return super().seen_enough(elapsed, options) and 10 * self.settled().sum() >= options.least
 
     def verdict(self, least):
-        """Why the run is not good, or '' when it is."""
+        """Reason for a failure, or ''."""
         if not self.times:
             return "no estimate arrived"
         if len(self.times) < least:
-            return f"only {len(self.times)} estimates were checked, {least} are wanted"
+            return f"only {len(self.times)} estimates were checked, {least} are required"
         begins, ends = touches(self.times, self.truths)
         if not len(begins):
-            return "nobody touched the robot"
+            return "no touch occurred"
         share = self.within()
         if share < WITHIN:
             return f"only {100 * share:.1f} % of the settled estimates are within three sigma"
-        late = [begin for begin, delay in zip(begins, self.delays(), strict=True) if not delay <= NOTICED]
+        late = [begin for begin, delay in zip(begins, self.delays(), strict=True) if not delay <= DETECTED]
         if late:
-            return f"the touch at {late[0]:.2f} s was not noticed within {NOTICED:g} s"
+            return f"the touch at {late[0]:.2f} s was not detected within {DETECTED:g} s"
         times, contacts = np.array(self.times), np.array(self.contacts)
         touched = np.any(self.truths, axis=1)
         for over in [0.0, *ends, *self.gaps()]:
-            touched |= (times >= over) & (times <= over + OVER)
+            touched |= (times >= over) & (times <= over + RELEASED)
         if wrong := times[contacts & ~touched].tolist():
-            return f"a touch is told at {wrong[0]:.2f} s where there is none"
+            return f"false contact at {wrong[0]:.2f} s"
         return ""
 
     def within(self):
-        """Share of the estimates in the band of three sigma, of those that have settled."""
+        """Share of the settled estimates within three sigma."""
         errors = np.abs(np.array(self.estimates) - np.array(self.truths))
         settled = self.settled()
         return float((errors[settled] <= 3 * np.array(self.sigmas)[settled]).mean()) if settled.any() else 0.0
 
     def settled(self):
-        """(k,) bool: no touch has begun or ended lately, nor the estimate, and no state was lost."""
+        """(k,) bool: no recent begin or end of a touch, start of estimates, or lost state."""
         times, (begins, ends) = np.array(self.times), touches(self.times, self.truths)
         changes = [0.0, *begins, *ends, *self.gaps()]
         return np.all([(times < at) | (times > at + SETTLED) for at in changes], axis=0)
 
     def gaps(self):
-        """Times at which estimates go on after a gap: a busy machine loses states, and with them what moved
-        the robot meanwhile."""
+        """Times at which estimates resume after a gap: a loaded machine loses states and thus impulses."""
         times = np.array(self.times)
         return times[1:][np.diff(times) > GAP]
 
     def delays(self):
-        """s from the begin of every touch to the first message that tells it; infinite without."""
+        """s from the begin of every touch to its first contact message; infinite without one."""
         times, contacts = np.array(self.times), np.array(self.contacts)
-        told = [times[contacts & (times >= begin)] for begin in touches(self.times, self.truths)[0]]
+        detections = [times[contacts & (times >= begin)] for begin in touches(self.times, self.truths)[0]]
         begins = touches(self.times, self.truths)[0]
-        return [float(own[0] - at) if own.size else np.inf for own, at in zip(told, begins, strict=True)]
+        return [
+            float(own[0] - at) if own.size else np.inf for own, at in zip(detections, begins, strict=True)
+        ]
 
     def line(self):
         """See `Watched`."""
@@ -140,20 +143,21 @@ class TouchMonitor(Watched):
             settled = self.settled()
             errors = np.abs(np.array(self.estimates) - np.array(self.truths))[settled]
             yield (
-                f"{len(self.times)} estimates checked against what MuJoCo applied: where they have settled "
-                f"{100 * self.within():.1f} % are within three sigma, the worst is off by "
+                f"{len(self.times)} estimates compared with the torques applied by MuJoCo: of the settled "
+                f"ones {100 * self.within():.1f} % are within three sigma, the largest error is "
                 f"{errors.max(initial=0.0):.2f} N m"
             )
             delays = self.delays()
             if delays:
-                yield f"{len(delays)} touches, noticed after {', '.join(f'{1e3 * d:.0f}' for d in delays)} ms"
+                milliseconds = ", ".join(f"{1e3 * d:.0f}" for d in delays)
+                yield f"{len(delays)} touches, detected after {milliseconds} ms"
             if plot:
                 yield f"plot: {plot}"
         yield f"FAILED: {reason}" if reason else "PASSED"
 
 
 def touches(times, truths):
-    """Times at which touches begin, and at which they end; not of one that was there at first."""
+    """Times at which touches begin, and at which they end, except one at the start."""
     touched = np.any(truths, axis=1)
     changed = np.diff(touched.astype(int))
     times = np.array(times)[1:]

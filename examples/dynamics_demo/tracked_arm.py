@@ -1,4 +1,4 @@
-"""A Panda with a payload in MuJoCo, its trajectory, and the PD controller of its joints. Without ROS."""
+"""A Panda with a payload in MuJoCo, its trajectory, and its joint PD controller. Without ROS."""
 
 import re
 from typing import NamedTuple
@@ -10,9 +10,9 @@ from dynamics_demo.panda import PANDA_JOINTS, description, specification
 
 CYCLE_NS = 2_000_000  # ns of a control cycle
 CYCLE = CYCLE_NS * 1e-9  # s
-SUBSTEPS = 4  # of the simulation in a cycle
+SUBSTEPS = 4  # simulation steps per cycle
 
-# Friction and rotors. The URDF of example-robot-data has hardly any friction, and URDF has no rotors.
+# Friction and rotors. The URDF of example-robot-data has almost no friction, and URDF has no rotors.
 DAMPING = (1.0, 1.0, 1.0, 1.0, 0.5, 0.5, 0.5)  # N m s/rad
 FRICTION = (1.0, 1.0, 1.0, 1.0, 0.5, 0.5, 0.5)  # N m
 ROTORS = (0.05,) * 7  # kg m^2 at the joint
@@ -28,7 +28,7 @@ PHASE = np.array([0.0, 0.9, 2.0, -1.2, 0.5, 2.6, 1.6])  # rad
 PERIOD = 2.0  # s
 RISE = 1.0  # s from rest to the full motion
 POINTS = 0.01  # s between points of the trajectory
-SECONDS = 12.0  # by default
+SECONDS = 12.0  # default
 
 
 class Payload(NamedTuple):
@@ -58,7 +58,7 @@ def described() -> str:
 
 
 PARAMETERS = {  # of the node
-    "use_sim_time": True,  # the reference follows the simulation, however slow it is
+    "use_sim_time": True,  # the reference follows the simulation at any speed
     "joints": list(PANDA_JOINTS),
     "state_source": "reference",
     "compensate.friction": True,
@@ -69,10 +69,10 @@ THIRDS = ("PD alone", "with gravity torques", "with full feed-forward")
 
 
 class Trajectory:
-    """Points that the arm should pass: time (k,) s, and q, qd, qdd (k, 7).
+    """Waypoints of the arm: time (k,) s, and q, qd, qdd (k, 7).
 
-    The node interpolates as `linear` does; tracking errors count from `smooth`, the cubics through
-    positions and velocities.
+    The node interpolates like `linear`; tracking errors refer to `smooth`, the cubics through positions and
+    velocities.
     """
 
     def __init__(self, time, q, qd, qdd):
@@ -88,7 +88,7 @@ class Trajectory:
 
     @property
     def seconds(self):
-        """How long it lasts."""
+        """Duration."""
         return float(self.time[-1])
 
     @property
@@ -108,7 +108,7 @@ class Trajectory:
 
 
 def motion(t):
-    """q, qd, qdd (7,) at t s: sines about CENTER, times a polynomial that rises from 0 to 1."""
+    """q, qd, qdd (7,) at t s: sines about CENTER, multiplied by a polynomial that rises from 0 to 1."""
     w = 2 * np.pi / PERIOD
     sine, cosine = AMPLITUDE * np.sin(w * t + PHASE), AMPLITUDE * np.cos(w * t + PHASE)
     x = min(t / RISE, 1.0)
@@ -125,9 +125,9 @@ def feedback(trajectory, t, q, qd):
 
 
 class TrackedArm:
-    """The arm in MuJoCo, at rest where the motion begins. Friction and damping are those of the URDF.
+    """The arm in MuJoCo, at rest at the start of the motion. Friction and damping are those of the URDF.
 
-    q, qd: (7,) now. Raises ImportError that says what to install.
+    q, qd: current (7,). Raises ImportError with the installation command.
     """
 
     def __init__(self, urdf: str, payload: Payload = PAYLOAD):
@@ -152,6 +152,6 @@ class TrackedArm:
         return self._data.qvel[self._at]
 
     def step(self, torque):
-        """Go on for a CYCLE with torques (7,) of the motors."""
+        """Advance by a CYCLE with motor torques (7,)."""
         self._data.qfrc_applied[self._at] = torque
         self._mujoco.mj_step(self.model, self._data, SUBSTEPS)

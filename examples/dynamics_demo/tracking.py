@@ -1,7 +1,8 @@
 """The robot of the tracking demo on topics: an arm in MuJoCo follows a trajectory under PD control.
 
-In the first third of the time PD is alone, in the second the node's gravity torques are added, in the last
-its full feed-forward torques."""
+In the first third, only PD acts; in the second, the node's gravity torques are added; in the last, its full
+feed-forward torques.
+"""
 
 import time
 from collections import deque
@@ -22,17 +23,17 @@ from dynamics_demo.panda import PANDA_JOINTS
 from dynamics_demo.tracked_arm import CYCLE, CYCLE_NS, PAYLOAD, TrackedArm, Trajectory, feedback
 from dynamics_node.node.ros.messages import doubles, inertia_message, nanoseconds, point_message
 
-MOST_LATE = 5  # cycles that a torque may be late before the simulation waits for it
-AGAIN = 10  # cycles after which a state is sent again while the simulation waits
-NOW_AND_THEN = 50  # cycles between looks for the node and the monitor
+MOST_LATE = 5  # cycles: longest delay of a torque before the simulation waits for it
+AGAIN = 10  # cycles between repeated states while the simulation waits
+POLLING = 50  # cycles between checks for the node and the monitor
 LEAD = 100  # cycles from sending the trajectory to its start
 REPORT = 500  # cycles between diagnostics
-READY = "demo_monitor/ready"  # topic of the monitor, from when on it knows the publisher of torques
+READY = "demo_monitor/ready"  # topic of the monitor, published after it discovers the torque publisher
 STATUS = "demo_motion: control"  # name of the diagnostics
 
 
 class Torques(NamedTuple):
-    """A message of the node: values (7,), and the cycle of the state that it answers."""
+    """A message of the node: values (7,), and the cycle of its state."""
 
     cycle: int
     values: np.ndarray
@@ -41,9 +42,9 @@ class Torques(NamedTuple):
 class Plant(Node):
     """One cycle of control and simulation per tick.
 
-    ROS time is the time of the simulation, on /clock. So a busy machine makes the robot slow, not wrong:
-    missed cycles are not made up for, and when torques are late by more than MOST_LATE cycles the simulation
-    waits.
+    ROS time is the time of the simulation, on /clock. A loaded machine slows the robot down but does not
+    cause errors: missed cycles are not repeated, and if torques are late by more than MOST_LATE cycles, the
+    simulation waits.
     """
 
     def __init__(self, urdf, seconds):
@@ -77,10 +78,10 @@ class Plant(Node):
             self._timer.cancel()
 
     def run(self):
-        """The demo from start to end; it yields at the end of each cycle."""
+        """The demo from start to end; yields at the end of each cycle."""
         yield from self._load()
         while not self.count_publishers(READY):
-            yield from self._rest(NOW_AND_THEN)
+            yield from self._rest(POLLING)
         first = self._cycle + LEAD
         self._reference.publish(self._message(first))
         yield from self._rest(LEAD - 1)
@@ -89,10 +90,10 @@ class Plant(Node):
         self._report()
 
     def _load(self):
-        """Set the payload; the node takes it once it serves the robot."""
+        """Set the payload; the node accepts it once it serves the robot."""
         loaded = False
         while not loaded:
-            yield from self._rest(NOW_AND_THEN)
+            yield from self._rest(POLLING)
             if not self._set_payload.service_is_ready():
                 continue
             answer = self._set_payload.call_async(_request())
@@ -103,7 +104,7 @@ class Plant(Node):
                 self.get_logger().info(f"set_payload: {reason}", throttle_duration_sec=5.0, skip_first=True)
 
     def _rest(self, cycles):
-        """The arm stands on its brakes."""
+        """The arm rests on its brakes."""
         for _ in range(cycles):
             self._send()
             yield
@@ -125,17 +126,17 @@ class Plant(Node):
             yield
 
     def _wait(self):
-        """Let the simulation stand still while a torque is late by more than MOST_LATE cycles."""
+        """Pause the simulation while a torque is late by more than MOST_LATE cycles."""
         waited = 0
         while self._cycle - min(self._gravity.cycle, self._full.cycle) > MOST_LATE:
             waited += 1
-            if waited % AGAIN == 0:  # joint states are best effort: one may be lost
+            if waited % AGAIN == 0:  # joint states are best effort and may be lost
                 self._publish()
             yield
         self._waits += waited > 0
 
     def _values(self, torques):
-        """Those of the newest torques; in time they answer the state before this one."""
+        """Values of the newest torques; on time, they belong to the previous state."""
         self._cycles += 1
         self._late += torques.cycle < self._cycle - 1
         return torques.values
@@ -143,7 +144,7 @@ class Plant(Node):
     # --- messages ---------------------------------------------------------------------------------
 
     def _send(self):
-        """Begin a cycle: its time and its state."""
+        """Begin a cycle: publish its time and state."""
         self._cycle += 1
         self._clock_of_all.publish(ClockMessage(clock=self._stamp(self._cycle)))
         self._sent[self._cycle] = time.monotonic()
@@ -165,7 +166,7 @@ class Plant(Node):
         return stamp
 
     def _message(self, first):
-        """The trajectory, which starts in a cycle."""
+        """The trajectory, starting in cycle `first`."""
         message = JointTrajectory(joint_names=PANDA_JOINTS)
         message.header.stamp = self._stamp(first)
         for t, values in zip(self._trajectory.time, self._trajectory.points, strict=True):
@@ -208,7 +209,7 @@ class Plant(Node):
 
 
 def _request():
-    """The payload as a request of set_payload."""
+    """The payload as a set_payload request."""
     moment = PAYLOAD.moment * np.eye(3)
     inertia = inertia_message(PAYLOAD.mass, PAYLOAD.center, moment)
     return SetPayload.Request(link=PAYLOAD.link, inertia=inertia)

@@ -1,4 +1,4 @@
-"""The monitor of the tracking demo: how well the arm follows, and whether every torque is right."""
+"""The monitor of the tracking demo: tracking errors, and verification of every torque."""
 
 import time
 
@@ -18,17 +18,17 @@ from dynamics_demo.tracking import MOST_LATE, READY, STATUS
 from dynamics_demo.watching import Watched
 from dynamics_node.node.ros.messages import nanoseconds
 
-SETTLING = 1.0  # s at the begin of each third that do not count
-BETTER = 10.0  # times that full feed-forward must be better than PD alone
+SETTLING = 1.0  # s at the start of each third that are ignored
+LEAST_IMPROVEMENT = 10.0  # least improvement by full feed-forward over PD alone
 SHIFT = (
     MOST_LATE + 3
-)  # cycles from the stamp of a state to the ROS time at which the node reads the reference
-DEPTH = 5000  # messages that wait while the table is drawn
-LINGER = 0.5  # s in which the last torques arrive after the last state
+)  # cycles between the stamp of a state and the ROS time at which the node reads the reference
+DEPTH = 5000  # messages queued while the table is drawn
+LINGER = 0.5  # s to wait for the last torques after the last state
 
 
 class Tracking:
-    """What is known of a run, by cycles of the trajectory; NaN where nothing came.
+    """Results of a run by cycles of the trajectory; NaN without a message.
 
     error, q, torque, expected: (cycles, 7) in rad and N m; difference, gravity_difference: (cycles,) of
     published torques from Pinocchio's, relative.
@@ -47,13 +47,13 @@ class Tracking:
         return CYCLE * np.arange(self.cycles)
 
     def state(self, k, q):
-        """The arm is at q (7,) in a cycle."""
+        """Record the position q (7,) of the arm in a cycle."""
         if 0 <= k < self.cycles:
             self.last = max(self.last, k)
             self.q[k], self.error[k] = q, self.trajectory.smooth(k * CYCLE)[0] - q
 
     def full(self, k, tau):
-        """The node publishes torques (7,) for the state of a cycle."""
+        """Record the torques (7,) of the node for the state of a cycle."""
         if 0 <= k < self.cycles:
             self.torque[k] = tau
             self.difference[k], self.expected[k] = self._compared(
@@ -61,24 +61,24 @@ class Tracking:
             )
 
     def gravity(self, k, tau):
-        """The node publishes torques (7,) of gravity alone for the state of a cycle."""
+        """Record the gravity torques (7,) of the node for the state of a cycle."""
         if 0 <= k < self.cycles:
             self.gravity_difference[k], _ = self._compared(k, tau, lambda at: self._oracle.gravity(at[0]))
 
     def _compared(self, k, tau, compute):
-        """Relative difference from Pinocchio, and Pinocchio's torques, at the reference of a cycle, or of one
-        nearby if they agree there."""
+        """Relative difference from Pinocchio, and Pinocchio's torques, at the reference of a cycle, or of a
+        nearby one that agrees."""
         first = None
         for shift in sorted(range(-SHIFT, SHIFT + 1), key=abs):
             expected = compute(self.trajectory.linear((k + shift) * CYCLE))
-            found = torque_error(tau, expected) if np.isfinite(tau).all() else np.inf, expected
-            if found[0] <= TOLERANCE:
-                return found
-            first = first or found
+            comparison = torque_error(tau, expected) if np.isfinite(tau).all() else np.inf, expected
+            if comparison[0] <= TOLERANCE:
+                return comparison
+            first = first or comparison
         return first
 
     def third(self, n):
-        """Slice of the cycles that count in third n."""
+        """Slice of the evaluated cycles in third n."""
         first, end = (-(-self.cycles * k // 3) for k in (n, n + 1))
         return slice(first + round(SETTLING / CYCLE), end)
 
@@ -89,16 +89,16 @@ class Tracking:
         return np.sqrt(squares[known].mean(axis=0)) if known.any() else np.full(7, np.nan)
 
     def overall(self, n):
-        """The same of all joints together."""
+        """Tracking error of all joints together."""
         return float(np.sqrt((self.rms(n) ** 2).mean()))
 
     @property
     def better(self):
-        """How many times the error of PD alone is that of full feed-forward."""
+        """Ratio of the error of PD alone to that of full feed-forward."""
         return self.overall(0) / self.overall(2)
 
     def checked(self, n):
-        """Number of torques of the node that were checked in third n."""
+        """Number of checked torques of the node in third n."""
         return int(np.isfinite(self.difference[self.third(n)]).sum())
 
     def worst(self):
@@ -107,23 +107,24 @@ class Tracking:
         return float(np.nanmax(both)) if np.isfinite(both).any() else np.nan
 
     def verdict(self, least):
-        """Why the run is not good, or '' when it is."""
+        """Reason for a failure, or ''."""
         if not self.worst() <= TOLERANCE:
             at = self.time[np.nanargmax(np.fmax(self.difference, self.gravity_difference))]
             return f"a torque is wrong at {at:.3f} s: relative error {self.worst():.1e} > {TOLERANCE:g}"
         for n, name in enumerate(THIRDS):
             seen = int(np.isfinite(self.error[self.third(n), 0]).sum())
             if min(seen, self.checked(n)) < least:
-                return (
-                    f"{name}: {seen} states and {self.checked(n)} torques arrived; {least} of both are needed"
-                )
-        if not self.better >= BETTER:
-            return f"full feed-forward is {self.better:.1f} times better than PD alone; {BETTER:g} are needed"
+                return f"{name}: {seen} states and {self.checked(n)} torques arrived; {least} are required"
+        if not self.better >= LEAST_IMPROVEMENT:
+            return (
+                f"full feed-forward is {self.better:.1f} times better than PD alone; "
+                f"{LEAST_IMPROVEMENT:g} are required"
+            )
         return ""
 
 
 class TrackingMonitor(Watched):
-    """Hears topics alone. tracking: None before the trajectory; control: diagnostics of the control loop."""
+    """Uses topics only. tracking: None before the trajectory; control: diagnostics of the control loop."""
 
     def __init__(self):
         super().__init__("demo_monitor")
@@ -131,7 +132,7 @@ class TrackingMonitor(Watched):
         self.control: dict[str, str] = {}
         self.urdf, self._start, self._ended = "", 0, 0.0
         self.reference: JointTrajectory | None = None
-        self._ready = None  # publisher by which the arm knows that torques arrive here
+        self._ready = None  # signals to the arm that torques arrive here
         latched = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
         listen = self.create_subscription
         listen(String, "robot_description", self.on_description, latched)
@@ -146,14 +147,14 @@ class TrackingMonitor(Watched):
         return 0 if self.tracking is None else self.tracking.last + 1
 
     def seen_enough(self, elapsed, options):
-        """A moment after the last state."""
+        """Shortly after the last state."""
         if self.seen and self.seen == self.tracking.cycles:
             self._ended = self._ended or time.monotonic()
             return time.monotonic() > self._ended + LINGER
         return False
 
     def verdict(self, least):
-        """Why the run is not good, or '' when it is."""
+        """Reason for a failure, or ''."""
         if self.tracking is None or np.isnan(self.tracking.difference).all():
             return "no torque arrived"
         return self.tracking.verdict(least)
@@ -167,7 +168,7 @@ class TrackingMonitor(Watched):
         self._begin()
 
     def _begin(self):
-        """Track when description and reference are there: each may come first."""
+        """Start tracking once description and reference have arrived, in any order."""
         message = self.reference
         if not self.urdf or message is None or self.tracking is not None:
             return
@@ -211,7 +212,7 @@ class TrackingMonitor(Watched):
         return f"{now:5.1f} s  {THIRDS[_third(tracking)]:27} errors of the joints [mrad] {errors}"
 
     def table(self):
-        """Tracking errors of all thirds that have begun, and the last torques that were compared."""
+        """Tracking errors of all thirds that have begun, and the last compared torques."""
         if not self.seen:
             return Table(title=f"{ARM}: waiting for the first torque ...")
         tracking = self.tracking
@@ -270,7 +271,7 @@ def _number(value, digits=2):
 
 
 def _control(values):
-    """How the control loop runs, by its diagnostics."""
+    """Summary of the control loop diagnostics."""
     if not values:
         return ""
     late, cycles = values["late"], values["cycles with feed-forward"]

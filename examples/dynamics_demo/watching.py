@@ -1,4 +1,4 @@
-"""What the monitors of the demos share: their options, what they remember, how they watch and conclude."""
+"""Shared code of the demo monitors: options, message memory, watching and conclusion."""
 
 import argparse
 import contextlib
@@ -18,34 +18,35 @@ REFRESH = 0.1  # s
 
 
 def options_of(name, description, given, least):
-    """Options of a monitor, from the arguments given. least: {robot: messages by default}, default first."""
+    """Options of a monitor from its arguments. least: {robot: default number of messages}, default robot
+    first."""
     parser = argparse.ArgumentParser(prog=name, description=description)
     parser.add_argument("--robot", choices=least, default=next(iter(least)))
     parser.add_argument("--animate", default="", help="tracking: GIF of the arm and its errors")
-    parser.add_argument("--seconds", type=float, default=10.0, help="tracking: as long as its trajectory")
-    parser.add_argument("--plot", default="", help="where to save the plot")
+    parser.add_argument("--seconds", type=float, default=10.0, help="tracking: duration of its trajectory, s")
+    parser.add_argument("--plot", default="", help="plot file")
     parser.add_argument("--patience", type=float, default=30.0, help="seconds to wait for each message")
-    parser.add_argument("--least", type=int, help="messages that must have been checked")
+    parser.add_argument("--least", type=int, help="least number of checked messages")
     options = parser.parse_args(remove_ros_args(["", *given])[1:])
     if options.animate and options.robot != "tracking":
-        parser.error("--animate goes with --robot tracking")
+        parser.error("--animate requires --robot tracking")
     options.least = least[options.robot] if options.least is None else options.least
     return options
 
 
 def remember(table, message, value):
-    """Keep what belongs to a stamp, the newest REMEMBERED of them."""
+    """Store a value by its stamp, at most the newest REMEMBERED."""
     table[nanoseconds(message.header.stamp)] = value
     if len(table) > REMEMBERED:
         table.popitem(last=False)
 
 
 class Watched(Node):
-    """A monitor. times: of the messages that it has checked.
+    """A monitor. times: of the checked messages.
 
-    A demo's monitor has `verdict(least)`, why the run is not good, or ''; `verdict_lines(reason, plot)`, the
-    last lines; `line()`, how things are now; `save_plot(path)`; and, where they are options,
-    `save_animation(path)` and `table()`, the same as a line for a terminal.
+    A demo's monitor has `verdict(least)`, the reason for a failure or ''; `verdict_lines(reason, plot)`, the
+    last lines; `line()`, the current status; `save_plot(path)`; and, if they are options,
+    `save_animation(path)` and `table()`, the status as a table for a terminal.
     """
 
     times: list[float]
@@ -53,7 +54,7 @@ class Watched(Node):
 
     @property
     def seen(self):
-        """How many messages have come."""
+        """Number of received messages."""
         return len(self.times)
 
     def seen_enough(self, elapsed, options):
@@ -63,7 +64,8 @@ class Watched(Node):
 
 @contextlib.contextmanager
 def live_display(node):
-    """A function that refreshes the table of a node; without table or terminal it prints a line a second."""
+    """A function that refreshes the table of a node, or prints a line a second without a table or
+    terminal."""
     console, last = Console(), time.monotonic()
 
     def refresh():
@@ -80,9 +82,10 @@ def live_display(node):
 
 
 def watch(node, stop, options):
-    """Spin until the node has seen enough; refresh what is shown.
+    """Spin until the node has seen enough, and refresh the display.
 
-    No message is waited for longer than `options.patience` s after the one before."""
+    Stops if no message arrives for `options.patience` s.
+    """
     executor = make_executor(Guard(node.get_logger().error))
     executor.add_node(node)
     first, last, seen = None, time.monotonic(), 0
@@ -104,8 +107,8 @@ def watch(node, stop, options):
 
 
 def conclude(node, stop, options):
-    """Watch, save the plot, print the verdict; the exit code: 0: messages flowed and were right; 1: not; 2:
-    something to install is missing."""
+    """Watch, save the plot and print the verdict. Exit code 0: messages arrived and were correct; 1: not; 2:
+    a package is missing."""
     try:
         watch(node, stop, options)
         reason = node.verdict(options.least)

@@ -1,6 +1,6 @@
 """Section 7 of paper 2: its four-bar falls, and follows a curve, as factor graphs over time.
 
-python examples/paper2/four_bar.py; the exit code is 1 where an error is larger than it should be.
+python examples/paper2/four_bar.py; the exit code is 1 if an error exceeds its limit.
 """
 
 import argparse
@@ -35,7 +35,8 @@ MOST_ANGLE, MOST_TORQUE = 1e-3, 1e-3  # rad; of the largest torque
 
 
 class Run(NamedTuple):
-    """A simulation beside the truth: errors (count, 4) of x and y of P1 and P2, and of their velocities."""
+    """A simulation compared with the truth: errors (count, 4) of x and y of P1 and P2, and of their
+    velocities."""
 
     coordinates: str
     window: int
@@ -50,8 +51,8 @@ class Run(NamedTuple):
 
 
 class Following(NamedTuple):
-    """A curve of the crank: wanted (count,), torques by trajectory and by dense algebra, and where the
-    mechanism goes under the former."""
+    """A curve of the crank: wanted angle (count,), torques by trajectory and by dense algebra, and the angle
+    simulated with the former."""
 
     time: np.ndarray
     wanted: np.ndarray
@@ -61,20 +62,24 @@ class Following(NamedTuple):
 
 
 def four_bar() -> System:
-    """The paper's Fig. 6: crank A P1, coupler P1 P2, rocker P2 D; the crank's angle is independent."""
+    """The mechanism of Fig. 6: crank A P1, coupler P1 P2, rocker P2 D; the crank angle is independent."""
     return planar_system("four_bar", FOUR_BAR_POINTS, FOUR_BAR_BLOCKS, ("theta",), gravity=(0.0, -9.8))
 
 
 def main():
-    """The exit code of `reproduce`."""
+    """Exit code of `reproduce`."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=5.0, help="how long it falls (5)")
-    parser.add_argument("--plot", default="four_bar.png", help="a picture, and a page beside it; '' for none")
+    parser.add_argument("--seconds", type=float, default=5.0, help="duration of the fall, s (default: 5)")
+    parser.add_argument(
+        "--plot",
+        default="four_bar.png",
+        help="plot, with a page next to it (default: four_bar.png); '' for none",
+    )
     return reproduce(**vars(parser.parse_args()))
 
 
 def reproduce(seconds=5.0, plot="four_bar.png"):
-    """Print, draw, and judge. The exit code."""
+    """Print, plot and judge. Returns the exit code."""
     print(f"a four-bar falls for {seconds:g} s, in steps of {DT * 1e3:g} ms; truth by DOP853", flush=True)
     time = DT * np.arange(round(seconds / DT) + 1)
     q, qd = truth.free_motion(time)
@@ -93,14 +98,14 @@ def reproduce(seconds=5.0, plot="four_bar.png"):
             partial(planar_drawing, FOUR_BAR_POINTS, FOUR_BAR_BLOCKS),
             "The paper's four-bar",
         )
-        print(f"drawn: {plot}; to be watched in a browser: {page}")
+        print(f"written: {plot}; animation: {page}")
     problems = [*_problems_of_runs(runs), *_problems_of_following(following)]
     print("passed" if not problems else f"FAILED: {'; '.join(problems)}")
     return 1 if problems else 0
 
 
 def simulated(coordinates, window, time, q, qd) -> Run:
-    """By the compiled fixed-lag smoother, beside q, qd (count, 4)."""
+    """Simulation by the compiled fixed-lag smoother, compared with q, qd (count, 4)."""
     motion = simulate(
         four_bar(), FOUR_BAR_START, steps=len(time) - 1, dt=DT, coordinates=coordinates, window=window
     )
@@ -109,23 +114,23 @@ def simulated(coordinates, window, time, q, qd) -> Run:
 
 
 def crank(time):
-    """Angle, rate and acceleration (count,) of a swing from the start to below A and back, where what moves
-    hangs: upward it would fall from its curve at the least error of a torque."""
+    """Angle, rate and acceleration (count,) of a swing from the start to below A and back, where the
+    mechanism hangs; upward, the smallest torque error would make it fall off its curve."""
     w = 2 * np.pi * 0.4
     angle = -0.9 * (1.0 - np.cos(w * time))
     return angle, -0.9 * w * np.sin(w * time), -0.9 * w * w * np.cos(w * time)
 
 
 def followed(time) -> Following:
-    """Torques along the curve by the paper's four stages, and a simulation under them."""
+    """Torques along the curve in the four stages of the paper, and a simulation with them."""
     wanted, rate, acceleration = crank(time)
-    found = inverse_trajectory(
+    solution = inverse_trajectory(
         four_bar(), time, wanted[:, None], rate[:, None], acceleration[:, None], start=FOUR_BAR_START
     )
-    states = zip(found.q[:, :4], found.steps["qd"][:, :4], acceleration, strict=True)
+    states = zip(solution.q[:, :4], solution.steps["qd"][:, :4], acceleration, strict=True)
     expected = np.array([truth.crank_torque(*state) for state in states])
-    motion = simulate(four_bar(), FOUR_BAR_START, steps=len(time) - 1, dt=DT, torque=found.tau)
-    return Following(time, wanted, found.tau[:, 0], expected, motion.q[:, 4])
+    motion = simulate(four_bar(), FOUR_BAR_START, steps=len(time) - 1, dt=DT, torque=solution.tau)
+    return Following(time, wanted, solution.tau[:, 0], expected, motion.q[:, 4])
 
 
 def _problems_of_runs(runs):
@@ -139,14 +144,14 @@ def _problems_of_following(following):
     angle = np.abs(following.followed - following.wanted).max()
     torque = np.abs(following.torque - following.expected).max() / np.abs(following.expected).max()
     if not angle <= MOST_ANGLE:
-        yield f"the crank is {angle:.2g} rad beside its curve"
+        yield f"the crank deviates by {angle:.2g} rad from its curve"
     if not torque <= MOST_TORQUE:
-        yield f"its torque is {torque:.2g} beside the analytic one"
+        yield f"its torque deviates by {torque:.2g} from the analytic one"
 
 
 def _print(runs, following):
     print("RMSE of x and y of P1 and P2, and of their velocities; in parentheses the paper's Table 1")
-    print("window  coordinates       q [m]    (paper)     velocity [m/s]  loops open by [m]")
+    print("window  coordinates       q [m]    (paper)     velocity [m/s]  loop error [m]")
     for run in runs:
         of_paper = PAPER[run.window][run.coordinates == "independent"]
         opened = np.abs(run.motion.residuals["position constraint"]).max()
@@ -159,12 +164,12 @@ def _print(runs, following):
     torque = np.abs(following.torque - following.expected).max()
     print(f"inverse dynamics: the crank follows its curve to {off:.2g} mrad (paper: less than 1 mrad);")
     print(
-        f"its torque is that of dense algebra to {torque:.2g} N m of {np.abs(following.expected).max():.3g}"
+        f"its torque agrees with dense algebra to {torque:.2g} N m of {np.abs(following.expected).max():.3g}"
     )
 
 
 def save_plot(runs, following, path):
-    """As the paper's Figs. 7 and 8."""
+    """Plots like Figs. 7 and 8 of the paper."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -176,8 +181,8 @@ def save_plot(runs, following, path):
         axes[0, 0].plot(time, first.q[:, k], label=name)
     _labelled(axes[0, 0], "a four-bar falls", "m")
     for run in (run for run in runs if run.window == min(PAPER)):
-        axes[0, 1].semilogy(time, _shown(run.errors), label=f"{run.coordinates} coordinates")
-        axes[0, 2].semilogy(time, _shown(run.rate_errors), label=f"{run.coordinates} coordinates")
+        axes[0, 1].semilogy(time, _largest_errors(run.errors), label=f"{run.coordinates} coordinates")
+        axes[0, 2].semilogy(time, _largest_errors(run.rate_errors), label=f"{run.coordinates} coordinates")
     of_paper = PAPER[min(PAPER)][0]
     axes[0, 1].axhline(of_paper, color="grey", linestyle="--", label="paper's RMSE, dependent")
     _labelled(axes[0, 1], f"error of q, window {min(PAPER)}", "m")
@@ -188,14 +193,14 @@ def save_plot(runs, following, path):
     axes[1, 1].plot(time, following.torque, label="trajectory")
     axes[1, 1].plot(time, following.expected, "--", label="dense algebra")
     _labelled(axes[1, 1], "torque at the crank", "N m")
-    axes[1, 2].plot(time, 1e3 * (following.followed - following.wanted), label="followed less wanted")
+    axes[1, 2].plot(time, 1e3 * (following.followed - following.wanted), label="followed minus wanted")
     _labelled(axes[1, 2], "error of the angle", "mrad")
     figure.savefig(path, dpi=90)
     pyplot.close(figure)
 
 
-def _shown(errors):
-    """The largest of a step, where a logarithm has a place for it."""
+def _largest_errors(errors):
+    """Largest error per step, bounded below for logarithmic axes."""
     return np.maximum(np.abs(errors).max(axis=1), 1e-12)
 
 

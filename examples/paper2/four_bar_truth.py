@@ -1,6 +1,6 @@
-"""The paper's four-bar by plain dense algebra: what its trajectories are compared with.
+"""The paper's four-bar by dense algebra, as reference of its trajectories.
 
-Natural coordinates (x1, y1, x2, y2) of P1 and P2, of which a rod has a constant mass matrix; accelerations
+Natural coordinates (x1, y1, x2, y2) of P1 and P2, in which a rod has a constant mass matrix; accelerations
 from [M K^T; K 0] [qdd; -forces] = [Q; -dK/dt qd], integrated by SciPy's DOP853.
 """
 
@@ -33,7 +33,7 @@ def _rods(q):
 
 
 def _turning(q):
-    """(4,): by what a torque at the crank acts on P1."""
+    """(4,): generalized force of a unit torque at the crank."""
     return np.array([-q[1], q[0], 0.0, 0.0]) / LENGTHS[0] ** 2
 
 
@@ -46,30 +46,28 @@ def acceleration(q, qd, torque=0.0):
 
 
 def _rods_rate(qd):
-    """dK/dt (3, 4), linear in qd: K without its constants."""
+    """dK/dt (3, 4), linear in qd: K without its constant terms."""
     v1, v2 = qd[:2], qd[2:]
     zero = np.zeros(2)
     return np.array([[*v1, *zero], [*(v1 - v2), *(v2 - v1)], [*zero, *v2]])
 
 
 def free_motion(time):
-    """q, qd (count, 4) of the mechanism that falls from START at rest."""
+    """q, qd (count, 4) of the mechanism that falls from rest at START."""
     from scipy.integrate import solve_ivp
 
     def rate(t, x):
         return np.concatenate([x[4:], acceleration(x[:4], x[4:])])
 
     start = np.concatenate([START, np.zeros(4)])
-    found = solve_ivp(rate, (time[0], time[-1]), start, "DOP853", time, rtol=RTOL, atol=ATOL)
-    return found.y[:4].T, found.y[4:].T
+    solution = solve_ivp(rate, (time[0], time[-1]), start, "DOP853", time, rtol=RTOL, atol=ATOL)
+    return solution.y[:4].T, solution.y[4:].T
 
 
 def crank_torque(q, qd, theta_acceleration):
-    """N m at the crank that brings about its acceleration, at closed q, qd (4,)."""
+    """Torque at the crank, N m, for a given acceleration, at closed q, qd (4,)."""
     K = _rods(q)
-    row = _turning(
-        q
-    )  # of theta: its acceleration is row @ qdd, but for the centripetal part, which is radial
+    row = _turning(q)  # of theta: its acceleration is row @ qdd; the centripetal part is radial
     system = np.block(
         [
             [M, K.T, -row[:, None]],

@@ -1,8 +1,8 @@
 """Planar mechanisms of points, bars, sliders and angles as Systems, in natural coordinates (paper 2).
 
-A bar needs no angle: its motion is that of two of its points, linear in their coordinates, so the mass matrix
-is constant (paper 2, Appendix III; Garcia de Jalon and Bayo, Kinematic and Dynamic Simulation of Multibody
-Systems, sec. 4.2).
+A bar needs no angle: its motion is that of two of its points and linear in their coordinates, so the mass
+matrix is constant (paper 2, Appendix III; Garcia de Jalon and Bayo, Kinematic and Dynamic Simulation of
+Multibody Systems, sec. 4.2).
 """
 
 from collections.abc import Sequence
@@ -19,8 +19,8 @@ PERPENDICULAR = np.array([[0.0, -1.0], [1.0, 0.0]])
 
 @dataclass(frozen=True)
 class Bar:
-    """Two points at a constant distance, m. com (2,): of the mass, kg, in the frame at `start` whose x axis
-    points to `end`, its middle by default; inertia: about com, kg m^2, that of a thin rod by default."""
+    """Two points at a constant distance, m. com (2,): center of its mass (kg) in the frame at `start` whose x
+    axis points to `end`, default the middle; inertia: about com, kg m^2, default that of a thin rod."""
 
     start: str
     end: str
@@ -43,9 +43,9 @@ class Slider:
 class Angle:
     """A coordinate, rad: from the x axis to the bar from `start` to `end`.
 
-    Of (y_j - y_i) cos(theta) = (x_j - x_i) sin(theta), one equation that is regular at every angle, where the
-    paper switches between two: a Program has no branches. It also holds half a turn away, which `turned` of
-    the System tells.
+    Its equation (y_j - y_i) cos(theta) = (x_j - x_i) sin(theta) is regular at every angle. The paper switches
+    between two equations, but a Program has no branches. It also holds half a turn away, which `turned` of
+    the System detects.
     """
 
     name: str
@@ -64,12 +64,11 @@ def planar_system(
     masses=None,
     gravity=(0.0, -9.81),
 ) -> System:
-    """points: {name: where it is fixed, m, or None: free}; blocks: Bars, Sliders and Angles; independent:
-    names of the coordinates that tell the others, of `x POINT`, `y POINT` and angles; masses: {free point:
-    kg}.
+    """points: {name: fixed place, m, or None: free}; blocks: Bars, Sliders and Angles; independent: names of
+    the independent coordinates, among `x POINT`, `y POINT` and angles; masses: {free point: kg}.
 
-    q: x and y of every free point, then the angles. Raises ValueError, by name, for what is not there, and
-    unless there are as many equations as dependent coordinates.
+    q: x and y of every free point, then the angles. Raises ValueError for unknown names, and unless there are
+    as many equations as dependent coordinates.
     """
     plane = Plane(points, tuple(blocks))
     unknown = [one for one in independent if one not in plane.names]
@@ -149,7 +148,7 @@ class _Motion:
 
 
 def planar_drawing(points, blocks, q) -> Drawing:
-    """The points and Bars of `planar_system` at q (count, nq), sliders' lines, too."""
+    """The points and Bars of `planar_system` at q (count, nq), including the lines of sliders."""
     free = [name for name, place in points.items() if place is None]
     numbers = {name: k for k, name in enumerate(points)}
     places = np.zeros((len(q), len(points), 3))
@@ -163,10 +162,10 @@ def planar_drawing(points, blocks, q) -> Drawing:
 
 
 class Plane:
-    """Points {name: where it is fixed, m, or None: free} and the equations of blocks between them.
+    """Points {name: fixed place, m, or None: free} and the equations of blocks between them.
 
-    names (n,): of the coordinates q, x and y of every free point, then the angles. Raises ValueError, by
-    name, for points and bars that are not there.
+    names (n,): of the coordinates q, x and y of every free point, then the angles. Raises ValueError for
+    unknown points and bars.
     """
 
     def __init__(self, points, blocks):
@@ -183,7 +182,7 @@ class Plane:
         return np.array([self._equation(q, block) for block in self.blocks], dtype=object)
 
     def turned(self, q):
-        """1 less the cosine between every angle and its bar."""
+        """1 minus the cosine between every angle and its bar."""
         cosines = [self._along(q, angle) * (1.0 / self._lengths[angle]) for angle in self.angles]
         return np.array([1.0 - cosine for cosine in cosines], dtype=object)
 
@@ -211,7 +210,7 @@ class Plane:
         return q[self._at[point]] if fixed is None else np.array(fixed, dtype=float)
 
     def _length(self, block):
-        """Of the bar or the fixed line that a block is about."""
+        """Length of the bar or fixed line of a block."""
         for point in (block.start, block.end, getattr(block, "point", block.start)):
             if point not in self.points:
                 raise ValueError(f"{block}: there is no point {point!r}")
@@ -236,18 +235,18 @@ class Plane:
             self._add([point], mass * np.eye(2), mass * gravity, M, weight)
         return M, weight
 
-    def _add(self, points, own, pull, M, weight):
-        """In place; of what acts on fixed points nothing is left."""
+    def _add(self, points, block, pull, M, weight):
+        """Add in place; contributions to fixed points are dropped."""
         numbers = np.arange(len(self.names))
         places = [(2 * k, numbers[self._at[p]]) for k, p in enumerate(points) if p in self._at]
         for a, rows in places:
             weight[rows] += pull[a : a + 2]
             for b, columns in places:
-                M[np.ix_(rows, columns)] += own[a : a + 2, b : b + 2]
+                M[np.ix_(rows, columns)] += block[a : a + 2, b : b + 2]
 
 
 def _bar_mass(bar, gravity):
-    """(4, 4) and (4,) over both ends: a place r of the bar moves with start + A(r) (end - start)."""
+    """(4, 4) and (4,) over both ends: a point r of the bar moves with start + A(r) (end - start)."""
     length, mass = bar.length, bar.mass
     x, y = bar.com or (0.5 * length, 0.0)
     inertia = mass * length**2 / 12 if bar.inertia is None else bar.inertia

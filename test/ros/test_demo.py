@@ -43,7 +43,7 @@ def test_an_arm_in_mujoco_follows_by_the_torques_of_the_node(tmp_path):
     assert demo.returncode == 0, output
     assert "PASSED" in output.splitlines() and "times better than PD alone" in output
     assert plot.read_bytes().startswith(b"\x89PNG") and "Traceback" not in output
-    assert f"look on with ROS_DOMAIN_ID={domain.number} " in output
+    assert f"inspect it with ROS_DOMAIN_ID={domain.number} " in output
 
 
 def test_the_arm_moves_once_the_monitor_is_ready():
@@ -77,7 +77,7 @@ def test_an_arm_is_touched_and_the_node_tells_by_what(tmp_path):
     demo = run("", fresh_domain(), "--robot", "touched", *watch)
     output, _ = demo.communicate(timeout=220)
     assert demo.returncode == 0, output
-    assert "PASSED" in output.splitlines() and "touches, noticed after" in output
+    assert "PASSED" in output.splitlines() and "touches, detected after" in output
     assert plot.read_bytes().startswith(b"\x89PNG") and "Traceback" not in output
 
 
@@ -104,8 +104,8 @@ def contacts(*spans):
     [
         ({}, ""),
         ({"contacts": contacts((1.1, 2.5))}, ""),
-        ({"contacts": contacts((1.2, 2.0))}, "the touch at 1.00 s was not noticed within 0.15 s"),
-        ({"contacts": contacts((1.0, 2.0), (3.5, 3.6))}, "a touch is told at 3.50 s where there is none"),
+        ({"contacts": contacts((1.2, 2.0))}, "the touch at 1.00 s was not detected within 0.15 s"),
+        ({"contacts": contacts((1.0, 2.0), (3.5, 3.6))}, "false contact at 3.50 s"),
     ],
 )
 def test_what_the_monitor_says_of_a_touch(change, verdict):
@@ -124,12 +124,12 @@ def test_a_touched_arm_is_watched_until_estimates_have_settled():
 
 def test_what_the_monitor_says_of_wrong_estimates():
     monitor = touched_monitor()
-    assert monitor.verdict(2001) == "only 2000 estimates were checked, 2001 are wanted"
+    assert monitor.verdict(2001) == "only 2000 estimates were checked, 2001 are required"
     monitor.estimates = [row + 0.1 for row in monitor.estimates]
     assert monitor.verdict(1000) == "only 0.0 % of the settled estimates are within three sigma"
     for name in ("times", "truths", "estimates", "sigmas", "contacts"):
         setattr(monitor, name, getattr(monitor, name)[:400])
-    assert monitor.verdict(100) == "nobody touched the robot"
+    assert monitor.verdict(100) == "no touch occurred"
 
 
 def test_the_monitor_fails_when_a_torque_is_wrong():
@@ -207,10 +207,10 @@ GOOD = {"times": range(100), "errors": [0.0], "drifts": [], "wrong_states": 0, "
         ({"times": []}, "no torque arrived"),
         ({"errors": [0.0, 1e-6]}, "a torque is wrong: relative error 1.0e-06"),
         ({"drifts": [1e-12, 1e-6]}, "the loop is open by 1.0e-06 m"),
-        ({"wrong_states": 2}, "2 solutions do not carry the state of their stamp"),
+        ({"wrong_states": 2}, "2 solutions do not match the state of their stamp"),
         ({"wrong_accelerations": 10}, ""),
         ({"wrong_accelerations": 11}, "11 solutions ignore the reference acceleration"),
-        ({"times": range(99)}, "only 99 torques were checked, 100 are wanted"),
+        ({"times": range(99)}, "only 99 torques were checked, 100 are required"),
     ],
 )
 def test_what_the_monitor_says_of_what_it_has_seen(change, verdict):

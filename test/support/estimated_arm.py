@@ -13,7 +13,7 @@ from scipy.stats import chi2
 
 import dynamics_node as dn
 from dynamics_demo.panda import description
-from dynamics_demo.pushed_arm import CENTRE
+from dynamics_demo.pushed_arm import CENTER
 from dynamics_node.robot.sensors import Imu
 from dynamics_node.trajectory.gate import Gate
 from dynamics_node.trajectory.joint_smoother import JointSmoother, Smoothed, SmootherOptions
@@ -83,7 +83,7 @@ def _desired(t):
     """Desired q, qd, qdd: sines with an amplitude of ACCELERATION rad/s^2 in every joint, at rest at t = 0."""
     phase = FREQUENCY * t
     a = ACCELERATION * np.cos(phase)
-    return CENTRE - a / FREQUENCY**2, ACCELERATION / FREQUENCY * np.sin(phase), a
+    return CENTER - a / FREQUENCY**2, ACCELERATION / FREQUENCY * np.sin(phase), a
 
 
 def _runge_kutta(acceleration, q, qd, h):
@@ -101,7 +101,7 @@ def drawn(count, random, options=OPTIONS) -> Motion:
     def noise(name):
         return np.sqrt(variances[name]) * random.standard_normal(7)
 
-    q, qd = CENTRE + random.standard_normal(7) * 0.1, options.start_velocity * random.standard_normal(7)
+    q, qd = CENTER + random.standard_normal(7) * 0.1, options.start_velocity * random.standard_normal(7)
     qdd, push = 10.0 * random.standard_normal(7), 10.0 * random.standard_normal(7)
     rows = []
     for _ in range(count):
