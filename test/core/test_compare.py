@@ -99,11 +99,11 @@ def test_conflicting_options_end_with_an_error(recording, capsys, tmp_path):
     for options, words in (
         ([], "nothing to do: name an --output, or --compare"),
         (["--compare", "--problem", "forward"], "--problem inverse"),
-        (["--compare", "--cutoff", "5"], "--cutoff belongs to --differentiate"),
-        (["--unfiltered", "--output", "out.npz"], "--unfiltered belongs to --compare"),
-        (["--compare", "--differentiate", "--cutoff", "0"], "no positive number"),
-        (["--compare", "--differentiate", "--cutoff", "nan"], "no positive number"),
-        (["--plot", tmp_path / "plot.gif"], "can be written to .png, .svg, .pdf"),
+        (["--compare", "--cutoff", "5"], "--cutoff requires --differentiate"),
+        (["--unfiltered", "--output", "out.npz"], "--unfiltered requires --compare"),
+        (["--compare", "--differentiate", "--cutoff", "0"], "not a positive number"),
+        (["--compare", "--differentiate", "--cutoff", "nan"], "not a positive number"),
+        (["--plot", tmp_path / "plot.gif"], "are written to .png, .svg, .pdf"),
         (["--plot", tmp_path / "no" / "plot.png"], "plot.png: there is no folder"),
         (["--compare", "--joints-map", "fer_*"], "THEIRS=OURS, not 'fer_*'"),
         (["--compare", "--joints-map", "a=b,a=c"], "twice"),
@@ -125,7 +125,7 @@ def test_gripper_without_efforts(tmp_path, capsys):
     write_bag(tmp_path / "bag", [*arm, ("/j", fingers, [0.0], [0.0], [])])
     robot, options = [str(data_folder() / PANDA)], ["--joints-map", "fer_*=panda_*", "--compare"]
     assert exit_code(["evaluate", *robot, tmp_path / "bag", *options]) == 3
-    message = "no efforts of panda_finger_joint1; name the joints to go on with by --joints"
+    message = "no efforts of panda_finger_joint1; select the joints with efforts by --joints"
     assert message in capsys.readouterr().err
     assert evaluate(tmp_path / "bag", "--compare") == 0
 
@@ -181,7 +181,7 @@ def test_memory_is_bounded():
         comparison.add(x[:, None], x[:, None], x)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    (time, measured, _), every = comparison.shown()
+    (time, measured, _), every = comparison.samples()
     assert peak < 3e6 and MOST / 2 < len(time) <= MOST and every == 128
     assert np.array_equal(time, np.arange(0, rows, every)) and np.array_equal(measured[:, 0], time)
 

@@ -51,12 +51,12 @@ def test_from_a_description_to_a_trajectory(arm, tmp_path, capsys):
     point = p + R @ [0.1, 0, 0]
     assert point[:, 0].max() <= 0.9 and point[:, 2].min() >= -0.5
     assert (out / "trajectory.png").read_bytes().startswith(b"\x89PNG")
-    assert "joint2: no limits of position, a range of 6.283 rad" in captured.out
+    assert "joint2: no position limits, assuming a range of 6.283 rad" in captured.out
     after, before = re.search(
         r"12 base parameters: (\S+); the best of \d+ random motions has (\S+)", captured.out
     ).groups()
     assert float(after) <= float(before)
-    assert "of 80 % that may be used" in captured.out and "x of lower in its box:" in captured.out
+    assert "of the 80 % available" in captured.out and "x of lower in its box:" in captured.out
     assert len(re.findall(r"^  (?:best |worst) +\S+  \w", captured.out, re.M)) == 10
     start = re.search(r"start and end, at rest: joint1 (\S+), joint2 (\S+)", captured.out).groups()
     assert np.allclose([float(value) for value in start], q[0], atol=1e-4)
@@ -79,12 +79,12 @@ def test_invalid_input_ends_with_an_error(arm, tmp_path, capsys):
         (loops, [], "closed loops", 1),
         (arm, ["--floating-base"], "floating base", 1),
         (arm, ["--box", "lower,0,1"], "--box lower needs 6 numbers", 2),
-        (arm, ["--box", "lower,0,1,0,1,0,z"], "'z' is no number", 2),
+        (arm, ["--box", "lower,0,1,0,1,0,z"], "'z' is not a number", 2),
         (arm, ["--box", "hand,0,1,0,1,0,1"], "--box: unknown link 'hand'; the robot has: base", 2),
         (arm, ["--limits", str(limits)], "no mapping joint_limits", 3),
         (arm, ["--limits", str(tmp_path / "none.yaml")], "no such file", 3),
-        (arm, ["--rate", "0"], "no positive number", 2),
-        (arm, ["--rate", "1e9"], "10000000000 points: at most 100000 are written, take a lower --rate", 2),
+        (arm, ["--rate", "0"], "not a positive number", 2),
+        (arm, ["--rate", "1e9"], "10000000000 points: at most 100000 are written, use a lower --rate", 2),
         (arm, ["--restarts", "0"], "restarts must be at least 1", 2),
         (arm, ["--start", "0"], "start needs 2 numbers", 2),
         (cart, ["--box", "cart,5,6,-,-,-,-", *QUICK], "x of cart comes to", 1),

@@ -92,7 +92,7 @@ def test_velocities_option(arm, recording, tmp_path, capsys):
     path = write(tmp_path / "run.npz", recording, qd=stepped(recording["qd"], 0.05))
     command = ["identify", str(ROBOTS["ur5"].file), str(path), "-o", str(tmp_path / "out")]
     for more, message in (
-        ([], "positions tell them better"),
+        ([], "positions are less noisy"),
         (["--velocities", "positions"], "derivatives of the recorded positions"),
         (["--velocities", "recorded"], "derivatives of the recorded velocities"),
     ):

@@ -166,7 +166,10 @@ def test_states_before_an_error_are_written(linkage, tmp_path, capsys):
     [
         (["simulate", "PENDULUM", "--start", "1"], "--start needs 2 numbers, joint1, joint2"),
         (["simulate", "PENDULUM", "--torque", "1"], "torque must be finite, (2,)"),
-        (["simulate", "PENDULUM", "--show", "knee"], "--show: there is no 'knee'; there are joint1, joint2"),
+        (
+            ["simulate", "PENDULUM", "--show", "knee"],
+            "--show: unknown coordinate 'knee'; there are joint1, joint2",
+        ),
         (["simulate", "PENDULUM", "--torques", "/nowhere.npz"], "/nowhere.npz: no such file"),
         (["simulate", "nowhere_bar"], "nowhere_bar: no such file"),
         (["inverse-trajectory", "PENDULUM", "/nowhere.npz"], "/nowhere.npz: no such file"),
@@ -211,4 +214,4 @@ def test_example_runs():
         cwd="/tmp",
     )
     assert done.returncode == 0, done.stderr
-    assert "the push was found" in done.stdout
+    assert "external torque: " in done.stdout
