@@ -53,26 +53,26 @@ def robot(name):
 def seconds(work):
     """Wall-clock time of a call on the host, the shortest one."""
     work()
-    found = []
+    times = []
     for _ in range(3):
         began = time.perf_counter()
         work()
-        found.append(time.perf_counter() - began)
-    return min(found)
+        times.append(time.perf_counter() - began)
+    return min(times)
 
 
 def seconds_there(cupy, work):
     """Time of work that is given to the current stream, by the device's clock: the median."""
     work()
-    found = []
+    times = []
     for _ in range(REPEATS):
         start, end = cupy.cuda.Event(), cupy.cuda.Event()
         start.record()
         work()
         end.record()
         end.synchronize()
-        found.append(cupy.cuda.get_elapsed_time(start, end) / 1e3)
-    return float(np.median(found))
+        times.append(cupy.cuda.get_elapsed_time(start, end) / 1e3)
+    return float(np.median(times))
 
 
 def bandwidth(cupy):

@@ -60,7 +60,7 @@ def nets():
         "forward": dn.forward_dynamics(model),
         "hybrid": dn.hybrid_dynamics(model, ["j2", "j3"]),
     }
-    found = {}
+    graphs = {}
     for figure, kind, name in (
         ("5d", "inverse", "rnea"),
         ("7a", "forward", "crba"),
@@ -68,50 +68,50 @@ def nets():
     ):
         ordering, plan = plan_ordering(model, problems[kind], name)
         graph = generic_graph(model, problems[kind])
-        found[figure] = (graph, ordering, eliminate(graph, plan))
+        graphs[figure] = (graph, ordering, eliminate(graph, plan))
     graph = generic_graph(model, problems["hybrid"])
     for figure, name in (("10a", "MD"), ("10b", "CUSTOM")):
         ordering = custom_ordering(TABLE_3[name].split(), graph)
-        found[figure] = (graph, ordering, eliminate(graph, plan_elimination(graph, ordering.variables)))
-    return found
+        graphs[figure] = (graph, ordering, eliminate(graph, plan_elimination(graph, ordering.variables)))
+    return graphs
 
 
 def drawings():
     """{name: SVG} of figures 1, 3 to 10 and 12 of Xie and Dellaert."""
     model = chain(3)
     hybrid = dn.hybrid_dynamics(model, ["j2", "j3"])
-    found = {
+    drawings = {
         "paper1_1": complete_sketch(puma(), title="PUMA 560").svg(),
         "paper1_3": complete_sketch(model, dn.inverse_dynamics(model), "3R, inverse dynamics").svg(),
         "paper1_8": complete_sketch(model, hybrid, "3R, hybrid dynamics").svg(),
     }
     for figure, kind in ((4, dn.inverse_dynamics(model)), (6, dn.forward_dynamics(model)), (9, hybrid)):
         graph = generic_graph(model, kind)
-        found[f"paper1_{figure}a"] = to_svg(graph, f"{kind.kind} dynamics")
-        found[f"paper1_{figure}b"] = graph_matrix(graph)
+        drawings[f"paper1_{figure}a"] = to_svg(graph, f"{kind.kind} dynamics")
+        drawings[f"paper1_{figure}b"] = graph_matrix(graph)
     graph = generic_graph(model, dn.inverse_dynamics(model))
     _, plan = plan_ordering(model, dn.inverse_dynamics(model), "rnea")
     steps = (("a", 3, "torques"), ("b", 4, "torques and F1"), ("c", 6, "torques and wrenches"))
     for letter, count, what in steps:
-        found[f"paper1_5{letter}"] = to_svg(eliminate_some(graph, plan, count), f"{what} eliminated")
+        drawings[f"paper1_5{letter}"] = to_svg(eliminate_some(graph, plan, count), f"{what} eliminated")
     mechanism = dn.parse_robot(five_bar())
     forward = dn.forward_dynamics(mechanism)
-    found["paper1_12"] = complete_sketch(mechanism, forward, "five-bar, forward dynamics").svg()
+    drawings["paper1_12"] = complete_sketch(mechanism, forward, "five-bar, forward dynamics").svg()
     graph = generic_graph(mechanism, forward)
     net = eliminate(graph, plan_ordering(mechanism, forward, "aba")[1])
-    found["paper1_12a"] = graph_matrix(graph)
-    found["paper1_12b"] = to_svg(net, f"five-bar, ordering aba: {len(net.edges)} edges")
+    drawings["paper1_12a"] = graph_matrix(graph)
+    drawings["paper1_12b"] = to_svg(net, f"five-bar, ordering aba: {len(net.edges)} edges")
     for figure, (_, ordering, net) in nets().items():
-        found[f"paper1_{figure}"] = to_svg(net, f"ordering {ordering.name}: {len(net.edges)} edges")
-    return found
+        drawings[f"paper1_{figure}"] = to_svg(net, f"ordering {ordering.name}: {len(net.edges)} edges")
+    return drawings
 
 
 def operations(n):
     """Of inverse and forward dynamics of a chain: additions, multiplications and divisions."""
     model, counts = chain(n), []
     for problem in (dn.inverse_dynamics(model), dn.forward_dynamics(model)):
-        found = [program.op_count() for program in recursive_programs(model, problem).values()]
-        counts.append(min(c["add"] + c["mul"] + c["div"] for c in found))
+        op_counts = [program.op_count() for program in recursive_programs(model, problem).values()]
+        counts.append(min(c["add"] + c["mul"] + c["div"] for c in op_counts))
     return counts
 
 
@@ -158,13 +158,13 @@ def draw_permuted(path, rows):
         (1, "load cells at both ends, permuted LU", "o-", "#5a9e5a", "load cells at both ends"),
         (1, "inverse, permuted LU", "o-", blue, "inverse dynamics"),
     )
-    for at, name, style, colour, label in lines:
-        found = {
+    for at, name, style, color, label in lines:
+        curves = {
             int(row["name"].split()[2].strip(",")): row["value"]
             for row in rows
             if row["name"].startswith("chain of ") and row["name"].split(", ", 1)[1] == name
         }
-        both[at].plot(list(found), list(found.values()), style, ms=3, color=colour, label=label)
+        both[at].plot(list(curves), list(curves.values()), style, ms=3, color=color, label=label)
     for axes in both:
         axes.set(xlabel="links of a serial chain", xlim=(0, 100), ylim=(0, None))
         axes.grid(alpha=0.3)
@@ -180,13 +180,13 @@ def draw_growth(path, rows, algorithms, title):
     import matplotlib.pyplot as plt
 
     mpl.rcParams["svg.hashsalt"] = "dynamics_node"
-    colours = ("#4a7fb5", "#d9534f", "#8a8a8a", "#d9a441")
+    colors = ("#4a7fb5", "#d9534f", "#8a8a8a", "#d9a441")
     figure, both = plt.subplots(1, 2, figsize=(9, 3.8), sharey=True)
     for axes, kind in zip(both, ("GT", "PBT"), strict=True):
-        for name, colour in zip(algorithms, colours, strict=False):
-            found = {int(row["name"].split()[2].strip(",")): _time(row, name) for row in rows
+        for name, color in zip(algorithms, colors, strict=False):
+            curves = {int(row["name"].split()[2].strip(",")): _time(row, name) for row in rows
                      if row["name"].startswith(f"{kind} of ") and _time(row, name) is not None}  # fmt: skip
-            axes.plot(list(found), list(found.values()), "o-", ms=3, color=colour, label=name)
+            axes.plot(list(curves), list(curves.values()), "o-", ms=3, color=color, label=name)
         axes.set(xlabel="joints", title={"GT": "geared chain", "PBT": "chain with parallel belts"}[kind])
         axes.grid(alpha=0.3)
     both[0].set_ylabel("microseconds a state")

@@ -138,12 +138,12 @@ def _room(taken, first, columns):
 
 
 def _factor(name, places, nth):
-    x, y = _centre(places, nth)
+    x, y = _center(places, nth)
     lines = [f'<line x1="{x:.0f}" y1="{y:.0f}" x2="{a}" y2="{b}" stroke="#777"/>' for a, b in places]
     return [*lines, f'<circle cx="{x:.0f}" cy="{y:.0f}" r="4.5"><title>{escape(name)}</title></circle>']
 
 
-def _centre(places, nth):
+def _center(places, nth):
     """Between the variables; next to a single one, where it would be hidden, and below earlier ones."""
     if len(places) == 1:
         return places[0][0] + 1.7 * _RADIUS, places[0][1] + (0.9 * nth - 1.2) * _RADIUS

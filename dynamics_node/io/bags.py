@@ -332,7 +332,7 @@ def _missing(topic, latest):
     if not others:
         return message + (f"; to use only the available ones: {joints_option(there)}" if there else "")
     pair = proposed_pair(others, missing)
-    advice = f"--joints-map '{'='.join(pair)}'" if pair else "map them by --joints-map THEIRS=OURS ..."
+    advice = f"--joints-map '{'='.join(pair)}'" if pair else "map them by --joints-map THEIRS=OURS,..."
     if not pair and there:
         advice += f", or use only the available ones: {joints_option(there)}"
     return f"{message}, but of {listed(others, 12)}: {advice}"

@@ -33,8 +33,8 @@ def _of_positions(kind):
 
 
 def joints_option(names, most=12):
-    """The --joints option with these names."""
-    return f"--joints {' '.join(names[:most])}{' ...' if len(names) > most else ''}"
+    """The option --joints with these names."""
+    return f"--joints {','.join(names[:most])}{',...' if len(names) > most else ''}"
 
 
 def read_by(problem):

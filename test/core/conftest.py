@@ -1,12 +1,12 @@
 """Fixtures: a robot, its model and its oracle, each built once."""
 
 import pytest
-from flags import every_way, in_one_order, optimised, quickly_compiled
+from flags import every_way, in_one_order, optimized, quickly_compiled
 from robots import ROBOTS, robot_of
 
 from dynamics_node.codegen.c import compiler
 
-__all__ = ["every_way", "in_one_order", "optimised", "quickly_compiled"]
+__all__ = ["every_way", "in_one_order", "optimized", "quickly_compiled"]
 
 
 @pytest.fixture(params=ROBOTS)

@@ -28,7 +28,7 @@ def test_missing_fingers_are_left_out_with_joints(tmp_path, kind):
     with pytest.raises(TableError) as excinfo:
         open_table(path, panda, dn.inverse_dynamics(panda))
     message = str(excinfo.value)
-    assert "panda_finger_joint1" in message and "--joints panda_joint1 panda_joint2" in message
+    assert "panda_finger_joint1" in message and "--joints panda_joint1,panda_joint2" in message
     assert "--joints-map" not in message
 
 

@@ -32,7 +32,7 @@ def program():
     return trace(function, {"x": (2,), "m": (2, 2)})
 
 
-@pytest.mark.optimised
+@pytest.mark.optimized
 @pytest.mark.parametrize("count", [1, 2, 7, 8, 9, 15, 16, 17, 31, 33, 64, 1001])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_batch_equals_scalar(count, dtype):
@@ -48,7 +48,7 @@ def test_batch_equals_scalar(count, dtype):
     assert np.array_equal(packed(pickle.loads(pickle.dumps(batch))(count, x, m[0])), same)
 
 
-@pytest.mark.optimised
+@pytest.mark.optimized
 @pytest.mark.parametrize("size", [1, 3, 8, 9, 20])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_rows_of_any_size(size, dtype):
@@ -91,7 +91,7 @@ def test_input_of_any_layout_and_type():
         batch(100, x.T, np.ones((100, 3)))
 
 
-@pytest.mark.optimised
+@pytest.mark.optimized
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_bad_state_leaves_others_unchanged(dtype):
     x = np.random.default_rng(0).uniform(-1, 1, (20, 2)).astype(dtype)
@@ -131,7 +131,7 @@ def near_quarters():
     return np.concatenate([quarters, np.nextafter(quarters, 1e9), np.nextafter(quarters, -1e9)])[:, None]
 
 
-@pytest.mark.optimised
+@pytest.mark.optimized
 @pytest.mark.parametrize("magnitude", [1.0, 100.0, 4000.0, 5000.0, 1e6, "near quarters"])
 def test_sines_of_floats(magnitude):
     """Within 2.5 units in the last place; above LARGE the C library computes them."""
@@ -145,7 +145,7 @@ def test_sines_of_floats(magnitude):
         assert np.abs((values - exact) / np.spacing(np.abs(exact).astype(np.float32))).max() <= 2.5
 
 
-@pytest.mark.optimised
+@pytest.mark.optimized
 @pytest.mark.parametrize("name", ["panda7", "panda_floating"])
 def test_facade_on_many_states(name):
     model = ROBOTS[name].model()
@@ -256,7 +256,7 @@ def test_forked_child_has_its_own_threads():
     assert state == [0]
 
 
-@pytest.mark.optimised
+@pytest.mark.optimized
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_zeros_among_the_results(dtype):
     """Separate code writes zeros: before, between and after computed entries, in runs of any length."""
@@ -283,7 +283,7 @@ def test_zeros_among_the_results(dtype):
     assert not BatchKernel(program, dtype)(83, bad)[1]
 
 
-@pytest.mark.optimised
+@pytest.mark.optimized
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_columns_computed_far_apart(dtype):
     """A vector of columns is written when its last column is computed. It mixes first and last operations, inputs,

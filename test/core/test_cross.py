@@ -85,7 +85,7 @@ def test_numbers_are_right(test, shift, processor, folder, monkeypatch):
         test(**arguments)
 
 
-@pytest.mark.optimised
+@pytest.mark.optimized
 @pytest.mark.parametrize(("kind", "dtype"), [("inverse", np.float32), ("forward", np.float64)])
 def test_results_are_the_bits_of_this_processor(kind, dtype, processor, folder, monkeypatch):
     """Where sums of products are not fused: which ones are is the compiler's choice for a processor."""

@@ -20,7 +20,7 @@ from dynamics_node.robot.explicit import Explicit, explicit_joints
 from dynamics_node.robot.urdf import MAX_LINKS, parse_urdf
 from dynamics_node.symbolic import trace
 
-pytestmark = pytest.mark.optimised
+pytestmark = pytest.mark.optimized
 
 
 def chain(count, kind="continuous", backward=False, inertial=INERTIAL):

@@ -46,7 +46,7 @@ def pytest_generate_tests(metafunc):
         pytest.param(
             *row,
             sum(map(len, row)) % 2 == 0,  # alternately with and without wrenches
-            marks=[pytest.mark.optimised] * is_optimized(*row),
+            marks=[pytest.mark.optimized] * is_optimized(*row),
         )
         for row in rows
     ]

@@ -55,7 +55,7 @@ OPTIMIZED = ("panda", "solo12")  # the others are compiled without optimization
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.optimised] * (name in OPTIMIZED)) for name in ROBOTS]
+    "name", [pytest.param(name, marks=[pytest.mark.optimized] * (name in OPTIMIZED)) for name in ROBOTS]
 )
 def test_rolled_programs_agree_with_recursions(name):
     """All robots, also small ones: branches, prismatic and floating joints, mimic joints."""

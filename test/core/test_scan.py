@@ -8,7 +8,7 @@ import pytest
 from dynamics_node.codegen import Scan
 from dynamics_node.symbolic import trace
 
-pytestmark = pytest.mark.optimised
+pytestmark = pytest.mark.optimized
 
 
 def _filter_program():

@@ -30,7 +30,7 @@ def batch(kind, dtype, flags, monkeypatch):
     return packed(kernel(501, *inputs)), packed(kernel(500, *(array[1:] for array in states), inputs[-1]))
 
 
-@pytest.mark.optimised
+@pytest.mark.optimized
 @pytest.mark.parametrize(("kind", "dtype"), CASES)
 def test_results_are_the_same_bits_at_every_width(kind, dtype, monkeypatch):
     """Also of rows that begin elsewhere in memory, which come into other lanes."""
@@ -40,7 +40,7 @@ def test_results_are_the_same_bits_at_every_width(kind, dtype, monkeypatch):
         assert np.array_equal(wide, narrow) and np.array_equal(later, narrow[1:])
 
 
-@pytest.mark.optimised
+@pytest.mark.optimized
 @pytest.mark.parametrize(("kind", "dtype"), CASES)
 def test_results_are_the_same_bits_on_every_target(kind, dtype, monkeypatch):
     """Beside each other where sums of products are not fused, for older processors cannot."""

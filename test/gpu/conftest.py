@@ -6,11 +6,11 @@ from types import SimpleNamespace
 import compilers
 import device_arrays
 import pytest
-from flags import in_one_order, optimised, quickly_compiled
+from flags import in_one_order, optimized, quickly_compiled
 
 from dynamics_node.codegen.cuda import choice, device, runner
 
-__all__ = ["in_one_order", "optimised", "quickly_compiled"]
+__all__ = ["in_one_order", "optimized", "quickly_compiled"]
 
 
 @pytest.fixture

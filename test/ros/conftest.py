@@ -14,7 +14,7 @@ NUMPY = {"backend": "numpy"}
 
 @pytest.fixture(scope="session", autouse=True)
 def quick_compiler():
-    """What nodes compile is not optimised."""
+    """What nodes compile is not optimized."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("CC", str(QUICK_CC))
         yield

@@ -8,7 +8,7 @@ from dynamics_node.algorithms import limbs
 from dynamics_node.codegen.c import batch_kernel as batch
 from dynamics_node.codegen.c import kernel
 
-__all__ = ["every_way", "in_one_order", "optimised", "quickly_compiled"]
+__all__ = ["every_way", "in_one_order", "optimized", "quickly_compiled"]
 
 QUICK_CC = Path(__file__).with_name("quick_cc")
 QUICK, MANY = kernel.QUICK, limbs.MANY  # the defaults of the library
@@ -17,7 +17,7 @@ QUICK, MANY = kernel.QUICK, limbs.MANY  # the defaults of the library
 @pytest.fixture(autouse=True, scope="module")
 def quickly_compiled():
     """Programs are compiled in one way and without optimization: timing alternatives of hundreds of Programs takes
-    minutes. The marker `optimised` restores the default flags, the fixture `every_way` the alternatives too."""
+    minutes. The marker `optimized` restores the default flags, the fixture `every_way` the alternatives too."""
     with pytest.MonkeyPatch.context() as patch:
         for module in (kernel, batch):
             patch.setattr(module, "QUICK", 0)
@@ -34,9 +34,9 @@ def in_one_order():
 
 
 @pytest.fixture(autouse=True)
-def optimised(request, monkeypatch):
+def optimized(request, monkeypatch):
     """The default flags, for tests and files with this marker."""
-    if request.node.get_closest_marker("optimised"):
+    if request.node.get_closest_marker("optimized"):
         monkeypatch.delenv("CC", raising=False)
 
 

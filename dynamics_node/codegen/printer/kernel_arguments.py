@@ -20,7 +20,7 @@ class Variant(NamedTuple):
     """One way to write a kernel; of any, results are the same bits, but for exact_reciprocal on CUDA.
 
     layout: of an array of all states, 'rows' (count, size), staged through shared memory, or 'columns' (size,
-    count), where neighbours read what lies side by side. block: threads, one a state; least_blocks: that a
+    count), where neighbors read what lies side by side. block: threads, one a state; least_blocks: that a
     processor shall hold at a time, 0 for any; spill_to_shared: what does not fit into registers goes to
     shared memory first (CUDA); exact_reciprocal: to the nearest number (in C they always are);
     shared_memory: bytes of a block that rows may take, others are read as they lie.
@@ -106,7 +106,7 @@ class Place(NamedTuple):
 
     @property
     def stride(self):
-        """Between the rows of staged states: no multiple of 4, so that two neighbours at most use the same
+        """Between the rows of staged states: no multiple of 4, so that two neighbors at most use the same
         bank. An odd one would leave none, and cost more: a division in every copy."""
         return self.size + (self.size % 4 == 0)
 
@@ -127,7 +127,7 @@ class Place(NamedTuple):
         return f"  SHARED real {self.name}_shared[{self.shared(block)}];"
 
     def copies(self, block, way):
-        """Lines that copy the rows of a block, way: 'input' or 'output'; neighbours copy what lies side by
+        """Lines that copy the rows of a block, way: 'input' or 'output'; neighbors copy what lies side by
         side. Written out, for compilers unroll such loops by halves."""
         for k in range(self.size):
             at = f"THREAD + {k * block}" if k else "THREAD"
