@@ -95,11 +95,11 @@ def rates(cupy, name, problem, precision, memory):
         arrays = [cupy.asarray(array, order=layout) for array in given]
         out = cupy.empty_like(arrays[1])
         rate = STATES / seconds_there(cupy, lambda a=arrays, o=out: on_gpu(*a, out=o, errors="nan"))
-        told = f"{rate / bound:.0%} of what memory allows"
+        note = f"{rate / bound:.0%} of what memory allows"
         if layout == "F":
-            told += f"; predicted for an H100, never run: {PREDICTED[case]:g}"
+            note += f"; predicted for an H100, never run: {PREDICTED[case]:g}"
         where = "columns" if layout == "F" else "rows"
-        yield row(f"{case}, on the device, {where}", rate, here, told)
+        yield row(f"{case}, on the device, {where}", rate, here, note)
     rate = STATES / seconds(lambda: on_gpu(*given))
     yield row(f"{case}, NumPy in and out", rate, here, "")
 

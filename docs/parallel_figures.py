@@ -19,14 +19,14 @@ LABELS = {
 
 def points(rows):
     """{way: [(links, states, ms)]}"""
-    found = {}
+    series = {}
     for row in rows:
         parts = row["name"].split(", ")
         value = row["peer_value"] if row["value"] is None else row["value"]
         if value is not None and len(parts) == 3 and parts[0] in COLOURS:
             numbers = int(parts[1].split()[0]), int(parts[2].split()[0]), value
-            found.setdefault(parts[0], []).append(numbers)
-    return found
+            series.setdefault(parts[0], []).append(numbers)
+    return series
 
 
 def draw(path, rows):
@@ -36,11 +36,11 @@ def draw(path, rows):
 
     mpl.rcParams["svg.hashsalt"] = "dynamics_node"
     figure, parts = plt.subplots(1, 3, figsize=(12, 4))
-    for way, found in points(rows).items():
+    for way, series in points(rows).items():
         lines = (
-            [(links, ms) for links, count, ms in found if count == 1 and links & (links - 1) == 0],
-            [(count, ms) for links, count, ms in found if links == 10],
-            [(count, ms) for links, count, ms in found if links == 200],
+            [(links, ms) for links, count, ms in series if count == 1 and links & (links - 1) == 0],
+            [(count, ms) for links, count, ms in series if links == 10],
+            [(count, ms) for links, count, ms in series if links == 200],
         )
         for axes, line in zip(parts, lines, strict=True):
             axes.plot(*zip(*line, strict=True), "o-", ms=3, color=COLOURS[way], label=LABELS.get(way, way))

@@ -23,23 +23,23 @@ NumPy, units are SI, 6-vectors have the angular part first: see :doc:`/reference
 def subjects(path=LIBRARY):
     """{subject: {name: comment}} of `__all__`: comments on lines of their own are subjects."""
     (table,) = (node for node in ast.parse(path.read_text()).body if isinstance(node, ast.Assign))
-    found, current = {}, None
+    subject_names, current = {}, None
     with path.open("rb") as file:
         for token in tokenize.tokenize(file.readline):
             if not table.lineno < token.start[0] < table.end_lineno:
                 continue
             if token.type == tokenize.COMMENT and not token.line[: token.start[1]].strip():
-                current = found.setdefault(token.string.lstrip("# "), {})
+                current = subject_names.setdefault(token.string.lstrip("# "), {})
             elif token.type == tokenize.STRING:
                 _, _, comment = token.line.partition("#")
                 current[ast.literal_eval(token.string)] = comment.strip()
-    return found
+    return subject_names
 
 
-def index(found):
+def index(subject_names):
     """The text of reference/api/index.rst."""
     parts = [TITLE, "=" * len(TITLE), "", INTRODUCTION, ".. currentmodule:: dynamics_node", ""]
-    for subject, names in found.items():
+    for subject, names in subject_names.items():
         heading = subject.replace("`", "")
         parts += [
             heading,
@@ -56,20 +56,20 @@ def index(found):
 
 def _imported(name):
     """As `import` has it: a module under its own name."""
-    found = getattr(dynamics_node, name)
-    return found.__name__.removeprefix("dynamics_node.") if isinstance(found, ModuleType) else name
+    public = getattr(dynamics_node, name)
+    return public.__name__.removeprefix("dynamics_node.") if isinstance(public, ModuleType) else name
 
 
 def write_index(app, config):
     """Write the index where it has changed, and remove pages of names that are gone."""
-    found = subjects()
+    subject_names = subjects()
     folder = Path(app.srcdir, "reference", "api")
     folder.mkdir(exist_ok=True)
-    names = {_imported(name) for own in found.values() for name in own}
+    names = {_imported(name) for own in subject_names.values() for name in own}
     for page in folder.glob("dynamics_node.*.rst"):
         if not {page.stem, page.stem.removeprefix("dynamics_node.")} & names:
             page.unlink()
-    path, text = folder / "index.rst", index(found)
+    path, text = folder / "index.rst", index(subject_names)
     if not path.exists() or path.read_text() != text:
         path.write_text(text)
 

@@ -132,9 +132,9 @@ class CudaChains:
         sizes, arrays = laid_out(self.robot, self.dtype, q, qd, tau, gravity, f_ext)
         qdd = np.empty(q.shape, self.dtype)
         with at_work() as cupy:
-            found = cupy.empty(q.shape, self.dtype)
-            given = (*map(np.int32, (*sizes, self.corrections)), *map(cupy.asarray, arrays), found)
+            result = cupy.empty(q.shape, self.dtype)
+            given = (*map(np.int32, (*sizes, self.corrections)), *map(cupy.asarray, arrays), result)
             if len(q):
                 compiled(self.kernel.text, self.kernel.name)((len(q),), (self.kernel.width,), given)
-            qdd[:, self.robot.constants.v_at] = found.get()
+            qdd[:, self.robot.constants.v_at] = result.get()
         return qdd

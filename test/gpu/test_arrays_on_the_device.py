@@ -20,9 +20,9 @@ def expected(given):
     return on_cpu().run_checked(len(given[0]), given, given[0].dtype)[0]
 
 
-def same(found, right, dtype=np.float64):
+def same(results, right, dtype=np.float64):
     tolerance = {np.float64: 1e-13, np.float32: 1e-5}[dtype]
-    for result, array in zip(found, right, strict=True):
+    for result, array in zip(results, right, strict=True):
         assert result.dtype == dtype and result.shape == array.shape
         np.testing.assert_allclose(result.get(), array, rtol=tolerance, atol=tolerance)
 
@@ -36,32 +36,32 @@ def in_columns(gpu, array):
 @pytest.mark.parametrize("count", COUNTS)
 def test_rows_come_in_and_go_out(gpu, count, dtype):
     a, b, g = given = states(count, dtype)
-    found, bad = made().on_device([gpu.cupy.asarray(a), gpu.cupy.asarray(b), g], raises=True)
-    same(found, expected(given), dtype)
-    assert bad is None and found[0].flags.c_contiguous and isinstance(found[0], gpu.cupy.ndarray)
+    results, bad = made().on_device([gpu.cupy.asarray(a), gpu.cupy.asarray(b), g], raises=True)
+    same(results, expected(given), dtype)
+    assert bad is None and results[0].flags.c_contiguous and isinstance(results[0], gpu.cupy.ndarray)
 
 
 @pytest.mark.parametrize("count", COUNTS[1:])
 def test_columns_come_in_and_go_out(gpu, count):
     a, b, g = given = states(count)
-    found, _ = made().on_device([in_columns(gpu, a), in_columns(gpu, b), g])
-    same(found, expected(given))
-    assert found[0].T.flags.c_contiguous
+    results, _ = made().on_device([in_columns(gpu, a), in_columns(gpu, b), g])
+    same(results, expected(given))
+    assert results[0].T.flags.c_contiguous
 
 
 def test_other_layouts_are_copied(gpu):
     a, b, g = given = states(200)
     wide = gpu.cupy.asarray(np.repeat(a, 2, axis=1))
-    found, _ = made().on_device([wide[:, ::2], in_columns(gpu, b), g])
-    same(found, expected(given))
-    assert found[0].flags.c_contiguous
+    results, _ = made().on_device([wide[:, ::2], in_columns(gpu, b), g])
+    same(results, expected(given))
+    assert results[0].flags.c_contiguous
 
 
 def test_axes_of_the_batch_are_kept(gpu):
     a, b, g = given = states(60)
     shaped = [gpu.cupy.asarray(array.reshape(4, 15, 3)) for array in (a, b)]
-    found, _ = made().on_device([*shaped, g])
-    same(found, [array.reshape(4, 15, *array.shape[1:]) for array in expected(given)])
+    results, _ = made().on_device([*shaped, g])
+    same(results, [array.reshape(4, 15, *array.shape[1:]) for array in expected(given)])
     (x, y), _ = made().on_device([gpu.cupy.asarray(a[0]), gpu.cupy.asarray(b[0]), g])
     assert x.shape == (3,) and y.shape == ()
     (x, y), bad = made().on_device([gpu.cupy.asarray(a[:0]), gpu.cupy.asarray(b[:0]), g], raises=True)
@@ -77,8 +77,8 @@ def test_results_are_written_where_the_caller_says(gpu, layout):
         place = in_columns(gpu, zeros) if layout == "columns" else gpu.cupy.asarray(zeros)
     put = in_columns if layout == "columns" else lambda gpu, array: gpu.cupy.asarray(array)
     out = place, gpu.cupy.asarray(np.zeros(300))
-    found, _ = made().on_device([put(gpu, a), put(gpu, b), g], out)
-    assert all(one is other for one, other in zip(found, out, strict=True))
+    results, _ = made().on_device([put(gpu, a), put(gpu, b), g], out)
+    assert all(one is other for one, other in zip(results, out, strict=True))
     same(out, expected(given))
 
 
@@ -93,7 +93,7 @@ def test_the_first_state_without_a_result(gpu):
     assert made().on_device([in_columns(gpu, a), in_columns(gpu, b), g], raises=True)[1] == 700
 
 
-def test_batches_beyond_the_indices_of_a_kernel(stand_in, monkeypatch):
+def test_batches_larger_than_the_indices_of_a_kernel(stand_in, monkeypatch):
     monkeypatch.setattr(Kernel, "most_states", 256)
     a, b, g = states(300)
     with pytest.raises(ArrayError, match=r"300 states.* 256"):
@@ -107,18 +107,18 @@ def test_work_is_given_to_the_current_stream(gpu):
     stream = gpu.cupy.cuda.Stream(non_blocking=True)
     with stream:
         there = [gpu.cupy.asarray(array) for array in given[:2]]
-        found, _ = made().on_device([*there, given[2]])
+        results, _ = made().on_device([*there, given[2]])
     stream.synchronize()
-    same(found, expected(given))
+    same(results, expected(given))
 
 
 def test_arrays_of_another_library_come_back_as_its_own(stand_in):
     a, b, g = given = states(100)
     out = Tensor(np.zeros((100, 3))), Tensor(np.zeros(100))
-    found, _ = made().on_device([Tensor(a), stand_in.cupy.asarray(b), g])
-    assert all(type(one) is Tensor for one in found)
+    results, _ = made().on_device([Tensor(a), stand_in.cupy.asarray(b), g])
+    assert all(type(one) is Tensor for one in results)
     made().on_device([Tensor(a), Tensor(b), g], out)
-    for one, other, right in zip(found, out, expected(given), strict=True):
+    for one, other, right in zip(results, out, expected(given), strict=True):
         np.testing.assert_allclose(one.array, right, rtol=1e-13, atol=1e-13)
         np.testing.assert_array_equal(one.array, other.array)
 
@@ -133,8 +133,8 @@ def test_arrays_of_pytorch_and_jax(library):
         there = [module.tensor(array, device="cuda") for array in (a, b)]
     else:
         there = [module.numpy.asarray(array) for array in (a, b)]
-    found, _ = made().on_device([*there, g])
-    for one, right in zip(found, expected(given), strict=True):
+    results, _ = made().on_device([*there, g])
+    for one, right in zip(results, expected(given), strict=True):
         assert isinstance(one, type(there[0])) and on_device(one)
         np.testing.assert_allclose(np.asarray(one.cpu() if library == "torch" else one), right, 1e-5, 1e-5)
 

@@ -20,8 +20,8 @@ def made():
     return make(swinging(), "cuda", parameters())
 
 
-def same(found, expected, dtype=np.float64):
-    for a, b in zip(found, expected, strict=True):
+def same(results, expected, dtype=np.float64):
+    for a, b in zip(results, expected, strict=True):
         assert a.dtype == dtype and a.shape == b.shape
         np.testing.assert_allclose(a, b, rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype])
 
@@ -30,10 +30,10 @@ def same(found, expected, dtype=np.float64):
 @pytest.mark.parametrize("count", [64, 127, 129, 1000])
 def test_a_batch_is_what_c_computes(gpu, count, dtype):
     runner, given = made(), states(count, dtype)
-    found = runner.call_batch(count, given, np.dtype(dtype))
-    same(found, on_cpu().call_batch(count, given, np.dtype(dtype)), dtype)
+    results = runner.call_batch(count, given, np.dtype(dtype))
+    same(results, on_cpu().call_batch(count, given, np.dtype(dtype)), dtype)
     outputs, good = runner.run_checked(count, given, dtype)
-    same(outputs, found, dtype)
+    same(outputs, results, dtype)
     assert good and runner.backend == "cuda" and lost() is None
 
 
@@ -64,9 +64,9 @@ def test_states_without_a_result_are_nan_and_change_no_other(gpu):
     assert runner.call_batch(300, [a, b, g], DOUBLE) is None
     outputs, good = runner.run_checked(300, [a, b, g])
     assert not good
-    for found, array in zip(outputs, on_cpu().run_checked(300, [a, b, g])[0], strict=True):
-        assert np.isnan(found[7:10]).all()
-        np.testing.assert_allclose(found, array, rtol=1e-13, atol=1e-13)
+    for results, array in zip(outputs, on_cpu().run_checked(300, [a, b, g])[0], strict=True):
+        assert np.isnan(results[7:10]).all()
+        np.testing.assert_allclose(results, array, rtol=1e-13, atol=1e-13)
 
 
 def test_few_states_stay_on_the_cpu(stand_in):

@@ -33,8 +33,8 @@ def test_it_runs_without_what_such_a_machine_lacks(tmp_path):
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "skipped" in done.stdout and "failed" not in done.stdout and "error" not in done.stdout
-    found = json.loads((tmp_path / "gpu" / "benchmarks" / "gpu.json").read_text())
-    assert found["device"] is None and len(found["rows"]) == 12
-    assert all(row["ok"] is None and "CuPy" in row["reason"] for row in found["rows"])
+    report = json.loads((tmp_path / "gpu" / "benchmarks" / "gpu.json").read_text())
+    assert report["device"] is None and len(report["rows"]) == 12
+    assert all(row["ok"] is None and "CuPy" in row["reason"] for row in report["rows"])
     with pytest.raises(SystemExit, match="no rates of a device"):
         gpu_bundle.save(tmp_path / "gpu", tmp_path)

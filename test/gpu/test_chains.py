@@ -21,10 +21,10 @@ def by_c(model, q, qd, tau, gravity, f_ext=None, corrections=1, text=None, backw
     """qdd (count, n) of a chain whose links are in order. text: by default that of the kernel."""
     kernel, dtype = chain_kernel(model.nbodies), np.dtype(np.float64)
     sizes, arrays = laid_out(RobotArrays(model), dtype, q, qd, tau, gravity, f_ext)
-    found = np.full(q.shape, 7.0)
-    given = [*map(np.int32, (*sizes, corrections)), *arrays, found]
+    accelerations = np.full(q.shape, 7.0)
+    given = [*map(np.int32, (*sizes, corrections)), *arrays, accelerations]
     by_coroutines(text or kernel.text, kernel.name, len(q), [as_c(a) for a in given], backward)
-    return found
+    return accelerations
 
 
 @pytest.mark.parametrize("n, sliding", [(1, 0.0), (2, 1.0), (33, 0.3)])
@@ -98,9 +98,9 @@ def test_functions_of_chains(gpu):
     heavier = dn.with_payload(model, "l0_2", 3.0, [0, 0, 0.1], 0.1 * np.eye(3))
     assert error(forward.with_inertias(heavier)(q, qd, tau), aba(heavier, q, qd, tau)[0]).max() <= EXACT
     single = [a.astype(np.float32) for a in (q, qd, tau)]
-    found = build(precision="float32")(*single)
+    accelerations = build(precision="float32")(*single)
     exact = aba(model, *(a.astype(float) for a in single))[0]
-    assert found.dtype == np.float32 and 1e-9 < error(found, exact).max() < 1e-3
+    assert accelerations.dtype == np.float32 and 1e-9 < error(accelerations, exact).max() < 1e-3
     assert lost() is None
 
 

@@ -30,11 +30,11 @@ class Timer:
         self.seconds, self.measured = seconds, []
 
     def __call__(self, kernels):
-        found = []
+        times = []
         for one in kernels:
-            found.append(self.seconds(one.variant, len(self.measured)))
+            times.append(self.seconds(one.variant, len(self.measured)))
             self.measured.append(one.variant)
-        return found
+        return times
 
 
 def chosen(timer, base=PLAIN, device="a card", orders=ORDERS):
@@ -55,8 +55,8 @@ def test_the_fastest_is_taken(changed, layout):
     base = Variant("double", layout)
     best = base._replace(**changed)
     timer = Timer(lambda variant, number: 1.0 if variant == best else 2.0)
-    found = chosen(timer, base)
-    assert found == kernel(swinging(), best)
+    fastest = chosen(timer, base)
+    assert fastest == kernel(swinging(), best)
     assert len(timer.measured) == len(ORDERS) + 1 + len(list(choice.variations(base)))
     assert len(set(timer.measured)) == 1 + len(list(choice.variations(base)))
 
@@ -108,8 +108,8 @@ def test_rivals_with_many_more_operations_are_not_tried():
     ways = recursive_programs(robot, dn.forward_dynamics(robot))
     recursion, through_matrix = ways["aba"], ways["crba + solve"]
     assert 1.0 < len(through_matrix.ops) / len(recursion.ops) < 1.25
-    found = orders_of(recursion, None, {"matrix": (through_matrix, None)})
-    assert [name for name in found if "matrix" in name] == ["matrix, traced", "matrix, depth first"]
-    assert found["matrix, traced"] is through_matrix
+    orders = orders_of(recursion, None, {"matrix": (through_matrix, None)})
+    assert [name for name in orders if "matrix" in name] == ["matrix, traced", "matrix, depth first"]
+    assert orders["matrix, traced"] is through_matrix
     (short,) = recursive_programs(robot, dn.inverse_dynamics(robot)).values()
     assert not any("matrix" in name for name in orders_of(short, None, {"matrix": (through_matrix, None)}))

@@ -68,11 +68,11 @@ def test_a_building_process_that_opens_a_device_is_limited_in_what_it_writes():
 
 def test_the_process_of_services_passes_on_that_its_device_is_lost(monkeypatch):
     """With its next question, and with one of its own when it is lost in an answer."""
-    asked = []
+    requests = []
     connection = SimpleNamespace(
-        send_bytes=lambda text: asked.append(text.decode()),
+        send_bytes=lambda text: requests.append(text.decode()),
         poll=lambda seconds: True,
-        recv_bytes=lambda: pickle.dumps(Told(len(asked), 0, None, None, None)),
+        recv_bytes=lambda: pickle.dumps(Told(len(requests), 0, None, None, None)),
     )
     follower = Follower(connection)
     assert follower.core() is None
@@ -80,4 +80,4 @@ def test_the_process_of_services_passes_on_that_its_device_is_lost(monkeypatch):
     monkeypatch.setattr(device, "_lost", ["cudaErrorLaunchFailure"])
     follower.tell()
     follower.tell()
-    assert asked == ["1 0 ", "2 0 cudaErrorLaunchFailure"]
+    assert requests == ["1 0 ", "2 0 cudaErrorLaunchFailure"]

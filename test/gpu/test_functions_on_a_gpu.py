@@ -40,8 +40,8 @@ def both(model, what, **options):
     return [dn.build(model, what, backend=backend, **options) for backend in ("cuda", "c")]
 
 
-def close(found, expected, tolerance=1e-9):
-    np.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance * np.nanmax(abs(expected)))
+def close(result, expected, tolerance=1e-9):
+    np.testing.assert_allclose(result, expected, rtol=tolerance, atol=tolerance * np.nanmax(abs(expected)))
 
 
 @pytest.mark.parametrize("robot", [arm, floating])
@@ -57,10 +57,10 @@ def test_what_c_computes(gpu, kind, robot):
         there = {name: gpu.cupy.asarray(a) if name == "f_ext" else a for name, a in more.items()}
         on_device = on_gpu(*map(gpu.cupy.asarray, given), **there)
         pairs = zip(on_device, right, strict=True) if kind == "hybrid" else [(on_device, right)]
-        for found, array in pairs:
-            close(found.get(), array)
-        for found, array in zip(np.array(on_gpu(*given, **more)), np.array(right), strict=True):
-            close(found, array)
+        for result, array in pairs:
+            close(result.get(), array)
+        for result, array in zip(np.array(on_gpu(*given, **more)), np.array(right), strict=True):
+            close(result, array)
     assert lost() is None
 
 
@@ -80,8 +80,8 @@ def test_quantities_with_several_axes(gpu):
     close(mass[0](gpu.cupy.asarray(q)).get(), mass[1](q))
     derivatives = both(arm(), "inverse_dynamics_derivatives")
     there = derivatives[0](*map(gpu.cupy.asarray, (q, qd, qdd)))
-    for found, right in zip(there, derivatives[1](q, qd, qdd), strict=True):
-        close(found.get(), right)
+    for result, right in zip(there, derivatives[1](q, qd, qdd), strict=True):
+        close(result.get(), right)
 
 
 def test_places_for_results_and_errors(gpu):
@@ -99,9 +99,9 @@ def test_places_for_results_and_errors(gpu):
         on_gpu(q, qd, tau)
     with pytest.raises(dn.SolutionError, match=r"state 17 .*errors='nan'"):
         on_gpu(*there)
-    found = on_gpu(*there, errors="nan").get()
-    close(found, on_cpu(q, qd, tau, errors="nan"))
-    assert np.argwhere(np.isnan(found).any(axis=-1)).tolist() == [[3, 2], [4, 0]]
+    result = on_gpu(*there, errors="nan").get()
+    close(result, on_cpu(q, qd, tau, errors="nan"))
+    assert np.argwhere(np.isnan(result).any(axis=-1)).tolist() == [[3, 2], [4, 0]]
     with pytest.raises(ValueError, match="errors "):
         on_gpu(*there, errors="ignore")
 
@@ -170,14 +170,14 @@ def test_a_device_leaves_the_bits_of_c(way, precision, layout):
     arguments, _ = given_to(made, 1000, inputs)
     there = [cupy.asarray(a) if isinstance(a, np.ndarray) else a for a in arguments]
     compiled(made.text, made.name)((made.blocks(1000),), (variant.block,), tuple(there))
-    found = there[[argument.kind for argument in made.arguments].index("output")].get()
-    np.testing.assert_array_equal(found.T if layout == "columns" else found, right)
+    result = there[[argument.kind for argument in made.arguments].index("output")].get()
+    np.testing.assert_array_equal(result.T if layout == "columns" else result, right)
 
 
 def test_any_program(gpu):
     program = dn.build(arm(), "forward_dynamics", backend="c").program
-    found = dn.compile(program, backend="cuda", defaults={"gravity": arm().gravity})
+    result = dn.compile(program, backend="cuda", defaults={"gravity": arm().gravity})
     given = states(arm(), COUNT)[:3]
     right = dn.build(arm(), "forward_dynamics", backend="c")(*given)
-    close(found(*given), right)
-    close(found(*map(gpu.cupy.asarray, given)).get(), right)
+    close(result(*given), right)
+    close(result(*map(gpu.cupy.asarray, given)).get(), right)

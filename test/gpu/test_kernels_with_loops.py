@@ -81,10 +81,10 @@ def test_results_are_those_of_the_recursions(kind, precision, layout):
         program = rolled_program(model, problem, wrenches, common)
         made = kernel(program, Variant(precision, layout, 32), ("gravity", *common), model.quaternion_places)
         inputs = given(model, program, 70)
-        found = built(made, "-O0")(70, inputs, returned(program))
+        outputs = built(made, "-O0")(70, inputs, returned(program))
         q, qd, u = (inputs[name] for name in ("q", "qd", "tau" if "tau" in inputs else "qdd"))
         for name, right in plainly(model, problem, q, qd, u, inputs.get("f_ext")).items():
-            assert error(found[name], right).max() < 30 * ROUNDING[precision]
+            assert error(outputs[name], right).max() < 30 * ROUNDING[precision]
 
 
 def test_joints_that_share_a_coordinate_are_summed():
@@ -113,13 +113,13 @@ def test_bad_states_have_no_result_and_change_no_other(layout):
     inputs["qd"][3, 7], inputs["tau"][5, 0] = np.nan, np.inf
     inputs["q"][7, turning.q.start] = 1e6
     inputs["q"][11, model.quaternion_places[0]] += 0.1
-    found = run(40, inputs, returned(program))["qdd"]
+    outputs = run(40, inputs, returned(program))["qdd"]
     bad = np.isin(np.arange(40), (3, 5, 7, 11))
-    assert np.isnan(found[bad]).all()
-    np.testing.assert_array_equal(found[~bad], right[~bad])
+    assert np.isnan(outputs[bad]).all()
+    np.testing.assert_array_equal(outputs[~bad], right[~bad])
 
 
-def test_a_mass_matrix_that_is_singular_is_told():
+def test_singular_mass_matrix_is_reported():
     model = gimbal()
     program = rolled_program(model, dn.forward_dynamics(model))
     assert program.limits
@@ -127,11 +127,11 @@ def test_a_mass_matrix_that_is_singular_is_told():
     inputs = given(model, program, 40)
     inputs["q"][:, 1] = np.linspace(-1.2, 1.0, 40)  # pan and roll line up at a quarter turn
     inputs["q"][9, 1] = np.pi / 2
-    found = built(made, "-O0")(40, inputs, returned(program))["qdd"]
-    assert np.isnan(found[9]).all() and np.isfinite(np.delete(found, 9, axis=0)).all()
+    outputs = built(made, "-O0")(40, inputs, returned(program))["qdd"]
+    assert np.isnan(outputs[9]).all() and np.isfinite(np.delete(outputs, 9, axis=0)).all()
     good = np.delete(np.arange(40), 9)
     right = aba(model, *(inputs[name][good] for name in ("q", "qd", "tau")))[0]
-    assert error(found[good], right).max() < 1e-9
+    assert error(outputs[good], right).max() < 1e-9
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -157,10 +157,10 @@ def test_bodies_share_places_that_nobody_needs(seed):
 
 def ancestors(parents, body):
     """Bodies that a body hangs on."""
-    found = set()
+    bodies = set()
     while (body := parents[body]) >= 0:
-        found.add(body)
-    return found
+        bodies.add(body)
+    return bodies
 
 
 # --- long robots --------------------------------------------------------------------------------------------

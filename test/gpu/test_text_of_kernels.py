@@ -47,20 +47,20 @@ def case(name, problem, way):
 def states(robot, program, count, dtype=np.float64):
     """{input: (count, *shape)}, gravity (3,)."""
     random = np.random.default_rng(count)
-    found = {name: random.uniform(-1, 1, (count, *shape)) for name, shape in program.inputs.items()}
+    arrays = {name: random.uniform(-1, 1, (count, *shape)) for name, shape in program.inputs.items()}
     if not robot.constrained:
-        found["q"] = random_states(robot, count, seed=count)[0]
+        arrays["q"] = random_states(robot, count, seed=count)[0]
     else:
-        found["q"] = closed_samples(robot, 20, random)[random.integers(20, size=count)]
-    found["gravity"] = robot.gravity
-    return {name: np.asarray(found[name], dtype) for name in program.inputs}
+        arrays["q"] = closed_samples(robot, 20, random)[random.integers(20, size=count)]
+    arrays["gravity"] = robot.gravity
+    return {name: np.asarray(arrays[name], dtype) for name in program.inputs}
 
 
 def result(program, variant, inputs, count, same=SAME, quaternions=()):
     """The only output of a Program by its text."""
     run = built(kernel(program, variant, same, quaternions), "-O0")
-    (found,) = run(count, inputs, returned(program)).values()
-    return found
+    (computed,) = run(count, inputs, returned(program)).values()
+    return computed
 
 
 # --- against what else computes the same ---------------------------------------------------------------------
@@ -82,15 +82,17 @@ def test_results_are_those_of_compiled_c_and_of_numpy(case_, precision, monkeypa
     allowed = 0.0
     for count in sorted(COUNTS, reverse=True):
         inputs = states(robot, program, count, dtype)
-        found = columns(count, inputs, returned(program))[name]
-        np.testing.assert_array_equal(found, rows(count, inputs, returned(program))[name])
+        computed = columns(count, inputs, returned(program))[name]
+        np.testing.assert_array_equal(computed, rows(count, inputs, returned(program))[name])
         (theirs,), _ = compiled.run_checked(count, list(inputs.values()), dtype)
         right = interpret(program, **{n: np.float64(a) for n, a in inputs.items()})[name]
         good = np.isfinite(theirs).all(axis=1)
-        np.testing.assert_array_equal(np.isnan(found), np.repeat(~good[:, None], found.shape[1], axis=1))
-        assert good.sum() > 0.8 * count and found.dtype == dtype
+        np.testing.assert_array_equal(
+            np.isnan(computed), np.repeat(~good[:, None], computed.shape[1], axis=1)
+        )
+        assert good.sum() > 0.8 * count and computed.dtype == dtype
         allowed = allowed or 4 * error(theirs[good], right[good]).max()
-        ours = error(found[good], right[good])
+        ours = error(computed[good], right[good])
         assert ours.max() <= allowed <= MOST[precision] and np.median(ours) <= ROUNDING[precision]
 
 
@@ -99,13 +101,13 @@ def test_rows_that_find_no_room_are_read_as_they_lie(precision):
     robot, program = case(*CASES[1])
     inputs = states(robot, program, 129, Variant(precision).dtype)
     base = Variant(precision, "rows", 64)
-    found = []
+    computed = []
     for room in (0, 10_000, 48 * 1024):
         kernel_ = kernel(program, base._replace(shared_memory=room), SAME)
         assert kernel_.shared <= room and (kernel_.shared > 0) == (room > 0)
         assert ("SHARED real" in kernel_.text) == (room > 0)
-        found.append(result(program, kernel_.variant, inputs, 129))
-    assert np.array_equal(found[0], found[1]) and np.array_equal(found[0], found[2])
+        computed.append(result(program, kernel_.variant, inputs, 129))
+    assert np.array_equal(computed[0], computed[1]) and np.array_equal(computed[0], computed[2])
 
 
 @pytest.mark.parametrize("precision", ROUNDING)
@@ -120,9 +122,9 @@ def test_sines_up_to_the_largest_angle(precision, offset):
         [random.uniform(-most, most, 20_000), random.uniform(-4, 4, 20_000), near[abs(near) < most]]
     )
     x = np.array([*x, most, -most, 0.0], dtype)[:, None]
-    found = result(program, Variant(precision), {"x": x}, len(x), same=())
+    computed = result(program, Variant(precision), {"x": x}, len(x), same=())
     exact = x[:, 0].astype(np.longdouble) + np.longdouble(offset)
-    for column, right in zip(found.T, (np.sin(exact), np.cos(exact)), strict=True):
+    for column, right in zip(computed.T, (np.sin(exact), np.cos(exact)), strict=True):
         unit = np.spacing(np.abs(right).astype(dtype)).astype(np.longdouble)
         # with a constant beside it, what is left of an angle is rounded: absolutely small, where a sine is near zero
         least = 2 * np.finfo(dtype).eps if offset else 0.0
@@ -143,20 +145,22 @@ def test_an_input_that_is_not_finite_makes_its_state_nan_and_no_other(case_, lay
         entries = [(name, k) for name, size in sizes.items() for k in range(size)]
         for state, (name, k) in enumerate(entries):
             inputs[name][state, k] = wrong
-        found = result(program, Variant("double", layout), inputs, count)
-        assert np.isnan(found[: len(entries)]).all()
-        assert np.array_equal(found[len(entries) :], before[len(entries) :]) and np.isfinite(before).all()
+        computed = result(program, Variant("double", layout), inputs, count)
+        assert np.isnan(computed[: len(entries)]).all()
+        assert np.array_equal(computed[len(entries) :], before[len(entries) :]) and np.isfinite(before).all()
 
 
 @pytest.mark.parametrize("precision", ROUNDING)
-def test_an_angle_beyond_the_range_of_sines_is_no_result(precision):
+def test_an_angle_out_of_the_range_of_sines_has_no_result(precision):
     robot, program = case(*CASES[0])
     inputs, dtype = states(robot, program, 6, Variant(precision).dtype), Variant(precision).dtype
     most = dtype.type({"float": 2.0**12, "double": 2.0**16}[precision])
     for state, angle in enumerate((most, -most, np.nextafter(most, dtype.type(np.inf)), -2 * most)):
         inputs["q"][state, 3] = angle
-    found = result(program, Variant(precision), inputs, 6)
-    assert np.array_equal(np.isnan(found), np.repeat([[0], [0], [1], [1], [0], [0]], 7, axis=1).astype(bool))
+    computed = result(program, Variant(precision), inputs, 6)
+    assert np.array_equal(
+        np.isnan(computed), np.repeat([[0], [0], [1], [1], [0], [0]], 7, axis=1).astype(bool)
+    )
 
 
 @pytest.mark.parametrize("precision", ROUNDING)
@@ -165,19 +169,19 @@ def test_a_quaternion_that_is_none(precision):
     inputs = states(robot, program, 5, Variant(precision).dtype)
     for state, length in enumerate((1 + 5e-7, 1 - 5e-7, 1 + 3e-6, 0.9)):
         inputs["q"][state, 3:7] *= length
-    found = result(program, Variant(precision), inputs, 5, quaternions=robot.quaternion_places)
-    assert np.isnan(found).all(axis=1).tolist() == [False, False, True, True, False]
-    assert np.isfinite(found[[0, 1, 4]]).all()
+    computed = result(program, Variant(precision), inputs, 5, quaternions=robot.quaternion_places)
+    assert np.isnan(computed).all(axis=1).tolist() == [False, False, True, True, False]
+    assert np.isfinite(computed[[0, 1, 4]]).all()
     assert np.isfinite(result(program, Variant(precision), inputs, 5)).all()
 
 
-def test_health_beyond_its_limits():
+def test_health_out_of_its_limits():
     program = trace(lambda x: {"y": x[:1], "health": np.array([x[0] * x[0], x[1]])}, {"x": (2,)}, (4.0, 1.0))
     x = np.array([[1.0, 0.5], [2.0, 1.0], [2.1, 0.0], [0.0, 1.1], [0.0, np.nan], [0.0, -1.0]])
     run = built(kernel(program, Variant("double")))
-    found = run(6, {"x": x}, returned(program))
-    assert list(found) == ["y"]
-    assert np.isnan(found["y"][:, 0]).tolist() == [False, False, True, True, True, False]
+    computed = run(6, {"x": x}, returned(program))
+    assert list(computed) == ["y"]
+    assert np.isnan(computed["y"][:, 0]).tolist() == [False, False, True, True, True, False]
 
 
 def test_what_only_divides_and_what_nobody_reads_is_looked_at():
@@ -185,8 +189,8 @@ def test_what_only_divides_and_what_nobody_reads_is_looked_at():
     program = trace(lambda x, u: {"y": 1.0 / x[:1], "z": x[1:] * 2.0}, {"x": (2,), "u": (1,)})
     x = np.array([[np.inf, 1.0], [2.0, 1.0], [2.0, 1.0], [2.0, np.inf], [0.0, 1.0]])
     u = np.array([[0.0], [np.nan], [0.0], [0.0], [0.0]])
-    found = built(kernel(program, Variant("double")))(5, {"x": x, "u": u}, returned(program))
-    for output in found.values():
+    computed = built(kernel(program, Variant("double")))(5, {"x": x, "u": u}, returned(program))
+    for output in computed.values():
         assert np.isnan(output[:, 0]).tolist() == [True, True, False, True, True]
 
 
@@ -196,8 +200,8 @@ def test_outputs_that_are_inputs_and_constants():
     )
     x = np.array([[1.0, 2.0], [np.inf, 0.0]])
     for layout in ("columns", "rows"):
-        found = result(program, Variant("double", layout), {"x": x}, 2, same=())
-        assert found[0].tolist() == [1.0, -1.0, 2.5, -1.0, 3.0] and np.isnan(found[1]).all()
+        computed = result(program, Variant("double", layout), {"x": x}, 2, same=())
+        assert computed[0].tolist() == [1.0, -1.0, 2.5, -1.0, 3.0] and np.isnan(computed[1]).all()
 
 
 def test_long_outputs():
@@ -205,8 +209,8 @@ def test_long_outputs():
     program = trace(lambda x: {"y": np.outer(x, x)}, {"x": (5,)})
     x = np.array([[1.0, 2.0, 3.0, 4.0, 5.0], [1.0, np.nan, 3.0, 4.0, 5.0]])
     for layout in ("columns", "rows"):
-        found = result(program, Variant("double", layout), {"x": x}, 2, same=())
-        assert np.array_equal(found[0], np.outer(x[0], x[0])) and np.isnan(found[1]).all()
+        computed = result(program, Variant("double", layout), {"x": x}, 2, same=())
+        assert np.array_equal(computed[0], np.outer(x[0], x[0])) and np.isnan(computed[1]).all()
 
 
 # --- what a kernel is ----------------------------------------------------------------------------------------
@@ -230,8 +234,10 @@ def test_arguments_by_value_and_by_pointer():
     assert kernel(program, Variant("double", "rows"), ("g", "p")).shared == 128 * 8 * (2 + 2 + 3)
     assert one.most_states == (2**31 - 1) // 100 - 128
     arrays = {"q": np.ones((3, 2)), "g": np.array([2.0, 3.0, 4.0]), "p": np.full((10, 10), 5.0)}
-    found = built(one)(3, arrays, returned(program))
-    assert np.array_equal(found["y"], np.full((3, 2), 7.0)) and np.array_equal(found["w"][1], [2.0, 3.0, 4.0])
+    computed = built(one)(3, arrays, returned(program))
+    assert np.array_equal(computed["y"], np.full((3, 2), 7.0)) and np.array_equal(
+        computed["w"][1], [2.0, 3.0, 4.0]
+    )
     assert [a.kind for a in kernel(program).arguments] == [
         "count",
         "array",
@@ -266,18 +272,20 @@ def test_threads_that_take_turns_at_barriers_leave_the_same_bits(layout):
     made, x = kernel(program, Variant("double", layout, 16)), np.random.default_rng(0).normal(size=(50, 3))
     right = result(program, made.variant, {"x": x}, 50, same=())
 
-    def found(text, backward):
+    def computed(text, backward):
         arguments, written = given(made, 50, {"x": x})
         by_coroutines(text, made.name, made.blocks(50), [as_c(a) for a in arguments], backward)
         return written["y"].T if layout == "columns" else written["y"]
 
     for backward in (False, True):
-        np.testing.assert_array_equal(found(made.text, backward), right)
+        np.testing.assert_array_equal(computed(made.text, backward), right)
     parts = made.text.split("  BARRIER;\n")
     assert len(parts) == (3 if layout == "rows" else 1)
     for k in range(1, len(parts)):
         text = "  BARRIER;\n".join(parts[:k]) + "  BARRIER;\n".join(parts[k:])
-        assert not np.array_equal(found(text, False), right) or not np.array_equal(found(text, True), right)
+        assert not np.array_equal(computed(text, False), right) or not np.array_equal(
+            computed(text, True), right
+        )
 
 
 @pytest.mark.parametrize("arch", by_nvrtc.ARCHS)

@@ -37,5 +37,5 @@ def compiled(text, arch) -> Taken:
         log = nvrtc.getProgramLog(program)
     assert nvrtc.getCUBIN(program)[:4] == b"\x7fELF"
     nvrtc.destroyProgram(program)
-    found = {name: re.search(pattern, log) for name, pattern in _NUMBERS.items()}
-    return Taken(**{name: int(match[1]) if match else 0 for name, match in found.items()})
+    matches = {name: re.search(pattern, log) for name, pattern in _NUMBERS.items()}
+    return Taken(**{name: int(match[1]) if match else 0 for name, match in matches.items()})

@@ -55,10 +55,10 @@ class DeviceArray(NDArrayOperatorsMixin):
     def __getattr__(self, name):
         if name.startswith("__"):
             raise AttributeError(name)
-        found = getattr(self.host, name)
-        if callable(found):
-            return lambda *arguments, **options: _called(found, arguments, options)
-        return _device(found) if isinstance(found, np.ndarray) else found
+        value = getattr(self.host, name)
+        if callable(value):
+            return lambda *arguments, **options: _called(value, arguments, options)
+        return _device(value) if isinstance(value, np.ndarray) else value
 
     @property
     def device(self):
@@ -87,8 +87,8 @@ class DeviceArray(NDArrayOperatorsMixin):
     def __array_ufunc__(self, ufunc, method, *inputs, out=None, **options):
         _refuse_host(inputs)
         into = {} if out is None else {"out": tuple(_plain(x) for x in out)}
-        found = getattr(ufunc, method)(*map(_plain, inputs), **into, **options)
-        return out[0] if out else _device(found)
+        result = getattr(ufunc, method)(*map(_plain, inputs), **into, **options)
+        return out[0] if out else _device(result)
 
     def __array_function__(self, function, types, args, kwargs):
         raise TypeError(f"numpy.{function.__name__} on an array of the device")

@@ -30,12 +30,12 @@ def orders_of(
     depth first. What is rolled has one order."""
     if isinstance(program, LoopProgram):
         return {"rolled": program}
-    found: dict[str, Program | LoopProgram] = {}
+    candidates: dict[str, Program | LoopProgram] = {}
     for name, (one, limbs) in {"own": (program, reordered), **alternatives}.items():
         if len(one.ops) <= MOST_MORE * len(program.ops):
             orders = {"traced": one, "limbs": limbs, "depth first": depth_first(one)}
-            found |= {f"{name}, {order}": p for order, p in orders.items() if p is not None}
-    return found
+            candidates |= {f"{name}, {order}": p for order, p in orders.items() if p is not None}
+    return candidates
 
 
 def variations(base: Variant) -> Iterator[Variant]:
@@ -83,7 +83,7 @@ def noted(key: tuple, find: Callable[[], Any]) -> Any:
     with suppress(CompileError):  # no folder to be trusted
         if content := read_entry(name):
             return json.loads(content)
-    found = find()
+    note = find()
     with suppress(CompileError):
-        write_entry(name, json.dumps(found).encode())
-    return found
+        write_entry(name, json.dumps(note).encode())
+    return note

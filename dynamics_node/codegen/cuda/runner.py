@@ -112,16 +112,16 @@ class CudaRunner:
 
     def call_batch(self, count, inputs, dtype, out=None):
         """See Runner."""
-        found = self._by_device(count, inputs, dtype)
-        if found is None:
+        result = self._by_device(count, inputs, dtype)
+        if result is None:
             return self.beside.call_batch(count, inputs, dtype, out)
-        outputs, good = found
+        outputs, good = result
         return outputs if good else None
 
     def run_checked(self, count, inputs, dtype=np.float64):
         """See Runner."""
-        found = self._by_device(count, inputs, np.dtype(dtype))
-        return self.beside.run_checked(count, inputs, dtype) if found is None else found
+        result = self._by_device(count, inputs, np.dtype(dtype))
+        return self.beside.run_checked(count, inputs, dtype) if result is None else result
 
     def _by_device(self, count, inputs, dtype) -> tuple[list[np.ndarray], bool] | None:
         """As `run_checked`; None where the device does not do it. An error was logged."""
@@ -177,10 +177,10 @@ class CudaRunner:
                     with lane.stream:
                         given = {name: lane.put(array[part]) for name, array in batch.arrays.items()}
                         places = {name: array[part] for name, array in outputs.items()}
-                        found = {name: cupy.empty(a.shape, a.dtype) for name, a in places.items()}
-                        launch(cupy, chosen, part.stop - start, given | constants, found, batch.same)
+                        results = {name: cupy.empty(a.shape, a.dtype) for name, a in places.items()}
+                        launch(cupy, chosen, part.stop - start, given | constants, results, batch.same)
                         for name, place in places.items():
-                            lane.get(found[name], place)
+                            lane.get(results[name], place)
                 for lane in lanes:
                     lane.finish()
             finally:  # after an error, too, nothing is on its way when the memory is used again
@@ -336,12 +336,12 @@ def bad_states(outputs) -> np.ndarray:
 
 def _places(program, quaternions) -> dict[str, list[int]]:
     """{input: where quaternions begin in it}, which begin at some places among all entries."""
-    found, start = {}, 0
+    by_input, start = {}, 0
     for name, shape in program.inputs.items():
         end = start + math.prod(shape)
-        found[name] = [place - start for place in quaternions if start <= place < end]
+        by_input[name] = [place - start for place in quaternions if start <= place < end]
         start = end
-    return {name: places for name, places in found.items() if places}
+    return {name: places for name, places in by_input.items() if places}
 
 
 def _measured(cupy, kernel, runner, batch) -> float:
