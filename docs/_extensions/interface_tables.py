@@ -38,7 +38,12 @@ def _parameter_row(parameter):
     if isinstance(default, bool | float):
         default = str(default).lower()
     default_text = "empty" if default in ("", []) else f"`{default}`"
-    facts = [TYPES[parameter.kind], f"default {default_text}", _values(parameter), "read only" * parameter.read_only]
+    facts = [
+        TYPES[parameter.kind],
+        f"default {default_text}",
+        _values(parameter),
+        "read only" * parameter.read_only,
+    ]
     text = PAGE.sub(r"{doc}`/\1`", parameter.description.rstrip("."))
     return f"`{parameter.name}`", f"{text}.<br>{'; '.join(filter(None, facts))}"
 
