@@ -1,4 +1,4 @@
-"""What a command prints: text for people, or one JSON object for programs."""
+"""Output of a command: text, or one JSON object."""
 
 import contextlib
 import json
@@ -10,7 +10,7 @@ import numpy as np
 
 try:
     from rich.progress import Progress
-except ImportError:  # an extra: without it there is no bar
+except ImportError:  # optional: without it there is no progress bar
     Progress = None  # type: ignore[assignment,misc]
 
 

@@ -41,8 +41,8 @@ WEAKEST = 1e-12  # 1/N^2 and relative: least information of a wrench, which keep
 
 
 class ObserverState(NamedTuple):
-    """State between steps. Of the last step: p, drive = tau + rate, noise N, weight a, gain g. Of the
-    estimate: r, total (of the weights), S. Of contact detection: p^ and its covariance P; Z, D (windows,
+    """State between steps. From the last step: p, drive = tau + rate, noise N, weight a, gain g. From the
+    estimate: r, total (of the weights), S. From contact detection: p^ and its covariance P; Z, D (windows,
     nv)."""
 
     p: np.ndarray

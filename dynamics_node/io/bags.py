@@ -213,8 +213,8 @@ def read_bag(path, model, chunk, topic=None, pairs: Pairs = (), zero_velocity=Fa
 
 
 class _Latest(JointBuffer):
-    """Latest values of the scalar joints of a robot. still: joints with zero velocity, whatever the messages
-    contain; efforts: joints whose torques are needed, default all independent ones.
+    """Latest values of the scalar joints of a robot. still: joints whose velocity is zero, regardless of the
+    messages; efforts: joints whose torques are needed, default all independent ones.
 
     Positions of dependent joints are those of the last message, or NaN. missing_kinds: kinds not yet received
     for some joint; others: names in the messages that are not joints of the robot.

@@ -15,7 +15,7 @@ from dynamics_node.robot import Robot
 UNITS = ("usual", "si")
 CRITERIA = {"condition": (volume, roundness), "volume": (volume,)}
 RANDOM_MOTIONS = 100  # random motions; the best ones are starting points
-CANDIDATES = 8  # of them, in addition to the wanted number, that are brought inside the limits
+CANDIDATES = 8  # candidates that are brought inside the limits, in addition to the restarts
 LISTED_LIMITS = 3  # exceeded limits in a message
 SMOOTHING = 0.05  # fraction of the velocity limit, see Regressor
 NOISE = 1.0  # N m or N
