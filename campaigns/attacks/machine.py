@@ -12,7 +12,7 @@ from campaigns.attacks.descriptions import chain
 from campaigns.attacks.table import attack
 from campaigns.references import descriptions
 from campaigns.target import Start
-from dynamics_node.node.building.build_server import ASIDE, KINDS
+from dynamics_node.node.building.build_server import BACKGROUND, KINDS
 
 
 def a_node_with_a_cache_of_its_own(target, random):
@@ -32,7 +32,7 @@ def _builders(target):
     found = []
     for number in target.children():
         with contextlib.suppress(OSError):
-            if (Path("/proc") / str(number) / "comm").read_text().strip() == KINDS[ASIDE].name:
+            if (Path("/proc") / str(number) / "comm").read_text().strip() == KINDS[BACKGROUND].name:
                 found.append(number)
     return found
 
