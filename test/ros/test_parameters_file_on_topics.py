@@ -20,7 +20,7 @@ UR5 = ROBOTS["ur5"]
 CLOSE = 1e-9
 
 
-class Other:
+class CorrectedRobot:
     """A UR5 with other bodies and joints, in a file of parameters and in a description, which Pinocchio reads."""
 
     def __init__(self, seed, folder):
@@ -61,7 +61,7 @@ def test_no_compiler_and_never_a_bad_file(rig, tmp_path, compiler):
     subprocess.run(command, check=True, env={**os.environ, **environment}, stdout=subprocess.DEVNULL)
     compiled = calls()
     assert compiled > 0
-    one, two, path = Other(1, tmp_path), Other(2, tmp_path), tmp_path / "parameters.yaml"
+    one, two, path = CorrectedRobot(1, tmp_path), CorrectedRobot(2, tmp_path), tmp_path / "parameters.yaml"
     path.write_text(one.text)
     parameters = {
         "backend": "auto",
@@ -79,11 +79,11 @@ def test_no_compiler_and_never_a_bad_file(rig, tmp_path, compiler):
 
     assert max(answers(one) for _ in range(5)) <= CLOSE
 
-    def reloaded(text, told):
+    def reloaded(text, line):
         path.write_text(text)
         before = len(r.process.output())
         assert r.call(Trigger, "reload").success
-        r.until(lambda: told in r.process.output()[before:], what=told)
+        r.until(lambda: line in r.process.output()[before:], what=line)
 
     reloaded(one.text.replace("mass: ", "mass: -"), "the parameters file: link 'shoulder_link': mass -")
     assert answers(one) <= CLOSE
