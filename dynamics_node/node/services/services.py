@@ -96,7 +96,9 @@ def calibrate_wrench_sensor(set_parameters, core, request, response):
     elif command == request.RESET:
         sensor.poses.clear()
     elif command not in (request.COMPUTE, request.APPLY, TARE):
-        raise BadMessage(f"unknown command {one_line(command)!r}; known: collect, compute, apply, tare, reset")
+        raise BadMessage(
+            f"unknown command {one_line(command)!r}; known: collect, compute, apply, tare, reset"
+        )
     response.poses = len(sensor.poses)
     if command in (request.COLLECT, request.RESET):
         return f"{response.poses} poses"
