@@ -1,4 +1,4 @@
-"""Parameters: numbers without bounds, text that is none, and too many changes."""
+"""Parameters: extreme numbers, invalid text and rapid changes."""
 
 import math
 
@@ -8,12 +8,12 @@ from campaigns.target import Start
 HUGE = (1e200, 1e308, -1e308, math.inf, -math.inf, math.nan)
 
 
-def a_panda_with_a_motor(target, random):
+def panda_start(target, random):
     return Start(robot="panda")
 
 
 def _numbers(random):
-    """{parameter: value} that goes together in length, with a number that no machine has."""
+    """{parameter: value} with consistent lengths and one extreme number."""
     huge = random.choice(HUGE)
     joint = ["panda_joint1"]
     return random.choice(
@@ -56,9 +56,9 @@ DEFAULTS = {
 }
 
 
-@attack(start=a_panda_with_a_motor)
-def numbers_that_no_machine_has(target, random):
-    """1e308, infinity, NaN for every parameter that is a number: refused, or without effect."""
+@attack(start=panda_start)
+def extreme_numbers(target, random):
+    """1e308, infinity, NaN for every numeric parameter: rejected, or without effect."""
     for _ in range(12):
         values = _numbers(random)
         accepted = target.set(**values)
@@ -73,14 +73,14 @@ STRANGE = ("\x00", "/tmp/\udcff", "\udcff", "a\x00b", "\x1b[31m", "x" * 1_000_00
 
 @attack()
 def strange_text(target, random):
-    """NUL, lone surrogates, escapes, a megabyte, for every parameter that is text."""
+    """NUL, unpaired surrogates, escapes and a megabyte for text parameters."""
     names = ("robot_description_file", "loops_file", "solver", "backend", "robot_description", "on_stale")
     for name in random.sample(names, 3):
         for text in random.sample(STRANGE, 3):
             try:
                 target.set(**{name: text})
             except (UnicodeError, ValueError):
-                continue  # this client cannot say it; others can, see what is given at the start
+                continue  # this client cannot send it; others can, see the start parameters
             target.serves()
     for name in ("robot_description_file", "loops_file", "robot_description"):
         target.set(**{name: ""})
@@ -102,8 +102,8 @@ CHANGES = (
 
 
 @attack()
-def parameters_one_after_the_other(target, random):
-    """Good and bad ones, each before the last has taken effect."""
+def rapid_parameter_changes(target, random):
+    """Valid and invalid changes, each before the previous one takes effect."""
     for _ in range(60):
         target.set(**random.choice(CHANGES))
         target.spin(random.choice([0.0, 0.0, 0.1]))

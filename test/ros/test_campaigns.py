@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from sensor_msgs.msg import JointState
 
 from campaigns.attacks import ATTACKS, Attack
-from campaigns.cores import Waiting
+from campaigns.cores import CoreWait
 from campaigns.judge import Judge
 from campaigns.node import Campaign
 from campaigns.references import Configuration, References
@@ -119,7 +119,7 @@ def test_gravity_torques_are_right_only_if_enabled(judge, references):
     torque = reference.torque(position, np.zeros(len(position)))
     assert not judge.torque(stamp, names, torque, published)
     assert judge.counts["wrong"] == judge.counts["stale"] == 1
-    judge.allowed = {PANDA, PANDA._replace(held=True)}
+    judge.allowed = {PANDA, PANDA._replace(at_rest=True)}
     assert judge.torque(stamp, names, torque, published)
     assert judge.counts["wrong"] == judge.counts["stale"] == 1
 
@@ -134,7 +134,7 @@ def test_time_without_a_core_is_not_an_age(references):
 
 
 def test_waiting_between_two_times():
-    waiting = Waiting("nobody")
+    waiting = CoreWait("nobody")
     waiting.look()
     assert waiting.between(0, 10**19) == 0.0
     waiting.times, waiting.waited = [10, 20, 30, 40], [0, 10**9, 10**9, 3 * 10**9]
