@@ -1,5 +1,5 @@
-"""Parameters through the services of ROS. Which values are refused is in test/core/node/test_settings and test_robot_manager,
-what a change does in test_robot_manager, that no torque is missing or wrong meanwhile in test_switching."""
+"""Parameters through the services of ROS. For validation and effects, see test/core/node/test_settings and
+test_robot_manager; for torques during changes, test_switching."""
 
 import numpy as np
 import pytest
@@ -52,7 +52,7 @@ def test_invalid_values_are_rejected_and_the_old_ones_kept(arm, panda, kind):
     assert error(efforts(arm.answered(panda.names, panda.q, panda.qd), panda.names), panda.torque()) <= EXACT
 
 
-def test_a_value_that_needs_no_building_is_used_at_once(arm, panda):
+def test_a_value_without_a_rebuild_applies_at_once(arm, panda):
     assert arm.set_parameters(gravity=[0.0, 0.0, 0.0])[0]
     still = np.zeros(7)
     assert np.abs(efforts(arm.answered(panda.names, panda.q, still), panda.names)).max() < 1e-12

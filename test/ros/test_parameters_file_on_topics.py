@@ -1,4 +1,4 @@
-"""The node with a file of parameters: another robot's torques by the code of the described one."""
+"""The node with a parameters file: torques of the corrected robot from the code of the described one."""
 
 import os
 import subprocess
@@ -40,14 +40,14 @@ class CorrectedRobot:
         self._oracle = Oracle(UR5._replace(path=self.file), model)
 
     def torque(self, q, qd):
-        """By Pinocchio, and what the joints take besides."""
+        """Torques of Pinocchio plus joint friction, springs and offsets."""
         friction = self.viscous * qd + self.coulomb * np.tanh(qd / 0.01) + self.creep * np.tanh(qd / 0.1)
         return self._oracle.inverse(q, qd, 0 * q) + friction + self.offset + self.spring * q
 
 
 @pytest.fixture
 def compiler(tmp_path):
-    """(environment with a cache of its own and a compiler that counts, function that tells how often it compiled)"""
+    """(environment with an empty cache and a counting compiler, function that returns the count)"""
     program, log = tmp_path / "counting_cc", tmp_path / "calls"
     program.write_text(f'#!/bin/sh\necho "$@" >> {log}\nexec cc "$@" -O0\n')
     program.chmod(0o755)
@@ -55,7 +55,7 @@ def compiler(tmp_path):
     return environment, lambda: log.read_text().count(" -o ")
 
 
-def test_no_compiler_and_never_a_bad_file(rig, tmp_path, compiler):
+def test_a_parameters_file_needs_no_compiler_and_bad_files_are_rejected(rig, tmp_path, compiler):
     environment, calls = compiler
     command = [sys.executable, "-m", "dynamics_node.cli", "compile", str(UR5.file)]
     subprocess.run(command, check=True, env={**os.environ, **environment}, stdout=subprocess.DEVNULL)

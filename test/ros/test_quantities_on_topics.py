@@ -154,7 +154,7 @@ def test_rows_and_columns_have_names(arm, panda):
         assert [(list(m.row_names), list(m.col_names)) for m in values] == expected, quantity
 
 
-def test_the_header_is_that_of_the_state(other, panda):
+def test_the_header_matches_the_state(other, panda):
     """The stamp is that of the request, or of the newest measured joint for an empty state."""
     r = other
     measured = stamp_of(r.answered(panda.names, panda.q, panda.qd))

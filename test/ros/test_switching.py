@@ -12,7 +12,7 @@ from payloads import payload
 from rig import efforts, stamp_of
 from tolerances import error
 
-from campaigns.cores import Waiting
+from campaigns.cores import CoreWait
 
 RATE = 500.0
 SWITCHES = 21  # to each algorithm, twice to some
@@ -52,7 +52,7 @@ class Traffic:
         self.rig, self.case = rig, case
         self.current = {configuration}
         self.sent, self.allowed = {}, {}
-        self.waiting = Waiting(rig.process.process.pid)
+        self.core_wait = CoreWait(rig.process.process.pid)
 
     def run(self, seconds):
         end = time.monotonic() + seconds
@@ -61,7 +61,7 @@ class Traffic:
             q, qd = self.case.q + 0.3 * np.sin(phase), 0.3 * np.pi * np.cos(phase)
             stamp = self.rig.send_state(self.case.names, q, qd)
             self.sent[stamp], self.allowed[stamp] = (q, qd), set(self.current)
-            self.waiting.look()
+            self.core_wait.look()
             self.rig.spin(max(0.0, 1 / RATE - (time.monotonic() - now)))
 
     def until(self, condition, timeout):
@@ -91,7 +91,7 @@ class Traffic:
     def _unanswered(self, stamps):
         if not stamps:
             return 0
-        return len(stamps) - RATE * self.waiting.between(stamps[0], stamps[-1])
+        return len(stamps) - RATE * self.core_wait.between(stamps[0], stamps[-1])
 
     def wrong(self, expected):
         """(stamp, error) of the torques of no active configuration."""

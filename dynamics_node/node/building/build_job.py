@@ -59,7 +59,7 @@ LONGEST_REASON = 2000  # characters
 
 @dataclass(frozen=True)
 class Job:
-    """What to build. The robot has the driver names of joints.
+    """A build request. The robot has the driver names of joints.
 
     choices: keyword arguments of parse_robot; services: backend of the functions for services, prepared for
     batches; links: of the default operational-space inertia; loops_file, parameters_file, sensors_file:

@@ -102,9 +102,9 @@ def _estimate(core):
     message = JointStateEstimate()
     message.header.frame_id = core.model.base_link
 
-    def write(estimate, stamp):
-        estimate = estimate.estimate
-        message.header.stamp, message.lag, message.name = stamp, estimate.lag, list(estimate.names)
+    def write(stamped, stamp):
+        estimate = stamped.estimate
+        message.header.stamp, message.lag, message.name = stamp, stamped.lag, list(estimate.names)
         for field in ("position", "velocity", "acceleration", "external_torque"):
             setattr(message, field, doubles(getattr(estimate, field)))
         for field, covariance in zip(COVARIANCES, estimate.covariances, strict=True):
@@ -121,10 +121,10 @@ def _estimated_joint_states(core):
     message = torque_message(core.joints.names, core.model.base_link)
     at = core.coordinates
 
-    def write(estimate, stamp):
+    def write(stamped, stamp):
         message.header.stamp = stamp
-        message.position = doubles(estimate.estimate.q[at.q_at])
-        message.velocity = doubles(estimate.estimate.qd[at.v_at])
+        message.position = doubles(stamped.estimate.q[at.q_at])
+        message.velocity = doubles(stamped.estimate.qd[at.v_at])
         return (message,)
 
     return write
@@ -133,9 +133,9 @@ def _estimated_joint_states(core):
 def _external_torques(core):
     message = torque_message(core.robot.smoothed.independent, core.model.base_link)
 
-    def write(estimate, stamp):
+    def write(stamped, stamp):
         message.header.stamp = stamp
-        message.effort = doubles(estimate.estimate.external_torque)
+        message.effort = doubles(stamped.estimate.external_torque)
         return (message,)
 
     return write
@@ -172,7 +172,7 @@ class EstimatorNode(RobotNode):
     def _estimate(self, core):
         started = perf_counter()
         try:
-            estimate = core.advance(monotonic_ns())
+            stamped = core.advance(monotonic_ns())
         except NoOutput as reason:
             self._statistics.no_output(reason)
             return
@@ -180,8 +180,8 @@ class EstimatorNode(RobotNode):
             if self._throttle.due("note"):
                 self.get_logger().warning(note)
         core.notes.clear()
-        if estimate is not None:
-            self._estimates.publish(core, estimate, time_message(estimate.stamp))
+        if stamped is not None:
+            self._estimates.publish(core, stamped, time_message(stamped.stamp))
             self._statistics.solved(perf_counter() - started, ())
 
     def _before_report(self):

@@ -43,7 +43,7 @@ class EstimatedRobot:
 
 @dataclass(frozen=True)
 class EstimatorJob:
-    """What to build. choices: keyword arguments of parse_robot; loops_file, parameters_file, sensors_file:
+    """A build request. choices: keyword arguments of parse_robot; loops_file, parameters_file, sensors_file:
     paths or ''; names: pairs of driver names and description names."""
 
     text: str | bytes

@@ -10,7 +10,7 @@ from rclpy.impl.implementation_singleton import rclpy_implementation as _rclpy
 from rclpy.utilities import timeout_sec_to_nsec
 
 EVENTS_PERIOD = 1.0  # s between checks of QoS events, which only log warnings
-MOST = 100  # messages of one subscription in a turn, whatever its depth
+MOST = 100  # messages of one subscription in a turn, for any depth
 SHARE = 0.005  # s of processor time of one subscription in a turn
 
 

@@ -187,7 +187,7 @@ def test_states_slower_than_steps_are_estimated(robot, swing):
     rig.require_true(stamped, within=1.0)
 
 
-def test_a_continuous_joint_that_wraps(robot, swing):
+def test_a_continuous_joint_may_wrap(robot, swing):
     rig, plain = Rig(robot, swing), Rig(robot, swing)
     rig.run(30), plain.run(30)
     for k in range(30, 40):
