@@ -50,7 +50,7 @@ def times(model):
         spent = np.zeros(2)
         for sample in zip(*states[:2], efforts, strict=True):
             served.wait(STEP * 1e3)
-            served.hear(PANDA_JOINTS, *sample, stamp=int(served.ros))
+            served.receive(PANDA_JOINTS, *sample, stamp=int(served.ros))
             begin = time.thread_time()
             core.payload_estimation.gather(core, served.now)
             between = time.thread_time()

@@ -1,1 +1,1 @@
-"""Random robots and attacks, for as long as one likes: see docs/how-to/campaigns.md."""
+"""Random robots and attacks of any duration, see docs/how-to/campaigns.md."""

@@ -1,5 +1,5 @@
-"""Random Sarrus linkages at home and beside it, their joints at multiples of 45 degrees, by every backend:
-they have assemblies with different numbers of motions."""
+"""Random Sarrus linkages near their home position, with joints at multiples of 45 degrees, for every backend.
+Their assemblies have different numbers of motions."""
 
 import numpy as np
 from linkages import sarrus
@@ -10,5 +10,5 @@ __all__ = ["check", "draw"]
 
 
 def draw(random: np.random.Generator) -> Case:
-    """A linkage; of every fifth one compiled code is tried too."""
+    """A linkage; one in COMPILED is also compiled."""
     return Case(sarrus(random), bool(random.integers(COMPILED) == 0))

@@ -1,4 +1,4 @@
-"""What changes while the node serves: robots, payloads, solvers, parameters, publishers; and requests."""
+"""Changes while the node serves: robots, payloads, solvers, parameters, publishers; and requests."""
 
 import time
 
@@ -16,7 +16,7 @@ EVERY = {
     "solver": 15.0,
     "request": 1.0,
     "parameter": 3.0,
-    "stranger": 5.0,
+    "unknown_joint": 5.0,
 }  # s
 SOLVERS = (
     {"solver": "factor_graph", "ordering": "aba"},
@@ -34,7 +34,7 @@ HARMLESS = (
 
 
 class Changes:
-    """One change at a time, each kind at times of its own. failures: answers that were wrong."""
+    """One change at a time, each kind at its own times. failures: wrong replies."""
 
     def __init__(self, target, random):
         self._target, self._random = target, random
@@ -45,7 +45,7 @@ class Changes:
         self.failures: list[str] = []
 
     def step(self):
-        """What is due, or a pause."""
+        """Make the due change, or wait."""
         kind = min(self._next, key=self._next.get)
         wait = self._next[kind] - time.monotonic()
         if wait > 0:
@@ -62,7 +62,7 @@ class Changes:
         return Configuration(self._target.robot, self._loaded)
 
     def _robot(self):
-        """Another one. A payload stays where the joints and the link do."""
+        """Change the robot, without its payload."""
         if self._loaded:
             self._payload()
         self._target.take(
@@ -70,7 +70,7 @@ class Changes:
         )
 
     def _payload(self):
-        """On, or off."""
+        """Attach or remove the payload."""
         before = self._configuration
         self._loaded = not self._loaded
         self._target.watch.allow(before, self._configuration)
@@ -91,8 +91,8 @@ class Changes:
         if self._target.set(**values) is None:
             self.failures.append(f"no answer to {values}")
 
-    def _stranger(self):
-        """A publisher of other joints comes or goes."""
+    def _unknown_joint(self):
+        """Create or destroy a publisher of unknown joints."""
         node = self._target.client.node
         if self._other is not None:
             node.destroy_publisher(self._other)
@@ -102,7 +102,7 @@ class Changes:
         self._other.publish(JointState(name=["a_stranger"], position=[0.0]))
 
     def _request(self):
-        """Inverse dynamics of the state at some time."""
+        """Request inverse dynamics at a random time of the motion."""
         stamp = self._random.randrange(10**15)
         q, qd = (floats(values) for values in self._references.motion(stamp))
         state = DynamicsState(joints=JointState(name=self._references.names, position=q, velocity=qd))

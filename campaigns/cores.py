@@ -1,14 +1,14 @@
-"""How long a process has waited for a core: what a busy machine takes is not the node's doing."""
+"""Time that a process has waited for a core, which is not a delay of the node."""
 
 import time
 from bisect import bisect_right
 from pathlib import Path
 
-KEPT = 20_000  # samples
+MOST_SAMPLES = 20_000  # samples
 
 
-class Waiting:
-    """Of one process, by Linux's count (schedstat); nothing where there is none."""
+class CoreWait:
+    """Waiting time of one process from schedstat of Linux; zero on other systems."""
 
     def __init__(self, process):
         self._file = Path("/proc") / str(process) / "schedstat"
@@ -23,11 +23,11 @@ class Waiting:
             return
         self.times.append(time.time_ns())
         self.waited.append(waited)
-        if len(self.times) > 2 * KEPT:
-            del self.times[:KEPT], self.waited[:KEPT]
+        if len(self.times) > 2 * MOST_SAMPLES:
+            del self.times[:MOST_SAMPLES], self.waited[:MOST_SAMPLES]
 
     def between(self, begin, end):
-        """Seconds of waiting between two times, ns, of those for which there are samples."""
+        """Seconds of waiting between two times, ns, as far as samples exist."""
         if not self.times:
             return 0.0
         first = max(0, bisect_right(self.times, begin) - 1)

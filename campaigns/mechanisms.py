@@ -1,6 +1,6 @@
-"""Random and ordinary linkages at home and beside it, by every backend, against other means.
+"""Random and ordinary linkages near their home position, for every backend, against independent references.
 
-Of every fifth one compiled code is tried too: compiling takes most of the time.
+One in COMPILED is also compiled, because compilation takes most of the time.
 """
 
 from typing import NamedTuple
@@ -11,7 +11,7 @@ from trials import tried
 
 import dynamics_node as dn
 
-COMPILED = 5  # one in so many
+COMPILED = 5  # one in this number of linkages
 
 
 class Case(NamedTuple):
@@ -36,7 +36,7 @@ def draw(random: np.random.Generator) -> Case:
 
 
 def check(case: Case) -> str:
-    """'ok', 'refused: ' and why, 'FALSELY REFUSED: ' or 'SILENT ERROR: ' and what happened."""
+    """'ok', or 'refused: ', 'FALSELY REFUSED: ' or 'SILENT ERROR: ' with the reason."""
     try:
         trial = tried(case.linkage, case.compiled)
     except dn.ModelError as error:

@@ -1,5 +1,5 @@
-"""Attacks a real node, again and again, and judges every torque it publishes: exit code 1 when one was wrong
-or stale, or the node ended, fell silent or did not stop when told to. See docs/how-to/campaigns.md."""
+"""Attacks a node repeatedly and checks every published torque. Exit code 1: a torque was wrong or stale, or
+the node ended, stopped publishing or ignored set_enabled. See docs/how-to/campaigns.md."""
 
 import argparse
 import secrets
@@ -13,27 +13,27 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:1] = [
     str(ROOT),
     str(ROOT / "test" / "support"),
-]  # not this folder: Python has a `numbers` too
+]  # not this folder: its `numbers` would shadow that of Python
 
 from campaigns.attacks import ATTACKS
 from campaigns.target import Dead, Mute, Start, Target
 from campaigns.verdict import Outcome, show
 
-LAST_LINES = 4  # of the node's log, with what is said of a failure
-DRAWS_OF_A_NODE = 8  # then it is ended, and its exit code looked at
+LAST_LINES = 4  # of the log of the node, in a failure report
+DRAWS_OF_A_NODE = 8  # after which it is stopped and its exit code checked
 
 
 class Campaign:
-    """One Target through many draws."""
+    """Many draws on one Target."""
 
     def __init__(self, seed, names):
         self.seed, self.names = seed, list(names)
         self.target = Target()
         self.outcomes: list[Outcome] = []
-        self._runs, self._uses = False, 0  # whether there is a node, and how many draws it has seen
+        self._runs, self._uses = False, 0  # whether a node runs, and its number of draws
 
     def run(self, draw):
-        """One draw: which attack, and all that is random in it, depends on seed and draw alone."""
+        """Run one draw. The attack and its random numbers depend only on seed and draw."""
         random = Random(f"{self.seed} {draw}")
         attack = ATTACKS[self._name(draw)]
         outcome = Outcome(attack.name, draw)
@@ -46,24 +46,24 @@ class Campaign:
             if not attack.started:
                 self.target.serves()
         except Dead:
-            outcome.fail("dead", self._last_words())
+            outcome.fail("dead", self._end_of_log())
         except Mute as reason:
-            outcome.fail("mute", f"{reason}; {self._last_words()}")
+            outcome.fail("mute", f"{reason}; {self._end_of_log()}")
         outcome.take(self.target.watch.report())
         self._uses += 1
         if attack.start or outcome.failures or self._uses >= DRAWS_OF_A_NODE:
             self._end(outcome, attack.codes, random)
         outcome.seconds = time.monotonic() - began
-        for words in outcome.words:
-            print(f"    {words}", flush=True)
+        for text in outcome.words:
+            print(f"    {text}", flush=True)
 
     def _name(self, draw):
-        """Every attack comes once, in random order, before any comes again."""
+        """Name of the attack: all attacks once in random order, then again."""
         turn, place = divmod(draw, len(self.names))
         return Random(f"{self.seed} turn {turn}").sample(self.names, len(self.names))[place]
 
     def _prepare(self, attack, random, outcome):
-        """A node that the attack can have, and that serves."""
+        """Start a node for the attack, if necessary, and wait until it serves."""
         if attack.start is not None:
             self._end(outcome, (0,), random)
             self.target.start(attack.start(self.target, random))
@@ -74,23 +74,23 @@ class Campaign:
         self._runs, self._uses = True, 0
         if not attack.started:
             self.target.serves()
-            self.target.watch.press(True)
-            self.target.watch.report()  # what starting took is not the attack's
+            self.target.watch.set_pressing(True)
+            self.target.watch.report()  # exclude the start from the report
 
     def _end(self, outcome, codes, random):
-        """End the node that runs, if there is one, and look at its exit code."""
+        """Stop the node, if it runs, and check its exit code."""
         if not self._runs:
             return
         self._runs = False
-        words = self._last_words()
+        text = self._end_of_log()
         code, left = self.target.stop(random.choice([signal.SIGINT, signal.SIGTERM]))
         if code not in codes and "dead" not in outcome.failures:
-            outcome.fail("dead", f"exit code {code} (None: it did not end on a signal); {words}")
+            outcome.fail("dead", f"exit code {code} (None: the signal did not end it); {text}")
         if left:
             outcome.fail("left", f"after its end: {', '.join(left)}", len(left))
 
     def close(self):
-        """End the last node and all else. Shows the verdict; returns whether all is well."""
+        """Stop the node and its client, and print the verdict. Returns whether there was no failure."""
         if self._runs:
             last = Outcome("the end", len(self.outcomes))
             self._end(last, (0,), Random(self.seed))
@@ -99,19 +99,19 @@ class Campaign:
         self.target.close()
         return show(self.outcomes, self.seed)
 
-    def _last_words(self):
+    def _end_of_log(self):
         lines = [line.strip()[:200] for line in self.target.process.output().splitlines() if line.strip()]
-        words = " | ".join(lines[-LAST_LINES:]) or "nothing"
-        return f"exit code {self.target.process.process.poll()}, its last words: {words}"
+        text = " | ".join(lines[-LAST_LINES:]) or "nothing"
+        return f"exit code {self.target.process.process.poll()}, end of its log: {text}"
 
 
 def main(arguments=None):
     parser = argparse.ArgumentParser(prog="campaign node", description=__doc__)
-    parser.add_argument("--minutes", type=float, default=10.0, help="no attack begins later")
-    parser.add_argument("--seed", type=int, default=None, help="the same seed draws the same attacks")
-    parser.add_argument("--only", nargs="+", choices=ATTACKS, metavar="NAME", help="attacks, by their names")
-    parser.add_argument("--draw", type=int, help="this draw of the seed alone; give --only as then")
-    parser.add_argument("--list", action="store_true", help="say which attacks there are")
+    parser.add_argument("--minutes", type=float, default=10.0, help="time after which no attack begins")
+    parser.add_argument("--seed", type=int, default=None, help="seed of the draws (default: random)")
+    parser.add_argument("--only", nargs="+", choices=ATTACKS, metavar="NAME", help="names of attacks")
+    parser.add_argument("--draw", type=int, help="run only this draw of the seed; requires the same --only")
+    parser.add_argument("--list", action="store_true", help="list the attacks")
     options = parser.parse_args(arguments)
     if options.list:
         print("\n".join(f"{name}: {' '.join((a.run.__doc__ or '').split())}" for name, a in ATTACKS.items()))
@@ -130,8 +130,8 @@ def main(arguments=None):
     except KeyboardInterrupt:
         print("interrupted")
     finally:
-        well = campaign.close()
-    return 0 if well else 1
+        passed = campaign.close()
+    return 0 if passed else 1
 
 
 if __name__ == "__main__":

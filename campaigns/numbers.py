@@ -6,7 +6,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 
 if __name__ == "__main__":
-    # in place of campaigns/ itself: this file must not stand in for the numbers of the standard library
+    # replaces campaigns/: this file must not shadow `numbers` of the standard library
     sys.path[:1] = [str(ROOT), str(ROOT / "test" / "support")]
     from campaigns.random_robots import main
 

@@ -1,8 +1,7 @@
-"""Random robots against independent references, until the time is up.
+"""Random robots against independent references, for a limited time.
 
-Trees, mechanisms and linkages with several assemblies take turns. Everything follows from the seed, which is
-printed: number k of seed s is the same robot again. What fails is written to a folder, with all that is
-needed to see it again.
+Trees, mechanisms and linkages with several assemblies alternate. The printed seed determines all robots:
+number k of seed s is always the same. Failures are written to a folder with the command that reproduces them.
 """
 
 import argparse
@@ -25,7 +24,7 @@ FAILURES = ("SILENT ERROR", "FALSELY REFUSED", "CRASH")
 
 
 class Result(NamedTuple):
-    """What became of robot `number` of a kind; verdict: its first words, then why."""
+    """Result of robot `number` of a kind; verdict: its kind, a colon and the reason."""
 
     kind: str
     number: int
@@ -39,7 +38,7 @@ class Result(NamedTuple):
 
 
 def main(arguments=None):
-    """The exit code: 1 when something failed."""
+    """Run the campaign. Exit code: 1 after a failure."""
     options = _options(arguments)
     seed = options.seed if options.seed is not None else int.from_bytes(os.urandom(4), "big")
     console = Console()
@@ -56,7 +55,7 @@ def main(arguments=None):
                 folder = folder or Path(tempfile.mkdtemp(prefix=f"numbers-{seed}-", dir=options.folder))
                 _write(folder, seed, result)
                 progress.console.print(f"{result.kind} {result.number}: {result.verdict}", markup=False)
-    console.print(_line(counts) or "nothing was tried")
+    console.print(_line(counts) or "no robots")
     if folder is not None:
         console.print(f"failures, with their descriptions: {folder}", markup=False)
     return int(any(counts[kind, word] for kind in KINDS for word in FAILURES))
@@ -64,13 +63,13 @@ def main(arguments=None):
 
 def _options(arguments):
     parser = argparse.ArgumentParser(prog="numbers", description=__doc__.splitlines()[0])
-    parser.add_argument("--minutes", type=float, default=30.0, help="when to stop, at the latest")
-    parser.add_argument("--seed", type=int, help="of all robots; a new one by default")
-    parser.add_argument("--count", type=int, help="robots of each kind, at most")
-    parser.add_argument("--kinds", nargs="+", choices=KINDS, default=KINDS, help="which robots")
-    parser.add_argument("--first", type=int, default=0, help="number of the first robot, to see one again")
+    parser.add_argument("--minutes", type=float, default=30.0, help="time limit")
+    parser.add_argument("--seed", type=int, help="seed of all robots (default: random)")
+    parser.add_argument("--count", type=int, help="largest number of robots of each kind")
+    parser.add_argument("--kinds", nargs="+", choices=KINDS, default=KINDS, help="kinds of robots")
+    parser.add_argument("--first", type=int, default=0, help="number of the first robot")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--folder", default=None, help="where the folder of failures is made")
+    parser.add_argument("--folder", default=None, help="parent of the folder of failures")
     return parser.parse_args(arguments)
 
 
@@ -80,7 +79,7 @@ def _progress(console):
 
 
 def _line(counts):
-    """What has happened so far."""
+    """Counts of verdicts so far."""
     parts = []
     for kind in KINDS:
         own = {word: n for (k, word), n in sorted(counts.items()) if k == kind}
@@ -90,7 +89,7 @@ def _line(counts):
 
 
 def _results(seed, options, deadline):
-    """The Results as they come; two waiting for every worker."""
+    """Results in order of completion, with two pending robots per worker."""
     robots = _numbered(options)
     with ProcessPoolExecutor(options.workers) as pool:
         pending = set()
@@ -108,7 +107,7 @@ def _results(seed, options, deadline):
 
 
 def _numbered(options):
-    """(kind, number) of all robots, the kinds in turn."""
+    """(kind, number) of all robots, with alternating kinds."""
     number = options.first
     while options.count is None or number < options.first + options.count:
         for kind in options.kinds:
@@ -128,7 +127,7 @@ def tried(seed, kind, number) -> Result:
 
 
 def _write(folder, seed, result):
-    """The description, and how to see it again."""
+    """Write the description and the command that reproduces the failure."""
     stem = f"{result.kind}-{result.number}"
     (folder / f"{stem}.urdf").write_text(result.text, encoding="utf-8")
     again = f"--seed {seed} --kinds {result.kind} --first {result.number} --count 1"

@@ -1,7 +1,6 @@
-"""What Pinocchio says the torques are: of several robots, with a payload and without, at any time.
+"""Right torques by Pinocchio: of several robots, with and without a payload, at any time.
 
-The state of all joints is a function of the stamp alone: whoever has a torque with a stamp can tell what it
-should be.
+The state of all joints is a function of the stamp, so the stamp of a torque determines its right value.
 """
 
 import re
@@ -15,33 +14,33 @@ from dynamics_interfaces.srv import SetPayload
 from robots import ROBOTS
 from tolerances import error
 
-AGREEMENT = 1e-9  # what a right torque may be off, see test/support/tolerances.py
+AGREEMENT = 1e-9  # tolerance of a right torque, see test/support/tolerances.py
 MASS, COM, MOMENTS = 1.5, (0.02, -0.01, 0.08), (0.01, 0.012, 0.009)
 TOOL = {"panda": "panda_hand", "heavy": "panda_hand", "ur5": "ee_link", "xarm7": "link7"}
-PERIOD = 10_000  # s after which the motion repeats itself
+PERIOD = 10_000  # period of the motion, s
 
 
 class Configuration(NamedTuple):
-    """What a torque may be of: a robot of `descriptions`, with the payload on its tool or not; held: at the
-    position without its velocity, as on_stale gravity publishes when input stops."""
+    """The robot of a torque: one of `descriptions`, with or without a payload on its tool. at_rest: at the
+    position with zero velocity, as in on_stale gravity."""
 
     robot: str
     loaded: bool = False
-    held: bool = False
+    at_rest: bool = False
 
 
 @cache
 def descriptions():
-    """{name: URDF}. heavy is a Panda of other masses: the same joints."""
+    """{name: URDF}. heavy is a Panda with other masses and the same joints."""
     panda = ROBOTS["panda"].file.read_text()
-    heavy = re.sub(r'(<mass value=")([^"]+)', lambda found: f"{found[1]}{1.3 * float(found[2])}", panda)
+    heavy = re.sub(r'(<mass value=")([^"]+)', lambda match: f"{match[1]}{1.3 * float(match[2])}", panda)
     assert heavy != panda
     texts = {name: ROBOTS[name].file.read_text() for name in TOOL if name != "heavy"}
     return texts | {"heavy": heavy}
 
 
 def payload(robot, mass=MASS, com=COM, moments=MOMENTS):
-    """The request that loads its tool; mass 0 takes the payload off."""
+    """The SetPayload request for the tool; mass 0 removes the payload."""
     request = SetPayload.Request(link=TOOL[robot])
     inertia = request.inertia
     inertia.m = float(mass)
@@ -61,20 +60,20 @@ class Reference:
         joints = {name: self._model.joints[k] for k, name in enumerate(self._model.names) if k}
         joints = {name: joint for name, joint in joints.items() if "Mimic" not in joint.shortname()}
         self.names = tuple(sorted(joints))
-        self._turning = np.array([joints[name].nq == 2 for name in self.names])
+        self._continuous = np.array([joints[name].nq == 2 for name in self.names])
         self._q_at = np.array([joints[name].idx_q for name in self.names])
         self._v_at = np.array([joints[name].idx_v for name in self.names])
 
     def _load(self, link):
         frame = self._model.frames[self._model.getFrameId(link, pinocchio.BODY)]
-        carried = pinocchio.Inertia(MASS, np.array(COM), np.diag(MOMENTS))
-        self._model.inertias[frame.parentJoint] += frame.placement.act(carried)
+        payload_inertia = pinocchio.Inertia(MASS, np.array(COM), np.diag(MOMENTS))
+        self._model.inertias[frame.parentJoint] += frame.placement.act(payload_inertia)
 
     def torque(self, position, velocity, acceleration=0.0):
         """(n,) at the joints `names`."""
         q, v = pinocchio.neutral(self._model), np.zeros(self._model.nv)
-        q[self._q_at] = np.where(self._turning, np.cos(position), position)
-        q[self._q_at[self._turning] + 1] = np.sin(position[self._turning])
+        q[self._q_at] = np.where(self._continuous, np.cos(position), position)
+        q[self._q_at[self._continuous] + 1] = np.sin(position[self._continuous])
         a = np.zeros(self._model.nv)
         v[self._v_at], a[self._v_at] = velocity, acceleration
         return pinocchio.rnea(self._model, self._data, q, v, a)[self._v_at]
@@ -97,19 +96,19 @@ class References:
         return 0.8 * np.sin(phase), 0.8 * self._rate * np.cos(phase)
 
     def efforts(self, configuration, stamp):
-        """Of all `names`: what moves the joints of a Configuration as `motion` says, zero at the others."""
+        """Torques of all `names` for the motion of a Configuration, zero at its other joints."""
         at, (position, velocity) = self.index[configuration], self.motion(stamp)
         acceleration = -(self._rate[at] ** 2) * position[at]
-        found = np.zeros(len(self.names))
-        found[at] = self.of[configuration].torque(position[at], velocity[at], acceleration)
-        return found
+        torques = np.zeros(len(self.names))
+        torques[at] = self.of[configuration].torque(position[at], velocity[at], acceleration)
+        return torques
 
     def fits(self, configuration, names):
         """Whether the joints of a message are those of the configuration."""
         return sorted(names) == list(self.of[configuration].names)
 
     def error(self, configuration, stamp, names, efforts):
-        """Of the torques of a message with a stamp; infinite when its joints are other ones."""
+        """Error of the torques of a message with a stamp; infinite for other joints."""
         if not self.fits(configuration, names):
             return np.inf
         reference = self.of[configuration]
@@ -117,6 +116,6 @@ class References:
         position, velocity = self.motion(stamp)
         given = dict(zip(names, efforts, strict=True))
         own = np.array([given[name] for name in reference.names])
-        rates = np.zeros(len(at)) if configuration.held else velocity[at]
-        found = float(error(own, reference.torque(position[at], rates)))
-        return found if np.isfinite(found) else np.inf
+        rates = np.zeros(len(at)) if configuration.at_rest else velocity[at]
+        relative = float(error(own, reference.torque(position[at], rates)))
+        return relative if np.isfinite(relative) else np.inf

@@ -1,6 +1,6 @@
-"""A long run in ordinary use: joint states at 1 kHz while robots, payloads, solvers, parameters and
-publishers change and services are called. Every torque is judged, and memory must stay
-flat. See docs/how-to/campaigns.md."""
+"""A long run in ordinary use: joint states at 1 kHz with changes of robots, payloads, solvers, parameters and
+publishers, and service calls. Every torque is checked, and memory must not grow. See
+docs/how-to/campaigns.md."""
 
 import argparse
 import secrets
@@ -11,7 +11,10 @@ from pathlib import Path
 from random import Random
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path[:1] = [str(ROOT), str(ROOT / "test" / "support")]  # not this folder: Python has a `numbers` too
+sys.path[:1] = [
+    str(ROOT),
+    str(ROOT / "test" / "support"),
+]  # not this folder: its `numbers` would shadow that of Python
 
 import numpy as np
 from rich.console import Console
@@ -21,15 +24,15 @@ from campaigns.changes import Changes
 from campaigns.target import Dead, Mute, Start, Target
 
 RATE = 1000.0  # Hz
-SAMPLE = 2.0  # s between two looks at memory
-FLAT = 1.0  # MB in 10 minutes, over the second half: what memory may grow
-SHORTEST = 580.0  # s, for the growth to stand out from its noise
-LEAST = 0.2  # of all states: the newest are answered, on busy cores not all
+SAMPLE = 2.0  # s between samples of memory
+FLAT = 1.0  # MB in 10 minutes: largest growth of memory over the second half
+SHORTEST = 580.0  # s, for the growth to exceed its noise
+LEAST = 0.2  # fraction of states with a torque: busy cores answer only the newest
 COLUMNS = ("minute", "states", "torques", "wrong", "stale", "p50 [ms]", "p99 [ms]", "p99.9 [ms]", "max [ms]")
 
 
 class Soak:
-    """What was measured: one row a minute, and memory (s, MB) all the time."""
+    """Measurements: one row per minute, and samples of memory (s, MB)."""
 
     def __init__(self, seed, rate):
         self.random = Random(seed)
@@ -40,7 +43,7 @@ class Soak:
         self.failures: list[str] = []
 
     def run(self, seconds, minute=60.0):
-        """Change one thing after another for so long."""
+        """Run changes for some time."""
         target = self.target
         target.start(Start(robot="panda"))
         try:
@@ -74,18 +77,18 @@ class Soak:
         self.target.close()
 
     def _close_minute(self):
-        """A row of the table."""
-        found = self.target.watch.report()
-        counts = (found.sent, *(found.counts.get(kind, 0) for kind in ("torques", "wrong", "stale")))
+        """Add a row to the table."""
+        report = self.target.watch.report()
+        counts = (report.sent, *(report.counts.get(kind, 0) for kind in ("torques", "wrong", "stale")))
         for kind, count in zip(self.totals, counts, strict=True):
             self.totals[kind] += count
-        latencies = [1e3 * found.percentiles[p] for p in (50, 99, 99.9, 100)]
+        latencies = [1e3 * report.percentiles[p] for p in (50, 99, 99.9, 100)]
         files = len(list(self._proc("fd").iterdir()))
         self.rows.append((len(self.rows) + 1, *counts, *latencies, self._memory(), files))
-        self.failures += [f"{finding.kind}: {finding.what}" for finding in found.findings]
+        self.failures += [f"{finding.kind}: {finding.what}" for finding in report.findings]
 
     def _memory(self):
-        """MB that the node has resident."""
+        """Resident memory of the node, MB."""
         line = next(line for line in self._proc("status").read_text().splitlines() if "VmRSS" in line)
         return int(line.split()[1]) / 1024
 
@@ -102,12 +105,12 @@ class Soak:
 
     @property
     def long(self):
-        """Whether the growth of memory can be told from its noise."""
+        """Whether the run is long enough for the growth of memory to exceed its noise."""
         return bool(self.memory) and self.memory[-1][0] >= SHORTEST
 
 
 def verdict(soak):
-    """Why the run has failed, line by line; nothing where all is well."""
+    """Reasons of a failed run; empty for a passed one."""
     reasons = list(soak.failures)
     if soak.totals["torques"] < LEAST * soak.totals["states"]:
         reasons.append(f"{soak.totals['torques']} torques for {soak.totals['states']} states")
@@ -125,7 +128,9 @@ def show(soak, reasons):
     console.print(table)
     totals = ", ".join(f"{count} {kind}" for kind, count in soak.totals.items())
     growth = f"memory grows by {soak.growth():.2f} MB in 10 minutes" if soak.memory else "no memory"
-    console.print(f"{totals}; {growth}{'' if soak.long else ' (not judged: too short a run)'}", markup=False)
+    console.print(
+        f"{totals}; {growth}{'' if soak.long else ' (not checked: the run is too short)'}", markup=False
+    )
     for reason in reasons[:20]:
         console.print(f"FAILED: {reason}", markup=False)
     console.print("FAILED" if reasons else "PASSED", style="red" if reasons else "green")
@@ -134,8 +139,8 @@ def show(soak, reasons):
 def main(arguments=None):
     parser = argparse.ArgumentParser(prog="campaign soak", description=__doc__)
     parser.add_argument("--minutes", type=float, default=60.0)
-    parser.add_argument("--seed", type=int, default=None, help="the same seed makes the same changes")
-    parser.add_argument("--rate", type=float, default=RATE, help="of the joint states, Hz")
+    parser.add_argument("--seed", type=int, default=None, help="seed of the changes (default: random)")
+    parser.add_argument("--rate", type=float, default=RATE, help="rate of joint states, Hz")
     options = parser.parse_args(arguments)
     seed = secrets.randbelow(10**6) if options.seed is None else options.seed
     print(f"seed {seed}", flush=True)

@@ -1,4 +1,4 @@
-"""The node under attack: the executable in a process of its own, watched and attacked from others."""
+"""The node under attack: the executable in its own process, observed and attacked from others."""
 
 import contextlib
 import os
@@ -17,13 +17,13 @@ from campaigns.references import Configuration, descriptions
 from campaigns.watch import Watch
 
 RATE = 200.0  # Hz, of the joint states
-MEMORY = 6 << 30  # bytes of address space: what would take the machine's memory is an error instead
-SERVED_WITHIN = 60.0  # s, from the start or an attack to a right torque
-MARK = "DYNAMICS_CAMPAIGN"  # environment variable by which the node's processes are known
+MEMORY = 6 << 30  # bytes of address space, to protect the memory of the machine
+SERVE_TIMEOUT = 60.0  # s, from the start or an attack to a right torque
+MARK = "DYNAMICS_CAMPAIGN"  # environment variable that marks the processes of the node
 
 
 class Start(NamedTuple):
-    """How the node is started. environment: variables beside ours; robot: described on the topic, or ''."""
+    """Start options of the node. environment: additional variables; robot: described on the topic, or ''."""
 
     parameters: dict = {}
     environment: dict = {}
@@ -32,15 +32,15 @@ class Start(NamedTuple):
 
 
 class Dead(Exception):
-    """The node has ended by itself."""
+    """The node has ended unexpectedly."""
 
 
 class Mute(Exception):
-    """The node lives, but no right torque comes."""
+    """The node runs, but publishes no right torque."""
 
 
 class Target:
-    """A node that can be started again and again, its client, and the Watch. folder: for files."""
+    """A node that can be restarted, its client, and the Watch. folder: for files."""
 
     def __init__(self, rate=RATE):
         self._folder = tempfile.TemporaryDirectory(prefix="dynamics_campaign_")
@@ -51,7 +51,7 @@ class Target:
         self.watch = Watch(self.domain, rate)
         self.client = Client(self.domain)
         for listener in list(self.client.node.subscriptions):
-            self.client.node.destroy_subscription(listener)  # the watch listens
+            self.client.node.destroy_subscription(listener)  # the Watch has them
         self.process = None
         self.robot = ""
         self._publishers = {}
@@ -64,21 +64,21 @@ class Target:
         self.robot = start.robot
         self._forget_description()
         if start.robot:
-            holds = start.parameters.get("on_stale") == "gravity"
-            self.watch.allow(*(Configuration(start.robot, held=held) for held in {False, holds}))
+            rests = start.parameters.get("on_stale") == "gravity"
+            self.watch.allow(*(Configuration(start.robot, at_rest=at_rest) for at_rest in {False, rests}))
             self.describe(descriptions()[start.robot])
         else:
             self.watch.allow()
         parameters = {"effort_limits": "none", **start.parameters}
         environment = {"XDG_CACHE_HOME": str(self.cache), MARK: self._mark, **start.environment}
         self.process = NodeProcess(self.domain, parameters, "", start.arguments, environment)
-        self.watch.look_at(self.pid)
+        self.watch.set_pid(self.pid)
         with contextlib.suppress(ProcessLookupError):
             resource.prlimit(self.pid, resource.RLIMIT_AS, (MEMORY, MEMORY))
 
     def stop(self, number=signal.SIGINT):
-        """End the node. Returns its exit code, None when it did not end; and names of processes it leaves."""
-        self.watch.press(False)
+        """Stop the node. Returns its exit code, None if it did not end, and names of remaining processes."""
+        self.watch.set_pressing(False)
         code = self.process.process.poll()
         if code is None:
             self.process.process.send_signal(number)
@@ -88,7 +88,7 @@ class Target:
             self.process.process.kill()
             self.process.process.wait()
         left = self._left()
-        time.sleep(0.1)  # its last torques are on their way
+        time.sleep(0.1)  # for its last torques in transit
         self.watch.allow()
         return code, left
 
@@ -107,21 +107,21 @@ class Target:
         return self.process.process.poll() is None
 
     def processes(self):
-        """{process number: name} of the node and all that it has started."""
-        mark, found = f"{MARK}={self._mark}".encode(), {}
+        """{process id: name} of the node and its children."""
+        mark, names = f"{MARK}={self._mark}".encode(), {}
         for folder in Path("/proc").iterdir():
             with contextlib.suppress(OSError, ValueError):
                 number = int(folder.name)
                 if mark in (folder / "environ").read_bytes():
-                    found[number] = (folder / "comm").read_text().strip()
-        return found
+                    names[number] = (folder / "comm").read_text().strip()
+        return names
 
     def children(self):
-        """The same without the node."""
+        """{process id: name} of the children."""
         return {number: name for number, name in self.processes().items() if number != self.pid}
 
     def _left(self):
-        """Names of the processes that are there seconds after the node's end; they are ended then."""
+        """Kill processes that remain 5 s after the end of the node; returns their names."""
         deadline = time.monotonic() + 5
         while (left := self.processes()) and time.monotonic() < deadline:
             time.sleep(0.1)
@@ -133,7 +133,7 @@ class Target:
     # --- use ----------------------------------------------------------------------------------------
 
     def spin(self, seconds):
-        """Let time pass. Raises Dead."""
+        """Spin for some time. Raises Dead."""
         end = time.monotonic() + seconds
         while (left := end - time.monotonic()) > 0:
             if not self.alive:
@@ -141,7 +141,7 @@ class Target:
             self.client.spin(min(left, 0.1))
 
     def until(self, condition, timeout, what):
-        """Wait for a condition. Raises Dead, or Mute when it does not come."""
+        """Wait for a condition. Raises Dead, or Mute after the timeout."""
         end = time.monotonic() + timeout
         while not (value := condition()):
             if time.monotonic() > end:
@@ -149,8 +149,8 @@ class Target:
             self.spin(0.05)
         return value
 
-    def serves(self, configuration=None, timeout=SERVED_WITHIN):
-        """Wait for right torques, of one configuration or of any that is allowed."""
+    def serves(self, configuration=None, timeout=SERVE_TIMEOUT):
+        """Wait for right torques, of one configuration or of any allowed one."""
         key = configuration or "right"
         before = self.watch.peek().counts.get(key, 0)
         self.until(
@@ -162,12 +162,12 @@ class Target:
         self.client.description.publish(String(data=text))
 
     def _forget_description(self):
-        """The next node shall not be given what the last one was."""
+        """Recreate the latched publisher, so that the next node does not receive the old description."""
         self.client.node.destroy_publisher(self.client.description)
         self.client.description = self.client.node.create_publisher(String, "robot_description", LATCHED)
 
-    def take(self, robot, timeout=SERVED_WITHIN):
-        """Another robot, by its name; served when this returns."""
+    def take(self, robot, timeout=SERVE_TIMEOUT):
+        """Change the robot and wait until it is served."""
         self.watch.allow(Configuration(self.robot), Configuration(robot))
         self.describe(descriptions()[robot])
         self.serves(Configuration(robot), timeout)
@@ -175,15 +175,15 @@ class Target:
         self.watch.allow(Configuration(robot))
 
     def publisher(self, kind, topic, qos=10):
-        """A publisher that the node listens to."""
+        """A publisher with a subscription of the node."""
         if topic not in self._publishers:
             self._publishers[topic] = self.client.node.create_publisher(kind, topic, qos)
-        found = self._publishers[topic]
-        self.until(found.get_subscription_count, 60, f"a subscription of {topic}")
-        return found
+        publisher = self._publishers[topic]
+        self.until(publisher.get_subscription_count, 60, f"a subscription of {topic}")
+        return publisher
 
     def ask(self, kind, name, request, timeout=60.0):
-        """Response of a service of the node, None when there is none in time. Raises Dead."""
+        """Response of a service of the node, None after the timeout. Raises Dead."""
         client = self.client.node.create_client(kind, f"dynamics_node/{name}")
         try:
             self.until(client.service_is_ready, timeout, name)

@@ -1,7 +1,7 @@
 """Stressed trees by every backend against Pinocchio.
 
-NumPy and the Program as NumPy interprets it, which shows wrong constants as compiled code would, for every
-tree; the factor graph and compiled code for one in so many: they take most of the time.
+Every tree is checked by NumPy and by its interpreted Program, which detects wrong constants like compiled
+code. One in GRAPH and COMPILED is checked by the factor graph and compiled code, which take most of the time.
 """
 
 from typing import NamedTuple
@@ -17,17 +17,17 @@ from dynamics_node.graph import IllPosedError
 from dynamics_node.robot.state_arrays import sample_positions
 from dynamics_node.symbolic import interpret
 
-COMPILED, GRAPH = 40, 10  # one in so many
+COMPILED, GRAPH = 40, 10  # one in this number of trees
 STATES = 4
-LEVERS = 1e-12  # beside the parts of a sum: what frames drop, entries within 1e-13 of 0 and 1, a few times
-SINGULAR = 1e-12  # least eigenvalue of a mass matrix of unit diagonal below which nobody has to solve
+FRAME_ERROR = 1e-12  # relative to the terms of a sum: rounding of frame entries within 1e-13 of 0 and 1
+SINGULAR = 1e-12  # smallest eigenvalue of a mass matrix with unit diagonal that a solver may reject
 
 
-REGULAR = 1e-9  # ... and above which every state has to be solved
+REGULAR = 1e-9  # ... and above which a solver must solve every state
 
 
 class Case(NamedTuple):
-    """A tree; numbers: the seed of its states."""
+    """A tree; seed: of its states."""
 
     tree: Tree
     seed: int
@@ -45,7 +45,7 @@ class Case(NamedTuple):
 
 
 class _States(NamedTuple):
-    """Arrays over the states: as of a Solver, and what Pinocchio makes of them."""
+    """Arrays over the states: inputs, and results of Pinocchio."""
 
     q: np.ndarray
     qd: np.ndarray
@@ -64,7 +64,7 @@ def draw(random: np.random.Generator) -> Case:
 
 
 def check(case: Case) -> str:
-    """'ok', 'refused: ' and why, 'FALSELY REFUSED: ' or 'SILENT ERROR: ' and what happened."""
+    """'ok', or 'refused: ', 'FALSELY REFUSED: ' or 'SILENT ERROR: ' with the reason."""
     tree = case.tree
     try:
         model = dn.parse_robot(tree.text, floating_base=tree.floating_base)
@@ -77,23 +77,23 @@ def check(case: Case) -> str:
     reference = Reference(tree.expanded, model, tree.mimics, tree.armature)
     states = _states(model, reference, np.random.default_rng(case.seed))
     wrong = [*_inverse(model, case, states), *_quantities(model, reference, states)]
-    refused = needless = ""
+    refused = solvable = ""
     for problem in (dn.forward_dynamics(model), _hybrid(model, case)):
         try:
             wrong += _forward(model, case, problem, states)
         except (dn.ModelError, IllPosedError) as reason:
             refused = str(reason)
-            needless = needless or _needless(problem, states)
+            solvable = solvable or _why_solvable(problem, states)
     if wrong:
         return f"SILENT ERROR: {'; '.join(wrong)}"
     if refused:
-        return f"FALSELY REFUSED: {refused} ({needless})" if needless else f"refused: {refused}"
+        return f"FALSELY REFUSED: {refused} ({solvable})" if solvable else f"refused: {refused}"
     return "ok"
 
 
 def _states(model, reference, random):
-    """At home, at right angles, and anywhere; angles of the last state are large, but of joints that others
-    mimic: a product with the multiplier rounds."""
+    """States at home, at right angles and random. The last has large angles, except of mimicked joints, whose
+    product with the multiplier rounds."""
     followed = {name for joint in model.explicit_joints for name in joint.masters.names}
     q = sample_positions(model, STATES, random, 3.0)
     q[0] = model.neutral()
@@ -109,7 +109,7 @@ def _states(model, reference, random):
 
 
 def _least_eigenvalues(M):
-    """Of mass matrices (..., n, n) scaled to a unit diagonal."""
+    """Smallest eigenvalues of mass matrices (..., n, n) scaled to a unit diagonal."""
     if not M.shape[-1]:
         return np.ones(len(M))
     size = np.sqrt(np.maximum(np.einsum("...kk->...k", M), 1e-300))
@@ -121,15 +121,15 @@ def _hybrid(model, case):
     return dn.hybrid_dynamics(model, names[case.seed % 2 :: 2])
 
 
-def _needless(problem, states):
-    """Why a refusal was wrong: torques determine the accelerations at some state."""
+def _why_solvable(problem, states):
+    """Reason why a rejection was wrong: torques determine the accelerations at some state."""
     forward = np.array(problem.forward)
     least = _least_eigenvalues(states.M[:, forward][:, :, forward]).max()
     return f"{problem.kind}: least eigenvalue {least:.1e}" if least > 1e3 * SINGULAR else ""
 
 
 def _solvers(model, case, problem):
-    """(name, function(q, qd, known, f_ext)) of everything that solves the problem."""
+    """(name, function(q, qd, known, f_ext)) of all solvers of the problem."""
     for name, program in recursive_programs(model, problem, wrenches=True).items():
         yield f"Program of {name}", _interpreted(program, model, problem)
     choices = [{"backend": "numpy"}]
@@ -137,7 +137,7 @@ def _solvers(model, case, problem):
     choices += [{"backend": "c"}] if case.compiled else []
     for choice in choices:
         solver = dn.build(model, problem, **choice)
-        yield " ".join(choice.values()), _called(solver, problem)
+        yield " ".join(choice.values()), _call_of(solver, problem)
 
 
 def _interpreted(program, model, problem):
@@ -146,14 +146,14 @@ def _interpreted(program, model, problem):
     def solve(q, qd, known, f_ext):
         state = {"q": q, "qd": qd, "qdd": known, "tau": known, "f_ext": f_ext}
         with np.errstate(all="ignore"):
-            found = {"qdd": known, "tau": known} | interpret(program, **state, gravity=model.gravity)
-            healthy = np.all(found.get("health", np.zeros(0)) <= program.limits, axis=-1, keepdims=True)
-            return np.where(healthy, np.where(forward, found["qdd"], found["tau"]), np.nan)
+            outputs = {"qdd": known, "tau": known} | interpret(program, **state, gravity=model.gravity)
+            healthy = np.all(outputs.get("health", np.zeros(0)) <= program.limits, axis=-1, keepdims=True)
+            return np.where(healthy, np.where(forward, outputs["qdd"], outputs["tau"]), np.nan)
 
     return solve
 
 
-def _called(solver, problem):
+def _call_of(solver, problem):
     forward = np.array(problem.forward)
 
     def solve(q, qd, known, f_ext):
@@ -167,27 +167,27 @@ def _called(solver, problem):
 
 def _inverse(model, case, states):
     for name, solve in _solvers(model, case, dn.inverse_dynamics(model)):
-        found = solve(states.q, states.qd, states.qdd, states.f_ext)
-        if worst := _beyond(found, states.tau, states):
+        torques = solve(states.q, states.qd, states.qdd, states.f_ext)
+        if worst := _excess_error(torques, states.tau, states):
             yield f"inverse by {name}: {worst:.1e}"
 
 
 def _forward(model, case, problem, states):
-    """What is beyond tolerance x condition, or refused at states that are regular. Raises ModelError."""
+    """Errors above tolerance x condition, and rejections at regular states. Raises ModelError."""
     forward, wrong = np.array(problem.forward), []
     dn.build(model, problem, backend="numpy")
     if not forward.any():
         return wrong
     M = states.M[:, forward][:, :, forward]
     least = _least_eigenvalues(M)
-    hopeless = not (least > SINGULAR / 100).any()  # ... which `build` may leave to every call to say
+    singular = not (least > SINGULAR / 100).any()  # ... which each call may report instead of `build`
     known = np.where(forward, states.tau, states.qdd)
     limit = np.maximum(1e-9, _condition(M, states))
     for name, solve in _solvers(model, case, problem):
-        found = solve(states.q, states.qd, known, states.f_ext)
-        qdd, tau = np.where(forward, found, states.qdd), np.where(forward, states.tau, found)
-        refused = ~np.isfinite(found).all(axis=-1)
-        if hopeless and not refused.all():
+        solution = solve(states.q, states.qd, known, states.f_ext)
+        qdd, tau = np.where(forward, solution, states.qdd), np.where(forward, states.tau, solution)
+        refused = ~np.isfinite(solution).all(axis=-1)
+        if singular and not refused.all():
             wrong.append(f"{problem.kind} by {name}: answers with a mass matrix that is singular everywhere")
         ratio = np.maximum(error(qdd, states.qdd), error(tau, states.tau)) / limit
         if np.any(ratio[~refused] > 1):
@@ -198,15 +198,15 @@ def _forward(model, case, problem, states):
 
 
 def _condition(M, states):
-    """What relative changes of accelerations come to beside those of M, and of the parts of which torques are
-    sums: these may be large where their sum is small."""
+    """Relative error of accelerations from rounding of M and of the terms of torques, which may be large even
+    if their sum is small."""
     least = np.linalg.svd(M, compute_uv=False)[..., -1]
     parts = states.parts / np.maximum(1e-6, np.abs(states.qdd).max(axis=-1)) / least
-    return 100 * EPS * np.linalg.cond(M) + LEVERS * parts
+    return 100 * EPS * np.linalg.cond(M) + FRAME_ERROR * parts
 
 
 def _parts(model, q, qd, qdd, f_ext):
-    """Sum of the sizes of all that adds up to the torques, the largest of a state: (states,)."""
+    """Largest sum of absolute terms of a torque at each state (states,)."""
     J = np.abs(
         [
             dn.evaluate(model, "frame_jacobian", q, link=body.name, reference="body", backend="numpy")
@@ -231,22 +231,22 @@ def _quantities(model, reference, states):
     for name, (right, tail, arguments, options) in expected.items():
         compiled = dn.build(model, name, backend="numpy", **options)
         for how in ("NumPy", "Program"):
-            found = (
+            values = (
                 dn.evaluate(model, name, *arguments, **options, backend="numpy")
                 if how == "NumPy"
                 else compiled(*arguments)
             )
             worst = (
-                _beyond(found, right, states)
+                _excess_error(values, right, states)
                 if name == "nonlinear_effects"
-                else error(found, right, tail).max()
+                else error(values, right, tail).max()
             )
             if not worst <= EXACT:
                 yield f"{name} by {how}: {worst:.1e}"
 
 
-def _beyond(found, right, states):
-    """The largest error of torques (states, nv) beyond its tolerance, or 0.0."""
-    limit = EXACT + LEVERS * states.parts / np.maximum(1e-6, np.abs(right).max(axis=-1))
-    errors = error(found, right)
+def _excess_error(values, right, states):
+    """The largest error of torques (states, nv) above its tolerance, or 0.0."""
+    limit = EXACT + FRAME_ERROR * states.parts / np.maximum(1e-6, np.abs(right).max(axis=-1))
+    errors = error(values, right)
     return float(np.where(errors <= limit, 0.0, errors).max())

@@ -1,4 +1,4 @@
-"""What came of the attacks, as a table, and whether all is well."""
+"""Table and verdict of the attacks."""
 
 from collections import defaultdict
 from dataclasses import dataclass, field
@@ -7,22 +7,22 @@ from rich.console import Console
 from rich.table import Table
 
 STOP_LIMIT = 1.0  # s, to the answer of set_enabled false
-WIDTH = 120  # characters, also where no terminal says how many
+WIDTH = 120  # characters, also without a terminal
 COLUMNS = ("dead", "mute", "wrong", "stale", "stopped", "slow", "left")  # see Outcome.failures
 EXPLAINED = {
     "dead": "the node ended, hung or ended with another exit code",
-    "mute": "no right torque came any more, with the input there",
-    "wrong": "torques that are not Pinocchio's for their stamp",
+    "mute": "no right torques, although there was input",
+    "wrong": "torques that differ from Pinocchio for their stamp",
     "stale": "torques of input older than joint_state_timeout",
-    "stopped": "torques after the node had said that it is disabled",
-    "slow": f"stops answered after more than {STOP_LIMIT:g} s, without the time in which it had no core",
+    "stopped": "torques after the node replied that it is disabled",
+    "slow": f"stops answered after more than {STOP_LIMIT:g} s of time on a core",
     "left": "processes that outlived the node",
 }
 
 
 @dataclass
 class Outcome:
-    """One draw: counts of failures, words for each, torques judged, s of the slowest stop (all of them)."""
+    """One draw: counts and texts of failures, number of torques, slowest stop (s)."""
 
     name: str
     draw: int
@@ -38,7 +38,7 @@ class Outcome:
         self.words.append(f"{kind}: {words}")
 
     def take(self, report):
-        """What the watch has seen meanwhile."""
+        """Add a report of the Watch."""
         self.torques += report.counts.get("torques", 0)
         for kind in ("wrong", "stale", "stopped"):
             if count := report.counts.get(kind, 0):
@@ -52,7 +52,7 @@ class Outcome:
 
 
 def show(outcomes, seed):
-    """Print the table and the failures. Returns whether there is none."""
+    """Print the table and the failures. Returns whether there are none."""
     console = Console(width=WIDTH)
     table = Table(title=f"seed {seed}")
     table.add_column("attack", no_wrap=True)

@@ -1,5 +1,5 @@
-"""A process that moves the robot and judges every torque, whatever else goes on: its own pauses harm nothing,
-as the middleware tells when a torque was published."""
+"""A process that moves the robot and checks every torque. Its own delays do not matter, because the
+middleware stamps the publication of torques."""
 
 import multiprocessing
 import time
@@ -16,21 +16,21 @@ from rig import floats, set_stamp, stamp_of
 from sensor_msgs.msg import JointState
 from std_srvs.srv import SetBool
 
-from campaigns.cores import Waiting
+from campaigns.cores import CoreWait
 from campaigns.judge import Judge
 from campaigns.references import References
 
 SENSOR = QoSProfile(depth=10, reliability=ReliabilityPolicy.BEST_EFFORT)
-DISABLED = 0.05  # s for which the node is disabled, time after time
-LOOK = 0.005  # s between two looks at what else is to do
-BETWEEN = 0.7  # s between two times
-MARGIN = 0.15  # s beyond joint_state_timeout: the node looks at the age, then computes and publishes
+DISABLED = 0.05  # s for which the node is disabled
+POLL_PERIOD = 0.005  # s between polls of the pipe and the button
+PAUSE = 0.7  # s between two stops
+MARGIN = 0.15  # s added to joint_state_timeout: the node checks the age before it computes and publishes
 TIMEOUT = 0.2  # joint_state_timeout, its default
 
 
 class Report(NamedTuple):
-    """What was seen since the last one; stops: (seconds that set_enabled false took, those in which the node
-    had a core); waiting: the same of one that is under way."""
+    """Observations since the last report; stops: (duration of set_enabled false, its part with a core), s;
+    waiting: the same for a pending call."""
 
     counts: dict
     findings: list
@@ -41,46 +41,46 @@ class Report(NamedTuple):
 
 
 class Watch:
-    """The process, from outside."""
+    """Client of the watching process."""
 
     def __init__(self, domain: Domain, rate):
         context = multiprocessing.get_context("spawn")
         self._pipe, other = context.Pipe()
         self._process = context.Process(target=_main, args=(tuple(domain), rate, other), daemon=True)
         self._process.start()
-        self._ask("ready")
+        self._send_request("ready")
 
     def allow(self, *configurations):
-        """What torques may be of from now on."""
-        self._ask("allow", configurations)
+        """Set the valid Configurations of torques."""
+        self._send_request("allow", configurations)
 
-    def feel(self, configuration=None, noise=0.0):
-        """What moves the joints and is measured from now on: a Configuration's efforts, with noise of such a
-        standard deviation, N m; None: no efforts are reported."""
-        self._ask("feel", configuration, noise)
+    def set_efforts(self, configuration=None, noise=0.0):
+        """Set the measured efforts: those of a Configuration with noise of a standard deviation, N m; None
+        for no efforts."""
+        self._send_request("set_efforts", configuration, noise)
 
-    def look_at(self, process):
-        """The number of the node's process, for the time in which it has no core."""
-        self._ask("look_at", process)
+    def set_pid(self, process):
+        """Set the process id of the node, for its time without a core."""
+        self._send_request("set_pid", process)
 
-    def press(self, often):
-        """Whether the stop button is pressed again and again."""
-        self._ask("press", often)
+    def set_pressing(self, often):
+        """Whether to press the stop button repeatedly."""
+        self._send_request("set_pressing", often)
 
     def report(self) -> Report:
-        """What has happened since the last report."""
-        return self._ask("report")
+        """Observations since the last report; resets them."""
+        return self._send_request("report")
 
     def peek(self) -> Report:
-        """The same, and it stays there for the next."""
-        return self._ask("peek")
+        """Observations since the last report, without a reset."""
+        return self._send_request("peek")
 
     def end(self):
         """End the process."""
-        self._ask("end")
+        self._send_request("end")
         self._process.join(10)
 
-    def _ask(self, *request):
+    def _send_request(self, *request):
         self._pipe.send(request)
         if not self._pipe.poll(120):
             raise RuntimeError("the watching process does not answer")
@@ -88,7 +88,7 @@ class Watch:
 
 
 class Button:
-    """set_enabled false and true again; times: (s that a false took, those in which the node had a core)."""
+    """Calls set_enabled false and true; times: (duration of false, its part with a core), s."""
 
     def __init__(self, node, judge, waited):
         self._client = node.create_client(SetBool, "dynamics_node/set_enabled")
@@ -98,94 +98,94 @@ class Button:
         self.release()
 
     def release(self):
-        """Forget what was under way: the node is another one, or frozen."""
-        self._asked = self._future = self._disabled_at = None
-        self._next = time.monotonic() + BETWEEN
+        """Drop a pending call: the node is restarted or stopped."""
+        self._stop_sent = self._future = self._disabled_at = None
+        self._next = time.monotonic() + PAUSE
 
     @property
     def waiting(self):
-        """For how long the answer to a stop has been waited for, as in `times`."""
-        if not self._asked:
+        """Duration of a pending stop, as in `times`."""
+        if not self._stop_sent:
             return 0.0, 0.0
         now = time.time_ns()
-        took = (now - self._asked) * 1e-9
-        return took, took - self._waited(self._asked, now)
+        took = (now - self._stop_sent) * 1e-9
+        return took, took - self._waited(self._stop_sent, now)
 
     def step(self):
-        """What is due now."""
+        """Send or complete a call, if due."""
         now = time.monotonic()
         if self._future is not None:
             if self._future.done():
-                self._answered(now)
+                self._on_reply(now)
         elif self._disabled_at:
             self._enable_when_due(now)
         elif now > self._next and self.pressing and self._client.service_is_ready():
-            self._ask(False)
-            self._asked = time.time_ns()
+            self._send_request(False)
+            self._stop_sent = time.time_ns()
 
-    def _answered(self, now):
+    def _on_reply(self, now):
         self._future = None
-        if self._asked:  # it is disabled
+        if self._stop_sent:  # the node is disabled
             self.times.append(self.waiting)
-            self._asked, self._disabled_at = None, time.time_ns()
+            self._stop_sent, self._disabled_at = None, time.time_ns()
             self._enable_at = now + DISABLED
 
     def torque(self, published):
-        """Told of every torque."""
+        """Check the publication time of a torque."""
         if self._disabled_at and published > self._disabled_at:
             self._judge.after_stop((published - self._disabled_at) * 1e-9)
 
     def _enable_when_due(self, now):
-        """The end of a stop."""
+        """End a stop, if due."""
         if now > self._enable_at:
             self._disabled_at = None
-            self._next = now + BETWEEN
-            self._ask(True)
+            self._next = now + PAUSE
+            self._send_request(True)
 
-    def _ask(self, enabled):
+    def _send_request(self, enabled):
         self._future = self._client.call_async(SetBool.Request(data=enabled))
 
 
-class _Watching:
-    """The process, from inside."""
+class _WatchProcess:
+    """The watching process."""
 
     def __init__(self, domain, rate, pipe):
         self._pipe = pipe
         self._context = Context()
         rclpy.init(args=domain.remappings(), context=self._context, domain_id=domain.number)
         self._references = References()
-        self._waits = Waiting("self")
+        self._core_wait = CoreWait("self")
         self._judge = Judge(self._references, TIMEOUT + MARGIN, self._waited)
         pressing = Node("pressing", context=self._context)
         self._executor = SingleThreadedExecutor(context=self._context)
         self._executor.add_node(pressing)
         self._button = Button(pressing, self._judge, self._waited)
-        node = Node("watch", context=self._context)  # in no executor: what came is taken, time after time
+        node = Node("watch", context=self._context)  # in no executor: messages are polled
         self._publisher = node.create_publisher(JointState, "joint_states", SENSOR)
         self._torques = node.create_subscription(JointState, "dynamics_node/joint_torques", id, 1000)
         self._message = JointState(name=self._references.names)
         self._period, self._sent = 1 / rate, 0
-        self._felt, self._noise = None, 0.0
+        self._configuration, self._noise = None, 0.0
         self._random = np.random.default_rng(0)
-        self._going = True
+        self._running = True
 
     def run(self):
-        """Until it is told to end."""
+        """Run until the request end."""
         due = look = time.monotonic()
-        while self._going:
+        while self._running:
             self._send()
             self._take()
             if time.monotonic() >= look:
-                self._look()
-                look = time.monotonic() + LOOK
+                self._poll()
+                look = time.monotonic() + POLL_PERIOD
             due = max(due + self._period, time.monotonic() - 5 * self._period)
             time.sleep(max(0.0, due - time.monotonic()))
         self._executor.shutdown()
         rclpy.shutdown(context=self._context)
 
-    def _look(self):
-        """At the button, and whether something is asked."""
-        self._waits.look()
+    def _poll(self):
+        """Step the button, and answer requests."""
+        self._core_wait.look()
         self._executor.spin_once(timeout_sec=0)
         self._button.step()
         while self._pipe.poll():
@@ -193,7 +193,7 @@ class _Watching:
             self._pipe.send(getattr(self, f"_{request}")(*given))
 
     def _take(self):
-        """Every torque that has come, with the time of its publication."""
+        """Check all received torques with their publication times."""
         with self._torques.handle:
             while taken := self._torques.handle.take_message(JointState, False):
                 message, info = taken
@@ -202,7 +202,7 @@ class _Watching:
                 self._button.torque(published)
 
     def _waited(self, begin, end):
-        return self._waits.between(begin, end)
+        return self._core_wait.between(begin, end)
 
     def _send(self):
         stamp = time.time_ns()
@@ -215,27 +215,27 @@ class _Watching:
         self._sent += 1
 
     def _efforts(self, stamp):
-        """Of a message; none where nothing is felt."""
-        if self._felt is None:
+        """Efforts of a message; empty without a Configuration."""
+        if self._configuration is None:
             return []
-        efforts = self._references.efforts(self._felt, stamp)
+        efforts = self._references.efforts(self._configuration, stamp)
         return floats(efforts + self._noise * self._random.normal(size=len(efforts)))
 
-    # --- what can be asked -------------------------------------------------------------------------
+    # --- requests ----------------------------------------------------------------------------------
 
     def _ready(self):
         return True
 
-    def _look_at(self, process):
-        self._waits = Waiting(process)
+    def _set_pid(self, process):
+        self._core_wait = CoreWait(process)
 
     def _allow(self, configurations):
         self._judge.allowed = set(configurations)
 
-    def _feel(self, configuration, noise):
-        self._felt, self._noise = configuration, noise
+    def _set_efforts(self, configuration, noise):
+        self._configuration, self._noise = configuration, noise
 
-    def _press(self, often):
+    def _set_pressing(self, often):
         self._button.pressing = often
         self._button.release()
 
@@ -247,14 +247,14 @@ class _Watching:
         )
 
     def _report(self):
-        found = self._peek()
+        report = self._peek()
         self._judge.clear()
         self._button.times, self._sent = [], 0
-        return found
+        return report
 
     def _end(self):
-        self._going = False
+        self._running = False
 
 
 def _main(domain, rate, pipe):
-    _Watching(Domain(*domain), rate, pipe).run()
+    _WatchProcess(Domain(*domain), rate, pipe).run()

@@ -1,4 +1,4 @@
-"""A robot moves, dynamics_node computes its torques, a monitor checks them and ends the launch.
+"""A demo: a robot moves, dynamics_node computes its torques, and a monitor checks them and ends the launch.
 
 ros2 launch dynamics_node demo.launch.py seconds:=12
 ros2 launch dynamics_node demo.launch.py robot:=five_bar
@@ -11,7 +11,7 @@ from launch.substitutions import LaunchConfiguration
 from launch_ros.actions import Node
 
 from dynamics_demo import pushed_arm, tracked_arm
-from dynamics_node.node.launching import refuse_unknown
+from dynamics_node.node.launching import reject_unknown
 from launch import LaunchDescription
 
 PARAMETERS = {  # of the node
@@ -20,14 +20,14 @@ PARAMETERS = {  # of the node
     "touched": pushed_arm.PARAMETERS,
 }
 ARGUMENTS = {
-    "robot": {"default_value": "tracking", "choices": list(PARAMETERS), "description": "which"},
-    "seconds": {"default_value": "12", "description": "how long it moves; tracking: 6 or more"},
-    "plot": {"default_value": "demo.png", "description": "where to save the plot"},
+    "robot": {"default_value": "tracking", "choices": list(PARAMETERS), "description": "robot of the demo"},
+    "seconds": {"default_value": "12", "description": "duration of the motion, s; tracking: 6 or more"},
+    "plot": {"default_value": "demo.png", "description": "file of the plot"},
 }
 
 
 def make_node(context):
-    refuse_unknown(__file__, sys.argv, list(ARGUMENTS))
+    reject_unknown(__file__, sys.argv, list(ARGUMENTS))
     chosen = PARAMETERS[LaunchConfiguration("robot").perform(context)]
     return [Node(package="dynamics_node", executable="dynamics_node", parameters=[chosen] if chosen else [])]
 

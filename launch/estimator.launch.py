@@ -1,22 +1,22 @@
-"""dynamics_estimator beside a robot.
+"""dynamics_estimator for one robot.
 
-ros2 launch dynamics_node estimator.launch.py                    takes robot_description from the topic
+ros2 launch dynamics_node estimator.launch.py                    reads robot_description from the topic
 ros2 launch dynamics_node estimator.launch.py urdf:=robot.urdf sensors_file:=sensors.yaml
-    or robot.urdf.xacro, with its arguments: xacro_args:="name:=ur ur_type:=ur5e"
+    or robot.urdf.xacro with its arguments: xacro_args:="name:=ur ur_type:=ur5e"
 """
 
-from dynamics_node.node.launching import beside_a_robot
+from dynamics_node.node.launching import launch_description_of
 
-PARAMETERS = {  # name: (type, what it is); empty: as the parameter file says
-    "use_sim_time": (bool, "time of the topic /clock: for simulators and bags"),
-    "joints": (list[str], "joints that move, a,b,c; the others are held"),
+PARAMETERS = {  # name: (type, description); empty: the value of the parameter file
+    "use_sim_time": (bool, "use the time of the topic /clock, for simulators and bags"),
+    "joints": (list[str], "joints that move, a,b,c; the others are fixed"),
     "sensors_file": (str, "YAML file of the robot's sensors and their topics"),
     "torque_source": (str, "measured, commanded or none"),
-    "rate": (float, "steps a second, Hz"),
-    "window": (float, "how far back steps stay open, s"),
-    "lag": (float, "how much older than the newest step what is published is, s"),
+    "rate": (float, "steps per second, Hz"),
+    "window": (float, "window of the smoother, s"),
+    "lag": (float, "lag of the published estimate behind the newest step, s"),
 }
 
 
 def generate_launch_description():
-    return beside_a_robot(__file__, "dynamics_estimator", "estimator.yaml", PARAMETERS)
+    return launch_description_of(__file__, "dynamics_estimator", "estimator.yaml", PARAMETERS)

@@ -1,4 +1,4 @@
-"""Robot descriptions: malformed, enormous, absurd, too many, in an unlucky order."""
+"""Robot descriptions: malformed, enormous, implausible, too many, in a bad order."""
 
 import time
 
@@ -10,7 +10,7 @@ BODY = "<inertial><mass value='{mass}'/><inertia ixx='1' ixy='0' ixz='0' iyy='1'
 
 
 def chain(count, mass="1", origin="0.1 0 0", axis="0 0 1", kind="continuous"):
-    """URDF of links in a row."""
+    """URDF of a chain."""
     body = BODY.format(mass=mass)
     links = "".join(f"<link name='l{k}'>{body}</link>" for k in range(count + 1))
     joints = "".join(
@@ -22,7 +22,7 @@ def chain(count, mass="1", origin="0.1 0 0", axis="0 0 1", kind="continuous"):
 
 
 def _entities():
-    """Nine levels of nine."""
+    """Nine levels of nine nested entities."""
     levels = "".join(f"<!ENTITY a{k} '{f'&a{k - 1};' * 9}'>" for k in range(2, 10))
     return f"<!DOCTYPE r [<!ENTITY a1 'lol'>{levels}]><robot name='&a9;'/>"
 
@@ -57,22 +57,22 @@ BAD = {
 }
 
 
-def one_that_serves(target, random):
+def panda_or_ur5(target, random):
     return Start(robot=random.choice(["panda", "ur5"]))
 
 
-@attack(start=one_that_serves)
-def bad_descriptions(target, random):
-    """Malformed, enormous, absurd ones: the last good robot goes on, or comes back."""
+@attack(start=panda_or_ur5)
+def invalid_descriptions(target, random):
+    """Malformed, enormous and implausible descriptions: the last valid robot continues, or returns."""
     for name in random.sample(sorted(BAD), 4):
         target.describe(BAD[name]())
         target.spin(random.uniform(0.1, 2.0))
         target.take(target.robot)
 
 
-@attack(start=one_that_serves)
+@attack(start=panda_or_ur5)
 def many_descriptions(target, random):
-    """Fifty a second, each another one; the last is good."""
+    """Fifty different descriptions per second; the last is valid."""
     text = descriptions()[target.robot]
     for k in range(150):
         target.describe(text.replace("</robot>", f"<!--{k}--></robot>"))
@@ -80,9 +80,9 @@ def many_descriptions(target, random):
     target.take(target.robot)
 
 
-@attack(start=one_that_serves)
-def a_good_description_then_a_bad_one(target, random):
-    """The bad one comes while the good one is built: the good one is served."""
+@attack(start=panda_or_ur5)
+def a_valid_description_then_an_invalid_one(target, random):
+    """The invalid one arrives during the build of the valid one, which is served."""
     target.watch.allow(Configuration(target.robot), Configuration("heavy"))
     target.describe(descriptions()["heavy"])
     target.spin(random.uniform(0.0, 0.3))
@@ -92,13 +92,13 @@ def a_good_description_then_a_bad_one(target, random):
     target.watch.allow(Configuration("heavy"))
 
 
-def nothing_yet(target, random):
+def no_description(target, random):
     return Start(robot="")
 
 
-@attack(start=nothing_yet, started=True)
-def the_same_description_again_and_again(target, random):
-    """From the start, at 2 to 10 Hz: it is served all the same, and compiled."""
+@attack(start=no_description, started=True)
+def repeated_descriptions(target, random):
+    """The same description from the start, at 2 to 10 Hz: it is served and compiled."""
     target.watch.allow(Configuration("panda"))
     target.robot = "panda"
     period = 1 / random.uniform(2, 10)
@@ -111,16 +111,16 @@ def the_same_description_again_and_again(target, random):
     target.serves()
 
 
-@attack(start=one_that_serves)
-def robots_one_after_the_other(target, random):
-    """Each is waited for: its torques are its own."""
+@attack(start=panda_or_ur5)
+def robots_in_sequence(target, random):
+    """Each robot is served before the next, with its own torques."""
     for _ in range(4):
         target.take(random.choice([robot for robot in descriptions() if robot != target.robot]))
 
 
-@attack(start=one_that_serves)
-def robots_overtaken(target, random):
-    """Each comes before the last has been built, the last one is served."""
+@attack(start=panda_or_ur5)
+def overlapping_descriptions(target, random):
+    """Each description arrives before the previous build ends; the last one is served."""
     every = {Configuration(robot) for robot in descriptions()}
     target.watch.allow(*every)
     for _ in range(8):

@@ -1,4 +1,4 @@
-"""flooder.py KIND SECONDS --ros-args ...: publishes, as fast as it can, what no robot needs."""
+"""flooder.py KIND SECONDS --ros-args ...: publishes useless messages at the highest rate."""
 
 import sys
 import time
@@ -10,13 +10,13 @@ from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 
-def strangers():
-    """Well-formed, of joints that the robot does not have."""
+def unknown_joints():
+    """Valid joint states of unknown joints."""
     return JointState, "joint_states", JointState(name=["a", "b"], position=[0.0, 0.0]), 0.0
 
 
 def wrenches():
-    """On a link that the robot does not have."""
+    """Wrenches on an unknown link."""
     message = WrenchStamped()
     message.header.frame_id = "nowhere"
     message.wrench.force.x = float("nan")
@@ -24,24 +24,24 @@ def wrenches():
 
 
 def references():
-    """Of nobody's joints, small."""
+    """Small references of unknown joints."""
     message = JointTrajectory(joint_names=["a"], points=[JointTrajectoryPoint(positions=[0.0])])
     return JointTrajectory, "dynamics_node/reference", message, 0.0
 
 
-def crowds():
-    """Ten thousand joints, seventy times a second."""
+def many_names():
+    """Ten thousand joints, at 70 Hz."""
     names = [f"x{k}" for k in range(10_000)]
     return JointState, "joint_states", JointState(name=names, position=[0.0] * len(names)), 0.014
 
 
-def twins():
+def duplicate_name():
     """Ten thousand joints, the last of them twice."""
     names = [*(f"x{k}" for k in range(9_999)), "x9998"]
     return JointState, "joint_states", JointState(name=names, position=[0.0] * len(names)), 0.1
 
 
-KINDS = {kind.__name__: kind for kind in (strangers, wrenches, references, crowds, twins)}
+KINDS = {kind.__name__: kind for kind in (unknown_joints, wrenches, references, many_names, duplicate_name)}
 
 
 def main():
@@ -52,8 +52,8 @@ def main():
     publisher = node.create_publisher(message_type, topic, 10)
     end, count = time.monotonic() + seconds, 0
     while time.monotonic() < end:
-        if kind == "crowds":
-            message.name[0] = f"y{count}"  # every message has names of its own
+        if kind == "many_names":
+            message.name[0] = f"y{count}"  # every message has different names
         publisher.publish(message)
         count += 1
         time.sleep(pause)

@@ -1,4 +1,4 @@
-"""Its life: signals at any time, freezes, swaps of the solver without end."""
+"""Process life cycle: signals at any time, stops, repeated swaps of the solver."""
 
 import os
 import signal
@@ -8,21 +8,21 @@ from swaps import Swaps
 from tolerances import EXACT
 
 from campaigns.attacks.table import attack
-from campaigns.cores import Waiting
+from campaigns.cores import CoreWait
 from campaigns.target import Mute, Start
 
 
-def any_robot(target, random):
+def panda_or_ur5_start(target, random):
     return Start(robot=random.choice(["panda", "ur5"]))
 
 
-@attack(start=any_robot, started=True)
+@attack(start=panda_or_ur5_start, started=True)
 def a_signal_at_any_time(target, random):
-    """SIGINT or SIGTERM in the first three seconds: exit code 0, within ten in which it had a core."""
+    """SIGINT or SIGTERM in the first 3 s: exit code 0 within 10 s of time on a core."""
     delay = random.uniform(0.0, 3.0)
     time.sleep(delay)
     target.process.process.send_signal(random.choice([signal.SIGINT, signal.SIGTERM]))
-    began, waiting = time.time_ns(), Waiting(target.pid)
+    began, waiting = time.time_ns(), CoreWait(target.pid)
     while target.alive:
         waiting.look()
         now = time.time_ns()
@@ -33,18 +33,18 @@ def a_signal_at_any_time(target, random):
 
 @attack()
 def frozen_for_a_while(target, random):
-    """SIGSTOP and SIGCONT: what waited meanwhile is too old."""
-    target.watch.press(False)
+    """SIGSTOP and SIGCONT: messages that waited are stale."""
+    target.watch.set_pressing(False)
     for _ in range(3):
         os.kill(target.pid, signal.SIGSTOP)
         time.sleep(random.uniform(0.3, 1.5))
         os.kill(target.pid, signal.SIGCONT)
         target.spin(0.5)
-    target.watch.press(True)
+    target.watch.set_pressing(True)
 
 
 @attack()
 def a_thousand_swaps(target, random):
-    """Solvers swapped and payloads changed under the node's core, without ROS: no torque is off."""
-    if (found := Swaps(random.randrange(10**9)).run(1000)) > EXACT:
-        raise Mute(f"the core's torque is off by {found:.3g}")
+    """Swaps of solvers and payloads of a Core, without ROS: torques are exact."""
+    if (largest_error := Swaps(random.randrange(10**9)).run(1000)) > EXACT:
+        raise Mute(f"the core's torque is off by {largest_error:.3g}")

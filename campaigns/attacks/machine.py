@@ -12,10 +12,10 @@ from campaigns.attacks.descriptions import chain
 from campaigns.attacks.table import attack
 from campaigns.references import descriptions
 from campaigns.target import Start
-from dynamics_node.node.building.build_server import ASIDE, KINDS
+from dynamics_node.node.building.build_server import BACKGROUND, KINDS
 
 
-def a_node_with_a_cache_of_its_own(target, random):
+def node_with_own_cache(target, random):
     cache = target.folder / f"cache_{random.randrange(10**9)}"
     shutil.copytree(target.cache, cache)
     return Start(environment={"XDG_CACHE_HOME": str(cache)}, robot="panda")
@@ -28,23 +28,23 @@ def _cache(target):
 
 
 def _builders(target):
-    """Numbers of the processes that build."""
-    found = []
+    """Process ids of building processes."""
+    pids = []
     for number in target.children():
         with contextlib.suppress(OSError):
-            if (Path("/proc") / str(number) / "comm").read_text().strip() == KINDS[ASIDE].name:
-                found.append(number)
-    return found
+            if (Path("/proc") / str(number) / "comm").read_text().strip() == KINDS[BACKGROUND].name:
+                pids.append(number)
+    return pids
 
 
 def _new_text(target, random):
-    """The robot that is served, as a text that was never built."""
+    """A new description text of the served robot."""
     return descriptions()[target.robot].replace("</robot>", f"<!--{random.random()}--></robot>")
 
 
 @attack()
 def build_processes_killed(target, random):
-    """With signal 9, at random times."""
+    """SIGKILL at random times."""
     for _ in range(6):
         target.describe(_new_text(target, random))
         target.spin(random.uniform(0.0, 0.8))
@@ -55,29 +55,29 @@ def build_processes_killed(target, random):
     target.take(target.robot)
 
 
-def numpy_alone(target, random):
+def numpy_start(target, random):
     return Start({"backend": "numpy"}, robot="panda")
 
 
-@attack(start=numpy_alone)
-def build_processes_caught_in_their_answer(target, random):
-    """A thousand joints are more than a pipe holds: the process is killed or stopped while it sends them."""
-    target.watch.press(False)
+@attack(start=numpy_start)
+def build_processes_stopped_while_answering(target, random):
+    """The answer for 1000 joints exceeds a pipe: the process is killed or stopped while it sends."""
+    target.watch.set_pressing(False)
     target.describe(chain(1000))
     (child,) = target.until(lambda: _builders(target), 20, "a building process")
     os.kill(target.pid, signal.SIGSTOP)  # a busy node
     try:
-        _wait_until_it_sends(child)
+        _wait_until_sending(child)
         os.kill(child, random.choice([signal.SIGKILL, signal.SIGSTOP]))
         time.sleep(0.2)
     finally:
         os.kill(target.pid, signal.SIGCONT)
-    target.watch.press(True)
+    target.watch.set_pressing(True)
     target.spin(1)
     target.take("panda")
 
 
-def _wait_until_it_sends(child):
+def _wait_until_sending(child):
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         try:
@@ -90,9 +90,9 @@ def _wait_until_it_sends(child):
         time.sleep(0.05)
 
 
-@attack(start=a_node_with_a_cache_of_its_own)
+@attack(start=node_with_own_cache)
 def the_cache_emptied(target, random):
-    """While robots are built and served."""
+    """The cache is emptied while robots are built and served."""
     cache = _cache(target)
     end = time.monotonic() + 8
     while time.monotonic() < end:
@@ -103,9 +103,9 @@ def the_cache_emptied(target, random):
         target.spin(0.02)
 
 
-@attack(start=a_node_with_a_cache_of_its_own)
+@attack(start=node_with_own_cache)
 def the_cache_replaced(target, random):
-    """By a file, or by nothing, between compiling and loading."""
+    """The cache is replaced by a file, or removed, between compilation and loading."""
     cache = _cache(target)
     target.spin(random.uniform(0, 2))
     os.kill(target.pid, signal.SIGSTOP)
@@ -117,9 +117,9 @@ def the_cache_replaced(target, random):
     target.spin(2)
 
 
-@attack(start=a_node_with_a_cache_of_its_own)
+@attack(start=node_with_own_cache)
 def libraries_truncated(target, random):
-    """Those that the node has loaded, to nothing or by half."""
+    """Loaded libraries are truncated to zero or half their size."""
     target.until(lambda: "(c)" in target.process.output(), 60, "compiled code")
     for library in _cache(target).glob("*.so"):
         os.truncate(library, random.choice([0, library.stat().st_size // 2]))
@@ -137,7 +137,7 @@ def a_folder_for_temporary_files(target, random):
 
 @attack(start=a_folder_for_temporary_files)
 def no_place_for_temporary_files(target, random):
-    """TMPDIR is gone when a description comes."""
+    """TMPDIR is missing when a description arrives."""
     for folder in target.folder.glob("tmp_*"):
         shutil.rmtree(folder)
     target.describe(_new_text(target, random))
@@ -146,7 +146,7 @@ def no_place_for_temporary_files(target, random):
 
 @attack(start=a_folder_for_temporary_files)
 def no_more_files(target, random):
-    """As many open files as there are, and no more, when descriptions come."""
+    """The limit of open files is reached when descriptions arrive."""
     open_now = len(list((Path("/proc") / str(target.pid) / "fd").iterdir()))
     resource.prlimit(target.pid, resource.RLIMIT_NOFILE, (open_now + random.randrange(3), open_now + 10))
     for _ in range(3):
@@ -154,9 +154,9 @@ def no_more_files(target, random):
         target.spin(0.5)
 
 
-@attack(start=numpy_alone)
+@attack(start=numpy_start)
 def no_more_memory(target, random):
-    """An address space hardly larger than what is in use, when a large description comes."""
+    """The address space is nearly full when a large description arrives."""
     pages = int((Path("/proc") / str(target.pid) / "statm").read_text().split()[0])
     room = pages * resource.getpagesize() + random.choice([20, 100]) * 2**20
     resource.prlimit(target.pid, resource.RLIMIT_AS, (room, room))
@@ -191,7 +191,8 @@ def a_broken_compiler(target, random):
 
 @attack(start=a_broken_compiler)
 def broken_compilers(target, random):
-    """They hang, crash, are none, speak latin-1: NumPy serves, and nothing outlives the node."""
+    """Compilers that hang, crash, do not exist or print latin-1: NumPy serves, and no process outlives the
+    node."""
     target.spin(random.uniform(2, 6))
     target.describe(_new_text(target, random))
     target.spin(2)
@@ -204,6 +205,6 @@ def an_empty_cache(target, random):
 
 
 @attack(start=an_empty_cache)
-def ended_while_it_compiles(target, random):
+def ended_while_compiling(target, random):
     """Compilers end with the node."""
     target.spin(random.uniform(0.0, 1.5))

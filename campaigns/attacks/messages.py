@@ -1,4 +1,4 @@
-"""Topics: what is malformed, too large or too much."""
+"""Topics: malformed, too large or too many messages."""
 
 import math
 import subprocess
@@ -22,7 +22,7 @@ FLOOD = 4.0  # s
 
 
 def flood(target, kind, seconds=FLOOD, count=2):
-    """Some processes that publish as fast as they can."""
+    """Run processes that publish at the highest rate."""
     command = [sys.executable, str(Path(__file__).with_name("flooder.py")), kind, str(seconds)]
     floods = [
         subprocess.Popen([*command, *target.domain.remappings()], env=target.domain.environment())
@@ -37,9 +37,9 @@ def flood(target, kind, seconds=FLOOD, count=2):
 
 
 @attack()
-def flood_of_strangers(target, random):
+def flood_of_unknown_joints(target, random):
     """Joint states of unknown joints, from two processes."""
-    flood(target, "strangers")
+    flood(target, "unknown_joints")
 
 
 @attack()
@@ -55,20 +55,20 @@ def flood_of_references(target, random):
 
 
 @attack()
-def crowds_of_names(target, random):
-    """Joint states of 10 000 names, other ones in every message."""
-    flood(target, "crowds", count=1)
+def many_different_names(target, random):
+    """Joint states of 10 000 names, different in every message."""
+    flood(target, "many_names", count=1)
 
 
 @attack()
-def twins_among_ten_thousand(target, random):
-    """Joint states of 10 000 names, one of them twice."""
-    flood(target, "twins", count=1)
+def a_duplicate_among_ten_thousand_names(target, random):
+    """Joint states of 10 000 names with one duplicate."""
+    flood(target, "duplicate_name", count=1)
 
 
 @attack()
 def malformed_joint_states(target, random):
-    """NaN, infinities, unequal lengths, names twice, stamps of all ages: each is to be dropped whole."""
+    """NaN, infinities, unequal lengths, duplicate names, any stamps: each message must be dropped."""
     publisher = target.publisher(JointState, "joint_states")
     end = time.monotonic() + 3
     while time.monotonic() < end:
@@ -104,7 +104,7 @@ def _malformed(random):
 
 @attack()
 def a_reference_of_points_times_names(target, random):
-    """100 000 unknown names and 100 000 empty points: 5 MB that ask for 300 GB."""
+    """100 000 unknown names and 100 000 empty points: 5 MB that would need 300 GB."""
     message = JointTrajectory(joint_names=[f"{k:x}" for k in range(100_000)])
     message.points = _empty_points(100_000)
     target.publisher(JointTrajectory, "dynamics_node/reference").publish(message)
@@ -113,7 +113,7 @@ def a_reference_of_points_times_names(target, random):
 
 @attack()
 def a_reference_with_a_name_twice(target, random):
-    """30 000 names and one of them again."""
+    """30 000 names and one duplicate."""
     names = [f"{k:x}" for k in range(30_000)]
     publisher = target.publisher(JointTrajectory, "dynamics_node/reference")
     publisher.publish(JointTrajectory(joint_names=[*names, names[-1]], points=_empty_points(1)))
@@ -122,7 +122,7 @@ def a_reference_with_a_name_twice(target, random):
 
 @attack()
 def long_references(target, random):
-    """Five of 50 000 points of the robot's own joints, without entries."""
+    """Five references of 50 000 empty points of known joints."""
     message = JointTrajectory(joint_names=list(PANDA), points=_empty_points(50_000))
     publisher = target.publisher(JointTrajectory, "dynamics_node/reference")
     for _ in range(5):
@@ -139,7 +139,7 @@ def _empty_points(count):
 
 @attack()
 def malformed_references(target, random):
-    """No points, unequal lengths, times that fall, NaN."""
+    """No points, unequal lengths, decreasing times, NaN."""
     names = PANDA[:3]
     bad = (
         trajectory(names),
@@ -157,7 +157,7 @@ def malformed_references(target, random):
 
 @attack()
 def malformed_wrenches(target, random):
-    """NaN and infinities on real links, and on none."""
+    """NaN and infinities on known and unknown links."""
     publisher = target.publisher(WrenchStamped, "dynamics_node/external_wrench")
     for _ in range(100):
         message = WrenchStamped()
@@ -175,7 +175,7 @@ def imu_of_huge_gravity(target, random):
 
 @attack(start=imu_of_huge_gravity, started=True)
 def an_imu_and_huge_gravity(target, random):
-    """Gravity of 1e200 with gravity_sensor: its norm overflows. To be refused, or harmless."""
+    """Gravity of 1e200 with gravity_sensor, whose norm overflows: rejected, or harmless."""
     target.until(lambda: "set_enabled" in str(_services(target)), 30, "the node's services")
     target.set(gravity=[0.0, 0.0, -1e200])
     publisher = target.publisher(Imu, "imu")
@@ -199,7 +199,7 @@ def in_simulated_time(target, random):
 
 @attack(start=in_simulated_time)
 def a_hostile_clock(target, random):
-    """Seconds below zero, beyond all bounds, to and fro."""
+    """Negative, extreme and alternating seconds."""
     publisher = target.publisher(Clock, "/clock")
     for _ in range(30):
         message = Clock()
@@ -215,8 +215,8 @@ def on_a_floating_base(target, random):
 
 @attack(start=on_a_floating_base, started=True)
 def malformed_odometry(target, random):
-    """NaN, no quaternion, other frames, of a floating base that is upright and at rest where the message is
-    good: its torques are those of a fixed one."""
+    """NaN, invalid quaternions and other frames. Valid messages are upright and at rest, so the torques are
+    those of a fixed base."""
     publisher = target.publisher(Odometry, "odom")
     timer = target.client.node.create_timer(0.01, lambda: publisher.publish(_odometry(random)))
     target.serves()
@@ -235,7 +235,7 @@ def _odometry(random):
 
 @attack()
 def states_from_two_publishers(target, random):
-    """A second driver sends the same joints some of the time, and is destroyed and made again."""
+    """A second driver is created and destroyed repeatedly."""
     for _ in range(4):
         publisher = target.client.node.create_publisher(JointState, "joint_states", 10)
         target.spin(0.3)

@@ -1,4 +1,4 @@
-"""Parameters: numbers without bounds, text that is none, and too many changes."""
+"""Parameters: extreme numbers, invalid text and rapid changes."""
 
 import math
 
@@ -8,12 +8,12 @@ from campaigns.target import Start
 HUGE = (1e200, 1e308, -1e308, math.inf, -math.inf, math.nan)
 
 
-def a_panda_with_a_motor(target, random):
+def panda_start(target, random):
     return Start(robot="panda")
 
 
 def _numbers(random):
-    """{parameter: value} that goes together in length, with a number that no machine has."""
+    """{parameter: value} with consistent lengths and one extreme number."""
     huge = random.choice(HUGE)
     joint = ["panda_joint1"]
     return random.choice(
@@ -21,7 +21,7 @@ def _numbers(random):
             {"armature__joints": joint, "armature__values": [0.1], "armature__gears": [huge]},
             {"armature__joints": joint, "armature__values": [huge], "armature__gears": [10.0]},
             {"friction__joints": joint, "friction__viscous": [huge], "friction__coulomb": [0.0]},
-            {"held__joints": joint, "held__positions": [huge]},
+            {"fixed__joints": joint, "fixed__positions": [huge]},
             {"driven__joints": joint, "driven__weights": [huge]},
             {"gravity": [0.0, huge, 0.0]},
             {"effort_limits": "list", "effort_limits_list": [huge] * 8},
@@ -41,8 +41,8 @@ DEFAULTS = {
     "friction__joints": [""],
     "friction__viscous": [],
     "friction__coulomb": [],
-    "held__joints": [""],
-    "held__positions": [],
+    "fixed__joints": [""],
+    "fixed__positions": [],
     "driven__joints": [""],
     "driven__weights": [],
     "gravity": [0.0, 0.0, -9.81],
@@ -56,9 +56,9 @@ DEFAULTS = {
 }
 
 
-@attack(start=a_panda_with_a_motor)
-def numbers_that_no_machine_has(target, random):
-    """1e308, infinity, NaN for every parameter that is a number: refused, or without effect."""
+@attack(start=panda_start)
+def extreme_numbers(target, random):
+    """1e308, infinity, NaN for every numeric parameter: rejected, or without effect."""
     for _ in range(12):
         values = _numbers(random)
         accepted = target.set(**values)
@@ -73,14 +73,14 @@ STRANGE = ("\x00", "/tmp/\udcff", "\udcff", "a\x00b", "\x1b[31m", "x" * 1_000_00
 
 @attack()
 def strange_text(target, random):
-    """NUL, lone surrogates, escapes, a megabyte, for every parameter that is text."""
+    """NUL, unpaired surrogates, escapes and a megabyte for text parameters."""
     names = ("robot_description_file", "loops_file", "solver", "backend", "robot_description", "on_stale")
     for name in random.sample(names, 3):
         for text in random.sample(STRANGE, 3):
             try:
                 target.set(**{name: text})
             except (UnicodeError, ValueError):
-                continue  # this client cannot say it; others can, see what is given at the start
+                continue  # this client cannot send it; others can, see the start parameters
             target.serves()
     for name in ("robot_description_file", "loops_file", "robot_description"):
         target.set(**{name: ""})
@@ -102,8 +102,8 @@ CHANGES = (
 
 
 @attack()
-def parameters_one_after_the_other(target, random):
-    """Good and bad ones, each before the last has taken effect."""
+def rapid_parameter_changes(target, random):
+    """Valid and invalid changes, each before the previous one takes effect."""
     for _ in range(60):
         target.set(**random.choice(CHANGES))
         target.spin(random.choice([0.0, 0.0, 0.1]))

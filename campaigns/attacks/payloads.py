@@ -1,4 +1,4 @@
-"""What a link carries, asked in every order, of robots that change, by efforts that are none."""
+"""Payload estimation: commands in any order, changing robots, noisy or invalid efforts."""
 
 import math
 import time
@@ -12,9 +12,9 @@ from campaigns.references import MASS, TOOL, Configuration, descriptions, payloa
 from campaigns.target import Mute, Start
 
 COMMANDS = ("start", "compute", "apply", "stop")
-DEAFENING = 1e5  # N m of noise: whatever is found is far from certain, and never applied
-STRANGERS = ("", "nowhere", "panda_link0", "base_link", "x" * 100_000, "a\x1b[31m", "‮", "panda_link4")
-SAID = 2000  # characters of an answer, at most
+LARGE_NOISE = 1e5  # N m of noise: estimates are uncertain and never applied
+OTHER_LINKS = ("", "nowhere", "panda_link0", "base_link", "x" * 100_000, "a\x1b[31m", "‮", "panda_link4")
+LONGEST_ANSWER = 2000  # characters
 
 
 def a_robot(target, random):
@@ -26,33 +26,33 @@ def a_robot_estimated_from_the_start(target, random):
     return Start(robot=robot, parameters={"payload_estimation.link": TOOL[robot]})
 
 
-def _ask(target, command, link=""):
-    """The answer; Mute where there is none, or one that nobody can read."""
+def _call(target, command, link=""):
+    """The reply; raises Mute for a missing or unreadable one."""
     answer = target.ask(
         EstimatePayload, "estimate_payload", EstimatePayload.Request(command=command, link=link)
     )
     if answer is None:
         raise Mute(f"estimate_payload {command} is not answered")
-    if len(answer.message) > SAID or not answer.message.isprintable():
-        raise Mute(f"estimate_payload {command} says {answer.message[:SAID]!r}")
+    if len(answer.message) > LONGEST_ANSWER or not answer.message.isprintable():
+        raise Mute(f"estimate_payload {command} says {answer.message[:LONGEST_ANSWER]!r}")
     return answer
 
 
-def _asked_at_random(target, random, seconds):
-    """Every command in any order, of links that are and that are not. Nothing is ever applied."""
+def _send_random_commands(target, random, seconds):
+    """Send any commands in any order, for known and unknown links. None must be applied."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         command = random.choice([*COMMANDS, "", "dance", "x" * 10_000])
-        link = random.choice([*STRANGERS, *[TOOL[target.robot]] * len(STRANGERS)])
-        if _ask(target, command, link).success and command == "apply":
-            raise Mute("efforts that are noise have been applied")
+        link = random.choice([*OTHER_LINKS, *[TOOL[target.robot]] * len(OTHER_LINKS)])
+        if _call(target, command, link).success and command == "apply":
+            raise Mute("an estimate from noise was applied")
         target.spin(random.choice([0.0, 0.0, 0.05, 0.4]))
 
 
-def _quiet(target):
-    _ask(target, "stop")
+def _reset(target):
+    _call(target, "stop")
     target.set(**DEFAULTS)
-    target.watch.feel()
+    target.watch.set_efforts()
 
 
 DEFAULTS = {
@@ -64,31 +64,31 @@ DEFAULTS = {
 
 @attack(start=a_robot)
 def payload_commands_in_any_order(target, random):
-    """estimate_payload start, compute, apply, stop, nonsense; of strange links; efforts come and go."""
+    """start, compute, apply, stop and unknown commands; unknown links; changing efforts."""
     for _ in range(4):
-        noise = random.choice([DEAFENING, math.nan, math.inf, 1e300])
-        target.watch.feel(random.choice([None, Configuration(target.robot)]), noise)
-        _asked_at_random(target, random, 3.0)
+        noise = random.choice([LARGE_NOISE, math.nan, math.inf, 1e300])
+        target.watch.set_efforts(random.choice([None, Configuration(target.robot)]), noise)
+        _send_random_commands(target, random, 3.0)
         target.serves()
-    _quiet(target)
+    _reset(target)
 
 
 @attack(start=a_robot_estimated_from_the_start)
 def payload_estimates_of_robots_that_change(target, random):
-    """The same while descriptions come, some of them bad, and the tool's link is another one."""
+    """The same with new descriptions, some of them invalid, and another tool link."""
     for _ in range(4):
-        target.watch.feel(Configuration(target.robot), DEAFENING)
-        _asked_at_random(target, random, 1.5)
+        target.watch.set_efforts(Configuration(target.robot), LARGE_NOISE)
+        _send_random_commands(target, random, 1.5)
         if random.random() < 0.3:
             target.describe("<robot")
         robot = random.choice(sorted(descriptions()))
         target.watch.allow(Configuration(target.robot), Configuration(robot))
         target.describe(descriptions()[robot])
-        _asked_at_random(target, random, random.uniform(0.0, 2.0))
+        _send_random_commands(target, random, random.uniform(0.0, 2.0))
         target.serves(Configuration(robot))
         target.robot = robot
         target.watch.allow(Configuration(robot))
-    _quiet(target)
+    _reset(target)
 
 
 CHANGES = (
@@ -115,66 +115,66 @@ CHANGES = (
 
 @attack(start=a_robot_estimated_from_the_start)
 def payload_estimates_while_parameters_change(target, random):
-    """payload_estimation.* without bounds, other solvers, velocities that are zero, between commands."""
-    target.watch.feel(Configuration(target.robot), DEAFENING)
-    held = Configuration(target.robot, held=True)  # what velocity_source zero makes of a state
-    target.watch.allow(Configuration(target.robot), held)
+    """Extreme payload_estimation.*, other solvers and zero velocities between commands."""
+    target.watch.set_efforts(Configuration(target.robot), LARGE_NOISE)
+    at_rest = Configuration(target.robot, at_rest=True)  # states with velocity_source zero
+    target.watch.allow(Configuration(target.robot), at_rest)
     for _ in range(12):
         target.set(**random.choice([*CHANGES, {"payload_estimation__link": TOOL[target.robot]}]))
-        _asked_at_random(target, random, 0.5)
+        _send_random_commands(target, random, 0.5)
     target.set(velocity_source="message", solver="best", ordering="best", backend="auto")
     target.serves(Configuration(target.robot))
     target.watch.allow(Configuration(target.robot))
-    _quiet(target)
+    _reset(target)
 
 
 @attack(start=a_robot)
 def payload_commands_in_a_flood(target, random):
-    """Forty commands under way together, while strangers' joint states flood the node."""
-    target.watch.feel(Configuration(target.robot), DEAFENING)
+    """Forty concurrent commands during a flood of unknown joints."""
+    target.watch.set_efforts(Configuration(target.robot), LARGE_NOISE)
     client = target.client.node.create_client(EstimatePayload, "dynamics_node/estimate_payload")
     target.until(client.service_is_ready, 20, "estimate_payload")
     for seconds in (0.0, 2.0):
         if seconds:
-            flood(target, "strangers", seconds)
+            flood(target, "unknown_joints", seconds)
         for _ in range(5):
-            asked = [
+            futures = [
                 client.call_async(
                     EstimatePayload.Request(command=random.choice(COMMANDS), link=TOOL[target.robot])
                 )
                 for _ in range(8)
             ]
-            target.until(lambda all_=asked: all(future.done() for future in all_), 60, "answers")
+            target.until(lambda all_=futures: all(future.done() for future in all_), 60, "answers")
     target.client.node.destroy_client(client)
-    _quiet(target)
+    _reset(target)
 
 
 @attack(start=a_robot)
-def a_payload_that_is_there(target, random):
-    """What the efforts tell is found, applied while nothing is published, and taken off."""
+def a_constant_payload(target, random):
+    """The payload of the efforts is estimated, applied while disabled, and removed."""
     loaded, link = Configuration(target.robot, True), TOOL[target.robot]
-    target.watch.feel(loaded, 0.05)
-    target.watch.press(False)
+    target.watch.set_efforts(loaded, 0.05)
+    target.watch.set_pressing(False)
     target.spin(1.0)
-    _ask(target, "start", link)
+    _call(target, "start", link)
     end = time.monotonic() + 60
-    while (found := _ask(target, "compute")).samples < 1500:
+    while (estimate := _call(target, "compute")).samples < 1500:
         target.spin(0.5)
         if time.monotonic() > end:
-            raise Mute(f"too few states count: {found.message}")
-    if abs(found.inertia.m - MASS) > 0.05:
-        raise Mute(f"{found.inertia.m:g} kg where {MASS:g} kg are carried: {found.message}")
+            raise Mute(f"too few samples: {estimate.message}")
+    if abs(estimate.inertia.m - MASS) > 0.05:
+        raise Mute(f"{estimate.inertia.m:g} kg instead of {MASS:g} kg: {estimate.message}")
     target.ask(SetBool, "set_enabled", SetBool.Request(data=False))
-    if not (applied := _ask(target, "apply")).success:
+    if not (applied := _call(target, "apply")).success:
         raise Mute(f"not applied: {applied.message}")
     target.ask(SetPayload, "set_payload", payload(target.robot))
     target.watch.allow(loaded)
     target.ask(SetBool, "set_enabled", SetBool.Request(data=True))
     target.serves(loaded)
-    again = _ask(target, "compute")
-    if abs(again.inertia.m - MASS) > 0.05:
-        raise Mute(f"{again.inertia.m:g} kg with the payload set, {MASS:g} kg before: {again.message}")
+    after = _call(target, "compute")
+    if abs(after.inertia.m - MASS) > 0.05:
+        raise Mute(f"{after.inertia.m:g} kg with the payload set, {MASS:g} kg before: {after.message}")
     target.watch.allow(loaded, Configuration(target.robot))
     target.ask(SetPayload, "set_payload", payload(target.robot, 0))
     target.serves(Configuration(target.robot))
-    _quiet(target)
+    _reset(target)

@@ -1,4 +1,4 @@
-"""Services: requests that are too large, make no sense, or whose sender is no more."""
+"""Services: too large or invalid requests, and requests of killed clients."""
 
 import math
 import subprocess
@@ -26,37 +26,37 @@ ZERO = [0.0] * len(PANDA)
 STATE = DynamicsState(joints=JointState(name=PANDA, position=ZERO, velocity=ZERO))
 
 
-def a_panda(target, random):
+def panda_start(target, random):
     return Start(robot="panda")
 
 
-@attack(start=a_panda)
+@attack(start=panda_start)
 def a_request_of_points_times_names(target, random):
     """inverse_dynamics of 100 000 names and 100 000 empty points."""
     points = JointTrajectory(joint_names=[f"{k:x}" for k in range(100_000)], points=_empty_points(100_000))
     target.ask(InverseDynamics, "inverse_dynamics", InverseDynamics.Request(state=STATE, points=points))
 
 
-@attack(start=a_panda)
+@attack(start=panda_start)
 def a_hundred_thousand_points(target, random):
-    """inverse_dynamics of as many points as are allowed: the torques go on meanwhile, and are fresh."""
-    request = InverseDynamics.Request(state=STATE, points=_moving(100_000))
-    _answered(target.ask(InverseDynamics, "inverse_dynamics", request, 120))
+    """inverse_dynamics of the largest number of points: torques continue and are fresh."""
+    request = InverseDynamics.Request(state=STATE, points=_points(100_000))
+    _require_success(target.ask(InverseDynamics, "inverse_dynamics", request, 120))
 
 
-def _moving(count):
-    """So many points of the Panda, a millisecond apart."""
+def _points(count):
+    """A trajectory of `count` points of the Panda, 1 ms apart."""
     points = [point(k * 1e-3, ZERO, ZERO, ZERO, ZERO) for k in range(count)]
     return JointTrajectory(joint_names=PANDA, points=points)
 
 
-def _answered(response):
-    """Raises Mute where a request that is allowed was not served."""
+def _require_success(response):
+    """Raise Mute unless a valid request succeeded."""
     if response is None or not response.success:
-        raise Mute("not answered" if response is None else f"refused: {response.message}")
+        raise Mute("not answered" if response is None else f"rejected: {response.message}")
 
 
-@attack(start=a_panda)
+@attack(start=panda_start)
 def ten_thousand_points_of_hybrid_dynamics(target, random):
     """hybrid_dynamics of 10 000 points."""
     points = JointTrajectory(
@@ -66,7 +66,7 @@ def ten_thousand_points_of_hybrid_dynamics(target, random):
     target.ask(HybridDynamics, "hybrid_dynamics", request, 120)
 
 
-@attack(start=a_panda)
+@attack(start=panda_start)
 def one_link_three_hundred_times(target, random):
     """get_operational_space_inertia of the same link, 300 and 50 000 times."""
     for count in (300, 50_000):
@@ -74,9 +74,9 @@ def one_link_three_hundred_times(target, random):
         target.ask(GetOperationalSpaceInertia, "get_operational_space_inertia", request)
 
 
-@attack(start=a_panda)
-def strangers_in_requests(target, random):
-    """A million joints and 100 000 links that the robot does not have."""
+@attack(start=panda_start)
+def unknown_names_in_requests(target, random):
+    """A million unknown joints and 100 000 unknown links."""
     joints = [f"j{k}" for k in range(1_000_000)]
     request = HybridDynamics.Request(state=STATE, forward_joints=joints)
     target.ask(HybridDynamics, "hybrid_dynamics", request)
@@ -84,12 +84,12 @@ def strangers_in_requests(target, random):
     target.ask(GetOperationalSpaceInertia, "get_operational_space_inertia", request)
 
 
-@attack(start=a_panda)
-def quantities_and_what_is_none(target, random):
-    """get_quantity: second derivatives again and again, names of a megabyte, a million accelerations."""
+@attack(start=panda_start)
+def extreme_quantity_requests(target, random):
+    """get_quantity: repeated second derivatives, names of a megabyte, a million accelerations."""
     for _ in range(20):
         request = GetQuantity.Request(quantity="inverse_dynamics_second_derivatives", state=STATE)
-        _answered(target.ask(GetQuantity, "get_quantity", request))
+        _require_success(target.ask(GetQuantity, "get_quantity", request))
     long = "x" * 1_000_000
     for fields in (
         {"quantity": long},
@@ -101,8 +101,8 @@ def quantities_and_what_is_none(target, random):
 
 
 @attack()
-def payloads_that_no_body_has(target, random):
-    """Huge, infinite, negative, NaN: refused, or the torques are wrong or silent."""
+def invalid_payloads(target, random):
+    """Huge, infinite, negative and NaN payloads: they must be rejected."""
     link = target.robot
     bad = [payload(link, mass) for mass in (1e308, math.inf, math.nan, -1.0)]
     bad += [payload(link, com=(1e200, 0.0, 0.0)), payload(link, moments=(1.0, 1.0, 3.0))]
@@ -114,7 +114,7 @@ def payloads_that_no_body_has(target, random):
 
 @attack()
 def payloads_on_and_off(target, random):
-    """A good payload comes and goes: each torque has it or not."""
+    """A valid payload is attached and removed: each torque is with or without it."""
     without, loaded = Configuration(target.robot), Configuration(target.robot, True)
     for _ in range(5):
         for wanted, mass in ((loaded, payload(target.robot)), (without, payload(target.robot, 0))):
@@ -144,8 +144,8 @@ while True:
 
 
 @attack()
-def peers_that_are_killed(target, random):
-    """Processes that call and publish without pause, killed at random times."""
+def killed_clients(target, random):
+    """Processes that call and publish continuously are killed at random times."""
     for _ in range(3):
         peers = [
             subprocess.Popen(
@@ -163,7 +163,7 @@ def peers_that_are_killed(target, random):
 
 @attack()
 def requests_of_every_kind_at_once(target, random):
-    """Eight requests under way together, half of them bad; a service queues ten."""
+    """Eight concurrent requests, half of them invalid; a service queues ten."""
     client = target.client.node.create_client(GetMassMatrix, "dynamics_node/get_mass_matrix")
     target.until(client.service_is_ready, 20, "get_mass_matrix")
     for _ in range(10):

@@ -1,4 +1,4 @@
-"""What an attack is, and the list of all."""
+"""The type Attack, and the table of all attacks."""
 
 from collections.abc import Callable
 from random import Random
@@ -8,9 +8,8 @@ from campaigns.target import Start, Target
 
 
 class Attack(NamedTuple):
-    """run(target, random) attacks a node that serves; start(target, random) says how that one is started,
-    None: any node will do. started: run begins as soon as the process does, and says itself what must come of
-    it. codes: with which the node may end."""
+    """run(target, random) attacks a serving node; start(target, random) returns its Start, None for any node.
+    started: run begins with the process and checks the result itself. codes: valid exit codes."""
 
     name: str
     run: Callable[[Target, Random], None]
@@ -23,7 +22,7 @@ ATTACKS: dict[str, Attack] = {}
 
 
 def attack(start=None, started=False, codes=(0,)):
-    """Put a function into the table, by its name."""
+    """Add a function to the table by its name."""
 
     def enter(run):
         name = run.__name__.replace("_", " ").strip()

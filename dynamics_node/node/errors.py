@@ -1,21 +1,23 @@
-"""Why a message is dropped, why nothing is published, and when the log repeats it."""
+"""Errors of the node: rejected messages, reasons for no output, and when the log repeats a reason."""
 
-SILENCE_AFTER = 2  # reports of a silence before it is told
-SILENCE_EVERY = 10  # reports from there to the next time
+REPORTS_BEFORE_LOG = 2  # reports without output before the first log line
+REPORTS_BETWEEN_LOGS = 10  # reports from there to the next log line
 
-NO_STATES = "nothing has come on the topic joint_states"
-LEAVE_OUT = "the parameter joints can leave out what nobody reports, joint_names.* pair other names"
-DIFFERENTIATE = "velocity_source:=differentiate takes them from the positions, zero leaves them out"
-GIVE_ODOM = "publish odom, or set floating_base:=false if the base stands still"
+NO_STATES = "no message has arrived on the topic joint_states"
+LEAVE_OUT = (
+    "exclude joints that no driver reports with the parameter joints, or map other names with joint_names.*"
+)
+DIFFERENTIATE = "set velocity_source:=differentiate to differentiate positions, or zero to ignore velocities"
+GIVE_ODOM = "publish odom, or set floating_base:=false if the base is fixed"
 
 
 class BadMessage(ValueError):
-    """A message that is dropped whole; the text is the reason."""
+    """A message is invalid and is dropped; the text is the reason."""
 
 
 class NoOutput(Exception):
-    """Why there is nothing to publish, in words or as the error of a solver, whose words may be found when
-    they are read. stale: the input was good once; remedy: what may help, for people."""
+    """Nothing can be published. reason: a text, or the error of a solver, whose text may be computed lazily.
+    stale: the input was complete before; remedy: the suggested fix."""
 
     def __init__(self, reason, stale=False, remedy=""):
         super().__init__(reason)
@@ -24,25 +26,25 @@ class NoOutput(Exception):
 
 NO_DESCRIPTION = NoOutput(
     "no robot description yet",
-    remedy="publish it on the topic robot_description, or give robot_description_file",
+    remedy="publish it on the topic robot_description, or set robot_description_file",
 )
 NO_STATE = NoOutput("no joint state yet", remedy=NO_STATES)
 
 
 class Reminder:
-    """Says in the terminal that a silence lasts: after SILENCE_AFTER reports, when its reason changes, and
-    every SILENCE_EVERY reports from there."""
+    """Log lines for missing output: after REPORTS_BEFORE_LOG reports, when the reason changes, and every
+    REPORTS_BETWEEN_LOGS reports after that."""
 
     def __init__(self):
-        self._reports, self._told = 0, ""
+        self._count, self._logged = 0, ""
 
-    def next(self, because: str, remedy: str = "") -> str:
-        """The line that a report adds to the log, "" for none. because: "" while there is no silence."""
-        self._reports = self._reports + 1 if because else 0
-        if self._reports < SILENCE_AFTER:
-            self._told = ""
+    def next(self, reason: str, remedy: str = "") -> str:
+        """The log line of one report, "" for none. reason: "" while output is published."""
+        self._count = self._count + 1 if reason else 0
+        if self._count < REPORTS_BEFORE_LOG:
+            self._logged = ""
             return ""
-        if because == self._told and self._reports % SILENCE_EVERY != SILENCE_AFTER:
+        if reason == self._logged and self._count % REPORTS_BETWEEN_LOGS != REPORTS_BEFORE_LOG:
             return ""
-        self._told = because
-        return f"silent: {because}" + (f"; {remedy}" if remedy else "")
+        self._logged = reason
+        return f"no output: {reason}" + (f"; {remedy}" if remedy else "")

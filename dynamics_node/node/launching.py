@@ -1,23 +1,23 @@
-"""What the launch files make of their arguments; no launch is needed to import it."""
+"""Arguments of the launch files. Importing this module does not need the package launch."""
 
 import shlex
 import sys
 from pathlib import Path
 
-SOURCES = {  # arguments of both nodes: (default, what it is)
+SOURCES = {  # arguments of both nodes: (default, description)
     "urdf": ("", "URDF or xacro file; empty: the topic robot_description"),
     "xacro_args": ("", "arguments of a xacro file: name:=value other:=value"),
-    "params_file": ("", "parameters of the node; the default documents them all"),
+    "params_file": ("", "parameter file of the node; the default documents all parameters"),
     "namespace": ("", "namespace of the node and its topics"),
 }
 
 
-def beside_a_robot(file, executable, config, parameters):
-    """The LaunchDescription of a node beside a robot.
+def launch_description_of(file, executable, config, parameters):
+    """The LaunchDescription of one of the nodes.
 
-    file: the launch file; config: the file in config/ that documents the node's parameters; parameters:
-    {name: (type, what it is)} of those that are arguments, besides SOURCES; an empty one is as the parameter
-    file says.
+    file: the launch file; config: the default parameter file in config/; parameters: {name: (type,
+    description)} of the arguments in addition to SOURCES. An empty argument leaves the value of the parameter
+    file.
     """
     from ament_index_python.packages import get_package_share_directory
     from launch.actions import DeclareLaunchArgument, OpaqueFunction
@@ -32,7 +32,7 @@ def beside_a_robot(file, executable, config, parameters):
         return ParameterValue(written, value_type=kind)
 
     def make_node(context):
-        refuse_unknown(file, sys.argv, [*SOURCES, *parameters])
+        reject_unknown(file, sys.argv, [*SOURCES, *parameters])
         given = {name: LaunchConfiguration(name).perform(context) for name in (*SOURCES, *parameters)}
         described = description_parameters(given["urdf"], given["xacro_args"])
         chosen = {name: ParameterValue(text, value_type=str) for name, text in described.items()}
@@ -49,7 +49,9 @@ def beside_a_robot(file, executable, config, parameters):
 
     file_of_all = str(Path(get_package_share_directory("dynamics_node")) / "config" / config)
     declared = SOURCES | {"params_file": (file_of_all, SOURCES["params_file"][1])}
-    declared |= {name: ("", f"{text} (empty: as params_file says)") for name, (_, text) in parameters.items()}
+    declared |= {
+        name: ("", f"{text} (empty: value of params_file)") for name, (_, text) in parameters.items()
+    }
     arguments = [
         DeclareLaunchArgument(name, default_value=default, description=text)
         for name, (default, text) in declared.items()
@@ -57,11 +59,11 @@ def beside_a_robot(file, executable, config, parameters):
     return LaunchDescription([*arguments, OpaqueFunction(function=make_node)])
 
 
-def refuse_unknown(file, command_line, known):
-    """Raise ValueError for an argument `name:=value` that the launch file does not have.
+def reject_unknown(file, command_line, known):
+    """Raise ValueError for an argument `name:=value` that the launch file does not declare.
 
-    launch itself says nothing about one that nobody reads. Only where `file` is the one on the command
-    line: included by another, its arguments may be the other's.
+    The package launch ignores undeclared arguments. A launch file that another one includes is not checked,
+    because the command line may hold arguments of the other.
     """
     names = [Path(word).name for word in command_line]
     if Path(file).name not in names:
@@ -71,19 +73,19 @@ def refuse_unknown(file, command_line, known):
     if unknown := [name for name in given if name not in known]:
         plural = "s" if len(unknown) > 1 else ""
         raise ValueError(
-            f"{Path(file).name} has no argument{plural} {', '.join(unknown)}; it has {', '.join(known)}"
+            f"{Path(file).name} has no argument{plural} {', '.join(unknown)}; known: {', '.join(known)}"
         )
 
 
 def list_text(text):
-    """`a, b` or `[a, b]` as the latter."""
+    """`[a, b]` of `a, b` or `[a, b]`."""
     return text if text.strip().startswith("[") else f"[{text}]"
 
 
 def xacro_mappings(text):
-    """{name: value} of `name:=value other:="two words"`, as xacro itself takes them on its command line.
+    """{name: value} of `name:=value other:="two words"`, the syntax of xacro's command line.
 
-    Raises ValueError for what is no such word.
+    Raises ValueError for a word without `:=`.
     """
     mappings = {}
     for word in shlex.split(text):
@@ -95,11 +97,11 @@ def xacro_mappings(text):
 
 
 def description_parameters(path, xacro_args):
-    """{parameter: value} that carries a robot description file; {} without one."""
+    """{parameter: value} for a robot description file; {} without one."""
     if not path:
         return {}
     if Path(path).suffix != ".xacro":
         return {"robot_description_file": path}
-    import xacro  # only for those who need it: sudo apt install ros-$ROS_DISTRO-xacro
+    import xacro  # only for xacro files: sudo apt install ros-$ROS_DISTRO-xacro
 
     return {"robot_description": xacro.process_file(path, mappings=xacro_mappings(xacro_args)).toxml()}

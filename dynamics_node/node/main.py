@@ -10,17 +10,18 @@ from dynamics_node.text import one_line
 
 
 def main(arguments=None):
-    """Exit code 0 on SIGINT and SIGTERM; 1, and one line that says why, when the node cannot start."""
+    """Run dynamics_node. Exit code: 0 on SIGINT and SIGTERM; 1, with one line on stderr, if it cannot
+    start."""
     return serve("dynamics_node", "dynamics_node.node.ros_node", "DynamicsNode", arguments)
 
 
 def serve(executable, module, node, arguments=None, modules=()):
-    """Run a node, a class of a module, until it is asked to stop; the exit code, as of `main`. modules: those
-    that its builds need beside build_job."""
+    """Run a node, a class of a module, until a stop request; return the exit code of `main`. modules: imports
+    of its build jobs in addition to build_job."""
     one_blas_thread()
-    stop = Stop()  # from here on, also while the rest is imported
-    with suppress(OSError):  # what a build lacks is said when there is one
-        SERVER.fork(*modules)  # before ROS is imported, which brings threads
+    stop = Stop()  # from here on, including the imports below
+    with suppress(OSError):  # the first build reports a missing server
+        SERVER.fork(*modules)  # before the import of ROS, which starts threads
     kind = getattr(import_module(module), node)
     from dynamics_node.node.ros.running import run, start_rclpy
 
@@ -31,14 +32,15 @@ def serve(executable, module, node, arguments=None, modules=()):
         made = kind()
     except Exception as error:  # of parameters, arguments or the middleware
         stop.finish()
-        return _refused(executable, error)
+        return _print_start_error(executable, error)
     run(made, stop)
     stop.finish()
     return 0
 
 
-def _refused(executable, error):
-    """One line on what is wrong with the start, without rcl's places in its source; the exit code."""
+def _print_start_error(executable, error):
+    """Print the error of a failed start on one line, without source locations of rcl; return the exit
+    code."""
     import rclpy
 
     print(f"{executable}: {one_line(str(error).partition(', at /')[0])}", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""The rclpy node: topics, services and timers around what decides without ROS."""
+"""The rclpy node: topics, services and timers around the core, which is free of ROS."""
 
 import os
 import sys
@@ -26,18 +26,18 @@ from dynamics_node.node.services.services import (
 )
 from dynamics_node.text import one_line
 
-STALE_PERIOD = 0.02  # s, between outputs of on_stale gravity and zero when rate is 0
+STALE_PERIOD = 0.02  # s between outputs of on_stale gravity and zero if rate is 0
 
 
 class DynamicsNode(RobotNode):
     """See config/dynamics.yaml for the parameters, docs/reference/ros.md for topics and services."""
 
     TITLE = "dynamics"
-    FORGETS = "measured state and reference are forgotten"
+    LOST_ON_JUMP_BACK = "measured state and reference are cleared"
 
     def __init__(self, **arguments):
         super().__init__("dynamics_node", PARAMETERS, read_settings, **arguments)
-        self._lost_device = ""  # what was said of it
+        self._lost_device = ""  # reason in the last report
         self._results, self._pushes = Outputs(self, OUTPUTS), Outputs(self, EXTERNAL_TORQUES)
         self._readings = Outputs(self, READINGS)
         self._inputs = Inputs(self, self._manager, self._statistics)
@@ -67,12 +67,12 @@ class DynamicsNode(RobotNode):
         self.create_service(SetBool, "~/set_enabled", self._set_enabled)
 
     def _wake(self):
-        """Begin a turn; for other threads."""
+        """Begin a turn. Callable from other threads."""
         if (executor := self.executor) is not None:
             executor.wake()
 
     def _schedule_output(self):
-        """The timer that `rate` or `on_stale` asks for, before the old one goes: what fails leaves that."""
+        """Create the timer of `rate` or `on_stale`, then destroy the old one: an error keeps the old one."""
         settings, old = self._manager.settings, self._output_timer
         timer = None
         if settings.rate > 0:
@@ -86,8 +86,8 @@ class DynamicsNode(RobotNode):
     # --- in every turn ------------------------------------------------------------------------
 
     def after_spin(self):
-        """Do what a turn has brought: one torque, for the newest state, and a slice of what takes long. True
-        while there is more of that."""
+        """Process the messages of a turn: one solve of the newest state, and one slice of a long reference.
+        Returns True while slices remain."""
         if self._inputs.end_turn():
             if self._manager.settings.rate == 0:
                 self._publisher.answer()
@@ -98,7 +98,7 @@ class DynamicsNode(RobotNode):
         return self._inputs.read_on()
 
     def _gather(self):
-        """Let a joint state count for what a link carries, if that is asked for."""
+        """Add the joint state to the payload estimate, if that is running."""
         core = self._manager.core
         if core is not None and core.payload_estimation.running:
             core.payload_estimation.gather(core, monotonic_ns())
@@ -107,12 +107,12 @@ class DynamicsNode(RobotNode):
         self._results.publish(core, result, self._inputs.stamp)
 
     def _compensate(self):
-        """Publish what is left of the newest reading of the force/torque sensor."""
+        """Publish the newest force/torque reading with tool compensation."""
         core = self._manager.core
         if core is None or not self._publisher.enabled:
             return
-        if found := core.wrench_sensor.compensated(core, self._inputs.ros_now, monotonic_ns()):
-            self._readings.publish(core, found, found.stamp)
+        if reading := core.wrench_sensor.compensated(core, self._inputs.ros_now, monotonic_ns()):
+            self._readings.publish(core, reading, reading.stamp)
 
     def _publish_external_torque(self, core, push):
         self._pushes.publish(core, push, self._inputs.stamp)
@@ -132,7 +132,7 @@ class DynamicsNode(RobotNode):
             self._schedule_output()
 
     def _set(self, values) -> str:
-        """Set parameters {name: value}, all or none: why they are refused, or ''."""
+        """Set parameters {name: value} atomically; return the reason of a rejection, or ''."""
         changes = [Parameter(name, value=value) for name, value in values.items()]
         result = self.set_parameters_atomically(changes)
         return "" if result.successful else result.reason
@@ -144,27 +144,27 @@ class DynamicsNode(RobotNode):
 
     # --- reports ------------------------------------------------------------------------------
 
-    def _look_around(self):
-        if problem := self._computing.look_after():
+    def _before_report(self):
+        if problem := self._computing.restart_if_ended():
             self.get_logger().warning(problem)
         if (lost := self._computing.lost_device) and lost != self._lost_device:
-            self.get_logger().error(f"the GPU is lost, services go on with the CPU: {one_line(lost)}")
+            self.get_logger().error(f"the GPU is lost, services continue on the CPU: {one_line(lost)}")
         self._lost_device = lost
         self._publisher.note_stale_input()
 
     def _status(self):
         return report(self._manager, self._statistics, self._publisher.enabled, self._lost_device)
 
-    def _excused(self):
-        return not self._publisher.enabled or super()._excused()
+    def _needs_no_log(self):
+        return not self._publisher.enabled or super()._needs_no_log()
 
-    def _lasting_silence(self):
+    def _reason_and_remedy(self):
         statistics = self._statistics
-        if statistics.unobserved and not statistics.silent_because:
-            return f"no external torques: {statistics.unobserved}", statistics.unobserved_remedy
-        return super()._lasting_silence()
+        if statistics.no_torque_reason and not statistics.no_output_reason:
+            return f"no external torques: {statistics.no_torque_reason}", statistics.no_torque_remedy
+        return super()._reason_and_remedy()
 
     def destroy_node(self):
-        """And the process of the services."""
+        """End the process of the services, too."""
         self._computing.close()
         super().destroy_node()

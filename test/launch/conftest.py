@@ -1,4 +1,4 @@
-"""Launch files take the domain of the environment: one that nobody else is in."""
+"""Launch files use the domain of the environment: set an unused one."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""demo.launch.py with the real launch: the monitor passes, everything ends cleanly."""
+"""demo.launch.py with the package launch: the monitor passes, and all processes end cleanly."""
 
 import unittest
 from importlib.util import find_spec
@@ -20,7 +20,7 @@ from launch import LaunchDescription
 @pytest.mark.launch_test
 def generate_test_description():
     source = f"{get_package_share_directory('dynamics_node')}/launch/demo.launch.py"
-    robot = "tracking" if find_spec("mujoco") else "five_bar"  # rosdep knows no MuJoCo
+    robot = "tracking" if find_spec("mujoco") else "five_bar"  # rosdep has no MuJoCo
     arguments = {"robot": robot, "seconds": "6", "plot": ""}
     demo = IncludeLaunchDescription(PythonLaunchDescriptionSource(source), launch_arguments=arguments.items())
     return LaunchDescription([demo, launch_testing.actions.ReadyToTest()])
@@ -33,6 +33,6 @@ class TestDemo(unittest.TestCase):
 
 @launch_testing.post_shutdown_test()
 class TestEnd(unittest.TestCase):
-    def test_every_torque_was_right_and_all_ended_cleanly(self, proc_info):
-        """The monitor's exit code says the first, the others' the second."""
+    def test_exit_codes(self, proc_info):
+        """The exit code of the monitor includes its verdict on the torques."""
         launch_testing.asserts.assertExitCodes(proc_info)

@@ -1,4 +1,4 @@
-"""dynamics.launch.py with the real launch: the node serves a robot given as a file and ends cleanly."""
+"""dynamics.launch.py with the package launch: the node serves a robot from a file and ends cleanly."""
 
 import time
 import unittest
@@ -58,13 +58,13 @@ class TestNode(unittest.TestCase):
         rclpy.spin_until_future_complete(self.node, future, timeout_sec=100)
         return future.result()
 
-    def test_it_serves_in_its_namespace(self):
+    def test_the_node_serves_in_its_namespace(self):
         request = GetMassMatrix.Request()
         request.state.joints = JointState(name=JOINTS, position=[0.0] * 8)
         deadline = time.monotonic() + 100
         while not (answer := self.call(GetMassMatrix, "get_mass_matrix", request)).success:
             assert time.monotonic() < deadline, answer.message
-            time.sleep(0.2)  # "no model yet"
+            time.sleep(0.2)  # "no robot yet"
         assert answer.mass_matrix.rows == 8
 
     def test_arguments_reach_the_parameters(self):

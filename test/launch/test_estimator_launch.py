@@ -1,4 +1,4 @@
-"""estimator.launch.py with the real launch: it estimates a robot given as a file, and ends cleanly."""
+"""estimator.launch.py with the package launch: the node estimates a robot from a file, and ends cleanly."""
 
 import tempfile
 import time
@@ -45,15 +45,15 @@ class TestNode(unittest.TestCase):
         self.node.destroy_node()
         rclpy.shutdown()
 
-    def test_it_estimates(self, urdf):
-        """What moves along sines is told as it moves, a lag behind."""
-        swing, heard = Swing(), []
+    def test_estimates_follow_the_motion(self, urdf):
+        """The estimate of a sine motion follows it with the lag."""
+        swing, estimates = Swing(), []
         states = self.node.create_publisher(JointState, "/left/joint_states", 10)
         topic = "/left/dynamics_estimator/joint_state_estimate"
-        self.node.create_subscription(JointStateEstimate, topic, heard.append, 10)
+        self.node.create_subscription(JointStateEstimate, topic, estimates.append, 10)
         begin, deadline = self.node.get_clock().now(), time.monotonic() + 60
-        while len(heard) < 20:
-            assert time.monotonic() < deadline, f"{len(heard)} estimates"
+        while len(estimates) < 20:
+            assert time.monotonic() < deadline, f"{len(estimates)} estimates"
             now = self.node.get_clock().now()
             t = (now - begin).nanoseconds * 1e-9
             message = JointState(
@@ -62,10 +62,10 @@ class TestNode(unittest.TestCase):
             message.header.stamp = now.to_msg()
             states.publish(message)
             rclpy.spin_once(self.node, timeout_sec=1 / RATE)
-        stamp = rclpy.time.Time.from_msg(heard[-1].header.stamp)
+        stamp = rclpy.time.Time.from_msg(estimates[-1].header.stamp)
         q = swing.state((stamp - begin).nanoseconds * 1e-9)[0]
-        assert tuple(heard[-1].name) == NAMES
-        self.assertLess(max(abs(a - b) for a, b in zip(heard[-1].position, q, strict=True)), 0.02)
+        assert tuple(estimates[-1].name) == NAMES
+        self.assertLess(max(abs(a - b) for a, b in zip(estimates[-1].position, q, strict=True)), 0.02)
         urdf.unlink()
 
 

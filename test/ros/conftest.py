@@ -14,7 +14,7 @@ NUMPY = {"backend": "numpy"}
 
 @pytest.fixture(scope="session", autouse=True)
 def quick_compiler():
-    """What nodes compile is not optimized."""
+    """Nodes compile without optimization."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("CC", str(QUICK_CC))
         yield
@@ -22,7 +22,7 @@ def quick_compiler():
 
 @pytest.fixture
 def rig():
-    """rig(robot name or None, parameters...) -> Rig. By NumPy unless another backend is given: to compile in every
+    """rig(robot name or None, parameters...) -> Rig. The default backend is NumPy: compilation in every
     rig would take most of the time."""
     rigs = []
 
@@ -37,7 +37,7 @@ def rig():
 
 @pytest.fixture(scope="module")
 def arm():
-    """A Panda by NumPy for all tests of a file that leave it as it was."""
+    """A Panda by NumPy for all tests of a file that restore it."""
     made = Rig(ROBOTS["panda7"], NUMPY).serving()
     yield made
     made.close()
@@ -45,11 +45,11 @@ def arm():
 
 @pytest.fixture(scope="session")
 def panda():
-    """The Panda's model, oracle and a state."""
+    """The Panda, its oracle and a state."""
     return case_of("panda7")
 
 
 @pytest.fixture(scope="session")
 def case():
-    """case(name of a robot): the same of another."""
+    """case(name of a robot): the same for another robot."""
     return case_of

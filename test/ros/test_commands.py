@@ -1,4 +1,4 @@
-"""~/effort_commands as ros2_control's forward_command_controller takes it."""
+"""~/effort_commands with the checks of forward_command_controller of ros2_control."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from std_msgs.msg import Float64MultiArray
 
 
 class ForwardCommandController:
-    """What the real one does with a command: it rejects a wrong length and holds the last value for ever."""
+    """The behavior of the real controller: it rejects a wrong length and holds the last value."""
 
     def __init__(self, rig, count):
         self.command = np.full(count, np.nan)
@@ -38,8 +38,8 @@ def bench(joints):
     rig.close()
 
 
-def test_a_controller_holds_what_it_should(bench, panda, joints):
-    """Right order, clamped, never of a wrong length, nothing of bad or stale input."""
+def test_a_controller_receives_valid_commands(bench, panda, joints):
+    """Commands are in order, clamped, of the right length, and never from invalid or stale input."""
     rig, controller = bench
     at = [panda.names.index(name) for name in joints]
     rig.answered(panda.names, panda.q, panda.qd)
@@ -51,7 +51,7 @@ def test_a_controller_holds_what_it_should(bench, panda, joints):
         rig.send_state(panda.names[: len(q)], q, panda.qd[: len(q)])
     rig.send_state([*panda.names[:-1], panda.names[0]], panda.q, panda.qd)
     rig.spin(0.3)
-    assert np.array_equal(controller.command, last), "bad input commands nothing"
+    assert np.array_equal(controller.command, last), "invalid input gives no command"
 
     fast = np.full(7, 200.0)
     rig.until(
@@ -61,24 +61,24 @@ def test_a_controller_holds_what_it_should(bench, panda, joints):
         )
     )
     limits = panda.model.effort_limits[at]
-    assert np.array_equal(np.abs(controller.command), limits), "these speeds ask for more than the limits"
+    assert np.array_equal(np.abs(controller.command), limits), "torques at these speeds exceed the limits"
 
     rig.diagnostic(lambda s: "joint states older than 0.15 s" in s.message)
-    held, accepted = controller.command.copy(), controller.accepted
+    command, accepted = controller.command.copy(), controller.accepted
     rig.spin(0.3)
-    assert controller.accepted == accepted and np.array_equal(controller.command, held), (
-        "silence: the last value stays"
+    assert controller.accepted == accepted and np.array_equal(controller.command, command), (
+        "without output the last value remains"
     )
     assert controller.rejected == 0
 
 
-def test_another_robot_commands_nothing_of_a_wrong_length(bench, panda):
-    """Its joints are not those of command_joints: the old robot goes on, or there is silence."""
+def test_another_robot_sends_no_command_of_a_wrong_length(bench, panda):
+    """Its joints differ from command_joints: the old robot remains, or there is no output."""
     rig, controller = bench
     rig.answered(panda.names, panda.q, panda.qd)
     rig.describe(ROBOTS["ur5"].file.read_text())
     rig.diagnostic(
-        lambda s: "last good model serves" in s.message,
+        lambda s: "last valid robot is in use" in s.message,
         send=lambda: rig.send_state(panda.names, panda.q, panda.qd),
     )
     rig.until(lambda: controller.accepted)

@@ -1,4 +1,4 @@
-"""What docs/how-to/security.md says of policies and of confined nodes."""
+"""Policies and confined nodes, see docs/how-to/security.md."""
 
 import contextlib
 import os
@@ -16,7 +16,7 @@ from tolerances import EXACT, error
 
 POLICY = Path(__file__).parents[2] / "docs" / "security" / "policy.xml"
 NODE = "dynamics_node"
-OURS = (f"/{NODE}", "/dynamics_estimator")  # for the latter see test_estimator_on_topics.py
+OWN_ENCLAVES = (f"/{NODE}", "/dynamics_estimator")  # for the latter see test_estimator_on_topics.py
 OF_CLOCKS = {"/clock"}  # with use_sim_time only
 
 
@@ -40,8 +40,8 @@ def covered(names, patterns):
 
 
 @pytest.fixture(scope="module")
-def used(tmp_path_factory):
-    """used(what, expected): names of running nodes, one that floats and one with sensors, without their
+def names_in_use(tmp_path_factory):
+    """names_in_use(what, expected): names of two running nodes, one floating and one with sensors, without
     namespaces. expected: patterns."""
     sensors = tmp_path_factory.mktemp("sensors") / "sensors.yaml"
     sensors.write_text(MEASURED)
@@ -55,24 +55,24 @@ def used(tmp_path_factory):
     def names(what):
         return set().union(*(_names(rig.node, what) for rig in rigs))
 
-    def seen(what, expected):
-        """When all that is expected is seen, or after a while."""
+    def expected_names(what, expected):
+        """The names, after all expected ones exist or a timeout."""
         with contextlib.suppress(AssertionError):
             rigs[0].until(lambda: all(covered(names(what), [pattern]) for pattern in expected))
         return names(what)
 
-    yield seen
+    yield expected_names
     for rig in rigs:
         rig.close()
 
 
 def _names(client, what):
-    """Of the node and of the process that answers for it, which is in the same enclave."""
+    """Names of the node and of its process of services, which is in the same enclave."""
     space = client.get_namespace()
     known = client.get_node_names_and_namespaces()
     nodes = {name for name, where in known if where == space and name != client.get_name()}
-    ask = getattr(client, f"get_{what}_names_and_types_by_node")
-    return {name.removeprefix(space) for node in nodes for name, _ in ask(node, space)}
+    query = getattr(client, f"get_{what}_names_and_types_by_node")
+    return {name.removeprefix(space) for node in nodes for name, _ in query(node, space)}
 
 
 def support_robot():
@@ -89,22 +89,22 @@ def support_robot():
         ("service", "reply", "service"),
     ],
 )
-def test_the_policy_grants_what_the_node_uses_and_no_more(used, tag, right, what):
-    in_vain = OF_CLOCKS | {"/parameter_events"}
-    names = used(what, granted(tag, right) - in_vain)
+def test_the_policy_grants_exactly_the_names_in_use(names_in_use, tag, right, what):
+    unused_grants = OF_CLOCKS | {"/parameter_events"}
+    names = names_in_use(what, granted(tag, right) - unused_grants)
     assert names - covered(names, granted(tag, right)) == set(), "not granted"
     in_use = {pattern for pattern in granted(tag, right) if covered(names, [pattern])}
-    assert granted(tag, right) - in_use <= in_vain, "granted in vain"
+    assert granted(tag, right) - in_use <= unused_grants, "granted without a use"
     assert what != "subscriber" or f"/{NODE}/sensors/hand" in names
 
 
-def test_what_others_are_granted_exists():
+def test_grants_of_other_enclaves_exist():
     for enclave in ElementTree.parse(POLICY).iter("enclave"):
         for tag, give, take in (("topic", "publish", "subscribe"), ("service", "reply", "request")):
-            for mine, theirs in ((give, take), (take, give)):
+            for mine, others in ((give, take), (take, give)):
                 for group in enclave.iter(f"{tag}s"):
-                    if enclave.get("path") not in OURS and group.get(mine) == "ALLOW":
-                        assert {child.text for child in group} <= granted(tag, theirs)
+                    if enclave.get("path") not in OWN_ENCLAVES and group.get(mine) == "ALLOW":
+                        assert {child.text for child in group} <= granted(tag, others)
 
 
 # --- read-only ----------------------------------------------------------------------------------------------
@@ -121,7 +121,7 @@ exec {python} "$@"' x "$@"
 
 @pytest.fixture
 def confine(tmp_path, monkeypatch):
-    """confine(): from then on nodes run where nothing can be written but the log."""
+    """confine(): later nodes can write only to the log."""
     can = shutil.which("unshare") and os.getuid() == 0
     if not can or subprocess.run(["unshare", "-m", "mount", "--make-rprivate", "/"]).returncode:
         pytest.skip("needs the right to make a mount namespace")
@@ -139,11 +139,11 @@ def confine(tmp_path, monkeypatch):
 
 
 def built(r):
-    """Wait until all that the node builds is there, also what the services use."""
+    """Wait for the end of the build, including the functions of services."""
     r.diagnostic(lambda status: {v.key: v.value for v in status.values}["building"] == "False")
 
 
-def test_without_a_cache_numpy_serves_and_says_why_once(confine, rig, panda):
+def test_without_a_cache_numpy_serves_and_logs_the_reason(confine, rig, panda):
     confine()
     r = rig(parameters={"backend": "auto"})
     assert error(efforts(r.answered(panda.names, panda.q, panda.qd), panda.names), panda.torque()) <= EXACT
@@ -153,8 +153,8 @@ def test_without_a_cache_numpy_serves_and_says_why_once(confine, rig, panda):
     assert r.process.output().count("no place for compiled code") == 1
 
 
-def test_with_a_filled_cache_compiled_code_serves(confine, rig, case, tmp_path, monkeypatch):
-    """And no compiler is run."""
+def test_a_filled_cache_serves_without_a_compiler(confine, rig, case, tmp_path, monkeypatch):
+    """No compiler is run."""
     arm = case("double_pendulum")
     command = [sys.executable, "-m", "dynamics_node.cli", "compile", str(arm.robot.file)]
     command += ["-o", str(tmp_path)]
@@ -165,4 +165,4 @@ def test_with_a_filled_cache_compiled_code_serves(confine, rig, case, tmp_path, 
     r.until(lambda: "(c)" in r.process.output())
     assert error(efforts(r.answered(arm.names, arm.q, arm.qd), arm.names), arm.torque()) <= EXACT
     built(r)
-    assert "only cached code" not in r.process.output(), "all of it was there"
+    assert "only cached code" not in r.process.output(), "the cache is complete"

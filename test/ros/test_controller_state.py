@@ -1,4 +1,4 @@
-"""The reference of a controller's state, where control_msgs is installed; elsewhere see test_messages_in."""
+"""The reference of a controller, if control_msgs is installed; otherwise see test_messages_in."""
 
 import importlib.util
 
@@ -32,9 +32,9 @@ def test_reference_of_a_controller(rig, panda):
     r.until(followed, what="the torque of the controller's accelerations")
     r.spin(0.5)
     tau = efforts(r.answered(panda.names, panda.q, panda.qd), panda.names)
-    assert error(tau, panda.torque()) <= EXACT, "it has timed out"
+    assert error(tau, panda.torque()) <= EXACT, "the reference has timed out"
 
     message.joint_names[1] = message.joint_names[0]
     states.publish(message)
-    _, values, _ = r.diagnostic(lambda s: "named twice" in str(s))
+    _, values, _ = r.diagnostic(lambda s: "listed twice" in str(s))
     assert values["last drop"].startswith("arm_controller/controller_state: joint")

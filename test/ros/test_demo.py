@@ -35,7 +35,7 @@ def run(module, domain, *arguments):
     )  # fmt: skip
 
 
-def test_an_arm_in_mujoco_follows_by_the_torques_of_the_node(tmp_path):
+def test_an_arm_in_mujoco_tracks_with_torques_of_the_node(tmp_path):
     pytest.importorskip("mujoco", minversion="3.2", reason="the arm: pip install mujoco")
     plot, domain = tmp_path / "tracking.png", fresh_domain()
     demo = run("", domain, "--seconds", "6", "--patience", "100", "--plot", str(plot))
@@ -46,12 +46,12 @@ def test_an_arm_in_mujoco_follows_by_the_torques_of_the_node(tmp_path):
     assert f"inspect it with ROS_DOMAIN_ID={domain.number} " in output
 
 
-def test_the_arm_moves_once_the_monitor_is_ready():
-    """Its node may be known seconds before it knows the publisher of torques."""
-    sent, heard = [], iter([0, 0, 1])
+def test_the_arm_waits_for_the_monitor():
+    """Discovery of the monitor may precede its subscription by seconds."""
+    sent, subscriber_counts = [], iter([0, 0, 1])
     arm = SimpleNamespace(
         _load=lambda: iter(()), _rest=lambda cycles: iter(["rest"]), _cycle=0, _message=lambda first: "reference",
-        get_node_names=lambda: ["demo_monitor"], count_publishers=lambda topic: next(heard),
+        get_node_names=lambda: ["demo_monitor"], count_publishers=lambda topic: next(subscriber_counts),
         _reference=SimpleNamespace(publish=sent.append),
     )  # fmt: skip
     course = Plant.run(arm)
@@ -59,7 +59,7 @@ def test_the_arm_moves_once_the_monitor_is_ready():
     assert next(course) == "rest" and sent == ["reference"]
 
 
-def test_a_closed_loop_moves_and_a_plot_is_saved(tmp_path):
+def test_the_demo_of_a_closed_loop_saves_a_plot(tmp_path):
     plot = tmp_path / "torques.png"
     watch = ("--seconds", "1", "--patience", "100", "--plot", str(plot))
     demo = run("", fresh_domain(), "--robot", "five_bar", *watch)
@@ -70,7 +70,7 @@ def test_a_closed_loop_moves_and_a_plot_is_saved(tmp_path):
     assert plot.read_bytes().startswith(b"\x89PNG") and "Traceback" not in output
 
 
-def test_an_arm_is_touched_and_the_node_tells_by_what(tmp_path):
+def test_the_node_detects_touches_of_an_arm(tmp_path):
     pytest.importorskip("mujoco", minversion="3.2", reason="the touched arm: pip install mujoco")
     plot = tmp_path / "touched.png"
     watch = ("--seconds", "5", "--patience", "100", "--plot", str(plot))
@@ -82,14 +82,19 @@ def test_an_arm_is_touched_and_the_node_tells_by_what(tmp_path):
 
 
 def touched_monitor(**change):
-    """What a monitor has seen of 4 s with a touch from 1 to 2 s."""
+    """A monitor with 4 s of samples and a touch from 1 to 2 s."""
     times = np.arange(0.0, 4.0, 2e-3)
     touched = (times >= 1.0) & (times < 2.0)
     truths = np.where(touched[:, None], 5.0, 0.0) * np.ones(7)
-    seen = {"times": times, "truths": truths, "estimates": truths + 0.02, "sigmas": np.full((2000, 7), 0.02)}
+    samples = {
+        "times": times,
+        "truths": truths,
+        "estimates": truths + 0.02,
+        "sigmas": np.full((2000, 7), 0.02),
+    }
     monitor = TouchMonitor.__new__(TouchMonitor)
     vars(monitor).update(
-        {name: list(values) for name, values in seen.items()}, contacts=list(touched), **change
+        {name: list(values) for name, values in samples.items()}, contacts=list(touched), **change
     )
     return monitor
 
@@ -108,21 +113,21 @@ def contacts(*spans):
         ({"contacts": contacts((1.0, 2.0), (3.5, 3.6))}, "false contact at 3.50 s"),
     ],
 )
-def test_what_the_monitor_says_of_a_touch(change, verdict):
+def test_verdict_on_a_touch(change, verdict):
     monitor = touched_monitor()
     vars(monitor).update(change)
     assert monitor.verdict(1000) == verdict
 
 
-def test_a_touched_arm_is_watched_until_estimates_have_settled():
-    """On a busy machine states are lost all the time."""
+def test_the_monitor_waits_for_settled_estimates():
+    """A busy machine loses states."""
     monitor, options = touched_monitor(), SimpleNamespace(seconds=9.0, least=1000)
     assert monitor.seen_enough(10.0, options) and not monitor.seen_enough(8.0, options)
     monitor.times = list(np.arange(2000) * 0.01)
     assert not monitor.seen_enough(10.0, options)
 
 
-def test_what_the_monitor_says_of_wrong_estimates():
+def test_verdict_on_wrong_estimates():
     monitor = touched_monitor()
     assert monitor.verdict(2001) == "only 2000 estimates were checked, 2001 are required"
     monitor.estimates = [row + 0.1 for row in monitor.estimates]
@@ -132,7 +137,7 @@ def test_what_the_monitor_says_of_wrong_estimates():
     assert monitor.verdict(100) == "no touch occurred"
 
 
-def test_the_monitor_fails_when_a_torque_is_wrong():
+def test_the_monitor_fails_for_a_wrong_torque():
     domain = fresh_domain()
     node = NodeProcess(domain, {"gravity": [0.0, 0.0, -9.0]})
     robot = run(".motion", domain, "--robot", "five_bar", *domain.remappings())
@@ -150,7 +155,7 @@ def test_the_monitor_fails_when_a_torque_is_wrong():
         assert node.stop() == 0
 
 
-STEP = 5  # cycles between those of which the judge of the tracking demo hears here
+STEP = 5  # cycles between samples for the judge of the tracking demo
 
 
 @pytest.fixture(scope="module")
@@ -159,8 +164,8 @@ def arm_oracle():
 
 
 def tracked(oracle, errors=(0.04, 0.02, 0.0039), full=lambda k, right: right(k), gravity=lambda k, g: g(k)):
-    """A run with these errors of all joints in the thirds, and with torques of the node that full(k, right) and
-    gravity(k, right) make of the right ones, which are functions of the cycle."""
+    """A run with these joint errors in its thirds, and with torques full(k, right) and gravity(k, right) of the node.
+    The right torques are functions of the cycle."""
     run = Tracking(Trajectory.lasting(6.0), oracle)
     reference = run.trajectory.linear
     for k in [*range(0, run.cycles, STEP), run.cycles - 1]:
@@ -174,7 +179,7 @@ def tracked(oracle, errors=(0.04, 0.02, 0.0039), full=lambda k, right: right(k),
     ("change", "verdict"),
     [
         ({}, ""),
-        ({"full": lambda k, right: right(k - 3)}, ""),  # of the reference at ROS time, which is not yet there
+        ({"full": lambda k, right: right(k - 3)}, ""),  # the node reads the reference at ROS time
         ({"full": lambda k, right: right(k - 20)}, "a torque is wrong"),
         ({"full": lambda k, right: right(k) * (1 + 1e-8 * (k == 1500))}, "a torque is wrong"),
         ({"full": lambda k, right: right(k) * (np.nan if k == 1500 else 1.0)}, "a torque is wrong"),
@@ -183,8 +188,8 @@ def tracked(oracle, errors=(0.04, 0.02, 0.0039), full=lambda k, right: right(k),
         ({"errors": (0.04, 0.02, np.nan)}, "with full feed-forward: 0 states and 101 torques arrived"),
     ],
 )
-def test_what_the_judge_says_of_tracking(arm_oracle, monkeypatch, capsys, tmp_path, change, verdict):
-    """And so the demo's exit code."""
+def test_verdict_on_tracking(arm_oracle, monkeypatch, capsys, tmp_path, change, verdict):
+    """The verdict gives the exit code of the demo."""
     monitor = TrackingMonitor.__new__(TrackingMonitor)
     vars(monitor).update(tracking=tracked(arm_oracle, **change), control={})
     monkeypatch.setattr(watching, "watch", lambda *_: None)
@@ -213,13 +218,13 @@ GOOD = {"times": range(100), "errors": [0.0], "drifts": [], "wrong_states": 0, "
         ({"times": range(99)}, "only 99 torques were checked, 100 are required"),
     ],
 )
-def test_what_the_monitor_says_of_what_it_has_seen(change, verdict):
-    said = Monitor.verdict(SimpleNamespace(**{**GOOD, **change}), 100)
-    assert said.startswith(verdict) and bool(said) == bool(verdict)
+def test_verdict_on_solutions(change, verdict):
+    message = Monitor.verdict(SimpleNamespace(**{**GOOD, **change}), 100)
+    assert message.startswith(verdict) and bool(message) == bool(verdict)
 
 
 @pytest.mark.parametrize("first", ["description", "reference"])
-def test_description_and_reference_come_in_either_order(first):
+def test_description_and_reference_may_arrive_in_any_order(first):
     monitor = TrackingMonitor.__new__(TrackingMonitor)
     monitor.tracking, monitor.urdf, monitor.reference = None, "", None
     rest = [0.0] * 7
@@ -235,8 +240,8 @@ def test_description_and_reference_come_in_either_order(first):
     assert monitor.tracking is not None
 
 
-def test_a_velocity_that_is_not_that_of_the_state_is_seen():
-    """As of a node with velocity_source zero: its torques are right for the solution that it tells."""
+def test_a_wrong_velocity_is_detected():
+    """For example with velocity_source zero, whose torques match its own solution."""
     monitor = Monitor.__new__(Monitor)
     state, stamp = JointState(name=["a"], position=[0.1], velocity=[0.2]), 7
     oracle = SimpleNamespace(torques=lambda *_: np.ones(1), drift=lambda _: None)
@@ -256,8 +261,8 @@ def test_a_velocity_that_is_not_that_of_the_state_is_seen():
         assert (monitor.wrong_states, monitor.wrong_accelerations) == wrong
 
 
-def test_the_demo_ends_with_the_first_of_its_processes_that_fails():
-    """As without MuJoCo: nobody waits for torques then."""
+def test_the_demo_ends_with_its_first_failed_process():
+    """For example without MuJoCo: the demo does not wait for torques."""
     waiting, failing = (
         subprocess.Popen([sys.executable, "-c", code])
         for code in ("import time; time.sleep(99)", "import sys; sys.exit(2)")
@@ -270,7 +275,7 @@ def test_the_demo_ends_with_the_first_of_its_processes_that_fails():
 
 
 @pytest.mark.parametrize("robot", ["tracking", "five_bar"])
-def test_the_monitor_fails_when_nothing_comes(robot):
+def test_the_monitor_fails_without_torques(robot):
     monitor = run(".monitor", fresh_domain(), "--robot", robot, "--patience", "1")
     output, _ = monitor.communicate(timeout=220)
     assert monitor.returncode == 1 and "FAILED: no torque arrived" in output

@@ -1,4 +1,4 @@
-"""dynamics_estimator with real topics: what it tells, of which readings, and what it says of bad ones."""
+"""dynamics_estimator on topics: estimates, late, missing and invalid readings."""
 
 from contextlib import closing
 from fnmatch import fnmatch
@@ -28,17 +28,17 @@ PERIOD = NS // 250
 
 
 class EstimatorRig(Rig):
-    """The arm, which moves along sines while something pushes its second joint."""
+    """The arm on a sine motion, with an external torque at its second joint."""
 
     served = "dynamics_estimator"
 
     def __init__(self, parameters=None):
         super().__init__(None, {"rate": NS / PERIOD, **(parameters or {})}, module=MODULE)
         self.estimates, self.plain, self.external = [], [], []
-        listen = self.node.create_subscription
-        listen(JointStateEstimate, "dynamics_estimator/joint_state_estimate", self.estimates.append, 500)
-        listen(JointState, "dynamics_estimator/estimated_joint_states", self.plain.append, 500)
-        listen(JointState, "dynamics_estimator/external_torques", self.external.append, 500)
+        subscribe = self.node.create_subscription
+        subscribe(JointStateEstimate, "dynamics_estimator/joint_state_estimate", self.estimates.append, 500)
+        subscribe(JointState, "dynamics_estimator/estimated_joint_states", self.plain.append, 500)
+        subscribe(JointState, "dynamics_estimator/external_torques", self.external.append, 500)
         self.imus = self.node.create_publisher(Imu, "imu", 50)
         self.swing, self.k, self.begin = Swing(), 0, 0
         self.describe(ARM)
@@ -50,7 +50,7 @@ class EstimatorRig(Rig):
         return self
 
     def move(self, steps, effort=True, names=NAMES):
-        """The next steps, in time."""
+        """Send the next steps in real time."""
         order = [NAMES.index(name) for name in names]
         for _ in range(steps):
             t, stamp = self.k * PERIOD / NS, self.begin + self.k * PERIOD
@@ -61,7 +61,7 @@ class EstimatorRig(Rig):
         return self
 
     def send_imu(self, k):
-        """What the IMU reads at step k."""
+        """Send the IMU reading of step k."""
         message = Imu()
         set_stamp(message, self.begin + k * PERIOD)
         w, a = message.angular_velocity, message.linear_acceleration
@@ -79,7 +79,7 @@ def estimator():
     made.close()
 
 
-def test_state_and_push_are_told_with_their_covariance(estimator):
+def test_estimates_have_consistent_covariances(estimator):
     estimator.move(300)
     estimator.until(
         lambda: (
@@ -88,22 +88,22 @@ def test_state_and_push_are_told_with_their_covariance(estimator):
         ),
         what="estimates",
     )
-    told = estimator.estimates[-1]
-    k = estimator.step_of(told)
-    assert k == round(k) and told.lag == pytest.approx(0.01, abs=PERIOD / NS)
+    estimate = estimator.estimates[-1]
+    k = estimator.step_of(estimate)
+    assert k == round(k) and estimate.lag == pytest.approx(0.01, abs=PERIOD / NS)
     q, qd, qdd = estimator.swing.state(k * PERIOD / NS)
-    assert tuple(told.name) == NAMES and told.header.frame_id == "base"
+    assert tuple(estimate.name) == NAMES and estimate.header.frame_id == "base"
     for field, truth in (("position", q), ("velocity", qd), ("acceleration", qdd), ("external_torque", PUSH)):
-        P = np.array(getattr(told, f"{field}_covariance")).reshape(2, 2)
+        P = np.array(getattr(estimate, f"{field}_covariance")).reshape(2, 2)
         assert np.linalg.eigvalsh(P).min() > 0
-        off = np.abs(np.array(getattr(told, field)) - truth)
+        off = np.abs(np.array(getattr(estimate, field)) - truth)
         assert (off < 4 * np.sqrt(np.diag(P)) + 1e-6).all(), field
-    assert told.readings == 4 and not told.unobservable
-    np.testing.assert_allclose(estimator.plain[-1].position, told.position)
-    np.testing.assert_allclose(efforts(estimator.external[-1], NAMES), told.external_torque)
+    assert estimate.readings == 4 and not estimate.unobservable
+    np.testing.assert_allclose(estimator.plain[-1].position, estimate.position)
+    np.testing.assert_allclose(efforts(estimator.external[-1], NAMES), estimate.external_torque)
 
 
-def test_late_readings_count_and_what_is_too_late_is_told(tmp_path):
+def test_late_readings_are_used_or_counted(tmp_path):
     file = tmp_path / "imus.yaml"
     file.write_text(SENSORS)
     rig = EstimatorRig({"sensors_file": str(file), "window": 0.1, "lag": 0.08}).serving()
@@ -118,9 +118,9 @@ def test_late_readings_count_and_what_is_too_late_is_told(tmp_path):
         moving = dict(send=lambda: (rig.move(1), rig.send_imu(rig.k - 10)))
         _, values, _ = rig.diagnostic(lambda s: value(s, "readings too late"), **moving)
         assert int(values["late readings used"].removeprefix("imu ")) > 40
-        assert values["readings too late"] == "imu 1" and values["silent sensors"] == ""
+        assert values["readings too late"] == "imu 1" and values["stale sensors"] == ""
         message, values, level = rig.diagnostic(lambda s: "imu" in s.message, send=lambda: rig.move(1))
-        assert message.startswith("nothing from imu ") and level == b"\1"
+        assert message.startswith("no readings from imu ") and level == b"\1"
     finally:
         rig.close()
 
@@ -129,13 +129,13 @@ def value(status, key):
     return next((entry.value for entry in status.values if entry.key == key), "")
 
 
-def test_what_is_absent_and_what_that_leaves_open_are_named(estimator):
+def test_missing_torques_are_named_with_unobservable_quantities(estimator):
     message, values, level = estimator.diagnostic(
         lambda s: "external_torque" in s.message, send=lambda: estimator.move(1, effort=False)
     )
     assert (
-        message.startswith("nothing from measured torques ")
-        and "nothing tells external_torque joint1" in message
+        message.startswith("no readings from measured torques ")
+        and "not observable: external_torque joint1" in message
     )
     assert level == b"\1" and estimator.estimates[-1].unobservable == [
         f"external_torque {name}" for name in NAMES
@@ -143,28 +143,28 @@ def test_what_is_absent_and_what_that_leaves_open_are_named(estimator):
     estimator.diagnostic(lambda s: s.message == "running", send=lambda: estimator.move(1))
 
 
-def test_silence_names_the_joint_and_ends(estimator):
+def test_a_stale_joint_is_named_until_it_returns(estimator):
     message, _, _ = estimator.diagnostic(
         lambda s: "older" in s.message, send=lambda: estimator.move(1, names=("joint1",))
     )
-    assert message == "silent: joint states older than 0.2 s: joint2"
+    assert message == "no output: joint states older than 0.2 s: joint2"
     before = len(estimator.estimates)
     estimator.diagnostic(lambda s: s.message == "running", send=lambda: estimator.move(1))
     assert len(estimator.estimates) > before
 
 
-def test_bad_messages_are_dropped_with_their_reasons(estimator):
+def test_invalid_messages_are_dropped_with_reasons(estimator):
     estimator.diagnostic(lambda s: s.message == "running", send=lambda: estimator.move(1))
     estimator.send_state(NAMES, [np.nan, 0.0])
     estimator.send_state(("joint1", "joint1"), [0.0, 0.0])
     _, values, _ = estimator.diagnostic(
-        lambda s: "named twice" in value(s, "last drop"), send=lambda: estimator.move(1)
+        lambda s: "listed twice" in value(s, "last drop"), send=lambda: estimator.move(1)
     )
     assert int(values["dropped messages"]) >= 2 and values["errors"] == "0"
 
 
-def test_parameters_at_run_time(estimator):
-    assert estimator.set_parameters(lag=0.5) == (False, "lag 0.5 s is not within the window of 0.02 s")
+def test_parameters_can_change_at_run_time(estimator):
+    assert estimator.set_parameters(lag=0.5) == (False, "lag 0.5 s must be less than the window of 0.02 s")
     done, reason = estimator.set_parameters(noise__encoder=[1e-4, 1e-4, 1e-4])
     assert not done and "noise.encoder has 3 entries" in reason
     assert estimator.set_parameters(lag=0.0) == (True, "")
@@ -176,7 +176,7 @@ def test_parameters_at_run_time(estimator):
         estimator.set_parameters(lag=0.01)
 
 
-def test_stamps_that_jump_back_begin_anew(estimator):
+def test_a_jump_back_of_stamps_restarts_the_estimate(estimator):
     estimator.move(30)
     estimator.begin -= 5 * NS
     estimator.estimates.clear()
@@ -186,7 +186,7 @@ def test_stamps_that_jump_back_begin_anew(estimator):
     assert "the stamps of joint states jumped back" in estimator.process.output()
 
 
-def test_commanded_torques_by_name_and_by_number():
+def test_commands_by_name_or_in_order():
     for parameters, kind, topic in (
         ({}, JointState, "commanded_torques"),
         ({"command_joints": ["joint2", "joint1"]}, Float64MultiArray, "effort_commands"),
@@ -197,7 +197,9 @@ def test_commanded_torques_by_name_and_by_number():
             rig.until(commands.get_subscription_count, what="discovery")
             rig.begin = rig.next_stamp()
             for _ in range(200):
-                rig.k = max(rig.k, (rig.next_stamp() - rig.begin) // PERIOD)  # numbers have no stamp but now
+                rig.k = max(
+                    rig.k, (rig.next_stamp() - rig.begin) // PERIOD
+                )  # commands in order have no stamp: their time is now
                 tau = rig.swing.torque(rig.k * PERIOD / NS)
                 if kind is JointState:
                     message = JointState(name=list(NAMES), effort=tau.tolist())
@@ -208,18 +210,16 @@ def test_commanded_torques_by_name_and_by_number():
                 else:
                     commands.publish(Float64MultiArray(data=tau[::-1].tolist()))
                 rig.move(1, effort=False)
-            last = [efforts(message, NAMES) for message in rig.external[-100:]]  # one may be late by itself
+            last = [efforts(message, NAMES) for message in rig.external[-100:]]  # a single one may be late
             np.testing.assert_allclose(np.median(last, axis=0), PUSH, atol=0.5)
         finally:
             rig.close()
 
 
-def test_a_robot_that_cannot_be_estimated_is_refused_in_words(estimator):
+def test_an_unsupported_robot_is_rejected_with_a_reason(estimator):
     estimator.describe(ARM.replace('type="revolute"', 'type="floating"'))
     message, _, _ = estimator.diagnostic(lambda s: "floating joint" in s.message)
-    assert (
-        "the estimator is for robots on a fixed base" in message and "the last good model serves" in message
-    )
+    assert "the estimator requires a fixed base" in message and "the last valid robot is in use" in message
     estimator.describe(ARM.replace('mass value="2"', 'mass value="2.5"'))
     estimator.until(lambda: estimator.process.output().count(" estimated at ") == 2, what="another robot")
     estimator.estimates.clear()
@@ -229,29 +229,29 @@ def test_a_robot_that_cannot_be_estimated_is_refused_in_words(estimator):
 
 
 @pytest.mark.parametrize(
-    "parameters, words",
+    "parameters, reason",
     [
-        ({"rate": 5000.0}, "rate 5000.0 is not between 10 and 2000"),
-        ({"lag": 1.0}, "is not within the window"),
+        ({"rate": 5000.0}, "rate must be between 10 and 2000, not 5000.0"),
+        ({"lag": 1.0}, "must be less than the window"),
     ],
 )
-def test_a_bad_parameter_at_the_start_ends_it_with_one_line(parameters, words):
+def test_an_invalid_start_parameter_ends_the_node(parameters, reason):
     domain = fresh_domain()
     process = NodeProcess(domain, parameters, module=MODULE)
     assert process.process.wait(timeout=60) == 1
     (line,) = process.output().strip().splitlines()
-    assert line.startswith("dynamics_estimator: ") and words in line
+    assert line.startswith("dynamics_estimator: ") and reason in line
 
 
-def test_the_policy_grants_what_the_node_uses_and_no_more(tmp_path):
-    """Of its IMUs those on topics of the node's own."""
+def test_the_policy_grants_exactly_the_names_in_use(tmp_path):
+    """The policy covers IMUs on private topics of the node."""
     sensors = tmp_path / "sensors.yaml"
     sensors.write_text(SENSORS.replace(", topic: imu", ""))
     with closing(EstimatorRig({"sensors_file": str(sensors)}).serving()) as estimator:
         policy = ElementTree.parse(POLICY)
         (enclave,) = (e for e in policy.iter("enclave") if e.get("path") == "/dynamics_estimator")
         space = estimator.node.get_namespace()
-        in_vain = {
+        unused_grants = {
             "/clock",
             "/parameter_events",
             "/dynamics_estimator/commanded_torques",
@@ -265,13 +265,15 @@ def test_the_policy_grants_what_the_node_uses_and_no_more(tmp_path):
             granted = {
                 c.text for group in enclave.iter(f"{tag}s") if group.get(right) == "ALLOW" for c in group
             }
-            ask = getattr(estimator.node, f"get_{what}_names_and_types_by_node")
+            query = getattr(estimator.node, f"get_{what}_names_and_types_by_node")
 
-            def used(ask=ask):
-                return {name.removeprefix(space) for name, _ in ask("dynamics_estimator", space)}
+            def used(query=query):
+                return {name.removeprefix(space) for name, _ in query("dynamics_estimator", space)}
 
             def unused(granted=granted, used=used):
                 return {pattern for pattern in granted if not any(fnmatch(name, pattern) for name in used())}
 
-            estimator.until(lambda unused=unused: unused() <= in_vain, what=f"all that is granted: {what}")
+            estimator.until(
+                lambda unused=unused: unused() <= unused_grants, what=f"use of the grants: {what}"
+            )
             assert all(any(fnmatch(name, pattern) for pattern in granted) for name in used()), what

@@ -1,4 +1,4 @@
-"""The examples that talk to a node."""
+"""The examples with a node."""
 
 import importlib.util
 import re
@@ -23,8 +23,8 @@ def example():
     return module
 
 
-def test_a_trajectory_gets_its_efforts(rig, panda, example, monkeypatch):
-    """As joint_trajectory_controller takes it: the same joints, times and values, to be started at once."""
+def test_an_example_adds_efforts_to_a_trajectory(rig, panda, example, monkeypatch):
+    """The result is valid for joint_trajectory_controller: same joints, times and values, immediate start."""
     r = rig().serving()
     states = [(k * panda.q / 3, panda.qd * k, panda.qdd) for k in range(4)]
     rows = [
@@ -45,7 +45,7 @@ def test_a_trajectory_gets_its_efforts(rig, panda, example, monkeypatch):
         assert error(np.array(point.effort), panda.torque(q, qd, qdd)) <= EXACT
 
 
-def test_the_client_sets_a_parameter_calls_a_service_and_reads_torques(rig, panda):
+def test_the_client_example_runs(rig, panda):
     r = rig().serving()
     r.answered(panda.names, panda.q, panda.qd)
     client = subprocess.Popen(
@@ -67,6 +67,6 @@ def test_the_client_sets_a_parameter_calls_a_service_and_reads_torques(rig, pand
     M = np.array([float(x) for x in re.findall(r"-?\d+\.\d*", matrix)]).reshape(7, 7)
     assert tuple(names.split(", ")) == panda.names
     assert np.allclose(M, panda.oracle.mass_matrix(panda.q), atol=1e-4)
-    shown = np.array([float(x) for x in re.findall(r": (-?[\d.e-]+)", torques)]).reshape(3, 7)
+    printed = np.array([float(x) for x in re.findall(r": (-?[\d.e-]+)", torques)]).reshape(3, 7)
     without_inertia = panda.torque(qdd=0 * panda.qdd)
-    assert np.allclose(shown, without_inertia, atol=1e-4)
+    assert np.allclose(printed, without_inertia, atol=1e-4)

@@ -1,8 +1,8 @@
 """10 000 messages, requests and parameter sets with a fixed seed, good and bad.
 
-Every torque that is published must be Pinocchio's for the input whose stamp it carries; an independent
-mirror of what the node should know predicts which. They come in bursts: of states that wait together the newest
-is answered, so the last of each burst that moves a joint must be.
+Every published torque must be that of Pinocchio for the input with its stamp, as predicted by an independent
+mirror of the node. Inputs come in bursts. The node answers the newest of waiting states, so it must answer the
+last state of each burst that moves a joint.
 """
 
 import math
@@ -24,13 +24,13 @@ pinocchio = pytest.importorskip(
 COUNT = 5_000
 SEED = 2026
 LONGEST_BURST = 8
-STRANGERS = ["gripper", "", "panda_joint", "\u00fc\u4e2d", "a" * 300, "$(reboot)", "panda_joint1 "]
+UNKNOWN_JOINTS = ["gripper", "", "panda_joint", "\u00fc\u4e2d", "a" * 300, "$(reboot)", "panda_joint1 "]
 
 
 class Mirror:
-    """What a correct node knows: joint -> (stamp, position, velocity), and what it was told to do.
+    """State of a correct node: joint -> (stamp, position, velocity), reference and parameters.
 
-    qdds: the reference; two while it may have the old one or the new one."""
+    qdds: the reference; two while either the old or the new one may be active."""
 
     def __init__(self, panda):
         self.panda = panda
@@ -49,7 +49,7 @@ class Mirror:
         return moved
 
     def torques(self):
-        """By Pinocchio, one for each reference; none when the node must be silent."""
+        """Torques by Pinocchio, one per reference; none if the node must have no output."""
         if len(self.joints) < 7:
             return []
         q, qd = np.array([self.joints[name][1:] for name in self.panda.names]).T
@@ -72,19 +72,19 @@ class Fuzz:
         self.expected: dict[int, list] = {}  # torques by stamp, in the order of sending
         self.stamp = rig.next_stamp()
         self.newest = 0  # stamp of the last state that moved a joint
-        self.done = self.awaited = 0
+        self.done = self.bursts_answered = 0
 
     def burst(self):
-        """Some inputs at once, and the answer of the last state that moves a joint, or of a good one more."""
+        """Send some inputs at once, and wait for the answer of the last state that moves a joint."""
         for _ in range(self.random.randint(1, LONGEST_BURST)):
             self.act()
         if self.expected.get(self.newest):
-            self.answer_to(self.newest)
-            self.awaited += 1
+            self.await_answer(self.newest)
+            self.bursts_answered += 1
         else:
             self.settle()
 
-    def answer_to(self, stamp):
+    def await_answer(self, stamp):
         self.rig.until(lambda: stamp in self.rig.torques, what="the torque of the newest state")
 
     def act(self):
@@ -114,13 +114,13 @@ class Fuzz:
         if self.random.random() < 0.4:
             names = self.random.sample(names, self.random.randrange(1, 8))
         if self.random.random() < 0.3:
-            names += self.random.sample(STRANGERS, 2)
+            names += self.random.sample(UNKNOWN_JOINTS, 2)
         self.random.shuffle(names)
         q, qd = self.numbers(len(names)), self.numbers(len(names))
         if self.random.random() < 0.1:
             qd = self.random.choice(([], [math.nan] * len(names)))
         late = self.random.random() < 0.05
-        if late:  # out of order: an older stamp than what the node has
+        if late:  # out of order: older than the state of the node
             stamp = self.stamp - self.random.randrange(1, 500_000_000)
             self.rig.send_state(names, q, qd, stamp=stamp)
         else:
@@ -128,7 +128,7 @@ class Fuzz:
         self.expect(names, q, qd, stamp)
 
     def expect(self, names, q, qd, stamp):
-        """Of a good state that was sent: silence, or a torque unless a newer one comes before its answer."""
+        """Predict the answer of a valid state: none, or a torque, unless a newer state replaces it."""
         moved = self.mirror.take(names, q, qd, stamp)
         self.expected[stamp] = self.mirror.torques() if moved else []
         if moved:
@@ -149,7 +149,7 @@ class Fuzz:
         elif kind == 4:
             names, q, qd = [], [], []
         elif kind == 5:
-            names, q, qd = STRANGERS[:3], q[:3], qd[:3]
+            names, q, qd = UNKNOWN_JOINTS[:3], q[:3], qd[:3]
         else:
             names = names[:4]
         self.expected[self.publish(names, q, qd)] = []
@@ -172,16 +172,16 @@ class Fuzz:
             qdd = np.array(self.numbers(7))
             self.mirror.qdds.append(qdd)
             self.rig.send_reference(self.panda.names, point(qdd=qdd))
-            self.rig.until(lambda: self.follows(qdd), what="a torque of the new reference")
+            self.rig.until(lambda: self.uses_reference(qdd), what="a torque of the new reference")
             self.mirror.qdds = [qdd]
 
-    def follows(self, qdd):
-        """Whether the node has a reference by now."""
+    def uses_reference(self, qdd):
+        """Whether the node uses a reference."""
         stamp = self.good_whole_state()
         self.rig.until(lambda: stamp in self.rig.solutions, what="a solution")
         solution = self.rig.solutions[stamp]
-        found = dict(zip(solution.joint_names, solution.points[0].accelerations, strict=True))
-        return [found[name] for name in self.panda.names] == list(qdd)
+        accelerations = dict(zip(solution.joint_names, solution.points[0].accelerations, strict=True))
+        return [accelerations[name] for name in self.panda.names] == list(qdd)
 
     def parameters(self):
         self.settle()
@@ -194,7 +194,7 @@ class Fuzz:
             part = self.random.choice(list(self.mirror.parts))
             self.mirror.parts[part] = not self.mirror.parts[part]
             assert self.rig.set_parameters(**{f"compensate__{part}": self.mirror.parts[part]})[0]
-        elif kind == 2:  # what runs changes, what comes out does not
+        elif kind == 2:  # another solver, the same torques
             solver, ordering = self.random.choice(
                 (("cluster", "best"), ("factor_graph", "aba"), ("factor_graph", "colamd"), ("best", "best"))
             )
@@ -239,21 +239,21 @@ class Fuzz:
         )
 
     def settle(self):
-        """Wait until the node has done what it was sent: it answers a state that came later."""
-        self.answer_to(self.good_whole_state())
+        """Wait until the node has processed all input: it answers a later state."""
+        self.await_answer(self.good_whole_state())
 
     def wrong(self):
-        """{stamp: (torque, what it should be)} of all that were published."""
-        found = {}
+        """{stamp: (torque, right torques)} of published torques that are wrong."""
+        mismatches = {}
         for message in self.rig.torque_log:
             stamp, tau = stamp_of(message), efforts(message, self.panda.names)
             torques = self.expected[stamp]
             if not any(error(tau, each) <= EXACT for each in torques):
-                found[stamp] = (tau, torques)
-        return found
+                mismatches[stamp] = (tau, torques)
+        return mismatches
 
     def good_whole_state(self):
-        """Its stamp. It is answered whatever was sent before. Nothing random: how many are sent depends on
+        """Send a state that is always answered; returns its stamp. It is not random, because its number depends on
         the machine."""
         self.stamp += 1_000_000
         state = self.panda.names, self.panda.q, self.panda.qd
@@ -263,7 +263,7 @@ class Fuzz:
 
 
 @pytest.mark.timeout(400)
-def test_thousands_of_inputs(rig, panda):
+def test_torques_match_a_mirror_for_thousands_of_inputs(rig, panda):
     r = rig(
         parameters={
             "backend": "auto",
@@ -284,12 +284,12 @@ def test_thousands_of_inputs(rig, panda):
     wrong = fuzz.wrong()
     wanted = [stamp for stamp, torques in fuzz.expected.items() if torques]
     answered = sum(stamp in r.torques for stamp in wanted)
-    print(f"{answered} of {len(wanted)} wanted torques, {fuzz.awaited} awaited, {len(wrong)} wrong")
+    print(f"{answered} of {len(wanted)} wanted torques, {fuzz.bursts_answered} awaited, {len(wrong)} wrong")
     assert not wrong
     number = {stamp: k for k, stamp in enumerate(fuzz.expected)}
     order = [number[stamp_of(message)] for message in r.torque_log]
-    assert order == sorted(set(order)), "each once, and as they were sent"
+    assert order == sorted(set(order)), "each once, in the order of sending"
     assert len(wanted) > COUNT / 3
-    assert fuzz.awaited > COUNT / LONGEST_BURST
+    assert fuzz.bursts_answered > COUNT / LONGEST_BURST
     answer = r.call(GetParameters, "get_parameters", GetParameters.Request(names=["problem"]))
     assert answer.values[0].string_value == "inverse"

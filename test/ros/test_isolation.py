@@ -1,4 +1,4 @@
-"""What runs beside a test does not reach it: another test run, another rig, even in the same domain."""
+"""Tests are isolated from other test runs and rigs, even in the same domain."""
 
 import socket
 from contextlib import closing
@@ -10,14 +10,14 @@ from rig import efforts
 from tolerances import EXACT, error
 
 
-def test_a_domain_is_taken_once():
+def test_a_domain_is_claimed_once():
     domain = fresh_domain()
     assert not domains.claimed(domain.number)
     assert fresh_domain().number != domain.number
 
 
 @pytest.mark.parametrize("offset", [0, 10, 16], ids=["discovery", "first participant", "fourth"])
-def test_a_domain_in_use_is_not_taken(offset):
+def test_a_domain_in_use_is_not_claimed(offset):
     number = fresh_domain().number
     while domains.claims:
         domains.claims.pop().close()
@@ -28,7 +28,7 @@ def test_a_domain_in_use_is_not_taken(offset):
         assert claim
 
 
-def test_a_node_makes_its_domain_one_in_use(rig):
+def test_a_node_marks_its_domain_as_in_use(rig):
     r = rig(None)
     r.until(lambda: "dynamics_node" in r.neighbours())
     while domains.claims:
@@ -36,8 +36,8 @@ def test_a_node_makes_its_domain_one_in_use(rig):
     assert not domains.claimed(r.domain.number)
 
 
-def test_rigs_in_one_domain_do_not_hear_each_other(rig, panda, case):
-    """A Panda whose fingers move answered the states of one without: 1e-7 beside the right torque."""
+def test_rigs_in_one_domain_are_isolated(rig, panda, case):
+    """Regression: a Panda with moving fingers answered states of another one, with errors of 1e-7."""
     whole = case("panda")
     a = rig("panda7")
     b = rig("panda", domain=Domain(a.domain.number, "neighbour"))

@@ -1,6 +1,6 @@
-"""From the first line of the process to its end: descriptions, signals, a middleware that hangs.
+"""Start and end of the process: descriptions, signals, a hanging middleware.
 
-Every rig describes its robot before its node is there, and ends it by SIGINT, with exit code 0: see rig.py."""
+Every rig publishes its description before the start of the node and ends it by SIGINT, see rig.py."""
 
 import signal
 import subprocess
@@ -29,20 +29,20 @@ def test_reload_reads_the_file_again(rig, panda, tmp_path):
     assert error(efforts(r.torque_log[-1], panda.names), before) <= EXACT
 
 
-def test_signal_while_it_runs(rig, panda):
+def test_a_signal_ends_a_running_node(rig, panda):
     r = rig()
     r.answered(panda.names, panda.q, panda.qd)
     assert r.process.stop(signal.SIGTERM) == 0
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_signals_while_it_waits_for_a_description(rig, number):
+def test_signals_end_a_node_without_a_description(rig, number):
     r = rig(describe=False)
     r.until(r.states.get_subscription_count, what="discovery")
     assert r.process.stop(number) == 0
 
 
-def test_signal_while_the_model_is_built(rig, panda):
+def test_a_signal_during_a_build_ends_the_node(rig, panda):
     r = rig(describe=False)
     r.until(r.states.get_subscription_count, what="discovery")
     r.describe(panda.robot.file.read_text())
@@ -51,29 +51,29 @@ def test_signal_while_the_model_is_built(rig, panda):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_signals_while_it_starts(number):
-    """From its first line on: most of its imports and the middleware are still to come."""
+def test_signals_during_the_start_end_the_node(number):
+    """Signals work before most imports and the middleware."""
     process = NodeProcess(fresh_domain())
     caught = Path(f"/proc/{process.process.pid}/status")
 
-    def listens():
+    def handles_sigterm():
         (mask,) = [line.split()[1] for line in caught.read_text().splitlines() if line.startswith("SigCgt")]
         return int(mask, 16) >> (signal.SIGTERM - 1) & 1
 
-    while not listens():
+    while not handles_sigterm():
         time.sleep(0.001)
     assert process.stop(number) == 0
     assert process.output() == ""
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_the_build_server_is_there_before_a_description_and_ends_with_the_node(number):
+def test_the_build_server_starts_and_ends_with_the_node(number):
     process = NodeProcess(fresh_domain())
     tasks = Path(f"/proc/{process.process.pid}/task/{process.process.pid}")
     while not (children := (tasks / "children").read_text().split()):
         time.sleep(0.001)
     server = Path(f"/proc/{children[0]}")
-    while (server / "comm").read_text().strip() != build_server.NAME:  # the fork has not come so far
+    while (server / "comm").read_text().strip() != build_server.NAME:  # the fork has not set its name yet
         time.sleep(0.001)
     assert "rclpy" not in (server / "maps").read_text() and len([*(server / "task").iterdir()]) == 1
     assert process.stop(number) == (-signal.SIGKILL if number == signal.SIGKILL else 0)
@@ -88,7 +88,7 @@ from dynamics_node.node.ros import running
 class Stuck(Node):
     def destroy_node(self):
         print("destroying", flush=True)
-        sum(iter(int, 1))  # like Fast DDS: in C, where no signal handler of Python's runs
+        sum(iter(int, 1))  # like Fast DDS: in C, without Python signal handlers
 
 running.END_TIMEOUT = 1
 stop = running.start_rclpy()
@@ -97,7 +97,7 @@ running.run(Stuck("stuck"), stop)
 """
 
 
-def test_a_middleware_that_does_not_end_is_ended():
-    """Fast DDS may go round forever while a participant is destroyed."""
+def test_a_hanging_middleware_is_killed():
+    """Fast DDS may loop forever while a participant is destroyed."""
     process = subprocess.run([sys.executable, "-c", STUCK], stdout=subprocess.PIPE, text=True, timeout=120)
     assert (process.returncode, process.stdout) == (-signal.SIGALRM, "destroying\n")

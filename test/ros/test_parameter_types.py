@@ -1,5 +1,4 @@
-"""The parameters as rclpy keeps them, in this process: types, what the command line gives, what `ros2 param`
-dumps and loads."""
+"""Parameters of rclpy in this process: types, values of the command line, dump and load of `ros2 param`."""
 
 from pathlib import Path
 
@@ -45,15 +44,15 @@ def given(**values):
 
 
 def test_every_parameter_has_a_value_of_its_type(declared):
-    """rclpy answers nothing at all when one of those asked for has none: `ros2 param dump` wrote {}."""
+    """If a requested parameter has no value, rclpy returns none at all: `ros2 param dump` wrote {}."""
     values = declared().get_parameters(NAMES)
     assert [value.value for value in values] == [parameter.default for parameter in PARAMETERS]
 
 
-def test_what_is_dumped_can_be_loaded(declared):
-    """ros2 param dump writes the values in YAML, load guesses their types anew: [] could be any."""
-    source = declared(*given(rate=50, joints="[a, b]", held__joints="[c]", held__positions="[1]"))
-    target = declared(*given(rate=50, joints="[a, b]", held__joints="[c]", held__positions="[1]"))
+def test_dumped_parameters_can_be_loaded(declared):
+    """ros2 param dump writes the values in YAML, load infers their types: [] could be any."""
+    source = declared(*given(rate=50, joints="[a, b]", fixed__joints="[c]", fixed__positions="[1]"))
+    target = declared(*given(rate=50, joints="[a, b]", fixed__joints="[c]", fixed__positions="[1]"))
     for name in NAMES:
         value = source.get_parameter(name).value
         guessed = (
@@ -64,8 +63,8 @@ def test_what_is_dumped_can_be_loaded(declared):
     assert parameter_values(target) == parameter_values(source)
 
 
-def test_the_file_of_the_package_can_be_loaded(declared):
-    """As ros2 param load does it, one by one."""
+def test_the_parameter_file_can_be_loaded(declared):
+    """One by one, as by ros2 param load."""
     node = declared()
     before = read_settings(parameter_values(node))
     loaded = parameter_dict_from_yaml_file(str(CONFIG), use_wildcard=True)
@@ -77,12 +76,12 @@ def test_the_file_of_the_package_can_be_loaded(declared):
     assert read_settings(parameter_values(node)) == before
 
 
-def test_the_file_of_the_package_can_be_given_at_start(declared):
+def test_the_parameter_file_can_be_passed_at_start(declared):
     node = declared("--params-file", str(CONFIG))
     assert read_settings(parameter_values(node)) == read_settings(parameter_values(declared()))
 
 
-def test_integers_are_taken_for_numbers_at_start_and_later(declared):
+def test_integers_are_accepted_as_numbers(declared):
     node = declared(*given(rate=100, gravity="[0, 0, -10]"))
     assert (node.get_parameter("rate").value, node.get_parameter("gravity").value) == (
         100.0,
@@ -101,30 +100,30 @@ def test_integers_are_taken_for_numbers_at_start_and_later(declared):
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
-        (given(rate="fast"), "rate is a number, not 'fast'"),
-        (given(rate=20000), "rate 20000.0 is not between 0.01 and 10000, nor 0"),
-        (given(rate=".nan"), "rate nan is not between"),
-        (given(joints="panda_joint1"), "joints is a list of texts"),
-        (given(strict=1), "strict is true or false, not 1"),
-        (given(joint_state_timeout=0), "joint_state_timeout 0.0 is not between 0.001 and 60"),
+        (given(rate="fast"), "rate must be a number, not 'fast'"),
+        (given(rate=20000), "rate must be between 0.01 and 10000 or 0, not 20000.0"),
+        (given(rate=".nan"), "rate must be between"),
+        (given(joints="panda_joint1"), "joints must be a list of texts"),
+        (given(strict=1), "strict must be true or false, not 1"),
+        (given(joint_state_timeout=0), "joint_state_timeout must be between 0.001 and 60, not 0.0"),
     ],
     ids=lambda value: value if isinstance(value, str) else " ".join(value[1:]),
 )
-def test_a_bad_start_value_is_named(declared, words, reason):
+def test_an_invalid_start_value_is_named(declared, words, reason):
     with pytest.raises(ValueError) as raised:
         declared(*words)
     assert reason in str(raised.value) and "\n" not in str(raised.value)
 
 
-def test_another_type_is_refused_later(declared):
+def test_another_type_is_rejected_at_run_time(declared):
     node = declared()
     result = node.set_parameters([Parameter("rate", value="fast")])[0]
     assert not result.successful and node.get_parameter("rate").value == 0.0
 
 
-def test_what_is_read_at_start_only_cannot_be_changed_but_repeated(declared):
+def test_start_parameters_accept_only_their_value(declared):
     node = declared(*given(autostart="false"))
     assert node.set_parameters([Parameter("autostart", value=False)])[0].successful
     result = node.set_parameters([Parameter("autostart", value=True)])[0]
-    assert not result.successful and "autostart is read at start only" in result.reason
+    assert not result.successful and "autostart can be set only at start" in result.reason
     assert node.get_parameter("autostart").value is False

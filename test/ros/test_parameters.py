@@ -1,5 +1,5 @@
-"""Parameters through the services of ROS. Which values are refused is in test/core/node/test_settings and test_robot_manager,
-what a change does in test_robot_manager, that no torque is missing or wrong meanwhile in test_switching."""
+"""Parameters through the services of ROS. For validation and effects, see test/core/node/test_settings and
+test_robot_manager; for torques during changes, test_switching."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ def test_every_parameter_is_described(arm):
     answer = arm.call(DescribeParameters, "describe_parameters", DescribeParameters.Request(names=names))
     for parameter, descriptor in zip(PARAMETERS, answer.descriptors, strict=True):
         assert descriptor.description == parameter.description
-        assert ("read at start only" in descriptor.additional_constraints) == parameter.read_only
+        assert ("can be set only at start" in descriptor.additional_constraints) == parameter.read_only
         assert bool(descriptor.floating_point_range) == bool(parameter.bounds)
         assert not descriptor.dynamic_typing
 
@@ -29,19 +29,22 @@ REJECTED = {
     "of its own": ({"gravity": [0.0, 0.0]}, "gravity needs 3 numbers, not 2"),
     "of its type": ({"gravity": "down"}, ""),
     "out of range": ({"rate": -5.0}, ""),
-    "divided by": ({"rate": 1e-12}, "rate 1e-12 is not between 0.01 and 10000, nor 0"),
-    "with others": ({"held__joints": ["panda_joint1"]}, "held.joints and held.positions differ in length"),
-    "with the robot": ({"command_joints": ["knee"]}, "command_joints: 'knee' is none of panda_joint1"),
+    "divided by": ({"rate": 1e-12}, "rate must be between 0.01 and 10000 or 0, not 1e-12"),
+    "with others": ({"fixed__joints": ["panda_joint1"]}, "fixed.joints and fixed.positions differ in length"),
+    "with the robot": (
+        {"command_joints": ["knee"]},
+        "command_joints: unknown joint 'knee'; known: panda_joint1",
+    ),
     "read only": ({"autostart": False}, ""),
 }
 
 
 @pytest.mark.parametrize("kind", REJECTED)
-def test_bad_values_are_rejected_and_the_old_ones_stay(arm, panda, kind):
-    values, words = REJECTED[kind]
+def test_invalid_values_are_rejected_and_the_old_ones_kept(arm, panda, kind):
+    values, expected = REJECTED[kind]
     ok, reason = arm.set_parameters(**values)
     assert not ok and reason
-    assert words in reason, reason
+    assert expected in reason, reason
     for name, value in values.items():
         request = GetParameters.Request(names=[name.replace("__", ".")])
         stored = arm.call(GetParameters, "get_parameters", request).values  # empty: never set
@@ -49,7 +52,7 @@ def test_bad_values_are_rejected_and_the_old_ones_stay(arm, panda, kind):
     assert error(efforts(arm.answered(panda.names, panda.q, panda.qd), panda.names), panda.torque()) <= EXACT
 
 
-def test_a_value_that_needs_no_building_is_used_at_once(arm, panda):
+def test_a_value_without_a_rebuild_applies_at_once(arm, panda):
     assert arm.set_parameters(gravity=[0.0, 0.0, 0.0])[0]
     still = np.zeros(7)
     assert np.abs(efforts(arm.answered(panda.names, panda.q, still), panda.names)).max() < 1e-12
@@ -73,15 +76,15 @@ EVERYTHING = {  # that numbers are for
 }
 
 
-def test_no_number_of_a_parameter_silences_the_node(rig, panda, tmp_path):
-    """Each is refused, or taken without an error; torques go on with it, or after it."""
+def test_extreme_values_do_not_stop_the_torques(rig, panda, tmp_path):
+    """Each value is rejected, or accepted without an error; torques continue."""
     wrist = "{type: force_torque, name: wrist, joint: panda_hand_joint, measures: child_to_parent, std: 0.1}"
     (tmp_path / "sensors.yaml").write_text(f"sensors: [{wrist}]")
     r = rig(parameters=EVERYTHING | {"sensors_file": str(tmp_path / "sensors.yaml")})
     tau = efforts(r.answered(panda.names, panda.q, panda.qd, panda.qd), panda.names)
     request = GetParameters.Request(names=[parameter.name for parameter in PARAMETERS])
     stored = r.call(GetParameters, "get_parameters", request).values
-    usual = {
+    defaults = {
         name: parameter_value_to_python(value) for name, value in zip(request.names, stored, strict=True)
     }
     for name, value in extremes(PARAMETERS):
@@ -89,27 +92,29 @@ def test_no_number_of_a_parameter_silences_the_node(rig, panda, tmp_path):
         ok, reason = r.set_parameters(**{dotted: value})
         assert ok or reason, (name, value)
         if ok:
-            before = list(usual[name]) if isinstance(value, list) else usual[name]
+            before = list(defaults[name]) if isinstance(value, list) else defaults[name]
             assert r.set_parameters(**{dotted: before})[0], name
-    again = efforts(r.answered(panda.names, panda.q, panda.qd, panda.qd), panda.names)
-    assert error(again, tau) <= EXACT
-    assert not [w for w in ("Error", "Warning", "error") if w in r.process.output()], r.process.output()
+    after = efforts(r.answered(panda.names, panda.q, panda.qd, panda.qd), panda.names)
+    assert error(after, tau) <= EXACT
+    assert not [word for word in ("Error", "Warning", "error") if word in r.process.output()], (
+        r.process.output()
+    )
 
 
 BAD_STARTS = {
-    "problem:=sideways": "problem 'sideways' is none of inverse, forward, hybrid",
-    "rate:=20000": "rate 20000.0 is not between 0.01 and 10000, nor 0",
-    "gravity:=[0, 0, -9.81]": "Sequence should be of same type",  # rcl's own
+    "problem:=sideways": "problem must be one of inverse, forward, hybrid",
+    "rate:=20000": "rate must be between 0.01 and 10000 or 0, not 20000.0",
+    "gravity:=[0, 0, -9.81]": "Sequence should be of same type",  # an error of rcl
 }
 
 
-def test_bad_start_parameters_end_the_node_with_one_line():
+def test_invalid_start_parameters_end_the_node_with_one_line():
     started = {given: NodeProcess(fresh_domain(), arguments=["-p", given]) for given in BAD_STARTS}
     for given, process in started.items():
         assert process.process.wait(timeout=120) == 1
         *logged, line = process.output().splitlines()
         assert line.startswith("dynamics_node: ") and BAD_STARTS[given] in line
-        assert all("[rcl]" in words for words in logged), logged
+        assert all("[rcl]" in text for text in logged), logged
 
 
 def test_solver_is_named_in_diagnostics(arm):
@@ -120,15 +125,15 @@ def test_solver_is_named_in_diagnostics(arm):
     arm.diagnostic(lambda s: ("algorithm", "rnea") in {(v.key, v.value) for v in s.values})
 
 
-def test_compiled_code_takes_over_from_numpy(rig, panda, monkeypatch):
-    """The node serves with numpy at once and swaps the compiled solver in, as users have it."""
+def test_compiled_code_replaces_numpy(rig, panda, monkeypatch):
+    """The node starts with NumPy and swaps in the compiled solver."""
     monkeypatch.delenv("CC")
     r = rig(parameters={"backend": "auto"})
     assert error(efforts(r.answered(panda.names, panda.q, panda.qd), panda.names), panda.torque()) <= EXACT
     r.diagnostic(lambda s: ("backend", "c") in {(v.key, v.value) for v in s.values})
     assert error(efforts(r.answered(panda.names, panda.q, panda.qd), panda.names), panda.torque()) <= EXACT
     r.diagnostic(lambda s: ("building", "False") in {(v.key, v.value) for v in s.values})
-    output = r.process.output()  # the services follow the topics, without another line
+    output = r.process.output()  # functions of services follow without a log line
     assert output.count("by rnea (numpy)") == output.count("by rnea (c)") == 1
 
 
@@ -142,7 +147,7 @@ def test_gtsam_backend_at_run_time(arm, panda):
 
 
 def test_problem_changes_at_run_time(arm, panda):
-    """Forward dynamics of the efforts in joint_states; it gives no commands."""
+    """Forward dynamics of the efforts in joint_states publishes no commands."""
     tau = np.array([5.0, -20, 3, 10, 1, 2, 0.5])
     assert arm.set_parameters(problem="forward", command_joints=list(panda.names))[0]
 

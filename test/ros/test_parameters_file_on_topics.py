@@ -1,4 +1,4 @@
-"""The node with a file of parameters: another robot's torques by the code of the described one."""
+"""The node with a parameters file: torques of the corrected robot from the code of the described one."""
 
 import os
 import subprocess
@@ -20,7 +20,7 @@ UR5 = ROBOTS["ur5"]
 CLOSE = 1e-9
 
 
-class Other:
+class CorrectedRobot:
     """A UR5 with other bodies and joints, in a file of parameters and in a description, which Pinocchio reads."""
 
     def __init__(self, seed, folder):
@@ -40,14 +40,14 @@ class Other:
         self._oracle = Oracle(UR5._replace(path=self.file), model)
 
     def torque(self, q, qd):
-        """By Pinocchio, and what the joints take besides."""
+        """Torques of Pinocchio plus joint friction, springs and offsets."""
         friction = self.viscous * qd + self.coulomb * np.tanh(qd / 0.01) + self.creep * np.tanh(qd / 0.1)
         return self._oracle.inverse(q, qd, 0 * q) + friction + self.offset + self.spring * q
 
 
 @pytest.fixture
 def compiler(tmp_path):
-    """(environment with a cache of its own and a compiler that counts, function that tells how often it compiled)"""
+    """(environment with an empty cache and a counting compiler, function that returns the count)"""
     program, log = tmp_path / "counting_cc", tmp_path / "calls"
     program.write_text(f'#!/bin/sh\necho "$@" >> {log}\nexec cc "$@" -O0\n')
     program.chmod(0o755)
@@ -55,13 +55,13 @@ def compiler(tmp_path):
     return environment, lambda: log.read_text().count(" -o ")
 
 
-def test_no_compiler_and_never_a_bad_file(rig, tmp_path, compiler):
+def test_a_parameters_file_needs_no_compiler_and_bad_files_are_rejected(rig, tmp_path, compiler):
     environment, calls = compiler
     command = [sys.executable, "-m", "dynamics_node.cli", "compile", str(UR5.file)]
     subprocess.run(command, check=True, env={**os.environ, **environment}, stdout=subprocess.DEVNULL)
     compiled = calls()
     assert compiled > 0
-    one, two, path = Other(1, tmp_path), Other(2, tmp_path), tmp_path / "parameters.yaml"
+    one, two, path = CorrectedRobot(1, tmp_path), CorrectedRobot(2, tmp_path), tmp_path / "parameters.yaml"
     path.write_text(one.text)
     parameters = {
         "backend": "auto",
@@ -79,11 +79,11 @@ def test_no_compiler_and_never_a_bad_file(rig, tmp_path, compiler):
 
     assert max(answers(one) for _ in range(5)) <= CLOSE
 
-    def reloaded(text, told):
+    def reloaded(text, line):
         path.write_text(text)
         before = len(r.process.output())
         assert r.call(Trigger, "reload").success
-        r.until(lambda: told in r.process.output()[before:], what=told)
+        r.until(lambda: line in r.process.output()[before:], what=line)
 
     reloaded(one.text.replace("mass: ", "mass: -"), "the parameters file: link 'shoulder_link': mass -")
     assert answers(one) <= CLOSE

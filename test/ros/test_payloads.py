@@ -1,4 +1,4 @@
-"""Payloads through services, on real topics, against Pinocchio. Wrenches and IMUs: test_topics; what they do:
+"""Payloads through services, against Pinocchio. For wrenches and IMUs, see test_topics and
 test/core/node/test_what_acts."""
 
 import numpy as np
@@ -15,21 +15,21 @@ def torque(r, case):
     return efforts(r.answered(case.names, case.q, case.qd), case.names)
 
 
-def test_payload(rig, panda):
-    own = Oracle(panda.robot, panda.model)
+def test_a_payload_acts_until_removed(rig, panda):
+    oracle = Oracle(panda.robot, panda.model)
     r = rig(parameters={"joint_state_timeout": 60.0, "backend": "auto"})
     r.until(lambda: "(c)" in r.process.output(), what="compiled code")
     assert error(torque(r, panda), panda.torque()) <= EXACT
     response = r.call(SetPayload, "set_payload", payload())
     assert response.success and response.message == f"payloads: {HAND} 1.5 kg"
-    load(own)
-    loaded = own.inverse(panda.q, panda.qd, 0 * panda.q)
+    load(oracle)
+    loaded = oracle.inverse(panda.q, panda.qd, 0 * panda.q)
     assert error(loaded, panda.torque()) > 0.05
     assert error(torque(r, panda), loaded) <= EXACT
     tau = r.call(InverseDynamics, "inverse_dynamics").solution.points[0].effort
     assert error(np.array(tau), loaded) <= EXACT
     M = r.call(GetMassMatrix, "get_mass_matrix").mass_matrix
-    assert error(np.array(M.data).reshape(7, 7), own.mass_matrix(panda.q), tail=2) <= EXACT
+    assert error(np.array(M.data).reshape(7, 7), oracle.mass_matrix(panda.q), tail=2) <= EXACT
     _, values, _ = r.diagnostic(send=lambda: r.send_state(panda.names, panda.q, panda.qd))
     assert values["payloads"] == f"{HAND} 1.5 kg"
     assert r.call(SetPayload, "set_payload", payload(mass=0)).message == "payloads: none"
@@ -48,7 +48,7 @@ def test_payload(rig, panda):
         ({"link": "tool9", "mass": 0.0}, "unknown link 'tool9'"),
     ],
 )
-def test_payload_refused(arm, panda, change, message):
+def test_an_invalid_payload_is_rejected(arm, panda, change, message):
     response = arm.call(SetPayload, "set_payload", payload(**change))
     assert not response.success and message in response.message
     assert error(torque(arm, panda), panda.torque()) <= EXACT

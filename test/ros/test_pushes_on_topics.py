@@ -1,4 +1,4 @@
-"""What pushes on the robot, on the real DDS: efforts in, external torques, wrench and contact out."""
+"""The observer on topics: efforts in; external torques, wrench and contact out."""
 
 import numpy as np
 from geometry_msgs.msg import WrenchStamped
@@ -12,17 +12,20 @@ LINK = "panda_hand"
 PUSH = np.array([0.1, 0.2, 0.3, 4.0, 5.0, 6.0])  # moment first
 
 
-def listened(rig, kind, topic):
-    heard = []
-    rig.node.create_subscription(kind, f"dynamics_node/{topic}", heard.append, 50)
-    return heard
+def collect_messages(rig, kind, topic):
+    messages = []
+    rig.node.create_subscription(kind, f"dynamics_node/{topic}", messages.append, 50)
+    return messages
 
 
-def test_a_pushed_arm(rig, panda):
-    """Compiled, as interpreted samples would come too late on a busy machine."""
+def test_an_external_wrench_is_estimated(rig, panda):
+    """Compiled: the interpreter would be too slow on a busy machine."""
     r = rig(parameters={"observer.enabled": True, "observer.link": LINK, "backend": "c"})
-    torques = listened(r, JointState, "external_torques")
-    wrenches, contacts = listened(r, WrenchStamped, "external_wrench_estimate"), listened(r, Bool, "contact")
+    torques = collect_messages(r, JointState, "external_torques")
+    wrenches, contacts = (
+        collect_messages(r, WrenchStamped, "external_wrench_estimate"),
+        collect_messages(r, Bool, "contact"),
+    )
     r.serving()
     pushed = (
         dn.evaluate(panda.model, "frame_jacobian", panda.q, link=LINK, reference="body", backend="numpy").T
@@ -36,11 +39,11 @@ def test_a_pushed_arm(rig, panda):
         sent.append(r.send_state(panda.names, panda.q, rest, effort))
         r.spin(0.01)
 
-    def all_came():
+    def all_received():
         send()
         return torques and wrenches and contacts and contacts[-1].data
 
-    r.until(all_came, what="a contact")
+    r.until(all_received, what="a contact")
     assert stamp_of(torques[-1]) in sent and tuple(torques[-1].name) == panda.names
     assert np.allclose(efforts(torques[-1], panda.names), pushed, atol=1e-6)
     wrench = wrenches[-1]
@@ -49,10 +52,10 @@ def test_a_pushed_arm(rig, panda):
     assert np.allclose([moment.x, moment.y, moment.z, force.x, force.y, force.z], PUSH, atol=1e-6)
 
     torques.clear()
-    told = "no effort in joint_states for panda_joint1"
+    status = "no effort in joint_states for panda_joint1"
     message, values, _ = r.diagnostic(
-        lambda s: told in s.message, send=lambda: r.send_state(panda.names, panda.q, rest)
+        lambda s: status in s.message, send=lambda: r.send_state(panda.names, panda.q, rest)
     )
-    assert message.startswith("no external torques: ") and told in values["no external torques because"]
+    assert message.startswith("no external torques: ") and status in values["no external torques because"]
     assert all(stamp_of(torque) in sent for torque in torques), "of states without efforts"
     assert r.torques, "feed-forward torques go on"

@@ -1,4 +1,4 @@
-"""A sensor problem over real topics: a Panda pushed at its hand, whose sensors read what Pinocchio says."""
+"""A sensor problem on topics: a Panda with an external wrench, and sensor readings by Pinocchio."""
 
 import numpy as np
 import pytest
@@ -28,7 +28,7 @@ sensors:
 """
 
 
-class Touched:
+class TouchedPanda:
     def __init__(self, path):
         path.write_text(SENSORS)
         given = {"problem": "sensors", "sensors_file": str(path), "joint_state_timeout": 5.0}
@@ -69,31 +69,31 @@ class Touched:
 
 @pytest.fixture
 def touched(tmp_path):
-    made = Touched(tmp_path / "sensors.yaml")
+    made = TouchedPanda(tmp_path / "sensors.yaml")
     yield made
     made.rig.close()
 
 
-def test_the_push_is_estimated(touched):
-    def found():
+def test_the_external_wrench_is_estimated(touched):
+    def received_estimate():
         touched.send_wrist()
         touched.send_hand()
         touched.send_joints()
         touched.rig.spin(0.05)
         return touched.pushes
 
-    touched.rig.until(found, what="an estimated wrench")
+    touched.rig.until(received_estimate, what="an estimated wrench")
     message = touched.pushes[-1]
     t, f = message.wrench.torque, message.wrench.force
     assert message.header.frame_id == HAND
     assert error(np.array([t.x, t.y, t.z, f.x, f.y, f.z]), PUSH) < 1e-6
 
 
-def test_a_sensor_that_stops_is_named(touched):
+def test_a_missing_sensor_is_named(touched):
     def send():
         touched.send_hand()
         touched.send_joints()
 
-    message, values, _ = touched.rig.diagnostic(lambda told: "sensor wrist" in told.message, send=send)
-    assert "without it nothing tells external" in message
+    message, values, _ = touched.rig.diagnostic(lambda status: "sensor wrist" in status.message, send=send)
+    assert "not observable without it: external" in message
     assert "wrist never, hand" in values["sensors"] and not touched.pushes

@@ -1,4 +1,4 @@
-"""The process that answers the computing services: torques go on beside it, and it is there as long as the node."""
+"""The process of the computing services: torques continue next to it, and it lives as long as the node."""
 
 import os
 import signal
@@ -20,26 +20,26 @@ NAMES = [f"panda_joint{i}" for i in range(1, 8)]
 
 
 def process_of(rig):
-    """Its number, found among the children of the children of the node."""
+    """Its process id, a grandchild of the node."""
 
-    def found():
+    def services_pid():
         of_node = _children(rig.process.process.pid)
         of_services = [pid for server in of_node for pid in _children(server) if _serves(pid)]
         return of_services[0] if of_services else None
 
-    return rig.until(found, what="the process of the services")
+    return rig.until(services_pid, what="the process of the services")
 
 
 def _children(pid):
     try:
         tasks = [*Path(f"/proc/{pid}/task").iterdir()]
         return [int(number) for task in tasks for number in (task / "children").read_text().split()]
-    except OSError:  # it ends in this moment
+    except OSError:  # the process has just ended
         return []
 
 
 def _serves(pid):
-    """Whether there is a process of this number, that serves."""
+    """Whether this process id is a process of services."""
     try:
         return Path(f"/proc/{pid}/comm").read_text().strip() == KINDS[SERVING].name
     except OSError:
@@ -51,8 +51,8 @@ def whole_state():
     return DynamicsState(joints=joints)
 
 
-def test_torques_go_on_while_a_long_request_is_answered(rig, panda):
-    """rclpy alone makes 20 000 points into Python objects for longer than ten of these states take."""
+def test_torques_continue_during_a_long_request(rig, panda):
+    """The conversion of 20 000 points by rclpy takes longer than ten of these states."""
     r = rig(parameters={"joint_state_timeout": 60.0})
     r.answered(panda.names, panda.q, panda.qd)
     points = [point(float(k), qdd=panda.qdd) for k in range(20_000)]
@@ -72,7 +72,7 @@ def test_torques_go_on_while_a_long_request_is_answered(rig, panda):
     assert error(np.array(response.solution.points[-1].effort), expected) <= EXACT
 
 
-def test_it_is_started_again_when_it_has_been_killed(rig, panda):
+def test_a_killed_process_is_restarted(rig, panda):
     r = rig().serving()
     request = InverseDynamics.Request(state=whole_state())
     assert r.call(InverseDynamics, "inverse_dynamics", request).success
@@ -84,7 +84,7 @@ def test_it_is_started_again_when_it_has_been_killed(rig, panda):
     client = r.node.create_client(InverseDynamics, "dynamics_node/inverse_dynamics")
     futures = []
 
-    def answered():  # DDS takes the one that was killed for alive a while longer
+    def answered():  # DDS keeps the killed process alive for a while
         futures.append(client.call_async(request))
         r.spin(0.3)
         return next((future for future in futures if future.done()), None)
@@ -93,28 +93,28 @@ def test_it_is_started_again_when_it_has_been_killed(rig, panda):
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
-def test_it_ends_with_the_node(rig, number):
+def test_the_process_ends_with_the_node(rig, number):
     r = rig(None)
     pid = process_of(r)
     r.until(r.states.get_subscription_count)
     r.process.process.send_signal(number)
     r.process.process.wait(TIMEOUT)
     r.until(lambda: not _serves(pid))
-    r.process.process.returncode = 0  # for the rig, which expects a node that ends by itself
+    r.process.process.returncode = 0  # the rig expects exit code 0
 
 
-def test_a_node_that_is_gone_before_it_has_said_anything():
+def test_the_process_ends_if_the_node_is_gone():
     script = (
         "import os, sys; from multiprocessing import Pipe; from dynamics_node.node.services import service_process as it\n"
         "start = it.Start({}, '_nobody', '/', [], dict(os.environ))\n"
         "ours, its = Pipe(); ours.close(); reads, writes = os.pipe(); os.write(writes, it.pickle.dumps(start))\n"
         "it.work(reads, os.dup(its.fileno()), True)\n"
     )
-    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=TIMEOUT)
-    assert (ended.returncode, ended.stderr) == (0, "")
+    process = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=TIMEOUT)
+    assert (process.returncode, process.stderr) == (0, "")
 
 
-def test_links_are_counted_before_anything_is_computed(rig):
+def test_links_are_counted_before_the_computation(rig):
     r = rig().serving()
 
     def reason(links):
@@ -122,13 +122,13 @@ def test_links_are_counted_before_anything_is_computed(rig):
         response = r.call(GetOperationalSpaceInertia, "get_operational_space_inertia", request)
         return "" if response.success else response.message
 
-    assert "50000 links; the robot has" in reason(["panda_hand"] * 50_000)
-    assert reason(["panda_hand"] * 2) == "link 'panda_hand' is named twice"
+    assert "50000 links in the request; the robot has" in reason(["panda_hand"] * 50_000)
+    assert reason(["panda_hand"] * 2) == "link 'panda_hand' is listed twice"
     assert reason(["panda_hand"]) == ""
 
 
-def test_points_that_bring_the_whole_state_need_no_measured_one(rig, panda):
-    """... also when there was one, which is stale by now."""
+def test_points_with_a_whole_state_need_no_measured_state(rig, panda):
+    """Also if there is a stale one."""
     r = rig(parameters={"joint_state_timeout": 0.3})
     r.answered(panda.names, panda.q, panda.qd)
     r.diagnostic(lambda status: "joint states older" in status.message)
@@ -143,6 +143,6 @@ def test_points_that_bring_the_whole_state_need_no_measured_one(rig, panda):
     for fields, what in (({"q": floats(panda.q)}, "velocity"), ({"qd": floats(panda.qd)}, "position")):
         response = reply(**fields)
         assert not response.success
-        assert f"neither points nor state give the {what} of panda_joint1" in response.message
+        assert f"neither points nor state have the {what} of panda_joint1" in response.message
         assert "(joint states older than 0.3 s" in response.message
     assert stamp_of(r.torque_log[-1])

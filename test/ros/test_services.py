@@ -1,4 +1,4 @@
-"""Services: every answer against Pinocchio, every refusal with its reason."""
+"""Services: replies against Pinocchio, and invalid requests."""
 
 import numpy as np
 import pytest
@@ -61,9 +61,9 @@ def good(response):
     return response
 
 
-def refused(response, words):
+def assert_rejected(response, reason):
     assert not response.success
-    assert words in response.message, response.message
+    assert reason in response.message, response.message
 
 
 # --- inverse, forward, hybrid ---------------------------------------------------------------------------
@@ -76,7 +76,7 @@ def test_inverse_of_a_state(arm, panda):
     assert np.array_equal(only.positions, panda.q) and np.array_equal(only.velocities, panda.qd)
 
 
-def test_empty_request_means_the_latest_measured_state(arm, panda):
+def test_an_empty_request_uses_the_latest_measured_state(arm, panda):
     arm.answered(panda.names, panda.q, panda.qd)
     solution = good(arm.call(InverseDynamics, "inverse_dynamics")).solution
     assert tuple(solution.joint_names) == panda.names
@@ -96,7 +96,7 @@ def test_inverse_of_a_trajectory(arm, panda):
 
 
 def test_points_of_a_batch_need_no_times(arm, panda):
-    """Their order is theirs: a batch is no motion."""
+    """A batch is not a motion."""
     request = InverseDynamics.Request(
         state=state(panda.names, panda.q), points=trajectory(panda.names, *[point(q=panda.q)] * 2)
     )
@@ -105,7 +105,7 @@ def test_points_of_a_batch_need_no_times(arm, panda):
     assert error([p.effort for p in solution.points], [expected] * 2).max() <= EXACT
 
 
-def test_replies_carry_the_stamp_of_their_state(arm, panda):
+def test_replies_have_the_stamp_of_their_state(arm, panda):
     given = state(panda.names, panda.q, panda.qd)
     given.joints.header.stamp.sec = 12
     measured = stamp_of(arm.answered(panda.names, panda.q, panda.qd))
@@ -121,13 +121,13 @@ def test_replies_carry_the_stamp_of_their_state(arm, panda):
         )
         for reply in replies:
             assert reply.header.frame_id == "panda_link0"
-            # of the state that was answered, or of one that was sent after it
+            # of the answered state or a later one
             assert stamp_of(reply) == stamp if stamp else measured <= stamp_of(reply) <= arm.next_stamp()
 
 
-def test_points_override_the_state_where_they_speak(arm, panda):
-    asked = trajectory(["panda_joint4"], point(qdd=[2.0]))
-    request = InverseDynamics.Request(state=state(panda.names, panda.q, panda.qd), points=asked)
+def test_points_override_the_state(arm, panda):
+    points = trajectory(["panda_joint4"], point(qdd=[2.0]))
+    request = InverseDynamics.Request(state=state(panda.names, panda.q, panda.qd), points=points)
     (only,) = good(arm.call(InverseDynamics, "inverse_dynamics", request)).solution.points
     assert error(only.effort, panda.torque(qdd=2.0 * (np.arange(7) == 3))) <= EXACT
 
@@ -136,24 +136,24 @@ def test_forward_of_state_and_of_points(arm, panda):
     tau = np.array([5.0, -20, 3, 10, 1, 2, 0.5])
     expected = panda.oracle.forward(panda.q, panda.qd, tau)
     measured = ForwardDynamics.Request(state=state(panda.names, panda.q, panda.qd, tau))
-    asked = ForwardDynamics.Request(
+    points = ForwardDynamics.Request(
         state=state(panda.names, panda.q, panda.qd), points=trajectory(panda.names, point(effort=tau))
     )
-    for request in (measured, asked):
+    for request in (measured, points):
         (only,) = good(arm.call(ForwardDynamics, "forward_dynamics", request)).solution.points
         assert error(only.accelerations, expected) <= 1e-9
         assert np.array_equal(only.effort, tau)
 
 
-def test_efforts_are_never_guessed(arm, panda):
-    silent = state(panda.names, panda.q, panda.qd)
-    refused(
-        arm.call(ForwardDynamics, "forward_dynamics", ForwardDynamics.Request(state=silent)),
-        "neither points nor state give the effort of panda_joint1",
+def test_missing_efforts_are_rejected(arm, panda):
+    without_effort = state(panda.names, panda.q, panda.qd)
+    assert_rejected(
+        arm.call(ForwardDynamics, "forward_dynamics", ForwardDynamics.Request(state=without_effort)),
+        "neither points nor state have the effort of panda_joint1",
     )
     some = trajectory(panda.names[:6], point(effort=[0.0] * 6))
-    request = HybridDynamics.Request(state=silent, points=some, forward_joints=["panda_joint7"])
-    refused(arm.call(HybridDynamics, "hybrid_dynamics", request), "the effort of panda_joint7")
+    request = HybridDynamics.Request(state=without_effort, points=some, forward_joints=["panda_joint7"])
+    assert_rejected(arm.call(HybridDynamics, "hybrid_dynamics", request), "the effort of panda_joint7")
     request.forward_joints = ["panda_joint6"]
     good(arm.call(HybridDynamics, "hybrid_dynamics", request))
 
@@ -178,10 +178,10 @@ def test_hybrid(arm, panda):
     chosen = ["panda_joint3", "panda_joint5"]
     forward = np.isin(panda.names, chosen)
     tau = panda.torque(qdd=panda.qdd)
-    asked = point(qdd=np.where(forward, 0, panda.qdd), effort=np.where(forward, tau, 0))
+    points = point(qdd=np.where(forward, 0, panda.qdd), effort=np.where(forward, tau, 0))
     request = HybridDynamics.Request(
         state=state(panda.names, panda.q, panda.qd),
-        points=trajectory(panda.names, asked),
+        points=trajectory(panda.names, points),
         forward_joints=chosen,
     )
     (only,) = good(arm.call(HybridDynamics, "hybrid_dynamics", request)).solution.points
@@ -261,9 +261,9 @@ def test_floating_base(dog, case):
 # --- refusals ---------------------------------------------------------------------------------------
 
 
-def test_before_there_is_a_model(rig):
+def test_services_fail_without_a_robot(rig):
     r = rig(None)
-    assert r.call(SetPayload, "set_payload", payload()).message == "no model yet"
+    assert r.call(SetPayload, "set_payload", payload()).message == "no robot yet"
     for kind, name in (
         (InverseDynamics, "inverse_dynamics"),
         (ForwardDynamics, "forward_dynamics"),
@@ -271,19 +271,19 @@ def test_before_there_is_a_model(rig):
         (GetMassMatrix, "get_mass_matrix"),
         (GetOperationalSpaceInertia, "get_operational_space_inertia"),
     ):
-        refused(r.call(kind, name), "no model yet")
-    refused(
-        r.call(GetQuantity, "get_quantity", GetQuantity.Request(quantity="nonlinear_effects")), "no model yet"
+        assert_rejected(r.call(kind, name), "no robot yet")
+    assert_rejected(
+        r.call(GetQuantity, "get_quantity", GetQuantity.Request(quantity="nonlinear_effects")), "no robot yet"
     )
 
 
 def test_empty_state_before_any_measurement(rig):
     r = rig()
     r.until(lambda: "7 joints" in r.process.output())
-    refused(r.call(GetMassMatrix, "get_mass_matrix"), "never seen: panda_joint1")
-    refused(r.call(InverseDynamics, "inverse_dynamics"), "never seen: panda_joint1")
+    assert_rejected(r.call(GetMassMatrix, "get_mass_matrix"), "never seen: panda_joint1")
+    assert_rejected(r.call(InverseDynamics, "inverse_dynamics"), "never seen: panda_joint1")
     some = InverseDynamics.Request(points=trajectory(["panda_joint1"], point(q=[0.1])))
-    refused(r.call(InverseDynamics, "inverse_dynamics", some), "the position of panda_joint2")
+    assert_rejected(r.call(InverseDynamics, "inverse_dynamics", some), "the position of panda_joint2")
     names = [f"panda_joint{i}" for i in range(1, 8)]
     whole = InverseDynamics.Request(points=trajectory(names, point(q=[0.1] * 7)))
     good(r.call(InverseDynamics, "inverse_dynamics", whole))
@@ -291,82 +291,88 @@ def test_empty_state_before_any_measurement(rig):
 
 NAMES = [f"panda_joint{i}" for i in range(1, 8)]
 BAD_STATES = {
-    "missing": (state(NAMES[:6], [0] * 6), "state without joint panda_joint7"),
-    "twice": (state([*NAMES, NAMES[0]], [0] * 8), "joint 'panda_joint1' is named twice"),
+    "missing": (state(NAMES[:6], [0] * 6), "the state lacks joint panda_joint7"),
+    "twice": (state([*NAMES, NAMES[0]], [0] * 8), "joint 'panda_joint1' is listed twice"),
     "unequal": (state(NAMES, [0] * 6), "7 names but 6 entries in position"),
     "NaN": (state(NAMES, [0, 0, np.nan, 0, 0, 0, 0]), "position of 'panda_joint3' is nan"),
-    "NaN velocity": (state(NAMES, [0] * 7, [np.nan] * 7), "velocity NaN of panda_joint1"),
+    "NaN velocity": (state(NAMES, [0] * 7, [np.nan] * 7), "velocity NaN for panda_joint1"),
     "too many": (state([f"j{k}" for k in range(10_001)], [0] * 10_001), "10001 names; the limit is 10000"),
 }
 
 
 @pytest.mark.parametrize("case_name", BAD_STATES)
-def test_bad_states_are_refused(arm, case_name):
-    message, words = BAD_STATES[case_name]
-    refused(arm.call(GetMassMatrix, "get_mass_matrix", GetMassMatrix.Request(state=message)), words)
-    refused(arm.call(InverseDynamics, "inverse_dynamics", InverseDynamics.Request(state=message)), words)
+def test_invalid_states_are_rejected(arm, case_name):
+    message, reason = BAD_STATES[case_name]
+    assert_rejected(arm.call(GetMassMatrix, "get_mass_matrix", GetMassMatrix.Request(state=message)), reason)
+    assert_rejected(
+        arm.call(InverseDynamics, "inverse_dynamics", InverseDynamics.Request(state=message)), reason
+    )
 
 
 FULL = state(NAMES, [0.1] * 7)
 BAD_POINTS = {
-    "unknown": (trajectory(["elbow"], point(qdd=[1.0])), "points name unknown joint elbow"),
-    "twice": (trajectory(["panda_joint1"] * 2, point(qdd=[1, 1])), "joint 'panda_joint1' is named twice"),
+    "unknown": (trajectory(["elbow"], point(qdd=[1.0])), "points have unknown joint elbow"),
+    "twice": (trajectory(["panda_joint1"] * 2, point(qdd=[1, 1])), "joint 'panda_joint1' is listed twice"),
     "unequal": (trajectory(NAMES, point(qdd=[1, 1])), "point 0: 7 names but 2 entries in accelerations"),
     "NaN": (trajectory(["panda_joint2"], point(qdd=[np.nan])), "accelerations of 'panda_joint2' is nan"),
 }
 
 
 @pytest.mark.parametrize("case_name", BAD_POINTS)
-def test_bad_points_are_refused(arm, case_name):
-    points, words = BAD_POINTS[case_name]
+def test_invalid_points_are_rejected(arm, case_name):
+    points, reason = BAD_POINTS[case_name]
     request = InverseDynamics.Request(state=FULL, points=points)
-    refused(arm.call(InverseDynamics, "inverse_dynamics", request), words)
+    assert_rejected(arm.call(InverseDynamics, "inverse_dynamics", request), reason)
 
 
-def test_too_many_points_are_refused(arm):
+def test_too_many_points_are_rejected(arm):
     request = InverseDynamics.Request(state=FULL)
     request.points.points = [point(float(k)) for k in range(100_001)]
-    refused(
+    assert_rejected(
         arm.call(InverseDynamics, "inverse_dynamics", request),
-        "trajectory of 100001 points; the limit is 100000",
+        "the trajectory has 100001 points; the limit is 100000",
     )
 
 
-def test_bad_links_and_references_are_refused(arm):
+def test_invalid_links_and_references_are_rejected(arm):
     def call(**fields):
         request = GetOperationalSpaceInertia.Request(state=FULL, **fields)
         return arm.call(GetOperationalSpaceInertia, "get_operational_space_inertia", request)
 
-    refused(call(links=["nose"]), "unknown link 'nose'; the robot has: panda_hand")
-    refused(call(links=["panda_hand"], reference="sideways"), "unknown reference 'sideways'")
+    assert_rejected(call(links=["nose"]), "unknown link 'nose'; the robot has: panda_hand")
+    assert_rejected(call(links=["panda_hand"], reference="sideways"), "unknown reference 'sideways'")
 
 
-def test_no_links_at_all(dog, case):
+def test_a_request_without_links_is_rejected(dog, case):
     solo = case("solo12")
     message = with_base(state(solo.names, solo.q), (0, 0, 0, 0, 0, 0, 1))
     request = GetOperationalSpaceInertia.Request(state=message)
-    refused(dog.call(GetOperationalSpaceInertia, "get_operational_space_inertia", request), "no links")
+    assert_rejected(
+        dog.call(GetOperationalSpaceInertia, "get_operational_space_inertia", request), "no links"
+    )
 
 
-def test_hybrid_with_unknown_joint(arm):
+def test_hybrid_with_an_unknown_joint_is_rejected(arm):
     request = HybridDynamics.Request(state=FULL, forward_joints=["knee"])
-    refused(arm.call(HybridDynamics, "hybrid_dynamics", request), "forward joint 'knee' is unknown")
+    assert_rejected(arm.call(HybridDynamics, "hybrid_dynamics", request), "forward joint 'knee' is unknown")
 
 
-def test_base_is_needed_and_must_be_a_pose(dog, case):
+def test_a_missing_or_invalid_base_is_rejected(dog, case):
     solo = case("solo12")
     request = GetMassMatrix.Request(state=state(solo.names, solo.q))
-    refused(dog.call(GetMassMatrix, "get_mass_matrix", request), "floating base, but no odom message yet")
+    assert_rejected(
+        dog.call(GetMassMatrix, "get_mass_matrix", request), "floating base, but no odom message yet"
+    )
     request = GetMassMatrix.Request(state=with_base(state(solo.names, solo.q), (0, 0, 0, 1, 1, 1, 1)))
-    refused(dog.call(GetMassMatrix, "get_mass_matrix", request), "quaternion of the base has norm 2")
+    assert_rejected(dog.call(GetMassMatrix, "get_mass_matrix", request), "quaternion of the base has norm 2")
 
 
-def test_the_last_good_model_serves_while_another_is_built(arm, panda):
-    """... and after a bad description too."""
+def test_the_last_robot_serves_during_a_build(arm, panda):
+    """Also after an invalid description."""
     arm.describe("<robot name='broken'>")
     request = GetMassMatrix.Request(state=state(panda.names, panda.q))
     good(arm.call(GetMassMatrix, "get_mass_matrix", request))
     message, _, _ = arm.diagnostic(lambda s: "malformed" in s.message)
-    assert "the last good model serves" in message
+    assert "the last valid robot is in use" in message
     good(arm.call(GetMassMatrix, "get_mass_matrix", request))
     arm.describe(panda.robot.file.read_text())

@@ -1,5 +1,5 @@
-"""Topics in, topics out, on the real DDS: one path for each topic, timer, QoS and clock. What is computed, and when
-nothing is, stands in test/core/node."""
+"""Topics on DDS: one path for each topic, timer, QoS and clock. For results and missing output, see
+test/core/node."""
 
 from contextlib import contextmanager
 
@@ -16,20 +16,20 @@ from tolerances import EXACT, error
 
 @contextmanager
 def parameters(r, defaults, **values):
-    """A node that others use too, with other parameters for a while."""
+    """Temporary parameters of a shared node."""
     assert r.set_parameters(**values)[0]
     yield
     assert r.set_parameters(**defaults)[0]
 
 
 def right(r, case, expected=None):
-    """Whether the node answers the case's state with the torques expected: by default its own."""
+    """Whether the node answers the state of the case with the expected torques, by default its own."""
     tau = efforts(r.answered(case.names, case.q, case.qd), case.names)
     return error(tau, case.torque() if expected is None else expected) <= EXACT
 
 
 def drops(r, words, send):
-    """Wait until the diagnostics tell of a message that was dropped."""
+    """Wait until the diagnostics report a dropped message."""
     r.diagnostic(lambda s: any(v.key == "last drop" and words in v.value for v in s.values), send=send)
 
 
@@ -43,9 +43,9 @@ def test_torques_of_a_measured_state(arm, panda):
     assert message.header.frame_id == panda.model.base_link
 
 
-def test_a_solution_carries_state_and_acceleration(arm, panda):
+def test_a_solution_has_state_and_acceleration(arm, panda):
     def solution():
-        """It is made for those alone whom the node knows to listen."""
+        """The node publishes it only after discovery of the subscription."""
         stamp = stamp_of(arm.answered(panda.names, panda.q, panda.qd))
         arm.spin(0.05)
         return arm.solutions.get(stamp)
@@ -56,7 +56,7 @@ def test_a_solution_carries_state_and_acceleration(arm, panda):
     assert np.array_equal(only.positions, panda.q) and np.array_equal(only.velocities, panda.qd)
     assert not np.any(only.accelerations)
     assert error(only.effort, panda.torque()) <= EXACT
-    assert not arm.commands, "nobody has set command_joints"
+    assert not arm.commands, "command_joints is empty"
 
 
 def test_reference(arm, panda):
@@ -68,12 +68,12 @@ def test_reference(arm, panda):
     arm.until(lambda: right(arm, panda), what="its end")
 
 
-def test_two_publishers_one_of_which_restarts(rig, panda):
+def test_one_of_two_publishers_may_restart(rig, panda):
     r, (arm, wrist) = rig(), (slice(4), slice(4, 7))
     second = r.node.create_publisher(JointState, "joint_states", BEST_EFFORT)
 
     def answer(q):
-        """Both until the node answers a state of the second."""
+        """Publish both until the node answers a state of the second."""
         r.send_state(panda.names[arm], q[arm], panda.qd[arm])
         stamp = r.send_state(panda.names[wrist], q[wrist], panda.qd[wrist], publisher=second)
         r.spin(0.03)
@@ -92,11 +92,11 @@ def test_two_publishers_one_of_which_restarts(rig, panda):
     r.until(followed, what="torques of what the new publisher sends")
 
 
-def test_two_nodes_in_two_namespaces(rig, case):
+def test_two_namespaces_are_separate(rig, case):
     left, other = case("panda7"), case("ur5")
     a = rig("panda7", namespace="left")
     b = rig("ur5", namespace="right")
-    third = NodeProcess(a.domain, None, "right")  # in the same domain as `a`: they must not mix
+    third = NodeProcess(a.domain, None, "right")  # in the domain of `a`, but separate
     try:
         assert right(a, left) and right(b, other)
         ours, others = (f"{a.domain.resolved(n)}/dynamics_node/joint_torques" for n in ("left", "right"))
@@ -106,7 +106,7 @@ def test_two_nodes_in_two_namespaces(rig, case):
         assert third.stop() == 0
 
 
-# --- what acts from outside ---------------------------------------------------------------------------------
+# --- environment --------------------------------------------------------------------------------------------
 
 
 def test_external_wrenches(arm, panda):
@@ -129,7 +129,9 @@ def test_external_wrenches(arm, panda):
     with parameters(arm, {"wrench_timeout": 0.2}, wrench_timeout=0.5):
         arm.until(pushed, what="the torque of both wrenches")
         arm.until(lambda: right(arm, panda), what="their end")
-    drops(arm, "external_wrench: frame_id 'nowhere' is no link", lambda: push("nowhere", (0,) * 3, (1, 0, 0)))
+    drops(
+        arm, "external_wrench: frame_id 'nowhere' is not a link", lambda: push("nowhere", (0,) * 3, (1, 0, 0))
+    )
 
 
 def imu(acceleration):
@@ -140,23 +142,23 @@ def imu(acceleration):
     return message
 
 
-def test_imu_is_heard_while_it_is_asked_for(rig, panda, tmp_path):
-    """At 500 Hz it takes a twentieth of a core."""
+def test_an_imu_is_subscribed_only_while_needed(rig, panda, tmp_path):
+    """At 500 Hz it takes 5 % of a core."""
     file = tmp_path / "sensors.yaml"
     file.write_text("sensors: [{type: imu, name: base, link: panda_link0, std: 0.1, topic: imu}]")
     r = rig(parameters={"joint_state_timeout": 60.0, "sensors_file": str(file)}).serving()
     readings = r.node.create_publisher(Imu, "imu", 10)
-    heard = (readings.get_subscription_count, r.odometry.get_subscription_count)
-    assert [count() for count in heard] == [0, 0]
-    taken, reason = r.set_parameters(gravity_sensor="roof")
-    assert not taken and "gravity_sensor: sensors_file has no sensor 'roof'; it has base" in reason
+    subscriptions = (readings.get_subscription_count, r.odometry.get_subscription_count)
+    assert [count() for count in subscriptions] == [0, 0]
+    done, reason = r.set_parameters(gravity_sensor="roof")
+    assert not done and "gravity_sensor: sensors_file has no sensor 'roof'; it has base" in reason
     assert r.set_parameters(gravity_sensor="base", sensor_timeout=1000.0)[0]
-    r.until(lambda: [count() for count in heard] == [1, 0], what="imu is asked for")
+    r.until(lambda: [count() for count in subscriptions] == [1, 0], what="a subscription of imu")
 
     def send():
         return r.send_state(panda.names, panda.q, panda.qd)
 
-    r.diagnostic(lambda s: s.message == "silent: no message yet of gravity_sensor base", send=send)
+    r.diagnostic(lambda s: s.message == "no output: no message yet of gravity_sensor base", send=send)
     drops(r, "imu: no orientation", lambda: readings.publish(imu((0, 0, 0.1))))
     assert not r.torque_log
     oracle = Oracle(panda.robot, panda.model)
@@ -171,10 +173,10 @@ def test_imu_is_heard_while_it_is_asked_for(rig, panda, tmp_path):
 
     r.until(tilted, what="the torque of tilted gravity")
     assert r.set_parameters(gravity_sensor="")[0]
-    r.until(lambda: [count() for count in heard] == [0, 0], what="nobody asks")
+    r.until(lambda: [count() for count in subscriptions] == [0, 0], what="no subscription")
 
 
-def test_odometry_is_heard_while_the_base_floats(rig, case):
+def test_odometry_is_subscribed_only_for_a_floating_base(rig, case):
     dog = case("solo12")
     r = rig("solo12", parameters={"joint_state_timeout": 60.0}).serving()
     pose = np.array([0.1, 0.2, 0.3, 0.1, -0.2, 0.3, np.sqrt(1 - 0.14)])
@@ -199,13 +201,13 @@ def test_odometry_is_heard_while_the_base_floats(rig, case):
     expected, limits = dog.oracle.inverse(q, qd, 0 * qd)[6:], dog.model.effort_limits[6:]
     assert error(tau, np.clip(expected, -limits, limits)) <= EXACT
     assert r.set_parameters(floating_base=False)[0]
-    r.until(lambda: not r.odometry.get_subscription_count(), what="nobody asks")
+    r.until(lambda: not r.odometry.get_subscription_count(), what="no subscription")
 
 
 # --- timers and clocks --------------------------------------------------------------------------------------
 
 
-def test_stale_input_is_seen_by_a_timer(arm, panda):
+def test_a_timer_detects_stale_input(arm, panda):
     still = panda.torque(qd=0 * panda.qd)
     with parameters(arm, {"on_stale": "silent"}, on_stale="gravity"):
         last = stamp_of(arm.answered(panda.names, panda.q, panda.qd))
@@ -220,24 +222,26 @@ def test_stale_input_is_seen_by_a_timer(arm, panda):
         assert right(arm, panda)
 
 
-def test_rate(arm, panda):
-    """No faster than that, and without new input; how much slower depends on the machine."""
+def test_output_at_a_fixed_rate(arm, panda):
+    """Output is not faster than the rate, and needs no new input; a slow machine may be slower."""
     sent = []
     with parameters(arm, {"rate": 0.0, "joint_state_timeout": 0.2}, rate=100.0, joint_state_timeout=60.0):
         arm.answered(panda.names, panda.q, panda.qd)
         stamp = arm.send_state(panda.names, panda.q, panda.qd)
 
-        def listen(message, info):
+        def on_torques(message, info):
             if stamp_of(message) == stamp:
                 sent.append(info["source_timestamp"])
 
-        listening = arm.node.create_subscription(JointState, "dynamics_node/joint_torques", listen, 500)
+        subscription = arm.node.create_subscription(
+            JointState, "dynamics_node/joint_torques", on_torques, 500
+        )
         arm.until(lambda: len(sent) >= 30, what="torques of one state")
-        arm.node.destroy_subscription(listening)
+        arm.node.destroy_subscription(subscription)
     assert sent[-1] - sent[0] >= 0.9 * (len(sent) - 1) * 10_000_000
 
 
-def test_simulated_time_that_jumps_back_forgets_the_state(rig, panda):
+def test_a_jump_back_of_simulated_time_clears_the_state(rig, panda):
     r = rig(parameters={"use_sim_time": True, "joint_state_timeout": 60.0})
     clock = r.node.create_publisher(Clock, "/clock", 10)
 
@@ -256,7 +260,7 @@ def test_simulated_time_that_jumps_back_forgets_the_state(rig, panda):
     def send():
         r.send_state(panda.names[:6], panda.q[:6], panda.qd[:6], stamp=50_000_000_000)
 
-    r.diagnostic(lambda s: s.message == "silent: never seen: panda_joint7", send=send)
+    r.diagnostic(lambda s: s.message == "no output: never seen: panda_joint7", send=send)
 
 
 def test_enable_and_disable(arm, panda):
@@ -276,7 +280,7 @@ def test_enable_and_disable(arm, panda):
     arm.commands.clear()
 
 
-# --- QoS and what is told -----------------------------------------------------------------------------------
+# --- QoS and log lines --------------------------------------------------------------------------------------
 
 
 def test_qos_can_be_overridden(rig, panda):
@@ -287,8 +291,8 @@ def test_qos_can_be_overridden(rig, panda):
     assert right(r, panda)
 
 
-def test_silence_is_told_with_its_reason_and_a_remedy(rig, panda):
-    """In the diagnostics and in the terminal, every 10 s: each reason by a node of its own."""
+def test_missing_output_is_logged_with_reason_and_remedy(rig, panda):
+    """Diagnostics and log have the reason, each tested with its own node."""
     undescribed, unmoved, r = rig(describe=False), rig(), rig()
 
     def logged(node, words, send=lambda: None):
@@ -297,10 +301,10 @@ def test_silence_is_told_with_its_reason_and_a_remedy(rig, panda):
     def send():
         r.send_state(panda.names, panda.q)
 
-    told = "(velocity_source: message); velocity_source:=differentiate takes them from the positions"
-    logged(r, told, send)
+    expected = "(velocity_source: message); set velocity_source:=differentiate"
+    logged(r, expected, send)
     r.diagnostic(lambda s: "no velocity in joint_states for panda_joint1" in s.message, send=send)
-    logged(undescribed, "silent: no robot description yet; publish it on the topic robot_description")
-    logged(unmoved, "; nothing has come on the topic joint_states")
+    logged(undescribed, "no output: no robot description yet; publish it on the topic robot_description")
+    logged(unmoved, "; no message has arrived on the topic joint_states")
     assert not r.torque_log
     assert right(r, panda)

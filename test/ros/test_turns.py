@@ -1,4 +1,4 @@
-"""The executor: bounded whatever comes; and the node in its turns, in this process."""
+"""The bounded executor, and turns of the node, in this process."""
 
 import time
 from array import array
@@ -27,7 +27,7 @@ DEPTH = SENSOR.depth
 
 
 class Bench:
-    """An executor that is turned by hand, and a node beside it that only sends and collects."""
+    """An executor that is spun manually, and a node that sends and collects messages."""
 
     def __init__(self):
         self.context = Context()
@@ -50,7 +50,7 @@ class Bench:
             self.own.spin_once(timeout_sec=0.005)
             if condition():
                 return
-        raise AssertionError("it never came")
+        raise AssertionError("timed out")
 
     def client(self, kind, name):
         client = self.outside.create_client(kind, name)
@@ -74,11 +74,10 @@ def turn(bench):
     return lambda: bench.executor.spin_once(timeout_sec=0)
 
 
-def test_a_service_waits_for_no_backlog(bench):
-    """1000 messages, of which the middleware keeps DEPTH; rclpy's EventsExecutor comes to the service after
-    1000 events."""
-    node, heard = bench.add(Node("slow", context=bench.context)), []
-    node.create_subscription(JointState, "states", heard.append, SENSOR)
+def test_a_service_does_not_wait_for_a_backlog(bench):
+    """The middleware keeps DEPTH of 1000 messages; the EventsExecutor of rclpy serves after 1000 events."""
+    node, received = bench.add(Node("slow", context=bench.context)), []
+    node.create_subscription(JointState, "states", received.append, SENSOR)
     node.create_service(SetBool, "stop", lambda request, response: response)
     sender = bench.outside.create_publisher(JointState, "states", SENSOR)
     client = bench.client(SetBool, "stop")
@@ -86,36 +85,36 @@ def test_a_service_waits_for_no_backlog(bench):
     for k in range(1000):
         sender.publish(JointState(effort=[float(k)]))
     future = client.call_async(SetBool.Request())
-    time.sleep(0.3)  # all of it has arrived
-    heard.clear()
+    time.sleep(0.3)  # all messages have arrived
+    received.clear()
     bench.executor.spin_once(timeout_sec=0)
-    assert 0 < len(heard) <= DEPTH
-    assert heard[-1].effort[0] == 999.0
+    assert 0 < len(received) <= DEPTH
+    assert received[-1].effort[0] == 999.0
     bench.until(future.done, lambda: None)
 
 
-def test_an_input_that_takes_its_share_of_a_turn_waits_for_the_next(bench, monkeypatch):
-    """The turn in between answers a request."""
+def test_a_subscription_yields_after_its_share_of_a_turn(bench, monkeypatch):
+    """The first turn answers a request."""
     monkeypatch.setattr(turns, "SHARE", 0.0)
-    node, heard = bench.add(Node("slow", context=bench.context)), []
-    node.create_subscription(JointState, "states", heard.append, SENSOR)
-    node.create_service(SetBool, "stop", lambda request, response: heard.append("stop") or response)
+    node, received = bench.add(Node("slow", context=bench.context)), []
+    node.create_subscription(JointState, "states", received.append, SENSOR)
+    node.create_service(SetBool, "stop", lambda request, response: received.append("stop") or response)
     sender = bench.outside.create_publisher(JointState, "states", SENSOR)
     client = bench.client(SetBool, "stop")
     bench.until(sender.get_subscription_count, turn(bench))
     for k in range(DEPTH):
         sender.publish(JointState(effort=[float(k)]))
     client.call_async(SetBool.Request())
-    time.sleep(0.3)  # all of it has arrived
+    time.sleep(0.3)  # all messages have arrived
     bench.executor.spin_once(timeout_sec=0)
-    assert [getattr(what, "effort", what) for what in heard] == ["stop", array("d", [0.0])]
+    assert [getattr(what, "effort", what) for what in received] == ["stop", array("d", [0.0])]
     for _ in range(DEPTH):
         bench.executor.spin_once(timeout_sec=0)
-    assert [message.effort[0] for message in heard[1:]] == list(range(DEPTH))
+    assert [message.effort[0] for message in received[1:]] == list(range(DEPTH))
 
 
-def test_an_error_is_reported_by_name_and_the_rest_of_the_turn_goes_on(bench):
-    node, heard = bench.add(Node("broken", context=bench.context)), []
+def test_an_error_is_reported_and_the_turn_continues(bench):
+    node, received = bench.add(Node("broken", context=bench.context)), []
 
     def fail(*_):
         raise MemoryError("no room")
@@ -123,7 +122,7 @@ def test_an_error_is_reported_by_name_and_the_rest_of_the_turn_goes_on(bench):
     node.create_timer(0.001, fail)
     node.create_service(Trigger, "broken", fail)
     node.create_subscription(JointState, "bad", fail, SENSOR)
-    node.create_subscription(JointState, "states", heard.append, SENSOR)
+    node.create_subscription(JointState, "states", received.append, SENSOR)
     bad = bench.outside.create_publisher(JointState, "bad", SENSOR)
     good = bench.outside.create_publisher(JointState, "states", SENSOR)
     client = bench.client(Trigger, "broken")
@@ -134,32 +133,32 @@ def test_an_error_is_reported_by_name_and_the_rest_of_the_turn_goes_on(bench):
         turn(bench)()
 
     client.call_async(Trigger.Request())
-    bench.until(lambda: heard and len({name for name, _ in bench.problems}) == 3, send)
+    bench.until(lambda: received and len({name for name, _ in bench.problems}) == 3, send)
     assert {name for name, _ in bench.problems} == {"bad", "broken", "Timer"}
     assert all(isinstance(error, MemoryError) for _, error in bench.problems)
 
 
-def test_entities_come_and_go(bench):
-    node, heard = bench.add(Node("changing", context=bench.context)), []
+def test_entities_can_be_created_and_destroyed(bench):
+    node, received = bench.add(Node("changing", context=bench.context)), []
     sender = bench.outside.create_publisher(JointState, "states", SENSOR)
     timer = node.create_timer(0.0001, lambda: node.destroy_timer(timer))
     for _ in range(3):
-        first = node.create_subscription(JointState, "states", heard.append, SENSOR)
+        first = node.create_subscription(JointState, "states", received.append, SENSOR)
         second = node.create_subscription(JointState, "states", lambda _: None, QoSProfile(depth=1))
 
         def send():
             sender.publish(JointState())
             turn(bench)()
 
-        heard.clear()
-        bench.until(lambda: heard, send)
+        received.clear()
+        bench.until(lambda: received, send)
         assert node.destroy_subscription(first) and node.destroy_subscription(second)
         turn(bench)()
     assert not bench.problems
     assert not list(node.timers)
 
 
-def test_async_callbacks_that_wait_are_refused(bench):
+def test_awaiting_callbacks_are_rejected(bench):
     node = bench.add(Node("waiting", context=bench.context))
 
     async def wait():
@@ -177,7 +176,7 @@ Q = np.array([0.1, -0.4, 0.3, -1.5, 0.2, 1.2, 0.4])
 
 
 class Served:
-    """A DynamicsNode with a Panda on NumPy; every torque it publishes."""
+    """A DynamicsNode with a Panda by NumPy, and its published torques."""
 
     def __init__(self, bench, **parameters):
         self.bench, self.torques = bench, []
@@ -213,7 +212,7 @@ class Served:
         return self.bench.until(condition, lambda: (before(), self.turn()))
 
     def send(self, count=1, names=NAMES):
-        """States, each with a stamp of its own; the last stamp."""
+        """Send states with different stamps; returns the last stamp."""
         for _ in range(count):
             self.stamp += 1000
             message = JointState(name=names, position=[*Q][: len(names)], velocity=[0.0] * len(names))
@@ -222,19 +221,19 @@ class Served:
         return self.stamp
 
     def arrived(self):
-        """Wait until the states that were sent have arrived; forget the torques of before."""
+        """Wait until the sent states have arrived; clear the torques."""
         self.bench.until(lambda: self.arrivals and stamp_of(self.arrivals[-1]) == self.stamp, lambda: None)
         self.torques.clear()
 
 
 @pytest.fixture
 def served(bench, monkeypatch):
-    """A node whose turns take all that waits, however slow the machine is."""
+    """A node whose turns take all pending messages on any machine."""
     monkeypatch.setattr(turns, "SHARE", np.inf)
     return lambda **parameters: Served(bench, **parameters)
 
 
-def test_of_a_backlog_the_newest_state_is_answered_once(served):
+def test_the_newest_state_of_a_backlog_is_answered_once(served):
     panda = served(joint_state_timeout=30.0)
     newest = panda.send(300)
     panda.arrived()
@@ -243,7 +242,7 @@ def test_of_a_backlog_the_newest_state_is_answered_once(served):
     assert [stamp_of(torque) for torque in panda.torques] == [newest]
 
 
-def test_partial_states_that_wait_are_all_merged(served):
+def test_waiting_partial_states_are_merged(served):
     panda = served(joint_state_timeout=30.0)
     panda.send(1, NAMES[4:5])
     panda.send(1, NAMES[:4])
@@ -253,10 +252,10 @@ def test_partial_states_that_wait_are_all_merged(served):
     panda.until(lambda: panda.torques)
     assert [stamp_of(torque) for torque in panda.torques] == [newest]
     memory = panda.core.joints
-    assert len(set(memory.stamp.tolist())) == 4  # of three messages, and of the one before with the rest
+    assert len(set(memory.stamp.tolist())) == 4  # of three messages and an earlier one
 
 
-def test_a_reference_counts_for_the_state_that_came_with_it(served):
+def test_a_reference_applies_to_the_state_of_the_same_turn(served):
     panda = served(joint_state_timeout=30.0, reference_timeout=30.0)
     panda.bench.until(panda.references.get_subscription_count, panda.turn)
     before = panda.torques[-1].effort
@@ -274,9 +273,9 @@ def test_a_long_reference_is_read_between_torques(served):
     message = trajectory(NAMES, *[point(float(k), qdd=0 * Q) for k in range(2000)])
     panda.bench.until(panda.references.get_subscription_count, panda.turn)
     panda.references.publish(message)
-    panda.until(lambda: panda.inputs.reads)
+    panda.until(lambda: panda.inputs.is_reading)
     stamps, turns = [], 0
-    while panda.inputs.reads:
+    while panda.inputs.is_reading:
         assert panda.core.reference is None
         stamps.append(panda.send())
         panda.turn()
@@ -294,19 +293,19 @@ def test_a_message_that_is_too_long_is_dropped_unread(served):
     panda.until(lambda: "bytes; the limit is 1048576" in panda.statistics.last_drop)
 
 
-def test_states_that_have_waited_are_as_old_as_they_are(served):
-    """Age counts from reception by the middleware, also when the node was held up after it."""
+def test_waiting_time_counts_as_age(served):
+    """Age counts from reception by the middleware, also if the node is delayed."""
     panda = served(joint_state_timeout=0.1)
     panda.send()
     panda.arrived()
     time.sleep(0.15)
     panda.turn()
-    assert "joint states older than 0.1 s" in panda.statistics.silent_because
+    assert "joint states older than 0.1 s" in panda.statistics.no_output_reason
     panda.until(lambda: panda.torques, panda.send)
 
 
 @pytest.mark.parametrize("step", [-3600, 3600])
-def test_a_clock_that_is_set_makes_nothing_stale(served, step):
+def test_a_clock_adjustment_makes_nothing_stale(served, step):
     panda = served()
     before = time.monotonic_ns()
     panda.turn()
@@ -316,7 +315,7 @@ def test_a_clock_that_is_set_makes_nothing_stale(served, step):
 
 
 @pytest.mark.parametrize("sec", [-5, -(2**31)])
-def test_a_clock_with_negative_time_ends_nothing(served, sec):
+def test_negative_clock_time_does_not_end_the_node(served, sec):
     panda = served(use_sim_time=True)
     clock = panda.bench.outside.create_publisher(Clock, "/clock", 10)
     message = Clock()

@@ -1,4 +1,4 @@
-"""Messages read from their bytes, against rclpy's own serialization."""
+"""Readers of serialized messages against the serialization of rclpy."""
 
 import contextlib
 
@@ -41,7 +41,7 @@ def test_joint_states_of_every_alignment():
         assert read.stamp == (message.header.stamp.sec, message.header.stamp.nanosec)
 
 
-def test_senders_in_turns_keep_their_names():
+def test_names_of_alternating_senders_are_right():
     reader = StateReader()
     for _ in range(3):
         for count in range(1, 12):
@@ -49,7 +49,7 @@ def test_senders_in_turns_keep_their_names():
             assert reader.read(serialize_message(message)).names == tuple(message.name)
 
 
-def test_joint_states_that_end_early_or_lie_about_their_length():
+def test_truncated_or_inconsistent_joint_states_are_rejected():
     data = serialize_message(JointState(name=["a", "b"], position=[1.0, 2.0], velocity=[3.0, 4.0]))
     for end in range(len(data) - 8):
         with pytest.raises(BadMessage):
@@ -89,29 +89,29 @@ def read_in_slices(data):
 
 @pytest.mark.parametrize("names", [["wrist"], ["wrist", "a"], ["b", "joint_2", "ccc", "a"], ["x"], []])
 @pytest.mark.parametrize("count", [1, 2, 401])
-def test_references_in_slices_are_those_of_the_message(names, count):
+def test_references_read_in_slices_match_the_message(names, count):
     message = random_trajectory(np.random.default_rng(count), names, count)
-    ours = read_in_slices(serialize_message(message))
-    theirs = read_reference(JOINTS, message.joint_names, message.points, 5, 6)
-    assert np.array_equal(ours.times, theirs.times)
-    for one, other in zip(ours.values, theirs.values, strict=True):
+    from_slices = read_in_slices(serialize_message(message))
+    from_message = read_reference(JOINTS, message.joint_names, message.points, 5, 6)
+    assert np.array_equal(from_slices.times, from_message.times)
+    for one, other in zip(from_slices.values, from_message.values, strict=True):
         assert np.array_equal(one, other, equal_nan=True)
-    assert (ours.stamp, ours.received) == (5, 6)
+    assert (from_slices.stamp, from_slices.received) == (5, 6)
 
 
-def test_references_that_end_early():
-    """rclpy leaves a few bytes behind the message."""
+def test_truncated_references_are_rejected():
+    """rclpy appends a few bytes to the message."""
     message = random_trajectory(np.random.default_rng(0), ["a", "wrist"], 3)
     data = serialize_message(message)
     expected = read_reference(JOINTS, message.joint_names, message.points, 5, 6)
     whole = 0
     for end in range(len(data)):
         try:
-            found = read_in_slices(data[:end])
+            reference = read_in_slices(data[:end])
         except BadMessage:
             assert not whole
         else:
-            assert np.array_equal(found.values.effort, expected.values.effort, equal_nan=True)
+            assert np.array_equal(reference.values.effort, expected.values.effort, equal_nan=True)
             whole += 1
     assert whole < 32
 
@@ -119,13 +119,16 @@ def test_references_that_end_early():
 @pytest.mark.parametrize(
     "points, reason",
     [
-        ([], "trajectory without points"),
+        ([], "no points"),
         ([JointTrajectoryPoint(positions=[0.0, 0.0])], "point 0: 1 names but 2 entries in positions"),
         ([JointTrajectoryPoint(effort=[np.nan])], "point 0: effort of 'a' is nan"),
         ([JointTrajectoryPoint()] * 2, "time_from_start of point 1 is not after"),
-        ([JointTrajectoryPoint()] * (MAX_POINTS + 1), "trajectory of 100001 points; the limit is 100000"),
+        (
+            [JointTrajectoryPoint()] * (MAX_POINTS + 1),
+            "the trajectory has 100001 points; the limit is 100000",
+        ),
     ],
 )
-def test_bad_references(points, reason):
+def test_invalid_references_are_rejected(points, reason):
     with pytest.raises(BadMessage, match=reason):
         read_in_slices(serialize_message(trajectory(["a"], *points)))

@@ -1,4 +1,4 @@
-"""A force/torque sensor over real topics: what is left of its readings, and its calibration by the service."""
+"""A force/torque sensor on topics: compensated readings, and calibration by the service."""
 
 import numpy as np
 import pytest
@@ -22,19 +22,19 @@ SENSORS = (
 MASS, COM = 1.2, np.array([0.01, -0.02, 0.08])
 
 
-class Sensed:
-    """A rig, and a sensor of a Panda that carries another tool than its description says."""
+class SensorRig:
+    """A rig with a sensor of a Panda whose tool differs from its description."""
 
     def __init__(self, file):
         file.write_text(SENSORS)
         parameters = {"sensors_file": str(file), "wrench_sensor.name": "wrist", "joint_state_timeout": 5.0}
         self.rig = support.Rig(ROBOTS["panda7"], parameters)
         self.sensor = self.rig.node.create_publisher(WrenchStamped, "dynamics_node/sensors/wrist", 50)
-        self.left = {}
+        self.compensated = {}
         self.rig.node.create_subscription(
             WrenchStamped,
             "dynamics_node/compensated_wrench",
-            lambda m: self.left.update({stamp_of(m): m}),
+            lambda m: self.compensated.update({stamp_of(m): m}),
             500,
         )
         self.rig.serving()
@@ -45,7 +45,7 @@ class Sensed:
         )
 
     def send(self, q, push=0.0, frame=LINK):
-        """A state at rest and a reading; its stamp."""
+        """Send a state at rest and a reading; returns its stamp."""
         zero = np.zeros(7)
         self.rig.send_state(PANDA_JOINTS, q, zero)
         wrench = -self.oracle(q, zero, zero) + BIAS + push
@@ -58,15 +58,15 @@ class Sensed:
         return stamp
 
     def answered(self, q, push):
-        """What is left of a reading, (6,), and its frame."""
+        """A compensated reading, (6,), and its frame."""
         sent = set()
 
-        def found():
+        def received_stamp():
             sent.add(self.send(q, push))
             self.rig.spin(0.03)
-            return next(iter(sent & self.left.keys()), None)
+            return next(iter(sent & self.compensated.keys()), None)
 
-        message = self.left[self.rig.until(found, what="a compensated wrench")]
+        message = self.compensated[self.rig.until(received_stamp, what="a compensated wrench")]
         t, f = message.wrench.torque, message.wrench.force
         return np.array([t.x, t.y, t.z, f.x, f.y, f.z]), message.header.frame_id
 
@@ -77,15 +77,15 @@ class Sensed:
 
 @pytest.fixture
 def sensed(tmp_path):
-    made = Sensed(tmp_path / "sensors.yaml")
+    made = SensorRig(tmp_path / "sensors.yaml")
     yield made
     made.rig.close()
 
 
-def test_calibrated_a_push_is_left(sensed):
+def test_a_calibrated_sensor_gives_the_external_wrench(sensed):
     poses = np.random.default_rng(1).uniform(-1.2, 1.2, (7, 7))
-    refused = sensed.calibrate("collect")
-    assert not refused.success and "never seen" in refused.message
+    reply = sensed.calibrate("collect")
+    assert not reply.success and "never seen" in reply.message
     assert "unknown command 'dance'" in sensed.calibrate("dance").message
     wrong, frame = sensed.answered(poses[0], PUSH)
     assert np.abs(wrong - PUSH).max() > 1 and frame == LINK
@@ -99,19 +99,21 @@ def test_calibrated_a_push_is_left(sensed):
         assert answer.poses == number + 1
         if number == 2:
             assert "3 poses; at least 6 are required" in sensed.calibrate("compute").message
-    found = sensed.calibrate("apply")
-    assert found.success, found.message
-    assert found.tool_mass == pytest.approx(MASS, rel=1e-3) and found.condition < 50
-    assert (found.tool_com.x, found.tool_com.y, found.tool_com.z) == pytest.approx(tuple(COM), abs=1e-4)
-    assert (found.bias.force.x, found.bias.torque.z) == pytest.approx((5.0, -0.1), abs=1e-3)
-    left, _ = sensed.answered(poses[3], PUSH)
-    assert np.abs(left - PUSH).max() < 1e-2
+    calibration = sensed.calibrate("apply")
+    assert calibration.success, calibration.message
+    assert calibration.tool_mass == pytest.approx(MASS, rel=1e-3) and calibration.condition < 50
+    assert (calibration.tool_com.x, calibration.tool_com.y, calibration.tool_com.z) == pytest.approx(
+        tuple(COM), abs=1e-4
+    )
+    assert (calibration.bias.force.x, calibration.bias.torque.z) == pytest.approx((5.0, -0.1), abs=1e-3)
+    compensated, _ = sensed.answered(poses[3], PUSH)
+    assert np.abs(compensated - PUSH).max() < 1e-2
     values = sensed.rig.diagnostic(lambda s: True, send=lambda: sensed.send(poses[3]))[1]
     assert values["wrench sensor"] == f"compensated at {JOINT}"
     assert sensed.calibrate("reset").poses == 0
 
 
-def test_bad_readings_are_dropped_by_name(sensed):
+def test_invalid_readings_are_dropped_with_the_sensor(sensed):
     q = np.zeros(7)
     sensed.answered(q, 0.0)
     for _ in range(10):
@@ -120,5 +122,5 @@ def test_bad_readings_are_dropped_by_name(sensed):
     values = sensed.rig.diagnostic(
         lambda s: any("camera" in v.value for v in s.values), send=lambda: sensed.send(q, frame="camera")
     )[1]
-    words = f"sensors/wrist: sensor 'wrist': its frame is '{LINK}', but the message has 'camera'"
-    assert values["last drop"] == words
+    reason = f"sensors/wrist: sensor 'wrist': its frame is '{LINK}', but the message has 'camera'"
+    assert values["last drop"] == reason

@@ -58,7 +58,7 @@ def built(text, chosen: Settings) -> ServedRobot:
 
 
 class Served:
-    """core: of a robot; now: ns of the steady clock; ros: ns of ROS time."""
+    """A Core of a robot, by NumPy unless the settings differ. now: steady ns; ros: ns of ROS time."""
 
     def __init__(self, text, chosen: Settings):
         self.text, self.core = text, Core(built(text, chosen), chosen)
@@ -70,7 +70,7 @@ class Served:
         self.ros += milliseconds * MS
         return self
 
-    def hear(self, names, q, qd=(), effort=(), stamp=None):
+    def receive(self, names, q, qd=(), effort=(), stamp=None):
         """Receive a joint state; True if it updates a joint."""
         self.stamp = self.stamp + MS if stamp is None else stamp
         return self.core.joints.update(tuple(names), q, qd, effort, self.stamp, self.now)
@@ -96,8 +96,8 @@ class Served:
         tau, own = result.tau[self.core.coordinates.v_at], list(self.core.joints.names)
         return tau if names is None else tau[[own.index(name) for name in names]]
 
-    def silence(self, words) -> NoOutput:
-        """The NoOutput that solve must raise; words: part of its message."""
+    def no_output(self, words) -> NoOutput:
+        """The NoOutput that solve raises; its text must contain `words`."""
         with pytest.raises(NoOutput) as caught:
             self.solve()
         assert words in str(caught.value), caught.value

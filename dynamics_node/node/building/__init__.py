@@ -1,1 +1,1 @@
-"""Robots with their functions, built in processes beside the node. Without ROS."""
+"""Robots with their functions, built in separate processes. Without ROS."""

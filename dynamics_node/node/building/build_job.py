@@ -1,7 +1,7 @@
-"""What a building process does: a Job to a checked Robot with its solvers. See build_process.py.
+"""The building process: a Job becomes a checked Robot with its solvers. See build_process.py.
 
-The process is a fork of the build server (build_server.py). It ends with the node, and what it starts with
-it; it may take so much memory and time, and is the first to go where memory runs out.
+The process is a fork of the build server (build_server.py). It and its children end with the node. Its memory
+and time are limited, and the kernel kills it first if memory runs out.
 """
 
 import contextlib
@@ -47,25 +47,27 @@ from dynamics_node.robot.sensors import ForceTorque, Sensor
 
 log = logging.getLogger("dynamics_node")
 
-COMPILING = ("auto", "c", *DEVICES)  # backends that take their time
+COMPILING = ("auto", "c", *DEVICES)  # backends that compile
 INERTIA: Final = "operational_space_inertia_inverse"
 REFERENCE = "world_aligned"
-NO_PAYLOAD = "no payload is estimated"  # how a note begins that says why
-NICENESS = 5  # more, and a node that is busy with numpy would wait long for its compiled solver
-MEMORY_LIMIT = 4 * 2**30  # bytes of the process, and of the compiler's each
-CPU_LIMIT = 900  # s of each; by the clock a node waits for TIME_LIMIT
+NO_PAYLOAD = "no payload is estimated"  # start of a note with the reason
+NICENESS = 5  # with more, a busy node would wait long for its compiled solver
+MEMORY_LIMIT = 4 * 2**30  # bytes of the process and of each compiler process
+CPU_LIMIT = 900  # s of each process; TIME_LIMIT is the limit in wall time
 LONGEST_REASON = 2000  # characters
 
 
 @dataclass(frozen=True)
 class Job:
-    """What to build: `choices` go to parse_robot, the rest to build. services: backend of what answers
-    services, made ready for many states; links: those whose operational-space inertia is asked by default;
-    loops_file, parameters_file, sensors_file: paths of a sidecar file, of numbers that count instead of the
-    description's, and of the robot's sensors, or ''; names: pairs of what drivers call joints and what the
-    description does; wrench_sensor: name of a force/torque sensor, or ''; filter: position_std and
-    jerk_density of a JointFilter; payload_link: of which is estimated what it carries, or ''. The robot has
-    the drivers' names. tuned: of several ways to compile the fastest is looked for."""
+    """A build request. The robot has the driver names of joints.
+
+    choices: keyword arguments of parse_robot; services: backend of the functions for services, prepared for
+    batches; links: of the default operational-space inertia; loops_file, parameters_file, sensors_file:
+    paths of added loops, overriding parameters and sensors, or ''; names: pairs of driver names and
+    description names; wrench_sensor: name of a force/torque sensor, or ''; filter: position_std and
+    jerk_density of a JointFilter; payload_link: of the payload estimation, or ''; tuned: whether to time
+    several ways to compile.
+    """
 
     text: str | bytes
     choices: dict
@@ -87,32 +89,33 @@ class Job:
     tuned: bool = True
 
     def make(self) -> "ServedRobot":
-        """The robot. Raises ValueError, KeyError, OSError and others, in words for people."""
+        """Build the robot. Raises ValueError, KeyError, OSError and others, with messages for users."""
         with contextlib.nullcontext() if self.tuned else untuned():
             return _build(self)
 
     def first(self) -> "Job":
-        """What serves a new robot while the rest is compiled; an observer, or what estimates a payload, would
-        take milliseconds a sample."""
+        """The job of the first stage, interpreted, which serves a new robot during compilation. It omits the
+        observer and the payload estimation, which would take milliseconds per sample."""
         if self.backend not in COMPILING:
             return self
         return replace(self, backend="numpy", services="numpy", observer=None, payload_link="")
 
     def topics_first(self) -> "Job":
-        """What serves topics, while the rest is compiled: what answers services, and other ways to compile
-        the same, of which the fastest then serves."""
+        """The job of the second stage, which compiles the functions for topics. The functions for services
+        and tuning follow in the third."""
         return replace(self, services="numpy", tuned=self.backend not in COMPILING)
 
 
 @dataclass(frozen=True)
 class ServedRobot:
-    """A checked Robot with the functions that serve it: what the node computes, and those for
-    services; inertias: {(links, reference): operational-space inertia} of those asked by default; closing:
-    what closes its loops; sensors: all that sensors_file declares; unobservable_without: {sensor of a sensor
-    problem: what is open without it, in words}; wrench_sensor: whose readings are compensated, or None, and
-    carried: the wrench of the parent ON the child there in free air; observer: None where none is asked for,
-    or none is to be had; rates: filter of the independent joints with one coordinate, if one is asked for;
-    payload: what estimates what a link carries, or None; notes: what was not to be had, and why."""
+    """A checked Robot with its functions for topics and services.
+
+    inertias: {(links, reference): operational-space inertia} for the default links; loop_solver: None without
+    loops; sensors: of sensors_file; unobservable_without: {sensor: texts of quantities} of a sensor problem;
+    wrench_sensor: the sensor to compensate, or None; sensor_wrench: there, by the parent ON the child without
+    contact; observer: None if disabled or not possible; rates: filter of the independent scalar joints, or
+    None; payload: functions of the payload estimation, or None; notes: warnings of the build.
+    """
 
     model: Robot
     solver: RobotFunction
@@ -121,11 +124,11 @@ class ServedRobot:
     mass_matrix: QuantityFunction
     nonlinear_effects: QuantityFunction
     inertias: dict[tuple[tuple[str, ...], str], QuantityFunction]
-    closing: LoopSolver | None = None
+    loop_solver: LoopSolver | None = None
     sensors: tuple[Sensor, ...] = ()
     unobservable_without: dict[str, tuple[str, ...]] = field(default_factory=dict)
     wrench_sensor: ForceTorque | None = None
-    carried: QuantityFunction | None = None
+    sensor_wrench: QuantityFunction | None = None
     observer: MomentumObserver | None = None
     rates: JointFilter | None = None
     payload: PayloadFunctions | None = None
@@ -133,53 +136,58 @@ class ServedRobot:
 
     @property
     def way(self) -> tuple[str, str, str]:
-        """Solver, algorithm and backend, for people."""
+        """Solver, algorithm and backend, for reports."""
         own = self.solver
         if isinstance(own, Estimator):
             return "least squares", own.description, own.runner.backend
         return own.choice.solver, own.description, own.runner.backend
 
     def with_inertias(self, model: Robot) -> "ServedRobot":
-        """All functions with the inertias of another Robot; nothing is compiled."""
+        """A copy with the inertias of another Robot, without compilation."""
         names = ("solver", "inverse", "forward", "mass_matrix", "nonlinear_effects")
         changed = {name: getattr(self, name).with_inertias(model) for name in names}
         inertias = {key: function.with_inertias(model) for key, function in self.inertias.items()}
-        carried = self.carried and self.carried.with_inertias(model)
+        sensor_wrench = self.sensor_wrench and self.sensor_wrench.with_inertias(model)
         observer = self.observer and self.observer.with_inertias(model)
         payload = self.payload and self.payload.with_inertias(model)
-        changed |= {"inertias": inertias, "carried": carried, "observer": observer, "payload": payload}
+        changed |= {
+            "inertias": inertias,
+            "sensor_wrench": sensor_wrench,
+            "observer": observer,
+            "payload": payload,
+        }
         return replace(self, model=model, **changed)
 
     def operational_space_inertia(self, links, reference) -> QuantityFunction:
-        """Compiled for what is asked by default, at call time for others. Raises KeyError for an unknown
+        """The compiled function of the default links, or an interpreted one. Raises KeyError for an unknown
         link, ValueError for an unknown reference."""
-        found = self.inertias.get((tuple(links), reference))
-        return found or build(self.model, INERTIA, backend="numpy", links=list(links), reference=reference)
+        compiled = self.inertias.get((tuple(links), reference))
+        return compiled or build(self.model, INERTIA, backend="numpy", links=list(links), reference=reference)
 
 
 @dataclass(frozen=True)
 class Failure:
-    """Why a Job could not be done, in one line. passing: by no fault of its own; it may be tried again."""
+    """Error of a Job, in one line. transient: not caused by the job, which may be retried."""
 
     reason: str
-    passing: bool = False
+    transient: bool = False
 
 
 def do(job):
-    """What a Job makes, with its notes; every error of the description or the choice becomes a Failure."""
+    """Result of a Job, with its notes; errors become a Failure."""
     try:
-        with _noted() as notes:
+        with _collected_warnings() as notes:
             robot = job.make()
         return replace(robot, notes=tuple(dict.fromkeys(notes)))
     except MemoryError:
-        return Failure(f"building the robot takes more than {MEMORY_LIMIT / 2**30:g} GiB of memory")
+        return Failure(f"building the robot needs more than {MEMORY_LIMIT / 2**30:g} GiB of memory")
     except KeyError as error:
         return Failure(str(error.args[0])[:LONGEST_REASON])
     except OSError as error:
         return Failure(file_trouble(error)[:LONGEST_REASON])
     except (ValueError, ImportError, ArithmeticError, CompileError) as error:
         return Failure(str(error)[:LONGEST_REASON])
-    except Exception as error:  # a defect of ours must not end the node either
+    except Exception as error:  # internal errors must not end the node either
         return Failure(f"{type(error).__name__}: {error}"[:LONGEST_REASON])
 
 
@@ -187,12 +195,12 @@ def _build(job):
     model = described_robot(job)
     sensors = read_sensors(job.sensors_file, model)
     if job.problem == "sensors":
-        solver, open_without = _estimator(model, job, moving(model, sensors))
+        solver, not_observable = _estimator(model, job, moving(model, sensors))
     else:
-        solver, open_without = _solver(model, job), {}
+        solver, not_observable = _solver(model, job), {}
     wrist = sensor_named(sensors, "wrench_sensor.name", job.wrench_sensor, ForceTorque)
-    beside = _beside(job.services)
-    quantity = partial(build_for_service, model, backend=beside)
+    backend = _single_state_backend(job.services)
+    quantity = partial(build_for_service, model, backend=backend)
     links = job.links if set(job.links) <= set(model.frames) else ()
     return ServedRobot(
         model=model,
@@ -202,11 +210,11 @@ def _build(job):
         mass_matrix=quantity("mass_matrix"),
         nonlinear_effects=quantity("nonlinear_effects"),
         inertias={(links, REFERENCE): quantity(INERTIA, links=list(links))} if links else {},
-        closing=build_loop_solver(model, beside) if model.constrained else None,
+        loop_solver=build_loop_solver(model, backend) if model.constrained else None,
         sensors=sensors,
-        unobservable_without=open_without,
+        unobservable_without=not_observable,
         wrench_sensor=wrist,
-        carried=wrist and quantity("sensor_wrench", joint=wrist.joint, xyz=wrist.xyz, rpy=wrist.rpy),
+        sensor_wrench=wrist and quantity("sensor_wrench", joint=wrist.joint, xyz=wrist.xyz, rpy=wrist.rpy),
         observer=_observer(model, job),
         rates=_rates(model, job),
         payload=_payload(model, job),
@@ -220,31 +228,31 @@ def _solver(model, job):
 
 
 def _estimator(model, job, sensors):
-    """And what is open without each of its sensors."""
-    open_without = unobservable_without(model, sensors)
+    """The Estimator, and the quantities that are not observable without each of its sensors."""
+    not_observable = unobservable_without(model, sensors)
     problem = sensor_problem(model, sensors)
-    return build_for_service(model, problem, backend=job.backend), open_without
+    return build_for_service(model, problem, backend=job.backend), not_observable
 
 
 def _observer(model, job):
-    """Torques are more important: a robot whose observer is refused is served without."""
+    """The observer, None if it is not possible: the robot is served without."""
     if job.observer is None:
         return None
     backend = job.backend if job.backend in COMPILING else "numpy"
     try:
-        return build_observer(model, job.observer, _beside(backend), changeable(model))
+        return build_observer(model, job.observer, _single_state_backend(backend), changeable(model))
     except (ValueError, KeyError) as error:
         log.warning("no observer: %s", error.args[0])
         return None
 
 
 def _payload(model, job):
-    """As with the observer."""
+    """The payload functions, None if they are not possible."""
     if not job.payload_link:
         return None
     backend = job.backend if job.backend in COMPILING else "numpy"
     try:
-        return payload_functions(model, job.payload_link, _beside(backend), changeable(model))
+        return payload_functions(model, job.payload_link, _single_state_backend(backend), changeable(model))
     except (ValueError, KeyError) as error:
         log.warning("%s: %s", NO_PAYLOAD, error.args[0])
         return None
@@ -256,33 +264,35 @@ def _rates(model, job):
     joints = [joint for joint in model.independent_joints if joint.type.is_scalar]
     wraps = np.array([joint.type.wraps for joint in joints], dtype=bool)
     position_std, jerk_density = job.filter
-    return JointFilter(len(joints), position_std, jerk_density, wraps=wraps, backend=_beside(job.services))
+    return JointFilter(
+        len(joints), position_std, jerk_density, wraps=wraps, backend=_single_state_backend(job.services)
+    )
 
 
-def _beside(backend):
-    """What runs all that is for one state: devices are for many."""
+def _single_state_backend(backend):
+    """Backend for single states: devices are for batches."""
     return "auto" if backend in DEVICES else backend
 
 
 def described_robot(job) -> Robot:
-    """The robot of a Job's description and of the files beside it, with the drivers' names. Raises ModelError
+    """The robot of the description and the files of a Job, with the driver names of joints. Raises ModelError
     and OSError."""
     loops = read_loops_file(job.loops_file) if job.loops_file else None
     parameters = read_parameters_file(job.parameters_file) if job.parameters_file else None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ModelWarning)  # the node logs the robot's warnings
         robot = parse_robot(job.text, loops=loops, parameters=parameters, **job.choices)
-    return called(robot, job.names)
+    return with_driver_names(robot, job.names)
 
 
-def called(robot: Robot, pairs: Pairs) -> Robot:
-    """The robot with the drivers' names of joints."""
+def with_driver_names(robot: Robot, pairs: Pairs) -> Robot:
+    """The robot with the driver names of joints."""
     return robot.with_tree(with_their_names(robot.tree, pairs))
 
 
 @contextlib.contextmanager
-def _noted():
-    """The warnings of the library meanwhile, for the node to say."""
+def _collected_warnings():
+    """Collects warnings of the library, which the node logs."""
     notes: list[str] = []
 
     class Notes(logging.Handler):
@@ -301,31 +311,31 @@ def _noted():
 
 
 def limit_resources(reserves=False):
-    """Of this process and of each that it starts: memory and CPU time. reserves: drivers of devices reserve
-    far more addresses than they have memory, so what is written to counts, and not the addresses."""
+    """Limit memory and CPU time of this process and of each child. reserves: limit the data segment instead
+    of the address space, of which device drivers reserve more than they use."""
     memory = resource.RLIMIT_DATA if reserves else resource.RLIMIT_AS
     for what, most in ((memory, MEMORY_LIMIT), (resource.RLIMIT_CPU, CPU_LIMIT)):
         _, hard = resource.getrlimit(what)
         bound = most if hard == resource.RLIM_INFINITY else min(most, hard)
-        with contextlib.suppress(ValueError, OSError):  # macOS knows no limit of address space
+        with contextlib.suppress(ValueError, OSError):  # macOS has no limit of address space
             resource.setrlimit(what, (bound, bound))
 
 
-def _make_way(aside):
+def _yield_to_node(background):
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, range(os.cpu_count() or 1))  # the node may be bound to a core that it needs
-    if aside:
+    if background:
         os.nice(NICENESS)
 
 
-def work(request: int, answer: int, aside: bool):
-    """Do the Job of one file, whose descriptor is `request`, into another; the environment comes with it."""
+def work(request: int, answer: int, background: bool):
+    """Run the Job in the file descriptor `request` with its environment, and write the result to `answer`."""
     with os.fdopen(request, "rb") as file:
         environment, job = pickle.load(file)
     os.environ.clear()
     os.environ.update(environment)
     limit_resources(reserves=job.backend in DEVICES)
-    _make_way(aside)
+    _yield_to_node(background)
     with contextlib.suppress(CompileError):
         sweep()
     result = do(job)

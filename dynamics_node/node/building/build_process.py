@@ -1,9 +1,8 @@
-"""Which robot description is built, in another process: see build_job.py for what that process does.
+"""Builds of robot descriptions in another process, see build_job.py.
 
-A busy thread beside a 1 kHz loop costs milliseconds (the interpreter lock), a process does not. Job and
-answer travel through files without a name, in memory where the system has such, never through a shell or a
-path. The answer is read when the process has ended: one that is killed or stopped before blocks nobody.
-Without ROS.
+A busy thread delays a 1 kHz loop by milliseconds (the interpreter lock); a process does not. Job and answer
+are passed in anonymous files, in memory if the system has such, never through a shell or a path. The answer
+is read after the end of the process, so a killed or stopped process does not block the node. Without ROS.
 """
 
 import os
@@ -17,7 +16,7 @@ from typing import Any, Protocol
 
 from dynamics_node.codegen.c.compiler import only_cached
 from dynamics_node.node.building.build_job import Failure, Job, ServedRobot
-from dynamics_node.node.building.build_server import ASIDE, AT_ONCE, LONGEST_WORD, SERVER
+from dynamics_node.node.building.build_server import BACKGROUND, FOREGROUND, LONGEST_WORD, SERVER
 
 TIME_LIMIT = 300.0  # s
 MOST_BYTES = 256 * 2**20  # of an answer; 4096 joints take 30 MB
@@ -25,13 +24,13 @@ MOST_BYTES = 256 * 2**20  # of an answer; 4096 joints take 30 MB
 
 @dataclass
 class Building:
-    """A Job under way in a process of its own. aside: it leaves the way to a node that computes torques.
+    """A running Job in its own process. background: with low priority, next to a node that computes torques.
 
-    It ends with the thread that makes it: that is to be one that lives as long as the node.
+    It ends with the thread that creates it, which must live as long as the node.
     """
 
     job: Job
-    aside: bool
+    background: bool
     started: float = field(default_factory=time.monotonic)
 
     def __post_init__(self):
@@ -43,14 +42,14 @@ class Building:
             with file_without_name() as request:
                 pickle.dump((dict(os.environ), self.job), request)
                 request.seek(0)
-                kind = ASIDE if self.aside else AT_ONCE
+                kind = BACKGROUND if self.background else FOREGROUND
                 self._end = SERVER.submit(request.fileno(), self._answer.fileno(), kind)
         except OSError as error:  # no memory, no descriptors, no processes
-            self._failure = Failure(f"no process to build the robot in: {error}", passing=True)
+            self._failure = Failure(f"cannot start a building process: {error}", transient=True)
 
     def poll(self) -> ServedRobot | Failure | None:
-        """The result, or None while it is being built. Receiving and unpacking take a call each: the caller
-        has torques to compute in between. Nothing is waited for, and no error leaves it."""
+        """The result, or None while it is being built. Never blocks or raises. Receiving and unpacking are
+        separate calls, between which the caller computes torques."""
         if self._data is not None:
             return _unpacked(self._data)
         if self._failure is None and self._end is not None:
@@ -60,27 +59,26 @@ class Building:
                 if time.monotonic() - self.started > TIME_LIMIT:
                     self._failure = Failure(f"building took more than {TIME_LIMIT:g} s")
             except OSError as error:
-                self._failure = Failure(f"the building process is lost: {error}", passing=True)
+                self._failure = Failure(f"the building process is lost: {error}", transient=True)
             if self._data is not None or self._failure is not None:
                 self.cancel()
         return self._failure
 
     def _receive(self, end):
-        """end: the exit code, or why there was no process; nothing when the server has ended."""
+        """end: the exit code, or the reason for no process; empty if the server has ended."""
         try:
             if end != "0":
-                self._failure = Failure(_reason(end), passing=True)
+                self._failure = Failure(_reason(end), transient=True)
             elif (size := os.fstat(self._answer.fileno()).st_size) > MOST_BYTES:
                 self._failure = Failure(f"the robot takes {size} bytes; the limit is {MOST_BYTES}")
             else:
                 self._answer.seek(0)
                 self._data = self._answer.read()
         except (OSError, MemoryError) as error:
-            self._failure = Failure(f"what was built cannot be read: {error}", passing=True)
+            self._failure = Failure(f"the result of the build cannot be read: {error}", transient=True)
 
     def cancel(self):
-        """End the process with all it has started, if it is still there. That takes milliseconds, and is not
-        waited for."""
+        """End the process and its children, if they are running, without waiting."""
         if self._end is not None:
             self._end.close()
             self._end = None
@@ -90,57 +88,57 @@ class Building:
 
 def _reason(end):
     if not end:
-        return "the process that starts building processes has ended (out of memory?)"
+        return "the build server has ended (out of memory?)"
     try:
         code = int(end)
     except ValueError:
-        return f"no process to build the robot in: {end}"
+        return f"cannot start a building process: {end}"
     return f"the building process ended with code {code}" + " (out of memory?)" * (code == -signal.SIGKILL)
 
 
 def _unpacked(data) -> ServedRobot | Failure:
-    """The node never compiles: what it cannot load from the cache is a Failure."""
+    """The unpickled result, a Failure if it is not in the cache: the node never compiles."""
     try:
         with only_cached():
             return pickle.loads(data)
-    except Exception as error:  # the cache was emptied, memory is short: nothing of it may end the node
-        return Failure(f"what was built cannot be loaded: {error}", passing=True)
+    except Exception as error:  # an emptied cache or lack of memory must not end the node
+        return Failure(f"the result of the build cannot be loaded: {error}", transient=True)
 
 
 def file_without_name():
-    """In memory: a full or read-only /tmp does not matter. Raises OSError."""
+    """An anonymous file, in memory: /tmp may be full or read only. Raises OSError."""
     if hasattr(os, "memfd_create"):
         return os.fdopen(os.memfd_create("dynamics_node", os.MFD_CLOEXEC), "w+b")
     return tempfile.TemporaryFile()
 
 
-class Describing(Protocol):
-    """Settings of a node: they say what has to be built for a robot description."""
+class JobSettings(Protocol):
+    """Settings of a node, with the build job of a robot description."""
 
     def job(self, text: str | bytes, /) -> Any: ...
 
 
-PATIENCE = 10.0  # s that a description which is not served yet is built while a newer one waits
+FIRST_STAGE_TIMEOUT = 10.0  # s for the first stage of a description while a newer one waits
 
 
 class Builds:
-    """One Building at a time. A description is served by numpy first; what is wanted follows in two stages.
+    """One Building at a time. NumPy serves a description first; the requested functions follow in two stages.
 
-    A newer description waits until the first stage of the one before is done, so that something is served
-    however fast they come; what is built beyond that it replaces. start: makes a Building of a Job and
-    `aside`; clock: s.
+    A newer description waits for the first stage of the previous one, so that a robot is served at any rate
+    of descriptions, and replaces its later stages. start: creates a Building from a Job and `background`;
+    clock: s.
     """
 
     def __init__(self, start=Building, clock=time.monotonic):
         self._make, self._clock = start, clock
-        self._text: str | bytes = ""  # the description that is served, or the last to come
+        self._text: str | bytes = ""  # the description in use, or the last one
         self._building: Building | None = None
         self._started = 0.0
-        self._wanted: Job | None = None  # what the Building leads to
-        self._is_new = False  # nothing of what it builds is served yet
-        self._again = False  # it is the second try
-        self._result: ServedRobot | Failure | None = None  # of the Building, not yet taken
-        self._waiting: Job | None = None  # what the newest description leads to
+        self._wanted: Job | None = None  # final job of the current description
+        self._is_new = False  # whether its description is not served yet
+        self._is_retry = False  # whether the Building is the second attempt
+        self._result: ServedRobot | Failure | None = None  # of the Building, not returned yet
+        self._waiting: Job | None = None  # final job of the newest description
         self._served: Job | None = None
         self._resumed: Job | None = None
 
@@ -148,15 +146,15 @@ class Builds:
     def under_way(self):
         return self._building is not None
 
-    def describe(self, text, settings: Describing) -> bool:
-        """A description has come. One that is being built, or is served as the settings want it, changes
-        nothing; True for the latter."""
+    def describe(self, text, settings: JobSettings) -> bool:
+        """Build a new description. One that is being built or served with these settings changes nothing;
+        True for the latter."""
         wanted = settings.job(text)
         if self._building is None and wanted == self._served:
             return True
         if self._building is not None and wanted == self._wanted:
             self._resumed = None
-            if self._waiting != wanted:  # else its files are to be read again
+            if self._waiting != wanted:  # otherwise its files are read again
                 self._waiting = None
         elif self._building is not None and self._is_new:
             self._waiting = wanted
@@ -164,42 +162,42 @@ class Builds:
             self._begin(wanted)
         return False
 
-    def repeat(self, settings: Describing):
+    def repeat(self, settings: JobSettings):
         """Build the newest description again, with other settings or from other files."""
         newest = self._waiting or (self._building.job if self._building is not None else None)
         text = self._text if newest is None else newest.text
         if text:
             self._begin(settings.job(text))
 
-    def renew(self, settings: Describing):
+    def renew(self, settings: JobSettings):
         """Build the newest description again, from files that may have changed.
 
-        What is under way may have read them before, so this follows it."""
+        A running build may have read the old files, so this build follows it."""
         if self._building is None:
             self.repeat(settings)
         else:
             self._waiting = settings.job((self._waiting or self._building.job).text)
 
     def step(self) -> tuple[Job, ServedRobot | Failure] | None:
-        """What was built, once. Receiving, unpacking and taking it are a call each: joint states are answered
-        in between. What has failed by no fault of the description is tried once more."""
+        """Job and result of a finished build, once. Receiving, unpacking and returning are separate calls,
+        between which the node answers joint states. Transient failures are retried once."""
         if self._building is None:
             return None
         if self._result is None:
             self._result = self._building.poll()
-            if self._result is None and self._waiting and self._clock() - self._started > PATIENCE:
+            if self._result is None and self._waiting and self._clock() - self._started > FIRST_STAGE_TIMEOUT:
                 self._begin(self._waiting)
             return None
         job, result = self._building.job, self._result
-        if isinstance(result, Failure) and result.passing and not self._again:
-            self._start(job, again=True)
+        if isinstance(result, Failure) and result.transient and not self._is_retry:
+            self._start(job, retry=True)
             return None
         self._building = self._result = None
         return job, result
 
-    def accept(self, job: Job, settings: Describing) -> bool:
-        """The robot of a job is served now: build what is wanted instead, if that is something else. False
-        when the job was under way before a description that was refused, whose reason still counts."""
+    def accept(self, job: Job, settings: JobSettings) -> bool:
+        """Store that the robot of a job is in use, and start the next stage. False if the job only resumes
+        after a rejected description, whose error remains."""
         self._text, self._served = job.text, job
         if self._waiting:
             self._begin(self._waiting)
@@ -209,8 +207,8 @@ class Builds:
             self._start(wanted if job == topics_first else topics_first)
         return job is not self._resumed
 
-    def refuse(self, job: Job, settings: Describing):
-        """A job has failed: take the description that waits, or resume what was replaced."""
+    def reject(self, job: Job, settings: JobSettings):
+        """Store that a job has failed: build the waiting description, or resume the previous one."""
         wanted = settings.job(self._text)
         if self._waiting and self._waiting != self._served:
             self._begin(self._waiting)
@@ -220,20 +218,20 @@ class Builds:
             self._start(wanted)
 
     def cancel(self):
-        """End what is under way."""
+        """Cancel the current build."""
         if self._building is not None:
             self._building.cancel()
         self._building = self._result = None
 
     def _begin(self, wanted: Job):
-        """Build towards it, in place of all that is under way or waits."""
+        """Start the stages of a job in place of all running and waiting builds."""
         self._is_new = self._served is None or wanted.text != self._text
         if self._served is None:
-            self._text = wanted.text  # good or not: other parameters may make it good
+            self._text = wanted.text  # valid or not: other parameters may make it valid
         self._wanted, self._waiting = wanted, None
         self._start(wanted.first() if self._is_new else wanted)
 
-    def _start(self, job, again=False):
+    def _start(self, job, retry=False):
         self.cancel()
-        self._again, self._started = again, self._clock()
-        self._building = self._make(job, aside=self._served is not None)
+        self._is_retry, self._started = retry, self._clock()
+        self._building = self._make(job, background=self._served is not None)

@@ -1,13 +1,12 @@
-"""A process for every job, forked from one that has imported what jobs need.
+"""The build server: a process that has imported the modules of jobs and forks one process per job.
 
-To import takes most of the time in which a small robot is built. So a process that has done it waits from the
-start of the node on: the build server. It is a fork of the node, made when that has imported the library and
-nothing of ROS yet; jobs, and the process that answers services, are forks of it. Nothing in this module takes
-long to import.
+Imports take most of the build time of a small robot, so they are done once. The server is a fork of the node,
+made after the import of the library and before that of ROS. Jobs, and the process of the services, are forks
+of the server. This module itself imports fast.
 
-The server and its jobs end with the node, however that ends: their sockets end, and on Linux a signal comes.
-`multiprocessing`'s fork server imports the user's `__main__` again in every job, and its jobs outlive the
-process that started them; so it is not used.
+The server and its jobs end with the node: their sockets are closed, and Linux sends a signal. The fork server
+of `multiprocessing` is not suitable: it imports the user's `__main__` in every job, and its jobs outlive the
+process that started them.
 """
 
 import contextlib
@@ -29,35 +28,34 @@ from dynamics_node.process import ONE_BLAS_THREAD, prefer_as_oom_victim, rename_
 
 BUILD = "dynamics_node.node.building.build_job"
 SERVICES = "dynamics_node.node.services.service_process"
-NAME = "dynamics_forks"  # of the server, in `ps -e`
-LONGEST_WORD = 500  # bytes about the end of a job
-_DESCRIPTORS = 3  # that come with a job: its request, the place for its answer, the socket of its end
-_PR_SET_PDEATHSIG = 1  # of Linux' prctl
+NAME = "dynamics_forks"  # of the server process, in `ps -e`
+LONGEST_WORD = 500  # bytes of the message about the end of a job
+_DESCRIPTORS = 3  # of a job: its request, its answer and the socket for its end
+_PR_SET_PDEATHSIG = 1  # of prctl on Linux
 
 Work = Callable[[int, int, bool], object]
 
 
 class Kind(NamedTuple):
-    """Of jobs. module: its `work` does one, with the descriptors of request and answer, and `aside`; name: of
-    the process; aside: it leaves the way to a node that computes torques; last: the signal that ends it when
-    the server ends."""
+    """A kind of job. module: its function `work` runs a job; name: of the process; background: low priority,
+    next to a node that computes torques; last: the signal that ends it when the server ends."""
 
     module: str
     name: str
-    aside: bool
+    background: bool
     last: signal.Signals
 
 
-AT_ONCE, ASIDE, SERVING = b"+", b"-", b"s"
+FOREGROUND, BACKGROUND, SERVING = b"+", b"-", b"s"
 KINDS = {
-    AT_ONCE: Kind(BUILD, "dynamics_build", False, signal.SIGKILL),
-    ASIDE: Kind(BUILD, "dynamics_build", True, signal.SIGKILL),
-    SERVING: Kind(SERVICES, "dynamics_serve", True, signal.SIGTERM),  # it takes leave of its middleware
+    FOREGROUND: Kind(BUILD, "dynamics_build", False, signal.SIGKILL),
+    BACKGROUND: Kind(BUILD, "dynamics_build", True, signal.SIGKILL),
+    SERVING: Kind(SERVICES, "dynamics_serve", True, signal.SIGTERM),  # it shuts down its middleware
 }
 
 
 class BuildServer:
-    """The node's side. It is for one thread, which lives as long as the node."""
+    """The node's side, for one thread, which must live as long as the node."""
 
     def __init__(self, command=(sys.executable, "-m", __name__)):
         self._command = command
@@ -67,13 +65,12 @@ class BuildServer:
 
     @property
     def pid(self) -> int | None:
-        """Number of the process, None while there is none."""
+        """Process id, None without a process."""
         return None if self._process is None or self._process.poll() is not None else self._process.pid
 
     def fork(self, *modules: str):
-        """Start the process as a fork of this one, once this one has imported what jobs need; by `start`
-        where other threads run, whose locks a fork would find closed. modules: imported beside that of
-        builds. Raises OSError."""
+        """Import the modules of jobs and start the process as a fork of this one. If other threads run, whose
+        locks a fork would copy, call `start`. modules: in addition to BUILD. Raises OSError."""
         self._modules = modules
         for module in (BUILD, *modules):
             import_module(module)
@@ -90,7 +87,7 @@ class BuildServer:
                 _serve_in_fork(theirs.detach(), parent)
 
     def start(self, *modules: str):
-        """Start the process, unless it runs, from scratch; modules: as of `fork`. Raises OSError."""
+        """Start the process without a fork, unless it runs; modules: as of `fork`. Raises OSError."""
         self._modules = modules or self._modules
         if self.pid is not None:
             return
@@ -109,12 +106,12 @@ class BuildServer:
     def submit(self, request: int, answer: int, kind: bytes) -> socket.socket:
         """Begin a job of one of KINDS. request, answer: descriptors of open files.
 
-        The socket gives the exit code of the job's process, as text, when that has ended, and nothing when
-        the server has. To close it ends the job and all that it has started. Raises OSError.
+        The returned socket receives the exit code of the job, as text, at its end, and nothing if the server
+        ends. Closing the socket ends the job and its children. Raises OSError.
         """
         try:
             return self._submit(request, answer, kind)
-        except (BrokenPipeError, ConnectionResetError):  # the server ends in this moment
+        except (BrokenPipeError, ConnectionResetError):  # the server is ending
             self.close()
             return self._submit(request, answer, kind)
 
@@ -132,7 +129,7 @@ class BuildServer:
         return ours
 
     def close(self):
-        """End the process with all its jobs, if it is there. That is not waited for."""
+        """End the process and all its jobs, if it runs, without waiting."""
         if self._socket is not None:
             self._socket.close()
         if self._process is not None:
@@ -142,7 +139,7 @@ class BuildServer:
 
 
 class _Fork:
-    """A child of this process; poll() as of subprocess.Popen, but for the code."""
+    """A child of this process; poll() as of subprocess.Popen, without the exit code."""
 
     def __init__(self, pid):
         self.pid = pid
@@ -161,7 +158,8 @@ _leaving: list[subprocess.Popen | _Fork] = []
 
 
 def _is_single_threaded():
-    """Linux says so; elsewhere libraries may not bear a fork."""
+    """Whether this process has one thread; False if unknown (not Linux), where libraries may not support
+    fork."""
     try:
         return len([*Path("/proc/self/task").iterdir()]) == 1
     except OSError:
@@ -169,7 +167,7 @@ def _is_single_threaded():
 
 
 def _apart():
-    """Ctrl-C is for the node, which ends what it has started."""
+    """Options of Popen for another process group: Ctrl-C reaches only the node, which ends its children."""
     return {"start_new_session": True} if sys.version_info < (3, 11) else {"process_group": 0}
 
 
@@ -177,17 +175,17 @@ def _apart():
 
 
 class _Job(NamedTuple):
-    """Under way. end: the socket that its end is said to."""
+    """A running job. end: the socket that receives its exit code."""
 
     kind: Kind
     end: socket.socket
 
 
 class Server:
-    """Forks for every job that comes through a socket, until its other end is closed or the parent ends."""
+    """Forks a process for every job from a socket, until that is closed or the parent ends."""
 
     def __init__(self, descriptor: int, build: Work):
-        """build: the work of BUILD, which was imported before; that of others is imported in a fork."""
+        """build: the function `work` of BUILD; those of other modules are imported in a fork."""
         self._build = build
         self._connection = socket.socket(fileno=descriptor)
         self._jobs: dict[int, _Job] = {}  # by the numbers of the processes
@@ -198,13 +196,13 @@ class Server:
         signal.set_wakeup_fd(self._writes, warn_on_full_buffer=False)
 
     def serve(self):
-        """Return when the other end is closed."""
+        """Serve until the other end is closed."""
         taking = True
         while taking:
             watched: list[Any] = [self._connection, self._reads, *(job.end for job in self._jobs.values())]
             ready = select.select(watched, [], [])[0]
             for pid in [pid for pid, job in self._jobs.items() if job.end in ready]:
-                _kill(pid, signal.SIGKILL)  # nobody waits for it any more
+                _kill(pid, signal.SIGKILL)  # the node has closed its socket
                 self._jobs.pop(pid).end.close()
             if self._reads in ready:
                 os.read(self._reads, 1024)
@@ -213,17 +211,17 @@ class Server:
                 taking = self._take()
 
     def _reap(self):
-        """Say how the jobs have ended that have."""
+        """Send the exit codes of ended jobs."""
         with contextlib.suppress(ChildProcessError):
             while True:
                 pid, status = os.waitpid(-1, os.WNOHANG)
                 if not pid:
                     return
                 if pid in self._jobs:
-                    _say(self._jobs.pop(pid).end, str(os.waitstatus_to_exitcode(status)))
+                    _send(self._jobs.pop(pid).end, str(os.waitstatus_to_exitcode(status)))
 
     def _take(self) -> bool:
-        """Begin the next job; False when none will come."""
+        """Begin the next job; False if the socket is closed."""
         letter, descriptors, _, _ = socket.recv_fds(self._connection, 1, _DESCRIPTORS)
         if not letter:
             return False
@@ -232,7 +230,7 @@ class Server:
         try:
             pid = os.fork()
         except OSError as error:
-            _say(end, str(error))
+            _send(end, str(error))
         else:
             if pid == 0:
                 self._do(kind, server, end, request, answer)
@@ -242,10 +240,10 @@ class Server:
         return True
 
     def _do(self, kind, server, end, request, answer):
-        """In the fork: do the job, and end."""
+        """In the fork: run the job, and exit."""
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        _begin_group(kind.aside)
+        _begin_group(kind.background)
         end_with(server)
         rename_process(kind.name)
         for own in (self._connection, end, *(job.end for job in self._jobs.values())):
@@ -254,13 +252,13 @@ class Server:
         os.close(self._writes)
         try:
             work = self._build if kind.module == BUILD else import_module(kind.module).work
-            work(request, answer, kind.aside)
+            work(request, answer, kind.background)
             code = 0
-        except BaseException:  # also of memory: the node is told by the code
+        except BaseException:  # also MemoryError: the node receives the exit code
             traceback.print_exc()
             code = 1
         sys.stdout.flush()
-        os._exit(code)  # what Python tidies up at its end takes longer than a look of the node
+        os._exit(code)  # without the cleanup of Python, which takes longer than a poll of the node
 
     def end(self, *_):
         """End with all jobs."""
@@ -269,33 +267,34 @@ class Server:
         os._exit(0)
 
 
-def _begin_group(aside):
-    """Linux groups tasks by session (sched_autogroup). In one of its own the process disturbs a busy node
-    least, but there it was seen to wait for 20 s on busy cores: not where the node waits for its first robot.
+def _begin_group(background):
+    """Start a session for a background job, else a process group. Linux schedules tasks by session
+    (sched_autogroup). A session disturbs a busy node least, but can wait for 20 s on busy cores: too long for
+    the first robot.
     """
-    if aside:
+    if background:
         os.setsid()
     else:
         os.setpgid(0, 0)
 
 
 def _kill(pid, number):
-    """A job, which may not have its group yet, and what it has started."""
+    """Kill a job, which may not have its group yet, and its children."""
     for kill in (os.kill, os.killpg):
         with contextlib.suppress(ProcessLookupError, PermissionError):
             kill(pid, number)
 
 
-def _say(end, word):
-    with end, contextlib.suppress(OSError):  # nobody waits for it
+def _send(end, word):
+    with end, contextlib.suppress(OSError):  # the node may have closed it
         end.send(word.encode()[:LONGEST_WORD])
 
 
 def end_with(parent: int, end: Callable[..., object] | None = None):
-    """Call `end`, by default end the group of this process, when the parent ends. Linux; elsewhere sockets
-    and limits end it.
+    """Call `end` when the parent ends; the default ends the group of this process. Only on Linux; on other
+    systems sockets and limits end it.
 
-    The parent's end is that of the thread which started this process.
+    The end of the parent is the end of the thread that started this process.
     """
     end = end or _end_group
     signal.signal(signal.SIGTERM, end)
@@ -306,33 +305,33 @@ def end_with(parent: int, end: Callable[..., object] | None = None):
 
 
 def _end_group(*_):
-    """The compiler and its stages are in the group of a job."""
+    """Kill the group of a job, which includes the compiler."""
     os.killpg(0, signal.SIGKILL)
 
 
 def main(load: Callable[[], Work]):
-    """load: imports what jobs need, and gives what does a build."""
+    """load: imports the modules of jobs and returns the function `work` of BUILD."""
     descriptor, parent = map(int, sys.argv[1:3])
     _run(descriptor, parent, load)
 
 
 def _run(descriptor, parent, load):
-    """Serve as long as the parent lives."""
+    """Serve until the parent ends."""
     prefer_as_oom_victim()
     rename_process(NAME)
     end_with(parent)  # while it imports
     server = Server(descriptor, load())
     end_with(parent, server.end)
     gc.collect()
-    gc.freeze()  # what was imported stays shared with the forks
+    gc.freeze()  # imported modules stay shared with the forks
     server.serve()
     server.end()
 
 
 def _serve_in_fork(descriptor, parent):
-    """Be the server, in a fork of the node, which does not come back from here."""
+    """Run the server in a fork of the node; does not return."""
     try:
-        os.setpgid(0, 0)  # Ctrl-C is for the node
+        os.setpgid(0, 0)  # Ctrl-C reaches only the node
         with Path(os.devnull).open() as nothing:
             os.dup2(nothing.fileno(), 0)
         signal.signal(signal.SIGINT, signal.SIG_DFL)

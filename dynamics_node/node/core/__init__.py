@@ -1,1 +1,1 @@
-"""What decides: torques or the reason for none. Without ROS."""
+"""Decisions of the nodes: torques, or the reason for no output. Without ROS."""

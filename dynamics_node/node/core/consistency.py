@@ -1,4 +1,4 @@
-"""What settings must have in common with each other, and with the robot that they are for."""
+"""Checks of settings against each other and against the robot."""
 
 from typing import Any
 
@@ -13,10 +13,10 @@ from dynamics_node.robot.sensors import ForceTorque
 from dynamics_node.robot.subtree import with_tool
 from dynamics_node.robot.validate import HUGE
 
-# By the names of parameters.
+# Names of parameters.
 SAME_LENGTH = (
     ("joint_names.from", "joint_names.to"),
-    ("held.joints", "held.positions"),
+    ("fixed.joints", "fixed.positions"),
     ("armature.joints", "armature.values"),
     ("friction.joints", "friction.viscous"),
     ("friction.joints", "friction.coulomb"),
@@ -29,21 +29,24 @@ JOINTS_OF_THE_ROBOT = ("command_joints", "friction.joints", "driven.joints")
 
 
 def read_settings(values: dict[str, Any]) -> Settings:
-    """Settings from {parameter name: value}. Raises ValueError with the parameter's name and the reason."""
+    """Settings from {parameter name: value}. Raises ValueError with the name of the parameter and the
+    reason."""
     settings = read_fields(Settings, PARAMETERS, values)
     check_together(settings)
     return settings
 
 
 def check_together(settings: Settings):
-    """Raise ValueError when settings contradict each other."""
+    """Raise ValueError if settings contradict each other."""
     check_description(settings)
     _check_lists(settings)
     _check_gravity(settings)
     if settings.problem == "hybrid" and not settings.forward_joints:
         raise ValueError("problem hybrid needs forward_joints")
     if (settings.ordering == "custom") != bool(settings.custom_ordering):
-        raise ValueError("ordering custom and a non-empty custom_ordering go together")
+        raise ValueError(
+            "ordering custom requires custom_ordering, and custom_ordering requires ordering custom"
+        )
     _check_compensation(settings)
     _check_sensors(settings)
     _check_wrench_sensor(settings)
@@ -59,43 +62,43 @@ def _of(settings, name):
 
 
 def check_description(settings: DescriptionSettings):
-    """Raise ValueError when what is said of the robot contradicts itself."""
+    """Raise ValueError if the settings of the robot description contradict each other."""
     for a, b in SAME_LENGTH:
         if len(_of(settings, a)) != len(_of(settings, b)):
             raise ValueError(f"{a} and {b} differ in length")
     _require_fitting(settings, "armature.joints", "armature.gears")
-    refuse_negative(settings, NOT_NEGATIVE)
-    refuse_joints_twice(settings, JOINTS_ONCE)
+    require_not_negative(settings, NOT_NEGATIVE)
+    require_joints_once(settings, JOINTS_ONCE)
     _check_names(settings)
     _check_armature(settings)
-    if settings.held_joints and not settings.joints:
-        raise ValueError("held.joints has no meaning while joints is empty")
+    if settings.fixed_joints and not settings.joints:
+        raise ValueError("fixed.joints has no effect while joints is empty: list the joints that move")
 
 
-def refuse_negative(settings, names):
-    """Raise ValueError where a list has a negative number."""
+def require_not_negative(settings, names):
+    """Raise ValueError if a list has a negative number."""
     for name in names:
         if any(value < 0 for value in _of(settings, name)):
             raise ValueError(f"{name} must not be negative")
 
 
-def refuse_joints_twice(settings, names):
-    """Raise ValueError where a list has a joint twice."""
+def require_joints_once(settings, names):
+    """Raise ValueError if a list has a joint twice."""
     for name in names:
         if len(set(_of(settings, name))) != len(_of(settings, name)):
-            raise ValueError(f"{name} names a joint twice")
+            raise ValueError(f"{name} lists a joint twice")
 
 
 def _require_fitting(settings, a, b):
-    """b is empty or as long as a."""
+    """Raise ValueError unless b is empty or as long as a."""
     if len(_of(settings, b)) not in (0, len(_of(settings, a))):
         raise ValueError(f"{a} and {b} differ in length")
 
 
 def _check_lists(settings):
     _require_fitting(settings, "driven.joints", "driven.weights")
-    refuse_negative(settings, OWN_NOT_NEGATIVE)
-    refuse_joints_twice(settings, OWN_JOINTS_ONCE)
+    require_not_negative(settings, OWN_NOT_NEGATIVE)
+    require_joints_once(settings, OWN_JOINTS_ONCE)
 
 
 def _check_names(settings):
@@ -108,24 +111,26 @@ def _check_names(settings):
 def _check_armature(settings):
     for joint, value in settings.armature().items():
         if not value < HUGE:
-            raise ValueError(f"armature of {joint!r} is {value:g} with its gear, which is beyond {HUGE:g}")
+            raise ValueError(f"armature of {joint!r} is {value:g} with its gear, above the limit of {HUGE:g}")
 
 
 def _check_gravity(settings):
     if len(settings.gravity) != 3:
         raise ValueError(f"gravity needs 3 numbers, not {len(settings.gravity)}")
     if settings.gravity_sensor and not any(settings.gravity):
-        raise ValueError("gravity_sensor takes the strength of gravity from gravity, which is zero")
+        raise ValueError("gravity_sensor needs a gravity that is not zero: its magnitude is used")
     if settings.gravity_sensor and settings.floating_base:
-        raise ValueError("gravity_sensor is for a fixed root; a floating base has its pose from odom")
+        raise ValueError("gravity_sensor requires a fixed root; a floating base reads its pose from odom")
 
 
 def _check_compensation(settings):
     parts = (settings.compensate_gravity, settings.compensate_coriolis, settings.compensate_inertia)
     if settings.problem != "inverse" and not all(parts):
-        raise ValueError(f"compensate.* can be switched off for problem inverse only, not {settings.problem}")
+        raise ValueError(
+            f"compensate.* must be true for problem {settings.problem}; only inverse can omit parts"
+        )
     if settings.problem != "inverse" and settings.compensate_friction:
-        raise ValueError(f"compensate.friction is for problem inverse only, not {settings.problem}")
+        raise ValueError(f"compensate.friction requires problem inverse, not {settings.problem}")
 
 
 def _check_sensors(settings):
@@ -137,19 +142,19 @@ def _check_sensors(settings):
     if not settings.sensors_file:
         raise ValueError("problem sensors needs sensors_file")
     if settings.state_source == "reference":
-        raise ValueError("problem sensors has its state from joint_states: state_source must be measured")
+        raise ValueError("problem sensors reads its state from joint_states: state_source must be measured")
     if settings.driven_joints:
-        raise ValueError("driven.joints goes with problem inverse or forward, not with sensors")
+        raise ValueError("driven.joints requires problem inverse or forward, not sensors")
 
 
 def _check_wrench_sensor(settings):
     if len(settings.wrench_sensor_bias) not in (0, 6):
         raise ValueError(f"wrench_sensor.bias needs 6 numbers, not {len(settings.wrench_sensor_bias)}")
     if len(settings.wrench_sensor_tool_com) != (3 if settings.wrench_sensor_tool_mass else 0):
-        raise ValueError("a positive wrench_sensor.tool_mass and 3 numbers of tool_com go together")
+        raise ValueError("a positive wrench_sensor.tool_mass requires 3 numbers in tool_com, and the reverse")
     given = settings.wrench_sensor_bias or settings.wrench_sensor_tool_com
     if given and not settings.wrench_sensor_name:
-        raise ValueError("wrench_sensor.* have no meaning while wrench_sensor.name is empty")
+        raise ValueError("wrench_sensor.* have no effect while wrench_sensor.name is empty")
 
 
 def _check_filter(settings):
@@ -158,7 +163,7 @@ def _check_filter(settings):
 
 
 def with_sensed_tool(model: Robot, settings: Settings, sensor: ForceTorque | None) -> Robot:
-    """The robot with the tool of wrench_sensor.*, if they name one. Raises ValueError."""
+    """The robot with the tool of wrench_sensor.*, if there is one. Raises ValueError."""
     mass, com = settings.wrench_sensor_tool_mass, settings.wrench_sensor_tool_com
     if sensor is None or not mass:
         return model
@@ -178,17 +183,17 @@ def _check_observer(settings):
 
 
 def check_against(settings: Settings, robot: ServedRobot):
-    """Raise ValueError when the settings do not fit the robot: names and lengths."""
+    """Raise ValueError if names or lengths in the settings do not match the robot."""
     model = robot.model
     if settings.problem != "sensors":
         named(settings.problem, model, settings.forward_joints)
     joints = (*model.tree.joint_names, *(joint.name for joint in model.explicit_joints))
     require_joints(settings, model, JOINTS_OF_THE_ROBOT)
     if settings.driven_joints and settings.problem == "hybrid":
-        raise ValueError("driven.joints goes with problem inverse or forward, not with hybrid")
+        raise ValueError("driven.joints requires problem inverse or forward, not hybrid")
     if settings.driven_joints and not (model.constrained or model.explicit_joints):
         raise ValueError(
-            "driven.joints is for robots with closed loops or explicit joints: here every joint is driven"
+            "driven.joints requires closed loops or explicit joints: every joint of this robot is driven"
         )
     _check_observed(settings, model)
     for link in settings.tip_links:
@@ -204,18 +209,18 @@ def check_against(settings: Settings, robot: ServedRobot):
 
 
 def require_joints(settings: DescriptionSettings, model: Robot, parameters, explicit=True):
-    """Raise ValueError where a parameter names a joint that the robot does not have. explicit: whether
-    explicit joints are among them, but for friction, which counts at the joint that they follow."""
+    """Raise ValueError if a parameter names an unknown joint. explicit: whether explicit joints are allowed;
+    friction.joints excludes them, because their friction acts at the joint that they follow."""
     explicit = [joint.name for joint in model.explicit_joints] if explicit else []
     for parameter in parameters:
         joints = [*model.tree.joint_names, *(() if parameter == "friction.joints" else explicit)]
         for name in _of(settings, parameter):
             if name not in joints:
-                raise ValueError(f"{parameter}: {name!r} is none of {', '.join(joints)}")
+                raise ValueError(f"{parameter}: unknown joint {name!r}; known: {', '.join(joints)}")
 
 
 def _check_observed(settings, model):
-    """Numbers per coordinate, and the link that is pushed."""
+    """Check the lengths of observer.* and the link."""
     if (options := settings.observer()) is None:
         return
     for name in ("velocity_std", "torque_std", "model_std"):

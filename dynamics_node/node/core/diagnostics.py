@@ -1,4 +1,4 @@
-"""Counts and times of what the nodes do, and their statuses on /diagnostics, once a second."""
+"""Statistics of the nodes, and their statuses on /diagnostics, once a second."""
 
 from collections import Counter, deque
 from time import monotonic_ns
@@ -7,19 +7,19 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dynamics_node.node.core.dynamics_core import Core
-from dynamics_node.node.core.measured_efforts import told
+from dynamics_node.node.core.measured_efforts import contact_status
 from dynamics_node.node.core.robot_manager import RobotManager
 from dynamics_node.node.errors import NO_DESCRIPTION, NoOutput
 from dynamics_node.node.state.joint_memory import NEVER
 from dynamics_node.text import listed
 
-DOUBTFUL = 5.0  # mean square of a reading's error over its variance
+LARGEST_CHI_SQUARE = 5.0  # per reading; more is a contradiction between sensors
 
 
 class Statistics:
-    """solve times (s) since the last report, and counts since the start."""
+    """Solve times (s) since the last report, and counts since the start."""
 
-    _silence: NoOutput | None
+    _no_output: NoOutput | None
 
     def __init__(self):
         self.counts: Counter[str] = Counter()
@@ -27,36 +27,36 @@ class Statistics:
         self.note(NO_DESCRIPTION)
         self.last_drop = self.last_error = ""
         self.clamped: tuple[str, ...] = ()
-        self.observing(None)
+        self.set_no_torque(None)
 
     def solved(self, seconds, clamped):
         self.counts["solved"] += 1
         self._solve_times.append(seconds)
         self.clamped = clamped
-        self._silence = None
+        self._no_output = None
 
-    def silent(self, silence: NoOutput):
-        self.counts["silent"] += 1
-        self.note(silence)
+    def no_output(self, no_output: NoOutput):
+        self.counts["no output"] += 1
+        self.note(no_output)
 
-    def note(self, silence: NoOutput):
-        """Why nothing is published, without a state that was not answered."""
-        self._silence, self.remedy = _kept(silence), silence.remedy
-
-    @property
-    def silent_because(self) -> str:
-        """Why nothing was published last, "" where something was."""
-        return "" if self._silence is None else str(self._silence)
-
-    def observing(self, silence: NoOutput | None):
-        """Why nothing is said of what pushes on the robot."""
-        self._unobserved = None if silence is None else _kept(silence)
-        self.unobserved_remedy = "" if silence is None else silence.remedy
+    def note(self, no_output: NoOutput):
+        """Store the reason without counting a state."""
+        self._no_output, self.remedy = _without_traceback(no_output), no_output.remedy
 
     @property
-    def unobserved(self) -> str:
-        """Why nothing was said of what pushes on the robot last, "" where something was."""
-        return "" if self._unobserved is None else str(self._unobserved)
+    def no_output_reason(self) -> str:
+        """Reason for no output at the last state, "" if there was output."""
+        return "" if self._no_output is None else str(self._no_output)
+
+    def set_no_torque(self, no_output: NoOutput | None):
+        """Store the reason for no external torques, None if they are published or disabled."""
+        self._no_torque = None if no_output is None else _without_traceback(no_output)
+        self.no_torque_remedy = "" if no_output is None else no_output.remedy
+
+    @property
+    def no_torque_reason(self) -> str:
+        """Reason for no external torques at the last state, "" if they were published."""
+        return "" if self._no_torque is None else str(self._no_torque)
 
     def dropped(self, topic, reason):
         self.counts["dropped"] += 1
@@ -67,7 +67,7 @@ class Statistics:
         self.last_error = error
 
     def take_times(self) -> dict[str, str]:
-        """Percentiles of the solve times since the last call; {} without any."""
+        """Percentiles of the solve times since the last call; {} if there were none."""
         if not self._solve_times:
             return {}
         p50, p99 = np.percentile(self._solve_times, (50, 99)) * 1e6
@@ -75,63 +75,63 @@ class Statistics:
         return {"solve time p50 [us]": f"{p50:.1f}", "solve time p99 [us]": f"{p99:.1f}"}
 
     @property
-    def troubles(self) -> dict[str, Any]:
-        """What went wrong, and why nothing is published."""
+    def problems(self) -> dict[str, Any]:
+        """Rows for dropped messages, errors and missing output."""
         return {
             "dropped messages": self.counts["dropped"],
             "last drop": self.last_drop,
             "errors": self.counts["errors"],
             "last error": self.last_error,
-            "silent because": self.silent_because,
+            "no output because": self.no_output_reason,
         }
 
 
-def _kept(silence):
-    """Without the frames in which it was raised, and what they hold."""
-    for error in (silence, *silence.args):
+def _without_traceback(no_output):
+    """The same error without its frames, which would keep their objects alive."""
+    for error in (no_output, *no_output.args):
         if isinstance(error, Exception):
             error.__traceback__ = None
-    return silence
+    return no_output
 
 
 class Status(NamedTuple):
-    """warn: something is not as it should be; values: {key: anything printable}."""
+    """warn: whether something is wrong; values: {key: anything printable}."""
 
     warn: bool
     summary: str
     values: dict[str, Any]
 
 
-def _verdict_of_both(manager, statistics) -> str:
-    """What is wrong with the description or the input, "" for nothing."""
+def _common_problem(manager, statistics) -> str:
+    """Problem of the description or the input, "" without one."""
     if manager.failure:
-        served = "the last good model serves" if manager.core is not None else "no model yet"
+        served = "the last valid robot is in use" if manager.core is not None else "no robot yet"
         return f"{manager.failure} ({served})"
-    return statistics.silent_because and f"silent: {statistics.silent_because}"
+    return statistics.no_output_reason and f"no output: {statistics.no_output_reason}"
 
 
 # --- of dynamics_node ---------------------------------------------------------------------------------------
 
 
 def report(manager: RobotManager, statistics: Statistics, enabled: bool, lost_device: str = "") -> Status:
-    """What is served, how fast and why not; the solve times begin anew. lost_device: why services go on
-    without their GPU."""
+    """Status of dynamics_node; resets the solve times. lost_device: reason for services without the GPU, ""
+    while it works."""
     values: dict[str, Any] = {"enabled": enabled, "building": manager.building}
     if manager.core is not None:
         values |= _of_core(manager.core)
     values |= {
         **statistics.take_times(),
         "solved": statistics.counts["solved"],
-        "silent": statistics.counts["silent"],
-        **statistics.troubles,
+        "no output": statistics.counts["no output"],
+        **statistics.problems,
         "clamped joints": ", ".join(statistics.clamped),
-        "no external torques because": statistics.unobserved,
+        "no external torques because": statistics.no_torque_reason,
         "description error": manager.failure,
         "lost GPU": lost_device,
     }
     warn, summary = _verdict(manager, statistics, enabled)
     if lost_device:
-        warn, summary = True, f"{summary}; services by the CPU, the GPU is lost: {lost_device}"
+        warn, summary = True, f"{summary}; services on the CPU, the GPU is lost: {lost_device}"
     return Status(warn, summary, values)
 
 
@@ -151,36 +151,36 @@ def _of_core(core: Core) -> dict[str, Any]:
         "oldest joint state [ms]": age,
         "loops": ", ".join(constraint.name for constraint in getattr(robot.model, "constraints", ())),
         "condition of the loops": "" if condition is None else f"{condition:.3g}",
-        "torque that driven joints miss": f"{core.coordinates.unrealized:.3g}",
+        "unrealized torque of driven joints": f"{core.coordinates.unrealized:.3g}",
         "unknown joints in joint_states": core.joints.unknown,
-        "explicit joints off": ", ".join(core.coordinates.contradicted(core.joints.position)),
+        "inconsistent explicit joints": ", ".join(core.coordinates.contradicted(core.joints.position)),
         "payloads": ", ".join(f"{link} {payload[0]:g} kg" for link, payload in core.payloads.items()),
         "external wrenches on": ", ".join(core.wrenches.links(monotonic_ns(), core.wrench_timeout)),
         "sensors": _sensors(core, now),
         "wrench sensor": core.wrench_sensor.status(now),
         "payload estimation": core.payload_estimation.status(),
-        "pushed": told(core) if core.settings.observer_enabled else "",
+        "contact": contact_status(core) if core.settings.observer_enabled else "",
         "model warnings": "; ".join(robot.model.warnings[:5]),
     }
 
 
 def _sensors(core, now):
-    """Of a sensor problem: how old every reading is, and how well they agree."""
+    """Age of each reading of a sensor problem, and their chi-square."""
     if core.sensors is None:
         return ""
     ages = core.sensors.ages(now).items()
-    told = [f"{name} {'never' if age is None else f'{age * 1e3:.0f} ms'}" for name, age in ages]
+    rows = [f"{name} {'never' if age is None else f'{age * 1e3:.0f} ms'}" for name, age in ages]
     expected = core.solver.degrees_of_freedom
-    return f"{', '.join(told)}; chi-square {core.sensors.chi_square:.3g}, expected {expected}"
+    return f"{', '.join(rows)}; chi-square {core.sensors.chi_square:.3g}, expected {expected}"
 
 
 def _verdict(manager, statistics, enabled) -> tuple[bool, str]:
     if not (enabled or manager.failure):
         return False, "disabled"
-    if trouble := _verdict_of_both(manager, statistics):
+    if trouble := _common_problem(manager, statistics):
         return True, trouble
-    if statistics.unobserved:
-        return True, f"no external torques: {statistics.unobserved}"
+    if statistics.no_torque_reason:
+        return True, f"no external torques: {statistics.no_torque_reason}"
     if statistics.clamped:
         return True, f"torque clamped at {', '.join(statistics.clamped)}"
     return False, "running"
@@ -190,25 +190,25 @@ def _verdict(manager, statistics, enabled) -> tuple[bool, str]:
 
 
 def estimator_report(manager: RobotManager, statistics: Statistics) -> Status:
-    """What is estimated, how fast, from what, and why not; the solve times begin anew."""
+    """Status of dynamics_estimator; resets the solve times."""
     core = manager.core
-    silent = {} if core is None else core.silent_sensors(monotonic_ns())
+    stale = {} if core is None else core.stale_sensors(monotonic_ns())
     values: dict[str, Any] = {"building": manager.building}
     if core is not None:
-        values |= _of_estimator(core, silent)
+        values |= _of_estimator(core, stale)
     values |= {
         **statistics.take_times(),
         "estimates": statistics.counts["solved"],
-        **statistics.troubles,
+        **statistics.problems,
         "description error": manager.failure,
     }
-    trouble = _verdict_of_both(manager, statistics) or (_estimator_trouble(core, silent) if core else "")
+    trouble = _common_problem(manager, statistics) or (_estimator_trouble(core, stale) if core else "")
     return Status(bool(trouble), trouble or "running", values)
 
 
-def _of_estimator(core, silent) -> dict[str, Any]:
-    settings, told, waiting = core.settings, core.last, core.waiting
-    estimate = None if told is None else told.estimate
+def _of_estimator(core, stale) -> dict[str, Any]:
+    settings, last, pending = core.settings, core.last, core.pending
+    estimate = None if last is None else last.estimate
     return {
         "robot": core.model.name,
         "joints": len(core.joints.names),
@@ -216,16 +216,16 @@ def _of_estimator(core, silent) -> dict[str, Any]:
         "window [steps]": settings.steps,
         "lag [ms]": f"{settings.steps_of_lag / settings.rate * 1e3:g}",
         "torques": settings.torque_source,
-        "silent sensors": _each(silent),
+        "stale sensors": _ages(stale),
         "not observable": "" if estimate is None else ", ".join(estimate.unobservable),
         "chi-square": ""
         if estimate is None
         else f"{estimate.chi_square:.3g} of {estimate.readings} readings",
         "worst sensor": "" if estimate is None else core.name_of(estimate.worst),
-        "late readings used": _counts(core, waiting.late),
-        "readings too late": _counts(core, waiting.outside),
-        "readings rejected": _counts(core, waiting.rejected),
-        "begun anew": core.restarts,
+        "late readings used": _counts(core, pending.late),
+        "readings too late": _counts(core, pending.too_late),
+        "readings rejected": _counts(core, pending.rejected),
+        "restarts": core.restarts,
         "unknown joints in joint_states": core.joints.unknown,
         "model warnings": "; ".join(core.model.warnings[:5]),
     }
@@ -235,20 +235,20 @@ def _counts(core, counter):
     return ", ".join(f"{core.name_of(name)} {count}" for name, count in counter.items())
 
 
-def _each(silent):
-    return ", ".join(f"{name} {age}" for name, age in silent.items())
+def _ages(stale):
+    return ", ".join(f"{name} {age}" for name, age in stale.items())
 
 
-def _estimator_trouble(core, silent) -> str:
-    if doubted := core.doubted():
-        return f"readings rejected, which encoders contradict: {listed(map(core.name_of, doubted))}"
+def _estimator_trouble(core, stale) -> str:
+    if rejected := core.rejected_sensors():
+        return f"readings contradict the encoders and are rejected: {listed(map(core.name_of, rejected))}"
     estimate = None if core.last is None else core.last.estimate
     unobservable = () if estimate is None else estimate.unobservable
-    if silent:
-        tells = f"; nothing tells {listed(unobservable)}" if unobservable else ""
-        return f"nothing from {_each(silent)}{tells}"
+    if stale:
+        effect = f"; not observable: {listed(unobservable)}" if unobservable else ""
+        return f"no readings from {_ages(stale)}{effect}"
     if unobservable:
-        return f"nothing tells {listed(unobservable)}"
-    if estimate is not None and estimate.chi_square > DOUBTFUL * estimate.readings:
+        return f"not observable: {listed(unobservable)}"
+    if estimate is not None and estimate.chi_square > LARGEST_CHI_SQUARE * estimate.readings:
         return f"readings contradict each other, {core.name_of(estimate.worst)} most"
     return ""

@@ -1,4 +1,4 @@
-"""The node without ROS: messages in as plain values, torques or a reason for silence out."""
+"""The node without ROS: plain values in; torques, or a reason for no output, out."""
 
 from typing import Any, NamedTuple
 
@@ -24,8 +24,8 @@ from dynamics_node.text import listed, one_line
 
 
 class Result(NamedTuple):
-    """State and torques over the coordinates of the tree; clamped: names of the limited joints; wrenches: of
-    a sensor problem {link: (6,) by the environment ON it, in its axes at its origin}."""
+    """State and torques over the coordinates of the tree. clamped: names of joints at their limit; wrenches:
+    estimates of a sensor problem, exerted by the environment ON a link."""
 
     q: np.ndarray
     qd: np.ndarray
@@ -36,7 +36,7 @@ class Result(NamedTuple):
 
 
 class Snapshot(NamedTuple):
-    """What another Core of the same robot needs to compute the same: see Core.snapshot and Core.follow."""
+    """State of a Core that another Core of the same robot copies, see Core.snapshot and Core.follow."""
 
     joints: JointMemory
     base: Base | None
@@ -47,8 +47,8 @@ class Snapshot(NamedTuple):
 
 
 class Core:
-    """One robot being served: what is measured of it, what acts on it, what it is asked, and the answer.
-    topics: {name: Topic} of the sensors whose messages count."""
+    """One robot: its measured state, its environment, its reference and the solver. topics: {name: Topic} of
+    the sensors in use."""
 
     def __init__(self, robot: ServedRobot, settings: Settings):
         self.robot = self.unloaded = robot
@@ -69,7 +69,7 @@ class Core:
 
     @property
     def solver(self) -> Any:
-        """A function of inverse, forward or hybrid dynamics or an Estimator, as its problem says."""
+        """A function of inverse, forward or hybrid dynamics, or an Estimator."""
         return self.robot.solver
 
     @property
@@ -82,7 +82,7 @@ class Core:
 
     @property
     def summary(self) -> str:
-        """What is served, for the log."""
+        """Robot, problem, algorithm and backend, for the log."""
         _, algorithm, backend = self.robot.way
         return (
             f"{one_line(self.model.name)}: {len(self.joints.names)} joints, "
@@ -90,7 +90,7 @@ class Core:
         )
 
     def apply(self, settings: Settings):
-        """Take over settings that need no rebuilding."""
+        """Apply settings that need no rebuild."""
         self.settings, used = settings, used_sensors(self.unloaded, settings)
         self.topics = used.topics
         self.state.apply(settings)
@@ -102,7 +102,7 @@ class Core:
         self.sensor_timeout = int(settings.sensor_timeout * 1e9)
         self.gravity.apply(settings, self.model, used.gravity)
         self.wrench_sensor.apply(settings, self.unloaded)
-        self.kind = self.solver.problem.kind  # settings.problem may be ahead, while a build is under way
+        self.kind = self.solver.problem.kind  # settings.problem may be newer than the robot during a build
         self.coordinates.drive(settings.driven_joints, settings.driven_weights)
         self.torques = Torques(self.model, self.coordinates, settings)
         self.reads_velocity = self.kind != "inverse" or self.torques.reads_velocity
@@ -110,11 +110,11 @@ class Core:
         self.command_index = np.array([number[name] for name in settings.command_joints], dtype=int)
 
     def serves(self, model: Robot) -> bool:
-        """True when a model has the same joints, so that what is remembered stays valid."""
+        """Whether a robot has the same coordinates, so that the stored state stays valid."""
         return (model.q_names, model.v_names) == (self.model.q_names, self.model.v_names)
 
     def replace(self, robot: ServedRobot, settings: Settings):
-        """Go on with another ServedRobot of the same joints; what was measured is kept."""
+        """Replace the robot by one with the same joints; the measured state is kept."""
         before = self.robot.observer
         self.unloaded, self.settings = robot, settings
         self.state.replace(robot)
@@ -126,13 +126,13 @@ class Core:
             self.robot.observer.resume(before)
 
     def _sensors_of(self, robot, before=None) -> "Estimation | None":
-        """What a sensor problem needs besides; None of other problems."""
+        """The readings of a sensor problem; None for other problems."""
         if not isinstance(robot.solver, Estimator):
             return None
         return Estimation(robot.solver, self.joints.names, robot.unobservable_without).resumed(before)
 
-    def hear_sensor(self, topic: str, message: SensorMessage):
-        """A message of the sensors of a topic. Raises BadMessage: not finite, or of another frame."""
+    def receive_sensor(self, topic: str, message: SensorMessage):
+        """Store a sensor message of a topic. Raises BadMessage if it is not finite or has another frame."""
         for sensor in self.topics[topic].sensors:
             if self.sensors is not None:
                 self.sensors.update(sensor, message)
@@ -140,24 +140,24 @@ class Core:
             self.wrench_sensor.update(sensor, message, self.joints.position)
 
     def forget(self):
-        """Forget what was measured and what is asked, as after a jump of time."""
+        """Clear the measured state and the reference, as after a clock jump."""
         self.state.reset()
         self.reference = None
         self.wrench_sensor.forget()
-        self._forget_pushes()
+        self._reset_observer()
 
-    def _forget_pushes(self):
+    def _reset_observer(self):
         if self.robot.observer is not None:
             self.robot.observer.reset()
 
     def snapshot(self) -> Snapshot:
-        """What was measured, what is carried, and how loops are assembled."""
+        """The measured state, the payloads and the assembly of the loops."""
         state = self.state
         branch = self.coordinates.branch
         return Snapshot(self.joints, state.base, self.gravity.tilt, self.payloads, branch, state.filtered)
 
     def follow(self, snapshot: Snapshot):
-        """Take over what another Core of the same robot knows."""
+        """Copy the state of another Core of the same robot."""
         self.state.joints, self.state.base, self.state.filtered = (
             snapshot.joints,
             snapshot.base,
@@ -169,8 +169,8 @@ class Core:
             self._load(snapshot.payloads)
 
     def set_payload(self, link, mass, com, inertia_com):
-        """Attach a payload in place of the last one on this link; mass 0 takes it off. Raises KeyError for an
-        unknown link and ValueError for a payload that no body can be; then nothing has changed."""
+        """Attach a payload, which replaces the last one on this link; mass 0 removes it. Raises KeyError for
+        an unknown link and ValueError for an impossible inertia; then nothing changes."""
         self.model.frame(link)
         others = {name: payload for name, payload in self.payloads.items() if name != link}
         self._load(others if mass == 0 else {**others, link: (mass, com, inertia_com)})
@@ -183,16 +183,16 @@ class Core:
         bare = model is self.unloaded.model
         self.robot = self.unloaded if bare else self.unloaded.with_inertias(model)
         self.payloads, self._tool = payloads, _tool(self.settings)
-        self._forget_pushes()
+        self._reset_observer()
 
     def filtered_acceleration(self):
-        """qdd (nv,) by the filter of the positions, 0 of a floating base. Raises NoOutput."""
+        """qdd (nv,) of the position filter, 0 for a floating base. Raises NoOutput."""
         qdd = np.zeros(self.model.nv)
         qdd[self.coordinates.own_v] = self.state.filtered_now().acceleration
         return qdd
 
-    def referred_acceleration(self, ros_now, steady_now):
-        """qdd (nv,) of the reference, 0 where nobody says."""
+    def reference_acceleration(self, ros_now, steady_now):
+        """qdd (nv,) of the reference, 0 for joints without one."""
         return self._accelerations(self._sample(ros_now, steady_now))
 
     def solve(self, ros_now, steady_now) -> Result:
@@ -209,7 +209,7 @@ class Core:
         return self._solved(q, qd, qdd, tau, f_ext, self.gravity(steady_now))
 
     def gravity_torques(self) -> Result:
-        """What holds the last position still, or zeros: the outputs of on_stale. Raises NoOutput."""
+        """The output of on_stale: gravity torques at the last position, or zeros. Raises NoOutput."""
         q = self.state.last_position()
         zero = np.zeros(self.model.nv)
         tau = zero
@@ -222,29 +222,29 @@ class Core:
         return self._result(q, zero, zero, tau)
 
     def weights(self, q):
-        """(nv,): torques of gravity alone at a position (nq,) that was solved for."""
+        """Gravity torques (nv,) at the position (nq,) of a result."""
         zero = np.zeros(self.model.nv)
         q = q[: self.model.nq]  # without explicit joints
         return self.robot.nonlinear_effects(q, zero, gravity=self.gravity.last(), errors="nan")
 
     def require_fresh(self, steady_now):
-        """Raise NoOutput when what was measured is too old, by now, for what was computed from it."""
+        """Raise NoOutput if the measured state has become stale during the computation."""
         if self.settings.state_source == "measured":
             self.state.require_fresh(steady_now)
 
     def _reference_state(self, sample: Sample | None, steady_now):
         self.state.require_supported()
         if sample is None:
-            raise NoOutput("no reference in force (state_source: reference)", self.reference is not None)
-        if absent := self.joints.without(sample.positions):
+            raise NoOutput("no active reference (state_source: reference)", self.reference is not None)
+        if absent := self.joints.joints_without(sample.positions):
             raise NoOutput(f"reference without position of {listed(absent)}")
-        if self.reads_velocity and (absent := self.joints.without(sample.velocities)):
+        if self.reads_velocity and (absent := self.joints.joints_without(sample.velocities)):
             raise NoOutput(f"reference without velocity of {listed(absent)}")
         base = self.state.base_now(steady_now)
         return self.state.vectors(sample.positions, np.nan_to_num(sample.velocities), base)
 
     def _sample(self, ros_now, steady_now) -> Sample | None:
-        """What the reference says now."""
+        """The active sample of the reference, None without one."""
         if self.reference is None:
             return None
         return self.reference.at(ros_now, steady_now, self.reference_timeout)
@@ -256,7 +256,7 @@ class Core:
         return qdd
 
     def _known(self, sample: Sample | None, q):
-        """qdd (0 where nobody says) and tau (of the reference, else measured)."""
+        """qdd of the reference (0 without one) and tau (of the reference, else measured)."""
         qdd, at = self._accelerations(sample), self.coordinates
         if self.kind == "inverse":
             return qdd, None
@@ -267,9 +267,9 @@ class Core:
 
     def _estimated(self, sensors: Estimation, q, qd, steady_now):
         readings = sensors.vector(self.joints.effort, steady_now, self.sensor_timeout)
-        found = sensors.estimate(self.solver, q, qd, readings, self.gravity(steady_now))
-        spread = self.coordinates.spread(q, qd, found.qdd, found.tau)
-        return Result(*spread, wrenches=self.solver.external_wrenches(found))
+        estimate = sensors.estimate(self.solver, q, qd, readings, self.gravity(steady_now))
+        spread = self.coordinates.spread(q, qd, estimate.qdd, estimate.tau)
+        return Result(*spread, wrenches=self.solver.external_wrenches(estimate))
 
     def _solved(self, q, qd, qdd, tau, f_ext, gravity):
         try:
@@ -290,7 +290,7 @@ class Core:
 
 
 def _tool(settings):
-    """What `with_sensed_tool` depends on."""
+    """Settings that `with_sensed_tool` reads."""
     return (
         settings.wrench_sensor_name,
         settings.wrench_sensor_tool_mass,

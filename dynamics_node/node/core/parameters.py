@@ -1,4 +1,4 @@
-"""Parameters as the fields of a frozen dataclass: names, types, limits, and values as people write them."""
+"""Parameters as fields of a frozen dataclass: names, types, limits and conversion of values."""
 
 from dataclasses import field, fields
 from typing import Any, NamedTuple, TypeVar
@@ -21,17 +21,18 @@ def parameter(
     read_only: bool = False,
     or_zero: bool = False,
 ) -> Any:
-    """A field of the dataclass. bounds: of a number, which may be 0 as well if `or_zero`; entries: bounds of
-    each number of a list. What is divided by or squared is bounded away from zero.
+    """A field of the dataclass. bounds: of a number, which may also be 0 if `or_zero`; entries: bounds of
+    each number of a list. Divisors and squares are bounded away from zero.
 
-    read_only: settable at the start alone. Files are: whoever is on the network may set the others.
+    read_only: can be set only at start. File names are read only, because anybody on the network can set the
+    others.
     """
-    told = {"description": description, "choices": choices, "bounds": bounds, "entries": entries}
-    return field(default=default, metadata={**told, "read_only": read_only, "or_zero": or_zero})
+    metadata = {"description": description, "choices": choices, "bounds": bounds, "entries": entries}
+    return field(default=default, metadata={**metadata, "read_only": read_only, "or_zero": or_zero})
 
 
 class Parameter(NamedTuple):
-    """A field as ROS sees it: lists in place of tuples. kind: its type in the dataclass."""
+    """A parameter of the node, with lists for tuples. kind: its type in the dataclass."""
 
     name: str
     field: str
@@ -50,13 +51,14 @@ class Parameter(NamedTuple):
 
 
 def parameters_of(kind: type, groups: tuple[str, ...]) -> tuple[Parameter, ...]:
-    """The fields of a dataclass; of those that begin with a group, `held_joints` is the parameter
-    `held.joints`."""
+    """The fields of a dataclass. Fields of a group have a dot: `fixed_joints` is the parameter
+    `fixed.joints`."""
     return tuple(_parameter(own, groups) for own in fields(kind))
 
 
 def read_fields(kind: type[Kind], parameters: tuple[Parameter, ...], values: dict[str, Any]) -> Kind:
-    """A `kind` from {parameter name: value}. Raises ValueError with the parameter's name and the reason."""
+    """A `kind` from {parameter name: value}. Raises ValueError with the name of the parameter and the
+    reason."""
     return kind(**{p.field: _checked(p, values[p.name]) for p in parameters})
 
 
@@ -74,35 +76,38 @@ def _checked(parameter, value):
         _check_numbers(parameter, np.array(value, dtype=float))
     for text in value if isinstance(value, tuple) else (value,):
         if isinstance(text, str) and not _is_text(text):
-            raise ValueError(f"{parameter.name} {text[:50]!r} has a character that no name or path has")
+            raise ValueError(f"{parameter.name} {text[:50]!r} has a zero or an unpaired surrogate")
     if parameter.choices and value not in parameter.choices:
-        raise ValueError(f"{parameter.name} {value!r} is none of {', '.join(parameter.choices)}")
+        raise ValueError(f"{parameter.name} must be one of {', '.join(parameter.choices)}, not {value!r}")
     if parameter.bounds:
         low, high = parameter.bounds
         if not low <= value <= high and not (parameter.or_zero and value == 0):
-            told = f"{parameter.name} {value!r} is not between {low:g} and {high:g}"
-            raise ValueError(told + ", nor 0" * parameter.or_zero)
+            zero = " or 0" * parameter.or_zero
+            raise ValueError(f"{parameter.name} must be between {low:g} and {high:g}{zero}, not {value!r}")
     return value
 
 
 def _check_numbers(parameter, values):
     if not np.isfinite(values).all():
-        raise ValueError(f"{parameter.name} has an entry that is not finite: {values.tolist()}")
+        raise ValueError(f"{parameter.name} has entries that are not finite: {values.tolist()}")
     low, high = parameter.entries
-    if beyond := [value for value in values.tolist() if not low <= value <= high]:
-        raise ValueError(f"{parameter.name} has {beyond[0]:g}, which is not between {low:g} and {high:g}")
+    if outside := [value for value in values.tolist() if not low <= value <= high]:
+        raise ValueError(
+            f"{parameter.name} must have entries between {low:g} and {high:g}, not {outside[0]:g}"
+        )
 
 
 def _is_text(value):
-    """Without zeros, which end a path, and halves of characters, which no encoding has."""
+    """Whether a text has neither zeros, which end a path, nor unpaired surrogates, which cannot be
+    encoded."""
     return "\0" not in value and not any("\ud800" <= c <= "\udfff" for c in value)
 
 
 def as_declared(parameter: Parameter, value):
-    """The value in the type of the parameter's default; None, when nobody gave one, is the default.
+    """The value in the type of the parameter; None gives the default.
 
-    Integers are taken for numbers, also in lists and in a text that is a list (`ros2 param set` makes one of
-    `[0, 0, -9.81]`). Raises ValueError with the parameter's name for what is of another type.
+    Integers are accepted as numbers, also in lists and in the text of a list (`ros2 param set` passes
+    `[0, 0, -9.81]` as text). Raises ValueError with the name of the parameter for other types.
     """
     if value is None:
         return parameter.default
@@ -110,7 +115,7 @@ def as_declared(parameter: Parameter, value):
     try:
         return read(value)
     except (TypeError, ValueError, OverflowError):
-        raise ValueError(f"{parameter.name} is {expected}, not {value!r}") from None
+        raise ValueError(f"{parameter.name} must be {expected}, not {value!r}") from None
 
 
 def _only(kind):

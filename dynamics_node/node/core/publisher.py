@@ -1,4 +1,4 @@
-"""When torques are computed and published, and when nothing is. Without ROS."""
+"""When torques are computed and published. Without ROS."""
 
 from collections.abc import Callable
 from time import monotonic_ns, perf_counter
@@ -21,7 +21,7 @@ class Publisher:
         publish: Callable[[Core, Result], object],
         ros_now: Callable[[], int],
         steady_now: Callable[[], int] = monotonic_ns,
-        publish_external_torque: Callable[[Core, ExternalTorque], object] = lambda core, push: None,
+        publish_external_torque: Callable[[Core, ExternalTorque], object] = lambda core, estimate: None,
     ):
         self.enabled = manager.settings.autostart
         self._manager, self._statistics, self._publish = manager, statistics, publish
@@ -29,7 +29,7 @@ class Publisher:
         self._ros_now, self._steady_now = ros_now, steady_now
 
     def answer(self):
-        """Publish the torques of the latest input; at a fixed rate what on_stale says when it is stale."""
+        """Publish the torques of the newest input; at a fixed rate, the output of on_stale if it is stale."""
         core = self._manager.core
         if not self.enabled or core is None:
             return
@@ -38,7 +38,7 @@ class Publisher:
             result = core.solve(self._ros_now, self._steady_now())
             core.require_fresh(self._steady_now())
         except NoOutput as reason:
-            self._statistics.silent(reason)
+            self._statistics.no_output(reason)
             if reason.stale and self._manager.settings.rate > 0:
                 self._answer_stale(core)
             return
@@ -46,35 +46,36 @@ class Publisher:
         self._statistics.solved(perf_counter() - started, result.clamped)
 
     def observe(self):
-        """Publish what pushes on the robot by the newest joint state, if that is asked for."""
+        """Publish the external torques at the newest joint state, if the observer is enabled."""
         core = self._manager.core
         if not (self.enabled and self._manager.settings.observer_enabled) or core is None:
-            self._statistics.observing(None)
+            self._statistics.set_no_torque(None)
             return
         try:
-            push = external_torque(core, self._steady_now())
+            estimate = external_torque(core, self._steady_now())
             core.require_fresh(self._steady_now())
         except NoOutput as reason:
-            self._statistics.observing(reason)
+            self._statistics.set_no_torque(reason)
             return
-        self._statistics.observing(None)
-        if push is not None:
-            self._publish_external_torque(core, push)
+        self._statistics.set_no_torque(None)
+        if estimate is not None:
+            self._publish_external_torque(core, estimate)
 
     def answer_if_stale(self):
-        """Publish what on_stale says if the input is stale; for rate 0, where no input means no answer."""
+        """Publish the output of on_stale if the input is stale; for rate 0, where each output needs an
+        input."""
         core = self._manager.core
         if not self.enabled or core is None:
             return
         try:
             core.state.vectors_now(self._steady_now(), with_velocity=False)
         except NoOutput as reason:
-            self._statistics.silent(reason)
+            self._statistics.no_output(reason)
             if reason.stale:
                 self._answer_stale(core)
 
     def note_stale_input(self):
-        """Note it if joint states have stopped; with rate 0 nothing else notices."""
+        """Store the reason if joint states have stopped; with rate 0 no other call detects it."""
         core = self._manager.core
         if core is None or self._manager.settings.state_source != "measured":
             return
@@ -89,4 +90,4 @@ class Publisher:
         try:
             self._publish(core, core.gravity_torques())
         except NoOutput as reason:
-            self._statistics.silent(reason)
+            self._statistics.no_output(reason)

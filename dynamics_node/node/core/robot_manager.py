@@ -1,4 +1,4 @@
-"""Which robot is served, and what becomes of a new description or new settings. Without ROS."""
+"""The robot in use, and its updates by new descriptions and settings. Without ROS."""
 
 import contextlib
 from collections.abc import Callable
@@ -16,7 +16,7 @@ MOST_WARNINGS = 20  # of a robot description, in the log
 
 
 class Log(Protocol):
-    """What is used of a logger of rclpy."""
+    """The methods of an rclpy logger in use."""
 
     def info(self, text: str, /) -> object: ...
     def warning(self, text: str, /) -> object: ...
@@ -24,10 +24,10 @@ class Log(Protocol):
 
 
 class RobotManager:
-    """core: the robot that is served, None before the first; failure: why the last description is not, or "".
+    """core: the robot in use, None before the first; failure: error of the last description, or "".
 
-    began(): called whenever something may be under way that `step` is to be called for. make(robot, settings)
-    gives a core; check(settings, robot) raises ValueError where they do not go together.
+    began(): called when a build may have started, after which `step` is to be called. make(robot, settings)
+    returns a core; check(settings, robot) raises ValueError if they do not match.
     """
 
     def __init__(
@@ -44,8 +44,8 @@ class RobotManager:
         self.failure = ""
         self._log, self._began, self._make, self._check = log, began, make, check
         self._builds = builds or Builds()
-        self._line = ""  # the last one on what is served
-        self._note = ""  # of a ServedRobot, said once
+        self._line = ""  # the last summary in the log
+        self._note = ""  # the last note in the log
         self._topic_ignored = False
 
     @property
@@ -55,7 +55,7 @@ class RobotManager:
     # --- descriptions -------------------------------------------------------------------------
 
     def load_configured(self):
-        """Take the description that parameters give, if they do."""
+        """Load the description that parameters specify, if any."""
         if self.settings.robot_description:
             self._describe(self.settings.robot_description)
         elif self.settings.robot_description_file:
@@ -67,17 +67,17 @@ class RobotManager:
                 self._describe(text)
 
     def describe(self, text: str):
-        """A description has come on the topic; the parameters win."""
+        """Build a description of the topic, unless parameters specify one."""
         if not self._ignore_topic():
             self._describe(text)
 
-    def refuse_length(self, count: int):
-        """A description of so many bytes has come on the topic, which is too long to be looked at."""
+    def reject_length(self, count: int):
+        """Reject a description of the topic that has too many bytes."""
         if not self._ignore_topic():
-            self._fail(f"robot description has {count} bytes; the limit is {MAX_BYTES} (embed no meshes)")
+            self._fail(f"robot description has {count} bytes; the limit is {MAX_BYTES}: do not embed meshes")
 
     def reload(self) -> tuple[bool, str]:
-        """Build again, from files that may have changed: whether something is built, and a message."""
+        """Build again from files that may have changed: whether a build started, and a message."""
         self._builds.renew(self.settings)
         self._began()
         self.load_configured()
@@ -86,34 +86,34 @@ class RobotManager:
         return False, self.failure or "no robot description yet"
 
     def _ignore_topic(self) -> bool:
-        """Whether parameters give the description; said once."""
+        """Whether parameters specify the description; logged once."""
         if not any(_given(self.settings)):
             return False
         if not self._topic_ignored:
-            self._log.info("robot_description on the topic ignored: a parameter gives it")
+            self._log.info("robot_description on the topic is ignored: a parameter specifies the description")
         self._topic_ignored = True
         return True
 
     def _describe(self, text):
         if self._builds.describe(text, self.settings):
-            self.failure = ""  # what came since was refused
+            self.failure = ""  # of a later description
         self._began()
 
     def _rebuild(self):
-        """Build the present description anew with other parameters."""
+        """Build the current description with other parameters."""
         self._builds.repeat(self.settings)
         self._began()
 
     # --- settings -----------------------------------------------------------------------------
 
     def check(self, settings: Any):
-        """Raise ValueError when settings cannot be used with the robot that is served."""
+        """Raise ValueError if settings do not match the robot in use."""
         new, old = settings.job(""), self.settings.job("")
         if self.core is not None and (new.choices, new.names) == (old.choices, old.names):
             self._check(settings, self.core.unloaded)
 
     def use(self, settings: Any):
-        """Take over settings: at once, or by building the robot again."""
+        """Apply settings at once, or by a rebuild of the robot."""
         old, self.settings = self.settings, settings
         if _given(old) != _given(settings):
             self.load_configured()
@@ -125,23 +125,23 @@ class RobotManager:
     # --- robots -------------------------------------------------------------------------------
 
     def step(self) -> bool:
-        """Look at what is being built; True when it is served from now on."""
+        """Poll the build; True if its robot is in use now."""
         built = self._builds.step()
         return built is not None and self._take(*built)
 
     def cancel(self):
-        """End a build under way."""
+        """End the current build."""
         self._builds.cancel()
 
     def _take(self, job: Job, result: ServedRobot | Failure) -> bool:
-        """Serve what was built, or say why not."""
+        """Use the result of a build, or store its error."""
         try:
             if isinstance(result, Failure):
                 raise ValueError(result.reason)
             self._check(self.settings, result)
         except ValueError as error:
             self._fail(str(error))
-            self._builds.refuse(job, self.settings)
+            self._builds.reject(job, self.settings)
             return False
         if self._builds.accept(job, self.settings):
             self.failure = ""
@@ -149,7 +149,7 @@ class RobotManager:
         return True
 
     def _fail(self, reason):
-        """The last good robot goes on, with whatever settings need no building."""
+        """Log the error and keep the last robot, with the settings that need no rebuild."""
         self.failure = reason = one_line(reason)
         if self.core is not None:
             with contextlib.suppress(ValueError):
@@ -169,12 +169,12 @@ class RobotManager:
                 self._log.warning(one_line(note))
             self._note = note
         line = self.core.summary
-        if line != self._line:  # else the services have got their solvers
+        if line != self._line:  # the same line: services have received their solvers
             self._log.info(line)
         self._line = line
 
     def _warn(self, warnings):
-        """A robot of thousands of links has thousands of them."""
+        """Log the first warnings; a large robot has thousands."""
         for warning in warnings[:MOST_WARNINGS]:
             self._log.warning(one_line(warning))
         if (more := len(warnings) - MOST_WARNINGS) > 0:

@@ -1,4 +1,4 @@
-"""Which torques are asked for: the parts that are compensated, joint friction, and limits."""
+"""Compensated torques, joint friction and limits."""
 
 from collections.abc import Callable
 
@@ -11,7 +11,7 @@ from dynamics_node.robot import Robot
 
 
 class Torques:
-    """What the parameters compensate.*, friction.* and effort_limits* ask of one robot."""
+    """The parameters compensate.*, friction.* and effort_limits* applied to one robot."""
 
     def __init__(self, model: Robot, coordinates: Coordinates, settings: Settings):
         self._coordinates, self._settings = coordinates, settings
@@ -20,11 +20,11 @@ class Torques:
 
     @property
     def reads_velocity(self) -> bool:
-        """Whether what is compensated depends on velocities."""
+        """Whether the compensation depends on velocities."""
         return self._settings.compensate_coriolis or self._settings.compensate_friction
 
     def compensation(self, solver: Callable[..., np.ndarray], q, qd, qdd, f_ext, gravity):
-        """Torques (nv,) of the parts that compensate.* names."""
+        """Torques (nv,) of the parts that compensate.* enables."""
         settings = self._settings
         tau = solver(
             q,
@@ -36,7 +36,7 @@ class Torques:
         return tau + self.friction(q, qd) if settings.compensate_friction else tau
 
     def clamped(self, tau):
-        """Torques of a Spread within the limits, and the names of the joints where they were not."""
+        """Torques of a Spread clamped to the limits, and the names of the clamped joints."""
         at = self._coordinates.v_at
         over = np.abs(tau if self._coordinates.scalar_only else tau[at]) > self._limits
         if not over.any():
@@ -46,8 +46,8 @@ class Torques:
         return tau, tuple(self._coordinates.names[k] for k in np.flatnonzero(over))
 
     def friction(self, q, qd):
-        """Torques (nv,) that overcome friction, springs and offsets: at every joint, then what they do at the
-        independent ones."""
+        """Torques (nv,) that overcome friction, springs and offsets of all joints, reduced to the independent
+        ones."""
         if self._coordinates.scalar_only:
             return self._joints(q, qd)
         return self._coordinates.gather(q, self._joints(q, self._coordinates.tree_rates(q, qd)))
@@ -59,7 +59,7 @@ def joint_friction(model: Robot, settings: DescriptionSettings) -> JointFriction
 
 
 def friction_of(model: Robot, settings: DescriptionSettings):
-    """(viscous, coulomb), each (axles,): the URDF's, and the parameters' where they name a joint."""
+    """(viscous, coulomb), each (axles,): of the parameters friction.*, else of the URDF."""
     tree = model.tree
     viscous, coulomb = tree.damping.copy(), tree.friction.copy()
     at = {joint.name: joint.v for joint in tree.independent_joints}
@@ -70,7 +70,7 @@ def friction_of(model: Robot, settings: DescriptionSettings):
 
 
 def _limits(coordinates, settings):
-    """The largest torque (joints,) at each of the joints."""
+    """Torque limit (joints,) of each joint."""
     if settings.effort_limits == "list":
         return np.array(settings.effort_limits_list)
     if settings.effort_limits == "none":

@@ -1,4 +1,4 @@
-"""The rclpy node of dynamics_estimator: its parameters, subscriptions and publishers by rows."""
+"""The rclpy node of dynamics_estimator: parameters, and tables of subscriptions and publishers."""
 
 from time import monotonic_ns, perf_counter
 
@@ -27,20 +27,20 @@ from dynamics_node.node.state.joint_memory import MAX_NAMES
 def _joint_states(inputs, core, data, received):
     names, position, velocity, effort, (seconds, rest) = inputs.read_states(data)
     stamp = inputs.stamped(seconds * 1_000_000_000 + rest)
-    core.hear_states(names, position, velocity, effort, stamp, received)
-    inputs.heard = True
+    core.receive_states(names, position, velocity, effort, stamp, received)
+    inputs.has_readings = True
 
 
 def _commanded_torques(inputs, core, data, received):
     names, _, _, effort, (seconds, rest) = inputs.read_states(data)
-    core.hear_command(names, effort, inputs.stamped(seconds * 1_000_000_000 + rest), received)
+    core.receive_command(names, effort, inputs.stamped(seconds * 1_000_000_000 + rest), received)
 
 
 def _effort_commands(inputs, core, data, received):
     message = deserialize_message(data, Float64MultiArray)
     if len(message.data) > MAX_NAMES:
         raise BadMessage(f"{len(message.data)} numbers; the limit is {MAX_NAMES}")
-    core.hear_numbers(message.data, inputs.ros_now(), received)
+    core.receive_ordered_command(message.data, inputs.ros_now(), received)
 
 
 def _by_name(settings, core):
@@ -59,32 +59,33 @@ STATES = Input("joint_states", JointState, SENSOR, MIDDLE, _joint_states, raw=Tr
 
 
 class EstimatorInputs(Subscriptions):
-    """heard: whether the turn brought anything to solve."""
+    """has_readings: whether the turn received readings."""
 
-    heard = False
+    has_readings = False
 
     def rows(self):
-        """See Subscriptions: what belongs to a step comes before the joint states that make it."""
+        """See Subscriptions. Joint states, which create a step, come after the other readings of that
+        step."""
         return (DESCRIPTION, *COMMANDS, *sensor_inputs(self.manager.core), STATES)
 
-    def hear_sensor(self, core, topic, message):
+    def receive_sensor(self, core, topic, message):
         """See Subscriptions."""
-        super().hear_sensor(core, topic, message._replace(stamp=self.stamped(nanoseconds(message.stamp))))
-        self.heard = True
+        super().receive_sensor(core, topic, message._replace(stamp=self.stamped(nanoseconds(message.stamp))))
+        self.has_readings = True
 
     def stamped(self, stamp: int) -> int:
-        """ns of ROS time: of drivers that give no stamp, now."""
+        """The stamp, ns of ROS time; now for drivers without stamps."""
         return stamp or self.ros_now()
 
     def end_turn(self) -> bool:
-        """The subscriptions have been emptied: whether that brought anything."""
-        self.turned()
-        heard, self.heard = self.heard, False
-        return heard
+        """End the turn; returns whether it received readings."""
+        self.note_turn()
+        has_readings, self.has_readings = self.has_readings, False
+        return has_readings
 
 
 def time_message(stamp: int) -> Time:
-    """Of ns."""
+    """The stamp of ns."""
     seconds, rest = divmod(stamp, 1_000_000_000)
     return Time(sec=seconds, nanosec=rest)
 
@@ -101,9 +102,9 @@ def _estimate(core):
     message = JointStateEstimate()
     message.header.frame_id = core.model.base_link
 
-    def write(told, stamp):
-        estimate = told.estimate
-        message.header.stamp, message.lag, message.name = stamp, told.lag, list(estimate.names)
+    def write(stamped, stamp):
+        estimate = stamped.estimate
+        message.header.stamp, message.lag, message.name = stamp, stamped.lag, list(estimate.names)
         for field in ("position", "velocity", "acceleration", "external_torque"):
             setattr(message, field, doubles(getattr(estimate, field)))
         for field, covariance in zip(COVARIANCES, estimate.covariances, strict=True):
@@ -116,14 +117,14 @@ def _estimate(core):
 
 
 def _estimated_joint_states(core):
-    """Of all joints, those that follow others in loops too."""
+    """All joints, including the dependent joints of loops."""
     message = torque_message(core.joints.names, core.model.base_link)
     at = core.coordinates
 
-    def write(told, stamp):
+    def write(stamped, stamp):
         message.header.stamp = stamp
-        message.position = doubles(told.estimate.q[at.q_at])
-        message.velocity = doubles(told.estimate.qd[at.v_at])
+        message.position = doubles(stamped.estimate.q[at.q_at])
+        message.velocity = doubles(stamped.estimate.qd[at.v_at])
         return (message,)
 
     return write
@@ -132,9 +133,9 @@ def _estimated_joint_states(core):
 def _external_torques(core):
     message = torque_message(core.robot.smoothed.independent, core.model.base_link)
 
-    def write(told, stamp):
+    def write(stamped, stamp):
         message.header.stamp = stamp
-        message.effort = doubles(told.estimate.external_torque)
+        message.effort = doubles(stamped.estimate.external_torque)
         return (message,)
 
     return write
@@ -151,18 +152,18 @@ class EstimatorNode(RobotNode):
     """See config/estimator.yaml for the parameters, docs/reference/estimator.md for topics."""
 
     TITLE = "estimator"
-    FORGETS = "the estimate begins anew"
+    LOST_ON_JUMP_BACK = "the estimate restarts"
 
     def __init__(self, **arguments):
         served = {"make": EstimatorCore, "check": check_against}
         super().__init__("dynamics_estimator", PARAMETERS, read_settings, served, **arguments)
         self._estimates = Outputs(self, ESTIMATES)
         self._inputs = EstimatorInputs(self, self._manager, self._statistics)
-        self._inputs.listen()
+        self._inputs.subscribe()
         self._begin()
 
     def after_spin(self):
-        """Tell what is known of the newest step that a turn has brought."""
+        """Publish the estimate after a turn with readings."""
         core = self._manager.core
         if self._inputs.end_turn() and core is not None:
             self._estimate(core)
@@ -171,19 +172,19 @@ class EstimatorNode(RobotNode):
     def _estimate(self, core):
         started = perf_counter()
         try:
-            told = core.advance(monotonic_ns())
+            stamped = core.advance(monotonic_ns())
         except NoOutput as reason:
-            self._statistics.silent(reason)
+            self._statistics.no_output(reason)
             return
         for note in core.notes:
             if self._throttle.due("note"):
                 self.get_logger().warning(note)
         core.notes.clear()
-        if told is not None:
-            self._estimates.publish(core, told, time_message(told.stamp))
+        if stamped is not None:
+            self._estimates.publish(core, stamped, time_message(stamped.stamp))
             self._statistics.solved(perf_counter() - started, ())
 
-    def _look_around(self):
+    def _before_report(self):
         if self._manager.core is None:
             return
         try:

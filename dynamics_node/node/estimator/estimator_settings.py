@@ -1,6 +1,6 @@
-"""The parameters of dynamics_estimator, each a field of EstimatorSettings, and the job that they ask for.
+"""The parameters of dynamics_estimator, each a field of EstimatorSettings, and its build job.
 
-An EstimatorJob runs in a process of its own: see node/building/build_process.py.
+An EstimatorJob runs in a separate process, see node/building/build_process.py.
 """
 
 import logging
@@ -9,7 +9,7 @@ from typing import Any
 
 from dynamics_node.functions import LoopSolver, build_loop_solver
 from dynamics_node.node.building.build_job import described_robot
-from dynamics_node.node.core.consistency import check_description, refuse_joints_twice, require_joints
+from dynamics_node.node.core.consistency import check_description, require_joints, require_joints_once
 from dynamics_node.node.core.parameters import parameter, parameters_of, read_fields
 from dynamics_node.node.core.settings import DESCRIBED, DescriptionSettings
 from dynamics_node.node.state.sensor_readings import Topic, moving, read_sensors, topics_of
@@ -25,26 +25,26 @@ log = logging.getLogger("dynamics_node")
 MEASURED, COMMANDED, NONE = TORQUES = ("measured", "commanded", "none")
 BACKENDS = ("auto", "c", "numpy")
 MOST_STEPS = 200  # of a window
-UNEVEN = 1e10  # (rad/s^2 / N m)^2: what jerk may add to an acceleration, beside what is known of torques
+UNEVEN = 1e10  # (rad/s^2 / N m)^2: bound on the variance of jerk relative to that of torques
 GROUPS = (*DESCRIBED, "noise")
 
 
 @dataclass(frozen=True)
 class EstimatedRobot:
-    """A checked Robot with what estimates it; topics: of its sensors; closing: what closes its
-    loops; notes: what was not to be had, and why."""
+    """A checked Robot with the graph of its smoother. topics: of its sensors; loop_solver: None without
+    loops; notes: warnings of the build."""
 
     model: Robot
     smoothed: Smoothed
     topics: dict[str, Topic]
-    closing: LoopSolver | None = None
+    loop_solver: LoopSolver | None = None
     notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class EstimatorJob:
-    """What to build: `choices` go to parse_robot; loops_file, parameters_file, sensors_file: paths or '';
-    names: pairs of what drivers call joints and what the description does."""
+    """A build request. choices: keyword arguments of parse_robot; loops_file, parameters_file, sensors_file:
+    paths or ''; names: pairs of driver names and description names."""
 
     text: str | bytes
     choices: dict
@@ -55,34 +55,36 @@ class EstimatorJob:
     backend: str = "auto"
 
     def first(self) -> "EstimatorJob":
-        """Interpreted it would be too slow to be of use: nothing serves before all is compiled."""
+        """The whole job: the interpreter would be too slow."""
         return self
 
     def topics_first(self) -> "EstimatorJob":
-        """There is nothing but topics."""
+        """The whole job: the estimator has no services."""
         return self
 
     def make(self) -> EstimatedRobot:
-        """The robot, with all its code in the cache. Raises ValueError, KeyError, OSError, CompileError."""
+        """Build the robot and cache its code. Raises ValueError, KeyError, OSError, CompileError."""
         robot = described_robot(self)
-        _refuse_floating(robot)
+        _reject_floating_joints(robot)
         declared = read_sensors(self.sensors_file, robot)
         sensors = tuple(s for s in moving(robot, declared) if type(s) in READ and s.value is None)
         if others := [sensor.name for sensor in declared if sensor not in sensors]:
-            log.warning("not read: %s; the estimator reads IMUs, gyros and accelerometers", listed(others))
+            log.warning(
+                "ignored sensors: %s; the estimator reads IMUs, gyros and accelerometers", listed(others)
+            )
         topics = topics_of(sensor_problem(robot, sensors).sensors)
         smoothed = Smoothed(robot, sensors, self.backend)
         smoothed.compile()
-        closing = build_loop_solver(robot, self.backend) if robot.constrained else None
-        return EstimatedRobot(robot, smoothed, topics, closing)
+        loop_solver = build_loop_solver(robot, self.backend) if robot.constrained else None
+        return EstimatedRobot(robot, smoothed, topics, loop_solver)
 
 
-def _refuse_floating(robot):
+def _reject_floating_joints(robot):
     for joint in robot.tree.independent_joints:
         if joint.type.is_free:
             raise ValueError(
-                f"floating joint {joint.name!r}: the estimator is for robots on a fixed base, all of whose "
-                "joints have encoders"
+                f"floating joint {joint.name!r}: the estimator requires a fixed base and an encoder at every "
+                "joint"
             )
 
 
@@ -97,43 +99,47 @@ class EstimatorSettings(DescriptionSettings):
     )
     torque_source: str = parameter(
         MEASURED,
-        "Torques of the motors: efforts of joint_states, of a command topic, or unknown",
+        "Motor torques: efforts of joint_states, of a command topic, or unknown",
         choices=TORQUES,
     )
     command_joints: tuple[str, ...] = parameter(
         (),
-        "torque_source commanded: order of the numbers on ~/effort_commands; empty: ~/commanded_torques",
+        "torque_source commanded: order of joints in ~/effort_commands; empty: ~/commanded_torques is read",
     )
-    rate: float = parameter(500.0, "Steps a second, Hz", bounds=(10.0, 2000.0))
+    rate: float = parameter(500.0, "Steps per second, Hz", bounds=(10.0, 2000.0))
     window: float = parameter(
-        0.02, "Steps this far back stay open for late messages, s; at least five steps", bounds=(1e-3, 1.0)
+        0.02,
+        "Window of the smoother, s, which accepts late messages; at least five steps",
+        bounds=(1e-3, 1.0),
     )
     lag: float = parameter(
         0.01,
-        "What is published is this much older than the newest step, s; within the window",
+        "Lag of the published estimate behind the newest step, s; less than the window",
         bounds=(0.0, 1.0),
     )
     noise_encoder: tuple[float, ...] = parameter(
-        (1e-4,), "Noise of measured positions, rad or m; one for all or one per joint", entries=(1e-9, 1.0)
+        (1e-4,),
+        "Standard deviation of measured positions, rad or m; one for all or one per joint",
+        entries=(1e-9, 1.0),
     )
     noise_torque: tuple[float, ...] = parameter(
         (0.2,),
-        "Noise of the motors' torques, N m or N; one for all or one per coordinate",
+        "Standard deviation of motor torques, N m or N; one for all or one per coordinate",
         entries=(1e-6, 1e6),
     )
     noise_jerk_density: float = parameter(
-        1e3, "How fast accelerations change: density of white jerk, rad^2/s^5 or m^2/s^5", bounds=(1e-3, 1e10)
+        1e3, "Spectral density of white jerk, rad^2/s^5 or m^2/s^5", bounds=(1e-3, 1e10)
     )
     noise_external_torque_density: float = parameter(
-        1e3, "How fast external torques change: density of their random walk, (N m)^2/s or N^2/s",
+        1e3, "Density of the random walk of external torques, (N m)^2/s or N^2/s",
         bounds=(1e-6, 1e12),
     )  # fmt: skip
     joint_state_timeout: float = parameter(0.2, "Age at which joint states are stale, s", bounds=(1e-3, 60))
-    sensor_timeout: float = parameter(0.2, "Age at which another reading is stale, s", bounds=(1e-3, 60))
-    backend: str = parameter("auto", "What runs it", choices=BACKENDS)
+    sensor_timeout: float = parameter(0.2, "Age at which other readings are stale, s", bounds=(1e-3, 60))
+    backend: str = parameter("auto", "Backend that runs the smoother", choices=BACKENDS)
 
     def job(self, text: str | bytes) -> EstimatorJob:
-        """What has to be built for a robot description."""
+        """The build job of a robot description."""
         return EstimatorJob(
             text,
             self.choices(),
@@ -146,7 +152,7 @@ class EstimatorSettings(DescriptionSettings):
 
     @property
     def steps(self) -> int:
-        """Of the window."""
+        """Length of the window."""
         return max(SHORTEST, round(self.window * self.rate))
 
     @property
@@ -154,7 +160,7 @@ class EstimatorSettings(DescriptionSettings):
         return round(self.lag * self.rate)
 
     def options(self) -> SmootherOptions:
-        """Of a JointSmoother."""
+        """Options of the JointSmoother."""
         return SmootherOptions(
             period=1.0 / self.rate,
             window=self.steps,
@@ -169,46 +175,46 @@ PARAMETERS = parameters_of(EstimatorSettings, GROUPS)
 
 
 def read_settings(values: dict[str, Any]) -> EstimatorSettings:
-    """EstimatorSettings from {parameter name: value}. Raises ValueError with the parameter's name and the
-    reason."""
+    """EstimatorSettings from {parameter name: value}. Raises ValueError with the name of the parameter and
+    the reason."""
     settings = read_fields(EstimatorSettings, PARAMETERS, values)
     check_description(settings)
-    refuse_joints_twice(settings, ("command_joints",))
+    require_joints_once(settings, ("command_joints",))
     if settings.steps > MOST_STEPS:
         raise ValueError(
             f"window {settings.window:g} s has {settings.steps} steps at {settings.rate:g} Hz; the limit is "
             f"{MOST_STEPS}"
         )
     if settings.steps_of_lag > settings.steps - 1:
-        raise ValueError(f"lag {settings.lag:g} s is not within the window of {settings.window:g} s")
+        raise ValueError(f"lag {settings.lag:g} s must be less than the window of {settings.window:g} s")
     for name in ("encoder", "torque"):
         if not getattr(settings, f"noise_{name}"):
-            raise ValueError(f"noise.{name} needs a number, for all joints, or one of each")
-    _refuse_uneven(settings)
+            raise ValueError(f"noise.{name} needs one number, or one per joint")
+    _check_jerk_density(settings)
     if settings.command_joints and settings.torque_source != COMMANDED:
-        raise ValueError("command_joints goes with torque_source commanded")
+        raise ValueError("command_joints requires torque_source commanded")
     return settings
 
 
-def _refuse_uneven(settings):
-    """A jerk beside which torques, of motors and external, are as good as exact: rounding would then leave
-    nothing of what tells accelerations."""
+def _check_jerk_density(settings):
+    """Raise ValueError for a jerk density next to which torques are practically exact: rounding would then
+    dominate the accelerations."""
     T, torque = 1.0 / settings.rate, min(settings.noise_torque)
     most = UNEVEN * (torque**2 / T + settings.noise_external_torque_density)
     if settings.noise_jerk_density > most:
         raise ValueError(
-            f"noise.jerk_density {settings.noise_jerk_density:g} is beyond {most:.3g}, which noise.torque "
-            f"{torque:g} and noise.external_torque_density {settings.noise_external_torque_density:g} allow "
-            f"at {settings.rate:g} Hz; raise one of them"
+            f"noise.jerk_density {settings.noise_jerk_density:g} is above {most:.3g}, the limit for "
+            f"noise.torque {torque:g} and noise.external_torque_density "
+            f"{settings.noise_external_torque_density:g} at {settings.rate:g} Hz; raise one of these"
         )
 
 
 def check_against(settings: EstimatorSettings, robot: EstimatedRobot):
-    """Raise ValueError when the settings do not fit the robot: names and lengths."""
+    """Raise ValueError if names or lengths in the settings do not match the robot."""
     model = robot.model
     require_joints(settings, model, ("friction.joints", "command_joints"), explicit=False)
     counts = {"encoder": sum(j.type.is_scalar for j in model.tree.independent_joints), "torque": model.nv}
     for name, count in counts.items():
         given = len(getattr(settings, f"noise_{name}"))
         if given not in (1, count):
-            raise ValueError(f"noise.{name} has {given} entries; give one for all, or one of each of {count}")
+            raise ValueError(f"noise.{name} has {given} entries; give 1 or {count}")

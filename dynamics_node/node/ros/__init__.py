@@ -1,1 +1,1 @@
-"""rclpy around it: topics, parameters, executor."""
+"""The rclpy side of the nodes: topics, parameters, executor."""

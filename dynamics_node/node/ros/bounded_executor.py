@@ -1,4 +1,4 @@
-"""An executor that has no queue: what waits stays in the middleware, where QoS bounds it."""
+"""An executor without a queue: pending messages stay in the middleware, where QoS bounds them."""
 
 import time
 from itertools import chain
@@ -9,23 +9,22 @@ from rclpy.executors import Executor, ExternalShutdownException
 from rclpy.impl.implementation_singleton import rclpy_implementation as _rclpy
 from rclpy.utilities import timeout_sec_to_nsec
 
-EVENTS_PERIOD = 1.0  # s, between looks at QoS events, which only warn
-MOST = 100  # messages that one subscription may hand over in a turn, whatever its depth
-SHARE = 0.005  # s of processor time; a subscription that has taken so long hands over no more in this turn
+EVENTS_PERIOD = 1.0  # s between checks of QoS events, which only log warnings
+MOST = 100  # messages of one subscription in a turn, for any depth
+SHARE = 0.005  # s of processor time of one subscription in a turn
 
 
 class TurnExecutor(Executor):
-    """Every turn waits, answers one request of each service, calls the timers that are due, and then empties
-    the subscriptions in the order of their creation.
+    """Each turn waits, answers one request of each service, calls the due timers, and then empties the
+    subscriptions in the order of their creation.
 
-    rclpy's EventsExecutor keeps an event for every message received in one unbounded queue: a node that needs
-    longer for a message than the period serves ever older input, and its timers and services wait behind it.
-    Here a turn is as long as what the QoS depths let wait, and as SHARE lets every subscription take, so
-    nothing waits longer than a turn. rclpy's
-    SingleThreadedExecutor is bounded too, but builds its wait set and a Task anew for every callback; this
-    one keeps the wait set until entities come or go. Callbacks run to their end: they may not await.
+    rclpy's EventsExecutor queues an event for every message, without a bound. If a message takes longer than
+    the period, its input becomes ever older, and timers and services wait behind it. Here the QoS depths and
+    SHARE bound the length of a turn, and nothing waits longer than a turn. rclpy's SingleThreadedExecutor is
+    bounded too, but creates a wait set and a Task for every callback. This one keeps the wait set until
+    entities are created or destroyed. Callbacks must not await.
 
-    problem(what, error) is told of exceptions; the turn goes on.
+    problem(what, error) is called with exceptions of callbacks; the turn continues.
     """
 
     def __init__(self, problem, *, context: Context | None = None):
@@ -35,7 +34,7 @@ class TurnExecutor(Executor):
         self._events_due = 0.0
 
     def wake(self):
-        """Begin a turn; entities may have come or gone. Callable from every thread."""
+        """Begin a turn; entities may have been created or destroyed. Callable from every thread."""
         self._wait_set = None
         super().wake()
 
@@ -48,11 +47,11 @@ class TurnExecutor(Executor):
         super().remove_node(node)
 
     def spin_once(self, timeout_sec: float | None = None):
-        """One turn; without anything to do it ends after the timeout (None: never)."""
+        """One turn; without work it ends after the timeout (None: never)."""
         wait_set = self._wait_set or self._gather()
         try:
             self._wait(wait_set, timeout_sec)
-        except InvalidHandle:  # an entity has gone without a word
+        except InvalidHandle:  # an entity was destroyed without a notification
             self._wait_set = None
             return
         for kind, take in self._kinds.items():
@@ -60,7 +59,7 @@ class TurnExecutor(Executor):
                 if (entity := self._entities[kind].get(pointer)) is not None:
                     self._serve(entity, take, self._depth.get(pointer, 1))
         if time.monotonic() >= self._events_due:
-            self._look_at_events()
+            self._handle_events()
 
     def spin_once_until_future_complete(self, future, timeout_sec=None):
         """One turn; the future wakes it."""
@@ -68,7 +67,7 @@ class TurnExecutor(Executor):
         self.spin_once(getattr(timeout_sec, "timeout", timeout_sec))
 
     def _gather(self):
-        """The wait set of all entities that there are now."""
+        """The wait set of all current entities."""
         nodes = self.get_nodes()
         entities = {
             "service": [s for node in nodes for s in node.services],
@@ -89,7 +88,7 @@ class TurnExecutor(Executor):
         self._depth = {s.handle.pointer: _depth(s.qos_profile) for s in entities["subscription"]}
         self._handles["guard_condition"] += [self._guard.handle, self._sigint_gc.handle]
         self._wait_set = wait_set = _wait_set(self._context, self._handles)
-        return wait_set  # another thread may already have asked for the next
+        return wait_set  # another thread may have reset the attribute
 
     def _wait(self, wait_set, timeout_sec):
         wait_set.clear_entities()
@@ -102,7 +101,7 @@ class TurnExecutor(Executor):
             raise ExternalShutdownException
 
     def _serve(self, entity, take, most):
-        """Take what waits at an entity, `most` times, while its SHARE lasts."""
+        """Serve an entity up to `most` times within its SHARE."""
         end = time.thread_time() + SHARE
         for _ in range(most):
             try:
@@ -115,8 +114,8 @@ class TurnExecutor(Executor):
             if time.thread_time() >= end:
                 return
 
-    def _look_at_events(self):
-        """Warn of QoS that do not fit: 20 entities that need no look in every turn."""
+    def _handle_events(self):
+        """Handle QoS events, which warn of incompatible QoS: 20 entities that every turn can omit."""
         self._events_due = time.monotonic() + EVENTS_PERIOD
         events = list(chain.from_iterable(node.waitables for node in self.get_nodes()))
         if not events:
@@ -129,7 +128,7 @@ class TurnExecutor(Executor):
                 _finish(event.execute(event.take_data()))
 
     def _take_due_timer(self, timer):
-        """A callback of the same turn may have cancelled or reset it."""
+        """The callback of a timer, None if a callback of the same turn canceled or reset it."""
         try:
             with timer.handle:
                 due = timer.handle.is_timer_ready()
@@ -146,7 +145,7 @@ def _wait_set(context, handles, events=0):
 
 
 def _add_event(event, wait_set):
-    """False when what it belongs to has been destroyed."""
+    """Add an event to the wait set; False if its entity was destroyed."""
     try:
         event.add_to_wait_set(wait_set)
     except InvalidHandle:
@@ -159,13 +158,13 @@ def _depth(qos):
 
 
 def _finish(coroutine):
-    """Run a coroutine that does not wait for anything."""
+    """Run a coroutine that does not await."""
     try:
         coroutine.send(None)
     except StopIteration:
         return
     coroutine.close()
-    raise TypeError("a callback waits: use another executor")
+    raise TypeError("the callback awaits: use another executor")
 
 
 def _name(entity):

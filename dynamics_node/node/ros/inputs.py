@@ -1,4 +1,4 @@
-"""The topics that the nodes subscribe to: one row each, with one guard around all of them."""
+"""The subscriptions of the nodes: one row each, with one guard for all."""
 
 import os
 import sys
@@ -42,7 +42,7 @@ LATCHED = QoSProfile(
 )
 SENSOR = QoSProfile(depth=10, reliability=ReliabilityPolicy.BEST_EFFORT)
 RELIABLE = QoSProfile(depth=10)
-FRAME = 16  # bytes that a message has beside its text
+FRAME = 16  # bytes of a message in addition to its text
 SHORT = 64 * 1024  # bytes of a message without lists
 MIDDLE = 1024 * 1024  # bytes of joint states and of a controller's state
 
@@ -52,12 +52,11 @@ def _always(settings, core):
 
 
 class Input(NamedTuple):
-    """A topic. A message of more than `longest` bytes is dropped unread.
+    """A topic. Messages of more than `longest` bytes are dropped unread.
 
-    read(inputs, core, message, received) takes one in, or raises BadMessage; received: steady ns of its
-    reception by the middleware. raw: the message is bytes, of which not everything need become an object.
-    wanted(settings, core): whether the topic is heard; core is None before the first robot, and a topic that
-    needs_robot is not read then.
+    read(inputs, core, message, received) stores a message, or raises BadMessage; received: steady ns at the
+    middleware. raw: the message is passed as bytes. wanted(settings, core): whether to subscribe; core is
+    None before the first robot. Topics with needs_robot are not read before it.
     """
 
     topic: str
@@ -74,7 +73,7 @@ def _description(inputs, core, data, received):
     if len(data) <= MAX_BYTES + FRAME:
         inputs.manager.describe(deserialize_message(data, String).data)
     else:
-        inputs.manager.refuse_length(len(data))
+        inputs.manager.reject_length(len(data))
 
 
 DESCRIPTION = Input(
@@ -83,29 +82,29 @@ DESCRIPTION = Input(
 
 
 class Subscriptions(ABC):
-    """Subscriptions of the rows that are wanted. last_turn: steady ns."""
+    """Subscriptions of the wanted rows. last_turn: steady ns."""
 
     def __init__(self, node: Node, manager: RobotManager, statistics: Statistics):
         self.manager = manager
         self._node, self._statistics = node, statistics
         self._states = StateReader()
         self.last_turn = monotonic_ns()
-        self._heard: dict[tuple[str, type], Subscription] = {}
+        self._subscriptions: dict[tuple[str, type], Subscription] = {}
         self._throttle = Throttle()
 
     @abstractmethod
     def rows(self) -> Iterable[Input]:
-        """Those there are now, in the order in which a turn empties them."""
+        """The current rows, in the order in which a turn empties them."""
 
-    def listen(self):
-        """Hear what is wanted now and nothing else: at 500 Hz a topic takes a twentieth of a core."""
+    def subscribe(self):
+        """Subscribe to the wanted topics and unsubscribe from others: at 500 Hz each takes 5 % of a core."""
         settings, core = self.manager.settings, self.manager.core
         wanted = {(row.topic, row.kind): row for row in self.rows() if row.wanted(settings, core)}
-        for key in self._heard.keys() - wanted.keys():
-            self._node.destroy_subscription(self._heard.pop(key))
+        for key in self._subscriptions.keys() - wanted.keys():
+            self._node.destroy_subscription(self._subscriptions.pop(key))
         for key, row in wanted.items():
-            if key not in self._heard:
-                self._heard[key] = self._subscription(row)
+            if key not in self._subscriptions:
+                self._subscriptions[key] = self._subscription(row)
 
     def ros_now(self) -> int:
         """ns of ROS time."""
@@ -120,25 +119,24 @@ class Subscriptions(ABC):
         stamp = message.header.stamp
         return States(tuple(message.name), *numbers, (stamp.sec, stamp.nanosec))
 
-    def hear_sensor(self, core, topic: str, message: SensorMessage):
-        """A message of the sensors of a topic has come. Raises BadMessage."""
-        core.hear_sensor(topic, message)
+    def receive_sensor(self, core, topic: str, message: SensorMessage):
+        """Store a sensor message of a topic. Raises BadMessage."""
+        core.receive_sensor(topic, message)
 
-    def turned(self):
-        """The subscriptions have been emptied."""
+    def note_turn(self):
+        """Store the time at which the subscriptions were emptied."""
         self.last_turn = monotonic_ns()
 
     def received(self, info, transit: Transit):
-        """Steady ns at which a message came, by the stamps of its info: it may have waited in the middleware,
-        but not since before the last turn, whatever the clock of the machine does; or in front of it, see
-        Transit."""
+        """Steady ns at which a message arrived, from the stamps of its info. It may have waited in the
+        middleware, since the last turn at most (for any clock of the machine), or before it, see Transit."""
         now, stamp = monotonic_ns(), info["received_timestamp"]
         waited = time_ns() - stamp if stamp > 0 else 0
         queued = min(max(waited, 0), now - self.last_turn)
         return now - max(queued, transit.waited(info.get("source_timestamp", 0), stamp, now))
 
     def _subscription(self, row):
-        """All messages come as bytes; nothing that is wrong with one leaves the callback."""
+        """All messages arrive as bytes; the callback catches the errors of a message."""
         label, transit = row.topic.removeprefix("~/"), Transit()
 
         def on_message(data, info):
@@ -147,7 +145,7 @@ class Subscriptions(ABC):
                 return
             try:
                 if len(data) > row.longest:
-                    raise BadMessage(f"a message of {len(data)} bytes; the limit is {row.longest}")
+                    raise BadMessage(f"the message has {len(data)} bytes; the limit is {row.longest}")
                 message = data if row.raw else deserialize_message(data, row.kind)
                 row.read(self, core, message, self.received(info, transit))
             except BadMessage as error:
@@ -169,14 +167,14 @@ class Subscriptions(ABC):
 
 
 def sensor_inputs(core) -> list[Input]:
-    """A row of each topic of the sensors whose messages count; the sensors may be others when one comes."""
+    """A row for each topic of the sensors in use; the sensors may change before a message arrives."""
     return [] if core is None else [_sensor_input(topic) for topic in core.topics.values()]
 
 
 def _sensor_input(topic):
     def read(inputs, core, message, received):
         if topic.name in core.topics:
-            inputs.hear_sensor(core, topic.name, sensor_message(message, received))
+            inputs.receive_sensor(core, topic.name, sensor_message(message, received))
 
     return Input(topic.name, {IMU: Imu, WRENCH: WrenchStamped}[topic.message], SENSOR, SHORT, read)
 
@@ -184,7 +182,7 @@ def _sensor_input(topic):
 LONG = 32 * 1024 * 1024  # bytes of a reference
 
 
-# --- what is read: (inputs, core, message, received) ------------------------------------------------------
+# --- readers: (inputs, core, message, received) -----------------------------------------------------------
 
 
 def _joint_states(inputs, core, data, received):
@@ -195,8 +193,8 @@ def _joint_states(inputs, core, data, received):
 
 
 def _reference(inputs, core, data, received):
-    """A short one is in force at once, a long one is read a slice a turn; one that comes meanwhile takes its
-    place."""
+    """Activate a short reference at once, and read a long one in slices, one per turn. A newer reference
+    replaces it."""
     names, now = core.joints.names, inputs.ros_now()
     if is_plain(data):
         inputs.begin_reading(core, reading(names, data, now, received))
@@ -207,7 +205,7 @@ def _reference(inputs, core, data, received):
 
 
 def _controller_state(inputs, core, message, received):
-    """Its reference is one point, as those of ~/reference."""
+    """The reference of a controller is one point, like those of ~/reference."""
     names = core.joints.names
     core.reference = read_reference(names, message.joint_names, [message.reference], 0, received)
 
@@ -236,7 +234,7 @@ INPUTS = (
     Input("~/external_wrench", WrenchStamped, SENSOR, SHORT, _wrench),
     Input("odom", Odometry, SENSOR, SHORT, _odometry, wanted=_floats),
     Input("joint_states", JointState, SENSOR, MIDDLE, _joint_states, raw=True),
-)  # in the order in which a turn empties them: what a joint state is answered with comes before it
+)  # in the order in which a turn empties them: joint states last, because they trigger the output
 
 
 def _controller_input(topic):
@@ -247,37 +245,37 @@ def _controller_input(topic):
 
 
 class Inputs(Subscriptions):
-    """Subscriptions of INPUTS, and what of their messages waits. stamp: of the last joint state."""
+    """Subscriptions of INPUTS, and a partly read reference. stamp: of the last joint state."""
 
     def __init__(self, node: Node, manager: RobotManager, statistics: Statistics):
         super().__init__(node, manager, statistics)
         self.stamp = Time()
-        self._reading: tuple | None = None  # a Core, and the generator of its next reference
-        self._moved = False  # a joint state came that is not answered
+        self._reading: tuple | None = None  # a Core and the generator of its next reference
+        self._moved = False  # whether the turn received a joint state
         self._rows = self._with_controller(manager.settings.controller_state_topic)
-        self.listen()
+        self.subscribe()
 
     def rows(self):
         """See Subscriptions."""
         return (*self._rows, *sensor_inputs(self.manager.core))
 
     def moved(self, stamp: Time):
-        """A joint state has come that moved a joint."""
+        """Store that a joint state moved a joint."""
         self.stamp, self._moved = stamp, True
 
     def begin_reading(self, core: Core, slices: Generator):
-        """Read a reference, from its first slice on, in place of one that is being read."""
+        """Read a reference from its first slice, and drop a partly read one."""
         self._reading = core, slices
         self.read_on()
 
     def end_turn(self) -> bool:
-        """The subscriptions have been emptied: whether a joint state came."""
-        self.turned()
+        """End the turn; returns whether it received a joint state."""
+        self.note_turn()
         moved, self._moved = self._moved, False
         return moved
 
     def read_on(self) -> bool:
-        """Read the next slice of a long reference; True while there is more of it."""
+        """Read the next slice of a long reference; True while slices remain."""
         if self._reading is not None:
             core, slices = self._reading
             try:
@@ -287,24 +285,24 @@ class Inputs(Subscriptions):
             except BadMessage as error:
                 self._reading = None
                 self._drop("reference", error)
-        return self.reads
+        return self.is_reading
 
     @property
-    def reads(self) -> bool:
+    def is_reading(self) -> bool:
         """Whether a long reference is being read."""
         return self._reading is not None
 
     def forget(self):
-        """Forget a reference that is being read."""
+        """Drop a partly read reference."""
         self._reading = None
 
     def _with_controller(self, topic):
-        """INPUTS, with a controller's state where it is asked for and known."""
+        """INPUTS, with the topic of a controller if control_msgs is installed."""
         if not topic:
             return INPUTS
         try:
             return (_controller_input(topic), *INPUTS)
-        except ImportError:  # control_msgs is no part of a minimal installation
+        except ImportError:  # a minimal installation has no control_msgs
             package = f"ros-{os.environ.get('ROS_DISTRO', 'jazzy')}-control-msgs"
             self._node.get_logger().error(
                 f"controller_state_topic needs control_msgs: sudo apt install {package}"

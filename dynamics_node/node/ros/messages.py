@@ -1,4 +1,4 @@
-"""ROS messages <-> arrays. The one place where linear-first becomes angular-first."""
+"""Conversion of ROS messages and arrays, and of linear-first and angular-first order."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ AXES = tuple(f"{part}.{axis}" for part in ("linear", "angular") for axis in "xyz
 
 
 def doubles(values):
-    """The fast way into a float64[] field: 900 numbers in 5 us, a numpy array takes 84."""
+    """Values for a float64[] field: 900 numbers take 5 us, and 84 us as a NumPy array."""
     return array("d", np.ascontiguousarray(values, dtype=float).tobytes())
 
 
@@ -51,7 +51,7 @@ def wrench_numbers(wrench):
 
 
 def plain_wrench(numbers) -> Wrench:
-    """Of (moment, force)."""
+    """A Wrench from (moment, force)."""
     return Wrench(torque=vector_message(numbers[:3]), force=vector_message(numbers[3:]))
 
 
@@ -67,14 +67,14 @@ def inertia_numbers(inertia):
 
 
 def inertia_message(mass, com, inertia) -> Inertia:
-    """Of com (3,) and inertia about it (3, 3)."""
+    """An Inertia from com (3,) and the inertia about it (3, 3)."""
     (xx, xy, xz), (_, yy, yz), (_, _, zz) = np.asarray(inertia).tolist()
     moments = {"ixx": xx, "ixy": xy, "ixz": xz, "iyy": yy, "iyz": yz, "izz": zz}
     return Inertia(m=float(mass), com=vector_message(com), **moments)
 
 
 def sensor_message(message, received) -> SensorMessage:
-    """Of a sensor_msgs/Imu or a WrenchStamped, received at steady ns."""
+    """A SensorMessage from an Imu or a WrenchStamped, received at steady ns."""
     header, orientation = message.header, None
     if isinstance(message, WrenchStamped):
         numbers = wrench_numbers(message.wrench)
@@ -86,14 +86,14 @@ def sensor_message(message, received) -> SensorMessage:
 
 
 def torque_message(names, frame) -> JointState:
-    """A JointState to be published again and again: set the stamp and the effort."""
+    """A JointState for repeated use: set the stamp and the effort."""
     message = JointState(name=list(names))
     message.header.frame_id = frame
     return message
 
 
 def wrench_message(wrench, link, stamp) -> WrenchStamped:
-    """Of wrench (6,), moment first, on a link in its axes at its origin."""
+    """A WrenchStamped from a wrench (6,), moment first, on a link in its axes at its origin."""
     message = WrenchStamped(wrench=plain_wrench(wrench))
     message.header.stamp, message.header.frame_id = stamp, link
     return message
@@ -112,7 +112,7 @@ def trajectory_message(names, points, header) -> JointTrajectory:
 
 
 def linear_first(model):
-    """Order of the velocity coordinates in ROS: the linear part of a floating joint first."""
+    """Order of the velocity coordinates in ROS: linear before angular part of a floating joint."""
     order = np.arange(model.nv)
     for joint in model.independent_joints:
         if joint.type.is_free:
@@ -121,7 +121,7 @@ def linear_first(model):
 
 
 def link_rows(links):
-    """Names `link.linear.x` ... and the order of angular-first rows that they stand for."""
+    """Names `link.linear.x` ... and the indices of their angular-first rows."""
     order = np.concatenate([6 * k + SWAP for k in range(len(links))])
     return [f"{link}.{axis}" for link in links for axis in AXES], order
 
@@ -138,7 +138,7 @@ def matrix_message(matrix, row_names, col_names) -> NamedMatrix:
 
 
 def diagnostic_message(stamp: Time, name: str, status: Status) -> DiagnosticArray:
-    """One status under a name."""
+    """A DiagnosticArray of one status."""
     only = DiagnosticStatus(
         level=DiagnosticStatus.WARN if status.warn else DiagnosticStatus.OK,
         name=name,

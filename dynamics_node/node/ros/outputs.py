@@ -1,4 +1,4 @@
-"""The topics that the node publishes: one row each."""
+"""The published topics: one row each."""
 
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
@@ -21,13 +21,14 @@ from dynamics_node.node.ros.messages import (
     wrench_message,
 )
 
-Write = Callable[[Any, Time], Iterable[Any]]  # of what is told, and a stamp
+Write = Callable[[Any, Time], Iterable[Any]]  # of a result and a stamp
 
 
 class Output(NamedTuple):
-    """A topic. wanted(core, listeners): whether it is published; listeners(): their number.
+    """A topic. wanted(core, listeners): whether it is published; listeners(): number of subscriptions.
 
-    writer(core): made once for a robot and its settings: write(told, stamp), which makes the messages.
+    writer(core): called once for a robot and its settings; returns write(result, stamp), which returns
+    messages.
     """
 
     topic: str
@@ -37,11 +38,11 @@ class Output(NamedTuple):
 
 
 def always(core, listeners):
-    """Wanted by everybody."""
+    """Always published."""
     return True
 
 
-def _listened_to(core, listeners):
+def _has_listeners(core, listeners):
     return listeners() > 0
 
 
@@ -49,12 +50,12 @@ def _listened_to(core, listeners):
 
 
 def _efforts(core, names, values):
-    """values(told): what is published of it, in the order of names."""
+    """A writer of efforts. values(result): in the order of names."""
     message = torque_message(names, core.model.base_link)
 
-    def write(told, stamp):
+    def write(result, stamp):
         message.header.stamp = stamp
-        message.effort = doubles(values(told))
+        message.effort = doubles(values(result))
         return (message,)
 
     return write
@@ -91,17 +92,17 @@ def _gravity_torques(core):
 
 
 def _estimated_wrenches(core):
-    """A message of every link."""
+    """A writer with one message per link."""
     return lambda result, stamp: (
-        wrench_message(found.wrench, found.link, stamp) for found in result.wrenches
+        wrench_message(estimate.wrench, estimate.link, stamp) for estimate in result.wrenches
     )
 
 
 OUTPUTS = (
     Output("~/joint_torques", JointState, always, _torques),
     Output("~/effort_commands", Float64MultiArray, _is_command, _commands),
-    Output("~/solution", JointTrajectory, _listened_to, _solution),
-    Output("~/gravity_torques", JointState, _listened_to, _gravity_torques),
+    Output("~/solution", JointTrajectory, _has_listeners, _solution),
+    Output("~/gravity_torques", JointState, _has_listeners, _gravity_torques),
     Output(
         "~/estimated_wrenches",
         WrenchStamped,
@@ -116,13 +117,13 @@ OUTPUTS = (
 
 def _external_torques(core):
     at = core.coordinates.own_v
-    return _efforts(core, core.coordinates.own_names, lambda push: push.torques[at])
+    return _efforts(core, core.coordinates.own_names, lambda torque: torque.torques[at])
 
 
 def _external_wrench(core):
-    def write(push, stamp):
-        found = push.wrench
-        return () if found is None else (wrench_message(found.wrench, found.link, stamp),)
+    def write(torque, stamp):
+        estimate = torque.wrench
+        return () if estimate is None else (wrench_message(estimate.wrench, estimate.link, stamp),)
 
     return write
 
@@ -135,11 +136,11 @@ EXTERNAL_TORQUES = (
         lambda core, listeners: bool(core.settings.observer_link),
         _external_wrench,
     ),
-    Output("~/contact", Bool, always, lambda core: lambda push, stamp: (Bool(data=push.contact),)),
+    Output("~/contact", Bool, always, lambda core: lambda torque, stamp: (Bool(data=torque.contact),)),
 )
 
 
-# --- of a message of the force/torque sensor: what is left of it --------------------------------------------
+# --- of a compensated reading of the force/torque sensor ----------------------------------------------------
 
 READINGS = (
     Output(
@@ -152,23 +153,23 @@ READINGS = (
 
 
 class Outputs:
-    """Publishers of rows. publish(core, told, stamp): what is wanted of it; stamp: of its input."""
+    """Publishers of rows."""
 
     def __init__(self, node: Node, rows: tuple[Output, ...]):
         self._rows = rows
         self._publishers = [_publisher(node, row) for row in rows]
         self._writers: list[Write] = []
-        self._written_for: tuple = (None, None)
+        self._robot_and_settings: tuple = (None, None)
 
-    def publish(self, core: Core, told: Any, stamp: Time):
-        """See the class."""
-        robot, settings = self._written_for
+    def publish(self, core: Core, result: Any, stamp: Time):
+        """Publish the wanted topics of a result; stamp: of its input."""
+        robot, settings = self._robot_and_settings
         if core.unloaded is not robot or core.settings is not settings:
             self._writers = [row.writer(core) for row in self._rows]
-            self._written_for = core.unloaded, core.settings
+            self._robot_and_settings = core.unloaded, core.settings
         for row, publisher, write in zip(self._rows, self._publishers, self._writers, strict=True):
             if row.wanted(core, publisher.get_subscription_count):
-                for message in write(told, stamp):
+                for message in write(result, stamp):
                     publisher.publish(message)
 
 

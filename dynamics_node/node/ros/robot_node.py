@@ -1,4 +1,4 @@
-"""What both nodes share: declared parameters, the RobotManager of one robot, clock and diagnostics."""
+"""Common base of both nodes: parameters, the RobotManager of one robot, clock and diagnostics."""
 
 from abc import ABC, abstractmethod
 
@@ -32,18 +32,18 @@ _ROS_TYPES = {
 
 
 def declare_parameters(node, parameters=PARAMETERS, read=read_settings):
-    """Declare the whole table; every parameter has a value, so that all of them can be asked for at once.
+    """Declare all parameters of the table, each with a value, so that one request can get all.
 
-    Raises ValueError as `read`, and for a value of another type, for what was given at start.
+    Raises ValueError for invalid start values, as `read` and for other types.
     """
     values = {p.name: as_declared(p, _given_at_start(node, p.name)) for p in parameters}
-    read(values)  # says it better than rclpy
+    read(values)  # with clearer errors than rclpy
     for parameter in parameters:
         value, kind = values[parameter.name], _ROS_TYPES[parameter.kind]
         node.declare_parameter(
             parameter.name, value if value != [] else kind, _descriptor(parameter), ignore_override=True
         )
-        if value == []:  # ROS cannot tell its type
+        if value == []:  # ROS cannot infer the type of an empty list
             node.set_parameters([RosParameter(parameter.name, kind, value)])
     table = {parameter.name: parameter for parameter in parameters}
     node.add_pre_set_parameters_callback(lambda changes: [_in_declared_type(table, c) for c in changes])
@@ -58,7 +58,7 @@ def parameter_values(node, changes=(), parameters=PARAMETERS):
 
 
 def _given_at_start(node, name):
-    """The value of the command line or a parameter file, of whatever type; None without."""
+    """The value of the command line or a parameter file, of any type; None without one."""
     node.declare_parameter(name, None, ParameterDescriptor(dynamic_typing=True))
     value = node.get_parameter(name).value
     node.undeclare_parameter(name)
@@ -66,7 +66,7 @@ def _given_at_start(node, name):
 
 
 def _in_declared_type(table, change):
-    """The change with integers for numbers and the like put right; rclpy rejects what cannot be."""
+    """The change with its value converted, for example integers to numbers; rclpy rejects other types."""
     parameter = table.get(change.name)
     if parameter is None or change.value is None:
         return change
@@ -78,21 +78,23 @@ def _in_declared_type(table, change):
 
 
 def _keep_read_only(node, table, changes):
-    """Refuse to change what is read at start. To repeat it is allowed, or `ros2 param load` of what
-    `ros2 param dump` wrote would fail: hence not the descriptor's read_only."""
+    """Reject changes of start parameters. The current value is accepted, unlike with the descriptor's
+    read_only: `ros2 param load` of the output of `ros2 param dump` must work."""
     for change in changes:
         parameter = table.get(change.name)
         if parameter is None or not parameter.read_only:
             continue
         if node.get_parameter_or(change.name, change).value != change.value:
-            reason = f"{change.name} is read at start only: give it as a start parameter"
+            reason = (
+                f"{change.name} can be set only at start: pass it on the command line or in a parameter file"
+            )
             return SetParametersResult(successful=False, reason=reason)
     return SetParametersResult(successful=True)
 
 
 def _descriptor(parameter: Parameter):
     constraints = [f"one of {', '.join(parameter.choices)}"] if parameter.choices else []
-    constraints += ["read at start only"] if parameter.read_only else []
+    constraints += ["can be set only at start"] if parameter.read_only else []
     descriptor = ParameterDescriptor(
         name=parameter.name,
         description=parameter.description,
@@ -104,18 +106,18 @@ def _descriptor(parameter: Parameter):
     return descriptor
 
 
-POLL_PERIOD = 0.005  # s, between looks at a build under way: a stage takes three
+POLL_PERIOD = 0.005  # s between polls of a build
 
 
 class RobotNode(Node, ABC):
-    """A subclass makes its `_inputs`, then calls `_begin`.
+    """A subclass creates its `_inputs`, then calls `_begin`.
 
-    table, read: its parameters, and what makes settings of {name: value}; served: options of its
-    RobotManager; TITLE: of its diagnostics; FORGETS: what is lost when ROS time jumps back.
+    table: its parameters; read: settings from {name: value}; served: options of its RobotManager; TITLE: of
+    its diagnostics; LOST_ON_JUMP_BACK: log text for a jump of ROS time.
     """
 
     TITLE = ""
-    FORGETS = ""
+    LOST_ON_JUMP_BACK = ""
     _inputs: Subscriptions
 
     def __init__(self, name, table, read, served=None, **arguments):
@@ -136,17 +138,17 @@ class RobotNode(Node, ABC):
         self._jump = self.get_clock().create_jump_callback(threshold, post_callback=self._on_clock_jump)
 
     def _begin(self):
-        """Take changes of parameters from now on, and the robot that they give."""
+        """Accept changes of parameters, and load the robot that they specify."""
         self.add_on_set_parameters_callback(self._validate_parameters)
         self.add_post_set_parameters_callback(self._use_parameters)
         self._manager.load_configured()
 
     def _steady_timer(self, period, callback):
-        """Simulated time may stand still; models are built and staleness is judged all the same."""
+        """A timer on steady time: builds and staleness checks continue while simulated time stands still."""
         return self.create_timer(period, callback, clock=self._steady)
 
     def problem(self, text):
-        """Log an error of ours, and show it in the diagnostics."""
+        """Log an internal error and count it in the diagnostics."""
         self._statistics.failed(text)
         self.get_logger().error(text)
 
@@ -157,34 +159,34 @@ class RobotNode(Node, ABC):
         if self._manager.step():
             if self._manager.core is not before:
                 self._statistics.note(NO_STATE)
-            self._inputs.listen()
+            self._inputs.subscribe()
         if not self._manager.building:
             self._poll_timer.cancel()
 
     def _on_clock_jump(self, jump):
         if self._throttle.due("jump"):
-            self.get_logger().warning(f"ROS time jumped back: {self.FORGETS}")
+            self.get_logger().warning(f"ROS time jumped back: {self.LOST_ON_JUMP_BACK}")
         if self._manager.core is not None:
             self._manager.core.forget()
 
     # --- parameters and services --------------------------------------------------------------
 
     def _settings(self, changes=()):
-        """Of the parameters, with changes. Raises ValueError."""
+        """Settings of the parameters with changes. Raises ValueError."""
         return self._read(parameter_values(self, changes, self._table))
 
     def _validate_parameters(self, changes):
         try:
             self._manager.check(self._settings(changes))
-        except Exception as error:  # whatever it is, the value must not stay
+        except Exception as error:  # any error must reject the value
             return SetParametersResult(successful=False, reason=one_line(error))
         return SetParametersResult(successful=True)
 
     def _use_parameters(self, changes):
         if all(change.name.startswith("qos_overrides.") for change in changes):
-            return  # of a subscription that is being made
+            return  # of a new subscription
         self._manager.use(self._settings())
-        self._inputs.listen()
+        self._inputs.subscribe()
 
     def _reload(self, request, response):
         response.success, response.message = self._manager.reload()
@@ -193,30 +195,30 @@ class RobotNode(Node, ABC):
     # --- reports ------------------------------------------------------------------------------
 
     def _report(self):
-        """Diagnostics, and in the terminal a silence that lasts, where people look first."""
-        self._look_around()
-        silence = ("", "") if self._excused() else self._lasting_silence()
-        if (told := self._reminder.next(*silence)) and self._throttle.due("silence"):
-            self.get_logger().warning(one_line(told))
+        """Publish the diagnostics, and log the reason if there is no output for long."""
+        self._before_report()
+        reason_and_remedy = ("", "") if self._needs_no_log() else self._reason_and_remedy()
+        if (line := self._reminder.next(*reason_and_remedy)) and self._throttle.due("no output"):
+            self.get_logger().warning(one_line(line))
         name = f"{self.get_fully_qualified_name()[1:]}: {self.TITLE}"
         self._diagnostics.publish(diagnostic_message(self.get_clock().now().to_msg(), name, self._status()))
 
-    def _look_around(self):
-        """Note what has changed without a message, before a report."""
+    def _before_report(self):
+        """Update the statistics before a report."""
 
     @abstractmethod
     def _status(self):
-        """A Status, see core/diagnostics.py."""
+        """The Status of the diagnostics, see core/diagnostics.py."""
 
-    def _excused(self):
-        """Whether a silence needs no words: a robot is being built, or an error has said why none is."""
+    def _needs_no_log(self):
+        """Whether missing output needs no log line: a build is running, or has logged its error."""
         return self._manager.building or (bool(self._manager.failure) and self._manager.core is None)
 
-    def _lasting_silence(self):
-        """Its reason and what may help."""
-        return self._statistics.silent_because, self._statistics.remedy
+    def _reason_and_remedy(self):
+        """Reason for no output and the suggested fix."""
+        return self._statistics.no_output_reason, self._statistics.remedy
 
     def destroy_node(self):
-        """End a build under way with the node."""
+        """Cancel the build and destroy the node."""
         self._manager.cancel()
         super().destroy_node()

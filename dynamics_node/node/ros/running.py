@@ -1,4 +1,4 @@
-"""How a node runs: signals, executor, end. No exception of a callback ends it."""
+"""Running a node: signals, executor, shutdown. Exceptions of callbacks do not end the node."""
 
 import gc
 import signal
@@ -15,12 +15,12 @@ from dynamics_node.node.ros.bounded_executor import TurnExecutor
 from dynamics_node.process import Stop
 from dynamics_node.text import one_line
 
-THROTTLE = 2.0  # s, between log lines of one kind
+THROTTLE = 2.0  # s between log lines of one kind
 
 
 class Throttle:
-    """Whether a log line of a kind is due: once in THROTTLE seconds. rclpy's own looks at the stack of every
-    call, 200 us, which a flood of messages would make much of."""
+    """Limits log lines of one kind to one per THROTTLE seconds. The throttle of rclpy inspects the stack in
+    every call, which takes 200 us, too long for a flood of messages."""
 
     def __init__(self):
         self._last: dict[str, float] = {}
@@ -34,14 +34,14 @@ class Throttle:
 
 
 class Guard:
-    """Reports what goes wrong, by the name of what was being done, and lets the rest go on."""
+    """Logs exceptions with the name of the action, and continues."""
 
     def __init__(self, log: Callable[[str], object]):
         self._log = log
         self._throttle = Throttle()
 
     def report(self, what: str, error: Exception):
-        """Log an error that nobody has foreseen."""
+        """Log an unexpected error, throttled."""
         if not self._throttle.due(what):
             return
         frame = traceback.extract_tb(error.__traceback__)[-1:]
@@ -49,7 +49,7 @@ class Guard:
         self._log(one_line(f"{what}: {type(error).__name__}: {error}") + place)
 
     def call(self, what: str, function, *arguments, **options):
-        """What function(...) returns; None after an error, which is reported."""
+        """Return function(...), or None after an error, which is logged."""
         try:
             return function(*arguments, **options)
         except ExternalShutdownException:
@@ -59,36 +59,36 @@ class Guard:
             return None
 
 
-SPIN_TIMEOUT = 0.2  # s; how long a signal may go unseen
-END_TIMEOUT = 5  # s; how long rclpy may take to end
+SPIN_TIMEOUT = 0.2  # s; longest delay of a signal
+END_TIMEOUT = 5  # s; limit for the shutdown of rclpy
 
 
 def start_rclpy(arguments=None, stop: Stop | None = None) -> Stop:
-    """rclpy.init without its signal handlers; the Stop that stands in for them, a new one unless given."""
+    """Initialize rclpy without its signal handlers; returns the Stop that replaces them."""
     stop = stop or Stop()
     rclpy.init(args=arguments, signal_handler_options=SignalHandlerOptions.NO)
     return stop
 
 
 def make_executor(guard: Guard):
-    """A TurnExecutor, or rclpy's own where its inner parts are not those that it needs."""
+    """A TurnExecutor, or a SingleThreadedExecutor if the internals of rclpy differ."""
     try:
         executor = TurnExecutor(guard.report)
         executor.spin_once(timeout_sec=0)
     except Exception as error:
-        guard.report("executor, SingleThreadedExecutor in its place", error)
+        guard.report("TurnExecutor (falling back to SingleThreadedExecutor)", error)
         return SingleThreadedExecutor()
     return executor
 
 
 def run(node, stop):
-    """Spin a node until it is asked to stop, destroy it, end rclpy.
+    """Spin a node until a stop request, then destroy it and shut down rclpy.
 
-    A method `after_spin` of the node is called after every turn; it returns True when it has more to do. A
-    method `problem` gets errors, else they are logged.
+    The method `after_spin` of the node is called after every turn; it returns True if work remains. Errors go
+    to the method `problem` of the node, or to its log.
     """
     gc.collect()
-    gc.freeze()  # what was imported stays: to look through it again and again takes 30 ms each time
+    gc.freeze()  # exclude imports from collections, which would take 30 ms each
     guard = Guard(getattr(node, "problem", node.get_logger().error))
     executor = make_executor(guard)
     executor.add_node(node)
@@ -106,11 +106,10 @@ def run(node, stop):
 
 
 def end(node):
-    """Destroy a node and end rclpy; a SIGALRM ends a process in which that takes longer than END_TIMEOUT.
+    """Destroy a node and shut down rclpy; SIGALRM ends the process after END_TIMEOUT.
 
-    Fast DDS (2.14) may never come back: when another participant leaves in the very moment in which ours is
-    destroyed, as when a launch ends all its nodes, it goes round forever in C++, where no handler of
-    Python's is called (seen in 1 of 100 nodes ended together).
+    Fast DDS (2.14) may hang if another participant leaves while ours is destroyed, for example at the end of
+    a launch. It loops in C++, where Python calls no signal handlers (1 of 100 nodes that ended together).
     """
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.alarm(END_TIMEOUT)

@@ -1,1 +1,1 @@
-"""The computing services: requests, replies, and the process that answers them."""
+"""The computing services: requests, replies and their process."""

@@ -1,7 +1,7 @@
 """The service get_quantity: any quantity of docs/reference/quantities.md at one state, as named matrices.
 
-It is computed at once, by NumPy: nothing is compiled or kept, so that whoever asks for every link of a robot
-takes neither memory nor a compiler. What one reply holds is bounded.
+NumPy computes the result at once, without compilation or a cache: requests for every link of a robot need
+neither memory nor a compiler. The size of a reply is bounded.
 """
 
 from difflib import get_close_matches
@@ -18,13 +18,16 @@ from dynamics_node.node.ros.messages import AXES, SWAP, linear_first, link_rows,
 from dynamics_node.node.services.requests import read_accelerations, read_links, read_vectors
 from dynamics_node.text import listed
 
-MOST_NUMBERS = 1_000_000  # of a result: 8 MB, and second derivatives of 100 joints, which take 3 s
-LONGEST_NAME = 100  # of a quantity that is looked for among the known ones
+MOST_NUMBERS = 1_000_000  # of a result: 8 MB, or the second derivatives of 100 joints, which take 3 s
+LONGEST_NAME = 100  # of an unknown quantity for which similar names are searched
 OPTIONS = ("link", "joint", "links", "reference")  # fields of a request
-NEEDED = ("link", "joint")  # of these, those without a default
-OF_ALL = ("joint_torque_regressor", "momentum_regressor")  # of every body, where a request names no link
+NEEDED = ("link", "joint")  # options without a default
+OF_ALL = (
+    "joint_torque_regressor",
+    "momentum_regressor",
+)  # quantities of all bodies if a request names no link
 
-# What the axes of every result are, by letters of `_axes`; a result without any is one number.
+# Axes of every result, as letters of `_axes`; a result without axes is one number.
 RESULTS: dict[str, tuple[str, ...]] = {
     "inverse_dynamics": ("v",),
     "inverse_dynamics_derivatives": ("vv",) * 3,
@@ -62,76 +65,75 @@ RESULTS: dict[str, tuple[str, ...]] = {
 
 
 class Axis(NamedTuple):
-    """names: of its entries; order: which of ours they are."""
+    """names: of its entries; order: their indices in our arrays."""
 
     names: list[str]
     order: np.ndarray
 
 
 def answer_quantity(core, request, response, now):
-    """Fill in names and values of a GetQuantity. now: steady ns. Raises BadMessage, NoOutput and what
-    `evaluate` does."""
+    """Fill in names and values of a GetQuantity reply. now: steady ns. Raises BadMessage, NoOutput and the
+    errors of `evaluate`."""
     name = request.quantity
     if name not in RESULTS:
         raise BadMessage(_unknown(name))
     options = _options(core, request)
     axes = _axes(core.model, options)
-    _require_few(name, axes)
+    _require_small(name, axes)
     q, qd = read_vectors(core, request.state, now)
     qdd = read_accelerations(core, request.state.joints.name, request.accelerations)
     row, state = QUANTITIES[name], {"q": q, "qd": qd, "qdd": qdd}
     arrays = [state[read] for read in row.reads if read in state]
     gravity = core.gravity(now) if "gravity" in row.reads else None
-    found = evaluate(core.model, name, *arrays, gravity=gravity, **options)
-    found = found if row.result else (found,)
+    results = evaluate(core.model, name, *arrays, gravity=gravity, **options)
+    results = results if row.result else (results,)
     response.names = list(row.returns)
     response.values = [
         _message(result, array, [axes[letter] for letter in letters])
-        for result, array, letters in zip(response.names, found, RESULTS[name], strict=True)
+        for result, array, letters in zip(response.names, results, RESULTS[name], strict=True)
     ]
 
 
 def _unknown(name):
     near = get_close_matches(name, RESULTS, n=3, cutoff=0.5) if len(name) <= LONGEST_NAME else []
-    told = f"near it: {', '.join(near)}" if near else f"there are {', '.join(RESULTS)}"
-    return f"unknown quantity {name[:LONGEST_NAME]!r}; {told}"
+    hint = f"similar: {', '.join(near)}" if near else f"known: {', '.join(RESULTS)}"
+    return f"unknown quantity {name[:LONGEST_NAME]!r}; {hint}"
 
 
 def _options(core, request):
-    """Those of the request, by keyword. Raises BadMessage for one that the quantity does not have, or
-    needs."""
+    """Options of the request, by keyword. Raises BadMessage for an unknown or a missing option."""
     name, own = request.quantity, [o for o in OPTIONS if o in QUANTITIES[request.quantity].options]
     given = {option: value for option in OPTIONS if (value := getattr(request, option))}
     if foreign := [option for option in given if option not in own]:
         has = f"it has {', '.join(own)}" if own else "it has none"
         raise BadMessage(f"{name} has no option {listed(foreign)}; {has}")
     needed = () if name in OF_ALL else NEEDED
-    if lacking := [option for option in needed if option in own and option not in given]:
-        raise BadMessage(f"{name} is of a {lacking[0]}: name one")
+    if missing := [option for option in needed if option in own and option not in given]:
+        raise BadMessage(f"{name} needs the field {missing[0]}")
     if "links" in given or "links" in QUANTITIES[name].needs:
         given["links"] = read_links(core, given.get("links", ()))
     return given
 
 
 def _axes(model, options) -> dict[str, Axis]:
-    """v: velocity coordinates; t: those of all joints, dependent ones too; l: links of the request, or all;
-    m: their motions; s: motions of the whole; w: a wrench; x: a position; b: bodies; p: their inertial
-    parameters, or those of what one link carries."""
+    """v: velocity coordinates; t: those of all joints, including dependent ones; l: links of the request, or
+    all; m: their motions; s: motion of the whole robot; w: a wrench; x: a position; b: bodies; p: their
+    inertial parameters, or those of one link."""
     tree, bodies = model.tree, [body.name for body in model.bodies]
     links = options.get("links") or [options.get("link", "")]
-    borne = [options["link"]] if "link" in options else bodies
-    parameters = [f"{body}.{parameter}" for body in borne for parameter in NAMES]
+    carriers = [options["link"]] if "link" in options else bodies
+    parameters = [f"{body}.{parameter}" for body in carriers for parameter in NAMES]
     force_first = [name.replace("linear", "force").replace("angular", "moment") for name in AXES]
     return {
         "v": _coordinates(model),
         "t": _axles(tree),
         "m": Axis(*link_rows(links)),
-        "l": _as_it_is(options.get("links") or model.frames),
+        "l": _plain_axis(options.get("links") or model.frames),
         "s": Axis(list(AXES), SWAP),
         "w": Axis(force_first, SWAP),
-        "x": _as_it_is("xyz"),
-        "b": _as_it_is(bodies),
-        "p": _as_it_is(parameters),
+        "x": _plain_axis("xyz"),
+        "b": _plain_axis(bodies),
+        "p": _plain_axis(parameters),
     }
 
 
@@ -147,18 +149,18 @@ def _axles(tree):
     )
 
 
-def _as_it_is(names):
+def _plain_axis(names):
     return Axis(list(names), np.arange(len(names)))
 
 
-def _require_few(name, axes):
+def _require_small(name, axes):
     numbers = max(prod(len(axes[letter].names) for letter in letters) for letters in RESULTS[name])
     if numbers > MOST_NUMBERS:
         raise BadMessage(f"{name} of this robot has {numbers} numbers; the limit is {MOST_NUMBERS}")
 
 
 def _message(result, array, axes):
-    """A vector is one column, a number a matrix of one; of three axes the last two are joined."""
+    """A NamedMatrix: a vector is one column, a number is 1 x 1, the last two of three axes are joined."""
     if axes:
         array = array[np.ix_(*(axis.order for axis in axes))]
     names = [axis.names for axis in axes]

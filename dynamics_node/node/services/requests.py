@@ -1,4 +1,4 @@
-"""What a service request asks about: its state and its points as arrays."""
+"""States and points of service requests as arrays."""
 
 from typing import NamedTuple
 
@@ -15,9 +15,9 @@ from dynamics_node.text import listed
 
 
 class State(NamedTuple):
-    """position, velocity and effort of the scalar joints, NaN where nobody knows, and the floating base.
+    """position, velocity and effort of the scalar joints, NaN if unknown, and the floating base.
 
-    why: the reason when there is no measured state.
+    why: the reason for the absence of a measured state.
     """
 
     position: np.ndarray
@@ -28,8 +28,7 @@ class State(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """q (k, nq), qd, qdd (k, nv) of k points; efforts (k, joints) are NaN where nobody knows. times: k
-    Durations."""
+    """q (k, nq), qd, qdd (k, nv) of k points; efforts (k, joints), NaN if unknown. times: k Durations."""
 
     q: np.ndarray
     qd: np.ndarray
@@ -39,10 +38,10 @@ class Batch(NamedTuple):
 
 
 def read_state(core: Core, message, now, complete=True) -> State:
-    """State of a DynamicsState; without joints the latest measured one.
+    """State of a DynamicsState; without joints, the latest measured state.
 
-    complete: refuse a state without joints when there is no measured one; else they are NaN.
-    Raises BadMessage and NoOutput.
+    complete: whether the measured state is required; if not, its absence gives NaN. Raises BadMessage and
+    NoOutput.
     """
     why = ""
     core.state.require_supported()
@@ -61,8 +60,8 @@ def read_state(core: Core, message, now, complete=True) -> State:
 
 
 def read_vectors(core: Core, message, now):
-    """q (nq,) and qd (nv,) of a DynamicsState, loops closed. Raises as `read_state`, SolutionError where
-    loops are singular."""
+    """q (nq,) and qd (nv,) of a DynamicsState with closed loops. Raises the errors of `read_state`, and
+    SolutionError if loops are singular."""
     state = read_state(core, message, now)
     q, qd = core.state.vectors(state.position, state.velocity, state.base)
     core.coordinates.require_regular(q)
@@ -70,8 +69,8 @@ def read_vectors(core: Core, message, now):
 
 
 def read_accelerations(core: Core, names, values):
-    """qdd (nv,) of accelerations of the joints of a state that was read before, zero without any; those of
-    dependent joints and of a floating base do not count. Raises BadMessage."""
+    """qdd (nv,) of the accelerations of the joints `names`, zero if empty. Entries of dependent joints are
+    ignored. Raises BadMessage."""
     qdd = np.zeros(core.model.nv)
     if not len(values):
         return qdd
@@ -90,15 +89,15 @@ def read_links(core: Core, links):
     """Links of a request, by default those of the parameter tip_links. Raises BadMessage."""
     links = list(links) or list(core.settings.tip_links)
     if not links:
-        raise BadMessage("no links: name some in the request or in the parameter tip_links")
+        raise BadMessage("no links: list them in the request or in the parameter tip_links")
     if len(links) > len(core.model.frames):
-        raise BadMessage(f"{len(links)} links; the robot has {len(core.model.frames)}")
+        raise BadMessage(f"{len(links)} links in the request; the robot has {len(core.model.frames)}")
     require_once(links, "link")
     return links
 
 
 def read_stamp(core: Core, message) -> Time:
-    """Stamp of a DynamicsState: its own, or that of the newest joint of the measured one."""
+    """Stamp of a DynamicsState: its own, or that of the newest measured joint."""
     if message.joints.name:
         return message.joints.header.stamp
     seconds, rest = divmod(core.joints.newest, 1_000_000_000)
@@ -109,10 +108,10 @@ def _given_joints(core, joints, now):
     memory = JointMemory(core.coordinates.joints, core.coordinates.own)
     memory.update(joints.name, joints.position, joints.velocity, joints.effort, 0, now)
     if missing := memory.missing():
-        raise BadMessage(f"state without joint {listed(missing)}")
+        raise BadMessage(f"the state lacks joint {listed(missing)}")
     velocity = memory.velocity if len(joints.velocity) else np.zeros(len(memory.names))
-    if absent := memory.without(velocity):
-        raise BadMessage(f"state with velocity NaN of {listed(absent)}")
+    if absent := memory.joints_without(velocity):
+        raise BadMessage(f"the state has velocity NaN for {listed(absent)}")
     return memory.position, velocity, memory.effort
 
 
@@ -125,8 +124,8 @@ def _base(core, message, now):
 
 
 def read_batch(core: Core, message, points, now) -> Batch:
-    """The state of a request, overridden by its points where they have entries. Raises BadMessage and
-    NoOutput, also when neither gives a position."""
+    """The state of a request, overridden by entries of its points. Raises BadMessage and NoOutput, also if
+    neither has a position."""
     state = read_state(core, message, now, complete=not points.points)
     defaults = (state.position, state.velocity, np.zeros_like(state.position), state.effort)
     if not points.points:
@@ -134,10 +133,10 @@ def read_batch(core: Core, message, points, now) -> Batch:
     target = _joint_numbers(core, points.joint_names)
     _, table = read_points(points.joint_names, points.points)
     fields = [_overridden(default, target, given) for default, given in zip(defaults, table, strict=True)]
-    unsaid = np.ones(fields[0].shape, dtype=bool)
+    not_given = np.ones(fields[0].shape, dtype=bool)
     if table[0].size:
-        unsaid[:, target] = np.isnan(table[0])
-    fields[0] = core.coordinates.forget(fields[0], unsaid)
+        not_given[:, target] = np.isnan(table[0])
+    fields[0] = core.coordinates.forget(fields[0], not_given)
     return _batch(core, fields, state, [point.time_from_start for point in points.points])
 
 
@@ -158,8 +157,8 @@ def _batch(core, fields, state, times):
 
 
 def known_torques(core, batch, forward):
-    """tau (k, nv) of a batch for a problem with accelerations asked where forward (nv,) bool. Raises
-    BadMessage naming the joints whose effort is not known."""
+    """tau (k, nv) of a batch; forward (nv,) bool: coordinates that need an effort. Raises BadMessage with
+    the joints whose effort is unknown."""
     at = core.coordinates
     needed = at.efforts_needed(forward)
     require_known([at.names[k] for k in needed], batch.efforts[:, needed], "effort")
@@ -167,23 +166,24 @@ def known_torques(core, batch, forward):
 
 
 def require_known(names, table, what, why=""):
-    """Raise BadMessage with the names that have a NaN in a (k, names) table, and why the state has none."""
+    """Raise BadMessage with the names whose column of a table (k, names) has a NaN. why: reason of the
+    state."""
     if np.isnan(table).any():
-        lacking = [names[k] for k in np.flatnonzero(np.isnan(table).any(axis=0))]
+        missing = [names[k] for k in np.flatnonzero(np.isnan(table).any(axis=0))]
         reason = f" ({why})" if why else ""
-        raise BadMessage(f"neither points nor state give the {what} of {listed(lacking)}{reason}")
+        raise BadMessage(f"neither points nor state have the {what} of {listed(missing)}{reason}")
 
 
 def _joint_numbers(core, names):
     require_few(names)
     number = {name: k for k, name in enumerate(core.joints.names)}
     if unknown := [name for name in names if name not in number]:
-        raise BadMessage(f"points name unknown joint {listed(unknown)}")
+        raise BadMessage(f"points have unknown joint {listed(unknown)}")
     return np.array([number[name] for name in names], dtype=int)
 
 
 def _overridden(default, columns, given):
-    """The default as a row for every point, with what is given (NaN: not) in its columns."""
+    """The default row for every point, overridden in `columns` by entries that are not NaN."""
     rows = np.tile(default, (len(given), 1))
     if given.size:
         rows[:, columns] = np.where(np.isnan(given), rows[:, columns], given)

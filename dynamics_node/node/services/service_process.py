@@ -1,9 +1,9 @@
 """The process that answers the computing services.
 
-rclpy makes Python objects of a whole request at once: a second and more for 100 000 points, in which no
-torque could be computed. So these services are answered beside the node, by what the node tells of its robot
-when it is asked. The process is a fork of the build server (building/build_server.py), which has imported the
-library.
+rclpy converts a whole request to Python objects at once: 100 000 points take more than a second, during which
+the node could compute no torque. So a separate process answers these services with the state of the node,
+which it requests for each call. The process is a fork of the build server (building/build_server.py), which
+has imported the library.
 """
 
 import contextlib
@@ -31,15 +31,15 @@ from dynamics_node.node.ros.running import Guard, end
 from dynamics_node.node.services.services import COMPUTING, Services
 from dynamics_node.process import Stop
 
-NICENESS = 5  # torques come first
-SPIN_TIMEOUT = 0.1  # s; how long the end of the node, or a signal, may go unseen
-PATIENCE = 5.0  # s for an answer of the node
-FAREWELL = 2.0  # s for the process to end
+NICENESS = 5  # torques have priority
+SPIN_TIMEOUT = 0.1  # s; longest delay of a signal or the end of the node
+REPLY_TIMEOUT = 5.0  # s for a reply of the node
+EXIT_TIMEOUT = 2.0  # s for the process to end
 
 
 class Start(NamedTuple):
-    """What the process has to know at once. names: of COMPUTING, resolved; arguments: for rclpy; environment:
-    of the node."""
+    """Start data of the process. names: resolved names of COMPUTING; arguments: for rclpy; environment: of
+    the node."""
 
     names: dict[str, str]
     node_name: str
@@ -48,11 +48,11 @@ class Start(NamedTuple):
     environment: dict[str, str]
 
 
-class Told(NamedTuple):
-    """The answer to a question.
+class Reply(NamedTuple):
+    """Reply to a query of the process.
 
-    number: of the question; version: of robot (pickled) and settings, which are None where the asker has
-    them; snapshot: None while there is no robot.
+    number: of the query; version: of robot (pickled) and settings, which are None if the process has this
+    version; snapshot: None without a robot.
     """
 
     number: int
@@ -63,62 +63,62 @@ class Told(NamedTuple):
 
 
 class ServiceProcess:
-    """The node's side: starts the process, answers its questions, starts it again when it has ended.
+    """The node's side: starts the process, answers its queries, and restarts it if it ends.
 
-    lost_device: why the process goes on without its GPU, "" while it does not.
+    lost_device: reason for computing without the GPU, "" while the GPU works.
     """
 
     def __init__(self, start: Start, wake):
-        """wake(): called from another thread when there is a question."""
-        self._beginning = start
+        """wake(): called from another thread on every query."""
+        self._start_request = start
         self._wake = wake
-        self._told = (None, None)  # robot and settings of the version
+        self._sent = (None, None)  # robot and settings of the current version
         self._version = 0
         self._end: socket.socket | None = None  # of the process, see BuildServer.submit
         self._start()
 
     def _start(self):
-        self._question: tuple[int, int] | None = None
-        self._publisher: SimpleQueue[bytes] = SimpleQueue()
+        self._query: tuple[int, int] | None = None
+        self._replies: SimpleQueue[bytes] = SimpleQueue()
         self.lost_device = ""
         self._socket, theirs = socket.socketpair()
         with theirs, file_without_name() as request:
-            pickle.dump(self._beginning, request)
+            pickle.dump(self._start_request, request)
             request.seek(0)
             self._end = SERVER.submit(request.fileno(), theirs.fileno(), SERVING)
-        threading.Thread(target=self._converse, args=(self._socket, self._publisher), daemon=True).start()
+        threading.Thread(target=self._converse, args=(self._socket, self._replies), daemon=True).start()
 
-    def _converse(self, ours, answers):
-        """Pass questions to the node, and answers back: they may be megabytes, and nobody waits for that."""
+    def _converse(self, ours, replies):
+        """Pass queries to the node, and replies back, in a thread: replies may have megabytes."""
         with contextlib.suppress(Exception), Connection(os.dup(ours.fileno())) as connection:
             while True:
                 number, version, lost = connection.recv_bytes().split(b" ", 2)
                 self.lost_device = lost.decode(errors="replace")
-                self._question = int(number), int(version)
+                self._query = int(number), int(version)
                 self._wake()
-                connection.send_bytes(answers.get())
-        _hang_up(ours)  # after an error of ours the process ends and is started again
+                connection.send_bytes(replies.get())
+        _hang_up(ours)  # after an error here, the process ends and is restarted
 
     def step(self, core: Core | None):
-        """Answer a question, if there is one."""
-        if self._question is not None:
-            (number, version), self._question = self._question, None
-            self._publisher.put(pickle.dumps(self._tell(number, version, core)))
+        """Answer a pending query."""
+        if self._query is not None:
+            (number, version), self._query = self._query, None
+            self._replies.put(pickle.dumps(self._reply(number, version, core)))
 
-    def _tell(self, number, version, core):
+    def _reply(self, number, version, core):
         if core is None:
-            return Told(number, self._version, None, None, None)
-        robot, settings = self._told
+            return Reply(number, self._version, None, None, None)
+        robot, settings = self._sent
         if core.unloaded is not robot or core.settings is not settings:
-            self._told = core.unloaded, core.settings
+            self._sent = core.unloaded, core.settings
             self._version += 1
         if version == self._version:
-            return Told(number, version, None, None, core.snapshot())
+            return Reply(number, version, None, None, core.snapshot())
         robot, settings = pickle.dumps(core.unloaded), core.settings.without_description()
-        return Told(number, self._version, robot, settings, core.snapshot())
+        return Reply(number, self._version, robot, settings, core.snapshot())
 
-    def look_after(self) -> str:
-        """Start the process again when it has ended: why it is, "" while it runs. Raises OSError."""
+    def restart_if_ended(self) -> str:
+        """Restart the process if it has ended; return the reason, "" while it runs. Raises OSError."""
         try:
             word = "" if self._end is None else self._end.recv(LONGEST_WORD).decode()
         except BlockingIOError:
@@ -126,20 +126,20 @@ class ServiceProcess:
         self._leave()
         self._start()
         why = f"with code {word}" if word.removeprefix("-").isdigit() else word or "with the build server"
-        return f"the process of the services ended {why}: started again"
+        return f"the process of the services ended {why} and was restarted"
 
     def close(self):
-        """End the process, and wait for that: participants that end in one moment may hang in Fast DDS."""
+        """End the process and wait for its end: participants that end together may hang in Fast DDS."""
         end, self._end = self._end, None
         self._leave()
         if end is not None:
-            with end, contextlib.suppress(OSError):  # it is ended when `end` is closed
-                end.settimeout(FAREWELL)
+            with end, contextlib.suppress(OSError):  # closing `end` ends the process
+                end.settimeout(EXIT_TIMEOUT)
                 end.recv(LONGEST_WORD)
 
     def _leave(self):
         _hang_up(self._socket)
-        self._publisher.put(b"")
+        self._replies.put(b"")
         self._socket.close()
         if self._end is not None:
             self._end.close()
@@ -147,13 +147,13 @@ class ServiceProcess:
 
 
 def _hang_up(connected):
-    """Both sides read an end; to close a socket that a thread is reading would not wake it."""
+    """Shut a socket down: both sides read an end. Closing it would not wake a thread that reads it."""
     with contextlib.suppress(OSError):
         connected.shutdown(socket.SHUT_RDWR)
 
 
 class Follower:
-    """The other side: the Core of the node, as of the last question."""
+    """The process side: a copy of the Core of the node, updated by each query."""
 
     def __init__(self, connection: Connection):
         self._connection = connection
@@ -162,25 +162,25 @@ class Follower:
         self._lost = ""
 
     def core(self) -> Core | None:
-        """Brought up to date. Raises BadMessage when the node does not answer."""
+        """The updated Core. Raises BadMessage if the node does not answer."""
         self._number += 1
         self._lost = str(lost_device() or "")
         self._connection.send_bytes(f"{self._number} {self._version} {self._lost}".encode())
-        until = time.monotonic() + PATIENCE
+        until = time.monotonic() + REPLY_TIMEOUT
         while self._connection.poll(max(0.0, until - time.monotonic())):
-            told = pickle.loads(self._connection.recv_bytes())
-            self._follow(told)
-            if told.number == self._number:  # not of a question that was given up
+            reply = pickle.loads(self._connection.recv_bytes())
+            self._follow(reply)
+            if reply.number == self._number:  # not of an abandoned query
                 return self._core
-        raise BadMessage(f"the node has not answered for {PATIENCE:g} s")
+        raise BadMessage(f"the node has not replied for {REPLY_TIMEOUT:g} s")
 
-    def tell(self):
-        """With a question more tell the node when the device is lost. Raises BadMessage as `core`."""
+    def report_lost_device(self):
+        """Report a lost device to the node with an extra query. Raises BadMessage as `core`."""
         if str(lost_device() or "") != self._lost:
             self.core()
 
     def ended(self) -> bool:
-        """Whether the node has gone. What comes unasked answers a question that was given up."""
+        """Whether the node has ended. Replies to abandoned queries are applied."""
         try:
             while self._connection.poll():
                 self._follow(pickle.loads(self._connection.recv_bytes()))
@@ -188,20 +188,20 @@ class Follower:
             return True
         return False
 
-    def _follow(self, told):
-        if told.snapshot is None:
+    def _follow(self, reply):
+        if reply.snapshot is None:
             self._core = None
             return
-        if told.robot is not None:
-            self._version = -1  # until it is here: what fails is sent again
-            self._core = Core(pickle.loads(told.robot), told.settings)
-            self._version = told.version
-        self._core.follow(told.snapshot)
+        if reply.robot is not None:
+            self._version = -1  # until it is loaded: after an error the node sends it again
+            self._core = Core(pickle.loads(reply.robot), reply.settings)
+            self._version = reply.version
+        self._core.follow(reply.snapshot)
 
 
-def work(request: int, connection: int, aside: bool):
-    """Answer until the node or somebody else ends it. request: descriptor of a file with the pickled Start;
-    connection: of the socket to the node."""
+def work(request: int, connection: int, background: bool):
+    """Answer services until a signal or the end of the node. request: descriptor of a file with the pickled
+    Start; connection: of the socket to the node."""
     stop = Stop()
     os.nice(NICENESS)
     with os.fdopen(request, "rb") as file:
@@ -225,12 +225,12 @@ def work(request: int, connection: int, aside: bool):
 
 
 def _serve(node, stop, follower):
-    """Spin until somebody asks to stop or the node has gone."""
+    """Spin until a stop request or the end of the node."""
     guard = Guard(node.get_logger().error)
     executor = SingleThreadedExecutor()
     executor.add_node(node)
     while not (stop.requested or follower.ended()):
         guard.call("services", executor.spin_once, timeout_sec=SPIN_TIMEOUT)
-        guard.call("services", follower.tell)
+        guard.call("services", follower.report_lost_device)
     executor.remove_node(node)
     end(node)

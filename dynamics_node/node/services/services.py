@@ -1,4 +1,4 @@
-"""Requests -> replies of the services. Every reply has success and, without it, the reason."""
+"""Replies of the services. Every reply has success, and a message with the reason of a failure."""
 
 from time import monotonic_ns
 from typing import Any
@@ -44,7 +44,7 @@ from dynamics_node.node.services.requests import (
 from dynamics_node.robot import hybrid_dynamics
 from dynamics_node.text import one_line
 
-TARE = "tare"  # as in the service's definition, of which an older build may be installed
+TARE = "tare"  # constant of the service, which older builds of dynamics_interfaces lack
 COMPUTING = {
     "inverse_dynamics": InverseDynamics,
     "forward_dynamics": ForwardDynamics,
@@ -56,20 +56,20 @@ COMPUTING = {
 
 
 def guarded(core, answer):
-    """Service callback: answer(core(), request, response) -> message or None. Errors of the request become
-    `success: false` and a message; core() is None while there is no model."""
+    """Service callback from answer(core(), request, response) -> message or None. Errors give
+    `success: false` and a message; core() is None without a robot."""
 
     def handle(request, response):
         try:
             served = core()
             if served is None:
-                raise BadMessage("no model yet")
+                raise BadMessage("no robot yet")
             response.message = answer(served, request, response) or ""
             response.success = True
         except (ValueError, KeyError, ArithmeticError, NoOutput) as error:
             response = type(response)(success=False)
             response.message = one_line(error.args[0] if isinstance(error, KeyError) else error)
-        except Exception as error:  # of ours, or no memory: the reply says so, and the next one is served
+        except Exception as error:  # internal, or no memory: the next request is served
             response = type(response)(success=False, message=one_line(f"{type(error).__name__}: {error}"))
         return response
 
@@ -77,26 +77,28 @@ def guarded(core, answer):
 
 
 def set_payload(core, request, response):
-    """Answer of SetPayload: what the robot carries."""
+    """Reply of SetPayload: the payloads of the robot."""
     mass, com, inertia = inertia_numbers(request.inertia)
     if mass < 0:
-        raise BadMessage(f"payload: mass {mass:g} is negative; 0 takes the payload off")
+        raise BadMessage(f"payload: mass {mass:g} is negative; 0 removes the payload")
     core.set_payload(request.link, mass, com, inertia)
-    carried = ", ".join(f"{link} {payload[0]:g} kg" for link, payload in core.payloads.items())
-    return one_line(f"payloads: {carried or 'none'}")
+    payloads = ", ".join(f"{link} {payload[0]:g} kg" for link, payload in core.payloads.items())
+    return one_line(f"payloads: {payloads or 'none'}")
 
 
 def calibrate_wrench_sensor(set_parameters, core, request, response):
-    """Answer of CalibrateWrenchSensor. set_parameters: {name: value} -> why they were refused, or ''."""
+    """Reply of CalibrateWrenchSensor. set_parameters: {name: value} -> reason of a rejection, or ''."""
     sensor, command = core.wrench_sensor, request.command
     if sensor.sensor is None:
-        raise BadMessage("the parameter wrench_sensor.name names no sensor")
+        raise BadMessage("no sensor to calibrate: set the parameter wrench_sensor.name")
     if command == request.COLLECT:
         sensor.collect(core, monotonic_ns())
     elif command == request.RESET:
         sensor.poses.clear()
     elif command not in (request.COMPUTE, request.APPLY, TARE):
-        raise BadMessage(f"unknown command {one_line(command)!r}: collect, compute, apply, tare or reset")
+        raise BadMessage(
+            f"unknown command {one_line(command)!r}; known: collect, compute, apply, tare, reset"
+        )
     response.poses = len(sensor.poses)
     if command in (request.COLLECT, request.RESET):
         return f"{response.poses} poses"
@@ -114,26 +116,28 @@ def calibrate_wrench_sensor(set_parameters, core, request, response):
         response.tool_mass_std, response.tool_com_std = float(tool.std[6]), vector_message(tool.std[7:])
     if command == TARE:
         return "tared"
-    return f"tool {tool.mass:.4g} kg by {response.poses} poses, pose {tool.worst + 1} fits worst"
+    return (
+        f"tool {tool.mass:.4g} kg from {response.poses} poses; pose {tool.worst + 1} has the largest residual"
+    )
 
 
 def _set_calibration(set_parameters, bias, tool):
-    """Raises BadMessage with the reason why the parameters are refused. tool: None leaves it as it is."""
+    """Set the parameters. tool: None keeps the tool. Raises BadMessage with the reason of a rejection."""
     values: dict[str, Any] = {"wrench_sensor.bias": doubles(bias[SWAP]).tolist()}
     if tool is not None:
         values |= {"wrench_sensor.tool_mass": tool.mass, "wrench_sensor.tool_com": tool.com.tolist()}
-    if refused := set_parameters(values):
-        raise BadMessage(refused)
+    if reason := set_parameters(values):
+        raise BadMessage(reason)
 
 
 class Services:
-    """Replies of the COMPUTING services. core(): the robot to compute with, None while there is no model."""
+    """Replies of the COMPUTING services. core(): the Core to compute with, None without a robot."""
 
     def __init__(self, core):
         self._core = core
 
     def callback(self, kind):
-        """Of a service of COMPUTING."""
+        """Callback of a service of COMPUTING."""
         answers = {
             InverseDynamics: self._inverse,
             ForwardDynamics: self._forward,
@@ -159,9 +163,11 @@ class Services:
         batch = read_batch(core, request.state, request.points, monotonic_ns())
         problem = hybrid_dynamics(core.model, request.forward_joints)
         if core.settings.driven_joints:
-            raise BadMessage("hybrid dynamics and driven.joints do not go together: ask inverse or forward")
+            raise BadMessage(
+                "hybrid dynamics does not support driven.joints: use inverse or forward dynamics"
+            )
         known = known_torques(core, batch, problem.forward)
-        solver = build(core.model, problem, backend="numpy")  # compiling would take longer than solving
+        solver = build(core.model, problem, backend="numpy")  # compilation would take longer than one solve
         qdd, tau = solver(batch.q, batch.qd, batch.qdd, known, gravity=core.gravity(monotonic_ns()))
         response.solution = self._solution(core, request, batch, qdd, tau)
 
@@ -214,46 +220,47 @@ def _header(core, request) -> Header:
 
 
 def estimate_payload(set_parameters, core, request, response):
-    """Answer of EstimatePayload. set_parameters: {name: value} -> why they were refused, or ''."""
+    """Reply of EstimatePayload. set_parameters: {name: value} -> reason of a rejection, or ''."""
     command, own = request.command, core.payload_estimation
     if command == request.START:
         return _start(set_parameters, core, request.link or own.link or core.settings.payload_estimation_link)
     if command == request.STOP:
         own.stop()
         response.samples = own.samples
-        return f"stopped, {own.samples} states count"
+        return f"stopped with {own.samples} samples"
     if command not in (request.COMPUTE, request.APPLY):
-        raise BadMessage(f"unknown command {one_line(command)!r}: start, compute, apply or stop")
-    found = own.found(request.link)
-    _tell(found, response)
-    told = f"{found.link}: {found.mass:.4g} kg, give or take {found.mass_std:.2g}, by {found.samples} states"
+        raise BadMessage(f"unknown command {one_line(command)!r}; known: start, compute, apply, stop")
+    estimate = own.estimate(request.link)
+    _fill_payload_estimate(estimate, response)
+    mass = f"{estimate.mass:.4g} kg (standard deviation {estimate.mass_std:.2g} kg)"
+    message = f"{estimate.link}: {mass} from {estimate.samples} samples"
     if command == request.APPLY:
-        if refusal := found.refusal:
+        if refusal := estimate.refusal:
             raise BadMessage(f"not applied: {refusal}")
-        told = set_payload(core, SetPayload.Request(link=found.link, inertia=response.inertia), None)
-    elif found.refusal:
-        told = f"{told}; apply would refuse: {found.refusal}"
+        message = set_payload(core, SetPayload.Request(link=estimate.link, inertia=response.inertia), None)
+    elif estimate.refusal:
+        message = f"{message}; cannot be applied: {estimate.refusal}"
     if own.running and own.reason:
-        told = f"{told}; states do not count now: {own.reason}"
-    return one_line(told)
+        message = f"{message}; new states are skipped: {own.reason}"
+    return one_line(message)
 
 
 def _start(set_parameters, core, link):
     if not link:
-        raise BadMessage("name the link of which is to be estimated what it carries")
+        raise BadMessage("set the link whose payload is estimated")
     own = core.payload_estimation
     require_bearing(core.model, link)
-    if refused := set_parameters({"payload_estimation.link": link}):
-        raise BadMessage(refused)
+    if reason := set_parameters({"payload_estimation.link": link}):
+        raise BadMessage(reason)
     if own.start(core.unloaded, link):
-        return one_line(f"{link}: states count from now on")
-    return one_line(f"{link}: states count as soon as what estimates is built")
+        return one_line(f"{link}: estimation started")
+    return one_line(f"{link}: estimation starts when its functions are built")
 
 
-def _tell(found, response):
-    response.samples = found.samples
-    response.inertia = inertia_message(found.mass, found.com, found.inertia)
-    response.mass_std, response.com_std = found.mass_std, vector_message(found.com_std)
-    response.covariance = doubles(found.covariance.ravel())
-    response.not_excited = list(found.not_excited)
-    response.condition = found.condition
+def _fill_payload_estimate(estimate, response):
+    response.samples = estimate.samples
+    response.inertia = inertia_message(estimate.mass, estimate.com, estimate.inertia)
+    response.mass_std, response.com_std = estimate.mass_std, vector_message(estimate.com_std)
+    response.covariance = doubles(estimate.covariance.ravel())
+    response.not_excited = list(estimate.not_excited)
+    response.condition = estimate.condition

@@ -1,1 +1,1 @@
-"""What the node knows at the moment: joints, base, environment, reference. Without ROS."""
+"""Current state of the node: joints, base, environment, reference. Without ROS."""

@@ -9,12 +9,12 @@ from dynamics_node.algorithms.rates import spread_rates
 from dynamics_node.functions import LoopSolver, SolutionError
 from dynamics_node.robot import Robot
 
-CONTRADICTS = 0.05  # rad or m between a measured position of an explicit joint and that which follows
+CONTRADICTS = 0.05  # rad or m between the measured and the computed position of an explicit joint
 
 
 class Spread(NamedTuple):
-    """q, qd, qdd and torques of all joints: over the tree's coordinates, (..., nq) and (..., nv of the tree),
-    then one number for each explicit joint."""
+    """q, qd, qdd and torques of all joints: the coordinates of the tree, (..., nq) and (..., nv of the tree),
+    followed by one number per explicit joint."""
 
     q: np.ndarray
     qd: np.ndarray
@@ -23,23 +23,23 @@ class Spread(NamedTuple):
 
 
 class Coordinates:
-    """Of a robot without loops.
+    """Coordinates of a robot without loops.
 
-    joints: those with one position, explicit ones last; q_at, v_at: their places in a Spread; counted: how
-    many of them have coordinates; own: which of them are independent, own_v: their places in qd, qdd and tau.
+    joints: scalar joints, explicit ones last; q_at, v_at: their indices in a Spread; counted: number of
+    joints with coordinates; own: indices of the independent joints; own_v: their indices in qd, qdd and tau.
     """
 
     own: slice | np.ndarray = slice(None)
-    condition: float | None = None  # of the loops at the last position
-    branch: object = None  # on which loops are assembled: what `close` begins from
-    unrealized = 0.0  # the largest torque at an independent joint that driven joints could not bring about
+    condition: float | None = None  # condition number of the loops at the last position
+    branch: object = None  # last closed position, where `close` starts
+    unrealized = 0.0  # largest torque at an independent joint that driven joints cannot produce
 
     def __init__(self, robot: Robot, explicit=True):
-        """explicit: whether explicit joints are among the joints; mimic joints are only beside loops, as
-        controllers of other robots reject trajectories that name them."""
+        """explicit: whether to include explicit joints. Mimic joints are included only for robots with loops:
+        controllers of other robots reject trajectories with them."""
         tree = robot.tree
-        shown = (j for j in tree.explicit_joints if robot.constrained or not j.masters.is_mimic)
-        self._robot, self.explicit = robot, tuple(shown) if explicit else ()
+        explicit_joints = (j for j in tree.explicit_joints if robot.constrained or not j.masters.is_mimic)
+        self._robot, self.explicit = robot, tuple(explicit_joints) if explicit else ()
         measured = tuple(joint for joint in tree.independent_joints if joint.type.is_scalar)
         self.joints, self.counted = (*measured, *self.explicit), len(measured)
         self.names = tuple(joint.name for joint in self.joints)
@@ -54,34 +54,34 @@ class Coordinates:
             joint.name: tree.nv + k for k, joint in enumerate(self.explicit)
         }
         self._actuation: Actuation | None = None
-        self._driven: list[int] = []  # numbers of its joints
+        self._driven: list[int] = []  # indices of its joints
 
     @property
     def own_names(self):
         return tuple(np.array(self.names, dtype=object)[self.own])
 
     def resumed(self, before: "Coordinates") -> "Coordinates":
-        """A copy that keeps what was known of the robot before, such as the branch of its loops."""
+        """These coordinates with the state of the previous ones, such as the branch of the loops."""
         return self
 
     def drive(self, names, weights):
-        """Let these joints bear the torques, see Actuation."""
+        """Use these joints as the actuated ones, see Actuation."""
         self._actuation = Actuation(self._robot, names, weights or None) if names else None
         self._driven = [self.names.index(name) for name in names]
         self.unrealized = 0.0
 
     def position(self, positions):
-        """q (nq,) of positions (joints,); zero where a joint has several coordinates."""
+        """q (nq,) of positions (joints,); zero for joints with several coordinates."""
         q = np.zeros(self._robot.nq)
         q[self.q_at[: self.counted]] = positions[: self.counted]
         return q
 
     def contradicted(self, positions) -> list[str]:
-        """Names of explicit joints whose measured position, of positions (joints,), is not what follows from
-        their masters: it does not count."""
+        """Names of explicit joints whose measured position, of positions (joints,), differs from that of
+        their masters; it is ignored."""
         if not self.explicit:
             return []
-        with np.errstate(invalid="ignore"):  # of what was never measured
+        with np.errstate(invalid="ignore"):  # NaN of joints without a measurement
             q = self.position(positions)
             far = [
                 joint.position(q)[0] - at
@@ -90,37 +90,38 @@ class Coordinates:
         return [joint.name for joint, off in zip(self.explicit, far, strict=True) if abs(off) > CONTRADICTS]
 
     def close(self, q):
-        """Position (nq,) of which the independent joints are given, and others if they are not NaN."""
+        """Closed position (nq,) of the independent joints of q; entries of others are initial values or
+        NaN."""
         return q
 
     def close_all(self, q):
-        """Closed positions of a trajectory (k, nq); what is NaN follows from the point before."""
+        """Closed positions of a trajectory (k, nq); NaN entries continue from the previous point."""
         return q
 
-    def forget(self, positions, unsaid):
-        """Positions (k, joints) of a trajectory: dependent joints of later points that nobody has given,
-        unsaid (k, joints) bool, become NaN."""
+    def forget(self, positions, not_given):
+        """Positions (k, joints) of a trajectory, where dependent joints of later points become NaN if
+        not_given (k, joints) bool."""
         return positions
 
     def spread(self, q, qd, qdd, tau) -> Spread:
-        """Over all joints, of a closed position or many."""
+        """All joints, at one or many closed positions."""
         if not self.explicit:
             return Spread(q, qd, qdd, tau)
         return self._with_explicit(q, qd, qdd, self._torques(q, tau, np.eye(self._nv)))
 
     def tree_rates(self, q, qd):
-        """(..., nv of the tree) at q (..., nq)."""
+        """Rates (..., nv of the tree) at q (..., nq)."""
         return qd
 
     def _torques(self, q, tau, G=None):
-        """Over a Spread, of tau (..., nv) at closed q: at the independent joints, or at the driven ones."""
+        """Torques of a Spread from tau (..., nv) at closed q: at the independent or the driven joints."""
         torques = np.zeros((*q.shape[:-1], self._nv_of_tree + len(self.explicit)))
         if self._actuation is None:
             torques[..., self._robot.independent] = tau
         else:
             driven = self._actuation.from_coordinates(q, tau, G)
             torques[..., [self._places[name] for name in self._actuation.joints]] = driven.torques
-            if q.ndim == 1:  # not of a request
+            if q.ndim == 1:  # not for requests
                 self.unrealized = float(np.abs(driven.rest[self.own_v]).max(initial=0.0))
         return torques
 
@@ -135,15 +136,15 @@ class Coordinates:
         return Spread(positions, rates, accelerations, torques)
 
     def require_regular(self, q):
-        """Raise SolutionError when the loops are open or singular at q (nq,)."""
+        """Raise SolutionError if the loops are open or singular at q (nq,)."""
 
     def gather(self, q, torques):
-        """tau (nv,) of what torques (nv of the tree,) at all joints do."""
+        """tau (nv,) equivalent to torques (nv of the tree,) at all joints."""
         return torques
 
     def efforts_needed(self, forward):
-        """Numbers of the joints whose effort has to be known where accelerations are asked, forward (nv,)
-        bool."""
+        """Indices of the joints whose effort must be known; forward (nv,) bool: coordinates whose
+        acceleration is computed."""
         if self._actuation is not None:
             return np.array(self._driven if np.any(forward) else [], dtype=int)
         return np.arange(len(self.joints))[self.own][np.asarray(forward)[self.own_v]]
@@ -158,18 +159,18 @@ class Coordinates:
 
 
 class LoopCoordinates(Coordinates):
-    """Of a robot with loops: dependent joints follow from the independent ones, on the branch where they were
-    last."""
+    """Coordinates of a robot with loops: dependent joints follow from the independent ones, on the branch of
+    the last position."""
 
-    def __init__(self, closing: LoopSolver, explicit=True):
-        self._mechanism, self._closing = closing.robot, closing
-        super().__init__(closing.robot, explicit)
+    def __init__(self, loop_solver: LoopSolver, explicit=True):
+        self._loop_solver = loop_solver
+        super().__init__(loop_solver.robot, explicit)
         number = {name: k for k, name in enumerate(self.names)}
-        independent = [j for j in self._mechanism.independent_joints if j.type.is_scalar]
+        independent = [j for j in self._robot.independent_joints if j.type.is_scalar]
         self.own = np.array([number[joint.name] for joint in independent], dtype=int)
         self.own_v = np.array([joint.v.start for joint in independent], dtype=int)
-        self.scalar_only, self._nv = False, self._mechanism.nv
-        several = [joint for joint in self._mechanism.tree.independent_joints if not joint.type.is_scalar]
+        self.scalar_only, self._nv = False, self._robot.nv
+        several = [joint for joint in self._robot.tree.independent_joints if not joint.type.is_scalar]
         self._unmeasured = [k for j in several if not j.type.is_free for k in range(j.q.start, j.q.stop)]
         self.branch: np.ndarray | None = None
 
@@ -179,14 +180,14 @@ class LoopCoordinates(Coordinates):
         return self
 
     def close(self, q):
-        """Raises ClosureError."""
+        """See Coordinates.close. Raises ClosureError."""
         self.branch, self.condition = self._following(q, self.branch)
         return self.branch
 
     def _following(self, q, last):
         if self._unmeasured:
             q[self._unmeasured] = np.nan
-        return self._closing.following(q, last)
+        return self._loop_solver.following(q, last)
 
     def close_all(self, q):
         closed, last = np.empty_like(q), self.branch
@@ -195,45 +196,45 @@ class LoopCoordinates(Coordinates):
             closed[k] = last
         return closed
 
-    def forget(self, positions, unsaid):
+    def forget(self, positions, not_given):
         numbers = np.arange(self.counted)
         dependent = np.setdiff1d(numbers, numbers[self.own])
         positions = positions.copy()
         later = positions[1:, dependent]
-        later[unsaid[1:, dependent]] = np.nan
+        later[not_given[1:, dependent]] = np.nan
         positions[1:, dependent] = later
         return positions
 
     def spread(self, q, qd, qdd, tau):
         if q.ndim == 1:
-            rates, accelerations, G = self._closing.spread(q, qd, qdd)
+            rates, accelerations, G = self._loop_solver.spread(q, qd, qdd)
         else:
-            (rates, accelerations), G = spread_rates(self._mechanism, q, qd, qdd), None
+            (rates, accelerations), G = spread_rates(self._robot, q, qd, qdd), None
         return self._with_explicit(q, rates, accelerations, self._torques(q, tau, G))
 
     def tree_rates(self, q, qd):
-        return self._closing.spread(q, qd, 0.0 * qd)[0]
+        return self._loop_solver.spread(q, qd, 0.0 * qd)[0]
 
     def require_regular(self, q):
-        if not self._closing.is_regular(q):
-            raise SolutionError(self._closing.why_not(q))
+        if not self._loop_solver.is_regular(q):
+            raise SolutionError(self._loop_solver.why_not(q))
 
     def gather(self, q, torques):
-        zero = np.zeros(self._mechanism.nv)
-        return self._closing.spread(q, zero, zero)[2].T @ torques
+        zero = np.zeros(self._robot.nv)
+        return self._loop_solver.spread(q, zero, zero)[2].T @ torques
 
 
-class Closed(Protocol):
-    """A robot that is served; closing: what closes its loops."""
+class HasLoopSolver(Protocol):
+    """A robot in use. loop_solver: None without loops."""
 
     @property
     def model(self) -> Robot: ...
     @property
-    def closing(self) -> LoopSolver | None: ...
+    def loop_solver(self) -> LoopSolver | None: ...
 
 
-def coordinates_of(robot: Closed, explicit=True) -> Coordinates:
-    """Those of a robot that is served. explicit: whether explicit joints are among the joints."""
-    if robot.closing is not None:
-        return LoopCoordinates(robot.closing, explicit)
+def coordinates_of(robot: HasLoopSolver, explicit=True) -> Coordinates:
+    """Coordinates of a robot in use. explicit: whether to include explicit joints."""
+    if robot.loop_solver is not None:
+        return LoopCoordinates(robot.loop_solver, explicit)
     return Coordinates(robot.model, explicit)

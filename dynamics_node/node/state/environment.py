@@ -1,4 +1,4 @@
-"""What acts on the robot from outside: wrenches on links, and gravity as an IMU sees it."""
+"""External wrenches on links, and gravity from an IMU or the settings."""
 
 from typing import NamedTuple
 
@@ -12,11 +12,11 @@ from dynamics_node.robot.sensors import Imu
 from dynamics_node.symbolic import quaternion_rotation, transform_rotation
 
 UNIT_TOLERANCE = 1e-3  # IMUs send single precision
-WEAKEST = 1.0  # m/s^2: below, an accelerometer says nothing about the vertical
+WEAKEST = 1.0  # m/s^2: smaller accelerations do not determine the vertical
 
 
 class ExternalWrenches:
-    """The latest wrench on every link that somebody reports one for."""
+    """The latest wrench on every link."""
 
     def __init__(self, model):
         self._model = model
@@ -25,45 +25,45 @@ class ExternalWrenches:
     def update(self, link, wrench, now):
         """wrench (6,) exerted ON the link, moment first, in its axes at its origin. Raises BadMessage."""
         if link not in self._model.frames:
-            raise BadMessage(f"frame_id {link!r} is no link of the robot")
+            raise BadMessage(f"frame_id {link!r} is not a link of the robot")
         wrench = np.array(wrench, dtype=float)
         if not np.isfinite(wrench).all():
             raise BadMessage(f"wrench on {link!r} is not finite")
         self._wrenches[link] = (wrench, now)
 
     def on(self, model):
-        """The wrenches for another Robot; those of links it does not have are dropped."""
+        """The wrenches for another Robot, without those on links that it lacks."""
         other = ExternalWrenches(model)
         other._wrenches = {link: w for link, w in self._wrenches.items() if link in model.frames}
         return other
 
     def f_ext(self, now, timeout):
-        """(nbodies, 6) of the wrenches heard of within `timeout` ns, None when there are none."""
+        """(nbodies, 6) of the wrenches received within `timeout` ns, None if there are none."""
         fresh = {link: w for link, (w, received) in self._wrenches.items() if now - received <= timeout}
         return external_wrenches(self._model, fresh) if fresh else None
 
     def links(self, now, timeout):
-        """Names of the links whose wrench counts."""
+        """Names of the links with a valid wrench."""
         return [link for link, (_, received) in self._wrenches.items() if now - received <= timeout]
 
 
 class Tilt(NamedTuple):
-    """Direction of free fall (3,) in root axes, of length 1; ns of reception."""
+    """Unit vector (3,) of gravity in root axes; ns of reception."""
 
     direction: np.ndarray
     received: int
 
 
 class Gravity:
-    """Free fall in root axes: of the parameter, or in the direction that an IMU on the root link shows.
-    sensor: the IMU; tilt: the latest."""
+    """Gravity in root axes: of the parameter, or in the direction of an IMU on the root link. sensor: the
+    IMU; tilt: the latest."""
 
     def __init__(self):
         self.sensor: Imu | None = None
         self.tilt: Tilt | None = None
 
     def apply(self, settings, model, sensor: Imu | None):
-        """Take over Settings, and the sensor that they name."""
+        """Apply settings and their sensor."""
         if sensor != self.sensor:
             self.tilt = None
         self.sensor, self._name, self._given = sensor, settings.gravity_sensor, np.array(settings.gravity)
@@ -72,7 +72,7 @@ class Gravity:
             self._rotation = transform_rotation(sensor_transform(model, sensor.link, sensor.xyz, sensor.rpy))
 
     def update(self, sensor, message: SensorMessage):
-        """Take in a message, if it is of this sensor. Raises BadMessage."""
+        """Store a message of this sensor; others are ignored. Raises BadMessage."""
         if sensor != self.sensor:
             return
         check_frame(sensor, message)
@@ -80,19 +80,19 @@ class Gravity:
         self.tilt = Tilt(-self._rotation.T @ up, message.received)
 
     def __call__(self, steady_now):
-        """(3,), m/s^2. Raises NoOutput where the messages of the IMU are absent or stale."""
+        """(3,), m/s^2. Raises NoOutput if the messages of the IMU are absent or stale."""
         gravity = self.last()
-        if self.sensor is not None and steady_now - self._shown().received > self._timeout:
+        if self.sensor is not None and steady_now - self._received_tilt().received > self._timeout:
             raise NoOutput(f"gravity_sensor {self._name} older than {self._timeout * 1e-9:g} s", True)
         return gravity
 
     def last(self):
-        """The latest, however old. Raises NoOutput before the first message of the IMU."""
+        """The latest value, of any age. Raises NoOutput before the first message of the IMU."""
         if self.sensor is None:
             return self._given
-        return np.linalg.norm(self._given) * self._shown().direction
+        return np.linalg.norm(self._given) * self._received_tilt().direction
 
-    def _shown(self) -> Tilt:
+    def _received_tilt(self) -> Tilt:
         if self.tilt is None:
             raise NoOutput(f"no message yet of gravity_sensor {self._name}")
         return self.tilt
@@ -103,7 +103,9 @@ def _up(orientation, acceleration):
     if orientation is None:
         length = np.linalg.norm(acceleration)
         if not (np.isfinite(length) and length > WEAKEST):
-            raise BadMessage(f"no orientation, and an acceleration of {length:.3g} m/s^2 shows no vertical")
+            raise BadMessage(
+                f"no orientation, and the acceleration of {length:.3g} m/s^2 is too small for the vertical"
+            )
         return acceleration / length
     quaternion = np.array(orientation, dtype=float)
     norm = np.linalg.norm(quaternion)

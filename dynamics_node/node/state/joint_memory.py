@@ -1,4 +1,4 @@
-"""What is known of the joints: partial messages of several publishers, merged by name."""
+"""Latest state of the joints: partial messages of several publishers, merged by name."""
 
 from typing import NamedTuple
 
@@ -9,37 +9,38 @@ from dynamics_node.robot.joint_names import JointBuffer
 from dynamics_node.robot.joints import KINDS
 
 MAX_NAMES = 10_000
-JUMP_BACK = 1_000_000_000  # ns of ROS time: a bag that loops, not a message out of order
+JUMP_BACK = 1_000_000_000  # ns of ROS time: a restarted bag, not a message out of order
 NEVER = np.iinfo(np.int64).min
-MAX_GAP = 500_000_000  # ns between two positions that may still be differentiated
-MIN_GAP = 1_000_000  # ns; nearer positions may be of two sources that differ a little
+MAX_GAP = 500_000_000  # ns; largest gap between two positions for differentiation
+MIN_GAP = 1_000_000  # ns; smallest gap: closer positions may come from different sources
 
 
-class _Earlier(NamedTuple):
-    """Positions and stamps of all joints that were once the latest; newest: the last of the stamps."""
+class _PastPositions(NamedTuple):
+    """Earlier positions and stamps of all joints; newest: the last of the stamps."""
 
     position: np.ndarray
     stamp: np.ndarray
     newest: int
 
-    def with_those_of(self, other, joints):
-        """A copy in which some joints are as in another state."""
+    def merged(self, other, joints):
+        """A copy with some joints of another state."""
         if not joints.size:
             return self
         position, stamp = self.position.copy(), self.stamp.copy()
         position[joints], stamp[joints] = other.position[joints], other.stamp[joints]
-        return _Earlier(position, stamp, max(self.newest, other.newest))
+        return _PastPositions(position, stamp, max(self.newest, other.newest))
 
 
 class JointMemory(JointBuffer):
     """Latest position, velocity and effort of every joint, with stamp (ns) and reception (steady ns).
 
-    Never NaN in position once seen. velocity and effort are NaN where the last message had none.
+    Positions are never NaN after the first message of a joint. velocity and effort are NaN if the last
+    message had none.
     """
 
     def __init__(self, joints, needed=slice(None), followers=()):
-        """joints: those of the model with one coordinate; needed: which of them must be seen; followers:
-        names of explicit joints (mimic, gear, belt), whose states say nothing new."""
+        """joints: scalar joints of the robot; needed: indices of the required ones; followers: names of
+        explicit joints (mimic, gear, belt), whose states are ignored."""
         super().__init__((joint.name for joint in joints), ignored=followers)
         self._continuous = np.array([KINDS[joint.kind].wraps for joint in joints], dtype=bool)
         self._needed, self._needed_names = needed, tuple(np.array(self.names, dtype=object)[needed])
@@ -50,19 +51,19 @@ class JointMemory(JointBuffer):
         self.reset()
 
     def reset(self):
-        """Forget everything."""
+        """Clear the state."""
         n = len(self.names)
         self.clear()
         self.stamp, self.received = np.full((2, n), NEVER)
-        self._before = self._between = _Earlier(self.position, self.stamp, NEVER)
+        self._before = self._between = _PastPositions(self.position, self.stamp, NEVER)
         self._newest = NEVER
         self._first: int | None = None
         self._has_effort = False
 
     def update(self, names, position, velocity, effort, stamp, now):
-        """Take in a message; stamp and now in ns.
+        """Merge a message; stamp and now in ns.
 
-        Returns True when it moved a joint we know. Raises BadMessage, and then nothing has changed.
+        Returns True if it updated a known joint. Raises BadMessage, and then nothing changes.
         """
         layout = self.layout(names)
         n = len(names)
@@ -94,8 +95,8 @@ class JointMemory(JointBuffer):
         return True
 
     def _replace(self, order, position, velocity, effort, stamp, now):
-        """The usual case: a message with all joints, newer than all that is known."""
-        last = _Earlier(self.position, self.stamp, self._newest)
+        """The usual case: a message with all joints, newer than the stored state."""
+        last = _PastPositions(self.position, self.stamp, self._newest)
         if last.newest <= stamp - MIN_GAP:
             self._before = self._between = last
         elif self._between.newest <= stamp - MIN_GAP:
@@ -113,55 +114,54 @@ class JointMemory(JointBuffer):
 
     @property
     def newest(self):
-        """The last stamp of all, ns; 0 before."""
+        """The newest stamp, ns; 0 before the first message."""
         return max(self._newest, 0)
 
     @property
     def seconds(self):
-        """When the newest state was taken, s since the first that we heard of: by its stamp, or, of drivers
-        that give none, by its reception."""
+        """Time of the newest state, s since the first state: by its stamp, or by its reception for drivers
+        without stamps."""
         newest = self.newest or int(self.received.max(initial=0))
         if self._first is None:
             self._first = newest
         return (newest - self._first) * 1e-9
 
-    def untold(self):
-        """True while no joint state has come at all, of whatever joints."""
+    def never_received(self):
+        """Whether no joint state of any joint has arrived."""
         return not self.unknown and bool((self.received == NEVER).all())
 
     def missing(self):
-        """Names of the needed joints that were never seen."""
-        return self.without(self.position)
+        """Names of the needed joints without a message."""
+        return self.joints_without(self.position)
 
     def oldest(self, default):
-        """Reception of the needed joint that was heard of longest ago, NEVER before; default without
-        joints."""
+        """Oldest reception of the needed joints, NEVER if one is missing; default without joints."""
         return self.received[self._needed].min(initial=default)
 
     def stale(self, now, timeout):
-        """Names of the needed joints not heard of for `timeout` ns."""
+        """Names of the needed joints without a message for `timeout` ns."""
         late = now - self.received[self._needed] > timeout
         return [self._needed_names[k] for k in np.flatnonzero(late)]
 
-    def without(self, values):
+    def joints_without(self, values):
         """Names of the needed joints whose value is not finite."""
-        lacking = ~np.isfinite(values[self._needed])
-        return [self._needed_names[k] for k in np.flatnonzero(lacking)]
+        missing = ~np.isfinite(values[self._needed])
+        return [self._needed_names[k] for k in np.flatnonzero(missing)]
 
-    def _new_layout(self, theirs):
-        """Raises BadMessage for too many names and for one that comes twice."""
-        require_few(theirs)
-        require_once(theirs)
-        return super()._new_layout(theirs)
+    def _new_layout(self, names):
+        """Raises BadMessage for too many names and for duplicates."""
+        require_few(names)
+        require_once(names)
+        return super()._new_layout(names)
 
     def _with_position(self, layout, position):
-        """The layout without the joints whose position is not finite. Raises BadMessage for a needed one;
-        of others drivers may know nothing, as of wheels without a position."""
+        """The layout without the joints whose position is not finite. Raises BadMessage for a needed joint;
+        drivers may have no position of others, for example of wheels."""
         finite = np.isfinite(position[layout.source])
         source, target = layout.source[~finite], layout.target[~finite]
         if (needed := self._is_needed[target]).any():
             name, value = self.names[target[needed][0]], position[source[needed][0]]
-            raise BadMessage(f"position of {name!r} is {value}; the parameter joints can leave it out")
+            raise BadMessage(f"position of {name!r} is {value}; exclude it with the parameter joints")
         order = layout.order if finite.all() else None
         return layout._replace(source=layout.source[finite], target=layout.target[finite], order=order)
 
@@ -170,18 +170,18 @@ class JointMemory(JointBuffer):
         return latest != NEVER and stamp < latest - JUMP_BACK
 
     def _remember_before(self, target, stamp):
-        """Keep what a message with a later stamp replaces, joint by joint."""
-        last = _Earlier(self.position, self.stamp, self._newest)
+        """Keep the positions that a newer message replaces, per joint."""
+        last = _PastPositions(self.position, self.stamp, self._newest)
         far = target[self.stamp[target] <= stamp - MIN_GAP]
         near = target[self.stamp[target] > stamp - MIN_GAP]
         near = near[self._between.stamp[near] <= stamp - MIN_GAP]
-        self._before = self._before.with_those_of(last, far).with_those_of(self._between, near)
-        self._between = self._between.with_those_of(last, far).with_those_of(last, near)
+        self._before = self._before.merged(last, far).merged(self._between, near)
+        self._between = self._between.merged(last, far).merged(last, near)
 
     @np.errstate(over="ignore", invalid="ignore")
     def differentiated(self):
-        """Velocity over MIN_GAP at least, NaN where no earlier position is known, infinite beyond all
-        numbers; a continuous joint may have wrapped."""
+        """Velocity from positions at least MIN_GAP apart, NaN without an earlier position, infinite on
+        overflow; continuous joints are unwrapped."""
         change = self.position - self._before.position
         wraps = self._continuous
         change[wraps] = (change[wraps] + np.pi) % (2 * np.pi) - np.pi
@@ -197,22 +197,22 @@ def require_few(names):
 
 
 def require_once(names, what="joint"):
-    """Raise BadMessage with the first name that comes twice."""
+    """Raise BadMessage with the first duplicate name."""
     seen = set()
     for name in names:
         if name in seen:
-            raise BadMessage(f"{what} {name!r} is named twice")
+            raise BadMessage(f"{what} {name!r} is listed twice")
         seen.add(name)
 
 
 def all_finite(values):
-    """True when no entry of an array (n,) is infinite or NaN. Counted in 1.4 us, where `all` takes 2.6; a
-    product of the array with itself would overflow with a warning."""
+    """Whether an array (n,) has neither infinity nor NaN. Counting takes 1.4 us, `all` 2.6 us; a product of
+    the array with itself may overflow with a warning."""
     return np.count_nonzero(np.isfinite(values)) == values.size
 
 
 def _field(name, values, count, required=False):
-    """values as an array; None when empty and that is allowed."""
+    """values as an array; None if empty and not required."""
     if not len(values) and not required:
         return None
     if len(values) != count:

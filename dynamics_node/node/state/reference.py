@@ -1,4 +1,4 @@
-"""The reference trajectory: what the robot is asked to do."""
+"""The reference trajectory."""
 
 from typing import NamedTuple
 
@@ -15,7 +15,7 @@ FIELDS = ("positions", "velocities", "accelerations", "effort")
 
 
 class Sample(NamedTuple):
-    """Values at one instant over all joints of the model; NaN where the reference says nothing."""
+    """Values of all joints at one instant, NaN if the reference has none."""
 
     positions: np.ndarray
     velocities: np.ndarray
@@ -32,7 +32,7 @@ class Reference(NamedTuple):
     values: Sample
 
     def at(self, ros_now, steady_now, timeout):
-        """The Sample in force, or None: one point holds for `timeout` ns after its reception, several
+        """The active Sample, or None. One point is valid for `timeout` ns after its reception; several points
         are interpolated linearly at ros_now() - stamp."""
         if len(self.times) == 1:
             fresh = steady_now - self.received <= timeout
@@ -48,20 +48,20 @@ class Reference(NamedTuple):
 def read_reference(joint_names, names, points, stamp, now):
     """Reference from the fields of a JointTrajectory.
 
-    points: objects with positions, velocities, accelerations, effort and time_from_start. Joints that
-    the model does not have are skipped. Raises BadMessage.
+    points: objects with positions, velocities, accelerations, effort and time_from_start. Unknown joints
+    are ignored. Raises BadMessage.
     """
     source, target = _columns(joint_names, names)
     times, table = read_points(names, points, source)
     _require_rising(times)
     shape = (len(points), len(joint_names))
-    values = [_nothing(shape) if not given.size else _spread(shape, target, given) for given in table]
+    values = [_nothing(shape) if not entries.size else _spread(shape, target, entries) for entries in table]
     return Reference(stamp, now, times, Sample(*values))
 
 
 def reading(joint_names, data: bytes, ros_now: int, now: int):
-    """Generator that reads a JointTrajectory as it came over the wire: it yields None between SLICE points
-    and the next, so that the caller can do something else, and returns the Reference. Raises BadMessage."""
+    """Generator that reads a serialized JointTrajectory and returns the Reference. It yields None after every
+    SLICE points, so that the caller can do other work. Raises BadMessage."""
     trajectory = read_trajectory(data, MAX_POINTS)
     _require_points(trajectory.points)
     source, target = _columns(joint_names, trajectory.names)
@@ -77,30 +77,30 @@ def reading(joint_names, data: bytes, ros_now: int, now: int):
         times[rows] = points.times
         for k, (field, counts, starts) in enumerate(zip(FIELDS, points.counts, points.starts, strict=True)):
             _require_lengths(field, counts, len(trajectory.names), first)
-            said = np.flatnonzero(counts)
-            given = numbers[starts[said, None] + source]
-            _require_finite(field, given, said + first, joint_names, target)
-            values[k] = _filled(values[k], rows, said, target, given)
+            filled = np.flatnonzero(counts)
+            entries = numbers[starts[filled, None] + source]
+            _require_finite(field, entries, filled + first, joint_names, target)
+            values[k] = _with_rows(values[k], rows, filled, target, entries)
         first = rows.stop
     _require_rising(times)
     return Reference(trajectory.stamp or ros_now, now, times, Sample(*values))
 
 
-def _filled(values, rows, said, target, given):
-    """Values with these rows; they get memory of their own, page by page, once a point says something."""
+def _with_rows(values, rows, filled, target, entries):
+    """Values with these rows; memory is allocated at the first point with entries."""
     if not values.flags.writeable:
-        if not said.size:
+        if not filled.size:
             return values
         values = np.empty(values.shape)
         values[: rows.start] = np.nan
     values[rows] = np.nan
-    values[(rows.start + said)[:, None], target] = given
+    values[(rows.start + filled)[:, None], target] = entries
     return values
 
 
 def read_points(names, points, columns=slice(None)):
-    """times (k,) s and one array (k, columns) a field, NaN where a field is empty; columns: indices of the
-    names that are wanted. A field that no point has is (k, 0). Raises BadMessage."""
+    """times (k,) s and one array (k, columns) per field, NaN for points without it; columns: indices of the
+    wanted names. A field that no point has is (k, 0). Raises BadMessage."""
     _require_points(len(points))
     require_few(names)
     require_once(names)
@@ -119,13 +119,13 @@ def _table(field, count, wanted, columns, points):
     for k, row in enumerate(rows):
         if len(row):
             table[k] = np.asarray(row, dtype=float)[columns]
-    said = np.array([len(row) > 0 for row in rows])
-    _require_finite(field, table[said], np.flatnonzero(said), wanted, np.arange(len(wanted)))
+    filled = np.array([len(row) > 0 for row in rows])
+    _require_finite(field, table[filled], np.flatnonzero(filled), wanted, np.arange(len(wanted)))
     return table
 
 
 def _columns(joint_names, names):
-    """Where joints of the model stand among the names, and their numbers."""
+    """Indices of known joints among the names, and their indices in joint_names."""
     require_once(names)
     number = {name: k for k, name in enumerate(joint_names)}
     source = np.array([k for k, name in enumerate(names) if name in number], dtype=int)
@@ -133,26 +133,26 @@ def _columns(joint_names, names):
 
 
 def _nothing(shape):
-    """NaN everywhere, without memory."""
+    """NaN everywhere, without allocated memory."""
     return np.broadcast_to(np.nan, shape)
 
 
-def _spread(shape, target, given):
+def _spread(shape, target, entries):
     values = np.full(shape, np.nan)
-    values[:, target] = given
+    values[:, target] = entries
     return values
 
 
 def _require_points(count):
     if not count:
-        raise BadMessage("trajectory without points")
+        raise BadMessage("the trajectory has no points")
     if count > MAX_POINTS:
-        raise BadMessage(f"trajectory of {count} points; the limit is {MAX_POINTS}")
+        raise BadMessage(f"the trajectory has {count} points; the limit is {MAX_POINTS}")
 
 
 def _require_room(points, joints):
     if points * joints > MAX_NUMBERS:
-        raise BadMessage(f"{points} points of {joints} joints; the limit is {MAX_NUMBERS} numbers a field")
+        raise BadMessage(f"{points} points of {joints} joints; the limit is {MAX_NUMBERS} numbers per field")
 
 
 def _require_lengths(field, counts, count, first):
@@ -162,15 +162,15 @@ def _require_lengths(field, counts, count, first):
         raise BadMessage(f"point {first + k}: {count} names but {counts[k]} entries in {field}")
 
 
-def _require_finite(field, given, numbers, joint_names, target):
-    """given (k, joints) of the points with these numbers."""
-    if not np.isfinite(given).all():
-        row, column = np.argwhere(~np.isfinite(given))[0]
-        name, value = joint_names[target[column]], given[row, column]
+def _require_finite(field, entries, numbers, joint_names, target):
+    """given (k, joints): entries of the points `numbers`."""
+    if not np.isfinite(entries).all():
+        row, column = np.argwhere(~np.isfinite(entries))[0]
+        name, value = joint_names[target[column]], entries[row, column]
         raise BadMessage(f"point {numbers[row]}: {field} of {name!r} is {value}")
 
 
 def _require_rising(times):
     late = np.flatnonzero(np.diff(times) <= 0)
     if late.size:
-        raise BadMessage(f"time_from_start of point {late[0] + 1} is not after the point before")
+        raise BadMessage(f"time_from_start of point {late[0] + 1} is not after the previous point")

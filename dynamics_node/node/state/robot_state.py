@@ -1,4 +1,4 @@
-"""The measured state of a robot: joints and floating base, as long as they are fresh. Without ROS."""
+"""The measured state of a robot: joints and floating base, with timeouts. Without ROS."""
 
 from functools import lru_cache
 from typing import NamedTuple
@@ -34,8 +34,8 @@ class Base(NamedTuple):
 
 
 def read_base(model: Robot, pose, twist, stamp, now, link="") -> Base:
-    """Base of a robot from numbers: pose of the floating link in root axes, twist in its own. link: its name,
-    '' is the same. Raises BadMessage for another link and for what is no pose and twist."""
+    """Base of a robot from numbers: pose of the floating link in root axes, twist in link axes. link: its
+    name, or ''. Raises BadMessage for another link and for an invalid pose or twist."""
     body = model.tree.bodies[0]
     if link not in ("", body.name):
         raise BadMessage(f"child_frame_id {link!r} is not the floating link {body.name!r}")
@@ -51,10 +51,8 @@ def read_base(model: Robot, pose, twist, stamp, now, link="") -> Base:
 
 
 def _from_frame(X, pose):
-    """A pose as seen from the frame at X (6, 6) of the one that it was seen from."""
-    from scipy.spatial.transform import (
-        Rotation,
-    )  # half of the time that a node takes to start, for few robots
+    """A pose expressed in the frame at X (6, 6) of its previous frame."""
+    from scipy.spatial.transform import Rotation  # slow import, needed for few robots
 
     E, origin = transform_rotation(X), transform_origin(X)
     turned = Rotation.from_matrix(E) * Rotation.from_quat(pose[3:])
@@ -62,7 +60,7 @@ def _from_frame(X, pose):
 
 
 class Filtered(NamedTuple):
-    """Of the independent joints with one coordinate, at `time`, s: velocity, its variance, acceleration."""
+    """Velocity, its variance and acceleration of the independent scalar joints, at `time`, s."""
 
     time: float
     velocity: np.ndarray
@@ -71,7 +69,7 @@ class Filtered(NamedTuple):
 
 
 class RobotState:
-    """The state of one robot as its topics tell it."""
+    """The state of one robot from its topics."""
 
     def __init__(self, robot: ServedRobot, settings: Settings):
         self.coordinates = coordinates_of(robot)
@@ -83,12 +81,12 @@ class RobotState:
         self.apply(settings)
 
     def apply(self, settings: Settings):
-        """Take over settings."""
+        """Apply settings."""
         self._settings = settings
         self._timeout = int(settings.joint_state_timeout * 1e9)
 
     def replace(self, robot: ServedRobot):
-        """Go on with another ServedRobot of the same joints; what was measured is kept."""
+        """Replace the robot by one with the same joints; the measured state is kept."""
         self.coordinates = coordinates_of(robot).resumed(self.coordinates)
         self._model = robot.model
         if robot.rates is not None and self._rates is not None:
@@ -96,29 +94,29 @@ class RobotState:
         self._rates = robot.rates
 
     def reset(self):
-        """Forget everything."""
+        """Clear the state."""
         self.joints.reset()
         self.base = self.filtered = None
         if self._rates is not None:
             self._rates.reset()
 
     def read_base(self, pose, twist, stamp, now, link="") -> Base:
-        """See base.read_base."""
+        """See the function read_base."""
         return read_base(self._model, pose, twist, stamp, now, link)
 
     def vectors_now(self, steady_now, with_velocity=True):
-        """q (nq,), qd (nv,) of the latest messages. Raises NoOutput when incomplete or stale."""
+        """q (nq,), qd (nv,) of the latest messages. Raises NoOutput if incomplete or stale."""
         position, velocity = self.joints_now(steady_now, with_velocity)
         return self.vectors(position, velocity, self.base_now(steady_now))
 
     def joints_now(self, steady_now, with_velocity=True):
-        """Position and velocity (joints,) of the scalar joints. Raises NoOutput when incomplete or stale."""
+        """Position and velocity (joints,) of the scalar joints. Raises NoOutput if incomplete or stale."""
         self.require_supported()
         self._require_fresh_joints(steady_now)
         return self.joints.position, self._velocity(with_velocity)
 
     def base_now(self, steady_now) -> Base | None:
-        """The floating base, None for a fixed one. Raises NoOutput when it is missing or stale."""
+        """The floating base, None for a fixed one. Raises NoOutput if it is missing or stale."""
         if not self._model.floating_base:
             return None
         if self.base is None:
@@ -128,24 +126,24 @@ class RobotState:
         return self.base
 
     def last_position(self):
-        """q (nq,) of the latest messages, however old. Raises NoOutput before the first complete one."""
+        """q (nq,) of the latest messages, of any age. Raises NoOutput before the first complete state."""
         self.require_supported()
         if self.joints.missing() or (self._model.floating_base and self.base is None):
-            raise NoOutput("there was never a complete state")
+            raise NoOutput("no complete state yet")
         return self.vectors(self.joints.position, self.joints.position, self.base)[0]
 
     def require_fresh(self, steady_now):
-        """Raise NoOutput when what was measured is too old, by now, for what was computed from it."""
+        """Raise NoOutput if the measured state has become stale during a computation."""
         self._require_fresh_joints(steady_now)
         self.base_now(steady_now)
 
     def require_supported(self):
-        """Raise NoOutput for a robot that no topic carries the state of."""
+        """Raise NoOutput for a robot whose state no topic contains."""
         if self._refusal:
             raise NoOutput(self._refusal)
 
     def vectors(self, position, velocity, base: Base | None):
-        """q (nq,) and qd (nv,) from the scalar joints and the base. Raises NoOutput when loops cannot be
+        """q (nq,) and qd (nv,) from the scalar joints and the base. Raises NoOutput if loops cannot be
         closed."""
         at = self.coordinates
         if at.scalar_only:
@@ -160,15 +158,14 @@ class RobotState:
             raise NoOutput(str(error)) from None
 
     def filtered_now(self) -> Filtered:
-        """Rates at the newest joint state, of which other parts may be older. Raises NoOutput before the
-        first."""
+        """Filtered rates at the newest joint state. Raises NoOutput before the second state."""
         now = self.joints.seconds
         if self.filtered is None or self.filtered.time != now:
             rates = self._rates
             if rates is None:
                 raise NoOutput("the filter of the positions is being built")
             if not rates.step(now, self.joints.position[self.coordinates.own]):
-                raise NoOutput("a second position is needed to filter")
+                raise NoOutput("the filter needs a second position")
             own = (rates.velocity, rates.velocity_variance, rates.acceleration)
             self.filtered = Filtered(now, *(array.copy() for array in own))
         return self.filtered
@@ -177,16 +174,16 @@ class RobotState:
         joints = self.joints
         if joints.oldest(steady_now) < steady_now - self._timeout:
             if missing := joints.missing():
-                remedy = NO_STATES if joints.untold() else LEAVE_OUT
+                remedy = NO_STATES if joints.never_received() else LEAVE_OUT
                 raise NoOutput(f"never seen: {listed(missing)}{self._other_names(missing)}", remedy=remedy)
             stale = joints.stale(steady_now, self._timeout)
             raise NoOutput(f"joint states older than {self._timeout * 1e-9:g} s: {listed(stale)}", True)
 
     def _other_names(self, missing):
-        """What may help when joint states have joints that we do not know."""
+        """Suggested joint_names.* if joint states have unknown joints."""
         if self._settings.joint_names_from:
             return ""
-        return _pair_told(self.joints.strangers, tuple(missing))
+        return _name_pair_hint(self.joints.strangers, tuple(missing))
 
     def _velocity(self, wanted):
         source = self._settings.velocity_source
@@ -199,7 +196,7 @@ class RobotState:
         velocity = self.joints.velocity if source == "message" else self.joints.differentiated()
         if all_finite(velocity[self.coordinates.own]):
             return velocity
-        absent = listed(self.joints.without(velocity))
+        absent = listed(self.joints.joints_without(velocity))
         if source == "message":
             raise NoOutput(
                 f"no velocity in joint_states for {absent} (velocity_source: message)", remedy=DIFFERENTIATE
@@ -208,21 +205,21 @@ class RobotState:
 
 
 def _unsupported(model):
-    """Which independent joint no topic tells of; '' when there is none. Others follow from these."""
+    """Reason why no topic can contain the state of an independent joint, '' if all can."""
     for number, joint in enumerate(model.independent_joints):
         if joint.type.is_free and number > 0:
-            return f"floating joint {joint.name!r} is not at the root: no topic carries its state"
+            return f"floating joint {joint.name!r} is not at the root: no topic contains its state"
         if not (joint.type.is_scalar or joint.type.is_free):
             owner = f"{joint.kind} joint {joint.name!r}"
-            return f"{owner} has several coordinates, and joint_states cannot carry them"
+            return f"{owner} has several coordinates; joint_states has one number per joint"
     return ""
 
 
 @lru_cache(maxsize=16)
-def _pair_told(strangers, missing):
-    """Said again and again while the node is silent, found once."""
+def _name_pair_hint(strangers, missing):
+    """Suggested joint_names.*, "" if no names match; cached, because every state without output needs it."""
     if (pair := proposed_pair(strangers, missing)) is None:
         return ""
     theirs, ours = pair
-    told = f"but {listed(strangers)}: joint_names.from ['{theirs}'] and joint_names.to ['{ours}'] pair them"
-    return f", {told}"
+    fix = f"set joint_names.from ['{theirs}'] and joint_names.to ['{ours}']"
+    return f", but received {listed(strangers)}: {fix}"

@@ -1,4 +1,4 @@
-"""The sensors of sensors_file: their topics and messages; the latest readings of a sensor problem's.
+"""The sensors of sensors_file: their topics, messages and latest readings.
 
 Joint torques are the efforts of joint_states; every other sensor has a topic. Without ROS.
 """
@@ -35,27 +35,27 @@ from dynamics_node.text import listed
 IMU, WRENCH = "Imu", "WrenchStamped"
 _TOPIC = re.compile(r"(~/|/)?[A-Za-z][A-Za-z0-9_]*(/[A-Za-z][A-Za-z0-9_]*)*")
 _ALL = tuple(range(6))
-_CARRIED: dict[type[Sensor], tuple[str, tuple[int, ...]]] = {
+_MESSAGES: dict[type[Sensor], tuple[str, tuple[int, ...]]] = {
     Imu: (IMU, _ALL),
     Gyro: (IMU, _ALL[:3]),
     Accelerometer: (IMU, _ALL[3:]),
     ForceTorque: (WRENCH, _ALL),
     ExternalWrench: (WRENCH, _ALL),
-}  # the message, and which of its numbers are the sensor's: of angular velocity and acceleration, or a wrench
+}  # message type, and the sensor's rows in (angular velocity, acceleration) or (moment, force)
 
 
 def _rows(sensor) -> list[int]:
-    """Of the numbers of its message those that are a sensor's."""
+    """Indices of the sensor's readings in its message."""
     roles = sensor.rows if isinstance(sensor, ExternalWrench) else (MEASURED,) * 6
-    return [row for row in _CARRIED[type(sensor)][1] if roles[row] == MEASURED]
+    return [row for row in _MESSAGES[type(sensor)][1] if roles[row] == MEASURED]
 
 
 def read_sensors(path: str, robot) -> tuple[Sensor, ...]:
-    """The sensors of a file, none without one. The frame of each is its link where the file has none. Raises
-    OSError, and SensorError that names the sensor: an unknown joint or link, a name twice."""
+    """The sensors of a file, () without one. The default frame is the link of the sensor. Raises OSError,
+    and SensorError for an unknown joint or link or a duplicate name."""
     sensors = tuple(_framed(robot, sensor) for sensor in load_sensors(path)) if path else ()
-    if again := [name for name, count in Counter(s.name for s in sensors).items() if count > 1]:
-        raise SensorError(f"sensors_file has sensor {again[0]!r} twice; give each a name of its own")
+    if duplicates := [name for name, count in Counter(s.name for s in sensors).items() if count > 1]:
+        raise SensorError(f"sensors_file has sensor {duplicates[0]!r} twice; names must be unique")
     return sensors
 
 
@@ -70,7 +70,7 @@ def _framed(robot, sensor):
 
 
 def sensor_named(sensors: Iterable[Sensor], parameter: str, name: str, kind: type[Sensor]) -> Any:
-    """The sensor of this kind that a parameter names, None where it is empty. Raises ValueError."""
+    """The sensor of this kind that a parameter names, None if that is empty. Raises ValueError."""
     if not name:
         return None
     known = {sensor.name: sensor for sensor in sensors}
@@ -82,12 +82,12 @@ def sensor_named(sensors: Iterable[Sensor], parameter: str, name: str, kind: typ
 
 
 def moving(robot, sensors: Iterable[Sensor]) -> tuple[Sensor, ...]:
-    """Those that are not IMUs of links which are fixed to the root, where gravity alone is read."""
+    """The sensors without IMUs on links fixed to the root, which measure only gravity."""
     return tuple(s for s in sensors if not (isinstance(s, Imu) and robot.frame(s.link).body < 0))
 
 
 class Topic(NamedTuple):
-    """A topic, its message (IMU or WRENCH), and the sensors that it carries."""
+    """A topic, its message type (IMU or WRENCH) and its sensors."""
 
     name: str
     message: str
@@ -95,7 +95,7 @@ class Topic(NamedTuple):
 
 
 class UsedSensors(NamedTuple):
-    """Those that gravity_sensor and wrench_sensor.name name, and the topics of these and a sensor problem."""
+    """Sensors of gravity_sensor and wrench_sensor.name; topics of these and of a sensor problem."""
 
     gravity: Imu | None
     wrench: ForceTorque | None
@@ -103,7 +103,7 @@ class UsedSensors(NamedTuple):
 
 
 def used_sensors(robot, settings) -> UsedSensors:
-    """Of a ServedRobot. Raises ValueError that names the parameter or the sensor."""
+    """The sensors of a ServedRobot in use. Raises ValueError with the parameter or the sensor."""
     gravity = sensor_named(robot.sensors, "gravity_sensor", settings.gravity_sensor, Imu)
     wrench = sensor_named(robot.sensors, "wrench_sensor.name", settings.wrench_sensor_name, ForceTorque)
     if gravity and gravity in moving(robot.model, robot.sensors):
@@ -128,39 +128,39 @@ class SensorMessage(NamedTuple):
 
 
 def topics_of(sensors: Iterable[Sensor]) -> dict[str, Topic]:
-    """{name: topic} of what carries these sensors. Raises ValueError naming the sensor: one that no message
-    carries, a name that is no topic, a topic with two types."""
-    found: dict[str, Topic] = {}
+    """{name: topic} of these sensors. Raises ValueError with the sensor if no message type fits, its topic
+    name is invalid, or a topic has two types."""
+    topics: dict[str, Topic] = {}
     for sensor in sensors:
         if (message := _message(sensor)) is None:
             continue
         name = sensor.topic or f"~/sensors/{sensor.name.replace(' ', '_')}"
         if not _TOPIC.fullmatch(name):
-            raise ValueError(f"sensor {sensor.name!r}: {name!r} is no name of a topic; give it another")
-        known = found.get(name, Topic(name, message, ()))
+            raise ValueError(f"sensor {sensor.name!r}: {name!r} is not a valid topic name; set another topic")
+        known = topics.get(name, Topic(name, message, ()))
         if known.message != message:
             raise ValueError(
-                f"sensor {sensor.name!r}: topic {name!r} carries {known.message} for "
-                f"{known.sensors[0].name!r} already, not {message}"
+                f"sensor {sensor.name!r}: topic {name!r} has type {known.message} for "
+                f"{known.sensors[0].name!r}, not {message}"
             )
-        found[name] = known._replace(sensors=(*known.sensors, sensor))
-    return found
+        topics[name] = known._replace(sensors=(*known.sensors, sensor))
+    return topics
 
 
 def _message(sensor) -> str | None:
-    """None of joint torques, and of what nobody reads."""
+    """Message type of a sensor, None for joint torques and constant values."""
     if sensor.value is not None or isinstance(sensor, JointTorque):
         return None
-    if type(sensor) not in _CARRIED:
+    if type(sensor) not in _MESSAGES:
         raise ValueError(
-            f"sensor {sensor.name!r}: no message carries {sensor.kind.replace('_', ' ')}; "
-            "give it a value with its std, or leave it out"
+            f"sensor {sensor.name!r}: no message type contains {sensor.kind.replace('_', ' ')}; "
+            "set its value and std, or remove it"
         )
-    return _CARRIED[type(sensor)][0] if _rows(sensor) else None
+    return _MESSAGES[type(sensor)][0] if _rows(sensor) else None
 
 
 def own_numbers(sensor: Sensor, message: SensorMessage) -> np.ndarray:
-    """Those of the numbers of a message that are a sensor's. Raises BadMessage: not finite, or of another
+    """The readings of a sensor in a message. Raises BadMessage if they are not finite or have another
     frame."""
     check_frame(sensor, message)
     own = np.array(message.numbers, dtype=float)[_rows(sensor)]
@@ -170,29 +170,29 @@ def own_numbers(sensor: Sensor, message: SensorMessage) -> np.ndarray:
 
 
 def check_frame(sensor: Sensor, message: SensorMessage):
-    """Raise BadMessage where a message is of another frame than the sensor; an empty one is the sensor's."""
+    """Raise BadMessage if a message has another frame than the sensor; an empty frame is accepted."""
     if message.frame not in ("", sensor.frame):
         raise BadMessage(
             f"sensor {sensor.name!r}: its frame is {sensor.frame!r}, but the message has {message.frame!r}"
         )
 
 
-FALSE_ALARMS = 1e-9  # of one state: at 1 kHz one in twelve days if every sensor is as good as it says
-JUDGED_EVERY = 1_000_000_000  # ns between looks for the culprit, which take a thousand times an estimate
+FALSE_ALARMS = 1e-9  # per state: at 1 kHz one in twelve days, if the standard deviations are correct
+JUDGE_PERIOD = 1_000_000_000  # ns between fault isolations, which take a thousand times an estimate
 
 
 class Estimation:
     """The latest readings of a sensor problem, and estimates from them. joint_names: in the order of efforts;
-    unobservable_without: {sensor: what is open without it, in words}; chi_square: of the last estimate."""
+    unobservable_without: {sensor: texts of quantities}; chi_square: of the last estimate."""
 
     def __init__(self, estimator: Estimator, joint_names, unobservable_without):
         self.problem = problem = estimator.problem
         self.chi_square, self._unobservable_without = 0.0, unobservable_without
         self.limit = chi_square_limit(estimator.degrees_of_freedom, FALSE_ALARMS)
-        self._blamed, self._judged = "", -JUDGED_EVERY
+        self._culprit_hint, self._judged = "", -JUDGE_PERIOD
         self._place = {s.name: place for s, place in zip(problem.sensors, problem.places, strict=True)}
         topics = topics_of(problem.sensors).values()
-        self._heard = [sensor.name for topic in topics for sensor in topic.sensors]
+        self._topic_sensors = [sensor.name for topic in topics for sensor in topic.sensors]
         order = {name: k for k, name in enumerate(joint_names)}
         self._efforts = {
             sensor.name: order[sensor.joint]
@@ -203,28 +203,30 @@ class Estimation:
         self._received: dict[str, int] = {}
 
     def update(self, sensor: Sensor, message: SensorMessage):
-        """Take in a message of a sensor, of this problem or not. Raises BadMessage as `own_numbers`."""
-        if sensor.name in self._heard:
+        """Store a message of a sensor of this problem; others are ignored. Raises BadMessage."""
+        if sensor.name in self._topic_sensors:
             self._values[self._place[sensor.name]] = own_numbers(sensor, message)
             self._received[sensor.name] = message.received
 
     def vector(self, efforts, steady_now, timeout):
-        """All readings (m,): efforts (joints,) of joint_states, and what topics said within `timeout` ns.
-        Raises NoOutput naming what is absent or stale, and what is open without it."""
-        if absent := [name for name in self._heard if name not in self._received]:
-            raise NoOutput(f"no message yet of sensor {listed(absent)}{self._open(absent)}")
-        if stale := [name for name in self._heard if steady_now - self._received[name] > timeout]:
-            told = f"sensor {listed(stale)} older than {timeout * 1e-9:g} s"
-            raise NoOutput(f"{told}{self._open(stale)}", True)
-        found = self._values.copy()
+        """All readings (m,): efforts (joints,) of joint_states, and messages younger than `timeout` ns.
+        Raises NoOutput with absent or stale sensors and the quantities that are not observable without."""
+        if absent := [name for name in self._topic_sensors if name not in self._received]:
+            raise NoOutput(f"no message yet of sensor {listed(absent)}{self._unobservable(absent)}")
+        if stale := [name for name in self._topic_sensors if steady_now - self._received[name] > timeout]:
+            reason = f"sensor {listed(stale)} older than {timeout * 1e-9:g} s"
+            raise NoOutput(f"{reason}{self._unobservable(stale)}", True)
+        readings = self._values.copy()
         for name, number in self._efforts.items():
-            found[self._place[name]] = efforts[number]
+            readings[self._place[name]] = efforts[number]
         if absent := [name for name, number in self._efforts.items() if not np.isfinite(efforts[number])]:
-            raise NoOutput(f"no effort in joint_states for sensor {listed(absent)}{self._open(absent)}")
-        return found
+            raise NoOutput(
+                f"no effort in joint_states for sensor {listed(absent)}{self._unobservable(absent)}"
+            )
+        return readings
 
     def resumed(self, before: "Estimation | None") -> "Estimation":
-        """With the readings of the Estimation before, of the same sensors."""
+        """This Estimation with the readings of the previous one, if the problem is the same."""
         if before is not None and before.problem == self.problem:
             self._values, self._received = before._values, before._received
         return self
@@ -232,45 +234,46 @@ class Estimation:
     def ages(self, steady_now):
         """{sensor: s since its last message, None before the first}."""
         seen = self._received
-        return {n: (steady_now - seen[n]) * 1e-9 if n in seen else None for n in self._heard}
+        return {n: (steady_now - seen[n]) * 1e-9 if n in seen else None for n in self._topic_sensors}
 
-    def _open(self, names):
-        words = list(
-            dict.fromkeys(word for name in names for word in self._unobservable_without.get(name, ()))
+    def _unobservable(self, names):
+        texts = list(
+            dict.fromkeys(text for name in names for text in self._unobservable_without.get(name, ()))
         )
-        return f"; without it nothing tells {listed(words)}" if words else ""
+        return f"; not observable without it: {listed(texts)}" if texts else ""
 
     def estimate(self, estimator: Estimator, q, qd, readings, gravity) -> Estimate:
-        """Raises NoOutput where the sensors do not determine the motion, or contradict each other."""
+        """The estimate. Raises NoOutput if the sensors do not determine the motion or contradict each
+        other."""
         try:
-            found = estimator(q, qd, readings, gravity=gravity)
+            estimate = estimator(q, qd, readings, gravity=gravity)
         except (InputError, SolutionError) as error:
             raise NoOutput(error) from None
-        self.chi_square = float(found.chi_square)
+        self.chi_square = float(estimate.chi_square)
         if estimator.degrees_of_freedom and not self.chi_square <= self.limit:
-            blamed = self._culprits(estimator, q, qd, readings, gravity)
+            hint = self._culprits(estimator, q, qd, readings, gravity)
             raise NoOutput(
                 f"sensors contradict each other (chi-square {self.chi_square:.3g}, expected "
-                f"{estimator.degrees_of_freedom}){blamed}"
+                f"{estimator.degrees_of_freedom}){hint}"
             )
-        return found
+        return estimate
 
     def _culprits(self, *state):
-        if monotonic_ns() - self._judged > JUDGED_EVERY:
+        if monotonic_ns() - self._judged > JUDGE_PERIOD:
             estimator, q, qd, readings, gravity = state
             culprits = estimator.judge(q, qd, readings, gravity=gravity).culprits
-            self._blamed = f": most likely {listed(culprits)} is wrong" if culprits else ""
+            self._culprit_hint = f": most likely fault: {listed(culprits)}" if culprits else ""
             self._judged = monotonic_ns()
-        return self._blamed
+        return self._culprit_hint
 
 
 def unobservable_without(model, sensors) -> dict[str, tuple[str, ...]]:
-    """{sensor: what the others do not determine, in words}, of sensors that are read. Raises ValueError for
-    sensors that no message carries."""
+    """{sensor: texts of the quantities that are not observable without it}. Raises ValueError for sensors
+    without a message type."""
     topics_of(sensors)
-    found = {}
+    unobservable = {}
     for sensor in sensors:
         if sensor.value is None:
             others = [other for other in sensors if other is not sensor]
-            found[sensor.name] = observability(model, sensor_problem(model, others)).unobservable
-    return found
+            unobservable[sensor.name] = observability(model, sensor_problem(model, others)).unobservable
+    return unobservable

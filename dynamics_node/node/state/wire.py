@@ -1,9 +1,9 @@
-"""Messages as they come over the wire, read without making Python objects of them.
+"""Readers of serialized messages that create no Python object per element.
 
-rclpy makes a Python object of every name, number array and trajectory point, 10 us each and all at once,
-before anybody can ask how many there are. Here the counts come first, numbers stay where they are, and names
-that were seen before are compared as bytes. The encoding is CDR as of OMG DDS-XTypes 1.3, 7.4.1: numbers are
-aligned to their size, counted from the fourth byte. Transit estimates how long a message waited on its way.
+rclpy creates a Python object for every name, number array and trajectory point, which takes 10 us each,
+before their number can be checked. The readers check counts first, return views of numbers, and compare known
+names as bytes. The encoding is CDR, see OMG DDS-XTypes 1.3, 7.4.1: numbers are aligned to their size,
+relative to the fourth byte. Transit estimates the transport delay of a message.
 """
 
 from collections.abc import Iterator
@@ -15,10 +15,10 @@ import numpy as np
 from dynamics_node.node.errors import BadMessage
 from dynamics_node.node.state.joint_memory import MAX_NAMES
 
-PLAIN = b"\x00\x01"  # CDR of version 1, little endian: what every ROS 2 middleware writes on usual machines
-HEAD = 4  # bytes that say so
-LAYOUTS = 8  # senders of joint states whose names are remembered
-POINT_BYTES = 24  # of a trajectory point without numbers
+PLAIN = b"\x00\x01"  # CDR version 1, little endian: the encoding of every ROS 2 middleware on common machines
+HEAD = 4  # bytes of the encoding header
+LAYOUTS = 8  # publishers of joint states whose names are cached
+POINT_BYTES = 24  # size of a trajectory point without numbers
 FIELDS = 4  # number arrays of a trajectory point
 
 _count = Struct("<I").unpack_from
@@ -26,7 +26,7 @@ _time = Struct("<iI").unpack_from
 
 
 class States(NamedTuple):
-    """Names, numbers (views of the message, empty where it has none) and stamp (s, ns) of joint states."""
+    """Names, numbers (views of the message, empty if absent) and stamp (s, ns) of joint states."""
 
     names: tuple[str, ...]
     position: np.ndarray
@@ -36,7 +36,7 @@ class States(NamedTuple):
 
 
 class Trajectory(NamedTuple):
-    """Stamp (ns), joint names, number of points and the place where they begin in `data`."""
+    """Stamp (ns), joint names, number of points and their offset in `data`."""
 
     stamp: int
     names: tuple[str, ...]
@@ -46,8 +46,8 @@ class Trajectory(NamedTuple):
 
 
 class Points(NamedTuple):
-    """Of k points: times (k,) s, and of each field the count of numbers (k,) and where they begin (k,), as an
-    index into the doubles of the message."""
+    """Times (k,) s of k points; for each field the counts of numbers (k,) and their start indices (k,) in the
+    doubles of the message."""
 
     times: np.ndarray
     counts: np.ndarray
@@ -55,20 +55,20 @@ class Points(NamedTuple):
 
 
 def is_plain(data: bytes) -> bool:
-    """Whether a message has the encoding that is read here."""
+    """Whether a message has the encoding of these readers."""
     return data[:2] == PLAIN
 
 
 class StateReader:
-    """Reads sensor_msgs/JointState; remembers the names of its senders."""
+    """Reads sensor_msgs/JointState with a cache of names."""
 
     def __init__(self):
         self._known: list[tuple[bytes, tuple[str, ...]]] = []
 
     def read(self, data: bytes) -> States:
-        """Raises BadMessage when there are more than MAX_NAMES or the message ends early."""
+        """Read a message. Raises BadMessage if it has more than MAX_NAMES or is truncated."""
         if len(data) < 12:
-            raise BadMessage("the message ends early")
+            raise BadMessage("the message is truncated")
         block, names = self._names(data)
         at = 12 + len(block)
         numbers = []
@@ -77,13 +77,13 @@ class StateReader:
             begin = _aligned(at) if count else at
             at = begin + 8 * count
             if at > len(data):
-                raise BadMessage("the message ends early")
+                raise BadMessage("the message is truncated")
             numbers.append(np.frombuffer(data, "<f8", count, begin))
         position, velocity, effort = numbers
         return States(names, position, velocity, effort, _time(data, HEAD))
 
     def _names(self, data):
-        """frame_id and names as they stand in the message, and the names."""
+        """The bytes of frame_id and names, and the names."""
         for known in self._known:
             if data.startswith(known[0], 12):
                 return known
@@ -94,20 +94,20 @@ class StateReader:
 
 
 def read_trajectory(data: bytes, most: int) -> Trajectory:
-    """The beginning of a trajectory_msgs/JointTrajectory. Raises BadMessage when it has more than `most`
-    points, more than MAX_NAMES names or ends early."""
+    """The header of a trajectory_msgs/JointTrajectory. Raises BadMessage if it has more than `most` points,
+    more than MAX_NAMES names or is truncated."""
     names, at = _read_names(data)
     count, at = _checked_count(data, at, 0)
     if count > most:
-        raise BadMessage(f"trajectory of {count} points; the limit is {most}")
+        raise BadMessage(f"the trajectory has {count} points; the limit is {most}")
     if count * POINT_BYTES > len(data) - at + POINT_BYTES:
-        raise BadMessage("the message ends early")
+        raise BadMessage("the message is truncated")
     seconds, rest = _time(data, HEAD)
     return Trajectory(seconds * 1_000_000_000 + rest, names, count, at, data)
 
 
 def points_in_slices(trajectory: Trajectory, size: int) -> Iterator[Points]:
-    """Its points, `size` at a time. Raises BadMessage when the message ends early."""
+    """The points of a trajectory, `size` at a time. Raises BadMessage if the message is truncated."""
     data, at = trajectory.data, trajectory.start
     for first in range(0, trajectory.points, size):
         points = min(size, trajectory.points - first)
@@ -123,7 +123,7 @@ def points_in_slices(trajectory: Trajectory, size: int) -> Iterator[Points]:
                     at += 8 * count
             at = HEAD + (at - HEAD + 3) // 4 * 4
             if at + 8 > len(data):
-                raise BadMessage("the message ends early")
+                raise BadMessage("the message is truncated")
             seconds, rest = _time(data, at)
             times[k] = seconds + 1e-9 * rest
             at += 8
@@ -131,12 +131,12 @@ def points_in_slices(trajectory: Trajectory, size: int) -> Iterator[Points]:
 
 
 def doubles_of(data: bytes) -> np.ndarray:
-    """What Points.starts counts."""
+    """The doubles that Points.starts indexes."""
     return np.frombuffer(data, "<f8", (len(data) - HEAD) // 8, HEAD)
 
 
 def _read_names(data):
-    """Names behind stamp and frame_id, and where they end."""
+    """Names after stamp and frame_id, and the offset of their end."""
     _, at = _string(data, 12)
     count, at = _checked_count(data, at, 4)
     if count > MAX_NAMES:
@@ -149,19 +149,19 @@ def _read_names(data):
 
 
 def _string(data, at):
-    """A string, which has a zero behind it, and where it ends."""
+    """A string, without its terminating zero, and the offset of its end."""
     size, at = _checked_count(data, at, 1)
     return data[at : at + max(size - 1, 0)].decode(errors="replace"), at + size
 
 
 def _checked_count(data, at, size):
-    """A count of things of `size` bytes that are in the message, and the place behind it."""
+    """A count of elements of `size` bytes, checked against the length of the message, and its end offset."""
     at = HEAD + (at - HEAD + 3) // 4 * 4
     if at + 4 > len(data):
-        raise BadMessage("the message ends early")
+        raise BadMessage("the message is truncated")
     (count,) = _count(data, at)
     if count * size > len(data) - at - 4:
-        raise BadMessage("the message ends early")
+        raise BadMessage("the message is truncated")
     return count, at + 4
 
 
@@ -169,41 +169,40 @@ def _aligned(at):
     return HEAD + (at - HEAD + 7) // 8 * 8
 
 
-BUCKET = 1_000_000_000  # ns in which the slowest way counts as usual, twice
-ENOUGH = 50_000_000  # ns beyond the slowest usual way that are no jitter
+BUCKET = 1_000_000_000  # ns; the usual delay is the largest of the last two buckets
+JITTER = 50_000_000  # ns above the usual delay that are not jitter
 
 
 class Transit:
-    """The way from publishers to the middleware, by its two stamps: when a message was published, and when it
-    was received.
+    """Transport delay from a publisher to the middleware, from the stamps of publication and reception.
 
-    While a process is stopped, messages wait in front of it; the middleware receives them when it goes on
-    and calls them new. Clocks of two machines differ, so only how much longer than usual a message took
-    says anything; where all take longer from one moment on, a clock was set, and they are usual soon.
+    If a process is stopped, messages wait outside it; the middleware receives them later and stamps them as
+    new. Clocks of two machines differ, so only the delay in excess of the usual delay is meaningful. A
+    lasting change means that a clock was set, and becomes the usual delay.
     """
 
     def __init__(self):
-        self._slowest: list[int | None] = [None, None]  # of this bucket and of the one before
+        self._largest: list[int | None] = [None, None]  # of the current and the previous bucket
         self._begun = 0
-        self._refused = (0, 0)  # ns: since when, again and again, and when last
+        self._delayed = (0, 0)  # ns: start and last time of a series of late messages
 
     def waited(self, published, received, now) -> int:
-        """ns that a message took longer than usual, 0 for jitter or without stamps. published, received: of
-        the clocks of both sides; now: of a steady one, all ns."""
+        """Delay in excess of the usual one, ns; 0 for jitter or without stamps. published, received: on the
+        clocks of both sides; now: on a steady clock, all ns."""
         if published <= 0 or received <= 0:
             return 0
-        took = received - published
-        usual = max((slowest for slowest in self._slowest if slowest is not None), default=took)
-        if took - usual > ENOUGH:
-            since, last = self._refused
-            self._refused = (now if now - last > BUCKET else since, now)
-            if now - self._refused[0] < BUCKET:
-                return took - usual
-        self._note(took, now)
+        delay = received - published
+        usual = max((largest for largest in self._largest if largest is not None), default=delay)
+        if delay - usual > JITTER:
+            since, last = self._delayed
+            self._delayed = (now if now - last > BUCKET else since, now)
+            if now - self._delayed[0] < BUCKET:
+                return delay - usual
+        self._note(delay, now)
         return 0
 
-    def _note(self, took, now):
+    def _note(self, delay, now):
         if now - self._begun >= BUCKET:
-            self._slowest, self._begun = [None, self._slowest[0]], now
-        slowest = self._slowest[0]
-        self._slowest[0] = took if slowest is None else max(slowest, took)
+            self._largest, self._begun = [None, self._largest[0]], now
+        largest = self._largest[0]
+        self._largest[0] = delay if largest is None else max(largest, delay)

@@ -1,4 +1,4 @@
-"""A force/torque sensor: its readings without gravity and inertia of what is beyond it, and its calibration.
+"""A force/torque sensor: tool compensation of its readings, and calibration.
 
 Readings have the sign of the sensor (`measures`) and are in its axes, moment first. Without ROS.
 """
@@ -17,14 +17,14 @@ from dynamics_node.node.state.sensor_readings import SensorMessage, own_numbers
 from dynamics_node.robot.sensors import ForceTorque
 from dynamics_node.robot.subtree import subtree
 
-WINDOW = 500_000_000  # ns of readings that are one pose
+WINDOW = 500_000_000  # ns of readings in one pose
 FEWEST_READINGS = 10
-STILL = 2e-3  # rad or m that a joint may move meanwhile
+STILL = 2e-3  # rad or m; largest motion of a joint in a pose
 MOST_POSES = 1000
 
 
 class Pose(NamedTuple):
-    """q (nq,) in a pose at rest, the mean wrench (6,) of the parent ON the child, gravity (3,)."""
+    """q (nq,) at rest, the mean wrench (6,) by the parent ON the child, gravity (3,)."""
 
     q: np.ndarray
     wrench: np.ndarray
@@ -32,17 +32,17 @@ class Pose(NamedTuple):
 
 
 class WrenchSensor:
-    """Of a Core. sensor: that which wrench_sensor.name names; reason: why nothing is published, or ''."""
+    """The force/torque sensor of a Core. sensor: of wrench_sensor.name; reason: for no output, or ''."""
 
     def __init__(self):
         self.poses: list[Pose] = []
         self.sensor: ForceTorque | None = None
         self.reason = ""
-        self._waiting: SensorMessage | None = None
-        self._recent: deque[tuple[SensorMessage, np.ndarray]] = deque()  # with positions of the joints
+        self._newest: SensorMessage | None = None
+        self._recent: deque[tuple[SensorMessage, np.ndarray]] = deque()  # with joint positions
 
     def apply(self, settings: Settings, robot: ServedRobot):
-        """Take over settings, which may be ahead of the robot while it is built anew."""
+        """Apply settings, which may be newer than the robot during a rebuild."""
         sensor, self._settings = robot.wrench_sensor, settings
         if sensor is not None and sensor.name != settings.wrench_sensor_name:
             sensor = None
@@ -55,37 +55,37 @@ class WrenchSensor:
         self._bias = np.concatenate([bias[3:], bias[:3]])
 
     def update(self, sensor, message: SensorMessage, position):
-        """Take in a message, if it is of this sensor. Raises BadMessage."""
+        """Store a message of this sensor; others are ignored. Raises BadMessage."""
         if sensor != self.sensor:
             return
-        self._waiting = message._replace(numbers=own_numbers(sensor, message), frame=sensor.frame)
-        self._recent.append((self._waiting, position))
+        self._newest = message._replace(numbers=own_numbers(sensor, message), frame=sensor.frame)
+        self._recent.append((self._newest, position))
         while self._recent[0][0].received < message.received - WINDOW:
             self._recent.popleft()
 
     def forget(self):
-        """Forget what was read, not the poses."""
-        self._waiting = None
+        """Clear the readings, not the poses."""
+        self._newest = None
         self._recent.clear()
 
     def compensated(self, core, ros_now, steady_now) -> SensorMessage | None:
-        """What is left of the newest message, if it was not answered yet. None when there is none or no fresh
-        state: `reason` says why."""
-        reading, self._waiting = self._waiting, None
+        """The newest message with tool compensation, once. None without a message or a fresh state, see
+        `reason`."""
+        reading, self._newest = self._newest, None
         if reading is None:
             return None
         try:
             if steady_now - reading.received > self._timeout:
-                raise NoOutput(f"the reading had waited for more than {self._timeout * 1e-9:g} s")
-            carried = self._carried(core, ros_now, steady_now)
-            left = reading.numbers - self._bias - self._sign * carried
-            if not np.isfinite(left).all():
-                raise NoOutput("the wrench is beyond all numbers")
+                raise NoOutput(f"the reading is older than {self._timeout * 1e-9:g} s")
+            tool_wrench = self._tool_wrench(core, ros_now, steady_now)
+            wrench = reading.numbers - self._bias - self._sign * tool_wrench
+            if not np.isfinite(wrench).all():
+                raise NoOutput("the compensated wrench is not finite")
         except NoOutput as reason:
             self.reason = str(reason)
             return None
         self.reason = ""
-        return reading._replace(numbers=left)
+        return reading._replace(numbers=wrench)
 
     def status(self, steady_now) -> str:
         """For the diagnostics."""
@@ -95,40 +95,42 @@ class WrenchSensor:
             return "no reading yet"
         if (age := steady_now - self._recent[-1][0].received) > self._timeout:
             return f"no reading for {age * 1e-9:.1f} s"
-        return f"silent: {self.reason}" if self.reason else f"compensated at {self.sensor.joint}"
+        return f"no output: {self.reason}" if self.reason else f"compensated at {self.sensor.joint}"
 
-    def _carried(self, core, ros_now, steady_now):
-        """What moves and holds what is beyond, (6,) by the parent ON the child. Raises NoOutput."""
+    def _tool_wrench(self, core, ros_now, steady_now):
+        """Wrench of gravity and inertia of the tool, (6,) by the parent ON the child. Raises NoOutput."""
         q, qd = core.state.vectors_now(steady_now)
         qdd, source = np.zeros(core.model.nv), self._settings.wrench_sensor_acceleration
         if source == "reference":
-            qdd = core.referred_acceleration(ros_now, steady_now)
+            qdd = core.reference_acceleration(ros_now, steady_now)
         elif source == "filter":
             qdd = core.filtered_acceleration()
         try:
-            return core.robot.carried(q, qd, qdd, gravity=core.gravity(steady_now))
+            return core.robot.sensor_wrench(q, qd, qdd, gravity=core.gravity(steady_now))
         except (InputError, SolutionError) as error:
             raise NoOutput(error) from None
 
     # --- calibration --------------------------------------------------------------------------
 
     def collect(self, core, steady_now):
-        """Take the mean of the last readings as a pose. Raises BadMessage and NoOutput, which say why not."""
+        """Add the mean of the last readings as a pose. Raises BadMessage and NoOutput with the reason."""
         q, _ = core.state.vectors_now(steady_now, with_velocity=False)
         recent = [(m.numbers, position) for m, position in self._recent if m.received >= steady_now - WINDOW]
         if len(recent) < FEWEST_READINGS:
-            raise BadMessage(f"{len(recent)} readings in {WINDOW * 1e-9:g} s, {FEWEST_READINGS} are wanted")
+            raise BadMessage(f"{len(recent)} readings in {WINDOW * 1e-9:g} s; a pose needs {FEWEST_READINGS}")
         moved = max(np.abs(position - core.joints.position).max(initial=0.0) for _, position in recent)
         if not moved <= STILL:
-            raise BadMessage(f"a joint has moved by {moved:.2g} in {WINDOW * 1e-9:g} s: wait until it rests")
+            raise BadMessage(
+                f"a joint moved by {moved:.2g} in {WINDOW * 1e-9:g} s: wait until the robot is at rest"
+            )
         if len(self.poses) >= MOST_POSES:
-            raise BadMessage(f"{MOST_POSES} poses are there already")
+            raise BadMessage(f"the limit of {MOST_POSES} poses is reached: reset them")
         mean = np.mean([numbers for numbers, _ in recent], axis=0)
         self.poses.append(Pose(q, self._sign * mean, core.gravity(steady_now)))
 
     def tare(self, core, steady_now) -> tuple[Tool, np.ndarray, np.ndarray]:
-        """`identified` by the last readings, of which nothing is left with that bias; the tool is as it is,
-        and poses that were collected stay. Raises as `collect` and `identified`."""
+        """The bias that compensates the last readings to zero with the current tool; collected poses are
+        kept. Returns and raises as `identified`, and raises as `collect`."""
         kept, self.poses = self.poses, []
         try:
             self.collect(core, steady_now)
@@ -137,12 +139,14 @@ class WrenchSensor:
             self.poses = kept
 
     def identified(self, core, bias_only=False) -> tuple[Tool, np.ndarray, np.ndarray]:
-        """What the poses tell, and the bias (6,), and its deviations, as the sensor reads it. Raises
-        ValueError, which says why not."""
+        """The tool identified from the poses, and the bias (6,) with its standard deviations, with the sign
+        of the sensor. Raises ValueError with the reason."""
         sensor: Any = self.sensor
-        beyond = subtree(core.model.tree, sensor.joint).links
-        if loaded := [link for link in core.payloads if link in beyond]:
-            raise BadMessage(f"the payload on {loaded[0]!r} would count with the tool: take it off first")
+        links = subtree(core.model.tree, sensor.joint).links
+        if loaded := [link for link in core.payloads if link in links]:
+            raise BadMessage(
+                f"the payload on {loaded[0]!r} would be identified as part of the tool: remove it first"
+            )
         if not self.poses:
             raise BadMessage("no pose is collected yet")
         q, wrenches, gravity = (np.array(column) for column in zip(*self.poses, strict=True))

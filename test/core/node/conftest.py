@@ -6,5 +6,5 @@ from cases import case_of
 
 @pytest.fixture(scope="session")
 def panda():
-    """The Panda's model, what Pinocchio says of it, and a state."""
+    """The Panda, Pinocchio's results for it, and a state."""
     return case_of("panda7")

@@ -1,18 +1,18 @@
-"""Which description is built and served when many come, good ones and bad ones, at any rate. No process, no ROS."""
+"""The description that is built and served, for good and bad ones at any rate. No process, no ROS."""
 
 from dataclasses import dataclass
 
 import pytest
 
 from dynamics_node.node.building.build_job import Failure, Job
-from dynamics_node.node.building.build_process import PATIENCE, Builds
+from dynamics_node.node.building.build_process import FIRST_STAGE_TIMEOUT, Builds
 
-STAGE = 3  # looks that a stage takes
+STAGE = 3  # polls of a stage
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What Builds asks of the node's."""
+    """The settings that Builds reads."""
 
     backend: str = "auto"
 
@@ -22,21 +22,21 @@ class Settings:
 
 
 class FakeBuilding:
-    """Takes STAGE looks; a text that begins with 'bad' fails, 'lost' fails by no fault of its own the first time."""
+    """Takes STAGE polls; texts that begin with 'bad' fail, 'lost' fails transiently the first time."""
 
     def __init__(self, node, job):
-        self.node, self.job, self.looks, self.cancelled = node, job, 0, False
+        self.node, self.job, self.polls, self.cancelled = node, job, 0, False
 
     def poll(self):
-        self.looks += 1
-        if self.looks < STAGE or self.job.text.startswith("slow"):
+        self.polls += 1
+        if self.polls < STAGE or self.job.text.startswith("slow"):
             return None
         if self.job.text.startswith("bad"):
-            return Failure(f"{self.job.text} is refused")
+            return Failure(f"{self.job.text} is rejected")
         if self.job.text.startswith("lost") and sum(b.job == self.job for b in self.node.made) < 2:
-            return Failure("killed", passing=True)
+            return Failure("killed", transient=True)
         if self.job.text.startswith("hopeless"):
-            return Failure("killed", passing=True)
+            return Failure("killed", transient=True)
         return self.job
 
     def cancel(self):
@@ -44,15 +44,15 @@ class FakeBuilding:
 
 
 class Node:
-    """What the node does with Builds."""
+    """The calls of the node to Builds."""
 
     def __init__(self):
         self.now, self.made, self.served, self.failure = 0.0, [], [], ""
         self.settings = Settings()
         self.builds = Builds(self.start, lambda: self.now)
 
-    def start(self, job, aside):
-        assert aside == bool(self.served)
+    def start(self, job, background):
+        assert background == bool(self.served)
         self.made.append(FakeBuilding(self, job))
         return self.made[-1]
 
@@ -64,7 +64,7 @@ class Node:
         self.settings = Settings(**changes)
         self.builds.repeat(self.settings)
 
-    def look(self, times=1, seconds=0.02):
+    def poll_builds(self, times=1, seconds=0.02):
         for _ in range(times):
             self.now += seconds
             built = self.builds.step()
@@ -73,14 +73,14 @@ class Node:
             job, result = built
             if isinstance(result, Failure):
                 self.failure = result.reason
-                self.builds.refuse(job, self.settings)
+                self.builds.reject(job, self.settings)
             else:
                 self.served.append(result)
                 if self.builds.accept(job, self.settings):
                     self.failure = ""
 
     def serves(self):
-        """(text, backend, backend of the services) of what is served last."""
+        """(text, backend, backend of the services) of the last served job."""
         return (
             (self.served[-1].text, self.served[-1].backend, self.served[-1].services) if self.served else None
         )
@@ -93,7 +93,7 @@ def node():
 
 def test_three_stages(node):
     node.describe("A")
-    node.look(50)
+    node.poll_builds(50)
     assert [(job.backend, job.services, job.tuned) for job in node.served] == [
         ("numpy", "numpy", True),
         ("auto", "numpy", False),
@@ -103,164 +103,164 @@ def test_three_stages(node):
 
 
 @pytest.mark.parametrize("every", [1, 2, 3, 5, 10])
-def test_the_same_description_again_and_again_changes_nothing(node, every):
+def test_repeated_descriptions_change_nothing(node, every):
     for k in range(60):
         if k % every == 0:
             node.describe("A")
-        node.look()
+        node.poll_builds()
     assert node.serves() == ("A", "auto", "auto") and len(node.made) == 3
 
 
-def test_a_stream_of_changing_descriptions_serves_something(node):
-    """A new one at every look."""
+def test_a_stream_of_descriptions_serves_some_of_them(node):
+    """A new description at every poll."""
     for k in range(100):
         node.describe(f"robot {k}")
-        node.look()
+        node.poll_builds()
     assert len(node.served) >= 100 // (STAGE + 2)
     assert int(node.serves()[0].split()[1]) >= 90
-    node.look(50)
+    node.poll_builds(50)
     assert node.serves() == ("robot 99", "auto", "auto")
 
 
-def test_two_publishers_that_disagree(node):
+def test_the_last_description_of_two_publishers_is_served(node):
     for _ in range(50):
         node.describe("A")
         node.describe("B")
-        node.look()
-    node.look(50)
+        node.poll_builds()
+    node.poll_builds(50)
     assert node.serves() == ("B", "auto", "auto")
 
 
-@pytest.mark.parametrize("looks", range(12))
-def test_a_good_description_overtaken_by_a_bad_one_is_served(node, looks):
+@pytest.mark.parametrize("polls", range(12))
+def test_a_good_description_before_a_bad_one_is_served(node, polls):
     node.describe("A")
-    node.look(50)
+    node.poll_builds(50)
     node.describe("B")
-    node.look(looks)
+    node.poll_builds(polls)
     node.describe("bad")
-    node.look(60)
-    assert node.serves() == ("B", "auto", "auto") and node.failure == "bad is refused"
+    node.poll_builds(60)
+    assert node.serves() == ("B", "auto", "auto") and node.failure == "bad is rejected"
 
 
-@pytest.mark.parametrize("looks", range(12))
-def test_the_first_description_overtaken_by_a_bad_one_is_served(node, looks):
+@pytest.mark.parametrize("polls", range(12))
+def test_the_first_description_before_a_bad_one_is_served(node, polls):
     node.describe("A")
-    node.look(looks)
+    node.poll_builds(polls)
     node.describe("bad")
-    node.look(60)
-    assert node.serves() == ("A", "auto", "auto") and node.failure == "bad is refused"
+    node.poll_builds(60)
+    assert node.serves() == ("A", "auto", "auto") and node.failure == "bad is rejected"
 
 
-@pytest.mark.parametrize("looks", range(12))
-def test_a_bad_description_overtaken_by_a_good_one(node, looks):
+@pytest.mark.parametrize("polls", range(12))
+def test_a_good_description_after_a_bad_one_is_served(node, polls):
     node.describe("bad")
-    node.look(looks)
+    node.poll_builds(polls)
     node.describe("A")
-    node.look(60)
+    node.poll_builds(60)
     assert node.serves() == ("A", "auto", "auto") and node.failure == ""
 
 
-def test_the_one_served_comes_again_while_another_is_tried(node):
+def test_the_served_description_repeats_while_a_bad_one_is_built(node):
     node.describe("A")
-    node.look(50)
+    node.poll_builds(50)
     node.describe("bad")
-    node.look()
+    node.poll_builds()
     node.describe("A")
-    node.look(50)
+    node.poll_builds(50)
     assert node.serves() == ("A", "auto", "auto") and len(node.made) == 4
     node.describe("A")
     assert node.failure == "" and not node.builds.under_way
 
 
-def test_the_one_served_comes_again_after_a_bad_one(node):
-    """Also while its own compiled solver, resumed, is under way."""
+def test_the_served_description_repeats_after_a_bad_one(node):
+    """Also while its resumed compilation is running."""
     node.describe("A")
-    node.look(6)
+    node.poll_builds(6)
     node.describe("bad")
-    node.look(6)
+    node.poll_builds(6)
     assert node.failure and node.builds.under_way
     node.describe("A")
-    node.look(50)
+    node.poll_builds(50)
     assert node.serves() == ("A", "auto", "auto") and node.failure == ""
 
 
-def test_a_bad_description_is_tried_again_when_it_comes_again(node):
-    """What the node refuses for its settings may fit later."""
+def test_a_repeated_bad_description_is_built_again(node):
+    """A description that the settings rejected may match later."""
     node.describe("bad")
-    node.look(10)
+    node.poll_builds(10)
     node.describe("bad")
     assert node.builds.under_way and len(node.made) == 2
 
 
-def test_one_that_takes_too_long_is_left_for_a_newer_one(node):
+def test_a_slow_build_is_canceled_for_a_newer_description(node):
     node.describe("slow")
-    node.look(10)
+    node.poll_builds(10)
     node.describe("A")
-    node.look(10, seconds=0.5 * PATIENCE / 10)
+    node.poll_builds(10, seconds=0.5 * FIRST_STAGE_TIMEOUT / 10)
     assert not node.served and len(node.made) == 1
-    node.look(30, seconds=PATIENCE / 10)
+    node.poll_builds(30, seconds=FIRST_STAGE_TIMEOUT / 10)
     assert node.serves() == ("A", "auto", "auto") and node.made[0].cancelled
 
 
-def test_without_a_newer_one_it_may_take_its_time(node):
+def test_a_slow_build_continues_without_a_newer_description(node):
     node.describe("slow")
-    node.look(50, seconds=PATIENCE)
+    node.poll_builds(50, seconds=FIRST_STAGE_TIMEOUT)
     assert node.builds.under_way and len(node.made) == 1
 
 
-def test_what_fails_by_no_fault_of_its_own_is_tried_once_more(node):
+def test_a_transient_failure_is_retried_once(node):
     node.describe("lost")
-    node.look(60)
+    node.poll_builds(60)
     assert node.serves() == ("lost", "auto", "auto") and not node.failure
     node.describe("hopeless")
-    node.look(60)
+    node.poll_builds(60)
     assert node.failure == "killed" and sum(b.job.text == "hopeless" for b in node.made) == 2
     assert node.serves() == ("lost", "auto", "auto") and not node.builds.under_way
 
 
-@pytest.mark.parametrize("looks", [0, 2, 6, 12, 50])
-def test_other_settings_take_force_at_once(node, looks):
+@pytest.mark.parametrize("polls", [0, 2, 6, 12, 50])
+def test_new_settings_rebuild_at_once(node, polls):
     node.describe("A")
-    node.look(looks)
+    node.poll_builds(polls)
     node.set(backend="numpy")
-    node.look(60)
+    node.poll_builds(60)
     assert node.serves() == ("A", "numpy", "numpy")
     node.set(backend="auto")
-    node.look(60)
+    node.poll_builds(60)
     assert node.serves() == ("A", "auto", "auto")
 
 
-def test_other_settings_are_for_the_newest_description(node):
+def test_new_settings_apply_to_the_newest_description(node):
     node.describe("A")
-    node.look()
+    node.poll_builds()
     node.describe("B")
     node.set(backend="numpy")
-    node.look(50)
+    node.poll_builds(50)
     assert node.serves() == ("B", "numpy", "numpy") and len(node.served) == 1
 
 
-def test_asked_to_build_again_it_does(node):
+def test_repeat_builds_again(node):
     node.describe("A")
-    node.look(50)
+    node.poll_builds(50)
     node.builds.repeat(node.settings)
     assert node.builds.under_way and node.made[-1].job == node.settings.job("A")
 
 
-def test_nothing_to_build_again(node):
+def test_repeat_without_a_description_does_nothing(node):
     node.builds.repeat(node.settings)
     assert not node.builds.under_way
 
 
-@pytest.mark.parametrize("looks", [1, 4, 7])
-def test_a_reload_during_a_build_is_built_after_it(node, looks):
-    """Of the stage that is under way, too: it may have read a file before it changed. So do many reloads."""
+@pytest.mark.parametrize("polls", [1, 4, 7])
+def test_a_reload_during_a_build_is_built_after_it(node, polls):
+    """A running stage may have read the old file. The same holds for many reloads."""
     node.describe("A")
-    node.look(looks)
+    node.poll_builds(polls)
     node.builds.renew(node.settings)
-    node.describe("A")  # as a latched topic that comes again
+    node.describe("A")  # as repeated by a latched topic
     begun = len(node.made)
     for _ in range(50):
-        node.look(1)
+        node.poll_builds(1)
         if len(node.made) == begun:
             node.builds.renew(node.settings)
     assert len(node.made) > begun and node.made[begun].job.text == "A"

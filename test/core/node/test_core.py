@@ -1,4 +1,4 @@
-"""The node without ROS: what is published, and when nothing is."""
+"""The Core of the node: torques, stale input and snapshots."""
 
 from dataclasses import replace
 
@@ -36,7 +36,7 @@ def core(robot, **settings):
     return made
 
 
-def test_input_that_grew_old_while_it_was_computed_with_is_stale(robot):
+def test_input_that_becomes_stale_during_a_solve_raises(robot):
     served = core(robot)
     assert np.isfinite(served.solve(lambda: 0, 199 * MS).tau).all()
     served.require_fresh(200 * MS)
@@ -46,8 +46,8 @@ def test_input_that_grew_old_while_it_was_computed_with_is_stale(robot):
     core(robot, state_source="reference").require_fresh(201 * MS)
 
 
-def test_another_core_follows_and_computes_the_same(robot):
-    """What the services' process knows after what the node tells."""
+def test_a_core_with_the_snapshot_computes_the_same(robot):
+    """The process of the services copies the Core of the node."""
     served, other = core(robot), Core(robot, SETTINGS)
     served.set_payload("panda_hand", 1.5, (0.0, 0.0, 0.1), ((0.01, 0, 0), (0, 0.01, 0), (0, 0, 0.01)))
     other.follow(served.snapshot())
@@ -58,8 +58,8 @@ def test_another_core_follows_and_computes_the_same(robot):
     assert np.array_equal(other.solve(lambda: 0, 0).tau, served.solve(lambda: 0, 0).tau)
 
 
-def test_a_gravity_that_cannot_be_computed_with_is_silence(robot):
-    """on_stale gravity with an IMU: nothing but NoOutput comes out."""
+def test_a_gravity_that_overflows_gives_no_output(robot):
+    """Gravity torques that overflow raise NoOutput."""
     served = core(robot, on_stale="gravity", gravity=(0.0, 0.0, -1e308))
     with pytest.raises(NoOutput):
         served.gravity_torques()

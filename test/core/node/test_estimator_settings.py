@@ -1,4 +1,4 @@
-"""Parameters of dynamics_estimator: what is refused."""
+"""Parameters of dynamics_estimator: validation."""
 
 import contextlib
 from dataclasses import fields
@@ -21,7 +21,7 @@ def settings(**values):
 
 
 @pytest.mark.parametrize(
-    "values, words",
+    "values, reason",
     [
         ({"window": 0.5, "rate": 1000.0}, "500 .*1000 .*200"),
         ({"lag": 0.05}, "lag 0.05.*window.*0.02"),
@@ -34,12 +34,12 @@ def settings(**values):
         ({"command_joints": ["a"]}, "command_joints.*torque_source"),
         ({"torque_source": "commanded", "command_joints": ["a", "a"]}, "command_joints.*twice"),
         ({"torque_source": "guessed"}, "measured, commanded, none"),
-        ({"held__joints": ["a"]}, "held.joints.*held.positions"),
+        ({"fixed__joints": ["a"]}, "fixed.joints.*fixed.positions"),
         ({"armature__joints": ["a"], "armature__values": [-1.0]}, "armature.values.*negative"),
     ],
 )
-def test_refused(values, words):
-    with pytest.raises(ValueError, match=words):
+def test_invalid_values_are_rejected(values, reason):
+    with pytest.raises(ValueError, match=reason):
         settings(**values)
 
 
@@ -50,7 +50,7 @@ def test_times_become_steps():
     assert settings(window=0.001, lag=0.0).steps == 5
 
 
-def test_numbers_of_joints_are_those_of_the_robot():
+def test_lengths_must_match_the_robot():
     robot = SimpleNamespace(model=ROBOTS["panda7"].model())
     check_against(settings(noise__encoder=[1e-4] * 7), robot)
     with pytest.raises(ValueError, match=r"noise.torque.* 3 .*7"):
@@ -61,8 +61,8 @@ def test_numbers_of_joints_are_those_of_the_robot():
         )
 
 
-def test_no_number_is_divided_by_zero():
-    """Each of the smallest numbers and the borders is refused, or leaves all that the smoother takes above zero."""
+def test_accepted_values_keep_variances_positive():
+    """Each extreme value is rejected, or gives positive smoother options."""
     for name, value in extremes(PARAMETERS):
         with contextlib.suppress(ValueError):
             options = settings(**{name.replace(".", "__"): value}).options()

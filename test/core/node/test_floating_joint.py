@@ -1,4 +1,4 @@
-"""A floating joint that the description has: odom tells of its child, seen from the root link."""
+"""A floating joint of the description: odom has the pose of its child in the root link."""
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ ORIGIN = '<origin xyz="0.5 -1 2" rpy="0.3 -0.7 1.1"/>'
 
 
 def robot(origin=None):
-    """Core of the trunk on a floating joint of its own, or on the parameter floating_base."""
+    """Core of the trunk with its own floating joint, or with the parameter floating_base."""
     own = "" if origin is None else OWN.format(origin)
     return served(f'<robot name="r">{own}{TRUNK}</robot>', floating_base=origin is None, effort_limits="none")
 
@@ -33,11 +33,11 @@ def tau(core, link="trunk"):
 
 @pytest.mark.parametrize("origin", ["", ORIGIN])
 @pytest.mark.parametrize("link", ["trunk", ""])
-def test_it_is_the_same_robot_as_with_the_parameter(origin, link):
+def test_a_described_floating_joint_equals_the_parameter(origin, link):
     assert np.allclose(tau(robot(origin), link), tau(robot()), atol=1e-12)
 
 
 @pytest.mark.parametrize(("origin", "link"), [("", "odom"), ("", "arm"), (None, "odom")])
-def test_another_link_is_refused_with_the_right_one(origin, link):
+def test_another_link_is_rejected_with_the_right_one(origin, link):
     with pytest.raises(BadMessage, match=f"'{link}'.*'trunk'"):
         tau(robot(origin), link)

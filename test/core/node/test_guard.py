@@ -1,4 +1,4 @@
-"""Errors of callbacks: reported by name, not too often, and never passed on."""
+"""Errors of callbacks: logged with a name, throttled, and not propagated."""
 
 from types import SimpleNamespace
 
@@ -17,7 +17,7 @@ def fail(error):
 @pytest.mark.parametrize(
     "error", [MemoryError("no room"), ValueError("a\nb"), RecursionError(), KeyError("x")]
 )
-def test_an_error_is_a_line_in_the_log(error):
+def test_an_error_is_one_log_line(error):
     lines = []
     assert Guard(lines.append).call("joint_states", fail, error) is None
     (line,) = lines
@@ -25,7 +25,7 @@ def test_an_error_is_a_line_in_the_log(error):
     assert "of test_guard.py)" in line
 
 
-def test_the_same_again_is_not_logged_at_once():
+def test_repeated_errors_are_throttled():
     lines = []
     guard = Guard(lines.append)
     for _ in range(1000):
@@ -34,10 +34,10 @@ def test_the_same_again_is_not_logged_at_once():
     assert len(lines) == 2
 
 
-def test_a_clock_that_jumps_to_and_fro_is_one_line():
+def test_repeated_clock_jumps_are_throttled():
     lines = []
     node = SimpleNamespace(
-        FORGETS="all",
+        LOST_ON_JUMP_BACK="all",
         _throttle=Throttle(),
         _manager=SimpleNamespace(core=None),
         get_logger=lambda: SimpleNamespace(warning=lambda text, **_: lines.append(text)),
@@ -47,6 +47,6 @@ def test_a_clock_that_jumps_to_and_fro_is_one_line():
     assert lines == ["ROS time jumped back: all"]
 
 
-def test_what_is_asked_to_end_ends():
+def test_keyboard_interrupt_is_not_caught():
     with pytest.raises(KeyboardInterrupt):
         Guard(print).call("spin", fail, KeyboardInterrupt())

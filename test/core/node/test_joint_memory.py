@@ -1,4 +1,4 @@
-"""What is remembered of the joints: velocities by differences, and messages that are long or wrong."""
+"""JointMemory: differentiated velocities, and long or invalid messages."""
 
 import contextlib
 import warnings
@@ -12,35 +12,35 @@ from dynamics_node.node.errors import BadMessage, NoOutput
 from dynamics_node.node.state.joint_memory import MAX_NAMES, JointMemory, require_once
 
 MS = 1_000_000  # ns
-BEGIN = 1_700_000_000_000_000_000  # ns, a time of our days
+BEGIN = 1_700_000_000_000_000_000  # ns, a recent time
 
 
 def memory(*names):
     return JointMemory([SimpleNamespace(name=name, kind="revolute") for name in names])
 
 
-def heard(joints, names, position, at):
+def velocity_after(joints, names, position, at):
     joints.update(names, position, (), (), BEGIN + at, 0)
     return joints.differentiated()
 
 
-def test_velocity_of_two_positions():
+def test_velocity_is_the_difference_of_two_positions():
     joints = memory("a", "b")
-    assert np.isnan(heard(joints, ("a", "b"), [1.0, 2.0], 0)).all()
-    velocity = heard(joints, ("b", "a"), [2.5, 1.2], 2 * MS)
+    assert np.isnan(velocity_after(joints, ("a", "b"), [1.0, 2.0], 0)).all()
+    velocity = velocity_after(joints, ("b", "a"), [2.5, 1.2], 2 * MS)
     assert velocity == pytest.approx([100.0, 250.0])
 
 
 @pytest.mark.parametrize("names", [("a",), ("a", "elsewhere")])
 @pytest.mark.parametrize("gap", [1, 50_000, 999_999])
-def test_a_second_publisher_close_behind_makes_no_jump(names, gap):
-    """One publishes 1 mrad more than the other, a moment later: over 50 us that would be 20 rad/s."""
+def test_a_second_publisher_causes_no_velocity_jump(names, gap):
+    """The second publishes 1 mrad more, up to 1 ms later: over 50 us that would be 20 rad/s."""
     joints = memory("a", "b") if "elsewhere" not in names else memory("a")
     joints.update(("b",), [0.0], (), (), BEGIN, 0)
     largest = 0.0
     for at in range(0, 40 * MS, 2 * MS):
         for offset, late in ((0.0, 0), (1e-3, gap)):
-            velocity = heard(joints, names, [0.3 + offset] * len(names), at + late)[0]
+            velocity = velocity_after(joints, names, [0.3 + offset] * len(names), at + late)[0]
             if not np.isnan(velocity):
                 largest = max(largest, abs(velocity))
     assert 0 < largest <= 1e-3 / 1e-3 + 1e-9
@@ -50,20 +50,20 @@ def test_a_second_publisher_close_behind_makes_no_jump(names, gap):
 @pytest.mark.parametrize("partial", [False, True])
 @pytest.mark.parametrize("period", [100_000, 250_000, 990_000, 2 * MS])
 def test_velocity_of_fast_and_slow_drivers_follows(period, partial):
-    """Differences reach back a few milliseconds at most, whatever the rate."""
+    """Differences span a few milliseconds at most, at any rate."""
     joints = memory("a", "b") if partial else memory("a")
     for at in range(0, 60 * MS, period):
-        velocity = heard(joints, ("a",), [np.sin(at * 1e-9)], at)[0]
+        velocity = velocity_after(joints, ("a",), [np.sin(at * 1e-9)], at)[0]
     assert velocity == pytest.approx(np.cos(at * 1e-9), abs=5e-3)
 
 
-def test_a_long_pause_gives_no_velocity():
+def test_a_long_gap_gives_no_velocity():
     joints = memory("a")
-    heard(joints, ("a",), [0.0], 0)
-    assert np.isnan(heard(joints, ("a",), [1.0], 600 * MS)).all()
+    velocity_after(joints, ("a",), [0.0], 0)
+    assert np.isnan(velocity_after(joints, ("a",), [1.0], 600 * MS)).all()
 
 
-def test_the_name_that_comes_twice_is_found_in_one_pass():
+def test_a_duplicate_name_is_detected_in_one_pass():
     class Counted(str):
         compared = 0
         __hash__ = str.__hash__
@@ -83,8 +83,8 @@ def test_the_name_that_comes_twice_is_found_in_one_pass():
 @pytest.mark.parametrize("source", ["message", "differentiate", "filter"])
 @pytest.mark.parametrize("problem", ["inverse", "forward"])
 @pytest.mark.parametrize("field", ["position", "velocity", "effort"])
-def test_numbers_near_the_largest_are_no_line_of_the_log(field, problem, source, panda):
-    """NumPy's warnings, errors here, would be one. There is a finite result, or a silence."""
+def test_huge_numbers_cause_no_warning(field, problem, source, panda):
+    """Warnings of NumPy are errors here. The result is finite, or NoOutput."""
     served = serve("panda7", velocity_source=source, problem=problem)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -93,6 +93,6 @@ def test_numbers_near_the_largest_are_no_line_of_the_log(field, problem, source,
             given[field] = given[field] + sign * np.finfo(float).max
             served.wait(2)
             with contextlib.suppress(NoOutput):
-                served.hear(panda.names, *given.values())
+                served.receive(panda.names, *given.values())
                 result = served.solve()
                 assert all(np.isfinite(x).all() for x in (result.tau, result.qdd) if x is not None)

@@ -1,4 +1,4 @@
-"""Drivers that call the joints otherwise: the node takes the robot as if it were described with their names."""
+"""Drivers with other joint names: the robot behaves as if its description had their names."""
 
 import numpy as np
 import pytest
@@ -11,12 +11,12 @@ from dynamics_node.node.building.build_job import Failure, do
 from dynamics_node.node.core.dynamics_core import Core
 from dynamics_node.node.errors import NoOutput
 
-THEIRS = tuple(name.replace("panda", "fer") for name in PANDA_JOINTS)
+DRIVER_NAMES = tuple(name.replace("panda", "fer") for name in PANDA_JOINTS)
 NAMES = {"joint_names__from": ["fer_*"], "joint_names__to": ["panda_*"]}
 
 
 def served(text, **values):
-    """Core of a robot built with these parameters, by NumPy."""
+    """Core of a robot with these parameters, by NumPy."""
     chosen = settings(backend="numpy", **values)
     robot = do(chosen.job(text))
     assert not isinstance(robot, Failure), robot
@@ -27,21 +27,21 @@ def panda(**values):
     return served((data_folder() / PANDA).read_text(), **values)
 
 
-def test_topics_parameters_and_models_have_the_drivers_names():
+def test_topics_parameters_and_robots_have_driver_names():
     core = panda(
-        joints=THEIRS,
-        armature__joints=THEIRS[:1],
+        joints=DRIVER_NAMES,
+        armature__joints=DRIVER_NAMES[:1],
         armature__values=[0.5],
-        friction__joints=THEIRS[1:2],
+        friction__joints=DRIVER_NAMES[1:2],
         friction__viscous=[0.1],
         friction__coulomb=[0.0],
-        command_joints=THEIRS[::-1],
+        command_joints=DRIVER_NAMES[::-1],
         **NAMES,
     )
-    assert core.joints.names == core.model.v_names == THEIRS
+    assert core.joints.names == core.model.v_names == DRIVER_NAMES
     model = ROBOTS["panda7"].model(armature={"panda_joint1": 0.5})
     q, qd, _, _ = (rows[0] for rows in random_states(model, 1, seed=3))
-    core.joints.update(THEIRS, q, qd, (), 1, 1)
+    core.joints.update(DRIVER_NAMES, q, qd, (), 1, 1)
     tau = core.solve(lambda: 1, 1).tau
     assert np.allclose(tau, dn.evaluate(model, "nonlinear_effects", q, qd, backend="numpy"), atol=1e-9)
     assert np.allclose(
@@ -50,13 +50,13 @@ def test_topics_parameters_and_models_have_the_drivers_names():
     )
 
 
-def test_names_without_a_pattern_and_joints_that_mimic():
+def test_plain_names_apply_to_mimic_joints():
     core = panda(joint_names__from=["gripper"], joint_names__to=["panda_finger_joint1"])
     assert core.joints.names == (*PANDA_JOINTS, "gripper")
     assert [joint.masters.names for joint in core.model.explicit_joints] == [("gripper",)]
 
 
-def test_loops():
+def test_loops_have_driver_names():
     text = five_bar()
     core = served(text, joint_names__from=["motor_*"], joint_names__to=["j*"])
     plain = served(text)
@@ -70,34 +70,34 @@ def test_loops():
 
 
 @pytest.mark.parametrize(
-    ("theirs", "ours", "reason"),
+    ("driver_names", "names", "reason"),
     [
         (["fer_*"], [], "joint_names.from.*joint_names.to"),
         (["fer_*"], ["panda_"], "'fer_\\*=panda_'.*star"),
     ],
 )
-def test_refused(theirs, ours, reason):
+def test_invalid_pairs_are_rejected(driver_names, names, reason):
     with pytest.raises(ValueError, match=reason):
-        settings(joint_names__from=theirs, joint_names__to=ours)
+        settings(joint_names__from=driver_names, joint_names__to=names)
 
 
-def test_two_joints_of_one_name_are_refused():
+def test_two_joints_of_one_name_are_rejected():
     chosen = settings(joint_names__from=["panda_joint2"], joint_names__to=["panda_joint1"], backend="numpy")
     failure = do(chosen.job((data_folder() / PANDA).read_text()))
     assert isinstance(failure, Failure)
     assert "'panda_joint1' and 'panda_joint2' are both called 'panda_joint2'" in failure.reason
 
 
-def test_a_pair_is_proposed():
-    """The reason for the silence says which parameters help."""
+def test_no_output_suggests_a_pair():
+    """The reason names the parameters that fix it."""
     core = panda(joints=PANDA_JOINTS)
-    core.joints.update((*THEIRS, "wheel"), np.zeros(8), (), (), 1, 1)
+    core.joints.update((*DRIVER_NAMES, "wheel"), np.zeros(8), (), (), 1, 1)
     with pytest.raises(NoOutput) as raised:
         core.solve(lambda: 1, 1)
     assert "never seen: panda_joint1" in str(raised.value)
-    assert str(raised.value).endswith("joint_names.from ['fer_*'] and joint_names.to ['panda_*'] pair them")
+    assert str(raised.value).endswith("set joint_names.from ['fer_*'] and joint_names.to ['panda_*']")
     core = panda(joints=["x_joint1"], joint_names__from=["x_*"], joint_names__to=["panda_*"])
-    core.joints.update(THEIRS, np.zeros(7), (), (), 1, 1)
+    core.joints.update(DRIVER_NAMES, np.zeros(7), (), (), 1, 1)
     with pytest.raises(NoOutput) as raised:
         core.solve(lambda: 1, 1)
-    assert "joint_names.from" not in str(raised.value)  # there are pairs already
+    assert "joint_names.from" not in str(raised.value)  # the parameters already have pairs

@@ -1,4 +1,4 @@
-"""Arguments of the launch files: what they are made into, and by stand-ins for launch what reaches a node."""
+"""Arguments of the launch files, and the parameters of the nodes, with fake modules of launch."""
 
 import runpy
 import sys
@@ -13,7 +13,7 @@ from dynamics_node.node.launching import (
     SOURCES,
     description_parameters,
     list_text,
-    refuse_unknown,
+    reject_unknown,
     xacro_mappings,
 )
 
@@ -27,33 +27,33 @@ KNOWN = ("urdf", "rate")
         ["dynamics_node", "dynamics.launch.py"],
         ["dynamics_node", "dynamics.launch.py", "urdf:=a.urdf", "rate:=100"],
         ["install/share/dynamics_node/launch/dynamics.launch.py", "rate:=1", "--noninteractive"],
-        ["my_robot", "bringup.launch.py", "sped:=3"],  # the other file's own
+        ["my_robot", "bringup.launch.py", "sped:=3"],  # of the other file
     ],
 )
-def test_known_arguments_and_those_of_other_files_pass(line):
-    refuse_unknown("/somewhere/dynamics.launch.py", [*ROS2, *line], KNOWN)
+def test_known_arguments_and_arguments_of_other_files_pass(line):
+    reject_unknown("/somewhere/dynamics.launch.py", [*ROS2, *line], KNOWN)
 
 
-def test_an_unknown_argument_is_refused_with_the_known_ones():
+def test_an_unknown_argument_is_rejected_with_the_known_ones():
     line = [*ROS2, "dynamics_node", "dynamics.launch.py", "urdf:=a", "use_sim_tme:=true", "rat:=5"]
     with pytest.raises(ValueError) as raised:
-        refuse_unknown("/somewhere/dynamics.launch.py", line, KNOWN)
-    assert str(raised.value) == "dynamics.launch.py has no arguments use_sim_tme, rat; it has urdf, rate"
+        reject_unknown("/somewhere/dynamics.launch.py", line, KNOWN)
+    assert str(raised.value) == "dynamics.launch.py has no arguments use_sim_tme, rat; known: urdf, rate"
 
 
-def test_lists_may_do_without_brackets():
+def test_lists_may_omit_brackets():
     assert list_text("a, b") == "[a, b]"
     assert list_text(" [a, b]") == " [a, b]"
 
 
-def test_arguments_of_a_xacro():
+def test_xacro_arguments_are_parsed():
     assert xacro_mappings("") == {}
     assert xacro_mappings("name:=ur ur_type:=ur5e") == {"name": "ur", "ur_type": "ur5e"}
     assert xacro_mappings('tf:="a b" url:=x:=y empty:=') == {"tf": "a b", "url": "x:=y", "empty": ""}
 
 
 @pytest.mark.parametrize("word", ["ur5e", ":=x", "a=b"])
-def test_what_is_no_argument_of_a_xacro(word):
+def test_an_invalid_xacro_argument_is_rejected(word):
     with pytest.raises(ValueError, match="name:=value"):
         xacro_mappings(f"name:=ur {word}")
 
@@ -66,7 +66,7 @@ def test_a_description_file_is_a_parameter():
 # --- the files of both nodes ----------------------------------------------------------------------------------
 
 FOLDER = Path(__file__).parents[3] / "launch"
-STAND_INS = {  # what the files use of launch, which is not on PyPI: test/launch has the real one
+FAKE_MODULES = {  # the used parts of launch, which is not on PyPI; test/launch uses the real package
     "ament_index_python.packages": {"get_package_share_directory": lambda name: f"/share/{name}"},
     "launch.actions": {
         "DeclareLaunchArgument": lambda name, default_value, description: (name, default_value),
@@ -85,9 +85,9 @@ STAND_INS = {  # what the files use of launch, which is not on PyPI: test/launch
 
 
 @pytest.fixture
-def described(monkeypatch):
-    """described(file) -> defaults of its arguments, and what makes the nodes of {argument: text}."""
-    for name, content in STAND_INS.items():
+def launch_file(monkeypatch):
+    """launch_file(name): defaults of its arguments, and the function from {argument: text} to nodes."""
+    for name, content in FAKE_MODULES.items():
         for part in (name.partition(".")[0], name):
             monkeypatch.setitem(sys.modules, part, ModuleType(part))
         vars(sys.modules[name]).update(content)
@@ -103,9 +103,9 @@ def described(monkeypatch):
     "name, executable",
     [("dynamics", "dynamics_node"), ("estimator", "dynamics_estimator")],
 )
-def test_arguments_reach_the_node(described, name, executable):
-    """In the types of its parameters; those that are not given stay as the parameter file says."""
-    defaults, make = described(f"{name}.launch.py")
+def test_arguments_reach_the_node(launch_file, name, executable):
+    """Arguments have the types of the parameters; others keep the values of the parameter file."""
+    defaults, make = launch_file(f"{name}.launch.py")
     (node,) = make(defaults)
     everything = f"/share/dynamics_node/config/{name}.yaml"
     assert (node["executable"], node["namespace"], node["parameters"]) == (executable, "", [everything])
@@ -125,6 +125,6 @@ def test_arguments_reach_the_node(described, name, executable):
 
 
 @pytest.mark.parametrize("name, of", [("dynamics", settings), ("estimator", estimator_settings)])
-def test_the_arguments_are_parameters_of_the_node(described, name, of):
-    defaults, _ = described(f"{name}.launch.py")
+def test_the_arguments_are_parameters_of_the_node(launch_file, name, of):
+    defaults, _ = launch_file(f"{name}.launch.py")
     assert defaults.keys() - {p.name for p in of.PARAMETERS} == {*SOURCES, "use_sim_time"}

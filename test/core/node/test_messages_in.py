@@ -1,4 +1,4 @@
-"""The rows of inputs.py and the guard around them, without a node: messages as bytes, as the middleware has them."""
+"""The rows of inputs.py and their guard, without a node: messages are bytes, as in the middleware."""
 
 from time import monotonic_ns, time_ns
 from types import SimpleNamespace
@@ -25,7 +25,7 @@ from dynamics_node.robot.urdf import MAX_BYTES
 
 
 class Node:
-    """What Inputs asks of rclpy's: callbacks by topic, in the order of their creation."""
+    """The methods of an rclpy node for Inputs: callbacks by topic, in the order of their creation."""
 
     def __init__(self):
         self.callbacks, self.lines = {}, []
@@ -47,12 +47,12 @@ class Node:
 
 
 class RobotManager:
-    """What Inputs asks of RobotManager."""
+    """The attributes of RobotManager for Inputs."""
 
     def __init__(self, core=None, chosen=None):
         self.core, self.settings = core, chosen or settings()
-        self.described, self.refused = [], []
-        self.describe, self.refuse_length = self.described.append, self.refused.append
+        self.described, self.rejected = [], []
+        self.describe, self.reject_length = self.described.append, self.rejected.append
 
 
 class Bench:
@@ -61,7 +61,7 @@ class Bench:
         self.inputs = Inputs(self.node, manager, self.statistics)
 
     def send(self, topic, message, published=0, received=0):
-        """published, received: ns of both clocks, 0 of a middleware that does not stamp."""
+        """published, received: ns on both clocks, 0 for a middleware without stamps."""
         data = message if isinstance(message, bytes) else serialize_message(message)
         info = {"received_timestamp": received, "source_timestamp": published}
         self.node.callbacks[topic](data, info)
@@ -72,12 +72,12 @@ def bench():
     return Bench(RobotManager(serve("panda7").core))
 
 
-def test_a_flood_that_is_dropped_is_one_line(bench):
+def test_dropped_messages_are_logged_once(bench):
     message = WrenchStamped()
     message.header.frame_id = "nowhere"
     for _ in range(1000):
         bench.send("~/external_wrench", message)
-    assert bench.node.lines == ["external_wrench dropped: frame_id 'nowhere' is no link of the robot"]
+    assert bench.node.lines == ["external_wrench dropped: frame_id 'nowhere' is not a link of the robot"]
     assert bench.statistics.counts["dropped"] == 1000
 
 
@@ -91,20 +91,20 @@ def tau(bench):
     return bench.manager.core.solve(lambda: 0, monotonic_ns()).tau
 
 
-def test_joint_states_are_the_last_that_a_turn_takes(bench):
-    """What they are answered with has been read before."""
+def test_joint_states_are_the_last_subscription(bench):
+    """All other input of the output is read before."""
     assert list(bench.node.callbacks)[-1] == "joint_states"
     assert INPUTS[-1].topic == "joint_states"
 
 
 @pytest.fixture(params=["plain", "other"])
 def encoding(request, monkeypatch):
-    """Of an encoding that wire.py does not know rclpy makes objects."""
+    """Both paths: the reader of wire.py, and rclpy for other encodings."""
     monkeypatch.setattr("dynamics_node.node.ros.inputs.is_plain", lambda data: request.param == "plain")
     return request.param
 
 
-def test_a_joint_state(bench, panda, encoding):
+def test_a_joint_state_is_read(bench, panda, encoding):
     assert not bench.inputs.end_turn()
     bench.send("joint_states", states(panda))
     assert bench.inputs.end_turn() and not bench.inputs.end_turn()
@@ -112,7 +112,7 @@ def test_a_joint_state(bench, panda, encoding):
     assert error(tau(bench), panda.torque()) <= EXACT
 
 
-def test_before_there_is_a_robot_nothing_but_its_description_is_read():
+def test_only_the_description_is_read_before_a_robot():
     bench = Bench(RobotManager())
     for topic in bench.node.callbacks:
         if topic != "robot_description":
@@ -121,9 +121,9 @@ def test_before_there_is_a_robot_nothing_but_its_description_is_read():
     assert bench.manager.described == ["<robot/>"] and not bench.statistics.counts
 
 
-def test_a_description_that_is_too_long_is_refused_unread(bench):
+def test_a_description_that_is_too_long_is_rejected_unread(bench):
     bench.send("robot_description", bytes(MAX_BYTES + 17))
-    assert bench.manager.refused == [MAX_BYTES + 17] and not bench.manager.described
+    assert bench.manager.rejected == [MAX_BYTES + 17] and not bench.manager.described
 
 
 @pytest.mark.parametrize(
@@ -133,11 +133,11 @@ def test_a_description_that_is_too_long_is_refused_unread(bench):
 def test_a_message_that_is_too_long_is_dropped_unread(bench, topic, most):
     bench.send(topic, bytes(most + 1))
     label = topic.removeprefix("~/")
-    assert bench.statistics.last_drop == f"{label}: a message of {most + 1} bytes; the limit is {most}"
-    assert bench.node.lines == [f"{label} dropped: a message of {most + 1} bytes; the limit is {most}"]
+    assert bench.statistics.last_drop == f"{label}: the message has {most + 1} bytes; the limit is {most}"
+    assert bench.node.lines == [f"{label} dropped: the message has {most + 1} bytes; the limit is {most}"]
 
 
-def test_a_wrench(bench, panda):
+def test_a_wrench_is_read(bench, panda):
     message = WrenchStamped()
     message.header.frame_id = "panda_hand"
     message.wrench.force.x, message.wrench.torque.z = 1.0, 2.0
@@ -149,7 +149,7 @@ def test_a_wrench(bench, panda):
     assert np.array_equal(core.wrenches.f_ext(monotonic_ns(), 10**12), expected)
     message.header.frame_id = "nowhere"
     bench.send("~/external_wrench", message)
-    assert bench.statistics.last_drop == "external_wrench: frame_id 'nowhere' is no link of the robot"
+    assert bench.statistics.last_drop == "external_wrench: frame_id 'nowhere' is not a link of the robot"
 
 
 def reference(panda, count):
@@ -159,16 +159,16 @@ def reference(panda, count):
     return JointTrajectory(joint_names=list(panda.names), points=points)
 
 
-def test_a_short_reference_is_in_force_at_once(bench, panda, encoding):
+def test_a_short_reference_is_active_at_once(bench, panda, encoding):
     bench.send("~/reference", reference(panda, 1))
-    assert not bench.inputs.reads
+    assert not bench.inputs.is_reading
     bench.send("joint_states", states(panda))
     assert error(tau(bench), panda.torque(qdd=panda.qdd)) <= EXACT
 
 
-def test_a_long_reference_is_read_in_slices_and_may_be_overtaken(bench, panda):
+def test_a_long_reference_is_read_in_slices_and_can_be_replaced(bench, panda):
     bench.send("~/reference", reference(panda, 1000))
-    assert bench.inputs.reads and bench.manager.core.reference is None
+    assert bench.inputs.is_reading and bench.manager.core.reference is None
     bench.send("~/reference", reference(panda, 500))
     slices = 0
     while bench.inputs.read_on():
@@ -176,7 +176,7 @@ def test_a_long_reference_is_read_in_slices_and_may_be_overtaken(bench, panda):
     assert slices and len(bench.manager.core.reference.times) == 500
 
 
-def test_a_reference_with_a_bad_end_is_dropped_when_that_is_read(bench, panda):
+def test_a_reference_with_an_invalid_end_is_dropped(bench, panda):
     message = reference(panda, 1000)
     message.points[-1].accelerations[3] = np.nan
     bench.send("~/reference", message)
@@ -186,7 +186,7 @@ def test_a_reference_with_a_bad_end_is_dropped_when_that_is_read(bench, panda):
     assert bench.manager.core.reference is None
 
 
-def test_after_a_jump_of_time_the_rest_of_a_reference_is_not_read(bench, panda):
+def test_forget_drops_a_partly_read_reference(bench, panda):
     bench.send("~/reference", reference(panda, 1000))
     bench.inputs.forget()
     assert not bench.inputs.read_on() and bench.manager.core.reference is None
@@ -195,14 +195,14 @@ def test_after_a_jump_of_time_the_rest_of_a_reference_is_not_read(bench, panda):
 SENSOR = "sensors: [{{type: imu, name: {name}, link: panda_link0, std: 0.1, topic: imu}}]"
 
 
-def test_sensors_and_odom_are_heard_while_something_asks_for_them(tmp_path):
+def test_sensors_and_odom_are_subscribed_only_while_needed(tmp_path):
     file = tmp_path / "sensors.yaml"
     file.write_text(SENSOR.format(name="base"))
     served = serve("panda7", sensors_file=str(file))
     bench = Bench(RobotManager(served.core))
     assert {"imu", "odom"}.isdisjoint(bench.node.callbacks)
     served.use(gravity_sensor="base")
-    bench.inputs.listen()
+    bench.inputs.subscribe()
     assert "imu" in bench.node.callbacks and "odom" not in bench.node.callbacks
     message = Imu()
     message.linear_acceleration.z = 9.81
@@ -213,27 +213,27 @@ def test_sensors_and_odom_are_heard_while_something_asks_for_them(tmp_path):
     bench.send("imu", message)
     assert bench.statistics.last_drop.startswith("imu: sensor 'base': its frame is 'panda_link0'")
     served.use(gravity_sensor="")
-    bench.send("imu", message)  # one that was under way
-    bench.inputs.listen()
+    bench.send("imu", message)  # sent before the change
+    bench.inputs.subscribe()
     assert "imu" not in bench.node.callbacks
 
 
-def test_a_topic_stays_when_its_sensor_is_another_one(tmp_path):
-    """As after ~/reload of a file that has changed."""
+def test_a_subscription_is_kept_if_its_sensor_changes(tmp_path):
+    """For example after ~/reload of a changed file."""
     bench, callbacks = Bench(RobotManager()), []
     for name in ("base", "level"):
         file = tmp_path / f"{name}.yaml"
         file.write_text(SENSOR.format(name=name))
         served = serve("panda7", sensors_file=str(file), gravity_sensor=name)
         bench.manager.core = served.core
-        bench.inputs.listen()
+        bench.inputs.subscribe()
         callbacks.append(bench.node.callbacks["imu"])
         bench.send("imu", Imu())
         assert served.core.gravity.tilt.direction.tolist() == [0, 0, -1]
     assert callbacks[0] is callbacks[1]
 
 
-def test_odometry_of_a_floating_robot():
+def test_odometry_of_a_floating_robot_is_read():
     bench = Bench(RobotManager(serve("solo12").core))
     message = Odometry(child_frame_id="base_link")
     message.pose.pose.position.x = 3.0
@@ -247,12 +247,12 @@ def test_odometry_of_a_floating_robot():
     assert bench.manager.core.state.base is base
 
 
-def test_before_the_first_robot_the_parameter_says_whether_the_base_floats():
+def test_the_parameter_decides_on_odom_before_the_first_robot():
     assert "odom" in Bench(RobotManager(chosen=settings(floating_base=True))).node.callbacks
     assert "odom" not in Bench(RobotManager()).node.callbacks
 
 
-def test_without_control_msgs_one_line_says_what_to_install():
+def test_a_missing_control_msgs_is_one_log_line():
     import importlib.util
 
     bench = Bench(RobotManager(chosen=settings(controller_state_topic="arm/state")))
@@ -263,19 +263,19 @@ def test_without_control_msgs_one_line_says_what_to_install():
         assert line.startswith("controller_state_topic needs control_msgs: sudo apt install ros-")
 
 
-def test_what_waited_in_front_of_a_stopped_process_is_as_old_as_it_is(bench, panda):
-    """Its middleware received it when it went on."""
+def test_messages_delayed_by_a_stopped_process_are_stale(bench, panda):
+    """The middleware receives them when the process continues."""
 
-    def hear(sec, age):
+    def receive(sec, age):
         now = time_ns()
         bench.send("joint_states", states(panda, sec), now - age, now)
         bench.inputs.end_turn()
 
     for k in range(20):
-        hear(5 + k, age=2_000_000)
+        receive(5 + k, age=2_000_000)
     assert len(tau(bench)) == 7
-    hear(30, age=950_000_000)
+    receive(30, age=950_000_000)
     with pytest.raises(NoOutput, match="older"):
         tau(bench)
-    hear(31, age=2_000_000)
+    receive(31, age=2_000_000)
     assert len(tau(bench)) == 7

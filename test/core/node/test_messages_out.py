@@ -1,4 +1,4 @@
-"""The rows of outputs.py and the answers of services as messages, without a node: names, order, frames."""
+"""The rows of outputs.py and replies of services, without a node: names, order, frames."""
 
 from types import SimpleNamespace
 
@@ -22,8 +22,8 @@ from dynamics_node.node.services.services import Services
 STAMP = Time(sec=3, nanosec=4)
 
 
-class Listened:
-    """A publisher with so many listeners."""
+class FakePublisher:
+    """A publisher with a number of subscriptions."""
 
     def __init__(self, listeners):
         self.listeners, self.sent = listeners, []
@@ -35,13 +35,13 @@ class Listened:
 
 @pytest.fixture
 def outputs():
-    """outputs(listeners): Outputs of a node that publishes nowhere, and its publishers by topic."""
+    """outputs(listeners): Outputs with fake publishers, and these by topic."""
 
     def make(listeners=1):
         publishers = {}
 
         def create_publisher(kind, topic, qos, **_):
-            return publishers.setdefault(topic, Listened(listeners))
+            return publishers.setdefault(topic, FakePublisher(listeners))
 
         return Outputs(SimpleNamespace(create_publisher=create_publisher), OUTPUTS), publishers
 
@@ -52,14 +52,14 @@ def publish(made, served):
     made.publish(served.core, served.solve(), STAMP)
 
 
-def test_every_row_has_a_topic_of_its_own():
+def test_every_row_has_a_unique_topic():
     rows = (*OUTPUTS, *EXTERNAL_TORQUES, *READINGS)
     assert len({row.topic for row in rows}) == len(rows)
 
 
-def test_messages_name_the_joints_and_carry_the_stamp_of_the_input(panda, outputs):
+def test_messages_have_names_and_the_stamp_of_the_input(panda, outputs):
     (made, topics), served = outputs(), serve("panda7")
-    served.hear(panda.names, panda.q, panda.qd)
+    served.receive(panda.names, panda.q, panda.qd)
     publish(made, served)
     (torques,), (solution,) = topics["~/joint_torques"].sent, topics["~/solution"].sent
     assert tuple(torques.name) == tuple(solution.joint_names) == panda.names
@@ -72,16 +72,16 @@ def test_messages_name_the_joints_and_carry_the_stamp_of_the_input(panda, output
     assert not topics["~/effort_commands"].sent
 
 
-def test_a_solution_is_for_listeners_alone(panda, outputs):
+def test_a_solution_needs_a_subscription(panda, outputs):
     (made, topics), served = outputs(listeners=0), serve("panda7")
-    served.hear(panda.names, panda.q, panda.qd)
+    served.receive(panda.names, panda.q, panda.qd)
     publish(made, served)
     assert not topics["~/solution"].sent and len(topics["~/joint_torques"].sent) == 1
 
 
-def test_torques_of_gravity_alone(panda, outputs):
+def test_gravity_torques_are_those_at_rest(panda, outputs):
     (made, topics), served = outputs(), serve("panda7")
-    served.hear(panda.names, panda.q, panda.qd)
+    served.receive(panda.names, panda.q, panda.qd)
     publish(made, served)
     (weights,) = topics["~/gravity_torques"].sent
     model = served.core.model
@@ -92,17 +92,17 @@ def test_torques_of_gravity_alone(panda, outputs):
     )
     bars = Served(five_bar(), settings(backend="numpy"))
     q = dn.close_loops(bars.core.model, np.full(4, 0.1))
-    bars.hear(bars.core.model.q_names, q, 0 * q)
+    bars.receive(bars.core.model.q_names, q, 0 * q)
     publish(made, bars)
     own = dn.build(bars.core.model, "gravity_torque", backend="numpy")(q)
     assert error(topics["~/gravity_torques"].sent[-1].effort, own) <= 1e-9
 
 
 def test_commands_have_the_order_of_command_joints(panda, outputs):
-    """Also when that changes while the node runs."""
+    """Also after a change of the parameter."""
     chosen = ["panda_joint6", "panda_joint1", "panda_joint4"]
     (made, topics), served = outputs(), serve("panda7", command_joints=chosen)
-    served.hear(panda.names, panda.q, panda.qd)
+    served.receive(panda.names, panda.q, panda.qd)
     publish(made, served)
     served.use(command_joints=chosen[:2])
     publish(made, served)
@@ -112,9 +112,9 @@ def test_commands_have_the_order_of_command_joints(panda, outputs):
     assert first == list(served.tau(chosen)) and second == first[:2]
 
 
-def test_forward_dynamics_commands_nothing(panda, outputs):
+def test_forward_dynamics_publishes_no_commands(panda, outputs):
     (made, topics), served = outputs(), serve("panda7", problem="forward", command_joints=panda.names)
-    served.hear(panda.names, panda.q, panda.qd, np.ones(7))
+    served.receive(panda.names, panda.q, panda.qd, np.ones(7))
     publish(made, served)
     assert not topics["~/effort_commands"].sent and len(topics["~/solution"].sent) == 1
 
@@ -122,7 +122,7 @@ def test_forward_dynamics_commands_nothing(panda, outputs):
 # --- services -----------------------------------------------------------------------------------------------
 
 
-def test_operational_space_of_a_floating_robot_with_loops():
+def test_operational_space_inertia_of_a_floating_robot_is_linear_first():
     """Columns and rows are linear first; the base comes from odom."""
     served = Served(quadruped(), settings(backend="numpy", floating_base=True))
     mechanism, names = served.core.model, served.core.model.joint_names
@@ -142,5 +142,5 @@ def test_operational_space_of_a_floating_robot_with_loops():
     full = dn.close_loops(mechanism, full)
     quantity = dn.build(mechanism, "operational_space_inertia_inverse", links=request.links, backend="numpy")
     right, order = quantity(full)[0], [3, 4, 5, 0, 1, 2, 9, 10, 11, 6, 7, 8]
-    found = np.array(answer.inertia_inverse.data).reshape(12, 12)
-    assert error(found, right[np.ix_(order, order)], tail=2) <= 1e-9
+    inertia_inverse = np.array(answer.inertia_inverse.data).reshape(12, 12)
+    assert error(inertia_inverse, right[np.ix_(order, order)], tail=2) <= 1e-9

@@ -1,4 +1,4 @@
-"""Joint states of which only some joints matter: the others may say anything."""
+"""Joint states in which only some joints are needed: the others may have any value."""
 
 from types import SimpleNamespace
 
@@ -22,7 +22,7 @@ def update(joints, names, position, stamp=1, velocity=(), effort=()):
 
 
 @pytest.mark.parametrize("bad", NOT_FINITE)
-def test_a_joint_the_robot_does_not_have_may_be_anything(bad):
+def test_an_unknown_joint_may_have_any_position(bad):
     """joint_state_broadcaster sends NaN for wheels that have no position interface."""
     joints = memory()
     assert update(joints, ("wheel", *NAMES), (bad, 1.0, 2.0, 3.0), velocity=(bad, 0.1, 0.2, 0.3))
@@ -31,7 +31,7 @@ def test_a_joint_the_robot_does_not_have_may_be_anything(bad):
 
 
 @pytest.mark.parametrize("bad", NOT_FINITE)
-def test_a_passive_joint_without_position_is_as_if_it_were_not_in_the_message(bad):
+def test_a_passive_joint_without_a_position_is_ignored(bad):
     joints = memory()
     update(joints, NAMES, (1.0, 2.0, 3.0))
     assert update(joints, NAMES, (4.0, bad, 6.0), stamp=2)
@@ -41,13 +41,13 @@ def test_a_passive_joint_without_position_is_as_if_it_were_not_in_the_message(ba
     assert joints.position.tolist() == [7.0, 8.0, 9.0]
 
 
-def test_a_message_of_passive_joints_without_positions_moves_nothing():
+def test_a_message_without_positions_changes_nothing():
     joints = memory()
     assert not update(joints, ("rocker",), (float("nan"),))
 
 
 @pytest.mark.parametrize("bad", NOT_FINITE)
-def test_a_needed_joint_drops_the_message_and_the_reason_says_what_to_do(bad):
+def test_a_needed_joint_without_a_position_drops_the_message(bad):
     joints = memory()
     update(joints, NAMES, (1.0, 2.0, 3.0))
     with pytest.raises(BadMessage, match=f"'elbow'.*{bad}.*joints"):
@@ -55,15 +55,15 @@ def test_a_needed_joint_drops_the_message_and_the_reason_says_what_to_do(bad):
     assert joints.position.tolist() == [1.0, 2.0, 3.0] and joints.stamp.tolist() == [1, 1, 1]
 
 
-def test_efforts_of_a_partial_message_are_not_forgotten():
+def test_a_message_without_efforts_clears_them():
     joints = memory()
     update(joints, NAMES, (1.0, float("nan"), 3.0), effort=(1.0, 2.0, 3.0))
     update(joints, NAMES, (1.0, 2.0, 3.0), stamp=2)
     assert np.isnan(joints.effort[[0, 2]]).all()
 
 
-def test_joints_that_mimic_others_are_no_strangers():
-    """robot_state_publisher wants them in joint_states; they say nothing that is not known."""
+def test_mimic_joints_are_not_unknown():
+    """robot_state_publisher expects them in joint_states; their values are redundant."""
     driven = JointMemory([SimpleNamespace(name="finger1", kind="prismatic")], followers=["finger2"])
     update(driven, ("finger1", "finger2", "wheel"), (0.01, 0.01, 3.0))
     assert driven.unknown == 1 and driven.strangers == ("wheel",)

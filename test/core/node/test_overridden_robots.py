@@ -1,4 +1,4 @@
-"""Files of parameters in both nodes: springs and offsets where friction is, parameters that win, other names."""
+"""Parameter files in both nodes: springs and offsets, overriding parameters, driver names."""
 
 import numpy as np
 from five_bars import DRIVEN, QD, Q
@@ -19,65 +19,65 @@ from dynamics_node.node.state.sensor_readings import SensorMessage
 NS, PERIOD, BEGIN = 1_000_000_000, 4_000_000, 1_700_000_000_000_000_000
 
 
-def written(folder, text):
+def write_file(folder, text):
     path = folder / "parameters.yaml"
     path.write_text(text)
     return str(path)
 
 
-def test_springs_at_passive_joints_cost_the_driven_ones(tmp_path):
-    """tau += G^T tau_q, with the position that follows."""
-    file = written(tmp_path, "joints: {j3: {spring: 2.5, offset: 0.75, creep: 0.5}, j1: {offset: -1.5}}")
+def test_springs_of_passive_joints_load_the_driven_ones(tmp_path):
+    """tau += G^T tau_q, at the dependent position."""
+    file = write_file(tmp_path, "joints: {j3: {spring: 2.5, offset: 0.75, creep: 0.5}, j1: {offset: -1.5}}")
     bench = FiveBar(parameters_file=file, compensate__friction=True)
-    q = bench.theirs.closed(Q)
-    G, at = bench.theirs.motion(q), bench.theirs.at
+    q = bench.oracle_robot.closed(Q)
+    G, at = bench.oracle_robot.motion(q), bench.oracle_robot.at
     names = list(bench.served.core.joints.names)
-    bench.served.hear(DRIVEN, Q, QD)
+    bench.served.receive(DRIVEN, Q, QD)
     result = bench.served.solve()
     j3 = result.q[bench.served.core.coordinates.q_at][names.index("j3")]
     creep = 0.5 * np.tanh(G[at["j3"]] @ QD / 0.1)
     added = G[at["j3"]] * (2.5 * j3 + 0.75 + creep) - G[at["j1"]] * 1.5
     assert error(bench.served.published(result, DRIVEN), bench.torque() + added) <= 1e-9
     bench.served.use(compensate__friction=False)
-    bench.served.hear(DRIVEN, Q, QD)
+    bench.served.receive(DRIVEN, Q, QD)
     assert error(bench.served.tau(DRIVEN), bench.torque()) <= 1e-9
 
 
-def test_springs_and_offsets_are_no_push(tmp_path):
-    file = written(tmp_path, "joints: {panda_joint1: {offset: 4}, panda_joint2: {spring: 30}}")
+def test_springs_and_offsets_are_not_external_torques(tmp_path):
+    file = write_file(tmp_path, "joints: {panda_joint1: {offset: 4}, panda_joint2: {spring: 30}}")
     served = serve("panda7", observer__enabled=True, parameters_file=file)
     model, q = served.core.model, np.array([0.0, -0.6, 0.0, -2.2, 0.0, 1.6, 0.7])
-    held = np.array([4.0, 30 * q[1], 0, 0, 0, 0, 0])
+    passive_torques = np.array([4.0, 30 * q[1], 0, 0, 0, 0, 0])
     for _ in range(5):
         served.wait(1)
-        served.hear(
+        served.receive(
             PANDA_JOINTS,
             q,
             np.zeros(7),
-            dn.evaluate(model, "nonlinear_effects", q, np.zeros(7), backend="numpy") + held,
+            dn.evaluate(model, "nonlinear_effects", q, np.zeros(7), backend="numpy") + passive_torques,
             stamp=served.ros,
         )
-        found = external_torque(served.core, served.now)
-    assert np.abs(found.torques).max() < 1e-9
+        estimate = external_torque(served.core, served.now)
+    assert np.abs(estimate.torques).max() < 1e-9
 
 
-def test_parameters_win_over_the_file(tmp_path):
-    """And the file has the description's names of joints, whatever drivers call them."""
+def test_parameters_override_the_file(tmp_path):
+    """The file has the joint names of the description, not those of drivers."""
     text = "joints: {%s}" % ", ".join(  # noqa: UP031
         f"{name}: {{rotor: 1, viscous: 2, coulomb: 3}}" for name in PANDA_JOINTS
     )
-    theirs = [name.replace("panda", "fer") for name in PANDA_JOINTS]
+    driver_names = [name.replace("panda", "fer") for name in PANDA_JOINTS]
     served = serve(
-        "panda7", parameters_file=written(tmp_path, text), joints=theirs, compensate__friction=True,
+        "panda7", parameters_file=write_file(tmp_path, text), joints=driver_names, compensate__friction=True,
         joint_names__from=["fer_*"], joint_names__to=["panda_*"], effort_limits="none",
-        armature__joints=theirs[:1], armature__values=[0.25],
-        friction__joints=theirs[1:2], friction__viscous=[0.5], friction__coulomb=[0.0],
+        armature__joints=driver_names[:1], armature__values=[0.25],
+        friction__joints=driver_names[1:2], friction__viscous=[0.5], friction__coulomb=[0.0],
     )  # fmt: skip
     model = ROBOTS["panda7"].model(armature=dict(zip(PANDA_JOINTS, [0.25, *np.ones(6)], strict=True)))
     random = np.random.default_rng(0)
     q, qd = random.uniform(-1, 1, (2, 7))
     viscous, coulomb = np.array([2, 0.5, *5 * [2.0]]), np.array([3, 0, *5 * [3.0]])
-    served.hear(theirs, q, qd)
+    served.receive(driver_names, q, qd)
     assert (
         error(
             served.tau(),
@@ -92,15 +92,15 @@ def test_parameters_win_over_the_file(tmp_path):
     )
 
 
-def test_a_file_that_is_refused_names_what_it_is_about(tmp_path):
-    for text, told in (
+def test_an_invalid_file_is_rejected_with_the_entry(tmp_path):
+    for text, reason in (
         ("joints: {panda_joint9: {}}", "no joint 'panda_joint9'"),
         ("joints: {a: b}", "line 1, column 13"),
     ):
         failure = do(
-            serve_settings(parameters_file=written(tmp_path, text)).job(ROBOTS["panda7"].file.read_text())
+            serve_settings(parameters_file=write_file(tmp_path, text)).job(ROBOTS["panda7"].file.read_text())
         )
-        assert isinstance(failure, Failure) and told in failure.reason and not failure.passing
+        assert isinstance(failure, Failure) and reason in failure.reason and not failure.transient
     gone = do(serve_settings(parameters_file=str(tmp_path / "none.yaml")).job(ARM))
     assert isinstance(gone, Failure) and "none.yaml" in gone.reason
 
@@ -109,11 +109,11 @@ def serve_settings(**values):
     return settings(backend="numpy", **values)
 
 
-def test_the_estimator_has_it_too(tmp_path):
-    """What a spring and an offset take is no push there either."""
+def test_the_estimator_uses_the_file(tmp_path):
+    """Springs and offsets are not external torques there either."""
     sensors = tmp_path / "imus.yaml"
     sensors.write_text(SENSORS)
-    file = written(tmp_path, "joints: {joint1: {spring: 7, offset: -2}}")
+    file = write_file(tmp_path, "joints: {joint1: {spring: 7, offset: -2}}")
     default = {parameter.name: parameter.default for parameter in PARAMETERS}
     chosen = {
         "rate": NS / PERIOD,
@@ -130,19 +130,19 @@ def test_the_estimator_has_it_too(tmp_path):
         stamp = BEGIN + k * PERIOD
         t = (stamp - BEGIN) / NS
         q = swing.state(t)[0]
-        core.hear_sensor("imu", SensorMessage(swing.imu(t), "", stamp, stamp))
-        core.hear_states(NAMES, q, (), swing.torque(t) + np.array([7 * q[0] - 2, 0.0]), stamp, stamp)
-        told = core.advance(stamp)
-    np.testing.assert_allclose(told.estimate.external_torque, PUSH, atol=0.1)
+        core.receive_sensor("imu", SensorMessage(swing.imu(t), "", stamp, stamp))
+        core.receive_states(NAMES, q, (), swing.torque(t) + np.array([7 * q[0] - 2, 0.0]), stamp, stamp)
+        reason = core.advance(stamp)
+    np.testing.assert_allclose(reason.estimate.external_torque, PUSH, atol=0.1)
 
 
-def test_a_robot_whose_bodies_are_others_is_another_robot(tmp_path):
-    """Served with the numbers of the file by the same functions."""
+def test_bodies_of_the_file_replace_those_of_the_description(tmp_path):
+    """The same functions use the numbers of the file."""
     body = "{mass: 2, com: [0.1, 0, 0], inertia: {ixx: 1, ixy: 0, ixz: 0, iyy: 1, iyz: 0, izz: 1}}"
     plain = Served(ARM, serve_settings())
-    served = Served(ARM, serve_settings(parameters_file=written(tmp_path, f"links: {{lower: {body}}}")))
+    served = Served(ARM, serve_settings(parameters_file=write_file(tmp_path, f"links: {{lower: {body}}}")))
     for one in (plain, served):
-        one.hear(NAMES, [0.3, 0.4], [0.5, 0.6])
+        one.receive(NAMES, [0.3, 0.4], [0.5, 0.6])
     other = dn.parse_robot(
         ARM.replace(
             '<origin xyz="0.2 0 0"/><mass value="1"/>\n<inertia ixx="0.01" ixy="0" ixz="0" iyy="0.02" iyz="0" izz="0.02"/>',

@@ -21,7 +21,7 @@ def flat(tree, prefix=""):
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_the_file_of_the_package_has_every_parameter_with_its_default(name):
+def test_the_file_has_every_parameter_with_its_default(name):
     text = (CONFIG / f"{name}.yaml").read_text()
     written = dict(flat(yaml.safe_load(text)["/**"]["ros__parameters"]))
     assert list(written) == [parameter.name for parameter in TABLES[name]]
@@ -31,20 +31,20 @@ def test_the_file_of_the_package_has_every_parameter_with_its_default(name):
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_the_file_of_the_package_says_what_the_table_says(name):
+def test_comments_of_the_file_match_the_table(name):
     lines = [line.strip() for line in (CONFIG / f"{name}.yaml").read_text().splitlines()]
     for parameter in TABLES[name]:
-        said = [parameter.description]
-        said += [f"({', '.join(parameter.choices)})"] if parameter.choices else []
+        comment = [parameter.description]
+        comment += [f"({', '.join(parameter.choices)})"] if parameter.choices else []
         or_zero = ", or 0" * parameter.or_zero
-        said += ["({:g} to {:g}{})".format(*parameter.bounds, or_zero)] if parameter.bounds else []
-        said += ["(read only)"] if parameter.read_only else []
-        at = lines.index(f"# {' '.join(said)}")
+        comment += ["({:g} to {:g}{})".format(*parameter.bounds, or_zero)] if parameter.bounds else []
+        comment += ["(read only)"] if parameter.read_only else []
+        at = lines.index(f"# {' '.join(comment)}")
         assert lines[at + 1].startswith(f"{parameter.name.rpartition('.')[2]}:")
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_files_are_given_at_the_start_alone(name):
+def test_file_parameters_are_read_only(name):
     files = {parameter.name for parameter in TABLES[name] if parameter.name.endswith("_file")}
     assert files == {"robot_description_file", "loops_file", "parameters_file", "sensors_file"}
     assert all(parameter.read_only for parameter in TABLES[name] if parameter.name in files)

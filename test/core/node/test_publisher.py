@@ -1,4 +1,4 @@
-"""When torques are published, when something else is, and when nothing."""
+"""The Publisher: torques, the output of on_stale, or nothing."""
 
 from types import SimpleNamespace
 
@@ -12,13 +12,13 @@ from dynamics_node.node.core.publisher import Publisher
 
 
 class Bench:
-    """Publisher of a Panda; what is published."""
+    """Publisher of a Panda, with its published torques."""
 
     def __init__(self, panda, **values):
         self.panda, self.served = panda, serve("panda7", **values)
         self.manager = SimpleNamespace(settings=self.served.core.settings, core=self.served.core)
         self.statistics, self.published = Statistics(), []
-        self.answers = Publisher(
+        self.publisher = Publisher(
             self.manager,
             self.statistics,
             lambda core, result: self.published.append(self.served.published(result)),
@@ -26,18 +26,18 @@ class Bench:
             lambda: self.served.now,
         )
 
-    def hear(self):
-        self.served.hear(self.panda.names, self.panda.q, self.panda.qd)
+    def receive(self):
+        self.served.receive(self.panda.names, self.panda.q, self.panda.qd)
         return self
 
 
 @pytest.mark.parametrize("rate", [0.0, 50.0])
 @pytest.mark.parametrize("on_stale", ["silent", "gravity", "zero"])
-def test_stale_input(panda, on_stale, rate):
-    """At rate 0 a timer looks for it, else every output does."""
-    bench = Bench(panda, on_stale=on_stale, rate=rate).hear()
-    tick = bench.answers.answer if rate else bench.answers.answer_if_stale
-    bench.answers.answer()
+def test_stale_input_gives_the_output_of_on_stale(panda, on_stale, rate):
+    """At rate 0 a timer detects it, otherwise every output."""
+    bench = Bench(panda, on_stale=on_stale, rate=rate).receive()
+    tick = bench.publisher.answer if rate else bench.publisher.answer_if_stale
+    bench.publisher.answer()
     assert error(bench.published.pop(), panda.torque()) <= EXACT
     bench.served.wait(200)
     tick()
@@ -50,69 +50,71 @@ def test_stale_input(panda, on_stale, rate):
     else:
         expected = panda.torque(qd=0 * panda.qd) if on_stale == "gravity" else np.zeros(7)
         assert error(bench.published.pop(), expected) <= EXACT
-    assert bench.statistics.silent_because.startswith("joint states older than 0.2 s: panda_joint1")
-    bench.hear().answers.answer()
+    assert bench.statistics.no_output_reason.startswith("joint states older than 0.2 s: panda_joint1")
+    bench.receive().publisher.answer()
     assert error(bench.published.pop(), panda.torque()) <= EXACT
-    assert bench.statistics.silent_because == ""
+    assert bench.statistics.no_output_reason == ""
 
 
 @pytest.mark.parametrize("on_stale", ["silent", "gravity", "zero"])
 def test_without_a_complete_state_nothing_is_published(panda, on_stale):
     bench = Bench(panda, on_stale=on_stale, rate=50.0)
-    bench.answers.answer()
-    bench.answers.answer_if_stale()
-    assert not bench.published and "never seen" in bench.statistics.silent_because
+    bench.publisher.answer()
+    bench.publisher.answer_if_stale()
+    assert not bench.published and "never seen" in bench.statistics.no_output_reason
 
 
-def test_a_state_that_is_not_answered_at_once_publishes_nothing_else(panda):
-    """At rate 0 the answer of a stale state is silence; only the timer says what on_stale wants."""
-    bench = Bench(panda, on_stale="zero").hear()
+def test_a_stale_state_at_rate_zero_publishes_nothing(panda):
+    """At rate 0 a stale state gives no output; the timer publishes that of on_stale."""
+    bench = Bench(panda, on_stale="zero").receive()
     bench.served.wait(201)
-    bench.answers.answer()
-    assert not bench.published and bench.statistics.counts["silent"] == 1
+    bench.publisher.answer()
+    assert not bench.published and bench.statistics.counts["no output"] == 1
 
 
-def test_disabled_nothing_is_published(panda):
-    bench = Bench(panda, on_stale="zero", autostart=False).hear()
-    bench.answers.answer()
+def test_a_disabled_publisher_publishes_nothing(panda):
+    bench = Bench(panda, on_stale="zero", autostart=False).receive()
+    bench.publisher.answer()
     bench.served.wait(201)
-    bench.answers.answer_if_stale()
+    bench.publisher.answer_if_stale()
     assert not bench.published and not bench.statistics.counts
-    bench.answers.enabled = True
-    bench.hear().answers.answer()
+    bench.publisher.enabled = True
+    bench.receive().publisher.answer()
     assert error(bench.published.pop(), panda.torque()) <= EXACT
 
 
-def test_without_a_robot_nothing_is_done(panda):
+def test_without_a_robot_nothing_is_published(panda):
     bench = Bench(panda)
     bench.manager.core = None
-    bench.answers.answer()
-    bench.answers.answer_if_stale()
-    bench.answers.note_stale_input()
-    assert not bench.published and bench.statistics.silent_because == "no robot description yet"
+    bench.publisher.answer()
+    bench.publisher.answer_if_stale()
+    bench.publisher.note_stale_input()
+    assert not bench.published and bench.statistics.no_output_reason == "no robot description yet"
 
 
-def test_input_that_has_stopped_is_noted_and_not_counted(panda):
-    """With rate 0 and on_stale silent nothing else looks."""
-    bench = Bench(panda).hear()
-    bench.answers.answer()
-    bench.answers.note_stale_input()
-    assert bench.statistics.silent_because == ""
+def test_stale_input_is_noted_and_not_counted(panda):
+    """With rate 0 and on_stale silent no other call detects it."""
+    bench = Bench(panda).receive()
+    bench.publisher.answer()
+    bench.publisher.note_stale_input()
+    assert bench.statistics.no_output_reason == ""
     bench.served.wait(201)
-    bench.answers.note_stale_input()
-    assert "older than 0.2 s" in bench.statistics.silent_because and not bench.statistics.counts["silent"]
+    bench.publisher.note_stale_input()
+    assert (
+        "older than 0.2 s" in bench.statistics.no_output_reason and not bench.statistics.counts["no output"]
+    )
 
 
-def test_joint_states_that_have_stopped_do_not_matter_to_a_reference(panda):
-    bench = Bench(panda, state_source="reference").hear()
+def test_stale_joint_states_do_not_affect_a_reference(panda):
+    bench = Bench(panda, state_source="reference").receive()
     bench.served.wait(201)
-    bench.answers.note_stale_input()
-    assert bench.statistics.silent_because == "no robot description yet"  # as at the beginning
+    bench.publisher.note_stale_input()
+    assert bench.statistics.no_output_reason == "no robot description yet"  # as at the beginning
 
 
-def test_publisher_and_limits_are_counted(panda):
-    bench = Bench(panda, effort_limits="list", effort_limits_list=[1.0] * 7).hear()
-    bench.answers.answer()
+def test_results_and_limits_are_counted(panda):
+    bench = Bench(panda, effort_limits="list", effort_limits_list=[1.0] * 7).receive()
+    bench.publisher.answer()
     assert bench.statistics.counts == {"solved": 1} and "panda_joint2" in bench.statistics.clamped
     p50, p99 = map(float, bench.statistics.take_times().values())
     assert 0 < p50 <= p99 and bench.statistics.take_times() == {}

@@ -1,4 +1,4 @@
-"""The answers of get_quantity without a node: axes of every result, what one may hold, drivers' names. Numbers:
+"""Replies of get_quantity without a node: axes and sizes of results. For their values, see
 test/ros/test_quantities_on_topics and test/core/test_evaluate."""
 
 import re
@@ -22,7 +22,7 @@ from dynamics_node.node.services import quantity_service
 from dynamics_node.node.services.services import Services
 
 
-def ask(served, quantity, names=(), q=(), **fields):
+def call(served, quantity, names=(), q=(), **fields):
     kind = interfaces.GetQuantity
     request = kind.Request(quantity=quantity, **fields)
     request.state.joints.name, request.state.joints.position = list(names), [float(x) for x in q]
@@ -30,8 +30,8 @@ def ask(served, quantity, names=(), q=(), **fields):
     return Services(lambda: served.core).callback(kind)(request, kind.Response())
 
 
-def test_every_result_has_its_axes():
-    """Of all quantities but those that read torques, which a request does not have."""
+def test_every_result_has_axes():
+    """All quantities except those that read torques, which a request does not have."""
     assert {name: len(axes) for name, axes in quantity_service.RESULTS.items()} == {
         name: len(row.returns) for name, row in QUANTITIES.items() if "tau" not in row.reads
     }
@@ -40,24 +40,24 @@ def test_every_result_has_its_axes():
         "rpy",
         "redundant",
         "forward_joints",
-    }  # the latter are for Python
+    }  # the last four are for Python
     assert all(set(row.options) <= fields for row in QUANTITIES.values())
 
 
-def test_options_are_those_of_the_docs():
-    told = (Path(__file__).parents[3] / "docs" / "reference" / "quantities.md").read_text()
-    rows = dict(re.findall(r"^\| `(\w+)`(?: \(([^)]*)\))? \|", told, re.MULTILINE))
+def test_options_match_the_docs():
+    text = (Path(__file__).parents[3] / "docs" / "reference" / "quantities.md").read_text()
+    rows = dict(re.findall(r"^\| `(\w+)`(?: \(([^)]*)\))? \|", text, re.MULTILINE))
     assert {name: tuple(filter(None, names.split(", "))) for name, names in rows.items()} == {
         name: row.options for name, row in QUANTITIES.items()
     }
 
 
-def test_what_a_reply_holds_is_bounded(panda, monkeypatch):
-    """Before anything is computed."""
+def test_the_size_of_a_reply_is_bounded(panda, monkeypatch):
+    """The check precedes the computation."""
     served = serve("panda7")
     monkeypatch.setattr(quantity_service, "MOST_NUMBERS", 342)
     monkeypatch.setattr(quantity_service, "evaluate", None)
-    answer = ask(served, "inverse_dynamics_second_derivatives", panda.names, panda.q)
+    answer = call(served, "inverse_dynamics_second_derivatives", panda.names, panda.q)
     assert not answer.success
     assert (
         answer.message
@@ -65,23 +65,23 @@ def test_what_a_reply_holds_is_bounded(panda, monkeypatch):
     )
 
 
-def test_regressors_of_all_bodies_and_of_what_one_link_carries(panda):
+def test_regressors_of_all_bodies_and_of_one_link(panda):
     served = serve("panda7")
     given = ("joint_torque_regressor", panda.names, panda.q)
-    every, own = ask(served, *given), ask(served, *given, link="panda_link7")
+    every, own = call(served, *given), call(served, *given, link="panda_link7")
     assert every.success and own.success, own.message
     assert list(own.values[0].col_names) == list(every.values[0].col_names[-10:])
     matrices = [np.array(a.values[0].data).reshape(7, -1) for a in (every, own)]
     assert error(matrices[1], matrices[0][:, -10:], tail=2) <= EXACT
-    assert ask(served, *given, link="nowhere").message.startswith("unknown link 'nowhere'")
+    assert call(served, *given, link="nowhere").message.startswith("unknown link 'nowhere'")
 
 
-def test_poses_of_all_links_and_of_some(panda):
+def test_poses_of_all_or_some_links(panda):
     served = serve("panda7")
-    every = ask(served, "frame_poses", panda.names, panda.q)
+    every = call(served, "frame_poses", panda.names, panda.q)
     assert every.success, every.message
     assert list(every.values[1].row_names) == list(panda.model.frames)
-    some = ask(served, "frame_poses", panda.names, panda.q, links=["panda_hand", "panda_link3"])
+    some = call(served, "frame_poses", panda.names, panda.q, links=["panda_hand", "panda_link3"])
     for own, result in zip(
         some.values, dn.evaluate(panda.model, "frame_poses", panda.q, backend="numpy"), strict=True
     ):
@@ -89,19 +89,19 @@ def test_poses_of_all_links_and_of_some(panda):
         assert error(np.array(own.data), result[rows].ravel()) <= EXACT
 
 
-def test_loops_on_a_floating_base():
-    """Both are linear first; passive joints follow."""
+def test_a_floating_robot_with_loops_is_linear_first():
+    """Rows and columns are linear first; passive joints follow."""
     served = Served(differential(), settings(backend="numpy", floating_base=True))
     mechanism, names = served.core.model, served.core.model.joint_names
     q = np.random.default_rng(0).uniform(-0.1, 0.1, len(names))
-    answer = ask(served, "spatial_momentum_matrix", names, q)
+    answer = call(served, "spatial_momentum_matrix", names, q)
     assert answer.success, answer.message
     full = mechanism.neutral()
     full[[joint.q.start for joint in mechanism.independent_joints if joint.kind != "floating"]] = q
     full = dn.close_loops(mechanism, full)
     right = dn.build(mechanism, "spatial_momentum_matrix", backend="numpy")(full)
     rows = [3, 4, 5, 0, 1, 2]
-    found = np.array(answer.values[0].data).reshape(6, -1)
-    assert error(found, right[np.ix_(rows, [*rows, *range(6, mechanism.nv)])], tail=2) <= EXACT
+    matrix = np.array(answer.values[0].data).reshape(6, -1)
+    assert error(matrix, right[np.ix_(rows, [*rows, *range(6, mechanism.nv)])], tail=2) <= EXACT
     assert list(answer.values[0].col_names[:2]) == ["floating_base.linear.x", "floating_base.linear.y"]
-    assert ask(served, "reaction_wrenches", names, q).values[0].cols == 6
+    assert call(served, "reaction_wrenches", names, q).values[0].cols == 6

@@ -1,4 +1,4 @@
-"""Trajectories: sizes are judged before anything is allocated, and time is linear in the message."""
+"""Trajectories: sizes are checked before allocation, and memory is bounded."""
 
 import tracemalloc
 from types import SimpleNamespace
@@ -25,7 +25,7 @@ def point(at, positions=(), velocities=(), accelerations=(), effort=()):
 
 
 def largest_allocation(function, *arguments):
-    """Bytes, at the highest, while function(...) runs or fails."""
+    """Peak memory, bytes, while function(...) runs or fails."""
     tracemalloc.start()
     try:
         function(*arguments)
@@ -37,7 +37,7 @@ def largest_allocation(function, *arguments):
     return peak
 
 
-def test_values_by_name():
+def test_values_are_assigned_by_name():
     points = [point(0, [1.0, 2.0], effort=[5.0, 6.0]), point(0.5, [3.0, 4.0])]
     reference = read_reference(JOINTS, ("c", "a"), points, 7, 8)
     nan = np.nan
@@ -47,14 +47,14 @@ def test_values_by_name():
     assert (reference.stamp, reference.received, *reference.times) == (7, 8, 0.0, 0.5)
 
 
-def test_unknown_joints_cost_nothing():
+def test_unknown_joints_need_no_memory():
     """Points x names would be 7.5 GB here."""
     names = [f"x{k}" for k in range(MAX_NAMES)]
     points = [point(k) for k in range(9_999)] + [point(9_999, np.zeros(MAX_NAMES))]
     assert largest_allocation(read_reference, JOINTS, names, points, 0, 0) < 30e6
 
 
-def test_times_of_a_reference_rise_those_of_a_batch_need_not():
+def test_times_must_rise_in_a_reference_but_not_in_a_batch():
     times, _ = read_points(["a"], [point(1), point(1)])
     assert times.tolist() == [1, 1]
     with pytest.raises(BadMessage, match="time_from_start.*point 1"):
@@ -70,10 +70,10 @@ def test_times_of_a_reference_rise_those_of_a_batch_need_not():
         (["a", "b", "a"], [point(0)], "'a'.*twice"),
         (["a", "b"], [point(0), point(1, [0.0])], "point 1.* 2 .* 1 .*positions"),
         (["a", "b"], [point(0), point(1, effort=[0.0, np.inf])], "point 1.*effort.*'b'.*inf"),
-        (["a"], [], "without points"),
+        (["a"], [], "no points"),
     ],
 )
-def test_refused_before_anything_is_allocated(names, points, reason):
+def test_invalid_trajectories_are_rejected_before_allocation(names, points, reason):
     with pytest.raises(BadMessage, match=reason):
         read_points(names, points)
     assert largest_allocation(read_points, names, points) < 30e6

@@ -1,5 +1,5 @@
-"""Which robot is served when descriptions and parameters come, good ones and bad ones. Robots are built here and
-now; which build comes when is in test_builds.py."""
+"""The robot in use after valid and invalid descriptions and parameters. Robots are built in this process; for the
+order of builds, see test_builds.py."""
 
 import dataclasses
 import time
@@ -38,9 +38,9 @@ class Log:
 
 
 class BuildHere:
-    """A Building without a process: it is done when somebody looks."""
+    """A Building without a process: poll builds the robot."""
 
-    def __init__(self, job, aside):
+    def __init__(self, job, background):
         self.job = job
 
     def poll(self):
@@ -51,35 +51,35 @@ class BuildHere:
 
 
 class Node:
-    """What the node does with RobotManager."""
+    """The calls of the node to RobotManager."""
 
     def __init__(self, chosen=None, **values):
         chosen = chosen or robot_settings("panda7", **values)
         self.log, self.began = Log(), 0
-        self.serving = RobotManager(chosen, self.log, self._begin, Builds(BuildHere, time.monotonic))
+        self.manager = RobotManager(chosen, self.log, self._begin, Builds(BuildHere, time.monotonic))
 
     def _begin(self):
         self.began += 1
 
     def finish(self):
-        while self.serving.building:
-            self.serving.step()
+        while self.manager.building:
+            self.manager.step()
         return self
 
     def describe(self, text):
-        self.serving.describe(text)
+        self.manager.describe(text)
         return self.finish()
 
     def set(self, **values):
-        """As the node validates and uses parameters."""
-        changed = dataclasses.replace(self.serving.settings, **values)
-        self.serving.check(changed)
-        self.serving.use(changed)
+        """Validate and use parameters as the node does."""
+        changed = dataclasses.replace(self.manager.settings, **values)
+        self.manager.check(changed)
+        self.manager.use(changed)
         return self
 
     @property
     def core(self):
-        return self.serving.core
+        return self.manager.core
 
     def tau(self, case, q=None, qd=None):
         q, qd = case.q if q is None else q, case.qd if qd is None else qd
@@ -87,61 +87,64 @@ class Node:
         return self.core.solve(lambda: 0, 0).tau
 
 
-# --- where a description comes from -------------------------------------------------------------------------
+# --- sources of descriptions ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("how", ["robot_description", "robot_description_file"])
-def test_a_parameter_wins_over_the_topic(panda, how):
+def test_a_parameter_overrides_the_topic(panda, how):
     node = Node(**{how: str(panda.robot.file) if how.endswith("file") else PANDA})
-    node.serving.load_configured()
+    node.manager.load_configured()
     for _ in range(3):
         node.describe("<robot name='other'><link name='l'/></robot>")
-    node.serving.refuse_length(MAX_BYTES + 17)
+    node.manager.reject_length(MAX_BYTES + 17)
     assert error(node.tau(panda), panda.torque()) <= EXACT
     assert (
-        node.serving.failure == ""
-        and node.log.of("info").count("robot_description on the topic ignored: a parameter gives it") == 1
+        node.manager.failure == ""
+        and node.log.of("info").count(
+            "robot_description on the topic is ignored: a parameter specifies the description"
+        )
+        == 1
     )
 
 
-def test_a_file_that_is_not_there():
+def test_a_missing_file_is_an_error():
     node = Node(robot_description_file="/nowhere/robot.urdf")
-    node.serving.load_configured()
-    assert "robot_description_file" in node.serving.failure and "/nowhere/robot.urdf" in node.serving.failure
-    assert node.core is None and node.log.of("error") == [node.serving.failure]
+    node.manager.load_configured()
+    assert "robot_description_file" in node.manager.failure and "/nowhere/robot.urdf" in node.manager.failure
+    assert node.core is None and node.log.of("error") == [node.manager.failure]
 
 
 def test_reload_reads_the_file_again(panda, tmp_path):
     path = tmp_path / "robot.urdf"
     path.write_text(PANDA)
     node = Node(robot_description_file=str(path))
-    node.serving.load_configured()
+    node.manager.load_configured()
     before = node.finish().tau(panda)
     path.write_text(PANDA.replace("panda_link0", "pedestal"))
-    assert node.serving.reload() == (True, "building")
+    assert node.manager.reload() == (True, "building")
     assert node.finish().core.model.base_link == "pedestal" and error(node.tau(panda), before) <= EXACT
 
 
-def test_reload_during_a_build_reads_what_was_written_since(tmp_path):
+def test_reload_during_a_build_reads_the_new_file(tmp_path):
     file = tmp_path / "parameters.yaml"
     text = "links: {panda_link7: {mass: 2.0, com: [0, 0, 0], inertia: {ixx: 0.1, iyy: 0.1, izz: 0.1, ixy: 0, ixz: 0, iyz: 0}}}\n"
     file.write_text(text)
     node = Node(parameters_file=str(file)).describe(PANDA)
-    node.serving.reload()
-    node.serving.step()  # it has read the file
+    node.manager.reload()
+    node.manager.step()  # it has read the file
     file.write_text(text.replace("2.0", "-3.0"))
-    assert node.serving.reload() == (True, "building")
-    assert "mass -3" in node.finish().serving.failure
+    assert node.manager.reload() == (True, "building")
+    assert "mass -3" in node.finish().manager.failure
 
 
-def test_reload_without_any_description():
-    assert Node().serving.reload() == (False, "no robot description yet")
+def test_reload_without_a_description_fails():
+    assert Node().manager.reload() == (False, "no robot description yet")
 
 
-def test_one_that_is_too_long_is_refused_unread(panda):
+def test_a_description_that_is_too_long_is_rejected(panda):
     node = Node().describe(PANDA)
-    node.serving.refuse_length(MAX_BYTES + 17)
-    assert "embed no meshes" in node.serving.failure
+    node.manager.reject_length(MAX_BYTES + 17)
+    assert "do not embed meshes" in node.manager.failure
     assert error(node.tau(panda), panda.torque()) <= EXACT
 
 
@@ -149,7 +152,7 @@ def test_one_that_is_too_long_is_refused_unread(panda):
 
 
 @pytest.mark.parametrize(
-    "text, words",
+    "text, reason",
     [
         ("<robot", "malformed XML"),
         ("", "malformed XML"),
@@ -157,51 +160,51 @@ def test_one_that_is_too_long_is_refused_unread(panda):
         ("<robot name='r'><link name='a'/><link name='b'/></robot>", "without a parent joint: 'a', 'b'"),
     ],
 )
-def test_a_bad_description_leaves_the_last_good_model(panda, text, words):
+def test_an_invalid_description_keeps_the_last_robot(panda, text, reason):
     node = Node().describe(PANDA).describe(text)
-    assert words in node.serving.failure and node.log.of("error") == [node.serving.failure]
+    assert reason in node.manager.failure and node.log.of("error") == [node.manager.failure]
     assert error(node.tau(panda), panda.torque()) <= EXACT
-    assert node.describe(PANDA).serving.failure == ""
+    assert node.describe(PANDA).manager.failure == ""
 
 
-def test_parameters_still_work_after_a_bad_description(panda):
-    """Found by the fuzz test: the bad text was built again and the new value never used."""
+def test_parameters_apply_after_an_invalid_description(panda):
+    """Regression of the fuzz test: the invalid text was built again and the new value was not used."""
     node = Node().describe(PANDA).describe("<robot")
     node.set(gravity=(0.0, 0.0, 0.0), solver="factor_graph", ordering="aba").finish()
     assert node.core.solver.description == "aba"
     assert np.abs(node.tau(panda, qd=np.zeros(7))).max() < 1e-12
 
 
-def test_a_first_description_refused_by_a_parameter_is_built_when_that_changes(panda):
+def test_a_description_is_rebuilt_when_a_parameter_changes(panda):
     node = Node(joints=["no_such_joint"]).describe(PANDA)
-    assert "unknown joint 'no_such_joint'" in node.serving.failure and node.core is None
+    assert "unknown joint 'no_such_joint'" in node.manager.failure and node.core is None
     node.set(joints=PANDA_JOINTS).finish()
-    assert error(node.tau(panda), panda.torque()) <= EXACT and node.serving.failure == ""
+    assert error(node.tau(panda), panda.torque()) <= EXACT and node.manager.failure == ""
 
 
-def test_a_robot_that_does_not_fit_the_settings_is_refused(panda):
-    """Its joints are not those of command_joints: the old robot goes on."""
+def test_a_robot_that_does_not_match_the_settings_is_rejected(panda):
+    """Its joints differ from command_joints: the old robot remains."""
     node = Node(command_joints=PANDA_JOINTS[:3]).describe(PANDA).set(joints=()).describe(UR5)
-    assert "command_joints: 'panda_joint1' is none of" in node.serving.failure
+    assert "command_joints: unknown joint 'panda_joint1'" in node.manager.failure
     assert node.core.joints.names[:7] == PANDA_JOINTS
 
 
-def test_driven_joints_are_for_loops():
+def test_driven_joints_require_loops():
     node = Node(driven__joints=["panda_joint1"]).describe(PANDA)
-    assert "for robots with closed loops" in node.serving.failure and node.core is None
+    assert "requires closed loops" in node.manager.failure and node.core is None
 
 
 # --- other robots -------------------------------------------------------------------------------------------
 
 
-def test_another_joint_set_forgets_what_was_measured(panda):
+def test_other_joints_clear_the_state(panda):
     node = Node(settings(backend="numpy")).describe(PANDA)
     first = node.core
     assert node.describe(UR5).core is not first
     assert len(node.core.joints.names) == 6 and node.core.joints.missing()
 
 
-def test_the_same_joints_keep_what_was_measured(panda):
+def test_the_same_joints_keep_the_state(panda):
     node = Node().describe(PANDA)
     tau = node.tau(panda)
     first = node.core
@@ -209,14 +212,14 @@ def test_the_same_joints_keep_what_was_measured(panda):
     assert node.core is first and error(node.core.solve(lambda: 0, 0).tau, tau) <= EXACT
 
 
-def test_from_a_tree_to_loops_and_back():
+def test_trees_and_loops_can_be_exchanged():
     node = Node(settings(backend="numpy")).describe(geared_chain(2)).describe(PANDA)
     assert len(node.core.joints.names) == 8
     node.describe(five_bar())
     assert len(node.core.joints.names) == 4 and node.core.model.nv == 2
 
 
-def test_a_loops_file_is_read_when_the_robot_is_built(tmp_path):
+def test_a_loops_file_is_read_by_the_build(tmp_path):
     file = tmp_path / "loops.yaml"
     file.write_text("closed_loop: [[end2, end4]]\ntype: [3d]\n")
     ends = (
@@ -226,25 +229,25 @@ def test_a_loops_file_is_read_when_the_robot_is_built(tmp_path):
     )
     text = five_bar().split("<loop")[0] + ends + "</robot>"
     node = Node(settings(backend="numpy", loops_file=str(file))).describe(text)
-    assert node.core.model.nv == 2 and node.serving.failure == ""
+    assert node.core.model.nv == 2 and node.manager.failure == ""
     file.unlink()
-    node.serving.reload()
-    assert "loops.yaml" in node.finish().serving.failure and node.core.model.nv == 2
+    node.manager.reload()
+    assert "loops.yaml" in node.finish().manager.failure and node.core.model.nv == 2
 
 
 # --- settings -----------------------------------------------------------------------------------------------
 
 
-def test_settings_are_checked_while_a_build_is_under_way():
-    """Found by the fuzz test: the check was left out then."""
+def test_settings_are_checked_during_a_build():
+    """Regression of the fuzz test: the check was skipped."""
     node = Node().describe(PANDA).set(solver="factor_graph")
-    assert node.serving.building
+    assert node.manager.building
     with pytest.raises(ValueError, match="effort_limits_list.* 0 "):
         node.set(effort_limits="list")
 
 
 @pytest.mark.parametrize(
-    "values, words",
+    "values, reason",
     [
         ({"problem": "hybrid", "forward_joints": ("knee",)}, "forward.*'knee'"),
         ({"command_joints": ("knee",)}, "command_joints.*'knee'.*panda_joint1"),
@@ -254,29 +257,29 @@ def test_settings_are_checked_while_a_build_is_under_way():
         ({"driven_joints": ("panda_joint1",)}, "driven.joints.*loops"),
     ],
 )
-def test_settings_that_do_not_fit_the_robot_are_refused(values, words):
+def test_settings_that_do_not_match_the_robot_are_rejected(values, reason):
     node = Node().describe(PANDA)
-    before = node.serving.settings
-    with pytest.raises(ValueError, match=words):
+    before = node.manager.settings
+    with pytest.raises(ValueError, match=reason):
         node.set(**values)
-    assert node.serving.settings is before and node.core.settings is before
+    assert node.manager.settings is before and node.core.settings is before
 
 
-def test_settings_for_another_choice_of_joints_are_judged_when_it_is_built(panda):
+def test_settings_for_other_joints_are_checked_after_the_build(panda):
     node = Node().describe(PANDA)
     node.set(joints=PANDA_JOINTS[:4], command_joints=PANDA_JOINTS[:2]).finish()
     assert node.core.joints.names == PANDA_JOINTS[:4] and len(node.core.command_index) == 2
 
 
-def test_what_needs_no_building_is_used_at_once(panda):
+def test_settings_without_a_rebuild_apply_at_once(panda):
     node = Node().describe(PANDA)
     began = node.began
     node.set(gravity=(0.0, 0.0, 0.0), effort_limits="none", rate=50.0)
-    assert node.began == began and not node.serving.building
+    assert node.began == began and not node.manager.building
     assert np.abs(node.tau(panda, qd=np.zeros(7))).max() < 1e-12
 
 
-def test_the_problem_changes_at_run_time(panda):
+def test_the_problem_can_change_at_run_time(panda):
     node = Node().describe(PANDA).set(problem="forward").finish()
     assert node.core.solver.problem.kind == "forward"
     node.set(problem="inverse").finish()
@@ -284,7 +287,7 @@ def test_the_problem_changes_at_run_time(panda):
 
 
 @pytest.mark.parametrize(
-    "choice, described",
+    "choice, description",
     [
         ({"ordering": "colamd"}, "colamd"),
         ({"ordering": "metis"}, "metis"),
@@ -292,31 +295,31 @@ def test_the_problem_changes_at_run_time(panda):
         ({"ordering": "rnea"}, "rnea"),
     ],
 )
-def test_orderings_change_at_run_time(panda, choice, described):
+def test_the_ordering_can_change_at_run_time(panda, choice, description):
     node = Node().describe(PANDA)
     node.set(solver="factor_graph", **choice).finish()
-    assert node.core.solver.description == described and node.core.solver.choice.solver == "factor_graph"
+    assert node.core.solver.description == description and node.core.solver.choice.solver == "factor_graph"
     assert error(node.tau(panda), panda.torque()) <= EXACT
 
 
-# --- what is said -------------------------------------------------------------------------------------------
+# --- log lines ----------------------------------------------------------------------------------------------
 
 
-def test_without_a_compiler_numpy_serves_and_that_is_said_once(panda, monkeypatch, fresh, tmp_path):
+def test_a_missing_compiler_is_logged_once(panda, monkeypatch, fresh, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     node = Node(backend="auto").describe(PANDA)
-    assert node.core.solver.choice.backend == "numpy" and node.serving.failure == ""
+    assert node.core.solver.choice.backend == "numpy" and node.manager.failure == ""
     assert len([line for line in node.log.of("warning") if "no C compiler on the PATH" in line]) == 1
     assert error(node.tau(panda), panda.torque()) <= EXACT
 
 
-def test_what_is_served_is_said_once():
+def test_the_served_robot_is_logged_once():
     node = Node().describe(PANDA)
     node.describe(PANDA).describe(PANDA)
     assert node.log.of("info") == ["panda: 7 joints, inverse dynamics by rnea (numpy)"]
 
 
-def test_a_robot_of_many_warnings_does_not_fill_the_log():
+def test_warnings_of_a_robot_are_limited():
     link = "<link name='{0}'><inertial><mass value='1'/><inertia ixx='9' ixy='0' ixz='0' iyy='1' iyz='0' izz='1'/></inertial></link>"
     joint = "<joint name='j{0}' type='continuous'><parent link='{1}'/><child link='{0}'/></joint>"
     count = MOST_WARNINGS + 5

@@ -32,7 +32,7 @@ sensors:
   - {type: wrench, name: push, link: panda_link7, rows: unknown}
   - {type: imu, name: base, link: panda_link0, std: 0.1}
 """
-TIGHT = 1e-6  # readings are exact, but weighed
+TIGHT = 1e-6  # readings are exact, but weighted
 
 
 @pytest.fixture(scope="module")
@@ -42,8 +42,8 @@ def file(tmp_path_factory):
     return path
 
 
-class Touched:
-    """A Panda whose sensors read what Pinocchio says."""
+class TouchedPanda:
+    """A Panda with sensor readings by Pinocchio."""
 
     def __init__(self, file, **values):
         self.served = serve("panda7", problem="sensors", sensors_file=str(file), **values)
@@ -54,82 +54,82 @@ class Touched:
         self.truth = Truth(
             ROBOTS["panda7"], model, self.q, self.qd, self.qdd, [(HAND, (0, 0, 0), (0, 0, 0), PUSH)]
         )
-        self.problem = sensor_problem(model, load_sensors(file)[:-1])  # the last one shows gravity
+        self.problem = sensor_problem(model, load_sensors(file)[:-1])  # the last one measures gravity
         self.readings = self.truth.readings(self.problem)
 
     def of(self, name):
         places = dict(zip([s.name for s in self.problem.sensors], self.problem.places, strict=True))
         return self.readings[places[name]]
 
-    def hear_joints(self, **given):
+    def receive_joints(self, **given):
         names = self.served.core.joints.names
         effort = [float(self.of(f"{name} torque")[0]) for name in names]
-        self.served.hear(names, self.q, self.qd, given.get("effort", effort))
+        self.served.receive(names, self.q, self.qd, given.get("effort", effort))
 
-    def hear(self, name, numbers=None, frame="", **orientation):
+    def receive(self, name, numbers=None, frame="", **orientation):
         core = self.served.core
         (topic,) = [t.name for t in core.topics.values() if name in [s.name for s in t.sensors]]
         numbers = self.of(name) if numbers is None else numbers
-        core.hear_sensor(topic, SensorMessage(numbers, frame, None, self.served.now, **orientation))
+        core.receive_sensor(topic, SensorMessage(numbers, frame, None, self.served.now, **orientation))
 
-    def hear_all(self):
-        self.hear("wrist")
-        self.hear("hand imu")
-        self.hear("elbow")
-        self.hear_joints()
+    def receive_all(self):
+        self.receive("wrist")
+        self.receive("hand imu")
+        self.receive("elbow")
+        self.receive_joints()
 
 
 @pytest.mark.parametrize("backend", ["auto", "numpy"])
-def test_the_motion_and_the_push_are_what_they_are(file, backend):
-    touched = Touched(file, backend=backend)
-    touched.hear_all()
+def test_motion_and_external_wrench_are_estimated(file, backend):
+    touched = TouchedPanda(file, backend=backend)
+    touched.receive_all()
     result = touched.served.solve()
     assert error(result.qdd, touched.qdd) < TIGHT
     assert error(result.tau, [touched.of(f"{n} torque")[0] for n in touched.served.core.joints.names]) < TIGHT
-    (found,) = result.wrenches
-    assert found.link == HAND and error(found.wrench, PUSH) < TIGHT
+    (estimate,) = result.wrenches
+    assert estimate.link == HAND and error(estimate.wrench, PUSH) < TIGHT
     assert result.clamped == ()
 
 
-def test_what_is_silent_is_named_and_what_is_open_without_it(file):
-    touched = Touched(file, sensor_timeout=0.1, joint_state_timeout=60.0)
-    touched.hear_joints()
+def test_missing_sensors_are_named_with_unobservable_quantities(file):
+    touched = TouchedPanda(file, sensor_timeout=0.1, joint_state_timeout=60.0)
+    touched.receive_joints()
     with pytest.raises(NoOutput, match="yet.*wrist, hand imu, elbow"):
         touched.served.solve()
-    touched.hear_all()
+    touched.receive_all()
     touched.served.solve()
     touched.served.wait(150)
-    touched.hear("hand imu")
-    touched.hear("elbow")
-    with pytest.raises(NoOutput, match=r"wrist.*older.*panda") as told:
+    touched.receive("hand imu")
+    touched.receive("elbow")
+    with pytest.raises(NoOutput, match=r"wrist.*older.*panda") as raised:
         touched.served.solve()
-    assert told.value.stale and "hand imu" not in str(told.value)
-    touched.hear("wrist")
+    assert raised.value.stale and "hand imu" not in str(raised.value)
+    touched.receive("wrist")
     touched.served.solve()
-    touched.hear_joints(effort=[np.nan] * 7)
+    touched.receive_joints(effort=[np.nan] * 7)
     with pytest.raises(NoOutput, match="effort.*panda_joint1 torque"):
         touched.served.solve()
 
 
-def test_a_redundant_sensor_leaves_nothing_open(file):
-    touched = Touched(file, sensor_timeout=0.1, joint_state_timeout=60.0)
-    touched.hear_all()
+def test_a_stale_redundant_sensor_keeps_all_observable(file):
+    touched = TouchedPanda(file, sensor_timeout=0.1, joint_state_timeout=60.0)
+    touched.receive_all()
     touched.served.wait(150)
-    touched.hear("wrist")
-    touched.hear("hand imu")
+    touched.receive("wrist")
+    touched.receive("hand imu")
     with pytest.raises(NoOutput, match="elbow.*older.* s$"):
         touched.served.solve()
 
 
-def test_sensors_that_contradict_each_other_publish_nothing(file):
-    touched = Touched(file)
-    touched.hear_all()
+def test_contradicting_sensors_give_no_output(file):
+    touched = TouchedPanda(file)
+    touched.receive_all()
     wrong = touched.of("hand imu").copy()
     wrong[0] += 0.5
-    touched.hear("hand imu", wrong)
+    touched.receive("hand imu", wrong)
     with pytest.raises(NoOutput, match=r"contradict.*chi-square.*hand imu"):
         touched.served.solve()
-    touched.hear("hand imu")
+    touched.receive("hand imu")
     touched.served.solve()
 
 
@@ -137,65 +137,70 @@ def test_sensors_that_contradict_each_other_publish_nothing(file):
     ([np.nan] + [0.0] * 5, "wrist_frame", "'wrist'.*finite"),
     (None, "other", "'wrist_frame'.*'other'"),
 ])  # fmt: skip
-def test_messages_that_are_dropped(file, numbers, frame, reason):
-    touched = Touched(file)
-    touched.hear_all()
+def test_invalid_messages_are_dropped(file, numbers, frame, reason):
+    touched = TouchedPanda(file)
+    touched.receive_all()
     before = touched.served.solve()
     with pytest.raises(BadMessage, match=reason):
-        touched.hear("wrist", numbers, frame)
+        touched.receive("wrist", numbers, frame)
     with pytest.raises(BadMessage, match="'elbow': its frame is 'panda_link4', but the message has 'camera'"):
-        touched.hear("elbow", frame="camera")
+        touched.receive("elbow", frame="camera")
     assert error(touched.served.solve().tau, before.tau) == 0.0
 
 
-def test_a_payload_is_part_of_the_robot(file):
-    touched = Touched(file)
-    touched.hear_all()
+def test_a_payload_changes_the_external_wrench(file):
+    touched = TouchedPanda(file)
+    touched.receive_all()
     before = touched.served.solve().wrenches[0].wrench
     touched.served.core.set_payload(HAND, 0.5, (0.0, 0.0, 0.1), np.zeros((3, 3)))
     after = touched.served.solve().wrenches[0].wrench
-    assert error(after, before) > 0.05  # the same readings: another push
+    assert error(after, before) > 0.05  # the same readings, another wrench
 
 
-def test_one_sensor_serves_all_that_name_it(file):
-    """The wrist sensor is one of the problem's, and compensated; the IMU at the root shows gravity alone."""
-    touched = Touched(file, wrench_sensor__name="wrist", gravity_sensor="base")
-    touched.hear_all()
-    touched.hear("base", (0.0,) * 6, orientation=(0.0, 0.0, 0.0, 1.0))
+def test_one_sensor_can_have_several_uses(file):
+    """The wrist sensor is part of the problem and compensated; the IMU at the root measures only gravity."""
+    touched = TouchedPanda(file, wrench_sensor__name="wrist", gravity_sensor="base")
+    touched.receive_all()
+    touched.receive("base", (0.0,) * 6, orientation=(0.0, 0.0, 0.0, 1.0))
     result = touched.served.solve()
     assert error(result.qdd, touched.qdd) < TIGHT and error(result.wrenches[0].wrench, PUSH) < TIGHT
     core, served = touched.served.core, touched.served
-    left = core.wrench_sensor.compensated(core, lambda: served.ros, served.now).numbers
+    compensated_wrench = core.wrench_sensor.compensated(core, lambda: served.ros, served.now).numbers
     zero = np.zeros(core.model.nv)
-    assert error(touched.of("wrist") - left, -core.robot.carried(touched.q, touched.qd, zero)) <= EXACT
+    assert (
+        error(
+            touched.of("wrist") - compensated_wrench, -core.robot.sensor_wrench(touched.q, touched.qd, zero)
+        )
+        <= EXACT
+    )
 
 
-def test_topics(file):
-    problem = Touched(file).problem
+def test_sensors_have_default_topics(file):
+    problem = TouchedPanda(file).problem
     assert [(t.name, t.message) for t in topics_of(problem.sensors).values()] == [
         ("~/sensors/wrist", WRENCH), ("~/sensors/hand_imu", IMU), ("~/sensors/elbow", IMU)
     ]  # fmt: skip
 
 
 @pytest.mark.parametrize("text, reason", [
-    (SENSORS.replace("name: hand imu", "name: 'hand imu!'"), "'hand imu!': .* is no name of a topic"),
+    (SENSORS.replace("name: hand imu", "name: 'hand imu!'"), "'hand imu!': .* is not a valid topic name"),
     (SENSORS.replace("name: hand imu", "name: hand imu, topic: /imu").replace("frame: wrist_frame", "topic: /imu"),
-     "topic '/imu' carries WrenchStamped for 'wrist' already"),
-    (SENSORS + "  - {type: acceleration, joint: panda_joint1, std: 1.0}\n", "no message carries acceleration"),
+     "topic '/imu' has type WrenchStamped for 'wrist'"),
+    (SENSORS + "  - {type: acceleration, joint: panda_joint1, std: 1.0}\n", "no message type contains acceleration"),
     (SENSORS.replace("type: force_torque", "type: force"), "line 5"),
     (SENSORS.replace("panda_joint7, std: [", "panda_joint9, std: ["), "joint 'panda_joint9'"),
     ("sensors:\n  - {type: torque, joint: panda_joint1, std: 1}\n", "not observable"),
 ])  # fmt: skip
-def test_sensors_that_are_refused(tmp_path, text, reason):
+def test_invalid_sensors_are_rejected(tmp_path, text, reason):
     path = tmp_path / "sensors.yaml"
     path.write_text(text)
     chosen = settings(problem="sensors", sensors_file=str(path), backend="numpy")
-    found = do(chosen.job(ROBOTS["panda7"].file.read_text()))
-    assert isinstance(found, Failure)
-    assert re.search(reason, found.reason), found.reason
+    result = do(chosen.job(ROBOTS["panda7"].file.read_text()))
+    assert isinstance(result, Failure)
+    assert re.search(reason, result.reason), result.reason
 
 
-def test_what_does_not_go_together():
+def test_inconsistent_settings_are_rejected():
     with pytest.raises(ValueError, match="sensors_file"):
         settings(problem="sensors")
     with pytest.raises(ValueError, match="state_source"):

@@ -1,4 +1,4 @@
-"""Parameters: no value that nothing can be computed with is taken."""
+"""Parameters: values that cannot be computed with are rejected."""
 
 import pytest
 from plain import settings
@@ -11,39 +11,42 @@ from dynamics_node.node.core.settings import PARAMETERS
     [
         (
             {"armature__joints": ["a"], "armature__values": [0.1], "armature__gears": [1e200]},
-            "armature.gears has",
+            "armature.gears must",
         ),
-        ({"armature__joints": ["a"], "armature__values": [1e308]}, "armature.values has 1e\\+308"),
+        ({"armature__joints": ["a"], "armature__values": [1e308]}, "armature.values must.*1e\\+308"),
         (
             {"armature__joints": ["a"], "armature__values": [1e10], "armature__gears": [1e5]},
             "armature of 'a' is 1e\\+20 with its gear",
         ),
-        ({"gravity": [0.0, 0.0, -1e200]}, "gravity has -1e\\+200, which is not between"),
-        ({"joints": ["a", "b"], "held__joints": ["c"], "held__positions": [1e12]}, "held.positions"),
+        ({"gravity": [0.0, 0.0, -1e200]}, "gravity must .*, not -1e\\+200"),
+        ({"joints": ["a", "b"], "fixed__joints": ["c"], "fixed__positions": [1e12]}, "fixed.positions"),
         (
             {"friction__joints": ["a"], "friction__viscous": [1e300], "friction__coulomb": [0.0]},
             "friction.visc",
         ),
         ({"driven__joints": ["a"], "driven__weights": [1e300]}, "driven.weights"),
         ({"effort_limits": "list", "effort_limits_list": [float("inf")]}, "not finite"),
-        ({"rate": float("nan")}, "rate nan is not between"),
-        ({"robot_description_file": "/a\0b"}, "robot_description_file '/a.x00b' has a character"),
-        ({"loops_file": "/a\udcff"}, "loops_file '/a.udcff' has a character"),
-        ({"joints": ["a", "b\0"]}, "joints 'b.x00' has a character"),
-        ({"rate": -5.0}, "rate -5.0 is not between 0.01 and 10000, nor 0"),
-        ({"joint_state_timeout": 1e9}, "joint_state_timeout 1000000000.0 is not between 0.001 and 60"),
-        ({"gravity": [0.0, 0.0, float("nan")]}, "gravity has an entry that is not finite"),
+        ({"rate": float("nan")}, "rate must.*nan"),
+        (
+            {"robot_description_file": "/a\0b"},
+            "robot_description_file '/a.x00b' has a zero or an unpaired surrogate",
+        ),
+        ({"loops_file": "/a\udcff"}, "loops_file '/a.udcff' has a zero or an unpaired surrogate"),
+        ({"joints": ["a", "b\0"]}, "joints 'b.x00' has a zero or an unpaired surrogate"),
+        ({"rate": -5.0}, "rate must be between 0.01 and 10000 or 0, not -5.0"),
+        ({"joint_state_timeout": 1e9}, "joint_state_timeout must be between 0.001 and 60, not 1000000000.0"),
+        ({"gravity": [0.0, 0.0, float("nan")]}, "gravity has entries that are not finite"),
         ({"gravity": [0.0, 0.0]}, "gravity needs 3 numbers, not 2"),
-        ({"gravity_sensor": "base", "gravity": [0.0] * 3}, "strength of gravity from gravity, which is zero"),
-        ({"gravity_sensor": "base", "floating_base": True}, "has its pose from odom"),
+        ({"gravity_sensor": "base", "gravity": [0.0] * 3}, "gravity that is not zero"),
+        ({"gravity_sensor": "base", "floating_base": True}, "reads its pose from odom"),
         ({"gravity_sensor": "base"}, "gravity_sensor needs sensors_file"),
-        ({"problem": "sideways"}, "problem 'sideways' is none of inverse, forward, hybrid"),
+        ({"problem": "sideways"}, "problem must be one of inverse, forward, hybrid, .*'sideways'"),
         ({"problem": "hybrid"}, "hybrid.*forward_joints"),
-        ({"solver": "magic"}, "solver 'magic'"),
+        ({"solver": "magic"}, "solver must.*'magic'"),
         ({"solver": "cluster", "backend": "gtsam"}, "best with auto.numpy.c"),
-        ({"solver": "factor_graph", "ordering": "alphabetical"}, "ordering 'alphabetical'"),
+        ({"solver": "factor_graph", "ordering": "alphabetical"}, "ordering must.*'alphabetical'"),
         ({"ordering": "aba"}, "orderings"),
-        ({"solver": "factor_graph", "ordering": "custom"}, "together"),
+        ({"solver": "factor_graph", "ordering": "custom"}, "custom_ordering"),
         ({"problem": "forward", "compensate__gravity": False}, "compensate\\.\\*"),
         (
             {"problem": "forward", "compensate__friction": True},
@@ -51,10 +54,10 @@ from dynamics_node.node.core.settings import PARAMETERS
         ),
         ({"command_joints": ["a", "a"]}, "command_joints.*twice"),
         ({"effort_limits_list": [-1.0]}, "effort_limits_list.*negative"),
-        ({"held__joints": ["a"]}, "held.joints.*held.positions"),
+        ({"fixed__joints": ["a"]}, "fixed.joints.*fixed.positions"),
         (
-            {"held__joints": ["a"], "held__positions": [0.0]},
-            "held.joints.*empty",
+            {"fixed__joints": ["a"], "fixed__positions": [0.0]},
+            "fixed.joints.*empty",
         ),
         ({"armature__joints": ["a"]}, "armature.joints.*armature.values"),
         (
@@ -71,23 +74,23 @@ from dynamics_node.node.core.settings import PARAMETERS
         ),
         (
             {"driven__joints": ["a"], "driven__weights": [-1.0]},
-            "driven.weights.*-1.*1e-06",
+            "driven.weights.*1e-06.*-1",
         ),
         ({"driven__joints": ["a"], "driven__weights": [1.0, 1.0]}, "driven.joints.*driven.weights"),
     ],
 )
-def test_refused(values, reason):
+def test_invalid_values_are_rejected(values, reason):
     with pytest.raises(ValueError, match=reason):
         settings(**values)
 
 
-def test_motors_with_gears_are_taken():
+def test_gears_scale_rotor_inertias():
     job = settings(armature__joints=["a"], armature__values=[2e-5], armature__gears=[-160.0]).job("")
     assert job.choices["armature"] == {"a": pytest.approx(2e-5 * 160**2)}
 
 
-def test_a_name_is_a_field_and_a_group():
+def test_names_match_fields_and_groups():
     fields = {parameter.name: parameter.field for parameter in PARAMETERS}
-    assert fields["joint_names.from"] == "joint_names_from" and fields["held.joints"] == "held_joints"
+    assert fields["joint_names.from"] == "joint_names_from" and fields["fixed.joints"] == "fixed_joints"
     assert fields["joint_state_timeout"] == "joint_state_timeout"
     assert all(name.replace(".", "_") == field for name, field in fields.items())

@@ -1,4 +1,4 @@
-"""Signals to a process that ends."""
+"""Signals to a process during its exit."""
 
 import signal
 import subprocess
@@ -12,7 +12,7 @@ from dynamics_node.process import Stop
 
 class Late:
     def __del__(self, kill=os.kill, pid=os.getpid(), number={number}):
-        kill(pid, number)  # when Python has taken its handlers away
+        kill(pid, number)  # after Python has removed its handlers
 
 late, stop = Late(), Stop()
 if {finished}:
@@ -22,8 +22,8 @@ if {finished}:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("finished", [True, False])
-def test_a_signal_at_the_very_end_changes_no_exit_code(number, finished):
-    """It would, if nobody had said that all is done."""
+def test_a_signal_after_finish_does_not_change_the_exit_code(number, finished):
+    """Without finish, the signal ends the process."""
     code = LATE.format(number=int(number), finished=finished)
-    ended = subprocess.run([sys.executable, "-c", code], timeout=60)
-    assert ended.returncode == (0 if finished else -number)
+    process = subprocess.run([sys.executable, "-c", code], timeout=60)
+    assert process.returncode == (0 if finished else -number)

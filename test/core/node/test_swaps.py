@@ -1,4 +1,4 @@
-"""The solver is swapped again and again under a Core that carries payloads: no torque is off, not even by 1e-9."""
+"""Repeated swaps of the solver of a Core with payloads do not change torques."""
 
 import pytest
 
@@ -7,8 +7,8 @@ pytest.importorskip("pinocchio", reason="the oracle: pip install pin")
 from swaps import Swaps
 from tolerances import EXACT
 
-COUNT = 400  # the campaign of the node makes a thousand a draw
+COUNT = 400  # the campaign of the node makes 1000 per draw
 
 
-def test_no_torque_is_off_across_swaps_with_payloads():
+def test_torques_are_exact_across_swaps_with_payloads():
     assert Swaps(seed=1).run(COUNT) <= EXACT

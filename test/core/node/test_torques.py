@@ -1,4 +1,4 @@
-"""Which torques are computed: of what state, with what left out, within what limits. Against Pinocchio."""
+"""Computed torques: states, omitted parts and limits. Against Pinocchio."""
 
 import numpy as np
 import pytest
@@ -7,21 +7,21 @@ from plain import MS, point, serve
 from tolerances import EXACT, error
 
 
-def test_names_in_any_order_with_strangers_between(panda):
+def test_names_in_any_order_with_unknown_joints(panda):
     served, order = serve("panda7"), np.random.default_rng(3).permutation(7)
     names = [*(panda.names[k] for k in order), "gripper_left", "gripper_right"]
-    served.hear(names, [*panda.q[order], 9, 9], [*panda.qd[order], 9, 9])
+    served.receive(names, [*panda.q[order], 9, 9], [*panda.qd[order], 9, 9])
     assert error(served.tau(panda.names), panda.torque()) <= EXACT
     assert served.core.joints.unknown == 2 and served.core.joints.names == panda.names
 
 
 def test_partial_states_of_two_publishers(panda):
     served = serve("panda7")
-    served.hear(panda.names[:4], panda.q[:4], panda.qd[:4])
-    served.silence("never seen: panda_joint5, panda_joint6, panda_joint7")
-    served.hear(panda.names[4:], panda.q[4:], panda.qd[4:])
+    served.receive(panda.names[:4], panda.q[:4], panda.qd[:4])
+    served.no_output("never seen: panda_joint5, panda_joint6, panda_joint7")
+    served.receive(panda.names[4:], panda.q[4:], panda.qd[4:])
     assert error(served.tau(), panda.torque()) <= EXACT
-    served.hear(panda.names[:4], panda.q[:4] + 0.1, panda.qd[:4])
+    served.receive(panda.names[:4], panda.q[:4] + 0.1, panda.qd[:4])
     moved = panda.q + 0.1 * (np.arange(7) < 4)
     assert error(served.tau(), panda.torque(moved)) <= EXACT
 
@@ -29,48 +29,48 @@ def test_partial_states_of_two_publishers(panda):
 def test_mimic_joints_need_not_be_measured():
     gripper, served = case_of("panda"), serve("panda")
     q = np.append(gripper.q[:7], 0.02)
-    served.hear(gripper.names, q, gripper.qd)
+    served.receive(gripper.names, q, gripper.qd)
     assert "panda_finger_joint2" not in gripper.names
     assert error(served.tau(gripper.names), gripper.torque(q=q)) <= EXACT
 
 
-def test_joints_that_are_held_and_rotors(panda):
-    """Held at what the parameter says; a rotor weighs at its own joint."""
-    held = [0.0, 0.0, 0.7]
+def test_fixed_joints_and_rotors(panda):
+    """Joints are fixed at the parameter; a rotor acts at its own joint."""
+    fixed = [0.0, 0.0, 0.7]
     served = serve(
-        "panda7", joints=panda.names[:4], held__joints=panda.names[4:], held__positions=held,
+        "panda7", joints=panda.names[:4], fixed__joints=panda.names[4:], fixed__positions=fixed,
         armature__joints=["panda_joint2"], armature__values=[0.5],
     )  # fmt: skip
-    q, still = np.append(panda.q[:4], held), np.zeros(7)
-    served.hear(panda.names[:4], q[:4], still[:4])
+    q, still = np.append(panda.q[:4], fixed), np.zeros(7)
+    served.receive(panda.names[:4], q[:4], still[:4])
     assert error(served.tau(), panda.torque(q, still)[:4]) <= EXACT
     served.refer(panda.names[:4], point(qdd=[0, 1.0, 0, 0]))
     expected = panda.torque(q, still, 1.0 * (np.arange(7) == 1))[:4] + 0.5 * (np.arange(4) == 1)
     assert error(served.tau(), expected) <= EXACT
 
 
-def test_rotors_behind_gears(panda):
+def test_rotors_with_gears(panda):
     served = serve(
         "panda7", armature__joints=panda.names[:2], armature__values=[2e-5, 3e-5], armature__gears=[100.0, 50.0]
     )  # fmt: skip
-    served.hear(panda.names, panda.q, panda.qd)
+    served.receive(panda.names, panda.q, panda.qd)
     served.refer(panda.names, point(qdd=panda.qdd))
     rotors = np.array([0.2, 0.075, 0, 0, 0, 0, 0]) * panda.qdd
     assert error(served.tau(), panda.torque(qdd=panda.qdd) + rotors) <= EXACT
 
 
-# --- what is left out, what is added ------------------------------------------------------------------------
+# --- omitted and added parts --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("off", ["gravity", "coriolis", "inertia"])
-def test_compensation_can_leave_a_part_out(panda, off):
+def test_compensation_can_omit_a_part(panda, off):
     served, gravity = serve("panda7", **{f"compensate__{off}": False}), panda.torque(qd=0 * panda.qd)
     parts = {
         "gravity": gravity,
         "coriolis": panda.torque() - gravity,
         "inertia": panda.torque(qdd=panda.qdd) - panda.torque(),
     }
-    served.hear(panda.names, panda.q, panda.qd)
+    served.receive(panda.names, panda.q, panda.qd)
     served.refer(panda.names, point(qdd=panda.qdd))
     expected = sum(part for name, part in parts.items() if name != off)
     assert error(served.tau(), expected) <= EXACT
@@ -78,7 +78,7 @@ def test_compensation_can_leave_a_part_out(panda, off):
 
 def test_friction(panda):
     served = serve("panda7", compensate__friction=True)
-    served.hear(panda.names, panda.q, panda.qd)
+    served.receive(panda.names, panda.q, panda.qd)
     urdf = panda.model.damping * panda.qd + panda.model.friction * np.tanh(panda.qd / 0.01)
     assert error(served.tau(), panda.torque() + urdf) <= EXACT and np.abs(urdf).max() > 0
     names = [panda.names[1], panda.names[4]]
@@ -91,10 +91,10 @@ def test_friction(panda):
     assert error(served.tau(), panda.torque()) <= EXACT
 
 
-def test_torques_are_clamped_and_their_joints_named(panda):
+def test_torques_are_clamped_and_joints_named(panda):
     limits = [1.0, 2.0, 0.5, 100.0, 100.0, 100.0, 100.0]
     served = serve("panda7", effort_limits="list", effort_limits_list=limits)
-    served.hear(panda.names, panda.q, panda.qd)
+    served.receive(panda.names, panda.q, panda.qd)
     result, expected = served.solve(), np.clip(panda.torque(), -np.array(limits), limits)
     assert error(served.published(result), expected) <= EXACT
     assert result.clamped == tuple(np.array(panda.names)[expected != panda.torque()])
@@ -102,8 +102,8 @@ def test_torques_are_clamped_and_their_joints_named(panda):
 
 
 def test_limits_of_the_urdf_or_none(panda):
-    served, qd = serve("panda7"), np.array([0, 30.0, 0, 30.0, 0, 0, 30.0])  # fast: beyond 87 N m
-    served.hear(panda.names, panda.q, qd)
+    served, qd = serve("panda7"), np.array([0, 30.0, 0, 30.0, 0, 0, 30.0])  # fast: more than 87 N m
+    served.receive(panda.names, panda.q, qd)
     unlimited, limits = panda.torque(qd=qd), panda.model.effort_limits
     assert np.any(np.abs(unlimited) > limits)
     assert error(served.tau(), np.clip(unlimited, -limits, limits)) <= EXACT
@@ -113,7 +113,7 @@ def test_limits_of_the_urdf_or_none(panda):
 
 def test_gravity_of_the_parameter(panda):
     served = serve("panda7")
-    served.hear(panda.names, panda.q, 0 * panda.qd)
+    served.receive(panda.names, panda.q, 0 * panda.qd)
     served.use(gravity=[0.0, 0.0, 0.0])
     assert np.abs(served.tau()).max() < 1e-12
 
@@ -124,33 +124,33 @@ def test_gravity_of_the_parameter(panda):
 @pytest.mark.parametrize("qd", [(), np.full(7, 0.3), np.full(7, np.nan)], ids=["empty", "given", "NaN"])
 def test_velocity_zero(panda, qd):
     served = serve("panda7", velocity_source="zero")
-    served.hear(panda.names, panda.q, qd)
+    served.receive(panda.names, panda.q, qd)
     assert error(served.tau(), panda.torque(qd=0 * panda.qd)) <= EXACT
 
 
 @pytest.mark.parametrize("qd", [(), np.full(7, np.nan)], ids=["empty", "NaN"])
 def test_velocity_differentiated(panda, qd):
     served = serve("panda7", velocity_source="differentiate")
-    served.hear(panda.names, panda.q, qd)
-    served.silence("two positions are needed to differentiate: panda_joint1")
+    served.receive(panda.names, panda.q, qd)
+    served.no_output("two positions are needed to differentiate: panda_joint1")
     for k in range(1, 20):
         q = panda.q + 1e-2 * k * panda.qd
-        served.hear(panda.names, q, qd, stamp=served.stamp + 10 * MS)
+        served.receive(panda.names, q, qd, stamp=served.stamp + 10 * MS)
     assert error(served.tau(), panda.torque(q=q)) <= 1e-6
 
 
 @pytest.mark.parametrize("qd", [(), np.full(7, np.nan)], ids=["empty", "NaN"])
-def test_absent_velocity_is_silence_with_a_remedy(panda, qd):
+def test_a_missing_velocity_gives_no_output_with_a_remedy(panda, qd):
     served = serve("panda7")
-    served.hear(panda.names, panda.q, qd)
-    silence = served.silence("no velocity in joint_states for panda_joint1, ")
-    assert str(silence).endswith("(velocity_source: message)") and not silence.stale
-    assert silence.remedy.startswith("velocity_source:=differentiate takes them from the positions")
+    served.receive(panda.names, panda.q, qd)
+    no_output = served.no_output("no velocity in joint_states for panda_joint1, ")
+    assert str(no_output).endswith("(velocity_source: message)") and not no_output.stale
+    assert no_output.remedy.startswith("set velocity_source:=differentiate")
 
 
-def test_absent_velocity_does_not_matter_when_it_is_not_needed(panda):
+def test_an_unneeded_velocity_may_be_missing(panda):
     served = serve("panda7", compensate__coriolis=False)
-    served.hear(panda.names, panda.q)
+    served.receive(panda.names, panda.q)
     assert error(served.tau(), panda.torque(qd=0 * panda.qd)) <= EXACT
 
 
@@ -160,7 +160,7 @@ def test_absent_velocity_does_not_matter_when_it_is_not_needed(panda):
 @pytest.mark.parametrize("source", ["joint_states", "reference"])
 def test_forward_dynamics_of_efforts(panda, source):
     served, tau = serve("panda7", problem="forward"), np.array([5.0, -20, 3, 10, 1, 2, 0.5])
-    served.hear(panda.names, panda.q, panda.qd, tau if source == "joint_states" else 0 * tau)
+    served.receive(panda.names, panda.q, panda.qd, tau if source == "joint_states" else 0 * tau)
     if source == "reference":
         served.refer(panda.names, point(effort=tau))
     result = served.solve()
@@ -168,23 +168,23 @@ def test_forward_dynamics_of_efforts(panda, source):
     assert error(result.tau, tau) <= EXACT
 
 
-def test_forward_dynamics_without_effort_is_silent(panda):
+def test_forward_dynamics_without_effort_gives_no_output(panda):
     served = serve("panda7", problem="forward")
-    served.hear(panda.names, panda.q, panda.qd)
-    served.silence("no effort in joint_states or reference for panda_joint1")
+    served.receive(panda.names, panda.q, panda.qd)
+    served.no_output("no effort in joint_states or reference for panda_joint1")
 
 
 def test_hybrid_dynamics(panda):
     chosen = ["panda_joint2", "panda_joint6"]
     served = serve("panda7", problem="hybrid", forward_joints=chosen)
     forward, tau = np.isin(panda.names, chosen), panda.torque(qdd=panda.qdd)
-    served.hear(panda.names, panda.q, panda.qd)
+    served.receive(panda.names, panda.q, panda.qd)
     served.refer(panda.names, point(qdd=np.where(forward, 0, panda.qdd), effort=np.where(forward, tau, 0)))
     result = served.solve()
     assert error(result.qdd, panda.qdd) <= 1e-9 and error(result.tau, tau) <= 1e-9
 
 
-def test_a_robot_whose_state_no_topic_carries():
+def test_a_floating_joint_away_from_the_root_gives_no_output():
     mass = "<inertial><mass value='1'/><inertia ixx='1' ixy='0' ixz='0' iyy='1' iyz='0' izz='1'/></inertial>"
     text = f"""<robot name='r'><link name='a'/><link name='b'>{mass}</link><link name='c'>{mass}</link>
     <joint name='j' type='continuous'><parent link='a'/><child link='b'/></joint>
@@ -193,5 +193,5 @@ def test_a_robot_whose_state_no_topic_carries():
 
     served = Served(text, settings(backend="numpy"))
     assert served.core.joints.names == ("j",)
-    served.hear(["j"], [0.1], [0.1])
-    served.silence("floating joint 'loose' is not at the root")
+    served.receive(["j"], [0.1], [0.1])
+    served.no_output("floating joint 'loose' is not at the root")

@@ -1,4 +1,4 @@
-"""Ball joints, which no topic tells of: the node says so, or they follow from what is measured."""
+"""Ball joints, whose state no topic contains: no output, or they follow from measured joints."""
 
 import pytest
 from balls import leg, wrist
@@ -9,7 +9,7 @@ import dynamics_node as dn
 from dynamics_node.node.errors import NoOutput
 
 
-def test_what_cannot_be_served_is_told_by_name():
+def test_an_unmeasured_ball_joint_gives_no_output_with_its_name():
     core = served(leg())
     core.joints.update(("knee",), (0.3,), (0.1,), (), 1, 1)
     message = "'hip'.*joint_states"
@@ -18,7 +18,7 @@ def test_what_cannot_be_served_is_told_by_name():
             call()
 
 
-def test_what_is_left_when_the_ball_joint_is_held():
+def test_a_robot_with_a_fixed_ball_joint_is_served():
     core = served(leg(), joints=["knee"])
     core.joints.update(("knee",), (0.3,), (0.1,), (), 1, 1)
     model = dn.parse_robot(leg(), joints=["knee"])
@@ -26,14 +26,14 @@ def test_what_is_left_when_the_ball_joint_is_held():
     assert error(core.solve(lambda: 1, 1).tau, expected) <= 1e-12
 
 
-def test_a_ball_joint_that_follows_from_others():
-    """Of the wrist one hinge is measured; the orientation of the hand follows."""
+def test_a_dependent_ball_joint_is_served():
+    """One hinge of the wrist is measured; the orientation of the hand follows."""
     mechanism = dn.parse_robot(wrist())
     (own,) = mechanism.joint_names
     core = served(wrist())
     core.joints.update((own,), (-0.1,), (0.2,), (), 1, 1)
-    found = core.solve(lambda: 1, 1)
-    assert found.q[mechanism.q_names.index(own)] == -0.1
-    assert error(dn.close_loops(mechanism, found.q), found.q) <= 1e-8
-    expected = dn.build(mechanism, dn.inverse_dynamics(mechanism))(found.q, [0.2], [0.0])
-    assert error(found.tau[mechanism.independent], expected) <= EXACT
+    result = core.solve(lambda: 1, 1)
+    assert result.q[mechanism.q_names.index(own)] == -0.1
+    assert error(dn.close_loops(mechanism, result.q), result.q) <= 1e-8
+    expected = dn.build(mechanism, dn.inverse_dynamics(mechanism))(result.q, [0.2], [0.0])
+    assert error(result.tau[mechanism.independent], expected) <= EXACT

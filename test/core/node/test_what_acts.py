@@ -1,4 +1,4 @@
-"""What acts on the robot from outside: payloads, wrenches, and gravity as an IMU sees it. Against Pinocchio."""
+"""Payloads, external wrenches and gravity of an IMU. Against Pinocchio."""
 
 import numpy as np
 import pytest
@@ -13,18 +13,18 @@ from dynamics_node.node.state.sensor_readings import SensorMessage
 
 @pytest.fixture
 def own(panda):
-    """Pinocchio's Panda, ours to change."""
+    """A Panda of Pinocchio for one test, which may change it."""
     return Oracle(panda.robot, panda.model)
 
 
 @pytest.fixture
 def served(panda):
     made = serve("panda7", wrench_timeout=0.4, joint_state_timeout=60.0)
-    made.hear(panda.names, panda.q, panda.qd)
+    made.receive(panda.names, panda.q, panda.qd)
     return made
 
 
-def carry(served, link=HAND, mass=MASS, com=COM, moments=MOMENTS):
+def set_payload(served, link=HAND, mass=MASS, com=COM, moments=MOMENTS):
     served.core.set_payload(link, mass, com, moments)
 
 
@@ -32,32 +32,32 @@ def carry(served, link=HAND, mass=MASS, com=COM, moments=MOMENTS):
 
 
 @pytest.mark.parametrize("backend", ["c", "numpy"])
-def test_a_payload_comes_and_goes(panda, own, backend):
+def test_a_payload_is_attached_and_removed(panda, own, backend):
     served = serve("panda7", backend=backend)
-    served.hear(panda.names, panda.q, panda.qd)
-    carry(served)
+    served.receive(panda.names, panda.q, panda.qd)
+    set_payload(served)
     load(own)
     loaded = own.inverse(panda.q, panda.qd, 0 * panda.q)
     assert error(loaded, panda.torque()) > 0.05 and error(served.tau(), loaded) <= EXACT
-    carry(served, mass=0)
+    set_payload(served, mass=0)
     assert error(served.tau(), panda.torque()) <= EXACT and served.core.payloads == {}
 
 
-def test_a_payload_replaces_the_last_one_and_stays_through_a_rebuild(panda, own, served):
-    carry(served, mass=9)
-    carry(served)
-    carry(served, "panda_link5", 0.7)
+def test_a_payload_replaces_the_last_one_and_survives_a_rebuild(panda, own, served):
+    set_payload(served, mass=9)
+    set_payload(served)
+    set_payload(served, "panda_link5", 0.7)
     load(own)
     load(own, "panda_link5", 0.7)
     expected = own.inverse(panda.q, panda.qd, 0 * panda.q)
     assert error(served.tau(), expected) <= EXACT
-    again = serve("panda7", solver="factor_graph", ordering="crba").core.settings
-    served.core.replace(built(served.text, again), again)
+    chosen = serve("panda7", solver="factor_graph", ordering="crba").core.settings
+    served.core.replace(built(served.text, chosen), chosen)
     assert served.core.solver.description == "crba" and error(served.tau(), expected) <= EXACT
 
 
 def test_a_payload_on_the_fixed_root_changes_nothing(panda, served):
-    carry(served, "panda_link0")
+    set_payload(served, "panda_link0")
     assert error(served.tau(), panda.torque()) <= EXACT
 
 
@@ -67,7 +67,7 @@ def test_a_payload_on_the_fixed_root_changes_nothing(panda, served):
 @pytest.mark.parametrize("backend", ["c", "numpy"])
 def test_wrenches_act_and_time_out(panda, own, backend):
     served = serve("panda7", backend=backend, wrench_timeout=0.4, joint_state_timeout=60.0)
-    served.hear(panda.names, panda.q, panda.qd)
+    served.receive(panda.names, panda.q, panda.qd)
     for link, (moment, force) in PUSHED.items():
         served.core.wrenches.update(link, (*moment, *force), served.now)
     expected = with_wrench(own, panda, PUSHED)
@@ -95,7 +95,7 @@ def test_a_bad_wrench_is_dropped(panda, served, link, wrench, reason):
 
 
 RPY = 0.4, -0.7, 1.9
-TURN = pin.rpy.rpyToMatrix(*RPY)  # of the turned IMU in root axes
+TURN = pin.rpy.rpyToMatrix(*RPY)  # rotation of the turned IMU in root axes
 
 
 @pytest.fixture
@@ -107,13 +107,15 @@ sensors:
 """)
     path = str(tmp_path / "sensors.yaml")
     made = serve("panda7", sensors_file=path, sensor_timeout=0.5, joint_state_timeout=60.0)
-    made.hear(panda.names, panda.q, panda.qd)
+    made.receive(panda.names, panda.q, panda.qd)
     return made
 
 
-def show(served, name, frame, orientation, acceleration):
+def receive_imu(served, name, frame, orientation, acceleration):
     numbers = (0.0, 0.0, 0.0, *acceleration)
-    served.core.hear_sensor(f"~/sensors/{name}", SensorMessage(numbers, frame, None, served.now, orientation))
+    served.core.receive_sensor(
+        f"~/sensors/{name}", SensorMessage(numbers, frame, None, served.now, orientation)
+    )
 
 
 @pytest.mark.parametrize(
@@ -129,13 +131,13 @@ def show(served, name, frame, orientation, acceleration):
 )
 def test_gravity_of_an_imu(panda, own, tilted, name, frame, orientation, acceleration):
     tilted.use(gravity_sensor=name)
-    tilted.silence(f"no message yet of gravity_sensor {name}")
-    show(tilted, name, frame, orientation, acceleration)
+    tilted.no_output(f"no message yet of gravity_sensor {name}")
+    receive_imu(tilted, name, frame, orientation, acceleration)
     own.pin.gravity.linear = -UP
     expected = own.inverse(panda.q, panda.qd, 0 * panda.q)
     assert error(tilted.tau(), expected) <= 1e-9
     assert error(tilted.wait(500).tau(), expected) <= 1e-9
-    assert tilted.wait(1).silence(f"gravity_sensor {name} older than 0.5 s").stale
+    assert tilted.wait(1).no_output(f"gravity_sensor {name} older than 0.5 s").stale
     tilted.use(gravity_sensor="")
     assert error(tilted.tau(), panda.torque()) <= EXACT
 
@@ -152,9 +154,9 @@ def test_gravity_of_an_imu(panda, own, tilted, name, frame, orientation, acceler
 def test_a_bad_imu_is_dropped(tilted, frame, orientation, acceleration, reason):
     tilted.use(gravity_sensor="base")
     with pytest.raises(BadMessage, match=reason):
-        show(tilted, "base", frame, orientation, acceleration)
+        receive_imu(tilted, "base", frame, orientation, acceleration)
     assert tilted.core.gravity.tilt is None
 
 
-def test_pinocchio_is_asked_about_the_same_tilt():
+def test_the_quaternion_and_the_matrix_are_the_same_tilt():
     assert np.allclose(pin.Quaternion(np.array(quaternion(TILT))).matrix() @ UP, [0, 0, 9.81])
