@@ -16,9 +16,19 @@ from dynamics_node.robot.joints import KINDS, JointType
 
 
 class Masters(NamedTuple):
-    """The joints that an explicit joint follows: names, indices in q and in v, and a weight of each. Its
-    position is the weighted sum of theirs, plus an offset. is_mimic: given by <mimic>, not by a gear or belt;
-    a mimic joint has no motor."""
+    """The joints that an explicit joint follows: its position is their weighted sum, plus an offset.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Names of the joints.
+    q, v : tuple of int
+        Their indices in q and in the tree's qd.
+    weights : tuple of float
+        Their weights.
+    is_mimic : bool
+        Whether `<mimic>` gives them, not a gear or belt; a mimic joint has no motor.
+    """
 
     names: tuple[str, ...]
     q: tuple[int, ...]
@@ -29,11 +39,29 @@ class Masters(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Joint:
-    """The joint that moves a body relative to its parent. kind: its name in KINDS.
+    """The joint that moves a body relative to its parent.
 
-    q, v: the slices of its coordinates. masters: of an explicit joint (mimic, gear, belt), which has no
-    coordinate of its own: q and v then reach from its first master to its last. S (6, n): the motion
-    subspace, by the coordinates `v`, with columns of zeros at joints in between.
+    Attributes
+    ----------
+    name : str
+        Name of the joint.
+    kind : str
+        Its type, such as 'revolute': a key of KINDS.
+    axis : ndarray (3,)
+        Unit vector in joint axes.
+    q, v : slice
+        Coordinates of the joint in q and in the tree's qd. Those of an explicit joint, which has none of its
+        own, reach from its first master to its last.
+    limits : Limits
+        Limits of position, rad or m, of speed, rad/s or m/s, and of torque, N m or N.
+    damping, friction, armature, creep, spring, torque_offset : float
+        Coefficients of the joint, SI units, as in the arrays of a Robot.
+    offset : float
+        Position of the joint when all coordinates are zero, rad or m.
+    masters : Masters or None
+        The joints that an explicit joint (mimic, gear, belt) follows.
+    S : ndarray (6, n)
+        Motion subspace by the coordinates `v`, angular part first. Joints in between have columns of zeros.
     """
 
     name: str
@@ -65,22 +93,26 @@ class Joint:
         return KINDS[self.kind]
 
     def position(self, q):
-        """Its own position (..., nq of the kind) at q (..., nq of the robot)."""
+        """Return its own position (..., nq of the kind) at q (..., nq of the robot)."""
         if self.masters is None:
             return q[..., self.q] + self.offset
         return _weighted(q[..., list(self.masters.q)], self.masters.weights) + self.offset
 
     def rate(self, qd):
-        """Its own velocity (..., nv of the kind) at rates (..., nv) of the robot's tree; accelerations
-        likewise."""
+        """Return its own velocity (..., nv of the kind) at rates (..., nv) of the robot's tree.
+
+        Accelerations follow likewise.
+        """
         if self.masters is None:
             return qd[..., self.v]
         return _weighted(qd[..., list(self.masters.v)], self.masters.weights)
 
     @cached_property
     def subspace(self) -> np.ndarray:
-        """The motion of the body (6, nv of the kind), in its axes, by the joint's own rates; the sign for an
-        explicit joint makes its largest weight positive."""
+        """Motion of the body (6, nv of the kind), in its axes, by the joint's own rates.
+
+        The sign for an explicit joint makes its largest weight positive.
+        """
         S = self.type.motion(self.axis)
         return S if self.masters is None or max(self.masters.weights, key=abs) > 0 else -S
 
@@ -112,10 +144,20 @@ def _weighted(values, weights):
 
 @dataclass(frozen=True, eq=False)
 class Body:
-    """A moving body: a link and everything fixed to it. Its frame is the frame of `name`.
+    """A moving body: a link and everything fixed to it. Its frame is that of the link.
 
-    parent: index, -1 for the root; X_tree (6, 6): from the parent body to the joint frame at
-    position zero; inertia (6, 6): about the body frame's origin.
+    Attributes
+    ----------
+    name : str
+        The link.
+    parent : int
+        Index of the parent body; -1 for the root.
+    joint : Joint
+        The joint that moves it relative to its parent.
+    X_tree : ndarray (6, 6)
+        Motion transform from the parent body to the joint frame at position zero.
+    inertia : ndarray (6, 6)
+        Spatial inertia about the body frame's origin, angular part first.
     """
 
     name: str
@@ -135,11 +177,23 @@ class Body:
 
 @dataclass(frozen=True, eq=False)
 class Frame:
-    """The frame of a link: fixed to `body` (-1: to the root) by X (6, 6) from body to link.
+    """The frame of a link, which is fixed to a body or to the root.
 
-    parent: the parent link, '' of the root; fixed_joint: name of the joint to the parent, if it is fixed.
-    inertia (6, 6): of this link alone, in its axes about its origin; those of all links of a body add up to
-    the body's.
+    Attributes
+    ----------
+    name : str
+        The link.
+    body : int
+        Index of its body; -1 for the root.
+    X : ndarray (6, 6)
+        Motion transform from the body to the link.
+    parent : str
+        The parent link; empty for the root.
+    fixed_joint : str
+        Name of the joint to the parent, if it is fixed; otherwise empty.
+    inertia : ndarray (6, 6)
+        Spatial inertia of this link alone, in its axes about its origin. Those of all links of a body add up
+        to the body's.
     """
 
     name: str
@@ -155,11 +209,23 @@ class Frame:
 
 @dataclass(frozen=True, eq=False)
 class Cluster:
-    """Bodies (in order) that loops close or explicit joints tie; every other body is a cluster of one
-    (Chignoli et al., sec. IV).
+    """Bodies that share constraints or follow each other; every other body is a cluster of one.
 
-    independent, dependent: velocity coordinates of the tree in the cluster, the dependent ones those of its
-    implicit joints; samples (count, nq): closed positions at which the constraints have their generic rank.
+    Attributes
+    ----------
+    bodies : tuple of int
+        Indices of the bodies, in order.
+    constraints : tuple of LoopJoint or Custom
+        The constraints that close loops.
+    independent, dependent : tuple of int
+        Velocity coordinates of the tree in the cluster; the dependent ones are those of implicit joints.
+    samples : ndarray (count, nq)
+        Closed positions at which the constraints have their generic rank.
+
+    References
+    ----------
+    Chignoli, Adrian, Kim and Wensing, "Recursive Rigid-Body Dynamics Algorithms for Systems with Kinematic
+    Loops", sec. IV.
     """
 
     bodies: tuple[int, ...]

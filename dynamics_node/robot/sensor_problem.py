@@ -33,7 +33,7 @@ class SensorProblem:
     Attributes
     ----------
     sensors : tuple of Sensor
-        The sensors, records of `dynamics_node.robot.sensors`.
+        The sensors, records of `dn.sensors`.
     labels : tuple of tuple of str
         Names of the rows of every sensor, for example `imu_left.ax`.
     covariance : tuple of str
@@ -190,7 +190,7 @@ def sensor_problem(
     robot : Robot
         The robot.
     sensors : iterable of Sensor
-        Records of `dynamics_node.robot.sensors`, or a result of `load_sensors`. Each has its uncertainty as
+        Records of `dn.sensors`, or a result of `load_sensors`. Each has its uncertainty as
         std or covariance.
     covariance : iterable of str
         Results of 'qdd', 'tau' and 'f_ext' that get a covariance.

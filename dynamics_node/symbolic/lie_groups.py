@@ -19,8 +19,15 @@ TERMS = 7  # of each series
 
 
 class Pose(NamedTuple):
-    """rotation (..., 3, 3) from the axes of a frame to those of its reference; position (..., 3) of its
-    origin there, m."""
+    """The pose of a frame in a reference frame.
+
+    Attributes
+    ----------
+    rotation : ndarray (..., 3, 3)
+        Rotation matrix from the axes of the frame to those of the reference.
+    position : ndarray (..., 3)
+        Its origin in the reference, m.
+    """
 
     rotation: np.ndarray
     position: np.ndarray
