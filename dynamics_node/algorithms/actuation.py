@@ -108,26 +108,26 @@ class JointFriction:
         return tau @ self._map if self._shared else tau
 
 
-def friction_torque(robot: Robot, q, qd):
-    """Torques of the joints in addition to the dynamics of the bodies: damping, dry friction, springs and
-    offsets.
+def friction_torque(robot: Robot, q, qd) -> np.ndarray:
+    """Return the torques against damping, dry friction, springs and offsets of the joints.
 
-    These are `<dynamics damping friction>` of the URDF, and those of a file from `identify`. `simulate`
-    includes them by default; inverse and forward dynamics do not.
+    The coefficients are `<dynamics damping friction>` of the URDF, and those of a file from `identify`.
+    `simulate` includes them by default; inverse and forward dynamics do not.
 
     Parameters
     ----------
     robot : Robot
+        A tree, or a robot with loops.
     q : array_like (..., nq)
-        Closed positions.
+        Closed positions, rad or m.
     qd : array_like (..., nv)
-        Velocities of the independent joints, over the same batch.
+        Velocities of the independent joints, rad/s or m/s, over the same batch.
 
     Returns
     -------
     ndarray (..., nv)
-        Torques against them at the independent joints, N m or N; all joints of a loop contribute.
-        Dry friction F acts as F tanh(qd / 0.01), with qd in rad/s or m/s. NaN at singular positions.
+        Torques at the independent joints, N m or N; all joints of a loop contribute. Dry friction F acts as
+        F tanh(qd / 0.01), with qd in rad/s or m/s. NaN at singular positions.
 
     Examples
     --------

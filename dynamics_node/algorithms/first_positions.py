@@ -15,6 +15,7 @@ from dynamics_node.algorithms.loop_closure import (
     positions_of,
     shortened,
 )
+from dynamics_node.robot import Robot
 from dynamics_node.robot.robot import fact
 from dynamics_node.robot.state_arrays import REACH, moved, sample_positions
 from dynamics_node.symbolic import interpret, interpret_portable, least_squares
@@ -27,8 +28,8 @@ GENERIC = 4  # positions that determine structure
 STARTS = 40  # random starts of the search
 
 
-def first_closed(robot, q=None):
-    """A closed position for given independent joints.
+def first_closed(robot: Robot, q=None) -> np.ndarray:
+    """Return a closed position for given independent joints.
 
     Newton's method starts from q. If that fails, it starts from the assembly nearest to zero: its
     independent joints move in steps to those of q. Other closed positions follow. Assemblies with the
@@ -37,17 +38,20 @@ def first_closed(robot, q=None):
     Parameters
     ----------
     robot : Robot
+        The robot; a tree is closed at every position.
     q : array_like (nq,), optional
-        Values of the independent joints, and start values of the others. `Robot.neutral` by default.
+        Values of the independent joints, and start values of the others, rad or m. `Robot.neutral` by
+        default.
 
     Returns
     -------
     ndarray (nq,)
+        q with other positions of the implicit joints, rad or m.
 
     Raises
     ------
     ClosureError
-        If no closed position is found; it names the constraints.
+        Without a closed position; the message names the constraints.
 
     See Also
     --------
@@ -57,9 +61,10 @@ def first_closed(robot, q=None):
     --------
     >>> from dynamics_demo.robots import five_bar
     >>> robot = dn.parse_robot(five_bar())
-    >>> q = dn.first_closed(robot, [1.9, 0.0, 1.2, 0.0])  # j1 and j2 are independent
-    >>> bool(np.allclose(q[[0, 2]], [1.9, 1.2]))
-    True
+    >>> robot.q_names
+    ('j1', 'j3', 'j2', 'j4')
+    >>> dn.first_closed(robot, [1.9, 0.0, 1.2, 0.0]).round(3)  # j1 and j2 are independent
+    array([ 1.9  , -1.078,  1.2  ,  1.102])
     """
     q = robot.neutral() if q is None else q
     q = np.array(q, dtype=float)

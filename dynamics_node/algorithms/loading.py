@@ -34,51 +34,49 @@ def parse_robot(
     gravity=GRAVITY,
     armature: Mapping[str, float] | None = None,
 ) -> Robot:
-    """The Robot of a URDF or URDF+ text.
+    """Read a Robot from the text of a URDF or URDF+ file.
 
     Parameters
     ----------
     text : str or bytes
+        The description; see docs/reference/files.md for its elements.
     loops : str, optional
-        Text of a sidecar file with loops and couplings, see docs/reference/files.md.
+        Text of a file with more loops.
     parameters : str, optional
-        Text of a parameters file, whose values replace those of the description.
-    constraints : sequence of callables
-        Functions (tree) -> Custom, for constraints that no text can describe.
-    strict : bool
-        Implausible inertias raise ModelError instead of a warning.
-    floating_base : bool
-        Adds a floating joint above the root link.
-    joints : iterable of str, optional
-        The joints that move, with those that mimic them. The others stay at `positions`.
-    positions : mapping, optional
-        {joint: position in rad or m} of joints that do not move; 0 where absent.
-    root : str, optional
-        Keeps only the links from this one on.
-    tips : iterable of str, optional
-        Keeps only the paths to these links; the rest is dropped with its mass.
-    gravity : array_like (3,)
-        Acceleration of free fall in root axes, m/s^2.
-    armature : mapping, optional
-        {joint: rotor inertia in kg m^2 or kg}, which replaces that of the description.
+        Text of a file of inertias and friction, which replace those of the description.
+    constraints, strict, floating_base, joints, positions, root, tips, gravity, armature
+        As in `load_robot`.
+
+    Returns
+    -------
+    Robot
+        Its `warnings` list ignored and implausible parts of the description.
 
     Raises
     ------
     ModelError
-        Names the invalid joint, link, loop or coupling. Also for a loop without mobility or with a changing
-        rank, for a singular choice of independent joints, and without an assembled position.
+        For an invalid description, as in `load_robot`.
 
     Warns
     -----
     ModelWarning
-        The Robot has `warnings`.
+        If the Robot has `warnings`.
 
     Examples
     --------
-    >>> import dynamics_node as dn
-    >>> arm = dn.parse_robot("<robot name='r'><link name='a'/></robot>")
-    >>> arm.nv
-    0
+    >>> pendulum = dn.parse_robot('''
+    ...     <robot name="pendulum">
+    ...       <link name="world"/>
+    ...       <joint name="hinge" type="continuous">
+    ...         <parent link="world"/> <child link="rod"/> <axis xyz="0 1 0"/>
+    ...       </joint>
+    ...       <link name="rod">
+    ...         <inertial> <origin xyz="0 0 -0.5"/> <mass value="2"/>
+    ...           <inertia ixx="0.1" iyy="0.1" izz="0.1" ixy="0" ixz="0" iyz="0"/> </inertial>
+    ...       </link>
+    ...     </robot>''')
+    >>> dn.evaluate(pendulum, "gravity_torque", [np.pi / 2]).round(2)  # 2 kg * 9.81 m/s^2 * 0.5 m
+    array([9.81])
     """
     choices = _Choices(floating_base, joints, positions, root, tips, gravity, armature)
     return warned(_parsed(text, loops, parameters, constraints, strict, choices))
@@ -99,8 +97,69 @@ def load_robot(
     gravity=GRAVITY,
     armature: Mapping[str, float] | None = None,
 ) -> Robot:
-    """The Robot of a URDF or URDF+ file: `parse_robot` of its content, and of the contents of a sidecar file
-    and of a parameters file. Also raises OSError."""
+    """Read a Robot from a URDF or URDF+ file.
+
+    Parameters
+    ----------
+    path : str or Path
+        The description; see docs/reference/files.md for its elements.
+    loops_file : str or Path, optional
+        A file with more loops.
+    parameters_file : str or Path, optional
+        A file of inertias and friction, which replace those of the description.
+    constraints : sequence of callables
+        Functions (tree) -> Custom, for constraints that no file can describe.
+    strict : bool
+        Whether implausible inertias raise ModelError; otherwise they are warnings.
+    floating_base : bool
+        Whether a floating joint moves the root link.
+    joints : iterable of str, optional
+        The joints that move, with those that mimic them. The others stay at `positions`.
+    positions : mapping of str to float, optional
+        Positions of joints that do not move, rad or m; 0 where absent.
+    root : str, optional
+        The new root: only the links from this one on are read.
+    tips : iterable of str, optional
+        Last links: only the paths to these are read. The rest is left out with its mass.
+    gravity : array_like (3,)
+        Acceleration of free fall in root axes, m/s^2.
+    armature : mapping of str to float, optional
+        Rotor inertias of joints, kg m^2 or kg, which replace those of the description.
+
+    Returns
+    -------
+    Robot
+        Its `warnings` list ignored and implausible parts of the description.
+
+    Raises
+    ------
+    ModelError
+        For an invalid description; the message names the joint, link, loop or coupling. Loops without
+        mobility, of changing rank or without an assembled position are invalid, too, and so is a singular
+        choice of independent joints.
+    OSError
+        For a file that cannot be read.
+
+    Warns
+    -----
+    ModelWarning
+        If the Robot has `warnings`.
+
+    References
+    ----------
+    Chignoli, Adrian, Kim and Wensing, "Recursive Rigid-Body Dynamics Algorithms for Systems with Kinematic
+    Loops": URDF+, loops and couplings.
+
+    Examples
+    --------
+    >>> from dynamics_demo.panda import find_panda
+    >>> dn.load_robot(find_panda(), tips=["panda_link2"])
+    Robot 'panda': 2 bodies, nq 2, nv 2
+      root      panda_link0, fixed
+      joints    panda_joint1, panda_joint2
+      mass      5.618 kg, moving
+      gravity   [ 0. , 0. , -9.81]
+    """
     loops = None if loops_file is None else read_loops_file(loops_file)
     parameters = None if parameters_file is None else read_parameters_file(parameters_file)
     choices = _Choices(floating_base, joints, positions, root, tips, gravity, armature)

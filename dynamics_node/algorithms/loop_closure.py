@@ -1,5 +1,7 @@
 """Closed positions: Newton's method on the constraints, as numbers, and one step of it as a Program."""
 
+from typing import Literal
+
 import numpy as np
 
 from dynamics_node.algorithms.constraint_elimination import Elimination
@@ -17,15 +19,50 @@ LARGEST = 0.5  # rad or m; largest step of a joint of a linkage
 
 
 class ClosureError(ArithmeticError):
-    """No closed position near the start; names the constraints."""
+    """An error of positions that have no closed one near them; the message names the constraints."""
 
 
-def close_loops(robot, q, errors="raise"):
-    """Positions (..., nq) that satisfy the constraints. The independent joints keep their values in q (...,
-    nq). The dependent ones move from theirs, so the branch of assembly is kept.
+def close_loops(robot: Robot, q, errors: Literal["raise", "nan"] = "raise") -> np.ndarray:
+    """Return closed positions near given ones.
 
-    errors: 'raise': raise ClosureError if there is no closed position near one of q, or the constraints are
-    singular on the way. 'nan': set the dependent joints of such positions to NaN.
+    Newton's method moves the implicit joints from their values, so the branch of assembly is kept. The
+    independent joints keep theirs.
+
+    Parameters
+    ----------
+    robot : Robot
+        The robot; a tree is closed at every position.
+    q : array_like (..., nq)
+        Values of the independent joints, and start values of the others, rad or m.
+    errors : {'raise', 'nan'}
+        Whether a position without a closed one near it raises ClosureError, or sets the implicit joints of
+        its result to NaN.
+
+    Returns
+    -------
+    ndarray (..., nq)
+        Positions that satisfy the constraints, to 1e-10 rad or m.
+
+    Raises
+    ------
+    ClosureError
+        For a position that is not finite, has no closed one near it, or has singular constraints on the way.
+
+    See Also
+    --------
+    first_closed : slower, from any start.
+    build_loop_solver : compiled, for the loop of a controller.
+
+    Examples
+    --------
+    >>> from dynamics_demo.robots import four_bar
+    >>> robot = dn.parse_robot(four_bar())
+    >>> q = dn.first_closed(robot, [0.5, 0.0, 0.0])
+    >>> q.round(3)
+    array([ 0.5  , -1.657, -1.764])
+    >>> q[0] += 0.1  # the crank
+    >>> dn.close_loops(robot, q).round(3)
+    array([ 0.6  , -1.803, -1.849])
     """
     q = np.array(q, dtype=float)
     rows = q.reshape(-1, robot.nq)

@@ -257,22 +257,38 @@ def spanning_program(robot, with_condition=False) -> Program:
     return trace(function, {"q": (robot.nq,), "qd": (robot.nv,), "qdd": (robot.nv,)})
 
 
-def spanning(robot: Robot, q, qd=None, qdd=None):
-    """Positions, velocities and accelerations of every joint, also of dependent and explicit ones.
+def spanning(robot: Robot, q, qd=None, qdd=None) -> tuple[np.ndarray | None, ...]:
+    """Return positions, velocities and accelerations of every joint, also of implicit and explicit ones.
 
     Parameters
     ----------
     robot : Robot
+        A tree, or a robot with loops, gears or belts.
     q : array_like (..., nq)
-        Closed positions.
+        Closed positions, rad or m.
     qd, qdd : array_like (..., nv), optional
-        Rates of the independent joints; accelerations need velocities if the robot has loops.
+        Velocities and accelerations of the independent joints. Accelerations need velocities if the robot has
+        loops.
 
     Returns
     -------
-    tuple of three arrays
-        Over the joints of `robot.bodies` in order, with all coordinates; None for an omitted argument. Rates
-        at singular positions are NaN.
+    tuple of three arrays (..., n)
+        Positions, velocities and accelerations of the joints of `robot.bodies` in order, with all their
+        coordinates; None for an omitted argument. Velocities at singular positions are NaN.
+
+    References
+    ----------
+    Chignoli, Adrian, Kim and Wensing, "Recursive Rigid-Body Dynamics Algorithms for Systems with Kinematic
+    Loops", sec. III: qd = G yd, qdd = G ydd + g.
+
+    Examples
+    --------
+    >>> from dynamics_demo.robots import four_bar
+    >>> robot = dn.parse_robot(four_bar())
+    >>> q = dn.first_closed(robot, [0.5, 0.0, 0.0])
+    >>> positions, velocities, _ = dn.spanning(robot, q, [1.0])  # the crank turns at 1 rad/s
+    >>> dict(zip(robot.q_names, velocities.round(3).tolist()))
+    {'crank_j': 1.0, 'coupler_j': -1.506, 'rocker_j': -0.873}
     """
     q, qd, qdd = (None if array is None else np.asarray(array, dtype=float) for array in (q, qd, qdd))
     rates = (None, None) if qd is None else spread_rates(robot, q, qd, qdd)

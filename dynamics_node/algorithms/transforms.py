@@ -9,6 +9,7 @@ from functools import reduce
 
 import numpy as np
 
+from dynamics_node.robot.robot import fact
 from dynamics_node.symbolic import (
     Shift,
     Turn,
@@ -114,13 +115,45 @@ def joint_transforms(model, q, bodies=None) -> Transforms | FactoredTransforms:
     if q.dtype == object:
         own = range(model.nbodies) if bodies is None else bodies
         return FactoredTransforms({i: _factors(model.bodies[i], q) for i in own})
-    X0, Xc, Xs, Xp = model.transform_parts
-    position = model.first_positions(q)[..., None, None]
+    X0, Xc, Xs, Xp = _transform_parts(model)
+    position = _first_coordinates(model, q)[..., None, None]
     X_up = X0 + np.cos(position) * Xc + np.sin(position) * Xs + position * Xp
-    for i in model.factored_bodies:
-        body = model.bodies[i]
-        X_up[..., i, :, :] = _product(_joint_factors(body.joint, q)) @ body.X_tree
+    for i, body in enumerate(model.bodies):
+        if body.joint.type.parts is None:
+            X_up[..., i, :, :] = _product(_joint_factors(body.joint, q)) @ body.X_tree
     return Transforms(X_up)
+
+
+@fact
+def _transform_parts(model):
+    """Constants X0, Xc, Xs, Xp (nbodies, 6, 6) of X_up = X0 + cos(a) Xc + sin(a) Xs + a Xp, with the position
+    a of the joint. If a joint transform does not have this form (`parts` of its type), Xc = Xs = Xp = 0."""
+    parts = np.array([_joint_parts(body.joint) for body in model.bodies]).reshape(-1, 4, 6, 6)
+    X_tree = np.array([body.X_tree for body in model.bodies]).reshape(-1, 1, 6, 6)
+    return tuple(np.moveaxis(parts @ X_tree, 1, 0))
+
+
+def _joint_parts(joint):
+    if joint.type.parts is None:
+        return np.eye(6), *np.zeros((3, 6, 6))
+    return joint.type.parts(joint.axis)
+
+
+def _first_coordinates(model, q):
+    """The position (..., nbodies) of every joint at q (..., nq); its first coordinate if it has several."""
+    index, offset = _places_of_joints(model)
+    positions = q[..., index] + offset
+    for i, body in enumerate(model.bodies):
+        if body.joint.masters is not None:
+            positions[..., i] = body.joint.position(q)[..., 0]
+    return positions
+
+
+@fact
+def _places_of_joints(model):
+    """Index in q of the first coordinate of every joint, and its offset."""
+    joints = [body.joint for body in model.bodies]
+    return np.array([j.q.start for j in joints], dtype=int), np.array([j.offset for j in joints])
 
 
 def _factors(body, q):

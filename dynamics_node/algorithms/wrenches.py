@@ -5,11 +5,15 @@ in the axes of the sensor about its origin: the reading of a force/torque sensor
 at rest give a force of m |g| upward.
 """
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 
 from dynamics_node.algorithms.recursion import inward
 from dynamics_node.algorithms.rnea import body_motions, body_wrench, body_wrenches, root_motion
 from dynamics_node.algorithms.transforms import joint_transforms
+from dynamics_node.robot import Robot
 from dynamics_node.robot.subtree import subtree
 from dynamics_node.symbolic import (
     inverse_motion_transform,
@@ -22,12 +26,40 @@ from dynamics_node.symbolic import (
 )
 
 
-def external_wrenches(model, wrenches):
-    """f_ext (..., nbodies, 6) from {link: wrench (..., 6)}.
+def external_wrenches(model: Robot, wrenches: Mapping[str, Any]) -> np.ndarray:
+    """Return the array `f_ext` of wrenches that the environment exerts ON links.
 
-    A wrench acts ON the link, moment first, in link axes at the link origin. On a link fixed to the root it
-    has no effect. The tool wrench F_t of paper 1, exerted BY the tool on the world, is minus that. Raises
-    KeyError for an unknown link.
+    Parameters
+    ----------
+    model : Robot
+        The robot.
+    wrenches : mapping of str to array_like (..., 6)
+        Wrench on every touched link, in link axes at the link's origin: moment, N m, then force, N. On a link
+        that is fixed to the root, it has no effect.
+
+    Returns
+    -------
+    ndarray (..., nbodies, 6)
+        Wrenches on the bodies in their axes at their origins, over the common batch.
+
+    Raises
+    ------
+    KeyError
+        For an unknown link.
+
+    References
+    ----------
+    Xie and Dellaert, "A Unified Method for Solving Inverse, Forward, and Hybrid Manipulator Dynamics using
+    Factor Graphs", eq. (6): the tool wrench F_t, exerted BY the tool on the world, is the negative wrench.
+
+    Examples
+    --------
+    >>> f_ext = dn.external_wrenches(robot, {"panda_hand": [0, 0, 0, 0, 0, -10.0]})
+    >>> f_ext.shape
+    (7, 6)
+    >>> inverse, zero = dn.build(robot, "inverse_dynamics", backend="numpy"), np.zeros(7)
+    >>> (inverse(zero, zero, zero, f_ext=f_ext) - inverse(zero, zero, zero)).round(3) + 0.0
+    array([ 0.   ,  0.88 ,  0.   , -0.055,  0.   , -0.88 ,  0.   ])
     """
     wrenches = {link: np.asarray(w, dtype=float) for link, w in wrenches.items()}
     batch = np.broadcast_shapes(*(w.shape[:-1] for w in wrenches.values()))

@@ -22,7 +22,7 @@ from dynamics_node.graph.sensor_system import (
     sensor_system,
     site_of,
 )
-from dynamics_node.robot import SensorProblem
+from dynamics_node.robot import Robot, SensorProblem
 from dynamics_node.robot.sensors import (
     MEASURED,
     UNKNOWN,
@@ -63,7 +63,15 @@ def candidates(robot, problem: SensorProblem) -> Iterator[Sensor]:
 
 
 class Help(NamedTuple):
-    """A possible additional sensor; settles: number of missing equations that it provides."""
+    """A possible additional sensor.
+
+    Attributes
+    ----------
+    sensor : Sensor
+        The sensor.
+    settles : int
+        Number of missing equations that it provides.
+    """
 
     sensor: Sensor
     settles: int
@@ -71,13 +79,46 @@ class Help(NamedTuple):
 
 @dataclass(frozen=True)
 class Observability:
-    """The rank of a sensor problem at generic states, and at a position if one is given (None otherwise).
+    """The rank of a sensor problem: what its sensors determine, and which sensor would help.
 
-    rows, unknowns: of the linear system; structural_rank, rank, rank_here of it. unobservable: names of what
-    no state determines, external wrenches and accelerations first; unobservable_here: names of what is open
-    at the position. repeated: exact sensors implied by others. degrees_of_freedom: of chi-square: number of
-    redundant readings. help: single sensors that would settle most of the open directions (at the position,
-    if there is one), those with the fewest readings first.
+    Attributes
+    ----------
+    rows, unknowns : int
+        Size of the linear system.
+    structural_rank : int
+        Rank by the pattern of zeros, an upper bound.
+    rank : int
+        Rank at generic states.
+    unobservable : tuple of str
+        Names of quantities that no state determines, external wrenches and accelerations first.
+    repeated : tuple of str
+        Names of exact sensors that are implied by others.
+    degrees_of_freedom : int
+        Number of redundant readings: the degrees of freedom of chi-square.
+    rank_here : int or None
+        Rank at the position; None without a position, like the next two.
+    unobservable_here : tuple of str or None
+        Names of quantities that are not determined at the position.
+    repeated_here : tuple of str or None
+        Names of exact sensors that are implied by others at the position.
+    help : tuple of Help
+        Single sensors that would settle most of the open directions, those with the fewest readings first.
+        Each is a pair of `sensor` and `settles`, the number of missing equations that it provides. The
+        directions are those at the position, if there is one.
+
+    References
+    ----------
+    Nori, "Inverse, forward and other dynamic computations computationally optimized with sparse matrix
+    factorizations", sec. III-B.
+
+    Examples
+    --------
+    >>> sensors = [dn.sensors.JointTorque(joint, std=0.5) for joint in robot.joint_names[:-1]]
+    >>> result = dn.observability(robot, dn.sensor_problem(robot, sensors))
+    >>> result.rank, result.unknowns
+    (97, 98)
+    >>> result.observable, result.help[0].sensor.name
+    (False, 'panda_joint7 torque')
     """
 
     rows: int
@@ -97,8 +138,10 @@ class Observability:
 
     @property
     def observable(self) -> bool:
-        """Whether everything is determined, and no exact sensor is implied by others: at generic states, and
-        at the position."""
+        """Whether everything is determined, and no exact sensor is implied by others.
+
+        This holds at generic states, and at the position if there is one.
+        """
         return not (self.unobservable or self.repeated or self.unobservable_here or self.repeated_here)
 
     def __str__(self):
@@ -122,9 +165,34 @@ class Observability:
         return "; ".join(parts)
 
 
-def observability(robot, problem: SensorProblem, q=None) -> Observability:
-    """The Observability of a sensor problem of a robot, at generic states and at a position q (nq,), closed
-    if there are loops."""
+def observability(robot: Robot, problem: SensorProblem, q=None) -> Observability:
+    """Check before solving whether sensors determine the motion.
+
+    Parameters
+    ----------
+    robot : Robot
+        The robot.
+    problem : SensorProblem
+        Its sensors, see `sensor_problem`.
+    q : array_like (nq,), optional
+        A position, rad or m, closed if there are loops. The rank may be lower there than at generic states.
+
+    Returns
+    -------
+    Observability
+        The rank, the undetermined quantities, and sensors that would determine them.
+
+    References
+    ----------
+    Nori, "Inverse, forward and other dynamic computations computationally optimized with sparse matrix
+    factorizations", sec. III-B.
+
+    Examples
+    --------
+    >>> sensors = [dn.sensors.JointTorque(joint, std=0.5) for joint in robot.joint_names]
+    >>> print(dn.observability(robot, dn.sensor_problem(robot, sensors)))
+    observable: 98 equations of rank 98 for 98 unknowns
+    """
     generic = [_At(robot, problem, q_k) for q_k in generic_positions(robot)]
     best = max(generic, key=lambda at: at.rank)
     here = None if q is None else _At(robot, problem, np.asarray(q, dtype=float))

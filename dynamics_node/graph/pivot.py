@@ -16,7 +16,7 @@ CONSTANT = 1e-12
 
 
 class SingularPivotError(ValueError):
-    """An ordering that is impossible for this robot; names the variable."""
+    """An error of an ordering that is impossible for a robot; the message names the variable."""
 
 
 class Candidate(NamedTuple):

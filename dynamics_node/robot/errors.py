@@ -6,11 +6,11 @@ LISTED = 3
 
 
 class ModelError(ValueError):
-    """An unusable robot description; the message names the joint or link and the reason."""
+    """An error of a robot description; the message names the joint or link, and the reason."""
 
 
 class ModelWarning(UserWarning):
-    """Ignored or implausible parts of a robot description; `warnings` of the robot has all of them."""
+    """A warning of ignored or implausible parts of a robot description; `Robot.warnings` has all of them."""
 
 
 def warned(robot):
@@ -24,4 +24,4 @@ def warned(robot):
 
 
 class SensorError(ValueError):
-    """An invalid sensor; the message names it, the reason and the remedy."""
+    """An error of a sensor; the message names it, the reason and the remedy."""

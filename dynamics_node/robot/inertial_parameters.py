@@ -12,8 +12,30 @@ PARAMETERS = ("inertia", "armature")
 
 
 def with_parameters(model: Robot, inertias, armature) -> Robot:
-    """The Robot with other spatial inertias (nbodies, 6, 6) and rotor inertias (axles,), floats or
-    symbols."""
+    """Return the Robot with other inertias of its bodies and rotors.
+
+    Parameters
+    ----------
+    model : Robot
+        The robot, which stays as it is.
+    inertias : array_like (nbodies, 6, 6)
+        Spatial inertias about the origins of the body frames, angular part first, kg m^2, kg m and kg. They
+        may be symbols.
+    armature : array_like (axles,)
+        Rotor inertias, kg m^2 or kg, in the order of `Robot.armature`. They may be symbols.
+
+    Returns
+    -------
+    Robot
+        The robot with these inertias. `with_inertias` of a Function accepts it without a new build, if the
+        changed ones are among its `runtime_parameters`.
+
+    Examples
+    --------
+    >>> heavier = dn.with_parameters(robot, 1.1 * robot.inertias, robot.armature)
+    >>> round(heavier.mass / robot.mass, 6)
+    1.1
+    """
     bodies, shared = [], iter(armature[len(armature) - len(model.shared_joints) :])
     for body, inertia in zip(model.bodies, inertias, strict=True):
         joint = body.joint
@@ -43,10 +65,48 @@ def generic_parameters(model: Robot, names) -> Robot:
 
 
 def with_payload(model: Robot, link: str, mass: float, com, inertia_com) -> Robot:
-    """The Robot with a rigid payload fixed to a link.
+    """Return the Robot with a rigid payload fixed to a link.
 
-    mass kg, positive; com (3,) m and inertia_com (3, 3) kg m^2 about it, in link axes. Raises KeyError for an
-    unknown link, ValueError for an impossible payload.
+    Parameters
+    ----------
+    model : Robot
+        The robot, which stays as it is.
+    link : str
+        The link, which may be fixed to another one. On a link that is fixed to the root, the payload has no
+        effect.
+    mass : float
+        Mass of the payload, kg; positive.
+    com : array_like (3,)
+        Its center of mass in link axes, m.
+    inertia_com : array_like (3, 3)
+        Its moments of inertia about the center of mass in link axes, kg m^2; zero for a point mass.
+
+    Returns
+    -------
+    Robot
+        The robot with its payload.
+
+    Raises
+    ------
+    KeyError
+        For an unknown link.
+    ValueError
+        For a mass that is not positive, moments of inertia that no body has, and numbers that are not finite.
+
+    See Also
+    --------
+    identify_payload : the payload of recordings.
+
+    Examples
+    --------
+    >>> loaded = dn.with_payload(robot, "panda_hand", 2.0, com=[0, 0, 0.1], inertia_com=0.01 * np.eye(3))
+    >>> round(loaded.mass - robot.mass, 6)
+    2.0
+    >>> still = np.zeros((3, robot.nv))  # q, qd, qdd
+    >>> for each in robot, loaded:  # torques of three joints
+    ...     print(dn.build(each, "inverse_dynamics", backend="numpy")(*still)[[1, 3, 5]].round(1))
+    [-4.  -3.3  2.3]
+    [-5.8 -3.2  4. ]
     """
     frame = model.frame(link)
     payload = spatial_inertia(mass, *_checked_payload(mass, com, inertia_com))

@@ -13,7 +13,31 @@ UNKNOWN = {"inverse": ("tau",), "forward": ("qdd",), "hybrid": ("qdd", "tau")}
 
 @dataclass(frozen=True)
 class Problem:
-    """forward (nv,): True where the torque is known and the acceleration unknown, False for the reverse."""
+    """A choice of known and unknown quantities at every joint: the same equations with other unknowns.
+
+    `inverse_dynamics`, `forward_dynamics` and `hybrid_dynamics` make it, and `build` solves it.
+
+    Attributes
+    ----------
+    kind : {'inverse', 'forward', 'hybrid'}
+        The kind, which determines the arguments and results of its Function.
+    forward : tuple of bool (nv,)
+        For every velocity coordinate, whether its torque is known and its acceleration unknown. Otherwise
+        the acceleration is known and the torque unknown.
+
+    References
+    ----------
+    Xie and Dellaert, "A Unified Method for Solving Inverse, Forward, and Hybrid Manipulator Dynamics using
+    Factor Graphs".
+
+    Examples
+    --------
+    >>> problem = dn.hybrid_dynamics(robot, ["panda_joint7"])
+    >>> problem
+    Problem('hybrid', 1 of 7 coordinates forward)
+    >>> list(problem.reads(robot)), list(problem.returns(robot))
+    (['q', 'qd', 'qdd', 'tau', 'gravity'], ['qdd', 'tau'])
+    """
 
     kind: str
     forward: tuple[bool, ...]
@@ -22,31 +46,129 @@ class Problem:
         return f"Problem({self.kind!r}, {sum(self.forward)} of {len(self.forward)} coordinates forward)"
 
     def reads(self, robot: Coordinates, wrenches=False) -> Shapes:
-        """{name: shape} of the arguments at a state, in order: q, qd, knowns of qdd and tau, gravity, and
-        f_ext if `wrenches` is true. Unknown entries of qdd and tau of a hybrid problem are ignored."""
+        """Return the shapes of the arguments at a state.
+
+        Parameters
+        ----------
+        robot : Robot
+            The robot.
+        wrenches : bool
+            Whether external wrenches are an argument.
+
+        Returns
+        -------
+        dict of str to tuple
+            Shapes of q, qd, the known ones of qdd and tau, gravity, and with `wrenches` f_ext. Unknown
+            entries of qdd and tau of a hybrid problem have no effect.
+        """
         names = ["q", "qd", *KNOWN[self.kind], "gravity"] + ["f_ext"] * wrenches
         return state_shapes(robot, names)
 
     def returns(self, robot: Coordinates) -> Shapes:
-        """{name: shape} of the result: qdd or tau; of a hybrid problem both, complete."""
+        """Return the shapes of the results at a state.
+
+        Parameters
+        ----------
+        robot : Robot
+            The robot.
+
+        Returns
+        -------
+        dict of str to tuple
+            Shape of qdd or tau. A hybrid problem has both, complete with their known entries.
+        """
         return state_shapes(robot, UNKNOWN[self.kind])
 
 
 def inverse_dynamics(model: Coordinates) -> Problem:
-    """The problem with known qdd and unknown tau."""
+    """Return the problem with known accelerations and unknown torques.
+
+    Parameters
+    ----------
+    model : Robot
+        The robot.
+
+    Returns
+    -------
+    Problem
+        Its Function computes tau (..., nv) from q, qd and qdd.
+
+    References
+    ----------
+    Xie and Dellaert, "A Unified Method for Solving Inverse, Forward, and Hybrid Manipulator Dynamics using
+    Factor Graphs", sec. IV.
+
+    Examples
+    --------
+    >>> inverse = dn.build(robot, dn.inverse_dynamics(robot), backend="numpy")
+    >>> tau = inverse(np.zeros(7), np.zeros(7), np.zeros(7))
+    >>> tau[[1, 3, 5]].round(2)  # against gravity
+    array([-4.04, -3.27,  2.3 ])
+    """
     return Problem("inverse", (False,) * model.nv)
 
 
 def forward_dynamics(model: Coordinates) -> Problem:
-    """The problem with known tau and unknown qdd."""
+    """Return the problem with known torques and unknown accelerations.
+
+    Parameters
+    ----------
+    model : Robot
+        The robot.
+
+    Returns
+    -------
+    Problem
+        Its Function computes qdd (..., nv) from q, qd and tau.
+
+    References
+    ----------
+    Xie and Dellaert, "A Unified Method for Solving Inverse, Forward, and Hybrid Manipulator Dynamics using
+    Factor Graphs", sec. V.
+
+    Examples
+    --------
+    >>> forward = dn.build(robot, dn.forward_dynamics(robot), backend="numpy")
+    >>> qdd = forward(np.zeros(7), np.zeros(7), np.zeros(7))
+    >>> qdd[[1, 3]].round(1)  # the arm falls
+    array([16.6, 34.2])
+    """
     return Problem("forward", (True,) * model.nv)
 
 
 def hybrid_dynamics(model: Coordinates, forward_joints: Iterable[str]) -> Problem:
-    """The problem with known tau and unknown qdd at `forward_joints` (independent joints), the reverse
-    elsewhere.
+    """Return the problem with known torques at some joints, and known accelerations at the others.
 
-    Raises ValueError naming a joint that is unknown or mimics another.
+    Parameters
+    ----------
+    model : Robot
+        The robot.
+    forward_joints : iterable of str
+        Independent joints with known torque and unknown acceleration.
+
+    Returns
+    -------
+    Problem
+        Its Function computes complete qdd and tau (..., nv) from q, qd, qdd and tau.
+
+    Raises
+    ------
+    ValueError
+        For a joint that is unknown or mimics another; the message names it.
+
+    References
+    ----------
+    Featherstone, "Rigid Body Dynamics Algorithms", sec. 9.2. Xie and Dellaert, "A Unified Method for Solving
+    Inverse, Forward, and Hybrid Manipulator Dynamics using Factor Graphs", sec. VI.
+
+    Examples
+    --------
+    >>> problem = dn.hybrid_dynamics(robot, ["panda_joint7"])  # a joint without a motor
+    >>> hybrid = dn.build(robot, problem, backend="numpy")
+    >>> zero, accelerations = np.zeros(7), np.eye(7)[0]  # the first joint accelerates
+    >>> qdd, tau = hybrid(zero, zero, accelerations, zero)
+    >>> qdd.round(2) + 0.0  # the last one follows
+    array([1.  , 0.  , 0.  , 0.  , 0.  , 0.  , 1.03])
     """
     forward = [False] * model.nv
     known = {joint.name: joint for joint in model.independent_joints}

@@ -16,9 +16,19 @@ from dynamics_node.robot.joints import KINDS, JointType
 
 
 class Masters(NamedTuple):
-    """The joints that an explicit joint follows: names, indices in q and in v, and a weight of each. Its
-    position is the weighted sum of theirs, plus an offset. is_mimic: given by <mimic>, not by a gear or belt;
-    a mimic joint has no motor."""
+    """The joints that an explicit joint follows: its position is their weighted sum, plus an offset.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Names of the joints.
+    q, v : tuple of int
+        Their indices in q and in the tree's qd.
+    weights : tuple of float
+        Their weights.
+    is_mimic : bool
+        Whether `<mimic>` gives them, not a gear or belt; a mimic joint has no motor.
+    """
 
     names: tuple[str, ...]
     q: tuple[int, ...]
@@ -29,11 +39,29 @@ class Masters(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Joint:
-    """The joint that moves a body relative to its parent. kind: its name in KINDS.
+    """The joint that moves a body relative to its parent.
 
-    q, v: the slices of its coordinates. masters: of an explicit joint (mimic, gear, belt), which has no
-    coordinate of its own: q and v then reach from its first master to its last. S (6, n): the motion
-    subspace, by the coordinates `v`, with columns of zeros at joints in between.
+    Attributes
+    ----------
+    name : str
+        Name of the joint.
+    kind : str
+        Its type, such as 'revolute': a key of KINDS.
+    axis : ndarray (3,)
+        Unit vector in joint axes.
+    q, v : slice
+        Coordinates of the joint in q and in the tree's qd. Those of an explicit joint, which has none of its
+        own, reach from its first master to its last.
+    limits : Limits
+        Limits of position, rad or m, of speed, rad/s or m/s, and of torque, N m or N.
+    damping, friction, armature, creep, spring, torque_offset : float
+        Coefficients of the joint, SI units, as in the arrays of a Robot.
+    offset : float
+        Position of the joint when all coordinates are zero, rad or m.
+    masters : Masters or None
+        The joints that an explicit joint (mimic, gear, belt) follows.
+    S : ndarray (6, n)
+        Motion subspace by the coordinates `v`, angular part first. Joints in between have columns of zeros.
     """
 
     name: str
@@ -65,22 +93,26 @@ class Joint:
         return KINDS[self.kind]
 
     def position(self, q):
-        """Its own position (..., nq of the kind) at q (..., nq of the robot)."""
+        """Return its own position (..., nq of the kind) at q (..., nq of the robot)."""
         if self.masters is None:
             return q[..., self.q] + self.offset
         return _weighted(q[..., list(self.masters.q)], self.masters.weights) + self.offset
 
     def rate(self, qd):
-        """Its own velocity (..., nv of the kind) at rates (..., nv) of the robot's tree; accelerations
-        likewise."""
+        """Return its own velocity (..., nv of the kind) at rates (..., nv) of the robot's tree.
+
+        Accelerations follow likewise.
+        """
         if self.masters is None:
             return qd[..., self.v]
         return _weighted(qd[..., list(self.masters.v)], self.masters.weights)
 
     @cached_property
     def subspace(self) -> np.ndarray:
-        """The motion of the body (6, nv of the kind), in its axes, by the joint's own rates; the sign for an
-        explicit joint makes its largest weight positive."""
+        """Motion of the body (6, nv of the kind), in its axes, by the joint's own rates.
+
+        The sign for an explicit joint makes its largest weight positive.
+        """
         S = self.type.motion(self.axis)
         return S if self.masters is None or max(self.masters.weights, key=abs) > 0 else -S
 
@@ -112,10 +144,20 @@ def _weighted(values, weights):
 
 @dataclass(frozen=True, eq=False)
 class Body:
-    """A moving body: a link and everything fixed to it. Its frame is the frame of `name`.
+    """A moving body: a link and everything fixed to it. Its frame is that of the link.
 
-    parent: index, -1 for the root; X_tree (6, 6): from the parent body to the joint frame at
-    position zero; inertia (6, 6): about the body frame's origin.
+    Attributes
+    ----------
+    name : str
+        The link.
+    parent : int
+        Index of the parent body; -1 for the root.
+    joint : Joint
+        The joint that moves it relative to its parent.
+    X_tree : ndarray (6, 6)
+        Motion transform from the parent body to the joint frame at position zero.
+    inertia : ndarray (6, 6)
+        Spatial inertia about the body frame's origin, angular part first.
     """
 
     name: str
@@ -135,11 +177,23 @@ class Body:
 
 @dataclass(frozen=True, eq=False)
 class Frame:
-    """The frame of a link: fixed to `body` (-1: to the root) by X (6, 6) from body to link.
+    """The frame of a link, which is fixed to a body or to the root.
 
-    parent: the parent link, '' of the root; fixed_joint: name of the joint to the parent, if it is fixed.
-    inertia (6, 6): of this link alone, in its axes about its origin; those of all links of a body add up to
-    the body's.
+    Attributes
+    ----------
+    name : str
+        The link.
+    body : int
+        Index of its body; -1 for the root.
+    X : ndarray (6, 6)
+        Motion transform from the body to the link.
+    parent : str
+        The parent link; empty for the root.
+    fixed_joint : str
+        Name of the joint to the parent, if it is fixed; otherwise empty.
+    inertia : ndarray (6, 6)
+        Spatial inertia of this link alone, in its axes about its origin. Those of all links of a body add up
+        to the body's.
     """
 
     name: str
@@ -155,11 +209,23 @@ class Frame:
 
 @dataclass(frozen=True, eq=False)
 class Cluster:
-    """Bodies (in order) that loops close or explicit joints tie; every other body is a cluster of one
-    (Chignoli et al., sec. IV).
+    """Bodies that share constraints or follow each other; every other body is a cluster of one.
 
-    independent, dependent: velocity coordinates of the tree in the cluster, the dependent ones those of its
-    implicit joints; samples (count, nq): closed positions at which the constraints have their generic rank.
+    Attributes
+    ----------
+    bodies : tuple of int
+        Indices of the bodies, in order.
+    constraints : tuple of LoopJoint or Custom
+        The constraints that close loops.
+    independent, dependent : tuple of int
+        Velocity coordinates of the tree in the cluster; the dependent ones are those of implicit joints.
+    samples : ndarray (count, nq)
+        Closed positions at which the constraints have their generic rank.
+
+    References
+    ----------
+    Chignoli, Adrian, Kim and Wensing, "Recursive Rigid-Body Dynamics Algorithms for Systems with Kinematic
+    Loops", sec. IV.
     """
 
     bodies: tuple[int, ...]
@@ -177,14 +243,48 @@ class Cluster:
 class Robot:
     """A tree of bodies, and constraints between its joints that close loops.
 
-    gravity (3,) is the acceleration of free fall in root axes, m/s^2. clusters: in the order of their first
-    bodies; () stands for those of the tree.
+    `load_robot` and `parse_robot` make it from a URDF. It does not change: functions such as `with_payload`
+    return another Robot.
 
     Joints are of three kinds. Independent ones have a coordinate in q, qd, qdd and tau. The position of an
     explicit one (mimic, gear, belt) is a linear function of others; it is in none of these vectors. The other
     joints of a closed loop are implicit: in q (..., nq), but not in qd, qdd, tau (..., nv). q has to be
     closed, see `close_loops`. tau is conjugate to qd. Slices of bodies' joints, S and the constants of joints
     are those of the tree, in which implicit joints are independent.
+
+    Attributes
+    ----------
+    name : str
+        Name of the robot in its description.
+    base_link : str
+        The root link.
+    bodies : tuple of Body
+        The moving links, each with everything fixed to it. Parents come before their children.
+    frames : dict of str to Frame
+        Frame of every link, also of links that are fixed to others.
+    gravity : ndarray (3,)
+        Acceleration of free fall in root axes, m/s^2.
+    warnings : tuple of str
+        Ignored or implausible parts of the description.
+    clusters : tuple of Cluster
+        Groups of bodies that share constraints, in the order of their first bodies. An empty tuple stands for
+        the clusters of the tree.
+
+    References
+    ----------
+    Chignoli, Adrian, Kim and Wensing, "Recursive Rigid-Body Dynamics Algorithms for Systems with Kinematic
+    Loops", sec. IV: clusters, independent joints.
+
+    Examples
+    --------
+    >>> robot.nq, robot.nv, robot.nbodies
+    (7, 7, 7)
+    >>> robot.q_names[:2]
+    ('panda_joint1', 'panda_joint2')
+    >>> robot.effort_limits
+    array([87., 87., 87., 87., 12., 12., 12.])
+    >>> [body.name for body in robot.bodies if body.mass > 3.0]
+    ['panda_link1', 'panda_link3', 'panda_link4']
     """
 
     name: str
@@ -230,39 +330,56 @@ class Robot:
         return {own.name: self.__dict__[own.name] for own in fields(self)}
 
     @cached_property
-    def constraints(self):
+    def constraints(self) -> tuple[LoopJoint | Custom, ...]:
         """All constraints, cluster by cluster."""
         return tuple(constraint for cluster in self.clusters for constraint in cluster.constraints)
 
     @property
-    def constrained(self):
-        """Whether it has closed loops, and so implicit joints."""
+    def constrained(self) -> bool:
+        """Whether the robot has closed loops, and so implicit joints."""
         return bool(self.constraints)
 
     @cached_property
     def tree(self) -> "Robot":
-        """The Robot without constraints, in which implicit joints are independent; itself if it has none."""
+        """The Robot without constraints, in which implicit joints are independent.
+
+        A robot without constraints is its own tree.
+        """
         return replace(self, clusters=()) if self.constrained else self
 
     def with_tree(self, tree: "Robot") -> "Robot":
-        """The Robot with a tree that differs in inertias, rotor inertias, gravity or names only."""
+        """Return the Robot with another tree of the same geometry.
+
+        Parameters
+        ----------
+        tree : Robot
+            The tree, which differs from that of the robot in inertias, rotor inertias, gravity or names only.
+
+        Returns
+        -------
+        Robot
+            The tree with the constraints of this robot.
+        """
         return replace(tree, clusters=self.clusters)
 
     @cached_property
-    def independent(self):
-        """(nv,) velocity coordinates of the tree that determine all others."""
+    def independent(self) -> np.ndarray:
+        """Velocity coordinates (nv,) of the tree that determine all others."""
         return np.array(sorted(v for cluster in self.clusters for v in cluster.independent), dtype=int)
 
     @property
-    def nbodies(self):
+    def nbodies(self) -> int:
+        """Number of moving bodies."""
         return len(self.bodies)
 
     @cached_property
-    def nq(self):
+    def nq(self) -> int:
+        """Number of positions in q: those of independent and implicit joints."""
         return max((body.joint.q.stop for body in self.bodies), default=0)
 
     @property
-    def nv(self):
+    def nv(self) -> int:
+        """Number of velocities in qd: those of independent joints."""
         return len(self.independent)
 
     @cached_property
@@ -270,7 +387,8 @@ class Robot:
         return max((body.joint.v.stop for body in self.bodies), default=0)
 
     @cached_property
-    def parents(self):
+    def parents(self) -> tuple[int, ...]:
+        """Index of the parent of every body; -1 for the root."""
         return tuple(body.parent for body in self.bodies)
 
     @cached_property
@@ -279,8 +397,8 @@ class Robot:
         return tuple(sorted(own, key=lambda joint: joint.v.start))
 
     @cached_property
-    def independent_joints(self):
-        """Joints that own independent coordinates, in their order, with the indices of these in qd (nv,)."""
+    def independent_joints(self) -> tuple[Joint, ...]:
+        """Joints that own independent coordinates, in the order of these; `v` of each is its slice of qd."""
         at = {v: k for k, v in enumerate(self.independent.tolist())}
         owners = []
         for joint in self._joints_of_tree:
@@ -291,38 +409,42 @@ class Robot:
         return tuple(owners)
 
     @cached_property
-    def joint_names(self):
-        """Names of the independent joints with one coordinate, which match those of a JointState."""
+    def joint_names(self) -> tuple[str, ...]:
+        """Names of the independent joints with one coordinate, as in a JointState message."""
         return tuple(j.name for j in self.independent_joints if j.type.is_scalar)
 
     @cached_property
-    def quaternion_places(self):
+    def quaternion_places(self) -> tuple[int, ...]:
         """Indices in q at which quaternions begin."""
         return tuple(at.start for _, at in self.quaternions)
 
     @property
-    def floating_base(self):
-        """True if the joint of the first body is floating."""
+    def floating_base(self) -> bool:
+        """Whether the joint of the first body is floating."""
         return bool(self.bodies) and self.bodies[0].joint.type.is_free
 
     @cached_property
-    def q_names(self):
+    def q_names(self) -> tuple[str, ...]:
+        """Names of the entries of q: joints, and coordinates of joints with several."""
         return _coordinate_names((joint.name, joint.type.q_names) for joint in self._joints_of_tree)
 
     @cached_property
-    def v_names(self):
+    def v_names(self) -> tuple[str, ...]:
+        """Names of the entries of qd, qdd and tau: joints, and coordinates of joints with several."""
         names = _coordinate_names((joint.name, joint.type.v_names) for joint in self._joints_of_tree)
         return tuple(names[v] for v in self.independent)
 
     @cached_property
-    def inertias(self):
-        """(nbodies, 6, 6)"""
+    def inertias(self) -> np.ndarray:
+        """Spatial inertias (nbodies, 6, 6) about the origins of the body frames, angular part first."""
         return np.array([body.inertia for body in self.bodies]).reshape(-1, 6, 6)
 
     @cached_property
-    def masses(self):
-        """(nbodies,) kg of the moving bodies, each with everything fixed to it, without links fixed to the
-        root."""
+    def masses(self) -> np.ndarray:
+        """Masses (nbodies,) of the moving bodies, each with everything fixed to it, kg.
+
+        Links that are fixed to the root have no part in them.
+        """
         return self.inertias[:, 5, 5].copy()
 
     @property
@@ -331,7 +453,7 @@ class Robot:
         return float(self.masses.sum())
 
     @cached_property
-    def scalar_motions(self):
+    def scalar_motions(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Bodies that move by one coordinate (n,), its index in v (n,), and their S (n, 6)."""
         moved = [
             (i, b.joint.v.start, b.joint.S[:, 0])
@@ -342,14 +464,14 @@ class Robot:
         return np.array(bodies, dtype=int), np.array(places, dtype=int), np.array(S).reshape(-1, 6)
 
     @cached_property
-    def vector_motions(self):
-        """(body, its slice of v, S) of joints with several velocities."""
+    def vector_motions(self) -> tuple[tuple[int, slice, np.ndarray], ...]:
+        """Index of the body, slice of v, and S of every joint with several velocities."""
         bodies = enumerate(self.bodies)
         return tuple((i, b.joint.v, b.joint.S) for i, b in bodies if b.joint.S.shape[1] > 1)
 
     @cached_property
-    def quaternions(self):
-        """(name of the joint, slice of q) of every unit quaternion x y z w."""
+    def quaternions(self) -> tuple[tuple[str, slice], ...]:
+        """Name of the joint and slice of q of every unit quaternion x y z w."""
         quaternions = []
         for joint in self._joints_of_tree:
             if joint.type.quaternion is not None:
@@ -363,9 +485,11 @@ class Robot:
         return tuple(body.joint for body in self.bodies if body.joint.masters is not None)
 
     @cached_property
-    def joint_map(self):
-        """(n, nv of the tree): the map from the tree's velocity coordinates to the velocities of all joints,
-        with all their coordinates, in the order of bodies."""
+    def joint_map(self) -> np.ndarray:
+        """Map (n, nv of the tree) from the tree's velocity coordinates to the velocities of all joints.
+
+        Its rows are all coordinates of the joints, in the order of bodies, see `joint_map_names`.
+        """
         rates = [body.joint.rate(np.eye(self._nv_of_tree)).T for body in self.bodies]
         return np.concatenate([np.zeros((0, self._nv_of_tree)), *rates])
 
@@ -375,57 +499,67 @@ class Robot:
         return tuple(joint for joint in self.explicit_joints if len(joint.masters.names) > 1)
 
     @cached_property
-    def axle_map(self):
-        """(axles, nv of the tree): the map from the tree's velocity coordinates to the rates of rotors,
-        friction and springs. Those are the coordinates of the tree, then the shared joints."""
+    def axle_map(self) -> np.ndarray:
+        """Map (axles, nv of the tree) from the tree's velocity coordinates to the rates of axles.
+
+        Rotors, friction and springs act at axles: the coordinates of the tree, then the shared joints.
+        """
         unit = np.eye(self._nv_of_tree)
         return np.concatenate([unit, *(joint.rate(unit).T for joint in self.shared_joints)])
 
     @cached_property
-    def joint_map_names(self):
+    def joint_map_names(self) -> tuple[str, ...]:
         """Names of the rows of `joint_map`."""
         return _coordinate_names((body.joint.name, body.joint.type.v_names) for body in self.bodies)
 
     @cached_property
-    def armature(self):
-        """(axles,) rotor inertia, see `axle_map`; that of an explicit joint with one master counts at the
-        master."""
+    def armature(self) -> np.ndarray:
+        """Rotor inertias (axles,), kg m^2 or kg, see `axle_map`.
+
+        The rotor of an explicit joint with one master counts at the master.
+        """
         return self._squared("armature")
 
     @cached_property
-    def damping(self):
-        """(axles,) viscous coefficients."""
+    def damping(self) -> np.ndarray:
+        """Viscous coefficients (axles,), N m s/rad or N s/m, see `axle_map`."""
         return self._squared("damping")
 
     @cached_property
-    def friction(self):
-        """(axles,) Coulomb friction, N m or N."""
+    def friction(self) -> np.ndarray:
+        """Coulomb friction (axles,), N m or N, see `axle_map`."""
         return self._of_axles(attrgetter("friction"), abs)
 
     @cached_property
-    def creep(self):
-        """(axles,) friction that grows slowly with the rate, N m or N: see `smooth_friction`."""
+    def creep(self) -> np.ndarray:
+        """Friction (axles,) that acts as creep tanh(rate / 0.1), with the rate in rad/s or m/s, N m or N."""
         return self._of_axles(attrgetter("creep"), abs)
 
     @cached_property
-    def springs(self):
-        """(axles,) N m/rad or N/m, of springs at rest at position 0."""
+    def springs(self) -> np.ndarray:
+        """Stiffnesses (axles,) of springs at rest at position 0, N m/rad or N/m, see `axle_map`."""
         return self._squared("spring")
 
     @cached_property
-    def torque_offsets(self):
-        """(axles,) constant torques at position 0, N m or N."""
+    def torque_offsets(self) -> np.ndarray:
+        """Constant torques (axles,) at position 0, N m or N, see `axle_map`."""
         return self._of_axles(lambda own: own.torque_offset + own.spring * own.offset, lambda weight: weight)
 
     @cached_property
-    def lower_position_limits(self):
-        """(nq,) rad or m, -infinite where the description has none, and for quaternions. Limits of explicit
-        joints are in `robot.bodies`."""
+    def lower_position_limits(self) -> np.ndarray:
+        """Lower limits (nq,) of positions, rad or m.
+
+        They are -infinite where the description has none, and for quaternions. Limits of explicit joints are
+        in `robot.bodies`.
+        """
         return self._position_limits("lower", -np.inf)
 
     @cached_property
-    def upper_position_limits(self):
-        """(nq,) rad or m, infinite where the description has none; see `lower_position_limits`."""
+    def upper_position_limits(self) -> np.ndarray:
+        """Upper limits (nq,) of positions, rad or m.
+
+        They are infinite where the description has none; see `lower_position_limits`.
+        """
         return self._position_limits("upper", np.inf)
 
     def _position_limits(self, attribute, none):
@@ -436,13 +570,13 @@ class Robot:
         return limit
 
     @cached_property
-    def velocity_limits(self):
-        """(nv,) rad/s or m/s, infinite where the description has none (or zero)."""
+    def velocity_limits(self) -> np.ndarray:
+        """Limits (nv,) of speeds, rad/s or m/s; infinite where the description has none or zero."""
         return self._rate_limits("velocity")
 
     @cached_property
-    def effort_limits(self):
-        """(nv,) N m or N, infinite where the description has none (or zero)."""
+    def effort_limits(self) -> np.ndarray:
+        """Limits (nv,) of torques, N m or N; infinite where the description has none or zero."""
         return self._rate_limits("effort")
 
     def _rate_limits(self, attribute):
@@ -469,56 +603,51 @@ class Robot:
         return total
 
     @cached_property
-    def ancestors(self):
-        """ancestors[i]: the bodies from the root to i, i included."""
+    def ancestors(self) -> tuple[tuple[int, ...], ...]:
+        """Indices of the bodies from the root to every body, which is the last of them."""
         chains: list[tuple[int, ...]] = []
         for index, parent in enumerate(self.parents):
             chains.append((*(chains[parent] if parent >= 0 else ()), index))
         return tuple(chains)
 
-    def neutral(self):
-        """Position (nq,) with every joint at zero, or with its frames coincident."""
+    def neutral(self) -> np.ndarray:
+        """Return the position with every joint at zero, or with its frames coincident.
+
+        Loops may be open there: `first_closed` closes them.
+
+        Returns
+        -------
+        ndarray (nq,)
+            rad or m; quaternions are (0, 0, 0, 1).
+        """
         q = np.zeros(self.nq)
         for joint in self._joints_of_tree:
             q[joint.q] = joint.type.neutral
         return q
 
-    def frame(self, name):
-        """The frame of a link; KeyError lists the known ones."""
+    def frame(self, name: str) -> Frame:
+        """Return the frame of a link.
+
+        Parameters
+        ----------
+        name : str
+            The link, which may be fixed to another one.
+
+        Returns
+        -------
+        Frame
+            Index of the link's body, its transform from the body, and its inertia.
+
+        Raises
+        ------
+        KeyError
+            For an unknown link; the message lists the links.
+        """
         try:
             return self.frames[name]
         except KeyError:
             known = ", ".join(sorted(self.frames)[:40])
             raise KeyError(f"unknown link {name!r}; the robot has: {known}") from None
-
-    @cached_property
-    def factored_bodies(self):
-        """Numbers of the bodies whose joint transform does not have the form of `transform_parts`."""
-        return tuple(i for i, body in enumerate(self.bodies) if body.joint.type.parts is None)
-
-    @cached_property
-    def transform_parts(self):
-        """Constants X0, Xc, Xs, Xp (nbodies, 6, 6) of X_up = X0 + cos(a) Xc + sin(a) Xs + a Xp, with the
-        position a of the joint. If a joint transform does not have this form (`parts` of its type), Xc = Xs =
-        Xp = 0."""
-        parts = np.array([_transform_parts(body.joint) for body in self.bodies]).reshape(-1, 4, 6, 6)
-        X_tree = np.array([body.X_tree for body in self.bodies]).reshape(-1, 1, 6, 6)
-        return tuple(np.moveaxis(parts @ X_tree, 1, 0))
-
-    def first_positions(self, q):
-        """(..., nbodies): the position of every joint at q (..., nq); its first coordinate if it has
-        several."""
-        index, offset = self._places_of_joints
-        positions = q[..., index] + offset
-        for i, body in enumerate(self.bodies):
-            if body.joint.masters is not None:
-                positions[..., i] = body.joint.position(q)[..., 0]
-        return positions
-
-    @cached_property
-    def _places_of_joints(self):
-        joints = [body.joint for body in self.bodies]
-        return np.array([j.q.start for j in joints], dtype=int), np.array([j.offset for j in joints])
 
 
 _F = TypeVar("_F", bound=Callable)
@@ -574,9 +703,3 @@ def _tied(robot, bodies):
 def _coordinate_names(joints):
     """joints: (name, suffixes of its coordinates)."""
     return tuple(".".join(filter(None, (name, part))) for name, parts in joints for part in parts or ("",))
-
-
-def _transform_parts(joint):
-    if joint.type.parts is None:
-        return np.eye(6), *np.zeros((3, 6, 6))
-    return joint.type.parts(joint.axis)

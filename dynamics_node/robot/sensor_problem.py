@@ -26,10 +26,29 @@ class Contact(NamedTuple):
 
 @dataclass(frozen=True)
 class SensorProblem:
-    """sensors, the names of the rows of each, and the results with a covariance. Made by `sensor_problem`.
+    """The exact dynamics, and sensors with noisy readings at one instant.
 
-    readings: the names of the numbers that are read at a state, in order: those of all sensors without a
-    `value`, for example `imu_left.ax`.
+    `sensor_problem` makes it, `build` solves it, and `observability` checks it.
+
+    Attributes
+    ----------
+    sensors : tuple of Sensor
+        The sensors, records of `dn.sensors`.
+    labels : tuple of tuple of str
+        Names of the rows of every sensor, for example `imu_left.ax`.
+    covariance : tuple of str
+        The results with a covariance, of 'qdd', 'tau' and 'f_ext'.
+
+    References
+    ----------
+    Nori, "Inverse, forward and other dynamic computations computationally optimized with sparse matrix
+    factorizations", eq. (17).
+
+    Examples
+    --------
+    >>> problem = dn.sensor_problem(robot, [dn.sensors.Imu("panda_hand", std=0.1, name="imu")])
+    >>> problem.readings
+    ('imu.wx', 'imu.wy', 'imu.wz', 'imu.ax', 'imu.ay', 'imu.az')
     """
 
     sensors: tuple[Sensor, ...]
@@ -39,12 +58,13 @@ class SensorProblem:
 
     @cached_property
     def readings(self) -> tuple[str, ...]:
+        """Names of the numbers that are read at a state, in order: those of sensors without a `value`."""
         pairs = zip(self.sensors, self.labels, strict=True)
         return tuple(label for sensor, labels in pairs for label in labels if sensor.value is None)
 
     @cached_property
     def places(self) -> tuple[slice | None, ...]:
-        """The slice of the readings of every sensor; None for one that is known in advance."""
+        """Slice of the readings of every sensor; None for one that is known in advance."""
         places: list[slice | None] = []
         start = 0
         for sensor, labels in zip(self.sensors, self.labels, strict=True):
@@ -55,8 +75,10 @@ class SensorProblem:
 
     @cached_property
     def contacts(self) -> tuple[Contact, ...]:
-        """One for every link with an external wrench, in the frame of its first record, without the rows that
-        this record sets to zero."""
+        """A contact for every link with an external wrench, in the frame of its first record.
+
+        Rows that this record sets to zero are left out.
+        """
         first: dict[str, Contact] = {}
         for sensor in self.sensors:
             if isinstance(sensor, ExternalWrench) and sensor.link not in first:
@@ -65,15 +87,46 @@ class SensorProblem:
         return tuple(first.values())
 
     def sensor(self, name: str) -> Sensor:
-        """The sensor of a name. Raises KeyError."""
+        """Return the sensor of a name.
+
+        Parameters
+        ----------
+        name : str
+            Name of the sensor.
+
+        Returns
+        -------
+        Sensor
+            Its record.
+
+        Raises
+        ------
+        KeyError
+            For an unknown name; the message lists the names.
+        """
         for sensor in self.sensors:
             if sensor.name == name:
                 return sensor
         raise KeyError(f"no sensor {name!r}; there are {', '.join(s.name for s in self.sensors)}")
 
     def gathered(self, readings: Mapping[str, Any]) -> np.ndarray:
-        """readings (..., m) from {name of a sensor: (..., rows), or (...) for one row}. Raises SensorError,
-        naming the sensor, for missing and unknown ones and for wrong numbers of rows."""
+        """Join the readings of sensors to one array.
+
+        Parameters
+        ----------
+        readings : mapping of str to array_like (..., rows)
+            Reading of every sensor without a `value`; (...) for a sensor with one row.
+
+        Returns
+        -------
+        ndarray (..., m)
+            Numbers in the order of `readings`, over the common batch.
+
+        Raises
+        ------
+        SensorError
+            For missing and unknown sensors and for wrong numbers of rows; the message names the sensor.
+        """
         wanted = {s.name: at for s, at in zip(self.sensors, self.places, strict=True) if at is not None}
         wanted = {name: at for name, at in wanted.items() if at.stop > at.start}
         if missing := [name for name in wanted if name not in readings]:
@@ -86,14 +139,38 @@ class SensorProblem:
         return np.concatenate([np.zeros((*batch, 0)), *spread], axis=-1)
 
     def reads(self, robot: Coordinates, wrenches=False) -> Shapes:
-        """{name: shape} of the arguments at a state, in order."""
+        """Return the shapes of the arguments at a state.
+
+        Parameters
+        ----------
+        robot : Robot
+            The robot.
+        wrenches : bool
+            No effect: external wrenches are results, not arguments.
+
+        Returns
+        -------
+        dict of str to tuple
+            Shapes of q, qd, readings and gravity, in this order.
+        """
         shapes = state_shapes(robot, ("q", "qd", "gravity"))
         return {"q": shapes["q"], "qd": shapes["qd"], "readings": (len(self.readings),)} | shapes
 
     def returns(self, robot: Coordinates) -> Shapes:
-        """{name: shape} of the results: qdd, tau and f_ext, complete; residuals, reading minus estimate;
-        chi_square over all uncertain rows. Requested covariances are qdd_covariance and tau_covariance (nv,
-        nv), and f_ext_covariance (nbodies, 6, 6) of every body's wrench."""
+        """Return the shapes of the results at a state.
+
+        Parameters
+        ----------
+        robot : Robot
+            The robot.
+
+        Returns
+        -------
+        dict of str to tuple
+            Shapes of qdd, tau and f_ext, which are complete. Then residuals, reading minus estimate, and
+            chi_square over all uncertain rows. Requested covariances follow: qdd_covariance and
+            tau_covariance (nv, nv), and f_ext_covariance (nbodies, 6, 6) of every body's wrench.
+        """
         shapes = state_shapes(robot, RESULTS)
         squares: Shapes = {"qdd": (robot.nv,) * 2, "tau": (robot.nv,) * 2, "f_ext": (robot.nbodies, 6, 6)}
         more: Shapes = {"residuals": (len(self.readings),), "chi_square": ()}
@@ -103,12 +180,49 @@ class SensorProblem:
 def sensor_problem(
     robot: Coordinates, sensors: Iterable[Sensor], covariance: Iterable[str] = ()
 ) -> SensorProblem:
-    """The exact dynamics, and these sensors with the uncertainty in their std or covariance.
-    covariance: the results of 'qdd', 'tau' and 'f_ext' that get one.
+    """Return the problem of estimating accelerations, torques and wrenches from sensors.
 
     Two assumptions: the environment touches no link without an ExternalWrench, and no motor drives floating
-    joints or dependent joints of loops. Raises SensorError, naming the sensor, for an unknown joint or link,
-    one without such a reading, wrong numbers of rows, or a duplicate name.
+    joints or implicit joints of loops.
+
+    Parameters
+    ----------
+    robot : Robot
+        The robot.
+    sensors : iterable of Sensor
+        Records of `dn.sensors`, or a result of `load_sensors`. Each has its uncertainty as
+        std or covariance.
+    covariance : iterable of str
+        Results of 'qdd', 'tau' and 'f_ext' that get a covariance.
+
+    Returns
+    -------
+    SensorProblem
+        The problem, which `build` makes an Estimator of.
+
+    Raises
+    ------
+    SensorError
+        For an unknown joint or link, one without such a reading, wrong numbers of rows, or a duplicate name.
+        The message names the sensor.
+    ValueError
+        For another name in `covariance`.
+
+    References
+    ----------
+    Nori, "Inverse, forward and other dynamic computations computationally optimized with sparse matrix
+    factorizations", sec. III.
+
+    Examples
+    --------
+    >>> from dynamics_node.robot.sensors import JointAcceleration, JointTorque
+    >>> at_rest = [JointAcceleration(joint, value=0.0, std=0.1) for joint in robot.joint_names]
+    >>> sensors = [*at_rest, JointTorque("panda_joint2", std=0.2)]
+    >>> problem = dn.sensor_problem(robot, sensors, covariance=["tau"])
+    >>> estimate = dn.build(robot, problem, backend="numpy")
+    >>> result = estimate(np.zeros(7), np.zeros(7), {"panda_joint2 torque": -4.5})
+    >>> print(f"{result.tau[1]:.2f} N m, std {np.sqrt(result.tau_covariance[1, 1]):.2f} N m")
+    -4.36 N m, std 0.17 N m
     """
     sensors = tuple(sensors)
     labels = fitting_labels(robot, sensors)

@@ -112,13 +112,45 @@ def _only(model, joint):
 
 
 def with_tool(model: Robot, joint: str, mass: float, com, xyz=(0, 0, 0), rpy=(0, 0, 0)) -> Robot:
-    """The Robot whose tool has another mass and center of mass, for example identified by a force/torque
-    sensor.
+    """Return the Robot whose tool has another mass and center of mass.
 
-    The tool is everything fixed to the child link of the joint: see `identify_tool`. mass kg, positive; com
-    (3,) m in the axes of a sensor at xyz and rpy in the child link. The moments of inertia about the center
-    of mass stay those of the description. Raises KeyError for an unknown joint, ValueError for an impossible
-    tool, or one fixed to the root.
+    The tool is everything fixed to the child link of a joint. Its moments of inertia about the center of mass
+    stay those of the description.
+
+    Parameters
+    ----------
+    model : Robot
+        The robot, which stays as it is.
+    joint : str
+        The joint of the tool, often the fixed joint of a force/torque sensor.
+    mass : float
+        Mass of the tool, kg; positive.
+    com : array_like (3,)
+        Its center of mass in the axes of the sensor, m.
+    xyz, rpy : array_like (3,)
+        Pose of the sensor in the child link: position, m, and angles about fixed axes as in URDF, rad.
+
+    Returns
+    -------
+    Robot
+        The robot with this tool.
+
+    Raises
+    ------
+    KeyError
+        For an unknown joint.
+    ValueError
+        For a mass that is not positive, a center of mass that is not finite, and a tool fixed to the root.
+
+    See Also
+    --------
+    identify_tool : mass and center of mass from readings of a force/torque sensor.
+
+    Examples
+    --------
+    >>> tooled = dn.with_tool(robot, "panda_joint8", 0.8, com=[0.0, 0.0, 0.05])
+    >>> round(tooled.mass - robot.mass, 2)  # the hand of the description has 0.76 kg
+    0.04
     """
     com = np.asarray(com, dtype=float)
     if not (np.isfinite(mass) and mass > 0 and com.shape == (3,) and np.isfinite(com).all()):

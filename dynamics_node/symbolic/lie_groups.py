@@ -19,15 +19,22 @@ TERMS = 7  # of each series
 
 
 class Pose(NamedTuple):
-    """rotation (..., 3, 3) from the axes of a frame to those of its reference; position (..., 3) of its
-    origin there, m."""
+    """The pose of a frame in a reference frame.
+
+    Attributes
+    ----------
+    rotation : ndarray (..., 3, 3)
+        Rotation matrix from the axes of the frame to those of the reference.
+    position : ndarray (..., 3)
+        Its origin in the reference, m.
+    """
 
     rotation: np.ndarray
     position: np.ndarray
 
 
-def exp3(rotation_vector):
-    """The rotation about a constant axis: the exponential map of SO(3).
+def exp3(rotation_vector) -> np.ndarray:
+    """Return the rotation about a constant axis: the exponential map of SO(3).
 
     Parameters
     ----------
@@ -39,6 +46,10 @@ def exp3(rotation_vector):
     ndarray (..., 3, 3)
         The rotation matrix, by Rodrigues' formula.
 
+    References
+    ----------
+    Murray, Li and Sastry, "A Mathematical Introduction to Robotic Manipulation", eq. (2.14).
+
     Examples
     --------
     >>> dn.exp3([0.0, 0.0, np.pi / 2]).round(12) + 0.0
@@ -49,8 +60,8 @@ def exp3(rotation_vector):
     return quaternion_rotation(quaternion_exp(np.asarray(rotation_vector, dtype=float)))
 
 
-def log3(rotation):
-    """The rotation vector of a rotation: the inverse of `exp3`.
+def log3(rotation) -> np.ndarray:
+    """Return the rotation vector of a rotation: the inverse of `exp3`.
 
     Parameters
     ----------
@@ -60,7 +71,7 @@ def log3(rotation):
     Returns
     -------
     ndarray (..., 3)
-        The axis times the angle, with a length of at most pi. At half a turn it is one of two solutions.
+        The axis times the angle in rad, which is at most pi. At half a turn it is one of two solutions.
 
     Examples
     --------
@@ -70,8 +81,8 @@ def log3(rotation):
     return quaternion_log(rotation_quaternion(np.asarray(rotation, dtype=float)))
 
 
-def exp6(motion):
-    """The rigid motion of a body at a constant velocity: the exponential map of SE(3).
+def exp6(motion) -> Pose:
+    """Return the rigid motion of a body at a constant velocity: the exponential map of SE(3).
 
     Parameters
     ----------
@@ -83,9 +94,13 @@ def exp6(motion):
     Pose
         rotation (..., 3, 3) and position (..., 3), m, of the body after the time in the axes before.
 
+    References
+    ----------
+    Murray, Li and Sastry, "A Mathematical Introduction to Robotic Manipulation", eq. (2.36).
+
     Examples
     --------
-    >>> rotation, position = dn.exp6([0.0, 0.0, np.pi, 0.0, np.pi, 0.0])
+    >>> rotation, position = dn.exp6([0.0, 0.0, np.pi, 0.0, np.pi, 0.0])  # half a circle of radius 1
     >>> position.round(12) + 0.0
     array([-2.,  0.,  0.])
     """
@@ -93,15 +108,15 @@ def exp6(motion):
     return Pose(exp3(w), moved_along(w, v))
 
 
-def log6(rotation, position):
-    """The constant velocity of a rigid motion in a unit of time: the inverse of `exp6`.
+def log6(rotation, position) -> np.ndarray:
+    """Return the constant velocity of a rigid motion in a unit of time: the inverse of `exp6`.
 
     Parameters
     ----------
     rotation : array_like (..., 3, 3)
         A rotation matrix.
     position : array_like (..., 3)
-        In m.
+        The position, m.
 
     Returns
     -------

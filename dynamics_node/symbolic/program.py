@@ -2,6 +2,7 @@
 
 import hashlib
 from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -150,12 +151,42 @@ def require_health(program):
 _INPUT, _CONSTANT = _LEAVES = (Op.INPUT.value, Op.CONSTANT.value)
 
 
-def trace(function, inputs, limits=()) -> Program:
-    """The Program of function(**arrays) -> {name: array}.
+def trace(
+    function: Callable[..., Mapping[str, Any]],
+    inputs: Mapping[str, tuple[int, ...]],
+    limits: Iterable[float] = (),
+) -> Program:
+    """Record the operations of a function of arrays as a Program.
 
-    inputs: {name: shape}; limits: of the last result, `health`, if there is one (see Program). The function
-    may use the operations of object arrays: + - * /, sin, cos, matrix products, indexing. Unused operations
-    are left out. Raises TypeError if the function needs a value.
+    Parameters
+    ----------
+    function : callable
+        Function of arrays by keyword, which returns a dictionary of arrays. It may use the operations of
+        object arrays: + - * /, sin, cos, matrix products, indexing.
+    inputs : mapping of str to tuple of int
+        Shapes of its arguments.
+    limits : iterable of float
+        Limits of the entries of the last result, `health`, if it has one. If an entry exceeds its limit or is
+        NaN, the other results are invalid.
+
+    Returns
+    -------
+    Program
+        Its operations in order, without those that no result depends on. `compile` makes a Function of it.
+
+    Raises
+    ------
+    TypeError
+        If the function needs the value of an argument, for example in a condition.
+
+    Examples
+    --------
+    >>> pendulum = dn.trace(lambda angle: {"torque": 9.81 * np.sin(angle)}, {"angle": ()})
+    >>> pendulum.op_count()
+    {'add': 0, 'mul': 1, 'div': 0, 'neg': 0, 'sin': 1, 'cos': 0}
+    >>> torque = dn.compile(pendulum, backend="numpy")
+    >>> torque([0.0, np.pi / 6, np.pi / 2]).round(3)
+    array([0.   , 4.905, 9.81 ])
     """
     table = Table()
     arrays = {name: _input_array(table, shape) for name, shape in inputs.items()}

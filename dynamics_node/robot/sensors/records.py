@@ -93,13 +93,26 @@ Numbers = float | Sequence[float]
 
 @dataclass(frozen=True, kw_only=True)
 class Sensor:
-    """The base of all sensors. Immutable and hashable: sequences become tuples.
+    """The base of all sensors. Records are immutable and hashable: sequences become tuples.
 
-    std: standard deviation of all its rows or of each, in the unit of the reading; 0.0: exact. covariance
-    (rows, rows) in its place. value: the rows are known in advance, with the uncertainty of std: a prior.
-    name: of its readings; by default the joint or link and the kind of reading. topic, frame: the node's
-    subscription, and the frame_id of the messages. Raises SensorError for non-numbers, for a covariance that
-    is not symmetric positive definite, and for neither or both of std and covariance.
+    Parameters
+    ----------
+    std : float or sequence of float, optional
+        Standard deviation of all rows or of each, in the unit of the reading; 0.0 is exact.
+    covariance : array_like (rows, rows), optional
+        Covariance of the rows, in place of std.
+    value : float or sequence of float, optional
+        Values of the rows, if they are known in advance with this uncertainty: a prior without a reading.
+    name : str
+        Name of its readings; by default the joint or link and the kind of reading.
+    topic, frame : str
+        The topic that the node subscribes to, and the frame_id of its messages.
+
+    Raises
+    ------
+    SensorError
+        For entries that are not numbers, a covariance that is not symmetric positive definite, and neither or
+        both of std and covariance.
     """
 
     kind: ClassVar[str]
@@ -133,13 +146,21 @@ class Sensor:
 
     @property
     def place(self) -> str:
-        """The name of its joint or link."""
+        """Name of its joint or link."""
         return self.joint if hasattr(self, "joint") else self.link  # type: ignore[attr-defined]
 
 
 @dataclass(frozen=True)
 class JointTorque(Sensor):
-    """The torque tau of a joint that owns coordinates, N m or N: with rotors (armature), without friction."""
+    """A sensor of the torque tau of a joint, N m or N: with rotors (armature), without friction.
+
+    Parameters
+    ----------
+    joint : str
+        An independent joint.
+    std, covariance, value, name, topic, frame
+        As in `Sensor`.
+    """
 
     kind = "torque"
     joint: str
@@ -147,7 +168,15 @@ class JointTorque(Sensor):
 
 @dataclass(frozen=True)
 class JointAcceleration(Sensor):
-    """The acceleration of a joint, rad/s^2 or m/s^2: for a floating base as in qdd."""
+    """A sensor of the acceleration of a joint, rad/s^2 or m/s^2.
+
+    Parameters
+    ----------
+    joint : str
+        A joint of any kind; the acceleration of a floating base is that in qdd.
+    std, covariance, value, name, topic, frame
+        As in `Sensor`.
+    """
 
     kind = "acceleration"
     joint: str
@@ -155,7 +184,17 @@ class JointAcceleration(Sensor):
 
 @dataclass(frozen=True, kw_only=True)
 class Posed(Sensor):
-    """A sensor with a pose on a link."""
+    """The base of sensors with a pose on a link.
+
+    Parameters
+    ----------
+    xyz : sequence of float (3,)
+        Position of the sensor in link axes, m.
+    rpy : sequence of float (3,)
+        Its orientation, angles about fixed axes as in URDF, rad.
+    std, covariance, value, name, topic, frame
+        As in `Sensor`.
+    """
 
     xyz: Sequence[float] = (0.0, 0.0, 0.0)
     rpy: Sequence[float] = (0.0, 0.0, 0.0)
@@ -168,11 +207,18 @@ class Posed(Sensor):
 
 @dataclass(frozen=True)
 class ForceTorque(Posed):
-    """The wrench (6) that a joint, also a fixed one, transmits, at the sensor in its axes; xyz, rpy: its pose
-    in the child link.
+    """A sensor of the wrench (6) that a joint transmits, at the sensor in its axes, moment first, N m and N.
 
-    measures: 'child_to_parent': the wrench of the child ON the parent, so that a push on the child reads with
-    its own sign (Gazebo's default); 'parent_to_child': the reverse, as in the quantity `sensor_wrench`.
+    Parameters
+    ----------
+    joint : str
+        A joint of any kind, often a fixed one; xyz and rpy are the sensor's pose in its child link.
+    measures : {'child_to_parent', 'parent_to_child'}
+        The sign. 'child_to_parent' is the wrench of the child ON the parent, so that a push on the child
+        reads with its own sign (Gazebo's default). 'parent_to_child' is the reverse, as in the quantity
+        `sensor_wrench`.
+    xyz, rpy, std, covariance, value, name, topic, frame
+        As in `Posed`.
     """
 
     kind = "force_torque"
@@ -188,14 +234,23 @@ class ForceTorque(Posed):
 
     @property
     def sign(self) -> float:
-        """The factor of the wrench of the parent ON the child."""
+        """Factor of the wrench of the parent ON the child."""
         return SIGNS[self.measures]
 
 
 @dataclass(frozen=True)
 class Accelerometer(Posed):
-    """Proper acceleration (3) of a point of a link in the sensor's axes, m/s^2: at rest it reads 9.81
-    upward."""
+    """A sensor of the proper acceleration (3) of a point of a link in its own axes, m/s^2.
+
+    At rest it reads 9.81 upward.
+
+    Parameters
+    ----------
+    link : str
+        A link that moves.
+    xyz, rpy, std, covariance, value, name, topic, frame
+        As in `Posed`.
+    """
 
     kind = "accelerometer"
     link: str
@@ -203,7 +258,15 @@ class Accelerometer(Posed):
 
 @dataclass(frozen=True)
 class AngularAcceleration(Posed):
-    """The angular acceleration (3) of a link in the sensor's axes, rad/s^2."""
+    """A sensor of the angular acceleration (3) of a link in its own axes, rad/s^2.
+
+    Parameters
+    ----------
+    link : str
+        A link that moves.
+    xyz, rpy, std, covariance, value, name, topic, frame
+        As in `Posed`.
+    """
 
     kind = "angular_acceleration"
     link: str
@@ -211,8 +274,17 @@ class AngularAcceleration(Posed):
 
 @dataclass(frozen=True)
 class Gyro(Posed):
-    """The angular velocity (3) of a link in the sensor's axes, rad/s. It follows from q and qd: such rows
-    determine nothing, but contradict others if they are wrong."""
+    """A sensor of the angular velocity (3) of a link in its own axes, rad/s.
+
+    The velocity follows from q and qd. Such rows determine nothing, but contradict others if they are wrong.
+
+    Parameters
+    ----------
+    link : str
+        A link that moves.
+    xyz, rpy, std, covariance, value, name, topic, frame
+        As in `Posed`.
+    """
 
     kind = "gyro"
     link: str
@@ -220,7 +292,15 @@ class Gyro(Posed):
 
 @dataclass(frozen=True)
 class Imu(Posed):
-    """A gyro (rows 0 to 2) and an accelerometer (rows 3 to 5) at one place."""
+    """A gyro (rows 0 to 2, rad/s) and an accelerometer (rows 3 to 5, m/s^2) at one place.
+
+    Parameters
+    ----------
+    link : str
+        A link that moves.
+    xyz, rpy, std, covariance, value, name, topic, frame
+        As in `Posed`.
+    """
 
     kind = "imu"
     link: str
@@ -228,12 +308,19 @@ class Imu(Posed):
 
 @dataclass(frozen=True)
 class ExternalWrench(Posed):
-    """The wrench by the environment ON a link, at the sensor in its axes. Links without this record are not
-    touched.
+    """The wrench that the environment exerts ON a link, at the sensor in its axes, moment first, N m and N.
 
-    rows: for each of mx my mz fx fy fz, or for all, whether it is 'measured' (read, or known by `value`),
-    'zero' or 'unknown'; std, covariance and value are of the measured rows. A link has one wrench, for any
-    number of these records.
+    Links without this record are not touched. A link has one wrench, for any number of these records.
+
+    Parameters
+    ----------
+    link : str
+        A link that moves.
+    rows : {'measured', 'zero', 'unknown'} or sequence of them (6,)
+        Role of mx my mz fx fy fz, or of all. A measured row is read, or known by `value`; std, covariance and
+        value are of the measured rows.
+    xyz, rpy, std, covariance, value, name, topic, frame
+        As in `Posed`.
     """
 
     kind = "wrench"

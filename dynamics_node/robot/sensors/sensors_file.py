@@ -10,6 +10,7 @@ type is a key of SENSORS; the fields are those of its record.
 """
 
 from dataclasses import MISSING, fields
+from pathlib import Path
 
 from dynamics_node.robot.errors import SensorError
 from dynamics_node.robot.safe_files import composed, place, plain, read_regular_file
@@ -20,13 +21,63 @@ MAX_SENSORS = 10_000
 _WORDS = ("name", "joint", "link", "rows", "topic", "frame", "measures")
 
 
-def load_sensors(path) -> tuple[Sensor, ...]:
-    """The sensors of a file. Raises OSError, and SensorError with the position of the error."""
+def load_sensors(path: str | Path) -> tuple[Sensor, ...]:
+    """Read the sensors of a YAML file.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file, of at most 1 MiB; see docs/reference/sensors.md for its format.
+
+    Returns
+    -------
+    tuple of Sensor
+        Records for `sensor_problem`.
+
+    Raises
+    ------
+    SensorError
+        For an invalid file; the message has the line and column.
+    OSError
+        For a file that cannot be read.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.NamedTemporaryFile(suffix=".yaml") as file:
+    ...     _ = file.write(b"sensors: [{type: torque, joint: [panda_joint1, panda_joint2], std: 0.5}]")
+    ...     file.flush()
+    ...     sensors = dn.load_sensors(file.name)
+    >>> [sensor.name for sensor in sensors]
+    ['panda_joint1 torque', 'panda_joint2 torque']
+    """
     return parse_sensors(read_regular_file(path, MAX_BYTES + 1))
 
 
 def parse_sensors(text: str | bytes) -> tuple[Sensor, ...]:
-    """The sensors of the text of a file. Raises SensorError."""
+    """Read the sensors of the text of a YAML file.
+
+    Parameters
+    ----------
+    text : str or bytes
+        Content of a file for `load_sensors`.
+
+    Returns
+    -------
+    tuple of Sensor
+        Records for `sensor_problem`.
+
+    Raises
+    ------
+    SensorError
+        For an invalid text; the message has the line and column.
+
+    Examples
+    --------
+    >>> (imu,) = dn.sensors.parse_sensors("sensors: [{type: imu, link: panda_hand, std: 0.1}]")
+    >>> imu.name, imu.std
+    ('panda_hand imu', 0.1)
+    """
     if len(text) > MAX_BYTES:
         raise SensorError(f"the file of sensors has more than {MAX_BYTES} bytes")
     top = _mapping(composed(text, "sensors", SensorError))
