@@ -205,7 +205,7 @@ def test_compile_loops(capsys, linkage, tmp_path, monkeypatch):
     files = set((tmp_path / "dynamics_node").iterdir())
     for problem in ("inverse", "forward"):
         robot = do(Job(Path(linkage).read_text(), {}, problem, backend="c", services="c"))
-        assert isinstance(robot, ServedRobot) and robot.closing is not None
+        assert isinstance(robot, ServedRobot) and robot.loop_solver is not None
     assert set((tmp_path / "dynamics_node").iterdir()) == files
 
 

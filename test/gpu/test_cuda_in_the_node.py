@@ -15,7 +15,7 @@ from dynamics_node.codegen.cuda import device
 from dynamics_node.node.building import build_job
 from dynamics_node.node.building.build_job import Failure, Job, do
 from dynamics_node.node.core.settings import Settings
-from dynamics_node.node.services.service_process import Follower, Told
+from dynamics_node.node.services.service_process import Follower, Reply
 from dynamics_node.robot import KINDS
 
 TEXT = (data_folder() / ROBOTS["double_pendulum"].path).read_text()
@@ -72,12 +72,12 @@ def test_the_process_of_services_passes_on_that_its_device_is_lost(monkeypatch):
     connection = SimpleNamespace(
         send_bytes=lambda text: requests.append(text.decode()),
         poll=lambda seconds: True,
-        recv_bytes=lambda: pickle.dumps(Told(len(requests), 0, None, None, None)),
+        recv_bytes=lambda: pickle.dumps(Reply(len(requests), 0, None, None, None)),
     )
     follower = Follower(connection)
     assert follower.core() is None
-    follower.tell()
+    follower.report_lost_device()
     monkeypatch.setattr(device, "_lost", ["cudaErrorLaunchFailure"])
-    follower.tell()
-    follower.tell()
+    follower.report_lost_device()
+    follower.report_lost_device()
     assert requests == ["1 0 ", "2 0 cudaErrorLaunchFailure"]

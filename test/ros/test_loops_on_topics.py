@@ -102,7 +102,7 @@ def test_services_with_loops(bars, mechanism):
     response = good(bars.call(GetMassMatrix, "get_mass_matrix", request(GetMassMatrix)))
     M = np.array(response.mass_matrix.data).reshape(2, 2)
     assert list(response.mass_matrix.row_names) == DRIVEN
-    assert error(M @ QDD + np.array(response.bias), tau) <= EXACT
+    assert error(M @ QDD + np.array(response.nonlinear_effects), tau) <= EXACT
     sent_request = request(GetOperationalSpaceInertia)
     sent_request.links = ["left_lower", "right_upper"]
     response = bars.call(GetOperationalSpaceInertia, "get_operational_space_inertia", sent_request)

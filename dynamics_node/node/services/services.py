@@ -179,7 +179,7 @@ class Services:
         h = core.robot.nonlinear_effects(q, qd, gravity=core.gravity(monotonic_ns()))
         response.header = _header(core, request)
         response.mass_matrix = matrix_message(M[np.ix_(order, order)], names, names)
-        response.bias_names, response.bias = names, doubles(h[order])
+        response.nonlinear_effects = doubles(h[order])
 
     def _operational_space(self, core, request, response):
         links = read_links(core, request.links)
