@@ -157,8 +157,8 @@ class JointFilter:
         Parameters
         ----------
         time : float
-            Time of any clock, s. A repeated time is skipped. An earlier one, or one after a long gap, restarts the
-            filter.
+            Time of any clock, s. A repeated time is skipped. An earlier one, or one after a long gap,
+            restarts the filter.
         position : array_like (count,)
             Readings, rad or m.
 

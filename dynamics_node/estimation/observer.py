@@ -173,8 +173,8 @@ class MomentumObserver:
         Parameters
         ----------
         time : float
-            Time of any clock, s. A repeated time is skipped. An earlier one, or one more than longest_gap later,
-            restarts the observer.
+            Time of any clock, s. A repeated time is skipped. An earlier one, or one more than longest_gap
+            later, restarts the observer.
         q : array_like (nq,)
             Positions, closed.
         qd : array_like (nv,)
