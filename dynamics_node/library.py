@@ -116,7 +116,7 @@ __all__ = [  # noqa: RUF022 (by subject)
     "log6",  # a rigid motion -> the constant velocity
     # Dynamics of a robot: one state, a batch of any shape, derivatives
     "build",  # a quantity by name, or a Problem -> Function: compiled, differentiable, picklable
-    "evaluate",  # the same in one call, by NumPy
+    "evaluate",  # the same in one call
     "QUANTITIES",  # their table: arguments and results
     "Function",  # named arrays in, named arrays out
     "Problem",  # which of tau and qdd is known at every joint

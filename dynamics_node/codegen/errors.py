@@ -1,9 +1,9 @@
-"""Why there is no compiled code or no device."""
+"""Errors of compilers and devices."""
 
 
 class CompileError(RuntimeError):
-    """No library: no compiler, one that fails, or no place to put it. One line."""
+    """No compiled code: no compiler, one that fails, or no place for its library. The message is one line."""
 
 
 class DeviceError(CompileError):
-    """No device that computes: none is there, or it lacks what is asked of it, or it failed. One line."""
+    """No usable device: none exists, it lacks a required feature, or it failed. The message is one line."""

@@ -6,6 +6,7 @@ form, so that the covariance stays positive despite rounding.
 """
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dynamics_node.codegen import make
 from dynamics_node.functions import InputError
@@ -16,25 +17,57 @@ _NUMBER = {place: k for k, place in enumerate(_PLACES)} | {place[::-1]: k for k,
 
 
 class JointFilter:
-    """Filter of `count` joints. After a `step`: position, velocity, acceleration (count,).
+    """Velocities and accelerations of joints from encoder readings, by a Kalman filter.
 
-    position_std: of one reading, rad or m (an encoder of N lines per turn has 2 pi / N / sqrt(12));
-    jerk_density: of white noise, rad^2/s^5 or m^2/s^5, so that accelerations change by sqrt(j t) in a time t;
-    both scalar or (count,). first_std: of velocity and acceleration before the first reading, rad/s and
-    rad/s^2. wraps (count,) bool: angles that may jump by a turn. longest_gap: s between readings; a longer
-    gap resets the filter. Raises ValueError for invalid numbers, CompileError for backend c without a
-    compiler.
+    Attributes are valid from the first `step` on; the next step overwrites the arrays.
+
+    Parameters
+    ----------
+    count : int
+        Number of joints.
+    position_std : float or array_like (count,)
+        Standard deviation of one reading, rad or m. An encoder of N lines per turn has 2 pi / N / sqrt(12).
+    jerk_density : float or array_like (count,)
+        Density j of white-noise jerk, rad^2/s^5 or m^2/s^5: accelerations change by sqrt(j t) in a time t.
+    first_std : array_like (2,)
+        Standard deviations of velocity and acceleration before the first reading, rad/s and rad/s^2.
+    wraps : bool or array_like (count,)
+        Which angles may jump by a turn.
+    longest_gap : float
+        Longest time between two readings, s. A longer gap restarts the filter.
+    backend : str
+        'c', 'numpy', or 'auto': 'c' if it works.
+
+    Raises
+    ------
+    ValueError
+        For invalid numbers.
+    CompileError
+        For backend c without a compiler.
+
+    Examples
+    --------
+    >>> rates = dn.JointFilter(2, position_std=1e-5, jerk_density=1e4, backend="numpy")
+    >>> for t in np.arange(0.0, 0.1, 0.001):  # one joint turns at 0.5 rad/s, the other at 0.2 rad/s
+    ...     available = rates.step(t, [0.5 * t, 0.2 * t])
+    >>> rates.velocity.round(3)
+    array([0.5, 0.2])
+
+    References
+    ----------
+    Bar-Shalom, Li and Kirubarajan, Estimation with applications to tracking and navigation, 2001, section
+    6.2.3: the Wiener process acceleration model.
     """
 
     def __init__(
         self,
-        count,
-        position_std,
-        jerk_density,
-        first_std=(10.0, 100.0),
-        wraps=False,
-        longest_gap=0.1,
-        backend="auto",
+        count: int,
+        position_std: ArrayLike,
+        jerk_density: ArrayLike,
+        first_std: ArrayLike = (10.0, 100.0),
+        wraps: ArrayLike = False,
+        longest_gap: float = 0.1,
+        backend: str = "auto",
     ):
         variances = [
             _positive("position_std", position_std, count),
@@ -50,49 +83,95 @@ class JointFilter:
         self._dt = np.zeros(1)
         self.reset()
 
-    def reset(self):
-        """Discard all readings."""
+    def reset(self) -> None:
+        """Discard all readings.
+
+        Returns
+        -------
+        None
+        """
         self._time: float | None = None
 
-    def resume(self, before: "JointFilter"):
-        """Continue from the state of another filter with the same number of joints."""
+    def resume(self, before: "JointFilter") -> None:
+        """Continue from the state of another filter, if it has the same number of joints.
+
+        Parameters
+        ----------
+        before : JointFilter
+            The other filter.
+
+        Returns
+        -------
+        None
+        """
         if before._state.shape == self._state.shape:
             self._time, self._state[:] = before._time, before._state
 
     @property
-    def position(self):
+    def position(self) -> np.ndarray:
+        """Positions (count,), rad or m."""
         return self._state[0]
 
     @property
-    def velocity(self):
+    def velocity(self) -> np.ndarray:
+        """Velocities (count,), rad/s or m/s."""
         return self._state[1]
 
     @property
-    def acceleration(self):
+    def acceleration(self) -> np.ndarray:
+        """Accelerations (count,), rad/s^2 or m/s^2."""
         return self._state[2]
 
     @property
-    def velocity_variance(self):
-        """Variance (count,), the input of `MomentumObserver.step`."""
+    def velocity_variance(self) -> np.ndarray:
+        """Variances (count,) of the velocities, the input of `MomentumObserver.step`."""
         return self._state[3 + _NUMBER[1, 1]]
 
     @property
-    def covariance(self):
+    def covariance(self) -> np.ndarray:
         """Covariance (count, 3, 3) of position, velocity and acceleration."""
         places = [[3 + _NUMBER[i, j] for j in range(3)] for i in range(3)]
         return np.moveaxis(self._state[places], -1, 0)
 
-    def velocity_correlation_time(self, step):
-        """Correlation time of the velocity error, s, for readings every `step` s: the inverse natural
-        frequency of the steady-state filter, the longest of all joints. Input of ObserverOptions."""
+    def velocity_correlation_time(self, step: float) -> float:
+        """Return the correlation time of the velocity error, the input of ObserverOptions.
+
+        It is the inverse natural frequency of the steady-state filter, the longest of all joints.
+
+        Parameters
+        ----------
+        step : float
+            Time between readings, s.
+
+        Returns
+        -------
+        float
+            In s.
+        """
         variance, density = self._noise
         return float(((variance * step / density) ** (1 / 6)).max())
 
-    def step(self, time, position) -> bool:
-        """Process readings (count,) at `time`, s of any clock. Returns True if rates are available, from the
-        second reading on. A reading at the same time is skipped; an earlier one or one after a long gap
-        restarts the filter. Raises InputError for nonfinite numbers or a wrong shape, without changing the
-        state."""
+    def step(self, time: float, position: ArrayLike) -> bool:
+        """Process one reading of all joints.
+
+        Parameters
+        ----------
+        time : float
+            Time of any clock, s. A repeated time is skipped. An earlier one, or one after a long gap,
+            restarts the filter.
+        position : array_like (count,)
+            Readings, rad or m.
+
+        Returns
+        -------
+        bool
+            Whether rates are available: from the second reading on.
+
+        Raises
+        ------
+        InputError
+            For a wrong shape or numbers that are not finite; the state does not change.
+        """
         if self._time is None:
             return self._begin(time, position)
         dt = time - self._time

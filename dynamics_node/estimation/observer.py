@@ -4,9 +4,11 @@
 wrench the joint torques determine.
 """
 
+from collections.abc import Iterable
 from functools import lru_cache, partial
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dynamics_node.algorithms import frame_jacobian
 from dynamics_node.algorithms.first_positions import generic_positions
@@ -30,13 +32,49 @@ STEP_RATIO = 2.0  # steps within this ratio have the same levels
 
 
 class MomentumObserver:
-    """Momentum observer of the external torques of one robot. Created by `build_observer`.
+    """Momentum observer of the external torques of one robot, with contact detection.
 
-    After a `step` that returns True: torque (nv,), N m or N, exerted by the environment at the joints, with
-    torque_covariance (nv, nv); wrench (6,) ON the link of the options, moment first, in link axes at its
-    origin, with wrench_covariance (6, 6). Both are NaN if the joints do not determine them; then `identified`
-    is False, see `unidentified`. contact; alarm: above 1 if a contact begins. The next step overwrites these
-    arrays. time: of the last sample, None before the first.
+    `build_observer` returns it. Attributes are valid after a `step` that returns True; the next step
+    overwrites the arrays.
+
+    Attributes
+    ----------
+    torque : ndarray (nv,)
+        Torques that the environment exerts at the joints, N m or N.
+    torque_covariance : ndarray (nv, nv)
+        Covariance of the torques.
+    wrench : ndarray (6,) or None
+        Wrench of the environment ON the link of the options, moment first, in link axes at its origin, N m
+        and N. It is NaN if the joints do not determine it, and None without a link.
+    wrench_covariance : ndarray (6, 6) or None
+        Covariance of the wrench.
+    identified : bool
+        Whether the joints determine the wrench, see `unidentified`.
+    contact : bool
+        Whether the environment touches the robot.
+    alarm : float
+        Level of the contact detection: above 1 a contact begins.
+    time : float or None
+        Time of the last sample, s; None before the first.
+
+    Examples
+    --------
+    >>> options = dn.ObserverOptions(velocity_std=1e-3, torque_std=0.1, link="panda_link7")
+    >>> observer = dn.build_observer(robot, options, backend="numpy")
+    >>> q, rest = np.full(7, 0.5), np.zeros(7)
+    >>> push = dn.external_wrenches(robot, {"panda_link7": [0, 0, 0, 10, 20, 30]})
+    >>> tau = dn.evaluate(robot, "inverse_dynamics", q, rest, rest, f_ext=push, backend="numpy")
+    >>> for k in range(4):
+    ...     estimated = observer.step(0.001 * k, q, rest, tau)
+    >>> observer.external_wrench.wrench[3:].round(2)
+    array([10., 20., 30.])
+    >>> observer.contact
+    True
+
+    References
+    ----------
+    De Luca and Mattone, Actuator failure detection and isolation using generalized momenta, 2003. Haddadin,
+    De Luca and Albu-Schaeffer, Robot collisions, 2017. docs/explanation/estimation.md has the equations.
     """
 
     def __init__(self, robot: Robot, options: ObserverOptions, runners, specs):
@@ -72,35 +110,93 @@ class MomentumObserver:
         self.__dict__.update(state)
         self._bind_fast_path()
 
-    def reset(self):
-        """Discard all samples."""
+    def reset(self) -> None:
+        """Discard all samples.
+
+        Returns
+        -------
+        None
+        """
         self.time: float | None = None
         self.contact, self.alarm, self.identified = False, 0.0, True
 
-    def resume(self, before: "MomentumObserver"):
-        """Continue from the state of another observer of the same robot, if it has the same options."""
+    def resume(self, before: "MomentumObserver") -> None:
+        """Continue from the state of another observer of the same robot, if it has the same options.
+
+        Parameters
+        ----------
+        before : MomentumObserver
+            The other observer, for example of the robot without payload.
+
+        Returns
+        -------
+        None
+        """
         if before.options == self.options and before.robot.v_names == self.robot.v_names:
             self.time, self._state[:] = before.time, before._state
             self.contact, self.alarm, self.identified = before.contact, before.alarm, before.identified
 
     def with_inertias(self, robot: Robot) -> "MomentumObserver":
-        """The same observer, without samples, for a robot that differs in `runtime_parameters` of
-        `build_observer` or in gravity; needs no compilation. Raises ValueError as
-        `RobotFunction.with_inertias`."""
+        """Return the same observer, without samples, for a robot with other inertias; no compilation.
+
+        Parameters
+        ----------
+        robot : Robot
+            It differs in `runtime_parameters` of `build_observer` or in gravity only.
+
+        Returns
+        -------
+        MomentumObserver
+
+        Raises
+        ------
+        ValueError
+            If the robot differs in more than that.
+        """
         for spec in self._specs:
             spec.require_changeable(robot)
         pairs = zip(self._runners, self._specs, strict=True)
         runners = tuple(runner.with_parameters(spec.values(robot)) for runner, spec in pairs)
         return MomentumObserver(robot, self.options, runners, self._specs)
 
-    def step(self, time, q, qd, tau, gravity=None, velocity_variance=None) -> bool:
-        """Process a sample; returns True if there is an estimate, from the second sample on.
+    def step(
+        self,
+        time: float,
+        q: ArrayLike,
+        qd: ArrayLike,
+        tau: ArrayLike,
+        gravity: ArrayLike | None = None,
+        velocity_variance: ArrayLike | None = None,
+    ) -> bool:
+        """Process a sample.
 
-        time: s, of any clock; a repeated time is skipped, and an earlier one or one more than longest_gap
-        later restarts the observer. q (nq,), qd, tau (nv,): tau is the torque that moves the joints, measured
-        torque minus friction (`friction_torque`). gravity (3,) and velocity_variance (nv,) override the
-        robot's gravity and velocity_std. Raises InputError and SolutionError with argument and coordinate;
-        the sample is then skipped.
+        Parameters
+        ----------
+        time : float
+            Time of any clock, s. A repeated time is skipped. An earlier one, or one more than longest_gap
+            later, restarts the observer.
+        q : array_like (nq,)
+            Positions, closed.
+        qd : array_like (nv,)
+            Velocities, rad/s and m/s.
+        tau : array_like (nv,)
+            Torques that move the joints, N m and N: measured torques minus friction (`friction_torque`).
+        gravity : array_like (3,), optional
+            In place of the robot's, m/s^2.
+        velocity_variance : array_like (nv,), optional
+            In place of the square of velocity_std, for example from JointFilter.
+
+        Returns
+        -------
+        bool
+            Whether there is an estimate: from the second sample on.
+
+        Raises
+        ------
+        InputError
+            For an invalid argument, naming argument and coordinate; the sample is then skipped.
+        SolutionError
+            If loops are open or singular; the sample is then skipped.
         """
         g = self._gravity if gravity is None else gravity
         variance = self._velocity_variance if velocity_variance is None else velocity_variance
@@ -129,15 +225,29 @@ class MomentumObserver:
 
     @property
     def external_wrench(self) -> ExternalWrenchEstimate | None:
-        """Wrench on the link of the options. None if there is no link or no sample, or if joint torques do
-        not determine the wrench. The next step overwrites its arrays."""
+        """Wrench on the link of the options.
+
+        It is None if there is no link or no sample, or if joint torques do not determine the wrench. The next
+        step overwrites its arrays.
+        """
         link = self.options.link
         if link is None or self.wrench is None or self.time is None or not self.identified:
             return None
         return ExternalWrenchEstimate(link, self.wrench, self.wrench_covariance)
 
-    def unidentified(self, q) -> tuple[str, ...]:
-        """Wrench components that the joints at q (nq,) do not determine individually."""
+    def unidentified(self, q: ArrayLike) -> tuple[str, ...]:
+        """List the wrench components that the joints do not determine individually.
+
+        Parameters
+        ----------
+        q : array_like (nq,)
+            A position, closed.
+
+        Returns
+        -------
+        tuple of str
+            For example 'moment.x'; empty if the joints determine the wrench.
+        """
         return unidentified_components(
             self.robot, np.asarray(q, dtype=float), self.options.link, self.options.components
         )
@@ -190,13 +300,45 @@ _EACH = ("velocity_std", "torque_std", "model_std", "bandwidth")
 
 
 def build_observer(
-    robot: Robot, options: ObserverOptions, backend="auto", runtime_parameters=()
+    robot: Robot, options: ObserverOptions, backend: str = "auto", runtime_parameters: Iterable[str] = ()
 ) -> MomentumObserver:
-    """The external-torque observer of a robot, with or without loops, fixed or floating.
+    """Build the observer of external torques and of a wrench.
 
-    backend: c, numpy, or auto: c if available; runtime_parameters: as in `build`. Raises ValueError for
-    invalid numbers and for wrench components that joint torques determine at no position, KeyError for an
-    unknown link, CompileError for backend c without a compiler.
+    Parameters
+    ----------
+    robot : Robot
+        The robot, with or without loops, fixed or floating.
+    options : ObserverOptions
+        Noise, bandwidth, link and contacts.
+    backend : str
+        'c' (compiled for this robot and cached), 'numpy', or 'auto': 'c' if available.
+    runtime_parameters : iterable of str
+        Parameters that `with_inertias` may change without another build: 'inertia', 'armature'.
+
+    Returns
+    -------
+    MomentumObserver
+
+    Raises
+    ------
+    ValueError
+        For invalid numbers, and for wrench components that joint torques determine at no position.
+    KeyError
+        For an unknown link.
+    CompileError
+        For backend c without a compiler.
+
+    Examples
+    --------
+    >>> options = dn.ObserverOptions(velocity_std=1e-3, torque_std=0.1)
+    >>> observer = dn.build_observer(robot, options, backend="numpy")
+    >>> q, rest = robot.neutral(), np.zeros(7)
+    >>> tau = dn.evaluate(robot, "gravity_torque", q, backend="numpy")
+    >>> tau[3] += 5.0  # the motor works against a push
+    >>> for k in range(4):
+    ...     estimated = observer.step(0.001 * k, q, rest, tau)
+    >>> round(float(observer.torque[3]), 3)  # N m
+    -5.0
     """
     windows = len(options.windows)
     places = tuple(COMPONENTS.index(name) for name in options.components)

@@ -1,6 +1,7 @@
 """Options of the observer: bandwidth, noise, location of the wrench, and thresholds from a false alarm
 rate."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,15 +16,48 @@ PerJoint = float | tuple[float, ...]
 
 @dataclass(frozen=True, kw_only=True)
 class ObserverOptions:
-    """Numbers per velocity coordinate are scalar or (nv,). Raises ValueError for invalid ones.
+    """Noise, bandwidth and contacts that a MomentumObserver assumes.
 
-    velocity_std, torque_std: standard deviations of one sample, rad/s or m/s and N m or N; both are white.
-    For unactuated coordinates (floating base), torque_std is the model error. model_std: N m or N, of a
-    constant error of the model or of a torque sensor. velocity_correlation_time: s, of the velocity error, 0
-    if it is white; see JointFilter. bandwidth: rad/s, of the estimate. link, components: location of the
-    wrench, and which of COMPONENTS it may have, in link axes at the link's origin. false_alarms: per hour, of
-    `contact`; windows: s, averaging times. longest_gap: s between two samples; a longer gap restarts the
-    observer.
+    Numbers of velocity coordinates are one for all, or (nv,).
+
+    Parameters
+    ----------
+    velocity_std : float or (nv,)
+        Standard deviation of the velocity in one sample, rad/s or m/s; white.
+    torque_std : float or (nv,)
+        Standard deviation of the torque in one sample, N m or N; white. For unactuated coordinates (floating
+        base) it is the model error.
+    model_std : float or (nv,)
+        Standard deviation of a constant error of the model or of a torque sensor, N m or N.
+    velocity_correlation_time : float
+        Correlation time of the velocity error, s; 0 if it is white. See JointFilter.
+    bandwidth : float or (nv,)
+        Bandwidth of the estimate, rad/s.
+    link : str, optional
+        The link of the external wrench. Without it, only torques are estimated.
+    components : tuple of str
+        Components that the wrench may have: 'moment.x', ..., 'force.z', in link axes at the link's origin.
+    false_alarms : float
+        Expected false alarms of `contact`, per hour.
+    windows : tuple of float
+        Averaging times of contact detection, s.
+    longest_gap : float
+        Longest time between two samples, s. A longer gap restarts the observer.
+
+    Raises
+    ------
+    ValueError
+        For invalid numbers and components.
+
+    Examples
+    --------
+    >>> options = dn.ObserverOptions(velocity_std=0.01, torque_std=0.3)
+    >>> options.bandwidth, options.windows
+    (30.0, (0.002, 0.008, 0.03, 0.12))
+    >>> dn.ObserverOptions(velocity_std=0.01, torque_std=0.0)
+    Traceback (most recent call last):
+        ...
+    ValueError: torque_std must be positive and finite, not 0.0
     """
 
     velocity_std: PerJoint
@@ -54,8 +88,25 @@ class ObserverOptions:
         if not self.windows:
             raise ValueError("windows: at least one")
 
-    def each(self, name, coordinates) -> np.ndarray:
-        """The option for every coordinate (nv,); `coordinates`: their names."""
+    def each(self, name: str, coordinates: Sequence[str]) -> np.ndarray:
+        """Return an option for every coordinate.
+
+        Parameters
+        ----------
+        name : str
+            Name of the option.
+        coordinates : sequence of str
+            Names of the velocity coordinates: `Robot.v_names`.
+
+        Returns
+        -------
+        ndarray (nv,)
+
+        Raises
+        ------
+        ValueError
+            For another number of values.
+        """
         value = np.asarray(getattr(self, name), dtype=float)
         if value.shape not in ((), (len(coordinates),)):
             listed = ", ".join(coordinates)

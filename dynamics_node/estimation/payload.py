@@ -8,9 +8,9 @@ density of water about the estimated center of mass.
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dynamics_node.algorithms import inertias_of_parameters
 from dynamics_node.estimation.payload_sums import (
@@ -20,7 +20,7 @@ from dynamics_node.estimation.payload_sums import (
     fit_payload,
     friction_columns,
 )
-from dynamics_node.functions import build
+from dynamics_node.functions import Backend, build
 from dynamics_node.identification.base_parameters import base_parameters, random_states
 from dynamics_node.identification.checks.recording_check import RecordingCheck
 from dynamics_node.identification.consistent import consistent_body
@@ -60,10 +60,41 @@ ROWS = 2000  # rows per regressor evaluation
 class Payload:
     """The payload of a link, in addition to its description.
 
-    parameters (10,): m, m c (3), moments of inertia about the link's origin (xx, xy, yy, xz, yz, zz), in link
-    axes, physically consistent; covariance (10, 10) of least squares, at most LARGEST_STD times SIZES
-    squared. not_excited: undetermined parameters, as sentences. fitted: unconstrained least squares; samples:
-    number of states; warnings: problems in the recordings; described: kg of the links on the same body.
+    `identify_payload` and `PayloadEstimator.estimate` return it.
+
+    Attributes
+    ----------
+    link : str
+        Name of the link.
+    parameters : ndarray (10,)
+        Mass m (kg), m c (x, y, z; kg m), then the moments of inertia (xx, xy, yy, xz, yz, zz; kg m^2). They
+        are in link axes about the link's origin, and physically consistent.
+    covariance : ndarray (10, 10)
+        Covariance of least squares. Standard deviations are at most 5 kg, 0.5 kg m and 0.1 kg m^2.
+    not_excited : tuple of str
+        Undetermined parameters, as sentences.
+    fitted : PayloadFit
+        Unconstrained least squares.
+    samples : int
+        Number of states.
+    warnings : tuple of str
+        Problems in the recordings.
+    described : dict
+        {name: mass in kg} of the links on the same body.
+
+    Examples
+    --------
+    >>> loaded = dn.with_payload(robot, "panda_link7", 1.5, [0.0, 0.05, 0.1], 0.01 * np.eye(3))
+    >>> estimator = dn.build_payload_estimator(robot, "panda_link7", backend="numpy")
+    >>> for t in np.arange(0.0, 1.0, 0.05):  # ten poses at rest
+    ...     q = np.sin(np.floor(10 * t) * np.arange(1, 8))
+    ...     tau = dn.evaluate(loaded, "gravity_torque", q, backend="numpy")
+    ...     complete = estimator.step(t, q, np.zeros(7), tau)
+    >>> payload = estimator.estimate(friction=False)
+    >>> round(payload.mass, 3), payload.com[1:].round(3)
+    (1.5, array([0.05, 0.1 ]))
+    >>> payload.not_excited[0]  # the inertia is that of the prior
+    'moment of inertia xx is not excited'
     """
 
     link: str
@@ -77,32 +108,33 @@ class Payload:
 
     @property
     def mass(self) -> float:
-        """kg"""
+        """Mass, kg."""
         return float(self.parameters[0])
 
     @property
     def com(self) -> np.ndarray:
-        """(3,) m, in link axes from the link's origin."""
+        """Center of mass (3,), m, in link axes from the link's origin."""
         return self.parameters[1:4] / self.mass
 
     @property
     def inertia(self) -> np.ndarray:
-        """(3, 3) kg m^2 about the center of mass, in link axes."""
+        """Moments of inertia (3, 3) about the center of mass, in link axes, kg m^2."""
         return central_moments(inertias_of_parameters(self.parameters))
 
     @property
     def mass_std(self) -> float:
+        """Standard deviation of the mass, kg."""
         return float(np.sqrt(self.covariance[0, 0]))
 
     @property
     def com_std(self) -> np.ndarray:
-        """(3,) m"""
+        """Standard deviations of the center of mass (3,), m."""
         change = np.column_stack([-self.com, np.eye(3)]) / self.mass
         return np.sqrt(np.diagonal(change @ self.covariance[GRAVITY, GRAVITY] @ change.T))
 
     @property
     def condition(self) -> float:
-        """Condition of the equations with columns of unit length; infinite if underdetermined."""
+        """Condition number of the equations with columns of unit length; infinite if underdetermined."""
         return self.fitted.condition
 
     @property
@@ -124,8 +156,18 @@ class Payload:
             return f"the mass is {estimate}: not significantly above zero"
         return ""
 
-    def on(self, robot) -> Any:
-        """The Robot with this payload: see `with_payload`."""
+    def on(self, robot: Robot) -> Robot:
+        """Return the Robot with this payload: see `with_payload`.
+
+        Parameters
+        ----------
+        robot : Robot
+            A robot with the link.
+
+        Returns
+        -------
+        Robot
+        """
         return with_payload(robot, self.link, self.mass, self.com, self.inertia)
 
 
@@ -205,23 +247,68 @@ def identify_payload(
     recordings: Iterable[Chunks],
     *,
     tare: Iterable[Chunks] = (),
-    friction=True,
-    torque_std=None,
+    friction: bool = True,
+    torque_std: ArrayLike | None = None,
     advance: Callable[[int], object] | None = None,
-    backend="auto",
+    backend: Backend = "auto",
     measured: Sequence[str] | None = None,
 ) -> Payload:
     """Identify the payload of a link from recordings of a fixed-base robot, with or without loops.
 
-    recordings: callables that return chunks {q (k, nq), qd, qdd, tau (k, nv), optionally time}, as in
-    `identify`; tare: recordings without payload, which correct errors of the description as far as a payload
-    could explain them; friction is fitted to both. friction: estimate an offset, Coulomb and viscous friction
-    of every coordinate in addition to the described ones; False: use the described ones. torque_std: N m or
-    N, of one torque, scalar or (nv,), default from the residuals. advance(rows): progress callback. measured:
-    names of the coordinates whose torques are used, default all.
+    Undetermined parameters follow a prior: a ball with the density of water about the estimated center of
+    mass.
 
-    Raises KeyError for an unknown link, ValueError for a link that no joint bears and for a floating base,
-    IdentificationError if no row is usable.
+    Parameters
+    ----------
+    robot : Robot
+        The robot without the payload.
+    link : str
+        The link that bears the payload.
+    recordings : iterable of callables
+        Each returns chunks, as in `identify`: {"q": (k, nq), "qd", "qdd", "tau": (k, nv)}, optionally with
+        "time". Units are SI.
+    tare : iterable of callables
+        Recordings without payload. They correct errors of the description as far as a payload could explain
+        them. Friction is fitted to both.
+    friction : bool
+        Whether to estimate an offset, Coulomb and viscous friction of every coordinate in addition to the
+        described ones. Otherwise the described ones are used.
+    torque_std : float or array_like (nv,), optional
+        Standard deviation of one torque, N m or N; by default from the residuals.
+    advance : callable, optional
+        Progress callback: advance(rows).
+    backend : str
+        As in `build`.
+    measured : sequence of str, optional
+        Names of the coordinates whose torques are used; by default all.
+
+    Returns
+    -------
+    Payload
+
+    Raises
+    ------
+    KeyError
+        For an unknown link.
+    ValueError
+        For a link that no joint bears, and for a floating base.
+    IdentificationError
+        If no row is usable.
+
+    Examples
+    --------
+    >>> loaded = dn.with_payload(robot, "panda_link7", 1.5, [0.0, 0.05, 0.1], 0.01 * np.eye(3))
+    >>> q, qd, qdd = np.random.default_rng(0).uniform(-1, 1, (3, 100, 7))
+    >>> tau = dn.evaluate(loaded, "inverse_dynamics", q, qd, qdd, backend="numpy")
+    >>> chunks = [{"q": q, "qd": qd, "qdd": qdd, "tau": tau}]
+    >>> payload = dn.identify_payload(robot, "panda_link7", [lambda: chunks], backend="numpy")
+    >>> round(payload.mass, 3), payload.com[1:].round(3)
+    (1.5, array([0.05, 0.1 ]))
+
+    References
+    ----------
+    Atkeson, An and Hollerbach, Estimation of inertial parameters of manipulator loads and links, IJRR 5(3),
+    1986.
     """
     require_bearing(robot, link)
     warnings: list[str] = []

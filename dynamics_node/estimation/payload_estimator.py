@@ -10,6 +10,7 @@ Means use the trapezoidal rule, so steps may vary.
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dynamics_node.algorithms.actuation import SMOOTHING
 from dynamics_node.algorithms.regressors import PER_BODY
@@ -22,7 +23,7 @@ from dynamics_node.estimation.payload import (
     require_bearing,
 )
 from dynamics_node.estimation.payload_sums import COLUMNS, PayloadSums, fit_payload
-from dynamics_node.functions import InputError, QuantityFunction, build
+from dynamics_node.functions import Backend, InputError, QuantityFunction, build
 from dynamics_node.identification.identify import IdentificationError
 from dynamics_node.robot import Robot
 from dynamics_node.robot.validate import HUGE
@@ -64,13 +65,45 @@ def payload_functions(robot: Robot, link: str, backend="auto", runtime_parameter
 
 
 class PayloadEstimator:
-    """Estimates the payload of a link sample by sample. horizon: s, time constant of forgetting; 0: never.
+    """The payload of a link, estimated sample by sample without accelerations.
 
-    samples: number of samples in complete windows; trouble: reason why a window is rejected, '' after a valid
-    one.
+    `build_payload_estimator` returns it.
+
+    Parameters
+    ----------
+    functions : PayloadFunctions
+        Momenta of the robot and their regressor for the link.
+    horizon : float
+        Time constant of forgetting, s; 0: never.
+
+    Attributes
+    ----------
+    samples : int
+        Number of samples in complete windows.
+    trouble : str
+        Reason why a window is rejected, '' after a valid one.
+    time : float or None
+        Time of the last sample, s; None before the first.
+
+    Examples
+    --------
+    >>> loaded = dn.with_payload(robot, "panda_link7", 1.5, [0.0, 0.05, 0.1], 0.01 * np.eye(3))
+    >>> w = np.arange(1.0, 8.0)  # joint k moves by sin(k t)
+    >>> estimator = dn.build_payload_estimator(robot, "panda_link7", backend="numpy")
+    >>> for t in np.arange(0.0, 0.5, 0.01):
+    ...     q, qd, qdd = np.sin(w * t), w * np.cos(w * t), -w * w * np.sin(w * t)
+    ...     tau = dn.evaluate(loaded, "inverse_dynamics", q, qd, qdd, backend="numpy")
+    ...     complete = estimator.step(t, q, qd, tau)
+    >>> round(estimator.estimate(friction=False).mass, 1)
+    1.5
+
+    References
+    ----------
+    Atkeson, An and Hollerbach, Estimation of inertial parameters of manipulator loads and links, IJRR 5(3),
+    1986.
     """
 
-    def __init__(self, functions: PayloadFunctions, horizon=0.0):
+    def __init__(self, functions: PayloadFunctions, horizon: float = 0.0):
         self.functions, self.horizon = functions, horizon
         nv = functions.robot.nv
         self.sums, self.samples, self.trouble = PayloadSums(nv), 0, ""
@@ -85,23 +118,68 @@ class PayloadEstimator:
         self._low, self._high = np.full(nq, np.inf), np.full(nq, -np.inf)  # of positions
         self.time: float | None = None
 
-    def interrupt(self):
-        """Start a new window: the next sample does not continue the last one."""
+    def interrupt(self) -> None:
+        """Start a new window: the next sample does not continue the last one.
+
+        Returns
+        -------
+        None
+        """
         self.time = None
 
-    def use(self, functions: PayloadFunctions):
-        """Continue with other functions of the same link."""
+    def use(self, functions: PayloadFunctions) -> None:
+        """Continue with other functions of the same link.
+
+        Parameters
+        ----------
+        functions : PayloadFunctions
+            For example those of the robot with the payload.
+
+        Returns
+        -------
+        None
+        """
         self.functions = functions
         self.interrupt()
 
-    def step(self, time, q, qd, tau, gravity=None, payload=None) -> bool:
-        """Process a sample; returns True if a window is complete.
+    def step(
+        self,
+        time: float,
+        q: np.ndarray,
+        qd: np.ndarray,
+        tau: np.ndarray,
+        gravity: np.ndarray | None = None,
+        payload: np.ndarray | None = None,
+    ) -> bool:
+        """Process a sample.
 
-        time: s; a repeated time is skipped, and an earlier one or one more than LONGEST_GAP later starts a
-        new window. q (nq,), qd, tau (nv,): tau is the torque that moves the joints: measured torque minus
-        known friction. gravity (3,) overrides the robot's. payload (10,): already included in the robot of
-        the functions; the estimate is the total. Raises InputError and SolutionError with argument and
-        coordinate; a new window then starts.
+        Parameters
+        ----------
+        time : float
+            Time of any clock, s. A repeated time is skipped. An earlier one, or one more than 0.2 s later,
+            starts a new window.
+        q : ndarray (nq,)
+            Positions, closed.
+        qd : ndarray (nv,)
+            Velocities, rad/s and m/s.
+        tau : ndarray (nv,)
+            Torques that move the joints, N m and N: measured torques minus known friction.
+        gravity : ndarray (3,), optional
+            In place of the robot's, m/s^2.
+        payload : ndarray (10,), optional
+            Parameters that the robot of the functions already includes. The estimate is the total.
+
+        Returns
+        -------
+        bool
+            Whether a window is complete.
+
+        Raises
+        ------
+        InputError
+            For an invalid argument, naming argument and coordinate; a new window then starts.
+        SolutionError
+            If loops are open or singular; a new window then starts.
         """
         if time == self.time:
             return False
@@ -132,9 +210,25 @@ class PayloadEstimator:
         self._total[:], self._count = 0.0, 0
         return complete
 
-    def estimate(self, friction=True, torque_std=None) -> Payload:
-        """The payload estimated so far. friction, torque_std: as in `identify_payload`, the latter of the
-        mean over a window. Raises IdentificationError before the first window is complete."""
+    def estimate(self, friction: bool = True, torque_std: ArrayLike | None = None) -> Payload:
+        """Return the payload estimated so far.
+
+        Parameters
+        ----------
+        friction : bool
+            As in `identify_payload`.
+        torque_std : float or array_like (nv,), optional
+            Standard deviation of the mean torque over a window, N m or N; by default from the residuals.
+
+        Returns
+        -------
+        Payload
+
+        Raises
+        ------
+        IdentificationError
+            Before the first window is complete.
+        """
         if not self.samples:
             raise IdentificationError("no window is complete yet")
         own, moved = self.functions, bool(np.any(self._high - self._low > STATIONARY))
@@ -178,9 +272,43 @@ class PayloadEstimator:
         return True
 
 
-def build_payload_estimator(robot: Robot, link: str, horizon=0.0, backend="auto") -> PayloadEstimator:
-    """The PayloadEstimator of a link. horizon: s, time constant of forgetting; 0: never. backend: as in
-    `build`. Raises KeyError for an unknown link, ValueError if joint torques do not bear it."""
+def build_payload_estimator(
+    robot: Robot, link: str, horizon: float = 0.0, backend: Backend = "auto"
+) -> PayloadEstimator:
+    """Build the estimator of a link's payload.
+
+    Parameters
+    ----------
+    robot : Robot
+        The robot without the payload, with a fixed base.
+    link : str
+        The link that bears the payload.
+    horizon : float
+        Time constant of forgetting, s; 0: never.
+    backend : str
+        As in `build`.
+
+    Returns
+    -------
+    PayloadEstimator
+
+    Raises
+    ------
+    KeyError
+        For an unknown link.
+    ValueError
+        For a link that no joint bears, and for a floating base.
+
+    Examples
+    --------
+    >>> estimator = dn.build_payload_estimator(robot, "panda_link7", backend="numpy")
+    >>> q, rest = robot.neutral(), np.zeros(7)
+    >>> tau = dn.evaluate(robot, "gravity_torque", q, backend="numpy")
+    >>> [estimator.step(t, q, rest, tau) for t in (0.0, 0.05, 0.101)]  # a window is 0.1 s
+    [False, False, True]
+    >>> "not excited enough" in estimator.estimate(friction=False).refusal  # one pose is too little
+    True
+    """
     return PayloadEstimator(payload_functions(robot, link, backend), horizon)
 
 

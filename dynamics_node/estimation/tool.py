@@ -4,10 +4,11 @@ Linear least squares in the bias, the mass m and the first moment m c: Atkeson, 
 inertial parameters of manipulator loads and links, IJRR 5(3), 1986.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dynamics_node.algorithms import sensor_wrench, tool_regressor
 from dynamics_node.algorithms.rates import spread_rates
@@ -33,11 +34,44 @@ SIGNIFICANT = 3.0  # standard deviations: the mass must exceed them for its cent
 class Tool:
     """A sensor's bias, and its tool: everything fixed to the child link of its joint.
 
-    sensor: xyz and rpy; bias (6,): offset of its readings, moment first; mass: kg; com (3,): m, from the
-    sensor's origin in its axes; covariance (10, 10) of bias, mass and com, or (6, 6) of the bias if only that
-    is estimated; condition: of the equations with columns of unit length; residuals (k, 6): of the readings;
-    chi_square: their weighted sum of squares with `dof` degrees of freedom, NaN if std is not given; worst:
-    index of the pose with the largest residual.
+    `identify_tool` returns it.
+
+    Attributes
+    ----------
+    joint : str
+        The joint of the sensor.
+    sensor : dict
+        Its pose in the child link: "xyz" in m and "rpy" in rad.
+    bias : ndarray (6,)
+        Offset of its readings, moment first, N m and N.
+    mass : float
+        Mass of the tool, kg.
+    com : ndarray (3,)
+        Center of mass of the tool, m, from the sensor's origin in its axes.
+    covariance : ndarray (10, 10) or (6, 6)
+        Covariance of bias, mass and com, or of the bias if only that is estimated.
+    condition : float
+        Condition number of the equations with columns of unit length.
+    residuals : ndarray (k, 6)
+        Residuals of the readings, N m and N.
+    chi_square : float
+        Their weighted sum of squares, NaN if std is not given.
+    dof : int
+        Degrees of freedom of chi_square.
+    worst : int
+        Index of the pose with the largest residual.
+
+    Examples
+    --------
+    >>> q, rest = np.random.default_rng(0).uniform(-1, 1, (8, 7)), np.zeros(7)
+    >>> own = dn.with_tool(robot, "panda_joint7", 0.8, [0.01, 0.02, 0.1])
+    >>> readings = dn.evaluate(own, "sensor_wrench", q, rest, rest, joint="panda_joint7", backend="numpy")
+    >>> noisy = readings + np.random.default_rng(1).normal(size=(8, 6), scale=[0.001] * 3 + [0.01] * 3)
+    >>> tool = dn.identify_tool(robot, "panda_joint7", q, noisy, std=[0.001] * 3 + [0.01] * 3)
+    >>> tool.com.round(2)
+    array([0.01, 0.02, 0.1 ])
+    >>> bool(tool.chi_square < 2 * tool.dof)  # the noise is as specified
+    True
     """
 
     joint: str
@@ -54,41 +88,99 @@ class Tool:
 
     @property
     def std(self) -> np.ndarray:
-        """Standard deviations: square root of the diagonal of the covariance."""
+        """Standard deviations (10,) or (6,): square root of the diagonal of the covariance."""
         return np.sqrt(np.diag(self.covariance))
 
-    def on(self, robot) -> Any:
-        """The robot with this tool: see `with_tool`."""
+    def on(self, robot: Robot) -> Robot:
+        """Return the Robot with this tool: see `with_tool`.
+
+        Parameters
+        ----------
+        robot : Robot
+            A robot with the joint.
+
+        Returns
+        -------
+        Robot
+        """
         return with_tool(robot, self.joint, self.mass, self.com, **self.sensor)
 
 
 def identify_tool(
     robot: Robot,
     joint: str,
-    q,
-    readings,
-    qd=None,
-    qdd=None,
+    q: ArrayLike,
+    readings: ArrayLike,
+    qd: ArrayLike | None = None,
+    qdd: ArrayLike | None = None,
     *,
-    std=None,
-    prior=None,
-    tool=True,
-    max_condition=MAX_CONDITION,
-    gravity=None,
-    xyz=(0.0, 0.0, 0.0),
-    rpy=(0.0, 0.0, 0.0),
+    std: ArrayLike | None = None,
+    prior: tuple[float, float] | None = None,
+    tool: bool = True,
+    max_condition: float = MAX_CONDITION,
+    gravity: ArrayLike | None = None,
+    xyz: Sequence[float] = (0.0, 0.0, 0.0),
+    rpy: Sequence[float] = (0.0, 0.0, 0.0),
 ) -> Tool:
-    """Identify the bias of a sensor and its tool from k poses at rest, or slow motions.
+    """Identify the bias of a force/torque sensor and its tool from k poses at rest, or slow motions.
 
-    q (k, nq), qd, qdd (k, nv; default zero); readings (k, 6): the wrench that the parent of the joint exerts
-    on its child, moment first, in the axes of a sensor at xyz (m) and rpy (rad) in the child link, without
-    contact of the tool. std: of a reading, scalar, (6,), or its covariance (6, 6), default from the
-    residuals. prior: standard deviations (kg, kg m) of the described mass and first moment, which are then
-    used as measurements. tool=False: the tool is as described and only the bias is estimated, from one pose
-    or more. gravity (3,) or (k, 3) overrides the robot's.
+    Parameters
+    ----------
+    robot : Robot
+        The robot, with or without closed loops.
+    joint : str
+        The joint of the sensor. The tool is everything fixed to its child link.
+    q : array_like (k, nq)
+        Positions, closed; at least 6 poses, or one for the bias alone.
+    readings : array_like (k, 6)
+        The wrenches that the parent of the joint exerts on its child, moment first, N m and N, in the axes of
+        the sensor. The tool has no contact.
+    qd, qdd : array_like (k, nv), optional
+        Velocities and accelerations; zero by default.
+    std : float or array_like (6,) or (6, 6), optional
+        Standard deviations of a reading, N m and N, or its covariance; by default from the residuals.
+    prior : tuple of two floats, optional
+        Standard deviations, kg and kg m, of the described mass and first moment. Both are then used as
+        measurements.
+    tool : bool
+        Whether to estimate the tool. Otherwise it is as described, and only the bias is estimated.
+    max_condition : float
+        Largest condition number of the equations.
+    gravity : array_like (3,) or (k, 3), optional
+        In place of the robot's, m/s^2.
+    xyz, rpy : sequence of 3 floats
+        Pose of the sensor in the child link, m and rad.
 
-    Raises InputError for bad arrays, KeyError for an unknown joint, and ValueError if the poses do not excite
-    all parameters, if std is no covariance, or if the tool mass is not significant.
+    Returns
+    -------
+    Tool
+
+    Raises
+    ------
+    InputError
+        For invalid states.
+    KeyError
+        For an unknown joint.
+    ValueError
+        For invalid readings, and if std is no covariance. Also if the poses do not excite all parameters, or
+        if the mass of the tool is not significant.
+
+    Examples
+    --------
+    >>> q, rest = np.random.default_rng(0).uniform(-1, 1, (8, 7)), np.zeros(7)
+    >>> own = dn.with_tool(robot, "panda_joint7", 0.8, [0.01, 0.02, 0.1])
+    >>> readings = dn.evaluate(own, "sensor_wrench", q, rest, rest, joint="panda_joint7", backend="numpy")
+    >>> bias = [0.1, 0.2, 0.3, 1.0, 2.0, 3.0]
+    >>> tool = dn.identify_tool(robot, "panda_joint7", q, readings + bias)
+    >>> tool.bias.round(3)
+    array([0.1, 0.2, 0.3, 1. , 2. , 3. ])
+    >>> round(tool.mass, 3), tool.com.round(3)
+    (0.8, array([0.01, 0.02, 0.1 ]))
+
+    References
+    ----------
+    Atkeson, An and Hollerbach, Estimation of inertial parameters of manipulator loads and links, IJRR 5(3),
+    1986.
     """
     sensor = {"xyz": xyz, "rpy": rpy}
     tree, q, qd, qdd, gravity = _states(robot, q, qd, qdd, gravity)
@@ -114,7 +206,9 @@ def identify_tool(
     )  # fmt: skip
 
 
-def _states(robot, q, qd, qdd, gravity):
+def _states(
+    robot, q, qd, qdd, gravity
+) -> tuple[Robot, np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]:
     """The tree, and its q, qd, qdd over the poses; gravity as given."""
     zero = np.zeros(robot.nv)
     given = {"q": q, "qd": zero if qd is None else qd, "qdd": zero if qdd is None else qdd}

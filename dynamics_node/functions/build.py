@@ -85,11 +85,12 @@ def build(
     rpy: Sequence[float] | None = None,
     redundant: Redundant | None = None,
 ) -> Any:
-    """A Function of a robot's state: code for this robot, compiled and cached.
+    """Build a Function of a robot's state: code for this robot, compiled and cached.
 
     Parameters
     ----------
     robot : Robot
+        The robot, with or without closed loops.
     what : str, Problem or SensorProblem
         A quantity by name, a row of docs/reference/quantities.md: "inverse_dynamics", "forward_dynamics",
         "mass_matrix", ...; or a Problem, for example from `hybrid_dynamics`; or a SensorProblem, for an
@@ -109,12 +110,13 @@ def build(
     precision : str
         'float64' or 'float32', see Function.
     forward_joints, link, links, joint, reference, xyz, rpy, redundant
-        Options of quantities, see docs/reference/quantities.md.
+        Options of quantities, see docs/reference/quantities.md. xyz is in m, rpy in rad.
 
     Returns
     -------
     Function
-        A function of the quantity's arguments that returns its result, a NamedTuple for several.
+        A function of the quantity's arguments that returns its result, a NamedTuple for several. For a
+        SensorProblem it is an Estimator.
 
     Raises
     ------
@@ -139,9 +141,23 @@ def build(
 
     Examples
     --------
-    >>> inverse = dn.build(robot, "inverse_dynamics")  # doctest: +SKIP
-    >>> tau = inverse(q, qd, qdd)  # doctest: +SKIP
-    >>> J = dn.build(robot, "frame_jacobian", link="tool")(q)  # doctest: +SKIP
+    >>> inverse = dn.build(robot, "inverse_dynamics")
+    >>> q, qd, qdd = robot.neutral(), np.zeros(robot.nv), np.ones(robot.nv)
+    >>> inverse(q, qd, qdd).round(2)
+    array([ 0.2 , -2.46,  0.17, -3.78,  0.09,  2.39, -0.02])
+    >>> inverse(np.zeros((1000, robot.nq)), qd, qdd).shape  # leading axes are a batch
+    (1000, 7)
+    >>> jacobian = dn.build(robot, "frame_jacobian", link="panda_link7")  # a quantity with an option
+    >>> jacobian(q).shape
+    (6, 7)
+
+    References
+    ----------
+    Solver 'factor_graph': Xie and Dellaert, A unified method for solving inverse, forward, and hybrid
+    manipulator dynamics using factor graphs, equations 4 to 7.
+
+    Solver 'cluster': Chignoli, Adrian, Kim and Wensing, Recursive rigid-body dynamics algorithms for systems
+    with kinematic loops.
     """
     parameters = _known_parameters(runtime_parameters)
     if precision not in PRECISIONS:
@@ -189,7 +205,7 @@ def evaluate(
     rpy: Sequence[float] | None = None,
     redundant: Redundant | None = None,
 ) -> Any:
-    """A quantity of a robot in one call, by the Function of `build`.
+    """Evaluate a quantity of a robot in one call, by the Function of `build`.
 
     The first call of a combination of robot, name, backend and options builds the Function. This takes 0.1 to
     5 s if its code is not on disk yet. The last 64 are cached, with their robots: later calls only compute,
@@ -198,12 +214,14 @@ def evaluate(
     Parameters
     ----------
     robot : Robot
+        The robot, with or without closed loops.
     name : str
         A quantity of docs/reference/quantities.md: "inverse_dynamics", "mass_matrix", ...
     *arrays : array_like
         The arguments of the quantity, in order: q (..., nq), closed; qd, qdd, tau (..., nv); over one batch.
+        Units are SI: rad, m, their rates, N m and N.
     f_ext : array_like (..., nbodies, 6), optional
-        Wrenches of the environment ON the bodies, in their axes at their origins, moment first.
+        Wrenches of the environment ON the bodies, in their axes at their origins, moment first, N m and N.
     gravity : array_like (..., 3), optional
         In place of the robot's, m/s^2.
     errors : str
@@ -212,7 +230,7 @@ def evaluate(
         As in `build`. 'numpy' compiles and traces nothing: NumPy runs the recursion, 0.2 to 3 ms a call for
         an arm. A batch is computed at once, that of a robot with loops state by state.
     forward_joints, link, links, joint, reference, xyz, rpy, redundant
-        Options of quantities, see docs/reference/quantities.md.
+        Options of quantities, see docs/reference/quantities.md. xyz is in m, rpy in rad.
 
     Returns
     -------
@@ -230,8 +248,13 @@ def evaluate(
 
     Examples
     --------
-    >>> M = dn.evaluate(robot, "mass_matrix", q)  # doctest: +SKIP
-    >>> tau = dn.evaluate(robot, "inverse_dynamics", q, qd, qdd)  # doctest: +SKIP
+    >>> q = robot.neutral()
+    >>> dn.evaluate(robot, "mass_matrix", q, backend="numpy").shape
+    (7, 7)
+    >>> dn.evaluate(robot, "center_of_mass", q, backend="numpy")  # several results: a NamedTuple
+    CenterOfMass
+      position  [0.0256, 0.0063, 0.627 ]
+      jacobian  array (3, 7)
     """
     function = _evaluated(
         robot, name, backend, _frozen(forward_joints), link, _frozen(links), joint, reference, _frozen(xyz),
@@ -319,9 +342,37 @@ def changeable(robot: Robot):
     return PARAMETERS if robot.tree.armature.any() else ("inertia",)
 
 
-def build_loop_solver(robot: Robot, backend="auto") -> LoopSolver:
-    """`close_loops` of successive positions at the rate of a controller: see LoopSolver. backend: c, numpy,
-    or auto: c if it works. Raises CompileError for backend c without a compiler."""
+def build_loop_solver(robot: Robot, backend: str = "auto") -> LoopSolver:
+    """Build the solver that closes loops at the rate of a controller.
+
+    Parameters
+    ----------
+    robot : Robot
+        A robot with closed loops.
+    backend : str
+        'c' (compiled for this robot and cached), 'numpy', or 'auto': 'c' if it works.
+
+    Returns
+    -------
+    LoopSolver
+
+    Raises
+    ------
+    CompileError
+        For backend c without a compiler.
+
+    See Also
+    --------
+    close_loops : the same without a build, also over batches.
+
+    Examples
+    --------
+    >>> from dynamics_demo.robots import four_bar
+    >>> solver = dn.build_loop_solver(dn.parse_robot(four_bar()), backend="numpy")
+    >>> q, condition = solver.following([0.3, np.nan, np.nan])  # the crank is at 0.3 rad
+    >>> q.round(3)
+    array([ 0.3  , -1.337, -1.581])
+    """
     signature, places = robot_signature(robot), robot.quaternion_places
     functions = [
         ProgramFunction(signature=signature.named(name), runner=make(program, backend, quaternions=places))

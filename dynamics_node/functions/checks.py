@@ -16,8 +16,11 @@ class InputError(ValueError):
 class SolutionError(ArithmeticError):
     """No finite solution at this state: the equations are singular there.
 
-    why: the reason, or a function that computes it when it is first read. That takes milliseconds, too long
-    for a loop with a thousand such errors a second.
+    Parameters
+    ----------
+    why : str or callable
+        The reason, or a function that computes it when it is first read. That takes milliseconds, too long
+        for a loop with a thousand such errors a second.
     """
 
     def __init__(self, why: str | Callable[[], str]):

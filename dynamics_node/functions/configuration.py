@@ -5,6 +5,7 @@ sum. Velocities are those of qd, so a step of a floating base is angular and lin
 """
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dynamics_node.algorithms import close_loops
 from dynamics_node.algorithms.first_positions import closed_samples
@@ -17,12 +18,13 @@ from dynamics_node.robot.robot import fact
 UNBOUNDED = np.pi, 1.0  # rad and m from zero, for a random position without a limit
 
 
-def integrate(robot: Robot, q, v):
+def integrate(robot: Robot, q: ArrayLike, v: ArrayLike) -> np.ndarray:
     """The position after a unit of time at constant velocity.
 
     Parameters
     ----------
     robot : Robot
+        The robot.
     q : array_like (..., nq)
         Positions; closed ones for a robot with loops.
     v : array_like (..., nv)
@@ -60,12 +62,13 @@ def integrate(robot: Robot, q, v):
     return _integrated(robot, given["q"], given["v"])
 
 
-def difference(robot: Robot, q0, q1):
+def difference(robot: Robot, q0: ArrayLike, q1: ArrayLike) -> np.ndarray:
     """The constant velocity that takes one position to another in a unit of time.
 
     Parameters
     ----------
     robot : Robot
+        The robot.
     q0, q1 : array_like (..., nq)
         Positions; closed ones for a robot with loops.
 
@@ -85,23 +88,25 @@ def difference(robot: Robot, q0, q1):
     --------
     >>> from dynamics_demo.robots import quadruped
     >>> robot = dn.parse_robot(quadruped(), floating_base=True)
-    >>> q0, q1 = dn.random_configuration(robot, 2, random=0)
+    >>> q0, q1 = robot.neutral(), robot.neutral()
+    >>> q1[3:7] = 0.0, 0.0, np.sqrt(0.5), np.sqrt(0.5)  # a quarter turn about z
     >>> v = dn.difference(robot, q0, q1)
-    >>> v.shape == (robot.nv,)
-    True
-    >>> bool(np.allclose(dn.difference(robot, dn.integrate(robot, q0, v), q1), 0, atol=1e-12))
+    >>> (v[:3] / np.pi).round(3)  # the angular part
+    array([0. , 0. , 0.5])
+    >>> bool(np.allclose(dn.integrate(robot, q0, v), q1))
     True
     """
     given = _checked(robot, q0=q0, q1=q1)
     return _difference(robot, given["q0"], given["q1"])
 
 
-def interpolate(robot: Robot, q0, q1, u):
+def interpolate(robot: Robot, q0: ArrayLike, q1: ArrayLike, u: ArrayLike) -> np.ndarray:
     """A position on the way from one position to another at constant velocity.
 
     Parameters
     ----------
     robot : Robot
+        The robot.
     q0, q1 : array_like (..., nq)
         Positions; closed ones for a robot with loops.
     u : array_like (...)
@@ -119,25 +124,27 @@ def interpolate(robot: Robot, q0, q1, u):
 
     Examples
     --------
-    >>> from dynamics_demo.robots import quadruped
-    >>> robot = dn.parse_robot(quadruped(), floating_base=True)
-    >>> q0, q1 = dn.random_configuration(robot, 2, random=0)
-    >>> dn.interpolate(robot, q0, q1, np.linspace(0, 1, 5)).shape == (5, robot.nq)
-    True
+    >>> q = dn.interpolate(robot, np.zeros(7), np.full(7, 0.4), [0.0, 0.25, 1.0])
+    >>> q.shape
+    (3, 7)
+    >>> q[:, 0]
+    array([0. , 0.1, 0.4])
     """
     given = _checked(robot, q0=q0, q1=q1, u=np.asarray(u)[..., None])
     return _integrated(robot, given["q0"], given["u"] * _difference(robot, given["q0"], given["q1"]))
 
 
-def integrate_derivatives(robot: Robot, q, v):
+def integrate_derivatives(robot: Robot, q: ArrayLike, v: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     """The derivatives of `integrate` along the tangent space.
 
     Parameters
     ----------
     robot : Robot
-        Without closed loops.
+        A robot without closed loops.
     q : array_like (..., nq)
+        Positions.
     v : array_like (..., nv)
+        Velocity times time, rad and m.
 
     Returns
     -------
@@ -156,22 +163,27 @@ def integrate_derivatives(robot: Robot, q, v):
     --------
     >>> from dynamics_demo.robots import quadruped
     >>> robot = dn.parse_robot(quadruped(), floating_base=True)
-    >>> dq, dv = dn.integrate_derivatives(robot, robot.neutral(), np.zeros(robot.nv))
-    >>> bool(np.allclose(dq, np.eye(robot.nv)) and np.allclose(dv, np.eye(robot.nv)))
+    >>> v = np.zeros(robot.nv)
+    >>> v[2] = np.pi / 2  # a quarter turn about z
+    >>> dq, dv = dn.integrate_derivatives(robot, robot.neutral(), v)
+    >>> dq.shape == dv.shape == (robot.nv, robot.nv)
     True
+    >>> round(float(dq[1, 0]), 3)  # a turn about x before the step is one about -y after it
+    -1.0
     """
     _require_tree(robot, "integrate_derivatives")
     return _step_derivatives(robot, _checked(robot, q=q, v=v)["v"])
 
 
-def difference_derivatives(robot: Robot, q0, q1):
+def difference_derivatives(robot: Robot, q0: ArrayLike, q1: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     """The derivatives of `difference` along the tangent space.
 
     Parameters
     ----------
     robot : Robot
-        Without closed loops.
+        A robot without closed loops.
     q0, q1 : array_like (..., nq)
+        Positions.
 
     Returns
     -------
@@ -202,12 +214,20 @@ def difference_derivatives(robot: Robot, q0, q1):
     return -inverse @ dq, inverse
 
 
-def random_configuration(robot: Robot, shape=(), *, lower=None, upper=None, random=None):
+def random_configuration(
+    robot: Robot,
+    shape: int | tuple[int, ...] = (),
+    *,
+    lower: ArrayLike | None = None,
+    upper: ArrayLike | None = None,
+    random: np.random.Generator | int | None = None,
+) -> np.ndarray:
     """Random positions within the limits of the joints.
 
     Parameters
     ----------
     robot : Robot
+        The robot.
     shape : int or tuple of int
         Shape of the batch.
     lower, upper : array_like (nq,), optional
@@ -229,15 +249,15 @@ def random_configuration(robot: Robot, shape=(), *, lower=None, upper=None, rand
 
     Examples
     --------
-    >>> from dynamics_demo.robots import quadruped
-    >>> robot = dn.parse_robot(quadruped(), floating_base=True)
     >>> q = dn.random_configuration(robot, 1000, random=0)
+    >>> q.shape
+    (1000, 7)
     >>> bool((q >= robot.lower_position_limits).all() and (q <= robot.upper_position_limits).all())
     True
     """
     random = np.random.default_rng(random)
     low, high = _bounds(robot, lower, upper)
-    batch = (shape,) if np.ndim(shape) == 0 else tuple(shape)
+    batch = (shape,) if isinstance(shape, int | np.integer) else tuple(shape)
     count = int(np.prod(batch))
     q = closed_samples(robot, count, random)
     drawn = random.uniform(low, high, (count, robot.nq))

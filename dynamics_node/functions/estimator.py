@@ -4,9 +4,10 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dynamics_node.algorithms.health import why_not
 from dynamics_node.display import fields_of
@@ -38,7 +39,10 @@ LONGEST = 150_000  # largest number of operations of a Program that `auto` compi
 class UnobservableError(ValueError):
     """Sensors that do not determine the motion; names the open directions and the sensors that would help.
 
-    observability: the same as data.
+    Parameters
+    ----------
+    observability : Observability
+        The same as data, also an attribute of the error.
     """
 
     def __init__(self, observability: Observability):
@@ -50,10 +54,36 @@ class UnobservableError(ValueError):
 
 
 class Estimate(NamedTuple):
-    """qdd, tau (..., nv), f_ext (..., nbodies, 6) ON the bodies in their axes, moment first. residuals (...,
-    m): readings minus their estimates. chi_square (...): the sum of their squares and those of priors, in
-    standard deviations. Covariances, if requested in the problem: of qdd and tau (..., nv, nv), of the wrench
-    on every body (..., nbodies, 6, 6)."""
+    """The result of an Estimator: accelerations, torques and external wrenches of minimum variance.
+
+    Attributes
+    ----------
+    qdd : ndarray (..., nv)
+        Accelerations, rad/s^2 and m/s^2.
+    tau : ndarray (..., nv)
+        Torques and forces of the joints, N m and N.
+    f_ext : ndarray (..., nbodies, 6)
+        Wrenches of the environment ON the bodies, in their axes at their origins, moment first, N m and N.
+    residuals : ndarray (..., m)
+        Readings minus their estimates, in the units of the readings.
+    chi_square : ndarray (...)
+        The sum of squares of residuals and priors, in standard deviations.
+    qdd_covariance, tau_covariance : ndarray (..., nv, nv), optional
+        Covariances of qdd and tau, if the problem requests them.
+    f_ext_covariance : ndarray (..., nbodies, 6, 6), optional
+        Covariance of the wrench on every body, if the problem requests it.
+
+    Examples
+    --------
+    >>> sensors = [dn.sensors.JointTorque(name, std=0.1) for name in robot.v_names]
+    >>> problem = dn.sensor_problem(robot, sensors, covariance=["tau"])
+    >>> estimator = dn.build(robot, problem, backend="numpy")
+    >>> estimate = estimator(robot.neutral(), np.zeros(7), np.ones(7))
+    >>> estimate.tau.round(3)
+    array([1., 1., 1., 1., 1., 1., 1.])
+    >>> np.sqrt(np.diag(estimate.tau_covariance)).round(3)  # its standard deviations, N m
+    array([0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1])
+    """
 
     qdd: np.ndarray
     tau: np.ndarray
@@ -69,9 +99,30 @@ class Estimate(NamedTuple):
 
 
 class ExternalWrenchEstimate(NamedTuple):
-    """The wrench (..., 6) of the environment ON a link, moment first (N m, N), in the link's axes at its
-    origin. Its covariance is (..., 6, 6), or None if it is not computed. docs/how-to/external_wrenches.md
-    compares the estimators."""
+    """The wrench of the environment ON a link: docs/how-to/external_wrenches.md compares its estimators.
+
+    Attributes
+    ----------
+    link : str
+        Name of the link.
+    wrench : ndarray (..., 6)
+        In the link's axes at its origin, moment first, N m and N.
+    covariance : ndarray (..., 6, 6), optional
+        Covariance of the wrench, or None if it is not computed.
+
+    Examples
+    --------
+    >>> q, rest = np.full(7, 0.5), np.zeros(7)
+    >>> f_ext = dn.external_wrenches(robot, {"panda_link7": [0, 0, 0, 1, 2, 3]})  # a push at the flange
+    >>> tau = dn.evaluate(robot, "inverse_dynamics", q, rest, rest, f_ext=f_ext, backend="numpy")
+    >>> sensors = [dn.sensors.JointTorque(name, std=0.1) for name in robot.v_names]
+    >>> sensors += [dn.sensors.JointAcceleration(name, std=0.1) for name in robot.v_names]
+    >>> sensors += [dn.sensors.ExternalWrench("panda_link7", rows=["zero"] * 3 + ["unknown"] * 3)]
+    >>> estimator = dn.build(robot, dn.sensor_problem(robot, sensors), backend="numpy")
+    >>> (push,) = estimator.external_wrenches(estimator(q, rest, np.concatenate([tau, rest])))
+    >>> push.link, push.wrench[3:].round(3)
+    ('panda_link7', array([1., 2., 3.]))
+    """
 
     link: str
     wrench: np.ndarray
@@ -83,9 +134,33 @@ class ExternalWrenchEstimate(NamedTuple):
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class Estimator(RobotFunction):
-    """estimate = estimator(q, qd, readings): the motion estimated from sensors, see `sensor_problem`.
+    """The motion, torques and external wrenches at one instant, estimated from sensors.
 
-    observability: of the problem at generic states.
+    `build` returns it for the result of `sensor_problem`; a call is ``estimator(q, qd, readings)``.
+
+    Attributes
+    ----------
+    observability : Observability
+        Rank of the problem at generic states.
+
+    Examples
+    --------
+    >>> sensors = [dn.sensors.JointTorque(name, std=0.1) for name in robot.v_names]
+    >>> sensors += [dn.sensors.JointAcceleration(name, std=0.5) for name in robot.v_names]
+    >>> estimator = dn.build(robot, dn.sensor_problem(robot, sensors), backend="numpy")
+    >>> q, rest = robot.neutral(), np.zeros(7)
+    >>> torques = dn.evaluate(robot, "gravity_torque", q, backend="numpy")
+    >>> torques[3] += 5.0  # a sensor with an offset
+    >>> readings = np.concatenate([torques, rest])
+    >>> bool(estimator.consistent(estimator(q, rest, readings)))
+    False
+    >>> estimator.judge(q, rest, readings).culprits
+    ('panda_joint4 torque',)
+
+    References
+    ----------
+    Nori, Dynamic computations with permuted sparse LU, equations 14 and 17 (docs/explanation/papers.md). Rows
+    are weighted with their noise: docs/explanation/sensor_fusion.md.
     """
 
     observability: Observability
@@ -106,14 +181,36 @@ class Estimator(RobotFunction):
         return chi_square_limit(self.degrees_of_freedom)
 
     def consistent(self, estimate: Estimate) -> np.ndarray:
-        """(...): whether sensors are consistent; False for states without a result."""
+        """Compare chi-square with its limit.
+
+        Parameters
+        ----------
+        estimate : Estimate
+            The result of a call.
+
+        Returns
+        -------
+        ndarray (...) of bool
+            Whether sensors are consistent; False for states without a result.
+        """
         checked = self.limit if self.degrees_of_freedom else np.inf
         return np.isfinite(estimate.chi_square) & (np.asarray(estimate.chi_square) <= checked)
 
     def external_wrenches(self, estimate: Estimate) -> tuple[ExternalWrenchEstimate, ...]:
-        """The wrench on every link with an ExternalWrench. For several links on one body only the first
-        counts, since their wrenches are not distinguishable. It has a covariance if the problem requests that
-        of f_ext."""
+        """Return the wrench on every link with an ExternalWrench.
+
+        For several links on one body only the first counts, since their wrenches are not distinguishable.
+
+        Parameters
+        ----------
+        estimate : Estimate
+            The result of a call.
+
+        Returns
+        -------
+        tuple of ExternalWrenchEstimate
+            One a link, with a covariance if the problem requests that of f_ext.
+        """
         estimates, covariance = [], estimate.f_ext_covariance
         for link, (body, X) in self._contact_links.items():
             wrench = estimate.f_ext[..., body, :] @ X.T
@@ -131,9 +228,39 @@ class Estimator(RobotFunction):
                 transforms[contact.link] = frame.body, inverse_motion_transform(frame.X).T
         return transforms
 
-    def judge(self, q, qd, readings, *, gravity=None) -> Judgement:
-        """Whether sensors contradict each other at one state, and which one is most likely wrong. Raises as
-        in a call of the estimator."""
+    def judge(
+        self,
+        q: ArrayLike,
+        qd: ArrayLike,
+        readings: ArrayLike | Mapping[str, ArrayLike],
+        *,
+        gravity: ArrayLike | None = None,
+    ) -> Judgement:
+        """Test whether sensors contradict each other at one state, and which one is most likely wrong.
+
+        Parameters
+        ----------
+        q : array_like (nq,)
+            Positions, closed.
+        qd : array_like (nv,)
+            Velocities, rad/s and m/s.
+        readings : array_like (m,) or dict
+            As in a call of the estimator.
+        gravity : array_like (3,), optional
+            In place of the robot's, m/s^2.
+
+        Returns
+        -------
+        Judgement
+            `consistent`, `culprits`, chi-square and its limit. Its text is one sentence.
+
+        Raises
+        ------
+        InputError
+            For an invalid argument, or more than one state.
+        SolutionError
+            If there is no finite result.
+        """
         arrays = self._arrays(q, qd, readings, gravity)
         self(*arrays[:3], gravity=arrays[3])  # raises InputError for an invalid state
         q, qd, readings, g = (np.asarray(array, dtype=float) for array in arrays)
@@ -144,10 +271,43 @@ class Estimator(RobotFunction):
             raise SolutionError(_why_not(self.robot, self.problem, q, qd, readings, g))
         return judgement
 
-    def __call__(self, q, qd, readings, *, gravity=None, errors="raise") -> Estimate:
-        """The Estimate at states q (..., nq), qd (..., nv), readings (..., m) in the order of
-        `problem.readings`, or {name of a sensor: (..., rows) or (...)}; gravity (..., 3) in place of the
-        robot's."""
+    def __call__(
+        self,
+        q: ArrayLike,
+        qd: ArrayLike,
+        readings: ArrayLike | Mapping[str, ArrayLike],
+        *,
+        gravity: ArrayLike | None = None,
+        errors: Literal["raise", "nan"] = "raise",
+    ) -> Estimate:
+        """Estimate the motion at one state or a batch.
+
+        Parameters
+        ----------
+        q : array_like (..., nq)
+            Positions, closed.
+        qd : array_like (..., nv)
+            Velocities, rad/s and m/s.
+        readings : array_like (..., m) or dict
+            In the order of `problem.readings`, or {name of a sensor: (..., rows) or (...)}.
+        gravity : array_like (..., 3), optional
+            In place of the robot's, m/s^2.
+        errors : str
+            'raise', or 'nan': NaN for states without a result.
+
+        Returns
+        -------
+        Estimate
+
+        Raises
+        ------
+        InputError
+            For an invalid argument, naming argument and entry.
+        SensorError
+            For a missing or unknown sensor in a dict of readings.
+        SolutionError
+            If there is no finite result: the rank drops, or loops are open.
+        """
         arrays = self._arrays(q, qd, readings, gravity)
         results = self._new(tuple, *arrays)
         if results is None:

@@ -1,14 +1,17 @@
 """Functions: named arrays over a Runner, the base of all compiled and numeric functions of the library."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dynamics_node.codegen import ArrayError, Runner, finite_states, make, on_device
 from dynamics_node.display import titled
 from dynamics_node.functions.arguments import Arguments, Signature, plain_signature
 from dynamics_node.functions.checks import InputError, SolutionError, written_to
+from dynamics_node.functions.choices import Backend, Precision
+from dynamics_node.symbolic import Program
 
 ERRORS = ("raise", "nan")
 QUICK = ("_one_state", "_new")  # builtin functions of this process
@@ -16,11 +19,12 @@ QUICK = ("_one_state", "_new")  # builtin functions of this process
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Function:
-    """The outputs of a Runner as a function of its inputs: one array, or several as a tuple. Picklable.
+    """Named arrays in, named arrays out: the result of `build` and `compile`. Picklable.
 
-    Subclasses below and in robot_functions.py define the calls. Arguments are arrays (..., *shape) with a
-    batch of leading axes that broadcast. A call raises InputError, naming argument and entry, and
-    SolutionError. With errors='nan' a state without a result is NaN, and the others are right.
+    A call returns one array, or a tuple of several. Arguments are arrays (..., *shape) in SI units, by
+    position or by name; leading axes are a batch and broadcast. A call raises InputError, naming argument and
+    entry, and SolutionError. With errors='nan' a state without a result is NaN, and the others are right.
+    `out` is the place of the result, or a tuple of places.
 
     Parameters
     ----------
@@ -33,6 +37,26 @@ class Function:
     precision : str
         'float64', or 'float32' for arguments and results. Compiled code then computes many states in float32.
         Small numbers of states, and those that need more digits, are computed in float64.
+
+    Attributes
+    ----------
+    dtype : numpy.dtype
+        Type of the results.
+
+    Examples
+    --------
+    >>> mass_matrix = dn.build(robot, "mass_matrix", backend="numpy")
+    >>> mass_matrix
+    QuantityFunction 'mass_matrix'
+      robot      panda, nq 7, nv 7
+      algorithm  mass_matrix
+      reads      q (7,)
+      returns    mass_matrix (7, 7)
+      backend    numpy, float64
+    >>> q = np.zeros((3, robot.nq))
+    >>> q[1, 4] = np.nan
+    >>> np.isnan(mass_matrix(q, errors="nan")).any(axis=(1, 2))
+    array([False,  True, False])
     """
 
     signature: Signature
@@ -80,8 +104,23 @@ class Function:
         """The compiled Program; None for an algorithm at call time."""
         return self.runner.program
 
-    def compile(self, batches=False):
-        """Compile in advance: with `batches` also the code for many states. Raises CompileError."""
+    def compile(self, batches: bool = False) -> None:
+        """Compile in advance, so that the first call is as fast as the others.
+
+        Parameters
+        ----------
+        batches : bool
+            Whether to compile the code for many states as well.
+
+        Returns
+        -------
+        None
+
+        Raises
+        ------
+        CompileError
+            If the compiler fails.
+        """
         self.runner.prepare(batches)
 
     # --- many states, or other arrays -----------------------------------------------------------------------
@@ -207,8 +246,15 @@ class Function:
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class ProgramFunction(Function):
-    """f(*arrays): arguments are the inputs by position or by name. defaults: {name: array} of the last
-    inputs, which are optional; result: the NamedTuple of several results, by default a tuple."""
+    """A Function whose arguments are the inputs of its Program, by position or by name.
+
+    Parameters
+    ----------
+    defaults : dict
+        {name: array} of the last inputs, which are optional.
+    result : type, optional
+        The NamedTuple of several results, by default a tuple.
+    """
 
     defaults: dict[str, np.ndarray] = field(default_factory=dict)
     result: type | None = None
@@ -223,9 +269,32 @@ class ProgramFunction(Function):
         self._keep(_single=len(self.runner.outputs) == 1)
 
     def __call__(self, *arrays, out=None, errors="raise", **named):
-        """out: an array for every result (a tuple if there are several), which the call returns. It is
-        written during the computation: its content is undefined if the call raises. errors: 'raise' or
-        'nan'."""
+        """Compute the results.
+
+        Parameters
+        ----------
+        *arrays, **named : array_like (..., *shape)
+            The inputs by position or by name, over one batch.
+        out : ndarray or tuple of ndarray, optional
+            An array for every result. It is written during the computation: its content is undefined if the
+            call raises.
+        errors : str
+            'raise', or 'nan': NaN for states without a result.
+
+        Returns
+        -------
+        ndarray or tuple (..., *shape)
+            `out` if it is given.
+
+        Raises
+        ------
+        InputError
+            For an invalid argument, naming argument and entry.
+        SolutionError
+            If there is no finite result.
+        TypeError
+            For a wrong number of arguments, or an unknown name.
+        """
         if named:
             if "f_ext" in named and self._takes_f_ext:
                 return self._with_f_ext(arrays, named, out, errors)
@@ -271,13 +340,47 @@ def _nothing(*arrays):
     return None
 
 
-def compile(program, backend="auto", name="function", precision="float64", defaults=None) -> ProgramFunction:
-    """A Program as a Function of its inputs: f(*arrays) over any batch, compiled.
+def compile(
+    program: Program,
+    backend: Backend = "auto",
+    name: str = "function",
+    precision: Precision = "float64",
+    defaults: Mapping[str, ArrayLike] | None = None,
+) -> ProgramFunction:
+    """Compile a Program: a Function of its inputs, over any batch.
 
-    backend: c, numpy, cuda, or auto: c if it works, and a GPU if it pays. name: for messages; precision: see
-    Function. defaults: {name: array} of the last inputs, which are optional. If a Program has limits, states
-    that exceed them have no result. Raises CompileError for backend c without a compiler, DeviceError for
-    cuda without a device.
+    Parameters
+    ----------
+    program : Program
+        The result of `trace`. If it has limits, states that exceed them have no result.
+    backend : str
+        'c', 'numpy', 'cuda', or 'auto': 'c' if it works, and a GPU if it pays.
+    name : str
+        Name of the function in messages.
+    precision : str
+        'float64' or 'float32', see Function.
+    defaults : dict, optional
+        {name: array (*shape)} of the last inputs, which are then optional.
+
+    Returns
+    -------
+    ProgramFunction
+        f(*arrays): arguments (..., *shape) by position or by name. It returns an array, or a tuple of
+        several.
+
+    Raises
+    ------
+    CompileError
+        For backend c without a compiler.
+    DeviceError
+        For backend cuda without a device.
+
+    Examples
+    --------
+    >>> program = dn.trace(lambda x: {"square": x @ x, "twice": 2 * x}, {"x": (2,)})
+    >>> f = dn.compile(program, backend="numpy")
+    >>> f([3.0, 4.0])
+    (array(25.), array([6., 8.]))
     """
     signature = plain_signature(name, program.inputs)
     values = {key: np.asarray(value, dtype=precision) for key, value in (defaults or {}).items()}

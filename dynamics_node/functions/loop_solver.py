@@ -5,6 +5,7 @@ from functools import cached_property
 from math import sqrt
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dynamics_node.algorithms.first_positions import continued, first_closed
 from dynamics_node.algorithms.health import HEALTHY, why_not
@@ -25,10 +26,31 @@ MOST_STEPS = 8  # two or three suffice from a position a few milliseconds ago
 
 @dataclass(frozen=True, eq=False)
 class LoopSolver:
-    """closing(q): `close_loops` of one position (nq,), fast when it is nearly closed. Picklable.
+    """`close_loops` of one position, in microseconds if it is nearly closed. Picklable.
 
-    step: q -> the position after a Newton step, and health at q; rates: q, qd, qdd -> rates and accelerations
-    of all joints, and G.
+    `build_loop_solver` returns it. A call closes one position; `following` closes successive ones.
+
+    Attributes
+    ----------
+    robot : Robot
+        A robot with closed loops.
+    step : ProgramFunction
+        q (nq,) -> the position after a Newton step, and health at q.
+    rates : ProgramFunction
+        q (nq,), qd and qdd (nv,) -> rates and accelerations of all joints, and G: see `spread`.
+
+    Examples
+    --------
+    >>> from dynamics_demo.robots import four_bar
+    >>> solver = dn.build_loop_solver(dn.parse_robot(four_bar()), backend="numpy")
+    >>> q, condition = solver([0.3, -1.3, -1.6])  # crank, coupler, rocker; nearly closed
+    >>> q.round(3)
+    array([ 0.3  , -1.337, -1.581])
+    >>> solver.following([0.31, np.nan, np.nan], q)[0].round(3)  # the crank moves on
+    array([ 0.31 , -1.354, -1.591])
+    >>> qd, qdd, G = solver.spread(q, [1.0], [0.0])  # the crank turns at 1 rad/s
+    >>> qd.round(2)
+    array([ 1.  , -1.69, -0.94])
     """
 
     robot: Robot
@@ -39,29 +61,67 @@ class LoopSolver:
         return fields_of(self)
 
     @cached_property
-    def nonlinear(self):
+    def _nonlinear(self):
         """Indices in q of the joints that appear in a nonlinear constraint."""
         tree = self.robot.tree
         bent = bends(tree, self.robot.constraints, range(tree.nv))
         return positions_of(tree, np.flatnonzero(bent).tolist())
 
-    def __call__(self, q):
-        """Closed position (nq,), and the condition of the constraints there. Raises ClosureError."""
-        q = np.array(q, dtype=float)
+    def __call__(self, q: ArrayLike) -> tuple[np.ndarray, float]:
+        """Close one position.
+
+        Parameters
+        ----------
+        q : array_like (nq,)
+            A position, best a nearly closed one.
+
+        Returns
+        -------
+        q : ndarray (nq,)
+            The closed position. Independent joints stay.
+        condition : float
+            The condition number of the constraints there.
+
+        Raises
+        ------
+        ClosureError
+            If no closed position is near.
+        """
+        closed = np.array(q, dtype=float)
         for _ in range(MOST_STEPS):
-            following, health = self.step(q, errors="nan")
-            change = (following - q)[self.nonlinear]
+            following, health = self.step(closed, errors="nan")
+            change = (following - closed)[self._nonlinear]
             if not change @ change <= LARGEST**2:
                 break
-            q = following
+            closed = following
             if health[1] < TOLERANCE**2:
-                return q, sqrt(health[0])
-        q = close_loops(self.robot, q)
-        return q, sqrt(self.step(q, errors="nan")[1][0])
+                return closed, sqrt(health[0])
+        closed = close_loops(self.robot, closed)
+        return closed, sqrt(self.step(closed, errors="nan")[1][0])
 
-    def following(self, q, last=None):
-        """The closed position on the branch of `last` (nq,), a closed one; None: in the assembly nearest to
-        zero. Dependent joints that are NaN in q start at their previous positions."""
+    def following(self, q: ArrayLike, last: np.ndarray | None = None) -> tuple[np.ndarray, float]:
+        """Close a position on the branch of the previous one.
+
+        Parameters
+        ----------
+        q : array_like (nq,)
+            Positions of the independent joints, and start values of the others. Those that are NaN start at
+            their previous positions.
+        last : ndarray (nq,), optional
+            The previous position, closed. Without it the result is in the assembly nearest to zero.
+
+        Returns
+        -------
+        q : ndarray (nq,)
+            The closed position.
+        condition : float
+            The condition number of the constraints there.
+
+        Raises
+        ------
+        ClosureError
+            If no closed position is found; it names the constraints.
+        """
         if last is None:
             start = np.where(np.isnan(q), self.robot.neutral(), q)
             return self(first_closed(self.robot, start))
@@ -71,18 +131,57 @@ class LoopSolver:
         except ClosureError:
             return self(continued(self.robot, last, start))
 
-    def is_regular(self, q):
-        """Whether the loops are closed and not singular at q (nq,)."""
+    def is_regular(self, q: ArrayLike) -> bool:
+        """Test whether the loops are closed and not singular.
+
+        Parameters
+        ----------
+        q : array_like (nq,)
+            A position.
+
+        Returns
+        -------
+        bool
+        """
         return bool((self.step(q, errors="nan")[1] <= HEALTHY).all())
 
-    def why_not(self, q):
-        """Why the loops are open or singular at q (nq,), in words."""
-        return why_not(self.robot, None, q)
+    def why_not(self, q: np.ndarray) -> str:
+        """Return the reason why the loops are open or singular.
 
-    def spread(self, q, qd, qdd):
-        """Rates and accelerations (nv of the tree,) of all joints at closed q (nq,), and G (nv of the tree,
-        nv).
+        Parameters
+        ----------
+        q : ndarray (nq,)
+            A position that is not regular.
 
-        qd, qdd (nv,): of the independent joints.
+        Returns
+        -------
+        str
+            A phrase with the name of a constraint, if one is known to be the reason.
+        """
+        return why_not(self.robot, None, q) or "a loop is open or singular at this position"
+
+    def spread(
+        self, q: ArrayLike, qd: ArrayLike, qdd: ArrayLike
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Compute rates and accelerations of all joints from those of the independent ones.
+
+        Parameters
+        ----------
+        q : array_like (nq,)
+            A closed position.
+        qd, qdd : array_like (nv,)
+            Rates and accelerations of the independent joints, rad or m, s.
+
+        Returns
+        -------
+        qd, qdd : ndarray (nv of the tree,)
+            Rates and accelerations of all joints; NaN where the loops are open or singular.
+        G : ndarray (nv of the tree, nv)
+            The rates are G times those of the independent joints.
+
+        References
+        ----------
+        Chignoli, Adrian, Kim and Wensing, Recursive rigid-body dynamics algorithms for systems with kinematic
+        loops: the explicit constraints qd = G yd, qdd = G ydd + g.
         """
         return self.rates(q, qd, qdd, errors="nan")

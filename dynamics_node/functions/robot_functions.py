@@ -16,11 +16,19 @@ from dynamics_node.robot import Robot
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class RobotFunction(Function):
-    """A Function of a robot's state: q (..., nq); qd, qdd, tau (..., nv); f_ext (..., nbodies, 6), wrench of
-    the environment ON every body in its axes at its origin, moment first; gravity (..., 3) m/s^2 in place of
-    the robot's.
+    """A Function of a robot's state.
 
-    description: readable name of the algorithm: `aba`, `colamd`, ...; spec: the arguments of its build.
+    Arguments are q (..., nq); qd, qdd, tau (..., nv); f_ext (..., nbodies, 6), the wrench of the environment
+    ON every body in its axes at its origin, moment first; gravity (..., 3) in m/s^2 in place of the robot's.
+
+    Parameters
+    ----------
+    robot : Robot
+        The robot whose inertias and gravity count.
+    spec : Spec
+        The arguments of its build.
+    description : str
+        Readable name of the algorithm: `aba`, `colamd`, ...
     """
 
     robot: Robot
@@ -54,17 +62,39 @@ class RobotFunction(Function):
         return self.spec.choice._replace(backend=self.runner.backend)
 
     def with_inertias(self, robot: Robot):
-        """The function of a Robot that differs in inertias, rotor inertias or gravity only; no compilation.
+        """Return the function of a Robot with other inertias, rotor inertias or gravity, without compilation.
 
-        Raises ValueError if the geometry differs, or a parameter that is not among the `runtime_parameters`
-        of `build`.
+        Parameters
+        ----------
+        robot : Robot
+            A robot of the same geometry, for example from `with_payload`.
+
+        Returns
+        -------
+        Function
+            Of the same kind as this one.
+
+        Raises
+        ------
+        ValueError
+            If the geometry differs, or a parameter that is not among the `runtime_parameters` of `build`.
+        ModelError
+            If the mass matrix may become singular in a way that the Program does not check.
+
+        Examples
+        --------
+        >>> torque = dn.build(robot, "gravity_torque", backend="numpy", runtime_parameters=["inertia"])
+        >>> heavier = dn.with_payload(robot, "panda_link7", 2.0, [0.0, 0.0, 0.1], np.zeros((3, 3)))
+        >>> q = robot.neutral()
+        >>> (torque.with_inertias(heavier)(q) - torque(q))[[1, 3, 5]].round(2)  # N m
+        array([-1.73,  0.11,  1.73])
         """
         self.spec.require_changeable(robot)
         runner = self.runner.with_parameters(self.spec.values(robot))
         return replace(self, robot=robot, runner=runner)
 
     def derivatives(self, backend: str | None = None) -> "QuantityFunction":
-        """The derivatives of the result as a Function of the same arguments, exact to rounding.
+        """Build the derivatives of the result as a Function of the same arguments, exact to rounding.
 
         Parameters
         ----------
@@ -85,8 +115,12 @@ class RobotFunction(Function):
 
         Examples
         --------
-        >>> derivatives = dn.build(robot, "forward_dynamics").derivatives()  # doctest: +SKIP
-        >>> dqdd_dq, dqdd_dqd, dqdd_dtau = derivatives(q, qd, tau)  # doctest: +SKIP
+        >>> derivatives = dn.build(robot, "forward_dynamics", backend="numpy").derivatives()
+        >>> derivatives(robot.neutral(), np.zeros(7), np.zeros(7))
+        ForwardDynamicsDerivatives
+          dqdd_dq    array (7, 7)
+          dqdd_dqd   array (7, 7)
+          dqdd_dtau  array (7, 7)
         """
         from dynamics_node.functions.build import build_derivatives  # avoids a circular import
 
@@ -111,16 +145,15 @@ class RobotFunction(Function):
         """`call_one` and `call_new` with wrenches."""
         return self._quick_ways(self.with_wrenches)
 
-    def compile(self, batches=False):
-        """Compile in advance for calls and `with_inertias`; with `batches` also the code for many states.
-        Raises CompileError."""
+    def compile(self, batches: bool = False) -> None:
+        """Compile in advance, as in Function, also for `with_inertias`."""
         _ = self.spec.values(self.robot)
         super().compile(batches)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class QuantityFunction(RobotFunction, ProgramFunction):
-    """f(*arrays, f_ext=None): arguments are the inputs by position or by name; gravity is optional."""
+    """A quantity: arguments are its inputs, by position or by name; gravity and f_ext are optional."""
 
     _takes_f_ext = True
 
@@ -150,7 +183,7 @@ class QuantityFunction(RobotFunction, ProgramFunction):
 
 
 class DynamicsFunction(RobotFunction):
-    """One robot, one problem, one way to solve it: see RobotFunction for arguments, Function for errors."""
+    """The solution of a Problem for a robot."""
 
     _gravity: np.ndarray
 
@@ -158,8 +191,8 @@ class DynamicsFunction(RobotFunction):
         super().__post_init__()
         self._keep(_gravity=self.robot.gravity.astype(self.dtype))
 
-    def compile(self, batches=False):
-        """As in RobotFunction, with code for external wrenches."""
+    def compile(self, batches: bool = False) -> None:
+        """Compile in advance, as in RobotFunction, also for external wrenches."""
         super().compile(batches)
         _ = self.with_wrenches
 
@@ -174,10 +207,41 @@ class DynamicsFunction(RobotFunction):
 
 
 class InverseDynamicsFunction(DynamicsFunction):
-    """tau = f(q, qd, qdd)."""
+    """Inverse dynamics: tau = f(q, qd, qdd)."""
 
     def __call__(self, q, qd, qdd, f_ext=None, *, gravity=None, out=None, errors="raise"):
-        """tau (..., nv) in N m or N."""
+        """Compute the torques of an acceleration.
+
+        Parameters
+        ----------
+        q : array_like (..., nq)
+            Positions, closed.
+        qd : array_like (..., nv)
+            Velocities, rad/s and m/s.
+        qdd : array_like (..., nv)
+            Accelerations, rad/s^2 and m/s^2.
+        f_ext : array_like (..., nbodies, 6), optional
+            Wrenches of the environment ON the bodies, in their axes at their origins, moment first, N m and
+            N.
+        gravity : array_like (..., 3), optional
+            In place of the robot's, m/s^2.
+        out : ndarray (..., nv), optional
+            The place of the result.
+        errors : str
+            'raise', or 'nan': NaN for states without a result.
+
+        Returns
+        -------
+        ndarray (..., nv)
+            Torques and forces of the joints, N m and N.
+
+        Raises
+        ------
+        InputError
+            For an invalid argument, naming argument and entry.
+        SolutionError
+            If there is no finite result.
+        """
         g = self._gravity if gravity is None else gravity
         if f_ext is None:
             if out is None:
@@ -196,10 +260,41 @@ class InverseDynamicsFunction(DynamicsFunction):
 
 
 class ForwardDynamicsFunction(DynamicsFunction):
-    """qdd = f(q, qd, tau)."""
+    """Forward dynamics: qdd = f(q, qd, tau)."""
 
     def __call__(self, q, qd, tau, f_ext=None, *, gravity=None, out=None, errors="raise"):
-        """qdd (..., nv) in rad/s^2 or m/s^2."""
+        """Compute the accelerations by torques.
+
+        Parameters
+        ----------
+        q : array_like (..., nq)
+            Positions, closed.
+        qd : array_like (..., nv)
+            Velocities, rad/s and m/s.
+        tau : array_like (..., nv)
+            Torques and forces of the joints, N m and N.
+        f_ext : array_like (..., nbodies, 6), optional
+            Wrenches of the environment ON the bodies, in their axes at their origins, moment first, N m and
+            N.
+        gravity : array_like (..., 3), optional
+            In place of the robot's, m/s^2.
+        out : ndarray (..., nv), optional
+            The place of the result.
+        errors : str
+            'raise', or 'nan': NaN for states without a result.
+
+        Returns
+        -------
+        ndarray (..., nv)
+            Accelerations, rad/s^2 and m/s^2.
+
+        Raises
+        ------
+        InputError
+            For an invalid argument, naming argument and entry.
+        SolutionError
+            If there is no finite result.
+        """
         g = self._gravity if gravity is None else gravity
         if f_ext is None:
             if out is None:
@@ -218,10 +313,43 @@ class ForwardDynamicsFunction(DynamicsFunction):
 
 
 class HybridDynamicsFunction(DynamicsFunction):
-    """qdd, tau = f(q, qd, qdd, tau): only the known entries of both are read."""
+    """Hybrid dynamics: qdd, tau = f(q, qd, qdd, tau), of which only the known entries are read."""
 
     def __call__(self, q, qd, qdd, tau, f_ext=None, *, gravity=None, out=None, errors="raise"):
-        """qdd, tau (..., nv), complete. out: two arrays for them, which the call returns."""
+        """Compute the unknown accelerations and torques.
+
+        Parameters
+        ----------
+        q : array_like (..., nq)
+            Positions, closed.
+        qd : array_like (..., nv)
+            Velocities, rad/s and m/s.
+        qdd : array_like (..., nv)
+            Accelerations, rad/s^2 and m/s^2; unknown entries may have any value.
+        tau : array_like (..., nv)
+            Torques and forces of the joints, N m and N; unknown entries may have any value.
+        f_ext : array_like (..., nbodies, 6), optional
+            Wrenches of the environment ON the bodies, in their axes at their origins, moment first, N m and
+            N.
+        gravity : array_like (..., 3), optional
+            In place of the robot's, m/s^2.
+        out : tuple of two ndarray (..., nv), optional
+            The places of the results.
+        errors : str
+            'raise', or 'nan': NaN for states without a result.
+
+        Returns
+        -------
+        HybridDynamics
+            qdd and tau (..., nv), complete.
+
+        Raises
+        ------
+        InputError
+            For an invalid argument, naming argument and entry.
+        SolutionError
+            If there is no finite result.
+        """
         g = self._gravity if gravity is None else gravity
         if f_ext is None:
             if out is None:

@@ -1,7 +1,5 @@
 """Positions as points of a manifold, limits and masses: against Pinocchio; closed loops against their rates."""
 
-import doctest
-
 import numpy as np
 import pytest
 from balls import ball_robot
@@ -10,9 +8,7 @@ from robots import ROBOTS, closed_states, robot_of
 from tolerances import EXACT
 
 import dynamics_node as dn
-from dynamics_node.algorithms import actuation, first_positions, spanning
-from dynamics_node.functions import configuration
-from dynamics_node.symbolic import lie_groups
+from dynamics_node.algorithms import spanning
 
 TREES = ("solo12", "panda", "double_pendulum", "pr2")  # free, sliding and mimic, continuous joints
 SWAPPED = [3, 4, 5, 0, 1, 2]  # angular first
@@ -151,9 +147,3 @@ def test_wrong_arguments():
         dn.random_configuration(robot, upper=np.full(7, np.nan))
     with pytest.raises(dn.InputError, match="lower must have shape"):
         dn.random_configuration(robot, lower=np.zeros(6))
-
-
-@pytest.mark.parametrize("module", [configuration, lie_groups, first_positions, actuation])
-def test_examples(module):
-    result = doctest.testmod(module, extraglobs={"dn": dn, "np": np})
-    assert result.attempted and not result.failed
