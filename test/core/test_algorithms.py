@@ -240,7 +240,7 @@ def test_node_swaps_a_tree_for_a_loop_without_constraint():
     tree = looped.split("<loop")[0] + "</robot>"
     settings = read_settings({parameter.name: parameter.default for parameter in PARAMETERS})
     robots = [do(Job(text, {}, "inverse", backend="numpy")) for text in (tree, looped)]
-    assert [robot.closing is None for robot in robots] == [True, False]
+    assert [robot.loop_solver is None for robot in robots] == [True, False]
     for first, then in (robots, robots[::-1]):
         core = Core(first, settings)
         assert core.serves(then.model)

@@ -98,8 +98,9 @@ def test_compile_fills_the_cache_that_the_node_reads(capsys, tmp_path, monkeypat
     out = capsys.readouterr().out.splitlines()
     assert out[1].startswith("inverse dynamics: rnea, ") and out[2].startswith("forward dynamics: crba")
     files = set((tmp_path / "dynamics_node").iterdir())
-    # two problems: with wrenches, without and for many states; mass matrix and bias
-    assert len(files) == 8
+    # two problems: with wrenches, without and for many states; mass matrix and nonlinear effects;
+    # on some processors what measures the width of vectors
+    assert len(files) >= 8
     for problem in ("inverse", "forward"):
         robot = do(Job(Path(panda()).read_text(), {}, problem, backend="c", services="c"))
         assert isinstance(robot, ServedRobot)

@@ -250,7 +250,7 @@ def test_services_are_compiled_and_follow_a_payload(robot):
     loaded = dn.with_payload(robot.model, link, 3.0, (0.1, 0.0, 0.0), 0.01 * np.eye(3))
     serving = robot.with_inertias(loaded)
     q = robot.model.neutral() + 0.1
-    q = q if robot.closing is None else robot.closing.following(q)[0]
+    q = q if robot.loop_solver is None else robot.loop_solver.following(q)[0]
     compiled = serving.operational_space_inertia([link], REFERENCE)
     at_call = serving.operational_space_inertia([link], "body")
     assert (compiled.runner.backend, at_call.runner.backend) == ("c", "numpy")
