@@ -48,8 +48,8 @@ GROUPS = {
 NEGATIVE, USAGE, UNREADABLE = 1, 2, 3
 EXIT_CODES = {
     0: "done",
-    NEGATIVE: "a negative result: findings of doctor, torques explained no better, a motion that does not "
-    "excite the payload, sensors that do not determine the motion, no solution",
+    NEGATIVE: "a negative result: findings of `doctor`, torques explained no better, a payload that is not "
+    "excited, motion that is not observable, no solution",
     USAGE: "wrong usage: an option or a combination of options",
     UNREADABLE: "an input that cannot be read or does not fit the robot, an output that cannot be written",
     130: "ended by Ctrl-C",
