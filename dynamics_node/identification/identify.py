@@ -178,7 +178,7 @@ class Identified:
         Raises
         ------
         ModelError
-            If a link or joint of the robot is not in the URDF.
+            If the URDF lacks a joint or the inertial of a link, or is not well-formed.
         """
         return identified_text(description, self.linear, self.parameters, figures)
 

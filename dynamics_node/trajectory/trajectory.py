@@ -128,7 +128,7 @@ class Trajectory:
 
     @property
     def nv(self) -> int:
-        """Number of independent joints' coordinates."""
+        """Number of coordinates of the independent joints."""
         return len(self.v_names)
 
     @property
