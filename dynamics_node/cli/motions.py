@@ -192,14 +192,13 @@ def torques_of_curve(robot, options, printer):
         joints_map=joints_map(options),
     )
     start = start_of(robot, options.start) if options.start or curve["q"].shape[1] < robot.nq else None
-    rates = {kind: curve[kind] for kind in ("qd", "qdd") if kind in curve}
     with printer.progress("stages", None) as advance:
         finish(
             robot,
             options,
             printer,
             lambda: inverse_trajectory(
-                robot, curve["time"], curve["q"], **rates, start=start,
+                robot, curve["time"], curve["q"], curve.get("qd"), curve.get("qdd"), start=start,
                 stds=options.stds, backend=options.backend,
                 progress=lambda done: advance(1),
             ),

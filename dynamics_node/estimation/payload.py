@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics_node.algorithms import inertias_of_parameters
+from dynamics_node.display import titled
 from dynamics_node.estimation.payload_sums import (
     RANK_TOLERANCE,
     PayloadFit,
@@ -56,7 +57,7 @@ GRAVITY = slice(0, 4)  # the parameters that gravity excites
 ROWS = 2000  # rows per regressor evaluation
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Payload:
     """The payload of a link, in addition to its description.
 
@@ -105,6 +106,19 @@ class Payload:
     samples: int
     warnings: tuple[str, ...] = field(default=())
     described: dict[str, float] = field(default_factory=dict)
+
+    def __repr__(self):
+        return titled(
+            f"Payload of {self.link!r}",
+            mass=f"{self.mass:.4g} kg, std {self.mass_std:.2g}",
+            com=self.com,
+            com_std=self.com_std,
+            inertia=self.inertia,
+            condition=self.condition,
+            samples=self.samples,
+            not_excited=self.not_excited or None,
+            warnings=self.warnings or None,
+        )
 
     @property
     def mass(self) -> float:

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from dynamics_node.algorithms import sensor_wrench, tool_regressor
 from dynamics_node.algorithms.rates import spread_rates
+from dynamics_node.display import titled
 from dynamics_node.functions.arguments import Arguments, robot_signature
 from dynamics_node.identification.regression import fit_rows, named_in
 from dynamics_node.robot import Robot
@@ -30,7 +31,7 @@ FINEST_STD = 1e-9  # N or N m: least noise of a sensor
 SIGNIFICANT = 3.0  # standard deviations: the mass must exceed them for its center to be determined
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Tool:
     """A sensor's bias, and its tool: everything fixed to the child link of its joint.
 
@@ -85,6 +86,22 @@ class Tool:
     chi_square: float
     dof: int
     worst: int
+
+    def __repr__(self):
+        std = self.std
+        estimated = len(std) > len(self.bias)  # mass and center of mass, too
+        return titled(
+            f"Tool of {self.joint!r}",
+            bias=self.bias,
+            bias_std=std[:6],
+            mass=f"{self.mass:.4g} kg",
+            mass_std=std[6] if estimated else None,
+            com=self.com,
+            com_std=std[7:] if estimated else None,
+            condition=self.condition,
+            chi_square=f"{self.chi_square:.4g}, {self.dof} degrees of freedom",
+            worst=f"pose {self.worst}, of {len(self.residuals)}",
+        )
 
     @property
     def std(self) -> np.ndarray:

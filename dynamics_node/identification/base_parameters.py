@@ -7,6 +7,7 @@ is not part of the base, and its parameter is added to theirs. For example, the 
 axis is lumped with the previous link. `excitation` lists the combinations that a motion leaves undetermined.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -24,9 +25,23 @@ SPARE = 3  # equations per parameter
 
 @dataclass(frozen=True, eq=False)
 class BaseParameters:
-    """names (p,): all parameters; chosen (r,): columns of the base; combinations (r, p): one base parameter
-    per row, with 1 in its own column; dependence (nv, p) bool: whether a torque depends on a parameter; sizes
-    (p,): typical magnitudes, see `RegressorModel.sizes`."""
+    """The base parameters of a robot: r combinations of its p parameters determine the torques.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Names of all parameters.
+    joints : tuple of str
+        Names of the coordinates.
+    chosen : ndarray (r,)
+        Columns of the base.
+    combinations : ndarray (r, p)
+        One base parameter per row, with 1 in its own column.
+    dependence : ndarray (nv, p) of bool
+        Whether a torque depends on a parameter.
+    sizes : ndarray (p,)
+        Typical magnitudes, see `RegressorModel.sizes`.
+    """
 
     names: tuple[str, ...]
     joints: tuple[str, ...]
@@ -86,13 +101,51 @@ def combination(row, names, first=None, figures=4):
     return " ".join(parts).removeprefix("+ ")
 
 
-def base_parameters(linear: RegressorModel, measured=None, tolerance=TOLERANCE, seed=0) -> BaseParameters:
-    """Base parameters of a robot, independent of any motion.
+def base_parameters(
+    linear: RegressorModel,
+    measured: Sequence[str] | None = None,
+    tolerance: float = TOLERANCE,
+    seed: int = 0,
+) -> BaseParameters:
+    """Find the smallest set of parameter combinations that determines the torques.
 
-    measured: names of the coordinates with known torques, default all; tolerance: relative to a column's
-    length, smaller differences count as zero.
+    The set depends on the robot alone, not on a motion. Columns of the regressor at random states are
+    selected from the root to the tips. A column that depends on earlier ones is added to theirs.
 
-    Raises ValueError for an unknown coordinate.
+    Parameters
+    ----------
+    linear : RegressorModel
+        The torques as a linear function of p parameters.
+    measured : sequence of str, optional
+        Names of the coordinates with known torques; default all.
+    tolerance : float
+        Fraction of a column's length: smaller independent parts count as zero.
+    seed : int
+        Seed of the random states.
+
+    Returns
+    -------
+    BaseParameters
+        `count` is their number r; `expressions` are their texts; `values(parameters)` computes them.
+
+    Raises
+    ------
+    ValueError
+        For an unknown coordinate.
+
+    Examples
+    --------
+    >>> base = dn.base_parameters(dn.RegressorModel(robot, ("inertia",), backend="numpy"))
+    >>> base.count, len(base.names)
+    (43, 70)
+    >>> base.expressions[0]
+    'panda_link1.Izz + panda_link2.Iyy'
+    >>> base.unidentifiable[:3]  # the first link rotates about a vertical axis
+    ('panda_link1.m', 'panda_link1.mx', 'panda_link1.my')
+
+    References
+    ----------
+    Gautier, Numerical calculation of the base inertial parameters of robots, 1991.
     """
     robot = linear.robot
     rows = _rows_of(robot.v_names, measured)

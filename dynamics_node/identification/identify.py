@@ -4,9 +4,12 @@ import contextlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Literal, get_args
 
 import numpy as np
 
+from dynamics_node.display import html_table, titled
+from dynamics_node.functions import Backend
 from dynamics_node.identification.base_parameters import (
     BaseParameters,
     Excitation,
@@ -26,28 +29,78 @@ from dynamics_node.identification.identified_robot import (
 from dynamics_node.identification.regressor_model import USUAL, RegressorModel
 from dynamics_node.identification.summary import ResidualSampler, ResidualSamples
 from dynamics_node.identification.sums import Solution, folds, ordinary, residuals, weighted
+from dynamics_node.robot import Robot
+from dynamics_node.robot.overrides import Overrides
 from dynamics_node.robot.urdf_numbers import FIGURES
 
 ROBUST = 3  # reweighting iterations
 OPTIONAL = ("rotor", "spring", "creep", "offset")  # terms that can be omitted
-METHODS = ("ordinary", "weighted", "robust")
+Method = Literal["ordinary", "weighted", "robust"]
+METHODS: tuple[str, ...] = get_args(Method)
 Chunks = Callable[[], Iterator[dict[str, np.ndarray]]]  # {kind: (k, ...)} with q, qd, qdd, tau and maybe time
 Stages = Callable[[str, int | None], contextlib.AbstractContextManager[Callable[[int], object]]]
 
 
 class IdentificationError(ValueError):
-    """The data are insufficient; the message lists all reasons."""
+    """Insufficient data for `identify`; the message lists all reasons."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Identified:
-    """parameters (p,): physically consistent estimate; solution: unconstrained estimate of the base
-    parameters.
+    """Identified inertias and friction of a robot, and their errors: the result of `identify`.
 
-    Root mean squares (nv,) of measured minus computed torques, N m or N: rmse_nominal for the description
-    (without friction unless it has some), rmse_fitted for `parameters`, rmse_cross_validated for parameters
-    fitted to the other parts of the data, rmse_base for `solution`. samples: a subset of the states.
-    warnings: problems in the data.
+    Root mean squares of measured minus computed torques judge the result, N m or N. Compare
+    `rmse_cross_validated`, of unseen data, with `rmse_nominal`, of the description.
+
+    Attributes
+    ----------
+    linear : RegressorModel
+        The torques as a linear function of p parameters.
+    base : BaseParameters
+        The r combinations of parameters that the torques determine.
+    excitation : Excitation
+        Combinations that the motion excites well or badly.
+    solution : Solution
+        Unconstrained estimate of the base parameters, with its covariance (r, r).
+    parameters : ndarray (p,)
+        Physically consistent estimate; `linear.names` are its names.
+    rmse_nominal : ndarray (nv,)
+        Error of the description, without friction unless it describes some.
+    rmse_fitted : ndarray (nv,)
+        Error of `parameters`.
+    rmse_cross_validated : ndarray (nv,)
+        Error of parameters fitted to the other parts of the data.
+    rmse_base : ndarray (nv,)
+        Error of `solution`.
+    rows : int
+        Number of states.
+    samples : ResidualSamples
+        A subset of the states: measured and computed torques.
+    method : str
+        'ordinary', 'weighted' or 'robust'.
+    cutoff : float or None
+        Cut-off of the low-pass filter, Hz.
+    warnings : tuple of str
+        Problems in the data.
+
+    Examples
+    --------
+    >>> from dynamics_demo.robots import geared_chain
+    >>> arm = dn.parse_robot(geared_chain(1))  # a link on a geared motor
+    >>> t = np.linspace(0.0, 10.0, 501)[:, None]
+    >>> q, qd, qdd = np.sin(t), np.cos(t), -np.sin(t)
+    >>> tau = dn.evaluate(arm, "inverse_dynamics", q, qd, qdd, backend="numpy") + 0.1 * qd
+    >>> tau = tau + 0.02 * np.sin(50.0 * t)  # an error of the sensor
+    >>> recording = {"time": t[:, 0], "q": q, "qd": qd, "qdd": qdd, "tau": tau}
+    >>> dn.identify(arm, [lambda: iter([recording])], ["inertia", "viscous"], force=True, backend="numpy")
+    Identified 'geared_chain': better than the description
+      states          501
+      method          weighted least squares
+      parameters      6 base parameters of 21
+      joints          j1
+      rms described   [0.0737]
+      rms identified  [0.0141]
+      rms unseen      [0.0142]
     """
 
     linear: RegressorModel
@@ -65,30 +118,80 @@ class Identified:
     cutoff: float | None
     warnings: tuple[str, ...] = field(default=())
 
+    def __repr__(self):
+        own = self.linear.counts
+        rms = {f"rms {name}": rms[own] for name, rms in self._rms().items()}
+        verdict = "better" if self.better else "not better"
+        return titled(
+            f"Identified {self.linear.robot.name!r}: {verdict} than the description",
+            states=self.rows,
+            method=f"{self.method} least squares" + (f" below {self.cutoff:g} Hz" if self.cutoff else ""),
+            parameters=f"{self.base.count} base parameters of {len(self.base.names)}",
+            joints=[name for name, *_ in self.joints],
+            **rms,
+            warnings=self.warnings or None,
+        )
+
+    def _repr_html_(self):
+        """A table of joints with root mean squares of torque errors, for notebooks."""
+        rms = self._rms()
+        rows = [(name, unit, *(f"{own[k]:.4g}" for own in rms.values())) for name, unit, k in self.joints]
+        return html_table(
+            ("joint", "unit", *(f"rms {name}" for name in rms)), rows, repr(self).partition("\n")[0]
+        )
+
+    def _rms(self):
+        """Root mean squares (nv,) of torque errors."""
+        return {
+            "described": self.rmse_nominal,
+            "identified": self.rmse_fitted,
+            "unseen": self.rmse_cross_validated,
+        }
+
     @property
-    def robot(self):
+    def robot(self) -> Robot:
         """The Robot with these parameters."""
         return identified_robot(self.linear, self.parameters)
 
     @property
-    def numbers(self):
-        """Numbers of links and joints, as in parameter files: see `identified_numbers`."""
+    def numbers(self) -> Overrides:
+        """Numbers of links and joints, as in parameter files."""
         return identified_numbers(self.linear, self.parameters)
 
-    def text(self, description: str, figures=FIGURES) -> str:
-        """The URDF with the identified numbers: see `identified_text`."""
+    def text(self, description: str, figures: int = FIGURES) -> str:
+        """Write the identified numbers into a URDF.
+
+        Only numbers change. A URDF has no field for offsets, springs and rotor inertias.
+
+        Parameters
+        ----------
+        description : str
+            Text of the robot's URDF.
+        figures : int
+            Significant digits.
+
+        Returns
+        -------
+        str
+            The URDF with identified inertias, damping and friction.
+
+        Raises
+        ------
+        ModelError
+            If the URDF lacks a joint or the inertial of a link, or is not well-formed.
+        """
         return identified_text(description, self.linear, self.parameters, figures)
 
     @property
-    def joints(self):
-        """(name, unit, index) of every torque that is used."""
+    def joints(self) -> list[tuple[str, str, int]]:
+        """Name, unit and index of every torque that is used."""
         joints = self.linear.robot.independent_joints
         units = [unit for joint in joints for unit in joint.torque_units]
         every = zip(self.base.joints, units, range(len(units)), strict=True)
         return [one for one in every if self.linear.counts[one[2]]]
 
     @property
-    def better(self):
+    def better(self) -> bool:
         """Whether the computed torques are closer to the measured ones than the description's, on average."""
         own = self.linear.counts
         size = np.maximum(self.rmse_nominal[own], 1e-300)
@@ -96,26 +199,85 @@ class Identified:
 
 
 def identify(
-    robot,
+    robot: Robot,
     recordings: Iterable[Chunks],
-    terms=USUAL,
-    method="weighted",
-    prior_std=PRIOR_STD,
-    force=False,
+    terms: Sequence[str] = USUAL,
+    method: Method = "weighted",
+    prior_std: float = PRIOR_STD,
+    force: bool = False,
     cutoff: float | None = None,
     stages: Stages | None = None,
-    backend="auto",
+    backend: Backend = "auto",
     measured: Sequence[str] | None = None,
 ) -> Identified:
-    """Identify the parameters of a robot, with or without loops, from recordings. Each is read twice, five
-    times if robust.
+    """Identify inertias and friction of a robot from recordings.
 
-    terms: see `RegressorModel`; method: one of METHODS; prior_std: see `consistent_parameters`; force:
-    continue even if the motion is not exciting enough; undetermined parameters then stay near the
-    description. cutoff: Hz, of the low-pass filter for torques and regressors, see `filtering`. stages(name,
-    total): returns a context manager for a long stage, whose function is called with the number of further
-    rows. backend: see `RegressorModel`. measured: names of the coordinates whose torques are used, default
-    all. Raises IdentificationError with all reasons if the data are insufficient.
+    Every recording is read twice, five times by the robust method.
+
+    Parameters
+    ----------
+    robot : Robot
+        The described robot, with or without closed loops.
+    recordings : iterable of callable
+        Each call of a recording returns an iterator over its chunks. A chunk is a mapping: 'q' (k, nq), 'qd',
+        'qdd' and 'tau' (k, nv), and optionally 'time' (k,), in rad, m, s, N m and N.
+    terms : sequence of str
+        Kinds of parameters: see RegressorModel.
+    method : str
+        Least squares: 'ordinary', 'weighted' (each torque by its residuals) or 'robust' (Huber).
+    prior_std : float
+        Relative standard deviation of the described bodies. A smaller one pulls poorly excited parameters
+        more strongly toward the description.
+    force : bool
+        Continue even if the motion is not exciting enough. Undetermined parameters then stay near the
+        description.
+    cutoff : float, optional
+        Cut-off of the low-pass filter for torques and regressors, Hz; default no filter.
+    stages : callable, optional
+        Progress: ``stages(name, total)`` returns a context manager for a long stage. Its function is called
+        with the number of further rows.
+    backend : str
+        As in `build`, for the regressors.
+    measured : sequence of str, optional
+        Names of the coordinates whose torques are used; default all.
+
+    Returns
+    -------
+    Identified
+
+    Raises
+    ------
+    IdentificationError
+        If the data are insufficient, with all reasons.
+    ValueError
+        For an unknown method, term or coordinate.
+
+    See Also
+    --------
+    design_excitation : a motion that determines the parameters.
+
+    Examples
+    --------
+    >>> from dynamics_demo.robots import geared_chain
+    >>> arm = dn.parse_robot(geared_chain(1))  # a link on a geared motor
+    >>> t = np.linspace(0.0, 10.0, 501)[:, None]
+    >>> q, qd, qdd = np.sin(t), np.cos(t), -np.sin(t)
+    >>> tau = dn.evaluate(arm, "inverse_dynamics", q, qd, qdd, backend="numpy") + 0.1 * qd
+    >>> recording = {"time": t[:, 0], "q": q, "qd": qd, "qdd": qdd, "tau": tau}
+    >>> fit = dn.identify(
+    ...     arm, [lambda: iter([recording])], ["inertia", "viscous"], force=True, backend="numpy"
+    ... )
+    >>> fit.robot.damping.round(3)  # N m s/rad
+    array([0.1])
+
+    References
+    ----------
+    Gautier, Dynamic identification of robots with power model, 1997: filtering.
+
+    Wensing, Kim and Slotine, Linear matrix inequalities for physically consistent inertial parameter
+    identification, 2018.
+
+    Lee, Wensing and Park, Geometric robot dynamic identification, 2019: the prior of bodies.
     """
     if method not in METHODS:
         raise ValueError(f"unknown method {method!r}; there are {', '.join(METHODS)}")

@@ -8,6 +8,7 @@ import numpy as np
 from dynamics_node.algorithms import inertial_parameters, inertias_of_parameters
 from dynamics_node.algorithms.actuation import CREEP, SMOOTHING
 from dynamics_node.algorithms.regressors import NAMES, PER_BODY
+from dynamics_node.display import titled
 from dynamics_node.functions import Backend, build
 from dynamics_node.robot import Robot
 from dynamics_node.symbolic import pseudo_inertia, transform_origin
@@ -17,15 +18,39 @@ USUAL = ("inertia", "viscous", "coulomb", "offset")
 _BLOCKS = ("rotor", "viscous", "offset", "spring")  # outputs of the quantity joint_regressor
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class RegressorModel:
-    """tau = matrix(q, qd, qdd) @ parameters, for a robot with or without loops.
+    """Torques of a robot as a linear function of named parameters: tau = matrix(q, qd, qdd) @ parameters.
 
-    terms: of TERMS, in column order. `inertia` has ten inertial parameters per body, named LINK.m, LINK.mx,
-    ..., LINK.Izz as in `algorithms.regressors`. The others have one column per joint with one coordinate,
-    including dependent joints of loops: JOINT.rotor, JOINT.viscous, ... If rotor inertias are not a term, the
-    robot's values are used, see `known`. backend: for the regressors, as in `build`. measured: names of the
-    coordinates whose torques are used, default all; the rows of the others are zero.
+    Parameters
+    ----------
+    robot : Robot
+        The robot, with or without closed loops.
+    terms : tuple of str
+        Kinds of parameters, in the order of columns. 'inertia' has ten inertial parameters per body: LINK.m,
+        LINK.mx, ..., LINK.Izz. The others have one column per joint with one coordinate, including dependent
+        joints of loops: JOINT.rotor, JOINT.viscous, JOINT.coulomb, JOINT.creep, JOINT.offset, JOINT.spring.
+        Without the term 'rotor', rotor inertias are those of the robot.
+    backend : str
+        As in `build`, for the regressors.
+    measured : tuple of str, optional
+        Names of the coordinates whose torques are used, default all; the rows of the others are zero.
+
+    Raises
+    ------
+    ValueError
+        For an unknown term or coordinate.
+
+    Examples
+    --------
+    >>> linear = dn.RegressorModel(robot, ("inertia", "viscous"), backend="numpy")
+    >>> linear.names[0], linear.names[-1], len(linear.names)
+    ('panda_link1.m', 'panda_joint7.viscous', 77)
+    >>> q, rest = robot.neutral(), np.zeros(7)
+    >>> W = linear.matrix(q, rest, rest)
+    >>> tau = dn.evaluate(robot, "inverse_dynamics", q, rest, rest, backend="numpy")
+    >>> W.shape, np.allclose(W @ linear.described, tau)
+    ((7, 77), True)
     """
 
     robot: Robot
@@ -41,8 +66,17 @@ class RegressorModel:
                 f"unknown coordinate {min(unknown)!r}; there are {', '.join(self.robot.v_names)}"
             )
 
+    def __repr__(self):
+        return titled(
+            f"RegressorModel of {self.robot.name!r}: {len(self.names)} parameters",
+            terms=self.terms,
+            joints=[joint.name for joint in self.joints],
+            measured=self.measured,
+            backend=self.backend,
+        )
+
     @cached_property
-    def counts(self):
+    def counts(self) -> np.ndarray:
         """Mask (nv,) of the torques that are used."""
         names = self.robot.v_names
         return np.array([self.measured is None or name in self.measured for name in names])
@@ -67,8 +101,19 @@ class RegressorModel:
         own = {term: [f"{joint.name}.{term}" for joint in self.joints] for term in TERMS}
         return tuple(name for term in self.terms for name in (inertial if term == "inertia" else own[term]))
 
-    def places(self, term):
-        """Slice of the columns of a term."""
+    def places(self, term: str) -> slice:
+        """Columns of a term.
+
+        Parameters
+        ----------
+        term : str
+            A kind of parameters.
+
+        Returns
+        -------
+        slice
+            Its columns; empty for a term that is not among `terms`.
+        """
         start = 0
         for own in self.terms:
             size = PER_BODY * self.robot.nbodies if own == "inertia" else len(self.joints)
@@ -78,7 +123,7 @@ class RegressorModel:
         return slice(start, start)
 
     @cached_property
-    def described(self):
+    def described(self) -> np.ndarray:
         """Parameters (p,) of the description."""
         tree = self.robot.tree
         at = self.axles
@@ -94,25 +139,50 @@ class RegressorModel:
         return np.concatenate([values[term] for term in self.terms])
 
     @cached_property
-    def described_inertias(self):
+    def described_inertias(self) -> np.ndarray:
         """Described inertial parameters (10 nbodies,), even if they are not a term."""
         return inertial_parameters(self.robot.tree.inertias).ravel()
 
-    def inertial(self, q, qd, qdd, gravity=None):
-        """Regressor (..., nv, 10 nbodies) of the inertial parameters. gravity (3,) overrides the robot's."""
+    def inertial(self, q, qd, qdd, gravity=None) -> np.ndarray:
+        """Regressor of the inertial parameters, even if they are not a term.
+
+        Parameters
+        ----------
+        q : array_like (..., nq)
+            Positions, closed, rad or m.
+        qd, qdd : array_like (..., nv)
+            Rates and accelerations.
+        gravity : array_like (3,), optional
+            In place of the robot's, m/s^2.
+
+        Returns
+        -------
+        ndarray (..., nv, 10 nbodies)
+        """
         columns = self._inertial(q, qd, qdd, **({} if gravity is None else {"gravity": gravity}))
         return columns if self.measured is None else np.where(self.counts[:, None], columns, 0.0)
 
     @cached_property
-    def sizes(self):
+    def sizes(self) -> np.ndarray:
         """Typical magnitudes (p,): at least 1 kg, 0.1 kg m, 0.01 kg m^2, 1 N m, 1 N m s/rad. For a body they
         are its described mass, and that mass times the first and second power of its radius of gyration about
         its frame."""
         return self.sizes_of(self.described_inertias)
 
-    def sizes_of(self, inertias, radius=0.0):
-        """`sizes` (p,) for other inertial parameters (10 nbodies,); radius (nbodies,): m, lower bound of the
-        radii of gyration."""
+    def sizes_of(self, inertias, radius=0.0) -> np.ndarray:
+        """Typical magnitudes, as `sizes`, for other bodies.
+
+        Parameters
+        ----------
+        inertias : ndarray (10 nbodies,)
+            Inertial parameters.
+        radius : float or ndarray (nbodies,)
+            Lower bounds of the radii of gyration, m.
+
+        Returns
+        -------
+        ndarray (p,)
+        """
         J = pseudo_inertia(inertias_of_parameters(inertias.reshape(-1, 10)))
         mass = J[:, 3, 3]
         moment = np.trace(J[:, :3, :3], axis1=1, axis2=2)
@@ -133,23 +203,59 @@ class RegressorModel:
                 ways[body.parent] = max(ways[body.parent], way)
         return ways
 
-    def matrix(self, q, qd, qdd):
-        """Regressor (..., nv, parameters). q (..., nq), qd, qdd (..., nv)."""
+    def matrix(self, q, qd, qdd) -> np.ndarray:
+        """Regressor of all parameters.
+
+        Parameters
+        ----------
+        q : array_like (..., nq)
+            Positions, closed, rad or m.
+        qd, qdd : array_like (..., nv)
+            Rates and accelerations.
+
+        Returns
+        -------
+        ndarray (..., nv, p)
+            A row per torque, a column per parameter.
+        """
         blocks = self._joint_blocks(q, qd, qdd)
         if "inertia" in self.terms:
             blocks["inertia"] = self.inertial(q, qd, qdd)
         return np.concatenate([blocks[term] for term in self.terms], axis=-1)
 
-    def known(self, q, qd, qdd):
-        """Torques (..., nv) of rotor inertias if these are not a term."""
+    def known(self, q, qd, qdd) -> np.ndarray:
+        """Torques that no parameter changes: those of rotor inertias, unless these are a term.
+
+        Parameters
+        ----------
+        q : array_like (..., nq)
+            Positions, closed, rad or m.
+        qd, qdd : array_like (..., nv)
+            Rates and accelerations.
+
+        Returns
+        -------
+        ndarray (..., nv)
+            Torques, N m or N.
+        """
         tree = self.robot.tree
         if "rotor" in self.terms or not tree.armature.any():
             return np.zeros(np.shape(qdd))
         at = self.axles
         return self._joint_blocks(q, qd, qdd)["rotor"] @ tree.armature[at]
 
-    def torques(self, tau):
-        """Measured torques (..., nv), with NaN for unused ones."""
+    def torques(self, tau) -> np.ndarray:
+        """Replace the torques that are not used by NaN.
+
+        Parameters
+        ----------
+        tau : ndarray (..., nv)
+            Measured torques, N m or N.
+
+        Returns
+        -------
+        ndarray (..., nv)
+        """
         return tau if self.measured is None else np.where(self.counts, tau, np.nan)
 
     @cached_property

@@ -18,6 +18,7 @@ import numpy as np
 
 from dynamics_node.algorithms.transforms import joint_transforms
 from dynamics_node.io.write import write_text
+from dynamics_node.robot import Robot
 from dynamics_node.robot.constraints import LoopJoint
 from dynamics_node.symbolic import transform_origin, transform_rotation, transpose
 from dynamics_node.trajectory.trajectory import Trajectory
@@ -31,8 +32,21 @@ NEAR = 1e-4  # m: closer points coincide
 
 @dataclass(frozen=True, eq=False)
 class Drawing:
-    """points (count, n, 3), m; bars: (point, point, color); names: (point, label); paths: points whose paths
-    are drawn; planar: all points are in z = 0 and viewed from +z."""
+    """Points, bars and names of a moving robot.
+
+    Attributes
+    ----------
+    points : ndarray (count, n, 3)
+        Positions of n points at every state, m.
+    bars : tuple of (int, int, int)
+        First point, second point and color of every bar.
+    names : tuple of (int, str)
+        Point and label.
+    paths : tuple of int
+        Points whose paths are drawn.
+    planar : bool
+        Whether all points are in z = 0 and viewed from +z.
+    """
 
     points: np.ndarray
     bars: tuple[tuple[int, int, int], ...]
@@ -41,9 +55,32 @@ class Drawing:
     planar: bool = False
 
 
-def robot_drawing(robot, q) -> Drawing:
-    """Drawing of a Robot at q (count, nq): bars between joints, to the ends of loops and to the farthest
-    frames of the last links; names of joints."""
+def robot_drawing(robot: Robot, q: np.ndarray) -> Drawing:
+    """Draw a robot as bars between its joints.
+
+    Bars also lead to the ends of loops, and to the farthest frames of the last links. Every joint has its
+    name.
+
+    Parameters
+    ----------
+    robot : Robot
+        The robot, with or without closed loops.
+    q : ndarray (count, nq)
+        Positions, closed, rad or m.
+
+    Returns
+    -------
+    Drawing
+        points (count, n, 3) in m, bars, names, and points with paths.
+
+    Examples
+    --------
+    >>> drawing = dn.robot_drawing(robot, np.zeros((100, 7)))
+    >>> drawing.points.shape  # states, points, coordinates
+    (100, 9, 3)
+    >>> drawing.names[0]
+    (0, 'panda_joint1')
+    """
     tree = robot.tree
     places, bars, names = _Places(), [], []
     for i, body in enumerate(tree.bodies):
@@ -139,9 +176,46 @@ Space plays and pauses, arrow keys step.</p>
 <div id="chosen"></div><div id="plots"></div>"""
 
 
-def write_animation(path, motion: Trajectory, draw: Callable[[np.ndarray], Drawing], title="") -> Path:
-    """Write the page to a file. draw: q (count, nq) -> Drawing, for a robot `partial(robot_drawing, robot)`.
-    Raises OSError, or ValueError for a Trajectory without rows."""
+def write_animation(
+    path: str | Path, motion: Trajectory, draw: Callable[[np.ndarray], Drawing], title: str = ""
+) -> Path:
+    """Write a page that plays a trajectory: one HTML file without links, for any browser.
+
+    Parameters
+    ----------
+    path : str or Path
+        File to write.
+    motion : Trajectory
+        The trajectory. Long ones are thinned to 1500 states.
+    draw : callable
+        Function of q (count, nq) that returns a Drawing: ``partial(dn.robot_drawing, robot)`` for a robot.
+    title : str
+        Title of the page; default: the name of the robot.
+
+    Returns
+    -------
+    Path
+        The written file.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be written.
+    ValueError
+        If the trajectory has no rows.
+
+    Examples
+    --------
+    >>> from functools import partial
+    >>> from tempfile import TemporaryDirectory
+    >>> from dynamics_demo.robots import geared_chain
+    >>> arm = dn.parse_robot(geared_chain(1))  # a link on a geared motor
+    >>> fall = dn.simulate(arm, [1.0], steps=5, dt=0.01, backend="numpy")
+    >>> with TemporaryDirectory() as folder:
+    ...     page = dn.write_animation(f"{folder}/fall.html", fall, partial(dn.robot_drawing, arm))
+    >>> page.name
+    'fall.html'
+    """
     path = Path(path)
     write_text(path, animation(motion, draw, title))
     return path

@@ -2,7 +2,13 @@
 
 
 class TrajectoryError(ArithmeticError):
-    """solution: the solution when the error was raised, a Solution or the requested result; or None."""
+    """No trajectory: a start that is inconsistent, a singular position, or iterations that do not converge.
+
+    Attributes
+    ----------
+    solution : Trajectory, Solution or None
+        The requested result so far, or the solution of the last iteration; None if there is none.
+    """
 
     def __init__(self, message, solution=None):
         super().__init__(message)
@@ -26,7 +32,13 @@ class NotConverged(TrajectoryError):
 
 
 class Unobservable(TrajectoryError):
-    """variables: names of directions that no factor determines."""
+    """No factor determines some directions.
+
+    Attributes
+    ----------
+    variables : tuple of str
+        Names of these directions.
+    """
 
     def __init__(self, message, variables, solution=None):
         super().__init__(message, solution)

@@ -1,8 +1,10 @@
 """Torques that move a robot along a curve, in the four stages of the paper."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dynamics_node.algorithms import first_closed
 from dynamics_node.functions import InputError
@@ -30,19 +32,19 @@ LOOSE_TOLERANCE = 1e-3  # tolerance of the stages before the last one
 
 def inverse_trajectory(
     robot: RobotOrSystem,
-    time,
-    q,
-    qd=None,
-    qdd=None,
+    time: ArrayLike,
+    q: ArrayLike,
+    qd: ArrayLike | None = None,
+    qdd: ArrayLike | None = None,
     *,
-    start=None,
-    stds=STDS,
-    integrated=INTEGRATED,
-    equality=np.inf,
-    backend="auto",
-    progress=None,
+    start: ArrayLike | None = None,
+    stds: tuple[float, float, float] = STDS,
+    integrated: float = INTEGRATED,
+    equality: float = np.inf,
+    backend: str = "auto",
+    progress: Callable[[int], object] | None = None,
 ) -> Trajectory:
-    """Torques of the independent joints along a curve, and the motion of all joints (paper 2, Fig. 4).
+    """Compute the torques that move a robot along a curve, and the motion of all its joints.
 
     Loops are solved in four stages, each started from the previous one: positions; rates and integrators;
     rate constraints; torques. A tree needs only the last one.
@@ -50,13 +52,15 @@ def inverse_trajectory(
     Parameters
     ----------
     robot : Robot or System
-    time : array (count,)
-        Increasing, s.
-    q : array (count, nv) or (count, nq)
-        Positions of the independent joints, or of all joints.
-    qd, qdd : array (count, nv), optional
-        Default: from a fifth-order spline through q, for joints with one coordinate.
-    start : array (nq,), optional
+        The robot, with or without closed loops; or your own equations of motion.
+    time : array_like (count,)
+        Increasing times, s.
+    q : array_like (count, nv) or (count, nq)
+        Positions of the independent joints, or of all joints, rad or m.
+    qd, qdd : array_like (count, nv), optional
+        Rates and accelerations. By default they are those of a fifth-order spline through q, for joints with
+        one coordinate.
+    start : array_like (nq,), optional
         A closed position near the first one, on the intended branch of assembly.
     stds : (float, float, float)
         Standard deviations of q, qd and qdd of the curve. Curve and rule are balanced, because an exact
@@ -66,24 +70,40 @@ def inverse_trajectory(
     equality : float
         Variance of the paper's soft factor between positions of consecutive steps; default none.
     backend : str
-        c, numpy, or auto: c if available.
-    progress : function, optional
+        'c' (compiled for this robot and cached), 'numpy', or 'auto': 'c' if it works.
+    progress : callable, optional
         Called after every stage with its number.
 
     Returns
     -------
     Trajectory
+        Its `tau` (count, nv) are the torques of the independent joints, N m or N.
 
     Raises
     ------
     InputError
-        For arguments of a wrong shape or value.
+        If an argument has a wrong shape or value.
     TrajectoryError
-        NotConverged, WrongBranch, SingularPosition; `solution` is the Trajectory of the last stage, or None.
+        If a stage has no solution: NotConverged, WrongBranch or SingularPosition. Its `solution` is the
+        Trajectory of the last stage, or None.
+
+    See Also
+    --------
+    simulate : the motion for given torques.
 
     Examples
     --------
-    >>> inverse_trajectory(robot, time, curve, start=q).tau  # doctest: +SKIP
+    >>> from dynamics_demo.robots import geared_chain
+    >>> arm = dn.parse_robot(geared_chain(1))  # a link on a geared motor
+    >>> time = np.linspace(0.0, 1.0, 11)
+    >>> swing = dn.inverse_trajectory(arm, time, np.sin(time)[:, None], backend="numpy")
+    >>> swing.tau[[0, -1], 0].round(2)  # N m at the start and at the end
+    array([-1.46, -1.05])
+
+    References
+    ----------
+    Blanco-Claraco, Leanza and Reina, A general framework for modeling and dynamic simulation of multibody
+    systems using factor graphs, 2021: Fig. 4.
     """
     system = system_of(robot)
     time, q, qd, qdd = _curve(system, time, q, qd, qdd, start)

@@ -36,11 +36,40 @@ WALKS = ("random walk qdd", "random walk external_torque")
 
 @dataclass(frozen=True)
 class SmootherOptions:
-    """Noise of one robot in SI units. encoder_std, rad or m, and torque_std, N m or N: scalar, or one per
-    (independent) joint; jerk_density: of white jerk, rad^2/s^5 or m^2/s^5; external_torque_density: of the
-    random walk of external torques, (N m)^2/s or N^2/s. period, s; window: steps, three or more.
-    start_velocity, start_acceleration, start_external_torque: prior standard deviations about zero at the
-    start."""
+    """Noise that `smooth` and the estimator of the node assume, in SI units.
+
+    Parameters
+    ----------
+    period : float
+        Time between steps of the estimator, s.
+    window : int
+        Number of steps that the estimator solves at a time, three or more.
+    encoder_std : float or tuple of float
+        Standard deviation of position readings, rad or m: one for all joints, or one per joint.
+    torque_std : float or tuple of float
+        Standard deviation of torque readings, N m or N: one for all, or one per independent joint.
+    jerk_density : float
+        Spectral density of white jerk, rad^2/s^5 or m^2/s^5. Larger values allow faster changes of the
+        acceleration.
+    external_torque_density : float
+        Spectral density of the random walk of external torques, (N m)^2/s or N^2/s.
+    start_velocity : float
+        Standard deviation of the start velocity about zero, rad/s or m/s.
+    start_acceleration : float
+        Standard deviation of the start acceleration about zero, rad/s^2 or m/s^2.
+    start_external_torque : float
+        Standard deviation of the external torque at the start about zero, N m or N.
+
+    Examples
+    --------
+    >>> options = dn.SmootherOptions(encoder_std=1e-3, torque_std=0.5)
+    >>> options.encoder_std, options.jerk_density
+    (0.001, 10000.0)
+
+    References
+    ----------
+    Bar-Shalom, Li and Kirubarajan, Estimation with applications to tracking and navigation, 2001: sec. 6.2.3.
+    """
 
     period: float = 0.002
     window: int = 10
@@ -52,26 +81,28 @@ class SmootherOptions:
     start_acceleration: float = 100.0
     start_external_torque: float = 100.0
 
-    def variances(self) -> dict[str, np.ndarray | float]:
-        """{factor: variance of its rows} of the factors between steps."""
-        T, S = self.period, self.jerk_density
-        least = np.min(np.square(SLACK * np.asarray(self.encoder_std)))
-        return {
-            "trapezoidal q": max(S * T**5 / 120, least),
-            "trapezoidal qd": S * T**3 / 12,
-            WALKS[0]: S * T,
-            WALKS[1]: self.external_torque_density * T,
-        }
 
-    def unobserved_variances(self) -> dict[str, float]:
-        """{variable: its variance after UNOBSERVED_TIME without readings}."""
-        T, S = UNOBSERVED_TIME, self.jerk_density
-        return {
-            "q": S * T**5 / 20,
-            "qd": S * T**3 / 3,
-            "qdd": S * T,
-            "external_torque": self.external_torque_density * T,
-        }
+def walk_variances(options: SmootherOptions) -> dict[str, np.ndarray | float]:
+    """{factor: variance of its rows} of the factors between steps."""
+    T, S = options.period, options.jerk_density
+    least = np.min(np.square(SLACK * np.asarray(options.encoder_std)))
+    return {
+        "trapezoidal q": max(S * T**5 / 120, least),
+        "trapezoidal qd": S * T**3 / 12,
+        WALKS[0]: S * T,
+        WALKS[1]: options.external_torque_density * T,
+    }
+
+
+def unobserved_variances(options: SmootherOptions) -> dict[str, float]:
+    """{variable: its variance after UNOBSERVED_TIME without readings}."""
+    T, S = UNOBSERVED_TIME, options.jerk_density
+    return {
+        "q": S * T**5 / 20,
+        "qd": S * T**3 / 3,
+        "qdd": S * T,
+        "external_torque": options.external_torque_density * T,
+    }
 
 
 class Smoothed:

@@ -6,7 +6,14 @@ import numpy as np
 
 from dynamics_node.trajectory.fixed_lag import FixedLag
 from dynamics_node.trajectory.gauss_newton import covariances, run
-from dynamics_node.trajectory.joint_graph import VARIABLES, Smoothed, SmootherOptions, known_start
+from dynamics_node.trajectory.joint_graph import (
+    VARIABLES,
+    Smoothed,
+    SmootherOptions,
+    known_start,
+    unobserved_variances,
+    walk_variances,
+)
 from dynamics_node.trajectory.trajectory_graph import weights_of
 
 __all__ = ["FIRST", "JointEstimate", "JointSmoother", "Smoothed", "SmootherOptions"]
@@ -56,7 +63,7 @@ class JointSmoother:
         self.lag = FixedLag(graph, options.window, known, smoothed.backend, tolerance=TOLERANCE)
         shapes = graph.row
         self._blank = {weights_of(f.name): np.zeros(shapes[weights_of(f.name)]) for f in graph.weighted}
-        for name, variance in options.variances().items():
+        for name, variance in walk_variances(options).items():
             self._blank[weights_of(name)] = self._blank[weights_of(name)] + 1.0 / variance
         self._blank["dt"] = np.array([options.period])
         count = len(smoothed.scalars)
@@ -64,7 +71,7 @@ class JointSmoother:
             "encoder": 1.0 / np.square(_each(options.encoder_std, count)),
             "torque": 1.0 / np.square(_each(options.torque_std, len(smoothed.independent))),
         } | {name: 1.0 / np.square(std) for name, std in smoothed.deviations.items()}
-        self._unobserved = options.unobserved_variances()
+        self._unobserved = unobserved_variances(options)
         rows = {factor.name: len(factor.rows) for factor in graph.factors}
         ends = np.cumsum([rows[name] for name in smoothed.read]).tolist()
         self._places = {
@@ -149,7 +156,7 @@ class JointSmoother:
         """Allow for a jump: multiply the variances of changes between the previous step and a step of the
         window by `factor`."""
         row = max(0, number - self.oldest - 1)
-        for name in self.options.variances():
+        for name in walk_variances(self.options):
             self.lag.steps[weights_of(name)][row] /= factor
 
     def squares(self, number) -> tuple[float, int]:

@@ -1,11 +1,12 @@
 """Smoothing of a whole recording with the model of `joint_smoother`: `smooth`."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dynamics_node.algorithms import ClosureError, first_closed
 from dynamics_node.functions import InputError
@@ -14,13 +15,12 @@ from dynamics_node.robot.sensors import Sensor
 from dynamics_node.trajectory.errors import InconsistentStart, TrajectoryError
 from dynamics_node.trajectory.fixed_lag import FixedLag
 from dynamics_node.trajectory.gauss_newton import Batch
+from dynamics_node.trajectory.joint_graph import VARIABLES, known_start, walk_variances
 from dynamics_node.trajectory.joint_smoother import (
     FIRST,
     TOLERANCE,
-    VARIABLES,
     Smoothed,
     SmootherOptions,
-    known_start,
 )
 from dynamics_node.trajectory.trajectory import Trajectory, located, trajectory_of
 from dynamics_node.trajectory.trajectory_graph import CHANGE, DAMPING, LINKED, Steps, weights_of
@@ -31,55 +31,74 @@ SETTLED = 1e-9  # largest last relative change of a variable, for a whole record
 
 def smooth(
     robot: Robot,
-    time,
-    readings: Mapping[str, np.ndarray],
+    time: ArrayLike,
+    readings: Mapping[str, ArrayLike],
     sensors: Iterable[Sensor] = (),
     *,
     options: SmootherOptions | None = None,
     window: int | None = None,
-    start=None,
-    backend="auto",
-    progress=None,
+    start: ArrayLike | None = None,
+    backend: str = "auto",
+    progress: Callable[[int], object] | None = None,
 ) -> Trajectory:
-    """The most likely trajectory of a recording, with standard deviations and covariances.
+    """Estimate the most likely trajectory of a recording, with standard deviations and covariances.
 
     Parameters
     ----------
     robot : Robot
-    time : array (count,)
-        Increasing, s.
-    readings : mapping
-        'q': (count, nq), or (count, nv) of the independent joints. 'tau': (count, nv), of the motors as
-        commanded or measured; required for external torques. NAME of a sensor: (count, its rows).
-        NaN for missing readings.
+        The robot, with or without closed loops.
+    time : array_like (count,)
+        Increasing times, s; three or more.
+    readings : mapping of str to array_like
+        'q': positions (count, nq), or (count, nv) of the independent joints, rad or m.
+        'tau': torques (count, nv) of the motors as commanded or measured, N m or N. External torques require
+        them.
+        NAME of a sensor: its readings (count, rows).
+        NaN marks missing readings.
     sensors : iterable of Imu, Gyro, Accelerometer
+        Records of `dynamics_node.sensors`, for readings other than 'q' and 'tau'.
     options : SmootherOptions, optional
-        The noise; its period is not used, steps follow `time`.
+        The noise. Its period and window are not used: steps follow `time`.
     window : int, optional
         Steps of a fixed lag, as in the node; default: a batch solution over all steps.
-    start : array (nq,), optional
+    start : array_like (nq,), optional
         A position near the first one, if the first reading does not determine the branch of assembly.
     backend : str
-        c, numpy, or auto: c if available.
-    progress : function, optional
+        'c' (compiled for this robot and cached), 'numpy', or 'auto': 'c' if it works.
+    progress : callable, optional
         Called after every step with the number of steps.
 
     Returns
     -------
     Trajectory
-        With `external_torque` (count, nv), of the environment at the independent joints.
+        Its `std` and `covariance` are those of the estimates. With torques, `external_torque` (count, nv) is
+        that of the environment at the independent joints, N m or N.
 
     Raises
     ------
-    InputError, SensorError
-        For readings of a wrong shape or unsupported sensors.
+    InputError
+        If readings have a wrong shape.
+    SensorError
+        If a sensor is not supported.
     TrajectoryError
-        `solution` is the Trajectory so far.
+        If there is no solution; its `solution` is the Trajectory so far.
 
     Examples
     --------
-    >>> estimate = smooth(robot, time, {"q": q, "tau": tau})  # doctest: +SKIP
-    >>> estimate.external_torque, estimate.std["external_torque"]  # doctest: +SKIP
+    >>> from dynamics_demo.robots import geared_chain
+    >>> arm = dn.parse_robot(geared_chain(1))  # a link on a geared motor
+    >>> weight = dn.evaluate(arm, "inverse_dynamics", [0.0], [0.0], [0.0], backend="numpy")
+    >>> readings = {"q": np.zeros((11, 1)), "tau": np.tile(weight + 0.3, (11, 1))}  # at rest, under a push
+    >>> estimate = dn.smooth(arm, np.linspace(0.0, 0.02, 11), readings, backend="numpy")
+    >>> estimate.external_torque[5].round(2), estimate.std["external_torque"][5].round(1)  # N m
+    (array([-0.3]), array([0.7]))
+
+    References
+    ----------
+    Blanco-Claraco, Leanza and Reina, A general framework for modeling and dynamic simulation of multibody
+    systems using factor graphs, 2021: sec. 5.
+
+    Bar-Shalom, Li and Kirubarajan, Estimation with applications to tracking and navigation, 2001: sec. 6.2.3.
     """
     options = options or SmootherOptions()
     smoothed = _smoothed(robot, tuple(sensors), backend)
@@ -174,7 +193,7 @@ def recorded_steps(smoothed: Smoothed, time, readings, options) -> Steps:
     spans = np.diff(time, append=2 * time[-1] - time[-2])
     steps["dt"][:, 0] = spans
     for k, span in enumerate(spans):
-        for name, variance in replace(options, period=span).variances().items():
+        for name, variance in walk_variances(replace(options, period=span)).items():
             steps[weights_of(name)][k] = 1.0 / variance
     nv = len(smoothed.independent)
     _read(steps, "encoder", "reading encoder", _positions(smoothed, readings.get("q")), options.encoder_std)

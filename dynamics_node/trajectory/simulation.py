@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dynamics_node.functions import InputError
 from dynamics_node.trajectory.assembly import closed_start, require_branch
@@ -31,48 +32,53 @@ Torque = np.ndarray | Callable | None
 
 def simulate(
     robot: RobotOrSystem,
-    q,
-    qd=None,
-    duration=None,
+    q: ArrayLike,
+    qd: ArrayLike | None = None,
+    duration: float | None = None,
     *,
-    steps=None,
-    dt=1e-3,
+    steps: int | None = None,
+    dt: float = 1e-3,
     torque: Torque = None,
     rule: Rule = "trapezoidal",
     coordinates: Coordinates = "independent",
-    window=2,
-    friction=True,
-    backend="auto",
-    progress=None,
+    window: int | None = 2,
+    friction: bool = True,
+    backend: str = "auto",
+    progress: Callable[[int], object] | None = None,
 ) -> Trajectory:
-    """Integrate the equations of motion from a start, under torques (paper 2, Figs. 2 and 3).
+    """Simulate a robot from a start under torques: integrate its equations of motion.
 
     Parameters
     ----------
     robot : Robot or System
-    q : array (nq,)
-        Closed start position.
-    qd : array (nv,), optional
-        Start velocity of the independent joints; default at rest. Rates of all directions are accepted if
-        they keep the loops closed.
+        The robot, with or without closed loops; or your own equations of motion.
+    q : array_like (nq,)
+        Closed start position, rad or m.
+    qd : array_like (nv,), optional
+        Start velocity of the independent joints, rad/s or m/s; default at rest. Rates of all directions are
+        accepted if they keep the loops closed.
     duration : float, optional
-        Seconds; or give `steps`, their number.
+        Simulated time, s. Give either `duration` or `steps`.
+    steps : int, optional
+        Number of steps.
     dt : float
         Length of a step, s.
-    torque : array (nv,) or (steps + 1, nv), or function time, q, qd -> (nv,)
-        Motor torques, default zero. A function gets the state of the previous step, like a controller.
+    torque : array_like (nv,) or (steps + 1, nv), or callable, optional
+        Torques of the motors, N m or N; default zero. A function ``torque(time, q, qd)`` returns (nv,). It
+        reads the state of the previous step, like a controller.
     rule : str
-        euler, trapezoidal (implicit, of second order) or simpson (of fourth order).
+        Integrator: 'euler', 'trapezoidal' (implicit, of second order) or 'simpson' (of fourth order).
     coordinates : str
-        For loops: integrators of the independent joints, or of all ("dependent"), in a least-squares sense.
+        Joints of a robot with loops that have integrators: 'independent', or 'dependent' for all of them, in
+        a least-squares sense.
     window : int or None
-        Number of steps solved at a time (fixed lag); None: all at once.
+        Number of steps that are solved at a time (fixed lag); None solves all at once.
     friction : bool
         Whether damping, friction, springs and offsets of the joints act.
     backend : str
-        c, numpy, or auto: c if available.
-    progress : function, optional
-        Called after every step with the number of steps.
+        'c' (compiled for this robot and cached), 'numpy', or 'auto': 'c' if it works.
+    progress : callable, optional
+        Called after every step with the number of finished steps.
 
     Returns
     -------
@@ -81,14 +87,32 @@ def simulate(
     Raises
     ------
     InputError
-        For arguments of a wrong shape or value.
+        If an argument has a wrong shape or value.
     TrajectoryError
-        InconsistentStart, WrongBranch, SingularPosition or NotConverged; `solution` is the Trajectory so far.
+        If a step has no solution: InconsistentStart, WrongBranch, SingularPosition or NotConverged. Its
+        `solution` is the Trajectory so far.
+
+    See Also
+    --------
+    inverse_trajectory : torques for a given motion.
 
     Examples
     --------
-    >>> fall = simulate(robot, q, duration=2.0, dt=1e-3)  # doctest: +SKIP
-    >>> fall.time, fall.q, fall.residuals  # doctest: +SKIP
+    >>> from dynamics_demo.robots import geared_chain
+    >>> arm = dn.parse_robot(geared_chain(1))  # a link on a geared motor
+    >>> fall = dn.simulate(arm, [1.0], duration=0.5, dt=0.01, backend="numpy")  # without torque
+    >>> fall.time.shape, fall.q[-1].round(1)
+    ((51,), array([1.9]))
+    >>> damped = dn.simulate(
+    ...     arm, [1.0], duration=0.5, dt=0.01, torque=lambda time, q, qd: -0.5 * qd, backend="numpy"
+    ... )
+    >>> damped.q[-1].round(1)
+    array([1.7])
+
+    References
+    ----------
+    Blanco-Claraco, Leanza and Reina, A general framework for modeling and dynamic simulation of multibody
+    systems using factor graphs, 2021: Figs. 2 and 3.
     """
     count = _count(duration, steps, dt) + 1
     system = system_of(robot)

@@ -1,11 +1,13 @@
 """The result of a trajectory problem: plain arrays by name, from the numbers of its steps."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from dynamics_node.display import titled
 from dynamics_node.robot import Robot
 from dynamics_node.symbolic import Program, interpret, trace
 from dynamics_node.trajectory.errors import TrajectoryError
@@ -36,35 +38,54 @@ class Curve(NamedTuple):
     band: np.ndarray | None = None
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class Trajectory:
-    """A trajectory: arrays over time.
+    """A motion of a robot with its torques: arrays over time.
+
+    `simulate`, `inverse_trajectory` and `smooth` return it.
 
     Attributes
     ----------
+    name : str
+        Name of the robot.
     q_names, v_names : tuple of str
-        Names of the coordinates.
+        Names of the coordinates (nq) and of the independent joints (nv).
     units : dict
-        {kind: unit of every coordinate}.
-    time : array (count,)
-        s.
-    q : array (count, nq)
-        All positions, closed.
-    qd, qdd, tau : array (count, nv)
-        Of the independent joints.
-    external_torque : array (count, nv) or None
-        If estimated.
+        {kind: unit of every coordinate}, for kinds 'q', 'qd', 'qdd', 'tau' and 'external_torque'.
+    time : ndarray (count,)
+        Times, s.
+    q : ndarray (count, nq)
+        Positions of all joints, closed, rad or m.
+    qd, qdd : ndarray (count, nv)
+        Rates and accelerations of the independent joints.
+    tau : ndarray (count, nv)
+        Torques of the independent joints, N m or N.
+    external_torque : ndarray (count, nv) or None
+        Torques of the environment, if estimated, N m or N.
     std : dict
-        {kind: (count, coordinates)}, standard deviations of an estimate.
+        {kind: (count, coordinates)}: standard deviations of an estimate.
     covariance : dict
-        {kind: (count, n, n)} of the independent joints.
+        {kind: (count, nv, nv)}: covariances of an estimate, for the independent joints.
     residuals : dict
-        {factor: (count,)}, its largest error in its own units, such as m of an open loop or N m in the
-        equations of motion.
-    iterations : array (count,) or int
-        Of the least-squares solver.
+        {factor: (count,)}: largest error of the factor at every step. Its unit is that of the factor, for
+        example m of an open loop, or N m in the equations of motion.
+    iterations : ndarray (count,) or int
+        Iterations of the least-squares solver.
     steps : Steps or None
         The numbers of every variable, also those of dependent joints.
+
+    Examples
+    --------
+    >>> from dynamics_demo.robots import geared_chain
+    >>> arm = dn.parse_robot(geared_chain(1))  # a link on a geared motor
+    >>> dn.simulate(arm, [1.0], steps=10, dt=0.01, backend="numpy")
+    Trajectory 'geared_chain': 11 states, 0 to 0.1 s
+      joints           j1
+      q                (11, 1), at most 1.043
+      qd               (11, 1), at most 0.8794
+      qdd              (11, 1), at most 9.265
+      tau              (11, 1), at most 0
+      residuals        trapezoidal q, trapezoidal qd, dynamics
     """
 
     name: str
@@ -86,31 +107,80 @@ class Trajectory:
     def __len__(self):
         return len(self.time)
 
+    def __repr__(self):
+        rows = {
+            kind: None if array is None else f"{array.shape}, at most {np.abs(array).max(initial=0.0):.4g}"
+            for kind, array in ((kind, getattr(self, kind)) for kind in KINDS)
+        }
+        span = f", {self.time[0]:.6g} to {self.time[-1]:.6g} s" if len(self) else ""
+        return titled(
+            f"Trajectory {self.name!r}: {len(self)} states{span}",
+            joints=self.v_names,
+            **rows,
+            std=list(self.std) or None,
+            residuals=list(self.residuals) or None,
+        )
+
     @property
-    def nq(self):
+    def nq(self) -> int:
+        """Number of positions."""
         return len(self.q_names)
 
     @property
-    def nv(self):
+    def nv(self) -> int:
+        """Number of coordinates of the independent joints."""
         return len(self.v_names)
 
     @property
     def arrays(self) -> dict[str, np.ndarray]:
-        """{kind: (count, coordinates)} of all existing arrays: the content of a table."""
+        """Arrays of all existing kinds, {kind: (count, coordinates)}: the content of a table."""
         kinds = {kind: getattr(self, kind) for kind in KINDS}
         arrays = {kind: array for kind, array in kinds.items() if array is not None}
         return arrays | {f"{kind}_std": array for kind, array in self.std.items()}
 
-    def names(self, kind) -> tuple[str, ...]:
-        """Names of the coordinates of a kind."""
+    def names(self, kind: str) -> tuple[str, ...]:
+        """Names of the coordinates of a kind.
+
+        Parameters
+        ----------
+        kind : str
+            'q', 'qd', 'qdd', 'tau' or 'external_torque'; or one of them with '_std'.
+
+        Returns
+        -------
+        tuple of str
+            `q_names` for positions, `v_names` for other kinds.
+        """
         return self.q_names if kind in ("q", "q_std") else self.v_names
 
-    def thinned(self, most) -> "Trajectory":
-        """At most `most` evenly spaced rows; without `steps`."""
+    def thinned(self, most: int) -> "Trajectory":
+        """Keep evenly spaced states.
+
+        Parameters
+        ----------
+        most : int
+            Largest number of states.
+
+        Returns
+        -------
+        Trajectory
+            The states, without `steps`.
+        """
         return self._taken(slice(None, None, -(-len(self) // most) or 1))
 
-    def first(self, count) -> "Trajectory":
-        """The first `count` rows; without `steps`."""
+    def first(self, count: int) -> "Trajectory":
+        """Keep the first states.
+
+        Parameters
+        ----------
+        count : int
+            Number of states.
+
+        Returns
+        -------
+        Trajectory
+            The states, without `steps`.
+        """
         return self._taken(slice(count))
 
     def _taken(self, part):
@@ -119,8 +189,20 @@ class Trajectory:
             rows[name] = {key: array[part] for key, array in getattr(self, name).items()}
         return replace(self, **rows, steps=None)
 
-    def curves(self, kinds=tuple(KINDS)) -> list[Curve]:
-        """Curves of all coordinates of these kinds."""
+    def curves(self, kinds: Iterable[str] = tuple(KINDS)) -> list[Curve]:
+        """Curves of all coordinates, for plots.
+
+        Parameters
+        ----------
+        kinds : iterable of str
+            Some of 'q', 'qd', 'qdd', 'tau' and 'external_torque'; default all that exist.
+
+        Returns
+        -------
+        list of Curve
+            One curve a coordinate: name, kind, unit, values (count,), and band (count,) or None. The band is
+            two standard deviations.
+        """
         curves = []
         for kind in kinds:
             array, std = getattr(self, kind), self.std.get(kind)

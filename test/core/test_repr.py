@@ -5,7 +5,9 @@ import pytest
 from robots import robot_of
 
 import dynamics_node as dn
+from dynamics_demo.robots import geared_chain
 from dynamics_node.display import WIDE
+from dynamics_node.estimation.payload_sums import PayloadFit
 
 NAMES = ("talos", "five_bar")
 
@@ -42,6 +44,52 @@ def test_functions_and_results(robot):
         require_short(function(*state))
     require_short(function.spec.choice)
     require_short(dn.forward_dynamics(robot))
+
+
+@pytest.fixture(scope="module")
+def arm():
+    return dn.parse_robot(geared_chain(1))
+
+
+def test_trajectory(arm):
+    motion = dn.simulate(arm, [1.0], steps=3, backend="numpy")
+    assert "4 states, 0 to 0.003 s" in require_short(motion)[0]
+    assert "0 states" in require_short(motion.first(0))[0]
+
+
+def test_identified(arm):
+    t = np.linspace(0.0, 10.0, 501)[:, None]
+    state = np.sin(t), np.cos(t), -np.sin(t)
+    linear = dn.RegressorModel(arm, ("inertia", "viscous"), "numpy")
+    assert f"{len(linear.names)} parameters" in require_short(linear)[0]
+    tau = linear.matrix(*state) @ linear.described + 0.1 * np.cos(t)
+    recording = dict(zip(("q", "qd", "qdd", "tau"), (*state, tau), strict=True))
+    fit = dn.identify(arm, [lambda: iter([recording])], linear.terms, force=True, backend="numpy")
+    assert "better" in require_short(fit)[0]
+    table = fit._repr_html_()
+    assert table.count("<tr>") == 2 and all(
+        f"<th>rms {name}</th>" in table for name in ("described", "identified", "unseen")
+    )
+    assert f"<td>j1</td><td>N m</td><td>{fit.rmse_nominal[0]:.4g}</td>" in table
+
+
+def test_excitation_trajectory(arm):
+    motion = dn.design_excitation(
+        arm, 5.0, 2, terms=("inertia",), restarts=1, time_limit=0.1, backend="numpy"
+    )
+    assert "5 s" in require_short(motion)[0]
+
+
+def test_payload_and_tool():
+    fitted = PayloadFit(np.zeros(10), np.eye(10), np.ones(7), 3.0, np.ones(7))
+    payload = dn.Payload("hand", np.ones(10), np.eye(10), ("mass",) * 40, fitted, 100, ("odd",) * 40)
+    assert "hand" in require_short(payload)[0]
+    for size in (10, 6):  # with mass and center of mass; the bias alone
+        tool = dn.Tool(
+            "wrist", {}, np.ones(6), 1.5, np.ones(3), np.eye(size), 3.0, np.zeros((8, 6)), np.nan, 38, 2
+        )
+        lines = require_short(tool)
+        assert "wrist" in lines[0] and any("mass_std" in line for line in lines) == (size == 10)
 
 
 def robot_position(robot):

@@ -16,6 +16,7 @@ from dynamics_demo.panda import description
 from dynamics_demo.pushed_arm import CENTER
 from dynamics_node.robot.sensors import Imu
 from dynamics_node.trajectory.gate import Gate
+from dynamics_node.trajectory.joint_graph import walk_variances
 from dynamics_node.trajectory.joint_smoother import JointSmoother, Smoothed, SmootherOptions
 
 ENCODER, TORQUE, GYRO, ACCELEROMETER = 5e-4, 0.1, 0.002, 0.02
@@ -96,7 +97,7 @@ def _runge_kutta(acceleration, q, qd, h):
 
 def drawn(count, random, options=OPTIONS) -> Motion:
     """A motion drawn from the smoother's own model: the noise has the variances of its factors."""
-    variances = options.variances()
+    variances = walk_variances(options)
 
     def noise(name):
         return np.sqrt(variances[name]) * random.standard_normal(7)

@@ -1,19 +1,26 @@
 """Design of the excitation trajectory of a robot."""
 
-import numpy as np
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Literal, get_args
 
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dynamics_node.functions import Backend
 from dynamics_node.identification.base_parameters import base_parameters
 from dynamics_node.identification.excitation.bounds import FACTOR, joint_bounds
 from dynamics_node.identification.excitation.excitation_trajectory import ExcitationTrajectory
 from dynamics_node.identification.excitation.information import Regressor, roundness, volume
-from dynamics_node.identification.excitation.limits_along_motion import BoxRows, TorqueRows
+from dynamics_node.identification.excitation.limits_along_motion import Box, BoxRows, TorqueRows
 from dynamics_node.identification.excitation.objective import Problem, Series, random_motion
 from dynamics_node.identification.excitation.search import ROUNDS, SHARPNESS, Clock, brought_inside, improved
 from dynamics_node.identification.regressor_model import USUAL, RegressorModel
 from dynamics_node.robot import Robot
 
-UNITS = ("usual", "si")
-CRITERIA = {"condition": (volume, roundness), "volume": (volume,)}
+Units = Literal["usual", "si"]
+UNITS: tuple[str, ...] = get_args(Units)
+Criterion = Literal["condition", "volume"]
+CRITERIA: dict[str, tuple[Callable, ...]] = {"condition": (volume, roundness), "volume": (volume,)}
 RANDOM_MOTIONS = 100  # random motions; the best ones are starting points
 CANDIDATES = 8  # candidates that are brought inside the limits, in addition to the restarts
 LISTED_LIMITS = 3  # exceeded limits in a message
@@ -28,39 +35,99 @@ class ExcitationError(ValueError):
 
 def design_excitation(
     robot: Robot,
-    period=10.0,
-    harmonics=5,
+    period: float = 10.0,
+    harmonics: int = 5,
     *,
-    criterion="condition",
-    units="usual",
-    boxes=(),
-    start=None,
-    factor=FACTOR,
-    velocity=None,
-    acceleration=None,
-    limits=None,
-    noise=NOISE,
-    terms=USUAL,
-    restarts=4,
-    seed=0,
-    time_limit=None,
-    advance=None,
-    backend="auto",
+    criterion: Criterion = "condition",
+    units: Units = "usual",
+    boxes: Iterable[Box] = (),
+    start: ArrayLike | None = None,
+    factor: float = FACTOR,
+    velocity: float | None = None,
+    acceleration: float | None = None,
+    limits: Mapping[str, Mapping[str, float]] | None = None,
+    noise: ArrayLike = NOISE,
+    terms: Sequence[str] = USUAL,
+    restarts: int = 4,
+    seed: int = 0,
+    time_limit: float | None = None,
+    advance: Callable[[int], object] | None = None,
+    backend: Backend = "auto",
 ) -> ExcitationTrajectory:
-    """The periodic motion that determines the base parameters of a fixed-base tree best: a Fourier series
-    (see `Series`) within limits, with the smallest condition number of the base regressor or the largest
-    determinant of its information.
+    """Design the periodic motion that determines the base parameters of a robot best, within its limits.
 
-    period: s; harmonics: number; criterion: one of CRITERIA; units: of the condition number, typical sizes of
-    parameters (see `identification.Excitation`) or SI; boxes: of Box; start (nv,): position at start and end,
-    default free; factor, velocity, acceleration, limits: see `joint_bounds`; noise: standard deviation of the
-    torques, (nv,) or scalar, N m or N; terms: see RegressorModel; restarts: number of random motions that are
-    optimized; seed: of these, the same seed gives the same motion unless time_limit, s, ends the search. The
-    time starts after compilation. advance(solutions): progress callback, of `solutions` in total. backend:
-    see RegressorModel.
+    The motion is a Fourier series that starts and ends at rest. The search starts from random motions and
+    minimizes the condition number of the base regressor, or maximizes the determinant of its information.
 
-    Raises ExcitationError if no motion keeps within the limits, and for robots with loops, a floating base or
-    joints with several coordinates. Raises ValueError for other invalid arguments.
+    Parameters
+    ----------
+    robot : Robot
+        A tree with fixed base, whose joints have one coordinate each.
+    period : float
+        Duration of the motion, s.
+    harmonics : int
+        Number of sines and cosines per joint, 2 to 50.
+    criterion : str
+        'condition' minimizes the condition number, 'volume' maximizes the determinant.
+    units : str
+        Units of the condition number: 'usual' for typical sizes of parameters, or 'si'.
+    boxes : iterable of Box
+        Allowed regions of points of links.
+    start : array_like (nv,), optional
+        Position at start and end, rad or m; default free.
+    factor : float
+        Available fraction of every limit, above 0 and at most 1.
+    velocity : float, optional
+        Additional limit of all joints, rad/s or m/s.
+    acceleration : float, optional
+        Additional limit of all joints, rad/s^2 or m/s^2.
+    limits : mapping, optional
+        Additional limits of some joints: {joint: {'max_velocity': number, ...}}. Other keys are
+        'min_position', 'max_position', 'max_acceleration' and 'max_effort'. The tightest limit is used.
+    noise : array_like (nv,) or float
+        Standard deviation of the torques, N m or N.
+    terms : sequence of str
+        Kinds of parameters: see RegressorModel.
+    restarts : int
+        Number of random motions that are optimized.
+    seed : int
+        Seed of the random motions. The same seed gives the same motion, unless `time_limit` ends the search.
+    time_limit : float, optional
+        Duration of the search after compilation, s.
+    advance : callable, optional
+        Progress: called with the number of further solutions.
+    backend : str
+        As in `build`.
+
+    Returns
+    -------
+    ExcitationTrajectory
+
+    Raises
+    ------
+    ExcitationError
+        If no motion keeps within the limits; for robots with loops, a floating base or joints with several
+        coordinates.
+    ValueError
+        For other invalid arguments.
+
+    See Also
+    --------
+    identify : parameters from recordings of the motion.
+
+    Examples
+    --------
+    >>> from dynamics_demo.robots import geared_chain
+    >>> arm = dn.parse_robot(geared_chain(1))  # a link on a geared motor
+    >>> motion = dn.design_excitation(arm, 5.0, 2, restarts=1, time_limit=0.1, backend="numpy")
+    >>> q, qd, qdd = motion.states(motion.times(20))
+    >>> q.shape, motion.used["position of j1"] <= 1
+    ((101, 1), True)
+
+    References
+    ----------
+    Swevers et al., Optimal robot excitation and identification, IEEE Transactions on Robotics and Automation,
+    1997.
     """
     _require_possible(robot)
     if criterion not in CRITERIA:
@@ -71,10 +138,10 @@ def design_excitation(
         raise ValueError(f"restarts must be at least 1, not {restarts}")
     clock, advance = Clock(time_limit), advance or (lambda solutions: None)
     bounds = joint_bounds(robot, factor, velocity, acceleration, limits)
-    linear, noise = RegressorModel(robot, tuple(terms), backend), _noise(robot, noise)
+    linear = RegressorModel(robot, tuple(terms), backend)
     base = base_parameters(linear)
     sizes = base.sizes[base.chosen] if units == "usual" else np.ones(base.count)
-    regressor = Regressor(linear, base, sizes, noise, SMOOTHING * bounds.velocity)
+    regressor = Regressor(linear, base, sizes, _noise(robot, noise), SMOOTHING * bounds.velocity)
     rows = [TorqueRows(robot, bounds, backend), *(BoxRows(robot, box, backend) for box in boxes)]
     series = Series(float(period), harmonics, _start(robot, bounds, start))
     problem = Problem(series, bounds, regressor, rows)

@@ -21,8 +21,28 @@ KINDS = ("position", "velocity", "acceleration")
 
 @dataclass(frozen=True, eq=False)
 class Box:
-    """A point (3,) on a link, m in link axes, default its origin, stays between lower and upper (3,), m in
-    root axes; infinite if there is no wall."""
+    """The allowed region of a point of a link, for `design_excitation`.
+
+    Parameters
+    ----------
+    link : str
+        Name of the link.
+    lower, upper : array_like (3,)
+        Walls of the box in root axes, m; infinite where there is no wall.
+    point : array_like (3,)
+        The point in link axes, m; default the link's origin.
+
+    Raises
+    ------
+    ValueError
+        For an empty box, or arguments of a wrong shape.
+
+    Examples
+    --------
+    >>> above = dn.Box("panda_link7", lower=[-np.inf, -np.inf, 0.1], upper=[0.8, np.inf, np.inf])
+    >>> above.walls.tolist()  # 0.1 m above the ground, and behind x = 0.8 m
+    [[-inf, -inf, 0.1], [0.8, inf, inf]]
+    """
 
     link: str
     lower: ArrayLike
@@ -40,8 +60,8 @@ class Box:
             raise ValueError(f"the box of {self.link} is empty: each lower wall must be below the upper one")
 
     @property
-    def walls(self):
-        """(2, 3)"""
+    def walls(self) -> np.ndarray:
+        """Lower and upper walls (2, 3), m."""
         return np.array([self.lower, self.upper], dtype=float)
 
 
