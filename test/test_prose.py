@@ -15,10 +15,9 @@ import interface_tables
 import dynamics_node as dn
 
 PLACES = ("README.md", "CONTRIBUTING.md", "CHANGELOG.rst", "docs/index.rst", "docs/**/*.md", "examples/*.py")
-PLACES += ("docs/tutorials/scripts/*.py", "dynamics_interfaces/msg/*.msg", "dynamics_interfaces/srv/*.srv")
+PLACES += ("docs/tutorials/scripts/*.py", "dynamics_interfaces/*/*.msg", "dynamics_interfaces/*/*.srv")
 PAGES = [path for place in PLACES for path in sorted(ROOT.glob(place))]
 PUBLIC = [value for value in map(dn.__getattr__, dn.__all__) if hasattr(value, "__module__")]
-LONGEST = 25  # words in a sentence, without numbers
 DIALECT = r"""tells? told says? said knows believes?d? refus(?:es?|ed|al) declin(?:es?|ed) forg(?:ives?|ets?) blames?
 hears? heard silen(?:t|ce|tly) besides? anew nobody somebody whatever whoever hardly lets\sgo to\sand\sfro
 all\sthe\ssame no\smatter (?:error|reject|report|log|list)\w*[^.]{0,30}\sby\sname"""
@@ -62,9 +61,8 @@ def prose(path):
 def docstrings(module):
     """Docstrings of public functions, classes and their members, without headings and types of NumPy style."""
     own = [value for value in PUBLIC if value.__module__ == module]
-    for value in filter(inspect.isclass, tuple(own)):
-        public = [member for name, member in vars(value).items() if name[0] != "_"]
-        own += [member for member in public if isinstance(member, property | type(docstrings))]
+    members = [member for value in own if inspect.isclass(value) for member in vars(value).items()]
+    own += [value for key, value in members if key[0] != "_" and isinstance(value, property | type(faults))]
     text = "\n\n".join(inspect.getdoc(value) or "" for value in own)
     return marked_up(re.sub(r"^(\w+\n-+|\S+ : .*)$|^    ", "", text, flags=re.MULTILINE))
 
@@ -80,9 +78,8 @@ def faults(text):
             line = text.count("\n", 0, place + len(part) - len(part.lstrip())) + 1
             place += len(part)
             sentence = " ".join(re.sub(r"^\s*(?:[*#-]+|\d+\.)\s", "", part).split())
-            problems = [match[0] for match in WORDS.finditer(sentence)]
-            problems += ["begins without a noun"] * bool(HEADLESS.match(sentence))
-            problems += [f"over {LONGEST} words"] * (len(WORD.findall(sentence)) > LONGEST)
+            problems = WORDS.findall(sentence) + ["begins without a noun"] * bool(HEADLESS.match(sentence))
+            problems += ["over 25 words"] * (len(WORD.findall(sentence)) > 25)  # numbers do not count
             yield from (f"line {line}: {problem}: {sentence}" for problem in problems)
 
 
