@@ -156,7 +156,7 @@ def test_outputs_are_checked_before_the_robot_is_read(command, output, words, ca
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--at", "1,x"], "no list of numbers"),
+        (["--at", "1,x"], "list of numbers"),
         (["--joints", "a,,b"], "empty name"),
         (["--joints"], "expected one argument"),
     ],
