@@ -54,6 +54,7 @@ autodoc_typehints = "none"  # signatures and the sections of docstrings have the
 autodoc_member_order = "bysource"
 napoleon_google_docstring = False
 napoleon_use_rtype = False
+napoleon_use_ivar = True  # attributes are a list, not a block each
 suppress_warnings = ["ref.python"]  # shapes such as (nv,) name an attribute of several classes
 doctest_global_setup = """
 import warnings
