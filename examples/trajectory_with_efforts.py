@@ -26,6 +26,7 @@ from rclpy.duration import Duration
 from rclpy.utilities import remove_ros_args
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
+PATIENCE = Duration(seconds=10)  # for a subscription
 FIELDS = ("positions", "velocities", "accelerations")
 
 
@@ -58,14 +59,26 @@ def with_efforts(node, trajectory):
     return answer.solution
 
 
+def wait_for_subscription(node, publisher):
+    """Return when the controller subscribes; exit with a message if it does not within PATIENCE."""
+    end = node.get_clock().now() + PATIENCE
+    while not publisher.get_subscription_count():
+        if node.get_clock().now() > end:
+            seconds = PATIENCE.nanoseconds // 10**9
+            raise SystemExit(
+                f"no subscription of {publisher.topic_name} in {seconds} s; start the controller, or remap "
+                "joint_trajectory to its topic"
+            )
+        rclpy.spin_once(node, timeout_sec=0.1)
+
+
 def main():
     rclpy.init()
     node = rclpy.create_node("trajectory_with_efforts")
     publisher = node.create_publisher(JointTrajectory, "joint_trajectory", 1)
     (path,) = remove_ros_args(sys.argv)[1:]
     trajectory = with_efforts(node, read_trajectory(Path(path).read_text()))
-    while not publisher.get_subscription_count():
-        rclpy.spin_once(node, timeout_sec=0.1)  # until the controller subscribes
+    wait_for_subscription(node, publisher)
     publisher.publish(trajectory)
     publisher.wait_for_all_acked(Duration(seconds=1))
     print(f"{len(trajectory.points)} points with efforts of {', '.join(trajectory.joint_names)}")

@@ -102,7 +102,7 @@ class Observability:
     repeated_here : tuple of str or None
         Names of exact sensors that are implied by others at the position.
     help : tuple of Help
-        Single sensors that would settle most of the open directions, those with the fewest readings first.
+        Single sensors that make most of the open directions observable, those with the fewest readings first.
         Each is a pair of `sensor` and `settles`, the number of missing equations that it provides. The
         directions are those at the position, if there is one.
 
@@ -160,8 +160,8 @@ class Observability:
             missing = self.unknowns - (self.rank if self.rank_here is None else self.rank_here)
             settles = self.help[0].settles
             names = listed(help.sensor.name for help in self.help)
-            much = "would settle it" if settles == missing else f"would settle {settles} of {missing}"
-            parts.append(f"one more sensor {much}: {names}")
+            part = "the motion" if settles == missing else f"{settles} of {missing} missing directions"
+            parts.append(f"one more sensor makes {part} observable: {names}")
         return "; ".join(parts)
 
 

@@ -154,7 +154,7 @@ def test_sensors_of_a_robot(capsys, tmp_path, monkeypatch):
         "panda_joint1 torque" in out and "wx wy wz ax ay az" in out and "= 0" in out and "covariance" in out
     )
     assert error.startswith("dynamics: not observable: ") and "torque of joint 'panda_finger_joint1'" in error
-    assert "one more sensor would settle it: panda_finger_joint1 torque" in error
+    assert "one more sensor makes the motion observable: panda_finger_joint1 torque" in error
     file.write_text(SENSORS + "  - {type: torque, joint: panda_finger_joint1, std: 0.0, value: 0}\n")
     assert main(["sensors", panda(), str(file), "--at", ",".join(["0.1"] * 8)]) == 0
     assert "observable: " in (out := capsys.readouterr().out) and "6 redundant readings" in out

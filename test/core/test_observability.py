@@ -86,7 +86,7 @@ def test_equation_24_on_flat_ground_leaves_both_yaw_torques_unobservable():
     text = str(observability)
     assert "not determined at this position: external moment z on link 'left_foot'" in text
     assert (
-        "one more sensor would settle it: left_foot wrench.mz, right_foot wrench.mz, left_yaw_joint torque"
+        "one more sensor makes the motion observable: left_foot wrench.mz, right_foot wrench.mz, left_yaw_joint torque"
         in text
     )
 

@@ -4,11 +4,14 @@ import importlib.util
 import re
 import subprocess
 import sys
+from itertools import repeat
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import rig as rigs
+from rclpy.time import Time
 from robots import PANDA_JOINTS
 from tolerances import EXACT, error
 
@@ -43,6 +46,30 @@ def test_an_example_adds_efforts_to_a_trajectory(rig, panda, example, monkeypatc
         assert time.sec * 10**9 + time.nanosec == pytest.approx(k * 10**8, abs=1)
         assert np.array_equal(point.positions, q) and np.array_equal(point.velocities, qd)
         assert error(np.array(point.effort), panda.torque(q, qd, qdd)) <= EXACT
+
+
+def waiting(example, subscriptions, monkeypatch):
+    """Run `wait_for_subscription` on a clock that advances by 3 s at every spin; the seconds that passed."""
+    now = [Time(seconds=0)]
+    counts = iter(subscriptions)
+    publisher = SimpleNamespace(topic_name="/joint_trajectory", get_subscription_count=lambda: next(counts))
+    node = SimpleNamespace(get_clock=lambda: SimpleNamespace(now=lambda: now[-1]))
+
+    def spin(node, timeout_sec):
+        now.append(now[-1] + example.Duration(seconds=3))
+
+    monkeypatch.setattr(example.rclpy, "spin_once", spin)
+    example.wait_for_subscription(node, publisher)
+    return 3 * (len(now) - 1)
+
+
+def test_an_example_waits_until_the_controller_subscribes(example, monkeypatch):
+    assert waiting(example, [0, 0, 1], monkeypatch) == 6
+
+
+def test_an_example_ends_without_a_subscription(example, monkeypatch):
+    with pytest.raises(SystemExit, match=r"no subscription of /joint_trajectory in 10 s"):
+        waiting(example, repeat(0), monkeypatch)
 
 
 def test_the_client_example_runs(rig, panda):

@@ -2,8 +2,8 @@
 First ten minutes with the library
 ==================================
 
-You load a robot, compute its torques and accelerations, and then a thousand states at once. You need only the
-package: ``pip install .`` in a checkout, or ``./dev run -- python`` in place of
+You load a robot, compute its torques and accelerations, and then a thousand states at once. You need
+the package and the Panda: ``pip install '.[demo]'`` in a checkout, or ``./dev run -- python`` in place of
 ``python``.
 """
 
@@ -48,7 +48,8 @@ for name, torque in zip(robot.v_names, gravity_torques, strict=True):
 
 # %%
 # At rest, inverse dynamics returns the torques that hold the robot against gravity. They are also the
-# quantity ``gravity_torque``. ``evaluate`` computes a quantity in one call, without compiling it:
+# quantity ``gravity_torque``. ``evaluate`` computes a quantity in one call. The first call
+# compiles, as ``build`` does; later calls reuse the function:
 
 print(np.abs(dn.evaluate(robot, "gravity_torque", q) - gravity_torques).max() < 1e-12)
 
