@@ -299,3 +299,43 @@ def test_states_solved_one_by_one_have_all_wrenches(panda):
     torques = function(q, q[0], q[0], panda.gravity, np.ones((panda.nbodies, 6)), errors="nan")
     assert np.isnan(torques).any(axis=1).tolist() == [k == 2 for k in range(panda.nbodies)]
     assert np.all(torques[[0, 6]] == 6.0 * panda.nbodies)
+
+
+@pytest.mark.parametrize("backend", ["c", "numpy"])
+def test_gravity_may_follow_the_other_arguments(panda, backend):
+    gravity_torque = dn.build(panda, "gravity_torque", backend=backend)
+    q, gravity, out = np.full(7, 0.3), np.array([1.0, 2.0, 3.0]), np.empty(7)
+    expected = gravity_torque(q, gravity=gravity)
+    assert np.array_equal(gravity_torque(q, gravity), expected)
+    assert np.array_equal(gravity_torque(q[None], gravity), expected[None])
+    assert gravity_torque(q, gravity, out=out) is out and np.array_equal(out, expected)
+
+
+@pytest.mark.parametrize("backend", ["c", "numpy"])
+def test_error_counts_the_given_arguments(panda, backend):
+    q = np.zeros(7)
+    for name, arguments, words in (
+        ("gravity_torque", (q, q[:3], q), "^gravity_torque takes q and optionally gravity: 3 arguments are given"),
+        ("gravity_torque", (), "^gravity_torque takes q and optionally gravity: 0 arguments are given"),
+        ("coriolis_torque", (q,), "^coriolis_torque takes q, qd: 1 argument is given"),
+        ("mass_matrix", (q, q), "^mass_matrix takes q: 2 arguments are given"),
+    ):
+        for options in {}, {"out": np.empty(7)}:
+            with pytest.raises(TypeError, match=words):
+                dn.build(panda, name, backend=backend)(*arguments, **options)
+
+
+def test_wrong_wrenches_raise(panda):
+    with pytest.raises(ValueError, match=r"wrench on 'panda_hand' .*\(\.\.\., 6\), moment first, not \(3,\)"):
+        dn.external_wrenches(panda, {"panda_hand": np.zeros(3)})
+    q = np.zeros(7)
+    with pytest.raises(dn.InputError, match="^f_ext is not an array of numbers: use dn.external_wrenches"):
+        dn.build(panda, "inverse_dynamics", backend="numpy")(q, q, q, {"panda_hand": np.zeros(6)})
+
+
+def test_input_error_names_the_state_of_a_batch(panda):
+    q = np.zeros((100, 7))
+    q[77, 3] = np.nan
+    for batch, state in ((q, "77"), (q.reshape(4, 25, 7), "3, 2")):
+        with pytest.raises(dn.InputError, match=rf"^q\[3\] \(panda_joint4\) of state {state} is not finite: nan"):
+            dn.evaluate(panda, "mass_matrix", batch, backend="numpy")
