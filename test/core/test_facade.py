@@ -339,3 +339,45 @@ def test_input_error_names_the_state_of_a_batch(panda):
     for batch, state in ((q, "77"), (q.reshape(4, 25, 7), "3, 2")):
         with pytest.raises(dn.InputError, match=rf"^q\[3\] \(panda_joint4\) of state {state} is not finite: nan"):
             dn.evaluate(panda, "mass_matrix", batch, backend="numpy")
+
+
+def test_wrong_robot_or_quantity_raises(panda):
+    for build in (dn.build, dn.evaluate):
+        with pytest.raises(TypeError, match="^robot must be a Robot, not str: use dn.load_robot"):
+            build("panda.urdf", "mass_matrix", backend="numpy")
+        with pytest.raises(ValueError, match="^unknown quantity 'gravity'; did you mean gravity_torque"):
+            build(panda, "gravity", backend="numpy")
+    with pytest.raises(TypeError, match="^what must be the name of a quantity.*not forward_dynamics"):
+        dn.build(panda, dn.forward_dynamics)
+    with pytest.raises(ValueError, match="^unknown quantity 'x'; there are inverse_dynamics, "):
+        dn.build(panda, "x")
+
+
+def test_one_name_is_a_list_of_one(panda):
+    q = np.full(7, 0.3)
+    for name, option, value in (
+        ("frame_poses", "links", "panda_hand"),
+        ("hybrid_dynamics", "forward_joints", "panda_joint2"),
+        ("gravity_torque", "runtime_parameters", "inertia"),
+    ):
+        one, listed = (dn.build(panda, name, backend="numpy", **{option: v}) for v in (value, [value]))
+        state = (q,) * (4 if name == "hybrid_dynamics" else 1)
+        for result, expected in zip(one(*state), listed(*state), strict=True):
+            assert np.array_equal(result, expected)
+    assert dn.build(panda, "mass_matrix", backend="numpy", runtime_parameters="inertia").spec.parameters == (
+        "inertia",
+    )
+
+
+@pytest.mark.parametrize(
+    "choice, words",
+    [
+        ({"backend": "gpu"}, "^unknown backend 'gpu'; there are auto, numpy, c, cuda, gtsam$"),
+        ({"backend": "numpi"}, r"^unknown backend 'numpi'; did you mean numpy\?$"),
+        ({"solver": "cluster", "backend": "gtsam"}, "^solver 'cluster' does not run on backend 'gtsam', but on"),
+        ({"solver": "factor_graph", "ordering": "colmd"}, r"^unknown ordering 'colmd'; did you mean colamd"),
+    ],
+)
+def test_choice_error_is_short(panda, choice, words):
+    with pytest.raises(dn.ChoiceError, match=words):
+        dn.build(panda, "inverse_dynamics", **choice)
