@@ -21,7 +21,7 @@ _BACKENDS_OF |= dict.fromkeys(PARALLEL, ("auto", "numpy", "cuda"))
 
 
 class ChoiceError(ValueError):
-    """An impossible combination of solver, ordering and backend; the message lists the valid ones."""
+    """An impossible combination of solver, ordering and backend; the message names valid ones."""
 
 
 class Choice(NamedTuple):
