@@ -309,6 +309,13 @@ class ProgramFunction(Function):
             self._states(self.runner, self._complete(arrays), places, errors)
         return places[0] if self._single else places
 
+    def _summary(self):
+        rows = super()._summary()
+        if self.result is None:
+            return rows
+        fields = zip(self.result._fields, self.runner.outputs.values(), strict=True)
+        return {**rows, "returns": [f"{name} {shape}" for name, shape in fields]}
+
     def _complete(self, arrays):
         """The arguments that the fast path declines; arrays: with the defaults at the end, which are superfluous
         if optional arguments are given by position. Raises TypeError for a wrong number."""

@@ -152,8 +152,9 @@ def test_evaluate_calls_the_built_function(panda, monkeypatch):
 
 
 def test_unknown_name_error_lists_known_names(panda):
-    with pytest.raises(KeyError, match="'nope'.*panda_hand"):
+    with pytest.raises(KeyError, match="'nope'.*panda_hand") as caught:
         dn.evaluate(panda, "frame_jacobian", np.zeros(7), link="nope", backend="numpy")
+    assert str(caught.value).startswith("unknown link 'nope'; ")  # without the quotes of KeyError
     with pytest.raises(ValueError, match="'sideways'.*world_aligned, body"):
         dn.evaluate(
             panda, "frame_jacobian", np.zeros(7), link="panda_hand", reference="sideways", backend="numpy"
@@ -315,7 +316,11 @@ def test_gravity_may_follow_the_other_arguments(panda, backend):
 def test_error_counts_the_given_arguments(panda, backend):
     q = np.zeros(7)
     for name, arguments, words in (
-        ("gravity_torque", (q, q[:3], q), "^gravity_torque takes q and optionally gravity: 3 arguments are given"),
+        (
+            "gravity_torque",
+            (q, q[:3], q),
+            "^gravity_torque takes q and optionally gravity: 3 arguments are given",
+        ),
         ("gravity_torque", (), "^gravity_torque takes q and optionally gravity: 0 arguments are given"),
         ("coriolis_torque", (q,), "^coriolis_torque takes q, qd: 1 argument is given"),
         ("mass_matrix", (q, q), "^mass_matrix takes q: 2 arguments are given"),
@@ -337,7 +342,9 @@ def test_input_error_names_the_state_of_a_batch(panda):
     q = np.zeros((100, 7))
     q[77, 3] = np.nan
     for batch, state in ((q, "77"), (q.reshape(4, 25, 7), "3, 2")):
-        with pytest.raises(dn.InputError, match=rf"^q\[3\] \(panda_joint4\) of state {state} is not finite: nan"):
+        with pytest.raises(
+            dn.InputError, match=rf"^q\[3\] \(panda_joint4\) of state {state} is not finite: nan"
+        ):
             dn.evaluate(panda, "mass_matrix", batch, backend="numpy")
 
 
@@ -374,7 +381,10 @@ def test_one_name_is_a_list_of_one(panda):
     [
         ({"backend": "gpu"}, "^unknown backend 'gpu'; there are auto, numpy, c, cuda, gtsam$"),
         ({"backend": "numpi"}, r"^unknown backend 'numpi'; did you mean numpy\?$"),
-        ({"solver": "cluster", "backend": "gtsam"}, "^solver 'cluster' does not run on backend 'gtsam', but on"),
+        (
+            {"solver": "cluster", "backend": "gtsam"},
+            "^solver 'cluster' does not run on backend 'gtsam', but on",
+        ),
         ({"solver": "factor_graph", "ordering": "colmd"}, r"^unknown ordering 'colmd'; did you mean colamd"),
     ],
 )

@@ -214,7 +214,10 @@ def test_graph_of_a_batch_equals_graphs_of_its_states():
     "choice, words",
     [
         ({"solver": "magic"}, "'magic'; there are best"),
-        ({"solver": "cluster", "backend": "gtsam"}, "'cluster' does not run on backend 'gtsam', but on auto, numpy"),
+        (
+            {"solver": "cluster", "backend": "gtsam"},
+            "'cluster' does not run on backend 'gtsam', but on auto, numpy",
+        ),
         ({"solver": "cluster", "ordering": "aba"}, "'cluster' has no orderings: leave"),
         ({"solver": "factor_graph", "ordering": "alphabetical"}, "'alphabetical'; there are rnea"),
         ({"backend": "quantum"}, "'quantum'; there are auto, numpy"),

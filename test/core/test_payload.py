@@ -35,7 +35,9 @@ def test_payload_of_a_crane_is_accepted(model):
 
 
 def test_payload_without_inertia_is_a_point_mass(model):
-    point, explicit = (with_payload(model, LINK, 1.0, (0, 0, 0.1), *rest) for rest in ((), (np.zeros((3, 3)),)))
+    point, explicit = (
+        with_payload(model, LINK, 1.0, (0, 0, 0.1), *rest) for rest in ((), (np.zeros((3, 3)),))
+    )
     assert np.array_equal(point.inertias, explicit.inertias)
 
 
