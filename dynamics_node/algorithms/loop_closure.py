@@ -115,8 +115,8 @@ def _raise_open_loop(cluster, worst):
         raise ClosureError(f"near the start {names} can be closed only with ends turned away from each other")
     stays = "stays" if len(cluster.constraints) == 1 else "stay"
     raise ClosureError(
-        f"no closed position near the start: {names} {stays} open by {worst:.3g} m or rad; try another start, "
-        "or dn.first_closed(robot, q)"
+        f"no closed position near the start: {names} {stays} open by {worst:.3g} m or rad; try "
+        "another start, or dn.first_closed(robot, q)"
     )
 
 

@@ -313,12 +313,13 @@ class ProgramFunction(Function):
         rows = super()._summary()
         if self.result is None:
             return rows
-        fields = zip(self.result._fields, self.runner.outputs.values(), strict=True)
+        names = self.result._fields  # type: ignore[attr-defined]
+        fields = zip(names, self.runner.outputs.values(), strict=True)
         return {**rows, "returns": [f"{name} {shape}" for name, shape in fields]}
 
     def _complete(self, arrays):
-        """The arguments that the fast path declines; arrays: with the defaults at the end, which are superfluous
-        if optional arguments are given by position. Raises TypeError for a wrong number."""
+        """The arguments that the fast path declines; arrays: with the defaults at the end, which are
+        superfluous if optional arguments are given by position. Raises TypeError for a wrong number."""
         names, optional = list(self.runner.inputs), len(self._rest)
         given = arrays[: len(arrays) - optional]
         if len(given) == len(names):

@@ -79,7 +79,8 @@ def with_payload(model: Robot, link: str, mass: float, com, inertia_com=None) ->
     com : array_like (3,)
         Its center of mass in link axes, m.
     inertia_com : array_like (3, 3), optional
-        Its moments of inertia about the center of mass in link axes, kg m^2; by default zero, for a point mass.
+        Its moments of inertia about the center of mass in link axes, kg m^2; by default those of a point
+        mass, zero.
 
     Returns
     -------
@@ -91,8 +92,8 @@ def with_payload(model: Robot, link: str, mass: float, com, inertia_com=None) ->
     KeyError
         For an unknown link.
     ValueError
-        For wrong shapes, a mass that is not positive, moments of inertia that no body has, and numbers that are
-        not finite.
+        For wrong shapes, a mass that is not positive, moments of inertia that no body has, and numbers that
+        are not finite.
 
     See Also
     --------
