@@ -72,7 +72,8 @@ class Quantity(NamedTuple):
     needs: tuple[str, ...] = ()
 
     def __repr__(self):
-        rows = {"reads": self.reads, "returns": self.returns, "options": self.options}
+        returns = getattr(self.result, "_fields", self.returns)
+        rows = {"reads": self.reads, "returns": returns, "options": self.options}
         return f"Quantity({', '.join(f'{row}: ' + ' '.join(own) for row, own in rows.items() if own)})"
 
     def ways(self, robot):

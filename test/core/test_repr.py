@@ -85,6 +85,7 @@ def test_programs_and_parameters(arm):
         repr(dn.QUANTITIES["frame_jacobian"])
         == "Quantity(reads: q, returns: jacobian, options: link reference)"
     )
+    assert "returns: dtau_dq dtau_dqd dtau_dqdd" in repr(dn.QUANTITIES["inverse_dynamics_derivatives"])
     assert max(len(repr(row)) for row in dn.QUANTITIES.values()) <= WIDE + 20
 
 
