@@ -41,4 +41,4 @@ def __getattr__(name):
 
 
 def __dir__():
-    return [*globals(), *_contents()]
+    return [*(name for name in globals() if name.startswith("__")), *_contents()]

@@ -1,5 +1,7 @@
 """Text from other sources, made safe for logs, diagnostics and replies."""
 
+import difflib
+
 LONGEST = 500  # characters
 
 
@@ -18,6 +20,12 @@ def listed(names, most=6) -> str:
     names = list(names)
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(map(str, names[:most])) + more
+
+
+def similar(name, names) -> str:
+    """A hint at the known names: the similar ones, or all of them if there are none."""
+    near = difflib.get_close_matches(str(name), list(names))
+    return f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(names)}"
 
 
 class Printable:

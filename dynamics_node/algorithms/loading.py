@@ -139,6 +139,8 @@ def load_robot(
         choice of independent joints.
     OSError
         For a file that cannot be read.
+    TypeError
+        For a `floating_base` that is no bool.
 
     Warns
     -----
@@ -160,6 +162,8 @@ def load_robot(
       mass      5.618 kg, moving
       gravity   [ 0. , 0. , -9.81]
     """
+    if isinstance(path, str) and path.lstrip().startswith("<"):
+        raise ModelError("load_robot reads a file: use parse_robot for the text of one")
     loops = None if loops_file is None else read_loops_file(loops_file)
     parameters = None if parameters_file is None else read_parameters_file(parameters_file)
     choices = _Choices(floating_base, joints, positions, root, tips, gravity, armature)

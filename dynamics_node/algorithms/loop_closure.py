@@ -11,6 +11,7 @@ from dynamics_node.algorithms.reduced_frames import economical_program
 from dynamics_node.robot import Robot
 from dynamics_node.robot.state_arrays import moved
 from dynamics_node.symbolic import Program, interpret
+from dynamics_node.text import listed
 
 TOLERANCE = 1e-10  # m or rad; largest opening of a closed loop
 TURNED = 0.5  # 1 minus the cosine between common directions; 0 if closed, at least 1 on a wrong branch
@@ -47,6 +48,8 @@ def close_loops(robot: Robot, q, errors: Literal["raise", "nan"] = "raise") -> n
     ------
     ClosureError
         For a position that is not finite, has no closed one near it, or has singular constraints on the way.
+    ValueError
+        For positions of another shape.
 
     See Also
     --------
@@ -65,6 +68,9 @@ def close_loops(robot: Robot, q, errors: Literal["raise", "nan"] = "raise") -> n
     array([ 0.6  , -1.803, -1.849])
     """
     q = np.array(q, dtype=float)
+    if q.shape[-1:] != (robot.nq,):
+        entries = listed(robot.q_names, 12)
+        raise ValueError(f"q must have shape (..., {robot.nq}), not {q.shape}; its entries: {entries}")
     rows = q.reshape(-1, robot.nq)
     finite = np.isfinite(rows).all(axis=1)
     if errors == "raise" and not finite.all():
@@ -107,7 +113,11 @@ def _raise_open_loop(cluster, worst):
     names = ", ".join(repr(constraint.name) for constraint in cluster.constraints)
     if worst < TOLERANCE:
         raise ClosureError(f"near the start {names} can be closed only with ends turned away from each other")
-    raise ClosureError(f"no closed position near the start: {names} stay open by {worst:.3g}")
+    stays = "stays" if len(cluster.constraints) == 1 else "stay"
+    raise ClosureError(
+        f"no closed position near the start: {names} {stays} open by {worst:.3g} m or rad; try "
+        "another start, or dn.first_closed(robot, q)"
+    )
 
 
 def newton_step(K, right, bent):

@@ -71,6 +71,11 @@ class Quantity(NamedTuple):
     options: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
 
+    def __repr__(self):
+        returns = getattr(self.result, "_fields", self.returns)
+        rows = {"reads": self.reads, "returns": returns, "options": self.options}
+        return f"Quantity({', '.join(f'{row}: ' + ' '.join(own) for row, own in rows.items() if own)})"
+
     def ways(self, robot):
         """{readable name: way} on symbols of one state."""
         by_clusters = any(len(cluster.bodies) > 1 for cluster in robot.clusters)

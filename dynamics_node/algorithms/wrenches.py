@@ -46,6 +46,8 @@ def external_wrenches(model: Robot, wrenches: Mapping[str, Any]) -> np.ndarray:
     ------
     KeyError
         For an unknown link.
+    ValueError
+        For a wrench of another shape.
 
     References
     ----------
@@ -62,6 +64,9 @@ def external_wrenches(model: Robot, wrenches: Mapping[str, Any]) -> np.ndarray:
     array([ 0.   ,  0.88 ,  0.   , -0.055,  0.   , -0.88 ,  0.   ])
     """
     wrenches = {link: np.asarray(w, dtype=float) for link, w in wrenches.items()}
+    for link, w in wrenches.items():
+        if w.shape[-1:] != (6,):
+            raise ValueError(f"wrench on {link!r} must have shape (..., 6), moment first, not {w.shape}")
     batch = np.broadcast_shapes(*(w.shape[:-1] for w in wrenches.values()))
     f_ext = np.zeros((*batch, model.nbodies, 6))
     for link, w in wrenches.items():

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics_node.codegen import make
+from dynamics_node.display import titled
 from dynamics_node.functions import InputError
 from dynamics_node.symbolic import trace
 
@@ -82,6 +83,15 @@ class JointFilter:
         self._state, self._next = np.full((9, count), np.nan), np.full((9, count), np.nan)
         self._dt = np.zeros(1)
         self.reset()
+
+    def __repr__(self):
+        return titled(
+            f"JointFilter: {self._state.shape[1]} joints",
+            time="no reading" if self._time is None else f"{self._time:.6g} s",
+            velocity=None if self._time is None else self.velocity,
+            acceleration=None if self._time is None else self.acceleration,
+            backend=self._runner.backend,
+        )
 
     def reset(self) -> None:
         """Discard all readings.

@@ -15,6 +15,7 @@ from dynamics_node.algorithms.first_positions import generic_positions
 from dynamics_node.algorithms.health import why_not
 from dynamics_node.algorithms.rates import sampled_rates
 from dynamics_node.codegen import Runner
+from dynamics_node.display import titled
 from dynamics_node.estimation.observer_options import COMPONENTS, ObserverOptions, levels
 from dynamics_node.estimation.observer_program import begin_program, cycle_program, state_size, views
 from dynamics_node.functions import ExternalWrenchEstimate, InputError, SolutionError
@@ -98,6 +99,16 @@ class MomentumObserver:
         self._statistics = results["statistics"]
         self._results = tuple(results.values())
         self.reset()
+
+    def __repr__(self):
+        return titled(
+            f"MomentumObserver of {self.robot.name!r}",
+            link=self.options.link,
+            time="no sample" if self.time is None else f"{self.time:.6g} s",
+            torque=None if self.time is None else self.torque,
+            contact=None if self.time is None else self.contact,
+            backend=self._runners[0].backend,
+        )
 
     def _bind_fast_path(self):
         self._one_cycle, self._one_begin = (runner.call_one for runner in self._runners)

@@ -25,7 +25,7 @@ from dynamics_node.functions import Backend, build
 from dynamics_node.identification.base_parameters import base_parameters, random_states
 from dynamics_node.identification.checks.recording_check import RecordingCheck
 from dynamics_node.identification.consistent import consistent_body
-from dynamics_node.identification.identify import Chunks, IdentificationError
+from dynamics_node.identification.identify import Chunks, IdentificationError, required_recordings
 from dynamics_node.identification.regression import spectrum
 from dynamics_node.identification.regressor_model import RegressorModel
 from dynamics_node.robot import Robot
@@ -308,6 +308,8 @@ def identify_payload(
         For a link that no joint bears, and for a floating base.
     IdentificationError
         If no row is usable.
+    TypeError
+        For a recording that is no function.
 
     Examples
     --------
@@ -325,6 +327,7 @@ def identify_payload(
     1986.
     """
     require_bearing(robot, link)
+    recordings, tare = required_recordings(recordings), required_recordings(tare)
     warnings: list[str] = []
     linear = RegressorModel(robot, backend=backend, measured=None if measured is None else tuple(measured))
     rows_of = _Rows(robot, link, backend, linear.counts)

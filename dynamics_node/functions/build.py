@@ -59,6 +59,7 @@ from dynamics_node.graph import (
 )
 from dynamics_node.robot import Problem, Robot, SensorProblem
 from dynamics_node.robot.inertial_parameters import PARAMETERS, generic_parameters
+from dynamics_node.text import similar
 
 _CALLABLE = {
     "inverse": InverseDynamicsFunction,
@@ -105,7 +106,7 @@ def build(
         'c' (compiled for this robot and cached), 'numpy', 'gtsam' ('factor_graph' only), or 'cuda' (batches
         on a GPU, the rest by 'c', see docs/how-to/gpu.md). 'auto' is 'c' if it works, and a GPU for batches
         if it pays.
-    runtime_parameters : iterable of str
+    runtime_parameters : str or iterable of str
         Parameters that `with_inertias` may change without another build: 'inertia', 'armature'.
     precision : str
         'float64' or 'float32', see Function.
@@ -159,6 +160,7 @@ def build(
     Solver 'cluster': Chignoli, Adrian, Kim and Wensing, Recursive rigid-body dynamics algorithms for systems
     with kinematic loops.
     """
+    _require_robot(robot)
     parameters = _known_parameters(runtime_parameters)
     if precision not in PRECISIONS:
         raise ValueError(f"unknown precision {precision!r}; there are {', '.join(PRECISIONS)}")
@@ -179,6 +181,9 @@ def build(
         return build_estimator(robot, what, backend, parameters)
     if isinstance(what, Problem):
         return _build_problem(robot, what, resolve(solver, ordering, backend), parameters, precision)
+    if not isinstance(what, str):
+        name = getattr(what, "__name__", type(what).__name__)
+        raise TypeError(f"what must be the name of a quantity, a Problem or a SensorProblem, not {name}")
     row = QUANTITIES[what]
     problem = None if row.problem is None else row.problem(robot, **given)
     if problem is not None and row.write is None:
@@ -274,6 +279,7 @@ def _frozen(option):
 @lru_cache(maxsize=64)
 def _evaluated(robot, name, backend, forward_joints, link, links, joint, reference, xyz, rpy, redundant):
     """The Function of `evaluate`."""
+    _require_robot(robot)
     given = _options(
         name,
         forward_joints=forward_joints,
@@ -384,18 +390,30 @@ def build_loop_solver(robot: Robot, backend: str = "auto") -> LoopSolver:
 # --- construction -------------------------------------------------------------------------------------------
 
 
+def _require_robot(robot):
+    if not isinstance(robot, Robot):
+        raise TypeError(f"robot must be a Robot, not {type(robot).__name__}: use dn.load_robot(path)")
+
+
 def _known_parameters(parameters):
+    parameters = _names(parameters)
     if unknown := set(parameters) - set(PARAMETERS):
         raise ValueError(f"unknown runtime_parameters {sorted(unknown)}; there are {', '.join(PARAMETERS)}")
     return tuple(parameters)
+
+
+def _names(names):
+    """The names in a tuple; a string is one name."""
+    return (names,) if isinstance(names, str) else tuple(names)
 
 
 def _options(name, **options):
     """The given options. Raises ValueError for an unknown quantity, TypeError for an unknown or missing
     option."""
     if name is not None and name not in QUANTITIES:
-        raise ValueError(f"unknown quantity {name!r}; there are {', '.join(QUANTITIES)}")
+        raise ValueError(f"unknown quantity {name!r}; {similar(name, QUANTITIES)}")
     given = {option: value for option, value in options.items() if value is not None}
+    given |= {option: _names(given[option]) for option in ("forward_joints", "links") if option in given}
     own, needs = ((), ()) if name is None else (QUANTITIES[name].options, QUANTITIES[name].needs)
     if foreign := [option for option in given if option not in own]:
         has = f"its options: {', '.join(own)}" if own else "it has no options"

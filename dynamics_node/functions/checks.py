@@ -1,6 +1,6 @@
 """Checks of shapes and finite values at the public border, with the names of coordinates in messages."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from math import isfinite
 
 import numpy as np
@@ -52,7 +52,8 @@ def shaped(name, value, axes, dtype=np.float64):
             raise TypeError
         array = np.asarray(array, dtype=dtype)
     except (TypeError, ValueError):
-        raise InputError(f"{name} is not an array of numbers") from None
+        remedy = ": use dn.external_wrenches(robot, {link: wrench})" if isinstance(value, Mapping) else ""
+        raise InputError(f"{name} is not an array of numbers{remedy if name == 'f_ext' else ''}") from None
     if array.shape[array.ndim - len(tail) :] != tail or array.ndim < len(tail):
         shape = ", ".join(map(str, ("...", *tail)))
         entries = listed(coordinates, 12)
@@ -65,8 +66,10 @@ def require_finite(name, array, axes):
     tail, coordinates = axes
     if not _all_finite(array):
         place = np.argwhere(~np.isfinite(array))[0]
-        index = place[array.ndim - len(tail)]
-        raise InputError(f"{name}[{index}] ({coordinates[index]}) is not finite: {array[tuple(place)]}")
+        leading = array.ndim - len(tail)
+        index, state = place[leading], ", ".join(map(str, place[:leading]))
+        entry = f"{name}[{index}] ({coordinates[index]})" + (f" of state {state}" if state else "")
+        raise InputError(f"{entry} is not finite: {array[tuple(place)]}")
 
 
 def finite_states(array, axes=1):

@@ -7,6 +7,7 @@ from dynamics_node.chains import SOLVERS as PARALLEL
 from dynamics_node.chains import WAYS
 from dynamics_node.codegen import DEVICES
 from dynamics_node.graph import ORDERINGS
+from dynamics_node.text import similar
 
 Backend = Literal["auto", "numpy", "c", "cuda", "gtsam"]
 Solver = Literal["best", "factor_graph", "cluster", "cfa", "jsiia", "abia"]
@@ -20,7 +21,7 @@ _BACKENDS_OF |= dict.fromkeys(PARALLEL, ("auto", "numpy", "cuda"))
 
 
 class ChoiceError(ValueError):
-    """An impossible combination of solver, ordering and backend; the message lists the valid ones."""
+    """An impossible combination of solver, ordering and backend; the message names valid ones."""
 
 
 class Choice(NamedTuple):
@@ -36,28 +37,26 @@ def resolve(solver: str = "best", ordering: str | Iterable[str] = "best", backen
 
     Raises ChoiceError for an unknown or impossible combination.
     """
-    if solver not in SOLVERS or backend not in _BACKENDS_OF[solver]:
-        raise ChoiceError(f"solver {solver!r} with backend {backend!r} does not exist; {_valid()}")
+    _require_known("solver", solver, SOLVERS)
+    _require_known("backend", backend, BACKENDS)
+    if backend not in _BACKENDS_OF[solver]:
+        raise ChoiceError(
+            f"solver {solver!r} does not run on backend {backend!r}, but on {', '.join(_BACKENDS_OF[solver])}"
+        )
     if not isinstance(ordering, str):
         ordering = tuple(ordering)
     if solver == "factor_graph":
-        if isinstance(ordering, str) and ordering not in (*ORDERINGS, "best"):
-            raise ChoiceError(f"unknown ordering {ordering!r}; {_valid()}")
+        if isinstance(ordering, str):
+            _require_known("ordering", ordering, (*ORDERINGS, "best"))
         return Choice(solver, ordering, backend)
     if solver == "cfa":
-        if ordering not in ("best", *WAYS):
-            reason = f"solver 'cfa' has orderings best, {', '.join(WAYS)}"
-            raise ChoiceError(f"{reason}, not {ordering!r}; {_valid()}")
+        _require_known("ordering", ordering, ("best", *WAYS))
         return Choice(solver, ordering, backend)
     if ordering != "best":
-        raise ChoiceError(f"solver {solver!r} has no orderings: leave ordering at 'best'; {_valid()}")
+        raise ChoiceError(f"solver {solver!r} has no orderings: leave ordering at 'best'")
     return Choice(solver if solver in PARALLEL else "cluster", None, backend)
 
 
-def _valid():
-    orderings = ", ".join((*ORDERINGS, "best"))
-    rows = [f"{solver} with {'|'.join(_BACKENDS_OF[solver])}" for solver in SOLVERS]
-    return (
-        f"valid: {'; '.join(rows)}; orderings of factor_graph: {orderings}, or variable names; "
-        f"of cfa: {', '.join(WAYS)}, best"
-    )
+def _require_known(kind, name, names):
+    if name not in names:
+        raise ChoiceError(f"unknown {kind} {name!r}; {similar(name, names)}")

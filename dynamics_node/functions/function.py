@@ -303,11 +303,33 @@ class ProgramFunction(Function):
             arrays = arrays + self._rest
         if out is None:
             results = self._new(self._result, *arrays)
-            return self._slowly(self.runner, arrays, errors) if results is None else results
+            return self._slowly(self.runner, self._complete(arrays), errors) if results is None else results
         places = out if isinstance(out, tuple) else (out,)
         if self._one_state(*arrays, *places) is not None:
-            self._states(self.runner, arrays, places, errors)
+            self._states(self.runner, self._complete(arrays), places, errors)
         return places[0] if self._single else places
+
+    def _summary(self):
+        rows = super()._summary()
+        if self.result is None:
+            return rows
+        names = self.result._fields  # type: ignore[attr-defined]
+        fields = zip(names, self.runner.outputs.values(), strict=True)
+        return {**rows, "returns": [f"{name} {shape}" for name, shape in fields]}
+
+    def _complete(self, arrays):
+        """The arguments that the fast path declines; arrays: with the defaults at the end, which are
+        superfluous if optional arguments are given by position. Raises TypeError for a wrong number."""
+        names, optional = list(self.runner.inputs), len(self._rest)
+        given = arrays[: len(arrays) - optional]
+        if len(given) == len(names):
+            return given
+        if len(arrays) == len(names):
+            return arrays
+        required = ", ".join(names[: len(names) - optional])
+        takes = f"{required} and optionally {', '.join(self.defaults)}" if optional else required
+        counted = "1 argument is" if len(given) == 1 else f"{len(given)} arguments are"
+        raise TypeError(f"{self.signature.name} takes {takes}: {counted} given")
 
     def _slowly(self, runner, arrays, errors):
         """The results if `call_new` cannot compute them."""

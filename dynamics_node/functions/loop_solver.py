@@ -17,7 +17,7 @@ from dynamics_node.algorithms.loop_closure import (
     close_loops,
     positions_of,
 )
-from dynamics_node.display import fields_of
+from dynamics_node.display import titled
 from dynamics_node.functions.function import ProgramFunction
 from dynamics_node.robot import Robot
 
@@ -58,7 +58,14 @@ class LoopSolver:
     rates: ProgramFunction
 
     def __repr__(self):
-        return fields_of(self)
+        robot = self.robot
+        return titled(
+            f"LoopSolver of {robot.name!r}",
+            independent=robot.v_names,
+            implicit=[name for name in robot.tree.v_names if name not in robot.v_names],
+            loops=[constraint.name for constraint in robot.constraints],
+            backend=self.step.runner.backend,
+        )
 
     @cached_property
     def _nonlinear(self):

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dynamics_node.algorithms.first_positions import closed_samples
+from dynamics_node.display import titled
 from dynamics_node.identification.regression import spectrum
 from dynamics_node.identification.regressor_model import RegressorModel
 
@@ -23,7 +24,7 @@ NEGLIGIBLE = 1e-12  # fraction of the longest column: shorter ones are rounding 
 SPARE = 3  # equations per parameter
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class BaseParameters:
     """The base parameters of a robot: r combinations of its p parameters determine the torques.
 
@@ -49,6 +50,14 @@ class BaseParameters:
     combinations: np.ndarray
     dependence: np.ndarray
     sizes: np.ndarray
+
+    def __repr__(self):
+        return titled(
+            f"BaseParameters: {self.count} of {len(self.names)} parameters",
+            joints=self.joints,
+            alone=self.alone or None,
+            unidentifiable=self.unidentifiable or None,
+        )
 
     @property
     def count(self):

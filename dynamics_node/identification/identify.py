@@ -251,6 +251,8 @@ def identify(
         If the data are insufficient, with all reasons.
     ValueError
         For an unknown method, term or coordinate.
+    TypeError
+        For a recording that is no function.
 
     See Also
     --------
@@ -281,6 +283,7 @@ def identify(
     """
     if method not in METHODS:
         raise ValueError(f"unknown method {method!r}; there are {', '.join(METHODS)}")
+    recordings = required_recordings(recordings)
     linear = RegressorModel(robot, tuple(terms), backend, None if measured is None else tuple(measured))
     recordings, stages = [partial(_chunks, linear, one) for one in recordings], stages or _no_progress
     with stages("base parameters", None):
@@ -323,6 +326,16 @@ def identify(
         cutoff=cutoff,
         warnings=tuple(warnings),
     )
+
+
+def required_recordings(recordings: Iterable[Chunks]) -> list[Chunks]:
+    """The recordings in a list. Raises TypeError for one that is no function."""
+    recordings = list(recordings)
+    for one in recordings:
+        if not callable(one):
+            reason = f"not {type(one).__name__}: lambda: iter([{{'q': q, 'qd': qd, 'qdd': qdd, 'tau': tau}}])"
+            raise TypeError(f"a recording must be a function that returns its chunks, {reason}")
+    return recordings
 
 
 def _chunks(linear, chunks):

@@ -9,6 +9,13 @@ class ModelError(ValueError):
     """An error of a robot description; the message names the joint or link, and the reason."""
 
 
+class UnknownNameError(KeyError):
+    """An error of a name that a robot lacks; the message lists the known ones."""
+
+    def __str__(self):
+        return str(self.args[0])
+
+
 class ModelWarning(UserWarning):
     """A warning of ignored or implausible parts of a robot description; `Robot.warnings` has all of them."""
 

@@ -42,8 +42,11 @@ def tree_from_description(
     joints: names of the joints that move; the others are fixed at `positions` (rad or m, 0 by default).
     Explicit joints that follow them move too. root: keep only the links from `root` on; tips: keep only the
     paths to `tips`, and drop the mass of the rest. armature: kg m^2 (or kg) per joint, in place of the
-    description's. Raises ModelError for unknown names and for moving parts without inertia.
+    description's. Raises ModelError for unknown names and for moving parts without inertia, TypeError
+    for a `floating_base` that is no bool.
     """
+    if not isinstance(floating_base, bool | np.bool_):
+        raise TypeError(f"floating_base must be True or False, not {floating_base!r}")
     description = _subtree(description, root, tips)
     explicit = explicit_joints(description)
     description = _with_armature(description, dict(armature or {}))

@@ -64,7 +64,7 @@ def generic_parameters(model: Robot, names) -> Robot:
     )
 
 
-def with_payload(model: Robot, link: str, mass: float, com, inertia_com) -> Robot:
+def with_payload(model: Robot, link: str, mass: float, com, inertia_com=None) -> Robot:
     """Return the Robot with a rigid payload fixed to a link.
 
     Parameters
@@ -78,8 +78,9 @@ def with_payload(model: Robot, link: str, mass: float, com, inertia_com) -> Robo
         Mass of the payload, kg; positive.
     com : array_like (3,)
         Its center of mass in link axes, m.
-    inertia_com : array_like (3, 3)
-        Its moments of inertia about the center of mass in link axes, kg m^2; zero for a point mass.
+    inertia_com : array_like (3, 3), optional
+        Its moments of inertia about the center of mass in link axes, kg m^2; by default those of a point
+        mass, zero.
 
     Returns
     -------
@@ -91,7 +92,8 @@ def with_payload(model: Robot, link: str, mass: float, com, inertia_com) -> Robo
     KeyError
         For an unknown link.
     ValueError
-        For a mass that is not positive, moments of inertia that no body has, and numbers that are not finite.
+        For wrong shapes, a mass that is not positive, moments of inertia that no body has, and numbers that
+        are not finite.
 
     See Also
     --------
@@ -126,7 +128,11 @@ def with_more(model: Robot, frame: Frame, inertia) -> Robot:
 
 
 def _checked_payload(mass, com, inertia_com):
-    com, inertia_com = np.asarray(com, dtype=float), np.asarray(inertia_com, dtype=float)
+    com = np.asarray(com, dtype=float)
+    inertia_com = np.zeros((3, 3)) if inertia_com is None else np.asarray(inertia_com, dtype=float)
+    for name, array, shape in (("com", com, (3,)), ("inertia_com", inertia_com, (3, 3))):
+        if array.shape != shape:
+            raise ValueError(f"payload: {name} must have shape {shape}, not {array.shape}")
     if not (np.isfinite(mass) and np.isfinite(com).all() and np.isfinite(inertia_com).all()):
         raise ValueError("payload: mass, com or inertia is not finite")
     if mass <= 0:

@@ -12,6 +12,7 @@ import numpy as np
 from dynamics_node.display import html_table, titled
 from dynamics_node.robot.constraints import Custom, LoopJoint
 from dynamics_node.robot.description import NO_LIMITS, Limits
+from dynamics_node.robot.errors import UnknownNameError
 from dynamics_node.robot.joints import KINDS, JointType
 
 
@@ -301,11 +302,13 @@ class Robot:
 
     def __repr__(self):
         explicit = [f"{j.name} follows {', '.join(j.masters.names)}" for j in self.explicit_joints]
-        root = "free" if self.bodies and self.bodies[0].joint.type.is_free else "fixed"
+        joints = [joint.name for joint in self.independent_joints]
+        if self.floating_base:
+            joints[0] = "free base"
         return titled(
             f"Robot {self.name!r}: {self.nbodies} bodies, nq {self.nq}, nv {self.nv}",
-            root=f"{self.base_link}, {root}",
-            joints=self.v_names,
+            root=f"{self.base_link}, {'free' if self.floating_base else 'fixed'}",
+            joints=joints,
             explicit=explicit or None,
             implicit=[name for name in self.tree.v_names if name not in self.v_names] or None,
             loops=[constraint.name for constraint in self.constraints] or None,
@@ -647,7 +650,7 @@ class Robot:
             return self.frames[name]
         except KeyError:
             known = ", ".join(sorted(self.frames)[:40])
-            raise KeyError(f"unknown link {name!r}; the robot has: {known}") from None
+            raise UnknownNameError(f"unknown link {name!r}; the robot has: {known}") from None
 
 
 _F = TypeVar("_F", bound=Callable)

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from dynamics_node.robot.errors import UnknownNameError
 from dynamics_node.robot.sensor_fitting import fitting_labels
 from dynamics_node.robot.sensors import ZERO, ExternalWrench, Sensor, SensorError
 from dynamics_node.robot.state_arrays import Coordinates, Shapes, state_shapes
@@ -107,7 +108,7 @@ class SensorProblem:
         for sensor in self.sensors:
             if sensor.name == name:
                 return sensor
-        raise KeyError(f"no sensor {name!r}; there are {', '.join(s.name for s in self.sensors)}")
+        raise UnknownNameError(f"no sensor {name!r}; there are {', '.join(s.name for s in self.sensors)}")
 
     def gathered(self, readings: Mapping[str, Any]) -> np.ndarray:
         """Join the readings of sensors to one array.

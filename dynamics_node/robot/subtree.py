@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dynamics_node.robot.errors import ModelError
+from dynamics_node.robot.errors import ModelError, UnknownNameError
 from dynamics_node.robot.inertial_parameters import with_more
 from dynamics_node.robot.robot import Robot
 from dynamics_node.symbolic import (
@@ -66,7 +66,7 @@ def _child(model, joint):
             return frame
     names = [body.joint.name for body in model.bodies]
     names += [frame.fixed_joint for frame in model.frames.values() if frame.fixed_joint]
-    raise KeyError(f"unknown joint {joint!r}; the robot has: {', '.join(sorted(names)[:40])}")
+    raise UnknownNameError(f"unknown joint {joint!r}; the robot has: {', '.join(sorted(names)[:40])}")
 
 
 def _fixed_descendants(model, first):

@@ -16,6 +16,7 @@ from dynamics_node.symbolic.spatial import skew
 
 SMALL = 0.3  # rad; below it series replace quotients, with a remainder below rounding
 TERMS = 7  # of each series
+ROTATION = 1e-5  # largest entry of R R^T - 1: that of float32 is smaller
 
 
 class Pose(NamedTuple):
@@ -46,6 +47,11 @@ def exp3(rotation_vector) -> np.ndarray:
     ndarray (..., 3, 3)
         The rotation matrix, by Rodrigues' formula.
 
+    Raises
+    ------
+    ValueError
+        For another shape.
+
     References
     ----------
     Murray, Li and Sastry, "A Mathematical Introduction to Robotic Manipulation", eq. (2.14).
@@ -57,7 +63,7 @@ def exp3(rotation_vector) -> np.ndarray:
            [ 1.,  0.,  0.],
            [ 0.,  0.,  1.]])
     """
-    return quaternion_rotation(quaternion_exp(np.asarray(rotation_vector, dtype=float)))
+    return quaternion_rotation(quaternion_exp(_shaped("rotation_vector", rotation_vector, (3,))))
 
 
 def log3(rotation) -> np.ndarray:
@@ -73,12 +79,19 @@ def log3(rotation) -> np.ndarray:
     ndarray (..., 3)
         The axis times the angle in rad, which is at most pi. At half a turn it is one of two solutions.
 
+    Raises
+    ------
+    ValueError
+        For another shape, and for a matrix that is no rotation.
+
     Examples
     --------
     >>> dn.log3(dn.exp3([0.1, -0.2, 0.3])).round(12)
     array([ 0.1, -0.2,  0.3])
     """
-    return quaternion_log(rotation_quaternion(np.asarray(rotation, dtype=float)))
+    rotation = _shaped("rotation", rotation, (3, 3))
+    _require_rotation(rotation)
+    return quaternion_log(rotation_quaternion(rotation))
 
 
 def exp6(motion) -> Pose:
@@ -94,6 +107,11 @@ def exp6(motion) -> Pose:
     Pose
         rotation (..., 3, 3) and position (..., 3), m, of the body after the time in the axes before.
 
+    Raises
+    ------
+    ValueError
+        For another shape.
+
     References
     ----------
     Murray, Li and Sastry, "A Mathematical Introduction to Robotic Manipulation", eq. (2.36).
@@ -104,7 +122,7 @@ def exp6(motion) -> Pose:
     >>> position.round(12) + 0.0
     array([-2.,  0.,  0.])
     """
-    w, v = np.split(np.asarray(motion, dtype=float), 2, axis=-1)
+    w, v = np.split(_shaped("motion", motion, (6,)), 2, axis=-1)
     return Pose(exp3(w), moved_along(w, v))
 
 
@@ -123,13 +141,36 @@ def log6(rotation, position) -> np.ndarray:
     ndarray (..., 6)
         Angular and linear part in body axes, rad and m; the angle is at most pi.
 
+    Raises
+    ------
+    ValueError
+        For another shape, and for a matrix that is no rotation.
+
     Examples
     --------
     >>> dn.log6(*dn.exp6([0.1, -0.2, 0.3, 1.0, 2.0, 3.0])).round(12)
     array([ 0.1, -0.2,  0.3,  1. ,  2. ,  3. ])
     """
     w = log3(rotation)
-    return np.concatenate([w, velocity_to(w, np.asarray(position, dtype=float))], axis=-1)
+    return np.concatenate([w, velocity_to(w, _shaped("position", position, (3,)))], axis=-1)
+
+
+def _shaped(name, value, tail):
+    """The value as array (..., *tail)."""
+    array = np.asarray(value, dtype=float)
+    if array.ndim < len(tail) or array.shape[-len(tail) :] != tail:
+        shape = ", ".join(map(str, ("...", *tail)))
+        raise ValueError(f"{name} must have shape ({shape}), not {array.shape}")
+    return array
+
+
+def _require_rotation(R):
+    """Raise ValueError for matrices (..., 3, 3) that are no rotations; NaN passes."""
+    apart = np.abs(R @ np.swapaxes(R, -1, -2) - np.eye(3)).max(initial=0.0)
+    if apart > ROTATION:
+        raise ValueError(f"rotation is not orthogonal: R R^T differs from 1 by {apart:.3g}")
+    if (np.linalg.det(R) < 0.0).any():
+        raise ValueError("rotation is a reflection: its determinant is negative")
 
 
 def quaternion_exp(w):

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from dynamics_node.display import titled
 from dynamics_node.symbolic.expression import BINARY, TURNING, UNARY, Expression, Op, Table
 
 FORMAT = 3
@@ -20,7 +21,7 @@ class ProgramError(ValueError):
     """An invalid Program, or a file without one."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Program:
     """Values 0, 1, ... in order: the scalars of the inputs, the constants, then one for every operation.
 
@@ -41,6 +42,15 @@ class Program:
 
     def __post_init__(self):
         _validate(self)
+
+    def __repr__(self):
+        outputs = {name: numbers.shape for name, numbers in self.outputs.items()}
+        return titled(
+            f"Program: {self.length} operations, {len(self.constants)} constants",
+            inputs=[f"{name} {shape}" for name, shape in self.inputs.items()],
+            outputs=[f"{name} {shape}" for name, shape in outputs.items()],
+            limits=self.limits or None,
+        )
 
     @cached_property
     def input_size(self):

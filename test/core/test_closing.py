@@ -96,3 +96,11 @@ def test_quantities_of_open_loops_raise(name, backend):
     with pytest.raises(dn.SolutionError, match=f"{robot.constraints[0].name!r}.*open"):
         M(q)
     assert np.isnan(M(q, errors="nan")).all()
+
+
+def test_errors_of_closing_name_shape_and_remedy():
+    robot = dn.parse_robot(five_bar())
+    with pytest.raises(ValueError, match=r"^q .*\(\.\.\., 4\), not \(2,\); its entries: j1, "):
+        dn.close_loops(robot, np.zeros(2))
+    with pytest.raises(dn.ClosureError, match="'j5' stays open by .* m or rad; .* dn.first_closed"):
+        dn.close_loops(robot, [3.1, 0.0, 0.0, 0.0])

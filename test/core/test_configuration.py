@@ -147,3 +147,24 @@ def test_wrong_arguments():
         dn.random_configuration(robot, upper=np.full(7, np.nan))
     with pytest.raises(dn.InputError, match="lower must have shape"):
         dn.random_configuration(robot, lower=np.zeros(6))
+
+
+@pytest.mark.parametrize(
+    "function, arguments, words",
+    [
+        (dn.exp3, [np.ones(4)], r"^rotation_vector .*\(\.\.\., 3\), not \(4,\)"),
+        (dn.exp6, [np.ones(5)], r"^motion .*\(\.\.\., 6\), not \(5,\)"),
+        (dn.log3, [np.ones(3)], r"^rotation .*\(\.\.\., 3, 3\), not \(3,\)"),
+        (dn.log3, [np.ones((3, 3))], "^rotation is not orthogonal: .* by 3"),
+        (dn.log3, [-np.eye(3)], "^rotation is a reflection"),
+        (dn.log6, [np.eye(3), np.zeros(2)], r"^position .*\(\.\.\., 3\), not \(2,\)"),
+    ],
+)
+def test_wrong_motions_raise(function, arguments, words):
+    with pytest.raises(ValueError, match=words):
+        function(*arguments)
+
+
+def test_rotation_of_float32_is_accepted():
+    rotation = dn.exp3([0.1, -0.2, 0.3]).astype(np.float32)
+    assert np.allclose(dn.log3(rotation), [0.1, -0.2, 0.3], atol=1e-6)

@@ -152,8 +152,9 @@ def test_evaluate_calls_the_built_function(panda, monkeypatch):
 
 
 def test_unknown_name_error_lists_known_names(panda):
-    with pytest.raises(KeyError, match="'nope'.*panda_hand"):
+    with pytest.raises(KeyError, match="'nope'.*panda_hand") as caught:
         dn.evaluate(panda, "frame_jacobian", np.zeros(7), link="nope", backend="numpy")
+    assert str(caught.value).startswith("unknown link 'nope'; ")  # without the quotes of KeyError
     with pytest.raises(ValueError, match="'sideways'.*world_aligned, body"):
         dn.evaluate(
             panda, "frame_jacobian", np.zeros(7), link="panda_hand", reference="sideways", backend="numpy"
@@ -299,3 +300,94 @@ def test_states_solved_one_by_one_have_all_wrenches(panda):
     torques = function(q, q[0], q[0], panda.gravity, np.ones((panda.nbodies, 6)), errors="nan")
     assert np.isnan(torques).any(axis=1).tolist() == [k == 2 for k in range(panda.nbodies)]
     assert np.all(torques[[0, 6]] == 6.0 * panda.nbodies)
+
+
+@pytest.mark.parametrize("backend", ["c", "numpy"])
+def test_gravity_may_follow_the_other_arguments(panda, backend):
+    gravity_torque = dn.build(panda, "gravity_torque", backend=backend)
+    q, gravity, out = np.full(7, 0.3), np.array([1.0, 2.0, 3.0]), np.empty(7)
+    expected = gravity_torque(q, gravity=gravity)
+    assert np.array_equal(gravity_torque(q, gravity), expected)
+    assert np.array_equal(gravity_torque(q[None], gravity), expected[None])
+    assert gravity_torque(q, gravity, out=out) is out and np.array_equal(out, expected)
+
+
+@pytest.mark.parametrize("backend", ["c", "numpy"])
+def test_error_counts_the_given_arguments(panda, backend):
+    q = np.zeros(7)
+    for name, arguments, words in (
+        (
+            "gravity_torque",
+            (q, q[:3], q),
+            "^gravity_torque takes q and optionally gravity: 3 arguments are given",
+        ),
+        ("gravity_torque", (), "^gravity_torque takes q and optionally gravity: 0 arguments are given"),
+        ("coriolis_torque", (q,), "^coriolis_torque takes q, qd: 1 argument is given"),
+        ("mass_matrix", (q, q), "^mass_matrix takes q: 2 arguments are given"),
+    ):
+        for options in {}, {"out": np.empty(7)}:
+            with pytest.raises(TypeError, match=words):
+                dn.build(panda, name, backend=backend)(*arguments, **options)
+
+
+def test_wrong_wrenches_raise(panda):
+    with pytest.raises(ValueError, match=r"wrench on 'panda_hand' .*\(\.\.\., 6\), moment first, not \(3,\)"):
+        dn.external_wrenches(panda, {"panda_hand": np.zeros(3)})
+    q = np.zeros(7)
+    with pytest.raises(dn.InputError, match="^f_ext is not an array of numbers: use dn.external_wrenches"):
+        dn.build(panda, "inverse_dynamics", backend="numpy")(q, q, q, {"panda_hand": np.zeros(6)})
+
+
+def test_input_error_names_the_state_of_a_batch(panda):
+    q = np.zeros((100, 7))
+    q[77, 3] = np.nan
+    for batch, state in ((q, "77"), (q.reshape(4, 25, 7), "3, 2")):
+        with pytest.raises(
+            dn.InputError, match=rf"^q\[3\] \(panda_joint4\) of state {state} is not finite: nan"
+        ):
+            dn.evaluate(panda, "mass_matrix", batch, backend="numpy")
+
+
+def test_wrong_robot_or_quantity_raises(panda):
+    for build in (dn.build, dn.evaluate):
+        with pytest.raises(TypeError, match="^robot must be a Robot, not str: use dn.load_robot"):
+            build("panda.urdf", "mass_matrix", backend="numpy")
+        with pytest.raises(ValueError, match="^unknown quantity 'gravity'; did you mean gravity_torque"):
+            build(panda, "gravity", backend="numpy")
+    with pytest.raises(TypeError, match="^what must be the name of a quantity.*not forward_dynamics"):
+        dn.build(panda, dn.forward_dynamics)
+    with pytest.raises(ValueError, match="^unknown quantity 'x'; there are inverse_dynamics, "):
+        dn.build(panda, "x")
+
+
+def test_one_name_is_a_list_of_one(panda):
+    q = np.full(7, 0.3)
+    for name, option, value in (
+        ("frame_poses", "links", "panda_hand"),
+        ("hybrid_dynamics", "forward_joints", "panda_joint2"),
+        ("gravity_torque", "runtime_parameters", "inertia"),
+    ):
+        one, listed = (dn.build(panda, name, backend="numpy", **{option: v}) for v in (value, [value]))
+        state = (q,) * (4 if name == "hybrid_dynamics" else 1)
+        for result, expected in zip(one(*state), listed(*state), strict=True):
+            assert np.array_equal(result, expected)
+    assert dn.build(panda, "mass_matrix", backend="numpy", runtime_parameters="inertia").spec.parameters == (
+        "inertia",
+    )
+
+
+@pytest.mark.parametrize(
+    "choice, words",
+    [
+        ({"backend": "gpu"}, "^unknown backend 'gpu'; there are auto, numpy, c, cuda, gtsam$"),
+        ({"backend": "numpi"}, r"^unknown backend 'numpi'; did you mean numpy\?$"),
+        (
+            {"solver": "cluster", "backend": "gtsam"},
+            "^solver 'cluster' does not run on backend 'gtsam', but on",
+        ),
+        ({"solver": "factor_graph", "ordering": "colmd"}, r"^unknown ordering 'colmd'; did you mean colamd"),
+    ],
+)
+def test_choice_error_is_short(panda, choice, words):
+    with pytest.raises(dn.ChoiceError, match=words):
+        dn.build(panda, "inverse_dynamics", **choice)

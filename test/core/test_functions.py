@@ -96,8 +96,9 @@ def test_arguments_are_named_and_counted():
     assert np.array_equal(function(np.ones(3))[0], [3.0, 3.0])
     assert np.array_equal(function(np.ones(3), m=2 * np.ones((2, 3)))[0], [6.0, 6.0])
     assert np.array_equal(function(x=np.ones(3), m=None)[0], [3.0, 3.0])
-    with pytest.raises(TypeError, match="quotient.*x, m.* 3"):
-        function(np.ones(3), np.ones((2, 3)))
+    assert np.array_equal(function(np.ones(3), 2 * np.ones((2, 3)))[0], [6.0, 6.0])
+    with pytest.raises(TypeError, match="quotient takes x and optionally m: 3 arguments are given"):
+        function(np.ones(3), np.ones((2, 3)), 1.0)
     with pytest.raises(TypeError, match="quotient.*x, m.* n "):
         function(np.ones(3), n=1.0)
     with pytest.raises(dn.InputError, match=r"x .*\(..., 3\).*\(2,\)"):

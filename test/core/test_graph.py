@@ -211,17 +211,20 @@ def test_graph_of_a_batch_equals_graphs_of_its_states():
 
 
 @pytest.mark.parametrize(
-    "choice",
+    "choice, words",
     [
-        {"solver": "magic"},
-        {"solver": "cluster", "backend": "gtsam"},
-        {"solver": "cluster", "ordering": "aba"},
-        {"solver": "factor_graph", "ordering": "alphabetical"},
-        {"backend": "quantum"},
+        ({"solver": "magic"}, "'magic'; there are best"),
+        (
+            {"solver": "cluster", "backend": "gtsam"},
+            "'cluster' does not run on backend 'gtsam', but on auto, numpy",
+        ),
+        ({"solver": "cluster", "ordering": "aba"}, "'cluster' has no orderings: leave"),
+        ({"solver": "factor_graph", "ordering": "alphabetical"}, "'alphabetical'; there are rnea"),
+        ({"backend": "quantum"}, "'quantum'; there are auto, numpy"),
     ],
 )
-def test_invalid_choice_error_lists_the_valid_ones(choice):
-    with pytest.raises(ChoiceError, match="valid"):
+def test_invalid_choice_error_names_valid_ones(choice, words):
+    with pytest.raises(ChoiceError, match=words):
         resolve(**choice)
 
 

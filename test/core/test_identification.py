@@ -366,3 +366,16 @@ def test_stages_report_progress(arm):
         ["judge", None, 0],
     ]
     assert fit.rows == count and fit.method == "robust"
+
+
+@pytest.mark.parametrize("recording", [np.zeros((10, 7)), {"q": np.zeros((10, 7))}])
+def test_recording_that_is_no_function_raises(recording):
+    robot, words = (
+        ROBOTS["panda7"].model(),
+        "^a recording must be a function that returns its chunks, not .*lambda",
+    )
+    with pytest.raises(TypeError, match=words):
+        dn.identify(robot, [recording], backend="numpy")
+    for recordings, tare in (([recording], ()), ([], [recording])):
+        with pytest.raises(TypeError, match=words):
+            dn.identify_payload(robot, "panda_hand", recordings, tare=tare, backend="numpy")

@@ -19,7 +19,7 @@ def test_starting_node_has_no_heavy_imports():
 
 
 def test_public_names_exist():
-    assert set(dn.__all__) <= set(dir(dn))
+    assert {name for name in dir(dn) if not name.startswith("__")} == set(dn.__all__)
     assert all(getattr(dn, name) is not None for name in dn.__all__)
     assert dn.functions.build is dn.build
     with pytest.raises(AttributeError, match="'dynamics_node'.*'biuld'"):

@@ -105,7 +105,7 @@ def test_out_and_errors():
     assert bias(q, q, gravity=moon) == pytest.approx(
         dn.evaluate(model, "nonlinear_effects", q, q, gravity=moon, backend="numpy")
     )
-    with pytest.raises(TypeError, match="nonlinear_effects.*q, qd, gravity.* 2"):
+    with pytest.raises(TypeError, match="nonlinear_effects.*q, qd and optionally gravity: 1 argument "):
         bias(q)
     compiled, pushed = dn.build(model, "nonlinear_effects", backend="c"), np.ones((model.nbodies, 6))
     right = dn.evaluate(model, "inverse_dynamics", q, q, 0 * q, f_ext=pushed, gravity=moon, backend="numpy")

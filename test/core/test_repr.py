@@ -46,6 +46,49 @@ def test_functions_and_results(robot):
     require_short(dn.forward_dynamics(robot))
 
 
+def test_joints_of_a_floating_robot():
+    robot = robot_of("talos")
+    line = next(line for line in require_short(robot) if line.split()[0] == "joints")
+    assert line.split("joints")[1].strip().startswith(f"free base, {robot.joint_names[0]}, ")
+
+
+def test_derivatives_name_their_results():
+    robot = robot_of("five_bar")
+    derivatives = dn.build(robot, "inverse_dynamics", backend="numpy").derivatives()
+    line = next(line for line in require_short(derivatives) if "returns" in line)
+    assert line.split()[1::3] == ["dtau_dq", "dtau_dqd", "dtau_dqdd"]
+
+
+def test_loop_solver():
+    lines = require_short(dn.build_loop_solver(robot_of("five_bar"), backend="numpy"))
+    assert lines[0] == "LoopSolver of 'five_bar'" and any("j1" in line for line in lines)
+
+
+def test_observer_and_filter(arm):
+    observer = dn.build_observer(arm, dn.ObserverOptions(velocity_std=1e-3, torque_std=0.1), backend="numpy")
+    rates = dn.JointFilter(1, position_std=1e-5, jerk_density=1e4, backend="numpy")
+    for thing, name in (observer, "MomentumObserver of"), (rates, "JointFilter: 1 joint"):
+        assert require_short(thing)[0].startswith(name) and "no " in repr(thing)
+    observer.step(0.25, [0.1], [0.0], [0.0])
+    rates.step(0.25, [0.1])
+    for thing in observer, rates:
+        assert any(line.split() == ["time", "0.25", "s"] for line in require_short(thing))
+
+
+def test_programs_and_parameters(arm):
+    linear = dn.RegressorModel(arm, ("inertia", "viscous"), "numpy")
+    base = dn.base_parameters(linear)
+    assert f"BaseParameters: {base.count} of {len(linear.names)}" in require_short(base)[0]
+    program = dn.build(arm, "mass_matrix", backend="c").program
+    assert require_short(program)[0].startswith("Program: ")
+    assert (
+        repr(dn.QUANTITIES["frame_jacobian"])
+        == "Quantity(reads: q, returns: jacobian, options: link reference)"
+    )
+    assert "returns: dtau_dq dtau_dqd dtau_dqdd" in repr(dn.QUANTITIES["inverse_dynamics_derivatives"])
+    assert max(len(repr(row)) for row in dn.QUANTITIES.values()) <= WIDE + 20
+
+
 @pytest.fixture(scope="module")
 def arm():
     return dn.parse_robot(geared_chain(1))

@@ -6,7 +6,7 @@ from tolerances import EXACT, error
 from urdf_text import INERTIAL, joint, link, robot
 
 import dynamics_node as dn
-from dynamics_node.algorithms import parse_robot
+from dynamics_node.algorithms import load_robot, parse_robot
 from dynamics_node.robot import ModelError, ModelWarning
 from dynamics_node.robot.urdf import MAX_BYTES
 
@@ -400,3 +400,13 @@ def test_mimic_of_a_fixed_joint_is_rejected():
     with pytest.raises(ModelError, match="'j2'.*'j1'.*fixed"):
         parse_robot(robot(*ARM[:3], joint("j1", "base", "a", "fixed", ""), follower))
     assert parse_robot(robot(*ARM[:4], follower), joints=[], positions={"j1": 0.3}).nv == 0
+
+
+def test_floating_base_must_be_a_bool():
+    with pytest.raises(TypeError, match="^floating_base must be True or False, not 'yes'"):
+        parse_robot(robot(*ARM), floating_base="yes")
+
+
+def test_text_is_not_read_as_path():
+    with pytest.raises(ModelError, match="use parse_robot"):
+        load_robot(robot(*ARM))
