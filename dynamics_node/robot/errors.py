@@ -9,6 +9,10 @@ class ModelError(ValueError):
     """An error of a robot description; the message names the joint or link, and the reason."""
 
 
+class UnknownNameError(ModelError):
+    """A caller chose a joint or link that the robot description lacks; the message lists the known ones."""
+
+
 class ModelWarning(UserWarning):
     """A warning of ignored or implausible parts of a robot description; `Robot.warnings` has all of them."""
 
