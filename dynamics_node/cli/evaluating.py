@@ -193,8 +193,8 @@ def _unsolved(summary, table):
     reasons = "not finite, not of unit length, or without a solution"
     if table.cutoff is not None:
         reasons = (
-            f"not finite, not of unit length, without a solution, or within {END / table.cutoff:.2g} s of the "
-            "ends and gaps of the recording, where derivatives do not exist"
+            "not finite, not of unit length, without a solution, or within "
+            f"{END / table.cutoff:.2g} s of the ends and gaps of the recording, where derivatives do not exist"
         )
     rows = "1 row is" if summary.bad == 1 else f"{summary.bad} rows are"
     return f"{rows} NaN (first: row {summary.first_bad}): {reasons}"
