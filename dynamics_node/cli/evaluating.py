@@ -194,7 +194,8 @@ def _unsolved(summary, table):
     if table.cutoff is not None:
         reasons = (
             "not finite, not of unit length, without a solution, or within "
-            f"{END / table.cutoff:.2g} s of the ends and gaps of the recording, where derivatives do not exist"
+            f"{END / table.cutoff:.2g} s of the ends and gaps of the recording, "
+            "where derivatives do not exist"
         )
     rows = "1 row is" if summary.bad == 1 else f"{summary.bad} rows are"
     return f"{rows} NaN (first: row {summary.first_bad}): {reasons}"

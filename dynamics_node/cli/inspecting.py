@@ -145,7 +145,7 @@ def add_doctor(commands):
         read=read_report,
     )  # fmt: skip
     add_output(
-        parser, file_to_write(".html", ".htm"), "the report as a page (default: doctor.html, none with --json)",
+        parser, file_to_write(".html", ".htm"), "the report as a page (default: doctor.html; --json: none)",
         metavar="FILE.html",
     )  # fmt: skip
     parser.add_argument(
