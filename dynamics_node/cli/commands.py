@@ -89,7 +89,7 @@ def run(arguments=None):
         import argcomplete  # an extra: completion in shells
 
         argcomplete.autocomplete(parser)
-    options = parser.parse_args(joined_numbers(sys.argv[1:] if arguments is None else arguments))
+    options = _parsed(parser, sys.argv[1:] if arguments is None else arguments)
     printer = Printer(options.json, options.quiet)
     try:
         with contextlib.redirect_stdout(Printable(sys.stdout)), _warnings_on_stderr(options):
@@ -108,12 +108,23 @@ def run(arguments=None):
         return _failed(error, UNREADABLE, options)
 
 
+def _parsed(parser, arguments):
+    """The options; ends with the usage of the command if words are left over."""
+    options, rest = parser.parse_known_args(joined_numbers(arguments))
+    if rest:
+        is_list = any(not word.startswith("-") for word in rest)
+        hint = "; values of a list are separated by commas, as in --joints a,b" if is_list else ""
+        options.usage_error(f"unrecognized arguments: {' '.join(rest)}{hint}")
+    return options
+
+
 def make_parser():
     """The parser of all commands, which are listed by groups."""
     parser = argparse.ArgumentParser(
         prog="dynamics",
         description="Inspect robots, compute their dynamics and estimate their parameters, without ROS.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"dynamics_node {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND", dest="command")

@@ -21,21 +21,31 @@ from dynamics_node.cli.options import (
     add_strict,
     as_recorded,
     cutoff,
-    file_to_write,
     folder_to_write,
     joints_map,
     names,
     one_of,
     plot_to_write,
     positive,
+    table_to_write,
     torques_of,
 )
 from dynamics_node.codegen.cache import cache_folder
 from dynamics_node.functions import SOLVERS, build, build_for_service, build_loop_solver
 from dynamics_node.graph import ORDERINGS
 from dynamics_node.identification import LowPass
-from dynamics_node.io import CUTOFF, Comparison, evaluate, open_table, plot_comparison, table_writer
+from dynamics_node.io import (
+    CUTOFF,
+    Comparison,
+    TableError,
+    evaluate,
+    open_table,
+    plot_comparison,
+    table_writer,
+)
+from dynamics_node.io.differentiate import END
 from dynamics_node.robot import forward_dynamics, inverse_dynamics
+from dynamics_node.text import listed
 
 SERVICE_QUANTITIES = ("mass_matrix", "nonlinear_effects")  # quantities of the node's services
 PROBLEMS = {"inverse": inverse_dynamics, "forward": forward_dynamics}
@@ -64,6 +74,10 @@ def add_compile(commands):
 
 def compile_robot(robot, options, printer):
     """Fill the cache of compiled code."""
+    if unknown := [link for link in options.tip_links or () if link not in robot.frames]:
+        raise UsageError(
+            f"--tip-links: unknown link {listed(unknown)}; the robot has: {listed(robot.frames)}"
+        )
     if options.output:
         os.environ["XDG_CACHE_HOME"] = str(options.output.absolute())
     printer.line(f"{robot.name}: {robot.nbodies} moving bodies, into {cache_folder()}")
@@ -114,7 +128,7 @@ def add_evaluate(commands):
         "--problem", choices=tuple(PROBLEMS), default="inverse",
         help="inverse: torques; forward: accelerations (default: inverse)",
     )  # fmt: skip
-    add_output(parser, file_to_write(*TABLES), f"results: {', '.join(TABLES)}", metavar="FILE")
+    add_output(parser, table_to_write, f"results: {', '.join(TABLES)}", metavar="FILE")
     add_recording(parser)
     still = parser.add_mutually_exclusive_group()
     still.add_argument(
@@ -166,10 +180,7 @@ def evaluate_table(robot, options, printer):
         solver = _WithFriction(solver)
     summary = _run(solver, table, options, comparison, robot, printer)
     if summary.bad:
-        printer.note(
-            f"{summary.bad} states are not finite, not of unit length, or have no solution or derivatives; "
-            f"their results are NaN (first: row {summary.first_bad})"
-        )
+        printer.note(_unsolved(summary, table))
     if comparison:
         _show(comparison, _below(table, options), printer)
         if options.plot:
@@ -177,8 +188,23 @@ def evaluate_table(robot, options, printer):
             printer.written(options.plot)
 
 
+def _unsolved(summary, table):
+    """Text on rows without a result, with the possible reasons."""
+    reasons = "not finite, not of unit length, or without a solution"
+    if table.cutoff is not None:
+        reasons = (
+            "not finite, not of unit length, without a solution, or within "
+            f"{END / table.cutoff:.2g} s of the ends and gaps of the recording, "
+            "where derivatives do not exist"
+        )
+    rows = "1 row is" if summary.bad == 1 else f"{summary.bad} rows are"
+    return f"{rows} NaN (first: row {summary.first_bad}): {reasons}"
+
+
 def _check(options, compares):
-    """Raise UsageError for options that do not go together, before anything is computed."""
+    """Raise TableError for a missing input, UsageError for options that do not go together."""
+    if not options.input.exists():
+        raise TableError(f"{options.input}: no such file")
     if options.output is None and not compares:
         raise UsageError("nothing to do: name an --output, or --compare")
     if compares and options.problem != "inverse":

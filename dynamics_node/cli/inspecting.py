@@ -11,6 +11,7 @@ from dynamics_node.cli.options import (
     add_output,
     add_problem,
     add_strict,
+    errors_of_description,
     file_to_write,
     folder_to_write,
     names,
@@ -20,6 +21,7 @@ from dynamics_node.cli.options import (
 from dynamics_node.functions import UnobservableError, evaluate
 from dynamics_node.graph import (
     ORDERINGS,
+    SingularPivotError,
     eliminate,
     generic_graph,
     observability,
@@ -30,7 +32,7 @@ from dynamics_node.graph import (
 from dynamics_node.identification import doctor
 from dynamics_node.io import make_report, write_page
 from dynamics_node.io.write import write_text
-from dynamics_node.robot import ModelError, sensor_problem
+from dynamics_node.robot import sensor_problem
 from dynamics_node.robot.sensors import load_sensors
 from dynamics_node.robot.urdf_numbers import ALL_FIGURES, Inertial, with_numbers
 
@@ -143,8 +145,8 @@ def add_doctor(commands):
         read=read_report,
     )  # fmt: skip
     add_output(
-        parser, file_to_write(".html", ".htm"), "the report as a page (default: doctor.html)",
-        metavar="FILE.html", default=Path("doctor.html"),
+        parser, file_to_write(".html", ".htm"), "the report as a page (default: doctor.html; --json: none)",
+        metavar="FILE.html",
     )  # fmt: skip
     parser.add_argument(
         "--repair", type=file_to_write(), metavar="FILE",
@@ -154,16 +156,14 @@ def add_doctor(commands):
 
 
 def read_report(options):
-    """(Report, text of the description). Raises ModelError with the file name."""
+    """(Report, text of the description). Raises as `errors_of_description`."""
     path = Path(options.urdf)
     text = path.read_bytes()
     choices = {"floating_base": options.floating_base, "joints": options.joints}
     if options.loops is not None:
         choices["loops"] = read_loops_file(options.loops)
-    try:
+    with errors_of_description(options):
         return doctor.examine(text, path.parent, **choices), text
-    except ModelError as error:
-        raise ModelError(f"{options.urdf}: {error}") from None
 
 
 def show_doctor(read, options, printer):
@@ -176,7 +176,8 @@ def show_doctor(read, options, printer):
     )  # fmt: skip
     for line in doctor.lines(report):
         printer.line(line)
-    printer.written(doctor.write_page(report, options.output))
+    if output := options.output or (None if options.json else Path("doctor.html")):
+        printer.written(doctor.write_page(report, output))
     if options.repair:
         _repair(report, text, options.repair, printer)
     return 0 if report.is_healthy else 1
@@ -307,8 +308,8 @@ def add_explain(commands):
 
 def explain(robot, options, printer):
     """Write the page, and print the counts meanwhile."""
-    ordering = _read_ordering(options.ordering or ["best"])
     problem = read_problem(robot, options)
+    ordering = _read_ordering(options.ordering or ["best"], robot, problem)
     options.output.mkdir(parents=True, exist_ok=True)
     lines = []
 
@@ -323,10 +324,21 @@ def explain(robot, options, printer):
     printer.written(page)
 
 
-def _read_ordering(words):
+def _read_ordering(words, robot, problem):
     """A name, or a list of variables, which contain digits."""
     if len(words) > 1 or any(letter.isdigit() for letter in words[0]):
+        _check_variables(words, robot, problem)
         return words
     if words[0] not in (*ORDERINGS, "best"):
         raise UsageError(f"--ordering {words[0]!r} is none of {', '.join(ORDERINGS)}, best")
     return words[0]
+
+
+def _check_variables(names, robot, problem):
+    """Raise UsageError unless the list has all variables, once each."""
+    try:
+        plan_ordering(robot, problem, names)
+    except SingularPivotError:
+        raise
+    except ValueError as error:
+        raise UsageError(f"--ordering: {error}") from None

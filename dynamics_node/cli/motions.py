@@ -22,6 +22,7 @@ from dynamics_node.cli.options import (
     numbers,
     plot_to_write,
     positive,
+    table_to_write,
 )
 from dynamics_node.io import TableError, plot_curves, read_table, table_writer
 from dynamics_node.robot.sensor_fitting import fitting_labels
@@ -52,7 +53,7 @@ def motion_command(commands, name, run, text, examples):
     """Parser of a command that computes a trajectory."""
     parser = add_command(commands, name, run, text, examples)
     add_strict(parser)
-    add_output(parser, file_to_write(*TABLES), f"the motion as a table: {', '.join(TABLES)}", metavar="FILE")
+    add_output(parser, table_to_write, f"the motion as a table: {', '.join(TABLES)}", metavar="FILE")
     parser.add_argument("--plot", type=plot_to_write, metavar="FILE", help="its curves: .png, .svg, .pdf")
     parser.add_argument(
         "--animate", type=file_to_write(*PAGES), metavar="FILE.html", help="a page that plays it"
@@ -129,6 +130,8 @@ def add_simulate(commands):
 def simulate_robot(robot, options, printer):
     """Simulate and write; after a failure, write the states before it."""
     check_outputs(robot, options)
+    _check_length(robot, "--velocity", options.velocity)
+    _check_length(robot, "--torque", options.torque)
     start, torque = start_of(robot, options.start), options.torque
     if options.torques is not None:
         torque = _torques(robot, options)
@@ -145,6 +148,12 @@ def simulate_robot(robot, options, printer):
                 progress=lambda done: advance(1),
             ),
         )  # fmt: skip
+
+
+def _check_length(robot, option, values):
+    """Raise UsageError unless there is a number for every independent joint, or none."""
+    if values is not None and len(values) != robot.nv:
+        raise UsageError(f"{option} needs {robot.nv} numbers, not {len(values)}: {', '.join(robot.v_names)}")
 
 
 def _torques(robot, options):

@@ -1,6 +1,7 @@
 """Shared options of commands, and the robots and recordings that they name."""
 
 import argparse
+import contextlib
 import math
 from pathlib import Path
 from typing import get_args
@@ -13,10 +14,11 @@ from dynamics_node.io import (
     TableError,
     Velocities,
     check_plot,
+    check_table,
     open_table,
     position_ranges,
 )
-from dynamics_node.robot import KINDS, ModelError, inverse_dynamics, named
+from dynamics_node.robot import KINDS, ModelError, UnknownNameError, inverse_dynamics, named
 from dynamics_node.text import listed
 
 STATIONARY = 1e-3  # rad or m: joints with a smaller range do not move
@@ -84,6 +86,16 @@ def file_to_write(*suffixes):
     return path_of
 
 
+def table_to_write(text):
+    """The path of a table, whose writer is installed."""
+    path = file_to_write(*TABLES)(text)
+    try:
+        check_table(path)
+    except TableError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    return path
+
+
 def folder_to_write(text):
     """The path of a folder, which may not exist yet."""
     path = Path(text)
@@ -112,9 +124,10 @@ def add_command(commands, name, run, text, examples, read=None):
         description=text,
         epilog="examples:\n" + "\n".join(f"  dynamics {name} {line}" for line in examples),
         formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
     )
     parser.add_argument("urdf", help="robot description: a URDF file")
-    parser.set_defaults(run=run, read=read or read_robot)
+    parser.set_defaults(run=run, read=read or read_robot, usage_error=parser.error)
     robot = parser.add_argument_group("robot")
     robot.add_argument(
         "--floating-base", action="store_true", help="let the root link move freely (default: it is fixed)"
@@ -221,8 +234,8 @@ def add_derivatives(parser):
 
 def read_robot(options, **choices):
     """The Robot of the options of `add_command`; choices: of `load_robot`, in place of --joints. Raises
-    ModelError with the file's name."""
-    try:
+    as `errors_of_description`."""
+    with errors_of_description(options):
         return load_robot(
             options.urdf,
             loops_file=options.loops,
@@ -231,6 +244,15 @@ def read_robot(options, **choices):
             strict=getattr(options, "strict", False),
             **({"joints": options.joints} | choices),
         )
+
+
+@contextlib.contextmanager
+def errors_of_description(options):
+    """Raise UsageError for an unknown name in --joints, and other ModelErrors with the file's name."""
+    try:
+        yield
+    except UnknownNameError as error:
+        raise UsageError(f"--joints: {error}") from None
     except ModelError as error:
         raise ModelError(f"{options.urdf}: {error}") from None
 

@@ -7,7 +7,7 @@ from dynamics_node.io.pages import bullet_list, document, table, written
 from dynamics_node.io.plot import check_plot, panel, plot_comparison, plot_curves
 from dynamics_node.io.read import open_table, position_ranges, read_table
 from dynamics_node.io.tables import Table, TableError
-from dynamics_node.io.write import table_writer
+from dynamics_node.io.write import check_table, table_writer
 
 __all__ = [
     "CUTOFF",
@@ -19,6 +19,7 @@ __all__ = [
     "Velocities",
     "bullet_list",
     "check_plot",
+    "check_table",
     "document",
     "evaluate",
     "make_report",

@@ -46,6 +46,15 @@ def write_text(path, text: str, errors="strict"):
 # --- tables -------------------------------------------------------------------------------------------------
 
 
+def check_table(path):
+    """Raise TableError if a table cannot be written to the path: unknown suffix, or no pyarrow."""
+    suffix = Path(path).suffix
+    if suffix not in _WRITERS:
+        raise TableError(f"{path}: results are written to {', '.join(_WRITERS)}")
+    if _WRITERS[suffix] is _arrow:
+        require("pyarrow")
+
+
 @contextlib.contextmanager
 def table_writer(path, model, kind, timed) -> Iterator:
     """write(result (k, nv), time (k,) or None) to an .npz, .csv or .parquet file, which appears only on
@@ -53,17 +62,15 @@ def table_writer(path, model, kind, timed) -> Iterator:
 
     kind: 'tau' or 'qdd', or several arbitrary names in order; then a result is {kind: array (k,
     coordinates)}, with the coordinates of q for q and names that begin with q_, of qd for others. timed:
-    whether there is a time. Raises TableError for an unknown suffix.
+    whether there is a time. Raises TableError as `check_table`.
     """
     path = Path(path)
-    writers = {".npz": _npz, ".csv": _arrow, ".parquet": _arrow}
-    if path.suffix not in writers:
-        raise TableError(f"{path}: results are written to {', '.join(writers)}")
+    check_table(path)
     kinds = (kind,) if isinstance(kind, str) else tuple(kind)
     try:
         with (
             replacing(path) as unfinished,
-            writers[path.suffix](unfinished, path.suffix, model, kinds, timed) as write,
+            _WRITERS[path.suffix](unfinished, path.suffix, model, kinds, timed) as write,
         ):
             yield (lambda result, time: write({kind: result}, time)) if isinstance(kind, str) else write
     except OSError as error:
@@ -112,3 +119,6 @@ def _arrow(path, suffix, model, kinds, timed):
             writer.write_batch(pa.record_batch([pa.array(a) for a in arrays], schema=schema))
 
         yield write
+
+
+_WRITERS = {".npz": _npz, ".csv": _arrow, ".parquet": _arrow}

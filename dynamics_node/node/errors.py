@@ -4,9 +4,7 @@ REPORTS_BEFORE_LOG = 2  # reports without output before the first log line
 REPORTS_BETWEEN_LOGS = 10  # reports from there to the next log line
 
 NO_STATES = "no message has arrived on the topic joint_states"
-LEAVE_OUT = (
-    "exclude joints that no driver reports with the parameter joints, or map other names with joint_names.*"
-)
+LEAVE_OUT = "list the moving joints in `joints`, or map names with `joint_names.from` and `joint_names.to`"
 DIFFERENTIATE = "set velocity_source:=differentiate to differentiate positions, or zero to ignore velocities"
 GIVE_ODOM = "publish odom, or set floating_base:=false if the base is fixed"
 
@@ -22,6 +20,11 @@ class NoOutput(Exception):
     def __init__(self, reason, stale=False, remedy=""):
         super().__init__(reason)
         self.stale, self.remedy = stale, remedy
+
+    @property
+    def with_remedy(self) -> str:
+        """The reason, followed by the suggested fix."""
+        return "; ".join(filter(None, (str(self), self.remedy)))
 
 
 NO_DESCRIPTION = NoOutput(

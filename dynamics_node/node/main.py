@@ -5,13 +5,24 @@ from contextlib import suppress
 from importlib import import_module
 
 from dynamics_node.node.building.build_server import SERVER
+from dynamics_node.node.usage import help_requested, usage
 from dynamics_node.process import Stop, one_blas_thread
 from dynamics_node.text import one_line
 
+IMPORTANT = (
+    "robot_description_file", "joints", "floating_base", "problem", "backend", "state_source",
+    "velocity_source", "joint_state_timeout", "on_stale", "rate",
+)  # fmt: skip
+
 
 def main(arguments=None):
-    """Run dynamics_node. Exit code: 0 on SIGINT and SIGTERM; 1, with one line on stderr, if it cannot
-    start."""
+    """Run dynamics_node. Exit code: 0 after --help, on SIGINT and SIGTERM; 1, with one line on stderr, if it
+    cannot start."""
+    if help_requested(arguments):
+        from dynamics_node.node.core.settings import PARAMETERS
+
+        print(usage("dynamics_node", PARAMETERS, IMPORTANT, "dynamics.yaml"))
+        return 0
     return serve("dynamics_node", "dynamics_node.node.ros_node", "DynamicsNode", arguments)
 
 

@@ -1,6 +1,6 @@
 """Robots as data: bodies, joints, constraints, sensors, their URDF; Problems."""
 
-from dynamics_node.robot.errors import ModelError, ModelWarning, warned
+from dynamics_node.robot.errors import ModelError, ModelWarning, UnknownNameError, warned
 from dynamics_node.robot.problem import (
     KINDS,
     Problem,
@@ -27,6 +27,7 @@ __all__ = [
     "Robot",
     "SensorProblem",
     "Shapes",
+    "UnknownNameError",
     "forward_dynamics",
     "hybrid_dynamics",
     "inverse_dynamics",

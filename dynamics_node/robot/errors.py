@@ -9,10 +9,10 @@ class ModelError(ValueError):
     """An error of a robot description; the message names the joint or link, and the reason."""
 
 
-class UnknownNameError(KeyError):
-    """An error of a name that a robot lacks; the message lists the known ones."""
+class UnknownNameError(ModelError, KeyError):
+    """A name of a joint, link or sensor that a robot lacks; the message lists the known ones."""
 
-    def __str__(self):
+    def __str__(self):  # a KeyError would print quotes
         return str(self.args[0])
 
 

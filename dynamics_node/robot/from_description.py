@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from dynamics_node.robot.description import Description, JointDescription
-from dynamics_node.robot.errors import ModelError
+from dynamics_node.robot.errors import ModelError, UnknownNameError
 from dynamics_node.robot.explicit import Explicit, explicit_joints
 from dynamics_node.robot.joints import KINDS
 from dynamics_node.robot.robot import Body, Frame, Joint, Masters, Robot
@@ -72,7 +72,7 @@ def _gravity(gravity):
 def _require_known(names, known, what):
     unknown = [name for name in names if name not in known]
     if unknown:
-        raise ModelError(f"unknown {what} {', '.join(map(repr, unknown))}; known: {', '.join(known)}")
+        raise UnknownNameError(f"unknown {what} {', '.join(map(repr, unknown))}; known: {', '.join(known)}")
 
 
 def _subtree(description, root, tips):

@@ -165,6 +165,91 @@ def test_values_of_options(arguments, words, capsys):
     assert words in usage_error(["info", "/nowhere.urdf", *arguments], capsys)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["info", "PANDA", "--joints", "elbow"], "--joints: unknown joint 'elbow'; known: panda_joint1"),
+        (["doctor", "PANDA", "--joints", "elbow", "--json"], "--joints: unknown joint 'elbow'"),
+        (["simulate", "PANDA", "--torque", "1,2"], "--torque needs 8 numbers, not 2: panda_joint1, "),
+        (["simulate", "PANDA", "--velocity", "1"], "--velocity needs 8 numbers, not 1: panda_joint1, "),
+        (["explain", "PANDA", "--ordering", "F1,A1"], "--ordering: the ordering leaves out A2"),
+        (["explain", "PANDA", "--ordering", "elbow1"], "--ordering: the ordering names unknown elbow1"),
+        (["compile", "PANDA", "--tip-links", "elbow"], "--tip-links: unknown link elbow"),
+    ],
+)
+def test_a_value_that_does_not_fit_the_robot_is_wrong_usage(arguments, words, capsys):
+    assert main([panda() if word == "PANDA" else word for word in arguments]) == 2
+    assert words in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_words_left_over_show_the_usage_of_the_command(capsys):
+    with pytest.raises(SystemExit, match="2"):
+        main(["info", "--joints", "a", "b", "arm.urdf"])
+    err = capsys.readouterr().err
+    assert err.startswith("usage: dynamics info ")
+    assert err.endswith(
+        "unrecognized arguments: arm.urdf; values of a list are separated by commas, as in --joints a,b\n"
+    )
+
+
+def test_an_unknown_option_has_no_hint_at_lists(capsys):
+    assert usage_error(["info", "arm.urdf", "--nope"], capsys).endswith("unrecognized arguments: --nope")
+
+
+@pytest.mark.parametrize("arguments", [["info", "arm.urdf", "--js"], ["--vers"]])
+def test_options_have_no_abbreviations(arguments, capsys):
+    with pytest.raises(SystemExit) as raised:
+        main(arguments)
+    assert raised.value.code == 2
+
+
+def test_a_missing_input_is_reported_before_missing_work(capsys):
+    assert main(["evaluate", panda(), "nope.csv"]) == 3
+    assert capsys.readouterr().err == "dynamics: nope.csv: no such file\n"
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_a_missing_package_of_tables_is_reported_before_the_robot_is_read(suffix, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    assert "pip install pyarrow" in usage_error(["simulate", "/nowhere.urdf", "-o", f"x{suffix}"], capsys)
+
+
+def test_doctor_with_json_writes_no_page_unless_requested(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    main(["doctor", panda(), "--json"])
+    assert "written" not in json.loads(capsys.readouterr().out) and not list(tmp_path.iterdir())
+    main(["doctor", panda(), "--json", "-o", "page.html"])
+    assert json.loads(capsys.readouterr().out)["written"] == ["page.html"]
+    main(["doctor", panda()])
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["doctor.html", "page.html"]
+
+
+@pytest.fixture
+def recording(tmp_path):
+    """40 states at 20 Hz, the second one without a position."""
+    q = np.random.default_rng(0).uniform(-1, 1, (40, 8))
+    q[1] = np.nan
+    np.savez(tmp_path / "states.npz", time=0.05 * np.arange(40), q=q, qd=0 * q, qdd=0 * q)
+    np.savez(tmp_path / "positions.npz", time=0.05 * np.arange(40), q=np.zeros((40, 8)))
+    return tmp_path
+
+
+def test_rows_without_a_result_have_reasons(recording, capsys):
+    assert main(["evaluate", panda(), str(recording / "states.npz"), "-o", str(recording / "tau.npz")]) == 0
+    assert capsys.readouterr().err == (
+        "dynamics: 1 row is NaN (first: row 1): not finite, not of unit length, or without a solution\n"
+    )
+
+
+def test_derivatives_are_missing_at_the_ends(recording, capsys):
+    command = ["evaluate", panda(), str(recording / "positions.npz"), "-o", str(recording / "tau.npz")]
+    assert main([*command, "--differentiate", "--cutoff", "5"]) == 0
+    assert capsys.readouterr().err.splitlines()[-1] == (
+        "dynamics: 12 rows are NaN (first: row 0): not finite, not of unit length, without a solution, or within "
+        "0.3 s of the ends and gaps of the recording, where derivatives do not exist"
+    )
+
+
 def test_completion_in_a_shell(tmp_path):
     """argcomplete, an extra, lists what may follow."""
     pytest.importorskip("argcomplete", reason="the extra `completion`: pip install argcomplete")

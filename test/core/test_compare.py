@@ -74,7 +74,7 @@ def test_errors_match_the_known_noise(recording, motion, capsys, tmp_path):
     _, _, _, tau = motion
     computed, measured = np.load(out)["tau"], tau + noise - BIAS
     ends = int(np.ceil(1.5 / 10 * RATE))  # states the filter cannot compute
-    assert f"{2 * ends} states are not finite" in captured.err and np.isnan(computed[[ends - 1, -ends]]).all()
+    assert f"{2 * ends} rows are NaN" in captured.err and np.isnan(computed[[ends - 1, -ends]]).all()
     computed, measured = computed[ends:-ends], measured[ends:-ends]
     assert np.abs(computed - tau[ends:-ends]).max() < 0.1
     for k, joint in enumerate(PANDA_JOINTS):

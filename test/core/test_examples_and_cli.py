@@ -125,7 +125,7 @@ def test_compile_fills_the_cache_that_the_node_reads(capsys, tmp_path, monkeypat
         (["info", "PANDA", "--at", "1"], 2, "--at needs 8 numbers, not 1: panda_joint1"),
         (["graph", "PANDA", "-o", "x.svg"], 2, "choose it with --ordering"),
         (["graph", "PANDA", "--problem", "hybrid", "--forward-joints", "knee"], 2, "'knee' is unknown"),
-        (["info", "PANDA", "--joints", "knee"], 3, "unknown joint 'knee'"),
+        (["info", "PANDA", "--joints", "knee"], 2, "unknown joint 'knee'"),
     ],
 )
 def test_errors_are_one_line(arguments, code, words, capsys):

@@ -165,7 +165,7 @@ def test_states_before_an_error_are_written(linkage, tmp_path, capsys):
     ("arguments", "words"),
     [
         (["simulate", "PENDULUM", "--start", "1"], "--start needs 2 numbers, joint1, joint2"),
-        (["simulate", "PENDULUM", "--torque", "1"], "torque must be finite, (2,)"),
+        (["simulate", "PENDULUM", "--torque", "1"], "--torque needs 2 numbers, not 1: joint1, joint2"),
         (
             ["simulate", "PENDULUM", "--show", "knee"],
             "--show: unknown coordinate 'knee'; there are joint1, joint2",

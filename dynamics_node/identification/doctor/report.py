@@ -19,7 +19,7 @@ from dynamics_node.identification.doctor.workspace import (
     positions_within,
     unseen_parameters,
 )
-from dynamics_node.robot import ModelError
+from dynamics_node.robot import ModelError, UnknownNameError
 from dynamics_node.robot.description import Description
 from dynamics_node.robot.urdf import parse_urdf
 from dynamics_node.robot.urdf_shapes import parse_shapes
@@ -65,7 +65,7 @@ class Report(NamedTuple):
 
 def examine(text, folder=".", **choices) -> Report:
     """Report about URDF text; meshes are searched from `folder`. choices: as in `parse_robot`. Raises
-    ModelError if the text describes no robot."""
+    ModelError if the text describes no robot, UnknownNameError for joints that it lacks."""
     description = parse_urdf(text)
     warnings = validate(description)
     shapes, left_out = parse_shapes(text)
@@ -108,6 +108,8 @@ def _robot(text, choices):
         return RobotReport(
             condition_of(model, q), margins_of(model, q), loops, unseen_parameters(model.tree)
         ), ""
+    except UnknownNameError:  # of the choices, not of the description
+        raise
     except (ModelError, ClosureError) as error:
         return None, str(error)
 

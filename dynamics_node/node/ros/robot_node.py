@@ -211,8 +211,9 @@ class RobotNode(Node, ABC):
         """The Status of the diagnostics, see core/diagnostics.py."""
 
     def _needs_no_log(self):
-        """Whether missing output needs no log line: a build is running, or has logged its error."""
-        return self._manager.building or (bool(self._manager.failure) and self._manager.core is None)
+        """Whether missing output needs no log line: the first robot is being built, or has failed with an
+        error in the log."""
+        return self._manager.core is None and (self._manager.building or bool(self._manager.failure))
 
     def _reason_and_remedy(self):
         """Reason for no output and the suggested fix."""

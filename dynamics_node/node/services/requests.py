@@ -55,7 +55,7 @@ def read_state(core: Core, message, now, complete=True) -> State:
                 raise
             position = effort = np.full(len(core.joints.names), np.nan)
             velocity = np.full(len(core.joints.names), 0.0 if core.joints.missing() else np.nan)
-            why = str(reason)
+            why = reason.with_remedy
     return State(position, velocity, effort, _base(core, message, now), why)
 
 

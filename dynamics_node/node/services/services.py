@@ -66,7 +66,9 @@ def guarded(core, answer):
                 raise BadMessage("no robot yet")
             response.message = answer(served, request, response) or ""
             response.success = True
-        except (ValueError, KeyError, ArithmeticError, NoOutput) as error:
+        except NoOutput as no_output:
+            response = type(response)(success=False, message=one_line(no_output.with_remedy))
+        except (ValueError, KeyError, ArithmeticError) as error:
             response = type(response)(success=False)
             response.message = one_line(error.args[0] if isinstance(error, KeyError) else error)
         except Exception as error:  # internal, or no memory: the next request is served

@@ -26,7 +26,7 @@ def test_a_needed_joint_that_is_missing_is_named(panda):
     )
     served.receive(panda.names[1:], panda.q[1:], panda.qd[1:])
     no_output = served.no_output("never seen: panda_joint1")
-    assert str(no_output) == "never seen: panda_joint1" and "parameter joints" in no_output.remedy
+    assert str(no_output) == "never seen: panda_joint1" and "joints in `joints`" in no_output.remedy
 
 
 def test_states_of_unknown_joints_are_ignored(panda):

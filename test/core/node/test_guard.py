@@ -47,6 +47,23 @@ def test_repeated_clock_jumps_are_throttled():
     assert lines == ["ROS time jumped back: all"]
 
 
+@pytest.mark.parametrize(
+    ("core", "building", "failure", "logs"),
+    [
+        (object(), False, "", True),
+        (object(), True, "", True),
+        (object(), False, "bad URDF", True),
+        (None, True, "", False),
+        (None, False, "bad URDF", False),
+        (None, False, "", True),
+    ],
+)
+def test_missing_output_is_logged_as_soon_as_a_robot_is_served(core, building, failure, logs):
+    """A solver that is being built is no reason for missing output: NumPy computes meanwhile."""
+    node = SimpleNamespace(_manager=SimpleNamespace(core=core, building=building, failure=failure))
+    assert RobotNode._needs_no_log(node) != logs
+
+
 def test_keyboard_interrupt_is_not_caught():
     with pytest.raises(KeyboardInterrupt):
         Guard(print).call("spin", fail, KeyboardInterrupt())

@@ -14,10 +14,12 @@ interfaces = pytest.importorskip(
 )
 
 from tolerances import EXACT, error
+from trajectory_msgs.msg import JointTrajectoryPoint
 
 import dynamics_node as dn
 from dynamics_demo.robots import differential
 from dynamics_node.algorithms import QUANTITIES
+from dynamics_node.node.errors import LEAVE_OUT
 from dynamics_node.node.services import quantity_service
 from dynamics_node.node.services.services import Services
 
@@ -105,3 +107,21 @@ def test_a_floating_robot_with_loops_is_linear_first():
     assert error(matrix, right[np.ix_(rows, [*rows, *range(6, mechanism.nv)])], tail=2) <= EXACT
     assert list(answer.values[0].col_names[:2]) == ["floating_base.linear.x", "floating_base.linear.y"]
     assert call(served, "reaction_wrenches", names, q).values[0].cols == 6
+
+
+def test_a_reply_without_a_state_has_the_remedy(panda):
+    served = serve("panda7")
+    served.receive(panda.names[1:], panda.q[1:], panda.qd[1:])
+    reply = call(served, "mass_matrix")
+    assert (reply.success, reply.message) == (False, f"never seen: panda_joint1; {LEAVE_OUT}")
+
+
+def test_a_reply_without_one_position_has_the_remedy(panda):
+    served = serve("panda7")
+    served.receive(panda.names[1:], panda.q[1:], panda.qd[1:])
+    kind = interfaces.InverseDynamics
+    request = kind.Request()
+    request.points.joint_names = panda.names[1:]
+    request.points.points = [JointTrajectoryPoint(positions=list(panda.q[1:]))]
+    reply = Services(lambda: served.core).callback(kind)(request, kind.Response())
+    assert not reply.success and f"panda_joint1 (never seen: panda_joint1; {LEAVE_OUT})" in reply.message

@@ -1,5 +1,7 @@
 """Diagnostics, and log lines for lasting missing output."""
 
+import re
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -105,3 +107,9 @@ def test_report_of_payloads_and_wrenches(manager):
     manager.core.wrenches.update("panda_link4", np.ones(6), monotonic_ns() + 10**12)
     values = report(manager, running(), True).values
     assert values["payloads"] == "panda_hand 1.5 kg" and values["external wrenches on"] == "panda_link4"
+
+
+def test_the_documentation_names_existing_keys(manager):
+    text = (Path(__file__).parents[3] / "docs" / "reference" / "ros.md").read_text()
+    named = re.findall(r"diagnostics\s+\(`([^`]+)`\)", text)
+    assert named and set(named) <= report(manager, running(), True).values.keys()
