@@ -29,7 +29,7 @@ from dynamics_node.codegen.c.kernel import (
     trust_arrays,
 )
 from dynamics_node.codegen.c.render import BATCH, renderer, shapes_table, text_of
-from dynamics_node.codegen.c.render_straight import VECTOR, literal, memory, render_run
+from dynamics_node.codegen.c.render_straight import NUMBERS, VECTOR, VECTORS, memory, render_run
 from dynamics_node.codegen.errors import CompileError
 from dynamics_node.codegen.runner import UNIT_TOLERANCE, limits_in, returned, usable
 from dynamics_node.symbolic import depth_first, trace
@@ -44,7 +44,8 @@ PRECISIONS = {np.dtype(np.float64): "double", np.dtype(np.float32): "float"}
 def render_batch(program, precision="double", quaternions=(), limits=()) -> str:
     """The C source that runs a Program over many states at once; precision: 'double' or 'float';
     quaternions as in `render`; limits: of the last output in this precision."""
-    lanes, suffix = (VECTOR, "") if precision == "double" else (MOST_LANES, "f")
+    single = precision == "float"
+    lanes = MOST_LANES if single else VECTOR
     return "\n".join(
         [
             text_of("declared.c"),
@@ -55,7 +56,7 @@ def render_batch(program, precision="double", quaternions=(), limits=()) -> str:
             text_of(f"sincos_{precision}.c"),
             text_of("sincos.c"),
             text_of("batch.c"),
-            *render_run(program, "vector", suffix, _writing(program, lanes, limits)),
+            *render_run(program, VECTORS._replace(single=single), _writing(program, lanes, limits)),
             *_batch(program, quaternions),
             *shapes_table(program.inputs.values(), [numbers.shape for numbers in program.outputs.values()]),
             text_of("arrays.c"),
@@ -111,7 +112,7 @@ def _writing(program, lanes, limits):
         lines += _writing_row(program, k, numbers.ravel(), lanes)
     health = [*program.outputs.values()][-1].ravel()[: len(limits)] if limits else ()
     return lines + [
-        (f"  y->excess += exceeds({{}}, {literal(limit)});", (int(n),))
+        (f"  y->excess += exceeds({{}}, {NUMBERS.literal(limit)});", (int(n),))
         for n, limit in zip(health, limits, strict=True)
     ]
 

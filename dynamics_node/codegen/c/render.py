@@ -75,8 +75,8 @@ def _run(program):
 
 @cache
 def renderer() -> str:
-    """Digest of what turns a Program into C: the files of this folder and those of Programs."""
-    folders = (files(__package__), files("dynamics_node.symbolic"))
+    """Digest of what turns a Program into C: the files of this folder, of the printer and of Programs."""
+    folders = map(files, (__package__, "dynamics_node.codegen.printer", "dynamics_node.symbolic"))
     ours = [file for folder in folders for file in folder.iterdir() if file.name.endswith((".c", ".py"))]
     texts = [file.read_text() for file in sorted(ours, key=lambda file: file.name)]
     return hashlib.sha256("".join(texts).encode()).hexdigest()

@@ -10,15 +10,15 @@ side by side.
 import numpy as np
 
 from dynamics_node.codegen.c.render_straight import (
-    OPERATIONS,
+    NUMBERS,
     VECTOR,
     Names,
     call_parts,
-    literal,
     memory,
     render_parts,
 )
-from dynamics_node.symbolic import Op
+from dynamics_node.codegen.printer.dialect import Values, plain
+from dynamics_node.symbolic.fused import Operand
 
 FEW = (2, 4)  # lanes that are one vector in a register: what they read is brought together there
 _LANES = (
@@ -80,7 +80,7 @@ def _alone(layout, k, stage):
     names = layout.names[k]
     title = f"stage{k}_"
     return [
-        *render_parts(stage.program, names, title),
+        *render_parts(names, title),
         _DECLARED.format(k),
         "{",
         *call_parts(names, title),
@@ -91,41 +91,29 @@ def _alone(layout, k, stage):
 def _side_by_side(layout, k, stage):
     few = stage.lanes in FEW
     side, loose = (f"{name}{stage.lanes if few else ''}" for name in ("side", "loose"))
+    values = Values(stage.program, NUMBERS, [f"i{n}" for n in range(len(stage.reads))])
     before, inside = [], []  # the loop over vectors of lanes
-    text, alike = [], []
+    alike = [layout.is_shared(row) for row in stage.reads] + [True] * len(stage.program.constants)
     for n, row in enumerate(stage.reads):
-        text.append(f"i{n}")
-        alike.append(layout.is_shared(row))
         at = layout.vector(tuple(row.tolist()))
         if alike[n]:
-            before.append(f"  const number i{n} = {layout.text(int(row[0]))};")
+            before.append(f"const number i{n} = {layout.text(int(row[0]))};")
         elif at is not None:
-            inside.append(f"    const {side} i{n} = *(const {loose} *)({at} + k);")
+            inside.append(f"const {side} i{n} = *(const {loose} *)({at} + k);")
         else:
-            inside.append(f"    const {side} i{n} = {{{', '.join(map(layout.text, row.tolist()))}}};")
-    _operations(stage.program, text, alike, side, before, inside)
+            inside.append(f"const {side} i{n} = {{{', '.join(map(layout.text, row.tolist()))}}};")
+    places = {True: (before, NUMBERS), False: (inside, NUMBERS._replace(number=side))}
+    for operation in plain(stage.program):
+        alike.append(all(alike[operand.value] for operand in operation.operands))
+        lines, dialect = places[alike[-1]]
+        lines.append(dialect.line(operation, values.text))
     for n, value in enumerate(stage.results.tolist()):
         at = layout.address[layout.starts[k] + n * stage.lanes]
-        filled = f"({side}){{0}} + {text[value]}" if alike[value] else text[value]
-        inside.append(f"    *({side} *)(w + {at} + k) = {filled};")
+        filled = f"({side}){{0}} + " if alike[value] else ""
+        inside.append(f"*({side} *)(w + {at} + k) = {filled}{values.text(Operand(value))};")
     loop = "const int k = 0;" if few else f"for (int k = 0; k < {stage.lanes}; k += SIDE)"
-    return [_DECLARED.format(k), "{", *before, f"  {loop} {{", *inside, "  }", "}"]
-
-
-def _operations(program, text, alike, side, before, inside):
-    """Write all operations; `text` and `alike`, whether lanes agree, go on with what they compute."""
-    text += [literal(value) for value in program.constants]
-    alike += [True] * len(program.constants)
-    columns = (program.ops.tolist(), program.left.tolist(), program.right.tolist())
-    for n, (op, a, b) in enumerate(zip(*columns, strict=True), start=program.first_operation):
-        operands = (a,) if b < 0 else (a, b)
-        operation = OPERATIONS[Op(op)].format(*(text[m] for m in operands))
-        alike.append(all(alike[m] for m in operands))
-        if alike[n]:
-            before.append(f"  const number t{n} = {operation};")
-        else:
-            inside.append(f"    const {side} t{n} = {operation};")
-        text.append(f"t{n}")
+    indented = [*(f"  {line}" for line in before), f"  {loop} {{", *(f"    {line}" for line in inside), "  }"]
+    return [_DECLARED.format(k), "{", *indented, "}"]
 
 
 class Layout:
@@ -219,7 +207,7 @@ class Layout:
         placed = {value: self.address[number] for number, value in wanted}
         given = [self.text(int(n)) for n in stage.reads[:, 0]]
         start = self._block(0)
-        names = self.names[k] = Names(stage.program, given, "", placed, start)
+        names = self.names[k] = Names(stage.program, NUMBERS, given, placed, start)
         self.after[k] = [
             f"  w[{self.address[number]}] = w[{names.slot[value]}];"
             for number, value in wanted
@@ -233,7 +221,7 @@ class Layout:
         if n < self.inputs:
             return f"x[{n}]"
         if n < self.first:
-            return literal(self.program.constants[n - self.inputs])
+            return NUMBERS.literal(self.program.constants[n - self.inputs])
         return f"w[{self.address[n]}]"
 
     def moves(self, pairs, target):

@@ -6,8 +6,9 @@ there, and so are the results of joints that share a coordinate, and health.
 
 from itertools import accumulate
 
-from dynamics_node.codegen.c.render_straight import OPERATIONS, VECTOR, literal, table
-from dynamics_node.symbolic import Op
+from dynamics_node.codegen.c.render_straight import NUMBERS, VECTOR, table
+from dynamics_node.codegen.printer.dialect import Values, plain
+from dynamics_node.symbolic.fused import Operand
 from dynamics_node.symbolic.loop_program import PARENT, RATES, only_summed
 
 _JOINTS = ("position", "sine", "cosine")
@@ -45,7 +46,7 @@ def render_loops(program):
 
 def _aligned(name, numbers, size):
     """Lines that define whole vectors of constants."""
-    text = ", ".join(literal(x) for x in numbers)
+    text = ", ".join(NUMBERS.literal(x) for x in numbers)
     return [f"static const number {name}[{size}] __attribute__((aligned(64))) = {{{text}}};"]
 
 
@@ -96,19 +97,14 @@ def _step(name, program):
     """A function of pointers to the inputs and outputs of a Program; results of several bodies are sums."""
     inputs = [f"const number *restrict {_given(n)}" for n in program.inputs]
     outputs = [f"number *restrict {_result(n)}" for n in program.outputs]
-    text = [f"{_given(n)}[{k}]" for n, (size,) in program.inputs.items() for k in range(size)]
-    text += [literal(value) for value in program.constants]
-    lines = []
-    for n, (op, a, b) in enumerate(
-        zip(program.ops.tolist(), program.left.tolist(), program.right.tolist(), strict=True),
-        start=program.first_operation,
-    ):
-        operation = OPERATIONS[Op(op)].format(text[a], *([text[b]] if b >= 0 else []))
-        lines.append(f"  const number t{n} = {operation};")
-        text.append(f"t{n}")
+    given = [f"{_given(n)}[{k}]" for n, (size,) in program.inputs.items() for k in range(size)]
+    values = Values(program, NUMBERS, given)
+    lines = [f"  {NUMBERS.line(operation, values.text)}" for operation in plain(program)]
     for output, numbers in program.outputs.items():
         sign = "+=" if output in _SUMMED or output.startswith(PARENT) else "="
-        lines += [f"  {_result(output)}[{k}] {sign} {text[int(n)]};" for k, n in enumerate(numbers)]
+        lines += [
+            f"  {_result(output)}[{k}] {sign} {values.text(Operand(int(n)))};" for k, n in enumerate(numbers)
+        ]
     return [f"static inline void {name}({', '.join([*inputs, *outputs])})", "{", *lines, "}"]
 
 

@@ -7,9 +7,9 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from dynamics_node.codegen.printer.dialect import Dialect
 from dynamics_node.codegen.runner import UNIT_TOLERANCE, returned
 from dynamics_node.symbolic import LoopProgram, Program
-from dynamics_node.symbolic.fused import Operand, Operation
 
 GRAVITY = "gravity"  # what is no number of a body, and read by none by its index
 MOST_NUMBERS = 64  # of an input that is the same in all states, which are handed over by value
@@ -37,6 +37,11 @@ class Variant(NamedTuple):
     @property
     def dtype(self):
         return np.dtype(np.float32 if self.precision == "float" else np.float64)
+
+    @property
+    def dialect(self) -> Dialect:
+        """How operations of `fused` are written, in the words of dialects.h."""
+        return Dialect("real", _OPERATIONS, self.precision == "float", "v")
 
 
 class Argument(NamedTuple):
@@ -151,44 +156,12 @@ def placed(arrays, variant):
     return places
 
 
-_SUMS = {
+_OPERATIONS = {
     "add": "{} + {}",
     "mul": "MUL({}, {})",
     "fma": "FMA({}, {}, {})",
     "reciprocal": "reciprocal({})",
 }
-
-
-def literal(value: float, variant: Variant) -> str:
-    """A number as C writes it, exactly; of a float the nearest one."""
-    with np.errstate(over="ignore"):
-        number = variant.dtype.type(value)
-    if not np.isfinite(number):
-        raise ValueError(f"the constant {value} of a Program has no place in {variant.precision}")
-    text = float(number).hex() + ("f" if variant.precision == "float" else "")
-    return f"({text})" if number < 0 else text
-
-
-class Values:
-    """Of a Program: value n is called `name`{n} in the text, a constant by its number."""
-
-    def __init__(self, program: Program, variant: Variant, name: str):
-        self.program, self.variant, self.name = program, variant, name
-
-    def text(self, operand: Operand) -> str:
-        """An operand."""
-        k = operand.value - self.program.input_size
-        if 0 <= k < len(self.program.constants):
-            constant = float(self.program.constants[k])
-            return literal(-constant if operand.negative else constant, self.variant)
-        return f"{'-' * operand.negative}{self.name}{operand.value}"
-
-    def computed(self, operation: Operation) -> str:
-        """The line of any operation but sincos."""
-        written = _SUMS[operation.kind].format(*map(self.text, operation.operands))
-        return f"const real {self.name}{operation.values[0]} = {written};"
-
-
 SHORT = 8  # numbers of an output that are not worth a loop
 
 
@@ -198,7 +171,7 @@ class Arrays:
     quaternions: where among the numbers of inputs that differ from state to state one begins."""
 
     def __init__(self, program: Program | LoopProgram, variant: Variant, same: frozenset, quaternions: tuple):
-        self.variant, self.same = variant, same
+        self.variant, self.dialect, self.same = variant, variant.dialect, same
         self.sizes = {name: int(np.prod(shape, dtype=int)) for name, shape in program.inputs.items()}
         self.owner = [(name, k) for name, size in self.sizes.items() for k in range(size)]
         self.first = {name: n - k for n, (name, k) in enumerate(self.owner)}
@@ -218,7 +191,7 @@ class Arrays:
     def no_unit(self, a: str, b: str, c: str, d: str) -> str:
         """The line that tells whether four numbers are no quaternion of unit length."""
         square = f"FMA({a}, {a}, FMA({b}, {b}, FMA({c}, {c}, MUL({d}, {d}))))"
-        return f"bad |= EXCEEDS({square} - 1, {literal(UNIT_TOLERANCE, self.variant)});"
+        return f"bad |= EXCEEDS({square} - 1, {self.dialect.literal(UNIT_TOLERANCE)});"
 
     def no_results(self) -> Iterator[str]:
         """Lines at the end: a bad state has NaN for all outputs."""

@@ -6,15 +6,14 @@ from collections import defaultdict
 from functools import cache, cached_property
 from importlib.resources import files
 
+from dynamics_node.codegen.printer.dialect import Values
 from dynamics_node.codegen.printer.kernel_arguments import (
     MOST_NUMBERS,
     Argument,
     Arrays,
     Kernel,
-    Values,
     Variant,
     arguments,
-    literal,
 )
 from dynamics_node.codegen.printer.loop_text import Sweeps
 from dynamics_node.codegen.runner import limits_in, returned
@@ -140,7 +139,8 @@ class State(Arrays):
     def __init__(self, fused: Fused, variant: Variant, same: frozenset, quaternions: tuple):
         super().__init__(fused.program, variant, same, quaternions)
         self.fused, self.program = fused, fused.program
-        self._values = Values(fused.program, variant, "v")
+        given = [self.dialect.local(k) for k in range(self.program.input_size)]
+        self._values = Values(self.program, self.dialect, given)
         self._known: set[int] = set()  # inputs that have been read
         self._watched: set[tuple[int, str]] = set()  # values, and up to where they are looked at
 
@@ -174,7 +174,7 @@ class State(Arrays):
 
     def _computed(self, operation):
         if operation.kind != "sincos":
-            yield self._values.computed(operation)
+            yield self.dialect.line(operation, self._values.text)
             return
         angle = operation.operands[0].value
         yield from self._watch(angle, "LARGE")
@@ -205,7 +205,7 @@ class State(Arrays):
             if value not in self._visible:
                 yield from self._watch(value, "MOST")
         for operand, limit in self._health.pop(value, ()):
-            yield f"bad |= !({self._values.text(operand)} <= {literal(limit, self.variant)});"
+            yield f"bad |= !({self._values.text(operand)} <= {self.dialect.literal(limit)});"
 
     # --- what a bad state is ------------------------------------------------------------------------------
 

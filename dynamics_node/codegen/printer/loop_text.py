@@ -10,7 +10,8 @@ from itertools import accumulate
 
 import numpy as np
 
-from dynamics_node.codegen.printer.kernel_arguments import Arrays, Values, Variant, literal
+from dynamics_node.codegen.printer.dialect import Values
+from dynamics_node.codegen.printer.kernel_arguments import Arrays, Variant
 from dynamics_node.codegen.runner import limits_in
 from dynamics_node.symbolic import LoopProgram, Program
 from dynamics_node.symbolic.fused import fused
@@ -31,6 +32,7 @@ class Sweeps(Arrays):
 
     def __init__(self, program: LoopProgram, variant: Variant, same: frozenset, quaternions: tuple):
         super().__init__(program, variant._replace(shared_memory=0), same, quaternions)
+        self._of_step = self.dialect._replace(name="t")
         self.program, self._count = program, len(program.parents)
         self._slots, self._passing = slots(program.parents), passing(program)
         self._summed = only_summed(program)
@@ -55,7 +57,7 @@ class Sweeps(Arrays):
         reals = {"multiplier": program.positions[:, 0], "offset": program.positions[:, 1]}
         for name, array in (reals | {"numbers": program.table.ravel()}).items():
             if f"{name}[" in text:
-                yield _table("real", name, (literal(value, self.variant) for value in array.tolist()))
+                yield _table("real", name, (self.dialect.literal(value) for value in array.tolist()))
 
     def _joints(self):
         """Of every body one of _STANDS, _SLIDES, _TURNS."""
@@ -82,7 +84,7 @@ class Sweeps(Arrays):
         for sweep in self.program.sweeps:
             yield from self._sweep(sweep)
         for limit in limits_in(self.program, self.variant.dtype):
-            yield f"bad |= !(health <= {literal(limit, self.variant)});"
+            yield f"bad |= !(health <= {self.dialect.literal(limit)});"
         yield from self.no_results()
 
     def _looked_at(self):
@@ -122,8 +124,9 @@ class Sweeps(Arrays):
 
     def _step(self, step: Program):
         """What it does at body i; its results are written when all is read."""
-        code, values, known = fused(step), Values(step, self.variant, "t"), set()
         owner = [(name, k) for name, (size,) in step.inputs.items() for k in range(size)]
+        values = Values(step, self._of_step, [self._of_step.local(k) for k in range(len(owner))])
+        code, known = fused(step), set()
 
         def read(operands):
             for value in (operand.value for operand in operands):
@@ -133,7 +136,7 @@ class Sweeps(Arrays):
 
         for operation in code.operations:
             yield from read(operation.operands)
-            yield values.computed(operation)
+            yield self._of_step.line(operation, values.text)
         for operands in code.outputs.values():
             yield from read(operands)
         for name, operands in code.outputs.items():

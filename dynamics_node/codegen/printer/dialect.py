@@ -1,0 +1,146 @@
+"""How operations are written: C of numbers, C of vectors and CUDA C are Dialects of a few lines.
+
+A value is written as the text of an input, a literal, or a local that the line of its operation defines.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from math import isfinite
+from typing import NamedTuple
+
+import numpy as np
+
+from dynamics_node.symbolic import Op, Program
+from dynamics_node.symbolic.fused import Operand, Operation
+
+SINE, COSINE = "sin", "cos"  # kinds of operations, of an angle and a constant beside it if there is one
+_KINDS = {op.value: op.name.lower() for op in (Op.ADD, Op.SUB, Op.MUL, Op.RECIPROCAL, Op.NEG)}
+_KINDS |= {Op.SIN.value: SINE, Op.COS.value: COSINE}
+
+
+class Dialect(NamedTuple):
+    """number: the type of a value; operations: {kind of an Operation: its text}, with braces for operands;
+    single: whether numbers have 32 bits; name: of a local, before the number of its value."""
+
+    number: str
+    operations: Mapping[str, str]
+    single: bool = False
+    name: str = "t"
+
+    def literal(self, value: float) -> str:
+        """A number as C writes it, exactly; of 32 bits the nearest one. Raises ValueError beyond them."""
+        number = _nearest_single(value) if self.single else float(value)
+        if not isfinite(number):
+            bits = 32 if self.single else 64
+            raise ValueError(f"the constant {value} of a Program does not fit into {bits} bits")
+        text = number.hex() + "f" * self.single
+        return f"({text})" if number < 0 else text
+
+    def local(self, value: int) -> str:
+        """The local of a value."""
+        return f"{self.name}{value}"
+
+    def line(self, operation: Operation, text: Callable[[Operand], str]) -> str:
+        """The line of an operation with one result; text: how its operands are written."""
+        operands = [text(operand) for operand in operation.operands]
+        if operation.kind in (SINE, COSINE):
+            operands = [" + ".join(operands)]
+        written = self.operations[operation.kind].format(*operands)
+        return f"const {self.number} {self.local(operation.values[0])} = {written};"
+
+
+def _nearest_single(value):
+    with np.errstate(over="ignore"):
+        return float(np.float32(value))
+
+
+def of_c(number: str, sine: str, cosine: str, single: bool = False) -> Dialect:
+    """The Dialect of `plain` operations in C; sine, cosine: names of functions. The compiler chooses whether
+    it fuses products into sums."""
+    plain = {"add": "{} + {}", "sub": "{} - {}", "mul": "{} * {}", "reciprocal": "1 / {}", "neg": "-{}"}
+    return Dialect(number, {**plain, SINE: f"{sine}({{}})", COSINE: f"{cosine}({{}})"}, single)
+
+
+C99_DOUBLE = of_c("double", "sin", "cos")
+C99_FLOAT = of_c("float", "sinf", "cosf", single=True)
+
+
+def plain(program: Program) -> Iterator[Operation]:
+    """The operations of a Program as they are; those of a machine are in `fused`."""
+    columns = (program.ops.tolist(), program.left.tolist(), program.right.tolist())
+    for n, (op, a, b) in enumerate(zip(*columns, strict=True), start=program.first_operation):
+        yield Operation(_KINDS[op], (Operand(a),) if b < 0 else (Operand(a), Operand(b)), (n,))
+
+
+class Values:
+    """How values of a Program are written. given: texts of its inputs."""
+
+    def __init__(self, program: Program, dialect: Dialect, given: Sequence[str]):
+        self.program, self.dialect = program, dialect
+        self._given, self._constants = given, program.constants.tolist()
+        self._first = len(self._constants) + program.input_size
+
+    def text(self, operand: Operand) -> str:
+        """An operand."""
+        value, negative = operand
+        if value >= self._first:
+            text = self.dialect.local(value)
+        elif value >= len(self._given):
+            constant = self._constants[value - len(self._given)]
+            return self.dialect.literal(-constant if negative else constant)
+        else:
+            text = self._given[value]
+        return f"-{text}" if negative else text
+
+
+def straight_lines(
+    program: Program, inputs: Mapping[str, str], results: Mapping[str, str], dialect: Dialect = C99_DOUBLE
+) -> Iterator[str]:
+    r"""The lines of a whole Program in plain C, without functions but sine and cosine.
+
+    Parameters
+    ----------
+    program : Program
+        Straight-line Program.
+    inputs : mapping of str to str
+        For every input the text of an entry, with `{index}` in row-major order.
+    results : mapping of str to str
+        For outputs the line that takes an entry, with `{index}` and `{value}`. Other outputs are left out. A
+        line follows the operation that it waits for: the memory of results must not overlap that of inputs.
+    dialect : Dialect
+        C99_DOUBLE or C99_FLOAT.
+
+    Yields
+    ------
+    str
+        A line.
+
+    Raises
+    ------
+    ValueError
+        If a constant does not fit into 32 bits.
+
+    Examples
+    --------
+    >>> program = dn.trace(lambda q: {"y": 2.5 * np.sin(q), "z": q[1]}, {"q": (2,)})
+    >>> lines = straight_lines(program, {"q": "q[{index}]"}, {"y": "y[{index}] = {value};"})
+    >>> print(*lines, sep="\n")
+    const double t3 = sin(q[0]);
+    const double t4 = sin(q[1]);
+    const double t5 = t3 * 0x1.4000000000000p+1;
+    y[0] = t5;
+    const double t6 = t4 * 0x1.4000000000000p+1;
+    y[1] = t6;
+    """
+    sizes = {name: int(np.prod(shape, dtype=int)) for name, shape in program.inputs.items()}
+    given = [inputs[name].format(index=k) for name, size in sizes.items() for k in range(size)]
+    values = Values(program, dialect, given)
+    taking = defaultdict(list)
+    for name, line in results.items():
+        for k, n in enumerate(program.outputs[name].ravel().tolist()):
+            taking[n].append(line.format(index=k, value=values.text(Operand(n))))
+    for n in range(program.first_operation):
+        yield from taking[n]
+    for operation in plain(program):
+        yield dialect.line(operation, values.text)
+        yield from taking[operation.values[0]]
