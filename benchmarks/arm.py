@@ -17,8 +17,9 @@ from robots import random_states, robot
 
 import dynamics_node as dn
 from dynamics_node.algorithms import cheapest, dynamics_programs
-from dynamics_node.codegen.c.batch_kernel import PRECISIONS, render_batch
+from dynamics_node.codegen.c.batch_kernel import render_batch
 from dynamics_node.codegen.c.compiler import FLAGS, FOR_VECTORS
+from dynamics_node.codegen.runner import PRECISIONS
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "test" / "support"))
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from dynamics_node.chains.chain_arrays import RobotArrays, require_definite_inertias
 from dynamics_node.codegen.cuda import at_work, compiled
+from dynamics_node.codegen.printer import Variant, head
 from dynamics_node.robot import ModelError
 
 REAL = {"double": np.float64, "float": np.float32}
@@ -27,13 +28,9 @@ class ChainKernel(NamedTuple):
 def chain_kernel(n: int, precision="double") -> ChainKernel:
     """The kernel for chains of n links, with 'float' or 'double'."""
     width = -(-n // WARP) * WARP
-    head = (
-        f"#define FLOAT64 {int(precision == 'double')}\n#define WIDTH {width}\n#define LEAST_BLOCKS 0\n"
-        "#define EXACT_RECIPROCAL 1\n#define SPILL_TO_SHARED 0\n"
-    )
-    folder = files("dynamics_node")
-    parts = ("codegen/printer/dialects.h", "codegen/printer/sincos.h", "chains/chain.c")
-    return ChainKernel(head + "".join((folder / part).read_text() for part in parts), width, precision)
+    variant = Variant(precision, block=width, exact_reciprocal=True)
+    own = files("dynamics_node").joinpath("chains", "chain.c").read_text()
+    return ChainKernel("\n".join([*head(variant), own]), width, precision)
 
 
 def refuse_kernel(robot: RobotArrays, precision="double"):

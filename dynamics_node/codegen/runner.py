@@ -9,6 +9,10 @@ import numpy as np
 from dynamics_node.symbolic import UNIT, LaneProgram, LoopProgram, Program
 
 UNIT_TOLERANCE = 2 * UNIT  # of the square of a quaternion's length
+PRECISIONS: dict[np.dtype, Literal["float", "double"]] = {
+    np.dtype(np.float32): "float",
+    np.dtype(np.float64): "double",
+}
 KEPT = 2.0**-12  # of a result, in any precision: what rounding may come to when health is at its limit
 
 

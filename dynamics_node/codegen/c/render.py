@@ -104,16 +104,12 @@ def _sizes(program, parameters, quaternions):
     }
     return [
         *(f"#define {name} {number}" for name, number in numbers.items()),
-        _numbers("input_size[]", [sizes[name] for name in names]),
-        _numbers("output_size[]", [array.size for array in outputs]),
-        _numbers("quaternion[]", quaternions),
-        *table("double", "limit", program.limits),
+        table("ssize_t", "input_size[]", [sizes[name] for name in names]),
+        table("ssize_t", "output_size[]", [array.size for array in outputs]),
+        table("ssize_t", "quaternion[]", np.array(quaternions, dtype=int)),
+        table("double", "limit[]", program.limits),
         *shapes_table([program.inputs[name] for name in names], [array.shape for array in outputs]),
     ]
-
-
-def _numbers(name, numbers):
-    return f"static const ssize_t {name} = {{{', '.join(map(str, [*numbers, 0]))}}};"
 
 
 def shapes_table(inputs, outputs):

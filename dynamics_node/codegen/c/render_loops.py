@@ -8,11 +8,11 @@ from itertools import accumulate
 
 from dynamics_node.codegen.c.render_straight import NUMBERS, VECTOR, table
 from dynamics_node.codegen.printer.dialect import Values, plain
+from dynamics_node.codegen.printer.loop_text import JOINTS, input_of_body
 from dynamics_node.symbolic.fused import Operand
 from dynamics_node.symbolic.loop_program import PARENT, RATES, only_summed
 
-_JOINTS = ("position", "sine", "cosine")
-_NUMBERS = (*_JOINTS, "angle")
+_NUMBERS = (*JOINTS, "angle")
 _SUMMED = ("qdd", "tau", "health")
 
 
@@ -22,11 +22,10 @@ def render_loops(program):
     padded = -(-count // VECTOR) * VECTOR
     sweeps = list(enumerate(program.sweeps))
     return [
-        *(line for name in ("parents", "kinds", "q_at", "v_at")
-          for line in table("int", name, getattr(program, name))),
-        *table("double", "multiplier", program.positions[:, 0]),
-        *_aligned("offset", program.positions[:, 1], padded),
-        *table("double", "table", program.table),
+        *(table("int", f"{name}[]", getattr(program, name)) for name in ("parents", "kinds", "q_at", "v_at")),
+        table("double", "multiplier[]", program.positions[:, 0]),
+        table("double", f"offset[{padded + 1}] __attribute__((aligned(64)))", program.positions[:, 1]),
+        table("double", "table[]", program.table),
         *(line for k, sweep in sweeps for kind, step in enumerate(sweep.steps)
           for line in _step(f"step{k}_{kind}", step)),
         "static void run(const number *restrict x, number *restrict y)",
@@ -42,12 +41,6 @@ def render_loops(program):
         *(line for k, sweep in sweeps for line in _loop(program, k, sweep)),
         "}",
     ]  # fmt: skip
-
-
-def _aligned(name, numbers, size):
-    """Lines that define whole vectors of constants."""
-    text = ", ".join(NUMBERS.literal(x) for x in numbers)
-    return [f"static const number {name}[{size}] __attribute__((aligned(64))) = {{{text}}};"]
 
 
 def _loop(program, k, sweep):
@@ -68,17 +61,15 @@ def _loop(program, k, sweep):
 
 def _source(program, name):
     """Where body i, whose parent is p, reads something."""
-    start = dict(zip(program.inputs, accumulate(program.sizes(), initial=0), strict=False))
-    at = {
-        "table": "table[i]",
-        **{joint: f"{joint} + i" for joint in _JOINTS},
-        "pose": f"x + {start['q']} + q_at[i]",
-        **{name: f"x + {start[name]} + v_at[i]" for name in RATES if name in start},
-        "gravity": f"x + {start['gravity']}",
-        "f_ext": f"x + {start.get('f_ext')} + 6 * i",
-        "inertia": f"x + {start.get('inertia')} + 10 * i",
-    }
-    return at.get(name) or _left(name)
+    if name == "table":
+        return f"table + {program.table.shape[1]} * i"
+    if name in JOINTS:
+        return f"{name} + i"
+    if place := input_of_body(name, program.inputs):
+        given, at = place
+        start = dict(zip(program.inputs, accumulate(program.sizes(), initial=0), strict=False))[given]
+        return f"x + {start}" + f" + {at}" * bool(at)
+    return _left(name)
 
 
 def _target(program, name):
@@ -95,22 +86,13 @@ def _left(name):
 
 def _step(name, program):
     """A function of pointers to the inputs and outputs of a Program; results of several bodies are sums."""
-    inputs = [f"const number *restrict {_given(n)}" for n in program.inputs]
-    outputs = [f"number *restrict {_result(n)}" for n in program.outputs]
-    given = [f"{_given(n)}[{k}]" for n, (size,) in program.inputs.items() for k in range(size)]
+    inputs = [f"const number *restrict in_{n}" for n in program.inputs]
+    outputs = [f"number *restrict out_{n}" for n in program.outputs]
+    given = [f"in_{n}[{k}]" for n, (size,) in program.inputs.items() for k in range(size)]
     values = Values(program, NUMBERS, given)
     lines = [f"  {NUMBERS.line(operation, values.text)}" for operation in plain(program)]
     for output, numbers in program.outputs.items():
         sign = "+=" if output in _SUMMED or output.startswith(PARENT) else "="
-        lines += [
-            f"  {_result(output)}[{k}] {sign} {values.text(Operand(int(n)))};" for k, n in enumerate(numbers)
-        ]
+        texts = [values.text(Operand(n)) for n in numbers.tolist()]
+        lines += [f"  out_{output}[{k}] {sign} {text};" for k, text in enumerate(texts)]
     return [f"static inline void {name}({', '.join([*inputs, *outputs])})", "{", *lines, "}"]
-
-
-def _given(name):
-    return f"in_{name}"
-
-
-def _result(name):
-    return f"out_{name}"

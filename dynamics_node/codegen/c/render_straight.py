@@ -8,11 +8,11 @@ cosines, and results are written where they are computed. The text holds numbers
 of a robot gets here.
 """
 
-from itertools import pairwise
+from collections import defaultdict
 
 import numpy as np
 
-from dynamics_node.codegen.printer.dialect import COSINE, SINE, Values, of_c, plain
+from dynamics_node.codegen.printer.dialect import COSINE, TURNING, Values, of_c, plain
 from dynamics_node.symbolic.fused import Operand
 
 VECTOR = 8  # doubles to whose multiples arrays are filled up: the widest vector
@@ -25,14 +25,10 @@ _RESULTS = {"number": "number", "vector": "Results"}
 
 
 def table(kind, name, array):
-    """Lines that define a constant array of one or two axes; one entry more, for C has no empty arrays."""
-    array = np.asarray(array)
+    """The line that defines a constant array; one entry more, for C has no empty arrays."""
     write = NUMBERS.literal if kind == "double" else str
-    if array.ndim == 1:
-        return [f"static const {kind} {name}[] = {{{', '.join([*map(write, array.tolist()), '0'])}}};"]
-    rows = [", ".join(map(write, row)) for row in array.tolist()]
-    lines = [f"  {{{row}}}," for row in rows if row]
-    return [f"static const {kind} {name}[][{array.shape[1] + 1}] = {{", *lines, "  {0}", "};"]
+    numbers = [*map(write, np.ravel(array).tolist()), "0"]
+    return f"static const {kind} {name} = {{{', '.join(numbers)}}};"
 
 
 def memory(kind, name, size):
@@ -45,7 +41,8 @@ def render_run(program, dialect=NUMBERS, writing=None):
     """The lines of `run` and its parts; dialect: NUMBERS or VECTORS; writing: the lines that write results,
     (text, the values that it waits for), by default those that store them in y."""
     given = [f"x[{k}]" for k in range(program.input_size)]
-    names = Names(program, dialect, given, writing=_storing(program) if writing is None else writing)
+    storing = [(f"  y[{k}] = {{}};", (n,)) for k, n in enumerate(_results(program))]
+    names = Names(program, dialect, given, writing=storing if writing is None else writing)
     number = dialect.number
     return [
         *render_parts(names, "part"),
@@ -62,18 +59,15 @@ def render_parts(names, title):
     """The functions of a Program's parts, called `title` and a number."""
     number = names.dialect.number
     arguments = f"const {number} *restrict x, {number} *restrict w, {_RESULTS[number]} *restrict y"
-    parts = [
-        [f"static void {title}{k}({arguments})", "{", *names.lines(k), "}"] for k in range(len(names.parts))
-    ]
-    return [line for part in parts for line in part]
+    for k in range(len(names.parts)):
+        yield from (f"static void {title}{k}({arguments})", "{", *names.lines(k), "}")
 
 
 def call_parts(names, title):
     """Lines that call them, with all sines and cosines in between."""
-    return [
-        *_sines(names, title),
-        *(f"  {title}{k}(x, w, y);" for k in range(names.first_part, len(names.parts))),
-    ]
+    calls = [f"  {title}{k}(x, w, y);" for k in range(len(names.parts))]
+    sines = _sines(names, calls[: names.first_part]) if names.angles else []
+    return [*sines, *calls[names.first_part :]]
 
 
 class Names(Values):
@@ -94,49 +88,37 @@ class Names(Values):
         self.parts = [*_pieces(before), *_pieces(after)]
         self.first_part = len(_pieces(before))
         self.part = {n: k for k, numbers in enumerate(self.parts) for n in numbers}
-        self._after = self._placed(writing or ())
+        self._after = self._following(writing or ())
         place = {angle: k for k, angle in enumerate(self.angles)}
         self.padded = -(-len(place) // VECTOR) * VECTOR
         self.slot = {n: start + place[angle] + offset * self.padded for n, (angle, offset) in grouped.items()}
         placed = {n: slot for n, slot in (placed or {}).items() if n not in grouped}
-        kept = _results(program) if writing is None else self._read_elsewhere()
-        shared = [n for n in self._shared(kept) if n not in placed]
+        shared = self._shared(() if writing is not None else _results(program)) - placed.keys()
         first = start + 2 * self.padded
-        self.slot |= {n: first + k for k, n in enumerate(shared)} | placed
+        self.slot |= {n: first + k for k, n in enumerate(sorted(shared))} | placed
         self.workspace = first + len(shared)
 
-    def _placed(self, writing):
+    def _following(self, writing):
         """{operation, None for none: lines that follow it (text, values)}"""
-        lines: dict[int | None, list] = {}
+        lines = defaultdict(list)
         for line in writing:
             computed = [n for n in line[1] if n in self.part]
-            last = max(computed, key=lambda n: (self.part[n], n), default=None)
-            lines.setdefault(last, []).append(line)
+            lines[max(computed, key=lambda n: (self.part[n], n), default=None)].append(line)
         return lines
-
-    def _read_elsewhere(self):
-        """Values that lines of another part read."""
-        return {
-            n
-            for last, lines in self._after.items()
-            for _, values in lines
-            for n in values
-            if n in self.part and self.part[n] != self.part.get(last)
-        }
 
     def _shared(self, kept):
         """Operations whose value another part needs, or an angle is, or that are `kept`."""
-        used = {n for n in kept if n in self.part}
-        for n, operation in self.operations.items():
-            own = self.part.get(n, -1)
-            used |= {x for x, _ in operation.operands if x in self.part and self.part[x] != own}
-        return sorted(used)
+        readers = [(n, [x for x, _ in operation.operands]) for n, operation in self.operations.items()]
+        readers += [(n, values) for n, lines in self._after.items() for _, values in lines]
+        elsewhere = {x for n, values in readers for x in values if self.part.get(x) != self.part.get(n)}
+        return (elsewhere | {*kept}) & self.part.keys()
 
     def lines(self, part):
         """The lines of a part."""
 
         def text(operand):
-            return self.within(operand.value, part)
+            n, _ = operand
+            return self.text(operand) if self.part.get(n) == part else self.within(n, part)
 
         for n in self.parts[part]:
             yield f"  {self.dialect.line(self.operations[n], text)}"
@@ -170,7 +152,7 @@ def _angles(operations):
     grouped = {}
     for n, operation in operations.items():
         a, b = (*(x for x, _ in operation.operands), -1)[:2]
-        turning = operation.kind in (SINE, COSINE)
+        turning = operation.kind in TURNING
         turned_already = a in turned or b in turned
         if turning and not turned_already:
             angles[a, b] = None
@@ -185,13 +167,7 @@ def _angles(operations):
 
 
 def _pieces(numbers):
-    bounds = [*range(0, len(numbers), PART), len(numbers)]
-    return [numbers[a:b] for a, b in pairwise(bounds)]
-
-
-def _storing(program):
-    """The lines that store all outputs in y, and the value of each."""
-    return [(f"  y[{k}] = {{}};", (n,)) for k, n in enumerate(_results(program))]
+    return [numbers[k : k + PART] for k in range(0, len(numbers), PART)]
 
 
 def _results(program):
@@ -199,31 +175,24 @@ def _results(program):
     return [int(n) for array in program.outputs.values() for n in array.flat]
 
 
-def _sines(names, title):
-    """The lines that fill the head of the workspace."""
-    if not names.angles:
-        return []
+def _sines(names, calls):
+    """The lines that fill the head of the workspace; calls: of the parts that angles need."""
+    number = names.dialect.number
     angles = [names.filled(a) for a, _ in names.angles]
-    if names.dialect.number == "number":
+    offsets = [names.within(b) if b >= 0 else names.dialect.literal(0.0) for _, b in names.angles]
+    if number == "number":
         sets = [[*angles[k : k + 4], *["0"] * 3][:4] for k in range(0, len(angles), 4)]
         filling = [f"  FOUR_ANGLES({4 * k}, {', '.join(own)});" for k, own in enumerate(sets)]
         size = f"{4 * len(sets)} / LANES"
     else:
         filling = [f"  angle[{k}] = {angle};" for k, angle in enumerate(angles)]
-        size = str(len(angles))
+        size, offsets = str(len(angles)), [f"IN_ALL_LANES({offset})" for offset in offsets]
+    aligned = f"offset[{names.padded}] __attribute__((aligned(64)))"
     return [
         f"  vector angle[{size}];",
-        _offsets(names),
-        *(f"  {title}{k}(x, w, y);" for k in range(names.first_part)),
+        f"  static const {number} {aligned} = {{{', '.join(offsets)}}};",
+        *calls,
         *filling,
         f"  sincos_all({size}, angle, (const vector *)offset, (vector *)(w + {names.start}),",
         f"    (vector *)(w + {names.start + names.padded}));",
     ]
-
-
-def _offsets(names):
-    """The constants that are added to the angles."""
-    number = names.dialect.number
-    offsets = [names.within(b) if b >= 0 else names.dialect.literal(0.0) for _, b in names.angles]
-    filled = ", ".join(offsets if number == "number" else [f"IN_ALL_LANES({offset})" for offset in offsets])
-    return f"  static const {number} offset[{names.padded}] __attribute__((aligned(64))) = {{{filled}}};"

@@ -6,7 +6,7 @@ from contextlib import suppress
 from copy import copy
 from functools import cached_property, partial
 from time import perf_counter
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,14 +23,10 @@ from dynamics_node.codegen.cuda.device import (
 from dynamics_node.codegen.cuda.device_call import COLUMNS, ROWS, DeviceCall, launch, shared_arrays
 from dynamics_node.codegen.errors import CompileError
 from dynamics_node.codegen.printer import Kernel, Variant, kernel
-from dynamics_node.codegen.runner import returned, taken
+from dynamics_node.codegen.runner import PRECISIONS, returned, taken
 from dynamics_node.symbolic import LoopProgram, Program
 
 GRAVITY = "gravity"  # an input that mostly is the same in all states
-PRECISIONS: dict[np.dtype, Literal["float", "double"]] = {
-    np.dtype(np.float32): "float",
-    np.dtype(np.float64): "double",
-}
 LEAST = 64  # states: what fewer need is done before a device has begun
 PIECE_BYTES = 2**23  # of a piece of a batch, in and out
 LEAST_MEASURED = 4096  # states for which it is measured whether a device is faster

@@ -13,7 +13,7 @@ import numpy as np
 from dynamics_node.symbolic import Op, Program
 from dynamics_node.symbolic.fused import Operand, Operation
 
-SINE, COSINE = "sin", "cos"  # kinds of operations, of an angle and a constant beside it if there is one
+SINE, COSINE = TURNING = "sin", "cos"  # kinds of operations, of an angle and a constant beside it if any
 _KINDS = {op.value: op.name.lower() for op in (Op.ADD, Op.SUB, Op.MUL, Op.RECIPROCAL, Op.NEG)}
 _KINDS |= {Op.SIN.value: SINE, Op.COS.value: COSINE}
 
@@ -42,11 +42,11 @@ class Dialect(NamedTuple):
 
     def line(self, operation: Operation, text: Callable[[Operand], str]) -> str:
         """The line of an operation with one result; text: how its operands are written."""
-        operands = [text(operand) for operand in operation.operands]
-        if operation.kind in (SINE, COSINE):
-            operands = [" + ".join(operands)]
-        written = self.operations[operation.kind].format(*operands)
-        return f"const {self.number} {self.local(operation.values[0])} = {written};"
+        kind, operands, (value, *_) = operation
+        texts = [text(operand) for operand in operands]
+        if kind in TURNING:
+            texts = [" + ".join(texts)]
+        return f"const {self.number} {self.name}{value} = {self.operations[kind].format(*texts)};"
 
 
 def _nearest_single(value):
@@ -67,9 +67,10 @@ C99_FLOAT = of_c("float", "sinf", "cosf", single=True)
 
 def plain(program: Program) -> Iterator[Operation]:
     """The operations of a Program as they are; those of a machine are in `fused`."""
+    values = [Operand(n) for n in range(program.first_operation + len(program.ops))]
     columns = (program.ops.tolist(), program.left.tolist(), program.right.tolist())
     for n, (op, a, b) in enumerate(zip(*columns, strict=True), start=program.first_operation):
-        yield Operation(_KINDS[op], (Operand(a),) if b < 0 else (Operand(a), Operand(b)), (n,))
+        yield Operation(_KINDS[op], (values[a],) if b < 0 else (values[a], values[b]), (n,))
 
 
 class Values:

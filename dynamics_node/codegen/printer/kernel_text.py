@@ -178,11 +178,7 @@ class State(Arrays):
             return
         angle = operation.operands[0].value
         yield from self._watch(angle, "LARGE")
-        sine, cosine = operation.values
-        names = (
-            f"v{sine}" if sine >= 0 else f"unused{cosine}",
-            f"v{cosine}" if cosine >= 0 else f"unused{sine}",
-        )
+        names = [f"v{n}" if n >= 0 else f"unused{max(operation.values)}" for n in operation.values]
         called = "sincos_of" if len(operation.operands) == 1 else "sincos_of_sum"
         operands = ", ".join(map(self._values.text, operation.operands))
         yield f"real {names[0]}, {names[1]};"

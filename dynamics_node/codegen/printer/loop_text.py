@@ -18,7 +18,7 @@ from dynamics_node.symbolic.fused import fused
 from dynamics_node.symbolic.loop_program import PARENT, RATES, only_summed
 from dynamics_node.symbolic.program import HEALTH
 
-_JOINTS = ("position", "sine", "cosine")
+JOINTS = ("position", "sine", "cosine")
 _STANDS, _SLIDES, _TURNS = range(3)  # what is computed of a joint's coordinate before the sweeps
 _OF_BODY = {"f_ext": 6, "inertia": 10}  # numbers of a body in an input
 
@@ -36,7 +36,7 @@ class Sweeps(Arrays):
         self.program, self._count = program, len(program.parents)
         self._slots, self._passing = slots(program.parents), passing(program)
         self._summed = only_summed(program)
-        kept = dict.fromkeys(_JOINTS, 1) | program.arrays
+        kept = dict.fromkeys(JOINTS, 1) | program.arrays
         ends = [0, *accumulate(size * self._places(name) for name, size in kept.items())]
         self._kept = {name: (start, kept[name]) for name, start in zip(kept, ends, strict=False)}
         self.size = ends[-1]
@@ -161,14 +161,9 @@ class Sweeps(Arrays):
         """Where body i reads entry k of something."""
         if name == "table":
             return f"numbers[i * {self.program.table.shape[1]} + {k}]"
-        if name == "pose":
-            return self._entry("q", f"(q_at[i] + {k})")
-        if name in _OF_BODY:
-            return self._entry(name, f"({_OF_BODY[name]} * i + {k})")
-        if name in RATES:
-            return self._entry(name, f"(v_at[i] + {k})")
-        if name in self.sizes:
-            return self._entry(name, k)
+        if place := input_of_body(name, self.program.inputs):
+            given, at = place
+            return self._entry(given, f"({at} + {k})" if at else k)
         return f"is_tip[i] ? 0 : {self._left(name, k)}" if name in self._summed else self._left(name, k)
 
     def _left(self, name, k):
@@ -193,6 +188,15 @@ class Sweeps(Arrays):
 
 def _table(kind, name, numbers):
     return f"TABLE {kind} {name}[] = {{{', '.join(numbers)}}};"
+
+
+def input_of_body(name: str, inputs: Iterable[str]) -> tuple[str, str] | None:
+    """(input, text of where its numbers begin at body i) that a step reads by a name, if it is an input."""
+    if name == "pose":
+        return "q", "q_at[i]"
+    if name in _OF_BODY:
+        return name, f"{_OF_BODY[name]} * i"
+    return (name, "v_at[i]" if name in RATES else "") if name in inputs else None
 
 
 def last_children(parents: np.ndarray) -> np.ndarray:
