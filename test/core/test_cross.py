@@ -7,12 +7,13 @@ import pytest
 import test_backend_c
 import test_batch
 from compiled import packed
+from flags import NOT_FUSED
 from foreign import PROCESSORS, runs_on
 from robots import ROBOTS, random_states
 
 import dynamics_node as dn
 from dynamics_node.algorithms import cheapest, dynamics_programs
-from dynamics_node.codegen.c import BatchKernel, batch_kernel, compiler
+from dynamics_node.codegen.c import BatchKernel, batch_kernel
 
 TESTS = (
     test_batch.test_batch_equals_scalar,
@@ -92,7 +93,7 @@ def test_results_are_the_bits_of_this_processor(kind, dtype, processor, folder, 
     model, program = program_of(kind)
     inputs = [array.astype(dtype) for array in (*random_states(model, 101, seed=5)[:3], model.gravity)]
     with monkeypatch.context() as here:
-        here.setattr(batch_kernel, "width_flags", lambda: compiler.NOT_FUSED)
+        here.setattr(batch_kernel, "width_flags", lambda: NOT_FUSED)
         expected = packed(BatchKernel(program, dtype)(101, *inputs))
-    runs_on(processor, folder, monkeypatch, more=compiler.NOT_FUSED)
+    runs_on(processor, folder, monkeypatch, more=NOT_FUSED)
     assert np.array_equal(packed(BatchKernel(program, dtype)(101, *inputs)), expected)

@@ -191,11 +191,9 @@ def test_sines_are_scalar_and_read_by_lanes():
 
 @pytest.fixture
 def vectorized_variant(monkeypatch):
-    """The vectorized variant, or fused code, wins every timing."""
+    """The vectorized variant wins every timing."""
     monkeypatch.setattr(kernel, "QUICK", 20_000)
-    monkeypatch.setattr(
-        tuning, "fastest", lambda trials: "side by side" if "side by side" in trials else "fused"
-    )
+    monkeypatch.setattr(tuning, "fastest", lambda trials: "side by side")
 
 
 @pytest.mark.usefixtures("vectorized_variant")

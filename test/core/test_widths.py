@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from compiled import packed
+from flags import NOT_FUSED
 from robots import ROBOTS, random_states
 
 import dynamics_node as dn
@@ -46,7 +47,7 @@ def test_results_are_the_same_bits_on_every_target(kind, dtype, monkeypatch):
     """Beside each other where sums of products are not fused, for older processors cannot."""
     if len(TARGETS) < 2:
         pytest.skip("this processor runs code for fewer than two of the targets")
-    for apart in ((), compiler.NOT_FUSED):
+    for apart in ((), NOT_FUSED):
         fused = [name for name in TARGETS if apart or name != "x86-64-v2"]
         results = [batch(kind, dtype, (f"-march={name}", *apart), monkeypatch)[0] for name in fused]
         assert all(np.array_equal(result, results[0]) for result in results)

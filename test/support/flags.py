@@ -8,8 +8,9 @@ from dynamics_node.algorithms import limbs
 from dynamics_node.codegen.c import batch_kernel as batch
 from dynamics_node.codegen.c import kernel
 
-__all__ = ["every_way", "in_one_order", "optimized", "quickly_compiled"]
+__all__ = ["NOT_FUSED", "every_way", "in_one_order", "optimized", "quickly_compiled"]
 
+NOT_FUSED = ("-ffp-contract=off",)
 QUICK_CC = Path(__file__).with_name("quick_cc")
 QUICK, MANY = kernel.QUICK, limbs.MANY  # the defaults of the library
 
@@ -42,7 +43,7 @@ def optimized(request, monkeypatch):
 
 @pytest.fixture
 def every_way(monkeypatch):
-    """The library times alternative flags and orders of operations, as by default."""
+    """The library times alternative orders of operations, as by default."""
     monkeypatch.delenv("CC", raising=False)
     for module in (kernel, batch):
         monkeypatch.setattr(module, "QUICK", QUICK)

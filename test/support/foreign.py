@@ -82,7 +82,7 @@ def runs_on(processor, folder, monkeypatch, shift=0, more=()):
     """Compile and run for a processor from now on; shift: numbers between arrays and a multiple of 64 bytes; more:
     flags."""
 
-    def compile_first(ways, _):
+    def compile_first(ways, *_):
         way = next(iter(ways.values()))
         flags = [
             flag for flag in (*FLAGS, *way.flags) if flag not in FLAGS_OF_LIBRARIES and "tune" not in flag

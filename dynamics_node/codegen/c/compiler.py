@@ -33,7 +33,6 @@ FLAGS = (
     "-Wl,-z,now",
 )
 NATIVE = "-march=native"  # where the compiler takes it: those of RISC-V and older ones of ARM do not
-NOT_FUSED = ("-ffp-contract=off",)
 # Operations in another order; and sums of products fused, which the tuning for some x86 processors leaves
 # apart.
 SCHEDULED = (
@@ -300,16 +299,21 @@ class Way(NamedTuple):
     flags: tuple[str, ...] = ()
 
 
-def compile_fastest(ways: dict[str, Way], trial: Callable[[str], Callable[[], object]]) -> str:
+Trial = Callable[[str], Callable[[], object]]  # a key -> a function that runs the library for some 10 us
+
+
+def compile_fastest(
+    ways: dict[str, Way], trial: Trial, promising: Callable[[], list[str]] | None = None
+) -> str:
     """Key of the library compiled in the fastest of the ways, by their names: the first one unless another is
     clearly faster, or `untuned`.
 
-    trial: makes of a key a function that runs the library for some 10 us. Raises CompileError.
+    promising(): the names of those worth a trial, by default all of them. Raises CompileError.
     """
-    return compile_library(*ways[fastest_way(ways, trial)])
+    return compile_library(*ways[fastest_way(ways, trial, promising)])
 
 
-def fastest_way(ways: dict[str, Way], trial: Callable[[str], Callable[[], object]]) -> str:
+def fastest_way(ways: dict[str, Way], trial: Trial, promising: Callable[[], list[str]] | None = None) -> str:
     """Name of the way that `compile_fastest` takes: as noted in the cache, else measured."""
     first = next(iter(ways))
     if len(ways) == 1:
@@ -320,7 +324,11 @@ def fastest_way(ways: dict[str, Way], trial: Callable[[str], Callable[[], object
         return chosen
     if _untuned.get():
         return first
-    chosen = fastest({name: trial(key) for name, key in _compiled(ways).items()})
+    tried = ways if promising is None else {name: ways[name] for name in promising()}
+    if len(tried) > 1:
+        chosen = fastest({name: trial(key) for name, key in _compiled(tried).items()})
+    else:
+        (chosen,) = tried
     with suppress(CompileError):  # a full disk: another process will measure again
         write_entry(note, chosen.encode())
     return chosen
