@@ -59,6 +59,13 @@ def test_rows_of_any_size(size, dtype):
         assert np.array_equal(packed(batch(count, x)), 2 * x[:, ::-1])
 
 
+def test_a_constant_beyond_floats_is_an_error():
+    program = trace(lambda x: {"y": x * 1e39}, {"x": (1,)})
+    assert packed(BatchKernel(program)(2, np.ones((2, 1)))).tolist() == [[1e39], [1e39]]
+    with pytest.raises(ValueError, match="1e\\+39 .* use float64"):
+        BatchKernel(program, np.float32)
+
+
 def test_empty_batch():
     assert [y.shape for y in BatchKernel(program())(0, np.zeros((0, 2)), np.zeros(4))[0]] == [(0, 2), (0, 3)]
 

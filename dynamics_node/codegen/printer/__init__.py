@@ -1,22 +1,17 @@
-"""Program -> text: straight lines in any Dialect of C; a kernel that computes one state in every thread, in
+"""Program -> text: operations in any Dialect; a kernel that computes one state in every thread, in
 CUDA and C.
 
 The text holds numbers and indices only: no name of a robot gets here. Which dialect a kernel is, dialects.h
 learns from the compiler that reads it.
 """
 
-from dynamics_node.codegen.printer.dialect import C99_DOUBLE, C99_FLOAT, Dialect, straight_lines
 from dynamics_node.codegen.printer.kernel_arguments import Argument, Kernel, Variant
 from dynamics_node.codegen.printer.kernel_text import head, kernel
 
 __all__ = [
-    "C99_DOUBLE",
-    "C99_FLOAT",
     "Argument",
-    "Dialect",
     "Kernel",
     "Variant",
     "head",
     "kernel",
-    "straight_lines",
 ]

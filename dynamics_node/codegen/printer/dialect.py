@@ -3,7 +3,6 @@
 A value is written as the text of an input, a literal, or a local that the line of its operation defines.
 """
 
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import isfinite
 from typing import NamedTuple
@@ -31,8 +30,7 @@ class Dialect(NamedTuple):
         """A number as C writes it, exactly; of 32 bits the nearest one. Raises ValueError beyond them."""
         number = _nearest_single(value) if self.single else float(value)
         if not isfinite(number):
-            bits = 32 if self.single else 64
-            raise ValueError(f"the constant {value} of a Program does not fit into {bits} bits")
+            raise ValueError(f"the constant {value} of a Program does not fit into 32 bits: use float64")
         text = number.hex() + "f" * self.single
         return f"({text})" if number < 0 else text
 
@@ -59,10 +57,6 @@ def of_c(number: str, sine: str, cosine: str, single: bool = False) -> Dialect:
     it fuses products into sums."""
     plain = {"add": "{} + {}", "sub": "{} - {}", "mul": "{} * {}", "reciprocal": "1 / {}", "neg": "-{}"}
     return Dialect(number, {**plain, SINE: f"{sine}({{}})", COSINE: f"{cosine}({{}})"}, single)
-
-
-C99_DOUBLE = of_c("double", "sin", "cos")
-C99_FLOAT = of_c("float", "sinf", "cosf", single=True)
 
 
 def plain(program: Program) -> Iterator[Operation]:
@@ -92,56 +86,3 @@ class Values:
         else:
             text = self._given[value]
         return f"-{text}" if negative else text
-
-
-def straight_lines(
-    program: Program, inputs: Mapping[str, str], results: Mapping[str, str], dialect: Dialect = C99_DOUBLE
-) -> Iterator[str]:
-    r"""The lines of a whole Program in plain C, without functions but sine and cosine.
-
-    Parameters
-    ----------
-    program : Program
-        Straight-line Program.
-    inputs : mapping of str to str
-        For every input the text of an entry, with `{index}` in row-major order.
-    results : mapping of str to str
-        For outputs the line that takes an entry, with `{index}` and `{value}`. Other outputs are left out. A
-        line follows the operation that it waits for: the memory of results must not overlap that of inputs.
-    dialect : Dialect
-        C99_DOUBLE or C99_FLOAT.
-
-    Yields
-    ------
-    str
-        A line.
-
-    Raises
-    ------
-    ValueError
-        If a constant does not fit into 32 bits.
-
-    Examples
-    --------
-    >>> program = dn.trace(lambda q: {"y": 2.5 * np.sin(q), "z": q[1]}, {"q": (2,)})
-    >>> lines = straight_lines(program, {"q": "q[{index}]"}, {"y": "y[{index}] = {value};"})
-    >>> print(*lines, sep="\n")
-    const double t3 = sin(q[0]);
-    const double t4 = sin(q[1]);
-    const double t5 = t3 * 0x1.4000000000000p+1;
-    y[0] = t5;
-    const double t6 = t4 * 0x1.4000000000000p+1;
-    y[1] = t6;
-    """
-    sizes = {name: int(np.prod(shape, dtype=int)) for name, shape in program.inputs.items()}
-    given = [inputs[name].format(index=k) for name, size in sizes.items() for k in range(size)]
-    values = Values(program, dialect, given)
-    taking = defaultdict(list)
-    for name, line in results.items():
-        for k, n in enumerate(program.outputs[name].ravel().tolist()):
-            taking[n].append(line.format(index=k, value=values.text(Operand(n))))
-    for n in range(program.first_operation):
-        yield from taking[n]
-    for operation in plain(program):
-        yield dialect.line(operation, values.text)
-        yield from taking[operation.values[0]]
