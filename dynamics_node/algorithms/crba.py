@@ -13,23 +13,23 @@ from dynamics_node.algorithms.transforms import joint_transforms
 from dynamics_node.symbolic import cross_force, cross_motion, matvec, transpose
 
 
-def crba(model, q):
+def crba(robot, q):
     """M (..., nv, nv), armature included; explicit joints add to their masters' rows and columns."""
-    X_up = joint_transforms(model, q)
-    composite = composite_inertias(model, X_up)
-    M = np.zeros((*q.shape[:-1], model.nv, model.nv), dtype=np.result_type(q.dtype, float))
-    joints = [body.joint for body in model.bodies]
+    X_up = joint_transforms(robot, q)
+    composite = composite_inertias(robot, X_up)
+    M = np.zeros((*q.shape[:-1], robot.nv, robot.nv), dtype=np.result_type(q.dtype, float))
+    joints = [body.joint for body in robot.bodies]
     S = [joint.subspace for joint in joints]
     for i, joint in enumerate(joints):
         F = composite[i] @ S[i]
         M[..., joint.v, joint.v] += by_coordinates(S[i].T @ F, joint, joint)
-        for j, above in steps_up(model, i):
+        for j, above in steps_up(robot, i):
             F = X_up.forces(j, F)
             row = joints[above].v
             block = by_coordinates(S[above].T @ F, joints[above], joint)
             M[..., row, joint.v] += block
             M[..., joint.v, row] += transpose(block)
-    return M + rotor_inertia(model)
+    return M + rotor_inertia(robot)
 
 
 def by_coordinates(block, row, column):
@@ -44,53 +44,53 @@ def by_coordinates(block, row, column):
     return block * (left @ right) if block.shape[-2:] == (1, 1) else left @ block @ right
 
 
-def composite_inertias(model, X_up):
+def composite_inertias(robot, X_up):
     """[(..., 6, 6)]: the inertia of every body with its subtree, in its axes."""
-    composite = list(model.inertias)
-    for i in reversed(range(model.nbodies)):
-        parent = model.parents[i]
+    composite = list(robot.inertias)
+    for i in reversed(range(robot.nbodies)):
+        parent = robot.parents[i]
         if parent >= 0:
             composite[parent] = composite[parent] + X_up.inertia(i, composite[i])
     return composite
 
 
-def steps_up(model, i):
+def steps_up(robot, i):
     """(body, its parent) for every step from body i toward the root."""
-    while model.parents[i] >= 0:
-        yield i, model.parents[i]
-        i = model.parents[i]
+    while robot.parents[i] >= 0:
+        yield i, robot.parents[i]
+        i = robot.parents[i]
 
 
 # --- Coriolis matrix ----------------------------------------------------------------------------------------
 
 
-def coriolis_matrix(model, q, qd):
+def coriolis_matrix(robot, q, qd):
     """C (..., nv, nv). q (..., nq), qd (..., nv)."""
-    X_up = joint_transforms(model, q)
-    v = outward(model, X_up, joint_motions(model, qd))
-    inertias, B = composite_inertias(model, X_up), _composite(model, X_up, v)
-    S = [body.joint.subspace for body in model.bodies]
+    X_up = joint_transforms(robot, q)
+    v = outward(robot, X_up, joint_motions(robot, qd))
+    inertias, B = composite_inertias(robot, X_up), _composite(robot, X_up, v)
+    S = [body.joint.subspace for body in robot.bodies]
     turning = [_columns(cross_motion, v[..., i, :], own) for i, own in enumerate(S)]
-    C = np.zeros((*q.shape[:-1], model.nv, model.nv), dtype=np.result_type(q, qd, float))
-    for i, body in enumerate(model.bodies):
+    C = np.zeros((*q.shape[:-1], robot.nv, robot.nv), dtype=np.result_type(q, qd, float))
+    for i, body in enumerate(robot.bodies):
         at = body.joint.v
         own = inertias[i] @ turning[i] + B[i] @ S[i]
         momenta, turned = inertias[i] @ S[i], transpose(B[i]) @ S[i]
         C[..., at, at] += by_coordinates(S[i].T @ own, body.joint, body.joint)
-        for j, above in steps_up(model, i):
+        for j, above in steps_up(robot, i):
             own, momenta, turned = (X_up.forces(j, F) for F in (own, momenta, turned))
-            joint = model.bodies[above].joint
+            joint = robot.bodies[above].joint
             C[..., joint.v, at] += by_coordinates(S[above].T @ own, joint, body.joint)
             block = transpose(momenta) @ turning[above] + transpose(turned) @ S[above]
             C[..., at, joint.v] += by_coordinates(block, body.joint, joint)
     return C
 
 
-def _composite(model, X_up, v):
+def _composite(robot, X_up, v):
     """B (..., 6, 6) of every body with its subtree, in its axes."""
-    B = [_of_body(inertia, v[..., i, :]) for i, inertia in enumerate(model.inertias)]
-    for i in reversed(range(model.nbodies)):
-        parent = model.parents[i]
+    B = [_of_body(inertia, v[..., i, :]) for i, inertia in enumerate(robot.inertias)]
+    for i in reversed(range(robot.nbodies)):
+        parent = robot.parents[i]
         if parent >= 0:
             half = transpose(X_up.forces(i, B[i]))
             B[parent] = B[parent] + transpose(X_up.forces(i, half))

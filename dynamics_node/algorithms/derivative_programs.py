@@ -123,10 +123,10 @@ def _derivatives(robot, forward, inverse, derived, q, qd, qdd=None, tau=None, **
 _UPPER = np.triu_indices(4)
 
 
-def derivative_stages(model: Robot, problem: Problem, inputs) -> LaneProgram:
+def derivative_stages(robot: Robot, problem: Problem, inputs) -> LaneProgram:
     """The same as `derivative_program`, in stages, for inputs {name: shape}."""
     forward = np.array(problem.forward, dtype=bool)
-    tree, T = economical_robot(model)
+    tree, T = economical_robot(robot)
     staging = Staging(inputs)
     given = staging.arrays
     J = _pseudo_inertias(tree, given.get("inertia"))
@@ -134,14 +134,14 @@ def derivative_stages(model: Robot, problem: Problem, inputs) -> LaneProgram:
     outer = None
     if "f_ext" in given:
         outer = work.of_bodies(matvec, transpose(inverse_motion_transform(T)), given["f_ext"])
-    work.accelerate(np.where(forward, 0.0, given.get("qdd", np.zeros(model.nv))), outer)
+    work.accelerate(np.where(forward, 0.0, given.get("qdd", np.zeros(robot.nv))), outer)
     armature = given.get("armature", tree.armature)
     M = work.masses(armature)
     if forward.any():
         results = _solved(work, forward, M, armature, given["tau"])
     else:
         results = dict(zip(("dq", "dqd"), work.derivatives(), strict=True)) | {"dknown": M}
-    watched = weak_coordinates(model, forward)
+    watched = weak_coordinates(robot, forward)
     if not watched.any():
         return staging.finish(results)
     names = [name for name in PARAMETERS if name in given]

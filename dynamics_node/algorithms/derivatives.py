@@ -50,13 +50,13 @@ class Load(NamedTuple):
     moment: np.ndarray
 
 
-def frames(model, q, gravity):
+def frames(robot, q, gravity):
     """For all bodies of one state, in the frame of the root body above them: axes R (nbodies, 3, 3) and
     origins p (nbodies, 3); for root bodies also the acceleration (nbodies, 3) equivalent to gravity."""
-    X_up = joint_transforms(model, q)
-    R = np.zeros((model.nbodies, 3, 3), dtype=q.dtype)
-    p, fall = np.zeros((model.nbodies, 3), dtype=q.dtype), np.zeros((model.nbodies, 3), dtype=q.dtype)
-    for i, parent in enumerate(model.parents):
+    X_up = joint_transforms(robot, q)
+    R = np.zeros((robot.nbodies, 3, 3), dtype=q.dtype)
+    p, fall = np.zeros((robot.nbodies, 3), dtype=q.dtype), np.zeros((robot.nbodies, 3), dtype=q.dtype)
+    for i, parent in enumerate(robot.parents):
         if parent < 0:
             R[i], fall[i] = np.eye(3), -X_up.vector(i, gravity)
         else:

@@ -22,20 +22,20 @@ REFERENCES = ("world_aligned", "body", "world")  # for Jacobians, motions and wr
 PINOCCHIO = {"LOCAL_WORLD_ALIGNED": "world_aligned", "LOCAL": "body", "WORLD": "world"}
 
 
-def frame_jacobian(model, q, link, reference="world_aligned"):
+def frame_jacobian(robot, q, link, reference="world_aligned"):
     """J (..., 6, nv), angular rows first: J qd = velocity of the link.
 
     reference: 'world_aligned' (of the link's origin, in axes of the model root), 'body' (the same in axes of
     the link) or 'world' (of the point of the link at the root's origin, in axes of the root), or the
     Pinocchio name of one. Raises KeyError for an unknown link, ValueError for an unknown reference.
     """
-    J, X, _ = _columns_and_transform(model, q, link)
+    J, X, _ = _columns_and_transform(robot, q, link)
     return _to_reference(X, reference, J)
 
 
-def frame_jacobian_change(model, q, qd, link, reference="world_aligned"):
+def frame_jacobian_change(robot, q, qd, link, reference="world_aligned"):
     """J and dJ/dt (..., 6, nv) at rates qd (..., nv); arguments and errors as in `frame_jacobian`."""
-    J, X, parts = _columns_and_transform(model, q, link)
+    J, X, parts = _columns_and_transform(robot, q, link)
     change = np.zeros(J.shape, dtype=np.result_type(J.dtype, qd.dtype))
     ahead = np.zeros((*qd.shape[:-1], 6), dtype=qd.dtype)
     for v, columns in parts:  # ahead: velocity of the link relative to the columns' frame
@@ -72,28 +72,28 @@ def _to_reference(X, reference, columns):
     return columns if reference_named(reference) == "body" else T @ columns
 
 
-def frame_pose(model, q, link):
+def frame_pose(robot, q, link):
     """R (..., 3, 3) from link to root axes and p (..., 3), the link's origin in the root frame, m."""
-    X = frame_transform(model, q, link)
+    X = frame_transform(robot, q, link)
     return transpose(transform_rotation(X)), transform_origin(X)
 
 
-def frame_transform(model, q, link):
+def frame_transform(robot, q, link):
     """X (..., 6, 6) from the root to a link."""
-    return _columns_and_transform(model, q, link)[1]
+    return _columns_and_transform(robot, q, link)[1]
 
 
-def frame_poses(model, q, links=None):
+def frame_poses(robot, q, links=None):
     """R (..., n, 3, 3) and p (..., n, 3) as in `frame_pose`, of n links: by default of all, in the order of
     `model.frames`."""
-    frames = [model.frame(link) for link in (model.frames if links is None else links)]
+    frames = [robot.frame(link) for link in (robot.frames if links is None else links)]
     if not frames:
         raise ValueError("frame_poses needs at least one link")
-    X_up, batch = joint_transforms(model, q), q.shape[:-1]
-    moving = sorted({i for frame in frames if frame.body >= 0 for i in model.ancestors[frame.body]})
+    X_up, batch = joint_transforms(robot, q), q.shape[:-1]
+    moving = sorted({i for frame in frames if frame.body >= 0 for i in robot.ancestors[frame.body]})
     at = {-1: (np.eye(3), np.zeros(3))}
     for i in moving:
-        at[i] = _next_pose(X_up, i, *at[model.parents[i]])
+        at[i] = _next_pose(X_up, i, *at[robot.parents[i]])
     poses = [_of_frame(frame, *at[frame.body]) for frame in frames]
     return tuple(
         np.stack(
@@ -116,23 +116,23 @@ def _of_frame(frame, E, p):
     return transpose(transform_rotation(frame.X) @ E), p
 
 
-def _columns_and_transform(model, q, link):
+def _columns_and_transform(robot, q, link):
     """J in link axes; X from the root to the link; [(slice of v, columns of J)] of the joints between, from
     the link to the root."""
-    frame = model.frame(link)
-    X_up = joint_transforms(model, q)
+    frame = robot.frame(link)
+    X_up = joint_transforms(robot, q)
     batch = q.shape[:-1]
-    J = np.zeros((*batch, 6, model.nv), dtype=np.result_type(q.dtype, float))
+    J = np.zeros((*batch, 6, robot.nv), dtype=np.result_type(q.dtype, float))
     X, parts = np.broadcast_to(frame.X, (*batch, 6, 6)), []
-    for i in reversed(model.ancestors[frame.body] if frame.body >= 0 else ()):
-        joint = model.bodies[i].joint
+    for i in reversed(robot.ancestors[frame.body] if frame.body >= 0 else ()):
+        joint = robot.bodies[i].joint
         parts.append((joint.v, X @ joint.S))
         J[..., joint.v] += parts[-1][1]
         X = X @ X_up.matrix(i)
     return J, X, parts
 
 
-def frame_kinematics(model, q, qd, qdd, link, reference="world_aligned"):
+def frame_kinematics(robot, q, qd, qdd, link, reference="world_aligned"):
     """R (..., 3, 3) from link to root axes, p (..., 3), the link's origin in the root frame, and its velocity
     and acceleration (..., 6), angular rows first: J qd and its derivative J qdd + dJ/dt qd, with J of
     `frame_jacobian` in the same reference. So 'world_aligned' has the classical acceleration of the origin,
@@ -140,11 +140,11 @@ def frame_kinematics(model, q, qd, qdd, link, reference="world_aligned"):
 
     q (..., nq), qd, qdd (..., nv). Raises KeyError for an unknown link, ValueError for an unknown reference.
     """
-    frame, reference = model.frame(link), reference_named(reference)
-    X_up = joint_transforms(model, q)
-    rates, changes = joint_motions(model, qd), joint_motions(model, qdd)
+    frame, reference = robot.frame(link), reference_named(reference)
+    X_up = joint_transforms(robot, q)
+    rates, changes = joint_motions(robot, qd), joint_motions(robot, qdd)
     E, p, v, a = np.eye(3), np.zeros(3), np.zeros(6), np.zeros(6)
-    for i in model.ancestors[frame.body] if frame.body >= 0 else ():
+    for i in robot.ancestors[frame.body] if frame.body >= 0 else ():
         E, p = _next_pose(X_up, i, E, p)
         v = X_up.motion(i, v) + rates[..., i, :]
         a = X_up.motion(i, a) + changes[..., i, :] + cross_motion(v, rates[..., i, :])
@@ -175,19 +175,19 @@ def _at_the_root(p, vector):
 # --- all bodies at once -------------------------------------------------------------------------------------
 
 
-def body_jacobians(model, X_up, starts=None):
+def body_jacobians(robot, X_up, starts=None):
     """[(indices (k,), J (..., 6, k))] of every body: the coordinates of v that move it, and its velocity in
     body axes at its origin for rate 1 of each.
 
     starts: [(..., 6, nv of the joint)] of every body, in place of the motion subspaces S: directions that are
     propagated outward as these are.
     """
-    starts = [body.joint.S for body in model.bodies] if starts is None else starts
+    starts = [body.joint.S for body in robot.bodies] if starts is None else starts
     by_body: list[dict] = []
-    for i, (body, parent) in enumerate(zip(model.bodies, model.parents, strict=True)):
+    for i, (body, parent) in enumerate(zip(robot.bodies, robot.parents, strict=True)):
         above = by_body[parent] if parent >= 0 else {}
         columns = {v: X_up.motion(i, column) for v, column in above.items()}
-        for k, v in enumerate(range(model.nv)[body.joint.v]):
+        for k, v in enumerate(range(robot.nv)[body.joint.v]):
             own = starts[i][..., k]
             columns[v] = columns[v] + own if v in columns else own
         by_body.append(columns)

@@ -46,16 +46,16 @@ def _weak(robot):
     return (massless | _behind_dependent(robot))[robot.independent]
 
 
-def _weak_of_tree(model):
+def _weak_of_tree(robot):
     """Coordinates (nv of the tree,) whose pivot may vanish."""
-    sure = _least_pivots(model) >= ZERO * inertia_scale(model, _stretched(model)[None])[0]
-    return ~(sure & _all_definite(model))
+    sure = _least_pivots(robot) >= ZERO * inertia_scale(robot, _stretched(robot)[None])[0]
+    return ~(sure & _all_definite(robot))
 
 
-def require_watched(model, coordinates):
+def require_watched(robot, coordinates):
     """Raise ModelError, with the joints by name, if coordinates (nv,) may be singular and are not checked by
     the solver."""
-    names = [joint.name for joint in model.independent_joints if coordinates[joint.v].any()]
+    names = [joint.name for joint in robot.independent_joints if coordinates[joint.v].any()]
     if names:
         raise ModelError(
             f"forward dynamics: the body of {', '.join(map(repr, names))} has almost no mass compared to its "
@@ -84,10 +84,10 @@ def lost(loss, watched):
     return mask
 
 
-def singularity_message(model, coordinates):
+def singularity_message(robot, coordinates):
     """A message that the joints of `coordinates` (nv,) bool move without moving mass; None if there are
     none."""
-    names = [joint.name for joint in model.independent_joints if coordinates[joint.v].any()]
+    names = [joint.name for joint in robot.independent_joints if coordinates[joint.v].any()]
     if not names:
         return None
     return (
@@ -96,23 +96,23 @@ def singularity_message(model, coordinates):
     )
 
 
-def inertia_scale(model, q):
+def inertia_scale(robot, q):
     """The size (..., nv) at q (..., nq) of the numbers that an apparent inertia is left over from. For every
     coordinate: mass and moment of inertia of its subtree, with levers added up without their directions, so
     that nothing cancels."""
-    X_up = joint_transforms(model, q)
-    composite = [mass_moments(inertia) for inertia in model.inertias]
-    scale = np.zeros((*q.shape[:-1], model.nv), q.dtype)
-    sharing = np.zeros(model.nv)
-    for i in reversed(range(model.nbodies)):
-        joint, parent = model.bodies[i].joint, model.parents[i]
+    X_up = joint_transforms(robot, q)
+    composite = [mass_moments(inertia) for inertia in robot.inertias]
+    scale = np.zeros((*q.shape[:-1], robot.nv), q.dtype)
+    sharing = np.zeros(robot.nv)
+    for i in reversed(range(robot.nbodies)):
+        joint, parent = robot.bodies[i].joint, robot.parents[i]
         moment, mass = composite[i]
         scale[..., joint.v] = scale[..., joint.v] + joint_scale(joint.S, moment, mass)
         sharing[joint.v] += 1
         if parent >= 0:
             own, of_own = composite[parent]
             composite[parent] = own + moved_moment(moment, mass, X_up.origin(i)), of_own + mass
-    return scale * sharing + (model.axle_map**2).T @ model.armature
+    return scale * sharing + (robot.axle_map**2).T @ robot.armature
 
 
 def mass_moments(inertia):
@@ -131,20 +131,20 @@ def joint_scale(S, moment, mass):
     return np.asarray(moment)[..., None] * turning + mass * sliding
 
 
-def _stretched(model):
+def _stretched(robot):
     """q (nq,) with all slides at the longest one."""
-    q = model.neutral()
-    for joint in (body.joint for body in model.bodies):
+    q = robot.neutral()
+    for joint in (body.joint for body in robot.bodies):
         q[[joint.q.start + k for k in joint.type.lengths]] = FAR
     return q
 
 
-def _least_pivots(model):
+def _least_pivots(robot):
     """For every coordinate (nv,), the smallest pivot at any position: that of the joint's body alone, with
     all joints before it fixed."""
-    least = np.array(model.armature[: model.nv], dtype=float)
-    before = np.full(model.nbodies + 1, -1)  # last coordinate above a body; the root has the last entry
-    for i, (body, parent) in enumerate(zip(model.bodies, model.parents, strict=True)):
+    least = np.array(robot.armature[: robot.nv], dtype=float)
+    before = np.full(robot.nbodies + 1, -1)  # last coordinate above a body; the root has the last entry
+    for i, (body, parent) in enumerate(zip(robot.bodies, robot.parents, strict=True)):
         at, S = body.joint.v, body.joint.S
         if before[parent] < at.start and len(body.joint.moved_by) == S.shape[1]:
             with np.errstate(all="ignore"):
@@ -154,10 +154,10 @@ def _least_pivots(model):
     return least
 
 
-def _all_definite(model):
+def _all_definite(robot):
     """Whether no body has a negative inertia."""
-    eigenvalues = np.linalg.eigvalsh(model.inertias)
-    return bool((eigenvalues[:, 0] >= -ZERO * eigenvalues[:, -1]).all()) if model.nbodies else True
+    eigenvalues = np.linalg.eigvalsh(robot.inertias)
+    return bool((eigenvalues[:, 0] >= -ZERO * eigenvalues[:, -1]).all()) if robot.nbodies else True
 
 
 # --- at positions -------------------------------------------------------------------------------------------

@@ -41,71 +41,71 @@ def inertias_of_parameters(parameters):
 # --- joint torques and generalized momenta ------------------------------------------------------------------
 
 
-def joint_torque_regressor(model, q, qd, qdd, gravity=None, link=None):
+def joint_torque_regressor(robot, q, qd, qdd, gravity=None, link=None):
     """Y (..., nv, 10 nbodies) with rnea(q, qd, qdd) = Y p + armature qdd, p the inertial parameters.
     Arguments as in `rnea`. link: Y (..., nv, 10) of a payload of this link, about its origin in its axes.
     Raises KeyError for an unknown link."""
-    X_up = joint_transforms(model, q)
-    motions = body_motions(model, X_up, qd, qdd, gravity)
-    Y = _joint_rows(model, q, body_jacobians(model, X_up), [_of_wrench(motion) for motion in motions])
-    return Y if link is None else Y @ link_columns(model, link)
+    X_up = joint_transforms(robot, q)
+    motions = body_motions(robot, X_up, qd, qdd, gravity)
+    Y = _joint_rows(robot, q, body_jacobians(robot, X_up), [_of_wrench(motion) for motion in motions])
+    return Y if link is None else Y @ link_columns(robot, link)
 
 
-def momentum_regressor(model, q, qd, gravity=None, link=None):
+def momentum_regressor(robot, q, qd, gravity=None, link=None):
     """P and R (..., nv, 10 nbodies) with generalized momentum = P p + armature qd and rate = R p: d(P p +
     armature qd)/dt = tau + R p needs no acceleration. Arguments as in `generalized_momentum`; link as in
     `joint_torque_regressor`."""
-    X_up = joint_transforms(model, q)
-    velocities = _each(model, outward(model, X_up, joint_motions(model, qd)))
-    still = np.zeros((*q.shape[:-1], model.nbodies, 6))
-    falls = _each(model, outward(model, X_up, still, -root_acceleration(model, gravity)))
-    starts = [_turning(v, body.joint.S) for v, body in zip(velocities, model.bodies, strict=True)]
-    J, turning = body_jacobians(model, X_up), body_jacobians(model, X_up, starts)
+    X_up = joint_transforms(robot, q)
+    velocities = _each(robot, outward(robot, X_up, joint_motions(robot, qd)))
+    still = np.zeros((*q.shape[:-1], robot.nbodies, 6))
+    falls = _each(robot, outward(robot, X_up, still, -root_acceleration(robot, gravity)))
+    starts = [_turning(v, body.joint.S) for v, body in zip(velocities, robot.bodies, strict=True)]
+    J, turning = body_jacobians(robot, X_up), body_jacobians(robot, X_up, starts)
     momenta = [_of_momentum(v) for v in velocities]
-    P = _joint_rows(model, q, J, momenta)
-    R = _joint_rows(model, q, J, [_of_momentum(fall) for fall in falls])
-    R = R + _joint_rows(model, q, turning, momenta)
+    P = _joint_rows(robot, q, J, momenta)
+    R = _joint_rows(robot, q, J, [_of_momentum(fall) for fall in falls])
+    R = R + _joint_rows(robot, q, turning, momenta)
     if link is None:
         return P, R
-    T = link_columns(model, link)
+    T = link_columns(robot, link)
     return P @ T, R @ T
 
 
-def link_columns(model, link):
+def link_columns(robot, link):
     """T (10 nbodies, 10): a payload of a link, about the link's origin in its axes, as inertial parameters of
     the bodies; zero for a link fixed to the root. Raises KeyError for an unknown link."""
-    frame, T = model.frame(link), np.zeros((model.nbodies, PER_BODY, PER_BODY))
+    frame, T = robot.frame(link), np.zeros((robot.nbodies, PER_BODY, PER_BODY))
     if frame.body >= 0:
         moved = transformed_inertia(frame.X, inertias_of_parameters(np.eye(PER_BODY)))
         T[frame.body] = inertial_parameters(moved).T
     return T.reshape(-1, PER_BODY)
 
 
-def energy_regressor(model, q, qd, gravity=None):
+def energy_regressor(robot, q, qd, gravity=None):
     """(kinetic, potential), each (..., 10 nbodies), without the rotors' armature qd^2 / 2. Potential energy
     is zero at the origin of the root. Arguments as in `generalized_momentum`."""
-    X_up = joint_transforms(model, q)
-    velocities = _each(model, outward(model, X_up, joint_motions(model, qd)))
+    X_up = joint_transforms(robot, q)
+    velocities = _each(robot, outward(robot, X_up, joint_motions(robot, qd)))
     kinetic = [0.5 * matvec(transpose(_of_momentum(v)), v) for v in velocities]
-    return _in_line(model, q, kinetic), _in_line(model, q, _weights(model, X_up, gravity))
+    return _in_line(robot, q, kinetic), _in_line(robot, q, _weights(robot, X_up, gravity))
 
 
-def _joint_rows(model, q, jacobians, regressors):
+def _joint_rows(robot, q, jacobians, regressors):
     """Rows of joints: J^T A of every body with its regressor A (..., 6, 10)."""
     dtype = np.result_type(q.dtype, float)
-    Y = np.zeros((*q.shape[:-1], model.nv, model.nbodies, PER_BODY), dtype)
+    Y = np.zeros((*q.shape[:-1], robot.nv, robot.nbodies, PER_BODY), dtype)
     for i, ((places, J), A) in enumerate(zip(jacobians, regressors, strict=True)):
         Y[..., places, i, :] = transpose(J) @ A
-    return Y.reshape(*q.shape[:-1], model.nv, model.nbodies * PER_BODY)
+    return Y.reshape(*q.shape[:-1], robot.nv, robot.nbodies * PER_BODY)
 
 
-def _in_line(model, q, rows):
+def _in_line(robot, q, rows):
     joined = np.stack(rows, axis=-2) if rows else np.zeros((*q.shape[:-1], 0, PER_BODY))
-    return joined.reshape(*q.shape[:-1], model.nbodies * PER_BODY)
+    return joined.reshape(*q.shape[:-1], robot.nbodies * PER_BODY)
 
 
-def _each(model, vectors):
-    return [vectors[..., i, :] for i in range(model.nbodies)]
+def _each(robot, vectors):
+    return [vectors[..., i, :] for i in range(robot.nbodies)]
 
 
 def _turning(v, S):
@@ -151,13 +151,13 @@ def _moments(x):
     return columns
 
 
-def _weights(model, X_up, gravity):
+def _weights(robot, X_up, gravity):
     """[(..., 10)]: -g p and, in the axes of each body, -g, of bodies at p."""
-    fall = -root_acceleration(model, gravity)[..., 3:]
+    fall = -root_acceleration(robot, gravity)[..., 3:]
     falls: list[np.ndarray] = []
     depths: list[np.ndarray] = []  # g p (..., 1)
     rows = []
-    for i, parent in enumerate(model.parents):
+    for i, parent in enumerate(robot.parents):
         before, depth = (falls[parent], depths[parent]) if parent >= 0 else (fall, np.zeros(1))
         depths.append(depth + (before * X_up.origin(i)).sum(axis=-1, keepdims=True))
         falls.append(X_up.vector(i, before))
@@ -171,17 +171,17 @@ def _weights(model, X_up, gravity):
 # --- joints -------------------------------------------------------------------------------------------------
 
 
-def joint_regressor(model, q, qd, qdd):
+def joint_regressor(robot, q, qd, qdd):
     """(rotor, viscous, offset, spring), each (..., nv, axles): torques per unit of rotor inertia (kg m^2),
     viscous coefficient (N m s/rad), offset (N m) and spring (N m/rad, at rest at position 0) of the joints,
     or the same in m and N. Columns: every coordinate, then every shared joint, see Robot.axle_map; zero for
     joints with several coordinates. Coulomb friction is the offset times the sign of the rate, see
     identification."""
-    own = [joint for joint in model.independent_joints if joint.type.is_scalar]
+    own = [joint for joint in robot.independent_joints if joint.type.is_scalar]
     places = np.array([joint.v.start for joint in own], dtype=int)
     positions = q[..., [joint.q.start for joint in own]]
     columns = []
-    shared, W = model.shared_joints, model.axle_map[model.nv :]
+    shared, W = robot.shared_joints, robot.axle_map[robot.nv :]
     of_shared = (
         [joint.rate(qdd) for joint in shared],
         [joint.rate(qd) for joint in shared],
@@ -191,10 +191,10 @@ def joint_regressor(model, q, qd, qdd):
     own_values = (qdd[..., places], qd[..., places], np.ones_like(positions), positions)
     for values, more in zip(own_values, of_shared, strict=True):
         matrix = np.zeros(
-            (*q.shape[:-1], model.nv, len(model.axle_map)), dtype=np.result_type(q.dtype, float)
+            (*q.shape[:-1], robot.nv, len(robot.axle_map)), dtype=np.result_type(q.dtype, float)
         )
         matrix[..., places, places] = values
         for k, value in enumerate(more):
-            matrix[..., model.nv + k] = value * W[k]
+            matrix[..., robot.nv + k] = value * W[k]
         columns.append(matrix)
     return tuple(columns)

@@ -24,12 +24,12 @@ class Motion(NamedTuple):
     a: np.ndarray
 
 
-def body_motions(model, X_up, qd, qdd, gravity=None) -> list[Motion]:
+def body_motions(robot, X_up, qd, qdd, gravity=None) -> list[Motion]:
     """The Motions of all bodies at rates qd, qdd (..., nv)."""
-    rates, changes = joint_motions(model, qd), joint_motions(model, qdd)
-    root = root_motion(model.gravity if gravity is None else gravity)
+    rates, changes = joint_motions(robot, qd), joint_motions(robot, qdd)
+    root = root_motion(robot.gravity if gravity is None else gravity)
     motions: list[Motion] = []
-    for i, parent in enumerate(model.parents):
+    for i, parent in enumerate(robot.parents):
         before = root if parent < 0 else motions[parent]
         motions.append(next_motion(X_up, i, before, rates[..., i, :], changes[..., i, :]))
     return motions
@@ -52,13 +52,13 @@ def next_motion(X_up, i, before: Motion, rates, changes) -> Motion:
     return Motion(w, wd, skew(wd) + _squared(w), a)
 
 
-def body_wrenches(model, motions):
+def body_wrenches(robot, motions):
     """f (..., nbodies, 6): the wrench for every body's motion, about its origin in its axes."""
     if not motions:
         return np.zeros((0, 6))
     U = np.stack([motion.U for motion in motions], axis=-3)
     a = np.stack([motion.a for motion in motions], axis=-2)
-    return body_wrench(U, a, pseudo_inertia(model.inertias))
+    return body_wrench(U, a, pseudo_inertia(robot.inertias))
 
 
 def body_wrench(U, a, J):
@@ -92,19 +92,19 @@ def _squared(w):
     return cross @ cross
 
 
-def rnea(model, q, qd, qdd, f_ext=None, gravity=None):
+def rnea(robot, q, qd, qdd, f_ext=None, gravity=None):
     """tau (..., nv) in N m or N that produces qdd.
 
     q (..., nq), qd, qdd (..., nv); f_ext (..., nbodies, 6): wrench of the environment ON every body,
     moment first, body axes, at the body origin; gravity (..., 3) in place of the model's.
     """
-    X_up = joint_transforms(model, q)
-    f = body_wrenches(model, body_motions(model, X_up, qd, qdd, gravity))
+    X_up = joint_transforms(robot, q)
+    f = body_wrenches(robot, body_motions(robot, X_up, qd, qdd, gravity))
     if f_ext is not None:
         f = f - f_ext
-    return joint_forces(model, inward(model, X_up, f)) + rotor_torques(model, qdd)
+    return joint_forces(robot, inward(robot, X_up, f)) + rotor_torques(robot, qdd)
 
 
-def nonlinear_effects(model, q, qd, f_ext=None, gravity=None):
+def nonlinear_effects(robot, q, qd, f_ext=None, gravity=None):
     """h (..., nv) of M qdd + h = tau: gravity, Coriolis and centrifugal terms, external wrenches."""
-    return rnea(model, q, qd, np.zeros_like(qd), f_ext, gravity)
+    return rnea(robot, q, qd, np.zeros_like(qd), f_ext, gravity)

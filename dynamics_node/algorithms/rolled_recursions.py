@@ -58,35 +58,35 @@ def can_roll(robot, problem: Problem) -> TypeGuard[Robot]:
     return (problem.kind == "inverse" or not robot.explicit_joints) and _one_by_one(robot)
 
 
-def _one_by_one(model):
+def _one_by_one(robot):
     """Whether every joint has a known torque, or every joint a known acceleration, floating ones are at the
     root, and no joint has several masters."""
-    if any(len(joint.masters.names) > 1 for joint in model.explicit_joints):
+    if any(len(joint.masters.names) > 1 for joint in robot.explicit_joints):
         return False
-    joints = [(body.joint.type, body.parent) for body in model.bodies]
+    joints = [(body.joint.type, body.parent) for body in robot.bodies]
     return all(of.has_axis or (of.is_free and parent < 0) for of, parent in joints)
 
 
-def rolled_program(model: Robot, problem: Problem, wrenches=False, parameters=()) -> LoopProgram:
+def rolled_program(robot: Robot, problem: Problem, wrenches=False, parameters=()) -> LoopProgram:
     """RNEA or the articulated-body recursion, rolled into loops. Arguments, inputs and outputs as in
     `dynamics_programs`."""
-    watched = weak_coordinates(model, problem.forward)
-    model, T = economical_robot(model)
-    inputs = problem.reads(model, wrenches) | parameter_shapes(model, parameters)
-    returns = problem.returns(model)
-    joints = [body.joint for body in model.bodies]
-    free = zip(model.clusters, forward_clusters(model, problem.forward), strict=True)
+    watched = weak_coordinates(robot, problem.forward)
+    robot, T = economical_robot(robot)
+    inputs = problem.reads(robot, wrenches) | parameter_shapes(robot, parameters)
+    returns = problem.returns(robot)
+    joints = [body.joint for body in robot.bodies]
+    free = zip(robot.clusters, forward_clusters(robot, problem.forward), strict=True)
     of_body = {i: gives_way for cluster, gives_way in free for i in cluster.bodies}
-    forward = [of_body[i] for i in range(model.nbodies)]
+    forward = [of_body[i] for i in range(robot.nbodies)]
     arrays = ARRAYS | (WATCHING if any(watched) else {})
     keys = [
         (_moves(joint.type), parent < 0, free, any(watched[joint.v]))
-        for joint, parent, free in zip(joints, model.parents, forward, strict=True)
+        for joint, parent, free in zip(joints, robot.parents, forward, strict=True)
     ]
     kinds = sorted(set(keys))
     of_kind = np.array([kinds.index(key) for key in keys])
-    numbers = _numbers(model, T if wrenches else None, parameters)
-    gone = regrouped_away(model)[:, _UPPER4[0], _UPPER4[1]]
+    numbers = _numbers(robot, T if wrenches else None, parameters)
+    gone = regrouped_away(robot)[:, _UPPER4[0], _UPPER4[1]]
     records = [
         _Kind(*kind, numbers, of_kind == k, gone[of_kind == k].all(axis=0), inputs, returns, arrays)
         for k, kind in enumerate(kinds)
@@ -94,13 +94,13 @@ def rolled_program(model: Robot, problem: Problem, wrenches=False, parameters=()
     inward = _articulate if any(forward) else _transmit
     passes = [(False, _move), (True, inward), *([(False, _accelerate)] if any(forward) else [])]
     sweeps = tuple(Sweep(back, tuple(kind.step(function) for kind in records)) for back, function in passes)
-    outputs = {name: k * model.nv + np.arange(model.nv) for k, name in enumerate(returns)}
+    outputs = {name: k * robot.nv + np.arange(robot.nv) for k, name in enumerate(returns)}
     return LoopProgram(
         inputs,
-        outputs | ({"health": np.array([len(returns) * model.nv])} if any(watched) else {}),
-        np.array(model.parents),
+        outputs | ({"health": np.array([len(returns) * robot.nv])} if any(watched) else {}),
+        np.array(robot.parents),
         of_kind,
-        _table(records, model.nbodies),
+        _table(records, robot.nbodies),
         np.array([joint.q.start for joint in joints]),
         np.array([joint.v.start for joint in joints]),
         np.array([[_multiplier(joint), joint.offset] for joint in joints]),
@@ -118,21 +118,21 @@ def _moves(joint_type):
     return "turns" if joint_type.turns else "slides" if joint_type.slides else "floats"
 
 
-def _numbers(model, T, parameters):
+def _numbers(robot, T, parameters):
     """{name: (nbodies, size)} of the data that differ between bodies."""
-    X = np.array([body.X_tree for body in model.bodies])
-    n = model.nbodies
+    X = np.array([body.X_tree for body in robot.bodies])
+    n = robot.nbodies
     numbers = {
         "turn": transform_rotation(X).reshape(n, 9),
         "shift": fixed_shift(X),
-        "multiplier": np.array([[_multiplier(body.joint)] for body in model.bodies]),
+        "multiplier": np.array([[_multiplier(body.joint)] for body in robot.bodies]),
     }
     if T is not None:
         numbers |= {"old_turn": transform_rotation(T).reshape(n, 9), "old_shift": transform_origin(T)}
     if "inertia" not in parameters:
-        numbers["inertia"] = pseudo_inertia(model.inertias)[:, _UPPER4[0], _UPPER4[1]]
+        numbers["inertia"] = pseudo_inertia(robot.inertias)[:, _UPPER4[0], _UPPER4[1]]
     if "armature" not in parameters:
-        own = [model.armature[body.joint.v] for body in model.bodies]
+        own = [robot.armature[body.joint.v] for body in robot.bodies]
         numbers["armature"] = np.array([np.resize(a, 6) for a in own])
     return numbers
 

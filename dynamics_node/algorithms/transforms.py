@@ -110,26 +110,26 @@ class FactoredTransforms:
         return reduce(lambda x, factor: factor.inertia(x), self._factors[i], inertia)
 
 
-def joint_transforms(model, q, bodies=None) -> Transforms | FactoredTransforms:
+def joint_transforms(robot, q, bodies=None) -> Transforms | FactoredTransforms:
     """X_up of every body at q (..., nq); for symbols, optionally of some bodies only, in order."""
     if q.dtype == object:
-        own = range(model.nbodies) if bodies is None else bodies
-        return FactoredTransforms({i: _factors(model.bodies[i], q) for i in own})
-    X0, Xc, Xs, Xp = _transform_parts(model)
-    position = _first_coordinates(model, q)[..., None, None]
+        own = range(robot.nbodies) if bodies is None else bodies
+        return FactoredTransforms({i: _factors(robot.bodies[i], q) for i in own})
+    X0, Xc, Xs, Xp = _transform_parts(robot)
+    position = _first_coordinates(robot, q)[..., None, None]
     X_up = X0 + np.cos(position) * Xc + np.sin(position) * Xs + position * Xp
-    for i, body in enumerate(model.bodies):
+    for i, body in enumerate(robot.bodies):
         if body.joint.type.parts is None:
             X_up[..., i, :, :] = _product(_joint_factors(body.joint, q)) @ body.X_tree
     return Transforms(X_up)
 
 
 @fact
-def _transform_parts(model):
+def _transform_parts(robot):
     """Constants X0, Xc, Xs, Xp (nbodies, 6, 6) of X_up = X0 + cos(a) Xc + sin(a) Xs + a Xp, with the position
     a of the joint. If a joint transform does not have this form (`parts` of its type), Xc = Xs = Xp = 0."""
-    parts = np.array([_joint_parts(body.joint) for body in model.bodies]).reshape(-1, 4, 6, 6)
-    X_tree = np.array([body.X_tree for body in model.bodies]).reshape(-1, 1, 6, 6)
+    parts = np.array([_joint_parts(body.joint) for body in robot.bodies]).reshape(-1, 4, 6, 6)
+    X_tree = np.array([body.X_tree for body in robot.bodies]).reshape(-1, 1, 6, 6)
     return tuple(np.moveaxis(parts @ X_tree, 1, 0))
 
 
@@ -139,20 +139,20 @@ def _joint_parts(joint):
     return joint.type.parts(joint.axis)
 
 
-def _first_coordinates(model, q):
+def _first_coordinates(robot, q):
     """The position (..., nbodies) of every joint at q (..., nq); its first coordinate if it has several."""
-    index, offset = _places_of_joints(model)
+    index, offset = _places_of_joints(robot)
     positions = q[..., index] + offset
-    for i, body in enumerate(model.bodies):
+    for i, body in enumerate(robot.bodies):
         if body.joint.masters is not None:
             positions[..., i] = body.joint.position(q)[..., 0]
     return positions
 
 
 @fact
-def _places_of_joints(model):
+def _places_of_joints(robot):
     """Index in q of the first coordinate of every joint, and its offset."""
-    joints = [body.joint for body in model.bodies]
+    joints = [body.joint for body in robot.bodies]
     return np.array([j.q.start for j in joints], dtype=int), np.array([j.offset for j in joints])
 
 

@@ -26,12 +26,12 @@ from dynamics_node.symbolic import (
 )
 
 
-def external_wrenches(model: Robot, wrenches: Mapping[str, Any]) -> np.ndarray:
+def external_wrenches(robot: Robot, wrenches: Mapping[str, Any]) -> np.ndarray:
     """Return the array `f_ext` of wrenches that the environment exerts ON links.
 
     Parameters
     ----------
-    model : Robot
+    robot : Robot
         The robot.
     wrenches : mapping of str to array_like (..., 6)
         Wrench on every touched link, in link axes at the link's origin: moment, N m, then force, N. On a link
@@ -68,56 +68,56 @@ def external_wrenches(model: Robot, wrenches: Mapping[str, Any]) -> np.ndarray:
         if w.shape[-1:] != (6,):
             raise ValueError(f"wrench on {link!r} must have shape (..., 6), moment first, not {w.shape}")
     batch = np.broadcast_shapes(*(w.shape[:-1] for w in wrenches.values()))
-    f_ext = np.zeros((*batch, model.nbodies, 6))
+    f_ext = np.zeros((*batch, robot.nbodies, 6))
     for link, w in wrenches.items():
-        frame = model.frame(link)
+        frame = robot.frame(link)
         if frame.body >= 0:
             f_ext[..., frame.body, :] += matvec(transpose(frame.X), w)
     return f_ext
 
 
-def reaction_wrenches(model, q, qd, qdd, gravity=None, f_ext=0.0):
+def reaction_wrenches(robot, q, qd, qdd, gravity=None, f_ext=0.0):
     """Wrenches (..., nbodies, 6) that parents exert ON the bodies through their joints, drives included, in
     the axes of the link that gives the body its name, at its origin, moment first. f_ext (..., nbodies, 6):
     of the environment ON the bodies in their axes at their origins; the other arguments as in `rnea`. For one
     joint, also a fixed one, in the axes of a sensor: `sensor_wrench`."""
-    X_up = joint_transforms(model, q)
-    own = body_wrenches(model, body_motions(model, X_up, qd, qdd, gravity))
-    wrenches = inward(model, X_up, own - f_ext)
-    back = [transpose(inverse_motion_transform(model.frames[body.name].X)) for body in model.bodies]
+    X_up = joint_transforms(robot, q)
+    own = body_wrenches(robot, body_motions(robot, X_up, qd, qdd, gravity))
+    wrenches = inward(robot, X_up, own - f_ext)
+    back = [transpose(inverse_motion_transform(robot.frames[body.name].X)) for body in robot.bodies]
     reactions = [matvec(X, wrenches[..., i, :]) for i, X in enumerate(back)]
     return np.stack(reactions, axis=-2) if reactions else wrenches
 
 
-def sensor_wrench(model, q, qd, qdd, gravity=None, *, joint, xyz=(0, 0, 0), rpy=(0, 0, 0)):
+def sensor_wrench(robot, q, qd, qdd, gravity=None, *, joint, xyz=(0, 0, 0), rpy=(0, 0, 0)):
     """Wrench (..., 6) at a sensor, for a Robot in which only the subtree of the joint has inertia, see
     `only_subtree`.
 
     q (..., nq), qd, qdd (..., nv), gravity as in `rnea`; xyz (m), rpy (rad): pose of the sensor in the child
     link of the joint, which may be fixed. Raises KeyError for an unknown joint.
     """
-    own = subtree(model, joint)
-    X_up = joint_transforms(model, q)
-    motions = body_motions(model, X_up, qd, qdd, gravity)
-    wrenches = inward(model, X_up, body_wrenches(model, motions))
+    own = subtree(robot, joint)
+    X_up = joint_transforms(robot, q)
+    motions = body_motions(robot, X_up, qd, qdd, gravity)
+    wrenches = inward(robot, X_up, body_wrenches(robot, motions))
     X = inverse_motion_transform(own.sensor(xyz, rpy))
     if own.body >= 0:
         return matvec(transpose(X), wrenches[..., own.body, :])
-    root = root_motion(model.gravity if gravity is None else gravity)
+    root = root_motion(robot.gravity if gravity is None else gravity)
     total = body_wrench(root.U, root.a, pseudo_inertia(own.inertia))
     for child in own.children:
         total = total + X_up.force(child, wrenches[..., child, :])
     return matvec(transpose(X), total)
 
 
-def tool_regressor(model, q, qd, qdd, gravity=None, *, joint, xyz=(0, 0, 0), rpy=(0, 0, 0)):
+def tool_regressor(robot, q, qd, qdd, gravity=None, *, joint, xyz=(0, 0, 0), rpy=(0, 0, 0)):
     """Y (..., 6, 4): contribution to `sensor_wrench` of a mass (kg) and a first moment (3,) (kg m, in sensor
     axes from its origin) fixed to the sensor. Arguments as there, of floats; any Robot."""
-    own = subtree(model, joint)
+    own = subtree(robot, joint)
     if own.body >= 0:
-        motion = body_motions(model, joint_transforms(model, q), qd, qdd, gravity)[own.body]
+        motion = body_motions(robot, joint_transforms(robot, q), qd, qdd, gravity)[own.body]
     else:
-        motion = root_motion(model.gravity if gravity is None else np.asarray(gravity))
+        motion = root_motion(robot.gravity if gravity is None else np.asarray(gravity))
     X = own.sensor(xyz, rpy)
     E, r = transform_rotation(X), transform_origin(X)
     a = matvec(E, motion.a + matvec(motion.U, r))

@@ -31,17 +31,17 @@ AT_ONCE = {
 }  # numbers of all states together that fit caches, or a device
 
 
-def parallel_solver(model: Robot, problem: Problem, choice: Choice, parameters, precision="float64"):
+def parallel_solver(robot: Robot, problem: Problem, choice: Choice, parameters, precision="float64"):
     """(description, Spec, None): see build; everything is computed in the precision. Raises ChoiceError for
     an unsupported problem or robot, ModelError for unsupported joints and links, DeviceError for backend cuda
     without CuPy or a device."""
-    _require_supported(model, problem, choice)
+    _require_supported(robot, problem, choice)
     backend = "numpy" if choice.backend == "auto" else choice.backend
-    algorithm = ParallelDynamics(model.tree, problem, choice.solver, choice.ordering, backend, precision)
-    _ = algorithm.robot, algorithm.way
+    algorithm = ParallelDynamics(robot.tree, problem, choice.solver, choice.ordering, backend, precision)
+    _ = algorithm.arrays, algorithm.way
     numeric = partial(dynamics_runner, algorithm, problem, backend=backend)
     spec = Spec(
-        robot=model,
+        robot=robot,
         name=f"{problem.kind}_dynamics",
         problem=problem,
         choice=choice._replace(backend=backend),
@@ -52,9 +52,9 @@ def parallel_solver(model: Robot, problem: Problem, choice: Choice, parameters, 
     return algorithm.description, spec, None
 
 
-def _require_supported(model, problem, choice):
+def _require_supported(robot, problem, choice):
     solver = choice.solver
-    if model.constrained:
+    if robot.constrained:
         raise ChoiceError(
             f"solver {solver!r} is for trees, but this robot has loops: build with solver 'cluster'"
         )
@@ -71,7 +71,7 @@ class ParallelDynamics:
     of cfa, or 'best': oee by the kernel of long chains if it supports the robot, otherwise cr by arrays.
     backend: numpy, or cuda (the kernel, or CuPy's arrays). precision: of the arithmetic."""
 
-    model: Robot
+    robot: Robot
     problem: Problem
     solver: str
     ordering: Any
@@ -79,13 +79,13 @@ class ParallelDynamics:
     precision: str = "float64"
 
     @cached_property
-    def robot(self) -> RobotArrays:
+    def arrays(self) -> RobotArrays:
         """The robot as arrays. Raises ModelError if the solver does not support it."""
-        robot = RobotArrays(self.model)
+        arrays = RobotArrays(self.robot)
         if self.solver == "cfa" and self.problem.kind == "forward":
-            require_narrow_tree(robot)
-            require_definite_inertias(self.model)
-        return robot
+            require_narrow_tree(arrays)
+            require_definite_inertias(self.robot)
+        return arrays
 
     @cached_property
     def kernel(self):
@@ -93,8 +93,8 @@ class ParallelDynamics:
         if self.solver != "cfa" or self.problem.kind != "forward" or self.ordering not in ("best", "oee"):
             return None
         real = _KERNELS[self.precision]
-        if self.backend == "cuda" and has_kernel(self.robot, real):
-            return CudaChains(self.robot, real)
+        if self.backend == "cuda" and has_kernel(self.arrays, real):
+            return CudaChains(self.arrays, real)
         return None
 
     @property
@@ -107,10 +107,10 @@ class ParallelDynamics:
         """One of WAYS."""
         return ("oee" if self.kernel else "cr") if self.ordering == "best" else self.ordering
 
-    def with_inertias(self, model):
+    def with_inertias(self, robot):
         """The algorithm for a Robot that differs in inertias or rotor inertias only."""
-        changed = replace(self, model=model)
-        _ = changed.robot, changed.way
+        changed = replace(self, robot=robot)
+        _ = changed.arrays, changed.way
         return changed
 
     @property
@@ -136,7 +136,7 @@ class ParallelDynamics:
         """Results of the kernel; states outside the range of its sines, or all if the GPU is lost, by
         arrays."""
         try:
-            qdd = _in_parts(self.kernel, KERNEL_AT_ONCE // self.model.nv, arrays)
+            qdd = _in_parts(self.kernel, KERNEL_AT_ONCE // self.robot.nv, arrays)
         except (DeviceError, MemoryError):
             qdd = np.full_like(arrays[1], np.nan)  # the loss was logged
         bad = np.isnan(qdd).any(axis=1)
@@ -156,11 +156,11 @@ class ParallelDynamics:
 
     def _solved(self, xp, solve, arrays):
         """By arrays of a module."""
-        nv = self.model.nv
+        nv = self.robot.nv
         most = AT_ONCE["numpy" if xp is np else "cuda"] // (NUMBERS_A_JOINT * nv + 4 * nv**2)
 
         def solved(*given):
-            return _on_host(solve(xp, self.robot, *(None if a is None else xp.asarray(a) for a in given)))
+            return _on_host(solve(xp, self.arrays, *(None if a is None else xp.asarray(a) for a in given)))
 
         return _in_parts(solved, most, arrays)
 

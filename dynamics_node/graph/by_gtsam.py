@@ -37,13 +37,13 @@ class GtsamElimination:
     of the digits. Iterative refinement restores digits lost near right angles.
     """
 
-    model: Robot
+    robot: Robot
     problem: Problem
     ordering: Ordering
 
-    def with_inertias(self, model):
+    def with_inertias(self, robot):
         """The elimination for a Robot that differs in inertias or rotor inertias only."""
-        return replace(self, model=model)
+        return replace(self, robot=robot)
 
     @property
     def description(self):
@@ -52,24 +52,24 @@ class GtsamElimination:
     def __call__(self, q, qd, qdd=None, tau=None, gravity=None, f_ext=None):
         """{'qdd', 'tau'}, both complete."""
         given = {"qd": qd, "qdd": qdd, "tau": tau, "gravity": gravity, "f_ext": f_ext}
-        return by_states(self._at, self.model, q, **given)
+        return by_states(self._at, self.robot, q, **given)
 
     def _at(self, q, qd, qdd=None, tau=None, gravity=None, f_ext=None):
         zero = np.zeros_like(qd)
         qdd, tau = zero if qdd is None else qdd, zero if tau is None else tau
-        graph = build_graph(self.model, self.problem, q, qd, qdd, tau, f_ext, gravity)
+        graph = build_graph(self.robot, self.problem, q, qd, qdd, tau, f_ext, gravity)
         values = refined(graph, partial(solve_with_gtsam, ordering=self.ordering))
-        return dict(zip(("qdd", "tau"), joint_values(self.model, values, qdd, tau), strict=True))
+        return dict(zip(("qdd", "tau"), joint_values(self.robot, values, qdd, tau), strict=True))
 
 
-def gtsam_elimination(model, problem, ordering):
+def gtsam_elimination(robot, problem, ordering):
     """The elimination in an ordering; 'best' is COLAMD here, the default of GTSAM."""
     require_gtsam()
-    graph = generic_graph(model, problem)
+    graph = generic_graph(robot, problem)
     if isinstance(ordering, str):
         name = "colamd" if ordering == "best" else ordering
-        return GtsamElimination(model, problem, ordering_of(name, model, problem, graph))
-    return GtsamElimination(model, problem, custom_ordering(ordering, graph))
+        return GtsamElimination(robot, problem, ordering_of(name, robot, problem, graph))
+    return GtsamElimination(robot, problem, custom_ordering(ordering, graph))
 
 
 def solve_with_gtsam(graph: FactorGraph, ordering: Ordering):
@@ -119,7 +119,7 @@ class GtsamLeastSquares:
     more), with constrained noise for exact rows; one state at a time. It has no covariances. Raises
     ValueError if the problem requests them, ImportError without GTSAM."""
 
-    model: Robot
+    robot: Robot
     problem: SensorProblem
     description = "least squares (gtsam)"
 
@@ -128,9 +128,9 @@ class GtsamLeastSquares:
         if self.problem.covariance:
             raise ValueError("backend 'gtsam' has no covariances: choose 'numpy', or request none")
 
-    def with_inertias(self, model):
+    def with_inertias(self, robot):
         """The same for a robot of other inertias or rotor inertias."""
-        return replace(self, model=model)
+        return replace(self, robot=robot)
 
     def __call__(self, q, qd, readings, gravity=None):
         """The same as SensorLeastSquares."""
@@ -138,15 +138,15 @@ class GtsamLeastSquares:
             self._one(q[k], qd[k], readings[k], gravity[k] if np.ndim(gravity) == 2 else gravity)
             for k in range(len(q))
         ]
-        names = self.problem.returns(self.model)
+        names = self.problem.returns(self.robot)
         return {name: np.array([state[name] for state in states]) for name in names}
 
     def _one(self, q, qd, readings, gravity):
-        system = sensor_system(self.model, self.problem, q, qd, readings, gravity)
+        system = sensor_system(self.robot, self.problem, q, qd, readings, gravity)
         values = _optimum(system)
         if values is None:
-            return {k: np.full(shape, np.nan) for k, shape in self.problem.returns(self.model).items()}
-        results = dict(zip(RESULTS, sensor_values(self.model, self.problem, values), strict=True))
+            return {k: np.full(shape, np.nan) for k, shape in self.problem.returns(self.robot).items()}
+        results = dict(zip(RESULTS, sensor_values(self.robot, self.problem, values), strict=True))
         left = [factor.given(values).rhs for factor in system.noisy]
         by_label = dict(zip(sum(system.labels, ()), np.concatenate([np.zeros(0), *left]), strict=True))
         results["residuals"] = np.array([by_label.get(label, 0.0) for label in self.problem.readings])

@@ -36,15 +36,15 @@ class Elimination:
     """The Plan of one Ordering, with iterative refinement if a pivot may be weak. blocks: the variables of
     every factor of the planned graph, if parameters of the model may become zero."""
 
-    model: Robot
+    robot: Robot
     problem: Problem
     ordering: Ordering
     plan: Plan
     blocks: tuple[tuple[Variable, ...], ...] = ()
 
-    def with_inertias(self, model):
+    def with_inertias(self, robot):
         """The elimination for a Robot that differs in inertias or rotor inertias only."""
-        return replace(self, model=model)
+        return replace(self, robot=robot)
 
     @property
     def description(self):
@@ -58,7 +58,7 @@ class Elimination:
         return dict(zip(("qdd", "tau"), solution, strict=True))
 
     def _planned(self, q, qd, qdd, tau, f_ext, gravity):
-        graph = build_graph(self.model, self.problem, q, qd, qdd, tau, f_ext, gravity)
+        graph = build_graph(self.robot, self.problem, q, qd, qdd, tau, f_ext, gravity)
         graph = filled(graph, self.blocks)
 
         def solve(graph):
@@ -71,7 +71,7 @@ class Elimination:
             which = "a pivot" if weakest is None else f"the pivot of {weakest}"
             name = self.ordering.name
             raise np.linalg.LinAlgError(f"{which} vanishes here in ordering {name}: choose another") from None
-        return joint_values(self.model, values, qdd, tau)
+        return joint_values(self.robot, values, qdd, tau)
 
     def _at_regular(self, *state):
         """qdd and tau (count, nv) at regular states. The plan suits most positions; if one of its pivots
@@ -82,7 +82,7 @@ class Elimination:
             count = len(state[0])
             if count == 1:
                 solution = self._planned_here(*state)
-                if np.isnan(solution).any() and not self.model.constrained:
+                if np.isnan(solution).any() and not self.robot.constrained:
                     raise reason from None
                 return solution
             one_by_one = (
@@ -102,12 +102,12 @@ class Elimination:
             plan = plan_elimination(graph, order)
             values = refined(graph, lambda own: eliminate(own, plan).solve())
         except (ValueError, np.linalg.LinAlgError):
-            return np.full((2, 1, self.model.nv), np.nan)
-        return joint_values(self.model, values, qdd, tau)
+            return np.full((2, 1, self.robot.nv), np.nan)
+        return joint_values(self.robot, values, qdd, tau)
 
     def _graph_here(self, q, qd, qdd, tau, f_ext, gravity):
-        state = (self.model, self.problem, q, qd, qdd, tau, f_ext, gravity)
-        return build_graph(*state, rows_kept_at(self.model, q[0]))
+        state = (self.robot, self.problem, q, qd, qdd, tau, f_ext, gravity)
+        return build_graph(*state, rows_kept_at(self.robot, q[0]))
 
 
 def _state_of(array, k, axes):
@@ -133,18 +133,18 @@ def _largest(values):
     return reduce(np.maximum, (np.abs(value).max(axis=-1, initial=0.0) for value in values.values()))
 
 
-def elimination(model, problem, ordering, parameters=()):
+def elimination(robot, problem, ordering, parameters=()):
     """The elimination in an ordering (a name, 'best' or variable names). Raises as in `plan_ordering`.
 
     parameters: those of 'inertia' and 'armature' that `with_inertias` may change. The plan then depends on no
     zero of them, and on no pivot that this Robot lacks.
     """
     if not parameters:
-        return Elimination(model, problem, *plan_ordering(model, problem, ordering))
-    models = (model.with_tree(generic_parameters(model.tree, parameters)), model)
+        return Elimination(robot, problem, *plan_ordering(robot, problem, ordering))
+    models = (robot.with_tree(generic_parameters(robot.tree, parameters)), robot)
     graph = stacked(*(generic_graph(each, problem) for each in models))
     blocks = tuple(tuple(factor.blocks) for factor in graph.factors)
-    return Elimination(model, problem, *plan_ordering(model, problem, ordering, graph), blocks)
+    return Elimination(robot, problem, *plan_ordering(robot, problem, ordering, graph), blocks)
 
 
 def by_states(function, robot, q, **arrays):
@@ -164,7 +164,7 @@ class NumericQuantity:
     """name: of QUANTITIES; options: of the quantity; model: the robot of its `view`. Raises KeyError for an
     unknown link."""
 
-    model: Robot
+    robot: Robot
     name: str
     options: dict = field(default_factory=dict)
 
@@ -175,30 +175,30 @@ class NumericQuantity:
     def returns(self) -> Shapes:
         """{name: shape} of the results."""
         random = np.random.default_rng(1)
-        shapes = state_shapes(self.model, QUANTITIES[self.name].reads)
+        shapes = state_shapes(self.robot, QUANTITIES[self.name].reads)
         state = {name: random.uniform(-1.0, 1.0, shape) for name, shape in shapes.items()}
-        state["q"] = generic_positions(self.model)[0]
+        state["q"] = generic_positions(self.robot)[0]
         return {name: np.shape(array) for name, array in self._at(**state).items()}
 
     @property
     def description(self):
         return self.name
 
-    def with_inertias(self, model):
+    def with_inertias(self, robot):
         """The quantity of a robot that differs in inertias or rotor inertias only."""
-        return replace(self, model=model)
+        return replace(self, robot=robot)
 
     def __call__(self, q, **arrays):
         """The results at every state."""
-        if self.model.constrained or QUANTITIES[self.name].write is not None:
-            return by_states(self._at, self.model, q, **arrays)
+        if self.robot.constrained or QUANTITIES[self.name].write is not None:
+            return by_states(self._at, self.robot, q, **arrays)
         return self._at(q, **arrays)
 
     def _at(self, q, qd=None, **arrays):
         quantity = QUANTITIES[self.name]
         assert quantity.way is not None
-        rates = quantity.rates(self.model, q, qd)
-        results = quantity.way(self.model, rates, q, *arrays.values(), **self.options)
+        rates = quantity.rates(self.robot, q, qd)
+        results = quantity.way(self.robot, rates, q, *arrays.values(), **self.options)
         named = dict(zip(quantity.returns, results, strict=not quantity.limits))
         if quantity.limits:
             good = np.asarray(results[-1], dtype=float)[..., None] <= quantity.limits[0]
@@ -210,34 +210,34 @@ class NumericQuantity:
 class Recursion:
     """The first of `dynamics_methods`; for a robot with loops the one for numbers."""
 
-    model: Robot
+    robot: Robot
     problem: Problem
 
-    def with_inertias(self, model):
+    def with_inertias(self, robot):
         """The recursion for a Robot that differs in inertias or rotor inertias only."""
-        return replace(self, model=model)
+        return replace(self, robot=robot)
 
     @property
     def description(self):
-        names = [*dynamics_methods(self.model, self.problem)]
-        return names[-1 if self.model.constrained else 0]
+        names = [*dynamics_methods(self.robot, self.problem)]
+        return names[-1 if self.robot.constrained else 0]
 
     def __call__(self, q, qd, qdd=None, tau=None, gravity=None, f_ext=None):
         """{'qdd', 'tau'}, complete, or only 'tau' for inverse dynamics."""
-        if self.model.constrained:
+        if self.robot.constrained:
             given = {"qd": qd, "qdd": qdd, "tau": tau, "gravity": gravity, "f_ext": f_ext}
-            return by_states(self._at, self.model, q, **given)
+            return by_states(self._at, self.robot, q, **given)
         return self._at(q, qd, qdd, tau, gravity, f_ext)
 
     def _at(self, q, qd, qdd=None, tau=None, gravity=None, f_ext=None):
-        method = dynamics_methods(self.model, self.problem)[self.description]
+        method = dynamics_methods(self.robot, self.problem)[self.description]
         forward, zero = np.array(self.problem.forward, dtype=bool), np.zeros_like(qd)
         qdd, tau = zero if qdd is None else qdd, zero if tau is None else tau
         known = np.where(forward, tau, qdd)
-        rates = rates_at(self.model, q, qd, explicit=True)
-        unknowns = method(self.model, rates, q, known, f_ext, gravity)
+        rates = rates_at(self.robot, q, qd, explicit=True)
+        unknowns = method(self.robot, rates, q, known, f_ext, gravity)
         complete = {"qdd": np.where(forward, unknowns, qdd), "tau": np.where(forward, tau, unknowns)}
-        return {name: complete[name] for name in self.problem.returns(self.model)}
+        return {name: complete[name] for name in self.problem.returns(self.robot)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -257,16 +257,16 @@ class Watched:
     def description(self):
         return self.algorithm.description
 
-    def with_inertias(self, model):
+    def with_inertias(self, robot):
         """The algorithm for a robot that differs in inertias or rotor inertias only."""
-        return replace(self, algorithm=self.algorithm.with_inertias(model))
+        return replace(self, algorithm=self.algorithm.with_inertias(robot))
 
     @cached_property
     def _weak(self):
-        return weak_coordinates(self.algorithm.model, self.forward)
+        return weak_coordinates(self.algorithm.robot, self.forward)
 
     def _is_good(self, q):
-        robot, good = self.algorithm.model, np.ones(q.shape[:-1], dtype=bool)
+        robot, good = self.algorithm.robot, np.ones(q.shape[:-1], dtype=bool)
         if robot.constrained:
             good = (interpret(health_program(robot), q=q)["health"] <= HEALTHY).all(axis=-1)
         if self._weak.any():

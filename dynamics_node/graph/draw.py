@@ -181,29 +181,29 @@ def _starts(dims, start):
     return starts, start
 
 
-def complete_sketch(model, problem=None, title=None) -> Sketch:
+def complete_sketch(robot, problem=None, title=None) -> Sketch:
     """The Sketch of all variables; those known in a Problem are square, without a Problem none are.
 
     Column 0 is the root; a column next to every tip has its wrench. Loops are cut, as in paper 1, figure 11.
     """
-    if model.constrained:
-        spanned = None if problem is None else spanning_problem(model, problem)
-        return _with_constraints(complete_sketch(model.tree, spanned, title), model)
-    drawn = Sketch(title or "Dynamics as a factor graph; squares are known", ROWS, model.parents)
-    owners = coordinate_owners(model)
-    owners_of = [tuple(owned_by(owners, i)) for i in range(model.nbodies)]
+    if robot.constrained:
+        spanned = None if problem is None else spanning_problem(robot, problem)
+        return _with_constraints(complete_sketch(robot.tree, spanned, title), robot)
+    drawn = Sketch(title or "Dynamics as a factor graph; squares are known", ROWS, robot.parents)
+    owners = coordinate_owners(robot)
+    owners_of = [tuple(owned_by(owners, i)) for i in range(robot.nbodies)]
     for kind in ("A", "V"):
         drawn.nodes[kind, 0] = node(kind, 0, "0", problem is not None)
-    for i in range(model.nbodies):
-        unknown = None if problem is None else unknown_of(model, problem, owners_of[i][0])
+    for i in range(robot.nbodies):
+        unknown = None if problem is None else unknown_of(robot, problem, owners_of[i][0])
         for kind in KINDS:
             if kind in ("tau", "qdd", "qd", "q") and owners_of[i] != (i,):
                 continue
             known = problem is not None and (kind in KNOWN or kind == _other(unknown))
             drawn.nodes[kind, i + 1] = node(kind, i + 1, None, known)
-    for i, parent in enumerate(model.parents):
+    for i, parent in enumerate(robot.parents):
         joints = [owner + 1 for owner in owners_of[i]]
-        drawn.factors += _factors(drawn, model, i + 1, parent + 1, joints, problem is not None)
+        drawn.factors += _factors(drawn, robot, i + 1, parent + 1, joints, problem is not None)
     return drawn
 
 
@@ -247,10 +247,10 @@ def _other(unknown):
     return "qdd" if unknown.kind == torque(0).kind else "tau"
 
 
-def _factors(drawn, model, i, parent, joints, known):
+def _factors(drawn, robot, i, parent, joints, known):
     """(name, keys of the variables) of the factors of body i, which moves with these joints. All numbers
     count from 1."""
-    children = [c + 1 for c, p in enumerate(model.parents) if p == i - 1]
+    children = [c + 1 for c, p in enumerate(robot.parents) if p == i - 1]
     outward: list[tuple] = [key for c in children for key in (("F", c), ("q", c)) if key in drawn.nodes]
     if not children:
         outward = [("F", f"tip {i}")]

@@ -234,15 +234,15 @@ class _Search:
 
     def identity(self):
         """Hash of all that the search depends on."""
-        model = self._robot.tree
-        joints = [body.joint for body in model.bodies]
+        robot = self._robot.tree
+        joints = [body.joint for body in robot.bodies]
         numbers = [
-            model.inertias,
-            model.armature,
-            *(body.X_tree for body in model.bodies),
+            robot.inertias,
+            robot.armature,
+            *(body.X_tree for body in robot.bodies),
             *(joint.S for joint in joints),
         ]
-        structure = (model.parents, [joint.v for joint in joints], [str(f) for f in self._graph.factors])
+        structure = (robot.parents, [joint.v for joint in joints], [str(f) for f in self._graph.factors])
         text = repr((_SEARCH, structure, self._problem, self._parameters, SMALL, TRIALS))
         content = text.encode() + b"".join(np.ascontiguousarray(n).tobytes() for n in numbers)
         return hashlib.sha256(content).hexdigest()

@@ -58,12 +58,12 @@ class FactorGraph:
         return "\n".join(map(str, self.factors))
 
 
-def coordinate_owners(model):
+def coordinate_owners(robot):
     """body that owns coordinates -> {body whose joint moves with them: its S (6, k)}: itself, and bodies of
     explicit joints."""
-    owner_at = {b.joint.v.start: i for i, b in enumerate(model.bodies) if b.joint.masters is None}
+    owner_at = {b.joint.v.start: i for i, b in enumerate(robot.bodies) if b.joint.masters is None}
     owners: dict[int, dict] = {owner: {} for owner in owner_at.values()}
-    for i, joint in enumerate(body.joint for body in model.bodies):
+    for i, joint in enumerate(body.joint for body in robot.bodies):
         if joint.masters is None:
             owners[i][i] = joint.S
         else:
@@ -78,65 +78,65 @@ def owned_by(owners, i):
     return {owner: members[i] for owner, members in owners.items() if i in members}
 
 
-def unknown_of(model, problem, owner) -> Variable:
+def unknown_of(robot, problem, owner) -> Variable:
     """tau or qdd of a joint: the unknown of the Problem. Raises ValueError if both have unknown parts."""
-    joint = model.bodies[owner].joint
+    joint = robot.bodies[owner].joint
     chosen = problem.forward[joint.v]
     if any(chosen) != all(chosen):
         raise ValueError(f"joint {joint.name!r} must be forward or inverse as a whole")
     return (joint_acceleration if chosen[0] else torque)(owner, len(chosen))
 
 
-def known_values(model, problem, qdd, tau):
+def known_values(robot, problem, qdd, tau):
     """{variable: value} of the knowns of a Problem, out of qdd and tau (..., nv)."""
     known = {}
-    for owner in coordinate_owners(model):
-        joint = model.bodies[owner].joint
+    for owner in coordinate_owners(robot):
+        joint = robot.bodies[owner].joint
         dim = joint.v.stop - joint.v.start
-        if unknown_of(model, problem, owner) == torque(owner, dim):
+        if unknown_of(robot, problem, owner) == torque(owner, dim):
             known[joint_acceleration(owner, dim)] = qdd[..., joint.v]
         else:
             known[torque(owner, dim)] = tau[..., joint.v]
     return known
 
 
-def tree_factors(model, q, qd, f_ext=None, gravity=None):
+def tree_factors(robot, q, qd, f_ext=None, gravity=None):
     """The equations of paper 1 with every acceleration and torque unknown. q (..., nq), qd
     (..., nv); f_ext, gravity as in `rnea`."""
-    X_up = joint_transforms(model, q)
-    vJ = joint_motions(model, qd)
-    v = outward(model, X_up, vJ)
+    X_up = joint_transforms(robot, q)
+    vJ = joint_motions(robot, qd)
+    v = outward(robot, X_up, vJ)
     velocity_product = cross_motion(v, vJ)
-    velocity_wrench = cross_force(v, matvec(model.inertias, v))
-    external = np.zeros((model.nbodies, 6)) if f_ext is None else f_ext
-    a_root = root_acceleration(model, gravity)
-    owners = coordinate_owners(model)
-    for i, body in enumerate(model.bodies):
+    velocity_wrench = cross_force(v, matvec(robot.inertias, v))
+    external = np.zeros((robot.nbodies, 6)) if f_ext is None else f_ext
+    a_root = root_acceleration(robot, gravity)
+    owners = coordinate_owners(robot)
+    for i, body in enumerate(robot.bodies):
         X = X_up.matrix(i)
         yield acceleration_factor(i, body.parent, owned_by(owners, i), X, velocity_product[..., i, :], a_root)
-    for i in range(model.nbodies):
-        children = [c for c, parent in enumerate(model.parents) if parent == i]
+    for i in range(robot.nbodies):
+        children = [c for c, parent in enumerate(robot.parents) if parent == i]
         yield wrench_factor(
-            i, children, model.inertias[i], X_up, velocity_wrench[..., i, :], external[..., i, :]
+            i, children, robot.inertias[i], X_up, velocity_wrench[..., i, :], external[..., i, :]
         )
-    R = rotor_inertia(model)
+    R = rotor_inertia(robot)
     for owner, S in owners.items():
-        v = model.bodies[owner].joint.v
+        v = robot.bodies[owner].joint.v
         rotors = {
-            k: R[v, model.bodies[k].joint.v]
+            k: R[v, robot.bodies[k].joint.v]
             for k in owners
-            if k == owner or R[v, model.bodies[k].joint.v].any()
+            if k == owner or R[v, robot.bodies[k].joint.v].any()
         }
         yield torque_factor(owner, S, rotors)
 
 
-def joint_values(model, values, qdd, tau):
+def joint_values(robot, values, qdd, tau):
     """qdd and tau (..., nv) completed by the solved variables, {variable: value}."""
     qdd, tau = np.array(qdd), np.array(tau)
-    names, place = model.tree.v_names, {name: k for k, name in enumerate(model.v_names)}
+    names, place = robot.tree.v_names, {name: k for k, name in enumerate(robot.v_names)}
     for variable, value in values.items():
         if variable.kind in (TORQUE, JOINT_ACCELERATION):
-            own = names[model.bodies[variable.body].joint.v]
+            own = names[robot.bodies[variable.body].joint.v]
             columns = [k for k, name in enumerate(own) if name in place]  # no dependent ones
             values_at = tau if variable.kind == TORQUE else qdd
             values_at[..., [place[own[k]] for k in columns]] = value[..., columns]

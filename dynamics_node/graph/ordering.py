@@ -28,32 +28,32 @@ class Ordering(NamedTuple):
         return f"{self.name}: {' '.join(map(str, self.variables))}"
 
 
-def rnea_order(model, problem, graph):
+def rnea_order(robot, problem, graph):
     """tau_n..tau_1, F_1..F_n, A_n..A_1: the recursive Newton-Euler algorithm."""
-    bodies = range(model.nbodies)
-    unknown = [unknown_of(model, problem, owner) for owner in coordinate_owners(model)]
+    bodies = range(robot.nbodies)
+    unknown = [unknown_of(robot, problem, owner) for owner in coordinate_owners(robot)]
     return [*reversed(unknown), *map(wrench, bodies), *map(acceleration, reversed(bodies))]
 
 
-def crba_order(model, problem, graph):
+def crba_order(robot, problem, graph):
     """F_n..F_1, A_n..A_1, qdd_n..qdd_1: the composite-rigid-body algorithm."""
-    down = range(model.nbodies - 1, -1, -1)
-    unknown = [unknown_of(model, problem, owner) for owner in coordinate_owners(model)]
+    down = range(robot.nbodies - 1, -1, -1)
+    unknown = [unknown_of(robot, problem, owner) for owner in coordinate_owners(robot)]
     return [*map(wrench, down), *map(acceleration, down), *reversed(unknown)]
 
 
-def aba_order(model, problem, graph):
+def aba_order(robot, problem, graph):
     """F_i, A_i, qdd_i from the tips to the root: the articulated-body algorithm."""
-    owners = coordinate_owners(model)
+    owners = coordinate_owners(robot)
     order: list[Variable] = []
-    for i in reversed(range(model.nbodies)):
+    for i in reversed(range(robot.nbodies)):
         order += [wrench(i), acceleration(i)]
         last = [owner for owner, members in owners.items() if min(members) == i]
-        order += [unknown_of(model, problem, owner) for owner in last]  # no other body has the coordinates
+        order += [unknown_of(robot, problem, owner) for owner in last]  # no other body has the coordinates
     return order
 
 
-def colamd_order(model, problem, graph):
+def colamd_order(robot, problem, graph):
     """Column approximate minimum degree, from SuperLU, for the block pattern."""
     from scipy.sparse import csc_matrix  # takes 0.2 s; only this ordering needs it
     from scipy.sparse.linalg import splu
@@ -83,7 +83,7 @@ def _squared(entries, rows, columns):
     return entries + more, columns + len(lone_rows)
 
 
-def minimum_degree_order(model, problem, graph):
+def minimum_degree_order(robot, problem, graph):
     """Always the variable with the fewest neighbors; its neighbors become a clique."""
     adjacency = graph.neighbors()
     order = []
@@ -96,7 +96,7 @@ def minimum_degree_order(model, problem, graph):
     return order
 
 
-def nested_dissection_order(model, problem, graph):
+def nested_dissection_order(robot, problem, graph):
     """Both halves first, the separator between them last, recursively (George 1973)."""
     return _dissect(graph.neighbors(), set(graph.variables))
 
@@ -147,12 +147,12 @@ ORDERINGS: dict[str, Callable] = {
 }
 
 
-def named_ordering(name: str, model, problem, graph: FactorGraph, last=()) -> Ordering:
+def named_ordering(name: str, robot, problem, graph: FactorGraph, last=()) -> Ordering:
     """One of ORDERINGS by name. last: variables of the graph in addition to those of the model, for the
     orderings that follow the tree. Raises ValueError listing them."""
     if name not in ORDERINGS:
         raise ValueError(f"unknown ordering {name!r}; choose one of {', '.join(ORDERINGS)}")
-    order = ORDERINGS[name](model, problem, graph)
+    order = ORDERINGS[name](robot, problem, graph)
     return Ordering(name, tuple([*order, *(x for x in last if x not in order)]))
 
 
@@ -168,12 +168,12 @@ def custom_ordering(names: Iterable[str], graph: FactorGraph) -> Ordering:
     return Ordering("custom", tuple(by_name[name] for name in names))
 
 
-def generic_graph(model, problem) -> FactorGraph:
+def generic_graph(robot, problem) -> FactorGraph:
     """The graph at some fixed pseudo-random states (one leading axis)."""
-    q, random = generic_positions(model), np.random.default_rng(20)
-    qd, qdd, tau = random.uniform(-1, 1, (3, len(q), model.nv))
-    f_ext = random.uniform(-1, 1, (len(q), model.nbodies, 6))
-    return build_graph(model, problem, q, qd, qdd, tau, f_ext)
+    q, random = generic_positions(robot), np.random.default_rng(20)
+    qd, qdd, tau = random.uniform(-1, 1, (3, len(q), robot.nv))
+    f_ext = random.uniform(-1, 1, (len(q), robot.nbodies, 6))
+    return build_graph(robot, problem, q, qd, qdd, tau, f_ext)
 
 
 def stacked(one: FactorGraph, other: FactorGraph) -> FactorGraph:
@@ -214,33 +214,33 @@ def ordering_of(name, robot, problem, graph) -> Ordering:
     return named_ordering(name, robot.tree, spanned, graph, constraint_variables(robot))
 
 
-def plan_ordering(model, problem, ordering="best", graph=None) -> tuple[Ordering, Plan]:
+def plan_ordering(robot, problem, ordering="best", graph=None) -> tuple[Ordering, Plan]:
     """The Ordering and its Plan, made from the graph at generic states, `generic_graph` by default.
 
     ordering: 'best' (the Plan with the smallest BayesNet), or as in `chosen_ordering`. Raises ValueError for
     an unknown ordering, SingularPivotError, naming the variable, for an impossible one.
     """
-    graph = generic_graph(model, problem) if graph is None else graph
+    graph = generic_graph(robot, problem) if graph is None else graph
     if isinstance(ordering, str) and ordering == "best":
-        return _best(model, problem, graph)
-    chosen = chosen_ordering(ordering, model, problem, graph)
+        return _best(robot, problem, graph)
+    chosen = chosen_ordering(ordering, robot, problem, graph)
     return chosen, plan_elimination(graph, chosen.variables)
 
 
-def chosen_ordering(ordering, model, problem, graph) -> Ordering:
+def chosen_ordering(ordering, robot, problem, graph) -> Ordering:
     """The Ordering for a name of ORDERINGS, an Ordering, or a list of variable names. Raises ValueError for
     an unknown one."""
     if isinstance(ordering, Ordering):
         return ordering
     if isinstance(ordering, str):
-        return ordering_of(ordering, model, problem, graph)
+        return ordering_of(ordering, robot, problem, graph)
     return custom_ordering(ordering, graph)
 
 
-def _best(model, problem, graph):
+def _best(robot, problem, graph):
     plans = []
     for name in ORDERINGS:
-        ordering = ordering_of(name, model, problem, graph)
+        ordering = ordering_of(name, robot, problem, graph)
         try:
             plans.append((ordering, plan_elimination(graph, ordering.variables)))
         except SingularPivotError:

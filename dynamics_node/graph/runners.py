@@ -62,7 +62,7 @@ def elimination_algorithm(robot: Robot, problem: Problem, ordering, backend, par
 
 def dynamics_runner(algorithm, problem: Problem, wrenches=False, backend="numpy") -> NumericRunner:
     """The Runner of an algorithm for a Problem; NaN for states without a result."""
-    robot = algorithm.model
+    robot = algorithm.robot
     returns = problem.returns(robot)
     own = Watched(algorithm, tuple(problem.forward), returns)
     return NumericRunner(own, problem.reads(robot, wrenches), returns, backend)

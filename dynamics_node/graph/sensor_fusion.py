@@ -125,23 +125,23 @@ def _lengths(rows):
 class SensorLeastSquares:
     """Weighted least squares for a sensor problem; states that are not determined have no result."""
 
-    model: Robot
+    robot: Robot
     problem: SensorProblem
     description = "least squares"
 
-    def with_inertias(self, model):
+    def with_inertias(self, robot):
         """The same for a robot of other inertias or rotor inertias."""
-        return replace(self, model=model)
+        return replace(self, robot=robot)
 
     def __call__(self, q, qd, readings, gravity=None):
         """{name: array} of the problem's results, from q (count, nq), qd (count, nv), readings (count, m)."""
-        returns = self.problem.returns(self.model)
+        returns = self.problem.returns(self.robot)
         results = {name: np.full((len(q), *shape), np.nan) for name, shape in returns.items()}
         for start in range(0, len(q), CHUNK):
             at = slice(start, start + CHUNK)
             g = gravity[at] if np.ndim(gravity) == 2 else gravity
             for k, state in enumerate(
-                solved(self.model, self.problem, q[at], qd[at], readings[at], g), start
+                solved(self.robot, self.problem, q[at], qd[at], readings[at], g), start
             ):
                 if state.fit is not None:
                     for name, value in self._results(state).items():

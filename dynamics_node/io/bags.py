@@ -181,7 +181,7 @@ def _check_lengths(path):
 _SEARCHED = 1000  # messages searched for velocities and efforts, from the first with all positions
 
 
-def read_bag(path, model, chunk, topic=None, pairs: Pairs = (), zero_velocity=False, efforts=None) -> Table:
+def read_bag(path, robot, chunk, topic=None, pairs: Pairs = (), zero_velocity=False, efforts=None) -> Table:
     """One row per JointState once all joints are known; joints keep their values until the next message with
     them.
 
@@ -189,25 +189,25 @@ def read_bag(path, model, chunk, topic=None, pairs: Pairs = (), zero_velocity=Fa
     zero for missing velocities. For a robot with loops, the independent joints are sufficient: the others
     follow, on the branch of the previous row; rows that cannot be closed are NaN. Raises TableError.
     """
-    if model.floating_base:
-        pose, twist, wrench = (_base_columns(model, kind) for kind in ("q", "qd", "tau"))
+    if robot.floating_base:
+        pose, twist, wrench = (_base_columns(robot, kind) for kind in ("q", "qd", "tau"))
         raise TableError(
             f"{path}: JointStates have no pose of a floating base: provide a table of states, with its "
             f"pose in {pose}, its twist in {twist} and, among efforts, its wrench in {wrench}, zero "
             "without contact"
         )
-    for joint in model.independent_joints:
+    for joint in robot.independent_joints:
         if not joint.type.is_scalar:
             owner = f"{joint.kind} joint {joint.name!r}"
             raise TableError(f"{path}: JointStates have no position of {owner}: provide a table of states")
     counts, others = joint_state_topics(path)
     topic = _topic(path, topic, counts, others)
-    without = _look(path, topic, _Latest(model, pairs, efforts=efforts))
+    without = _look(path, topic, _Latest(robot, pairs, efforts=efforts))
     still = without["qd"] if zero_velocity else []
     recorded = tuple(kind for kind in ("qd", "tau") if not without[kind] or (kind == "qd" and zero_velocity))
 
     def chunks():
-        return _chunks(path, topic, model, _Latest(model, pairs, still, efforts), recorded, chunk)
+        return _chunks(path, topic, robot, _Latest(robot, pairs, still, efforts), recorded, chunk)
 
     return Table(counts[topic], ("q", *recorded, "time"), chunks, without)
 
@@ -283,9 +283,9 @@ def positions_of(path, names, topic=None, pairs: Pairs = ()):
     return ((name, np.array(values)) for name, values in positions.items())
 
 
-def _base_columns(model, kind):
+def _base_columns(robot, kind):
     """Column names of a floating base, which come first."""
-    own = columns(model, kind)[: 7 if kind == "q" else 6]
+    own = columns(robot, kind)[: 7 if kind == "q" else 6]
     return f"{own[0]} ... {own[-1]}"
 
 
@@ -338,8 +338,8 @@ def _missing(topic, latest):
     return f"{message}, but of {listed(others, 12)}: {advice}"
 
 
-def _chunks(path, topic, model, latest, recorded, chunk):
-    position = _closed_positions(model) if model.constrained else lambda q: q
+def _chunks(path, topic, robot, latest, recorded, chunk):
+    position = _closed_positions(robot) if robot.constrained else lambda q: q
     needed, rows = {"q", *recorded}, []
     for message, received in joint_states(path, topic):
         latest.update(message)

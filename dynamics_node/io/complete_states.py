@@ -28,7 +28,7 @@ _ZERO = {
 
 
 def complete(
-    path, table: Table, model, problem, measured, zero_velocity, cutoff, velocities="recorded"
+    path, table: Table, robot, problem, measured, zero_velocity, cutoff, velocities="recorded"
 ) -> Table:
     """The table with all quantities that the problem reads; notes list those that remain zero. cutoff,
     velocities: as in `open_table`.
@@ -38,7 +38,7 @@ def complete(
     """
     for kind in needed(problem, measured):
         if kind not in table.kinds:
-            some = 0 < len(table.without.get(kind, [])) < model.nv
+            some = 0 < len(table.without.get(kind, [])) < robot.nv
             advice = "; select the joints with efforts by --joints" if some else ""
             raise TableError(f"{path} has no {_NAMES[kind]}{_of(table, kind)}{advice}")
     missing = [kind for kind in read_by(problem) if kind not in table.kinds]
@@ -50,7 +50,7 @@ def complete(
             "--zero-velocity sets them to zero"
         )
     if cutoff is not None:
-        return _differentiated(path, table, model, missing, cutoff, velocities)
+        return _differentiated(path, table, robot, missing, cutoff, velocities)
     zero = [kind for kind in ("qd", "qdd") if kind in missing or (kind == "qd" and table.without.get("qd"))]
     return replace(table, notes=tuple(_ZERO[kind].format(_of(table, kind)) for kind in zero))
 
@@ -61,7 +61,7 @@ def _of(table, kind):
     return f" of {listed(names, 12)}" if names else ""
 
 
-def _differentiated(path, table, model, missing, cutoff, velocities):
+def _differentiated(path, table, robot, missing, cutoff, velocities):
     if cutoff != USUAL_CUTOFF and not (math.isfinite(cutoff) and cutoff > 0):
         raise TableError(f"--cutoff must be a positive number of Hz, not {cutoff:g}")
     if not missing and velocities != "positions":
@@ -77,10 +77,10 @@ def _differentiated(path, table, model, missing, cutoff, velocities):
             if cutoff < CUTOFF
             else ""
         )
-    source, why = _source(table, model, missing, cutoff, velocities)
+    source, why = _source(table, robot, missing, cutoff, velocities)
     missing = ["qd", "qdd"] if source == "q" else missing
     orders = {kind: order for order, kind in enumerate(("qd", "qdd"), 1 if source == "q" else 0)}
-    wanted = _derivatives(path, model, source, {kind: orders[kind] for kind in missing})
+    wanted = _derivatives(path, robot, source, {kind: orders[kind] for kind in missing})
     quantities = " and ".join(_NAMES[kind] for kind in missing)
     note = (
         f"{quantities} are derivatives of the recorded {'positions' if source == 'q' else 'velocities'} "
@@ -97,14 +97,14 @@ def _differentiated(path, table, model, missing, cutoff, velocities):
     )
 
 
-def _source(table, model, missing, cutoff, velocities):
+def _source(table, robot, missing, cutoff, velocities):
     """The kind to differentiate, and the reason if it differs from the recorded kind."""
     if "qd" in missing or velocities == "positions":
         return "q", ""
-    scalar = all(joint.type.is_scalar for joint in model.independent_joints)
+    scalar = all(joint.type.is_scalar for joint in robot.independent_joints)
     if velocities == "recorded" or not scalar:
         return "qd", ""
-    noisy = noisy_velocities(next(iter(table.chunks()), None), model, cutoff)
+    noisy = noisy_velocities(next(iter(table.chunks()), None), robot, cutoff)
     noise = [f"{name} {'steps of' if step else 'noise of'} {size:.2g}" for name, size, step in noisy]
     if not noise:
         return "qd", ""
@@ -131,20 +131,20 @@ def _of_file(path, chunks):
         yield from chunks
 
 
-def _derivatives(path, model, source, orders):
+def _derivatives(path, robot, source, orders):
     """Columns to differentiate, and their orders."""
     if source == "qd":
-        return Derivatives("qd", np.arange(model.nv), np.zeros(model.nv, dtype=bool), orders)
-    if nonscalar := [joint for joint in model.independent_joints if not joint.type.is_scalar]:
+        return Derivatives("qd", np.arange(robot.nv), np.zeros(robot.nv, dtype=bool), orders)
+    if nonscalar := [joint for joint in robot.independent_joints if not joint.type.is_scalar]:
         name = (
-            "a floating base" if model.floating_base else f"{nonscalar[0].kind} joint {nonscalar[0].name!r}"
+            "a floating base" if robot.floating_base else f"{nonscalar[0].kind} joint {nonscalar[0].name!r}"
         )
-        missing = [f"qd.{model.v_names[k]}" for k in range(nonscalar[0].v.start, nonscalar[0].v.stop)]
+        missing = [f"qd.{robot.v_names[k]}" for k in range(nonscalar[0].v.start, nonscalar[0].v.stop)]
         raise TableError(
             f"{path} has no velocities: those of {name} cannot be differentiated from its pose; provide "
             f"{', '.join(missing)}"
         )
-    q_at = {joint.name: joint.q.start for joint in model.tree.independent_joints}
-    joints = model.independent_joints
+    q_at = {joint.name: joint.q.start for joint in robot.tree.independent_joints}
+    joints = robot.independent_joints
     columns = np.array([q_at[joint.name] for joint in joints], dtype=int)
     return Derivatives("q", columns, np.array([j.type.wraps for j in joints], dtype=bool), orders)

@@ -188,7 +188,7 @@ STEP_TOLERANCE = 0.01  # fraction of a step: deviation of quantized values
 LEAST_ROWS = 100  # rows needed for an estimate
 
 
-def noisy_velocities(chunk, model, cutoff) -> list[tuple[str, float, bool]]:
+def noisy_velocities(chunk, robot, cutoff) -> list[tuple[str, float, bool]]:
     """(joint, step or noise in rad/s or m/s, whether it is a step) of joints whose positions yield better
     velocities.
 
@@ -202,9 +202,9 @@ def noisy_velocities(chunk, model, cutoff) -> list[tuple[str, float, bool]]:
     if np.count_nonzero(good) < LEAST_ROWS:
         return []
     time, q, qd = (chunk[kind][good] for kind in ("time", "q", "qd"))
-    places = {joint.name: joint.q.start for joint in model.tree.independent_joints}
+    places = {joint.name: joint.q.start for joint in robot.tree.independent_joints}
     noisy = []
-    for joint in model.independent_joints:
+    for joint in robot.independent_joints:
         rates, path = qd[:, joint.v.start], q[:, places[joint.name]]
         path = np.unwrap(path) if joint.type.wraps else path
         noise, stepped = _noise(rates, path, time)

@@ -73,12 +73,12 @@ class Comparison:
     count: number of states that are finite on both sides; samples(): some of them, for a plot.
     """
 
-    def __init__(self, model):
-        self._names = model.v_names
-        self._units = [unit for joint in model.independent_joints for unit in joint.torque_units]
-        self._origin = np.zeros(model.nv)
-        self._sums = np.zeros((6, model.nv))
-        self._largest = np.zeros(model.nv)
+    def __init__(self, robot):
+        self._names = robot.v_names
+        self._units = [unit for joint in robot.independent_joints for unit in joint.torque_units]
+        self._origin = np.zeros(robot.nv)
+        self._sums = np.zeros((6, robot.nv))
+        self._largest = np.zeros(robot.nv)
         self._samples = Thinned()
         self.rows = self.count = 0
 

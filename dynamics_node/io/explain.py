@@ -47,7 +47,7 @@ class Report:
     """One robot, one problem, one ordering, and the alternatives. program: runs the ordering (code_of: its
     name)."""
 
-    model: Robot
+    robot: Robot
     problem: Problem
     ordering: Ordering
     plan: Plan
@@ -59,37 +59,37 @@ class Report:
     code: str
 
 
-def make_report(model: Robot, problem: Problem, ordering="best", callback=lambda line: None) -> Report:
+def make_report(robot: Robot, problem: Problem, ordering="best", callback=lambda line: None) -> Report:
     """Eliminate, trace and count. callback: called with every Line. Raises as `plan_ordering`."""
-    graph = generic_graph(model, problem)
-    chosen, plan = plan_ordering(model, problem, ordering)
+    graph = generic_graph(robot, problem)
+    chosen, plan = plan_ordering(robot, problem, ordering)
     programs: dict[str, Program] = {}
     lines = []
     for name in [*ORDERINGS, *([chosen.name] if chosen.name not in ORDERINGS else [])]:
-        lines.append(_line_of_ordering(model, problem, graph, name, ordering, programs))
+        lines.append(_line_of_ordering(robot, problem, graph, name, ordering, programs))
         callback(lines[-1])
-    for name, program in _recursions(model, problem).items():
+    for name, program in _recursions(robot, problem).items():
         programs[name] = program
         lines.append(_line(name, program))
         callback(lines[-1])
     code_of = chosen.name if chosen.name in programs else cheapest(programs)[0]
     program = programs[code_of]
     net = eliminate(graph, plan)
-    return Report(model, problem, chosen, plan, graph, net, tuple(lines), program, code_of, render(program))
+    return Report(robot, problem, chosen, plan, graph, net, tuple(lines), program, code_of, render(program))
 
 
-def _recursions(model, problem):
+def _recursions(robot, problem):
     """{name: Program} of the recursive algorithms, over clusters if there are loops."""
-    prefix = "clusters" if model.constrained else "recursion"
-    return {f"{prefix}: {name}": program for name, program in recursive_programs(model, problem).items()}
+    prefix = "clusters" if robot.constrained else "recursion"
+    return {f"{prefix}: {name}": program for name, program in recursive_programs(robot, problem).items()}
 
 
-def _line_of_ordering(model, problem, graph, name, ordering, programs):
+def _line_of_ordering(robot, problem, graph, name, ordering, programs):
     """The Line of an ordering; its Program, if feasible, is added to `programs`."""
     requested = name if name in ORDERINGS else ordering
     try:
-        _, plan = plan_ordering(model, problem, requested)
-        programs[name] = elimination_program(model, problem, requested)
+        _, plan = plan_ordering(robot, problem, requested)
+        programs[name] = elimination_program(robot, problem, requested)
     except SingularPivotError as error:
         return Line(name, None, None, None, None, str(error))
     net = eliminate(graph, plan)
@@ -135,20 +135,20 @@ def write_page(report: Report, folder) -> Path:
 
 
 def _drawings(report):
-    net, graph, parents = report.net, report.graph, report.model.tree.parents
+    net, graph, parents = report.net, report.graph, report.robot.tree.parents
     drawings = {
         "factor_graph": to_svg(graph, "known variables are omitted; dots are equations", parents),
         "bayes_net": to_svg(net, f"ordering {report.ordering.name}: {len(net.edges)} edges", parents),
         "equations": graph_matrix(graph, report.ordering.variables),
         "triangular": net_matrix(net, graph),
     }
-    if report.model.nbodies <= _MOST_BODIES:
-        drawings["complete_graph"] = complete_sketch(report.model, report.problem).svg()
+    if report.robot.nbodies <= _MOST_BODIES:
+        drawings["complete_graph"] = complete_sketch(report.robot, report.problem).svg()
     return drawings
 
 
 def _html(report, drawings):
-    title = f"{report.model.name}: {report.problem.kind} dynamics"
+    title = f"{report.robot.name}: {report.problem.kind} dynamics"
     body = (
         _head(report),
         _graphs(drawings),
@@ -166,16 +166,16 @@ def figure(drawings, name):
 
 
 def _head(report):
-    model = report.model
+    robot = report.robot
     facts = {
-        "moving bodies": f"{model.nbodies}, root {model.base_link}",
-        "coordinates": f"{model.nv}: {listed(model.v_names, 12)}",
+        "moving bodies": f"{robot.nbodies}, root {robot.base_link}",
+        "coordinates": f"{robot.nv}: {listed(robot.v_names, 12)}",
         "unknowns": f"{_UNKNOWNS[report.problem.kind]}, from positions, velocities and the known ones",
         "ordering": report.ordering.name,
         "runs as": f"{len(report.program.ops)} operations ({report.code_of})",
     }
     rows = "".join(f"<dt>{escape(key)}</dt><dd>{escape(value)}</dd>" for key, value in facts.items())
-    return f"<h1>{escape(model.name)}</h1><p class=quiet>{report.problem.kind} dynamics</p><dl>{rows}</dl>"
+    return f"<h1>{escape(robot.name)}</h1><p class=quiet>{report.problem.kind} dynamics</p><dl>{rows}</dl>"
 
 
 def _graphs(drawings):

@@ -31,7 +31,7 @@ MOST_LISTED = 12
 
 def open_table(
     path,
-    model: Robot,
+    robot: Robot,
     problem: Problem,
     chunk=16384,
     topic=None,
@@ -54,24 +54,24 @@ def open_table(
     """
     path, pairs = _existing(path), _pairs(joints_map)
     some = None if isinstance(measured, bool) else tuple(measured)
-    names = {kind: _named(model, kind) for kind in wanted(problem, measured)}
+    names = {kind: _named(robot, kind) for kind in wanted(problem, measured)}
     if path.suffix in ARROW and some is not None:
         names["tau"] = [f"tau.{name}" for name in some]
     if _is_file(path):
         table = _file(path, names, needed(problem, measured), chunk, pairs)
     else:
-        table = read_bag(path, model, chunk, topic, pairs, zero_velocity, some)
+        table = read_bag(path, robot, chunk, topic, pairs, zero_velocity, some)
     if some is not None:
-        table = _with_torques_of(table, model, some)
-    return complete(path, table, model, problem, bool(measured), zero_velocity, cutoff, velocities)
+        table = _with_torques_of(table, robot, some)
+    return complete(path, table, robot, problem, bool(measured), zero_velocity, cutoff, velocities)
 
 
-def _with_torques_of(table, model, names):
+def _with_torques_of(table, robot, names):
     """The table with torques of some coordinates, NaN for the others."""
-    own, chunks = [model.v_names.index(name) for name in names], table.chunks
+    own, chunks = [robot.v_names.index(name) for name in names], table.chunks
 
     def only(tau):
-        torques = np.full((len(tau), model.nv), np.nan)
+        torques = np.full((len(tau), robot.nv), np.nan)
         torques[:, own] = tau if tau.shape[1] == len(own) else tau[:, own]
         return torques
 
@@ -107,7 +107,7 @@ def _rows_of_positions(path, names, pairs):
 
 def read_table(
     path,
-    model,
+    robot,
     kinds,
     needed=("time",),
     topic=None,
@@ -124,14 +124,14 @@ def read_table(
     """
     path, pairs = _existing(path), _pairs(joints_map)
     if not _is_file(path):
-        table = read_bag(path, model, 16384, topic, pairs)
+        table = read_bag(path, robot, 16384, topic, pairs)
         if missing := [kind for kind in needed if kind not in table.kinds]:
             raise TableError(f"{path} has no {', '.join(missing)} of all joints")
         return {kind: rows for kind, rows in _whole(table).items() if kind in kinds or kind == "time"}
-    names = {kind: _named(model, kind) for kind in (*kinds, "time")} | {
+    names = {kind: _named(robot, kind) for kind in (*kinds, "time")} | {
         k: list(v) for k, v in (more or {}).items()
     }
-    own = [f"q.{name}" for name in model.v_names]
+    own = [f"q.{name}" for name in robot.v_names]
     choices = [names, names | {"q": own}] if names.get("q", own) != own else [names]
     failures = []
     for choice in choices:
@@ -174,8 +174,8 @@ def _file(path, names, needed, chunk, pairs):
     )
 
 
-def _named(model, kind):
-    return ["time"] if kind == "time" else columns(model, kind)
+def _named(robot, kind):
+    return ["time"] if kind == "time" else columns(robot, kind)
 
 
 # --- columns ------------------------------------------------------------------------------------------------

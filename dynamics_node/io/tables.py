@@ -17,14 +17,14 @@ class TableError(ValueError):
     """A table that cannot be read or lacks something; the message names the file and the column."""
 
 
-def columns(model, kind):
+def columns(robot, kind):
     """Names of the columns of a kind."""
-    coordinates = model.q_names if _of_positions(kind) else model.v_names
+    coordinates = robot.q_names if _of_positions(kind) else robot.v_names
     return [f"{kind}.{name}" for name in coordinates]
 
 
-def width(model, kind):
-    return model.nq if _of_positions(kind) else model.nv
+def width(robot, kind):
+    return robot.nq if _of_positions(kind) else robot.nv
 
 
 def _of_positions(kind):

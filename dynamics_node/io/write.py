@@ -56,7 +56,7 @@ def check_table(path):
 
 
 @contextlib.contextmanager
-def table_writer(path, model, kind, timed) -> Iterator:
+def table_writer(path, robot, kind, timed) -> Iterator:
     """write(result (k, nv), time (k,) or None) to an .npz, .csv or .parquet file, which appears only on
     success.
 
@@ -70,7 +70,7 @@ def table_writer(path, model, kind, timed) -> Iterator:
     try:
         with (
             replacing(path) as unfinished,
-            _WRITERS[path.suffix](unfinished, path.suffix, model, kinds, timed) as write,
+            _WRITERS[path.suffix](unfinished, path.suffix, robot, kinds, timed) as write,
         ):
             yield (lambda result, time: write({kind: result}, time)) if isinstance(kind, str) else write
     except OSError as error:
@@ -78,7 +78,7 @@ def table_writer(path, model, kind, timed) -> Iterator:
 
 
 @contextlib.contextmanager
-def _npz(path, suffix, model, kinds, timed):
+def _npz(path, suffix, robot, kinds, timed):
     """Rows are first written to temporary files, because the array header needs their number."""
     with contextlib.ExitStack() as stack:
         names = [*kinds, *(["time"] if timed else [])]
@@ -96,7 +96,7 @@ def _npz(path, suffix, model, kinds, timed):
         with zipfile.ZipFile(path, "w") as archive:
             for name, file in files.items():
                 file.seek(0)
-                shape = (count,) if name == "time" else (count, width(model, name))
+                shape = (count,) if name == "time" else (count, width(robot, name))
                 with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
                     header = {"descr": "<f8", "fortran_order": False, "shape": shape}
                     np.lib.format.write_array_header_1_0(member, header)
@@ -104,9 +104,9 @@ def _npz(path, suffix, model, kinds, timed):
 
 
 @contextlib.contextmanager
-def _arrow(path, suffix, model, kinds, timed):
+def _arrow(path, suffix, robot, kinds, timed):
     pa = require("pyarrow")
-    names = [*(["time"] if timed else []), *(name for kind in kinds for name in columns(model, kind))]
+    names = [*(["time"] if timed else []), *(name for kind in kinds for name in columns(robot, kind))]
     schema = pa.schema([(name, pa.float64()) for name in names])
     make = (
         require("pyarrow.parquet").ParquetWriter if suffix == ".parquet" else require("pyarrow.csv").CSVWriter

@@ -54,9 +54,9 @@ def tree_from_description(
         description, explicit = _fix_others(description, explicit, list(joints), dict(positions or {}))
     elif positions:
         raise ModelError("positions of fixed joints are given, but not the joints that move")
-    model = _number(description, explicit, floating_base, _gravity(gravity), warnings)
-    _require_mass(model)
-    return model
+    robot = _number(description, explicit, floating_base, _gravity(gravity), warnings)
+    _require_mass(robot)
+    return robot
 
 
 def _gravity(gravity):
@@ -321,17 +321,17 @@ def _masters(explicit, slices):
     return Masters(tuple(names), tuple(q), tuple(v), tuple(explicit.weights[name] for name in names))
 
 
-def _require_mass(model):
+def _require_mass(robot):
     """A coordinate that moves only massless links makes the mass matrix singular."""
-    has_inertia = [bool(np.any(body.inertia)) for body in model.bodies]
-    for index in reversed(range(model.nbodies)):
-        if has_inertia[index] and model.parents[index] >= 0:
-            has_inertia[model.parents[index]] = True
-    heavy = np.array(model.axle_map.T @ model.armature != 0)
-    for index, body in enumerate(model.bodies):
+    has_inertia = [bool(np.any(body.inertia)) for body in robot.bodies]
+    for index in reversed(range(robot.nbodies)):
+        if has_inertia[index] and robot.parents[index] >= 0:
+            has_inertia[robot.parents[index]] = True
+    heavy = np.array(robot.axle_map.T @ robot.armature != 0)
+    for index, body in enumerate(robot.bodies):
         if has_inertia[index]:
             heavy[list(body.joint.moved_by)] = True
-    for body in model.bodies:
+    for body in robot.bodies:
         if not np.all(heavy[list(body.joint.moved_by)]):
             raise ModelError(
                 f"joint {body.joint.name!r} moves only massless links ({body.name!r} and its subtree): "

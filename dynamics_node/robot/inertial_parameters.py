@@ -11,12 +11,12 @@ from dynamics_node.symbolic import product, spatial_inertia, transformed_inertia
 PARAMETERS = ("inertia", "armature")
 
 
-def with_parameters(model: Robot, inertias, armature) -> Robot:
+def with_parameters(robot: Robot, inertias, armature) -> Robot:
     """Return the Robot with other inertias of its bodies and rotors.
 
     Parameters
     ----------
-    model : Robot
+    robot : Robot
         The robot, which stays as it is.
     inertias : array_like (nbodies, 6, 6)
         Spatial inertias about the origins of the body frames, angular part first, kg m^2, kg m and kg. They
@@ -36,8 +36,8 @@ def with_parameters(model: Robot, inertias, armature) -> Robot:
     >>> round(heavier.mass / robot.mass, 6)
     1.1
     """
-    bodies, shared = [], iter(armature[len(armature) - len(model.shared_joints) :])
-    for body, inertia in zip(model.bodies, inertias, strict=True):
+    bodies, shared = [], iter(armature[len(armature) - len(robot.shared_joints) :])
+    for body, inertia in zip(robot.bodies, inertias, strict=True):
         joint = body.joint
         if joint.masters is not None:  # the rotor of a joint with one master counts at the master
             own = next(shared) if len(joint.masters.names) > 1 else 0.0
@@ -45,31 +45,31 @@ def with_parameters(model: Robot, inertias, armature) -> Robot:
             own = 0.0 if joint.type.is_free else armature[joint.v.start]
         joint = replace(joint, armature=own)
         bodies.append(replace(body, joint=joint, inertia=inertia))
-    return replace(model, bodies=tuple(bodies))
+    return replace(robot, bodies=tuple(bodies))
 
 
-def generic_parameters(model: Robot, names) -> Robot:
+def generic_parameters(robot: Robot, names) -> Robot:
     """The Robot with random generic values of the named PARAMETERS, so that a plan does not depend on
     accidental zeros."""
     random = np.random.default_rng(21)
-    A = random.normal(size=(model.nbodies, 3, 3))
+    A = random.normal(size=(robot.nbodies, 3, 3))
     moments = product(A, transpose(A)) + np.eye(3)
     inertias = spatial_inertia(
-        random.uniform(1, 2, model.nbodies), random.normal(size=(model.nbodies, 3)), moments
+        random.uniform(1, 2, robot.nbodies), random.normal(size=(robot.nbodies, 3)), moments
     )
     return with_parameters(
-        model,
-        inertias if "inertia" in names else model.inertias,
-        np.ones(len(model.armature)) if "armature" in names else model.armature,
+        robot,
+        inertias if "inertia" in names else robot.inertias,
+        np.ones(len(robot.armature)) if "armature" in names else robot.armature,
     )
 
 
-def with_payload(model: Robot, link: str, mass: float, com, inertia_com=None) -> Robot:
+def with_payload(robot: Robot, link: str, mass: float, com, inertia_com=None) -> Robot:
     """Return the Robot with a rigid payload fixed to a link.
 
     Parameters
     ----------
-    model : Robot
+    robot : Robot
         The robot, which stays as it is.
     link : str
         The link, which may be fixed to another one. On a link that is fixed to the root, the payload has no
@@ -110,21 +110,21 @@ def with_payload(model: Robot, link: str, mass: float, com, inertia_com=None) ->
     [-4.  -3.3  2.3]
     [-5.8 -3.2  4. ]
     """
-    frame = model.frame(link)
+    frame = robot.frame(link)
     payload = spatial_inertia(mass, *_checked_payload(mass, com, inertia_com))
-    return with_more(model, frame, payload)
+    return with_more(robot, frame, payload)
 
 
-def with_more(model: Robot, frame: Frame, inertia) -> Robot:
+def with_more(robot: Robot, frame: Frame, inertia) -> Robot:
     """The Robot with a spatial inertia (6, 6), in link axes about its origin, added to a link. A link fixed
     to the root never moves: the Robot stays the same."""
     if frame.body < 0:
-        return model
-    bodies = list(model.bodies)
+        return robot
+    bodies = list(robot.bodies)
     body = bodies[frame.body]
     bodies[frame.body] = replace(body, inertia=body.inertia + transformed_inertia(frame.X, inertia))
     own = replace(frame, inertia=frame.inertia + inertia)
-    return replace(model, bodies=tuple(bodies), frames={**model.frames, frame.name: own})
+    return replace(robot, bodies=tuple(bodies), frames={**robot.frames, frame.name: own})
 
 
 def _checked_payload(mass, com, inertia_com):

@@ -47,21 +47,21 @@ def inverse_pairs(pairs: Pairs) -> Pairs:
     return tuple((ours, theirs) for theirs, ours in pairs)
 
 
-def with_their_names(model: Robot, pairs: Pairs) -> Robot:
+def with_their_names(robot: Robot, pairs: Pairs) -> Robot:
     """The model with their joint names. Raises ValueError if two joints get one name."""
     back = inverse_pairs(pairs)
     taken: dict[str, str] = {}
-    theirs = {joint.name: renamed(joint.name, back) for joint in _scalar(model)}
+    theirs = {joint.name: renamed(joint.name, back) for joint in _scalar(robot)}
     for ours, name in theirs.items():
         if name in taken:
             raise ValueError(f"joints {taken[name]!r} and {ours!r} are both called {name!r}")
         taken[name] = ours
-    bodies = tuple(replace(body, joint=_called(body.joint, theirs)) for body in model.bodies)
-    return replace(model, bodies=bodies) if pairs else model
+    bodies = tuple(replace(body, joint=_called(body.joint, theirs)) for body in robot.bodies)
+    return replace(robot, bodies=bodies) if pairs else robot
 
 
-def _scalar(model):
-    return [body.joint for body in model.bodies if body.joint.type.is_scalar]
+def _scalar(robot):
+    return [body.joint for body in robot.bodies if body.joint.type.is_scalar]
 
 
 def _called(joint, names):

@@ -80,12 +80,12 @@ class Problem:
         return state_shapes(robot, UNKNOWN[self.kind])
 
 
-def inverse_dynamics(model: Coordinates) -> Problem:
+def inverse_dynamics(robot: Coordinates) -> Problem:
     """Return the problem with known accelerations and unknown torques.
 
     Parameters
     ----------
-    model : Robot
+    robot : Robot
         The robot.
 
     Returns
@@ -105,15 +105,15 @@ def inverse_dynamics(model: Coordinates) -> Problem:
     >>> tau[[1, 3, 5]].round(2)  # against gravity
     array([-4.04, -3.27,  2.3 ])
     """
-    return Problem("inverse", (False,) * model.nv)
+    return Problem("inverse", (False,) * robot.nv)
 
 
-def forward_dynamics(model: Coordinates) -> Problem:
+def forward_dynamics(robot: Coordinates) -> Problem:
     """Return the problem with known torques and unknown accelerations.
 
     Parameters
     ----------
-    model : Robot
+    robot : Robot
         The robot.
 
     Returns
@@ -133,15 +133,15 @@ def forward_dynamics(model: Coordinates) -> Problem:
     >>> qdd[[1, 3]].round(1)  # the arm falls
     array([16.6, 34.2])
     """
-    return Problem("forward", (True,) * model.nv)
+    return Problem("forward", (True,) * robot.nv)
 
 
-def hybrid_dynamics(model: Coordinates, forward_joints: Iterable[str]) -> Problem:
+def hybrid_dynamics(robot: Coordinates, forward_joints: Iterable[str]) -> Problem:
     """Return the problem with known torques at some joints, and known accelerations at the others.
 
     Parameters
     ----------
-    model : Robot
+    robot : Robot
         The robot.
     forward_joints : iterable of str
         Independent joints with known torque and unknown acceleration.
@@ -170,8 +170,8 @@ def hybrid_dynamics(model: Coordinates, forward_joints: Iterable[str]) -> Proble
     >>> qdd.round(2) + 0.0  # the last one follows
     array([1.  , 0.  , 0.  , 0.  , 0.  , 0.  , 1.03])
     """
-    forward = [False] * model.nv
-    known = {joint.name: joint for joint in model.independent_joints}
+    forward = [False] * robot.nv
+    known = {joint.name: joint for joint in robot.independent_joints}
     for name in forward_joints:
         if name not in known:
             raise ValueError(

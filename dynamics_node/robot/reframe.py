@@ -38,15 +38,15 @@ COINCIDENT = 1e-9  # m; parallel axes closer than this coincide
 ROUNDING = 1e-13  # entries within this of 0, 1 and -1 are set to that
 
 
-def reframe(model: Robot) -> tuple[Robot, np.ndarray]:
+def reframe(robot: Robot) -> tuple[Robot, np.ndarray]:
     """The Robot in its new frames, and T (nbodies, 6, 6): motion transforms from the old body frames.
 
     Bodies of joints without an axis keep their frame: their rates are components in it. A wrench f_ext on an
     old frame is T^-T f_ext on the new one.
     """
-    T = [_new_frame(model, i) for i in range(model.nbodies)]
+    T = [_new_frame(robot, i) for i in range(robot.nbodies)]
     bodies = []
-    for body, T_i in zip(model.bodies, T, strict=True):
+    for body, T_i in zip(robot.bodies, T, strict=True):
         parent = inverse_motion_transform(T[body.parent]) if body.parent >= 0 else np.eye(6)
         X_tree, joint = product(T_i, body.X_tree, parent), body.joint
         if joint.type.has_axis:
@@ -56,8 +56,8 @@ def reframe(model: Robot) -> tuple[Robot, np.ndarray]:
             joint = replace(joint, offset=joint.offset + angle)
         inertia = inertias_in(T_i, body.inertia)
         bodies.append(replace(body, joint=joint, X_tree=_snap(X_tree), inertia=inertia))
-    frames = {name: _moved(frame, T) for name, frame in model.frames.items()}
-    return replace(model, bodies=tuple(bodies), frames=frames), np.array(T).reshape(-1, 6, 6)
+    frames = {name: _moved(frame, T) for name, frame in robot.frames.items()}
+    return replace(robot, bodies=tuple(bodies), frames=frames), np.array(T).reshape(-1, 6, 6)
 
 
 def inertias_in(T, inertias):
@@ -65,28 +65,28 @@ def inertias_in(T, inertias):
     return transformed_inertia(inverse_motion_transform(T), inertias)
 
 
-def _new_frame(model, i):
+def _new_frame(robot, i):
     """T of body i."""
-    joint = model.bodies[i].joint
+    joint = robot.bodies[i].joint
     if not joint.type.has_axis:
         return np.eye(6)
     z = joint.axis
-    x = _towards_child(model, i) if joint.type.turns else None
+    x = _towards_child(robot, i) if joint.type.turns else None
     if x is None:
         x = np.eye(3)[np.argmin(np.abs(z))]
     x = x - dot(x, z) * z
     x = x / length(x)
-    return motion_transform(np.array([x, np.cross(z, x), z]), _foot(model, i))
+    return motion_transform(np.array([x, np.cross(z, x), z]), _foot(robot, i))
 
 
-def _foot(model, i):
+def _foot(robot, i):
     """The point at which the common normal with the parent's axis meets the axis of body i, in its old
     frame."""
-    body = model.bodies[i]
-    if body.parent < 0 or not (body.joint.type.turns and model.bodies[body.parent].joint.type.turns):
+    body = robot.bodies[i]
+    if body.parent < 0 or not (body.joint.type.turns and robot.bodies[body.parent].joint.type.turns):
         return np.zeros(3)
     E, z = transform_rotation(body.X_tree), body.joint.axis
-    other = product(E, model.bodies[body.parent].joint.axis)
+    other = product(E, robot.bodies[body.parent].joint.axis)
     point = -product(E, transform_origin(body.X_tree))
     cosine = dot(z, other)
     sine_squared = 1.0 - cosine**2
@@ -95,11 +95,11 @@ def _foot(model, i):
     return (dot(point, z) - cosine * dot(point, other)) / sine_squared * z
 
 
-def _towards_child(model, i):
+def _towards_child(robot, i):
     """Direction of the common normal with the axis of the first turning child, in the old frame of i."""
-    for child in model.bodies:
+    for child in robot.bodies:
         if child.parent == i and child.joint.type.turns:
-            z = model.bodies[i].joint.axis
+            z = robot.bodies[i].joint.axis
             other = product(transform_rotation(child.X_tree).T, child.joint.axis)
             normal = np.cross(z, other)
             if length(normal) < PARALLEL:
@@ -132,29 +132,29 @@ def _moved(frame, T):
 # --- base parameters ----------------------------------------------------------------------------------------
 
 
-def regroup(model: Robot) -> Robot:
+def regroup(robot: Robot) -> Robot:
     """The Robot with base parameters, for one from `reframe` (z is the axis of every joint).
 
     Torques, accelerations, mass matrix and bias stay the same. The inertia of one body alone, and the
     wrench at its joint across the axis, lose their meaning.
     """
-    J = list(pseudo_inertia(model.inertias))
-    for i in reversed(range(model.nbodies)):
-        body = model.bodies[i]
+    J = list(pseudo_inertia(robot.inertias))
+    for i in reversed(range(robot.nbodies)):
+        body = robot.bodies[i]
         still = _only(J[i], _unmoved(body.joint))
         J[i] = J[i] - still
         if body.parent >= 0:
             T = _to_parent(body.X_tree)
             J[body.parent] = J[body.parent] + transformed_inertia(T.T, still)
     inertias = inertia_of_pseudo(np.array(J).reshape(-1, 4, 4))
-    bodies = [replace(body, inertia=own) for body, own in zip(model.bodies, inertias, strict=True)]
-    return replace(model, bodies=tuple(bodies))
+    bodies = [replace(body, inertia=own) for body, own in zip(robot.bodies, inertias, strict=True)]
+    return replace(robot, bodies=tuple(bodies))
 
 
-def regrouped_away(model: Robot):
+def regrouped_away(robot: Robot):
     """(nbodies, 4, 4) bool: entries of the pseudo-inertias that `regroup` makes zero."""
-    gone = np.zeros((model.nbodies, 4, 4), dtype=bool)
-    for i, body in enumerate(model.bodies):
+    gone = np.zeros((robot.nbodies, 4, 4), dtype=bool)
+    for i, body in enumerate(robot.bodies):
         rows = _unmoved(body.joint)
         gone[i][np.ix_(rows, rows)] = True
     return gone

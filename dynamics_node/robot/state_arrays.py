@@ -38,28 +38,28 @@ def state_shapes(robot: Coordinates, names) -> Shapes:
 REACH = 2.5  # rad or m
 
 
-def sample_positions(model, count, random: np.random.Generator, reach=REACH):
+def sample_positions(robot, count, random: np.random.Generator, reach=REACH):
     """q (count, nq): angles and lengths in [-reach, reach] rad or m, unit quaternions of any
     orientation."""
-    q = random.uniform(-reach, reach, (count, model.nq))
-    for _, at in model.quaternions:
+    q = random.uniform(-reach, reach, (count, robot.nq))
+    for _, at in robot.quaternions:
         quaternion = random.normal(size=(count, 4))
         q[:, at] = quaternion / np.sqrt((quaternion * quaternion).sum(axis=1, keepdims=True))
     return q
 
 
-def tangent_map(model, q):
+def tangent_map(robot, q):
     """T (..., nq, nv) with dq/dt = T qd at q (..., nq): the identity, except for joints with a quaternion."""
-    T = np.zeros((*q.shape[:-1], model.nq, model.nv), dtype=np.result_type(q.dtype, float))
-    for joint in model.independent_joints:
+    T = np.zeros((*q.shape[:-1], robot.nq, robot.nv), dtype=np.result_type(q.dtype, float))
+    for joint in robot.independent_joints:
         T[..., joint.q, joint.v] = joint.type.tangent(q[..., joint.q])
     return T
 
 
-def moved(model, q, coordinates, step):
+def moved(robot, q, coordinates, step):
     """q (..., nq) after a unit of time in which k velocity coordinates, given by number, have the rates
     `step` (..., k) and all others zero. Exact to first order; quaternions stay of unit length."""
-    places, columns, others = _movers(model, tuple(coordinates))
+    places, columns, others = _movers(robot, tuple(coordinates))
     out = np.array(q, dtype=np.result_type(q, step))
     out[..., places] = q[..., places] + step[..., columns]
     for joint, own, from_columns in others:
@@ -70,12 +70,12 @@ def moved(model, q, coordinates, step):
 
 
 @fact
-def _movers(model, coordinates):
+def _movers(robot, coordinates):
     """For scalar joints, their indices in q and among the coordinates. For every other moving joint: itself,
     its moving velocities, and their indices among the coordinates."""
     column = {v: k for k, v in enumerate(coordinates)}
     places, columns, others = [], [], []
-    for joint in model.independent_joints:
+    for joint in robot.independent_joints:
         own = [v - joint.v.start for v in range(joint.v.start, joint.v.stop) if v in column]
         indices = [column[joint.v.start + k] for k in own]
         if own and joint.type.is_scalar:

@@ -42,37 +42,37 @@ class Subtree:
         return product(motion_transform(rotation.T, np.asarray(xyz, dtype=float)), self.X)
 
 
-def subtree(model: Robot, joint: str) -> Subtree:
+def subtree(robot: Robot, joint: str) -> Subtree:
     """The subtree of a joint, fixed or moving. Raises KeyError for an unknown joint."""
-    frame = _child(model, joint)
-    links = _fixed_descendants(model, frame)
+    frame = _child(robot, joint)
+    links = _fixed_descendants(robot, frame)
     if not frame.fixed_joint and frame.body >= 0:
-        inertia = model.bodies[frame.body].inertia
+        inertia = robot.bodies[frame.body].inertia
     else:
-        each = [transformed_inertia(model.frames[link].X, model.frames[link].inertia) for link in links]
+        each = [transformed_inertia(robot.frames[link].X, robot.frames[link].inertia) for link in links]
         inertia = np.sum(each, axis=0)
-    hanging = [i for i, body in enumerate(model.bodies) if model.frames[body.name].parent in links]
-    children = tuple(i for i in hanging if not model.bodies[i].joint.type.is_free)
+    hanging = [i for i, body in enumerate(robot.bodies) if robot.frames[body.name].parent in links]
+    children = tuple(i for i in hanging if not robot.bodies[i].joint.type.is_free)
     return Subtree(frame.name, frame.body, frame.X, links, inertia, children)
 
 
-def _child(model, joint):
+def _child(robot, joint):
     """The frame of the joint's child link."""
-    for body in model.bodies:
+    for body in robot.bodies:
         if body.joint.name == joint:
-            return model.frames[body.name]
-    for frame in model.frames.values():
+            return robot.frames[body.name]
+    for frame in robot.frames.values():
         if joint and frame.fixed_joint == joint:
             return frame
-    names = [body.joint.name for body in model.bodies]
-    names += [frame.fixed_joint for frame in model.frames.values() if frame.fixed_joint]
+    names = [body.joint.name for body in robot.bodies]
+    names += [frame.fixed_joint for frame in robot.frames.values() if frame.fixed_joint]
     raise UnknownNameError(f"unknown joint {joint!r}; the robot has: {', '.join(sorted(names)[:40])}")
 
 
-def _fixed_descendants(model, first):
+def _fixed_descendants(robot, first):
     """Names of the links below the first one by fixed joints, itself included."""
     below: dict[str, list[str]] = {}
-    for frame in model.frames.values():
+    for frame in robot.frames.values():
         if frame.fixed_joint:
             below.setdefault(frame.parent, []).append(frame.name)
     names = [first.name]
@@ -99,19 +99,19 @@ def only_subtree(robot: Robot, joint: str, **_) -> Robot:
     return seen
 
 
-def _only(model, joint):
-    own = subtree(model, joint)
+def _only(robot, joint):
+    own = subtree(robot, joint)
     subtree_bodies: set[int] = set()
     bodies = []
-    for i, body in enumerate(model.bodies):
+    for i, body in enumerate(robot.bodies):
         if i in own.children or (body.parent in subtree_bodies and not body.joint.type.is_free):
             subtree_bodies.add(i)
         inertia = body.inertia if i in subtree_bodies else np.zeros((6, 6))
         bodies.append(replace(body, inertia=own.inertia if i == own.body else inertia))
-    return replace(model, bodies=tuple(bodies))
+    return replace(robot, bodies=tuple(bodies))
 
 
-def with_tool(model: Robot, joint: str, mass: float, com, xyz=(0, 0, 0), rpy=(0, 0, 0)) -> Robot:
+def with_tool(robot: Robot, joint: str, mass: float, com, xyz=(0, 0, 0), rpy=(0, 0, 0)) -> Robot:
     """Return the Robot whose tool has another mass and center of mass.
 
     The tool is everything fixed to the child link of a joint. Its moments of inertia about the center of mass
@@ -119,7 +119,7 @@ def with_tool(model: Robot, joint: str, mass: float, com, xyz=(0, 0, 0), rpy=(0,
 
     Parameters
     ----------
-    model : Robot
+    robot : Robot
         The robot, which stays as it is.
     joint : str
         The joint of the tool, often the fixed joint of a force/torque sensor.
@@ -155,7 +155,7 @@ def with_tool(model: Robot, joint: str, mass: float, com, xyz=(0, 0, 0), rpy=(0,
     com = np.asarray(com, dtype=float)
     if not (np.isfinite(mass) and mass > 0 and com.shape == (3,) and np.isfinite(com).all()):
         raise ValueError(f"tool: it needs a positive mass and a center of mass, not {mass:g} and {com}")
-    own = subtree(model, joint)
+    own = subtree(robot, joint)
     if own.body < 0:
         raise ValueError(f"joint {joint!r} is fixed to the root: nothing moves its tool")
     X = own.sensor(xyz, rpy)
@@ -163,7 +163,7 @@ def with_tool(model: Robot, joint: str, mass: float, com, xyz=(0, 0, 0), rpy=(0,
     described = transformed_inertia(back, own.inertia)
     wanted = spatial_inertia(mass, com, central_moments(described))
     X_link = product(X, inverse_motion_transform(own.X))
-    return with_more(model, model.frames[own.link], transformed_inertia(X_link, wanted - described))
+    return with_more(robot, robot.frames[own.link], transformed_inertia(X_link, wanted - described))
 
 
 def mass_and_moment(inertia):

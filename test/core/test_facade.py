@@ -285,7 +285,7 @@ def test_states_solved_one_by_one_have_all_wrenches(panda):
     class SingleState:
         """At call time: solves one state, with q = 0, and raises otherwise."""
 
-        model, problem, description = panda, dn.inverse_dynamics(panda), "single state"
+        robot, problem, description = panda, dn.inverse_dynamics(panda), "single state"
 
         def __call__(self, q, qd, qdd, gravity, f_ext):
             assert f_ext.shape == (panda.nbodies, 6)

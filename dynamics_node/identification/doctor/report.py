@@ -100,13 +100,13 @@ def facts(description: Description, solids) -> list[LinkFacts]:
 def _robot(text, choices):
     """(RobotReport or None, reason why there is none)."""
     try:
-        model = parse_robot(text, **choices)
-        if not model.nv:
+        robot = parse_robot(text, **choices)
+        if not robot.nv:
             return None, ""
-        q = positions_within(model)
-        loops = loops_of(model, q) if model.constrained else None
+        q = positions_within(robot)
+        loops = loops_of(robot, q) if robot.constrained else None
         return RobotReport(
-            condition_of(model, q), margins_of(model, q), loops, unseen_parameters(model.tree)
+            condition_of(robot, q), margins_of(robot, q), loops, unseen_parameters(robot.tree)
         ), ""
     except UnknownNameError:  # of the choices, not of the description
         raise

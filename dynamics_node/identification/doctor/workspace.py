@@ -61,38 +61,38 @@ class Loops(NamedTuple):
         return not self.worst < STIFF
 
 
-def positions_within(model):
+def positions_within(robot):
     """Positions q (n, nq): closed if there are loops; otherwise within the joint limits, or within half a
     turn of zero."""
     random = np.random.default_rng(0)
-    if model.constrained:
-        return np.asarray(closed_samples(model, CLOSED, random))
-    q = sample_positions(model, COUNT, random, np.pi)
-    for joint in model.independent_joints:
+    if robot.constrained:
+        return np.asarray(closed_samples(robot, CLOSED, random))
+    q = sample_positions(robot, COUNT, random, np.pi)
+    for joint in robot.independent_joints:
         if joint.type.is_scalar:
             low, high = np.clip((joint.limits.lower, joint.limits.upper), -np.pi, np.pi)
             q[:, joint.q] = random.uniform(min(low, high), max(low, high), (len(q), 1))
     return q
 
 
-def condition_of(model, q) -> Condition:
+def condition_of(robot, q) -> Condition:
     """Condition of M at q (n, nq)."""
-    M = evaluate(model, "mass_matrix", q)
+    M = evaluate(robot, "mass_matrix", q)
     values, vectors = np.linalg.eigh(M)
     with np.errstate(divide="ignore", invalid="ignore"):
         conditions = np.where(values[:, 0] > 0, values[:, -1] / values[:, 0], np.inf)
     worst = int(conditions.argmax())
     v = int(np.abs(vectors[worst, :, 0]).argmax())
-    at = int(model.independent[v])
-    body = next(b for b in model.tree.bodies if b.joint.v.start <= at < b.joint.v.stop)
-    return Condition(float(np.median(conditions)), float(conditions[worst]), body.name, model.v_names[v])
+    at = int(robot.independent[v])
+    body = next(b for b in robot.tree.bodies if b.joint.v.start <= at < b.joint.v.stop)
+    return Condition(float(np.median(conditions)), float(conditions[worst]), body.name, robot.v_names[v])
 
 
-def margins_of(model, q) -> list[Margin]:
+def margins_of(robot, q) -> list[Margin]:
     """Margins of the joints that have an effort limit and a coordinate of their own, tightest first."""
-    rest = np.zeros((len(q), model.nv))
-    torques = np.abs(evaluate(model, "nonlinear_effects", q, rest)).max(axis=0)
-    tree, names = model.tree, list(model.v_names)
+    rest = np.zeros((len(q), robot.nv))
+    torques = np.abs(evaluate(robot, "nonlinear_effects", q, rest)).max(axis=0)
+    tree, names = robot.tree, list(robot.v_names)
     limits = {joint.name: joint.limits.effort for joint in tree.independent_joints if joint.type.is_scalar}
     margins = [
         Margin(name, float(torques[names.index(name)]), float(effort))
@@ -116,14 +116,14 @@ STATES = 20
 NOTHING = 1e-9  # fraction of the largest column: smaller ones are zero
 
 
-def unseen_parameters(model: Robot):
+def unseen_parameters(robot: Robot):
     """{body: names in PARAMETERS} of those whose column of the torque regressor is zero at random states."""
     random = np.random.default_rng(0)
-    q = sample_positions(model, STATES, random)
-    qd, qdd = random.uniform(-1, 1, (2, STATES, model.nv))
-    columns = joint_torque_regressor(model, q, qd, qdd).reshape(-1, model.nbodies, PER_BODY)
+    q = sample_positions(robot, STATES, random)
+    qd, qdd = random.uniform(-1, 1, (2, STATES, robot.nv))
+    columns = joint_torque_regressor(robot, q, qd, qdd).reshape(-1, robot.nbodies, PER_BODY)
     sizes, names = np.linalg.norm(columns, axis=0), {}
-    for body, size in zip(model.bodies, sizes, strict=True):
+    for body, size in zip(robot.bodies, sizes, strict=True):
         irrelevant = size <= NOTHING * max(size.max(), 1e-300)
         if irrelevant.any():
             names[body.name] = tuple(name for name, zero in zip(PARAMETERS, irrelevant, strict=True) if zero)

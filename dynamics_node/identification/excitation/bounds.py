@@ -33,7 +33,7 @@ class Bounds:
     notes: tuple[str, ...] = ()
 
 
-def joint_bounds(model: Robot, factor=FACTOR, velocity=None, acceleration=None, limits=None) -> Bounds:
+def joint_bounds(robot: Robot, factor=FACTOR, velocity=None, acceleration=None, limits=None) -> Bounds:
     """The fraction `factor` of the limits in the description of a tree whose joints have one coordinate each.
     Limits of mimic joints restrict the joint that they follow.
 
@@ -43,15 +43,15 @@ def joint_bounds(model: Robot, factor=FACTOR, velocity=None, acceleration=None, 
     """
     if not 0 < factor <= 1:
         raise ValueError(f"the factor of limits must be above 0 and at most 1, not {factor:g}")
-    units = ["rad" if joint.type.turns else "m" for joint in model.independent_joints]
-    own = _described_limits(model, limits or {})
-    notes = own.notes + _fill_positions(model, units, own.lower, own.upper)
+    units = ["rad" if joint.type.turns else "m" for joint in robot.independent_joints]
+    own = _described_limits(robot, limits or {})
+    notes = own.notes + _fill_positions(robot, units, own.lower, own.upper)
     speed = np.minimum(own.velocity, _upper_bound(velocity, "velocity"))
-    notes += _fill_speeds(model, units, speed)
+    notes += _fill_speeds(robot, units, speed)
     acceleration_limits = np.minimum(own.acceleration, _upper_bound(acceleration, "acceleration"))
     assumption = f"assuming {RISE:.2g} s to reach the highest velocity"
-    notes += _notes(model, np.isinf(acceleration_limits), "no acceleration limit", assumption)
-    notes += _notes(model, np.isinf(own.effort), "no effort limit", "torques are not limited")
+    notes += _notes(robot, np.isinf(acceleration_limits), "no acceleration limit", assumption)
+    notes += _notes(robot, np.isinf(own.effort), "no effort limit", "torques are not limited")
     return Bounds(
         (own.lower + own.upper) / 2,
         factor * (own.upper - own.lower) / 2,
@@ -81,17 +81,17 @@ class _Limits(NamedTuple):
     notes: list[str]
 
 
-def _described_limits(model, limits):
+def _described_limits(robot, limits):
     """Limits of each joint and of the mimic joints that follow it alone, from the description and
     `limits`."""
-    joints = [(body.joint, *_one_master(body.joint)) for body in model.bodies]
+    joints = [(body.joint, *_one_master(body.joint)) for body in robot.bodies]
     joints = [(joint, at, m) for joint, at, m in joints if m]
     unused = sorted(set(limits) - {joint.name for joint, *_ in joints})
     notes = [f"{', '.join(unused)}: limits are not used, no such movable joint"] if unused else []
-    if several := [j.name for j in model.explicit_joints if len(j.masters.names) > 1]:
+    if several := [j.name for j in robot.explicit_joints if len(j.masters.names) > 1]:
         notes.append(f"{', '.join(several)}: limits are not used, each follows several joints")
-    upper, speed, acceleration = np.full((3, model.nv), np.inf)
-    combined = _Limits(-upper, upper, speed, acceleration, np.array(model.effort_limits), notes)
+    upper, speed, acceleration = np.full((3, robot.nv), np.inf)
+    combined = _Limits(-upper, upper, speed, acceleration, np.array(robot.effort_limits), notes)
     for joint, at, m in joints:
         more = limits.get(joint.name, {})
         lower, upper = more.get("min_position", -np.inf), more.get("max_position", np.inf)
@@ -124,7 +124,7 @@ def _one_master(joint):
     return joint.masters.v[0], joint.masters.weights[0] if len(joint.masters.v) == 1 else 0.0
 
 
-def _fill_positions(model, units, lower, upper):
+def _fill_positions(robot, units, lower, upper):
     """Fill in missing limits; returns notes about them."""
     reach = np.array([REACH[unit] for unit in units])
     endless = np.isinf(lower) & np.isinf(upper)
@@ -132,23 +132,23 @@ def _fill_positions(model, units, lower, upper):
     below, above = np.isinf(lower), np.isinf(upper)
     lower[below], upper[above] = (upper - 2 * reach)[below], (lower + 2 * reach)[above]
     for k in np.flatnonzero(upper - lower < NARROW):
-        message = f"{model.v_names[k]} has no range between its limits {lower[k]:g} and {upper[k]:g}"
+        message = f"{robot.v_names[k]} has no range between its limits {lower[k]:g} and {upper[k]:g}"
         raise ValueError(f"{message}: exclude it by listing the others in --joints")
     notes = []
     for unit in REACH:
         own = (endless | below | above) & (np.array(units) == unit)
-        notes += _notes(model, own, "no position limits", f"assuming a range of {2 * REACH[unit]:.4g} {unit}")
+        notes += _notes(robot, own, "no position limits", f"assuming a range of {2 * REACH[unit]:.4g} {unit}")
     return notes
 
 
-def _fill_speeds(model, units, speed):
+def _fill_speeds(robot, units, speed):
     missing = np.isinf(speed)
     speed[missing] = np.array([SPEED[unit] for unit in units])[missing]
     return [
         note
         for unit in SPEED
         for note in _notes(
-            model,
+            robot,
             missing & (np.array(units) == unit),
             "no velocity limit",
             f"assuming {SPEED[unit]:g} {unit}/s",
@@ -156,8 +156,8 @@ def _fill_speeds(model, units, speed):
     ]
 
 
-def _notes(model, which, missing, assumption):
-    names = [name for name, own in zip(model.v_names, which, strict=True) if own]
+def _notes(robot, which, missing, assumption):
+    names = [name for name, own in zip(robot.v_names, which, strict=True) if own]
     return [f"{', '.join(names)}: {missing}, {assumption}"] if names else []
 
 

@@ -85,7 +85,7 @@ class TorqueRows:
     """Torques of inverse dynamics with the described friction. Discontinuous Coulomb friction is subtracted
     from the limit instead."""
 
-    model: Robot
+    robot: Robot
     bounds: Bounds
     backend: Backend = "auto"
 
@@ -93,7 +93,7 @@ class TorqueRows:
         for k in self.limited:
             if self.bounds.effort[k] <= self._friction[k]:
                 reason = f"its available effort {self.bounds.effort[k]:g} does not exceed its friction"
-                name = self.model.v_names[k]
+                name = self.robot.v_names[k]
                 raise ValueError(f"{name} cannot move: {reason}; exclude it by --joints")
 
     @cached_property
@@ -103,7 +103,7 @@ class TorqueRows:
 
     @property
     def names(self):
-        return tuple(f"torque of {self.model.v_names[k]}" for k in self.limited)
+        return tuple(f"torque of {self.robot.v_names[k]}" for k in self.limited)
 
     @property
     def two_sided(self):
@@ -117,12 +117,12 @@ class TorqueRows:
     @cached_property
     def _friction(self):
         """Largest Coulomb friction (nv,)."""
-        return np.abs(self.model.axle_map).T @ self.model.friction
+        return np.abs(self.robot.axle_map).T @ self.robot.friction
 
     @cached_property
     def _damping(self):
         """(nv, nv)"""
-        return self.model.axle_map.T @ (self.model.damping[:, None] * self.model.axle_map)
+        return self.robot.axle_map.T @ (self.robot.damping[:, None] * self.robot.axle_map)
 
     def values(self, q, qd, qdd):
         tau = self._inverse(q, qd, qdd) + qd @ self._damping
@@ -136,24 +136,24 @@ class TorqueRows:
 
     @cached_property
     def _inverse(self):
-        return build(self.model, "inverse_dynamics", backend=self.backend)
+        return build(self.robot, "inverse_dynamics", backend=self.backend)
 
     @cached_property
     def _derivatives(self):
-        return build(self.model, "inverse_dynamics_derivatives", backend=self.backend)
+        return build(self.robot, "inverse_dynamics_derivatives", backend=self.backend)
 
 
 @dataclass(frozen=True, eq=False)
 class BoxRows:
     """A point of a link and the existing walls."""
 
-    model: Robot
+    robot: Robot
     box: Box
     backend: Backend = "auto"
 
     def __post_init__(self):
         try:
-            self.model.frame(self.box.link)
+            self.robot.frame(self.box.link)
         except KeyError as error:
             raise ValueError(f"the box of {self.box.link}: {error.args[0]}") from None
 
@@ -192,9 +192,9 @@ class BoxRows:
     @cached_property
     def _point(self):
         """q -> position (3,) and its Jacobian (3, nv)."""
-        motion = quantity_program(self.model, "frame_kinematics", link=self.box.link)
-        jacobian = quantity_program(self.model, "frame_jacobian", link=self.box.link)
-        still = np.zeros(self.model.nv, dtype=object)
+        motion = quantity_program(self.robot, "frame_kinematics", link=self.box.link)
+        jacobian = quantity_program(self.robot, "frame_jacobian", link=self.box.link)
+        still = np.zeros(self.robot.nv, dtype=object)
 
         def position(q):
             frame = interpret(motion, q=q, qd=still, qdd=still)
@@ -202,4 +202,4 @@ class BoxRows:
             J = interpret(jacobian, q=q)["jacobian"]
             return {"position": frame["position"] + arm, "jacobian": J[3:] - skew(arm) @ J[:3]}
 
-        return compile(trace(position, {"q": (self.model.nq,)}), self.backend, "point")
+        return compile(trace(position, {"q": (self.robot.nq,)}), self.backend, "point")
