@@ -50,6 +50,25 @@ def test_batch_equals_scalar(count, dtype):
 
 @pytest.mark.optimized
 @pytest.mark.parametrize("size", [1, 3, 8, 9, 20])
+@pytest.mark.usefixtures("fresh")
+def test_rows_of_many_results_are_written_past_the_caches(size, monkeypatch):
+    """One state after the other, at any alignment; memory around the arrays stays untouched."""
+    monkeypatch.setattr(render, "ABOVE_CACHES", 8 * size)
+    kernel = Kernel(trace(lambda x: {"y": x[::-1] * 2.0, "z": x[:1] + 1.0}, {"x": (size,)}))
+    for count in (1, 2, 5, 33):
+        x = np.arange(count * size, dtype=float).reshape(count, size)
+        around = np.full(count * (size + 1) + 16, -7.0)
+        for shift in range(8):
+            y = around[shift : shift + count * size].reshape(count, size)
+            z = around[shift + count * size :][:count].reshape(count, 1)
+            around[:] = -7.0
+            assert kernel.quick(count, [x], [y, z]) is not None
+            assert np.array_equal(y, 2 * x[:, ::-1]) and np.array_equal(z, x[:, :1] + 1)
+            assert np.count_nonzero(around == -7.0) == 16
+
+
+@pytest.mark.optimized
+@pytest.mark.parametrize("size", [1, 3, 8, 9, 20])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_rows_of_any_size(size, dtype):
     """Every entry of a row keeps its place; memory around the arrays stays untouched."""

@@ -28,7 +28,7 @@ from dynamics_node.codegen.c.kernel import (
     threads_worth,
     trust_arrays,
 )
-from dynamics_node.codegen.c.render import BATCH, renderer, shapes_table, text_of
+from dynamics_node.codegen.c.render import ABOVE_CACHES, BATCH, renderer, shapes_table, text_of
 from dynamics_node.codegen.c.render_straight import NUMBERS, VECTOR, VECTORS, memory, render_run
 from dynamics_node.codegen.errors import CompileError
 from dynamics_node.codegen.runner import PRECISIONS, UNIT_TOLERANCE, limits_in, returned, usable
@@ -37,7 +37,6 @@ from dynamics_node.symbolic import depth_first, trace
 HALF = ("-DWIDEST=32",)  # bytes of a vector: see vectors.c
 MOST_LANES = 16  # numbers in a vector: floats
 TRIED = 1024  # states of a trial, at most
-ABOVE_CACHES = 4 << 20  # bytes
 
 
 def render_batch(program, precision="double", quaternions=(), limits=()) -> str:

@@ -23,6 +23,7 @@ BATCH = 64  # states from which vectors are worth another compilation
 # Instructions of a LaneProgram up to which straight lines over vectors of states are faster: longer ones
 # leave the caches near a core; an operation took four times as long. A result takes some: it is transposed.
 STRAIGHT, A_RESULT = 45_000, 5
+ABOVE_CACHES = 4 << 20  # bytes of results that leave the caches near a core
 
 
 def render(program, parameters=(), quaternions=()) -> str:
@@ -100,6 +101,7 @@ def _sizes(program, parameters, quaternions):
         "QUATERNIONS": len(quaternions),
         "UNIT_TOLERANCE": UNIT_TOLERANCE,
         "STACK_BYTES": STACK_BYTES,
+        "ABOVE_CACHES": ABOVE_CACHES,
         "FEW": BATCH - 1 if is_for_vectors(program) else max(BATCH - 1, _of_one_thread(program)),
     }
     return [
