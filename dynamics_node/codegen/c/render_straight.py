@@ -117,8 +117,9 @@ class Names(Values):
         """The lines of a part."""
 
         def text(operand):
-            n, _ = operand
-            return self.text(operand) if self.part.get(n) == part else self.within(n, part)
+            n, negative = operand
+            inside = self.part.get(n) == part
+            return self.text(operand) if inside else "-" * negative + self.within(n, part)
 
         for n in self.parts[part]:
             yield f"  {self.dialect.line(self.operations[n], text)}"
