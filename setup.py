@@ -35,8 +35,9 @@ GPU_CHECKS = ["cupy-cuda13x>=14.0; " + PC, "nvidia-cuda-nvrtc>=13.0; " + PC]  # 
 CLUSTER = ["dask[array]>=2023.5", "distributed>=2023.5"]
 GTSAM = ["gtsam>=4.3"]
 DEMO = [*BAGS, "example-robot-data>=4.3", *ORACLE, *MUJOCO]
-TEST = DEMO + CHECKS + TABLES + CLUSTER + DOCTOR + GTSAM + GPU_CHECKS
-BENCH = [*TEST, "casadi>=3.6", "figaroh>=1.0.2"]
+EXPORTS = ["casadi>=3.6"]  # loads exported functions
+TEST = DEMO + CHECKS + TABLES + CLUSTER + DOCTOR + GTSAM + GPU_CHECKS + EXPORTS
+BENCH = [*TEST, "figaroh>=1.0.2"]
 SITE = [  # the documentation
     "sphinx>=8.1",
     "pydata-sphinx-theme>=0.16",

@@ -12,10 +12,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dynamics_node.version import __version__ as __version__
+
 if TYPE_CHECKING:
     from dynamics_node.library import *  # noqa: F403
-
-__version__ = "0.1.0"
 
 
 @cache

@@ -1,5 +1,6 @@
 """URDF or a Description -> Robot: a tree, the constraints between its joints, and their clusters."""
 
+import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -184,6 +185,8 @@ class _Choices(NamedTuple):
 
 def _parsed(text, loops, parameters, constraints, strict, choices):
     description = parse_urdf(text)
+    digest = hashlib.sha256(text.encode() if isinstance(text, str) else text).hexdigest()
+    description = replace(description, digest=digest)
     if parameters is not None:
         validate(description)  # names are unique before overrides refer to them
         description = overridden(description, read_overrides(parameters))

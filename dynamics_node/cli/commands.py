@@ -10,7 +10,7 @@ import warnings
 
 from dynamics_node import __version__
 from dynamics_node.algorithms import ClosureError
-from dynamics_node.cli import evaluating, excitation, identifying, inspecting, motions
+from dynamics_node.cli import evaluating, excitation, exporting, identifying, inspecting, motions
 from dynamics_node.cli.options import UsageError
 from dynamics_node.cli.printer import Printer
 from dynamics_node.codegen import CompileError
@@ -36,6 +36,7 @@ GROUPS = {
         motions.add_simulate,
         motions.add_inverse_trajectory,
         evaluating.add_compile,
+        exporting.add_export,
     ),
     "estimate from recordings": (
         motions.add_smooth,

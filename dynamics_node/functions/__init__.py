@@ -17,6 +17,7 @@ from dynamics_node.functions.estimator import (
     ExternalWrenchEstimate,
     UnobservableError,
 )
+from dynamics_node.functions.exporting import export_functions
 from dynamics_node.functions.function import Function, ProgramFunction, compile
 from dynamics_node.functions.loop_solver import LoopSolver
 from dynamics_node.functions.robot_functions import QuantityFunction, RobotFunction
@@ -45,6 +46,7 @@ __all__ = [
     "difference",
     "difference_derivatives",
     "evaluate",
+    "export_functions",
     "integrate",
     "integrate_derivatives",
     "interpolate",

@@ -2,15 +2,19 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics_node.codegen import ArrayError, Runner, finite_states, make, on_device
+from dynamics_node.codegen.export import Target
 from dynamics_node.display import titled
 from dynamics_node.functions.arguments import Arguments, Signature, plain_signature
 from dynamics_node.functions.checks import InputError, SolutionError, written_to
 from dynamics_node.functions.choices import Backend, Precision
+from dynamics_node.functions.exporting import export_functions
 from dynamics_node.symbolic import Program
 
 ERRORS = ("raise", "nan")
@@ -122,6 +126,69 @@ class Function:
             If the compiler fails.
         """
         self.runner.prepare(batches)
+
+    def export(
+        self,
+        folder: str | Path,
+        target: Target = "c",
+        *,
+        name: str | None = None,
+        precision: Literal["double", "single"] | None = None,
+        derivatives: bool = False,
+        second_derivatives: bool = False,
+        libm: bool = True,
+    ) -> list[Path]:
+        """Write the function as source code for other systems, see docs/how-to/export.md.
+
+        Runtime parameters are arguments of the exported function; gravity is constant.
+
+        Parameters
+        ----------
+        folder : str or Path
+            The folder of the files, which may not exist yet.
+        target : str
+            'c': C99; 'casadi': C with the interface of CasADi; 'shared': the same as a shared library.
+        name : str, optional
+            Prefix of all names, by default that of the robot.
+        precision : str, optional
+            'double' or 'single', by default that of the function.
+        derivatives, second_derivatives : bool
+            Whether to export derivatives, too: for CasADi of every function, else those of `derivatives`.
+        libm : bool
+            Whether sine and cosine come from `<math.h>`; otherwise the code needs no library.
+
+        Returns
+        -------
+        list of Path
+            The written files.
+
+        Raises
+        ------
+        ChoiceError
+            For an unknown target or precision, CasADi in single precision, or a function without derivatives.
+        CompileError
+            If a target needs a compiler that is absent or fails.
+        OSError
+            If a file cannot be written.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> gravity_torque = dn.build(robot, "gravity_torque", backend="numpy")
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     sorted(path.name for path in gravity_torque.export(folder))[:3]
+        ['CMakeLists.txt', 'README.md', 'panda_gravity_torque.c']
+        """
+        return export_functions(
+            [self],
+            folder,
+            target,
+            name=name,
+            precision=precision,
+            derivatives=derivatives,
+            second_derivatives=second_derivatives,
+            libm=libm,
+        )
 
     # --- many states, or other arrays -----------------------------------------------------------------------
 

@@ -66,10 +66,15 @@ class Spec:
 
     def values(self, robot):
         """{name: array} of the parameters, and the robot itself for algorithms at call time."""
-        robot = robot if self.view is None else self.view(robot)
+        seen = robot if self.view is None else self.view(robot)
         if not self.parameters or self.write is None:
-            return {"robot": robot}
-        return {"robot": robot, **_parameter_values(robot, self.parameters, self.robot, self.regrouped)}
+            return {"robot": seen}
+        return {"robot": seen, **self.inputs(robot)}
+
+    def inputs(self, robot):
+        """{name: array} of the parameters as the Program reads them."""
+        robot = robot if self.view is None else self.view(robot)
+        return _parameter_values(robot, self.parameters, self.robot, self.regrouped)
 
     def require_changeable(self, robot):
         """Raise ValueError if a robot differs in its geometry or in other parameters, and ModelError if its

@@ -106,7 +106,7 @@ class Coupling:
 @dataclass(frozen=True)
 class Description:
     """All links and joints of a file, in its order, and its loops. warnings: elements of the file that are
-    ignored."""
+    ignored; digest: SHA-256 of the file, in hex."""
 
     name: str
     links: tuple[Link, ...]
@@ -114,3 +114,4 @@ class Description:
     loops: tuple[LoopDescription, ...] = ()
     couplings: tuple[Coupling, ...] = ()
     warnings: tuple[str, ...] = ()
+    digest: str = ""

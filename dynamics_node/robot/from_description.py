@@ -89,6 +89,7 @@ def _subtree(description, root, tips):
         tuple(link for link in description.links if link.name in kept),
         tuple(j for j in description.joints if j.child in kept and j.parent in kept),
         couplings=tuple(c for c in description.couplings if {c.predecessor, c.successor} <= kept),
+        digest=description.digest,
     )
 
 
@@ -212,7 +213,9 @@ def _number(description, explicit, floating_base, gravity, warnings):
         X_tree = _snap(product(X_joint, parent.X))
         own = _joint(joint, slices, explicit.get(joint.name))
         bodies.append(Body(joint.child, parent.body, own, X_tree, inertias[index]))
-    return Robot(description.name, root, tuple(bodies), frames, gravity, warnings)
+    return Robot(
+        description.name, root, tuple(bodies), frames, gravity, warnings, urdf_digest=description.digest
+    )
 
 
 def _root(description):

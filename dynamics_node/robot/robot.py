@@ -270,6 +270,8 @@ class Robot:
     clusters : tuple of Cluster
         Groups of bodies that share constraints, in the order of their first bodies. An empty tuple stands for
         the clusters of the tree.
+    urdf_digest : str
+        SHA-256 of the text of its URDF, in hex; empty for a robot without one.
 
     References
     ----------
@@ -295,6 +297,7 @@ class Robot:
     gravity: np.ndarray
     warnings: tuple[str, ...] = ()
     clusters: tuple[Cluster, ...] = ()
+    urdf_digest: str = ""
 
     def __post_init__(self):
         if not self.clusters:

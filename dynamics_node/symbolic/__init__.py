@@ -1,6 +1,6 @@
 """Programs: expressions, tracing, derivatives, interpretation, passes over operations. Spatial algebra."""
 
-from dynamics_node.symbolic.derivative import derivative_name, gradient, jacobian
+from dynamics_node.symbolic.derivative import derivative_name, gradient, jacobian, pullback, pushforward
 from dynamics_node.symbolic.expression import Expression, Op, Table
 from dynamics_node.symbolic.fused import Fused, fused
 from dynamics_node.symbolic.interpret import flattened, interpret, interpret_portable
@@ -127,6 +127,8 @@ __all__ = [
     "power_of_two",
     "product",
     "pseudo_inertia",
+    "pullback",
+    "pushforward",
     "quaternion_difference",
     "quaternion_exp",
     "quaternion_log",

@@ -31,16 +31,45 @@ def gradient(program: Program, output, inputs) -> Program:
     return _accumulated(program, [output], list(inputs), _reverse)
 
 
+def pushforward(program: Program, outputs, inputs) -> Program:
+    """The derivative along a direction, by forward accumulation. Inputs: those of the given Program, then
+    `fwd_{input}`, the direction; outputs: `fwd_{output}`."""
+    table, symbols, places = _symbols(program)
+    directions = {name: _symbolic(table, places[name].shape) for name in inputs}
+    tangents = {n: x for name in inputs for n, x in _pairs(places[name], directions[name])}
+    for n, partials in _all_partials(program, scalar_values(program, symbols)):
+        for operand, partial in partials:
+            if operand in tangents:
+                _add(tangents, n, tangents[operand] * partial)
+    results = {f"fwd_{name}": _entries(tangents, program.outputs[name]) for name in outputs}
+    return program_of(table, _and(program, "fwd", directions), results)
+
+
+def pullback(program: Program, outputs, inputs) -> Program:
+    """The gradient of a weighted sum of outputs, by reverse accumulation. Inputs: those of the given Program,
+    then `adj_{output}`, the weights; outputs: `adj_{input}`."""
+    table, symbols, places = _symbols(program)
+    weights = {name: _symbolic(table, program.outputs[name].shape) for name in outputs}
+    adjoints: dict = {}
+    for name in outputs:
+        for n, weight in _pairs(program.outputs[name], weights[name]):
+            _add(adjoints, n, weight)
+    for n, partials in list(_all_partials(program, scalar_values(program, symbols)))[::-1]:
+        if n in adjoints:
+            for operand, partial in partials:
+                _add(adjoints, operand, adjoints[n] * partial)
+    results = {f"adj_{name}": _entries(adjoints, places[name]) for name in inputs}
+    return program_of(table, _and(program, "adj", weights), results)
+
+
 def derivative_name(output, of):
     """Name of an output of `jacobian`."""
     return f"d{output}_d{of}"
 
 
 def _accumulated(program, outputs, inputs, rows):
-    table = Table()
-    symbols = [table.input() for _ in range(program.input_size)]
+    table, symbols, places = _symbols(program)
     values = scalar_values(program, symbols)
-    places = _input_places(program)
     wanted = [int(n) for name in outputs for n in program.outputs[name].flat]
     of = [int(n) for name in inputs for n in places[name].flat]
     J = np.array(rows(program, values, wanted, of), dtype=object).reshape(len(wanted), len(of))
@@ -50,10 +79,39 @@ def _accumulated(program, outputs, inputs, rows):
         column = 0
         for name in inputs:
             block = J[row : row + numbers.size, column : column + places[name].size]
-            results[derivative_name(output, name)] = block.reshape(*numbers.shape, *places[name].shape)
+            results[derivative_name(output, name)] = block.reshape((*numbers.shape, *places[name].shape))
             column += places[name].size
         row += numbers.size
     return program_of(table, dict(program.inputs), results)
+
+
+def _symbols(program):
+    """A Table, the symbols of the inputs, and `_input_places`."""
+    table = Table()
+    return table, [table.input() for _ in range(program.input_size)], _input_places(program)
+
+
+def _symbolic(table, shape):
+    array = np.empty(shape, dtype=object)
+    for place in np.ndindex(*shape):
+        array[place] = table.input()
+    return array
+
+
+def _pairs(numbers, values):
+    """(value number, value) of every entry."""
+    return zip(numbers.ravel().tolist(), values.ravel().tolist(), strict=True)
+
+
+def _entries(values, numbers):
+    """{value number: value} as an array; zero where there is none."""
+    entries = [values.get(n, 0.0) for n in numbers.ravel().tolist()]
+    return np.array(entries, dtype=object).reshape(numbers.shape)
+
+
+def _and(program, prefix, more):
+    """{name: shape} of the inputs of a Program and more of them."""
+    return program.inputs | {f"{prefix}_{name}": array.shape for name, array in more.items()}
 
 
 def _input_places(program):

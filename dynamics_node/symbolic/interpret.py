@@ -120,11 +120,11 @@ def _interpreted(program, inputs, meaning):
     most = {"": FEW, "d": FEW, "O": 1, "Od": 1}.get("".join(sorted(kinds)), 0)
     if count <= most and meaning is _MEANING and isinstance(program, Program):
         for state in range(count):
-            scalars = [x for array in rows.values() for x in array[state].ravel().tolist()]
+            scalars = [x for array in rows.values() for x in array[state : state + 1].ravel().tolist()]
             values = scalar_values(program, scalars)
             for name, numbers in program.outputs.items():
                 own = np.array([values[n] for n in numbers.ravel().tolist()], dtype)
-                outputs[name][state] = own.reshape(numbers.shape)
+                outputs[name][state, ...] = own.reshape(numbers.shape)
         return _of_batch(outputs, batch)
     run = _stage_after_stage if isinstance(program, LaneProgram) else all_values
     for start in range(0, count, CHUNK):

@@ -40,12 +40,12 @@ def pushes_on_arm(runs, seed=0):
 
 
 def test_estimates_of_a_moving_arm_are_consistent():
-    """120 runs of our forward dynamics with unknown wrenches and noisy velocities and torques."""
-    q, qd, wrench = pushes_on_arm(120)
+    """200 runs of our forward dynamics with unknown wrenches and noisy velocities and torques."""
+    q, qd, wrench = pushes_on_arm(200)
     run = simulate(ROBOTS["panda7"].model(), q, qd, 400, wrench, "panda_hand", swing=0.4)
     observed = observe(observer(bandwidth=40.0), run, VELOCITY_STD, TORQUE_STD)
-    require_consistent(observed.torque - run.pushed[-1], observed.torque_covariance, 120)
-    require_consistent(observed.wrench - wrench, observed.wrench_covariance, 120)
+    require_consistent(observed.torque - run.pushed[-1], observed.torque_covariance, 200)
+    require_consistent(observed.wrench - wrench, observed.wrench_covariance, 200)
     exact = observe(observer(bandwidth=40.0), run, 0.0, 0.0)
     assert np.abs(exact.torque - run.pushed[-1]).max() < 0.1, "the remaining error is lag"
 
@@ -59,7 +59,7 @@ def test_estimates_of_a_floating_base_are_consistent():
     random = np.random.default_rng(6)
     wrench = np.concatenate([np.zeros((200, 3)), random.uniform(-1, 1, (200, 3))], axis=1)
     link = model.bodies[3].name
-    run = simulate(model, q, np.zeros((200, 9)), 100, wrench, link, step=5e-4)
+    run = simulate(model, q, np.zeros((200, 9)), 150, wrench, link, step=5e-4)
     noise = {"velocity_std": 0.01, "torque_std": 0.1}
     own = dn.build_observer(model, dn.ObserverOptions(**noise, link=link, components=FORCES, bandwidth=60.0))
     observed = observe(own, run, *noise.values(), seed=2)
@@ -77,7 +77,7 @@ def test_estimates_of_a_loop_are_consistent():
     link, plane, at = mechanism.bodies[-1].name, ("moment.z", "force.y"), [2, 4]
     wrench = np.zeros((100, 6))
     wrench[:, at] = random.uniform(-1, 1, (100, 2))
-    run = simulate(mechanism, q, np.zeros((100, 2)), 60, wrench, link, step=1e-3)
+    run = simulate(mechanism, q, np.zeros((100, 2)), 120, wrench, link, step=1e-3)
     noise = {"velocity_std": 0.005, "torque_std": 0.05}
     own = dn.build_observer(
         mechanism, dn.ObserverOptions(**noise, link=link, components=plane, bandwidth=60.0)
@@ -120,7 +120,7 @@ def test_constant_torque_offsets_are_in_the_covariance():
 @pytest.mark.parametrize("rate", [1.0, 0.2])
 def test_false_alarms_occur_at_their_rate(rate):
     """The rate, per second, of an arm in motion; the same formula applies to one alarm an hour."""
-    runs, samples = 60, 2000
+    runs, samples = 100, 2000
     q, qd, _ = pushes_on_arm(runs, seed=10)
     run = simulate(ROBOTS["panda7"].model(), q, qd, samples, swing=3.0)
     observed = observe(observer(link=None, false_alarms=3600.0 * rate), run, VELOCITY_STD, TORQUE_STD)

@@ -1,0 +1,271 @@
+"""An Entry as C99: header and source, without a variable global, an allocation or a compiler's extension."""
+
+from typing import NamedTuple
+
+from dynamics_node.codegen.export.entry import DTYPES, Argument, Entry
+from dynamics_node.codegen.export.names import c_string, in_comment, number
+from dynamics_node.codegen.export.sincos import LARGEST, sincos_text
+from dynamics_node.codegen.export.statements import Statements, plain_c
+from dynamics_node.codegen.runner import limits_in
+from dynamics_node.symbolic import Program
+from dynamics_node.symbolic.program import HEALTH
+
+
+def header(entry: Entry, more=()) -> str:
+    """The header; more: further declarations."""
+    guard = f"{entry.name.upper()}_H"
+    lines = [
+        *_comment(entry),
+        f"#ifndef {guard}",
+        f"#define {guard}",
+        "",
+        *(f"#define {entry.name.upper()}_{name} {size}" for name, size in entry.sizes.items()),
+        "",
+        "#ifdef __cplusplus",
+        'extern "C" {',
+        "#endif",
+        "",
+        *(
+            ["/* Returns 0, or 1 at a singular state: then no result is written. */"]
+            if entry.can_fail
+            else []
+        ),
+        f"{_signature(entry)};",
+        "",
+        "/* Names of the velocities, in order; 0 beyond. */",
+        f"int {entry.name}_n_joints(void);",
+        f"const char *{entry.name}_joint_name(int i);",
+        "/* SHA-256 of the URDF with all options, and of its text alone; version of dynamics_node. */",
+        f"const char *{entry.name}_hash(void);",
+        f"const char *{entry.name}_urdf_hash(void);",
+        f"const char *{entry.name}_version(void);",
+        *_parameter_declarations(entry),
+        *more,
+        "",
+        "#ifdef __cplusplus",
+        "}",
+        "#endif",
+        "",
+        "#endif",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def source(entry: Entry, more=()) -> str:
+    """The C file; more: further lines."""
+    own_sines = [sincos_text(own_name(entry, "sincos"), entry.precision), ""]
+    lines = [
+        f"/* Made by dynamics_node {in_comment(entry.version)}; see {entry.name}.h. */",
+        *(["#include <math.h>"] if entry.libm else []),
+        f'#include "{entry.name}.h"',
+        "",
+        *([] if entry.libm else own_sines),
+        *_plain_function(entry),
+        *_facts(entry),
+        *_parameter_functions(entry),
+        *more,
+    ]
+    return "\n".join(lines)
+
+
+def own_name(entry: Entry, word: str):
+    """Name of a static function; None for sincos of <math.h>."""
+    return None if word == "sincos" and entry.libm else f"{entry.name}_{word}"
+
+
+class Body(NamedTuple):
+    """before: lines of static functions; lines: of the function itself, with `return 1` at a singular state;
+    texts: of the entries of every result; workspace: numbers that the array w has to hold."""
+
+    before: list[str]
+    lines: list[str]
+    texts: list[list[str]]
+    workspace: int
+
+
+def body(entry: Entry, name: str, program: Program, given) -> Body:
+    """What computes a Program in a function `name` whose inputs are {name: texts of the entries}."""
+    statements = Statements(program, plain_c(entry.precision), given, own_name(entry, "sincos"))
+    parts, real = statements.parts(), entry.real
+    before, lines = [], [line for own in parts for line in own]
+    if len(parts) > 1:
+        arguments = ", ".join([*(f"const {real} *{own}" for own in given), f"{real} *w"])
+        call = ", ".join([*given, "w"])
+        lines = [f"{name}_part{k}({call});" for k in range(len(parts))]
+        unused = " ".join(f"(void){own};" for own in given)
+        for k, own in enumerate(parts):
+            before += [
+                f"static void {name}_part{k}({arguments})",
+                "{",
+                f"  {unused}",
+                *_indented(own),
+                "}",
+                "",
+            ]
+    outputs = statements.outputs()
+    texts: list[list[str]] = []
+    health = outputs.pop(HEALTH) if program.limits else []
+    for own in outputs.values():
+        texts.append([])
+        for text in own:
+            if "[" in text and not text.lstrip("-").startswith(
+                "w["
+            ):  # results may overwrite what is read here
+                lines.append(f"const {real} r{len(lines)} = {text};")
+                text = f"r{len(lines) - 1}"
+            texts[-1].append(text)
+    if health:
+        limits = limits_in(program, DTYPES[entry.precision])
+        within = " && ".join(
+            f"{x} <= {number(m, entry.precision)}" for x, m in zip(health, limits, strict=True)
+        )
+        lines.append(f"if (!({within})) return 1;")
+    quiet = [f"(void){own};" for own in given if own not in statements.read]
+    return Body(before, [*quiet, *lines], texts, statements.workspace)
+
+
+def _indented(lines):
+    return [f"  {line}" for line in lines]
+
+
+def _plain_function(entry):
+    made = body(entry, entry.name, entry.program, {a.name: _entries(a) for a in entry.inputs})
+    lines = [f"{entry.real} w[{made.workspace}];"] * bool(made.workspace) + made.lines
+    for argument, own in zip(entry.outputs, made.texts, strict=True):
+        lines += [f"{place} = {text};" for place, text in zip(_entries(argument), own, strict=True)]
+    lines += ["return 0;"] * entry.can_fail
+    return [*made.before, _signature(entry), "{", *_indented(lines), "}", ""]
+
+
+def _entries(argument: Argument):
+    return [f"{argument.name}[{k}]" for k in range(argument.size)]
+
+
+def _signature(entry):
+    arguments = [f"const {entry.real} {a.name}[{max(1, a.size)}]" for a in entry.inputs]
+    arguments += [f"{entry.real} {a.name}[{max(1, a.size)}]" for a in entry.outputs]
+    return f"{'int' if entry.can_fail else 'void'} {entry.name}({', '.join(arguments)})"
+
+
+def _comment(entry):
+    """The first comment of the header."""
+    names = ", ".join(a.name for a in entry.inputs)
+    lines = [
+        f"{in_comment(entry.title)}. Made by dynamics_node {in_comment(entry.version)}.",
+        "",
+        f"{', '.join(a.name for a in entry.outputs)} = f({names}), SI units, row-major arrays.",
+        *map(in_comment, entry.notes),
+    ]
+    if not entry.libm:
+        lines.append(f"Angles beyond {LARGEST[entry.precision]:g} rad give NaN.")
+    for argument in (*entry.inputs, *entry.outputs):
+        shape = " x ".join(map(str, argument.shape)) or "1"
+        first, *rest = argument.text or ("",)
+        lines += [
+            "",
+            in_comment(f"{argument.name} ({shape}): {first}"),
+            *(f"  {in_comment(t)}" for t in rest),
+        ]
+    return [f"/* {lines[0]}", *(f"   {line}".rstrip() for line in lines[1:-1]), f"   {lines[-1]} */"]
+
+
+# --- facts --------------------------------------------------------------------------------------------------
+
+
+def _facts(entry):
+    facts = {"hash": entry.digest, "urdf_hash": entry.urdf_digest, "version": entry.version}
+    return [
+        f"int {entry.name}_n_joints(void) {{ return {len(entry.joints)}; }}",
+        "",
+        *strings(f"const char *{entry.name}_joint_name(int i)", entry.joints),
+        *(
+            f"const char *{entry.name}_{name}(void) {{ return {c_string(text)}; }}"
+            for name, text in facts.items()
+        ),
+        "",
+    ]
+
+
+def strings(signature, texts, index="i"):
+    """Lines of a function of an index that returns one of the strings, 0 beyond."""
+    if not texts:
+        return [signature, "{", f"  (void){index};", "  return 0;", "}", ""]
+    return [
+        signature,
+        "{",
+        "  static const char *const strings[] = {",
+        *(f"    {c_string(text)}," for text in texts),
+        "  };",
+        f"  return {index} >= 0 && {index} < {len(texts)} ? strings[{index}] : 0;",
+        "}",
+        "",
+    ]
+
+
+# --- parameters ---------------------------------------------------------------------------------------------
+
+_PAYLOAD = """/* Adds a rigid payload to a body of `inertia`: mass in kg, com in m and the moments of inertia
+   about it (xx, xy, yy, xz, yz, zz) in kg m^2, in the axes of the body. */"""
+
+
+def _parameter_declarations(entry):
+    lines = [
+        line
+        for name in entry.parameters
+        for line in (
+            f"/* The values of `{name}` of the robot itself. */",
+            f"const {entry.real} *{entry.name}_{name}(void);",
+        )
+    ]
+    if "inertia" in entry.parameters:
+        lines += [
+            "/* Names of the bodies, the rows of `inertia`; 0 beyond. */",
+            f"const char *{entry.name}_body_name(int i);",
+            _PAYLOAD,
+            f"{_payload_signature(entry)};",
+        ]
+    return lines
+
+
+def _payload_signature(entry):
+    real = entry.real
+    return (
+        f"void {entry.name}_add_payload({real} inertia[{10 * len(entry.bodies)}], int body, {real} mass, "
+        f"const {real} com[3],\n  const {real} moments[6])"
+    )
+
+
+def _parameter_functions(entry):
+    lines = []
+    for name, values in entry.parameters.items():
+        texts = [number(x, entry.precision) for x in values.ravel().tolist()]
+        lines += [
+            f"const {entry.real} *{entry.name}_{name}(void)",
+            "{",
+            f"  static const {entry.real} values[] = {{",
+            *(f"    {', '.join(texts[k : k + 10])}," for k in range(0, len(texts), 10)),
+            "  };",
+            "  return values;",
+            "}",
+            "",
+        ]
+    if "inertia" in entry.parameters:
+        lines += strings(f"const char *{entry.name}_body_name(int i)", entry.bodies)
+        lines += [
+            _payload_signature(entry),
+            "{",
+            f"  {entry.real} *const own = inertia + 10 * body;",
+            f"  const {entry.real} x = com[0], y = com[1], z = com[2];",
+            "  own[0] += mass;",
+            *(f"  own[{k + 1}] += mass * com[{k}];" for k in range(3)),
+            "  own[4] += moments[0] + mass * (y * y + z * z);",
+            "  own[5] += moments[1] - mass * x * y;",
+            "  own[6] += moments[2] + mass * (x * x + z * z);",
+            "  own[7] += moments[3] - mass * x * z;",
+            "  own[8] += moments[4] - mass * y * z;",
+            "  own[9] += moments[5] + mass * (x * x + y * y);",
+            "}",
+            "",
+        ]
+    return lines

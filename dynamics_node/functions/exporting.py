@@ -1,0 +1,363 @@
+"""Functions -> files for other systems: `Function.export`, `dynamics export`."""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dynamics_node.algorithms.dynamics_programs import cheapest, recursive_programs
+from dynamics_node.algorithms.quantities import QUANTITIES, quantity_program
+from dynamics_node.algorithms.regressors import inertial_parameters, inertias_of_parameters
+from dynamics_node.codegen.export import (
+    DTYPES,
+    TARGETS,
+    WITH_CASADI,
+    Argument,
+    Entry,
+    Target,
+    identifier,
+    identifiers,
+    write,
+)
+from dynamics_node.codegen.runner import healthy, limits_in
+from dynamics_node.functions.choices import ChoiceError
+from dynamics_node.functions.configuration import random_configuration
+from dynamics_node.robot.inertial_parameters import PARAMETERS, with_parameters
+from dynamics_node.symbolic import LaneProgram, LoopProgram, Program, flattened, interpret, trace
+from dynamics_node.symbolic.program import HEALTH
+from dynamics_node.text import similar
+from dynamics_node.version import __version__
+
+STATES = 100  # of the test program
+DRAWN = 4 * STATES  # some of which may be singular
+SEED = 5
+_PRECISIONS = {"float64": "double", "float32": "single"}
+_TEXTS = {
+    "qd": "velocities",
+    "qdd": "accelerations",
+    "tau": "torques and forces of the joints",
+    "gravity": "acceleration of free fall in root axes, m/s^2",
+    "inertia": "row by row m, mx, my, mz, Ixx, Ixy, Iyy, Ixz, Iyz, Izz of a body: kg, kg m, and kg m^2 about "
+    "the origin of its link, in the axes of the link",
+    "armature": "rotor inertias, kg m^2 or kg",
+}
+_UNITS = {
+    "qd": ("rad/s", "m/s"),
+    "qdd": ("rad/s^2", "m/s^2"),
+    "tau": ("N m", "N"),
+}
+
+
+@dataclass(frozen=True)
+class Options:
+    """name: prefix of all identifiers; precision: double or single; order: of derivatives; libm: whether sine
+    and cosine come from <math.h>."""
+
+    name: str | None
+    precision: str | None
+    order: int
+    libm: bool
+
+
+def export_functions(
+    functions: Sequence,
+    folder,
+    target: Target = "c",
+    *,
+    name: str | None = None,
+    precision: str | None = None,
+    derivatives: bool = False,
+    second_derivatives: bool = False,
+    libm: bool = True,
+) -> list[Path]:
+    """Write the files of some Functions of one robot into one folder; see Function.export."""
+    if target not in TARGETS:
+        raise ChoiceError(f"unknown target {target!r}; {similar(target, TARGETS)}")
+    if precision not in (None, *DTYPES):
+        raise ChoiceError(f"unknown precision {precision!r}; there are {', '.join(DTYPES)}")
+    options = Options(name, precision, 2 if second_derivatives else int(derivatives), libm)
+    if target in WITH_CASADI and any(_precision(f, options) != "double" for f in functions):
+        raise ChoiceError(
+            f"target {target!r} has CasADi's interface, which is double: leave precision at 'double'"
+        )
+    robots = [robot for robot in (getattr(f, "robot", None) for f in functions) if robot is not None]
+    prefix = identifier(name or (robots[0].name if robots else "dynamics"))
+    exported = [own for f in functions for own in _with_derivatives(f, options, target)]
+    entries = [_entry(f, prefix, options, target) for f in exported]
+    twice = [e.name for k, e in enumerate(entries) if e.name in [other.name for other in entries[:k]]]
+    if twice:
+        raise ChoiceError(f"{twice[0]} is there twice: export to another folder, by another name")
+    return write(Path(folder), prefix, entries, target)
+
+
+def _precision(function, options):
+    return options.precision or _PRECISIONS[function.precision]
+
+
+def _with_derivatives(function, options, target):
+    """The Function and those of its derivatives, which targets with CasADi's interface have by CasADi's
+    names."""
+    own = [function]
+    for _ in range(0 if target in WITH_CASADI else options.order):
+        row = QUANTITIES.get(own[-1].spec.name) if hasattr(own[-1], "spec") else None
+        if row is None or row.derivatives is None:
+            known = ", ".join(name for name, other in QUANTITIES.items() if other.derivatives)
+            raise ChoiceError(
+                f"{own[-1].signature.name} has no derivatives for target {target!r}; those of {known} exist; "
+                f"targets {' and '.join(WITH_CASADI)} differentiate every function"
+            )
+        own.append(own[-1].derivatives("numpy"))
+    return own
+
+
+# --- an Entry -----------------------------------------------------------------------------------------------
+
+
+def _entry(function, prefix, options, target) -> Entry:
+    precision = _precision(function, options)
+    robot, spec = _origin(function)
+    parameters = {} if spec is None else _parameters(robot, spec)
+    program = _with_standard_parameters(function, _program(function))
+    constants = {"gravity": robot.gravity} if robot is not None and "gravity" in program.inputs else {}
+    program = _with_constants(program, constants)
+    results = [name for name in program.outputs if not (program.limits and name == HEALTH)]
+    shapes = [program.outputs[name].shape for name in results]
+    returned = getattr(getattr(function, "result", None), "_fields", results)
+    names = identifiers([*program.inputs, *_distinct(returned, program.inputs)])
+    inputs = [
+        Argument(own, shape, _text(robot, name, shape))
+        for own, (name, shape) in zip(names, program.inputs.items(), strict=False)
+    ]
+    outputs = [
+        Argument(own, shape, _text(robot, name, shape))
+        for own, name, shape in zip(names[len(inputs) :], returned, shapes, strict=True)
+    ]
+    states, values = _reference(robot, program, parameters, precision)
+    called = {a.name: n for a, n in zip(inputs, program.inputs, strict=True)}
+    name = f"{prefix}_{identifier(function.signature.name, 'function')}"
+    order = options.order if target in WITH_CASADI else 0
+    derivative, jacobians = (
+        _cheap_jacobians(function, program, constants, called, outputs) if order else (None, {})
+    )
+    return Entry(
+        name=name,
+        title=_title(function),
+        program=_renamed(program, called, [a.name for a in outputs]),
+        inputs=tuple(inputs),
+        outputs=tuple(outputs),
+        joints=() if robot is None else robot.v_names,
+        bodies=() if robot is None else tuple(body.name for body in robot.bodies),
+        sizes={} if robot is None else {"NQ": robot.nq, "NV": robot.nv, "N_BODIES": robot.nbodies},
+        digest=_digest(function, program, precision, options),
+        urdf_digest="" if robot is None else robot.urdf_digest,
+        version=__version__,
+        precision=precision,
+        libm=options.libm,
+        states={own: states[called[own]] for own in called},
+        results=dict(zip([a.name for a in outputs], values, strict=True)),
+        parameters={own: parameters[called[own]] for own in called if called[own] in parameters},
+        notes=_notes(robot),
+        order=order,
+        derivative=derivative,
+        jacobians=jacobians,
+    )
+
+
+def _origin(function) -> tuple[Any, Any]:
+    """The Robot and the Spec; None for a Function that is compiled from a Program."""
+    return getattr(function, "robot", None), getattr(function, "spec", None)
+
+
+def _program(function) -> Program:
+    """The straight-line Program of a Function."""
+    robot, spec = _origin(function)
+    program = function.program
+    if program is None and spec is not None:
+        program = spec.write(wrenches=False) if spec.write is not None else _written(robot, spec)
+    if isinstance(program, LoopProgram) and spec is not None:
+        program = cheapest(recursive_programs(robot, spec.problem, False, spec.parameters))[1]
+    if isinstance(program, LaneProgram):
+        program = flattened(program)
+    if not isinstance(program, Program):
+        raise ChoiceError(
+            f"{function.signature.name} runs no Program that could be exported: leave solver at 'best'"
+        )
+    return program
+
+
+def _written(robot, spec) -> Program:
+    """The Program of a Function that computes without one."""
+    if spec.problem is not None and QUANTITIES[spec.name].write is None:
+        return cheapest(recursive_programs(robot, spec.problem, False, spec.parameters))[1]
+    return quantity_program(robot, spec.name, spec.parameters, **spec.options)
+
+
+def _with_constants(program, values) -> Program:
+    """The Program with some inputs as constants."""
+    shapes = {name: shape for name, shape in program.inputs.items() if name not in values}
+    return trace(lambda **state: interpret(program, **state, **values), shapes, program.limits)
+
+
+def _renamed(program, called, results) -> Program:
+    """The Program with other names of inputs and results."""
+    inputs = {own: program.inputs[name] for own, name in called.items()}
+    health = [HEALTH] * bool(program.limits)
+    outputs = dict(zip([*results, *health], program.outputs.values(), strict=True))
+    return Program(
+        inputs, program.constants, program.ops, program.left, program.right, outputs, program.limits
+    )
+
+
+def _distinct(returned, read):
+    """Names of results, none of which is that of an input."""
+    return [f"{name}_out" if name in read else name for name in returned]
+
+
+def _digest(function, program, precision, options):
+    """Hash of all that the exported code depends on."""
+    robot, spec = _origin(function)
+    said = {
+        "urdf": "" if robot is None else robot.urdf_digest,
+        "function": function.signature.name,
+        "options": {} if spec is None else {key: str(value) for key, value in spec.options.items()},
+        "parameters": [] if spec is None else list(spec.parameters),
+        "program": program.digest(),
+        "precision": precision,
+        "libm": options.libm,
+        "derivatives": options.order,
+        "version": __version__,
+    }
+    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
+
+
+# --- inertial parameters ------------------------------------------------------------------------------------
+
+
+def _parameters(robot, spec) -> dict[str, np.ndarray]:
+    """{name: values} of the parameters that are arguments, as the user has them."""
+    values = {"inertia": inertial_parameters(robot.tree.inertias), "armature": robot.tree.armature}
+    return {name: values[name] for name in PARAMETERS if name in spec.parameters}
+
+
+def _with_standard_parameters(function, program) -> Program:
+    """The Program with inertial parameters as the user has them, in place of its own."""
+    robot, spec = _origin(function)
+    if spec is None or not spec.parameters:
+        return program
+
+    def traced(inertia=None, armature=None, **state):
+        tree = robot.tree
+        inertias = tree.inertias if inertia is None else inertias_of_parameters(inertia)
+        tree = with_parameters(tree, inertias, tree.armature if armature is None else armature)
+        return interpret(program, **state, **spec.inputs(robot.with_tree(tree)))
+
+    shapes = {name: array.shape for name, array in _parameters(robot, spec).items()}
+    return trace(traced, program.inputs | shapes, program.limits)
+
+
+# --- derivatives --------------------------------------------------------------------------------------------
+
+
+def _cheap_jacobians(function, program, constants, called, outputs):
+    """The Program of the derivatives of a quantity and {(result, argument): its output}, where those by q are
+    by the numbers of q: of a tree without quaternions. Otherwise None and {}."""
+    robot, spec = _origin(function)
+    if spec is None or spec.name not in ("inverse_dynamics", "forward_dynamics"):
+        return None, {}
+    if spec.parameters or robot.constrained or robot.quaternions:
+        return None, {}
+    derived = _renamed_inputs(_with_constants(_program(function.derivatives("numpy")), constants), called)
+    names = {"q": "dq", "qd": "dqd"}
+    return derived, {(outputs[0].name, own): names.get(name, "dknown") for own, name in called.items()}
+
+
+def _renamed_inputs(program, called):
+    back = {name: own for own, name in called.items()}
+    inputs = {back[name]: shape for name, shape in program.inputs.items()}
+    return Program(
+        inputs, program.constants, program.ops, program.left, program.right, program.outputs, program.limits
+    )
+
+
+# --- reference states ---------------------------------------------------------------------------------------
+
+
+def _reference(robot, program, parameters, precision):
+    """{input: array (STATES, *shape)}, rounded to the precision, and the results there."""
+    random = np.random.default_rng(SEED)
+    states: dict[str, np.ndarray] = {
+        name: random.uniform(-1, 1, (DRAWN, *shape)) for name, shape in program.inputs.items()
+    }
+    if robot is not None and "q" in states:
+        states["q"] = random_configuration(robot, DRAWN, random=random)
+    for name, values in parameters.items():
+        states[name] = values * random.uniform(0.9, 1.1, (DRAWN, *([1] * values.ndim)))
+    dtype: np.dtype = DTYPES[precision]
+    states = {name: array.astype(dtype).astype(np.float64) for name, array in states.items()}
+    with np.errstate(all="ignore"):
+        results = list(interpret(program, **states).values())
+    results = [
+        np.broadcast_to(a, (DRAWN, *n.shape)) for a, n in zip(results, program.outputs.values(), strict=True)
+    ]
+    good = np.ones(DRAWN, dtype=bool)
+    if program.limits:
+        good = healthy(results.pop(), limits_in(program, DTYPES[precision]))
+    good &= np.logical_and.reduce([np.isfinite(a).all(axis=tuple(range(1, a.ndim))) for a in results])
+    chosen = np.flatnonzero(good)[:STATES]
+    return {name: array[chosen] for name, array in states.items()}, [array[chosen] for array in results]
+
+
+# --- texts --------------------------------------------------------------------------------------------------
+
+
+def _title(function):
+    robot, spec = _origin(function)
+    if spec is None:
+        return function.signature.name
+    options = "".join(f", {key} {value}" for key, value in spec.options.items())
+    return f"{spec.name.replace('_', ' ')} of {robot.name}{options}"
+
+
+def _notes(robot):
+    if robot is None:
+        return ()
+    notes = [f"Gravity is constant: {', '.join(f'{x:g}' for x in robot.gravity)} m/s^2 in root axes."]
+    if robot.quaternions:
+        notes.append("Quaternions (x y z w) have unit length; this is not checked.")
+    if robot.floating_base:
+        notes.append(
+            "The first six velocities are the angular and linear velocity of the root link, in its axes."
+        )
+    if robot.constrained:
+        notes.append("q is closed: the loops hold at q. Velocities are those of independent joints.")
+    return tuple(notes)
+
+
+def _text(robot, name, shape):
+    """Lines about an argument."""
+    if robot is None:
+        return ()
+    if name == "q" and shape == (robot.nq,):
+        units = [unit for joint in robot.tree.independent_joints for unit in _position_units(joint.type)]
+        return ("positions", *_entries(robot.q_names, units))
+    if name in _UNITS and shape == (robot.nv,):
+        turning = [unit == "N m" for joint in robot.independent_joints for unit in joint.torque_units]
+        units = [_UNITS[name][0 if turns else 1] for turns in turning]
+        return (_TEXTS[name], *_entries(robot.v_names, units))
+    return (_TEXTS[name],) if name in _TEXTS else ()
+
+
+def _position_units(kind):
+    """Units of the positions of a kind of joint."""
+    units = ["m" if k in kind.lengths else "rad" for k in range(kind.nq)]
+    if kind.quaternion is not None:
+        units[kind.quaternion : kind.quaternion + 4] = [""] * 4
+    return units
+
+
+def _entries(names, units):
+    return [f"[{k}] {name} {unit}".rstrip() for k, (name, unit) in enumerate(zip(names, units, strict=True))]
