@@ -78,12 +78,16 @@ def arguments(name):
     return parser
 
 
+def content(rows, package_versions):
+    """What the JSON file of a benchmark holds."""
+    return {"machine": machine(), "versions": package_versions, "rows": [asdict(row) for row in rows]}
+
+
 def finish(name, rows, package_versions, save, **more):
     """Print the rows and write NAME.json, with additional entries `more`."""
     print_table(rows)
     folder = HERE / "results" if save else HERE
     folder.mkdir(exist_ok=True)
-    content = {"machine": machine(), "versions": package_versions, "rows": [asdict(row) for row in rows]}
     path = folder / f"{name}.json"
-    path.write_text(json.dumps(content | more, indent=1) + "\n")
+    path.write_text(json.dumps(content(rows, package_versions) | more, indent=1) + "\n")
     print(f"written: {path.relative_to(HERE.parent)}")

@@ -179,6 +179,7 @@ case "$*" in
   "-m venv"*) echo venv >> {folder}/calls; mkdir -p {folder}/.venv/bin; cp "$0" {folder}/.venv/bin/python
     cp {folder}/tools/uv {folder}/.venv/bin/uv; exit;;
   "-m pip config get global.index-url") echo https://index.invalid/simple; exit;;
+  benchmarks/*) echo "$*"; exit;;
   "-m pip"*) while [ ! -e {folder}/go ]; do sleep 0.02; done; exit;;
 esac
 """
@@ -237,6 +238,15 @@ def test_command_in_the_environment_does_not_keep_its_lock(begin, tmp_path):
 def test_run_keeps_the_working_directory(begin, tmp_path):
     (tmp_path / "go").touch()
     assert begin("run", "--", "pwd").communicate(timeout=30)[0] == f"{tmp_path / 'elsewhere'}\n"
+
+
+@pytest.mark.parametrize(
+    ("given", "run"), [("--save", "processors.py --save"), ("latency --save", "latency.py --save")]
+)
+def test_save_without_a_name_is_for_the_table_of_processors(begin, tmp_path, given, run):
+    (tmp_path / "go").touch()
+    (tmp_path / "benchmarks" / "processors.py").touch()
+    assert begin("bench", *given.split()).communicate(timeout=30)[0] == f"benchmarks/{run}\n"
 
 
 def test_each_command_installs_its_group_once(begin, tmp_path):
