@@ -94,7 +94,8 @@ def colcon(tmp_path_factory):
     options = ["-DCMAKE_C_FLAGS_RELEASE=-O0", "-DCMAKE_CXX_FLAGS_RELEASE=-O0"]  # saves a third of the time
     options += [f"-DPython3_INCLUDE_DIR={headers}"] if headers else []
     environment = {**os.environ, "CMAKE_ARGS": " ".join(options)}
-    environment.pop("PYTHONPATH", None)
+    paths = environment.get("PYTHONPATH", "").split(os.pathsep)
+    environment["PYTHONPATH"] = os.pathsep.join(path for path in paths if path != str(ROOT / "examples"))
 
     def run(*arguments):
         done = subprocess.run(
@@ -140,6 +141,37 @@ def test_colcon_builds_and_installs_the_packages(colcon, options):
         assert file.startswith(str(workspace / ("build" if options else "install")))
     assert f"{prefix}/lib/libdynamics_interfaces__rosidl_generator_c.so" in sourced
     assert "usage: dynamics" in sourced and "usage: demo_monitor" in sourced
+
+
+WITH_CONTROLLERS = ("--base-paths", "src/dynamics_node", "src/dynamics_node/dynamics_controllers")
+
+
+def test_colcon_finds_the_controllers_by_the_documented_line(tmp_path):
+    if not find_spec("colcon_core"):
+        pytest.skip("colcon: use ./dev or install python3-colcon-common-extensions")
+    page = (ROOT / "docs" / "how-to" / "control_loop.md").read_text()
+    assert f"colcon build {' '.join(WITH_CONTROLLERS)}" in page
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "dynamics_node").symlink_to(ROOT)
+    listed = subprocess.run(
+        [sys.executable, "-c", COLCON, "list", "--topological-order", "--names-only", *WITH_CONTROLLERS],
+        cwd=tmp_path, capture_output=True, text=True, timeout=120, check=True,
+    )  # fmt: skip
+    assert listed.stdout.split() == ["dynamics_node", "dynamics_controllers"]
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+def test_colcon_builds_the_controllers(colcon):
+    from ament_index_python import PackageNotFoundError, get_package_prefix
+
+    try:
+        get_package_prefix("controller_interface")
+    except PackageNotFoundError:
+        pytest.skip("controller_interface: sudo apt install ros-$ROS_DISTRO-ros2-control")
+    prefix = colcon("build", *WITH_CONTROLLERS) / "install" / "dynamics_controllers"
+    for file in ("lib/libdynamics_controllers.so", "share/dynamics_controllers/dynamics_controllers.xml"):
+        assert (prefix / file).is_file()
 
 
 def in_sourced_shell(workspace, *commands):

@@ -1,0 +1,170 @@
+"""dynamics_controllers with the exported Panda: torques, names, hash, and tracking in MuJoCo at 500 Hz."""
+
+import hashlib
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from controller_law import Law, LawLibrary, Status
+
+import dynamics_node as dn
+
+pytest.importorskip(
+    "pinocchio", reason="the Panda comes with it: pip install pin, or ros-$ROS_DISTRO-pinocchio"
+)
+
+from dynamics_demo.panda import PANDA_JOINTS
+from dynamics_demo.tracked_arm import (
+    CYCLE,
+    DAMPING,
+    FRICTION,
+    PAYLOAD,
+    RATE_GAIN,
+    ROTORS,
+    SECONDS,
+    STIFFNESS,
+    TrackedArm,
+    Trajectory,
+    described,
+    feedback,
+)
+
+SETTLING = 1.0  # s at the start of each third that are ignored, as in the demo
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("panda")
+
+
+@pytest.fixture(scope="module")
+def laws(folder):
+    return LawLibrary(folder)
+
+
+@pytest.fixture(scope="module")
+def description():
+    return described()
+
+
+@pytest.fixture(scope="module")
+def robot(description):
+    return dn.parse_robot(description, joints=PANDA_JOINTS)
+
+
+@pytest.fixture(scope="module")
+def command(folder):
+    """An executable `dynamics` of this checkout."""
+    script = folder / "dynamics"
+    script.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m dynamics_node.cli "$@"\n')
+    script.chmod(0o700)
+    return script
+
+
+@pytest.fixture(scope="module")
+def library(command, description, folder, laws):
+    """The library that a controller makes of its robot_description."""
+    (folder / "panda.urdf").write_text(description)
+    subprocess.run(
+        [command, "export", folder / "panda.urdf", f"--joints={','.join(PANDA_JOINTS)}", "--target=shared",
+         "--runtime-parameters=inertia", "--name=panda", f"--output={folder / 'library'}"],
+        check=True, capture_output=True, text=True,
+    )  # fmt: skip
+    return folder / "library" / "libpanda.so"
+
+
+def attach_payload(law, robot):
+    """The payload of the demo: a ball in the hand, which is fixed to the last link."""
+    frame = robot.frame(PAYLOAD.link)
+    rotation, position = frame.X[:3, :3].T, -frame.X[:3, :3].T @ frame.X[3:, :3]
+    position = np.array([position[2, 1], position[0, 2], position[1, 0]])
+    law.attach(frame.body, PAYLOAD.mass, PAYLOAD.center, PAYLOAD.moment * np.eye(3), rotation, position)
+
+
+def test_joints_and_hash_are_those_of_the_description(laws, library, description):
+    law = laws.law(library, Law.EFFORT, 7)
+    assert law.joints == list(PANDA_JOINTS)
+    assert law.urdf_hash == hashlib.sha256(description.encode()).hexdigest()
+
+
+def test_controller_exports_the_description(laws, command, description):
+    assert laws.exported(command, description, ",".join(PANDA_JOINTS)) == list(PANDA_JOINTS)
+    with pytest.raises(ValueError, match="fails: .*elbow"):
+        laws.exported(command, description, "elbow")
+
+
+@pytest.mark.parametrize("law", Law)
+@pytest.mark.parametrize("loaded", [False, True], ids=["bare", "loaded"])
+def test_torques_are_those_of_pinocchio(laws, library, description, robot, law, loaded):
+    import pinocchio
+
+    model = pinocchio.buildModelFromXML(description)
+    assert list(model.names)[1:] == list(PANDA_JOINTS)
+    own = laws.law(library, law, 7)
+    if loaded:
+        attach_payload(own, robot)
+        hand = model.frames[model.getFrameId(PAYLOAD.link)]
+        inertia = pinocchio.Inertia(PAYLOAD.mass, np.array(PAYLOAD.center), PAYLOAD.moment * np.eye(3))
+        model.appendBodyToJoint(hand.parentJoint, inertia, hand.placement)
+    data, random = model.createData(), np.random.default_rng(5)
+    for q, qd, qdd, effort in random.uniform(-1.5, 1.5, (20, 4, 7)):
+        if law is Law.EFFORT:
+            status, tau = own.update(q, qd, effort=effort)
+            expected = effort + pinocchio.rnea(model, data, q, qd, np.zeros(7))
+        else:
+            status, tau = own.update(q, qd, position=q, velocity=qd, acceleration=qdd)
+            expected = pinocchio.rnea(model, data, q, qd, qdd)
+        assert status is Status.OK
+        np.testing.assert_allclose(tau, expected, rtol=0, atol=1e-10 * max(1.0, np.abs(expected).max()))
+
+
+def test_torques_are_those_of_the_interpreter(laws, library, robot):
+    own, interpreted = (
+        laws.law(library, Law.FEEDFORWARD, 7),
+        dn.build(robot, "inverse_dynamics", backend="numpy"),
+    )
+    for state in np.random.default_rng(6).uniform(-2, 2, (20, 3, 7)):
+        _, tau = own.update(*state[:2], position=state[0], velocity=state[1], acceleration=state[2])
+        expected = interpreted(*state)
+        np.testing.assert_allclose(tau, expected, rtol=0, atol=1e-12 * max(1.0, np.abs(expected).max()))
+
+
+def test_tracking_error_in_the_loop(laws, library, robot, description, capsys):
+    """The thirds of `./dev demo`, with the law in the control loop in place of the node on topics: PD alone,
+    with gravity and Coriolis torques (law effort), with full feed-forward (law feedforward)."""
+    pytest.importorskip("mujoco", reason="MuJoCo: pip install 'mujoco>=3.2,<4'")
+    gravity = laws.law(library, Law.EFFORT, 7)
+    full = laws.law(
+        library, Law.FEEDFORWARD, 7, p=STIFFNESS, d=RATE_GAIN, armature=ROTORS, friction=True,
+        viscous=DAMPING, coulomb=FRICTION,
+    )  # fmt: skip
+    for law in gravity, full:
+        attach_payload(law, robot)
+    arm, trajectory = TrackedArm(description), Trajectory.lasting(SECONDS)
+    steps = round(SECONDS / CYCLE)
+    errors = np.empty((steps, 7))
+    for k in range(steps):
+        t, q, qd = k * CYCLE, arm.q, arm.qd
+        position, velocity = trajectory.smooth(t)
+        errors[k] = position - q
+        third, tau = 3 * k // steps, feedback(trajectory, t, q, qd)
+        if third == 1:
+            status, tau = gravity.update(q, qd, effort=tau, period=CYCLE)
+            assert status is Status.OK
+        elif third == 2:
+            acceleration = trajectory.linear(t)[2]
+            status, tau = full.update(
+                q, qd, position=position, velocity=velocity, acceleration=acceleration, period=CYCLE
+            )
+            assert status is Status.OK
+        arm.step(tau)
+    settled = errors.reshape(3, -1, 7)[:, round(SETTLING / CYCLE) :]
+    pd, compensated, tracked = 1e3 * np.sqrt((settled**2).mean(axis=(1, 2)))
+    with capsys.disabled():
+        print(
+            f"\ntracking error [mrad]: PD {pd:.1f}, gravity {compensated:.1f}, full feed-forward {tracked:.3f}"
+        )
+    assert 30 < pd < 60
+    assert compensated < 0.6 * pd
+    assert tracked < 0.2
