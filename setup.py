@@ -35,7 +35,7 @@ GPU_CHECKS = ["cupy-cuda13x>=14.0; " + PC, "nvidia-cuda-nvrtc>=13.0; " + PC]  # 
 CLUSTER = ["dask[array]>=2023.5", "distributed>=2023.5"]
 GTSAM = ["gtsam>=4.3"]
 DEMO = [*BAGS, "example-robot-data>=4.3", *ORACLE, *MUJOCO]
-EXPORTS = ["casadi>=3.6"]  # loads exported functions
+EXPORTS = ["casadi>=3.6", "fmpy>=0.3.20"]  # what loads exported functions
 TEST = DEMO + CHECKS + TABLES + CLUSTER + DOCTOR + GTSAM + GPU_CHECKS + EXPORTS
 BENCH = [*TEST, "figaroh>=1.0.2"]
 SITE = [  # the documentation
@@ -117,7 +117,14 @@ setup(
         (f"share/{NAME}/config/layouts", sorted(map(str, Path("config/layouts").glob("*.*")))),
     ],
     package_data={
-        NAME: ["py.typed", "codegen/c/*.c", "codegen/printer/*.h", "chains/*.c", "trajectory/page/*"]
+        NAME: [
+            "py.typed",
+            "codegen/c/*.c",
+            "codegen/printer/*.h",
+            "codegen/export/*.c",
+            "chains/*.c",
+            "trajectory/page/*",
+        ]
     },
     python_requires=">=3.10",
     install_requires=["numpy>=1.24", "scipy>=1.10", "defusedxml>=0.7", "urdfdom-py>=1.2", "pyyaml>=5.4"],

@@ -13,9 +13,11 @@ from dynamics_node.algorithms.dynamics_programs import cheapest, recursive_progr
 from dynamics_node.algorithms.quantities import QUANTITIES, quantity_program
 from dynamics_node.algorithms.regressors import inertial_parameters, inertias_of_parameters
 from dynamics_node.codegen.export import (
+    DOUBLE,
     DTYPES,
     TARGETS,
     WITH_CASADI,
+    WITHOUT_LIBM,
     Argument,
     Entry,
     Target,
@@ -79,11 +81,10 @@ def export_functions(
         raise ChoiceError(f"unknown target {target!r}; {similar(target, TARGETS)}")
     if precision not in (None, *DTYPES):
         raise ChoiceError(f"unknown precision {precision!r}; there are {', '.join(DTYPES)}")
-    options = Options(name, precision, 2 if second_derivatives else int(derivatives), libm)
-    if target in WITH_CASADI and any(_precision(f, options) != "double" for f in functions):
-        raise ChoiceError(
-            f"target {target!r} has CasADi's interface, which is double: leave precision at 'double'"
-        )
+    order = 2 if second_derivatives else int(derivatives)
+    options = Options(name, precision, order, libm and target not in WITHOUT_LIBM)
+    if target in DOUBLE and any(_precision(f, options) != "double" for f in functions):
+        raise ChoiceError(f"the interface of target {target!r} is double: leave precision at 'double'")
     robots = [robot for robot in (getattr(f, "robot", None) for f in functions) if robot is not None]
     prefix = identifier(name or (robots[0].name if robots else "dynamics"))
     exported = [own for f in functions for own in _with_derivatives(f, options, target)]

@@ -147,7 +147,8 @@ class Function:
         folder : str or Path
             The folder of the files, which may not exist yet.
         target : str
-            'c': C99; 'casadi': C with the interface of CasADi; 'shared': the same as a shared library.
+            'c': C99; 'casadi': C with the interface of CasADi; 'shared': the same as a shared library;
+            'arduino': a library; 'rust': a crate; 'wasm': a module and JavaScript; 'fmu': FMI 3.0.
         name : str, optional
             Prefix of all names, by default that of the robot.
         precision : str, optional
@@ -155,7 +156,8 @@ class Function:
         derivatives, second_derivatives : bool
             Whether to export derivatives, too: for CasADi of every function, else those of `derivatives`.
         libm : bool
-            Whether sine and cosine come from `<math.h>`; otherwise the code needs no library.
+            Whether sine and cosine come from `<math.h>`, except in Rust and WebAssembly; otherwise the code
+            needs no library.
 
         Returns
         -------
@@ -165,7 +167,7 @@ class Function:
         Raises
         ------
         ChoiceError
-            For an unknown target or precision, CasADi in single precision, or a function without derivatives.
+            For an unknown target or precision, or a function without derivatives.
         CompileError
             If a target needs a compiler that is absent or fails.
         OSError

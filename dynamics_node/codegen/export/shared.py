@@ -3,10 +3,9 @@
 import subprocess
 from pathlib import Path
 
-from dynamics_node.codegen.c.compiler import compiler
+from dynamics_node.codegen.c.compiler import FLAGS, compiler
 from dynamics_node.codegen.errors import CompileError
 
-FLAGS = ("-std=c99", "-O2", "-fPIC", "-shared", "-fno-math-errno", "-fno-trapping-math", "-Wl,-z,now")
 TIME_LIMIT = 600.0  # s
 
 

@@ -68,7 +68,7 @@ def coefficients(precision: str, suffix: str = "f") -> dict[str, str]:
         "half": literal(0.5),
         "one": literal(1.0),
         "quarters": literal(_QUARTERS_PER_RADIAN),
-        "reduced": reduced,
+        "reduced": reduced[1:-1],
         "sine": polynomial(*_SINE[precision]),
         "cosine": polynomial(*_COSINE[precision]),
     }

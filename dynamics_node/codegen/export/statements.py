@@ -9,7 +9,6 @@ from dynamics_node.codegen.printer.dialect import COSINE, SINE, Dialect, Values,
 from dynamics_node.symbolic import Program, fused
 from dynamics_node.symbolic.fused import Operation
 
-PART = 3000  # operations in a function
 _FUSED = {"add": "{} + {}", "mul": "{} * {}", "fma": "{} * {} + {}", "reciprocal": "1 / {}"}
 
 
@@ -34,6 +33,8 @@ class Statements(Values):
     the Dialect has the two.
     """
 
+    part = 3000  # operations in a function
+
     def __init__(
         self, program: Program, dialect: Dialect, given: Mapping[str, Sequence[str]], sincos: str | None
     ):
@@ -41,7 +42,7 @@ class Statements(Values):
         super().__init__(program, dialect, [text for own in given.values() for text in own])
         self._sincos, self._fused, self.read = sincos, fused(program), set[str]()
         operations = self._fused.operations
-        self._parts = [operations[k : k + PART] for k in range(0, len(operations), PART)]
+        self._parts = [operations[k : k + self.part] for k in range(0, len(operations), self.part)]
         self._part = {
             n: k for k, own in enumerate(self._parts) for operation in own for n in operation.values
         }

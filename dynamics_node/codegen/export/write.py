@@ -1,42 +1,57 @@
 """Entries -> the files of a target in a folder."""
 
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Literal, get_args
 
-from dynamics_node.codegen.export import casadi
+from dynamics_node.codegen.export import arduino, casadi, fmu, rust, wasm
 from dynamics_node.codegen.export.entry import Entry
 from dynamics_node.codegen.export.project import cmake, readme, test_program
 from dynamics_node.codegen.export.shared import build_shared
 from dynamics_node.codegen.export.source import header, source
 
-Target = Literal["c", "casadi", "shared"]
+Target = Literal["c", "casadi", "shared", "arduino", "rust", "wasm", "fmu"]
 TARGETS = get_args(Target)
 WITH_CASADI = ("casadi", "shared")
+DOUBLE = (*WITH_CASADI, "fmu")  # targets whose interface is double
+IN_C = ("c", *WITH_CASADI, "wasm")  # targets with the C files and their tests
+WITHOUT_LIBM = ("rust", "wasm")
+_OTHERS: dict[str, Callable[..., Mapping[str, str | bytes]]] = {
+    "arduino": arduino.files,
+    "rust": rust.files,
+    "wasm": wasm.files,
+    "fmu": fmu.files,
+}
 
 
 def write(folder: Path, prefix: str, entries: list[Entry], target: Target) -> list[Path]:
     """Write the files of a target, and return their paths. Raises CompileError, OSError."""
-    files = c_files(prefix, entries, target)
-    paths = written(folder, files)
+    names = [entry.name for entry in entries]
+    files: dict[str, str | bytes] = {}
+    if target in IN_C:
+        files.update(_c_files(prefix, entries, target))
+    if target in _OTHERS:
+        files.update(_OTHERS[target](prefix, entries))
+    paths = _written(folder, files)
     if target == "shared":
-        paths.append(build_shared(folder, prefix, [entry.name for entry in entries]))
+        paths.append(build_shared(folder, prefix, names))
+    if target == "wasm":
+        paths.append(wasm.build_module(folder, prefix, names))
     return paths
 
 
-def c_files(prefix, entries, target) -> dict[str, str]:
+def _c_files(prefix, entries, target) -> dict[str, str | bytes]:
     """{path: text} of the targets in C."""
-    files = {}
+    files: dict[str, str | bytes] = {}
     for entry in entries:
-        more = (casadi.declarations(entry), casadi.definitions(entry)) if target in WITH_CASADI else ((), ())
-        files[f"{entry.name}.h"] = header(entry, more[0])
-        files[f"{entry.name}.c"] = source(entry, more[1])
+        with_casadi = target in WITH_CASADI
+        files[f"{entry.name}.h"] = header(entry, casadi.declarations(entry) if with_casadi else ())
+        files[f"{entry.name}.c"] = source(entry, casadi.definitions(entry) if with_casadi else ())
         files[f"test/{entry.name}_test.c"] = test_program(entry)
-    files["CMakeLists.txt"] = cmake(prefix, entries)
-    files["README.md"] = readme(prefix, entries, target)
-    return files
+    return files | {"CMakeLists.txt": cmake(prefix, entries), "README.md": readme(prefix, entries, target)}
 
 
-def written(folder, files) -> list[Path]:
+def _written(folder, files) -> list[Path]:
     """Write {relative path: text or bytes} into a folder, and return the paths."""
     paths = []
     for name, content in files.items():
