@@ -2,9 +2,9 @@
 
 import io
 import zipfile
+from html import escape
 from importlib.resources import files as package_files
 from string import Template
-from xml.sax.saxutils import quoteattr
 
 from dynamics_node.codegen.export.entry import Entry
 from dynamics_node.codegen.export.names import in_comment
@@ -41,6 +41,11 @@ def files(prefix: str, entries: list[Entry]) -> dict[str, bytes]:
     return {f"{entry.name}.fmu": _archive(entry) for entry in entries}
 
 
+def _quoted(text):
+    """The text as the value of an attribute."""
+    return f'"{escape(text)}"'
+
+
 def _archive(entry):
     """The bytes of an FMU."""
     buffer = io.BytesIO()
@@ -59,7 +64,7 @@ def _archive(entry):
 
 def _build(entry):
     libraries = '    <Library name="m"/>\n' if entry.libm else ""
-    return _BUILD.format(name=quoteattr(entry.name), file=entry.name, libraries=libraries)
+    return _BUILD.format(name=_quoted(entry.name), file=entry.name, libraries=libraries)
 
 
 def _description(entry):
@@ -67,7 +72,7 @@ def _description(entry):
     for n, argument in enumerate((*entry.inputs, *entry.outputs), start=1):
         is_input = n <= len(entry.inputs)
         causality = "input" if is_input else "output"
-        line = f'    <Float64 name={quoteattr(argument.name)} valueReference="{n}" causality="{causality}"'
+        line = f'    <Float64 name={_quoted(argument.name)} valueReference="{n}" causality="{causality}"'
         if is_input:
             line += f' start="{" ".join(map(repr, _start(entry, argument)))}"'
         else:
@@ -76,10 +81,10 @@ def _description(entry):
         variables.append(f"{line}>{sizes}</Float64>")
     structure += [line.replace("<Output", "<InitialUnknown") for line in structure]
     return _DESCRIPTION.format(
-        name=quoteattr(entry.name),
-        token=quoteattr(entry.digest),
-        title=quoteattr(in_comment(entry.title)),
-        tool=quoteattr(f"dynamics_node {entry.version}"),
+        name=_quoted(entry.name),
+        token=_quoted(entry.digest),
+        title=_quoted(in_comment(entry.title)),
+        tool=_quoted(f"dynamics_node {entry.version}"),
         variables="\n".join(variables),
         structure="\n".join(structure),
     )
