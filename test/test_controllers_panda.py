@@ -130,41 +130,72 @@ def test_torques_are_those_of_the_interpreter(laws, library, robot):
         np.testing.assert_allclose(tau, expected, rtol=0, atol=1e-12 * max(1.0, np.abs(expected).max()))
 
 
-def test_tracking_error_in_the_loop(laws, library, robot, description, capsys):
-    """The thirds of `./dev demo`, with the law in the control loop in place of the node on topics: PD alone,
-    with gravity and Coriolis torques (law effort), with full feed-forward (law feedforward)."""
-    pytest.importorskip("mujoco", reason="MuJoCo: pip install 'mujoco>=3.2,<4'")
-    gravity = laws.law(library, Law.EFFORT, 7)
-    full = laws.law(
-        library, Law.FEEDFORWARD, 7, p=STIFFNESS, d=RATE_GAIN, armature=ROTORS, friction=True,
-        viscous=DAMPING, coulomb=FRICTION,
-    )  # fmt: skip
-    for law in gravity, full:
-        attach_payload(law, robot)
+def tracking_error(description, *torques):
+    """Root mean square (3,) of all joints in mrad for each third of the demo's motion. torques: of a third, what
+    torque(t, q, qd, pd) sends to the motors, where pd are the torques of the PD controller."""
     arm, trajectory = TrackedArm(description), Trajectory.lasting(SECONDS)
     steps = round(SECONDS / CYCLE)
     errors = np.empty((steps, 7))
     for k in range(steps):
         t, q, qd = k * CYCLE, arm.q, arm.qd
-        position, velocity = trajectory.smooth(t)
-        errors[k] = position - q
-        third, tau = 3 * k // steps, feedback(trajectory, t, q, qd)
-        if third == 1:
-            status, tau = gravity.update(q, qd, effort=tau, period=CYCLE)
-            assert status is Status.OK
-        elif third == 2:
-            acceleration = trajectory.linear(t)[2]
-            status, tau = full.update(
-                q, qd, position=position, velocity=velocity, acceleration=acceleration, period=CYCLE
-            )
-            assert status is Status.OK
-        arm.step(tau)
+        errors[k] = trajectory.smooth(t)[0] - q
+        arm.step(torques[3 * k // steps](t, q, qd, feedback(trajectory, t, q, qd)))
     settled = errors.reshape(3, -1, 7)[:, round(SETTLING / CYCLE) :]
-    pd, compensated, tracked = 1e3 * np.sqrt((settled**2).mean(axis=(1, 2)))
+    return 1e3 * np.sqrt((settled**2).mean(axis=(1, 2)))
+
+
+def test_tracking_error_in_the_loop(laws, library, robot, description, capsys):
+    """The thirds of `./dev demo`, with the law in the control loop in place of the node on topics: PD alone,
+    with gravity and Coriolis torques (law effort), with full feed-forward (law feedforward)."""
+    pytest.importorskip("mujoco", reason="MuJoCo: pip install 'mujoco>=3.2,<4'")
+    carried = laws.law(library, Law.EFFORT, 7)
+    driven = laws.law(
+        library, Law.FEEDFORWARD, 7, p=STIFFNESS, d=RATE_GAIN, armature=ROTORS, friction=True,
+        viscous=DAMPING, coulomb=FRICTION,
+    )  # fmt: skip
+    for law in carried, driven:
+        attach_payload(law, robot)
+    trajectory = Trajectory.lasting(SECONDS)
+
+    def alone(t, q, qd, pd):
+        return pd
+
+    def gravity(t, q, qd, pd):
+        status, tau = carried.update(q, qd, effort=pd, period=CYCLE)
+        assert status is Status.OK
+        return tau
+
+    def full(t, q, qd, pd):
+        position, velocity = trajectory.smooth(t)
+        acceleration = trajectory.linear(t)[2]
+        status, tau = driven.update(q, qd, position=position, velocity=velocity, acceleration=acceleration)
+        assert status is Status.OK
+        return tau
+
+    errors = tracking_error(description, alone, gravity, full)
     with capsys.disabled():
-        print(
-            f"\ntracking error [mrad]: PD {pd:.1f}, gravity {compensated:.1f}, full feed-forward {tracked:.3f}"
-        )
-    assert 30 < pd < 60
-    assert compensated < 0.6 * pd
-    assert tracked < 0.2
+        print(f"\ntracking error in the loop [mrad]: PD, gravity, full feed-forward {errors.round(3)}")
+    assert 30 < errors[0] < 60
+    assert errors[1] < 0.6 * errors[0]
+    assert errors[2] < 0.2
+
+
+def test_tracking_error_of_efforts_in_the_trajectory(robot, description, capsys):
+    """Efforts of all points in advance, linear between them, as joint_trajectory_controller adds them to its PID:
+    of the rigid bodies, and with rotors and friction."""
+    pytest.importorskip("mujoco", reason="MuJoCo: pip install 'mujoco>=3.2,<4'")
+    loaded = dn.with_payload(robot, PAYLOAD.link, PAYLOAD.mass, PAYLOAD.center, PAYLOAD.moment * np.eye(3))
+    trajectory = Trajectory.lasting(SECONDS)
+    q, qd, qdd = np.moveaxis(trajectory.points, 1, 0)
+    rigid = dn.build(loaded, "inverse_dynamics", backend="numpy")(q, qd, qdd)
+    drives = np.multiply(ROTORS, qdd) + np.multiply(DAMPING, qd) + np.multiply(FRICTION, np.tanh(qd / 0.01))
+
+    def added(efforts):
+        return lambda t, q, qd, pd: pd + [np.interp(t, trajectory.time, column) for column in efforts.T]
+
+    errors = tracking_error(description, added(0 * rigid), added(rigid), added(rigid + drives))
+    with capsys.disabled():
+        print(f"\ntracking error [mrad]: PD, efforts of rigid bodies, of all {errors.round(3)}")
+    assert 30 < errors[0] < 60
+    assert errors[1] < 0.5 * errors[0]
+    assert errors[2] < 0.25

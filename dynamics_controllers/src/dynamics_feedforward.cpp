@@ -180,7 +180,7 @@ void DynamicsFeedforward::report()
   if (invalid > reported_invalid_) {
     RCLCPP_WARN(
       get_node()->get_logger(),
-      "%lu joint states were not finite or singular, in total %lu; check the state interfaces",
+      "%lu states or their torques were not finite, or singular, in total %lu; check the state interfaces",
       invalid - reported_invalid_, invalid);
   }
   if (limited > reported_limited_) {
