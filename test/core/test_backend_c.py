@@ -3,6 +3,7 @@
 import array
 import gc
 import pickle
+import re
 import sys
 from typing import NamedTuple
 
@@ -341,6 +342,25 @@ def test_programs_of_several_parts():
     assert len(program.ops) > 2 * PART and "part2(x, w, y)" in render(program)
     x = np.random.default_rng(0).normal(size=(7, 2))
     assert np.allclose(packed(Kernel(program)(7, x)), interpret(program, x=x)["y"], rtol=1e-9, atol=1e-12)
+
+
+def test_parts_use_slots_of_the_workspace_again():
+    """Values are read soon, in the next part, or at the end."""
+    random = np.random.default_rng(0)
+
+    def mixed(x):
+        values = [*x]
+        for _ in range(8 * PART):
+            a, b = (values[-int(random.integers(1, min(PART, len(values)) + 1))] for _ in range(2))
+            values.append((a - 0.5 * x[0]) * 0.7 + b * x[1])
+        return {"y": np.array(values[:: PART // 10])}
+
+    program = trace(mixed, {"x": (3,)})
+    source = render(program)
+    (workspace,) = map(int, re.findall(r"number w\[(\d+)\]", source))
+    assert workspace < 0.7 * source.count("  w[")
+    x = np.random.default_rng(1).uniform(-0.3, 0.3, (3, 3))
+    assert error(packed(Kernel(program)(3, x)), interpret(program, x=x)["y"]).max() <= EXACT
 
 
 def test_empty_batch_and_any_shape():

@@ -110,7 +110,7 @@ def _writing(program, lanes, limits):
         lines += _writing_row(program, k, numbers.ravel(), lanes)
     health = [*program.outputs.values()][-1].ravel()[: len(limits)] if limits else ()
     return lines + [
-        (f"  y->excess += exceeds({{}}, {NUMBERS.literal(limit)});", (int(n),))
+        (f"y->excess += exceeds({{}}, {NUMBERS.literal(limit)});", (int(n),))
         for n, limit in zip(health, limits, strict=True)
     ]
 
@@ -127,7 +127,7 @@ def _writing_row(program, output, row, lanes):
             lines[-1] = (f"{text}\n  write_zeros({place});", values)
         else:
             own = ", ".join(["{}"] * (stop - start))
-            line = f"  write_part({place}, (const vector[]){{{{{own}}}}});"
+            line = f"write_part({place}, (const vector[]){{{{{own}}}}});"
             lines.append((line, tuple(row[start:stop].tolist())))
     return lines if lines[0][0] else lines[1:]
 

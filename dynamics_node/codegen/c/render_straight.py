@@ -12,7 +12,7 @@ from collections import defaultdict
 
 import numpy as np
 
-from dynamics_node.codegen.printer.dialect import COSINE, TURNING, Values, of_c, plain
+from dynamics_node.codegen.printer.dialect import COSINE, TURNING, Parts, in_parts, of_c, plain
 from dynamics_node.symbolic.fused import Operand
 
 VECTOR = 8  # doubles to whose multiples arrays are filled up: the widest vector
@@ -41,7 +41,7 @@ def render_run(program, dialect=NUMBERS, writing=None):
     """The lines of `run` and its parts; dialect: NUMBERS or VECTORS; writing: the lines that write results,
     (text, the values that it waits for), by default those that store them in y."""
     given = [f"x[{k}]" for k in range(program.input_size)]
-    storing = [(f"  y[{k}] = {{}};", (n,)) for k, n in enumerate(_results(program))]
+    storing = [(f"y[{k}] = {{}};", (n,)) for k, n in enumerate(_results(program))]
     names = Names(program, dialect, given, writing=storing if writing is None else writing)
     number = dialect.number
     return [
@@ -50,7 +50,7 @@ def render_run(program, dialect=NUMBERS, writing=None):
         "{",
         memory(number, "w", max(1, names.workspace)),
         *call_parts(names, "part"),
-        *names.written(None),
+        *(f"  {line}" for line in names.written(None)),
         "}",
     ]
 
@@ -59,19 +59,20 @@ def render_parts(names, title):
     """The functions of a Program's parts, called `title` and a number."""
     number = names.dialect.number
     arguments = f"const {number} *restrict x, {number} *restrict w, {_RESULTS[number]} *restrict y"
-    for k in range(len(names.parts)):
-        yield from (f"static void {title}{k}({arguments})", "{", *names.lines(k), "}")
+    for k in range(len(names.operations)):
+        lines = (f"  {line}" for line in names.lines(k))
+        yield from (f"static void {title}{k}({arguments})", "{", *lines, "}")
 
 
 def call_parts(names, title):
     """Lines that call them, with all sines and cosines in between."""
-    calls = [f"  {title}{k}(x, w, y);" for k in range(len(names.parts))]
+    calls = [f"  {title}{k}(x, w, y);" for k in range(len(names.operations))]
     sines = _sines(names, calls[: names.first_part]) if names.angles else []
     return [*sines, *calls[names.first_part :]]
 
 
-class Names(Values):
-    """Which part computes a value, and how it is written: an input, a literal, a local, or a slot of w.
+class Names(Parts):
+    """How a value is written: an input, a literal, a local, or a slot of w.
 
     placed: {operation: its slot}, of those that have one elsewhere than in the workspace, which begins at
     slot `start`, a multiple of VECTOR. Sines and cosines have theirs there. writing: the lines that write
@@ -79,24 +80,24 @@ class Names(Values):
     """
 
     def __init__(self, program, dialect, given, placed=None, start=0, writing=None):
-        super().__init__(program, dialect, given)
-        self.start = start
-        self.operations = {operation.values[0]: operation for operation in plain(program)}
-        self.angles, needed, grouped = _angles(self.operations)
-        rest = [n for n in self.operations if n not in grouped]
-        before, after = [n for n in rest if n in needed], [n for n in rest if n not in needed]
-        self.parts = [*_pieces(before), *_pieces(after)]
-        self.first_part = len(_pieces(before))
-        self.part = {n: k for k, numbers in enumerate(self.parts) for n in numbers}
+        operations = {operation.values[0]: operation for operation in plain(program)}
+        self.angles, needed, grouped = _angles(operations)
+        rest = [operation for n, operation in operations.items() if n not in grouped]
+        before, after = (
+            in_parts([operation for operation in rest if (operation.values[0] in needed) == early], PART)
+            for early in (True, False)
+        )
+        super().__init__(program, dialect, given, [*before, *after])
+        self.start, self.first_part = start, len(before)
         self._after = self._following(writing or ())
         place = {angle: k for k, angle in enumerate(self.angles)}
         self.padded = -(-len(place) // VECTOR) * VECTOR
-        self.slot = {n: start + place[angle] + offset * self.padded for n, (angle, offset) in grouped.items()}
-        placed = {n: slot for n, slot in (placed or {}).items() if n not in grouped}
-        shared = self._shared(() if writing is not None else _results(program)) - placed.keys()
-        first = start + 2 * self.padded
-        self.slot |= {n: first + k for k, n in enumerate(sorted(shared))} | placed
-        self.workspace = first + len(shared)
+        sines = {n: start + place[angle] + offset * self.padded for n, (angle, offset) in grouped.items()}
+        self.slot = (placed or {}) | sines
+        readers = [(self.first_part, [a for a, _ in self.angles])]
+        readers += [(self.part.get(n, 0), values) for n, lines in self._after.items() for _, values in lines]
+        readers += [(len(self.operations), _results(program) if writing is None else [])]
+        self.allocate(readers, start + 2 * self.padded)
 
     def _following(self, writing):
         """{operation, None for none: lines that follow it (text, values)}"""
@@ -106,43 +107,15 @@ class Names(Values):
             lines[max(computed, key=lambda n: (self.part[n], n), default=None)].append(line)
         return lines
 
-    def _shared(self, kept):
-        """Operations whose value another part needs, or an angle is, or that are `kept`."""
-        readers = [(n, [x for x, _ in operation.operands]) for n, operation in self.operations.items()]
-        readers += [(n, values) for n, lines in self._after.items() for _, values in lines]
-        elsewhere = {x for n, values in readers for x in values if self.part.get(x) != self.part.get(n)}
-        return (elsewhere | {*kept}) & self.part.keys()
-
-    def lines(self, part):
-        """The lines of a part."""
-
-        def text(operand):
-            n, negative = operand
-            inside = self.part.get(n) == part
-            return self.text(operand) if inside else "-" * negative + self.within(n, part)
-
-        for n in self.parts[part]:
-            yield f"  {self.dialect.line(self.operations[n], text)}"
-            if n in self.slot:
-                yield f"  w[{self.slot[n]}] = {self.dialect.local(n)};"
-            yield from self.written(n)
-
     def written(self, n):
-        """The lines that follow an operation."""
         for text, values in self._after.get(n, ()):
-            yield text.format(*(self.filled(m, self.part.get(n)) for m in values))
+            yield text.format(*map(self.filled, values))
 
-    def within(self, n, part=None):
-        """A value as a part sees it, or any part."""
-        if n in self.slot and (part is None or self.part.get(n) != part):
-            return f"w[{self.slot[n]}]"
-        return self.text(Operand(n))
-
-    def filled(self, n, part=None):
-        """The same as a vector where numbers are vectors."""
+    def filled(self, n):
+        """A value, as a vector where numbers are vectors."""
         constant = self.program.input_size <= n < self.program.first_operation
         fill = "(vector){0} + " if constant and self.dialect.number == "vector" else ""
-        return fill + self.within(n, part)
+        return fill + self.text(Operand(n))
 
 
 def _angles(operations):
@@ -167,10 +140,6 @@ def _angles(operations):
     return list(angles), needed, grouped
 
 
-def _pieces(numbers):
-    return [numbers[k : k + PART] for k in range(0, len(numbers), PART)]
-
-
 def _results(program):
     """The values of all outputs, in order."""
     return [int(n) for array in program.outputs.values() for n in array.flat]
@@ -180,7 +149,7 @@ def _sines(names, calls):
     """The lines that fill the head of the workspace; calls: of the parts that angles need."""
     number = names.dialect.number
     angles = [names.filled(a) for a, _ in names.angles]
-    offsets = [names.within(b) if b >= 0 else names.dialect.literal(0.0) for _, b in names.angles]
+    offsets = [names.text(Operand(b)) if b >= 0 else names.dialect.literal(0.0) for _, b in names.angles]
     if number == "number":
         sets = [[*angles[k : k + 4], *["0"] * 3][:4] for k in range(0, len(angles), 4)]
         filling = [f"  FOUR_ANGLES({4 * k}, {', '.join(own)});" for k, own in enumerate(sets)]

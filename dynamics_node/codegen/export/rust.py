@@ -58,7 +58,7 @@ class Rust(Dialect):
 class RustStatements(Statements):
     """The lines in Rust, where each local opens a scope: in many of them a compiler's stack overflows."""
 
-    part = 800
+    longest = 800
 
     def both(self, angle, s, c):
         names = [self.dialect.local(n) if n >= 0 else "_" for n in (s, c)]

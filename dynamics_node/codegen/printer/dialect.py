@@ -3,7 +3,7 @@
 A value is written as the text of an input, a literal, or a local that the line of its operation defines.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import isfinite
 from typing import NamedTuple
 
@@ -37,6 +37,10 @@ class Dialect(NamedTuple):
     def local(self, value: int) -> str:
         """The local of a value."""
         return f"{self.name}{value}"
+
+    def pair(self, values: tuple[int, ...]) -> list[str]:
+        """Locals of a sine and cosine, of which one may be unused: -1."""
+        return [self.local(n) if n >= 0 else f"unused{max(values)}" for n in values]
 
     def line(self, operation: Operation, text: Callable[[Operand], str]) -> str:
         """The line of an operation with one result; text: how its operands are written."""
@@ -86,3 +90,71 @@ class Values:
         else:
             text = self._given[value]
         return f"-{text}" if negative else text
+
+
+class Parts(Values):
+    """How values of Operations in parts are written: each part is a function. What one part needs of another
+    goes through slots of an array w, which are used again. workspace: length of w.
+
+    operations: the parts; `text` is for the part `now`, -1 outside of all.
+    """
+
+    def __init__(
+        self, program: Program, dialect: Dialect, given: Sequence[str], operations: list[list[Operation]]
+    ):
+        super().__init__(program, dialect, given)
+        self.operations, self.now = operations, -1
+        self.part = {n: k for k, own in enumerate(operations) for operation in own for n in operation.values}
+        self.slot: dict[int, int] = {}
+        self.workspace = 0
+
+    def allocate(self, readers: Iterable[tuple[int, Iterable[int]]], start: int = 0):
+        """Slots from `start` on for what other parts read, unless it has one; readers: (part, values) of what
+        reads beside the operations, a part beyond the last one for what is needed to the end."""
+        last: dict[int, int] = {}
+        operands = ((k, [x for x, _ in of.operands]) for k, own in enumerate(self.operations) for of in own)
+        for k, values in (*operands, *readers):
+            for n in values:
+                if self.part.get(n, k) != k:
+                    last[n] = max(k, last.get(n, 0))
+        slots: dict[int, int] = {}
+        free: list[int] = []
+        self.workspace = start
+        for k, own in enumerate(self.operations):
+            free += [slots[n] for n, reader in last.items() if reader == k - 1 and n in slots]
+            for n in (n for operation in own for n in operation.values if n in last and n not in self.slot):
+                if not free:
+                    free.append(self.workspace)
+                    self.workspace += 1
+                slots[n] = free.pop()
+        self.slot |= slots
+
+    def text(self, operand: Operand) -> str:
+        n, negative = operand
+        if n in self.slot and (self.now < 0 or self.part.get(n) != self.now):
+            return f"{'-' * negative}w[{self.slot[n]}]"
+        return super().text(operand)
+
+    def lines(self, part: int) -> Iterator[str]:
+        """The lines of a part."""
+        self.now = part
+        for operation in self.operations[part]:
+            yield from self.computed(operation)
+            for n in operation.values:
+                if n in self.slot:
+                    yield f"w[{self.slot[n]}] = {self.dialect.local(n)};"
+                yield from self.written(n)
+        self.now = -1
+
+    def computed(self, operation: Operation) -> Iterable[str]:
+        """The lines of an operation."""
+        return [self.dialect.line(operation, self.text)]
+
+    def written(self, n: int) -> Iterable[str]:
+        """Lines that follow a value."""
+        return ()
+
+
+def in_parts(operations: Sequence, size: int) -> list:
+    """Parts of so many operations each."""
+    return [operations[k : k + size] for k in range(0, len(operations), size)]

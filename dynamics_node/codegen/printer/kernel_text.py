@@ -178,7 +178,7 @@ class State(Arrays):
             return
         angle = operation.operands[0].value
         yield from self._watch(angle, "LARGE")
-        names = [f"v{n}" if n >= 0 else f"unused{max(operation.values)}" for n in operation.values]
+        names = self.dialect.pair(operation.values)
         called = "sincos_of" if len(operation.operands) == 1 else "sincos_of_sum"
         operands = ", ".join(map(self._values.text, operation.operands))
         yield f"real {names[0]}, {names[1]};"
