@@ -27,14 +27,16 @@ class Absent(Exception):
 
 
 def pinocchio_core(model):
-    """{'rnea', 'aba', 'crba'}: us per call of the C++ core for a pinocchio.Model. Raises Absent."""
+    """us per call of the C++ core for a pinocchio.Model: {"rnea", "aba", "crba", "drnea", "daba"}, the last
+    two of derivatives. Raises Absent."""
     program = _built("pinocchio_core", ("-O3", "-march=native"))
     done = subprocess.run([program], input=_as_text(model), capture_output=True, text=True, check=True)
     return json.loads(done.stdout)
 
 
 def casadi_functions(model, name):
-    """{'rnea', 'aba'}: call(q, qd, u, out), a loop over states in C that CasADi generates. Raises Absent."""
+    """{"rnea", "aba", and with a fixed base "drnea", "daba"}: call(q, qd, u, out), a loop over states in C
+    that CasADi generates; out of derivatives: (3, nv, nv). Raises Absent."""
     casadi = importlib.util.find_spec("casadi")
     if casadi is None:
         raise Absent("needs CasADi: ./dev setup bench")
@@ -44,9 +46,12 @@ def casadi_functions(model, name):
     subprocess.run([program, name], input=_as_text(model), text=True, check=True, cwd=FOLDER)
     source, library = FOLDER / f"{name}.c", FOLDER / f"{name}.so"
     source.write_text(source.read_text() + (SOURCES / "casadi_loop.c").read_text())
-    _run(["cc", "-O3", "-march=native", "-fPIC", "-shared", "-o", library, source, "-lm"], "a C compiler")
+    fixed = model.nq == model.nv
+    flags = ["-O3", "-march=native", "-fPIC", "-shared", *["-DWITH_DERIVATIVES"] * fixed]
+    _run(["cc", *flags, "-o", library, source, "-lm"], "a C compiler")
     loaded = ctypes.CDLL(str(library))
-    return {kind: _looped(getattr(loaded, f"{kind}_loop")) for kind in ("rnea", "aba")}
+    kinds = ("rnea", "aba", *("drnea", "daba") * fixed)
+    return {kind: _looped(getattr(loaded, f"{kind}_loop")) for kind in kinds}
 
 
 def _looped(function):

@@ -1,9 +1,11 @@
 // Pinocchio's C++ core, timed by itself: medians of thread CPU time in us per call, as one JSON object.
 #include "read_model.hpp"
 
+#include <pinocchio/algorithm/aba-derivatives.hpp>
 #include <pinocchio/algorithm/aba.hpp>
 #include <pinocchio/algorithm/crba.hpp>
 #include <pinocchio/algorithm/joint-configuration.hpp>
+#include <pinocchio/algorithm/rnea-derivatives.hpp>
 #include <pinocchio/algorithm/rnea.hpp>
 
 #include <algorithm>
@@ -52,6 +54,8 @@ int main()
   const double crba = std::min(
     median_us([&](int k) { pin::crba(model, data, q[k], pin::Convention::WORLD); }),
     median_us([&](int k) { pin::crba(model, data, q[k], pin::Convention::LOCAL); }));
+  const double drnea = median_us([&](int k) { pin::computeRNEADerivatives(model, data, q[k], v[k], u[k]); });
+  const double daba = median_us([&](int k) { pin::computeABADerivatives(model, data, q[k], v[k], u[k]); });
   std::cout << "{\"rnea\": " << rnea << ", \"aba\": " << std::min(world, local) << ", \"crba\": " << crba
-            << "}" << std::endl;
+            << ", \"drnea\": " << drnea << ", \"daba\": " << daba << "}" << std::endl;
 }

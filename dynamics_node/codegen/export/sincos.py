@@ -29,11 +29,14 @@ _COSINE = {  # of z^2, z^3, ...
 _TEXT = """/* Sine and cosine without a library. Angles beyond %(largest)s rad give NaN. */
 static void %(name)s(%(real)s x, %(real)s *sine, %(real)s *cosine)
 {
-  const int near = x >= -%(largest)s && x <= %(largest)s;
-  const %(real)s quarters = near ? x * %(quarters)s : x - x;
-  const long k = near ? (long)(quarters < 0 ? quarters - %(half)s : quarters + %(half)s) : 0;
+  if (!(x >= -%(largest)s && x <= %(largest)s)) {
+    *sine = *cosine = (x - x) / (x - x);
+    return;
+  }
+  const %(real)s quarters = x * %(quarters)s;
+  const long k = (long)(quarters < 0 ? quarters - %(half)s : quarters + %(half)s);
   const %(real)s n = (%(real)s)k;
-  const %(real)s r = near ? %(reduced)s : quarters / quarters;
+  const %(real)s r = %(reduced)s;
   const %(real)s z = r * r;
   const %(real)s s = r + r * z * (%(sine)s);
   const %(real)s c = %(one)s - z * %(half)s + z * z * (%(cosine)s);
