@@ -80,9 +80,14 @@ from dynamics_node.robot.sensors import SensorError, load_sensors
 from dynamics_node.robot.subtree import with_tool
 from dynamics_node.symbolic import exp3, exp6, log3, log6, trace
 from dynamics_node.trajectory import (
+    JointTrajectory,
+    Margin,
+    Slowdown,
     SmootherOptions,
     Trajectory,
+    TrajectoryCheck,
     TrajectoryError,
+    check_trajectory,
     inverse_trajectory,
     robot_drawing,
     simulate,
@@ -156,6 +161,12 @@ __all__ = [  # noqa: RUF022 (by subject)
     "SmootherOptions",  # the noise that `smooth` assumes
     "write_animation",  # a page that plays a Trajectory
     "robot_drawing",  # its drawing of the robot
+    # Trajectories of planners
+    "check_trajectory",  # whether a robot can execute one -> TrajectoryCheck
+    "TrajectoryCheck",  # margins, loads of the motors, slowdown, payload
+    "Margin",  # the largest use of one limit
+    "Slowdown",  # the smallest one that makes a trajectory feasible
+    "JointTrajectory",  # its points
     # Identification
     "identify",  # recordings -> Identified
     "Identified",  # fitted inertias and friction, and a description with them

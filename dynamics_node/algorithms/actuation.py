@@ -107,6 +107,12 @@ class JointFriction:
             tau[..., k] += self._spring[k] * (joint.position(q)[..., 0] - joint.offset)
         return tau @ self._map if self._shared else tau
 
+    def viscous(self, qd):
+        """The part (..., nv of the tree) that is proportional to velocities (..., nv of the tree)."""
+        if not self._shared:
+            return qd * self._viscous
+        return (qd @ self._map.T * self._viscous) @ self._map
+
 
 def friction_torque(robot: Robot, q, qd) -> np.ndarray:
     """Return the torques against damping, dry friction, springs and offsets of the joints.

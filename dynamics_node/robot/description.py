@@ -30,12 +30,16 @@ class Mimic:
 
 @dataclass(frozen=True)
 class Limits:
-    """Bounds of a joint (rad or m, rad/s or m/s, N m or N); infinite if there is none."""
+    """Bounds of a joint (rad or m, s, N m or N); infinite if there is none. deceleration: of motions that
+    become slower; by default that of acceleration."""
 
     lower: float = -np.inf
     upper: float = np.inf
     velocity: float = np.inf
     effort: float = np.inf
+    acceleration: float = np.inf
+    deceleration: float = np.inf
+    jerk: float = np.inf
 
 
 NO_LIMITS = Limits()

@@ -54,21 +54,24 @@ def parse_urdf(text):
     """Read URDF text.
 
     text: str or bytes. Returns a Description, not yet validated.
-    It reads URDF and these elements of URDF+: ball joints, and for closed loops <loop>, <coupling>,
-    `independent` of a joint, and <constraint>. Raises ModelError for over-sized, malformed or hostile XML,
-    and for an unreadable element (named).
+    It reads URDF up to version 1.2 and these elements of URDF+: ball joints, and for closed loops <loop>,
+    <coupling>, `independent` of a joint, and <constraint>. Raises ModelError for over-sized, malformed or
+    hostile XML, and for an unreadable element (named).
     """
     robot = read_xml(text)
     _require_few(robot)
     _require_names(robot)
     armature = {j.get("name"): _armature(j) for j in robot.iterfind("joint")}
+    bounds = {j.get("name"): _bounds_of_1_2(j) for j in robot.iterfind("joint")}
     independent = {j.get("name"): _independent(j) for j in robot.iterfind("joint")}
     kinds = {j.get("name"): j.get("type") for j in robot.iterfind("joint")}
     parsed = _parse(_stripped(robot))
     links, joints = expand_planar(
         [_link(link) for link in parsed.links],
         [
-            _joint(joint, kinds[joint.name], armature[joint.name], independent[joint.name])
+            _joint(
+                joint, kinds[joint.name], armature[joint.name], bounds[joint.name], independent[joint.name]
+            )
             for joint in parsed.joints
         ],
     )
@@ -155,6 +158,22 @@ def _armature(joint):
         raise ModelError(f"joint {joint.get('name')!r}: armature {text!r} is not a number") from None
 
 
+def _bounds_of_1_2(joint):
+    """Limits of URDF 1.2, which the parser does not read."""
+    limit, bounds = joint.find("limit"), {}
+    for name in ("acceleration", "deceleration", "jerk"):
+        text = None if limit is None else limit.get(name)
+        if text is None:
+            continue
+        try:
+            bounds[name] = float(text)
+        except ValueError:
+            raise ModelError(f"joint {joint.get('name')!r}: {name} {text!r} is not a number") from None
+    if "acceleration" in bounds:
+        bounds.setdefault("deceleration", bounds["acceleration"])
+    return bounds
+
+
 def _stripped(robot):
     clean = ElementTree.Element("robot", name=robot.get("name") or "robot")
     for link in robot.iterfind("link"):
@@ -218,7 +237,7 @@ def _link(link):
     return Link(link.name, float(inertial.mass or 0.0), com, inertia)
 
 
-def _joint(joint, kind, armature, independent):
+def _joint(joint, kind, armature, bounds, independent):
     rotation, origin = _pose(joint.origin)
     dynamics = joint.dynamics
     return JointDescription(
@@ -229,7 +248,7 @@ def _joint(joint, kind, armature, independent):
         rotation=rotation,
         origin=origin,
         axis=np.array(joint.axis if joint.axis is not None else (1.0, 0.0, 0.0), dtype=float),
-        limits=_limits(joint),
+        limits=replace(_limits(joint), **bounds),
         damping=float((dynamics and dynamics.damping) or 0.0),
         friction=float((dynamics and dynamics.friction) or 0.0),
         armature=armature,

@@ -1,5 +1,7 @@
 """Physical and logical checks of a Description. Every message names the joint or link."""
 
+from dataclasses import asdict
+
 import numpy as np
 
 from dynamics_node.robot.constraints import LOOP_KINDS
@@ -83,9 +85,9 @@ def _check_joint(joint):
     if joint.kind != "fixed" and KINDS[joint.kind].has_axis and not np.linalg.norm(joint.axis) > 1e-9:
         raise ModelError(f"{owner}: axis is zero")
     limits = joint.limits
-    if np.isnan([limits.lower, limits.upper, limits.velocity, limits.effort]).any():
+    if np.isnan(list(asdict(limits).values())).any():
         raise ModelError(f"{owner}: a limit is NaN")
-    for what, value in (("effort", limits.effort), ("velocity", limits.velocity)):
+    for what, value in list(asdict(limits).items())[2:]:
         if value < 0:
             raise ModelError(f"{owner}: {what} limit {value} is negative")
 

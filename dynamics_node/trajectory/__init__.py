@@ -1,6 +1,7 @@
 """Dynamics over many time steps as one nonlinear least-squares problem (paper 2)."""
 
 from dynamics_node.trajectory.animated_page import Drawing, robot_drawing, write_animation
+from dynamics_node.trajectory.check_functions import CheckFunctions, Slowdown
 from dynamics_node.trajectory.errors import (
     InconsistentStart,
     NotConverged,
@@ -24,6 +25,12 @@ from dynamics_node.trajectory.graphs import estimation_graph, forward_graph, inv
 from dynamics_node.trajectory.gtsam_graph import from_gtsam, gtsam_key, to_gtsam
 from dynamics_node.trajectory.inverse_problem import inverse_trajectory
 from dynamics_node.trajectory.joint_smoother import SmootherOptions
+from dynamics_node.trajectory.joint_trajectory import (
+    JointTrajectory,
+    joint_trajectory_of,
+    read_joint_trajectory,
+)
+from dynamics_node.trajectory.motion_limits import LIMIT_KEYS, Margin, described
 from dynamics_node.trajectory.recorded_trajectory import smooth
 from dynamics_node.trajectory.robot_factors import (
     acceleration_constraint,
@@ -48,22 +55,29 @@ from dynamics_node.trajectory.robot_factors import (
 from dynamics_node.trajectory.simulation import simulate
 from dynamics_node.trajectory.systems import System, robot_system
 from dynamics_node.trajectory.trajectory import Trajectory
+from dynamics_node.trajectory.trajectory_check import TrajectoryCheck, check_trajectory, checked
 from dynamics_node.trajectory.trajectory_graph import Prior, Steps, TrajectoryGraph, prior
 
 __all__ = [
+    "LIMIT_KEYS",
     "Batch",
+    "CheckFunctions",
     "Drawing",
     "Factor",
     "FixedLag",
     "InconsistentStart",
+    "JointTrajectory",
     "Loss",
+    "Margin",
     "NotConverged",
     "Prior",
     "SingularPosition",
+    "Slowdown",
     "SmootherOptions",
     "Steps",
     "System",
     "Trajectory",
+    "TrajectoryCheck",
     "TrajectoryError",
     "TrajectoryGraph",
     "Unobservable",
@@ -72,6 +86,9 @@ __all__ = [
     "accelerometer",
     "bias_of",
     "cauchy",
+    "check_trajectory",
+    "checked",
+    "described",
     "encoder",
     "equality",
     "estimation_graph",
@@ -87,11 +104,13 @@ __all__ = [
     "inverse_dynamics",
     "inverse_graph",
     "inverse_trajectory",
+    "joint_trajectory_of",
     "position_constraint",
     "positions",
     "prior",
     "prior_factor",
     "random_walk",
+    "read_joint_trajectory",
     "robot_drawing",
     "robot_system",
     "simpson",

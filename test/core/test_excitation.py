@@ -278,7 +278,10 @@ def test_files_of_limits(tmp_path):
     path = tmp_path / "joint_limits.yaml"
     path.write_text(LIMITS)
     limits = read_limits(path)
-    assert limits == {"joint1": {"max_velocity": 2.5}, "joint2": {"min_position": -0.5, "max_position": 1.5}}
+    assert limits == {
+        "joint1": {"max_velocity": 2.5},
+        "joint2": {"min_position": -0.5, "max_position": 1.5, "max_jerk": 3.0},
+    }
     bounds = joint_bounds(dn.parse_robot(ARM), factor=1.0, limits=limits)
     assert np.allclose(bounds.velocity, [2.5, 5.0]) and np.allclose(bounds.center, [0.0, 0.5])
     for text, message in (

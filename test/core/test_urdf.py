@@ -8,7 +8,7 @@ from urdf_text import INERTIAL, joint, link, robot
 import dynamics_node as dn
 from dynamics_node.algorithms import load_robot, parse_robot
 from dynamics_node.robot import ModelError, ModelWarning
-from dynamics_node.robot.urdf import MAX_BYTES
+from dynamics_node.robot.urdf import MAX_BYTES, parse_urdf
 
 ARM = (link("base"), link("a"), link("b"), joint("j1", "base", "a"), joint("j2", "a", "b"))
 
@@ -410,3 +410,28 @@ def test_floating_base_must_be_a_bool():
 def test_text_is_not_read_as_path():
     with pytest.raises(ModelError, match="use parse_robot"):
         load_robot(robot(*ARM))
+
+
+def test_limits_of_urdf_1_2():
+    text = robot(
+        link("a"),
+        link("b"),
+        joint("j", "a", "b").replace("velocity=", 'acceleration="4" jerk="90" velocity='),
+    )
+    (own,) = (joint.limits for joint in parse_urdf(text).joints)
+    assert (own.acceleration, own.deceleration, own.jerk) == (4.0, 4.0, 90.0)
+    text = text.replace('acceleration="4"', 'acceleration="4" deceleration="3"').replace(
+        "<robot", '<robot version="1.2"'
+    )
+    (own,) = (joint.limits for joint in parse_urdf(text).joints)
+    assert (own.acceleration, own.deceleration) == (4.0, 3.0)
+
+
+@pytest.mark.parametrize("wrong", ["-1", "nan", "fast"])
+@pytest.mark.parametrize("kind", ["acceleration", "deceleration", "jerk"])
+def test_impossible_limits_of_urdf_1_2(kind, wrong):
+    text = robot(
+        link("a"), link("b"), joint("j", "a", "b").replace("velocity=", f'{kind}="{wrong}" velocity=')
+    )
+    with pytest.raises(ModelError, match="joint 'j'"):
+        parse_robot(text)

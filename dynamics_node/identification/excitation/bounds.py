@@ -105,7 +105,10 @@ def _described_limits(robot, limits):
         for rows, own in (
             (combined.velocity, joint.limits.velocity or np.inf),
             (combined.velocity, more.get("max_velocity", np.inf)),
+            (combined.acceleration, joint.limits.acceleration or np.inf),
+            (combined.acceleration, joint.limits.deceleration or np.inf),
             (combined.acceleration, more.get("max_acceleration", np.inf)),
+            (combined.acceleration, more.get("max_deceleration", np.inf)),
         ):
             rows[at] = min(rows[at], own / abs(m))
         if joint.masters is None:
@@ -161,7 +164,10 @@ def _notes(robot, which, missing, assumption):
     return [f"{', '.join(names)}: {missing}, {assumption}"] if names else []
 
 
-LIMIT_KEYS = ("min_position", "max_position", "max_velocity", "max_acceleration", "max_effort")
+LIMIT_KEYS = (
+    "min_position", "max_position", "max_velocity", "max_acceleration", "max_deceleration", "max_jerk",
+    "max_effort",
+)  # fmt: skip
 MAX_BYTES = 1_000_000
 _FALSE = ("false", "no", "off")
 _SIGNED = ("min_position", "max_position")

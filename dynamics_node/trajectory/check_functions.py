@@ -1,0 +1,155 @@
+"""Torques of a checked motion, its smallest slowdown and its largest payload."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dynamics_node.algorithms import close_loops, first_closed
+from dynamics_node.algorithms.actuation import JointFriction
+from dynamics_node.algorithms.rates import sampled_rates
+from dynamics_node.functions import build
+from dynamics_node.robot import Robot
+from dynamics_node.robot.inertial_parameters import with_payload
+from dynamics_node.trajectory.motion_limits import ORDERS, Margin
+from dynamics_node.trajectory.slowdown import TOLERANCE, largest_speed
+
+
+class Slowdown(NamedTuple):
+    """The smallest uniform slowdown that makes a trajectory feasible.
+
+    Attributes
+    ----------
+    factor : float
+        All times are multiplied by it: 1 if the trajectory is feasible, infinite if no factor makes it so.
+    limit : Margin or None
+        The limit that determines the factor, or that is violated at any speed; None if the factor is 1.
+    at_rest : bool
+        Whether the reason is a torque that the joint needs even at rest, or in the slowest motion.
+
+    Examples
+    --------
+    >>> dn.Slowdown(1.0, None, False).possible
+    True
+    """
+
+    factor: float
+    limit: Margin | None
+    at_rest: bool
+
+    @property
+    def possible(self) -> bool:
+        """Whether a slowdown, or none, makes the trajectory feasible."""
+        return bool(np.isfinite(self.factor))
+
+
+class CheckFunctions:
+    """The functions of a check.
+
+    friction: whether to include it, or a JointFriction of the robot's tree; close: closed positions (k, nq)
+    of successive ones, whose implicit joints are NaN but for the first.
+    """
+
+    def __init__(
+        self,
+        robot: Robot,
+        inverse: Any,
+        *,
+        gravity: ArrayLike | None = None,
+        friction: bool | JointFriction = True,
+        close: Callable | None = None,
+    ):
+        self.robot, self._inverse, self._close = robot, inverse, close
+        self._gravity = robot.gravity if gravity is None else np.asarray(gravity, dtype=float)
+        own = JointFriction(robot.tree) if friction is True else friction
+        self._friction = own if own and own.any else None
+
+    def inverse(self, q, qd, qdd, function=None):
+        """Torques (s, nv) without friction."""
+        return (function or self._inverse)(q, qd, qdd, gravity=self._gravity)
+
+    def friction(self, q, qd):
+        """Torques (s, nv) of friction: the viscous part, and the rest."""
+        if self._friction is None:
+            return 0.0, 0.0
+        rates = sampled_rates(self.robot, q, qd)
+        viscous = self._friction.viscous(rates.qd)
+        rest = self._friction(q, rates.qd) - viscous
+        return rates.independent(viscous), rates.independent(rest)
+
+    def closed(self, q, dependent):
+        """Closed positions (k, nq) of successive points; dependent: indices of implicit joints in q."""
+        if not self.robot.constrained:
+            return q
+        if self._close is not None:
+            q = q.copy()
+            q[1:, dependent] = np.nan
+            return self._close(q)
+        closed = np.empty_like(q)
+        closed[0] = last = first_closed(self.robot, q[0])
+        for k in range(1, len(q)):
+            one = q[k].copy()
+            one[dependent] = last[dependent]
+            closed[k] = last = close_loops(self.robot, one)
+        return closed
+
+    def slowdown(self, check) -> Slowdown:
+        """See TrajectoryCheck.slowdown."""
+        if check.feasible:
+            return Slowdown(1.0, None, False)
+        for margin in check.margins:
+            if margin.quantity == "position" and margin.used > 1 + TOLERANCE:
+                return Slowdown(np.inf, margin, False)
+        kinematic = [(m.used ** (1 / ORDERS[m.quantity]), m) for m in check.margins if m.quantity in ORDERS]
+        factor, limit = max(kinematic, default=(1.0, None), key=lambda own: own[0])
+        efforts = {m.joint: abs(m.limit) for m in check.margins if m.quantity == "effort"}
+        own = [k for k, name in enumerate(self.robot.v_names) if name in efforts]
+        if not own:
+            return Slowdown(max(factor, 1.0), limit, False)
+        zero = np.zeros_like(check.qd)
+        viscous, rest = self.friction(check.q, check.qd)
+        still = self.inverse(check.q, zero, zero)
+        square = (check.tau - still - viscous - rest)[:, own]
+        linear = np.broadcast_to(viscous, zero.shape)[:, own]
+        constant = (still + rest)[:, own]
+        most = np.array([efforts[self.robot.v_names[k]] for k in own])
+        start = 1 / max(factor, 1.0)  # a motion as slow as velocities and accelerations need
+        parts = (constant, start * linear, start**2 * square, np.broadcast_to(most, constant.shape))
+        x, entry = largest_speed(*(np.ascontiguousarray(part).ravel() for part in parts))
+        if entry < 0:
+            return Slowdown(max(factor, 1.0), limit, False)
+        sample, joint = divmod(entry, len(own))
+        x *= start
+        value = float(constant[sample, joint] + x * (linear[sample, joint] + x * square[sample, joint]))
+        margin = Margin(
+            self.robot.v_names[own[joint]], "effort", float(check.time[sample]), value,
+            float(np.copysign(most[joint], value)), abs(value) / most[joint],
+        )  # fmt: skip
+        return Slowdown(1 / x if x > 0 else np.inf, margin, x == 0)
+
+    def largest_payload(self, check, link, com) -> float:
+        """See TrajectoryCheck.largest_payload."""
+        loaded = with_payload(self.robot, link, 1.0, com)
+        if not check.feasible:
+            return 0.0
+        efforts = {m.joint: abs(m.limit) for m in check.margins if m.quantity == "effort"}
+        own = [k for k, name in enumerate(self.robot.v_names) if name in efforts]
+        if not own:
+            return np.inf
+        state = check.q, check.qd, check.qdd
+        share = (self.inverse(*state, self._changed(loaded)) - self.inverse(*state))[:, own]
+        most = np.array([efforts[self.robot.v_names[k]] for k in own])
+        room = most - np.sign(share) * check.tau[:, own]
+        counts = np.abs(share) > 1e-12 * most
+        masses = np.divide(room, np.abs(share), out=np.full_like(room, np.inf), where=counts)
+        return float(max(0.0, masses.min()))
+
+    def _changed(self, robot):
+        """The function of inverse dynamics with other inertias."""
+        if "inertia" not in self._inverse.spec.parameters:
+            backend = self._inverse.choice.backend
+            self._inverse = build(
+                self.robot, "inverse_dynamics", backend=backend, runtime_parameters="inertia"
+            )
+        return self._inverse.with_inertias(robot)

@@ -1,0 +1,345 @@
+"""Points of a trajectory_msgs/JointTrajectory, and the splines that joint_trajectory_controller executes.
+
+Between two points a joint moves along a line, with velocities at both points along a cubic, with
+accelerations as well along a polynomial of fifth degree. The controller chooses by the fields of both points.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dynamics_node.functions import InputError
+from dynamics_node.robot.safe_files import composed, plain, read_regular_file
+from dynamics_node.text import listed
+
+FIELDS = ("positions", "velocities", "accelerations")
+LINE, CUBIC, QUINTIC = 1, 3, 5
+MAX_BYTES = 64 * 1024 * 1024
+
+
+class Samples(NamedTuple):
+    """time (s,); q, qd, qdd, jerk (s, joints); jerk: None if it is not computed."""
+
+    time: np.ndarray
+    q: np.ndarray
+    qd: np.ndarray
+    qdd: np.ndarray
+    jerk: np.ndarray | None
+
+
+@dataclass(frozen=True, eq=False)
+class JointTrajectory:
+    """The points of a trajectory, as arrays.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Names of the joints (n).
+    time : ndarray (points,)
+        Increasing times, s.
+    q : ndarray (points, n)
+        Positions, rad or m.
+    qd, qdd : ndarray (points, n)
+        Velocities and accelerations; NaN in rows of points without them.
+
+    Raises
+    ------
+    InputError
+        For wrong shapes, times that do not increase, numbers that are not finite, and accelerations without
+        velocities.
+
+    Examples
+    --------
+    >>> time, q = np.array([0.0, 1.0]), np.array([[0.0], [0.5]])
+    >>> still = np.zeros((2, 1))
+    >>> dn.JointTrajectory(("joint1",), time, q, still, still).degrees()
+    array([5])
+    """
+
+    names: tuple[str, ...]
+    time: np.ndarray
+    q: np.ndarray
+    qd: np.ndarray
+    qdd: np.ndarray
+
+    def __post_init__(self):
+        shape = (len(self.time), len(self.names))
+        if len(set(self.names)) < len(self.names):
+            raise InputError("the trajectory names a joint twice")
+        if not all(shape):
+            raise InputError(f"the trajectory has {shape[0]} points of {shape[1]} joints")
+        for field, array in zip(FIELDS, (self.q, self.qd, self.qdd), strict=True):
+            if array.shape != shape:
+                raise InputError(f"{field} of the trajectory have shape {array.shape}, not {shape}")
+            wrong = ~np.isfinite(array)
+            if field != "positions":
+                wrong &= ~np.isnan(array).all(axis=1)[:, None]
+            if wrong.any():
+                point, joint = np.argwhere(wrong)[0]
+                raise InputError(
+                    f"point {point}: {field} of {self.names[joint]!r} is {array[point, joint]}; "
+                    "joint_trajectory_controller needs a number"
+                )
+        if not np.isfinite(self.time).all() or (np.diff(self.time) <= 0).any():
+            point = int(np.argmin(np.diff(self.time, prepend=-np.inf) > 0))
+            raise InputError(f"time_from_start of point {point} is not after the previous point")
+        if (self._has(self.qdd) & ~self._has(self.qd)).any():
+            point = int(np.argmax(self._has(self.qdd) & ~self._has(self.qd)))
+            raise InputError(
+                f"point {point} has accelerations without velocities: joint_trajectory_controller cannot "
+                "interpolate them; add velocities"
+            )
+
+    def __len__(self):
+        return len(self.time)
+
+    @staticmethod
+    def _has(rates):
+        return ~np.isnan(rates[:, 0])
+
+    def degrees(self) -> np.ndarray:
+        """Degrees of the polynomials between points.
+
+        Returns
+        -------
+        ndarray (points - 1,)
+            1, 3 or 5.
+        """
+        velocity, acceleration = (own[1:] & own[:-1] for own in (self._has(self.qd), self._has(self.qdd)))
+        return np.where(velocity, np.where(acceleration, QUINTIC, CUBIC), LINE)
+
+    def slowed(self, factor: float) -> "JointTrajectory":
+        """The same path with all times multiplied by a factor.
+
+        Parameters
+        ----------
+        factor : float
+            Above 1 for a slower motion.
+
+        Returns
+        -------
+        JointTrajectory
+            The slower motion.
+        """
+        return replace(self, time=self.time * factor, qd=self.qd / factor, qdd=self.qdd / factor**2)
+
+    def sampled(self, rate: float, jerk: bool = True):
+        """Samples, some segments at a time.
+
+        Parameters
+        ----------
+        rate : float
+            Samples are at most 1 / rate apart, Hz.
+        jerk : bool
+            Whether to compute it.
+
+        Returns
+        -------
+        iterator of Samples
+            Both ends of every segment where accelerations may jump, and times in between.
+        """
+        if len(self) == 1:
+            rest = np.zeros_like(self.q)
+            yield Samples(self.time, self.q, np.nan_to_num(self.qd), np.nan_to_num(self.qdd), rest)
+            return
+        degrees, parts = self.degrees(), self.parts(rate)
+        counts = parts + self._has_own_end(degrees)
+        first = np.concatenate([[0], np.cumsum(counts)])
+        for begin, end in _chunks(first):
+            if not jerk and (counts[begin:end] == 1).all():  # points with accelerations, dense as samples
+                here = slice(begin, end)
+                yield Samples(self.time[here], self.q[here], self.qd[here], self.qdd[here], None)
+                continue
+            c = self._coefficients(slice(begin, end), degrees[begin:end])
+            segment = np.repeat(np.arange(end - begin), counts[begin:end])
+            number = np.arange(first[begin], first[end]) - first[begin + segment]
+            spans = np.diff(self.time[begin : end + 1])
+            t = (number / parts[begin + segment] * spans[segment])[:, None]
+            c = c if len(segment) == end - begin else c[:, segment]
+            ends = number == parts[begin + segment]
+            time = np.where(ends, self.time[begin + segment + 1], self.time[begin + segment] + t[:, 0])
+            yield Samples(time, *_values(c, t, 4 if jerk else 3))
+
+    def parts(self, rate: float) -> np.ndarray:
+        """Number of intervals between the samples of every segment.
+
+        Parameters
+        ----------
+        rate : float
+            Samples are at most 1 / rate apart, Hz.
+
+        Returns
+        -------
+        ndarray (points - 1,)
+            At least 1.
+        """
+        return np.maximum(1, np.ceil(np.diff(self.time) * rate - 1e-9)).astype(int)
+
+    def _has_own_end(self, degrees):
+        """Which segments end with another acceleration than the next one begins with: 0 or 1."""
+        smooth = (degrees[:-1] == QUINTIC) & (degrees[1:] == QUINTIC)
+        return np.append(~smooth, True).astype(int)
+
+    def count(self, rate: float) -> int:
+        """Number of samples.
+
+        Parameters
+        ----------
+        rate : float
+            Samples are at most 1 / rate apart, Hz.
+
+        Returns
+        -------
+        int
+            Of all segments.
+        """
+        return 1 if len(self) == 1 else int((self.parts(rate) + self._has_own_end(self.degrees())).sum())
+
+    def _coefficients(self, part, degrees):
+        """(degree + 1, segments, n): of powers of the time since the start of a segment."""
+        here, there = slice(part.start, part.stop), slice(part.start + 1, part.stop + 1)
+        T = np.diff(self.time[part.start : part.stop + 1])[:, None]
+        p, v, a = (own[here] for own in (self.q, self.qd, self.qdd))
+        d, w, b = (own[there] for own in (self.q, self.qd, self.qdd))
+        c = np.zeros((degrees.max() + 1, *p.shape))
+        c[0], speed = p, (d - p) / T
+        for degree in (LINE, CUBIC, QUINTIC):
+            own: Any = degrees == degree
+            if own.all():
+                own = slice(None)
+            elif not own.any():
+                continue
+            if degree == LINE:
+                c[1, own] = speed[own]
+            elif degree == CUBIC:
+                c[1, own] = v[own]
+                c[2, own] = (3 * speed - 2 * v - w)[own] / T[own]
+                c[3, own] = (v + w - 2 * speed)[own] / T[own] ** 2
+            else:
+                c[1, own], c[2, own] = v[own], 0.5 * a[own]
+                c[3, own] = ((20 * speed - 8 * w - 12 * v) / T - 3 * a + b)[own] / (2 * T[own])
+                c[4, own] = ((14 * w + 16 * v - 30 * speed) / T + 3 * a - 2 * b)[own] / (2 * T[own] ** 2)
+                c[5, own] = ((12 * speed - 6 * w - 6 * v) / T + b - a)[own] / (2 * T[own] ** 3)
+        return c
+
+
+CHUNK = 2048  # samples: their arrays fit into the cache
+
+
+def _chunks(first):
+    """(begin, end) of successive segments with about CHUNK samples."""
+    begin, last = 0, len(first) - 1
+    while begin < last:
+        end = int(np.searchsorted(first, first[begin] + CHUNK, side="right")) - 1
+        end = min(max(end, begin + 1), last)
+        yield begin, end
+        begin = end
+
+
+def _values(c, t, orders):
+    """(s, n) each: the polynomial with coefficients c (degree + 1, s, n) at times t (s, 1), and derivatives
+    up to orders - 1; None for later ones."""
+    results: list = [None] * 4
+    for order in range(orders):
+        value = np.zeros_like(c[0])
+        for k in range(len(c) - 1, order - 1, -1):
+            value *= t
+            value += prod(range(k - order + 1, k + 1)) * c[k]
+        results[order] = value
+    return results
+
+
+# --- messages and files -------------------------------------------------------------------------------------
+
+
+def joint_trajectory_of(source: Any) -> JointTrajectory:
+    """The JointTrajectory of a trajectory_msgs/JointTrajectory, of its fields as dictionaries and lists, or
+    of a Trajectory. Raises InputError."""
+    if isinstance(source, JointTrajectory):
+        return source
+    if isinstance(source, Mapping):
+        names, points = source.get("joint_names"), source.get("points")
+    elif hasattr(source, "q_names"):
+        columns = [list(source.q_names).index(name) for name in source.v_names if name in source.q_names]
+        own = [k for k, name in enumerate(source.v_names) if name in source.q_names]
+        names = tuple(source.v_names[k] for k in own)
+        return JointTrajectory(
+            names, source.time, source.q[:, columns], source.qd[:, own], source.qdd[:, own]
+        )
+    else:
+        names, points = getattr(source, "joint_names", None), getattr(source, "points", None)
+    if not isinstance(names, list | tuple) or not isinstance(points, list | tuple) or not points:
+        raise InputError("a trajectory needs joint_names and points, as in trajectory_msgs/JointTrajectory")
+    names = tuple(map(str, names))
+    time = np.array([_seconds(point, number) for number, point in enumerate(points)])
+    return JointTrajectory(names, time, *(_rows(points, field, len(names)) for field in FIELDS))
+
+
+def _field(point, name):
+    return point.get(name) if isinstance(point, Mapping) else getattr(point, name, None)
+
+
+def _seconds(point, number):
+    """time_from_start in s: a Duration, a mapping of sec and nanosec, or a number."""
+    stamp = _field(point, "time_from_start")
+    try:
+        if isinstance(stamp, Mapping):
+            return float(stamp.get("sec", 0)) + 1e-9 * float(stamp.get("nanosec", 0))
+        return float(stamp.sec + 1e-9 * stamp.nanosec) if hasattr(stamp, "sec") else float(stamp)
+    except (TypeError, ValueError):
+        raise InputError(
+            f"point {number} needs time_from_start: seconds, or {{sec: 0, nanosec: 100000000}}"
+        ) from None
+
+
+def _rows(points, field, count):
+    """(k, count) of one field, NaN in rows of points without it."""
+    rows = np.full((len(points), count), np.nan)
+    for number, point in enumerate(points):
+        values = _field(point, field)
+        if values is None or not len(values):
+            if field == "positions":
+                raise InputError(f"point {number} has no positions")
+            continue
+        try:
+            row = np.array(values, dtype=float)
+        except (TypeError, ValueError):
+            row = np.zeros(0)
+        if row.shape != (count,):
+            raise InputError(f"point {number}: {field} must be {count} numbers, one for each joint")
+        rows[number] = row
+    return rows
+
+
+def message_of(trajectory: JointTrajectory, names, efforts) -> dict:
+    """The fields of a trajectory_msgs/JointTrajectory with efforts (k, names): of these joints."""
+    points = []
+    columns = [list(names).index(name) if name in names else None for name in trajectory.names]
+    for k, time in enumerate(trajectory.time.tolist()):
+        sec, nanosec = divmod(round(time * 1e9), 10**9)
+        rows = zip(FIELDS, (trajectory.q[k], trajectory.qd[k], trajectory.qdd[k]), strict=True)
+        point: dict = {field: row.tolist() for field, row in rows if not np.isnan(row[0])}
+        point["effort"] = [0.0 if own is None else float(efforts[k, own]) for own in columns]
+        points.append(point | {"time_from_start": {"sec": sec, "nanosec": nanosec}})
+    return {"joint_names": list(trajectory.names), "points": points}
+
+
+def read_joint_trajectory(path) -> JointTrajectory:
+    """The JointTrajectory of a YAML or JSON file: the message as `ros2 topic pub` takes it. Raises OSError,
+    and InputError with the file's name."""
+    content = plain(composed(read_regular_file(path, MAX_BYTES), "points", InputError))
+    if not isinstance(content, dict):
+        raise InputError(f"{path}: a trajectory needs joint_names and points")
+    try:
+        return joint_trajectory_of(content)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+
+
+def require_joints(trajectory: JointTrajectory, known) -> None:
+    """Raise InputError for unknown joints."""
+    if unknown := [name for name in trajectory.names if name not in known]:
+        raise InputError(f"the trajectory has unknown joint {listed(unknown)}; the robot has {listed(known)}")

@@ -1,0 +1,175 @@
+"""Limits of joints, and how much of them a motion uses."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from dynamics_node.algorithms.rates import sampled_rates
+from dynamics_node.functions import InputError
+from dynamics_node.robot import Robot
+from dynamics_node.robot.robot import fact
+
+ORDERS = {"velocity": 1, "acceleration": 2, "jerk": 3}  # powers of the speed of a motion
+LIMIT_KEYS = {
+    "min_position": "lower",
+    "max_position": "upper",
+    "max_velocity": "velocity",
+    "max_acceleration": "acceleration",
+    "max_deceleration": "deceleration",
+    "max_jerk": "jerk",
+    "max_effort": "effort",
+}
+
+
+class Margin(NamedTuple):
+    """The largest use of one limit of a joint.
+
+    Attributes
+    ----------
+    joint : str
+        Name of the joint.
+    quantity : str
+        'position', 'velocity', 'acceleration', 'jerk' or 'effort'.
+    time : float
+        When the limit is used most, s.
+    value : float
+        The quantity at this time, in rad or m, s, N m or N.
+    limit : float
+        The limit, with the sign of its side.
+    used : float
+        Used fraction of the limit; above 1 it is violated. For a position it is the distance from the middle
+        of the range, as a fraction of half the range.
+
+    Examples
+    --------
+    >>> dn.Margin("joint1", "effort", 0.5, -60.0, -87.0, 60 / 87).margin
+    27.0
+    """
+
+    joint: str
+    quantity: str
+    time: float
+    value: float
+    limit: float
+    used: float
+
+    @property
+    def margin(self) -> float:
+        """Distance from the limit in the unit of the quantity, negative beyond it."""
+        return abs(self.limit - self.value) * (1 if self.used <= 1 else -1)
+
+
+def described(margin: Margin) -> str:
+    """A limit in words."""
+    return (
+        f"{margin.quantity} of {margin.joint} at {margin.time:.4g} s is {margin.value:.4g}, limit "
+        f"{margin.limit:.4g}"
+    )
+
+
+class MotionLimits(NamedTuple):
+    """Limits of the scalar joints of all bodies, effort of the independent coordinates; infinite if there is
+    none."""
+
+    lower: np.ndarray
+    upper: np.ndarray
+    velocity: np.ndarray
+    acceleration: np.ndarray
+    deceleration: np.ndarray
+    jerk: np.ndarray
+    effort: np.ndarray
+
+
+def joint_limits(robot: Robot, more: Mapping[str, Mapping[str, float]]) -> MotionLimits:
+    """Limits of the description, and more of some joints. Raises InputError."""
+    joints, names = _scalar_joints(robot), [joint.name for joint in _scalar_joints(robot)]
+    none = np.inf
+    rows = [
+        (
+            own.lower if joint.type.bounded else -none,
+            own.upper if joint.type.bounded else none,
+            *(getattr(own, kind) or none for kind in MotionLimits._fields[2:6]),
+        )
+        for joint, own in ((joint, joint.limits) for joint in joints)
+    ]
+    kinds = list(np.array(rows).T) if rows else [np.zeros(0)] * 6
+    limits = MotionLimits._make((*kinds, np.array(robot.effort_limits)))
+    for name, own in more.items():
+        if name not in names:
+            raise InputError(f"limits of unknown joint {name!r}; the robot has {', '.join(names)}")
+        for key, value in own.items():
+            if key not in LIMIT_KEYS:
+                raise InputError(f"unknown limit {key!r} of {name!r}; known: {', '.join(LIMIT_KEYS)}")
+            _tighten(limits, robot, names, name, key, float(value))
+    return limits
+
+
+def _tighten(limits, robot, names, name, key, value):
+    kind, signed = LIMIT_KEYS[key], key in ("min_position", "max_position")
+    if np.isnan(value) or (value <= 0 and not signed):
+        wanted = "a number" if signed else "positive"
+        raise InputError(f"limit {key} of {name!r} must be {wanted}, not {value:g}")
+    array = getattr(limits, kind)
+    if kind == "effort":
+        if name not in robot.v_names:
+            raise InputError(f"limit {key} of {name!r}: the joint is not independent, it has no effort")
+        k = robot.v_names.index(name)
+    else:
+        k = names.index(name)
+    array[k] = max(array[k], value) if kind == "lower" else min(array[k], value)
+    if kind == "acceleration":
+        limits.deceleration[k] = min(limits.deceleration[k], value)
+
+
+@fact
+def _scalar_joints(robot):
+    return tuple(body.joint for body in robot.bodies if body.joint.type.is_scalar)
+
+
+def margins_of(robot, limits, time, q, qd, qdd, jerk, tau):
+    """The Margins of all limits, the most used one first."""
+    joints = _scalar_joints(robot)
+    rates, accelerations, jerks = qd, qdd, jerk
+    if robot.constrained:
+        spread = sampled_rates(robot, q, qd)
+        rates, accelerations = spread.qd, spread.accelerations(qdd)
+        if jerk is not None:
+            jerks = np.zeros_like(rates)  # of the independent joints alone
+            jerks[:, robot.independent] = jerk
+    found = []
+    for k, joint in enumerate(joints):
+        found += _position_margin(joint.name, time, limits.lower[k], limits.upper[k], joint, q)
+        for kind, values in (("velocity", rates), ("jerk", jerks)):
+            if np.isfinite(limit := getattr(limits, kind)[k]):
+                found.append(_rate_margin(joint.name, kind, time, joint.rate(values)[:, 0], limit))
+        up, down = limits.acceleration[k], limits.deceleration[k]
+        if np.isfinite(min(up, down)):
+            values = joint.rate(accelerations)[:, 0]
+            bound = up if up == down else np.where(values * joint.rate(rates)[:, 0] < 0, down, up)
+            found.append(_rate_margin(joint.name, "acceleration", time, values, bound))
+    for k, name in enumerate(robot.v_names):
+        if np.isfinite(limits.effort[k]):
+            found.append(_rate_margin(name, "effort", time, tau[:, k], limits.effort[k]))
+    return tuple(sorted(found, key=lambda own: -own.used))
+
+
+def _rate_margin(name, quantity, time, values, limit):
+    use = np.abs(values) / limit
+    worst = int(use.argmax())
+    value = float(values[worst])
+    bound = float(np.copysign(np.broadcast_to(limit, use.shape)[worst], value))
+    return Margin(name, quantity, float(time[worst]), value, bound, float(use[worst]))
+
+
+def _position_margin(name, time, lower, upper, joint, q):
+    if not (np.isfinite(lower) or np.isfinite(upper)):
+        return []
+    values = joint.position(q)[:, 0]
+    half = 0.5 * (upper - lower) if np.isfinite(upper - lower) else 1.0
+    above, below = values - upper, lower - values
+    over = np.maximum(above, below)
+    worst = int(over.argmax())
+    limit = upper if above[worst] >= below[worst] else lower
+    used = 1 + over[worst] / half if half > 0 else (np.inf if over[worst] > 0 else 1.0)
+    return [Margin(name, "position", float(time[worst]), float(values[worst]), float(limit), float(used))]

@@ -1,0 +1,384 @@
+"""Whether a trajectory can be executed: limits, margins and loads of the motors."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dynamics_node.algorithms import close_loops
+from dynamics_node.display import titled
+from dynamics_node.functions import Backend, InputError, build
+from dynamics_node.functions.checks import shaped
+from dynamics_node.robot import Robot
+from dynamics_node.trajectory.check_functions import CheckFunctions, Slowdown
+from dynamics_node.trajectory.joint_trajectory import (
+    LINE,
+    JointTrajectory,
+    joint_trajectory_of,
+    message_of,
+    require_joints,
+)
+from dynamics_node.trajectory.motion_limits import Margin, described, joint_limits, margins_of
+from dynamics_node.trajectory.slowdown import TOLERANCE
+
+RATE = 100.0  # Hz: samples between points are at most this far apart
+WINDOW = 10.0  # s: of the thermal RMS
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class TrajectoryCheck:
+    """Whether a robot can execute a trajectory, with margins, loads and remedies.
+
+    `check_trajectory` returns it.
+
+    Attributes
+    ----------
+    robot : Robot
+        The robot.
+    trajectory : JointTrajectory
+        Its points.
+    time : ndarray (samples,)
+        Times of the samples, s; twice for points at which accelerations jump.
+    q : ndarray (samples, nq)
+        Positions of all joints, closed, rad or m.
+    qd, qdd, tau : ndarray (samples, nv)
+        Rates, accelerations and torques of the independent joints; torques include friction if requested.
+    margins : tuple of Margin
+        One for every limit of every joint, the most used one first.
+    window : float
+        Window of `thermal_effort`, s.
+    notes : tuple of str
+        Parts of the trajectory that are not checked.
+
+    Examples
+    --------
+    >>> still = np.zeros((2, 7))
+    >>> path = np.array([[0.0] * 7, [0.5] * 7])
+    >>> points = dn.JointTrajectory(robot.v_names, np.array([0.0, 2.0]), path, still, still)
+    >>> check = dn.check_trajectory(robot, points, backend="numpy")
+    >>> check.feasible, check.worst.joint, check.worst.quantity
+    (False, 'panda_joint4', 'position')
+    """
+
+    robot: Robot
+    trajectory: JointTrajectory
+    time: np.ndarray
+    q: np.ndarray
+    qd: np.ndarray
+    qdd: np.ndarray
+    tau: np.ndarray
+    margins: tuple[Margin, ...]
+    window: float
+    notes: tuple[str, ...]
+    _functions: Any
+
+    def __repr__(self):
+        worst, span = self.worst, f"{self.time[0]:.6g} to {self.time[-1]:.6g} s"
+        return titled(
+            f"TrajectoryCheck of {self.robot.name!r}: {'feasible' if self.feasible else 'infeasible'}",
+            points=f"{len(self.trajectory)}, {span}, {len(self.time)} samples",
+            worst=worst and f"{described(worst)}, {100 * worst.used:.1f} % used",
+            notes=list(self.notes) or None,
+        )
+
+    @property
+    def feasible(self) -> bool:
+        """Whether all limits hold."""
+        return self.worst is None or self.worst.used <= 1 + TOLERANCE
+
+    @property
+    def worst(self) -> Margin | None:
+        """The most used limit; None without limits."""
+        return self.margins[0] if self.margins else None
+
+    @property
+    def peak_effort(self) -> np.ndarray:
+        """Largest magnitude (nv,) of every torque, N m or N."""
+        return np.abs(self.tau).max(axis=0)
+
+    @cached_property
+    def _heat(self):
+        """Integrals (samples, nv) of the squares of the torques from the start."""
+        squares = self.tau * self.tau
+        steps = 0.5 * np.diff(self.time)[:, None] * (squares[1:] + squares[:-1])
+        return np.concatenate([np.zeros((1, self.robot.nv)), np.cumsum(steps, axis=0)])
+
+    @property
+    def rms_effort(self) -> np.ndarray:
+        """Root mean square (nv,) of every torque over the whole trajectory, N m or N."""
+        span = self.time[-1] - self.time[0]
+        return np.sqrt(self._heat[-1] / span) if span > 0 else np.abs(self.tau[-1])
+
+    @cached_property
+    def thermal_effort(self) -> np.ndarray:
+        """Largest root mean square (nv,) of every torque over any time of length `window`, N m or N.
+
+        For a shorter trajectory it is `rms_effort`.
+        """
+        if self.time[-1] - self.time[0] <= self.window:
+            return self.rms_effort
+        begin = np.maximum(self.time - self.window, self.time[0])
+        k = np.clip(np.searchsorted(self.time, begin, side="right"), 1, len(self.time) - 1)
+        span = self.time[k] - self.time[k - 1]
+        part = np.divide(begin - self.time[k - 1], span, out=np.zeros_like(span), where=span > 0)[:, None]
+        before = self._heat[k - 1] + part * (self._heat[k] - self._heat[k - 1])
+        return np.sqrt((self._heat - before).max(axis=0) / self.window)
+
+    @cached_property
+    def _power(self):
+        return self.tau * self.qd
+
+    @property
+    def peak_power(self) -> np.ndarray:
+        """Largest magnitude (nv,) of the mechanical power of every joint, W."""
+        return np.abs(self._power).max(axis=0)
+
+    @property
+    def peak_total_power(self) -> float:
+        """Largest power that all joints draw together, W; those that brake return theirs."""
+        return float(self._power.sum(axis=1).max())
+
+    @property
+    def energy(self) -> np.ndarray:
+        """Work (nv,) of every joint while it drives, J: energy of braking is not recovered."""
+        drawn = np.maximum(self._power, 0.0)
+        return 0.5 * np.diff(self.time) @ (drawn[1:] + drawn[:-1])
+
+    @property
+    def efforts(self) -> np.ndarray:
+        """Torques (points, nv) at the points, N m or N; where accelerations jump, those after the jump."""
+        at = np.searchsorted(self.time, self.trajectory.time, side="right") - 1
+        return self.tau[np.clip(at, 0, len(self.time) - 1)]
+
+    def message(self) -> dict:
+        """The trajectory with efforts, as fields of a trajectory_msgs/JointTrajectory.
+
+        Returns
+        -------
+        dict
+            The joints and points of the trajectory, each point with its effort.
+        """
+        return message_of(self.trajectory, self.robot.v_names, self.efforts)
+
+    @cached_property
+    def slowdown(self) -> Slowdown:
+        """The smallest uniform slowdown that makes the trajectory feasible, in closed form.
+
+        Gravity, springs and dry friction stay, viscous friction scales with the velocity, inertial torques
+        with its square.
+        """
+        return self._functions.slowdown(self)
+
+    def slowed(self) -> JointTrajectory:
+        """The trajectory with the smallest slowdown.
+
+        Returns
+        -------
+        JointTrajectory
+            For another `check_trajectory`.
+
+        Raises
+        ------
+        ValueError
+            If no slowdown makes it feasible.
+        """
+        if self.slowdown.limit is not None and not self.slowdown.possible:
+            raise ValueError(f"no slowdown makes the trajectory feasible: {described(self.slowdown.limit)}")
+        return self.trajectory.slowed(self.slowdown.factor)
+
+    def largest_payload(self, link: str, com: ArrayLike = (0.0, 0.0, 0.0)) -> float:
+        """The largest point mass on a link with which the trajectory stays feasible.
+
+        Parameters
+        ----------
+        link : str
+            The link, which may be fixed to another one.
+        com : array_like (3,)
+            Position of the mass in link axes, m.
+
+        Returns
+        -------
+        float
+            Mass in addition to that of the robot, kg; 0 for an infeasible trajectory, infinite if no effort
+            limit bounds it.
+
+        Raises
+        ------
+        KeyError
+            For an unknown link.
+        """
+        return self._functions.largest_payload(self, link, com)
+
+
+def check_trajectory(
+    robot: Robot,
+    trajectory: Any,
+    *,
+    at: ArrayLike | None = None,
+    limits: Mapping[str, Mapping[str, float]] | None = None,
+    friction: bool = True,
+    gravity: ArrayLike | None = None,
+    window: float = WINDOW,
+    rate: float = RATE,
+    backend: Backend = "auto",
+) -> TrajectoryCheck:
+    """Check whether a robot can execute a trajectory.
+
+    Between points, joints move along the splines of joint_trajectory_controller: lines, with velocities at
+    both points cubics, with accelerations as well polynomials of fifth degree.
+
+    Parameters
+    ----------
+    robot : Robot
+        The robot, for example with its payload, see `with_payload`.
+    trajectory : JointTrajectory
+        A trajectory_msgs/JointTrajectory, its fields as dictionaries and lists, or a `Trajectory`.
+    at : array_like (nq,), optional
+        Positions of joints that the trajectory does not name; they rest. For a robot with loops also start
+        values of its implicit joints. By default `Robot.neutral`.
+    limits : mapping, optional
+        Limits of some joints in addition to those of the description, {joint: {'max_effort': number, ...}}:
+        min_position, max_position, max_velocity, max_acceleration, max_deceleration, max_jerk, max_effort.
+        The tightest limit counts.
+    friction : bool
+        Whether the motors overcome damping, dry friction, springs and offsets of the joints.
+    gravity : array_like (3,), optional
+        In place of the robot's, m/s^2.
+    window : float
+        Window of `TrajectoryCheck.thermal_effort`, s.
+    rate : float
+        Samples between points are at most 1 / rate apart, Hz.
+    backend : str
+        As in `build`.
+
+    Returns
+    -------
+    TrajectoryCheck
+        Margins, loads, the efforts of the points, the smallest slowdown and the largest payload.
+
+    Raises
+    ------
+    InputError
+        For unknown joints, times that do not increase, and numbers that are not finite.
+    ClosureError
+        If a loop cannot be closed on the way.
+
+    Examples
+    --------
+    >>> names, rest = robot.v_names, [0.0, -0.5, 0.0, -2.0, 0.0, 1.6, 0.8]
+    >>> points = [
+    ...     {"time_from_start": t, "positions": [a, *rest[1:]], "velocities": [0.0] * 7}
+    ...     for t, a in ((0.0, -1.0), (0.5, 1.0))
+    ... ]
+    >>> check = dn.check_trajectory(robot, {"joint_names": names, "points": points}, backend="numpy")
+    >>> check.worst.quantity, check.worst.joint, round(check.worst.used, 2)
+    ('velocity', 'panda_joint1', 2.76)
+    >>> round(check.slowdown.factor, 2)
+    2.76
+    >>> dn.check_trajectory(robot, check.slowed(), backend="numpy").feasible
+    True
+    """
+    points = joint_trajectory_of(trajectory)
+    start = robot.neutral() if at is None else shaped("at", at, ((robot.nq,), robot.q_names))
+    functions = CheckFunctions(
+        robot, build(robot, "inverse_dynamics", backend=backend), gravity=gravity, friction=friction
+    )
+    return checked(functions, points, start, limits=limits, window=window, rate=rate)
+
+
+# --- the check ----------------------------------------------------------------------------------------------
+
+
+def checked(
+    functions: CheckFunctions,
+    points: JointTrajectory,
+    start: np.ndarray,
+    *,
+    limits: Mapping[str, Mapping[str, float]] | None = None,
+    window: float = WINDOW,
+    rate: float = RATE,
+) -> TrajectoryCheck:
+    """The TrajectoryCheck of points. start (nq,): positions of joints that they do not name. Raises as
+    `check_trajectory`."""
+    if not (np.isfinite(window) and window > 0):
+        raise InputError(f"window must be positive, not {window:g} s")
+    if not (np.isfinite(rate) and rate > 0):
+        raise InputError(f"rate must be positive, not {rate:g} Hz")
+    robot, count = functions.robot, points.count(rate)
+    bounds = joint_limits(robot, limits or {})
+    time = np.empty(count)
+    jerk = np.empty((count, robot.nv)) if np.isfinite(bounds.jerk).any() else None
+    q, (qd, qdd, tau) = np.empty((count, robot.nq)), np.empty((3, count, robot.nv))
+    at = _Columns(robot, points, start)
+    anchors = functions.closed(at.positions(points.q), at.dependent) if robot.constrained else None
+    done = 0
+    for samples in points.sampled(rate, jerk is not None):
+        rows = slice(done, done + len(samples.time))
+        time[rows], done = samples.time, rows.stop
+        q[rows] = at.positions(samples.q)
+        if anchors is not None:
+            for k in at.dependent:
+                q[rows, k] = np.interp(samples.time, points.time, anchors[:, k])
+            q[rows] = close_loops(robot, q[rows])
+        for whole, own in ((qd, samples.qd), (qdd, samples.qdd), (jerk, samples.jerk)):
+            if whole is not None:
+                at.spread(whole[rows], own)
+        tau[rows] = functions.inverse(q[rows], qd[rows], qdd[rows])
+        tau[rows] += sum(functions.friction(q[rows], qd[rows]))
+    margins = margins_of(robot, bounds, time, q, qd, qdd, jerk, tau)
+    return TrajectoryCheck(
+        robot, points, time, q, qd, qdd, tau, margins, float(window), _notes(points), functions
+    )
+
+
+def _notes(points):
+    notes = []
+    if points.time[0] > 0:
+        notes.append(
+            f"the motion to the first point, at {points.time[0]:g} s, is not checked: it depends on the "
+            "state of the robot"
+        )
+    if lines := int((points.degrees() == LINE).sum()):
+        notes.append(
+            f"{lines} of {len(points) - 1} segments are lines, because points have no velocities: velocities "
+            "jump at their ends, where efforts are not checked"
+        )
+    return tuple(notes)
+
+
+class _Columns:
+    """Places of the trajectory's joints in q and qd."""
+
+    def __init__(self, robot, points, start):
+        scalar = {joint.name: joint for joint in robot.tree.independent_joints if joint.type.is_scalar}
+        own = {name: k for k, name in enumerate(robot.v_names)}
+        require_joints(points, [body.joint.name for body in robot.bodies])
+        self._start, self._count = start, robot.nv
+        there = [(k, scalar[name]) for k, name in enumerate(points.names) if name in scalar]
+        self._given = [k for k, _ in there]
+        self._q = [joint.q.start for _, joint in there]
+        self._offset = np.array([joint.offset for _, joint in there])
+        moving = [(k, own[name]) for k, name in enumerate(points.names) if name in own]
+        if not moving:
+            raise InputError(f"the trajectory moves no joint of {', '.join(robot.v_names)}")
+        self._from, self._v = (list(part) for part in zip(*moving, strict=True))
+        named = set(robot.v_names)
+        self.dependent = [joint.q.start for name, joint in scalar.items() if name not in named]
+        self._all = self._v == list(range(robot.nv)) == self._from
+
+    def positions(self, values):
+        """q (s, nq) of positions (s, joints)."""
+        q = np.tile(self._start, (len(values), 1))
+        q[:, self._q] = values[:, self._given] - self._offset
+        return q
+
+    def spread(self, out, values):
+        """Write rates (s, joints) into `out` (s, nv)."""
+        if self._all:
+            out[...] = values
+        else:
+            out[...] = 0.0
+            out[:, self._v] = values[:, self._from]

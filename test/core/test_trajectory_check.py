@@ -1,0 +1,454 @@
+"""check_trajectory: splines against SciPy, efforts against Pinocchio, slowdown and payload against a search."""
+
+import numpy as np
+import pytest
+from cart_pole import CART
+from robots import robot_of
+from scipy.interpolate import BPoly, CubicHermiteSpline, interp1d
+from tolerances import EXACT, error
+
+import dynamics_node as dn
+from dynamics_node.trajectory import joint_trajectory_of, read_joint_trajectory
+
+
+def robot_named(name):
+    return dn.parse_robot(CART) if name == "cart_pole" else robot_of(name)
+
+
+def path(robot, points=6, seconds=1.2, scale=0.2, seed=3, fields=3):
+    """A JointTrajectory around a position within the limits, with uneven times."""
+    random = np.random.default_rng(seed)
+    time = np.concatenate([[0.0], np.cumsum(random.uniform(0.5, 1.5, points - 1))])
+    time *= seconds / time[-1]
+    center = middle(robot)
+    own = random.uniform(-scale, scale, (3, points, robot.nv)) * np.array([1.0, 2.0, 4.0])[:, None, None]
+    own[0] += center
+    own[fields:] = np.nan
+    return dn.JointTrajectory(robot.v_names, time, *own)
+
+
+def middle(robot):
+    places = [robot.q_names.index(name) for name in robot.v_names]
+    if robot.constrained:
+        return dn.first_closed(robot, [1.9, 0.0, 1.2, 0.0])[places]
+    low, high = robot.lower_position_limits[places], robot.upper_position_limits[places]
+    bounded = np.isfinite(high - low)
+    return np.where(bounded, 0.5 * (np.where(bounded, low, 0) + np.where(bounded, high, 0)), 0.0)
+
+
+# --- splines ------------------------------------------------------------------------------------------------
+
+
+def spline(points, fields):
+    """SciPy's piecewise polynomial, and its derivatives."""
+    if fields == 1:
+        return interp1d(points.time, points.q, axis=0)
+    if fields == 2:
+        return CubicHermiteSpline(points.time, points.q, points.qd)
+    return BPoly.from_derivatives(points.time, np.stack([points.q, points.qd, points.qdd], axis=1))
+
+
+@pytest.mark.parametrize("fields", [1, 2, 3])
+def test_splines_are_those_of_scipy(fields):
+    robot = robot_of("panda7")
+    points = path(robot, fields=fields)
+    check = dn.check_trajectory(robot, points, rate=200, backend="numpy")
+    assert np.diff(check.time).max() <= 1 / 200 + 1e-12 and (check.time == points.time[0]).any()
+    truth = spline(points, fields)
+    assert np.abs(check.q - truth(check.time)).max() <= 1e-12
+    inside = ~np.isin(check.time, points.time)  # both sides of a point have its time
+    if fields > 1:
+        assert np.abs(check.qd - truth(check.time, 1)).max() <= 1e-10
+        assert np.abs(check.qdd - truth(check.time, 2))[inside].max() <= 1e-9
+    else:
+        speeds = np.diff(points.q, axis=0) / np.diff(points.time)[:, None]
+        segment = np.searchsorted(points.time, check.time[inside]) - 1
+        assert np.abs(check.qd[inside] - speeds[segment]).max() <= 1e-12 and not check.qdd.any()
+
+
+def test_accelerations_of_cubics_jump_and_both_sides_count():
+    robot = robot_of("panda7")
+    points = path(robot, fields=2)
+    check = dn.check_trajectory(robot, points, backend="numpy")
+    before, after = (CubicHermiteSpline(points.time[k : k + 2], points.q[k : k + 2], points.qd[k : k + 2])(points.time[2], 2) for k in (1, 2))  # fmt: skip
+    rows = np.flatnonzero(check.time == points.time[2])
+    assert len(rows) == 2 and np.abs(check.qdd[rows] - [before, after]).max() <= 1e-9
+    assert np.array_equal(check.efforts[2], check.tau[rows[1]])
+
+
+def test_the_fields_of_both_points_choose_the_polynomial():
+    robot = robot_of("panda7")
+    whole = path(robot, points=5)
+    qd, qdd = whole.qd.copy(), whole.qdd.copy()
+    qd[0], qdd[:2], qdd[3] = np.nan, np.nan, np.nan
+    points = dn.JointTrajectory(whole.names, whole.time, whole.q, qd, qdd)
+    assert points.degrees().tolist() == [1, 3, 3, 3]
+    check = dn.check_trajectory(robot, points, backend="numpy")
+    assert np.abs(check.q[np.searchsorted(check.time, whole.time)] - whole.q).max() <= 1e-12
+    assert any("1 of 4 segments" in note for note in check.notes)
+
+
+def test_jerk_by_finite_differences():
+    robot = robot_of("panda7")
+    points = path(robot, points=2)
+    (samples,) = points.sampled(1e5)
+    differences = np.diff(samples.qdd, axis=0) / np.diff(samples.time)[:, None]
+    between = 0.5 * (samples.jerk[1:] + samples.jerk[:-1])
+    assert np.abs(differences - between).max() <= 1e-4 * np.abs(between).max()
+
+
+def test_many_segments_are_sampled_in_parts():
+    robot = dn.parse_robot(CART)
+    time = np.cumsum(np.random.default_rng(0).uniform(1e-3, 3e-2, 5000))
+    q, qd, qdd = np.stack([np.sin(time), np.cos(time), -np.sin(time)])[:, :, None] * [0.1, 0.2]
+    whole = dn.check_trajectory(robot, dn.JointTrajectory(robot.v_names, time, q, qd, qdd), backend="numpy")
+    truth = BPoly.from_derivatives(time, np.stack([q, qd, qdd], axis=1))
+    assert (np.diff(whole.time) > 0).all() and whole.time[-1] == time[-1]
+    assert np.abs(whole.q - truth(whole.time)).max() <= 1e-12
+    assert np.abs(whole.qdd - truth(whole.time, 2)).max() <= 1e-6
+
+
+# --- efforts ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["panda7", "panda", "ur5", "tiago"])
+def test_efforts_are_those_of_pinocchio(name, oracle_named):
+    robot, oracle = robot_of(name), oracle_named(name)
+    check = dn.check_trajectory(robot, path(robot, fields=2), friction=False, backend="numpy")
+    rows = slice(None, None, 7)
+    expected = [oracle.inverse(*s) for s in zip(check.q[rows], check.qd[rows], check.qdd[rows], strict=True)]
+    assert error(check.tau[rows], expected).max() <= EXACT
+    message = check.message()
+    assert np.array_equal([point["effort"] for point in message["points"]], check.efforts)
+
+
+@pytest.fixture
+def oracle_named():
+    from cases import oracle_of  # skips without Pinocchio
+
+    return oracle_of
+
+
+def test_friction_of_the_motors():
+    robot = dn.parse_robot(CART)
+    points = path(robot)
+    with_friction, without = (
+        dn.check_trajectory(robot, points, friction=own, backend="numpy") for own in (True, False)
+    )
+    slide = with_friction.qd[:, 0]
+    assert np.allclose((with_friction.tau - without.tau)[:, 0], 0.5 * slide + 2 * np.tanh(slide / 0.01))
+    assert not (with_friction.tau - without.tau)[:, 1].any()
+
+
+def test_closed_loop():
+    robot = robot_of("five_bar")
+    points = path(robot, scale=0.1)
+    check = dn.check_trajectory(robot, points, at=dn.first_closed(robot, [1.9, 0, 1.2, 0]), backend="numpy")
+    closed = dn.close_loops(robot, check.q)
+    assert np.abs(closed - check.q).max() <= 1e-9
+    own = [robot.q_names.index(name) for name in robot.v_names]
+    assert np.abs(check.q[:, own] - spline(points, 3)(check.time)).max() <= 1e-12
+    tau = dn.evaluate(robot, "inverse_dynamics", check.q, check.qd, check.qdd, backend="numpy")
+    assert error(check.tau, tau + dn.friction_torque(robot, check.q, check.qd)).max() <= EXACT
+    limits = {"j3": {"max_velocity": 0.1}}  # of an implicit joint
+    limited = dn.check_trajectory(robot, points, limits=limits, at=check.q[0], backend="numpy")
+    rates = dn.spanning(robot, check.q, check.qd)[1]
+    j3 = [body.joint.name for body in robot.bodies].index("j3")
+    assert limited.worst.joint == "j3" and np.isclose(limited.worst.used, np.abs(rates[:, j3]).max() / 0.1)
+
+
+# --- limits and margins -------------------------------------------------------------------------------------
+
+
+def test_margins_of_every_limit():
+    robot = dn.parse_robot(CART)
+    limits = {"slide": {"max_acceleration": 3.0, "max_jerk": 50.0, "max_position": 0.4, "max_effort": 20.0}}
+    check = dn.check_trajectory(robot, path(robot), limits=limits, backend="numpy")
+    margins = {(own.joint, own.quantity): own for own in check.margins}
+    assert len(margins) == 3 + 3 + 2 == len(check.margins)
+    assert list(check.margins) == sorted(check.margins, key=lambda own: -own.used)
+    own = margins["slide", "acceleration"]
+    row = int(np.argmax(np.abs(check.qdd[:, 0])))
+    assert own.time == check.time[row] and own.value == check.qdd[row, 0]
+    assert np.isclose(own.used, abs(own.value) / 3) and np.isclose(own.margin, 3 - abs(own.value))
+    position = margins["slide", "position"]
+    assert np.isclose(position.used, np.abs((check.q[:, 0] + 0.2) / 0.6).max())
+    assert margins["slide", "effort"].limit in (20.0, -20.0)
+    assert check.feasible == (check.margins[0].used <= 1)
+
+
+def test_deceleration_has_its_own_limit():
+    text = CART.replace(
+        'velocity="2" effort="60"', 'velocity="2" effort="60" acceleration="9" deceleration="2"'
+    )
+    robot = dn.parse_robot(text)
+    points = dn.JointTrajectory(
+        ("slide",), np.array([0.0, 1.0]), np.array([[0.0], [0.4]]), *np.zeros((2, 2, 1))
+    )
+    worst = dn.check_trajectory(robot, points, backend="numpy").worst
+    assert (worst.joint, worst.quantity, abs(worst.limit)) == ("slide", "acceleration", 2.0)
+    assert worst.value < 0 and worst.time > 0.5  # while it brakes
+
+
+def test_limits_of_mimic_joints():
+    robot = robot_of("panda")
+    (finger,) = [joint for joint in robot.explicit_joints]
+    points = dn.JointTrajectory(("panda_finger_joint1",), np.array([0.0, 1.0]), np.array([[0.0], [0.02]]), *np.zeros((2, 2, 1)))  # fmt: skip
+    check = dn.check_trajectory(robot, points, limits={finger.name: {"max_velocity": 0.01}}, backend="numpy")
+    margin = next(own for own in check.margins if own.joint == finger.name and own.quantity == "velocity")
+    assert np.isclose(margin.used, 0.02 * 1.875 / 0.01)
+
+
+def test_joints_that_the_trajectory_omits_rest():
+    robot = robot_of("panda7")
+    at = np.array([0.1, -0.5, 0.2, -2.0, 0.0, 1.6, 0.8])
+    points = dn.JointTrajectory(("panda_joint4", "panda_joint2"), np.array([0.5, 1.0]), np.array([[-2.0, -0.5], [-1.5, -0.7]]), *np.zeros((2, 2, 2)))  # fmt: skip
+    check = dn.check_trajectory(robot, points, at=at, backend="numpy")
+    assert np.array_equal(np.ptp(check.q, axis=0) > 0, [False, True, False, True, False, False, False])
+    assert np.array_equal(check.q[0], at) and np.allclose(check.q[-1, [3, 1]], [-1.5, -0.7])
+    assert any("first point" in note for note in check.notes)
+
+
+# --- loads --------------------------------------------------------------------------------------------------
+
+
+def test_loads_against_sums_over_time():
+    robot = robot_of("panda7")
+    check = dn.check_trajectory(robot, path(robot, seconds=3.0), window=0.5, rate=2000, backend="numpy")
+    time = np.linspace(check.time[0], check.time[-1], 40_001)
+    tau, qd = (np.stack([np.interp(time, check.time, own) for own in array.T], axis=1) for array in (check.tau, check.qd))  # fmt: skip
+    assert np.allclose(check.rms_effort, np.sqrt(np.mean(tau**2, axis=0)), rtol=1e-3)
+    step = time[1] - time[0]
+    sums = np.concatenate([np.zeros((1, 7)), np.cumsum(tau[:-1] ** 2 * step, axis=0)])
+    width = round(0.5 / step)
+    thermal = np.sqrt((sums[width:] - sums[:-width]).max(axis=0) / 0.5)
+    assert np.allclose(check.thermal_effort, thermal, rtol=2e-3)
+    assert (check.thermal_effort >= check.rms_effort).all() and (
+        check.peak_effort >= check.thermal_effort
+    ).all()
+    power = tau * qd
+    assert np.allclose(check.energy, np.maximum(power, 0).mean(axis=0) * np.ptp(time), rtol=1e-3, atol=1e-4)
+    assert np.allclose(check.peak_power, np.abs(power).max(axis=0), rtol=1e-3)
+    assert np.isclose(check.peak_total_power, power.sum(axis=1).max(), rtol=1e-3)
+
+
+def test_a_short_trajectory_has_no_window():
+    robot = dn.parse_robot(CART)
+    check = dn.check_trajectory(robot, path(robot), backend="numpy")
+    assert np.array_equal(check.thermal_effort, check.rms_effort)
+
+
+def test_one_point_is_checked_at_rest():
+    robot = robot_of("panda7")
+    q = np.array([[0.1, -0.5, 0.2, -2.0, 0.0, 1.6, 0.8]])
+    nothing = np.full((1, 7), np.nan)
+    check = dn.check_trajectory(robot, dn.JointTrajectory(robot.v_names, np.zeros(1), q, nothing, nothing), backend="numpy")  # fmt: skip
+    still = dn.evaluate(robot, "gravity_torque", q[0], backend="numpy") + dn.friction_torque(
+        robot, q[0], 0 * q[0]
+    )
+    assert np.allclose(check.tau, [still]) and np.allclose(check.rms_effort, np.abs(still))
+
+
+# --- slowdown -----------------------------------------------------------------------------------------------
+
+
+def searched(robot, points, factors, rate=100.0, **options):
+    """The smallest of the factors with which the trajectory is feasible, by trial; samples are the same."""
+    for factor in factors:
+        slow = points.slowed(factor)
+        if dn.check_trajectory(
+            robot, slow, rate=rate / factor * (1 + 1e-9), backend="numpy", **options
+        ).feasible:
+            return factor
+    return np.inf
+
+
+CASES = [("panda7", False, 0.7), ("ur5", False, 1.4), ("cart_pole", True, 0.5), ("five_bar", False, 0.25)]
+
+
+@pytest.mark.parametrize("name, friction, scale", CASES)
+@pytest.mark.parametrize("room", [1.02, 1.5])
+def test_slowdown_is_the_first_feasible_factor(name, friction, scale, room):
+    """room: of effort limits, in terms of the largest torque at rest."""
+    robot = robot_named(name)
+    if name == "cart_pole":  # dry friction follows the velocity: not of the form
+        robot = dn.parse_robot(CART.replace('friction="2"', 'friction="0"').replace('"0.5" ', '"5" '))
+    points = path(robot, points=4, seconds=0.8, scale=scale)
+    at = dn.first_closed(robot, [1.9, 0, 1.2, 0]) if robot.constrained else None
+    options = {"friction": friction, "at": at}
+    check = dn.check_trajectory(robot, points, backend="numpy", **options)
+    still = dn.evaluate(robot, "gravity_torque", check.q, backend="numpy")
+    most = room * np.abs(still).max(axis=0) + 0.05 * np.ptp(check.tau, axis=0)
+    limits = {joint: {"max_effort": own} for joint, own in zip(robot.v_names, most, strict=True)}
+    limits = {k: v | {"min_position": -9.0, "max_position": 9.0} for k, v in limits.items()}
+    limited = without_positions(robot)
+    check = dn.check_trajectory(limited, points, limits=limits, backend="numpy", **options)
+    assert not check.feasible
+    slowdown = check.slowdown
+    assert slowdown.possible and slowdown.factor > 1 and not slowdown.at_rest
+    factors = np.linspace(1.0, slowdown.factor * 1.2, 41)
+    step = factors[1] - factors[0]
+    found = searched(limited, points, factors, limits=limits, **options)
+    assert found - step <= slowdown.factor <= found * (1 + 1e-9)
+    again = dn.check_trajectory(limited, check.slowed(), limits=limits, rate=100 / slowdown.factor * (1 + 1e-9), backend="numpy", **options)  # fmt: skip
+    assert again.feasible and np.isclose(again.worst.used, 1)
+    assert (again.worst.joint, again.worst.quantity) == (slowdown.limit.joint, slowdown.limit.quantity)
+
+
+def without_positions(robot):
+    """The robot without limits of positions."""
+    from dataclasses import replace
+
+    bodies = [
+        replace(
+            body, joint=replace(body.joint, limits=replace(body.joint.limits, lower=-np.inf, upper=np.inf))
+        )
+        for body in robot.tree.bodies
+    ]
+    return robot.with_tree(replace(robot.tree, bodies=tuple(bodies)))
+
+
+def test_a_torque_at_rest_is_told_apart():
+    robot = without_positions(robot_of("panda7"))
+    points = path(robot, scale=0.3)
+    still = np.abs(dn.evaluate(robot, "gravity_torque", points.q[2], backend="numpy"))
+    limits = {"panda_joint2": {"max_effort": 0.9 * still[1]}}
+    check = dn.check_trajectory(robot, points, limits=limits, friction=False, backend="numpy")
+    slowdown = check.slowdown
+    assert slowdown.at_rest and not slowdown.possible and slowdown.factor == np.inf
+    assert (slowdown.limit.joint, slowdown.limit.quantity) == ("panda_joint2", "effort")
+    assert slowdown.limit.used > 1
+    with pytest.raises(ValueError, match="panda_joint2"):
+        check.slowed()
+
+
+def test_a_position_beyond_its_limit_stays_there():
+    robot = dn.parse_robot(CART)
+    points = dn.JointTrajectory(
+        ("slide",), np.array([0.0, 1.0]), np.array([[0.0], [0.6]]), *np.zeros((2, 2, 1))
+    )
+    slowdown = dn.check_trajectory(robot, points, backend="numpy").slowdown
+    assert not slowdown.possible and not slowdown.at_rest
+    assert (slowdown.limit.joint, slowdown.limit.quantity, slowdown.limit.limit) == ("slide", "position", 0.5)
+
+
+def test_a_feasible_trajectory_needs_no_slowdown():
+    robot = dn.parse_robot(CART)
+    points = dn.JointTrajectory(
+        ("slide",), np.array([0.0, 5.0]), np.array([[0.0], [0.1]]), *np.zeros((2, 2, 1))
+    )
+    check = dn.check_trajectory(robot, points, backend="numpy")
+    assert check.feasible and check.slowdown == dn.Slowdown(1.0, None, False)
+
+
+def test_feasible_speeds_may_have_a_gap():
+    """Torques of a motion that gravity supports exceed the limit at a medium speed: a search by halving could
+    miss this."""
+    from dynamics_node.trajectory.slowdown import largest_speed
+
+    constant, linear, square, limit = np.array([[1.0, 0.0], [0.0, 2.0], [-3.4, 0.9], [1.0, 2.0]])
+    x, entry = largest_speed(constant, linear, square, limit)
+    assert entry >= 0
+    grid = np.linspace(0, 1, 100_001)[:, None]
+    good = (np.abs(constant + grid * (linear + grid * square)) <= limit).all(axis=1)
+    assert np.isclose(x, grid[good].max(), atol=1e-4)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_largest_speed_against_a_grid(seed):
+    from dynamics_node.trajectory.slowdown import largest_speed
+
+    random = np.random.default_rng(seed)
+    constant, linear, square = random.normal(size=(3, 4)) * [[0.6], [2.0], [2.0]]
+    x, entry = largest_speed(constant, linear, square, np.ones(4))
+    grid = np.linspace(0, 1, 200_001)[:, None]
+    good = (np.abs(constant + grid * (linear + grid * square)) <= 1).all(axis=1)
+    best = grid[good].max(initial=0.0)
+    assert abs(x - best) <= 1e-5
+    assert (entry < 0) == (best == 1.0)
+
+
+# --- payload ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("backend", ["numpy", "auto"])
+def test_largest_payload(backend):
+    robot = without_positions(robot_of("panda7"))
+    points, com = path(robot, scale=0.1), [0.02, 0.0, 0.1]
+    check = dn.check_trajectory(robot, points, backend=backend)
+    mass = check.largest_payload("panda_hand", com)
+    assert 0 < mass < 20
+    for factor, feasible in ((0.999, True), (1.001, False)):
+        loaded = dn.with_payload(robot, "panda_hand", factor * mass, com)
+        assert dn.check_trajectory(loaded, points, backend="numpy").feasible == feasible
+    heavy = dn.with_payload(robot, "panda_hand", 1.5 * mass, com)
+    assert dn.check_trajectory(heavy, points, backend="numpy").largest_payload("panda_hand", com) == 0
+    assert check.largest_payload("panda_link0") == np.inf  # the root does not move
+    with pytest.raises(KeyError, match="no_link"):
+        check.largest_payload("no_link")
+
+
+# --- inputs -------------------------------------------------------------------------------------------------
+
+
+def message(**changes):
+    points = [{"time_from_start": {"sec": k, "nanosec": 500_000_000}, "positions": [0.1 * k, 0.0], "velocities": [0.0, 0.0]} for k in range(3)]  # fmt: skip
+    return {"joint_names": ["slide", "hinge"], "points": points} | changes
+
+
+def test_messages_and_files(tmp_path):
+    points = joint_trajectory_of(message())
+    assert points.time.tolist() == [0.5, 1.5, 2.5] and np.isnan(points.qdd).all()
+    check = dn.check_trajectory(dn.parse_robot(CART), message(), backend="numpy")
+    path = tmp_path / "trajectory.yaml"
+    from dynamics_node.identification.excitation import message_text
+
+    path.write_text(message_text(check.message()))
+    again = read_joint_trajectory(path)
+    assert np.array_equal(again.q, points.q) and np.array_equal(again.time, points.time)
+    assert again.names == points.names and np.isnan(again.qdd).all()
+
+
+def test_a_simulated_motion_needs_its_torques():
+    robot = dn.parse_robot(CART)
+    motion = dn.simulate(robot, [0.0, 0.1], duration=0.3, dt=1e-3, torque=[3.0, 0.5], backend="numpy")
+    check = dn.check_trajectory(robot, motion, backend="numpy")
+    assert np.abs(check.efforts[5:-5] - motion.tau[5:-5]).max() <= 1e-2
+
+
+@pytest.mark.parametrize(
+    ("changes", "match"),
+    [
+        ({"joint_names": ["slide", "knee"]}, "knee"),
+        ({"joint_names": ["slide", "slide"]}, "twice"),
+        ({"points": []}, "points"),
+        ({"points": [{"time_from_start": 0.0, "velocities": [0.0, 0.0]}]}, "point 0 has no positions"),
+        ({"points": [{"time_from_start": 0.0, "positions": [0.0]}]}, "point 0: positions"),
+        ({"points": [{"positions": [0.0, 0.0]}]}, "time_from_start"),
+        ({"points": [{"time_from_start": 0.0, "positions": [0.0, float("nan")]}]}, "hinge"),
+        ({"points": [{"time_from_start": 0.0, "positions": [0.0, 0.0]}] * 2}, "point 1 is not after"),
+        (
+            {"points": [{"time_from_start": 0.0, "positions": [0.0, 0.0], "accelerations": [0.0, 0.0]}]},
+            "point 0 has accelerations without velocities",
+        ),
+    ],
+)
+def test_wrong_trajectories(changes, match):
+    with pytest.raises(dn.InputError, match=match):
+        dn.check_trajectory(dn.parse_robot(CART), message(**changes), backend="numpy")
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"limits": {"knee": {"max_effort": 1.0}}}, "knee"),
+        ({"limits": {"slide": {"max_force": 1.0}}}, "max_force"),
+        ({"limits": {"slide": {"max_effort": -1.0}}}, "max_effort of 'slide'"),
+        ({"window": 0.0}, "window"),
+        ({"rate": np.inf}, "rate"),
+        ({"at": [0.0]}, "at"),
+    ],
+)
+def test_wrong_options(options, match):
+    with pytest.raises(dn.InputError, match=match):
+        dn.check_trajectory(dn.parse_robot(CART), message(), backend="numpy", **options)
