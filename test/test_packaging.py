@@ -172,6 +172,7 @@ def test_colcon_builds_the_controllers(colcon):
     prefix = colcon("build", *WITH_CONTROLLERS) / "install" / "dynamics_controllers"
     for file in ("lib/libdynamics_controllers.so", "share/dynamics_controllers/dynamics_controllers.xml"):
         assert (prefix / file).is_file()
+    colcon("test", *WITH_CONTROLLERS, "--packages-select", prefix.name, "--return-code-on-test-failure")
 
 
 def in_sourced_shell(workspace, *commands):

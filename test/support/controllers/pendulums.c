@@ -2,6 +2,11 @@
    input. Singular at q[0] == 3. */
 #include <math.h>
 
+#ifndef URDF_HASH
+#define URDF_HASH "1"
+#define ELBOW "el\nbow"
+#endif
+
 enum { JOINTS = 2 };
 static const double nominal[20] = {2, 1.0, 0, 0, 0, 0, 0, 0, 0, 0.5, 1, 0.3, 0, 0, 0, 0, 0, 0, 0, 0.1};
 
@@ -55,9 +60,9 @@ int arm_inverse_dynamics_casadi_work(long long *arg, long long *res, long long *
   return 0;
 }
 int arm_inverse_dynamics_n_joints(void) { return JOINTS; }
-const char *arm_inverse_dynamics_joint_name(int i) { return i == 0 ? "shoulder" : i == 1 ? "el\nbow" : 0; }
+const char *arm_inverse_dynamics_joint_name(int i) { return i == 0 ? "shoulder" : i == 1 ? ELBOW : 0; }
 const char *arm_inverse_dynamics_hash(void) { return "0"; }
-const char *arm_inverse_dynamics_urdf_hash(void) { return "1"; }
+const char *arm_inverse_dynamics_urdf_hash(void) { return URDF_HASH; }
 const char *arm_inverse_dynamics_version(void) { return "0.1.0"; }
 #ifdef INERTIA
 const char *arm_inverse_dynamics_body_name(int i) { return i == 0 ? "upper" : i == 1 ? "lower" : 0; }
