@@ -178,20 +178,23 @@ def _program(function) -> Program:
     robot, spec = _origin(function)
     program = function.program
     if program is None and spec is not None:
-        program = spec.write(wrenches=False) if spec.write is not None else _written(robot, spec)
+        program = _written(robot, spec) if spec.write is None else spec.write(wrenches=False)
     if isinstance(program, LoopProgram) and spec is not None:
         program = cheapest(recursive_programs(robot, spec.problem, False, spec.parameters))[1]
     if isinstance(program, LaneProgram):
         program = flattened(program)
     if not isinstance(program, Program):
         raise ChoiceError(
-            f"{function.signature.name} runs no Program that could be exported: leave solver at 'best'"
+            f"{function.signature.name} runs no Program that could be exported: build it with "
+            "backend 'c', or leave solver at 'best'"
         )
     return program
 
 
-def _written(robot, spec) -> Program:
-    """The Program of a Function that computes without one."""
+def _written(robot, spec) -> Program | None:
+    """The Program of a Function that computes without one; None for algorithms that users choose."""
+    if spec.name not in QUANTITIES or spec.choice.solver not in ("best", "cluster"):
+        return None
     if spec.problem is not None and QUANTITIES[spec.name].write is None:
         return cheapest(recursive_programs(robot, spec.problem, False, spec.parameters))[1]
     return quantity_program(robot, spec.name, spec.parameters, **spec.options)

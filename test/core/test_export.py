@@ -17,6 +17,7 @@ from urdf_text import robot as urdf
 import dynamics_node as dn
 from dynamics_node.codegen.export.names import c_string, identifier, identifiers, in_comment
 from dynamics_node.functions import ChoiceError, export_functions
+from dynamics_node.robot.sensors import JointTorque
 from dynamics_node.symbolic import LaneProgram, flattened, interpret, jacobian, pullback, pushforward
 
 compilers.require("cc", module=True)
@@ -441,7 +442,20 @@ def test_functions_that_cannot_be_exported(tmp_path):
     program = dn.trace(lambda q: {"y": q * q}, {"q": ()})
     with pytest.raises(ChoiceError, match="square"):
         dn.compile(program, backend="numpy", name="square").export(tmp_path, derivatives=True)
+    forward = dn.build(robot, "forward_dynamics", solver="factor_graph", backend="numpy", ordering="crba")
+    with pytest.raises(ChoiceError, match="backend 'c'"):
+        forward.export(tmp_path)
+    problem = dn.sensor_problem(robot, [JointTorque(joint, std=0.1) for joint in robot.joint_names])
+    with pytest.raises(ChoiceError, match="backend 'c'"):
+        dn.build(robot, problem, backend="numpy").export(tmp_path)
     assert not [*tmp_path.iterdir()]
+
+
+def test_steps_that_close_loops(tmp_path):
+    """Microcontrollers close loops, too, by the step of Newton's method."""
+    solver = dn.build_loop_solver(robot_of("five_bar"), backend="numpy")
+    solver.step.export(tmp_path, name="five_bar", libm=False)
+    assert compile_tests(tmp_path, libraries=())
 
 
 def test_a_function_of_a_program(tmp_path):
