@@ -10,7 +10,7 @@ import warnings
 
 from dynamics_node import __version__
 from dynamics_node.algorithms import ClosureError
-from dynamics_node.cli import evaluating, excitation, exporting, identifying, inspecting, motions
+from dynamics_node.cli import checking, evaluating, excitation, exporting, identifying, inspecting, motions
 from dynamics_node.cli.options import UsageError
 from dynamics_node.cli.printer import Printer
 from dynamics_node.codegen import CompileError
@@ -35,6 +35,7 @@ GROUPS = {
         evaluating.add_evaluate,
         motions.add_simulate,
         motions.add_inverse_trajectory,
+        checking.add_check,
         evaluating.add_compile,
         exporting.add_export,
     ),
@@ -49,8 +50,8 @@ GROUPS = {
 NEGATIVE, USAGE, UNREADABLE = 1, 2, 3
 EXIT_CODES = {
     0: "done",
-    NEGATIVE: "a negative result: findings of `doctor`, torques explained no better, a payload that is not "
-    "excited, motion that is not observable, no solution",
+    NEGATIVE: "a negative result: findings of `doctor`, an infeasible trajectory, torques explained no "
+    "better, too little excitation, motion that is not observable, no solution",
     USAGE: "wrong usage: an option or a combination of options",
     UNREADABLE: "an input that cannot be read or does not fit the robot, an output that cannot be written",
     130: "ended by Ctrl-C",

@@ -2,6 +2,7 @@
 
 from dynamics_node.trajectory.animated_page import Drawing, robot_drawing, write_animation
 from dynamics_node.trajectory.check_functions import CheckFunctions, Slowdown
+from dynamics_node.trajectory.check_page import verdict, write_check
 from dynamics_node.trajectory.errors import (
     InconsistentStart,
     NotConverged,
@@ -122,5 +123,7 @@ __all__ = [
     "vector",
     "velocity_constraint",
     "velocity_reading",
+    "verdict",
     "write_animation",
+    "write_check",
 ]

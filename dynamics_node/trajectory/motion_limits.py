@@ -127,8 +127,9 @@ def _scalar_joints(robot):
     return tuple(body.joint for body in robot.bodies if body.joint.type.is_scalar)
 
 
-def margins_of(robot, limits, time, q, qd, qdd, jerk, tau):
-    """The Margins of all limits, the most used one first."""
+def margins_of(robot, named, limits, time, q, qd, qdd, jerk, tau):
+    """The Margins of all limits, the most used one first. named: joints of the trajectory; positions of
+    others count if they move."""
     joints = _scalar_joints(robot)
     rates, accelerations, jerks = qd, qdd, jerk
     if robot.constrained:
@@ -139,7 +140,9 @@ def margins_of(robot, limits, time, q, qd, qdd, jerk, tau):
             jerks[:, robot.independent] = jerk
     found = []
     for k, joint in enumerate(joints):
-        found += _position_margin(joint.name, time, limits.lower[k], limits.upper[k], joint, q)
+        positions = joint.position(q)[:, 0]
+        if joint.name in named or positions.min() < positions.max():  # others rest where they are
+            found += _position_margin(joint.name, time, limits.lower[k], limits.upper[k], positions)
         for kind, values in (("velocity", rates), ("jerk", jerks)):
             if np.isfinite(limit := getattr(limits, kind)[k]):
                 found.append(_rate_margin(joint.name, kind, time, joint.rate(values)[:, 0], limit))
@@ -162,10 +165,9 @@ def _rate_margin(name, quantity, time, values, limit):
     return Margin(name, quantity, float(time[worst]), value, bound, float(use[worst]))
 
 
-def _position_margin(name, time, lower, upper, joint, q):
+def _position_margin(name, time, lower, upper, values):
     if not (np.isfinite(lower) or np.isfinite(upper)):
         return []
-    values = joint.position(q)[:, 0]
     half = 0.5 * (upper - lower) if np.isfinite(upper - lower) else 1.0
     above, below = values - upper, lower - values
     over = np.maximum(above, below)

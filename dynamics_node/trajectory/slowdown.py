@@ -7,7 +7,7 @@ Velocities scale with x, accelerations with x^2, jerks with x^3.
 
 import numpy as np
 
-TOLERANCE = 1e-9  # of a limit
+TOLERANCE = 1e-6  # of a limit: messages round times to nanoseconds
 
 
 def largest_speed(constant, linear, square, limit):

@@ -1,8 +1,8 @@
 """Whether a trajectory can be executed: limits, margins and loads of the motors."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -23,9 +23,12 @@ from dynamics_node.trajectory.joint_trajectory import (
 )
 from dynamics_node.trajectory.motion_limits import Margin, described, joint_limits, margins_of
 from dynamics_node.trajectory.slowdown import TOLERANCE
+from dynamics_node.trajectory.systems import units_of
+from dynamics_node.trajectory.trajectory import KINDS, Curve
 
 RATE = 100.0  # Hz: samples between points are at most this far apart
 WINDOW = 10.0  # s: of the thermal RMS
+LEAST_STEP = 1.001  # of a slowdown, after the first one
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -73,7 +76,8 @@ class TrajectoryCheck:
     margins: tuple[Margin, ...]
     window: float
     notes: tuple[str, ...]
-    _functions: Any
+    _functions: CheckFunctions
+    _again: Callable[[JointTrajectory], "TrajectoryCheck"]
 
     def __repr__(self):
         worst, span = self.worst, f"{self.time[0]:.6g} to {self.time[-1]:.6g} s"
@@ -153,6 +157,24 @@ class TrajectoryCheck:
         at = np.searchsorted(self.time, self.trajectory.time, side="right") - 1
         return self.tau[np.clip(at, 0, len(self.time) - 1)]
 
+    def curves(self) -> list[Curve]:
+        """Curves of the independent joints, for plots.
+
+        Returns
+        -------
+        list of Curve
+            Position, velocity, acceleration and torque of every joint with one coordinate.
+        """
+        robot, units = self.robot, units_of(self.robot)
+        at = {name: k for k, name in enumerate(robot.v_names) if name in robot.q_names}
+        found = []
+        for kind in ("q", "qd", "qdd", "tau"):
+            values = getattr(self, kind)
+            for name, k in at.items():
+                column = robot.q_names.index(name) if kind == "q" else k
+                found.append(Curve(name, KINDS[kind], units[kind][column], values[:, column]))
+        return found
+
     def message(self) -> dict:
         """The trajectory with efforts, as fields of a trajectory_msgs/JointTrajectory.
 
@@ -172,22 +194,28 @@ class TrajectoryCheck:
         """
         return self._functions.slowdown(self)
 
-    def slowed(self) -> JointTrajectory:
-        """The trajectory with the smallest slowdown.
+    def slowed(self) -> "TrajectoryCheck":
+        """Slow the trajectory down until it is feasible.
 
         Returns
         -------
-        JointTrajectory
-            For another `check_trajectory`.
+        TrajectoryCheck
+            Of the slower `trajectory`. Its factor may exceed that of `slowdown` slightly: a slower motion has
+            more samples, and dry friction changes its sign in a range of velocities.
 
         Raises
         ------
         ValueError
             If no slowdown makes it feasible.
         """
-        if self.slowdown.limit is not None and not self.slowdown.possible:
-            raise ValueError(f"no slowdown makes the trajectory feasible: {described(self.slowdown.limit)}")
-        return self.trajectory.slowed(self.slowdown.factor)
+        check, factor = self, 1.0
+        while not check.feasible:
+            slowdown = check.slowdown
+            if slowdown.limit is not None and not slowdown.possible:
+                raise ValueError(f"no slowdown makes the trajectory feasible: {described(slowdown.limit)}")
+            factor *= max(slowdown.factor, 1.0 if check is self else LEAST_STEP)
+            check = self._again(self.trajectory.slowed(factor))
+        return check
 
     def largest_payload(self, link: str, com: ArrayLike = (0.0, 0.0, 0.0)) -> float:
         """The largest point mass on a link with which the trajectory stays feasible.
@@ -278,7 +306,7 @@ def check_trajectory(
     ('velocity', 'panda_joint1', 2.76)
     >>> round(check.slowdown.factor, 2)
     2.76
-    >>> dn.check_trajectory(robot, check.slowed(), backend="numpy").feasible
+    >>> check.slowed().feasible
     True
     """
     points = joint_trajectory_of(trajectory)
@@ -328,9 +356,10 @@ def checked(
                 at.spread(whole[rows], own)
         tau[rows] = functions.inverse(q[rows], qd[rows], qdd[rows])
         tau[rows] += sum(functions.friction(q[rows], qd[rows]))
-    margins = margins_of(robot, bounds, time, q, qd, qdd, jerk, tau)
+    margins = margins_of(robot, points.names, bounds, time, q, qd, qdd, jerk, tau)
+    again = partial(checked, functions, start=start, limits=limits, window=window, rate=rate)
     return TrajectoryCheck(
-        robot, points, time, q, qd, qdd, tau, margins, float(window), _notes(points), functions
+        robot, points, time, q, qd, qdd, tau, margins, float(window), _notes(points), functions, again
     )
 
 

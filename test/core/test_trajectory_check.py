@@ -207,6 +207,9 @@ def test_joints_that_the_trajectory_omits_rest():
     assert np.array_equal(np.ptp(check.q, axis=0) > 0, [False, True, False, True, False, False, False])
     assert np.array_equal(check.q[0], at) and np.allclose(check.q[-1, [3, 1]], [-1.5, -0.7])
     assert any("first point" in note for note in check.notes)
+    still = dn.check_trajectory(robot, points, backend="numpy")  # the others are at zero
+    positions = {own.joint for own in still.margins if own.quantity == "position"}
+    assert positions == set(points.names)
 
 
 # --- loads --------------------------------------------------------------------------------------------------
@@ -290,9 +293,13 @@ def test_slowdown_is_the_first_feasible_factor(name, friction, scale, room):
     step = factors[1] - factors[0]
     found = searched(limited, points, factors, limits=limits, **options)
     assert found - step <= slowdown.factor <= found * (1 + 1e-9)
-    again = dn.check_trajectory(limited, check.slowed(), limits=limits, rate=100 / slowdown.factor * (1 + 1e-9), backend="numpy", **options)  # fmt: skip
+    rate = 100 / slowdown.factor * (1 + 1e-9)  # the same samples
+    slow = points.slowed(slowdown.factor)
+    again = dn.check_trajectory(limited, slow, limits=limits, rate=rate, backend="numpy", **options)
     assert again.feasible and np.isclose(again.worst.used, 1)
     assert (again.worst.joint, again.worst.quantity) == (slowdown.limit.joint, slowdown.limit.quantity)
+    finer = check.slowed()
+    assert finer.feasible and slowdown.factor <= finer.time[-1] / check.time[-1] <= 1.02 * slowdown.factor
 
 
 def without_positions(robot):
