@@ -12,7 +12,7 @@ from robots import ROBOTS, random_states
 from tolerances import EXACT, error
 
 import dynamics_node as dn
-from dynamics_node.codegen.c import BatchKernel, Kernel, render
+from dynamics_node.codegen.c import BatchKernel, Kernel, batch_kernel, render
 from dynamics_node.codegen.c.batch_kernel import BATCH, WORTH_A_THREAD
 from dynamics_node.codegen.c.render_straight import PART
 from dynamics_node.symbolic import LaneProgram, interpret, trace
@@ -50,19 +50,25 @@ def test_batch_equals_scalar(count, dtype):
 
 @pytest.mark.optimized
 @pytest.mark.parametrize("size", [1, 3, 8, 9, 20])
+@pytest.mark.parametrize("dtype", [None, np.float64, np.float32])
 @pytest.mark.usefixtures("fresh")
-def test_rows_of_many_results_are_written_past_the_caches(size, monkeypatch):
-    """One state after the other, at any alignment; memory around the arrays stays untouched."""
-    monkeypatch.setattr(render, "ABOVE_CACHES", 8 * size)
-    kernel = Kernel(trace(lambda x: {"y": x[::-1] * 2.0, "z": x[:1] + 1.0}, {"x": (size,)}))
-    for count in (1, 2, 5, 33):
-        x = np.arange(count * size, dtype=float).reshape(count, size)
-        around = np.full(count * (size + 1) + 16, -7.0)
+def test_many_results_are_written_past_the_caches(size, dtype, monkeypatch):
+    """At any alignment, in vectors of states or (None) state by state; memory around the arrays is untouched."""
+    for module in (render, batch_kernel):
+        monkeypatch.setattr(module, "ABOVE_CACHES", 4 * size)
+    program = trace(lambda x: {"y": x[::-1] * 2.0, "z": x[:1] + 1.0}, {"x": (size,)})
+    kernel = Kernel(program) if dtype is None else BatchKernel(program, dtype)
+    for count in (1, 2, 5, 16, 33):
+        x = np.arange(count * size, dtype=dtype or float).reshape(count, size)
+        around = np.empty(count * (size + 1) + 16, x.dtype)
         for shift in range(8):
             y = around[shift : shift + count * size].reshape(count, size)
             z = around[shift + count * size :][:count].reshape(count, 1)
             around[:] = -7.0
-            assert kernel.quick(count, [x], [y, z]) is not None
+            out = [y, z]
+            assert (
+                kernel.quick(count, [x], out) if dtype is None else kernel.quick(count, x, out=out)
+            ) is not None
             assert np.array_equal(y, 2 * x[:, ::-1]) and np.array_equal(z, x[:, :1] + 1)
             assert np.count_nonzero(around == -7.0) == 16
 

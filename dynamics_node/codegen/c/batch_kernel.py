@@ -31,6 +31,7 @@ from dynamics_node.codegen.c.kernel import (
 from dynamics_node.codegen.c.render import ABOVE_CACHES, BATCH, renderer, shapes_table, text_of
 from dynamics_node.codegen.c.render_straight import NUMBERS, VECTOR, VECTORS, memory, render_run
 from dynamics_node.codegen.errors import CompileError
+from dynamics_node.codegen.result_memory import new_array
 from dynamics_node.codegen.runner import PRECISIONS, UNIT_TOLERANCE, limits_in, returned, usable
 from dynamics_node.symbolic import depth_first, trace
 
@@ -53,6 +54,7 @@ def render_batch(program, precision="double", quaternions=(), limits=()) -> str:
             f"#define UNIT_TOLERANCE {UNIT_TOLERANCE}",
             text_of(f"sincos_{precision}.c"),
             text_of("sincos.c"),
+            text_of("past_caches.c"),
             text_of("batch.c"),
             *render_run(program, VECTORS._replace(single=single), _writing(program, lanes, limits)),
             *_batch(program, quaternions),
@@ -68,16 +70,18 @@ def _batch(program, quaternions):
     """The loop over the states: see batch.c."""
     sizes = [int(np.prod(shape, dtype=int)) for shape in program.inputs.values()]
     inputs, outputs = _places(sizes), _places([numbers.size for numbers in program.outputs.values()])
+    results = sum(n for _, n, _ in outputs)
     return [
         "static int batch(long from, long to, long count, const number *const *input, const int *same,",
         "  number *const *output)",
         "{",
         memory("vector", "in", sum(sizes) + 1),
         memory("number", "copy", (max(sizes, default=0) + 1) * MOST_LANES),
-        memory("number", "last", (sum(n for _, n, _ in outputs) + 1) * MOST_LANES),
+        memory("number", "last", (results + 1) * MOST_LANES),
         "  vector bad = {0}, sum = {0};",
         *(f"  if (same[{k}]) sum += read_same(input[{k}], {n}, in + {at});" for k, n, at in inputs),
         "  const vector sum_of_same = sum;",
+        f"  const int past = count * (long)({results} * sizeof(number)) > {ABOVE_CACHES};",
         "  for (long k = from; k < to; k += LANES) {",
         "    const int whole = to - k >= LANES;",
         "    Results y = {{0}};",
@@ -87,17 +91,23 @@ def _batch(program, quaternions):
             f" sum += read_rows(readable(input[{k}], {n}, k, count, copy), {n}, in + {at});"
             for k, n, at in inputs
         ),
-        *(f"    y.row[{k}] = whole ? output[{k}] + k * {n} : last + {at} * LANES;" for k, n, at in outputs),
+        *(
+            f"    y.row[{k}] = whole && !past ? output[{k}] + k * {n} : last + {at} * LANES;"
+            for k, n, at in outputs
+        ),
         "    run(in, &y);",
         "    bad += (sum - sum) + (y.sum - y.sum) + y.excess;",
         *(f"    bad += not_unit(in + {k});" for k in quaternions),
-        "    if (!whole) {",
+        "    if (whole && past) {",
+        *(f"      copy_past_caches(output[{k}] + k * {n}, y.row[{k}], LANES * {n});" for k, n, _ in outputs),
+        "    } else if (!whole) {",
         *(
             f"      memcpy(output[{k}] + k * {n}, y.row[{k}], (to - k) * {n} * sizeof(number));"
             for k, n, _ in outputs
         ),
         "    }",
         "  }",
+        "  if (past) FLUSH;",
         "  return !any(bad);",
         "}",
     ]
@@ -245,7 +255,7 @@ class BatchKernel(Loaded):
     def __call__(self, count, *inputs, threads=None):
         """inputs: (count, *shape) or (*shape) in the Program's order, any numbers; threads: at most that
         many, None for one a core."""
-        results = [np.empty((count, *shape), self.dtype) for shape in self._shapes]
+        results = [new_array((count, *shape), self.dtype) for shape in self._shapes]
         if self._run(0, 0, count, *inputs, *results) < 0:
             inputs = self.fitting(self.program.inputs, count, inputs, self.dtype)
         good = self._in_parts(count, self._threads(count, threads), *inputs, *results)
@@ -258,7 +268,7 @@ class BatchKernel(Loaded):
         """The outputs but health; None when an array is not contiguous, of the type and of the right shape,
         or a state is not good. out: arrays for them, not used where they lie over inputs."""
         results = usable(out, inputs)
-        results += [np.empty((count, *shape), self.dtype) for shape in self._shapes[len(results) :]]
+        results += [new_array((count, *shape), self.dtype) for shape in self._shapes[len(results) :]]
         if count < self._one_thread:
             good = self._run(0, count, count, *inputs, *results)
         elif (good := self._run(0, 0, count, *inputs, *results)) > 0:

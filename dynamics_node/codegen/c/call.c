@@ -104,30 +104,6 @@ static PyObject *solve(PyObject *self, PyObject *const *arguments, ssize_t count
 
 PyMethodDef solve_definition = {"solve", solve, FAST_CALL, "See dynamics_node/codegen/c/call.c"};
 
-/* Copies results past the caches, which for many of them would first read the memory that is overwritten: twice as
-   fast. Aligned vectors are written in whole; `flush` makes them visible to other threads. */
-#if defined __SSE2__ && !defined __clang__
-#if VECTOR_BYTES == 32
-#define PAST_CACHES(to, x) __builtin_ia32_movntpd256(to, x)
-#else
-#define PAST_CACHES(to, x) __builtin_ia32_movntpd(to, x)
-#endif
-#define FLUSH __builtin_ia32_sfence()
-static void copy_past_caches(double *to, const double *from, long size)
-{
-  for (; size > 0 && (__UINTPTR_TYPE__)to % sizeof(vector); --size) *to++ = *from++;
-  for (; size >= LANES; size -= LANES, to += LANES, from += LANES) {
-    vector x;
-    memcpy(&x, from, sizeof x);
-    PAST_CACHES(to, x);
-  }
-  memcpy(to, from, size * sizeof(double));
-}
-#else
-#define FLUSH
-#define copy_past_caches(to, from, size) memcpy(to, from, (size) * sizeof(double))
-#endif
-
 /* Solves `count` states, rows of what is given; an input with `same` is one state for all of them. Outputs of a state
    that is not solved are NaN. 1 when every one is. From SHARED states on other threads of Python run meanwhile. */
 static long solved_rows(PyObject *self, long count, const Numbers *given, const int *same)

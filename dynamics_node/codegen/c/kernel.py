@@ -9,11 +9,12 @@ from functools import cache, partial
 
 import numpy as np
 
-from dynamics_node.codegen.c.compiler import SCHEDULED, Way, compile_fastest, open_library
+from dynamics_node.codegen.c.compiler import FOR_LANES, SCHEDULED, Way, compile_fastest, open_library
 from dynamics_node.codegen.c.render import BATCH, WORTH_A_THREAD, render, renderer
 from dynamics_node.codegen.errors import CompileError
+from dynamics_node.codegen.result_memory import new_array
 from dynamics_node.codegen.runner import returned, taken, usable
-from dynamics_node.symbolic import LoopProgram, Program, vectorize
+from dynamics_node.symbolic import LaneProgram, LoopProgram, Program, vectorize
 
 BLOCK = 16  # states; threads split the batch at multiples of the widest vector, 16 numbers of float32
 SHORTER = 0.75  # of the operations: lanes that leave no more need no trial
@@ -129,7 +130,8 @@ class Kernel(Loaded):
         if length > MOST_OPERATIONS:
             raise CompileError(f"{length} operations are too many to compile")
         worth_it = self._tuned and _is_worth_it(self.program)
-        ways = {"traced": self._way(self.program, SCHEDULED if worth_it else ())}
+        flags = FOR_LANES if isinstance(self.program, LaneProgram) else SCHEDULED if worth_it else ()
+        ways = {"traced": self._way(self.program, flags)}
         if self._reordered is not None:
             ways["reordered"] = self._way(self._reordered, SCHEDULED)
         if not (self._isomorphic_inputs and worth_it):
@@ -182,7 +184,7 @@ class Kernel(Loaded):
     def __call__(self, count, *inputs):
         """Outputs, a list of arrays (count, *shape), and whether all states were solved; those of a state
         that was not are NaN. inputs: (count, *shape) or (*shape)."""
-        results = [np.empty((count, *shape)) for shape in self.outputs.values()]
+        results = [new_array((count, *shape)) for shape in self.outputs.values()]
         good = self._in_parts(count, inputs, results)
         if good < 0:
             good = self._in_parts(count, self.fitting(self.inputs, count, inputs, np.float64), results)
@@ -193,7 +195,7 @@ class Kernel(Loaded):
     def quick(self, count, inputs, out=None):
         """The outputs; None when an array is not contiguous, of the type and of the right shape, or a state
         is not solved. out: arrays for them, not used where they lie over inputs."""
-        results = usable(out, inputs) or [np.empty((count, *shape)) for shape in self.outputs.values()]
+        results = usable(out, inputs) or [new_array((count, *shape)) for shape in self.outputs.values()]
         fit = _fit(count, inputs, self.inputs, [()]) and _fit(count, results, self.outputs)
         return results if fit and self._in_parts(count, inputs, results) > 0 else None
 

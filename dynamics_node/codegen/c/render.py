@@ -42,6 +42,7 @@ def render(program, parameters=(), quaternions=()) -> str:
             text_of("sincos.c"),
             *_run(program),
             *_sizes(program, parameters, quaternions),
+            text_of("past_caches.c"),
             text_of("arrays.c"),
             text_of("call.c"),
             text_of("scan.c"),
