@@ -23,6 +23,7 @@ from dynamics_node.codegen.export import (
     Target,
     identifier,
     identifiers,
+    plain,
     write,
 )
 from dynamics_node.codegen.runner import healthy, limits_in
@@ -322,8 +323,11 @@ def _title(function):
     robot, spec = _origin(function)
     if spec is None:
         return function.signature.name
-    options = "".join(f", {key} {value}" for key, value in spec.options.items())
-    return f"{spec.name.replace('_', ' ')} of {robot.name}{options}"
+    options = "".join(
+        f", {key} {plain(value if isinstance(value, str) else ' '.join(map(str, value)))}"
+        for key, value in spec.options.items()
+    )
+    return f"{spec.name.replace('_', ' ')} of {plain(robot.name)}{options}"
 
 
 def _notes(robot):
@@ -364,4 +368,7 @@ def _position_units(kind):
 
 
 def _entries(names, units):
-    return [f"[{k}] {name} {unit}".rstrip() for k, (name, unit) in enumerate(zip(names, units, strict=True))]
+    return [
+        f"[{k}] {plain(name)} {unit}".rstrip()
+        for k, (name, unit) in enumerate(zip(names, units, strict=True))
+    ]

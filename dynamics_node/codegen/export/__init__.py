@@ -1,7 +1,7 @@
 """Programs as source for other systems, see docs/how-to/export.md."""
 
 from dynamics_node.codegen.export.entry import DTYPES, Argument, Entry
-from dynamics_node.codegen.export.names import identifier, identifiers
+from dynamics_node.codegen.export.names import identifier, identifiers, plain
 from dynamics_node.codegen.export.write import DOUBLE, TARGETS, WITH_CASADI, WITHOUT_LIBM, Target, write
 
 __all__ = [
@@ -15,5 +15,6 @@ __all__ = [
     "Target",
     "identifier",
     "identifiers",
+    "plain",
     "write",
 ]

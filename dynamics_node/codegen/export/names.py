@@ -51,6 +51,11 @@ def c_string(text: str) -> str:
     return '"' + "".join(chr(b) if b in plain else f"\\{b:03o}" for b in text.encode()) + '"'
 
 
+def plain(name: str) -> str:
+    """A name in a text that people read, without what formats or ends it."""
+    return re.sub(r"[^A-Za-z0-9_./ -]", "_", name)
+
+
 def in_comment(text: str) -> str:
     """The text as part of a comment: characters that might end or continue one are underscores."""
     return re.sub(r"[^A-Za-z0-9_.,;:()=/^\[\] -]", "_", text)
