@@ -176,7 +176,11 @@ class JointTrajectory:
         ndarray (points - 1,)
             At least 1.
         """
-        return np.maximum(1, np.ceil(np.diff(self.time) * rate - 1e-9)).astype(int)
+        return self._parts(rate).astype(int)
+
+    def _parts(self, rate):
+        """As floats, which do not overflow."""
+        return np.maximum(1.0, np.ceil(np.diff(self.time) * rate - 1e-9))
 
     def _has_own_end(self, degrees):
         """Which segments end with another acceleration than the next one begins with: 0 or 1."""
@@ -196,7 +200,9 @@ class JointTrajectory:
         int
             Of all segments.
         """
-        return 1 if len(self) == 1 else int((self.parts(rate) + self._has_own_end(self.degrees())).sum())
+        if len(self) == 1:
+            return 1
+        return int(self._parts(rate).sum() + self._has_own_end(self.degrees()).sum())
 
     def _coefficients(self, part, degrees):
         """(degree + 1, segments, n): of powers of the time since the start of a segment."""
@@ -314,15 +320,23 @@ def _rows(points, field, count):
     return rows
 
 
-def message_of(trajectory: JointTrajectory, names, efforts) -> dict:
-    """The fields of a trajectory_msgs/JointTrajectory with efforts (k, names): of these joints."""
+def in_order(check, names) -> np.ndarray:
+    """Efforts (k, names) of a TrajectoryCheck at its points, for these joints; 0 for those without effort."""
+    own, efforts = check.robot.v_names, check.efforts
+    ordered = np.zeros((len(efforts), len(names)))
+    at = [k for k, name in enumerate(names) if name in own]
+    ordered[:, at] = efforts[:, [own.index(names[k]) for k in at]]
+    return ordered
+
+
+def message_of(trajectory: JointTrajectory, efforts) -> dict:
+    """The fields of a trajectory_msgs/JointTrajectory with efforts (k, n)."""
     points = []
-    columns = [list(names).index(name) if name in names else None for name in trajectory.names]
     for k, time in enumerate(trajectory.time.tolist()):
         sec, nanosec = divmod(round(time * 1e9), 10**9)
         rows = zip(FIELDS, (trajectory.q[k], trajectory.qd[k], trajectory.qdd[k]), strict=True)
         point: dict = {field: row.tolist() for field, row in rows if not np.isnan(row[0])}
-        point["effort"] = [0.0 if own is None else float(efforts[k, own]) for own in columns]
+        point["effort"] = efforts[k].tolist()
         points.append(point | {"time_from_start": {"sec": sec, "nanosec": nanosec}})
     return {"joint_names": list(trajectory.names), "points": points}
 

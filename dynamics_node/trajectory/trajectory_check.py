@@ -17,6 +17,7 @@ from dynamics_node.trajectory.check_functions import CheckFunctions, Slowdown
 from dynamics_node.trajectory.joint_trajectory import (
     LINE,
     JointTrajectory,
+    in_order,
     joint_trajectory_of,
     message_of,
     require_joints,
@@ -28,6 +29,7 @@ from dynamics_node.trajectory.trajectory import KINDS, Curve
 
 RATE = 100.0  # Hz: samples between points are at most this far apart
 WINDOW = 10.0  # s: of the thermal RMS
+MOST_NUMBERS = 50_000_000  # samples times joints: 400 MB an array
 LEAST_STEP = 1.001  # of a slowdown, after the first one
 
 
@@ -183,7 +185,7 @@ class TrajectoryCheck:
         dict
             The joints and points of the trajectory, each point with its effort.
         """
-        return message_of(self.trajectory, self.robot.v_names, self.efforts)
+        return message_of(self.trajectory, in_order(self, self.trajectory.names))
 
     @cached_property
     def slowdown(self) -> Slowdown:
@@ -328,14 +330,19 @@ def checked(
     limits: Mapping[str, Mapping[str, float]] | None = None,
     window: float = WINDOW,
     rate: float = RATE,
+    most: int = MOST_NUMBERS,
 ) -> TrajectoryCheck:
-    """The TrajectoryCheck of points. start (nq,): positions of joints that they do not name. Raises as
-    `check_trajectory`."""
+    """The TrajectoryCheck of points. start (nq,): positions of joints that they do not name; most: of samples
+    times joints. Raises as `check_trajectory`."""
     if not (np.isfinite(window) and window > 0):
         raise InputError(f"window must be positive, not {window:g} s")
     if not (np.isfinite(rate) and rate > 0):
         raise InputError(f"rate must be positive, not {rate:g} Hz")
     robot, count = functions.robot, points.count(rate)
+    if count * robot.nv > most:
+        raise InputError(
+            f"{count} samples of {robot.nv} joints exceed {most} numbers: use a lower rate, or check parts"
+        )
     bounds = joint_limits(robot, limits or {})
     time = np.empty(count)
     jerk = np.empty((count, robot.nv)) if np.isfinite(bounds.jerk).any() else None
@@ -357,7 +364,7 @@ def checked(
         tau[rows] = functions.inverse(q[rows], qd[rows], qdd[rows])
         tau[rows] += sum(functions.friction(q[rows], qd[rows]))
     margins = margins_of(robot, points.names, bounds, time, q, qd, qdd, jerk, tau)
-    again = partial(checked, functions, start=start, limits=limits, window=window, rate=rate)
+    again = partial(checked, functions, start=start, limits=limits, window=window, rate=rate, most=most)
     return TrajectoryCheck(
         robot, points, time, q, qd, qdd, tau, margins, float(window), _notes(points), functions, again
     )

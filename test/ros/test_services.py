@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from dynamics_interfaces.msg import DynamicsState
 from dynamics_interfaces.srv import (
+    CheckTrajectory,
     ForwardDynamics,
     GetMassMatrix,
     GetOperationalSpaceInertia,
@@ -376,3 +377,23 @@ def test_the_last_robot_serves_during_a_build(arm, panda):
     assert "the last valid robot is in use" in message
     good(arm.call(GetMassMatrix, "get_mass_matrix", request))
     arm.describe(panda.robot.file.read_text())
+
+
+# --- trajectories of planners ---------------------------------------------------------------------------
+
+
+def test_check_of_a_trajectory(arm, panda):
+    """Efforts against Pinocchio, at points with given accelerations."""
+    random = np.random.default_rng(7)
+    q, qd, qdd = panda.q + random.uniform(-0.05, 0.05, (20, 7)), *random.uniform(-0.1, 0.1, (2, 20, 7))
+    points = [point(0.5 * k, q[k], qd[k], qdd[k]) for k in range(20)]
+    request = CheckTrajectory.Request(trajectory=trajectory(panda.names, *points), friction=False)
+    answer = good(arm.call(CheckTrajectory, "check_trajectory", request))
+    expected = [panda.oracle.inverse(*s) for s in zip(q, qd, qdd, strict=True)]
+    assert error([p.effort for p in answer.solution.points], expected).max() <= EXACT
+    assert answer.solution.joint_names == list(panda.names) == answer.joint_names
+    assert answer.solution.points[7].time_from_start == points[7].time_from_start
+    assert (np.array(answer.peak_effort) >= np.abs(expected).max(axis=0) * (1 - 1e-9)).all()
+    assert answer.feasible == (answer.used <= 1 + 1e-6)
+    rejected = arm.call(CheckTrajectory, "check_trajectory", CheckTrajectory.Request())
+    assert_rejected(rejected, "no points")

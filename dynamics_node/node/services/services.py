@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 from dynamics_interfaces.srv import (
+    CheckTrajectory,
     ForwardDynamics,
     GetMassMatrix,
     GetOperationalSpaceInertia,
@@ -41,6 +42,7 @@ from dynamics_node.node.services.requests import (
     read_stamp,
     read_vectors,
 )
+from dynamics_node.node.services.trajectory_service import check_trajectory
 from dynamics_node.robot import hybrid_dynamics
 from dynamics_node.text import one_line
 
@@ -52,6 +54,7 @@ COMPUTING = {
     "get_mass_matrix": GetMassMatrix,
     "get_operational_space_inertia": GetOperationalSpaceInertia,
     "get_quantity": GetQuantity,
+    "check_trajectory": CheckTrajectory,
 }
 
 
@@ -147,6 +150,7 @@ class Services:
             GetMassMatrix: self._mass_matrix,
             GetOperationalSpaceInertia: self._operational_space,
             GetQuantity: self._quantity,
+            CheckTrajectory: self._check,
         }
         return guarded(self._core, answers[kind])
 
@@ -204,6 +208,9 @@ class Services:
     def _quantity(self, core, request, response):
         answer_quantity(core, request, response, monotonic_ns())
         response.header = _header(core, request)
+
+    def _check(self, core, request, response):
+        return check_trajectory(core, request, response, monotonic_ns())
 
     def _solution(self, core, request, batch, qdd, tau):
         at = core.coordinates

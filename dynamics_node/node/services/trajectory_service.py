@@ -1,0 +1,91 @@
+"""The service check_trajectory: whether the robot, with its payloads, can execute a trajectory."""
+
+from typing import Any
+
+import numpy as np
+
+from dynamics_node.node.core.torques import joint_friction
+from dynamics_node.node.errors import BadMessage
+from dynamics_node.node.ros.messages import doubles
+from dynamics_node.node.services.requests import read_state, require_known
+from dynamics_node.node.state.reference import MAX_NUMBERS, read_points
+from dynamics_node.text import one_line
+from dynamics_node.trajectory import CheckFunctions, JointTrajectory, checked, verdict
+from dynamics_node.trajectory.joint_trajectory import in_order, require_joints
+
+LIMITS = ("max_velocity", "max_acceleration", "max_effort")  # fields of a request
+LOADS = ("peak_effort", "rms_effort", "thermal_effort", "peak_power", "energy")
+
+
+def check_trajectory(core, request, response, now):
+    """Fill in a CheckTrajectory reply; returns its message. now: steady ns. Raises BadMessage, NoOutput and
+    the errors of `checked`."""
+    if core.settings.driven_joints:
+        raise BadMessage("check_trajectory does not support driven.joints")
+    names = list(request.trajectory.joint_names)
+    time, table = read_points(names, request.trajectory.points)
+    nothing = np.full((len(time), len(names)), np.nan)
+    points = JointTrajectory(tuple(names), time, *(own if own.size else nothing for own in table[:3]))
+    model, at = core.model, core.coordinates
+    require_joints(points, [body.joint.name for body in model.bodies])
+    functions = CheckFunctions(
+        model,
+        core.robot.inverse,
+        gravity=core.gravity(now),
+        friction=joint_friction(model, core.settings) if request.friction else False,
+        close=at.close_all if model.constrained else None,
+    )
+    check = checked(
+        functions, points, _start(core, request.state, points, now), limits=_limits(core, request),
+        window=request.window, rate=request.rate, most=MAX_NUMBERS,
+    )  # fmt: skip
+    response.feasible, worst = check.feasible, check.worst
+    if worst is not None:
+        response.joint, response.quantity = worst.joint, worst.quantity
+        response.time, response.value = worst.time, worst.value
+        response.limit, response.used = worst.limit, worst.used
+    response.slowdown, response.at_rest = check.slowdown.factor, check.slowdown.at_rest
+    response.joint_names = list(model.v_names)
+    for name in LOADS:
+        setattr(response, name, doubles(getattr(check, name)))
+    response.peak_total_power, response.largest_payload = check.peak_total_power, float("nan")
+    payloads = []
+    if link := request.payload_link:
+        com = request.payload_com
+        response.largest_payload = check.largest_payload(link, (com.x, com.y, com.z))
+        payloads = [(link, response.largest_payload)]
+    response.solution = request.trajectory
+    for point, efforts in zip(response.solution.points, in_order(check, names), strict=True):
+        point.effort = doubles(efforts)
+    return one_line("; ".join([*verdict(check, payloads), *check.notes]))
+
+
+def _start(core, message, points, now):
+    """q (nq,) of the state. Raises BadMessage for joints whose position neither has."""
+    state = read_state(core, message, now, complete=False)
+    at, given = core.coordinates, set(points.names)
+    own = [k for k in np.arange(len(at.names))[at.own] if at.names[k] not in given]
+    require_known([at.names[k] for k in own], state.position[None, own], "position", state.why)
+    q = np.zeros(core.model.nq)
+    q[at.q_at[: at.counted]] = state.position[: at.counted]
+    if state.base is not None:
+        q[:7] = state.base.pose
+    return q
+
+
+def _limits(core, request) -> dict[str, dict[str, float]]:
+    """Limits of the request, and those of the parameter effort_limits_list."""
+    limits: dict[str, Any] = {name: {} for name in request.limited_joints}
+    for field in LIMITS:
+        values, count = getattr(request, field), len(request.limited_joints)
+        if len(values) not in (0, count):
+            raise BadMessage(f"{count} limited_joints but {len(values)} entries in {field}")
+        for name, value in zip(request.limited_joints, values, strict=False):
+            limits[name][field] = min(value, limits[name].get(field, np.inf))
+    if core.settings.effort_limits == "list":
+        own = set(core.model.v_names)
+        for name, value in zip(core.coordinates.names, core.settings.effort_limits_list, strict=True):
+            if name in own and value > 0:
+                limit = limits.setdefault(name, {})
+                limit["max_effort"] = min(value, limit.get("max_effort", np.inf))
+    return limits

@@ -1,0 +1,165 @@
+"""Replies of check_trajectory without a node, against check_trajectory of the library."""
+
+from time import monotonic_ns
+
+import numpy as np
+import pytest
+from cart_pole import CART
+from five_bars import ALL, DRIVEN, FIVE_BAR, Q, closed
+from plain import Served, serve, settings
+
+pytest.importorskip("rclpy", reason="ROS 2: source an installation, or use ./dev")
+interfaces = pytest.importorskip(
+    "dynamics_interfaces.srv", reason="build dynamics_interfaces first, or use ./dev"
+)
+
+from geometry_msgs.msg import Point
+from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
+
+import dynamics_node as dn
+from dynamics_node.node.services.services import Services
+
+KIND = interfaces.CheckTrajectory
+REST = np.array([0.0, -0.5, 0.0, -2.0, 0.0, 1.6, 0.8])
+
+
+def trajectory(names, time, q, qd=None, qdd=None):
+    message = JointTrajectory(joint_names=list(names))
+    for k, t in enumerate(time):
+        point = JointTrajectoryPoint(positions=[float(x) for x in q[k]])
+        for field, rows in (("velocities", qd), ("accelerations", qdd)):
+            if rows is not None:
+                setattr(point, field, [float(x) for x in rows[k]])
+        point.time_from_start.sec, point.time_from_start.nanosec = divmod(round(t * 1e9), 10**9)
+        message.points.append(point)
+    return message
+
+
+def call(served, message, names=(), q=(), **fields):
+    request = KIND.Request(trajectory=message, **fields)
+    request.state.joints.name, request.state.joints.position = list(names), [float(x) for x in q]
+    return Services(lambda: served.core).callback(KIND)(request, KIND.Response())
+
+
+def swing(names, end, seconds=1.0):
+    end = np.asarray(end, dtype=float)
+    return trajectory(names, [0.0, seconds], [REST, end], np.zeros((2, 7)), np.zeros((2, 7)))
+
+
+@pytest.fixture
+def panda7():
+    return serve("panda7")
+
+
+def test_a_reply_is_that_of_the_library(panda7):
+    robot = panda7.core.model
+    message = swing(robot.v_names, REST + 0.6, 0.6)
+    check = dn.check_trajectory(robot, message, window=0.2, backend="numpy")
+    answer = call(panda7, message, window=0.2, payload_link="panda_hand", payload_com=Point(z=0.1))
+    assert answer.success and answer.feasible == check.feasible
+    worst = check.worst
+    assert (answer.joint, answer.quantity) == (worst.joint, worst.quantity)
+    assert np.allclose((answer.time, answer.value, answer.limit, answer.used), worst[2:])
+    assert np.isclose(answer.slowdown, check.slowdown.factor) and answer.at_rest == check.slowdown.at_rest
+    assert answer.joint_names == list(robot.v_names)
+    for name in ("peak_effort", "rms_effort", "thermal_effort", "peak_power", "energy"):
+        assert np.allclose(getattr(answer, name), getattr(check, name))
+    assert np.isclose(answer.peak_total_power, check.peak_total_power)
+    assert np.isclose(answer.largest_payload, check.largest_payload("panda_hand", [0, 0, 0.1]))
+    assert np.allclose([point.effort for point in answer.solution.points], check.efforts)
+    assert answer.message.startswith("feasible" if check.feasible else "infeasible")
+
+
+def test_payloads_and_friction_of_the_node_count(panda7):
+    robot = panda7.core.model
+    message = swing(robot.v_names, REST + 0.3)
+    panda7.core.set_payload("panda_hand", 2.0, [0.0, 0.0, 0.1], np.zeros((3, 3)))
+    loaded = dn.with_payload(robot, "panda_hand", 2.0, [0, 0, 0.1])
+    for friction in (True, False):
+        answer = call(panda7, message, friction=friction)
+        check = dn.check_trajectory(loaded, message, friction=friction, backend="numpy")
+        assert np.allclose(answer.peak_effort, check.peak_effort) and np.isnan(answer.largest_payload)
+    first = call(panda7, message, payload_link="panda_hand").largest_payload
+    panda7.core.set_payload("panda_hand", 0.0, np.zeros(3), np.zeros((3, 3)))
+    bare = call(panda7, message, payload_link="panda_hand").largest_payload
+    assert first < bare and first > 0
+
+
+def test_limits_of_request_and_parameters():
+    served = Served(CART, settings(backend="numpy"))
+    message = trajectory(["slide"], [0.0, 0.5], [[0.0], [0.3]], np.zeros((2, 1)))
+    state = {"names": ["slide", "hinge"], "q": [0.0, 0.1]}
+    assert call(served, message, **state).feasible
+    limits = {"limited_joints": ["slide"], "max_acceleration": [3.0]}
+    answer = call(served, message, **state, **limits)
+    assert not answer.feasible and answer.quantity == "acceleration" and np.isclose(answer.used, 7.2 / 3)
+    assert np.isclose(answer.slowdown, np.sqrt(7.2 / 3))
+    answer = call(served, message, **state, limited_joints=["slide"], max_acceleration=[3.0, 4.0])
+    assert not answer.success and "max_acceleration" in answer.message
+    served.use(effort_limits="list", effort_limits_list=[10.0, 5.0])
+    answer = call(served, message, **state)
+    assert not answer.feasible and (answer.joint, answer.quantity, abs(answer.limit)) == (
+        "slide",
+        "effort",
+        10.0,
+    )
+
+
+def test_omitted_joints_rest_at_the_state():
+    served = Served(CART, settings(backend="numpy"))
+    message = trajectory(["slide"], [0.0, 1.0], [[0.0], [0.1]], np.zeros((2, 1)))
+    answer = call(served, message)
+    assert not answer.success and "hinge" in answer.message
+    check = dn.check_trajectory(served.core.model, message, at=[0.0, 0.7], backend="numpy")
+    assert np.allclose(call(served, message, ["slide", "hinge"], [0.0, 0.7]).peak_effort, check.peak_effort)
+    served.now = monotonic_ns()  # the clock of the service
+    served.receive(["slide", "hinge"], [0.0, 0.7], [0.0, 0.0])
+    assert np.allclose(call(served, message).peak_effort, check.peak_effort)
+
+
+def test_a_five_bar():
+    served = Served(FIVE_BAR, settings(backend="numpy"))
+    served.now = monotonic_ns()
+    served.receive(ALL, closed(Q), [0.0] * 4)
+    message = trajectory(DRIVEN, [0.0, 1.0], [Q, Q + 0.2], np.zeros((2, 2)), np.zeros((2, 2)))
+    answer = call(served, message)
+    robot = served.core.model
+    at = np.zeros(robot.nq)
+    at[[robot.q_names.index(name) for name in ALL]] = closed(Q)
+    check = dn.check_trajectory(robot, message, at=at, backend="numpy")
+    assert answer.success and np.allclose(answer.peak_effort, check.peak_effort)
+    assert np.allclose([point.effort for point in answer.solution.points], check.efforts)
+
+
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        (lambda m: m.points.clear(), "no points"),
+        (lambda m: m.joint_names.__setitem__(0, "knee"), "knee"),
+        (lambda m: m.points[1].positions.pop(), "point 1"),
+        (lambda m: setattr(m.points[0], "positions", []), "point 0"),
+        (lambda m: m.points[0].positions.__setitem__(0, float("nan")), "point 0"),
+        (lambda m: setattr(m.points[1].time_from_start, "sec", 0), "point 1"),
+        (lambda m: setattr(m.points[1].time_from_start, "sec", 2_000_000_000), "lower rate"),
+    ],
+)
+def test_wrong_requests(panda7, change, match):
+    message = swing(panda7.core.model.v_names, REST + 0.3)
+    change(message)
+    answer = call(panda7, message)
+    assert not answer.success and match in answer.message
+
+
+@pytest.mark.parametrize(
+    ("fields", "match"),
+    [
+        ({"payload_link": "tool"}, "tool"),
+        ({"window": -1.0}, "window"),
+        ({"rate": float("nan")}, "rate"),
+        ({"limited_joints": ["knee"], "max_effort": [1.0]}, "knee"),
+        ({"limited_joints": ["panda_joint1"], "max_effort": [-1.0]}, "max_effort"),
+    ],
+)
+def test_wrong_fields(panda7, fields, match):
+    answer = call(panda7, swing(panda7.core.model.v_names, REST + 0.3), **fields)
+    assert not answer.success and match in answer.message
