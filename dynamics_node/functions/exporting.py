@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from dynamics_node.algorithms.regressors import inertial_parameters, inertias_of
 from dynamics_node.codegen.export import (
     DOUBLE,
     DTYPES,
+    MANY,
     TARGETS,
     WITH_CASADI,
     WITHOUT_LIBM,
@@ -164,6 +165,8 @@ def _entry(function, prefix, options, target) -> Entry:
         parameters={own: parameters[called[own]] for own in called if called[own] in parameters},
         notes=_notes(robot),
         order=order,
+        lanes=_lanes(function, program, called, constants),
+        fixed=constants,
         derivative=derivative,
         jacobians=jacobians,
     )
@@ -172,6 +175,18 @@ def _entry(function, prefix, options, target) -> Entry:
 def _origin(function) -> tuple[Any, Any]:
     """The Robot and the Spec; None for a Function that is compiled from a Program."""
     return getattr(function, "robot", None), getattr(function, "spec", None)
+
+
+def _lanes(function, program, called, constants) -> LaneProgram | None:
+    """The LaneProgram of a Function whose straight lines, the Program, are long."""
+    _, spec = _origin(function)
+    staged = function.program
+    if staged is None and spec is not None and spec.write is not None:
+        staged = spec.write(wrenches=False)
+    if not isinstance(staged, LaneProgram) or spec.parameters or len(program.ops) < MANY:
+        return None
+    own = {name: name for name in constants} | {name: called for called, name in called.items()}
+    return replace(staged, inputs={own[name]: shape for name, shape in staged.inputs.items()})
 
 
 def _program(function) -> Program:

@@ -69,6 +69,17 @@ def test_derivatives_in_parts(tmp_path):
     assert len(compile_tests(tmp_path, flags=["-O0"])) == 4
 
 
+@pytest.mark.parametrize(("precision", "libm"), [("double", True), ("single", False)])
+def test_long_derivatives_are_stages(precision, libm, tmp_path):
+    """A function is called for one lane after the other, where straight lines are long."""
+    derivatives = built(robot_of("solo12"), "forward_dynamics_derivatives")
+    export_functions(derivatives, tmp_path, precision=precision, libm=libm)
+    (source,) = tmp_path.glob("*.c")
+    assert "for (int i = 0; i < 18; ++i) solo_forward_dynamics_derivatives_stage" in source.read_text()
+    assert source.stat().st_size < 500_000
+    assert len(compile_tests(tmp_path, flags=["-O0"], libraries=["-lm"] * libm)) == 3
+
+
 @pytest.mark.parametrize("libm", [True, False])
 def test_objects_need_nothing_and_have_no_state(libm, tmp_path):
     export_functions(

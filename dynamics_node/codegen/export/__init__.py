@@ -1,12 +1,14 @@
 """Programs as source for other systems, see docs/how-to/export.md."""
 
 from dynamics_node.codegen.export.entry import DTYPES, Argument, Entry
+from dynamics_node.codegen.export.lanes import MANY
 from dynamics_node.codegen.export.names import identifier, identifiers, plain
 from dynamics_node.codegen.export.write import DOUBLE, TARGETS, WITH_CASADI, WITHOUT_LIBM, Target, write
 
 __all__ = [
     "DOUBLE",
     "DTYPES",
+    "MANY",
     "TARGETS",
     "WITHOUT_LIBM",
     "WITH_CASADI",

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from dynamics_node.symbolic import Program
+from dynamics_node.symbolic import LaneProgram, Program
 
 DTYPES: dict[str, np.dtype] = {"double": np.dtype(np.float64), "single": np.dtype(np.float32)}
 REAL = {"double": "double", "single": "float"}
@@ -32,7 +32,8 @@ class Entry:
     of the rows of inertial parameters; parameters: {name of an argument: its value}. states, results: {name:
     array (count, *shape)} of reference states and of what the interpreter returns there. jacobians: {(result,
     argument): name of an output of `derivative`}, a Program of first derivatives with the same inputs, if
-    there is one with fewer operations than a differentiated one.
+    there is one with fewer operations than a differentiated one. lanes: a LaneProgram with the same results,
+    if straight lines would be long; fixed: values of those of its inputs that are no arguments.
     """
 
     name: str
@@ -53,6 +54,8 @@ class Entry:
     parameters: dict[str, np.ndarray] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     order: int = 0
+    lanes: LaneProgram | None = None
+    fixed: dict[str, np.ndarray] = field(default_factory=dict)
     derivative: Program | None = None
     jacobians: dict[tuple[str, str], str] = field(default_factory=dict)
 

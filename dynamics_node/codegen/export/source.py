@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 from dynamics_node.codegen.export.entry import DTYPES, Argument, Entry
+from dynamics_node.codegen.export.lanes import Lanes
 from dynamics_node.codegen.export.names import c_string, in_comment, number
 from dynamics_node.codegen.export.sincos import LARGEST, sincos_text
 from dynamics_node.codegen.export.statements import Statements, plain_c
@@ -104,25 +105,34 @@ def body(entry: Entry, name: str, program: Program, given) -> Body:
                 "",
             ]
     outputs = statements.outputs()
+    lines += _unless_singular(entry, program, outputs.pop(HEALTH) if program.limits else [])
     texts: list[list[str]] = []
-    health = outputs.pop(HEALTH) if program.limits else []
     for own in outputs.values():
         texts.append([])
         for text in own:
-            if "[" in text and not text.lstrip("-").startswith(
-                "w["
-            ):  # results may overwrite what is read here
+            if "[" in text and "w[" not in text:  # an argument, which results may overwrite
                 lines.append(f"const {real} r{len(lines)} = {text};")
                 text = f"r{len(lines) - 1}"
             texts[-1].append(text)
-    if health:
-        limits = limits_in(program, DTYPES[entry.precision])
-        within = " && ".join(
-            f"{x} <= {number(m, entry.precision)}" for x, m in zip(health, limits, strict=True)
-        )
-        lines.append(f"if (!({within})) return 1;")
     quiet = [f"(void){own};" for own in given if own not in statements.read]
     return Body(before, [*quiet, *lines], texts, statements.workspace)
+
+
+def _unless_singular(entry, program, health):
+    """The line that leaves a function at a singular state; health: texts of the entries."""
+    if not health:
+        return []
+    limits = limits_in(program, DTYPES[entry.precision])
+    within = [f"{x} <= {number(most, entry.precision)}" for x, most in zip(health, limits, strict=True)]
+    return [f"if (!({' && '.join(within)})) return 1;"]
+
+
+def _by_lanes(entry) -> Body:
+    """What computes the LaneProgram of an Entry."""
+    lanes = Lanes(entry, own_name(entry, "sincos"))
+    health = lanes.texts.pop(HEALTH) if lanes.program.limits else []
+    lines = [*lanes.lines, *_unless_singular(entry, lanes.program, health)]
+    return Body(lanes.before, lines, list(lanes.texts.values()), lanes.workspace)
 
 
 def _indented(lines):
@@ -130,7 +140,10 @@ def _indented(lines):
 
 
 def _plain_function(entry):
-    made = body(entry, entry.name, entry.program, {a.name: _entries(a) for a in entry.inputs})
+    if entry.lanes is None:
+        made = body(entry, entry.name, entry.program, {a.name: _entries(a) for a in entry.inputs})
+    else:
+        made = _by_lanes(entry)
     lines = [f"{entry.real} w[{made.workspace}];"] * bool(made.workspace) + made.lines
     for argument, own in zip(entry.outputs, made.texts, strict=True):
         lines += [f"{place} = {text};" for place, text in zip(_entries(argument), own, strict=True)]
