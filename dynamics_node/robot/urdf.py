@@ -26,11 +26,12 @@ from dynamics_node.robot.description import (
 )
 from dynamics_node.robot.errors import ModelError
 from dynamics_node.robot.joints import KINDS
-from dynamics_node.symbolic import length, rpy_rotation, transformed_inertia
+from dynamics_node.symbolic import length, quaternion_rotation, rpy_rotation, transformed_inertia
 
 MAX_BYTES = 8 * 1024 * 1024
 MAX_LINKS = 5000  # also of joints, and of loops with couplings; no robot has as many
 XACRO = ("http://www.ros.org/wiki/xacro", "http://ros.org/wiki/xacro", "http://wiki.ros.org/xacro")
+GIMBAL = 1e-7  # cosine of the pitch of a quarter turn
 DEFINITIONS = ("property", "arg", "macro")  # of xacro: they produce nothing by themselves
 
 # element -> attributes kept, under <link> and <joint>
@@ -105,7 +106,33 @@ def read_xml(text):
         raise ModelError(f"robot description is malformed XML: {error}") from None
     if robot.tag != "robot":
         raise ModelError(f"robot description starts with <{robot.tag}>, not <robot>: it is not URDF")
+    for element in robot:
+        for origin in element.iter("origin"):
+            if "quat_xyzw" in origin.attrib:
+                origin.set("rpy", rpy_text(origin.attrib, f"{element.tag} {element.get('name')!r}"))
     return robot
+
+
+def rpy_text(attributes, owner) -> str:
+    """The rotation of an <origin> as roll, pitch and yaw, also of `quat_xyzw` (URDF 1.1). Raises ModelError
+    that names the owner."""
+    text = attributes.get("quat_xyzw")
+    if text is None:
+        return attributes.get("rpy") or "0 0 0"
+    if attributes.get("rpy") is not None:
+        raise ModelError(f"{owner}: an <origin> has both rpy and quat_xyzw: remove one")
+    try:
+        quaternion = np.array([float(word) for word in text.split()])
+    except ValueError:
+        quaternion = np.zeros(0)
+    if quaternion.shape != (4,) or not 0 < length(quaternion) < np.inf:
+        raise ModelError(f"{owner}: quat_xyzw={text!r} needs four numbers x y z w, not all zero")
+    R = quaternion_rotation(quaternion / length(quaternion))
+    flat = np.hypot(R[0, 0], R[1, 0])
+    roll, yaw = np.arctan2(R[2, 1], R[2, 2]), np.arctan2(R[1, 0], R[0, 0])
+    if flat < GIMBAL:  # pitch of a quarter turn: roll and yaw are about the same axis
+        roll, yaw = 0.0, np.arctan2(-R[0, 1], R[1, 1])
+    return " ".join(repr(float(angle)) for angle in (roll, np.arctan2(-R[2, 0], flat), yaw))
 
 
 def _require_few(robot):

@@ -8,6 +8,7 @@ from xml.parsers import expat
 import numpy as np
 
 from dynamics_node.robot.errors import ModelError
+from dynamics_node.robot.urdf import rpy_text
 from dynamics_node.symbolic import rpy_rotation, transformed_inertia
 
 FIGURES, ALL_FIGURES = 9, 17
@@ -66,7 +67,7 @@ def _inertial_edits(data, tags, name, inertial, text_of):
     if at not in tags or parts["mass"] is None or parts["inertia"] is None:
         raise ModelError(f"link {name!r} has no <inertial> with <mass> and <inertia> to change")
     origin = parts["origin"]
-    rpy = (origin.attributes.get("rpy") if origin else None) or "0 0 0"
+    rpy = rpy_text(origin.attributes if origin else {}, f"link {name!r}")
     R = rpy_rotation(np.array([float(x) for x in rpy.split()]))
     moments = transformed_inertia(R, inertial.inertia)
     numbers = {key: text_of(moments[place]) for key, place in MOMENTS.items()}

@@ -231,3 +231,17 @@ def test_motor_of_a_sum_of_joints_has_its_own_parameters(tmp_path):
     tau = dn.build(loaded, dn.inverse_dynamics(loaded), backend="numpy")(q, qd, qdd)
     own = dn.build(arm, dn.inverse_dynamics(arm), backend="numpy")(q, qd, qdd)
     np.testing.assert_allclose(tau - own, 0.3 * qdd.sum(axis=1)[:, None] * [1, 1], atol=1e-7)
+
+
+def test_inertias_in_axes_of_a_quaternion():
+    """with_numbers writes moments in the axes of the <inertial>, which a quaternion may give."""
+    from urdf_text import INERTIAL, joint, link, robot
+
+    turned = INERTIAL.replace("<origin ", '<origin quat_xyzw="0.1 0.5 -0.2 0.8" ')
+    text = robot(link("a"), link("b", turned), joint("j", "a", "b"))
+    moments = np.array([[0.03, 0.001, 0.002], [0.001, 0.02, 0.003], [0.002, 0.003, 0.01]])
+    written = with_numbers(text, {"b": Inertial(moments)}, figures=ALL_FIGURES)
+    again, before = (dn.parse_robot(own).bodies[0].inertia for own in (written, text))
+    mass, com = 1.0, np.array([0.0, 0.0, 0.1])
+    about_origin = moments + mass * (com @ com * np.eye(3) - np.outer(com, com))
+    assert np.allclose(again[:3, :3], about_origin, atol=1e-12) and not np.allclose(before, again)

@@ -435,3 +435,46 @@ def test_impossible_limits_of_urdf_1_2(kind, wrong):
     )
     with pytest.raises(ModelError, match="joint 'j'"):
         parse_robot(text)
+
+
+def quaternion_of(rpy):
+    from scipy.spatial.transform import Rotation
+
+    return " ".join(map(repr, Rotation.from_euler("xyz", rpy).as_quat().tolist()))
+
+
+TURNS = [(0.3, -0.7, 2.1), (0.0, 0.0, 0.0), (3.0, 1.2, -3.1), (0.4, np.pi / 2, 0.9), (0.4, -np.pi / 2, 0.9)]
+
+
+@pytest.mark.parametrize("rpy", TURNS)
+def test_origins_with_quaternions(rpy):
+    """quat_xyzw of URDF 1.1, in joints, inertials and loops."""
+    inertial = INERTIAL.replace('iyy="0.01"', 'iyy="0.015"').replace('ixy="0"', 'ixy="0.001"')
+    words = " ".join(map(repr, rpy))
+    by_rpy, by_quaternion = (
+        robot(
+            link("a"),
+            link("b", inertial.replace("<origin ", f"<origin {turn} ")),
+            joint("j", "a", "b").replace("<origin ", f"<origin {turn} "),
+        )
+        for turn in (f'rpy="{words}"', f'quat_xyzw="{quaternion_of(rpy)}"')
+    )
+    one, other = (parse_robot(text).bodies[0] for text in (by_rpy, by_quaternion))
+    assert error(other.X_tree.ravel(), one.X_tree.ravel()) <= 1e-7
+    assert error(other.inertia.ravel(), one.inertia.ravel()) <= 1e-7
+
+
+@pytest.mark.parametrize(
+    "turn",
+    [
+        'quat_xyzw="0 0 0 0"',
+        'quat_xyzw="1 0 0"',
+        'quat_xyzw="a b c d"',
+        'quat_xyzw="0 0 nan 1"',
+        'quat_xyzw="0 0 0 1" rpy="0 0 0"',
+    ],
+)
+def test_impossible_quaternions(turn):
+    text = robot(link("a"), link("b"), joint("j", "a", "b").replace("<origin ", f"<origin {turn} "))
+    with pytest.raises(ModelError, match="joint 'j'.*quat_xyzw"):
+        parse_robot(text)
