@@ -35,7 +35,8 @@ GPU_CHECKS = ["cupy-cuda13x>=14.0; " + PC, "nvidia-cuda-nvrtc>=13.0; " + PC]  # 
 CLUSTER = ["dask[array]>=2023.5", "distributed>=2023.5"]
 GTSAM = ["gtsam>=4.3"]
 DEMO = [*BAGS, "example-robot-data>=4.3", *ORACLE, *MUJOCO]
-EXPORTS = ["casadi>=3.6", "fmpy>=0.3.20"]  # what loads exported functions
+CASADI = ["casadi>=3.6"]
+EXPORTS = [*CASADI, "fmpy>=0.3.20"]  # what loads exported functions
 TEST = DEMO + CHECKS + TABLES + CLUSTER + DOCTOR + GTSAM + GPU_CHECKS + EXPORTS
 BENCH = [*TEST, "figaroh>=1.0.2"]
 SITE = [  # the documentation
@@ -136,6 +137,7 @@ setup(
         "docs": DOCS,
         "site": SITE,
         "gtsam": GTSAM,
+        "casadi": CASADI,
         "cuda": ["cupy-cuda13x[ctk]>=14.0"],  # for drivers before 580: pip install 'cupy-cuda12x[ctk]'
         "tables": TABLES,
         "doctor": DOCTOR,

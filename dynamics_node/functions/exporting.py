@@ -97,6 +97,13 @@ def export_functions(
     return write(Path(folder), prefix, entries, target)
 
 
+def exported_entry(function, order: int = 0, precision: str = "double") -> Entry:
+    """The Entry of a Function, with the derivatives up to an order as for CasADi. Raises ChoiceError."""
+    robot, _ = _origin(function)
+    prefix = identifier("dynamics" if robot is None else robot.name)
+    return _entry(function, prefix, Options(None, precision, order, libm=True), "casadi")
+
+
 def _precision(function, options):
     return options.precision or _PRECISIONS[function.precision]
 

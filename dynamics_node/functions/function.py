@@ -192,6 +192,35 @@ class Function:
             libm=libm,
         )
 
+    def casadi(self, order: Literal[0, 1, 2] = 1):
+        """Return the function as a `casadi.Function` with exact derivatives, see docs/how-to/frameworks.md.
+
+        Inputs and results have the names and the order of this function; gravity is constant. A matrix that
+        is an argument is transposed: CasADi's memory is column-major. At a singular state a call raises
+        RuntimeError. Pickled functions load where the compile cache of this user is.
+
+        Parameters
+        ----------
+        order : int
+            The order of derivatives: 1, or 2 for exact Hessians, or 0.
+
+        Returns
+        -------
+        casadi.Function
+
+        Raises
+        ------
+        ImportError
+            Without CasADi: pip install 'dynamics_node[casadi]'.
+        CompileError
+            Without a C compiler.
+        ChoiceError
+            For a function that runs no Program.
+        """
+        from dynamics_node.functions.bridges.casadi import to_casadi  # an optional dependency
+
+        return to_casadi(self, order)
+
     # --- many states, or other arrays -----------------------------------------------------------------------
 
     def _states(self, runner, arrays, out, errors):

@@ -202,6 +202,15 @@ def open_library(key: str) -> ctypes.CDLL:
     return _loaded[key]
 
 
+def library_path(key: str) -> Path:
+    """The file of a key, for libraries that load others by name. It is checked now, not while it is loaded.
+    Raises CompileError."""
+    content = read_entry(_file(key))
+    if content is None:
+        raise CompileError(f"the compiled library {key[:12]} is not in the cache as it was written")
+    return cache_folder() / _file(key)
+
+
 def _is_there(key):
     """Load it, unless that is done."""
     if key not in _loaded:

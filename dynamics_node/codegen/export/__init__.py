@@ -1,9 +1,19 @@
 """Programs as source for other systems, see docs/how-to/export.md."""
 
+from dynamics_node.codegen.export.casadi import casadi_name
 from dynamics_node.codegen.export.entry import DTYPES, Argument, Entry
+from dynamics_node.codegen.export.jacobian import derivative_entry
 from dynamics_node.codegen.export.lanes import MANY
 from dynamics_node.codegen.export.names import identifier, identifiers, plain
-from dynamics_node.codegen.export.write import DOUBLE, TARGETS, WITH_CASADI, WITHOUT_LIBM, Target, write
+from dynamics_node.codegen.export.write import (
+    DOUBLE,
+    TARGETS,
+    WITH_CASADI,
+    WITHOUT_LIBM,
+    Target,
+    one_file,
+    write,
+)
 
 __all__ = [
     "DOUBLE",
@@ -15,8 +25,11 @@ __all__ = [
     "Argument",
     "Entry",
     "Target",
+    "casadi_name",
+    "derivative_entry",
     "identifier",
     "identifiers",
+    "one_file",
     "plain",
     "write",
 ]

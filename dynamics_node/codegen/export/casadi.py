@@ -15,8 +15,9 @@ from typing import NamedTuple
 import numpy as np
 
 from dynamics_node.codegen.export.entry import Entry
+from dynamics_node.codegen.export.jacobian import first_derivatives, with_health, without_zeros
 from dynamics_node.codegen.export.source import body, strings
-from dynamics_node.symbolic import Program, derivative_name, interpret, jacobian, pullback, pushforward, trace
+from dynamics_node.symbolic import Program, derivative_name, jacobian, pullback, pushforward
 from dynamics_node.symbolic.program import HEALTH
 
 HEAD = """/* CasADi's interface */
@@ -247,11 +248,11 @@ def _derivatives(entry) -> Iterator[Derived]:
     inputs = [as_input(a.name, _places(a.shape)) for a in entry.inputs]
     inputs += [as_result(f"out_{a.name}", _places(a.shape)) for a in entry.outputs]
     yield _first(entry, f"jac_{name}", program, inputs)
-    forward = _healthy(pushforward(program, outs, ins), program)
+    forward = with_health(pushforward(program, outs, ins), program)
     directions = [as_input(f"fwd_{a.name}", _places(a.shape)) for a in entry.inputs]
     tangents = [as_result(n, forward.outputs[n]) for n in (f"fwd_{o}" for o in outs)]
     yield Derived(f"fwd1_{name}", [*inputs, *directions], forward, tangents)
-    backward = _healthy(pullback(program, outs, ins), program)
+    backward = with_health(pullback(program, outs, ins), program)
     weights = [as_result(f"adj_{a.name}", _places(a.shape)) for a in entry.outputs]
     gradients = [as_input(n, backward.outputs[n]) for n in (f"adj_{i}" for i in ins)]
     yield (adj := Derived(f"adj1_{name}", [*inputs, *weights], backward, gradients))
@@ -262,19 +263,14 @@ def _derivatives(entry) -> Iterator[Derived]:
 def _first(entry, name, program, inputs) -> Derived:
     """jac_F: by the Program of derivatives of the Entry if it has one, else by a differentiated one."""
     ins, outs = entry.inputs, entry.outputs
-    if entry.derivative is None:
-        first = jacobian(program, [a.name for a in outs], [a.name for a in ins])
-        names = {(o.name, i.name): derivative_name(o.name, i.name) for o in outs for i in ins}
-    else:
-        first, names = entry.derivative, entry.jacobians
-    first = _healthy(first, program)
+    first, names = first_derivatives(entry, program)
     results = []
     for o in outs:
         rows = as_result("", _places(o.shape)).columns
         for i in ins:
             columns = as_input("", _places(i.shape)).columns
             numbers = first.outputs[names[o.name, i.name]].reshape(o.size, i.size)[rows][:, columns]
-            results.append(Block(f"jac_{o.name}_{i.name}", _without_zeros(first, numbers)))
+            results.append(Block(f"jac_{o.name}_{i.name}", without_zeros(first, numbers)))
     return Derived(name, inputs, first, results)
 
 
@@ -284,7 +280,7 @@ def _differentiated(derived) -> Derived:
     health = {HEALTH: program.outputs[HEALTH]} if program.limits else {}
     program = replace(program, outputs={b.name: np.maximum(b.numbers, 0) for b in derived.results} | health)
     read = [b.name for b in derived.inputs if b.name in program.inputs]
-    second = _healthy(jacobian(program, [b.name for b in derived.results], read), program)
+    second = with_health(jacobian(program, [b.name for b in derived.results], read), program)
     results = []
     for block in derived.results:
         for own in derived.inputs:
@@ -293,7 +289,7 @@ def _differentiated(derived) -> Derived:
                 there = second.outputs[derivative_name(block.name, own.name)]
                 there = np.moveaxis(there.reshape(*block.numbers.shape, -1), 0, 1).reshape(numbers.shape)
                 constant = (block.columns < 0)[:, None]
-                numbers = np.where(constant, -1, _without_zeros(second, there[:, own.columns]))
+                numbers = np.where(constant, -1, without_zeros(second, there[:, own.columns]))
             results.append(Block(f"jac_{block.name}_{own.name}", numbers))
     inputs = [*derived.inputs, *(Block(f"out_{b.name}", _stored(b.numbers)) for b in derived.results)]
     return Derived(f"jac_{derived.name}", inputs, second, results)
@@ -302,24 +298,6 @@ def _differentiated(derived) -> Derived:
 def _stored(numbers):
     """Places of an input with the pattern of a result."""
     return np.where(numbers < 0, -1, 0)
-
-
-def _without_zeros(program, numbers):
-    """The numbers, -1 for the constant zero."""
-    zeros = program.input_size + np.flatnonzero(program.constants == 0)
-    return np.where(np.isin(numbers, zeros), -1, numbers)
-
-
-def _healthy(derived, program) -> Program:
-    """The Program with the health of another one that reads some of its inputs."""
-    if not program.limits or derived.limits:
-        return derived
-
-    def both(**state):
-        own = {name: state[name] for name in program.inputs}
-        return {**interpret(derived, **state), HEALTH: interpret(program, **own)[HEALTH]}
-
-    return trace(both, derived.inputs, program.limits)
 
 
 def _renamed(entry):

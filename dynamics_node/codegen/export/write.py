@@ -24,6 +24,13 @@ _OTHERS: dict[str, Callable[..., Mapping[str, str | bytes]]] = {
 }
 
 
+def one_file(entry: Entry, with_casadi: bool = False) -> str:
+    """The C text of an Entry: source and header in one."""
+    declared = header(entry, casadi.declarations(entry) if with_casadi else ())
+    defined = source(entry, casadi.definitions(entry) if with_casadi else ())
+    return defined.replace(f'#include "{entry.name}.h"', declared)
+
+
 def write(folder: Path, prefix: str, entries: list[Entry], target: Target) -> list[Path]:
     """Write the files of a target, and return their paths. Raises CompileError, OSError."""
     names = [entry.name for entry in entries]
