@@ -153,6 +153,9 @@ class JointTrajectory:
                 here = slice(begin, end)
                 yield Samples(self.time[here], self.q[here], self.qd[here], self.qdd[here], None)
                 continue
+            if not jerk and (parts[begin:end] == 1).all() and (degrees[begin:end] == CUBIC).all():
+                yield self._ends_of_cubics(slice(begin, end))
+                continue
             c = self._coefficients(slice(begin, end), degrees[begin:end])
             segment = np.repeat(np.arange(end - begin), counts[begin:end])
             number = np.arange(first[begin], first[end]) - first[begin + segment]
@@ -203,6 +206,17 @@ class JointTrajectory:
         if len(self) == 1:
             return 1
         return int(self._parts(rate).sum() + self._has_own_end(self.degrees()).sum())
+
+    def _ends_of_cubics(self, part):
+        """Samples at both ends of segments."""
+        here, there = part, slice(part.start + 1, part.stop + 1)
+        T = (self.time[there] - self.time[here])[:, None]
+        p, v, d, w = self.q[here], self.qd[here], self.q[there], self.qd[there]
+        speed = (d - p) / T
+        accelerations = (6 * speed - 4 * v - 2 * w) / T, (2 * v + 4 * w - 6 * speed) / T
+        pairs = (self.time[here], self.time[there]), (p, d), (v, w), accelerations
+        time, q, qd, qdd = (np.stack(pair, axis=1).reshape(-1, *pair[0].shape[1:]) for pair in pairs)
+        return Samples(time, q, qd, qdd, None)
 
     def _coefficients(self, part, degrees):
         """(degree + 1, segments, n): of powers of the time since the start of a segment."""

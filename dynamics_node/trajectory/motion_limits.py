@@ -158,20 +158,23 @@ def margins_of(robot, named, limits, time, q, qd, qdd, jerk, tau):
 
 
 def _rate_margin(name, quantity, time, values, limit):
-    use = np.abs(values) / limit
-    worst = int(use.argmax())
-    value = float(values[worst])
-    bound = float(np.copysign(np.broadcast_to(limit, use.shape)[worst], value))
-    return Margin(name, quantity, float(time[worst]), value, bound, float(use[worst]))
+    """limit: a number, or one for every sample."""
+    use = values if np.ndim(limit) == 0 else values / limit
+    low, high = int(use.argmin()), int(use.argmax())
+    worst = low if -use[low] > use[high] else high
+    value, bound = float(values[worst]), float(np.broadcast_to(limit, values.shape)[worst])
+    return Margin(
+        name, quantity, float(time[worst]), value, float(np.copysign(bound, value)), abs(value) / bound
+    )
 
 
 def _position_margin(name, time, lower, upper, values):
     if not (np.isfinite(lower) or np.isfinite(upper)):
         return []
     half = 0.5 * (upper - lower) if np.isfinite(upper - lower) else 1.0
-    above, below = values - upper, lower - values
-    over = np.maximum(above, below)
-    worst = int(over.argmax())
-    limit = upper if above[worst] >= below[worst] else lower
-    used = 1 + over[worst] / half if half > 0 else (np.inf if over[worst] > 0 else 1.0)
+    low, high = int(values.argmin()), int(values.argmax())
+    is_upper = values[high] - upper >= lower - values[low]
+    worst, limit = (high, upper) if is_upper else (low, lower)
+    over = values[worst] - upper if is_upper else lower - values[worst]
+    used = 1 + over / half if half > 0 else (np.inf if over > 0 else 1.0)
     return [Margin(name, "position", float(time[worst]), float(values[worst]), float(limit), float(used))]

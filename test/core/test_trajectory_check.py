@@ -88,6 +88,20 @@ def test_the_fields_of_both_points_choose_the_polynomial():
     assert any("1 of 4 segments" in note for note in check.notes)
 
 
+@pytest.mark.parametrize("limits", [None, {"slide": {"max_jerk": 1e9}}])
+def test_dense_points_need_no_samples_between(limits):
+    """Dense cubics and points with accelerations are not evaluated as polynomials, except for jerks."""
+    robot = dn.parse_robot(CART)
+    whole = path(robot, points=3000, seconds=20.0, scale=0.1)
+    for qdd in (whole.qdd, np.full_like(whole.qdd, np.nan)):
+        points = dn.JointTrajectory(whole.names, whole.time, whole.q, whole.qd, qdd)
+        check = dn.check_trajectory(robot, points, limits=limits, backend="numpy")
+        by_parts = [samples for samples in points.sampled(100.0)]
+        for name in ("time", "q", "qd", "qdd"):
+            expected = np.concatenate([getattr(own, name) for own in by_parts])
+            assert np.allclose(getattr(check, name), expected, rtol=1e-7, atol=1e-6)
+
+
 def test_jerk_by_finite_differences():
     robot = robot_of("panda7")
     points = path(robot, points=2)
