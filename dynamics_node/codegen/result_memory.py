@@ -1,19 +1,44 @@
 """Memory for the results of many states, used again once nothing refers to it.
 
 The first write to a page of new memory takes a microsecond, which for a batch of derivatives is more than the
-computation. An array on a block has the block as its `base`, as all views of it have. So the number of
-references to a block shows whether results on it are in use.
+computation. An array on a block of memory has a _Lease as its base, and so do all its views. When the last
+of them ends, the lease ends, and the block is free for the next array.
 """
 
 import math
-import sys
+from contextlib import suppress
 
 import numpy as np
 
 LARGE = 256 << 10  # bytes; smaller arrays come from memory that the process has
-MOST_BYTES, MOST_BLOCKS = 64 << 20, 16  # of all blocks, in use or not
-ALONE = 2  # references to a block: the variable here, and the argument of getrefcount
-_blocks: list[np.ndarray] = []  # append and pop are atomic: a block belongs to the thread that has taken it
+MOST_BYTES, MOST_BLOCKS = 64 << 20, 16  # of free blocks
+_free: list[np.ndarray] = []  # append and pop are atomic: a block belongs to the thread that has taken it
+
+
+def _give_back(block, free=_free, most_bytes=MOST_BYTES, most_blocks=MOST_BLOCKS):
+    """Add a block to the free ones, which may drop the oldest. Globals are arguments: they may be gone at the
+    end of the interpreter."""
+    free.append(block)
+    with suppress(IndexError):  # another thread may have taken the last one
+        while len(free) > most_blocks or sum(block.nbytes for block in tuple(free)) > most_bytes:
+            free.pop(0)
+
+
+class _Lease:
+    """The base of an array on a block. To count references to the block would depend on the interpreter:
+    Python 3.14 lends references without counting them."""
+
+    def __init__(self, block, shape, dtype):
+        self._block = block
+        self.__array_interface__ = {
+            "version": 3,
+            "shape": shape,
+            "typestr": np.dtype(dtype).str,
+            "data": (block.ctypes.data, False),
+        }
+
+    def __del__(self, give_back=_give_back):
+        give_back(self._block)
 
 
 def new_array(shape, dtype=np.float64) -> np.ndarray:
@@ -21,31 +46,18 @@ def new_array(shape, dtype=np.float64) -> np.ndarray:
     size = math.prod(shape) * np.dtype(dtype).itemsize
     if not LARGE <= size <= MOST_BYTES:
         return np.empty(shape, dtype)
-    block = _unused(size)
-    if block is None:
-        block = np.empty(size, np.uint8)
-    array = np.ndarray(shape, dtype, block)
-    _blocks.append(block)
-    while len(_blocks) > MOST_BLOCKS or sum(block.nbytes for block in tuple(_blocks)) > MOST_BYTES:
-        _take()
-    return array
+    block = _free_block(size)
+    return np.asarray(_Lease(np.empty(size, np.uint8) if block is None else block, shape, dtype))
 
 
-def _unused(size):
-    """A block of about this size without results in use, taken from the list; None if there is none."""
-    for _ in range(len(_blocks)):
-        block = _take()
-        if block is None:
+def _free_block(size):
+    """A free block of about this size, taken from the list; None if there is none."""
+    for _ in range(len(_free)):
+        try:
+            block = _free.pop(0)
+        except IndexError:  # another thread has taken the last one
             return None
-        if size <= block.nbytes <= 2 * size and sys.getrefcount(block) == ALONE:
+        if size <= block.nbytes <= 2 * size:
             return block
-        _blocks.append(block)
+        _free.append(block)
     return None
-
-
-def _take():
-    """The oldest block, or None: another thread may have taken the last one."""
-    try:
-        return _blocks.pop(0)
-    except IndexError:
-        return None

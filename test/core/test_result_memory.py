@@ -1,5 +1,7 @@
 """Memory of results: used again once nothing refers to it, never before."""
 
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -12,8 +14,8 @@ SHAPE = (1000, 50)
 
 
 @pytest.fixture(autouse=True)
-def no_blocks(monkeypatch):
-    monkeypatch.setattr(memory, "_blocks", [])
+def no_free_blocks():
+    memory._free.clear()
 
 
 def address(array):
@@ -45,16 +47,27 @@ def test_memory_in_use_is_not_used_again(kept):
 
 def test_small_and_huge_arrays_own_their_memory():
     assert memory.new_array((3, 3)).base is None
-    assert memory.new_array((memory.MOST_BYTES // 8 + 1,)).base is None and memory._blocks == []
+    assert memory.new_array((memory.MOST_BYTES // 8 + 1,)).base is None and memory._free == []
 
 
-def test_little_memory_is_kept():
+def test_little_free_memory_is_kept():
     in_use = [memory.new_array(SHAPE) for _ in range(3 * memory.MOST_BLOCKS)]
-    assert len(memory._blocks) == memory.MOST_BLOCKS
     assert len({*map(address, in_use)}) == len(in_use)
+    in_use.clear()
+    assert len(memory._free) == memory.MOST_BLOCKS
     large = [memory.new_array((memory.MOST_BYTES // 32,)) for _ in range(8)]
-    assert sum(block.nbytes for block in memory._blocks) <= memory.MOST_BYTES
     assert len({*map(address, large)}) == len(large)
+    large.clear()
+    assert 0 < sum(block.nbytes for block in memory._free) <= memory.MOST_BYTES
+
+
+def test_results_that_outlive_the_library_end_in_silence():
+    code = (
+        "import builtins; from dynamics_node.codegen.result_memory import new_array;"
+        f" builtins.kept = new_array({SHAPE})[3:]"
+    )
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (process.returncode, process.stdout, process.stderr) == (0, "", "")
 
 
 def test_threads_have_their_own_memory():
