@@ -23,7 +23,15 @@ import dynamics_node as dn
 from dynamics_node.functions import export_functions
 
 SUPPORT = Path(__file__).resolve().parents[1] / "test" / "support"
-FLAGS = ("-O3", "-march=native", "-std=c99", "-fPIC", "-fno-math-errno", "-fno-trapping-math")
+FLAGS = (
+    "-O3",
+    "-march=native",
+    "-std=c99",
+    "-ffp-contract=fast",
+    "-fPIC",
+    "-fno-math-errno",
+    "-fno-trapping-math",
+)
 FUNCTIONS = {  # {name: (peer, number of results)}
     "inverse_dynamics": ("rnea", 1),
     "forward_dynamics": ("aba", 1),
@@ -137,6 +145,7 @@ def on_microcontrollers():
                 "-mthumb",
                 "-mfloat-abi=hard",
                 "-O2",
+                "-ffp-contract=fast",
                 "-std=c99",
                 f"-I{folder}",
             )

@@ -13,6 +13,8 @@ add_library({prefix}::{prefix} ALIAS {prefix})
 set_target_properties({prefix} PROPERTIES C_STANDARD 99 C_EXTENSIONS OFF POSITION_INDEPENDENT_CODE ON)
 target_include_directories({prefix} PUBLIC
   $<BUILD_INTERFACE:${{CMAKE_CURRENT_SOURCE_DIR}}> $<INSTALL_INTERFACE:include>)
+target_compile_options({prefix} PRIVATE
+  $<$<C_COMPILER_ID:GNU,Clang,AppleClang>:-ffp-contract=fast;-fno-math-errno>)
 {libm}
 include(CTest)
 if(BUILD_TESTING)
@@ -125,7 +127,8 @@ compares every function with {first.count} states of the NumPy interpreter.
 {declared}
     {first.name}({call});
 
-Compile the `.c` files with your program{", and link with `-lm`" if first.libm else ""}; or with CMake:
+Compile the `.c` files with your program{", and link with `-lm`" if first.libm else ""}. With GCC and
+-std=c99 add -ffp-contract=fast: it fuses products into sums. Or with CMake:
 
     find_package({prefix})  # after cmake --install; or add_subdirectory
     target_link_libraries(controller {prefix}::{prefix})
