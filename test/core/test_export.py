@@ -252,6 +252,7 @@ DERIVED = [
     ("five_bar", "forward_dynamics", {}),
     ("panda7", "frame_jacobian", HAND),
     ("solo12", "inverse_dynamics", {}),
+    ("panda", "forward_dynamics", {}),  # by a Program of its derivatives; a finger mimics the other
 ]
 
 
