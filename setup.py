@@ -36,6 +36,7 @@ CLUSTER = ["dask[array]>=2023.5", "distributed>=2023.5"]
 GTSAM = ["gtsam>=4.3"]
 DEMO = [*BAGS, "example-robot-data>=4.3", *ORACLE, *MUJOCO]
 CASADI = ["casadi>=3.6"]
+JAX = ["jax>=0.6"]  # 400 MB: its tests are skipped without it
 EXPORTS = [*CASADI, "fmpy>=0.3.20"]  # what loads exported functions
 TEST = DEMO + CHECKS + TABLES + CLUSTER + DOCTOR + GTSAM + GPU_CHECKS + EXPORTS
 BENCH = [*TEST, "figaroh>=1.0.2"]
@@ -123,6 +124,7 @@ setup(
             "codegen/c/*.c",
             "codegen/printer/*.h",
             "codegen/export/*.c",
+            "functions/bridges/*.c",
             "chains/*.c",
             "trajectory/page/*",
         ]
@@ -138,6 +140,7 @@ setup(
         "site": SITE,
         "gtsam": GTSAM,
         "casadi": CASADI,
+        "jax": JAX,
         "cuda": ["cupy-cuda13x[ctk]>=14.0"],  # for drivers before 580: pip install 'cupy-cuda12x[ctk]'
         "tables": TABLES,
         "doctor": DOCTOR,

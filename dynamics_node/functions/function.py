@@ -221,6 +221,34 @@ class Function:
 
         return to_casadi(self, order)
 
+    def jax(self, order: Literal[0, 1, 2] = 1):
+        """Return the function for JAX with exact derivatives, on the CPU, see docs/how-to/frameworks.md.
+
+        It takes the same arguments over any batch, by position or by name. It works inside `jax.jit`,
+        `jax.grad`, `jax.jvp` and `jax.vmap`. The type of the results is that of the arguments, float64 or
+        float32. Gravity is constant. The results of a state without a result are NaN.
+
+        Parameters
+        ----------
+        order : int
+            The order of derivatives: 1, or 2 for exact Hessians, or 0.
+
+        Returns
+        -------
+        callable
+            f(*arrays) -> array, or a tuple of several. Picklable.
+
+        Raises
+        ------
+        ImportError
+            Without JAX: pip install 'dynamics_node[jax]'.
+        ChoiceError
+            For a function that runs no Program.
+        """
+        from dynamics_node.functions.bridges.jax import JaxFunction  # an optional dependency
+
+        return JaxFunction(self, order)
+
     # --- many states, or other arrays -----------------------------------------------------------------------
 
     def _states(self, runner, arrays, out, errors):

@@ -22,7 +22,9 @@ GROWTH = 8 << 20  # bytes: 84 a call
 def built(name, quantity, **options):
     """A Function, and arguments of four states."""
     function = dn.build(robot_of(name), quantity, backend="numpy", **options)
-    return function, [array.copy() for array in states_of(name, 4)[:3]][: len(function.runner.inputs)]
+    return function, [array.copy() for array in states_of(name, 4)[:3]][
+        : len(set(function.runner.inputs) - {"gravity"})
+    ]
 
 
 def rates(robot, q):

@@ -1,0 +1,67 @@
+"""The C code behind JAX and PyTorch: an exported function over the states of a batch, and its derivatives."""
+
+from dataclasses import replace
+from importlib.resources import files
+
+import numpy as np
+
+from dynamics_node.codegen.c.compiler import compile_library
+from dynamics_node.codegen.export import Entry, derivative_entry, one_file
+from dynamics_node.functions.exporting import exported_entry
+
+PRECISIONS = {np.dtype(np.float64): "double", np.dtype(np.float32): "single"}
+
+
+class Code:
+    """An Entry, or its derivatives of an order, as libraries of one precision each.
+
+    entry: whose arguments and results it has; pairs: {(result, argument): a result of derivatives}.
+    """
+
+    def __init__(self, entry: Entry, order: int):
+        self.entry, self.order = entry, order
+        self._derivative: tuple[Code, dict] | None = None
+
+    @classmethod
+    def of(cls, function, order: int):
+        """The code of a Function with derivatives up to an order."""
+        return cls(exported_entry(function, order), order)
+
+    def derivative(self) -> "tuple[Code, dict[tuple[str, str], str]]":
+        """The code of the derivatives, and {(result, argument): its result}. Raises TypeError beyond
+        the order."""
+        if not self.order:
+            raise TypeError(
+                f"{self.entry.title}: no derivatives of this order; give a larger `order` to .jax() or "
+                ".torch()"
+            )
+        if self._derivative is None:
+            entry, called = derivative_entry(self.entry)
+            self._derivative = Code(entry, self.order - 1), called
+        return self._derivative
+
+    def library(self, dtype, handler="", flags=(), identity="") -> str:
+        """The key of a library with the function `states`, see states.c, and what `handler` defines."""
+        text = f"{self._text(PRECISIONS[np.dtype(dtype)])}\n{handler}"
+        return compile_library(f"bridge {identity} {text}", lambda: text, flags)
+
+    def _text(self, precision):
+        # the names in the code are the library's own
+        entry = replace(self.entry, name="function", precision=precision)
+        inputs = [f"in[{k}]" for k in range(len(entry.inputs))]
+        outputs = [f"out[{k}]" for k in range(len(entry.outputs))]
+        call = f"function({', '.join([*inputs, *outputs])})"
+        constants = {
+            "number": entry.real,
+            "INPUT_SIZES": ", ".join([*(str(a.size) for a in entry.inputs), "0"]),
+            "OUTPUT_SIZES": ", ".join([*(str(a.size) for a in entry.outputs), "0"]),
+            "RANK": len(entry.outputs[0].shape),
+            "CALL": call if entry.can_fail else f"({call}, 0)",
+        }
+        defined = [f"#define {name} {value}" for name, value in constants.items()]
+        return "\n".join([one_file(entry), *defined, text_of("states.c")])
+
+
+def text_of(name: str) -> str:
+    """A file of this folder."""
+    return files(__package__).joinpath(name).read_text()

@@ -1,0 +1,22 @@
+/* `states` as a custom call of XLA on the CPU. All buffers have the same leading axes: those of the batch. */
+#include "xla/ffi/api/c_api.h"
+
+XLA_FFI_Error *handler(XLA_FFI_CallFrame *frame)
+{
+  const XLA_FFI_Extension_Base *const extension = frame->extension_start;
+  if (extension && extension->type == XLA_FFI_Extension_Metadata) { /* XLA asks for the version of its interface */
+    XLA_FFI_Metadata *const metadata = ((const XLA_FFI_Metadata_Extension *)extension)->metadata;
+    metadata->api_version.major_version = XLA_FFI_API_MAJOR;
+    metadata->api_version.minor_version = XLA_FFI_API_MINOR;
+    return 0;
+  }
+  const number *input[INPUTS + 1];
+  number *output[OUTPUTS + 1];
+  for (int i = 0; i < INPUTS; ++i) input[i] = ((XLA_FFI_Buffer *)frame->args.args[i])->data;
+  for (int i = 0; i < OUTPUTS; ++i) output[i] = ((XLA_FFI_Buffer *)frame->rets.rets[i])->data;
+  const XLA_FFI_Buffer *const first = frame->rets.rets[0];
+  long count = 1;
+  for (int64_t k = 0; k < first->rank - RANK; ++k) count *= first->dims[k];
+  states(count, input, output);
+  return 0;
+}

@@ -1,0 +1,152 @@
+"""Functions in JAX: results, derivatives, jit, vmap, several threads, pickles."""
+
+import pickle
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import compilers
+import numpy as np
+import pytest
+from bridged import CALLS, CASES, GROWTH, built, require_tangent, resident
+from robots import robot_of
+
+import dynamics_node as dn
+
+compilers.require("cc", module=True)
+
+
+@pytest.fixture(scope="module")
+def jax():
+    """With float64."""
+    jax = pytest.importorskip("jax", reason="pip install 'dynamics_node[jax]'")
+    before = jax.config.jax_enable_x64
+    jax.config.update("jax_enable_x64", True)
+    yield jax
+    jax.config.update("jax_enable_x64", before)
+
+
+@pytest.mark.parametrize(("name", "quantity"), CASES)
+def test_results_and_derivatives(jax, name, quantity):
+    function, states = built(name, quantity)
+    bridge, derivatives = function.jax(), function.derivatives()
+    right = function(*states)
+    assert np.allclose(bridge(*states), right, rtol=0, atol=1e-11 * max(1, np.abs(right).max()))
+    arguments = tuple(range(len(states)))
+    forward = jax.vmap(jax.jacfwd(bridge, arguments))(*states)
+    backward = jax.vmap(jax.jacrev(bridge, arguments))(*states)
+    for k, state in enumerate(zip(*states, strict=True)):
+        by_q, *others = derivatives(*state)
+        require_tangent(function.robot, state[0], np.array(forward[0][k]), by_q)
+        for block, own in zip(forward[1:], others, strict=True):
+            assert np.allclose(block[k], own, rtol=0, atol=1e-9 * max(1, np.abs(own).max()))
+    for a, b in zip(forward, backward, strict=True):
+        assert np.allclose(a, b, rtol=0, atol=1e-12 * max(1, np.abs(a).max()))
+
+
+@pytest.mark.parametrize(
+    ("name", "quantity"), [("five_bar", "forward_dynamics"), ("solo12", "gravity_torque")]
+)
+def test_second_derivatives_by_differences(jax, name, quantity):
+    from jax.test_util import check_grads
+
+    function, states = built(name, quantity)
+    state = [jax.numpy.asarray(array[0]) for array in states]
+    bridge = function.jax(order=2)  # larger steps would open the loops
+    check_grads(bridge, state, order=2, modes=("fwd", "rev"), rtol=1e-4, atol=1e-4, eps=1e-7)
+
+
+def test_derivatives_beyond_the_order(jax):
+    function, states = built("panda7", "gravity_torque")
+    with pytest.raises(TypeError, match="order"):
+        jax.jacfwd(function.jax(order=0))(states[0][0])
+    with pytest.raises(TypeError, match="order"):
+        jax.jacfwd(jax.jacfwd(function.jax()))(states[0][0])
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_vmap_jit_and_eager(jax, dtype):
+    function, states = built("panda7", "inverse_dynamics")
+    bridge, (q, qd, qdd) = function.jax(), [array.astype(dtype) for array in states]
+    batch = bridge(q, qd, qdd)
+    assert batch.dtype == dtype
+    assert np.allclose(batch, function(*states), rtol=0, atol=100 * np.finfo(dtype).eps * np.abs(batch).max())
+    with jax.disable_jit():
+        assert (bridge(q, qd, qdd) == batch).all()
+    assert (jax.jit(bridge)(q, qd, qdd=qdd) == batch).all()
+    assert (jax.vmap(bridge)(q, qd, qdd) == batch).all()
+    assert (
+        bridge(q.reshape(2, 2, 7), qd.reshape(2, 2, 7), qdd.reshape(2, 2, 7)) == batch.reshape(2, 2, 7)
+    ).all()
+    assert (jax.vmap(bridge, in_axes=(0, None, None))(q, qd[0], qdd[0]) == bridge(q, qd[0], qdd[0])).all()
+    assert (jax.vmap(bridge, in_axes=(1, None, None))(q.T, qd[0], qdd[0]) == bridge(q, qd[0], qdd[0])).all()
+    gradient = jax.grad(lambda *state: (bridge(*state) ** 2).sum())
+    each = jax.numpy.stack([gradient(*state) for state in zip(q, qd, qdd, strict=True)])
+    for own in (gradient(q, qd, qdd), jax.vmap(gradient)(q, qd, qdd), jax.jit(gradient)(q, qd, qdd)):
+        assert own.dtype == dtype
+        assert np.allclose(own, each, rtol=0, atol=100 * np.finfo(dtype).eps * np.abs(each).max())
+
+
+def test_several_results_and_matrices(jax):
+    function, (q,) = built("panda7", "frame_pose", link="panda_hand")
+    pose, right = function.jax()(q), function(q)
+    assert type(pose) is type(right)
+    assert all(np.allclose(a, b, rtol=0, atol=1e-12) for a, b in zip(pose, right, strict=True))
+    turned = jax.vmap(jax.jacfwd(lambda x: function.jax()(x).rotation))(q)
+    assert turned.shape == (4, 3, 3, 7) and np.abs(turned).max() > 0.1
+
+
+def test_arguments(jax):
+    function, states = built("panda7", "inverse_dynamics")
+    bridge = function.jax()
+    assert bridge([0] * 7, [0] * 7, [1] * 7).dtype == np.float64
+    mixed = bridge(*(array.astype(kind) for array, kind in zip(states, "fdf", strict=True)))
+    assert mixed.dtype == np.float64
+    with pytest.raises(dn.InputError, match="qd has the shape"):
+        bridge(states[0], states[1][:, :6], states[2])
+    for wrong in (states[:2], (*states, states[0])):
+        with pytest.raises(TypeError, match="q, qd, qdd"):
+            bridge(*wrong)
+    with pytest.raises(TypeError, match="q, qd, qdd"):
+        bridge(*states[:2], tau=states[2])
+
+
+def test_singular_states_are_nan(jax):
+    function = dn.build(
+        robot_of("panda7"), "operational_space_inertia", backend="numpy", links=["panda_hand"]
+    )
+    q = np.array([[0.0] * 7, [0.1, 0.2, 0.3, -1, 0.5, 1, 0.7], [np.nan] * 7])
+    results, right = function.jax(order=0)(q), function(q, errors="nan")
+    for own, reference in zip(results, right, strict=True):
+        assert np.isnan(own[0]).all() and np.isnan(own[2]).all() and np.isfinite(own[1]).all()
+        assert np.allclose(own, reference, rtol=1e-9, equal_nan=True)
+
+
+def test_pickle_and_threads(jax):
+    function, states = built("five_bar", "forward_dynamics")
+    bridge = pickle.loads(pickle.dumps(function.jax()))
+    right = function(*states)
+
+    def work(k):
+        state = [array[k] for array in states]
+        return all(np.allclose(bridge(*state), right[k], rtol=1e-10) for _ in range(300))
+
+    with ThreadPoolExecutor(2) as pool:
+        assert all(pool.map(work, range(4)))
+
+
+def test_memory_does_not_grow(jax):
+    function, states = built("panda7", "inverse_dynamics")
+    bridge, state = function.jax(), [jax.numpy.asarray(array[0]) for array in states]
+    for _ in range(1000):
+        bridge(*state).block_until_ready()
+    before = resident()
+    for _ in range(CALLS):
+        bridge(*state)
+    bridge(*state).block_until_ready()
+    assert resident() - before < GROWTH
+
+
+def test_without_jax(monkeypatch):
+    monkeypatch.setitem(sys.modules, "jax", None)
+    with pytest.raises(ImportError, match=r"dynamics_node\[jax\].*jax>=0"):
+        built("five_bar", "gravity_torque")[0].jax()
