@@ -36,7 +36,8 @@ CLUSTER = ["dask[array]>=2023.5", "distributed>=2023.5"]
 GTSAM = ["gtsam>=4.3"]
 DEMO = [*BAGS, "example-robot-data>=4.3", *ORACLE, *MUJOCO]
 CASADI = ["casadi>=3.6"]
-JAX = ["jax>=0.6"]  # 400 MB: its tests are skipped without it
+JAX = ["jax>=0.6"]  # 400 MB, and PyTorch more: their tests are skipped without them
+TORCH = ["torch>=2.4"]
 EXPORTS = [*CASADI, "fmpy>=0.3.20"]  # what loads exported functions
 TEST = DEMO + CHECKS + TABLES + CLUSTER + DOCTOR + GTSAM + GPU_CHECKS + EXPORTS
 BENCH = [*TEST, "figaroh>=1.0.2"]
@@ -141,6 +142,7 @@ setup(
         "gtsam": GTSAM,
         "casadi": CASADI,
         "jax": JAX,
+        "torch": TORCH,
         "cuda": ["cupy-cuda13x[ctk]>=14.0"],  # for drivers before 580: pip install 'cupy-cuda12x[ctk]'
         "tables": TABLES,
         "doctor": DOCTOR,

@@ -249,6 +249,34 @@ class Function:
 
         return JaxFunction(self, order)
 
+    def torch(self, order: Literal[0, 1, 2] = 1):
+        """Return the function for PyTorch with exact derivatives, on the CPU, see docs/how-to/frameworks.md.
+
+        It takes the same arguments over any batch, by position or by name. It works with `backward`,
+        `torch.func` and `torch.compile`. The type of the results is that of the arguments, float64 or
+        float32. Gravity is constant. The results of a state without a result are NaN.
+
+        Parameters
+        ----------
+        order : int
+            The order of derivatives: 1, or 2 for exact Hessians, or 0.
+
+        Returns
+        -------
+        callable
+            f(*arrays) -> tensor, or a tuple of several. Picklable.
+
+        Raises
+        ------
+        ImportError
+            Without PyTorch: pip install 'dynamics_node[torch]'.
+        ChoiceError
+            For a function that runs no Program.
+        """
+        from dynamics_node.functions.bridges.torch import TorchFunction  # an optional dependency
+
+        return TorchFunction(self, order)
+
     # --- many states, or other arrays -----------------------------------------------------------------------
 
     def _states(self, runner, arrays, out, errors):

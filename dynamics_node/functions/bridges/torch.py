@@ -1,0 +1,202 @@
+"""A Function in PyTorch: compiled C behind an autograd.Function, with exact derivatives."""
+
+import ctypes
+from functools import cache, cached_property, partial
+from itertools import count
+from math import prod
+
+import numpy as np
+
+from dynamics_node.codegen.c.compiler import open_library
+from dynamics_node.functions.bridges import required
+from dynamics_node.functions.bridges.code import Code
+from dynamics_node.functions.checks import InputError
+
+TORCH = "torch>=2.4"
+_numbers = count()
+_evaluations: dict[str, "_Evaluation"] = {}  # of this process, by the number that the operator gets
+
+
+class TorchFunction:
+    """A Function in PyTorch: see Function.torch."""
+
+    def __init__(self, function, order: int):
+        self._torch = required("torch", TORCH)
+        self._function, self._order = function, order
+        code = Code.of(function, order)
+        self._entry, self._call = code.entry, _call(self._torch, code)
+        self._names = [a.name for a in self._entry.inputs]
+        self._result = partial(tuple.__new__, getattr(function, "result", None) or tuple)
+
+    def __reduce__(self):
+        return TorchFunction, (self._function, self._order)
+
+    def __repr__(self):
+        return f"TorchFunction {self._entry.title!r}, reads {', '.join(self._names)}"
+
+    def __call__(self, *arrays, **named):
+        """The results, as of the Function: arguments (..., *shape) by position or by name."""
+        placed = self._arrays(arrays, named)
+        shapes = [a.shape for a in self._entry.inputs]
+        batches = []
+        for name, array, shape in zip(self._names, placed, shapes, strict=True):
+            if tuple(array.shape[array.ndim - len(shape) :]) != shape:
+                own = f"the shape {tuple(array.shape)}, not (..., {', '.join(map(str, shape))})"
+                raise InputError(f"{name} has {own}")
+            batches.append(array.shape[: array.ndim - len(shape)])
+        batch = batches[0]
+        if any(other != batch for other in batches):
+            batch = self._torch.broadcast_shapes(*batches)
+            placed = [a.expand(*batch, *shape) for a, shape in zip(placed, shapes, strict=True)]
+        results = self._call(*placed)
+        return results[0] if len(results) == 1 else self._result(results)
+
+    def _arrays(self, arrays, named) -> list:
+        """All arguments in order, of one type: float32 or float64."""
+        torch, rest = self._torch, self._names[len(arrays) :]
+        if len(arrays) > len(self._names) or set(named) != set(rest):
+            given = f"{len(arrays)} by position and {', '.join(named) or 'none'} by name"
+            raise TypeError(f"{self._entry.title} takes {', '.join(self._names)}, not {given}")
+        placed = [torch.as_tensor(array) for array in (*arrays, *(named[name] for name in rest))]
+        for name, array in zip(self._names, placed, strict=True):
+            if array.device.type != "cpu":
+                raise InputError(f"{name} is on {array.device}: .torch() runs on the CPU, move it there")
+        kinds = {array.dtype for array in placed if array.is_floating_point()}
+        if torch.float64 in kinds or (not kinds and torch.get_default_dtype() == torch.float64):
+            return [array.to(torch.float64) for array in placed]
+        return [array.to(torch.float32) for array in placed]
+
+
+class _Evaluation:
+    """The numbers of some Code, and products with its derivatives."""
+
+    def __init__(self, torch, code):
+        self._torch, self._code = torch, code
+        self.inputs, self.outputs = code.entry.inputs, code.entry.outputs
+        self._pointers = ctypes.c_void_p * len(self.inputs), ctypes.c_void_p * len(self.outputs)
+        types = {torch.float64: np.float64, torch.float32: np.float32}
+        self._states = cache(lambda dtype: _states(code, types[dtype]))  # compiled on first use
+
+    def empty(self, first):
+        """Tensors for the results, for a first argument."""
+        batch = first.shape[: first.ndim - len(self.inputs[0].shape)]
+        return [first.new_empty((*batch, *a.shape)) for a in self.outputs]
+
+    def __call__(self, arrays):
+        """Results for arguments (*batch, *shape) of one type. Other threads of Python run meanwhile."""
+        arrays = [array.detach().contiguous() for array in arrays]
+        results = self.empty(arrays[0])
+        count = prod(arrays[0].shape[: arrays[0].ndim - len(self.inputs[0].shape)])
+        read, written = self._pointers
+        self._states(arrays[0].dtype)(
+            count, read(*(a.data_ptr() for a in arrays)), written(*(a.data_ptr() for a in results))
+        )
+        return results
+
+    @cached_property
+    def _derivative(self):
+        """The call of the derivatives, and (number of the result, of the argument, of the derivative)."""
+        derived, called = self._code.derivative()
+        named = [(o.name, i.name) for o in self.outputs for i in self.inputs]
+        places = {pair: divmod(k, len(self.inputs)) for k, pair in enumerate(named)}
+        triples = [(*places[pair], k) for k, pair in enumerate(called)]
+        return (_call(self._torch, derived) if called else None), triples
+
+    def products(self, arrays, vectors, transposed):
+        """Derivatives times tangents of arguments, or times those of results from the left; None where there
+        is no vector."""
+        differentiated, triples = self._derivative
+        blocks = differentiated(*arrays) if differentiated else ()
+        sums = [None] * len(self.inputs if transposed else self.outputs)
+        for o, i, k in triples:
+            given, to = (o, i) if transposed else (i, o)
+            if vectors[given] is not None:
+                axes = len(self.outputs[o].shape), len(self.inputs[i].shape)
+                own = _times(blocks[k], vectors[given], *axes, transposed)
+                sums[to] = own if sums[to] is None else sums[to] + own
+        return sums
+
+
+def _states(code, dtype):
+    states = open_library(code.library(dtype)).states
+    states.argtypes, states.restype = (ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p), None
+    return states
+
+
+@cache
+def _operator():
+    """The operator that torch.compile sees in place of the autograd.Function, which calls C."""
+    torch = required("torch", TORCH)
+
+    schema = "(str number, Tensor[] arrays) -> Tensor[]"
+
+    def states(number, arrays):
+        return _evaluations[number](arrays)
+
+    operator = torch.library.custom_op("dynamics_node::states", states, mutates_args=(), schema=schema)
+    operator.register_fake(lambda number, arrays: _evaluations[number].empty(arrays[0]))
+
+    def setup_context(ctx, inputs, output):
+        ctx.number, arrays = inputs
+        ctx.save_for_backward(*arrays)
+
+    def backward(ctx, vectors):
+        return None, _evaluations[ctx.number].products(ctx.saved_tensors, vectors, transposed=True)
+
+    operator.register_autograd(backward, setup_context=setup_context)
+    return operator
+
+
+def _call(torch, code):
+    """f(*arrays) -> a tuple; all arrays (*batch, *shape), of one type."""
+    evaluation, number, operator = _Evaluation(torch, code), str(next(_numbers)), _operator()
+    _evaluations[number] = evaluation
+
+    class Call(torch.autograd.Function):  # type: ignore[name-defined] # torch is an argument
+        @staticmethod
+        def forward(*arrays):
+            return tuple(evaluation(arrays))
+
+        @staticmethod
+        def setup_context(ctx, inputs, output):
+            ctx.set_materialize_grads(False)
+            ctx.save_for_backward(*inputs)
+            ctx.save_for_forward(*inputs)
+
+        @staticmethod
+        def backward(ctx, *vectors):
+            return tuple(evaluation.products(ctx.saved_tensors, vectors, transposed=True))
+
+        @staticmethod
+        def jvp(ctx, *vectors):
+            arrays = ctx.saved_tensors
+            sums = evaluation.products(arrays, vectors, transposed=False)
+            like = evaluation.empty(arrays[0])
+            return tuple(
+                torch.zeros_like(x) if own is None else own for own, x in zip(sums, like, strict=True)
+            )
+
+        @staticmethod
+        def vmap(info, in_dims, *arrays):
+            moved = [
+                a.expand(info.batch_size, *a.shape) if dim is None else a.movedim(dim, 0)
+                for a, dim in zip(arrays, in_dims, strict=True)
+            ]
+            return Call.apply(*moved), (0,) * len(evaluation.outputs)
+
+    def call(*arrays):
+        if torch.compiler.is_compiling():
+            return tuple(operator(number, list(arrays)))
+        return Call.apply(*arrays)
+
+    return call
+
+
+def _times(block, vector, rows, columns, transposed):
+    """Derivatives (*batch, *rows, *columns) times (*batch, *columns), or (*batch, *rows) times them."""
+    if transposed:
+        vector = vector.reshape(*vector.shape, *[1] * columns)
+        return (block * vector).sum(tuple(range(-rows - columns, -columns))) if rows else block * vector
+    batch = vector.ndim - columns
+    vector = vector.reshape(*vector.shape[:batch], *[1] * rows, *vector.shape[batch:])
+    return (block * vector).sum(tuple(range(-columns, 0)))
