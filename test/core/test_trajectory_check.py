@@ -473,3 +473,19 @@ def test_wrong_trajectories(changes, match):
 def test_wrong_options(options, match):
     with pytest.raises(dn.InputError, match=match):
         dn.check_trajectory(dn.parse_robot(CART), message(), backend="numpy", **options)
+
+
+def test_a_floating_base_rests_at_its_pose(oracle_named):
+    """The trajectory moves the joints; the base has no limits."""
+    robot, oracle = robot_of("solo12"), oracle_named("solo12")
+    names = robot.v_names[6:]
+    q = np.random.default_rng(0).uniform(-0.3, 0.3, (2, 12))
+    points = dn.JointTrajectory(names, np.array([0.0, 1.0]), q, *np.zeros((2, 2, 12)))
+    at = robot.neutral()
+    at[:7] = 0.1, 0.2, 0.3, 0.5, 0.5, -0.5, 0.5
+    check = dn.check_trajectory(robot, points, at=at, friction=False, backend="numpy")
+    assert (check.q[:, :7] == at[:7]).all() and not check.qd[:, :6].any()
+    expected = [oracle.inverse(*s) for s in zip(check.q[::9], check.qd[::9], check.qdd[::9], strict=True)]
+    assert error(check.tau[::9], expected).max() <= EXACT
+    assert {own.joint for own in check.margins} <= set(names)
+    assert len(check.message()["points"][0]["effort"]) == 12
