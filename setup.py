@@ -38,8 +38,9 @@ DEMO = [*BAGS, "example-robot-data>=4.3", *ORACLE, *MUJOCO]
 CASADI = ["casadi>=3.6"]
 JAX = ["jax>=0.6"]  # 400 MB, and PyTorch more: their tests are skipped without them
 TORCH = ["torch>=2.4"]
+PLANNING = ["toppra>=0.6.10"]  # time-optimal trajectories
 EXPORTS = [*CASADI, "fmpy>=0.3.20"]  # what loads exported functions
-TEST = DEMO + CHECKS + TABLES + CLUSTER + DOCTOR + GTSAM + GPU_CHECKS + EXPORTS
+TEST = DEMO + CHECKS + TABLES + CLUSTER + DOCTOR + GTSAM + GPU_CHECKS + EXPORTS + PLANNING
 BENCH = [*TEST, "figaroh>=1.0.2"]
 SITE = [  # the documentation
     "sphinx>=8.1",
@@ -143,6 +144,7 @@ setup(
         "casadi": CASADI,
         "jax": JAX,
         "torch": TORCH,
+        "planning": PLANNING,
         "cuda": ["cupy-cuda13x[ctk]>=14.0"],  # for drivers before 580: pip install 'cupy-cuda12x[ctk]'
         "tables": TABLES,
         "doctor": DOCTOR,

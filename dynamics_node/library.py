@@ -90,6 +90,7 @@ from dynamics_node.trajectory import (
     check_trajectory,
     inverse_trajectory,
     robot_drawing,
+    scale_trajectory,
     simulate,
     smooth,
     write_animation,
@@ -163,6 +164,7 @@ __all__ = [  # noqa: RUF022 (by subject)
     "robot_drawing",  # its drawing of the robot
     # Trajectories of planners
     "check_trajectory",  # whether a robot can execute one -> TrajectoryCheck
+    "scale_trajectory",  # the fastest feasible times of its path -> TrajectoryCheck
     "TrajectoryCheck",  # margins, loads of the motors, slowdown, payload
     "Margin",  # the largest use of one limit
     "Slowdown",  # the smallest one that makes a trajectory feasible

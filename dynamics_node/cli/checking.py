@@ -20,7 +20,7 @@ from dynamics_node.cli.options import (
 )
 from dynamics_node.functions import InputError
 from dynamics_node.identification.excitation import message_text, read_limits
-from dynamics_node.io import plot_curves, read_table
+from dynamics_node.io import TableError, plot_curves, read_table
 from dynamics_node.io.write import write_text
 from dynamics_node.robot.inertial_parameters import with_payload
 from dynamics_node.text import listed
@@ -28,6 +28,7 @@ from dynamics_node.trajectory import (
     JointTrajectory,
     check_trajectory,
     read_joint_trajectory,
+    scale_trajectory,
     verdict,
     write_check,
 )
@@ -71,9 +72,14 @@ def add_check(commands):
         "--largest-payload", type=names, action="append", default=[], metavar="LINK[,X,Y,Z]",
         help="compute the largest mass there with which the trajectory stays feasible; may be repeated",
     )  # fmt: skip
-    parser.add_argument(
+    times = parser.add_mutually_exclusive_group()
+    times.add_argument(
         "--slow-down", action="store_true", help="slow an infeasible trajectory down until it is feasible"
     )
+    times.add_argument(
+        "--time-optimal", action="store_true",
+        help="replace the times by the fastest feasible ones, from rest to rest (needs toppra)",
+    )  # fmt: skip
     parser.add_argument(
         "--window", type=positive, default=WINDOW, metavar="S",
         help=f"window of the thermal RMS, s (default: {WINDOW:g})",
@@ -103,10 +109,26 @@ def check_robot(robot, options, printer):
         check = check.slowed()
         printer.data(slowed=check.time[-1] / end)
         printer.line(f"slowed down by {check.time[-1] / end:.4g}: {limit.quantity} of {limit.joint}")
+    if options.time_optimal:
+        before = check.time[-1] - check.time[0]
+        with printer.progress("scaling"):
+            check = _time_optimal(robot, points, options, limits)
+        scaled = float((check.time[-1] - check.time[0]) / before) if before > 0 else 1.0
+        printer.data(slowed=scaled)
+        printer.line(f"time-optimal: {scaled:.4g} times the duration")
     payloads = [(link, check.largest_payload(link, com)) for link, com in places]
     _show(check, payloads, printer)
     _write(check, payloads, options, printer)
     return 0 if check.feasible else INFEASIBLE
+
+
+def _time_optimal(robot, points, options, limits):
+    try:
+        return scale_trajectory(
+            robot, points, at=options.at, limits=limits, friction=options.friction, rate=options.rate
+        )
+    except ImportError as error:  # the message names what to install
+        raise TableError(str(error)) from None
 
 
 def _points(robot, options):

@@ -65,9 +65,10 @@ class CheckFunctions:
         own = JointFriction(robot.tree) if friction is True else friction
         self._friction = own if own and own.any else None
 
-    def inverse(self, q, qd, qdd, function=None):
-        """Torques (s, nv) without friction."""
-        return (function or self._inverse)(q, qd, qdd, gravity=self._gravity)
+    def inverse(self, q, qd, qdd, function=None, gravity=None):
+        """Torques (s, nv) without friction. function, gravity (3,): in place of the usual ones."""
+        function = function or self._inverse
+        return function(q, qd, qdd, gravity=self._gravity if gravity is None else gravity)
 
     def friction(self, q, qd):
         """Torques (s, nv) of friction: the viscous part, and the rest."""

@@ -126,6 +126,24 @@ class JointTrajectory:
         """
         return replace(self, time=self.time * factor, qd=self.qd / factor, qdd=self.qdd / factor**2)
 
+    def at(self, time) -> tuple[np.ndarray, np.ndarray]:
+        """Positions and velocities at some times.
+
+        Parameters
+        ----------
+        time : ndarray (count,)
+            Times between the first and the last point, s; at a point those of the later segment.
+
+        Returns
+        -------
+        q, qd : ndarray (count, n)
+            rad or m, per second.
+        """
+        segment = np.clip(np.searchsorted(self.time, time, side="right") - 1, 0, len(self) - 2)
+        c = self._coefficients(slice(0, len(self) - 1), self.degrees())[:, segment]
+        q, qd, *_ = _values(c, (time - self.time[segment])[:, None], 2)
+        return q, qd
+
     def sampled(self, rate: float, jerk: bool = True):
         """Samples, some segments at a time.
 

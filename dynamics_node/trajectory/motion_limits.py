@@ -7,7 +7,7 @@ import numpy as np
 
 from dynamics_node.algorithms.rates import sampled_rates
 from dynamics_node.functions import InputError
-from dynamics_node.robot import Robot
+from dynamics_node.robot import Joint, Robot
 from dynamics_node.robot.robot import fact
 
 ORDERS = {"velocity": 1, "acceleration": 2, "jerk": 3}  # powers of the speed of a motion
@@ -83,7 +83,7 @@ class MotionLimits(NamedTuple):
 
 def joint_limits(robot: Robot, more: Mapping[str, Mapping[str, float]]) -> MotionLimits:
     """Limits of the description, and more of some joints. Raises InputError."""
-    joints, names = _scalar_joints(robot), [joint.name for joint in _scalar_joints(robot)]
+    joints, names = scalar_joints(robot), [joint.name for joint in scalar_joints(robot)]
     none = np.inf
     rows = [
         (
@@ -123,14 +123,15 @@ def _tighten(limits, robot, names, name, key, value):
 
 
 @fact
-def _scalar_joints(robot):
+def scalar_joints(robot) -> tuple[Joint, ...]:
+    """The joints of all bodies that have one coordinate."""
     return tuple(body.joint for body in robot.bodies if body.joint.type.is_scalar)
 
 
 def margins_of(robot, named, limits, time, q, qd, qdd, jerk, tau):
     """The Margins of all limits, the most used one first. named: joints of the trajectory; positions of
     others count if they move."""
-    joints = _scalar_joints(robot)
+    joints = scalar_joints(robot)
     rates, accelerations, jerks = qd, qdd, jerk
     if robot.constrained:
         spread = sampled_rates(robot, q, qd)

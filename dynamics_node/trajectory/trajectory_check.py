@@ -57,6 +57,8 @@ class TrajectoryCheck:
         Window of `thermal_effort`, s.
     notes : tuple of str
         Parts of the trajectory that are not checked.
+    functions : CheckFunctions
+        Inverse dynamics and friction of the check.
 
     Examples
     --------
@@ -78,7 +80,7 @@ class TrajectoryCheck:
     margins: tuple[Margin, ...]
     window: float
     notes: tuple[str, ...]
-    _functions: CheckFunctions
+    functions: CheckFunctions
     _again: Callable[[JointTrajectory], "TrajectoryCheck"]
 
     def __repr__(self):
@@ -194,7 +196,7 @@ class TrajectoryCheck:
         Gravity, springs and dry friction stay, viscous friction scales with the velocity, inertial torques
         with its square.
         """
-        return self._functions.slowdown(self)
+        return self.functions.slowdown(self)
 
     def slowed(self) -> "TrajectoryCheck":
         """Slow the trajectory down until it is feasible.
@@ -216,8 +218,23 @@ class TrajectoryCheck:
             if slowdown.limit is not None and not slowdown.possible:
                 raise ValueError(f"no slowdown makes the trajectory feasible: {described(slowdown.limit)}")
             factor *= max(slowdown.factor, 1.0 if check is self else LEAST_STEP)
-            check = self._again(self.trajectory.slowed(factor))
+            check = self.retimed(self.trajectory.slowed(factor))
         return check
+
+    def retimed(self, trajectory: JointTrajectory) -> "TrajectoryCheck":
+        """Check another trajectory of the same joints with the same options.
+
+        Parameters
+        ----------
+        trajectory : JointTrajectory
+            Its points.
+
+        Returns
+        -------
+        TrajectoryCheck
+            Of this trajectory.
+        """
+        return self._again(trajectory)
 
     def largest_payload(self, link: str, com: ArrayLike = (0.0, 0.0, 0.0)) -> float:
         """The largest point mass on a link with which the trajectory stays feasible.
@@ -240,7 +257,7 @@ class TrajectoryCheck:
         KeyError
             For an unknown link.
         """
-        return self._functions.largest_payload(self, link, com)
+        return self.functions.largest_payload(self, link, com)
 
 
 def check_trajectory(

@@ -146,3 +146,13 @@ def test_unreadable_trajectories(robot, tmp_path, capsys, text, match):
     assert match in capsys.readouterr().err
     assert main(["check", robot, str(tmp_path / "missing.yaml")]) == 3
     assert "missing.yaml" in capsys.readouterr().err
+
+
+def test_time_optimal(robot, tmp_path, capsys):
+    pytest.importorskip("toppra", reason="time-optimal trajectories: pip install toppra")
+    out = tmp_path / "fast.yaml"
+    data = data_of(
+        ["check", robot, trajectory(tmp_path, seconds=4.0), "--time-optimal", "-o", str(out)], capsys
+    )
+    assert data["feasible"] and data["slowed"] < 0.5 and data["worst"]["used"] > 0.9
+    assert data_of(["check", robot, str(out)], capsys)["feasible"]
