@@ -38,14 +38,12 @@ class TorchFunction:
         """The results, as of the Function: arguments (..., *shape) by position or by name."""
         placed = self._arrays(arrays, named)
         shapes = [a.shape for a in self._entry.inputs]
-        batches = []
-        for name, array, shape in zip(self._names, placed, shapes, strict=True):
-            if tuple(array.shape[array.ndim - len(shape) :]) != shape:
+        batches = [array.shape[: array.ndim - len(s)] for array, s in zip(placed, shapes, strict=True)]
+        for name, array, batch, shape in zip(self._names, placed, batches, shapes, strict=True):
+            if array.shape != batch + shape:
                 own = f"the shape {tuple(array.shape)}, not (..., {', '.join(map(str, shape))})"
                 raise InputError(f"{name} has {own}")
-            batches.append(array.shape[: array.ndim - len(shape)])
-        batch = batches[0]
-        if any(other != batch for other in batches):
+        if any(other != batches[0] for other in batches):
             batch = self._torch.broadcast_shapes(*batches)
             placed = [a.expand(*batch, *shape) for a, shape in zip(placed, shapes, strict=True)]
         results = self._call(*placed)
@@ -59,12 +57,14 @@ class TorchFunction:
             raise TypeError(f"{self._entry.title} takes {', '.join(self._names)}, not {given}")
         placed = [torch.as_tensor(array) for array in (*arrays, *(named[name] for name in rest))]
         for name, array in zip(self._names, placed, strict=True):
-            if array.device.type != "cpu":
+            if not array.is_cpu:
                 raise InputError(f"{name} is on {array.device}: .torch() runs on the CPU, move it there")
-        kinds = {array.dtype for array in placed if array.is_floating_point()}
-        if torch.float64 in kinds or (not kinds and torch.get_default_dtype() == torch.float64):
-            return [array.to(torch.float64) for array in placed]
-        return [array.to(torch.float32) for array in placed]
+        kinds = {array.dtype for array in placed}
+        if len(kinds) == 1 and kinds <= {torch.float64, torch.float32}:
+            return placed
+        floats = [kind for kind in kinds if kind.is_floating_point] or [torch.get_default_dtype()]
+        kind = torch.float64 if torch.float64 in floats else torch.float32
+        return [array.to(kind) for array in placed]
 
 
 class _Evaluation:
@@ -187,9 +187,19 @@ def _call(torch, code):
     def call(*arrays):
         if torch.compiler.is_compiling():
             return tuple(operator(number, list(arrays)))
-        return Call.apply(*arrays)
+        if _needs_autograd(torch, arrays):
+            return Call.apply(*arrays)
+        return tuple(evaluation(arrays))
 
     return call
+
+
+def _needs_autograd(torch, arrays):
+    """Whether derivatives may be wanted, or torch.func transforms the call. An autograd.Function takes
+    20 us."""
+    differentiated = torch.is_grad_enabled() and any(array.requires_grad for array in arrays)
+    along = torch.autograd.forward_ad._current_level >= 0
+    return differentiated or along or torch._C._are_functorch_transforms_active()
 
 
 def _times(block, vector, rows, columns, transposed):
