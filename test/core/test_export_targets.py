@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import subprocess
 from pathlib import Path
 
 import compilers
@@ -30,9 +31,12 @@ def exported(folder, name, target="c", functions=DYNAMICS, **choices):
 
 
 def require_tool(*names):
+    """Skip where a tool is missing, or does not start: rustup's cargo needs a toolchain in the home folder."""
     for name in names:
         if shutil.which(name) is None:
             pytest.skip(f"{name} is missing; .ci/cross installs it")
+        if subprocess.run([name, "--version"], capture_output=True).returncode:
+            pytest.skip(f"{name} does not start: {name} --version fails")
 
 
 def test_clang(tmp_path):

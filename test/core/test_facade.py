@@ -138,7 +138,10 @@ def test_partly_forward_joint_raises(quadruped):
 
 def test_evaluate_calls_the_built_function(panda, monkeypatch):
     """The first call compiles; later calls do not build again."""
-    q = np.full(7, 0.3)
+    q, panda = (
+        np.full(7, 0.3),
+        dn.with_payload(panda, "panda_hand", 0.3, (0, 0, 0.1)),
+    )  # a robot of this test alone
     options = {"link": "panda_hand"}
     pose, M = dn.evaluate(panda, "frame_pose", q, **options), dn.evaluate(panda, "mass_matrix", q)
     assert np.array_equal(M, dn.build(panda, "mass_matrix")(q))
