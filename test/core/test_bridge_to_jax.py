@@ -121,6 +121,28 @@ def test_singular_states_are_nan(jax):
         assert np.allclose(own, reference, rtol=1e-9, equal_nan=True)
 
 
+def test_many_states(jax):
+    """In vectors, but for those around a singular one."""
+    function = dn.build(
+        robot_of("panda7"), "operational_space_inertia", backend="numpy", links=["panda_hand"]
+    )
+    q = np.random.default_rng(3).uniform(-1, 1, (600, 7))
+    q[300] = 0
+    results, right = function.jax(order=0)(q), function(q, errors="nan")
+    assert np.isnan(right[0][300]).all() and np.isfinite(right[0]).sum() > 599 * 30
+    for own, reference in zip(results, right, strict=True):
+        assert np.allclose(own, reference, rtol=1e-7, equal_nan=True)
+
+
+@pytest.mark.parametrize("quantity", ["inverse_dynamics", "forward_dynamics"])
+def test_derivatives_of_many_states(jax, quantity):
+    function = dn.build(robot_of("panda7"), quantity, backend="numpy")
+    states = np.random.default_rng(3).uniform(-1, 1, (3, 300, 7))
+    blocks = jax.jit(jax.vmap(jax.jacfwd(function.jax(), (0, 1, 2))))(*states)
+    for own, right in zip(blocks, function.derivatives()(*states), strict=True):
+        assert np.allclose(own, right, rtol=0, atol=1e-9 * np.abs(right).max())
+
+
 def test_pickle_and_threads(jax):
     function, states = built("five_bar", "forward_dynamics")
     bridge = pickle.loads(pickle.dumps(function.jax()))

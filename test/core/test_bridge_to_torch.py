@@ -120,6 +120,19 @@ def test_singular_states_are_nan(torch):
         assert np.allclose(own, right, rtol=1e-9, equal_nan=True)
 
 
+def test_many_states(torch):
+    """In vectors, but for those around a singular one."""
+    function = dn.build(
+        robot_of("panda7"), "operational_space_inertia", backend="numpy", links=["panda_hand"]
+    )
+    q = np.random.default_rng(3).uniform(-1, 1, (600, 7))
+    q[300] = 0
+    results, right = function.torch(order=0)(q), function(q, errors="nan")
+    assert np.isnan(right[0][300]).all() and np.isfinite(right[0]).sum() > 599 * 30
+    for own, reference in zip(results, right, strict=True):
+        assert np.allclose(own, reference, rtol=1e-7, equal_nan=True)
+
+
 def test_pickle_and_threads(torch):
     function, states = built("five_bar", "forward_dynamics")
     bridge = pickle.loads(pickle.dumps(function.torch()))

@@ -1,14 +1,19 @@
 """The C code behind JAX and PyTorch: an exported function over the states of a batch, and its derivatives."""
 
+import ctypes
+import hashlib
 from dataclasses import replace
 from importlib.resources import files
 
 import numpy as np
 
-from dynamics_node.codegen.c.compiler import compile_library
+from dynamics_node.codegen.c.batch_kernel import render_batch, width_flags
+from dynamics_node.codegen.c.compiler import FOR_VECTORS, compile_library, open_library
 from dynamics_node.codegen.export import Entry, derivative_entry, one_file
+from dynamics_node.codegen.runner import limits_in
 from dynamics_node.functions.exporting import exported_entry
 
+MOST_IN_VECTORS = 5000  # operations: what compiles within two seconds
 PRECISIONS = {np.dtype(np.float64): "double", np.dtype(np.float32): "single"}
 
 
@@ -40,10 +45,27 @@ class Code:
             self._derivative = Code(entry, self.order - 1), called
         return self._derivative
 
-    def library(self, dtype, handler="", flags=(), identity="") -> str:
-        """The key of a library with the function `states`, see states.c, and what `handler` defines."""
+    def library(self, dtype, handler="", flags=(), identity="") -> ctypes.CDLL:
+        """A library with the function `states`, see states.c, and what `handler` defines. Raises
+        CompileError."""
         text = f"{self._text(PRECISIONS[np.dtype(dtype)])}\n{handler}"
-        return compile_library(f"bridge {identity} {text}", lambda: text, flags)
+        library = open_library(compile_library(f"bridge {identity} {text}", lambda: text, flags))
+        program, names = self.entry.program, [a.name for a in self.entry.inputs]
+        if len(program.ops) <= MOST_IN_VECTORS and list(program.inputs) == names:
+            vectors = self._vectors(np.dtype(dtype)).whole_vectors
+            ctypes.c_void_p.in_dll(library, "vectors").value = ctypes.cast(vectors, ctypes.c_void_p).value
+        return library
+
+    def digest(self, dtype) -> str:
+        """A hash of what the library computes."""
+        return hashlib.sha256(self._text(PRECISIONS[np.dtype(dtype)]).encode()).hexdigest()
+
+    def _vectors(self, dtype):
+        """The library with vectors of states, see vectors.c."""
+        program = self.entry.program
+        how = ("float" if dtype == np.float32 else "double", (), limits_in(program, dtype))
+        text = f"{render_batch(program, *how)}\n#define LIMITS {len(program.limits)}\n{text_of('vectors.c')}"
+        return open_library(compile_library(f"bridge {text}", lambda: text, FOR_VECTORS + width_flags()))
 
     def _text(self, precision):
         # the names in the code are the library's own

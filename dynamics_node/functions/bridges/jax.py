@@ -5,7 +5,6 @@ from threading import Lock
 
 import numpy as np
 
-from dynamics_node.codegen.c.compiler import open_library
 from dynamics_node.functions.bridges import required
 from dynamics_node.functions.bridges.code import Code, text_of
 from dynamics_node.functions.checks import InputError
@@ -73,11 +72,11 @@ class _Target:
         """Compiled and registered when it is traced for the first time."""
         folder = self._jax.ffi.include_dir()
         version = f"jax {self._jax.__version__}"
-        key = self._code.library(dtype, text_of("handler.c"), (f"-I{folder}",), version)
-        name = f"dynamics_node_{key}"
+        library = self._code.library(dtype, text_of("handler.c"), (f"-I{folder}",), version)
+        name = f"dynamics_node_{self._code.digest(dtype)}"
         with _lock:
             if name not in _registered:
-                handler = self._jax.ffi.pycapsule(open_library(key).handler)
+                handler = self._jax.ffi.pycapsule(library.handler)
                 self._jax.ffi.register_ffi_target(name, handler, platform="cpu")
                 _registered.add(name)
         return name

@@ -7,7 +7,6 @@ from math import prod
 
 import numpy as np
 
-from dynamics_node.codegen.c.compiler import open_library
 from dynamics_node.functions.bridges import required
 from dynamics_node.functions.bridges.code import Code
 from dynamics_node.functions.checks import InputError
@@ -118,7 +117,7 @@ class _Evaluation:
 
 
 def _states(code, dtype):
-    states = open_library(code.library(dtype)).states
+    states = code.library(dtype).states
     states.argtypes, states.restype = (ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p), None
     return states
 
