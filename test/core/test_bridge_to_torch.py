@@ -88,6 +88,16 @@ def test_vmap_compile_and_batches(torch, dtype):
         assert own.dtype == q.dtype and np.allclose(own, each, rtol=0, atol=100 * eps * each.abs().max())
 
 
+def test_operator(torch):
+    from dynamics_node.functions.bridges.torch import operator
+
+    function, states = built("five_bar", "inverse_dynamics")
+    bridge = function.torch()
+    tensors = [torch.tensor(array, requires_grad=True) for array in states]
+    checks = torch.library.opcheck(operator(), (bridge.number, tensors))
+    assert len(checks) >= 4 and set(checks.values()) == {"SUCCESS"}
+
+
 def test_several_results(torch):
     function, (q,) = built("panda7", "frame_pose", link="panda_hand")
     pose, right = function.torch()(q), function(q)

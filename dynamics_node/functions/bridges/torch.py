@@ -27,6 +27,11 @@ class TorchFunction:
         self._names = [a.name for a in self._entry.inputs]
         self._result = partial(tuple.__new__, getattr(function, "result", None) or tuple)
 
+    @property
+    def number(self) -> str:
+        """The argument by which the operator of torch.compile gets the function, in this process."""
+        return self._call.number
+
     def __reduce__(self):
         return TorchFunction, (self._function, self._order)
 
@@ -123,7 +128,7 @@ def _states(code, dtype):
 
 
 @cache
-def _operator():
+def operator():
     """The operator that torch.compile sees in place of the autograd.Function, which calls C."""
     torch = required("torch", TORCH)
 
@@ -132,8 +137,8 @@ def _operator():
     def states(number, arrays):
         return _evaluations[number](arrays)
 
-    operator = torch.library.custom_op("dynamics_node::states", states, mutates_args=(), schema=schema)
-    operator.register_fake(lambda number, arrays: _evaluations[number].empty(arrays[0]))
+    made = torch.library.custom_op("dynamics_node::states", states, mutates_args=(), schema=schema)
+    made.register_fake(lambda number, arrays: _evaluations[number].empty(arrays[0]))
 
     def setup_context(ctx, inputs, output):
         ctx.number, arrays = inputs
@@ -142,14 +147,14 @@ def _operator():
     def backward(ctx, vectors):
         return None, _evaluations[ctx.number].products(ctx.saved_tensors, vectors, transposed=True)
 
-    operator.register_autograd(backward, setup_context=setup_context)
-    return operator
+    made.register_autograd(backward, setup_context=setup_context)
+    return made
 
 
 def _call(torch, code):
     """f(*arrays) -> a tuple; all arrays (*batch, *shape), of one type."""
-    evaluation, number, operator = _Evaluation(torch, code), str(next(_numbers)), _operator()
-    _evaluations[number] = evaluation
+    evaluation, number = _Evaluation(torch, code), str(next(_numbers))
+    _evaluations[number], traced = evaluation, operator()
 
     class Call(torch.autograd.Function):  # type: ignore[name-defined] # torch is an argument
         @staticmethod
@@ -183,13 +188,16 @@ def _call(torch, code):
             ]
             return Call.apply(*moved), (0,) * len(evaluation.outputs)
 
+    plain = (torch.Tensor, torch.nn.Parameter)  # what traces a call has other types, without numbers
+
     def call(*arrays):
-        if torch.compiler.is_compiling():
-            return tuple(operator(number, list(arrays)))
+        if torch.compiler.is_compiling() or any(type(array) not in plain for array in arrays):
+            return tuple(traced(number, list(arrays)))
         if _needs_autograd(torch, arrays):
             return Call.apply(*arrays)
         return tuple(evaluation(arrays))
 
+    call.number = number  # type: ignore[attr-defined]
     return call
 
 
