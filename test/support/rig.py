@@ -127,8 +127,9 @@ class Client:
     def published_by_others(self):
         """Topics in the client's namespace that another node publishes.
 
-        The name of a node is no proof that it runs: if its last ros_discovery_info arrives after the participant has
-        left, the graph of rmw_fastrtps lists the name forever, without publishers (seen once in some 250 tests on a busy machine).
+        The name of a node is no proof that it runs: the graph of rmw_fastrtps listed one whose process had ended
+        with 0, without publishers, for over 100 s (once in some 250 tests on a busy machine). One explanation is
+        a last ros_discovery_info that arrives after the participant has left.
         """
         inside = f"{self.node.get_namespace()}/"
         topics = [topic for topic, _ in self.node.get_topic_names_and_types() if topic.startswith(inside)]
