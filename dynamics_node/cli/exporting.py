@@ -82,7 +82,8 @@ def export(robot, options, printer):
             libm=not options.no_libm,
         )  # fmt: skip
     for function in functions:
-        printer.line(f"{function.signature.name}: {', '.join(function.runner.inputs)}")
+        arguments = [name for name in function.runner.inputs if name != "gravity"]  # a constant of the code
+        printer.line(f"{function.signature.name}: {', '.join(arguments)}")
     for path in paths:
         printer.written(path)
 

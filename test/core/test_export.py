@@ -426,6 +426,12 @@ def test_command(tmp_path, capsys):
     assert len(compile_tests(tmp_path / "c", libraries=())) == 2
 
 
+def test_command_lists_the_arguments_of_the_code(tmp_path, capsys):
+    """Without gravity, which is constant."""
+    assert exit_code(["export", data_folder() / PANDA, "-o", tmp_path / "c"]) == 0
+    assert capsys.readouterr().out.splitlines()[0] == "inverse_dynamics: q, qd, qdd"
+
+
 @pytest.mark.parametrize(
     ("options", "code", "words"),
     [
