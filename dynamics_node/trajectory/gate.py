@@ -34,7 +34,7 @@ LEAST_PATIENCE = (
 )
 SHORTEST = 5  # steps of a window; in shorter ones a jump fits any reading of a link
 LARGER_JUMP = 1e3  # times the variance estimated from the first reading of a jump
-RECOVERED = 3  # consecutive steps with likely readings before a doubted sensor is accepted again
+RECOVERED = 3  # consecutive steps with likely readings before a suspected sensor is accepted again
 MOST_PATIENCE = 10  # steps, or all but one of the window, before a decision in any case
 MOST = {ENCODER: 1e6, TORQUE: 1e6}  # rad or m, N m or N: implausible for any joint or motor
 TURNING, ACCELERATING = 1e3, 1e4  # rad/s, m/s^2: implausible for any gyro or accelerometer
@@ -61,7 +61,7 @@ class Gate:
     def __init__(self, smoother: JointSmoother, rejected: Counter[str] | None = None):
         self.smoother = smoother
         self.rejected: Counter[str] = Counter() if rejected is None else rejected
-        self._doubted: dict[tuple[str, int], int] = {}  # consecutive steps with likely readings
+        self._suspected: dict[tuple[str, int], int] = {}  # consecutive steps with likely readings
         self._deferred: dict[
             tuple[str, int], list[DeferredReading]
         ] = {}  # by sensor and row; row 0 for sensors of links
@@ -91,7 +91,7 @@ class Gate:
 
     def _test(self, step, sensor, values, variance=0.0):
         squares = self._squares(step, sensor, values, variance)
-        if not (self._deferred or self._doubted or (squares > 1.0).any()):
+        if not (self._deferred or self._suspected or (squares > 1.0).any()):
             self.smoother.read(step, sensor, values, variance)
             return
         for row, square in enumerate(squares):
@@ -99,9 +99,9 @@ class Gate:
             self._test_row(step, sensor, row, own, variance, square)
 
     @property
-    def doubted(self) -> set[str]:
+    def suspected(self) -> set[str]:
         """Sensors whose last readings were rejected because they contradict the encoders."""
-        return {sensor for sensor, _ in self._doubted}
+        return {sensor for sensor, _ in self._suspected}
 
     def undecided(self, step) -> bool:
         """Whether a position reading of a step is deferred or rejected; then the estimate may be wrong."""
@@ -139,15 +139,15 @@ class Gate:
         key = sensor, row
         if not square > 1.0:
             if len(self._deferred.get(key, ())) >= LEAST_PATIENCE and sensor != ENCODER:
-                self._doubted.setdefault(key, 0)  # no outlier, and still undecided
+                self._suspected.setdefault(key, 0)  # no outlier, and still undecided
             self._reject(key)
             if self._recovered(key):
                 self.smoother.read(step, sensor, values, variance)
             else:
                 self.rejected[sensor] += 1
             return
-        if key in self._doubted:
-            self._doubted[key] = 0
+        if key in self._suspected:
+            self._suspected[key] = 0
         deferred = self._deferred.setdefault(key, [])
         deferred.append(DeferredReading(step, values, variance, float(square)))
         steps = len({one.step for one in deferred})
@@ -177,11 +177,11 @@ class Gate:
 
     def _recovered(self, key):
         """Whether a sensor is accepted after another likely reading."""
-        if key in self._doubted:
-            self._doubted[key] += 1
-            if self._doubted[key] < RECOVERED:
+        if key in self._suspected:
+            self._suspected[key] += 1
+            if self._suspected[key] < RECOVERED:
                 return False
-            del self._doubted[key]
+            del self._suspected[key]
         return True
 
     def _reject(self, key):
@@ -206,12 +206,12 @@ class Gate:
             self._without_links(first)
         if sensor == ENCODER or agrees:
             del self._deferred[key]
-            self._doubted.pop(key, None)
+            self._suspected.pop(key, None)
             smoother.solve()
             self._again()
         else:
             smoother.restore(before)
-            self._doubted[key] = 0
+            self._suspected[key] = 0
             self._reject(key)
 
     def _agrees(self, first):
@@ -235,7 +235,7 @@ class Gate:
         for sensor in self.smoother.smoothed.sensors:
             if removed := self.smoother.unread(first, sensor.name):
                 self.rejected[sensor.name] += removed
-                self._doubted[sensor.name, 0] = 0
+                self._suspected[sensor.name, 0] = 0
 
     def _again(self):
         """Test the deferred readings of other sensors against the new estimate."""

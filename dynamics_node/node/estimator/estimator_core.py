@@ -145,7 +145,7 @@ class RunningEstimate:
         if step < FIRST or self.gate.undecided(step):
             return None
         if (joint := self.gate.contradicted(step)) is not None:
-            suspects = f" or one of {listed(sorted(self.gate.doubted))}" if self.gate.doubted else ""
+            suspects = f" or one of {listed(sorted(self.gate.suspected))}" if self.gate.suspected else ""
             raise NoOutput(
                 f"the estimate is more than {FAR:g} standard deviations from the position of "
                 f"{self._at.joints[joint].name!r}; check its encoder{suspects}, or increase noise.encoder"
@@ -373,7 +373,7 @@ class EstimatorCore:
 
     def rejected_sensors(self) -> list[str]:
         """Sensors whose last readings contradicted the encoders, sorted."""
-        return [] if self._running is None else sorted(self._running.gate.doubted)
+        return [] if self._running is None else sorted(self._running.gate.suspected)
 
     @staticmethod
     def name_of(sensor: str) -> str:
