@@ -32,7 +32,7 @@ from dynamics_node.trajectory.joint_trajectory import (
     read_joint_trajectory,
 )
 from dynamics_node.trajectory.motion_limits import LIMIT_KEYS, Margin, described
-from dynamics_node.trajectory.path_timing import scale_trajectory
+from dynamics_node.trajectory.path_timing import scale_trajectory, scaled
 from dynamics_node.trajectory.recorded_trajectory import smooth
 from dynamics_node.trajectory.robot_factors import (
     acceleration_constraint,
@@ -116,6 +116,7 @@ __all__ = [
     "robot_drawing",
     "robot_system",
     "scale_trajectory",
+    "scaled",
     "simpson",
     "simulate",
     "smooth",

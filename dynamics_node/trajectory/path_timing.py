@@ -4,7 +4,9 @@ With the times s of the given trajectory as the path coordinate, torques are a s
 inverse dynamics of three batches give a, b and c for all samples.
 """
 
+import logging
 from collections.abc import Mapping
+from contextlib import contextmanager
 from typing import Any, Literal
 
 import numpy as np
@@ -85,7 +87,13 @@ def scale_trajectory(
     IEEE Transactions on Robotics, 2018.
     """
     options: Any = {"at": at, "limits": limits, "friction": friction, "gravity": gravity, "rate": rate}
-    check = check_trajectory(robot, trajectory, backend=backend, **options)
+    return scaled(check_trajectory(robot, trajectory, backend=backend, **options), method, limits)
+
+
+def scaled(
+    check: TrajectoryCheck, method: str, limits: Mapping[str, Mapping[str, float]] | None = None
+) -> TrajectoryCheck:
+    """The check of a trajectory with other times; limits: of the check. Raises as `scale_trajectory`."""
     if method == "uniform":
         return check.slowed()
     if method != "time_optimal":
@@ -197,8 +205,9 @@ class _Problem:
         except ImportError:
             raise ImportError("time-optimal trajectories need toppra: pip install 'toppra>=0.6.10'") from None
 
-        found = TOPPRA([_constraint(self, c)], _grid(self.s), gridpoints=self.s)
-        _, speeds, _ = found.compute_parameterization(end, end)
+        with _quiet():  # about ends without a solution, of which one is enough
+            found = TOPPRA([_constraint(self, c)], _grid(self.s), gridpoints=self.s)
+            _, speeds, _ = found.compute_parameterization(end, end)
         good = speeds is not None and np.isfinite(speeds).all() and (speeds[1:] + speeds[:-1] > 0).all()
         return speeds if good else None
 
@@ -212,6 +221,18 @@ class _Problem:
         rows = self._a, self._b, c, F, g
         rows = canlinear_colloc_to_interpolate(*rows, None, None, self.s, identical=True)[:5]
         return *rows, None, self._xbound  # bounds of u and x
+
+
+@contextmanager
+def _quiet():
+    """No warnings of toppra."""
+    logger = logging.getLogger("toppra")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
 
 
 MOST_SPEED = 30.0  # of s: at ends, where the path rests

@@ -1,7 +1,5 @@
 """scale_trajectory: against toppra's own torque constraint, and by the limits that an optimal motion touches."""
 
-import logging
-
 import numpy as np
 import pytest
 from cart_pole import CART
@@ -13,12 +11,6 @@ from dynamics_node.trajectory import path_timing
 
 toppra = pytest.importorskip("toppra", reason="time-optimal trajectories: pip install toppra")
 REST = np.array([0.0, -0.5, 0.0, -2.0, 0.0, 1.6, 0.8])
-
-
-@pytest.fixture(autouse=True)
-def quiet():
-    """toppra logs a warning for every start without a solution."""
-    logging.getLogger("toppra").setLevel(logging.CRITICAL)
 
 
 def spline(names, center, reach=0.5, seconds=2.0, seed=0):

@@ -11,6 +11,7 @@ from dynamics_interfaces.srv import (
     GetQuantity,
     HybridDynamics,
     InverseDynamics,
+    ScaleTrajectory,
     SetPayload,
 )
 from payloads import payload
@@ -396,4 +397,27 @@ def test_check_of_a_trajectory(arm, panda):
     assert (np.array(answer.peak_effort) >= np.abs(expected).max(axis=0) * (1 - 1e-9)).all()
     assert answer.feasible == (answer.used <= 1 + 1e-6)
     rejected = arm.call(CheckTrajectory, "check_trajectory", CheckTrajectory.Request())
+    assert_rejected(rejected, "no points")
+
+
+def test_a_scaled_trajectory_is_feasible(arm, panda):
+    """Efforts against Pinocchio, at the points of the reply."""
+    rest = np.array([0.0, -0.5, 0.0, -2.0, 0.0, 1.6, 0.8])
+    q = np.stack([rest, rest + 0.1])
+    points = [point(0.04 * k, q[k], np.zeros(7)) for k in range(2)]
+    request = ScaleTrajectory.Request(
+        trajectory=trajectory(panda.names, *points), method="uniform", friction=False
+    )
+    answer = good(arm.call(ScaleTrajectory, "scale_trajectory", request))
+    rows = [(p.positions, p.velocities) for p in answer.solution.points]
+    assert np.allclose(rows, [(q[k], np.zeros(7)) for k in range(2)])
+    span = answer.factor * 0.04
+    assert span > 0.04
+    expected = [
+        panda.oracle.inverse(q[k], np.zeros(7), s * 6 * (q[1] - q[0]) / span**2) for k, s in ((0, 1), (1, -1))
+    ]
+    assert error([p.effort for p in answer.solution.points], expected).max() <= 1e-6
+    request = CheckTrajectory.Request(trajectory=answer.solution, friction=False)
+    assert good(arm.call(CheckTrajectory, "check_trajectory", request)).feasible
+    rejected = arm.call(ScaleTrajectory, "scale_trajectory", ScaleTrajectory.Request(method="fastest"))
     assert_rejected(rejected, "no points")

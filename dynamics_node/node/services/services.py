@@ -12,6 +12,7 @@ from dynamics_interfaces.srv import (
     GetQuantity,
     HybridDynamics,
     InverseDynamics,
+    ScaleTrajectory,
     SetPayload,
 )
 from std_msgs.msg import Header
@@ -42,7 +43,7 @@ from dynamics_node.node.services.requests import (
     read_stamp,
     read_vectors,
 )
-from dynamics_node.node.services.trajectory_service import check_trajectory
+from dynamics_node.node.services.trajectory_service import check_trajectory, scale_trajectory
 from dynamics_node.robot import hybrid_dynamics
 from dynamics_node.text import one_line
 
@@ -55,6 +56,7 @@ COMPUTING = {
     "get_operational_space_inertia": GetOperationalSpaceInertia,
     "get_quantity": GetQuantity,
     "check_trajectory": CheckTrajectory,
+    "scale_trajectory": ScaleTrajectory,
 }
 
 
@@ -151,6 +153,7 @@ class Services:
             GetOperationalSpaceInertia: self._operational_space,
             GetQuantity: self._quantity,
             CheckTrajectory: self._check,
+            ScaleTrajectory: self._scale,
         }
         return guarded(self._core, answers[kind])
 
@@ -211,6 +214,9 @@ class Services:
 
     def _check(self, core, request, response):
         return check_trajectory(core, request, response, monotonic_ns())
+
+    def _scale(self, core, request, response):
+        return scale_trajectory(core, request, response, monotonic_ns())
 
     def _solution(self, core, request, batch, qdd, tau):
         at = core.coordinates

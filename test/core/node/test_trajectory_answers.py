@@ -1,5 +1,6 @@
-"""Replies of check_trajectory without a node, against check_trajectory of the library."""
+"""Replies of check_trajectory and scale_trajectory without a node, against the library."""
 
+import sys
 from time import monotonic_ns
 
 import numpy as np
@@ -19,7 +20,7 @@ from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 import dynamics_node as dn
 from dynamics_node.node.services.services import Services
 
-KIND = interfaces.CheckTrajectory
+KIND, SCALE = interfaces.CheckTrajectory, interfaces.ScaleTrajectory
 REST = np.array([0.0, -0.5, 0.0, -2.0, 0.0, 1.6, 0.8])
 
 
@@ -35,10 +36,10 @@ def trajectory(names, time, q, qd=None, qdd=None):
     return message
 
 
-def call(served, message, names=(), q=(), **fields):
-    request = KIND.Request(trajectory=message, **fields)
+def call(served, message, names=(), q=(), kind=KIND, **fields):
+    request = kind.Request(trajectory=message, **fields)
     request.state.joints.name, request.state.joints.position = list(names), [float(x) for x in q]
-    return Services(lambda: served.core).callback(KIND)(request, KIND.Response())
+    return Services(lambda: served.core).callback(kind)(request, kind.Response())
 
 
 def swing(names, end, seconds=1.0):
@@ -161,5 +162,91 @@ def test_wrong_requests(panda7, change, match):
     ],
 )
 def test_wrong_fields(panda7, fields, match):
-    answer = call(panda7, swing(panda7.core.model.v_names, REST + 0.3), **fields)
+    for kind in (KIND, SCALE):
+        if "payload_link" not in fields or kind is KIND:
+            answer = call(panda7, swing(panda7.core.model.v_names, REST + 0.3), kind=kind, **fields)
+            assert not answer.success and match in answer.message
+
+
+# --- scale_trajectory ---------------------------------------------------------------------------------------
+
+
+def same_points(solution, points):
+    for field, rows in (("positions", points.q), ("velocities", points.qd)):
+        assert np.allclose([getattr(point, field) for point in solution.points], rows)
+    times = [p.time_from_start.sec + 1e-9 * p.time_from_start.nanosec for p in solution.points]
+    assert np.allclose(times, points.time, rtol=0, atol=1e-9)
+
+
+def test_a_scaled_trajectory_is_that_of_the_library(panda7):
+    pytest.importorskip("toppra", reason="time-optimal trajectories: pip install toppra")
+    robot = panda7.core.model
+    panda7.core.set_payload("panda_hand", 2.0, [0.0, 0.0, 0.1], np.zeros((3, 3)))
+    loaded = dn.with_payload(robot, "panda_hand", 2.0, [0, 0, 0.1])
+    message = swing(robot.v_names, REST + 0.6, 0.6)
+    message.header.frame_id = "world"
+    limits = {"panda_joint1": {"max_acceleration": 6.0}}
+    answer = call(
+        panda7, message, kind=SCALE, limited_joints=["panda_joint1"], max_acceleration=[6.0], rate=50.0
+    )
+    assert answer.success, answer.message
+    scaled = dn.scale_trajectory(loaded, message, limits=limits, rate=50.0, backend="numpy")
+    same_points(answer.solution, scaled.trajectory)
+    assert answer.solution.joint_names == list(robot.v_names)
+    assert answer.solution.header.frame_id == "world"
+    assert np.allclose([point.effort for point in answer.solution.points], scaled.efforts)
+    assert answer.used <= 1 + 1e-6 and np.isclose(answer.used, scaled.worst.used)
+    assert np.isclose(answer.factor, scaled.time[-1] / 0.6) and np.allclose(answer.energy, scaled.energy)
+    # the reply is executable: the check finds the same of it
+    again = call(panda7, answer.solution, limited_joints=["panda_joint1"], max_acceleration=[6.0], rate=50.0)
+    assert again.feasible and np.allclose(again.peak_effort, answer.peak_effort, rtol=1e-4)
+
+
+def test_a_uniform_factor(panda7):
+    robot = panda7.core.model
+    message = swing(robot.v_names, REST + 0.6, 0.3)
+    answer = call(panda7, message, kind=SCALE, method="uniform")
+    slowed = dn.check_trajectory(robot, message, backend="numpy").slowed()
+    assert answer.success and np.isclose(answer.factor, slowed.time[-1] / 0.3) and answer.factor > 1
+    same_points(answer.solution, slowed.trajectory)
+    assert np.allclose([p.accelerations for p in answer.solution.points], slowed.trajectory.qdd)
+
+
+def test_a_scaled_five_bar():
+    pytest.importorskip("toppra", reason="time-optimal trajectories: pip install toppra")
+    served = Served(FIVE_BAR, settings(backend="numpy"))
+    served.now = monotonic_ns()
+    served.receive(ALL, closed(Q), [0.0] * 4)
+    message = trajectory(DRIVEN, [0.0, 1.0], [Q, Q + 0.2], np.zeros((2, 2)), np.zeros((2, 2)))
+    limits = {"limited_joints": list(DRIVEN), "max_effort": [40.0, 40.0], "max_velocity": [3.0, 3.0]}
+    answer = call(served, message, kind=SCALE, **limits)
+    assert answer.success and answer.factor < 1 and answer.used <= 1 + 1e-6, answer.message
+    assert call(served, answer.solution, **limits).feasible
+
+
+@pytest.mark.parametrize(
+    ("fields", "match"),
+    [
+        ({"method": "fastest"}, "fastest"),
+        ({"limited_joints": ["panda_joint2"], "max_effort": [5.0]}, "effort"),
+        ({"method": "uniform", "limited_joints": ["panda_joint2"], "max_effort": [5.0]}, "panda_joint2"),
+        ({"rate": 1e7}, "lower rate"),
+    ],
+)
+def test_impossible_times(panda7, fields, match):
+    answer = call(panda7, swing(panda7.core.model.v_names, REST + 0.3), kind=SCALE, **fields)
     assert not answer.success and match in answer.message
+
+
+def test_lines_have_no_optimal_times(panda7):
+    message = trajectory(panda7.core.model.v_names, [0.0, 1.0], [REST, REST + 0.3])
+    answer = call(panda7, message, kind=SCALE)
+    assert not answer.success and "velocities" in answer.message
+
+
+def test_an_absent_toppra_is_reported(panda7, monkeypatch):
+    monkeypatch.setitem(sys.modules, "toppra.algorithm", None)
+    message = swing(panda7.core.model.v_names, REST + 0.3)
+    answer = call(panda7, message, kind=SCALE)
+    assert not answer.success and "pip install" in answer.message and "uniform" in answer.message
+    assert call(panda7, message, kind=SCALE, method="uniform").success
