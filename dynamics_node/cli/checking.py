@@ -35,7 +35,7 @@ from dynamics_node.trajectory import (
 from dynamics_node.trajectory.trajectory_check import RATE, WINDOW
 
 INFEASIBLE = 1  # exit code
-USED = ("position", "velocity", "acceleration", "jerk", "effort")
+USED = ("position", "velocity", "acceleration", "jerk", "effort", "effort_rate")
 
 
 def add_check(commands):
@@ -64,6 +64,10 @@ def add_check(commands):
     parser.add_argument(
         "--limits", metavar="FILE", help="YAML with joint_limits as for MoveIt; the tightest limit counts"
     )
+    parser.add_argument(
+        "--max-effort-rate", type=positive, metavar="RATE",
+        help="limit of the derivative of the efforts of all joints by time, N m/s or N/s",
+    )  # fmt: skip
     parser.add_argument(
         "--payload", type=names, action="append", default=[], metavar="LINK,KG[,X,Y,Z]",
         help="a point mass on a link, at a point in its axes, m (default: its origin); may be repeated",
@@ -97,7 +101,7 @@ def check_robot(robot, options, printer):
     for words in options.payload:
         robot = _loaded(robot, words)
     places = [(words[0], _point("--largest-payload", robot, words, 1)) for words in options.largest_payload]
-    limits = None if options.limits is None else read_limits(options.limits)
+    limits = _limits(robot, options)
     points = _points(robot, options)
     with printer.progress("checking"):
         check = check_trajectory(
@@ -120,6 +124,16 @@ def check_robot(robot, options, printer):
     _show(check, payloads, printer)
     _write(check, payloads, options, printer)
     return 0 if check.feasible else INFEASIBLE
+
+
+def _limits(robot, options):
+    """Limits of --limits and --max-effort-rate."""
+    limits = {} if options.limits is None else read_limits(options.limits)
+    if (most := options.max_effort_rate) is not None:
+        for name in (name for name in robot.v_names if name in robot.q_names):
+            own = limits.setdefault(name, {})
+            own["max_effort_rate"] = min(most, own.get("max_effort_rate", most))
+    return limits
 
 
 def _time_optimal(robot, points, options, limits):

@@ -15,6 +15,8 @@ from dynamics_node.robot.inertial_parameters import with_payload
 from dynamics_node.trajectory.motion_limits import ORDERS, Margin
 from dynamics_node.trajectory.slowdown import TOLERANCE, largest_speed
 
+SPEEDS = 100  # most steps to the factor for effort rates
+
 
 class Slowdown(NamedTuple):
     """The smallest uniform slowdown that makes a trajectory feasible.
@@ -79,6 +81,16 @@ class CheckFunctions:
         rest = self._friction(q, rates.qd) - viscous
         return rates.independent(viscous), rates.independent(rest)
 
+    def effort_parts(self, q, qd, qdd):
+        """Torques (3, s, nv) without dry friction, by powers 0, 1 and 2 of the speed of a motion: those at
+        rest, of viscous friction, and of the motion."""
+        zero = np.zeros_like(qd)
+        resting = self.inverse(q, zero, zero)
+        moving = self.inverse(q, qd, qdd) - resting
+        return np.stack(
+            np.broadcast_arrays(resting + self.friction(q, zero)[1], self.friction(q, qd)[0], moving)
+        )
+
     def closed(self, q, dependent):
         """Closed positions (k, nq) of successive points; dependent: indices of implicit joints in q."""
         if not self.robot.constrained:
@@ -103,6 +115,11 @@ class CheckFunctions:
             if margin.quantity == "position" and margin.used > 1 + TOLERANCE:
                 return Slowdown(np.inf, margin, False)
         kinematic = [(m.used ** (1 / ORDERS[m.quantity]), m) for m in check.margins if m.quantity in ORDERS]
+        rates = [m for m in check.margins if m.quantity == "effort_rate"]
+        if rates and not np.isfinite(rates[0].used):
+            return Slowdown(np.inf, rates[0], False)
+        if rates:
+            kinematic.append((self._rate_factor(check, rates), rates[0]))
         factor, limit = max(kinematic, default=(1.0, None), key=lambda own: own[0])
         efforts = {m.joint: abs(m.limit) for m in check.margins if m.quantity == "effort"}
         own = [k for k, name in enumerate(self.robot.v_names) if name in efforts]
@@ -128,6 +145,18 @@ class CheckFunctions:
             float(np.copysign(most[joint], value)), abs(value) / most[joint],
         )  # fmt: skip
         return Slowdown(1 / x if x > 0 else np.inf, margin, x == 0)
+
+    def _rate_factor(self, check, margins):
+        """The smallest factor that satisfies limits of effort rates, if they grow with the speed."""
+        own = [self.robot.v_names.index(margin.joint) for margin in margins]
+        resting, viscous, moving = check.effort_rates[..., own]
+        most, x = np.array([abs(margin.limit) for margin in margins]), 1.0
+        for _ in range(SPEEDS):
+            used = float((np.abs(x * (resting + x * (viscous + x * moving))) / most).max())
+            if used <= 1 + TOLERANCE:
+                break
+            x *= used ** (-1 / 3)  # the highest power: no step passes the solution
+        return 1 / x
 
     def largest_payload(self, check, link, com) -> float:
         """See TrajectoryCheck.largest_payload."""

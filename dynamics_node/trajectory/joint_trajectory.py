@@ -157,14 +157,15 @@ class JointTrajectory:
         Returns
         -------
         iterator of Samples
-            Both ends of every segment where accelerations may jump, and times in between.
+            Both ends of every segment where accelerations, or jerks if they are computed, may jump, and times
+            in between.
         """
         if len(self) == 1:
             rest = np.zeros_like(self.q)
             yield Samples(self.time, self.q, np.nan_to_num(self.qd), np.nan_to_num(self.qdd), rest)
             return
         degrees, parts = self.degrees(), self.parts(rate)
-        counts = parts + self._has_own_end(degrees)
+        counts = parts + self._has_own_end(degrees, jerk)
         first = np.concatenate([[0], np.cumsum(counts)])
         for begin, end in _chunks(first):
             if not jerk and (counts[begin:end] == 1).all():  # points with accelerations, dense as samples
@@ -203,18 +204,20 @@ class JointTrajectory:
         """As floats, which do not overflow."""
         return np.maximum(1.0, np.ceil(np.diff(self.time) * rate - 1e-9))
 
-    def _has_own_end(self, degrees):
-        """Which segments end with another acceleration than the next one begins with: 0 or 1."""
-        smooth = (degrees[:-1] == QUINTIC) & (degrees[1:] == QUINTIC)
+    def _has_own_end(self, degrees, jerk):
+        """Which segments end with another acceleration, or jerk, than the next one begins with: 0 or 1."""
+        smooth = (degrees[:-1] == QUINTIC) & (degrees[1:] == QUINTIC) & (not jerk)
         return np.append(~smooth, True).astype(int)
 
-    def count(self, rate: float) -> int:
+    def count(self, rate: float, jerk: bool = False) -> int:
         """Number of samples.
 
         Parameters
         ----------
         rate : float
             Samples are at most 1 / rate apart, Hz.
+        jerk : bool
+            Whether it is computed.
 
         Returns
         -------
@@ -223,7 +226,7 @@ class JointTrajectory:
         """
         if len(self) == 1:
             return 1
-        return int(self._parts(rate).sum() + self._has_own_end(self.degrees()).sum())
+        return int(self._parts(rate).sum() + self._has_own_end(self.degrees(), jerk).sum())
 
     def _ends_of_cubics(self, part):
         """Samples at both ends of segments."""

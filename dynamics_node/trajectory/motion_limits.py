@@ -19,6 +19,7 @@ LIMIT_KEYS = {
     "max_deceleration": "deceleration",
     "max_jerk": "jerk",
     "max_effort": "effort",
+    "max_effort_rate": "effort_rate",
 }
 
 
@@ -30,11 +31,11 @@ class Margin(NamedTuple):
     joint : str
         Name of the joint.
     quantity : str
-        'position', 'velocity', 'acceleration', 'jerk' or 'effort'.
+        'position', 'velocity', 'acceleration', 'jerk', 'effort' or 'effort_rate'.
     time : float
         When the limit is used most, s.
     value : float
-        The quantity at this time, in rad or m, s, N m or N.
+        The quantity at this time, in rad or m, s, N m or N; infinite for the rate of an effort that jumps.
     limit : float
         The limit, with the sign of its side.
     used : float
@@ -69,8 +70,8 @@ def described(margin: Margin) -> str:
 
 
 class MotionLimits(NamedTuple):
-    """Limits of the scalar joints of all bodies, effort of the independent coordinates; infinite if there is
-    none."""
+    """Limits of the scalar joints of all bodies, effort and its rate of the independent coordinates; infinite
+    if there is none."""
 
     lower: np.ndarray
     upper: np.ndarray
@@ -79,6 +80,7 @@ class MotionLimits(NamedTuple):
     deceleration: np.ndarray
     jerk: np.ndarray
     effort: np.ndarray
+    effort_rate: np.ndarray
 
 
 def joint_limits(robot: Robot, more: Mapping[str, Mapping[str, float]]) -> MotionLimits:
@@ -94,7 +96,7 @@ def joint_limits(robot: Robot, more: Mapping[str, Mapping[str, float]]) -> Motio
         for joint, own in ((joint, joint.limits) for joint in joints)
     ]
     kinds = list(np.array(rows).T) if rows else [np.zeros(0)] * 6
-    limits = MotionLimits._make((*kinds, np.array(robot.effort_limits)))
+    limits = MotionLimits._make((*kinds, np.array(robot.effort_limits), np.full(robot.nv, none)))
     for name, own in more.items():
         if name not in names:
             raise InputError(f"limits of unknown joint {name!r}; the robot has {', '.join(names)}")
@@ -111,7 +113,7 @@ def _tighten(limits, robot, names, name, key, value):
         wanted = "a number" if signed else "positive"
         raise InputError(f"limit {key} of {name!r} must be {wanted}, not {value:g}")
     array = getattr(limits, kind)
-    if kind == "effort":
+    if kind in ("effort", "effort_rate"):
         if name not in robot.v_names:
             raise InputError(f"limit {key} of {name!r}: the joint is not independent, it has no effort")
         k = robot.v_names.index(name)
@@ -128,9 +130,9 @@ def scalar_joints(robot) -> tuple[Joint, ...]:
     return tuple(body.joint for body in robot.bodies if body.joint.type.is_scalar)
 
 
-def margins_of(robot, named, limits, time, q, qd, qdd, jerk, tau):
+def margins_of(robot, named, limits, time, q, qd, qdd, jerk, tau, effort_rate=None):
     """The Margins of all limits, the most used one first. named: joints of the trajectory; positions of
-    others count if they move."""
+    others count if they move. jerk, effort_rate (s, nv): None if they have no limit."""
     joints = scalar_joints(robot)
     rates, accelerations, jerks = qd, qdd, jerk
     if robot.constrained:
@@ -152,9 +154,10 @@ def margins_of(robot, named, limits, time, q, qd, qdd, jerk, tau):
             values = joint.rate(accelerations)[:, 0]
             bound = up if up == down else np.where(values * joint.rate(rates)[:, 0] < 0, down, up)
             found.append(_rate_margin(joint.name, "acceleration", time, values, bound))
-    for k, name in enumerate(robot.v_names):
-        if np.isfinite(limits.effort[k]):
-            found.append(_rate_margin(name, "effort", time, tau[:, k], limits.effort[k]))
+    for kind, values in (("effort", tau), ("effort_rate", effort_rate)):
+        limit = getattr(limits, kind)
+        for own in np.flatnonzero(np.isfinite(limit)).tolist():
+            found.append(_rate_margin(robot.v_names[own], kind, time, values[:, own], limit[own]))
     return tuple(sorted(found, key=lambda own: -own.used))
 
 

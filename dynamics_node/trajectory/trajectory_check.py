@@ -30,6 +30,8 @@ from dynamics_node.trajectory.trajectory import KINDS, Curve
 RATE = 100.0  # Hz: samples between points are at most this far apart
 WINDOW = 10.0  # s: of the thermal RMS
 MOST_NUMBERS = 50_000_000  # samples times joints: 400 MB an array
+STEP = 1e-5  # s: of differences
+JUMP = 1e-6  # of the largest value: a smaller one is rounding
 LEAST_STEP = 1.001  # of a slowdown, after the first one
 
 
@@ -59,6 +61,10 @@ class TrajectoryCheck:
         Parts of the trajectory that are not checked.
     functions : CheckFunctions
         Inverse dynamics and friction of the check.
+    effort_rates : ndarray (3, samples, nv) or None
+        Derivatives of the torques by time along the splines, N m/s or N/s, without dry friction. They are
+        those of torques at rest, of viscous friction and of the motion. Infinite where torques jump. None
+        without a limit.
 
     Examples
     --------
@@ -81,7 +87,8 @@ class TrajectoryCheck:
     window: float
     notes: tuple[str, ...]
     functions: CheckFunctions
-    _again: Callable[[JointTrajectory], "TrajectoryCheck"]
+    effort_rates: np.ndarray | None
+    _again: Callable[..., "TrajectoryCheck"]
 
     def __repr__(self):
         worst, span = self.worst, f"{self.time[0]:.6g} to {self.time[-1]:.6g} s"
@@ -221,20 +228,24 @@ class TrajectoryCheck:
             check = self.retimed(self.trajectory.slowed(factor))
         return check
 
-    def retimed(self, trajectory: JointTrajectory) -> "TrajectoryCheck":
+    def retimed(
+        self, trajectory: JointTrajectory, limits: Mapping[str, Mapping[str, float]] | None = None
+    ) -> "TrajectoryCheck":
         """Check another trajectory of the same joints with the same options.
 
         Parameters
         ----------
         trajectory : JointTrajectory
             Its points.
+        limits : mapping, optional
+            In place of those of this check.
 
         Returns
         -------
         TrajectoryCheck
             Of this trajectory.
         """
-        return self._again(trajectory)
+        return self._again(trajectory) if limits is None else self._again(trajectory, limits=limits)
 
     def largest_payload(self, link: str, com: ArrayLike = (0.0, 0.0, 0.0)) -> float:
         """The largest point mass on a link with which the trajectory stays feasible.
@@ -287,9 +298,9 @@ def check_trajectory(
         Positions of joints that the trajectory does not name; they rest. For a robot with loops also start
         values of its implicit joints. By default `Robot.neutral`.
     limits : mapping, optional
-        Limits of some joints in addition to those of the description, {joint: {'max_effort': number, ...}}:
-        min_position, max_position, max_velocity, max_acceleration, max_deceleration, max_jerk, max_effort.
-        The tightest limit counts.
+        Limits of some joints in addition to those of the description, {joint: {'max_effort': number, ...}}.
+        Keys: min_position, max_position, max_velocity, max_acceleration, max_deceleration, max_jerk,
+        max_effort, max_effort_rate (N m/s or N/s). The tightest limit counts.
     friction : bool
         Whether the motors overcome damping, dry friction, springs and offsets of the joints.
     gravity : array_like (3,), optional
@@ -351,23 +362,26 @@ def checked(
 ) -> TrajectoryCheck:
     """The TrajectoryCheck of points. start (nq,): positions of joints that they do not name; most: of samples
     times joints. Raises as `check_trajectory`."""
-    if not (np.isfinite(window) and window > 0):
-        raise InputError(f"window must be positive, not {window:g} s")
-    if not (np.isfinite(rate) and rate > 0):
-        raise InputError(f"rate must be positive, not {rate:g} Hz")
-    robot, count = functions.robot, points.count(rate)
+    for name, value, unit in (("window", window, "s"), ("rate", rate, "Hz")):
+        if not (np.isfinite(value) and value > 0):
+            raise InputError(f"{name} must be positive, not {value:g} {unit}")
+    robot = functions.robot
+    bounds = joint_limits(robot, limits or {})
+    rated = bool(np.isfinite(bounds.effort_rate).any())
+    with_jerk = rated or bool(np.isfinite(bounds.jerk).any())
+    count = points.count(rate, with_jerk)
     if count * robot.nv > most:
         raise InputError(
             f"{count} samples of {robot.nv} joints exceed {most} numbers: use a lower rate, or check parts"
         )
-    bounds = joint_limits(robot, limits or {})
     time = np.empty(count)
-    jerk = np.empty((count, robot.nv)) if np.isfinite(bounds.jerk).any() else None
+    jerk = np.empty((count, robot.nv)) if with_jerk else None
+    effort_rates = np.empty((3, count, robot.nv)) if rated else None
     q, (qd, qdd, tau) = np.empty((count, robot.nq)), np.empty((3, count, robot.nv))
     at = _Columns(robot, points, start)
     anchors = functions.closed(at.positions(points.q), at.dependent) if robot.constrained else None
     done = 0
-    for samples in points.sampled(rate, jerk is not None):
+    for samples in points.sampled(rate, with_jerk):
         rows = slice(done, done + len(samples.time))
         time[rows], done = samples.time, rows.stop
         q[rows] = at.positions(samples.q)
@@ -380,11 +394,51 @@ def checked(
                 at.spread(whole[rows], own)
         tau[rows] = functions.inverse(q[rows], qd[rows], qdd[rows])
         tau[rows] += sum(functions.friction(q[rows], qd[rows]))
-    margins = margins_of(robot, points.names, bounds, time, q, qd, qdd, jerk, tau)
+        if effort_rates is not None:
+            effort_rates[:, rows] = _effort_rates(functions, at, samples, q[rows])
+    total = None if effort_rates is None else _with_jumps(effort_rates, time, qd, tau).sum(axis=0)
+    margins = margins_of(robot, points.names, bounds, time, q, qd, qdd, jerk, tau, total)
     again = partial(checked, functions, start=start, limits=limits, window=window, rate=rate, most=most)
     return TrajectoryCheck(
-        robot, points, time, q, qd, qdd, tau, margins, float(window), _notes(points), functions, again
+        robot,
+        points,
+        time,
+        q,
+        qd,
+        qdd,
+        tau,
+        margins,
+        float(window),
+        _notes(points),
+        functions,
+        effort_rates,
+        again,
     )
+
+
+def _effort_rates(functions, at, samples, q):
+    """Derivatives (3, s, nv) of CheckFunctions.effort_parts along the spline: differences over 2 STEP."""
+    ends = []
+    for step in (STEP, -STEP):
+        ahead = samples.q + step * (samples.qd + 0.5 * step * samples.qdd)
+        rates = samples.qd + step * (samples.qdd + 0.5 * step * samples.jerk)
+        there, (qd, qdd) = at.positions(ahead), np.empty((2, len(q), functions.robot.nv))
+        at.spread(qd, rates)
+        at.spread(qdd, samples.qdd + step * samples.jerk)
+        if functions.robot.constrained:
+            there[:, at.dependent] = q[:, at.dependent]
+            there = close_loops(functions.robot, there)
+        ends.append(functions.effort_parts(there, qd, qdd))
+    return (ends[0] - ends[1]) / (2 * STEP)
+
+
+def _with_jumps(effort_rates, time, qd, tau):
+    """The effort_rates, infinite where torques or velocities jump between two samples at one time."""
+    twice = np.flatnonzero(np.diff(time) == 0)
+    for values in (qd, tau):
+        jumps = np.abs(values[twice + 1] - values[twice]) > JUMP * np.abs(values).max(axis=0)
+        effort_rates[2, twice] = np.where(jumps, np.inf, effort_rates[2, twice])
+    return effort_rates
 
 
 def _notes(points):

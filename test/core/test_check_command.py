@@ -156,3 +156,16 @@ def test_time_optimal(robot, tmp_path, capsys):
     )
     assert data["feasible"] and data["slowed"] < 0.5 and data["worst"]["used"] > 0.9
     assert data_of(["check", robot, str(out)], capsys)["feasible"]
+
+
+def test_a_limit_of_effort_rates(robot, tmp_path, capsys):
+    path, limits = trajectory(tmp_path, seconds=2.0), tmp_path / "joint_limits.yaml"
+    limits.write_text("joint_limits:\n  hinge: {max_effort_rate: 50.0}\n")
+    options = ["--limits", str(limits), "--max-effort-rate", "20"]
+    data = data_of(["check", robot, path, *options], capsys)
+    rates = {own["joint"]: own["limit"] for own in data["margins"] if own["quantity"] == "effort_rate"}
+    assert {name: abs(limit) for name, limit in rates.items()} == {"slide": 20.0, "hinge": 20.0}
+    assert data_of(["check", robot, path, *options[:2]], capsys)["margins"][0]["quantity"] != "effort_rate"
+    pytest.importorskip("toppra", reason="time-optimal trajectories: pip install toppra")
+    data = data_of(["check", robot, path, *options, "--time-optimal"], capsys)
+    assert data["feasible"] and data["slowed"] < 1

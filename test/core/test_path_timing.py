@@ -1,13 +1,18 @@
 """scale_trajectory: against toppra's own torque constraint, and by the limits that an optimal motion touches."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from cart_pole import CART
+from cases import oracle_of
 from robots import robot_of
 from scipy.interpolate import CubicSpline
 
 import dynamics_node as dn
 from dynamics_node.trajectory import path_timing
+from dynamics_node.trajectory.joint_trajectory import _values
+from dynamics_node.trajectory.path_limits import PathLimits
 
 toppra = pytest.importorskip("toppra", reason="time-optimal trajectories: pip install toppra")
 REST = np.array([0.0, -0.5, 0.0, -2.0, 0.0, 1.6, 0.8])
@@ -22,12 +27,8 @@ def spline(names, center, reach=0.5, seconds=2.0, seed=0):
     return dn.JointTrajectory(tuple(names), time, curve(time), curve(time, 1), curve(time, 2))
 
 
-def problem_of(robot, points, limits=None, **options):
-    return path_timing._Problem(dn.check_trajectory(robot, points, limits=limits, **options), limits or {})
-
-
-def duration(problem, speeds):
-    return float(np.sum(2 * np.diff(problem.s) / (speeds[1:] + speeds[:-1])))
+def problem_of(robot, points, **options):
+    return path_timing._Fastest(PathLimits(dn.check_trajectory(robot, points, **options), {}), 0.0)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -37,8 +38,8 @@ def test_duration_is_that_of_toppra_with_its_own_constraints(seed):
     points = spline(robot.v_names, REST, seed=seed)
     problem = problem_of(robot, points, friction=False, backend="numpy")
     inverse = dn.build(robot, "inverse_dynamics", backend="numpy")
-    q, v = problem.path[0], robot.velocity_limits
-    path = toppra.SplineInterpolator(problem.s, q, "clamped")
+    s, v = problem.path.s, robot.velocity_limits
+    path = toppra.SplineInterpolator(s, problem.path.q, "clamped")
     effort = np.stack([-robot.effort_limits, robot.effort_limits], axis=1)
     interpolation = toppra.constraint.DiscretizationType.Interpolation
     theirs = toppra.algorithm.TOPPRA(
@@ -47,10 +48,11 @@ def test_duration_is_that_of_toppra_with_its_own_constraints(seed):
             toppra.constraint.JointTorqueConstraint(inverse, effort, np.zeros(7), interpolation),
         ],
         path,
-        gridpoints=problem.s,
+        gridpoints=s,
     )
     _, speeds, _ = theirs.compute_parameterization(0, 0)
-    assert np.isclose(duration(problem, problem._solved_from(0.0)), duration(problem, speeds), rtol=2e-3)
+    ours = problem.speeds_from(0.0)
+    assert np.isclose(*(problem.times(own)[-1] for own in (ours, speeds)), rtol=2e-3)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -118,17 +120,121 @@ def test_a_closed_loop_with_a_payload():
     ("changes", "options", "error", "match"),
     [
         ({}, {"method": "fastest"}, dn.InputError, "fastest"),
-        ({}, {"limits": {"slide": {"max_jerk": 5.0}}}, dn.InputError, "jerk"),
         ({}, {"limits": {"hinge": {"max_effort": 0.01}}}, ValueError, "effort"),
         ({}, {"limits": {"slide": {"max_position": 0.0}}}, ValueError, "position of slide"),
         ({"qd": np.nan}, {}, dn.InputError, "velocities"),
     ],
 )
 def test_impossible_requests(changes, options, error, match):
-    from dataclasses import replace
-
     points = spline(("slide", "hinge"), np.array([0.0, 0.3]), reach=0.2)
     if changes:
         points = replace(points, qd=np.full_like(points.qd, np.nan), qdd=np.full_like(points.qd, np.nan))
     with pytest.raises(error, match=match):
         dn.scale_trajectory(dn.parse_robot(CART), points, backend="numpy", **options)
+
+
+# --- limits of effort rates and of jerk ---------------------------------------------------------------------
+
+
+def along(points, parts):
+    """time, q, qd, qdd of the executed polynomials, at `parts` times in every segment."""
+    steps = np.arange(parts) / parts
+    time = (points.time[:-1, None] + np.diff(points.time)[:, None] * steps).ravel()
+    segment = np.repeat(np.arange(len(points) - 1), parts)
+    c = points._coefficients(slice(0, len(points) - 1), points.degrees())[:, segment]
+    return time, *_values(c, (time - points.time[segment])[:, None], 3)[:3]
+
+
+def efforts_along(name, points, parts=20):
+    """Times, and Pinocchio's torques, along the executed polynomials."""
+    oracle, (time, *states) = oracle_of(name), along(points, parts)
+    return time, np.array([oracle.inverse(*state) for state in zip(*states, strict=True)])
+
+
+@pytest.mark.parametrize(("seed", "most"), [(0, 1000.0), (1, 200.0)])
+def test_effort_rates_against_pinocchio(seed, most):
+    robot = robot_of("panda7")
+    points = spline(robot.v_names, REST, seed=seed)
+    limits = {name: {"max_effort_rate": most} for name in robot.v_names}
+    smooth = dn.scale_trajectory(robot, points, limits=limits, friction=False)
+    fast = dn.scale_trajectory(robot, points, friction=False)
+    assert smooth.feasible and 1 < smooth.time[-1] / fast.time[-1] < 1.6
+    time, tau = efforts_along("panda7", smooth.trajectory)
+    rates = np.abs(np.diff(tau, axis=0) / np.diff(time)[:, None])
+    assert 0.9 * most <= rates.max() <= most
+    still = oracle_of("panda7").inverse(points.q[0], np.zeros(7), np.zeros(7))
+    assert np.allclose(tau[0], still, atol=1e-9)  # no jump at the start
+    assert (np.abs(tau) <= robot.effort_limits * (1 + 1e-6)).all()
+    _, tau = efforts_along("panda7", fast.trajectory)
+    assert np.abs(np.diff(tau, axis=0)).max() > 5.0  # jumps of the time-optimal motion
+
+
+def test_rates_of_a_check_are_those_of_pinocchio():
+    robot = robot_of("panda7")
+    points = spline(robot.v_names, REST)
+    limits = {name: {"max_effort_rate": 1e9} for name in robot.v_names}
+    check = dn.check_trajectory(robot, points, limits=limits, friction=False, rate=400.0)
+    time, tau = efforts_along("panda7", points, 100)
+    middle = 0.5 * (time[1:] + time[:-1])
+    expected = np.diff(tau, axis=0) / np.diff(time)[:, None]
+    inner = np.append(np.diff(check.time) > 0, False) & np.append(False, np.diff(check.time) > 0)
+    own = check.effort_rates.sum(axis=0)[inner]
+    found = np.stack([np.interp(check.time[inner], middle, expected[:, k]) for k in range(7)], axis=1)
+    assert np.abs(own - found).max() <= 2e-3 * np.abs(own).max()
+
+
+def test_the_shortest_time_with_a_limit_of_jerk():
+    """From rest to rest over a length L: (32 L / jerk)^(1/3)."""
+    robot, still = dn.parse_robot(CART), np.zeros((2, 1))
+    points = dn.JointTrajectory(("slide",), np.array([0.0, 1.0]), np.array([[-0.2], [0.2]]), still, still)
+    options = {"at": [0.0, 0.3], "friction": False, "backend": "numpy"}
+    limits = {"slide": {"max_jerk": 2.0}}
+    scaled = dn.scale_trajectory(robot, points, limits=limits, **options)
+    assert scaled.feasible
+    assert 1 - 1e-6 <= scaled.time[-1] / np.cbrt(32 * 0.4 / 2.0) <= 1.03
+    uniform = dn.scale_trajectory(robot, points, limits=limits, method="uniform", **options)
+    assert np.isclose(uniform.time[-1], np.cbrt(60 * 0.4 / 2.0), rtol=1e-5)  # jerk of 10 t^3 - 15 t^4 + 6 t^5
+
+
+def test_a_uniform_factor_for_effort_rates():
+    """The cart at an angle of zero: effort = mass x acceleration, so its rate falls with the cube."""
+    robot, still = dn.parse_robot(CART), np.zeros((2, 1))
+    points = dn.JointTrajectory(("slide",), np.array([0.0, 1.0]), np.array([[-0.2], [0.2]]), still, still)
+    options = {"friction": False, "backend": "numpy"}
+    free = dn.check_trajectory(robot, points, limits={"slide": {"max_effort_rate": 1e9}}, **options)
+    largest = np.abs(free.effort_rates.sum(axis=0)[:, 0]).max()
+    limits = {"slide": {"max_effort_rate": largest / 8}}
+    check = dn.check_trajectory(robot, points, limits=limits, **options)
+    assert check.worst.quantity == "effort_rate" and np.isclose(check.worst.used, 8)
+    assert np.isclose(check.slowdown.factor, 2.0, rtol=1e-5) and check.slowed().feasible
+
+
+def test_efforts_that_jump_have_no_rate():
+    robot = robot_of("panda7")
+    points = replace(spline(robot.v_names, REST), qdd=np.full((81, 7), np.nan))
+    limits = {name: {"max_effort_rate": 1e5} for name in robot.v_names}
+    fewer = {field: getattr(points, field)[::16] for field in ("time", "q", "qd", "qdd")}
+    cubic = replace(points, **fewer)
+    check = dn.check_trajectory(robot, cubic, limits=limits, backend="numpy")
+    assert check.worst.quantity == "effort_rate" and np.isinf(check.worst.value)
+    assert not check.slowdown.possible
+    with pytest.raises(ValueError, match="effort_rate"):
+        check.slowed()
+
+
+def test_rates_of_a_loop_and_of_a_stop():
+    robot = robot_of("five_bar")
+    at = dn.first_closed(robot, [1.9, 0, 1.2, 0])
+    q = np.array([[1.9, 1.2], [2.0, 1.3], [1.9, 1.5]])
+    points = dn.JointTrajectory(("j1", "j2"), np.array([0.0, 0.4, 0.8]), q, *np.zeros((2, 3, 2)))
+    limits = {
+        name: {"max_effort": 40.0, "max_velocity": 3.0, "max_effort_rate": 400.0} for name in ("j1", "j2")
+    }
+    smooth = dn.scale_trajectory(robot, points, at=at, limits=limits, backend="numpy")
+    assert smooth.feasible
+    _, *states = along(smooth.trajectory, 4)
+    passed = np.abs(states[0] - q[1]).max(axis=1).argmin()
+    assert np.abs(states[0][passed] - q[1]).max() <= 1e-6 and np.abs(states[1][passed]).max() <= 1e-6
+    later = np.diff(smooth.time) > 0
+    rates = np.diff(smooth.tau, axis=0)[later] / np.diff(smooth.time)[later, None]
+    assert 300.0 <= np.abs(rates).max() <= 400.0

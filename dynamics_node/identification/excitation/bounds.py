@@ -166,7 +166,7 @@ def _notes(robot, which, missing, assumption):
 
 LIMIT_KEYS = (
     "min_position", "max_position", "max_velocity", "max_acceleration", "max_deceleration", "max_jerk",
-    "max_effort",
+    "max_effort", "max_effort_rate",
 )  # fmt: skip
 MAX_BYTES = 1_000_000
 _FALSE = ("false", "no", "off")

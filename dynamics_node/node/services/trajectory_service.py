@@ -17,7 +17,7 @@ from dynamics_node.trajectory.joint_trajectory import in_order, require_joints
 
 TIME_OPTIMAL = "time_optimal"
 MAX_OPTIMIZED = 100_000  # samples x joints, of which toppra solves 30 000 a second
-LIMITS = ("max_velocity", "max_acceleration", "max_effort")  # fields of a request
+LIMITS = ("max_velocity", "max_acceleration", "max_effort", "max_effort_rate")  # fields of a request
 LOADS = ("peak_effort", "rms_effort", "thermal_effort", "peak_power", "energy")
 
 

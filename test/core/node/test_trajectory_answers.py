@@ -212,6 +212,17 @@ def test_a_uniform_factor(panda7):
     assert np.allclose([p.accelerations for p in answer.solution.points], slowed.trajectory.qdd)
 
 
+def test_limits_of_effort_rates(panda7):
+    names = list(panda7.core.model.v_names)
+    message = swing(names, REST + 0.3, 0.2)
+    limits = {"limited_joints": names, "max_effort_rate": [2000.0] * 7}
+    answer = call(panda7, message, kind=SCALE, method="uniform", **limits)
+    assert answer.success and (answer.quantity, round(answer.used, 5)) == ("effort_rate", 1.0)
+    assert call(panda7, answer.solution, **limits).feasible
+    answer = call(panda7, message, **limits)
+    assert not answer.feasible and answer.quantity == "effort_rate"
+
+
 def test_a_scaled_five_bar():
     pytest.importorskip("toppra", reason="time-optimal trajectories: pip install toppra")
     served = Served(FIVE_BAR, settings(backend="numpy"))

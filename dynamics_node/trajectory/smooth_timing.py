@@ -1,0 +1,268 @@
+"""Times of a path within limits of jerk and of effort rates: a second pass after the time-optimal one.
+
+The unknowns at the points of a grid along the path are x = s'^2 and u = s''; u is linear between them, so
+x_k+1 - x_k = ds (u_k + u_k+1). Torques are linear in x and u, and so are their derivatives by s. The limit of
+a rate is |dtau/ds| <= limit / sqrt(x). Its right side is convex in x; its tangent at the x of the previous
+pass is below it, so a solution of the linear program keeps the limit at both ends of every interval.
+"""
+
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+from scipy import sparse
+from scipy.interpolate import CubicSpline, PchipInterpolator
+from scipy.optimize import linprog
+
+from dynamics_node.functions import InputError
+from dynamics_node.trajectory.joint_trajectory import JointTrajectory
+from dynamics_node.trajectory.motion_limits import joint_limits
+from dynamics_node.trajectory.path_limits import PathLimits
+
+PASSES = 10
+SETTLED = 5e-3  # change of the duration
+TIGHTENINGS, SAFE = 3, 0.995  # of the limits, where the result exceeds them between the points of the grid
+QUARTERS = 10  # of x, to programs with a solution
+GUESSES = 3  # of which the first pass takes the best
+SPACING = 0.01  # s between points of the grid
+MOST_POINTS, FEWEST_POINTS = 400, 20  # of the grid; between two stops
+MOST_STOPS = 100
+SHARE = 1e-9  # of the length of the path: a shorter step is none
+LEAST_SPEED = 1e-6  # of the largest, in a first guess
+TANGENTS = (0.03, 0.1, 0.3, 0.6, 1.0, 1.5, 2.2, 3.0)  # multiples of x
+LEAST_X = 1e-4  # of the previous x
+SHORT = 1e-4  # s: a grid as a trajectory has no samples between its points
+NODES, WEIGHTS = np.polynomial.legendre.leggauss(8)
+
+
+def smoothed(check, fast, limits):
+    """The TrajectoryCheck of a time-optimal one, `fast`, within all `limits`; check: with these limits. It
+    begins and ends at rest, without accelerations. Raises ValueError if no times make the path feasible."""
+    path, motion = _path_of(fast.trajectory)
+    tried = []
+    for number in range(PASSES):
+        last, grid = motion.time[-1], path.grid(motion)
+        motion = _solved(fast, grid, limits, 1.0, 1 if number else GUESSES)
+        tried.append((grid, motion))
+        if abs(motion.time[-1] - last) <= SETTLED * last:
+            break
+    grid, motion = min(tried, key=lambda own: own[1].time[-1])
+    tightness, result = 1.0, check.retimed(_trajectory(check, grid, motion))
+    for _ in range(TIGHTENINGS):
+        used = max(m.used for m in result.margins if m.quantity in ("jerk", "effort_rate"))
+        if used <= 1:
+            break
+        tightness *= SAFE / used
+        motion = _solved(fast, grid._replace(speed=motion.speed), limits, tightness)
+        result = check.retimed(_trajectory(check, grid, motion))
+    return result.slowed()
+
+
+class _Motion(NamedTuple):
+    """time (k,) s; s, speed = ds/dt and u = d^2s/dt^2 (k,): along the path."""
+
+    time: np.ndarray
+    s: np.ndarray
+    speed: np.ndarray
+    u: np.ndarray
+
+
+class _Grid(NamedTuple):
+    """s (k,): the path coordinate; q, qs, qss (k, joints): positions and derivatives; stops (k,) bool; speed
+    (k,): a guess."""
+
+    s: np.ndarray
+    q: np.ndarray
+    qs: np.ndarray
+    qss: np.ndarray
+    stops: np.ndarray
+    speed: np.ndarray
+
+
+class _Path(NamedTuple):
+    """stops (parts + 1,): coordinates of its ends and corners; parts: positions of s between two stops."""
+
+    stops: np.ndarray
+    parts: list
+
+    def grid(self, motion) -> _Grid:
+        """Points about SPACING of the motion apart."""
+        coordinate = PchipInterpolator(motion.time, motion.s)
+        times = np.interp(self.stops, motion.s, motion.time)
+        spacing = max(SPACING, (times[-1] - times[0]) / MOST_POINTS)
+        least, grids = LEAST_SPEED * motion.speed.max(), []
+        for part, ends, span in zip(self.parts, pairwise(self.stops), pairwise(times), strict=True):
+            count = max(FEWEST_POINTS, int(np.ceil((span[1] - span[0]) / spacing)) + 1)
+            s = coordinate(np.linspace(span[0], span[1], count))
+            s[[0, -1]] = ends
+            spline = CubicSpline(s, part(s))  # its third derivative changes at the points of the grid alone
+            stops = np.arange(count) % (count - 1) == 0
+            speed = np.interp(s, motion.s, motion.speed**1.5) ** (2 / 3)  # after a stop: ~ s^(2/3)
+            speed = np.maximum(speed, least)
+            grids.append(_Grid(s, spline(s), spline(s, 1), spline(s, 2), stops, speed))
+        whole = zip(*(own if k == 0 else [a[1:] for a in own] for k, own in enumerate(grids)), strict=True)
+        return _Grid(*map(np.concatenate, whole))
+
+
+def _path_of(trajectory):
+    """The _Path through the points of a trajectory by its length, and the _Motion along it. It stops where
+    the trajectory rests, and where the direction changes by a right angle or more."""
+    steps = np.linalg.norm(np.diff(trajectory.q, axis=0), axis=1)
+    own = np.append(True, steps > SHARE * steps.sum())
+    q, time = trajectory.q[own], trajectory.time[own] - trajectory.time[0]
+    if len(q) < 2:
+        raise ValueError("the trajectory does not move: it has no times to change")
+    ways = np.diff(q, axis=0)
+    s = np.concatenate([[0.0], np.cumsum(np.linalg.norm(ways, axis=1))])
+    speed = np.linalg.norm(trajectory.qd[own], axis=1)
+    still = (speed[1:-1] <= SHARE * speed.max()) | ((ways[1:] * ways[:-1]).sum(axis=1) <= 0)
+    stops = np.concatenate([[0], 1 + np.flatnonzero(still), [len(q) - 1]])
+    if len(stops) - 2 > MOST_STOPS:
+        raise InputError(
+            f"the trajectory stops {len(stops) - 2} times on its way: with limits of jerk or effort rates, "
+            f"scale parts of at most {MOST_STOPS} stops"
+        )
+    parts = [CubicSpline(s[a : b + 1], q[a : b + 1]) for a, b in pairwise(stops)]
+    return _Path(s[stops], parts), _Motion(time, s, speed, np.zeros_like(s))
+
+
+def _trajectory(check, grid, motion):
+    """The points of a motion, with accelerations."""
+    speed, u = motion.speed[:, None], motion.u[:, None]
+    names, begin = check.trajectory.names, check.trajectory.time[0]
+    qdd = grid.qss * speed**2 + grid.qs * u
+    return JointTrajectory(names, begin + motion.time, grid.q, grid.qs * speed, qdd)
+
+
+# --- the linear program -------------------------------------------------------------------------------------
+
+
+class _Rows(NamedTuple):
+    """a u + b x + c (k, rows) within +-limit (rows,)."""
+
+    a: np.ndarray
+    b: np.ndarray
+    c: np.ndarray
+    limit: np.ndarray
+
+
+def _solved(fast, grid, limits, tightness, guesses=1) -> _Motion:
+    """The fastest motion that the tangents at the speeds of the grid permit, and at fractions of them until
+    `guesses` programs are solved: far below its speed, a tangent permits too little. tightness: of the limits
+    of rates. Raises ValueError."""
+    scale = SHORT / grid.s[-1]
+    rates = grid.qs / scale, grid.qss / scale**2
+    points = JointTrajectory(fast.trajectory.names, scale * grid.s, grid.q, *rates)
+    path = PathLimits(fast.retimed(points), limits)
+    scale *= path.scale  # of s and of speeds in the program
+    speed = scale * grid.speed
+    values = _Rows(path.a, path.b, path.c + path.viscous * speed[:, None], path.limit)
+    rated = _rated(path, fast.robot, limits, speed)
+    program = _Program(scale * grid.s, grid.stops, values, rated._replace(limit=tightness * rated.limit))
+    motions = []
+    for number in range(QUARTERS):
+        if (found := program.solved(speed**2 / 4**number, path.fastest**2)) is not None:
+            x, u = found
+            motions.append(_Motion(program.times(x, u), grid.s, np.sqrt(x) / scale, u / scale))
+        if len(motions) == guesses:
+            break
+    if not motions:
+        raise ValueError("no times make the path feasible with these limits of effort, effort rate and jerk")
+    return min(motions, key=lambda motion: motion.time[-1])
+
+
+def _rated(path, robot, limits, speed):
+    """The _Rows whose rates have limits: efforts, and accelerations of the independent joints."""
+    bounds = joint_limits(robot, limits)
+    efforts = np.isfinite(bounds.effort_rate)
+    own = [name for name in path.names if name in robot.v_names]
+    jerk = bounds.jerk[[path.names.index(name) for name in own]]
+    joints = [robot.v_names.index(name) for name in own]
+    still = path.resting + path.viscous_torques * speed[:, None]
+    parts = zip([*path.torques, still], [*path.motion, np.zeros_like(still)], strict=True)
+    kept = np.isfinite(jerk)
+    a, b, c = (np.concatenate([own[:, efforts], rate[:, joints][:, kept]], axis=1) for own, rate in parts)
+    return _Rows(a, b, c, np.concatenate([bounds.effort_rate[efforts], jerk[kept]]))
+
+
+class _Program:
+    """Unknowns: x, u and y >= 1 / sqrt(x) (k,) at points s (k,).
+
+    values: within limits; rated: whose rates are within limits. stops (k,) bool: x = u = 0. Next to them the
+    jerk is constant, so that s ~ t^3.
+    """
+
+    def __init__(self, s, stops, values, rated):
+        self._s, self._stops, self._values, self._rated = s, stops, values, rated
+        self._count, self._steps = len(s), np.diff(s)
+        self._left, self._right = stops[:-1], stops[1:]  # of every interval
+        self._inner = ~(self._left | self._right)
+
+    def solved(self, x, most):
+        """x and u (k,) of the fastest motion for the tangents at x (k,), None if there is none. most (k,): of
+        x."""
+        values, n, free = self._values, self._count, ~self._stops
+        every = np.arange(n)
+        rows = self._matrix((every, values.b), (n + every, values.a))
+        A, b = [rows, -rows], [(values.limit - values.c).ravel(), (values.limit + values.c).ravel()]
+        for end in (0, 1):
+            change, rest, bound, slope = self._rates(end, x)
+            A += [change - slope, -change - slope]
+            b += [bound - rest, bound + rest]
+        inner = np.flatnonzero(free)
+        for near in TANGENTS:  # of the duration: y >= 1 / sqrt(x)
+            root = 1 / np.sqrt(near * x[inner, None])
+            A.append(self._matrix((inner, -0.5 * root**3), (2 * n + inner, -np.ones_like(root))))
+            b.append(-1.5 * root[:, 0])
+        cost = np.concatenate([np.zeros(2 * n), np.gradient(self._s)])
+        bounds = np.zeros((3 * n, 2))
+        bounds[:n][free] = np.stack([LEAST_X * x, most], axis=1)[free]
+        bounds[n:][np.tile(free, 2)] = -np.inf, np.inf
+        equal = self._dynamics()
+        found = linprog(cost, sparse.vstack(A), np.concatenate(b), equal, np.zeros(n - 1), bounds, "highs")
+        return (found.x[:n], found.x[n : 2 * n]) if found.status == 0 else None
+
+    def _matrix(self, *terms):
+        """Rows (r m, unknowns) of terms: an unknown (r,) and its factors (r, m)."""
+        numbers = np.arange(terms[0][1].size)
+        columns = [np.repeat(unknown, factors.shape[1]) for unknown, factors in terms]
+        entries = np.concatenate([factors.ravel() for _, factors in terms])
+        at = np.tile(numbers, len(terms)), np.concatenate(columns)
+        return sparse.csr_matrix((entries, at), (len(numbers), 3 * self._count))
+
+    def _dynamics(self):
+        """x_k+1 - x_k = ds (u_k + u_k+1); next to stops |u| = x / (1.5 ds)."""
+        k, n, ds = np.arange(self._count - 1), self._count, self._steps[:, None]
+        step = np.where(self._inner[:, None], ds, 1.5 * ds)
+        one = np.ones_like(ds)
+        return self._matrix((k, -one), (k + 1, one), (n + k, -step), (n + k + 1, -step))
+
+    def _rates(self, end, x):
+        """For an end of every interval, 0 or 1, that does not stop: derivatives by s times ds, as a matrix
+        and a rest, and limit / s' times ds, as a bound and a matrix. Next to a stop the derivatives by the
+        time are constant, and the interval takes 3 ds / s'."""
+        a, b, c, limit = self._rated
+        k = np.flatnonzero(~(self._left, self._right)[end])
+        j, n = k + end, self._count
+        ds, inner = self._steps[k, None], self._inner[k, None]
+        change_a, change_b = a[k + 1] - a[k], b[k + 1] - b[k]
+        matrix = self._matrix(
+            (j, np.where(inner, change_b, (2 * end - 1) * b[j])),
+            (n + j, np.where(inner, change_a + 2 * ds * b[j], 0.0)),
+            (n + k + 1, np.where(inner, a[j], a[k + 1] * (end == 1))),
+            (n + k, np.where(inner, -a[j], -a[k] * (end == 0))),
+        )
+        time = np.where(inner, 1.0, 3.0) * ds / np.sqrt(x[j, None])
+        slope = self._matrix((j, -0.5 * time / x[j, None] * limit))
+        return matrix, (c[k + 1] - c[k]).ravel(), (1.5 * time * limit).ravel(), slope
+
+    def times(self, x, u):
+        """Times (k,) of the points."""
+        steps, change = self._steps[:, None], np.diff(u)[:, None]
+        part = 0.5 * (NODES + 1)
+        squares = x[:-1, None] + steps * part * (2 * u[:-1, None] + change * part)
+        squares = np.maximum(squares, LEAST_X * np.maximum(x[:-1], x[1:])[:, None])
+        with np.errstate(all="ignore"):
+            inner = 0.5 * steps[:, 0] * (WEIGHTS / np.sqrt(squares)).sum(axis=1)
+        ends = 3 * self._steps / np.sqrt(np.maximum(x[:-1], x[1:]))
+        return np.concatenate([[0.0], np.cumsum(np.where(self._inner, inner, ends))])
