@@ -134,18 +134,17 @@ def operational_space_inertia_inverse(robot, rates, q, links, reference="world_a
 
 def inverted(way):
     """The way of Lambda (..., 6 k, 6 k) and J, from one of Lambda^-1 and J. It also returns the square of
-    Lambda's condition number (..., 1) in the Frobenius norm."""
+    Lambda's condition number (..., 1) in the Frobenius norm, infinite where floats have no inverse."""
 
     def inertia(robot, rates, q, links, **options):
         inverse, J = way(robot, rates, q, links, **options)
-        try:
-            Lambda = solve_definite(inverse, np.eye(inverse.shape[-1], dtype=inverse.dtype))
-        except (ZeroDivisionError, np.linalg.LinAlgError):  # with symbols a pivot is the constant 0
-            raise np.linalg.LinAlgError(
-                f"the joints of {robot.name} do not move {', '.join(links)} in all directions: build "
-                f"operational_space_inertia_inverse instead"
-            ) from None
-        Lambda = symmetric(Lambda) if Lambda.dtype == object else 0.5 * (Lambda + transpose(Lambda))
+        unit = np.eye(inverse.shape[-1], dtype=inverse.dtype)
+        if inverse.dtype == object:
+            Lambda = symmetric(solve_definite(inverse, unit))
+        else:  # not solve_definite alone: whether it meets a pivot of zero depends on the BLAS
+            singular = ~(np.linalg.cond(inverse) < MAX_CONDITION)[..., None, None]
+            Lambda = solve_definite(np.where(singular, unit, inverse), unit)
+            Lambda = np.where(singular, np.inf, 0.5 * (Lambda + transpose(Lambda)))
         squares = [np.asarray((matrix * matrix).sum(axis=(-2, -1))) for matrix in (inverse, Lambda)]
         return Lambda, J, np.asarray(squares[0] * squares[1])[..., None]
 

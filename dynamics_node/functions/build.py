@@ -16,6 +16,7 @@ from dynamics_node.algorithms import (
     quantity_program,
     step_program,
 )
+from dynamics_node.algorithms.first_positions import generic_positions
 from dynamics_node.algorithms.pivots import require_determined
 from dynamics_node.algorithms.rates import spanning_program
 from dynamics_node.codegen import CompileError, make
@@ -57,6 +58,7 @@ from dynamics_node.graph import (
     quantity_runner,
     recursion_runner,
 )
+from dynamics_node.graph.by_numpy import NumericQuantity
 from dynamics_node.robot import Problem, Robot, SensorProblem
 from dynamics_node.robot.inertial_parameters import PARAMETERS, generic_parameters
 from dynamics_node.text import similar
@@ -458,6 +460,8 @@ def _build_quantity(robot, name, options, problem, backend, parameters, precisio
     forward = (row.inverts,) * robot.nv if problem is None else problem.forward
     if any(forward):
         require_determined(_with_generic(robot, parameters), np.array(forward))
+    if row.limits:
+        _require_regular(robot, name, options)
     numeric = None  # the Program is interpreted
     if row.way is not None and (at_once or (row.write is None and not robot.constrained)):
         numeric = partial(quantity_runner, row.seen(robot, options), name, forward, options)
@@ -484,6 +488,17 @@ def _build_quantity(robot, name, options, problem, backend, parameters, precisio
         precision=precision,
         result=row.result,
     )
+
+
+def _require_regular(robot, name, options):
+    """Raise ValueError if Lambda is beyond its condition at a position that is not special, hence at all."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        results = NumericQuantity(robot, name, options)(generic_positions(robot)[:1])
+    if np.isnan(results["inertia"]).any():
+        raise ValueError(
+            f"the joints of {robot.name} do not move {', '.join(options['links'])} independently in all "
+            f"directions: build {name}_inverse instead"
+        )
 
 
 def _write_quantity(robot, name, problem, options, parameters, wrenches=False):

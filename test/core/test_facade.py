@@ -181,23 +181,35 @@ def test_lambda_of_dependent_links_raises(panda):
     assert inertia is None and condition >= 1e12
     q = np.tile(np.full(7, 0.4), (100, 1))
     for backend in ("numpy", "c"):
-        one, two = (
-            dn.build(panda, "operational_space_inertia", links=links, backend=backend)
-            for links in (["panda_hand"], ["panda_hand", "panda_link8"])
-        )
-        result = one(q[0]).inertia
+        own = dn.build(panda, "operational_space_inertia", links=["panda_hand"], backend=backend)
+        result = own(q[0]).inertia
         assert np.allclose(result @ inverse, np.eye(6), atol=1e-8) and np.array_equal(result, result.T)
-        assert np.allclose(one(q).inertia, result, rtol=1e-9) and np.isnan(two(q, errors="nan").inertia).all()
-        with pytest.raises(dn.SolutionError, match="links.*all directions"):
-            two(q[0])
+        assert np.allclose(own(q).inertia, result, rtol=1e-9)
 
 
 @pytest.mark.parametrize("backend", ["numpy", "c"])
-def test_building_an_always_singular_lambda_raises(backend):
-    """For a link of a planar linkage and the root of an arm, Lambda^-1 is singular at every position."""
-    for robot, link in ((dn.parse_robot(four_bar()), "coupler"), (ROBOTS["ur5"].model(), "base_link")):
-        with pytest.raises(ValueError, match=f"{link}.*operational_space_inertia_inverse"):
-            dn.build(robot, "operational_space_inertia", links=[link], backend=backend)
+def test_lambda_of_a_singular_position_raises(panda, backend):
+    """The elbow is straight; other states of the batch have results."""
+    own = dn.build(panda, "operational_space_inertia", links=["panda_hand"], backend=backend)
+    q = np.array([np.full(7, 0.4), np.zeros(7)])
+    inertia = own(q, errors="nan").inertia
+    assert np.isfinite(inertia[0]).all() and np.isnan(inertia[1]).all()
+    with pytest.raises(dn.SolutionError, match="links.*all directions"):
+        own(q[1])
+
+
+@pytest.mark.parametrize("backend", ["numpy", "c"])
+def test_building_an_always_singular_lambda_raises(panda, backend):
+    """Lambda^-1 is singular at every position: for a link of a planar linkage, the root of an arm, links that
+    one joint moves, and a link given twice (whose factors are zero exactly)."""
+    for robot, *links in (
+        (dn.parse_robot(four_bar()), "coupler"),
+        (ROBOTS["ur5"].model(), "base_link"),
+        (panda, "panda_hand", "panda_link8"),
+        (panda, "panda_hand", "panda_hand"),
+    ):
+        with pytest.raises(ValueError, match=f"{links[-1]}.*operational_space_inertia_inverse"):
+            dn.build(robot, "operational_space_inertia", links=links, backend=backend)
 
 
 @pytest.mark.parametrize("choice", [{}, {"solver": "factor_graph", "ordering": "colamd"}])
