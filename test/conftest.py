@@ -1,9 +1,12 @@
 """Paths and options of all tests; shared helpers are in test/support."""
 
+import fcntl
 import gc
 import os
 import sys
 from pathlib import Path
+
+import pytest
 
 # The example robots and demos of this checkout, also for processes that tests start
 EXAMPLES = str(Path(__file__).parents[1] / "examples")
@@ -38,3 +41,23 @@ def pytest_collection_finish():
 def pytest_collection_modifyitems(items):
     """Run tests that take a minute first, so that none runs alone at the end."""
     items.sort(key=lambda item: item.get_closest_marker("long") is None)
+
+
+@pytest.fixture(scope="session")
+def once(tmp_path_factory):
+    """once(name, make): the folder of this name after make(folder), which only the first of all workers calls."""
+    shared = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        shared = shared.parent
+
+    def made(name, make):
+        folder = shared / name
+        with (shared / f"{name}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not (folder / "made").exists():  # else: anew after a failure
+                folder.mkdir(exist_ok=True)
+                make(folder)
+                (folder / "made").touch()
+        return folder
+
+    return made

@@ -29,8 +29,8 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def laws(folder):
-    return LawLibrary(folder)
+def laws(once):
+    return LawLibrary(once)
 
 
 @pytest.fixture(scope="module")

@@ -39,8 +39,8 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def laws(folder):
-    return LawLibrary(folder)
+def laws(once):
+    return LawLibrary(once)
 
 
 @pytest.fixture(scope="module")
@@ -63,15 +63,18 @@ def command(folder):
 
 
 @pytest.fixture(scope="module")
-def library(command, description, folder, laws):
+def library(command, description, once):
     """The library that a controller makes of its robot_description."""
-    (folder / "panda.urdf").write_text(description)
-    subprocess.run(
-        [command, "export", folder / "panda.urdf", f"--joints={','.join(PANDA_JOINTS)}", "--target=shared",
-         "--runtime-parameters=inertia", "--name=panda", f"--output={folder / 'library'}"],
-        check=True, capture_output=True, text=True,
-    )  # fmt: skip
-    return folder / "library" / "libpanda.so"
+
+    def export(folder):
+        (folder / "panda.urdf").write_text(description)
+        subprocess.run(
+            [command, "export", folder / "panda.urdf", f"--joints={','.join(PANDA_JOINTS)}", "--target=shared",
+             "--runtime-parameters=inertia", "--name=panda", f"--output={folder / 'library'}"],
+            check=True, capture_output=True, text=True,
+        )  # fmt: skip
+
+    return once("library_of_the_panda", export) / "library" / "libpanda.so"
 
 
 def attach_payload(law, robot):

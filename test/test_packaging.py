@@ -83,8 +83,9 @@ def test_all_tests_can_be_collected_together():
 
 
 @pytest.fixture(scope="module")
-def colcon(tmp_path_factory):
-    """colcon(arguments...): runs colcon in a workspace with a copy of this repository in src."""
+def colcon(tmp_path_factory, pytestconfig):
+    """colcon(arguments...): runs colcon in a workspace with a copy of this repository in src. The interfaces are built
+    for C++, too, with --all: it takes as long as the rest."""
     if not find_spec("colcon_core") or not os.environ.get("AMENT_PREFIX_PATH"):
         pytest.skip("colcon and ROS 2 packages: use ./dev or source a ROS 2 installation")
     workspace = tmp_path_factory.mktemp("ws")
@@ -92,6 +93,7 @@ def colcon(tmp_path_factory):
     shutil.copytree(ROOT, workspace / "src" / "dynamics_node", ignore=unwanted)
     headers = os.environ.get("PYTHON_HEADERS")  # set by ./dev without python3-dev
     options = ["-DCMAKE_C_FLAGS_RELEASE=-O0", "-DCMAKE_CXX_FLAGS_RELEASE=-O0"]  # saves a third of the time
+    options += [] if pytestconfig.getoption("all") else ["-DFOR_RCLPY=ON"]
     options += [f"-DPython3_INCLUDE_DIR={headers}"] if headers else []
     environment = {**os.environ, "CMAKE_ARGS": " ".join(options)}
     paths = environment.get("PYTHONPATH", "").split(os.pathsep)

