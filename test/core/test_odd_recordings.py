@@ -197,7 +197,9 @@ ODD = {
 }  # fmt: skip
 
 
-ONE_ROBOT_EACH = [(name, kind) for k, kind in enumerate(ODD) for n, name in enumerate(NAMES) if not (k + n) % 3]
+ONE_ROBOT_EACH = [
+    (name, kind) for k, kind in enumerate(ODD) for n, name in enumerate(NAMES) if not (k + n) % 3
+]
 
 
 @pytest.mark.parametrize("arms, kind", ONE_ROBOT_EACH, indirect=["arms"], scope="module")

@@ -15,7 +15,10 @@ import dynamics_node as dn
 from dynamics_node.graph import ORDERINGS, SingularPivotError
 
 COMPILED = ("double_pendulum", "ur5")  # in every ordering
-SEARCHED = ("double_pendulum", "ur5")  # for the best ordering, which takes seconds; the last one for one problem
+SEARCHED = (
+    "double_pendulum",
+    "ur5",
+)  # for the best ordering, which takes seconds; the last one for one problem
 OPTIMIZED = ("solo12", "panda_floating")  # of larger robots; the others are compiled without optimization
 SMALL = ("double_pendulum", "ur5", "so101", "panda7", "xarm7", "kinova")
 PROBLEMS = ("inverse", "forward", "hybrid")
