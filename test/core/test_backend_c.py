@@ -290,7 +290,7 @@ def test_single_state_matches_numpy_and_errors_name_entries():
     "name, solver",
     [
         *((name, "cluster") for name in ("panda7", "solo12", "panda")),
-        *((name, "factor_graph") for name in ("panda7", "panda_floating")),
+        *((name, "factor_graph") for name in ("panda7", "double_pendulum")),
     ],
 )
 def test_inertias_and_armature_as_inputs(name, solver):

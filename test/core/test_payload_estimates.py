@@ -108,11 +108,11 @@ def test_exact_torques_identify_the_payload(panda7, functions, moved):
 
 @pytest.mark.parametrize("recursive", [False, True])
 def test_errors_are_within_three_standard_deviations(panda7, functions, moved, recursive):
-    """Mass, center of mass and inertia for 40 draws of noise with unknown friction; the estimator also has noisy
+    """Mass, center of mass and inertia for 25 draws of noise with unknown friction; the estimator also has noisy
     velocities."""
     q, qd, qdd, tau, _ = moved
     misses = []
-    for seed in range(40):
+    for seed in range(25):
         random = np.random.default_rng(seed)
         noisy = tau + rubbing(qd) + NOISE * random.normal(size=tau.shape)
         if recursive:

@@ -21,7 +21,7 @@ CASES = [
 ]
 
 
-BY_ROBOT = [(*case, robot) for robot in ("panda7", "panda", "solo12") for case in CASES]
+BY_ROBOT = [(*case, robot) for robot in ("panda", "solo12") for case in CASES]
 BY_ROBOT += [("mass_matrix", None, "talos"), ("frame_jacobian", "body", "talos")]
 BY_ROBOT += [
     (*case, robot)

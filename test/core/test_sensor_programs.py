@@ -72,7 +72,6 @@ def from_the_root(model):
         ("baxter", minimal),
         ("solo12", minimal),
         ("solo12", redundant),
-        ("talos", minimal),
     ],
 )
 def test_true_motion_is_estimated(name, sensors):
@@ -264,18 +263,18 @@ def crowded(model, count):
 
 
 def test_many_redundant_readings():
-    """120 IMUs: the estimate equals weighted least squares, and operations grow linearly with their number."""
+    """60 IMUs: the estimate equals weighted least squares, and operations grow linearly with their number."""
     model, programs = dn.parse_robot(ARM), {}
-    for count in (20, 40, 120):
+    for count in (10, 20, 60):
         problem = dn.sensor_problem(model, crowded(model, count), covariance=["qdd", "tau"])
         programs[count] = sensor_program(model, problem)
     least, few, many = (len(program.ops) for program in programs.values())
-    assert many <= few + 1.1 * (120 - 40) / (40 - 20) * (few - least)
+    assert many <= few + 1.1 * (60 - 20) / (20 - 10) * (few - least)
     random = np.random.default_rng(4)
     q, qd = random.uniform(-1, 1, (2, 5, 2))
     readings = random.uniform(-3, 3, (5, len(problem.readings)))
     expected = dn.build(model, problem, backend="numpy")(q, qd, readings)
-    results = interpret(programs[120], q=q, qd=qd, readings=readings, gravity=np.tile(model.gravity, (5, 1)))
+    results = interpret(programs[60], q=q, qd=qd, readings=readings, gravity=np.tile(model.gravity, (5, 1)))
     for name, value in expected._asdict().items():
         if value is not None:
             assert error(results[name].ravel(), value.ravel()) <= 1e-9, name
