@@ -320,10 +320,9 @@ def test_exports_that_hang_are_ended_with_their_children(laws, folder):
 # --- real time ----------------------------------------------------------------------------------------------
 
 
-def test_update_neither_allocates_nor_locks_nor_writes(folder, arm, changeable):
+def test_update_neither_allocates_nor_locks_nor_writes(folder, laws, arm, changeable):
     """Functions of the host program take the place of malloc, free, pthread_mutex_lock and write."""
-    sources = [PACKAGE / "src" / name for name in PLAIN]
-    host = compiled(folder, "calls_in_update", *sources, HERE / "calls_in_update.cpp")
+    host = compiled(folder, "calls_in_update", *laws.objects, HERE / "calls_in_update.cpp")
     for library in arm, changeable:
         done = subprocess.run([host, library], capture_output=True, text=True)
         assert done.returncode == 0, done.stdout + done.stderr

@@ -40,7 +40,7 @@ def draw(make, seed, **options):
     return make(np.random.default_rng(seed), **options)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("make", ORDINARY)
 def test_ordinary_linkages_at_and_near_home(make, seed):
     """Some also by compiled code. Some homes are truly singular; then only positions near home are compared."""
@@ -53,7 +53,7 @@ def test_ordinary_linkages_at_and_near_home(make, seed):
 def test_random_linkages(kind):
     """With one loop of every kind, and a second one of any kind."""
     conditions = []
-    for seed, kinds in enumerate(([kind], [kind], [kind, "rod"])):
+    for seed, kinds in enumerate(([kind], [kind, "rod"])):
         try:
             trial = tried(draw(spatial, seed, kinds=kinds))
         except dn.ModelError as error:

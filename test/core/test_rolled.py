@@ -58,11 +58,13 @@ OPTIMIZED = ("panda", "solo12")  # the others are compiled without optimization
     "name", [pytest.param(name, marks=[pytest.mark.optimized] * (name in OPTIMIZED)) for name in ROBOTS]
 )
 def test_rolled_programs_agree_with_recursions(name):
-    """All robots, also small ones: branches, prismatic and floating joints, mimic joints."""
+    """All robots, also small ones: branches, prismatic and floating joints, mimic joints. One problem of most of
+    them, by turns."""
     model = ROBOTS[name].model()
     q, qd, u, f_ext = random_states(model, 5, seed=41)
     condition = np.linalg.cond(dn.evaluate(model, "mass_matrix", q, backend="numpy"))
-    for k, (kind, problem) in enumerate(problems(model)):
+    own = list(enumerate(problems(model)))
+    for k, (kind, problem) in own if name in OPTIMIZED else [own[sum(map(ord, name)) % len(own)]]:
         wrenches = (len(name) + k) % 2 == 0  # alternately
         parameters = ("inertia", "armature") if wrenches else ()
         program = rolled_program(model, problem, wrenches, parameters)

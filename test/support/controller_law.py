@@ -32,12 +32,15 @@ class Status(IntEnum):
 
 
 def compiled(folder, name, *sources, flags=()):
-    """A program or library of C or C++ sources in the folder; skips the test without a compiler."""
+    """A program or library of C or C++ sources, and objects, in the folder; skips the test without a compiler."""
     compiler = shutil.which("c++") or shutil.which("g++")
     if compiler is None:
         pytest.skip("no C++ compiler: sudo apt install g++")
     out, objects = folder / name, []
     for source in sources:
+        if source.suffix == ".o":
+            objects.append(source)
+            continue
         objects.append(folder / f"{name}.{source.stem}.o")
         dialect = ("-x", "c", "-std=c99") if source.suffix == ".c" else ("-std=c++17",)
         include = f"-I{PACKAGE / 'include'}"
@@ -66,6 +69,7 @@ class LawLibrary:
     def __init__(self, once):
         sources = [*(PACKAGE / "src" / name for name in PLAIN), HERE / "law_in_python.cpp"]
         folder = once("control_law", lambda folder: compiled(folder, "law.so", *sources))
+        self.objects = [folder / f"law.so.{source.stem}.o" for source in sources[:-1]]
         self.c = ctypes.CDLL(str(folder / "law.so"))
         for name in ("failure", "joint", "urdf_hash", "joints_fault", "description_fault", "exported"):
             getattr(self.c, name).restype = ctypes.c_char_p
