@@ -156,8 +156,13 @@ def step_program(robot: Robot) -> Program:
 
 
 def _step(robot, q):
-    tree, rest = robot.tree, np.zeros(robot.nv)
-    following = np.array(q, dtype=object)
+    condition = explicit_rates(robot, q, np.zeros(robot.nv)).condition
+    return {"following": nearer_to_closed(robot, q), "health": loop_health(robot, q, condition)}
+
+
+def nearer_to_closed(robot: Robot, q):
+    """q (nq,) after a Newton step of the dependent joints, on symbols."""
+    tree, following = robot.tree, np.array(q, dtype=object)
     for cluster in robot.clusters:
         if cluster.dependent:
             equations = interpret(position_program(tree, cluster.constraints), q=q)
@@ -165,7 +170,4 @@ def _step(robot, q):
             elimination = Elimination(equations["K"][rows][:, list(cluster.dependent)], sizes)
             step = -elimination.solve(equations["phi"][rows][:, None])[:, 0]
             following = moved(tree, following, cluster.dependent, step)
-    return {
-        "following": following,
-        "health": loop_health(robot, q, explicit_rates(robot, q, rest).condition),
-    }
+    return following

@@ -112,8 +112,13 @@ def explicit_rates(robot, q, yd) -> ExplicitRates:
 def loop_health(robot: Robot, q, condition):
     """(2,): the squared condition of the constraints, from `explicit_rates`, and the sum of their squared
     residuals at q (nq,), on symbols."""
+    return np.array([condition, squared_residuals(robot, q)], dtype=object)
+
+
+def squared_residuals(robot: Robot, q):
+    """The sum of the squared residuals of the constraints at q (nq,), on symbols."""
     missed = [make(robot.tree, robot.constraints, q) for make in (gaps, turned)]
-    return np.array([condition, sum(part @ part for part in missed)], dtype=object)
+    return sum(part @ part for part in missed)
 
 
 class Rates(Projection):

@@ -17,6 +17,16 @@ class HybridDynamics(NamedTuple):
         return fields_of(self)
 
 
+class Rollout(NamedTuple):
+    """States q (..., steps + 1, nq), qd (..., steps + 1, nv) along steps of time; the first is the start."""
+
+    q: np.ndarray
+    qd: np.ndarray
+
+    def __repr__(self):
+        return fields_of(self)
+
+
 class InverseDynamicsDerivatives(NamedTuple):
     """Derivatives (..., nv, nv) of tau by q (along the tangent space), qd and qdd; the last is M."""
 

@@ -1,8 +1,10 @@
-"""Program -> Runner: the interpreter, C (folder c), CUDA (folder cuda), the compile cache."""
+"""Program -> Runner: the interpreter, C (folder c), CUDA (folder cuda), rollouts, the compile cache."""
 
 from dynamics_node.codegen.backends import DEVICES, make
 from dynamics_node.codegen.cuda import ArrayError, lost, on_device
 from dynamics_node.codegen.errors import CompileError, DeviceError
+from dynamics_node.codegen.result_memory import new_array
+from dynamics_node.codegen.rollout import Rollouts
 from dynamics_node.codegen.runner import NoFastPath, Runner, WithFallback, finite_states
 from dynamics_node.codegen.scan import Scan
 
@@ -12,11 +14,13 @@ __all__ = [
     "CompileError",
     "DeviceError",
     "NoFastPath",
+    "Rollouts",
     "Runner",
     "Scan",
     "WithFallback",
     "finite_states",
     "lost",
     "make",
+    "new_array",
     "on_device",
 ]

@@ -8,6 +8,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dynamics_node.algorithms.results import Rollout
 from dynamics_node.codegen import ArrayError, Runner, finite_states, make, on_device
 from dynamics_node.codegen.export import Target
 from dynamics_node.display import titled
@@ -276,6 +277,66 @@ class Function:
         from dynamics_node.functions.bridges.torch import TorchFunction  # an optional dependency
 
         return TorchFunction(self, order)
+
+    def rollout(
+        self,
+        q: ArrayLike,
+        qd: ArrayLike,
+        tau: ArrayLike,
+        dt: float,
+        *,
+        integrator: Literal["semi_implicit_euler", "rk4"] = "semi_implicit_euler",
+    ) -> Rollout:
+        """Simulate many states along many steps, for planners that sample, see docs/how-to/rollouts.md.
+
+        For forward dynamics. Positions move on their manifold, as in `integrate`. Torques are constant within
+        a step. Closed loops stay closed. Friction, limits of joints and contacts do not act.
+
+        Parameters
+        ----------
+        q : array_like (..., nq)
+            Positions at the start, closed, rad and m.
+        qd : array_like (..., nv)
+            Velocities at the start, rad/s and m/s.
+        tau : array_like (..., steps, nv)
+            Torques and forces of the joints, N m and N; leading axes broadcast.
+        dt : float
+            Length of a step, s.
+        integrator : str
+            'semi_implicit_euler', of first order, or 'rk4', of fourth order with four times the work.
+
+        Returns
+        -------
+        Rollout
+            q (..., steps + 1, nq) and qd (..., steps + 1, nv); the first states are those at the start. From
+            the step on in which a state diverges, or is singular, its results are NaN. It changes no other.
+
+        Raises
+        ------
+        InputError
+            For a wrong shape, a dt that is not positive, or a start or torque that is not finite.
+        ChoiceError
+            For another quantity, an unknown integrator, or a solver of parallel machines.
+        CompileError
+            For backend c without a compiler.
+
+        See Also
+        --------
+        simulate : implicit, with friction and a trajectory.
+
+        Examples
+        --------
+        >>> forward = dn.build(robot, "forward_dynamics", backend="numpy")
+        >>> tau = np.zeros((3, 10, robot.nv))  # 3 samples of 10 steps
+        >>> q, qd = forward.rollout(robot.neutral(), np.zeros(robot.nv), tau, dt=0.01)
+        >>> q.shape, qd.shape
+        ((3, 11, 7), (3, 11, 7))
+        >>> qd[0, -1].round(2)  # rad/s, after a fall of 0.1 s
+        array([ 0.04,  1.52, -0.15,  1.05, -0.02, -0.11,  0.  ])
+        """
+        from dynamics_node.functions.rollout import roll_out  # avoids a circular import
+
+        return roll_out(self, q, qd, tau, dt, integrator)
 
     # --- many states, or other arrays -----------------------------------------------------------------------
 

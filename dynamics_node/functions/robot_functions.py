@@ -34,7 +34,9 @@ class RobotFunction(Function):
     robot: Robot
     spec: Spec
     description: str
-    _with_wrenches: dict = field(default_factory=dict, repr=False)  # shared with the results of with_inertias
+    _made: dict = field(
+        default_factory=dict, repr=False
+    )  # on first use; shared with the results of with_inertias
 
     def __post_init__(self):
         row = QUANTITIES.get(self.spec.name)
@@ -135,10 +137,9 @@ class RobotFunction(Function):
     @cached_property
     def with_wrenches(self) -> Runner:
         """The Runner that also reads f_ext, made on first use. Raises CompileError."""
-        shared = self._with_wrenches
-        if "f_ext" not in shared:
-            shared["f_ext"] = self.spec.runner(wrenches=True)
-        return shared["f_ext"].with_parameters(self.spec.values(self.robot))
+        if "f_ext" not in self._made:
+            self._made["f_ext"] = self.spec.runner(wrenches=True)
+        return self._made["f_ext"].with_parameters(self.spec.values(self.robot))
 
     @cached_property
     def _pushed(self):

@@ -15,6 +15,7 @@ from dynamics_node.symbolic import (
     exp6_derivative,
     motion_transform,
     moved_along,
+    nearer_to_unit,
     plane_turn,
     quaternion_difference,
     quaternion_exp,
@@ -46,7 +47,8 @@ class JointType:
     moved: q, step (..., nv) -> q after a unit of time at these rates; exact to first order, and quaternions
         stay of unit length.
     difference: q, start -> the step by which `moved` takes start to q.
-    integrate, logarithm: as `moved` and `difference`, exact for steps of any size, for numbers only.
+    integrate, logarithm: as `moved` and `difference`, exact for steps of any size, for numbers; integrate
+        also for symbols, exact up to half a turn.
     step_derivatives: step (..., nv) -> two (..., nv, nv): the derivatives of the body's motion after
         `integrate` by a motion before it, and by the step.
     q_names, v_names: suffixes of the coordinates' names; empty for one coordinate, which has the joint's
@@ -245,6 +247,8 @@ def _pose_step_derivatives(step):
 
 
 def _of_unit_length(quaternion):
+    if quaternion.dtype.hasobject:
+        return nearer_to_unit(quaternion)
     return quaternion / np.linalg.norm(quaternion, axis=-1, keepdims=True)
 
 

@@ -2,8 +2,9 @@
 
 Murray, Li, Sastry: A Mathematical Introduction to Robotic Manipulation, chapter 2. The derivative of the
 exponential of SE(3) is that of SO(3) in dual numbers. 6-vectors have the angular part first. These functions
-take numbers only: as expressions, the quotients have no value at angle 0. Trajectories move positions by
-`turned_quaternion` instead, which agrees to second order.
+take numbers: as expressions, the quotients have no value at angle 0. `quaternion_exp` and `moved_along` take
+symbols, too, by power series. The graphs of trajectories move positions by `turned_quaternion`, which agrees
+to second order.
 """
 
 from math import factorial
@@ -16,6 +17,7 @@ from dynamics_node.symbolic.spatial import skew
 
 SMALL = 0.3  # rad; below it series replace quotients, with a remainder below rounding
 TERMS = 7  # of each series
+TERMS_OF_SYMBOLS = 12  # exact to rounding up to half a turn
 ROTATION = 1e-5  # largest entry of R R^T - 1: that of float32 is smaller
 
 
@@ -175,6 +177,9 @@ def _require_rotation(R):
 
 def quaternion_exp(w):
     """The unit quaternion x y z w (..., 4) of a rotation vector (..., 3)."""
+    if w.dtype.hasobject:
+        square = 0.25 * (w * w).sum(axis=-1, keepdims=True)
+        return np.concatenate([0.5 * _power_series(1, square) * w, _power_series(0, square)], axis=-1)
     half = 0.5 * np.linalg.norm(w, axis=-1, keepdims=True)
     return np.concatenate([0.5 * np.sinc(half / np.pi) * w, np.cos(half)], axis=-1)
 
@@ -234,8 +239,10 @@ def exp6_derivative(motion):
 
 def _coefficients(w):
     """(1 - cos x) / x^2 and (x - sin x) / x^3 at the angle x of w (..., 3), and their derivatives by x,
-    divided by x: each (..., 1)."""
+    divided by x: each (..., 1). On symbols without the derivatives."""
     square = (w * w).sum(axis=-1, keepdims=True)
+    if w.dtype.hasobject:
+        return _power_series(2, square), _power_series(3, square), None, None
     small = square < SMALL**2
     powers = np.where(small, square, 0.0) ** np.arange(TERMS)
     x = np.where(small, 1.0, np.sqrt(square))
@@ -248,6 +255,15 @@ def _coefficients(w):
     )
     series = ((powers @ row)[..., None] for row in _SERIES)
     return [np.where(small, few, exact) for few, exact in zip(series, quotients, strict=True)]
+
+
+def _power_series(n, square):
+    """The sum of (-1)^k x^2k / (2k + n)! on symbols of x^2: cos x, sin x / x, and the first two
+    `_coefficients` for n = 0 to 3."""
+    total = 0.0
+    for k in reversed(range(TERMS_OF_SYMBOLS)):
+        total = (-1) ** k / factorial(2 * k + n) + square * total
+    return total
 
 
 def _series():

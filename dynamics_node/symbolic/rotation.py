@@ -63,8 +63,12 @@ def turned_quaternion(quaternion, turn):
     u = 0.25 * turn
     size = (u * u).sum(axis=-1, keepdims=True)
     along = 4.0 * (quaternion_rates(quaternion) @ u[..., None])[..., 0]
-    p = (along + (1.0 - size) * quaternion) / (1.0 + size)
-    return 0.5 * (3.0 - (p * p).sum(axis=-1, keepdims=True)) * p
+    return nearer_to_unit((along + (1.0 - size) * quaternion) / (1.0 + size))
+
+
+def nearer_to_unit(quaternion):
+    """The quaternion (..., 4) with the error of its length squared, without a square root."""
+    return 0.5 * (3.0 - (quaternion * quaternion).sum(axis=-1, keepdims=True)) * quaternion
 
 
 def quaternion_difference(to, start):

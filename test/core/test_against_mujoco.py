@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from balls import ball_robot
 from linkages import grid, palletizer
-from mujoco_oracle import Balls, Connected
+from mujoco_oracle import Connected, Tree
 from robots import random_states
 from tolerances import EXACT, error
 
@@ -28,7 +28,7 @@ def test_linkages_at_zero(make, seed):
 @pytest.mark.parametrize("seed", range(4))
 def test_ball_joints(seed):
     tree = dn.parse_robot(ball_robot(seed), armature={"j1": 0.05})
-    mujoco = Balls(tree)
+    mujoco = Tree(tree)
     solver = dn.build(tree, dn.inverse_dynamics(tree), backend="numpy")
     for q, qd, qdd in zip(*random_states(tree, 5, seed=seed)[:3], strict=True):
         assert error(solver(q, qd, qdd), mujoco.inverse(q, qd, qdd)) <= EXACT

@@ -14,6 +14,7 @@ import array, pickle
 import numpy as np
 import dynamics_node as dn
 from dynamics_node.codegen.c import batch_kernel, kernel
+from dynamics_demo.robots import geared_chain
 from robots import ROBOTS, random_states
 
 kernel.QUICK = batch_kernel.QUICK = 0  # one order and one set of flags: instrumented code compiles slowly
@@ -52,6 +53,9 @@ for name, floating in (("ur5", False), ("double_pendulum", True)):
     link = list(model.frames)[-1]
     pair = dn.build(model, "operational_space_inertia_inverse", backend="c", links=[link])
     assert pair(q[0]).jacobian.shape == pair(q).jacobian.shape[1:] == pair(q[0].tolist()).jacobian.shape
+pendulum = dn.build(dn.parse_robot(geared_chain(1)), "forward_dynamics", backend="c")
+for count in (1, 9, 17):
+    pendulum.rollout(np.ones((count, 1)), [0.0], np.zeros((count, 3, 1)), 0.01, integrator="rk4")
 print("through")
 """
 

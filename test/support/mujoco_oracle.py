@@ -1,10 +1,10 @@
-"""MuJoCo as an oracle of linkages, by its mass matrix, bias and connection Jacobian, and of trees with ball joints."""
+"""MuJoCo as an oracle of linkages, by its mass matrix, bias and connection Jacobian, and of trees."""
 
 import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
-from dynamics_node.symbolic import transform_origin, transform_rotation
+from dynamics_node.symbolic import quaternion_rotation, transform_origin, transform_rotation
 
 mujoco = pytest.importorskip("mujoco", minversion="3.2", reason="another oracle: pip install mujoco")
 
@@ -65,10 +65,12 @@ def _body(link):
     return "world" if link == "ground" else link
 
 
-class Balls:
-    """A tree with ball joints, built body by body. In MuJoCo quaternions are w x y z and rates are in body axes."""
+class Tree:
+    """A tree, built body by body. In MuJoCo quaternions are w x y z. Rates of a ball joint are in body axes, those of a
+    floating base are first linear in world axes, then angular in body axes."""
 
     def __init__(self, tree):
+        assert not tree.constrained and not tree.explicit_joints
         spec = mujoco.MjSpec()
         made = [spec.worldbody]
         for body in tree.bodies:
@@ -84,26 +86,46 @@ class Balls:
             J = body.inertia[:3, :3] - mass * (com @ com * np.eye(3) - np.outer(com, com))
             own.mass, own.ipos, own.explicitinertial = mass, com, True
             own.fullinertia = [J[0, 0], J[1, 1], J[2, 2], J[0, 1], J[0, 2], J[1, 2]]
-            kind = {"ball": "BALL", "prismatic": "SLIDE"}.get(body.joint.kind, "HINGE")
+            kind = {"ball": "BALL", "prismatic": "SLIDE", "floating": "FREE"}.get(body.joint.kind, "HINGE")
             joint = own.add_joint(name=body.joint.name, type=getattr(mujoco.mjtJoint, f"mjJNT_{kind}"))
-            joint.armature = body.joint.armature
-            if kind != "BALL":
+            if body.joint.type.has_axis:
                 joint.axis = body.joint.axis
+            joint.armature = body.joint.armature
         self.model = spec.compile()
         self.model.opt.gravity = tree.gravity
         self.data, self.tree = mujoco.MjData(self.model), tree
 
-    def inverse(self, q, qd, qdd):
+    def qpos(self, q):
+        """Positions (..., nq) as MuJoCo has them."""
+        theirs = np.empty_like(q)
+        for joint, own in self._joints():
+            at, array = self.model.jnt_qposadr[own], np.array(q[..., joint.q])
+            if joint.type.quaternion is not None:
+                array[..., -4:] = np.roll(array[..., -4:], 1, axis=-1)
+            theirs[..., at : at + joint.type.nq] = array
+        return theirs
+
+    def qvel(self, q, qd):
+        """Velocities (..., nv) as MuJoCo has them."""
+        theirs = np.empty_like(qd)
+        for joint, own in self._joints():
+            at, array = self.model.jnt_dofadr[own], np.array(qd[..., joint.v])
+            if joint.type.is_free:
+                linear = quaternion_rotation(q[..., joint.q][..., 3:]) @ array[..., 3:, None]
+                array = np.concatenate([linear[..., 0], array[..., :3]], axis=-1)
+            theirs[..., at : at + joint.type.nv] = array
+        return theirs
+
+    def _joints(self):
         for joint in self.tree.independent_joints:
-            own = self.model.joint(joint.name).id
-            at, v = self.model.jnt_qposadr[own], self.model.jnt_dofadr[own]
-            theirs = _scalar_first(q[joint.q]) if joint.kind == "ball" else q[joint.q]
-            self.data.qpos[at : at + joint.type.nq] = theirs
-            for numbers, rates in ((self.data.qvel, qd), (self.data.qacc, qdd)):
-                numbers[v : v + joint.type.nv] = rates[joint.v]
+            yield joint, self.model.joint(joint.name).id
+
+    def inverse(self, q, qd, qdd):
+        """tau of a robot on a fixed base."""
+        self.data.qpos[:], self.data.qvel[:] = self.qpos(q), self.qvel(q, qd)
+        self.data.qacc[:] = self.qvel(q, qdd)
         mujoco.mj_inverse(self.model, self.data)
-        order = [self.model.jnt_dofadr[self.model.joint(j.name).id] for j in self.tree.independent_joints]
-        places = zip(order, self.tree.independent_joints, strict=True)
+        places = [(self.model.jnt_dofadr[own], joint) for joint, own in self._joints()]
         return np.concatenate([self.data.qfrc_inverse[v : v + joint.type.nv] for v, joint in places])
 
 

@@ -1,7 +1,7 @@
 /* Sines and cosines of angles, each with a constant offset that is added when the whole turns are off: a large angle
    would swallow its digits. In vectors of LANES, without branches: reduced by multiples of pi/2 in parts (Cody and
-   Waite), then a polynomial. Within 2.5 units in the last place for angles up to LARGE; when one is beyond, or not
-   finite, the C library is asked for all. */
+   Waite), then a polynomial. Within 2.5 units in the last place for angles up to LARGE; for one beyond, or not finite,
+   the C library is asked. */
 static inline void sincos_lanes(vector x, vector offset, vector *restrict sine, vector *restrict cosine)
 {
   const vector shifted = (x + offset) * QUARTERS_PER_RADIAN + ROUNDING;
@@ -33,10 +33,15 @@ static void sincos_all(int blocks, const vector *restrict angle, const vector *r
     for (int k = 0; k < blocks; ++k) sincos_lanes(angle[k], offset[k], sine + k, cosine + k);
     return;
   }
-  for (int j = 0; j < LANES * blocks; ++j) {
-    const number x = ((const number *)angle)[j], add = ((const number *)offset)[j];
-    ((number *)sine)[j] = SIN(x) * COS(add) + COS(x) * SIN(add);
-    ((number *)cosine)[j] = COS(x) * COS(add) - SIN(x) * SIN(add);
+#pragma GCC unroll 1
+  for (int k = 0; k < blocks; ++k) {
+    sincos_lanes(angle[k], offset[k], sine + k, cosine + k);
+    for (int j = 0; j < LANES; ++j) {
+      const number x = angle[k][j], add = offset[k][j];
+      if (x * x <= LARGE * LARGE) continue;
+      sine[k][j] = SIN(x) * COS(add) + COS(x) * SIN(add);
+      cosine[k][j] = COS(x) * COS(add) - SIN(x) * SIN(add);
+    }
   }
 }
 

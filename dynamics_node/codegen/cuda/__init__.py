@@ -1,12 +1,15 @@
-"""Programs on NVIDIA GPUs by CuPy: the device, the choice of a kernel, arrays on the device, the Runner."""
+"""Programs on NVIDIA GPUs by CuPy: the device, the choice of a kernel, arrays on the device, the Runner,
+rollouts."""
 
 from dynamics_node.codegen.cuda.device import at_work, compiled, cupy_module, driver_is_there, lost
 from dynamics_node.codegen.cuda.device_call import ArrayError, on_device
+from dynamics_node.codegen.cuda.rollout import DeviceRollouts
 from dynamics_node.codegen.cuda.runner import CudaRunner
 
 __all__ = [
     "ArrayError",
     "CudaRunner",
+    "DeviceRollouts",
     "at_work",
     "compiled",
     "cupy_module",

@@ -81,8 +81,10 @@ class DeviceCall:
         ArrayError."""
         self._cupy, self._runner, self._out = cupy, runner, out
         given = dict(zip(runner.inputs, inputs, strict=True))
-        self._there = {name: self._taken(name, value) for name, value in given.items() if on_device(value)}
-        self._places = None if out is None else [self._taken("out", place) for place in out]
+        self._there = {
+            name: taken_there(cupy, name, value) for name, value in given.items() if on_device(value)
+        }
+        self._places = None if out is None else [taken_there(cupy, "out", place) for place in out]
         arrays = [value for value in (*inputs, *(out or ())) if on_device(value)]
         self._first, self._foreign = arrays[0], not all(isinstance(a, cupy.ndarray) for a in arrays)
         name, first = next(iter(self._there.items()))
@@ -96,18 +98,6 @@ class DeviceCall:
         self.same = runner.parameters_in(self.dtype)
         self.same |= {name: self._alike(name, v) for name, v in given.items() if name not in self._there}
         self.layout = COLUMNS if _in_columns([(array, len(shape)) for _, array, shape in shaped]) else ROWS
-
-    def _taken(self, name, value):
-        """An array as CuPy's, without a copy; what its library has still to do is waited for by the current
-        stream."""
-        cupy = self._cupy
-        if not isinstance(value, cupy.ndarray):
-            if not on_device(value):
-                raise ArrayError(f"{name} does not lie on the device, as the inputs do")
-            value = cupy.from_dlpack(value) if hasattr(value, "__dlpack__") else cupy.asarray(value)
-        if value.device != cupy.cuda.Device():
-            raise ArrayError(f"{name} lies on {value.device}, not on the current one, {cupy.cuda.Device()}")
-        return value
 
     def _require(self, name, array, shape):
         if array.dtype != self.dtype or self.dtype not in (np.float32, np.float64):
@@ -169,6 +159,18 @@ class DeviceCall:
         result, axes = next((r, len(s)) for r, s in zip(results, shapes, strict=True) if r.size)
         bad = self._cupy.isnan(result[(..., *[0] * axes)]).ravel()
         return int(bad.argmax()) if bad.any() else None
+
+
+def taken_there(cupy, name, value):
+    """An array on the device as CuPy's, without a copy; what its library has still to do is waited for by the
+    current stream. Raises ArrayError."""
+    if not isinstance(value, cupy.ndarray):
+        if not on_device(value):
+            raise ArrayError(f"{name} does not lie on the device, as the inputs do")
+        value = cupy.from_dlpack(value) if hasattr(value, "__dlpack__") else cupy.asarray(value)
+    if value.device != cupy.cuda.Device():
+        raise ArrayError(f"{name} lies on {value.device}, not on the current one, {cupy.cuda.Device()}")
+    return value
 
 
 def _in_columns(arrays) -> bool:

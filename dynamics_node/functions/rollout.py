@@ -1,0 +1,86 @@
+"""Rollouts of forward dynamics: many states along many steps, for planners that sample."""
+
+from math import prod
+
+import numpy as np
+
+from dynamics_node.algorithms import cheapest, recursive_programs
+from dynamics_node.algorithms.integrators import INTEGRATORS, integrator_of
+from dynamics_node.algorithms.results import Rollout
+from dynamics_node.chains import SOLVERS as PARALLEL
+from dynamics_node.codegen import ArrayError, Rollouts, new_array, on_device
+from dynamics_node.functions.checks import (
+    InputError,
+    require_finite,
+    require_unit_quaternions,
+    same_batch,
+    shaped,
+)
+from dynamics_node.functions.choices import ChoiceError
+from dynamics_node.functions.robot_functions import ForwardDynamicsFunction
+from dynamics_node.symbolic import LaneProgram, Program
+from dynamics_node.text import similar
+
+
+def roll_out(function, q, qd, tau, dt, integrator) -> Rollout:
+    """See Function.rollout."""
+    rollouts = _rollouts(function, integrator)
+    if not (np.ndim(dt) == 0 and np.isfinite(dt) and dt > 0):
+        raise InputError(f"dt must be a positive number of seconds, not {dt}")
+    robot = function.robot
+    same = {"dt": np.array(float(dt)), "gravity": robot.gravity, **function.spec.inputs(robot)}
+    if any(map(on_device, (q, qd, tau))):
+        try:
+            return Rollout(*rollouts.on_device(q, qd, tau, same))
+        except ArrayError as error:
+            raise InputError(str(error)) from None
+    given, batch = _checked(function, {"q": q, "qd": qd, "tau": tau})
+    steps, count = given["tau"].shape[-2], prod(batch)
+    controls = np.broadcast_to(given["tau"], (*batch, steps, robot.nv)).reshape(count, steps, robot.nv)
+    states = []
+    for name, size in (("q", robot.nq), ("qd", robot.nv)):
+        states.append(new_array((count, steps + 1, size), function.dtype))
+        states[-1][:, 0] = np.broadcast_to(given[name], (*batch, size)).reshape(count, size)
+    rollouts(np.ascontiguousarray(controls), same, *states)
+    return Rollout(*(array.reshape(*batch, *array.shape[1:]) for array in states))
+
+
+def _checked(function, values):
+    """The arrays, and the leading axes of the batch. Raises InputError."""
+    axes = function.signature.inputs
+    arrays = {name: shaped(name, value, axes[name], function.dtype) for name, value in values.items()}
+    if arrays["tau"].ndim < 2:
+        rows = f"(..., steps, {function.robot.nv}), a row for every step"
+        raise InputError(f"tau must have shape {rows}, not {arrays['tau'].shape}")
+    for name, array in arrays.items():
+        require_finite(name, array, axes[name])
+    for _, start, joint in function.signature.quaternions:
+        require_unit_quaternions(joint, arrays["q"][..., start : start + 4])
+    return arrays, same_batch({name: (array, 1 + (name == "tau")) for name, array in arrays.items()})
+
+
+def _rollouts(function, integrator) -> Rollouts:
+    """Made on first use, and shared with the results of `with_inertias`. Raises ChoiceError, DeviceError."""
+    if not isinstance(function, ForwardDynamicsFunction):
+        raise ChoiceError(
+            f"{function.signature.name} has no rollouts: use dn.build(robot, 'forward_dynamics')"
+        )
+    if integrator not in INTEGRATORS:
+        raise ChoiceError(f"unknown integrator {integrator!r}; {similar(integrator, INTEGRATORS)}")
+    if integrator not in function._made:
+        program, stages = integrator_of(function.robot, _forward_program(function), integrator)
+        backend = "cuda" if function.spec.choice.backend == "cuda" else function.runner.backend
+        places = function.robot.quaternion_places
+        function._made[integrator] = Rollouts(program, stages, backend, places)
+    return function._made[integrator]
+
+
+def _forward_program(function):
+    """The Program of a function; where it runs none, or a rolled one, that of the cheapest recursion."""
+    if function.choice.solver in PARALLEL:
+        raise ChoiceError(f"solver {function.choice.solver!r} has no rollouts: leave solver at 'best'")
+    if isinstance(function.program, Program | LaneProgram):
+        return function.program
+    return cheapest(
+        recursive_programs(function.robot, function.problem, parameters=function.spec.parameters)
+    )[1]
