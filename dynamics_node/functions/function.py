@@ -332,7 +332,7 @@ class Function:
         >>> q.shape, qd.shape
         ((3, 11, 7), (3, 11, 7))
         >>> qd[0, -1].round(2)  # rad/s, after a fall of 0.1 s
-        array([ 0.04,  1.52, -0.15,  1.05, -0.02, -0.11,  0.  ])
+        array([ 0.2 ,  1.7 ,  0.21,  3.49, -0.38, -3.86, -0.38])
         """
         from dynamics_node.functions.rollout import roll_out  # avoids a circular import
 
