@@ -133,6 +133,11 @@ class WithFallback:
         """Of the first alone: what it leaves as NaN on the device stays so. None where it has no device."""
         return getattr(self.first, "on_device", None)
 
+    @property
+    def called_at_once(self):
+        """Of the first; None where it has none."""
+        return getattr(self.first, "called_at_once", None)
+
     def with_parameters(self, values):
         """Of both."""
         return replace(

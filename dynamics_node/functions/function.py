@@ -19,7 +19,7 @@ from dynamics_node.functions.exporting import export_functions
 from dynamics_node.symbolic import Program
 
 ERRORS = ("raise", "nan")
-QUICK = ("_one_state", "_new")  # builtin functions of this process
+QUICK = ("_one_state", "_new", "_at_once")  # builtin functions of this process
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -96,6 +96,13 @@ class Function:
     def _quick_ways(self, runner):
         """`call_one` and `call_new` of a runner, for float64."""
         return (runner.call_one, runner.call_new) if self.precision == "float64" else (_declined, _nothing)
+
+    def _call_at_once(self, result, *rest):
+        """Let calls with arrays and `out` alone reach compiled code before Python. result: the class of
+        several results; rest: inputs behind the arguments."""
+        change = getattr(self.runner, "called_at_once", None)
+        if change is not None and self.precision == "float64":
+            self._keep(_at_once=(self._one_state, self._new, result, *rest), __class__=change(type(self)))
 
     def __getstate__(self):
         return {name: value for name, value in self.__dict__.items() if name not in QUICK}
@@ -482,6 +489,7 @@ class ProgramFunction(Function):
         super().__post_init__()
         self._keep(_result=self.result or tuple, _rest=tuple(self.defaults.values()))
         self._keep(_single=len(self.runner.outputs) == 1)
+        self._call_at_once(self._result, *self._rest)
 
     def __call__(self, *arrays, out=None, errors="raise", **named):
         """Compute the results.

@@ -191,6 +191,7 @@ class DynamicsFunction(RobotFunction):
     def __post_init__(self):
         super().__post_init__()
         self._keep(_gravity=self.robot.gravity.astype(self.dtype))
+        self._call_at_once(HybridDynamics, self._gravity)
 
     def compile(self, batches: bool = False) -> None:
         """Compile in advance, as in RobotFunction, also for external wrenches."""

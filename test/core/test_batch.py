@@ -15,6 +15,7 @@ import dynamics_node as dn
 from dynamics_node.codegen.c import BatchKernel, Kernel, batch_kernel, render
 from dynamics_node.codegen.c.batch_kernel import BATCH, WORTH_A_THREAD
 from dynamics_node.codegen.c.render_straight import PART
+from dynamics_node.codegen.result_memory import LARGE
 from dynamics_node.symbolic import LaneProgram, interpret, trace
 
 AGREEMENT = 1e-13  # of vectors with scalars, relative to the largest entry
@@ -396,6 +397,17 @@ def test_out_may_overlap_inputs(count):
     memory = np.empty((len(q) + 1, 7, 7))
     f(q, qd, qdd, out=(memory[:-1], memory[1:], np.empty((len(q), 7, 7))))  # the later output wins
     assert np.array_equal(memory[1:], expected[1])
+
+
+def test_few_states_with_large_results_take_memory_of_earlier_ones():
+    f = dn.compile(trace(lambda x: {"y": np.outer(x, x)}, {"x": (40,)}), "c")
+    x = np.random.default_rng(0).uniform(-1, 1, (BATCH // 2, 40))
+    place, first = np.empty((len(x), 40, 40)), f(x)
+    assert first.nbytes > LARGE and f(x, out=place) is place
+    assert np.array_equal(first, x[:, :, None] * x[:, None]) and np.array_equal(place, first)
+    memory = first.ctypes.data
+    del first
+    assert f(x).ctypes.data == memory
 
 
 def test_out_of_states_computed_one_by_one(monkeypatch):

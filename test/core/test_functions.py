@@ -1,7 +1,11 @@
 """Functions over Runners: equal results for one state, a few and many, compiled and interpreted, for any Program and
 all problems of a robot."""
 
+import copy
+import inspect
 import pickle
+import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,6 +19,7 @@ from dynamics_node.codegen import WithFallback, make
 from dynamics_node.codegen.c import BATCH
 from dynamics_node.functions import ProgramFunction
 from dynamics_node.functions.arguments import plain_signature
+from dynamics_node.functions.checks import InputError
 from dynamics_node.node.building.build_job import REFERENCE, Job, do
 from dynamics_node.symbolic import trace
 
@@ -112,6 +117,42 @@ def test_pickled_function_has_its_limits_and_defaults():
     copy, x = pickle.loads(pickle.dumps(function)), arrays(200)[0]
     for states in (x[0], x[:5], x):
         assert all(np.array_equal(a, b) for a, b in zip(copy(states), function(states), strict=True))
+
+
+def test_call_without_python_accepts_what_python_does():
+    """The class of a compiled Function adds a call; all else is that of its own class."""
+    function, x = dn.compile(quotient(), "c", defaults={"m": arrays(1)[1][0]}), arrays(2)[0]
+    assert type(function) is not ProgramFunction and type(function).__name__ == "ProgramFunction"
+    assert inspect.signature(function) == inspect.signature(ProgramFunction.__call__.__get__(function))
+    copies = function, pickle.loads(pickle.dumps(function)), copy.copy(function), replace(function)
+    assert {type(other) for other in copies} == {type(function)}
+    out = np.empty(2), np.empty(1)
+    right = function(x[0], m=function.defaults["m"])
+    for other in copies:
+        assert other(x[0], out=out) is out
+        for results in (out, other(x[0]), other(x[0], out=None), other(x=x[0])):
+            assert all(np.array_equal(a, b) for a, b in zip(results, right, strict=True))
+
+
+def test_call_without_python_declines():
+    """What goes wrong is told by Python, and no reference is lost or kept."""
+    function, (x, m) = dn.compile(quotient(), "c"), arrays(2)
+    (one, two), place = (x[0], m[0]), np.empty(2)
+    bad: list[tuple] = [
+        (TypeError, (one,), {}),
+        (TypeError, (one, two), {"places": place}),
+        (TypeError, (one, *[two] * 40), {}),
+        (InputError, (one * np.nan, two), {}),
+        (ValueError, (one, two), {"out": (place,)}),
+    ]
+    counted = one, two, place, function
+    before = [sys.getrefcount(thing) for thing in counted]
+    for _ in range(5):
+        for kind, given, named in bad:
+            with pytest.raises(kind):
+                function(*given, **named)
+        function(one, two)
+    assert [sys.getrefcount(thing) for thing in counted] == before
 
 
 def test_float32_computes_batches_in_single_precision():

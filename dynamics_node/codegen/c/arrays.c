@@ -56,23 +56,19 @@ typedef struct {
   Py_buffer view; /* to be released if view.obj is set */
 } Numbers;
 
-static int same_shape(int ndim, const ssize_t *shape, int wanted_ndim, const ssize_t *wanted)
+static inline __attribute__((always_inline)) int same_shape(
+    int ndim, const ssize_t *shape, int wanted_ndim, const ssize_t *wanted)
 {
   int same = ndim == wanted_ndim;
-  for (int k = 0; same && k < ndim; ++k) same = shape[k] == wanted[k];
+#pragma GCC unroll 4
+  for (int k = 0; k < wanted_ndim; ++k) same = same && shape[k] == wanted[k];
   return same;
 }
 
-/* True when the object is an array of numbers of this shape; release `into` in any case. */
-static int numbers(PyObject *object, Numbers *into, int writable, int ndim, const ssize_t *shape)
+/* `numbers` of other objects than arrays of NumPy. */
+static __attribute__((noinline)) int numbers_of_buffer(
+    PyObject *object, Numbers *into, int writable, int ndim, const ssize_t *shape)
 {
-  const Array *array = (Array *)object;
-  into->view.obj = 0;
-  if (array_type && array->type == array_type && array->dtype == number_type) {
-    const int flags = ARRAY_C_CONTIGUOUS | ARRAY_ALIGNED | (writable ? ARRAY_WRITABLE : 0);
-    into->data = array->data;
-    return (array->flags & flags) == flags && same_shape(array->ndim, array->shape, ndim, shape);
-  }
   Py_buffer *view = &into->view;
   if (PyObject_GetBuffer(object, view, (writable ? WRITABLE : 0) | FORMAT | C_CONTIGUOUS)) {
     PyErr_Clear();
@@ -83,6 +79,19 @@ static int numbers(PyObject *object, Numbers *into, int writable, int ndim, cons
   return view->format[0] == NUMBER_FORMAT && !view->format[1] && same_shape(view->ndim, view->shape, ndim, shape);
 }
 
+/* True when the object is an array of numbers of this shape; release `into` in any case. */
+static inline __attribute__((always_inline)) int numbers(
+    PyObject *object, Numbers *into, int writable, int ndim, const ssize_t *shape)
+{
+  const Array *array = (Array *)object;
+  into->view.obj = 0;
+  if (!array_type || array->type != array_type || array->dtype != number_type)
+    return numbers_of_buffer(object, into, writable, ndim, shape);
+  const int flags = ARRAY_C_CONTIGUOUS | ARRAY_ALIGNED | (writable ? ARRAY_WRITABLE : 0);
+  into->data = array->data;
+  return (array->flags & flags) == flags && same_shape(array->ndim, array->shape, ndim, shape);
+}
+
 static void release(Numbers *given, int count)
 {
   for (int k = 0; k < count; ++k)
@@ -90,7 +99,7 @@ static void release(Numbers *given, int count)
 }
 
 /* An array of `count` states, or, if `same` is given, of one state for all of them. */
-static int rows(PyObject *object, Numbers *into, int writable, long count, const ssize_t *shape, int *same)
+static __attribute__((noinline)) int rows(PyObject *object, Numbers *into, int writable, long count, const ssize_t *shape, int *same)
 {
   ssize_t wanted[MOST_AXES + 1] = {count};
   memcpy(wanted + 1, shape + 1, shape[0] * sizeof(ssize_t));

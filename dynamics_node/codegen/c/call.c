@@ -77,15 +77,17 @@ static PyObject *solve(PyObject *self, PyObject *const *arguments, ssize_t count
   double *next = x;
   Numbers given[INPUTS + OUTPUTS + 1];
   int seen = 0, good = ENTERED && count == INPUTS + OUTPUTS;
-  for (; good && seen < INPUTS; ++seen) {
-    const ssize_t *shape = input_shape[seen];
-    good = numbers(arguments[seen], given + seen, 0, shape[0], shape + 1);
-    if (good) memcpy(next, given[seen].data, input_size[seen] * sizeof(double));
-    next += input_size[seen];
+#pragma GCC unroll 8
+  for (int k = 0; k < INPUTS; ++k) {
+    if (!good) break;
+    good = numbers(arguments[k], given + seen++, 0, input_shape[k][0], input_shape[k] + 1);
+    if (good) memcpy(next, given[k].data, input_size[k] * sizeof(double));
+    next += input_size[k];
   }
-  for (; good && seen < INPUTS + OUTPUTS; ++seen) {
-    const ssize_t *shape = output_shape[seen - INPUTS];
-    good = numbers(arguments[seen], given + seen, 1, shape[0], shape + 1);
+#pragma GCC unroll 8
+  for (int k = 0; k < OUTPUTS; ++k) {
+    if (!good) break;
+    good = numbers(arguments[INPUTS + k], given + seen++, 1, output_shape[k][0], output_shape[k] + 1);
   }
   if (good) {
     for (long k = INPUT_SIZE; k < PADDED(INPUT_SIZE); ++k) x[k] = 0;
@@ -93,8 +95,12 @@ static PyObject *solve(PyObject *self, PyObject *const *arguments, ssize_t count
     if (PARAMETER_SIZE) memcpy(next, PyCapsule_GetPointer(self, 0), PARAMETER_SIZE * sizeof(double));
     good = solved(x, y);
   }
-  for (int k = 0, from = 0; good && k < OUTPUTS; from += output_size[k++])
-    memcpy(given[INPUTS + k].data, y + from, output_size[k] * sizeof(double));
+  if (good) {
+    const double *from = y;
+#pragma GCC unroll 8
+    for (int k = 0; k < OUTPUTS; from += output_size[k++])
+      memcpy(given[INPUTS + k].data, from, output_size[k] * sizeof(double));
+  }
   release(given, seen);
   LEFT;
   if (!good) return PyBool_FromLong(0);

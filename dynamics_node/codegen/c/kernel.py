@@ -1,6 +1,8 @@
 """A compiled Program as functions of Python: one state, the states of a small batch, several threads."""
 
+import copyreg
 import ctypes
+import inspect
 import os
 from abc import ABC, abstractmethod
 from concurrent.futures import ThreadPoolExecutor
@@ -93,6 +95,25 @@ def builtin_function(library, definition, memory=None):
     return api.PyCFunction_NewEx(address, capsule, memory)  # memory as its module: it keeps it alive
 
 
+_called_at_once: dict[type, type] = {}  # by the classes they are derived from, and by themselves
+
+
+def called_at_once(library, cls):
+    """A class derived from one with `__call__`, whose instances are called without a frame of Python, see
+    instances.c. They are pickled as those of `cls`."""
+    if cls not in _called_at_once:
+        make = ctypes.pythonapi.PyType_FromSpecWithBases
+        make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object]
+        derived = make(ctypes.addressof(ctypes.c_char.in_dll(library, "called_spec")), (cls,))
+        names = {name: getattr(cls, name) for name in ("__name__", "__qualname__", "__module__", "__doc__")}
+        signature = property(lambda instance: inspect.signature(instance._by_python))
+        for name, value in {**names, "_by_python": cls.__call__, "__signature__": signature}.items():
+            setattr(derived, name, value)
+        copyreg.pickle(derived, lambda instance: (object.__new__, (cls,), instance.__getstate__()))
+        _called_at_once[cls] = _called_at_once[derived] = derived
+    return _called_at_once[cls]
+
+
 class ScanArguments(ctypes.Structure):
     """Of `scan`, see scan.c: one pointer is passed sooner than nine numbers."""
 
@@ -169,6 +190,10 @@ class Kernel(Loaded):
         self.call_one = builtin_function(self._library, "solve_definition", self._parameters)
         self.call_new = builtin_function(self._library, "new_definition", self._parameters)
         self._rows = builtin_function(self._library, "rows_definition", self._parameters)
+
+    def called_at_once(self, cls):
+        """See `called_at_once`."""
+        return called_at_once(self._library, cls)
 
     def with_parameters(self, parameters):
         """A Kernel of the same library with other values of the parameters; unknown names are ignored."""

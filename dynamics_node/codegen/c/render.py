@@ -14,6 +14,7 @@ import numpy as np
 from dynamics_node.codegen.c.render_lanes import render_stages
 from dynamics_node.codegen.c.render_loops import render_loops
 from dynamics_node.codegen.c.render_straight import STACK_BYTES, WIDEST, render_run, table
+from dynamics_node.codegen.result_memory import LARGE
 from dynamics_node.codegen.runner import UNIT_TOLERANCE
 from dynamics_node.symbolic import LaneProgram, LoopProgram, Program
 
@@ -45,6 +46,7 @@ def render(program, parameters=(), quaternions=()) -> str:
             text_of("past_caches.c"),
             text_of("arrays.c"),
             text_of("call.c"),
+            text_of("instances.c"),
             text_of("scan.c"),
             "void program(long count, const double *restrict x, double *restrict y)",
             "{",
@@ -64,9 +66,11 @@ def is_for_vectors(program: Program | LoopProgram | LaneProgram):
     return isinstance(program, Program)
 
 
-def _of_one_thread(program):
-    """States that are not worth two."""
-    return 2 * WORTH_A_THREAD // max(1, sum(program.op_count().values()))
+def _few(program, results):
+    """States whose results `solve_new` allocates: not worth two threads or vectors, in memory at hand."""
+    one_thread = 2 * WORTH_A_THREAD // max(1, sum(program.op_count().values()))
+    most = BATCH - 1 if is_for_vectors(program) else max(BATCH - 1, one_thread)
+    return min(most, LARGE // (8 * max(1, results)))
 
 
 def _run(program):
@@ -103,7 +107,7 @@ def _sizes(program, parameters, quaternions):
         "UNIT_TOLERANCE": UNIT_TOLERANCE,
         "STACK_BYTES": STACK_BYTES,
         "ABOVE_CACHES": ABOVE_CACHES,
-        "FEW": BATCH - 1 if is_for_vectors(program) else max(BATCH - 1, _of_one_thread(program)),
+        "FEW": _few(program, sum(array.size for array in outputs)),
     }
     return [
         *(f"#define {name} {number}" for name, number in numbers.items()),

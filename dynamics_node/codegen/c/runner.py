@@ -37,6 +37,11 @@ class CRunner:
         other._take(self.kernel.with_parameters(values))
         return other
 
+    def called_at_once(self, cls):
+        """A class of Functions with `_at_once` -> the one whose instances are called soonest, see
+        instances.c."""
+        return self.kernel.called_at_once(cls)
+
     def require(self, dtype):
         """It has float64 and float32."""
 
@@ -48,13 +53,9 @@ class CRunner:
     def call_batch(self, count, inputs, dtype, out=None):
         """See Runner."""
         if count < self._few:
-            return self.kernel.quick(count, inputs, out) if self._one_by_one(count, dtype) else None
+            return self.kernel.quick(count, inputs, out) if dtype == np.float64 else None
         batch, parameters = self._vectors.get(dtype) or self._prepared(dtype)
         return batch.quick(count, *inputs, *parameters, out=out)
-
-    def _one_by_one(self, count, dtype):
-        """True where many states run one after the other, by several threads."""
-        return self._few == np.inf and count >= BATCH and dtype == np.float64
 
     def run_checked(self, count, inputs, dtype=np.float64):
         """Outputs [(count, *shape)] of inputs [(count, *shape) or (*shape)], and whether all states are good:
