@@ -21,7 +21,7 @@ extern PyObject *PyErr_Occurred(void);
 extern PyObject *PyUnicode_InternFromString(const char *);
 extern ssize_t PyTuple_Size(PyObject *), PyDict_Size(PyObject *);
 extern PyObject *PyTuple_GetItem(PyObject *, ssize_t), *PyDict_GetItemWithError(PyObject *, PyObject *);
-enum { TP_CALL = 50, DERIVABLE = 1 << 10, MOST_ARGUMENTS = 32, ONE = 0, NEW = 1, CLASS = 2, REST = 3 };
+enum { TP_CALL = 50, DERIVABLE = 1 << 10, MOST_ARGUMENTS = 32, OF_ONE = 0, OF_NEW = 1, OF_RESULTS = 2, OF_REST = 3 };
 
 /* Appends the entries of a tuple from `first` on; more than MOST_ARGUMENTS: none are to be called. */
 static void append(PyObject **list, ssize_t *count, PyObject *tuple, ssize_t first)
@@ -35,15 +35,15 @@ static PyObject *called_at_once(PyObject *at_once, PyObject *given, PyObject *ou
 {
   PyObject *list[MOST_ARGUMENTS + 1];
   ssize_t count = 0;
-  if (!out) list[count++] = PyTuple_GetItem(at_once, CLASS);
+  if (!out) list[count++] = PyTuple_GetItem(at_once, OF_RESULTS);
   append(list, &count, given, 0);
-  append(list, &count, at_once, REST);
+  append(list, &count, at_once, OF_REST);
   if (out && PyObject_IsInstance(out, (PyObject *)&PyTuple_Type)) {
     if (PyTuple_Size(out) == 1) return 0;
     append(list, &count, out, 0);
   } else if (out && count <= MOST_ARGUMENTS) list[count++] = out;
   if (count > MOST_ARGUMENTS) return 0;
-  PyObject *value = PyObject_Vectorcall(PyTuple_GetItem(at_once, out ? ONE : NEW), list, count, 0);
+  PyObject *value = PyObject_Vectorcall(PyTuple_GetItem(at_once, out ? OF_ONE : OF_NEW), list, count, 0);
   if (!value || (!out && value != &_Py_NoneStruct)) return value;
   const int written = out && value == &_Py_NoneStruct;
   Py_DecRef(value);

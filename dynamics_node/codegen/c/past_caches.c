@@ -1,6 +1,7 @@
 /* Copies numbers past the caches: others would first read the memory that is overwritten, which takes as long again.
-   Whole vectors where they are aligned; FLUSH makes them visible to other threads. */
-#if defined __SSE2__ && !defined __clang__
+   Whole vectors where they are aligned, and single numbers around them: other stores to their lines would send these to
+   memory in parts. FLUSH makes them visible to other threads. */
+#if defined __x86_64__ && !defined __clang__
 typedef long long line __attribute__((vector_size(VECTOR_BYTES)));
 #if VECTOR_BYTES == 64
 #define PAST_CACHES(to, x) __builtin_ia32_movntdq512((line *)(to), x)
@@ -10,16 +11,29 @@ typedef long long line __attribute__((vector_size(VECTOR_BYTES)));
 #define PAST_CACHES(to, x) __builtin_ia32_movntdq((line *)(to), x)
 #endif
 #define FLUSH __builtin_ia32_sfence()
+static inline void one_past_caches(number *to, const number *from)
+{
+  long long eight;
+  int four;
+  if (sizeof(number) == sizeof eight) {
+    memcpy(&eight, from, sizeof(number));
+    __builtin_ia32_movnti64((long long *)to, eight);
+  } else {
+    memcpy(&four, from, sizeof four);
+    __builtin_ia32_movnti((int *)to, four);
+  }
+}
+
 static void copy_past_caches(number *to, const number *from, long size)
 {
   const long whole = sizeof(line) / sizeof(number);
-  for (; size > 0 && (__UINTPTR_TYPE__)to % sizeof(line); --size) *to++ = *from++;
+  for (; size > 0 && (__UINTPTR_TYPE__)to % sizeof(line); --size) one_past_caches(to++, from++);
   for (; size >= whole; size -= whole, to += whole, from += whole) {
     line x;
     memcpy(&x, from, sizeof x);
     PAST_CACHES(to, x);
   }
-  memcpy(to, from, size * sizeof(number));
+  for (; size > 0; --size) one_past_caches(to++, from++);
 }
 #else
 #define FLUSH (void)0
