@@ -80,15 +80,22 @@ from dynamics_node.robot.sensors import SensorError, load_sensors
 from dynamics_node.robot.subtree import with_tool
 from dynamics_node.symbolic import exp3, exp6, log3, log6, trace
 from dynamics_node.trajectory import (
+    Capability,
+    Ellipsoid,
     JointTrajectory,
+    Manipulability,
     Margin,
+    Polytope,
     Slowdown,
     SmootherOptions,
     Trajectory,
     TrajectoryCheck,
     TrajectoryError,
+    capability,
     check_trajectory,
+    effective_mass,
     inverse_trajectory,
+    manipulability,
     robot_drawing,
     scale_trajectory,
     simulate,
@@ -169,6 +176,14 @@ __all__ = [  # noqa: RUF022 (by subject)
     "Margin",  # the largest use of one limit
     "Slowdown",  # the smallest one that makes a trajectory feasible
     "JointTrajectory",  # its points
+    # Operational space, for planners
+    "capability",  # forces and accelerations of a link within the effort limits -> Capability
+    "Capability",  # their polytopes and ellipsoids
+    "Polytope",  # half-spaces, vertices, the largest value in a direction
+    "Ellipsoid",  # center and semi-axes
+    "effective_mass",  # inertia of a link in a direction
+    "manipulability",  # of a link by its Jacobian -> Manipulability
+    "Manipulability",  # measure, condition number, ellipsoid
     # Identification
     "identify",  # recordings -> Identified
     "Identified",  # fitted inertias and friction, and a description with them

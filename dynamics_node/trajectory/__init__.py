@@ -1,6 +1,13 @@
 """Dynamics over many time steps as one nonlinear least-squares problem (paper 2)."""
 
 from dynamics_node.trajectory.animated_page import Drawing, robot_drawing, write_animation
+from dynamics_node.trajectory.capability import (
+    Capability,
+    Manipulability,
+    capability,
+    effective_mass,
+    manipulability,
+)
 from dynamics_node.trajectory.check_functions import CheckFunctions, Slowdown
 from dynamics_node.trajectory.check_page import verdict, write_check
 from dynamics_node.trajectory.errors import (
@@ -33,6 +40,7 @@ from dynamics_node.trajectory.joint_trajectory import (
 )
 from dynamics_node.trajectory.motion_limits import LIMIT_KEYS, Margin, described
 from dynamics_node.trajectory.path_timing import scale_trajectory, scaled
+from dynamics_node.trajectory.polytopes import Ellipsoid, Polytope
 from dynamics_node.trajectory.recorded_trajectory import smooth
 from dynamics_node.trajectory.robot_factors import (
     acceleration_constraint,
@@ -63,15 +71,19 @@ from dynamics_node.trajectory.trajectory_graph import Prior, Steps, TrajectoryGr
 __all__ = [
     "LIMIT_KEYS",
     "Batch",
+    "Capability",
     "CheckFunctions",
     "Drawing",
+    "Ellipsoid",
     "Factor",
     "FixedLag",
     "InconsistentStart",
     "JointTrajectory",
     "Loss",
+    "Manipulability",
     "Margin",
     "NotConverged",
+    "Polytope",
     "Prior",
     "SingularPosition",
     "Slowdown",
@@ -87,10 +99,12 @@ __all__ = [
     "acceleration_constraint",
     "accelerometer",
     "bias_of",
+    "capability",
     "cauchy",
     "check_trajectory",
     "checked",
     "described",
+    "effective_mass",
     "encoder",
     "equality",
     "estimation_graph",
@@ -107,6 +121,7 @@ __all__ = [
     "inverse_graph",
     "inverse_trajectory",
     "joint_trajectory_of",
+    "manipulability",
     "position_constraint",
     "positions",
     "prior",

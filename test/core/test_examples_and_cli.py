@@ -25,6 +25,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
     ("name", "words"),
     [
         ("library.py", "effective mass"),
+        ("capability.py", "upward force, with 2 kg: 91 N"),
         ("orderings.py", "colamd"),
         ("loops.py", "SolutionError: 'j5'"),
         ("sensors.py", "most likely 'left_shank_joint torque' is wrong"),

@@ -1,0 +1,352 @@
+"""Polytopes and ellipsoids of forces and accelerations, over batches.
+
+A zonotope has a generator for each joint. In m dimensions, m - 1 generators span a facet: its normal is their
+generalized cross product. Singular values scale the generators first, so that thin polytopes and mixed units
+lose no digits; a flat one is computed in the space that it spans.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from itertools import combinations, product
+from math import comb
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dynamics_node.display import fields_of, titled
+from dynamics_node.functions import InputError, SolutionError
+from dynamics_node.symbolic import matvec, transpose
+
+FLAT = 1e-9  # a polytope that is thinner, relative to its largest dimension, is flat
+PARALLEL = 1e-12  # cosine between a direction and the normals to which it is perpendicular
+DEPENDENT = 1e9  # inverse of the volume of the normals of planes that do not meet in a point
+TIED = 1e-9  # sine between a facet and another generator in it
+MOST_NUMBERS = 1_000_000  # at a time: 8 MB
+MOST_FACETS = 5000  # pairs of facets of a state
+MOST_JOINTS = 12  # for vertices: 4096 corners of the box of torques
+
+
+class Ellipsoid(NamedTuple):
+    """An ellipsoid: center + directions @ (lengths * x) for all x in the unit ball.
+
+    Attributes
+    ----------
+    center : ndarray (..., m)
+        Its center.
+    directions : ndarray (..., m, m)
+        Unit vectors of the semi-axes, in the columns, the longest one of an acceleration first.
+    lengths : ndarray (..., m)
+        Lengths of the semi-axes: infinite where joints need no torque, 0 where they cannot accelerate the
+        link, NaN for an empty set.
+
+    Examples
+    --------
+    >>> dn.Ellipsoid(np.zeros(2), np.eye(2), np.array([2.0, 1.0])).lengths
+    array([2., 1.])
+    """
+
+    center: np.ndarray
+    directions: np.ndarray
+    lengths: np.ndarray
+
+    def __repr__(self):
+        return fields_of(self)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Polytope:
+    """A convex polytope: all x with normals @ x <= offsets.
+
+    Attributes
+    ----------
+    normals : ndarray (..., k, m)
+        Outer normals of k half-spaces. For forces, row i is the torque of joint i per unit of force. The
+        upper limits of all joints come first, then the lower ones. For accelerations the rows are unit
+        vectors, or zero where a state has fewer facets.
+    offsets : ndarray (..., k)
+        Right-hand sides.
+
+    Examples
+    --------
+    >>> capability = dn.capability(robot, "panda_hand", robot.neutral(), backend="numpy")
+    >>> capability.force
+    Polytope
+      normals  array (14, 3)
+      offsets  array (14,)
+    """
+
+    normals: np.ndarray
+    offsets: np.ndarray
+    _vertices: Callable  # () -> vertices (k, m) of every state
+
+    def __repr__(self):
+        rows = {
+            name: f"array {own.shape}" for name, own in (("normals", self.normals), ("offsets", self.offsets))
+        }
+        return titled("Polytope", **rows)
+
+    def along(self, direction: ArrayLike) -> np.ndarray:
+        """Compute the largest multiple of a unit vector in the polytope.
+
+        Its components perpendicular to the direction are zero.
+
+        Parameters
+        ----------
+        direction : array_like (..., m)
+            A vector of any length.
+
+        Returns
+        -------
+        ndarray (...,)
+            The largest s >= 0 for which s times the unit vector is in the polytope. It is infinite without
+            a bound, and NaN if there is no such s.
+
+        Raises
+        ------
+        InputError
+            For a zero direction.
+
+        Examples
+        --------
+        >>> q = np.array([0.0, -0.5, 0.0, -2.0, 0.0, 1.5, 0.8])
+        >>> capability = dn.capability(robot, "panda_hand", q, backend="numpy")
+        >>> print(capability.force.along([0.0, 0.0, 1.0]).round(1))  # N, upward
+        110.5
+        """
+        unit = unit_vectors(direction, self.normals.shape[-1])
+        slopes = matvec(self.normals, unit)
+        slopes = np.where(np.abs(slopes) <= PARALLEL * np.linalg.norm(self.normals, axis=-1), 0.0, slopes)
+        steps = np.divide(self.offsets, slopes, out=np.zeros_like(slopes), where=slopes != 0)
+        most = np.where(slopes > 0, steps, np.inf).min(axis=-1)
+        least = np.where(slopes < 0, steps, 0.0).max(axis=-1, initial=0.0)
+        none = (most < least) | ((slopes == 0) & (self.offsets < 0)).any(axis=-1)
+        return np.where(none, np.nan, most)[()]
+
+    def vertices(self) -> np.ndarray:
+        """Compute the vertices, state by state.
+
+        Returns
+        -------
+        ndarray (..., k, m)
+            The vertices of every state, followed by rows of NaN if another state has more.
+
+        Raises
+        ------
+        SolutionError
+            For an unbounded polytope of forces: some force needs no torque at this position.
+        InputError
+            If more than 12 joints move the link.
+
+        Examples
+        --------
+        >>> q = np.array([0.0, -0.5, 0.0, -2.0, 0.0, 1.5, 0.8])
+        >>> capability = dn.capability(robot, "panda_hand", q, backend="numpy")
+        >>> capability.acceleration.vertices().shape
+        (44, 3)
+        """
+        found = self._vertices()
+        vertices = np.full((len(found), max(map(len, found), default=0), self.normals.shape[-1]), np.nan)
+        for place, own in zip(vertices, found, strict=True):
+            place[: len(own)] = own
+        return vertices.reshape(*self.offsets.shape[:-1], *vertices.shape[1:])
+
+
+def unit_vectors(direction, size):
+    """The direction (..., size) as unit vectors. Raises InputError."""
+    array = np.asarray(direction, dtype=float)
+    if array.shape[-1:] != (size,):
+        raise InputError(f"direction must have shape (..., {size}), not {array.shape}")
+    length = np.linalg.norm(array, axis=-1, keepdims=True)
+    if not (np.isfinite(length) & (length > 0)).all():
+        raise InputError("direction must be finite, and not zero")
+    return array / length
+
+
+# --- zonotopes: images of a box -----------------------------------------------------------------------------
+
+
+def zonotope(center, generators) -> Polytope:
+    """The Polytope of center (..., m) + generators (..., m, n) @ x, |x_i| <= 1. Raises InputError for too
+    many facets."""
+    *batch, m, n = generators.shape
+    c, G = center.reshape(-1, m), generators.reshape(-1, m, n)
+    G = G[:, :, G.any(axis=(0, 1))]
+    spans = _spans(G)
+    normals, flat = _facet_normals(spans, m)
+    reach = np.abs(normals @ G).sum(axis=-1)
+    reach += np.where(flat, FLAT * reach.max(axis=-1, initial=0.0, keepdims=True), 0.0)
+    middle = matvec(normals, c)
+    return Polytope(
+        np.concatenate([normals, -normals], axis=1).reshape(*batch, -1, m),
+        np.concatenate([reach + middle, reach - middle], axis=1).reshape(*batch, -1),
+        partial(_zonotope_vertices, c, G, spans),
+    )
+
+
+class _Span(NamedTuple):
+    """States (s,) whose generators, (U[:, :, :r] * sizes) @ V, span r dimensions: U (s, m, m), sizes (s, r),
+    V (s, r, n)."""
+
+    states: np.ndarray
+    U: np.ndarray
+    sizes: np.ndarray
+    V: np.ndarray
+
+
+def _spans(G) -> list[_Span]:
+    """The spans of generators (states, m, n), one for each dimension. Raises InputError."""
+    m, n = G.shape[1:]
+    U, sizes, V = np.linalg.svd(G, full_matrices=n < m)
+    ranks = (sizes > FLAT * sizes[:, :1]).sum(axis=-1)
+    groups = [(r, np.flatnonzero(ranks == r)) for r in np.unique(ranks).tolist()]
+    if any(r and comb(n, r - 1) > MOST_FACETS for r, _ in groups):
+        raise InputError(
+            f"{n} joints give more than {MOST_FACETS} facets in {m} dimensions: choose fewer axes"
+        )
+    return [_Span(own, U[own], sizes[own, :r], V[own, :r]) for r, own in groups]
+
+
+def _facet_normals(spans, m):
+    """Unit normals (states, k, m) of the facets, one of two opposite ones, and which are those (states, k) of
+    the space of a flat zonotope; normals are zero beyond its facets."""
+    rows = [
+        np.concatenate([_facets(own), transpose(own.U[:, :, own.sizes.shape[1] :])], axis=1) for own in spans
+    ]
+    states = sum(len(own.states) for own in spans)
+    normals = np.zeros((states, max((own.shape[1] for own in rows), default=0), m))
+    flat = np.zeros(normals.shape[:2], dtype=bool)
+    for span, own in zip(spans, rows, strict=True):
+        count, missing = own.shape[1], m - span.sizes.shape[1]
+        normals[span.states, :count] = own
+        flat[span.states, count - missing : count] = True
+    lengths = np.linalg.norm(normals, axis=-1, keepdims=True)
+    return np.divide(normals, lengths, out=normals, where=lengths > 0), flat
+
+
+def _facets(span):
+    """Normals (s, k, m) of the facets of a span."""
+    r = span.sizes.shape[1]
+    if r == 0:
+        return np.zeros((len(span.states), 0, span.U.shape[1]))
+    return _crosses(span.V)[1] / span.sizes[:, None] @ transpose(span.U[:, :, :r])
+
+
+def _crosses(V):
+    """Each choice of r - 1 of the n columns of V (s, r, n), as indices (k, r - 1), and vectors (s, k, r)
+    perpendicular to them."""
+    r, n = V.shape[1:]
+    choices = np.array(list(combinations(range(n), r - 1)), dtype=int)
+    chosen = np.moveaxis(V[:, :, choices], 1, 2)  # (s, k, r, r - 1)
+    if r == 3:
+        return choices, np.cross(chosen[..., 0], chosen[..., 1])
+    minors = [(-1) ** k * np.linalg.det(np.delete(chosen, k, axis=2)) for k in range(r)]
+    return choices, np.stack(minors, axis=-1)
+
+
+def _zonotope_vertices(c, G, spans):
+    """Vertices (k, m) of every state: images of the corners of the box that are farthest along the normals of
+    facets. Where more generators are in a facet than its dimensions, all corners are compared."""
+    n = G.shape[2]
+    _require_few(n)
+    found = [own[None] for own in c]
+    for span in spans:
+        if span.V.shape[1]:
+            for state, codes in zip(span.states, _corner_codes(span.V), strict=True):
+                signs = 2.0 * (codes[:, None] >> np.arange(n) & 1) - 1.0
+                points = c[state] + signs @ G[state].T
+                found[state] = extreme_points(points) if len(points) == 1 << n else points
+    return found
+
+
+def _corner_codes(V):
+    """For each state of V (s, r, n), the corners of the box whose images are vertices, as binary numbers; all
+    corners if more generators are in a facet than its dimensions."""
+    _, r, n = V.shape
+    choices, normals = _crosses(V)
+    spanned = np.zeros((len(choices), n), dtype=bool)
+    np.put_along_axis(spanned, choices, True, axis=1)
+    heights = normals @ V
+    sizes = np.linalg.norm(normals, axis=-1)[..., None] * np.linalg.norm(V, axis=1)[:, None]
+    tied = ((np.abs(heights) <= TIED * sizes) & ~spanned).any(axis=(1, 2))
+    powers = 1 << np.arange(n)
+    above = np.where(spanned, 0, heights > 0) @ powers
+    free = np.array(list(product((0, 1), repeat=r - 1)), dtype=int) @ powers[choices].T
+    codes = (above[:, None] + free).reshape(len(V), -1)
+    codes = np.concatenate([codes, (1 << n) - 1 - codes], axis=1)
+    return [np.arange(1 << n) if bad else np.unique(own) for bad, own in zip(tied, codes, strict=True)]
+
+
+def _require_few(n):
+    if n > MOST_JOINTS:
+        raise InputError(f"vertices are for at most {MOST_JOINTS} joints that move the link, not {n}")
+
+
+# --- intersections of slabs ---------------------------------------------------------------------------------
+
+
+def slabs(columns, low, high) -> Polytope:
+    """The Polytope of all x (..., m) with low <= columns^T x <= high (..., n), columns (..., m, n)."""
+    rows = transpose(columns)
+    n, m = rows.shape[-2:]
+    return Polytope(
+        np.concatenate([rows, -rows], axis=-2),
+        np.concatenate([high, -low], axis=-1),
+        partial(_slab_vertices, rows.reshape(-1, n, m), low.reshape(-1, n), high.reshape(-1, n)),
+    )
+
+
+def _slab_vertices(rows, low, high):
+    """Vertices (k, m) of every state: points in which m planes meet."""
+    states, n, m = rows.shape
+    moving = np.flatnonzero(rows.any(axis=(0, 2)))
+    _require_few(len(moving))
+    U, sizes, V = np.linalg.svd(rows, full_matrices=False)
+    open_states = ~(sizes > FLAT * sizes[:, :1]).all(axis=1) if n >= m else np.ones(states, dtype=bool)
+    if open_states.any():
+        raise SolutionError(
+            f"the polytope of forces is unbounded at state {open_states.argmax()}: some force needs no torque"
+        )
+    choices = np.array(list(combinations(moving, m)))
+    sides = np.array(list(product((False, True), repeat=m)))
+    step = max(1, MOST_NUMBERS // (len(choices) * len(sides) * n))
+    found = []
+    for k in range(0, states, step):
+        part = slice(k, k + step)
+        met = _meeting_points(U[part], low[part], high[part], choices, sides)
+        for (y, tied), size, turn in zip(met, sizes[part], V[part], strict=True):
+            points = y / size @ turn
+            found.append(extreme_points(points) if tied else points)
+    return found
+
+
+def _meeting_points(rows, low, high, choices, sides):
+    """For each state the points (k, m) in low <= rows (n, m) y <= high in which m planes meet, and whether
+    more meet in one. choices (c, m): of planes; sides (2^m, m): whether it is the upper one."""
+    m = rows.shape[-1]
+    planes = rows[:, choices]  # (states, c, m, m)
+    regular = np.abs(np.linalg.det(planes)) * DEPENDENT > np.linalg.norm(planes, axis=-1).prod(axis=-1)
+    planes = np.where(regular[..., None, None], planes, np.eye(m))
+    bounds = np.where(sides.T, high[:, choices, None], low[:, choices, None])  # (states, c, m, 2^m)
+    y = np.swapaxes(np.linalg.solve(planes, bounds), -1, -2).reshape(len(rows), -1, m)
+    heights, slack = y @ transpose(rows), FLAT * (high - low)[:, None]
+    above, below = heights - high[:, None], low[:, None] - heights
+    inside = (np.maximum(above, below) <= slack).all(axis=-1) & np.repeat(regular, len(sides), axis=1)
+    met = ((np.abs(above) <= slack) | (np.abs(below) <= slack)).sum(axis=-1)
+    return [(own[good], (count[good] > m).any()) for own, good, count in zip(y, inside, met, strict=True)]
+
+
+def extreme_points(points):
+    """The points (k, m) of a set (n, m) that are vertices of its convex hull."""
+    from scipy.spatial import ConvexHull
+
+    if len(points) < 2:
+        return points
+    U, sizes, _ = np.linalg.svd(points - points.mean(axis=0), full_matrices=False)
+    rank = int((sizes > FLAT * max(sizes[0], FLAT * np.abs(points).max())).sum())
+    if rank == 0:
+        return points[:1]
+    if rank == 1:
+        return points[[U[:, 0].argmin(), U[:, 0].argmax()]]
+    return points[ConvexHull(U[:, :rank]).vertices]
