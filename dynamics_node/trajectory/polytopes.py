@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from itertools import combinations, product
-from math import comb
+from math import comb, prod
 from typing import NamedTuple
 
 import numpy as np
@@ -119,7 +119,7 @@ class Polytope:
         slopes = matvec(self.normals, unit)
         slopes = np.where(np.abs(slopes) <= PARALLEL * np.linalg.norm(self.normals, axis=-1), 0.0, slopes)
         steps = np.divide(self.offsets, slopes, out=np.zeros_like(slopes), where=slopes != 0)
-        most = np.where(slopes > 0, steps, np.inf).min(axis=-1)
+        most = np.where(slopes > 0, steps, np.inf).min(axis=-1, initial=np.inf)
         least = np.where(slopes < 0, steps, 0.0).max(axis=-1, initial=0.0)
         none = (most < least) | ((slopes == 0) & (self.offsets < 0)).any(axis=-1)
         return np.where(none, np.nan, most)[()]
@@ -171,7 +171,8 @@ def zonotope(center, generators) -> Polytope:
     """The Polytope of center (..., m) + generators (..., m, n) @ x, |x_i| <= 1. Raises InputError for too
     many facets."""
     *batch, m, n = generators.shape
-    c, G = center.reshape(-1, m), generators.reshape(-1, m, n)
+    states = prod(batch)
+    c, G = center.reshape(states, m), generators.reshape(states, m, n)
     G = G[:, :, G.any(axis=(0, 1))]
     spans = _spans(G)
     normals, flat = _facet_normals(spans, m)
@@ -179,8 +180,8 @@ def zonotope(center, generators) -> Polytope:
     reach += np.where(flat, FLAT * reach.max(axis=-1, initial=0.0, keepdims=True), 0.0)
     middle = matvec(normals, c)
     return Polytope(
-        np.concatenate([normals, -normals], axis=1).reshape(*batch, -1, m),
-        np.concatenate([reach + middle, reach - middle], axis=1).reshape(*batch, -1),
+        np.concatenate([normals, -normals], axis=1).reshape(*batch, 2 * normals.shape[1], m),
+        np.concatenate([reach + middle, reach - middle], axis=1).reshape(*batch, 2 * normals.shape[1]),
         partial(_zonotope_vertices, c, G, spans),
     )
 
@@ -289,17 +290,20 @@ def _require_few(n):
 def slabs(columns, low, high) -> Polytope:
     """The Polytope of all x (..., m) with low <= columns^T x <= high (..., n), columns (..., m, n)."""
     rows = transpose(columns)
-    n, m = rows.shape[-2:]
+    *batch, n, m = rows.shape
+    states = prod(batch)
     return Polytope(
         np.concatenate([rows, -rows], axis=-2),
         np.concatenate([high, -low], axis=-1),
-        partial(_slab_vertices, rows.reshape(-1, n, m), low.reshape(-1, n), high.reshape(-1, n)),
+        partial(_slab_vertices, rows.reshape(states, n, m), low.reshape(states, n), high.reshape(states, n)),
     )
 
 
 def _slab_vertices(rows, low, high):
     """Vertices (k, m) of every state: points in which m planes meet."""
     states, n, m = rows.shape
+    if not states:
+        return []
     moving = np.flatnonzero(rows.any(axis=(0, 2)))
     _require_few(len(moving))
     U, sizes, V = np.linalg.svd(rows, full_matrices=False)

@@ -256,6 +256,9 @@ def test_batches_are_states_one_by_one():
     whole = pickle.loads(pickle.dumps(dn.capability(robot, "panda_hand", q, qd, backend="numpy")))
     u = np.eye(3)
     assert whole.force.vertices().shape[:2] == (2, 3) == whole.force.along(u[0]).shape
+    none = dn.capability(robot, "panda_hand", q[:0], qd, backend="numpy")
+    assert none.force.along(u[0]).shape == none.acceleration.along(u[0]).shape == (0, 3)
+    assert none.force.vertices().size == none.acceleration.vertices().size == 0
     one = dn.capability(robot, "panda_hand", q[1, 2], qd)  # by compiled functions
     for kind in ("force", "acceleration"):
         batch, single = getattr(whole, kind), getattr(one, kind)

@@ -6,6 +6,7 @@ from dynamics_interfaces.msg import DynamicsState
 from dynamics_interfaces.srv import (
     CheckTrajectory,
     ForwardDynamics,
+    GetCapability,
     GetMassMatrix,
     GetOperationalSpaceInertia,
     GetQuantity,
@@ -14,6 +15,7 @@ from dynamics_interfaces.srv import (
     ScaleTrajectory,
     SetPayload,
 )
+from geometry_msgs.msg import Vector3
 from payloads import payload
 from rig import Rig, floats, point, stamp_of, trajectory
 from robots import ROBOTS
@@ -378,6 +380,21 @@ def test_the_last_robot_serves_during_a_build(arm, panda):
     assert "the last valid robot is in use" in message
     good(arm.call(GetMassMatrix, "get_mass_matrix", request))
     arm.describe(panda.robot.file.read_text())
+
+
+def test_forces_of_a_link(arm, panda):
+    """Against Pinocchio: the largest upward force, and the effective mass."""
+    still = dict(zip(panda.names, panda.q, strict=True))
+    request = GetCapability.Request(state=state(still, still.values()), link="panda_hand", friction=False)
+    request.directions = [Vector3(z=2.0)]
+    answer = good(arm.call(GetCapability, "get_capability", request))
+    row = panda.oracle.jacobian(panda.q, "panda_hand")[5]
+    held, most = panda.torque(qd=0 * panda.q), panda.model.effort_limits
+    felt = np.abs(row) > 1e-9
+    expected = ((np.copysign(most, row) - held)[felt] / row[felt]).min()
+    assert np.isclose(answer.force.data[0], expected)
+    mass = 1 / (row @ np.linalg.solve(panda.oracle.mass_matrix(panda.q), row))
+    assert np.isclose(answer.effective_mass.data[0], mass) and answer.force.col_names == ["direction 0"]
 
 
 # --- trajectories of planners ---------------------------------------------------------------------------

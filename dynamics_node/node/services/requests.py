@@ -1,6 +1,6 @@
 """States and points of service requests as arrays."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from builtin_interfaces.msg import Time
@@ -12,6 +12,8 @@ from dynamics_node.node.state.joint_memory import JointMemory, require_few, requ
 from dynamics_node.node.state.reference import read_points
 from dynamics_node.node.state.robot_state import Base
 from dynamics_node.text import listed
+
+LIMITS = ("max_velocity", "max_acceleration", "max_effort", "max_effort_rate")  # fields of a request
 
 
 class State(NamedTuple):
@@ -94,6 +96,25 @@ def read_links(core: Core, links):
         raise BadMessage(f"{len(links)} links in the request; the robot has {len(core.model.frames)}")
     require_once(links, "link")
     return links
+
+
+def read_limits(core, request) -> dict[str, dict[str, float]]:
+    """Limits of the request, whose type may lack some fields, and those of the parameter effort_limits_list.
+    Raises BadMessage."""
+    limits: dict[str, Any] = {name: {} for name in request.limited_joints}
+    for field in LIMITS:
+        values, count = getattr(request, field, ()), len(request.limited_joints)
+        if len(values) not in (0, count):
+            raise BadMessage(f"{count} limited_joints but {len(values)} entries in {field}")
+        for name, value in zip(request.limited_joints, values, strict=False):
+            limits[name][field] = min(value, limits[name].get(field, np.inf))
+    if core.settings.effort_limits == "list":
+        own = set(core.model.v_names)
+        for name, value in zip(core.coordinates.names, core.settings.effort_limits_list, strict=True):
+            if name in own and value > 0:
+                limit = limits.setdefault(name, {})
+                limit["max_effort"] = min(value, limit.get("max_effort", np.inf))
+    return limits
 
 
 def read_stamp(core: Core, message) -> Time:

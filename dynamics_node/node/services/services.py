@@ -7,6 +7,7 @@ import numpy as np
 from dynamics_interfaces.srv import (
     CheckTrajectory,
     ForwardDynamics,
+    GetCapability,
     GetMassMatrix,
     GetOperationalSpaceInertia,
     GetQuantity,
@@ -35,6 +36,7 @@ from dynamics_node.node.ros.messages import (
     trajectory_message,
     vector_message,
 )
+from dynamics_node.node.services.capability_service import answer_capability
 from dynamics_node.node.services.quantity_service import answer_quantity
 from dynamics_node.node.services.requests import (
     known_torques,
@@ -55,6 +57,7 @@ COMPUTING = {
     "get_mass_matrix": GetMassMatrix,
     "get_operational_space_inertia": GetOperationalSpaceInertia,
     "get_quantity": GetQuantity,
+    "get_capability": GetCapability,
     "check_trajectory": CheckTrajectory,
     "scale_trajectory": ScaleTrajectory,
 }
@@ -152,6 +155,7 @@ class Services:
             GetMassMatrix: self._mass_matrix,
             GetOperationalSpaceInertia: self._operational_space,
             GetQuantity: self._quantity,
+            GetCapability: self._capability,
             CheckTrajectory: self._check,
             ScaleTrajectory: self._scale,
         }
@@ -210,6 +214,10 @@ class Services:
 
     def _quantity(self, core, request, response):
         answer_quantity(core, request, response, monotonic_ns())
+        response.header = _header(core, request)
+
+    def _capability(self, core, request, response):
+        answer_capability(core, request, response, monotonic_ns())
         response.header = _header(core, request)
 
     def _check(self, core, request, response):

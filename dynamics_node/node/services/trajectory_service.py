@@ -1,15 +1,13 @@
 """Services for trajectories of planners, with the payloads of the robot: whether it can execute one, and the
 times of its path."""
 
-from typing import Any
-
 import numpy as np
 from builtin_interfaces.msg import Duration
 
 from dynamics_node.node.core.torques import joint_friction
 from dynamics_node.node.errors import BadMessage
 from dynamics_node.node.ros.messages import doubles, point_message, trajectory_message
-from dynamics_node.node.services.requests import read_state, require_known
+from dynamics_node.node.services.requests import read_limits, read_state, require_known
 from dynamics_node.node.state.reference import MAX_NUMBERS, read_points
 from dynamics_node.text import one_line
 from dynamics_node.trajectory import CheckFunctions, JointTrajectory, checked, scaled, verdict
@@ -17,14 +15,13 @@ from dynamics_node.trajectory.joint_trajectory import in_order, require_joints
 
 TIME_OPTIMAL = "time_optimal"
 MAX_OPTIMIZED = 100_000  # samples x joints, of which toppra solves 30 000 a second
-LIMITS = ("max_velocity", "max_acceleration", "max_effort", "max_effort_rate")  # fields of a request
 LOADS = ("peak_effort", "rms_effort", "thermal_effort", "peak_power", "energy")
 
 
 def check_trajectory(core, request, response, now):
     """Fill in a CheckTrajectory reply; returns its message. now: steady ns. Raises BadMessage, NoOutput and
     the errors of `checked`."""
-    check = _checked(core, request, _limits(core, request), now)
+    check = _checked(core, request, read_limits(core, request), now)
     response.feasible = check.feasible
     response.slowdown, response.at_rest = check.slowdown.factor, check.slowdown.at_rest
     response.largest_payload = float("nan")
@@ -43,7 +40,7 @@ def check_trajectory(core, request, response, now):
 def scale_trajectory(core, request, response, now):
     """Fill in a ScaleTrajectory reply; returns its message. now: steady ns. Raises BadMessage, NoOutput and
     the errors of `scaled`."""
-    limits, method = _limits(core, request), request.method or TIME_OPTIMAL
+    limits, method = read_limits(core, request), request.method or TIME_OPTIMAL
     most = MAX_OPTIMIZED if method == TIME_OPTIMAL else MAX_NUMBERS
     check = _checked(core, request, limits, now, most)
     try:
@@ -118,21 +115,3 @@ def _start(core, message, points, now):
     if state.base is not None:
         q[:7] = state.base.pose
     return q
-
-
-def _limits(core, request) -> dict[str, dict[str, float]]:
-    """Limits of the request, and those of the parameter effort_limits_list."""
-    limits: dict[str, Any] = {name: {} for name in request.limited_joints}
-    for field in LIMITS:
-        values, count = getattr(request, field), len(request.limited_joints)
-        if len(values) not in (0, count):
-            raise BadMessage(f"{count} limited_joints but {len(values)} entries in {field}")
-        for name, value in zip(request.limited_joints, values, strict=False):
-            limits[name][field] = min(value, limits[name].get(field, np.inf))
-    if core.settings.effort_limits == "list":
-        own = set(core.model.v_names)
-        for name, value in zip(core.coordinates.names, core.settings.effort_limits_list, strict=True):
-            if name in own and value > 0:
-                limit = limits.setdefault(name, {})
-                limit["max_effort"] = min(value, limit.get("max_effort", np.inf))
-    return limits
