@@ -114,6 +114,9 @@ def scaled(
 
 def _fastest(check, limits) -> JointTrajectory:
     """The time-optimal trajectory along the path of a check, as cubics."""
+    slowdown = check.slowdown.factor
+    if 1 < slowdown < np.inf:  # the samples are then as dense in the result as in a check
+        check = check.retimed(check.trajectory.slowed(slowdown), limits)
     path = PathLimits(check, limits)
     problem = _Fastest(path, path.scale / check.slowdown.factor if check.slowdown.possible else 0.0)
     speeds = problem.speeds()

@@ -31,7 +31,7 @@ def problem_of(robot, points, **options):
     return path_timing._Fastest(PathLimits(dn.check_trajectory(robot, points, **options), {}), 0.0)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_duration_is_that_of_toppra_with_its_own_constraints(seed):
     """toppra calls inverse dynamics point by point; its path is the same."""
     robot = robot_of("panda7")
@@ -82,13 +82,13 @@ def test_a_slow_trajectory_becomes_faster():
     robot = robot_of("panda7")
     fast, again = (
         dn.scale_trajectory(robot, spline(robot.v_names, REST).slowed(factor), backend="numpy")
-        for factor in (1.0, 20.0)
+        for factor in (1.0, 6.0)
     )
     assert np.isclose(fast.time[-1], again.time[-1], rtol=0.01)
     slow = dn.scale_trajectory(
-        robot, spline(robot.v_names, REST).slowed(20.0), method="uniform", backend="numpy"
+        robot, spline(robot.v_names, REST).slowed(6.0), method="uniform", backend="numpy"
     )
-    assert slow.time[-1] == 40.0
+    assert slow.time[-1] == 12.0
 
 
 def test_friction_and_a_prismatic_joint():
