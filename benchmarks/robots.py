@@ -12,7 +12,7 @@ sys.path.append(str(Path(__file__).resolve().parents[1] / "test" / "support"))
 
 from generic_chains import chain as random_chain
 
-__all__ = ["random_chain", "random_states", "robot", "robot_file"]
+__all__ = ["mujoco_tree", "random_chain", "random_states", "robot", "robot_file"]
 
 PANDA = [f"panda_joint{i}" for i in range(1, 8)]
 FILES = {
@@ -39,6 +39,13 @@ def robot(name):
     if name == "panda":
         return load_robot(robot_file(name), joints=PANDA)
     return load_robot(robot_file(name), floating_base=True)
+
+
+def mujoco_tree(model):
+    """The same tree in MuJoCo."""
+    from mujoco_oracle import Tree  # an optional dependency
+
+    return Tree(model)
 
 
 def random_states(model, count, seed=0):

@@ -28,12 +28,14 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
         ("capability.py", "upward force, with 2 kg: 91 N"),
         ("orderings.py", "colamd"),
         ("loops.py", "SolutionError: 'j5'"),
+        ("mppi.py", "upright since 1."),
         ("sensors.py", "most likely 'left_shank_joint torque' is wrong"),
     ],
 )
 def test_example(name, words, capsys, monkeypatch):
     data_folder()  # skips without the robots
     monkeypatch.setattr(sys, "argv", [name])
+    monkeypatch.setenv("MPLBACKEND", "agg")
     runpy.run_path(str(EXAMPLES / name), run_name="__main__")
     assert words in capsys.readouterr().out
 
