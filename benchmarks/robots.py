@@ -19,6 +19,8 @@ FILES = {
     "panda": "panda_description/urdf/panda.urdf",
     "solo12": "solo_description/robots/solo12.urdf",
     "ur5": "ur_description/urdf/ur5_robot.urdf",
+    "xarm7": "xarm_description/urdf/xarm7.urdf",
+    "kinova": "kinova_description/robots/kinova.urdf",
     "talos": "talos_data/robots/talos_reduced.urdf",
 }
 
