@@ -121,6 +121,19 @@ def test_singular_states_are_nan(jax):
         assert np.allclose(own, reference, rtol=1e-9, equal_nan=True)
 
 
+def test_error_on_a_gpu(jax):
+    """What is registered there, called here."""
+    from dynamics_node.functions.bridges.code import Code, text_of
+
+    function, states = built("five_bar", "gravity_torque")
+    flags = (f"-I{jax.ffi.include_dir()}",)
+    library = Code.of(function, 0).library(np.float64, text_of("handler.c"), flags, jax.__version__)
+    jax.ffi.register_ffi_target("on_a_gpu", jax.ffi.pycapsule(library.on_a_gpu), platform="cpu")
+    call = jax.ffi.ffi_call("on_a_gpu", jax.ShapeDtypeStruct((2,), np.float64))
+    with pytest.raises(RuntimeError, match=r"run on the CPU.*default_device"):
+        jax.block_until_ready(call(states[0][0]))
+
+
 def test_many_states(jax):
     """In vectors, but for those around a singular one."""
     function = dn.build(

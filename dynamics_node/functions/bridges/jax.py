@@ -76,8 +76,9 @@ class _Target:
         name = f"dynamics_node_{self._code.digest(dtype)}"
         with _lock:
             if name not in _registered:
-                handler = self._jax.ffi.pycapsule(library.handler)
-                self._jax.ffi.register_ffi_target(name, handler, platform="cpu")
+                for platform, handler in (("cpu", library.handler), ("CUDA", library.on_a_gpu)):
+                    capsule = self._jax.ffi.pycapsule(handler)
+                    self._jax.ffi.register_ffi_target(name, capsule, platform=platform)
                 _registered.add(name)
         return name
 

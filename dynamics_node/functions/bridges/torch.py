@@ -62,7 +62,10 @@ class TorchFunction:
         placed = [torch.as_tensor(array) for array in (*arrays, *(named[name] for name in rest))]
         for name, array in zip(self._names, placed, strict=True):
             if not array.is_cpu:
-                raise InputError(f"{name} is on {array.device}: .torch() runs on the CPU, move it there")
+                other = "a function of backend='cuda' takes tensors on a GPU, without gradients"
+                raise InputError(
+                    f"{name} is on {array.device}: .torch() runs on the CPU, move it there; {other}"
+                )
         kinds = {array.dtype for array in placed}
         if len(kinds) == 1 and kinds <= {torch.float64, torch.float32}:
             return placed
