@@ -14,7 +14,6 @@ from dynamics_node.trajectory.joint_trajectory import LINE, JointTrajectory
 from dynamics_node.trajectory.motion_limits import described
 from dynamics_node.trajectory.path_limits import PathLimits
 from dynamics_node.trajectory.slowdown import TOLERANCE
-from dynamics_node.trajectory.smooth_timing import smoothed
 from dynamics_node.trajectory.trajectory_check import RATE, TrajectoryCheck, check_trajectory
 
 Method = Literal["time_optimal", "uniform"]
@@ -107,6 +106,8 @@ def scaled(
     limits = limits or {}
     if not any(margin.quantity in ("jerk", "effort_rate") for margin in check.margins):
         return check.retimed(_fastest(check, limits)).slowed()
+    from dynamics_node.trajectory.smooth_timing import smoothed  # imports scipy
+
     others = {name: {k: own[k] for k in own if k not in SMOOTH} for name, own in limits.items()}
     fast = check.retimed(_fastest(check.retimed(check.trajectory, others), others), others)
     return smoothed(check, fast, limits)
