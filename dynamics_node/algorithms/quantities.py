@@ -32,7 +32,6 @@ from dynamics_node.robot import Problem, Robot, named, state_shapes
 from dynamics_node.robot.problem import KNOWN, UNKNOWN
 from dynamics_node.robot.subtree import only_subtree
 
-LARGEST_CONDITION = 1e12  # of Lambda
 Q, QD, QDD = ("q",), ("q", "qd"), ("q", "qd", "qdd")
 
 
@@ -244,7 +243,7 @@ LINKS = {
         results.OperationalSpaceInertia,
         of.inverted(of.operational_space_inertia_inverse),
         of.inverted(extended_forces),
-        limits=(LARGEST_CONDITION**2,),
+        limits=(of.MAX_CONDITION**2,),
         refusal="the links cannot move in all directions (condition of Lambda^-1 1e12 or more), see "
         "operational_space_inertia_inverse",
     ),

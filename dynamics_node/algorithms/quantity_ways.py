@@ -162,7 +162,7 @@ def reaction_wrenches(robot, rates, q, qdd, gravity, redundant="refuse"):
 
 # --- operational-space inertia of several links (Khatib 1987) -----------------------------------------------
 
-MAX_CONDITION = 1e12
+MAX_CONDITION = 1e12  # of Lambda
 
 
 def extended_forces(robot, rates, q, links, reference="world_aligned"):
