@@ -36,7 +36,7 @@ CLUSTER = ["dask[array]>=2023.5", "distributed>=2023.5"]
 GTSAM = ["gtsam>=4.3"]
 DEMO = [*BAGS, "example-robot-data>=4.3", *ORACLE, *MUJOCO]
 CASADI = ["casadi>=3.6"]
-JAX = ["jax>=0.6"]  # 400 MB, and PyTorch more: their tests are skipped without them
+JAX = ["jax>=0.6.1"]  # 400 MB, and PyTorch more: their tests are skipped without them
 TORCH = ["torch>=2.4"]
 PLANNING = ["toppra>=0.6.10"]  # time-optimal trajectories
 EXPORTS = [*CASADI, "fmpy>=0.3.20"]  # what loads exported functions

@@ -17,7 +17,14 @@ import gpu
 
 HERE = Path(__file__).parent
 ROOT, FOLDER = HERE.parent, HERE.parent / ".gpu"
-TESTS = ("arrays_on_the_device", "batches", "chains", "functions_on_a_gpu", "kernels_with_loops")
+TESTS = (
+    "arrays_on_the_device",
+    "batches",
+    "bridges_on_a_gpu",
+    "chains",
+    "functions_on_a_gpu",
+    "kernels_with_loops",
+)
 PARTS = ("dynamics_node", "test/conftest.py", "test/gpu/conftest.py", "test/support", "pyproject.toml")
 PARTS += tuple(f"test/gpu/test_{name}.py" for name in TESTS)
 PARTS += tuple(f"benchmarks/{name}.py" for name in ("gpu", "harness"))

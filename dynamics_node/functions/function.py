@@ -230,11 +230,12 @@ class Function:
         return to_casadi(self, order)
 
     def jax(self, order: Literal[0, 1, 2] = 1):
-        """Return the function for JAX with exact derivatives, on the CPU, see docs/how-to/frameworks.md.
+        """Return the function for JAX with exact derivatives, see docs/how-to/frameworks.md.
 
         It takes the same arguments over any batch, by position or by name. It works inside `jax.jit`,
         `jax.grad`, `jax.jvp` and `jax.vmap`. The type of the results is that of the arguments, float64 or
-        float32. Gravity is constant. The results of a state without a result are NaN.
+        float32. Gravity is constant. The results of a state without a result are NaN. It runs on the CPU; a
+        function of backend 'cuda' runs where the arguments are, also on a GPU.
 
         Parameters
         ----------
@@ -258,11 +259,12 @@ class Function:
         return JaxFunction(self, order)
 
     def torch(self, order: Literal[0, 1, 2] = 1):
-        """Return the function for PyTorch with exact derivatives, on the CPU, see docs/how-to/frameworks.md.
+        """Return the function for PyTorch with exact derivatives, see docs/how-to/frameworks.md.
 
         It takes the same arguments over any batch, by position or by name. It works with `backward`,
         `torch.func` and `torch.compile`. The type of the results is that of the arguments, float64 or
-        float32. Gravity is constant. The results of a state without a result are NaN.
+        float32. Gravity is constant. The results of a state without a result are NaN. It takes tensors on the
+        CPU; a function of backend 'cuda' also those on a GPU, and returns tensors there.
 
         Parameters
         ----------

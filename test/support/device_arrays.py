@@ -152,8 +152,15 @@ class _Device:
 class _Stream:
     current = null = None
 
-    def __init__(self, non_blocking=False):
+    def __init__(self, non_blocking=False, ptr=0):
         FAULT.meet()
+        self.ptr = ptr
+
+    @classmethod
+    def from_external(cls, stream):
+        version, ptr = stream.__cuda_stream__()
+        assert version == 0
+        return cls(ptr=ptr)
 
     def __enter__(self):
         self._before, _Stream.current = _Stream.current, self
@@ -239,6 +246,8 @@ class DeviceModule:
     @staticmethod
     def asarray(array, dtype=None):
         FAULT.meet()
+        if isinstance(array, DeviceArray) and dtype in (None, array.dtype):
+            return array
         return DeviceArray(np.array(_plain(array), dtype=dtype))
 
     @staticmethod

@@ -1,14 +1,18 @@
-"""The C code behind JAX and PyTorch: an exported function over the states of a batch, and its derivatives."""
+"""The code behind JAX and PyTorch: an exported function over the states of a batch, and its derivatives, in C
+and on a CUDA device."""
 
 import ctypes
 import hashlib
 from dataclasses import replace
+from functools import cached_property
 from importlib.resources import files
 
 import numpy as np
 
+from dynamics_node.codegen.backends import Interpreter
 from dynamics_node.codegen.c.batch_kernel import render_batch, width_flags
 from dynamics_node.codegen.c.compiler import FOR_VECTORS, compile_library, open_library
+from dynamics_node.codegen.cuda import CudaRunner, at_work
 from dynamics_node.codegen.export import Entry, derivative_entry, one_file
 from dynamics_node.codegen.runner import limits_in
 from dynamics_node.functions.exporting import exported_entry
@@ -18,19 +22,20 @@ PRECISIONS = {np.dtype(np.float64): "double", np.dtype(np.float32): "single"}
 
 
 class Code:
-    """An Entry, or its derivatives of an order, as libraries of one precision each.
+    """An Entry, or its derivatives of an order, as libraries of one precision each, and as kernels.
 
-    entry: whose arguments and results it has; pairs: {(result, argument): a result of derivatives}.
+    entry: whose arguments and results it has; takes_cuda: whether it takes arrays on a CUDA device.
     """
 
-    def __init__(self, entry: Entry, order: int):
-        self.entry, self.order = entry, order
+    def __init__(self, entry: Entry, order: int, takes_cuda: bool):
+        self.entry, self.order, self.takes_cuda = entry, order, takes_cuda
         self._derivative: tuple[Code, dict] | None = None
 
     @classmethod
     def of(cls, function, order: int):
         """The code of a Function with derivatives up to an order."""
-        return cls(exported_entry(function, order), order)
+        takes_cuda = getattr(function.runner, "on_device", None) is not None
+        return cls(exported_entry(function, order), order, takes_cuda)
 
     def derivative(self) -> "tuple[Code, dict[tuple[str, str], str]]":
         """The code of the derivatives, and {(result, argument): its result}. Raises TypeError beyond
@@ -42,7 +47,7 @@ class Code:
             )
         if self._derivative is None:
             entry, called = derivative_entry(self.entry)
-            self._derivative = Code(entry, self.order - 1), called
+            self._derivative = Code(entry, self.order - 1, self.takes_cuda), called
         return self._derivative
 
     def library(self, dtype, handler="", flags=(), identity="") -> ctypes.CDLL:
@@ -59,6 +64,22 @@ class Code:
     def digest(self, dtype) -> str:
         """A hash of what the library computes."""
         return hashlib.sha256(self._text(PRECISIONS[np.dtype(dtype)]).encode()).hexdigest()
+
+    def launch(self, stream: int, arrays, results):
+        """Compute `results` of `arrays` (*batch, *shape): contiguous, of one type, on a CUDA device, with
+        __cuda_array_interface__. The work is given to the CUDA stream with this address; nothing waits.
+        Raises DeviceError, CompileError, MemoryError."""
+        runner, names = self._on_cuda, [a.name for a in self.entry.inputs]
+        with at_work() as cupy:
+            given = dict(zip(names, map(cupy.asarray, arrays), strict=True))
+            places = tuple(map(cupy.asarray, results))
+            with given[names[0]].device, cupy.cuda.Stream.from_external(_Stream(stream)):
+                runner.on_device([given[name] for name in runner.inputs], places)
+
+    @cached_property
+    def _on_cuda(self):
+        program = self.entry.program
+        return CudaRunner(program, Interpreter(program))
 
     def _vectors(self, dtype):
         """The library with vectors of states, see vectors.c."""
@@ -82,6 +103,16 @@ class Code:
         }
         defined = [f"#define {name} {value}" for name, value in constants.items()]
         return "\n".join([one_file(entry), *defined, text_of("states.c")])
+
+
+class _Stream:
+    """A CUDA stream at an address, by the protocol of CUDA streams."""
+
+    def __init__(self, address: int):
+        self._address = address
+
+    def __cuda_stream__(self):
+        return 0, self._address  # version of the protocol
 
 
 def text_of(name: str) -> str:

@@ -25,14 +25,14 @@ XLA_FFI_Error *handler(XLA_FFI_CallFrame *frame)
   return 0;
 }
 
-/* What XLA calls on a GPU: an error. */
+/* What XLA calls on a GPU, for a function of another backend than cuda: an error. */
 XLA_FFI_Error *on_a_gpu(XLA_FFI_CallFrame *frame)
 {
   if (asked_for_version(frame)) return 0;
   XLA_FFI_Error_Create_Args error = {
       .struct_size = XLA_FFI_Error_Create_Args_STRUCT_SIZE,
-      .message = "functions of dynamics_node run on the CPU in JAX: "
-                 "call them under jax.default_device(jax.devices('cpu')[0]), with arrays there",
+      .message = "this function of dynamics_node can run on the CPU alone: build it with backend='cuda', "
+                 "or call it under jax.default_device(jax.devices('cpu')[0]), with arrays there",
       .errc = XLA_FFI_Error_Code_UNIMPLEMENTED,
   };
   return frame->api->XLA_FFI_Error_Create(&error);

@@ -1,4 +1,4 @@
-"""A Function in JAX: compiled C as a custom call of XLA, with exact derivatives."""
+"""A Function in JAX: compiled C as a custom call of XLA, or a CUDA kernel, with exact derivatives."""
 
 from functools import cached_property, partial
 from threading import Lock
@@ -9,7 +9,7 @@ from dynamics_node.functions.bridges import required
 from dynamics_node.functions.bridges.code import Code, text_of
 from dynamics_node.functions.checks import InputError
 
-JAX = "jax>=0.6"
+JAX = "jax>=0.6.1"
 _registered: set[str] = set()
 _lock = Lock()
 
@@ -110,7 +110,9 @@ def _custom_call(jax, code):
         batch, dtype = arrays[0].shape[: arrays[0].ndim - axes], arrays[0].dtype
         results = [jax.ShapeDtypeStruct((*batch, *a.shape), dtype) for a in entry.outputs]
         run = jax.ffi.ffi_call(target.name(dtype), results, vmap_method="broadcast_all")
-        return tuple(run(*arrays))
+        if not code.takes_cuda:
+            return tuple(run(*arrays))
+        return tuple(jax.lax.platform_dependent(*arrays, cuda=_launching(code, results), default=run))
 
     @partial(call.defjvp, symbolic_zeros=True)
     def tangents_of(primals, tangents):
@@ -128,6 +130,16 @@ def _custom_call(jax, code):
         return results, tuple(sums)
 
     return call
+
+
+def _launching(code, results):
+    """A function of arrays on a CUDA device, called by Python for each launch, with XLA's stream."""
+    from jax.experimental.buffer_callback import buffer_callback
+
+    def launch(context, places, *arrays):
+        code.launch(context.stream, arrays, places)
+
+    return buffer_callback(launch, results, vmap_method="broadcast_all")
 
 
 def _times(jax, block, tangent, rows, columns):

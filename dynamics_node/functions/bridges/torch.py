@@ -1,4 +1,4 @@
-"""A Function in PyTorch: compiled C behind an autograd.Function, with exact derivatives."""
+"""A Function in PyTorch: compiled C or a CUDA kernel behind an autograd.Function, with exact derivatives."""
 
 import ctypes
 from functools import cache, cached_property, partial
@@ -23,7 +23,7 @@ class TorchFunction:
         self._torch = required("torch", TORCH)
         self._function, self._order = function, order
         code = Code.of(function, order)
-        self._entry, self._call = code.entry, _call(self._torch, code)
+        self._entry, self._takes_cuda, self._call = code.entry, code.takes_cuda, _call(self._torch, code)
         self._names = [a.name for a in self._entry.inputs]
         self._result = partial(tuple.__new__, getattr(function, "result", None) or tuple)
 
@@ -60,18 +60,25 @@ class TorchFunction:
             given = f"{len(arrays)} by position and {', '.join(named) or 'none'} by name"
             raise TypeError(f"{self._entry.title} takes {', '.join(self._names)}, not {given}")
         placed = [torch.as_tensor(array) for array in (*arrays, *(named[name] for name in rest))]
-        for name, array in zip(self._names, placed, strict=True):
-            if not array.is_cpu:
-                other = "a function of backend='cuda' takes tensors on a GPU, without gradients"
-                raise InputError(
-                    f"{name} is on {array.device}: .torch() runs on the CPU, move it there; {other}"
-                )
+        if not all(array.is_cpu for array in placed):
+            self._require_one_device(placed)
         kinds = {array.dtype for array in placed}
         if len(kinds) == 1 and kinds <= {torch.float64, torch.float32}:
             return placed
         floats = [kind for kind in kinds if kind.is_floating_point] or [torch.get_default_dtype()]
         kind = torch.float64 if torch.float64 in floats else torch.float32
         return [array.to(kind) for array in placed]
+
+    def _require_one_device(self, placed):
+        first = placed[0].device
+        for name, array in zip(self._names, placed, strict=True):
+            own = f"{name} is on {array.device}"
+            if array.device.type not in ("cpu", "cuda"):
+                raise InputError(f"{own}: move it to the CPU, or to an NVIDIA GPU")
+            if array.is_cuda and not self._takes_cuda:
+                raise InputError(f"{own}: build the function with backend='cuda', or move it to the CPU")
+            if array.device != first:
+                raise InputError(f"{own}, and {self._names[0]} on {first}: move all to one device")
 
 
 class _Evaluation:
@@ -93,6 +100,10 @@ class _Evaluation:
         """Results for arguments (*batch, *shape) of one type. Other threads of Python run meanwhile."""
         arrays = [array.detach().contiguous() for array in arrays]
         results = self.empty(arrays[0])
+        if arrays[0].is_cuda:
+            stream = self._torch.cuda.current_stream(arrays[0].device)
+            self._code.launch(stream.cuda_stream, arrays, results)
+            return results
         count = prod(arrays[0].shape[: arrays[0].ndim - len(self.inputs[0].shape)])
         read, written = self._pointers
         self._states(arrays[0].dtype)(
