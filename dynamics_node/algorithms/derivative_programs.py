@@ -17,6 +17,7 @@ from dynamics_node.algorithms.health import health, health_limits
 from dynamics_node.algorithms.pivots import LARGEST_LOSS, inertia_scale, losses, total_loss, weak_coordinates
 from dynamics_node.algorithms.rates import rates_at
 from dynamics_node.algorithms.reduced_frames import economical_robot, parameter_shapes, with_inputs
+from dynamics_node.algorithms.solution_by_branches import factors, solution, solution_by_branches
 from dynamics_node.robot import Problem, Robot, inverse_dynamics
 from dynamics_node.robot.inertial_parameters import PARAMETERS
 from dynamics_node.robot.reframe import regrouped_away
@@ -27,7 +28,6 @@ from dynamics_node.symbolic import (
     Staging,
     derivative_name,
     flattened,
-    half_solved,
     interpret,
     inverse_motion_transform,
     jacobian,
@@ -161,51 +161,30 @@ def _pseudo_inertias(tree, numbers):
 
 def _solved(work, forward, M, armature, tau):
     """dq, dqd and dknown if some joints are forward ones."""
-    alone, side_by_side = work.staging.alone, work.staging.side_by_side
-    free, nv = np.flatnonzero(forward), len(forward)
-    factors = alone(_factors, M[free[:, None], free])
-    qdd = np.zeros(nv, dtype=object)
-    qdd[free] = alone(_accelerations, tau[free], work.torques(armature)[free], *factors)
-    work.accelerate_more(qdd)
-    zero, solve_column = np.zeros((nv, nv)), partial(_unknowns, forward)
-    known = (np.where(forward, 0.0, M), np.diag(np.where(forward, 1.0, 0.0)))
-    changes = [(matrix, zero) for matrix in work.derivatives()] + [known]
-    return {
-        name: side_by_side(solve_column, torques.T, own, shared=(M, *factors)).T
-        for name, (torques, own) in zip(("dq", "dqd", "dknown"), changes, strict=True)
-    }
-
-
-def _factors(M):
-    """L, strictly lower, and the reciprocals of D of M = L^T D L."""
-    L, D, _ = half_solved(M, np.zeros((len(M), 0)))
-    return np.tril(L, -1), np.array([1.0 / d for d in D], dtype=object)
-
-
-def _accelerations(tau, torques, L, inverse):
-    return _solution(tau - torques, L, inverse)
-
-
-def _solution(right, L, inverse):
-    """x of L^T D L x = right (n,)."""
-    x = right.copy()
-    for k in reversed(range(len(x))):
-        x[:k] = x[:k] - L[k, :k] * x[k]
-    x = x * inverse
-    for k in range(len(x)):
-        for i in range(k):
-            x[k] = x[k] - L[k, i] * x[i]
-    return x
-
-
-def _unknowns(forward, torques, own, M, L, inverse):
-    """A column of the unknowns: torques (nv,): changes at constant accelerations; own (nv,):
-    changes of the knowns."""
+    staging, nv = work.staging, len(forward)
     free, driven = np.flatnonzero(forward), np.flatnonzero(~forward)
-    unknowns = torques.copy()
-    unknowns[free] = _solution(own[free] - torques[free], L, inverse)
-    unknowns[driven] = torques[driven] + M[driven[:, None], free] @ unknowns[free]
-    return unknowns
+    own = staging.alone(factors, M[free[:, None], free])
+    qdd = np.zeros(nv, dtype=object)
+    qdd[free] = staging.alone(_accelerations, tau[free], work.torques(armature)[free], own)
+    work.accelerate_more(qdd)
+    known = np.where(forward, np.diag(-1.0 * forward), M)
+    changes = np.concatenate([*work.derivatives(), known], axis=1)  # of torques at constant accelerations
+    unknowns = np.zeros(changes.shape, dtype=object)
+    unknowns[free] = solution_by_branches(staging, own, changes[free])
+    if driven.size:
+        columns, shared = (changes[driven].T, unknowns[free].T), (M[driven[:, None], free],)
+        unknowns[driven] = staging.side_by_side(_driven, *columns, shared=shared).T
+    return dict(zip(("dq", "dqd", "dknown"), np.split(unknowns, 3, axis=1), strict=True))
+
+
+def _accelerations(tau, torques, own):
+    return solution(torques - tau, *own)
+
+
+def _driven(torques, accelerations, M):
+    """A column of the torques of driven joints: torques at constant accelerations, and the accelerations of
+    the others."""
+    return torques + M @ accelerations
 
 
 def _health(tree, forward, watched, names, q, M, *parameters):

@@ -4,7 +4,7 @@ from dynamics_node.symbolic.derivative import derivative_name, gradient, jacobia
 from dynamics_node.symbolic.expression import Expression, Op, Table
 from dynamics_node.symbolic.fused import Fused, fused
 from dynamics_node.symbolic.interpret import flattened, interpret, interpret_portable
-from dynamics_node.symbolic.lane_program import LaneProgram, Stage, Staging, entries, mapped
+from dynamics_node.symbolic.lane_program import LaneProgram, Stage, Staging, Value, entries, mapped
 from dynamics_node.symbolic.lie_groups import (
     exp3,
     exp3_derivative,
@@ -86,6 +86,7 @@ __all__ = [
     "Sweep",
     "Table",
     "Turn",
+    "Value",
     "angle_of",
     "axis_rotation_parts",
     "congruence",
