@@ -29,7 +29,8 @@ class Function:
     A call returns one array, or a tuple of several. Arguments are arrays (..., *shape) in SI units, by
     position or by name; leading axes are a batch and broadcast. A call raises InputError, naming argument and
     entry, and SolutionError. With errors='nan' a state without a result is NaN, and the others are right.
-    `out` is the place of the result, or a tuple of places.
+    `out` is the place of the result, or a tuple of places; its content is undefined if the call raises an
+    error.
 
     Parameters
     ----------

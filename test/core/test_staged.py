@@ -9,6 +9,7 @@ from tolerances import error
 
 import dynamics_node as dn
 from dynamics_node.algorithms import derivative_program, parameter_values
+from dynamics_node.algorithms.solution_by_branches import factors, solution_by_branches
 from dynamics_node.codegen.c import BATCH, CRunner, Kernel, kernel
 from dynamics_node.codegen.c.render import is_for_vectors
 from dynamics_node.robot.inertial_parameters import PARAMETERS
@@ -129,6 +130,53 @@ def test_compiled_derivatives_agree_with_the_interpreter(name):
         assert good
         for output, expected in zip(outputs, interpreted.values(), strict=True):
             assert error(output, expected, tail=2).max() <= 1e-10
+
+
+PARENTS = [-1, 0, 1, 2, 1, 4, 5, 5, -1]  # coordinates that fork twice, and one alone
+_PATHS = [[]]  # by coordinate + 1: from the root to it
+for _k, _parent in enumerate(PARENTS):
+    _PATHS.append([*_PATHS[_parent + 1], _k])
+
+
+def test_solution_by_branches_agrees_with_numpy():
+    """Columns take part where they are not zero, and the results are those of a dense solution."""
+    n, random = len(PARENTS), np.random.default_rng(5)
+    related = np.zeros((n, n), dtype=bool)
+    for k, path in enumerate(_PATHS[1:]):
+        related[k, path] = related[path, k] = True
+    A = np.where(related, random.uniform(-1, 1, (n, n)), 0.0)
+    numbers = {"M": A + A.T + 8.0 * np.eye(n), "R": random.uniform(-1, 1, (n, n))}
+    staging = Staging({"M": (n, n), "R": (n, n)})
+    M, R = (np.where(related, staging.arrays[name], 0.0) for name in ("M", "R"))
+    right = np.concatenate([R, np.eye(n)], axis=1)
+    X = solution_by_branches(staging, staging.alone(factors, M), right)
+    program = staging.finish({"X": X})
+    expected = np.linalg.solve(numbers["M"], -np.hstack([np.where(related, numbers["R"], 0.0), np.eye(n)]))
+    for form in (program, flattened(program)):
+        assert np.abs(interpret(form, **numbers)["X"] - expected).max() <= 1e-13
+    eliminated = [stage.lanes for stage in program.stages if stage.lanes > 1]
+    assert eliminated[:6] == [2, 6, 6, 10, 6, 16]  # of branches 8, 7, 6, 4 and 5, 2 and 3, 0 and 1
+
+
+def test_many_results_are_written_in_place():
+    """Also over an input, where the state is a copy before; of a bad state nothing is reported as solved."""
+    staging = Staging({"x": (30, 20)})
+    x = staging.arrays["x"]
+    kernel = Kernel(staging.finish({"y": staging.side_by_side(lambda a: a * a, x), "z": x[:1]}))
+    given = np.random.default_rng(6).uniform(-1, 1, (30, 20))
+    y, z = np.empty((30, 20)), np.empty((1, 20))
+    assert kernel.call_one(given, y, z) is None
+    assert np.array_equal(y, given**2) and np.array_equal(z, given[:1])
+    memory = np.empty(1000)
+    over, first = memory[:600].reshape(30, 20), memory[7:607].reshape(30, 20)
+    for places in ((first, z), (y, memory[595:615].reshape(1, 20))):
+        over[:] = given
+        assert kernel.call_one(over, *places) is None
+        assert np.array_equal(places[0], given**2) and np.array_equal(places[1], given[:1])
+    given[29, 19] = 1e200  # its square is not finite
+    assert kernel.call_one(given, y, z) is False and np.isnan(kernel(1, given[None])[0][0]).all()
+    given[0, 0] = np.nan
+    assert kernel.call_one(given, y, z) is False
 
 
 def test_many_states_of_a_long_program(monkeypatch):

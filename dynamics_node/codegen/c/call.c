@@ -34,10 +34,11 @@ static _Thread_local int calls;     /* an argument may be an object that calls t
 #define LEFT
 #endif
 
-/* x: aligned, and filled up with zeros to whole vectors. Several sums: one would wait for itself. */
-static int all_finite(const double *x, long size)
+typedef number unaligned __attribute__((vector_size(VECTOR_BYTES), aligned(sizeof(number)), may_alias));
+
+/* The sum of zero times every number of some vectors. Several sums: one would wait for itself. */
+static inline vector zero_times(const unaligned *v, const unaligned *end)
 {
-  const vector *v = (const vector *)x, *const end = v + (size + LANES - 1) / LANES;
   vector a = {0}, b = {0}, c = {0}, d = {0};
   for (; v + 4 <= end; v += 4) {
     a += v[0] * 0.0;
@@ -46,10 +47,22 @@ static int all_finite(const double *x, long size)
     d += v[3] * 0.0;
   }
   for (; v < end; ++v) a += *v * 0.0;
-  const bits good = (a + b) + (c + d) == 0.0;
+  return (a + b) + (c + d);
+}
+
+static inline int all_zero(vector x)
+{
+  const bits good = x == 0.0;
   long lanes = -1;
   for (int k = 0; k < LANES; ++k) lanes &= good[k];
   return lanes != 0;
+}
+
+/* x: filled up with zeros to whole vectors. */
+static int all_finite(const double *x, long size)
+{
+  const unaligned *const v = (const unaligned *)x;
+  return all_zero(zero_times(v, v + (size + LANES - 1) / LANES));
 }
 
 static int unit_quaternions(const double *x)
@@ -61,14 +74,54 @@ static int unit_quaternions(const double *x)
   return 1;
 }
 
+static int within_limits(const double *health)
+{
+  for (int k = 0; k < LIMITS; ++k)
+    if (!(health[k] <= limit[k])) return 0;
+  return 1;
+}
+
 static int solved(const double *x, double *y)
 {
   if (!all_finite(x, INPUT_SIZE) || !unit_quaternions(x)) return 0;
   run(x, y);
-  for (int k = 0; k < LIMITS; ++k)
-    if (!(y[OUTPUT_SIZE - LIMITS + k] <= limit[k])) return 0;
-  return all_finite(y, OUTPUT_SIZE);
+  return within_limits(y + OUTPUT_SIZE - LIMITS) && all_finite(y, OUTPUT_SIZE);
 }
+
+#if IN_PLACE
+/* Like `solved`, with the results at the places of `outputs`: another pass over many costs as much as their operations.
+   If it returns 0, it may have written anything there. */
+static int solved_in_place(const double *x, const Numbers *outputs, long row)
+{
+  double health[LIMITS + 1], *place[OUTPUTS + 1];
+  for (int k = 0; k < OUTPUTS; ++k) place[k] = outputs[k].data + row * output_size[k];
+  place[OUTPUTS] = health;
+  if (!all_finite(x, INPUT_SIZE) || !unit_quaternions(x)) return 0;
+  run_into(x, place);
+  vector sum = {0};
+  double rest = 0;
+  for (int k = 0; k < OUTPUTS; ++k) {
+    const long whole = output_size[k] / LANES * LANES;
+    sum += zero_times((const unaligned *)place[k], (const unaligned *)(place[k] + whole));
+    for (long n = whole; n < output_size[k]; ++n) rest += place[k][n] * 0.0;
+  }
+  return within_limits(health) && all_zero(sum) && rest == 0.0;
+}
+
+/* True when no output lies over an input or another output. */
+static int apart(const Numbers *given)
+{
+  for (int k = INPUTS; k < INPUTS + OUTPUTS; ++k)
+    for (int n = 0; n < k; ++n) {
+      const long size = n < INPUTS ? input_size[n] : output_size[n - INPUTS];
+      if (given[n].data < given[k].data + output_size[k - INPUTS] && given[k].data < given[n].data + size) return 0;
+    }
+  return 1;
+}
+#else
+#define solved_in_place(x, outputs, row) 0
+#define apart(given) 0
+#endif
 
 static PyObject *solve(PyObject *self, PyObject *const *arguments, ssize_t count)
 {
@@ -76,7 +129,7 @@ static PyObject *solve(PyObject *self, PyObject *const *arguments, ssize_t count
   MEMORY double y[PADDED(OUTPUT_SIZE)] __attribute__((aligned(64)));
   double *next = x;
   Numbers given[INPUTS + OUTPUTS + 1];
-  int seen = 0, good = ENTERED && count == INPUTS + OUTPUTS;
+  int seen = 0, good = ENTERED && count == INPUTS + OUTPUTS, in_place = 0;
 #pragma GCC unroll 8
   for (int k = 0; k < INPUTS; ++k) {
     if (!good) break;
@@ -93,9 +146,10 @@ static PyObject *solve(PyObject *self, PyObject *const *arguments, ssize_t count
     for (long k = INPUT_SIZE; k < PADDED(INPUT_SIZE); ++k) x[k] = 0;
     for (long k = OUTPUT_SIZE; k < PADDED(OUTPUT_SIZE); ++k) y[k] = 0;
     if (PARAMETER_SIZE) memcpy(next, PyCapsule_GetPointer(self, 0), PARAMETER_SIZE * sizeof(double));
-    good = solved(x, y);
+    in_place = IN_PLACE && apart(given);
+    good = in_place ? solved_in_place(x, given + INPUTS, 0) : solved(x, y);
   }
-  if (good) {
+  if (good && !in_place) {
     const double *from = y;
 #pragma GCC unroll 8
     for (int k = 0; k < OUTPUTS; from += output_size[k++])
@@ -121,18 +175,18 @@ static long solved_rows(PyObject *self, long count, const Numbers *given, const 
   for (long k = OUTPUT_SIZE; k < PADDED(OUTPUT_SIZE); ++k) y[k] = 0;
   if (PARAMETER_SIZE)
     memcpy(x + INPUT_SIZE - PARAMETER_SIZE, PyCapsule_GetPointer(self, 0), PARAMETER_SIZE * sizeof(double));
-  const int past = count * (OUTPUT_SIZE * (long)sizeof(double)) > ABOVE_CACHES;
+  const int past = count * (OUTPUT_SIZE * (long)sizeof(double)) > ABOVE_CACHES, in_place = IN_PLACE && !past;
   void *thread = count >= SHARED ? PyEval_SaveThread() : 0;
   for (long row = 0; row < count; ++row) {
     for (int k = 0, to = 0; k < INPUTS; to += input_size[k++])
       memcpy(x + to, given[k].data + (same[k] ? 0 : row * input_size[k]), input_size[k] * sizeof(double));
-    const int solved_it = solved(x, y);
+    const int solved_it = in_place ? solved_in_place(x, given + INPUTS, row) : solved(x, y);
     good &= solved_it;
     for (int k = 0, from = 0; k < OUTPUTS; from += output_size[k++]) {
       double *const to = given[INPUTS + k].data + row * output_size[k];
       if (solved_it && past) copy_past_caches(to, y + from, output_size[k]);
-      else if (solved_it) memcpy(to, y + from, output_size[k] * sizeof(double));
-      else
+      else if (solved_it && !in_place) memcpy(to, y + from, output_size[k] * sizeof(double));
+      else if (!solved_it)
         for (long n = 0; n < output_size[k]; ++n) to[n] = __builtin_nan("");
     }
   }

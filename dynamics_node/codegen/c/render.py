@@ -24,6 +24,7 @@ BATCH = 64  # states from which vectors are worth another compilation
 # Instructions of a LaneProgram up to which straight lines over vectors of states are faster: longer ones
 # leave the caches near a core; an operation took four times as long. A result takes some: it is transposed.
 STRAIGHT, A_RESULT = 45_000, 5
+IN_PLACE = 512  # results of a LaneProgram from which another pass over them counts
 ABOVE_CACHES = 4 << 20  # bytes of results that leave the caches near a core
 
 
@@ -102,6 +103,7 @@ def _sizes(program, parameters, quaternions):
         "LIMITS": len(program.limits),
         "INPUT_SIZE": program.input_size,
         "OUTPUT_SIZE": sum(array.size for array in outputs),
+        "IN_PLACE": int(isinstance(program, LaneProgram) and sum(a.size for a in outputs) >= IN_PLACE),
         "PARAMETER_SIZE": sum(sizes[name] for name in parameters),
         "QUATERNIONS": len(quaternions),
         "UNIT_TOLERANCE": UNIT_TOLERANCE,

@@ -1,4 +1,5 @@
-"""A LaneProgram -> C text of `run(x, y)`, as of render_straight.py.
+"""A LaneProgram -> C text of `run(x, y)`, as of render_straight.py, and of `run_into(x, out)`, which writes
+every output to an array of its own.
 
 All that stages leave lies in one memory w (`Layout`). What a stage of one lane computes is put where the
 first stage that reads it on several lanes wants it, beside what the other lanes read; only what is not
@@ -6,6 +7,8 @@ there, or belongs elsewhere too, is copied. A stage of several lanes loops over 
 or four is straight lines on a vector of just as many, which brings together in registers what does not lie
 side by side.
 """
+
+from itertools import accumulate, pairwise
 
 import numpy as np
 
@@ -39,7 +42,7 @@ _DECLARED = "static void stage{}(const number *restrict x, number *restrict w, n
 
 
 def render_stages(program):
-    """The stages of a LaneProgram, each a function, and `run`."""
+    """The stages of a LaneProgram, each a function, `run_into` and `run`."""
     layout = Layout(program)
     functions, calls = [], []
     for k, stage in enumerate(program.stages):
@@ -48,16 +51,23 @@ def render_stages(program):
         write = _alone if stage.lanes == 1 else _side_by_side
         functions += write(layout, k, stage)
         calls += [*layout.copies[k], f"  stage{k}(x, w, y);", *layout.after.get(k, ())]
-    numbers = np.concatenate([array.ravel() for array in program.outputs.values()])
+    outputs = [array.ravel() for array in program.outputs.values()]
+    starts = [0, *accumulate(map(len, outputs))]
     return [
         *_LANES,
         *layout.tables,
         *functions,
-        "static void run(const number *restrict x, number *restrict y)",
+        "static void run_into(const number *restrict x, number *const *out)",
         "{",
+        "  number *const y = 0; /* stages write no results */",
         _memory(layout),
         *calls,
-        *_results(layout, numbers),
+        *(line for k, numbers in enumerate(outputs) for line in _results(layout, f"y{k}", numbers, k)),
+        "}",
+        "static void run(const number *restrict x, number *restrict y)",
+        "{",
+        f"  number *const out[] = {{{', '.join(f'y + {start}' for start in starts)}}};",
+        "  run_into(x, out);",
         "}",
     ]
 
@@ -69,11 +79,21 @@ def _memory(layout):
     return f"  static _Thread_local number w[{layout.size + VECTOR}] __attribute__((aligned(64)));"
 
 
-def _results(layout, numbers):
-    """Lines that write the outputs."""
-    pairs = [(k, int(n)) for k, n in enumerate(numbers) if not layout.is_zero(int(n))]
-    lines = [] if len(pairs) == len(numbers) else [f"  memset(y, 0, {len(numbers)} * sizeof(number));"]
-    return [*lines, *layout.moves(pairs, "y")]
+def _results(layout, name, numbers, k):
+    """Lines that write output k, called by a name."""
+    pairs = [(at, int(n)) for at, n in enumerate(numbers) if not layout.is_zero(int(n))]
+    zeros = [at for at, n in enumerate(numbers) if layout.is_zero(int(n))]
+    return [
+        f"  number *restrict const {name} = out[{k}];",
+        *(f"  memset({name} + {at}, 0, {size} * sizeof(number));" for at, size in _runs(zeros)),
+        *layout.moves(pairs, name),
+    ]
+
+
+def _runs(numbers):
+    """(first, how many) of consecutive numbers."""
+    starts = [k for k, n in enumerate(numbers) if k == 0 or n != numbers[k - 1] + 1]
+    return [(numbers[a], b - a) for a, b in pairwise([*starts, len(numbers)])]
 
 
 def _alone(layout, k, stage):

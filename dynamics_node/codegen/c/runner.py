@@ -8,7 +8,7 @@ from dynamics_node.codegen.c.batch_kernel import BATCH, BatchKernel
 from dynamics_node.codegen.c.kernel import Kernel
 from dynamics_node.codegen.c.render import is_for_vectors
 from dynamics_node.codegen.runner import healthy, limits_in, without_bad
-from dynamics_node.symbolic import LaneProgram, flattened
+from dynamics_node.symbolic import LaneProgram, depth_first, flattened
 
 
 class CRunner:
@@ -72,7 +72,9 @@ class CRunner:
 
     def _prepared(self, dtype):
         if dtype not in self.batches:
-            program = flattened(self.program) if isinstance(self.program, LaneProgram) else self.program
+            program = self.program
+            if isinstance(program, LaneProgram):  # stages leave the most values alive
+                program = depth_first(flattened(program))
             self.batches[dtype] = BatchKernel(program, dtype, self._quaternions, self._reordered)
         if dtype not in self._vectors:
             parameters = [values.astype(dtype) for values in self.kernel.parameters]
