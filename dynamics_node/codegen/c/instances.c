@@ -30,6 +30,12 @@ static void append(PyObject **list, ssize_t *count, PyObject *tuple, ssize_t fir
   for (ssize_t k = first; k < size && *count <= MOST_ARGUMENTS; ++k) list[(*count)++] = PyTuple_GetItem(tuple, k);
 }
 
+/* True of a tuple; `PyObject_IsInstance` takes longer for arrays. */
+static int is_tuple(PyObject *object)
+{
+  return ((const Array *)object)->type != array_type && PyObject_IsInstance(object, (PyObject *)&PyTuple_Type);
+}
+
 /* What a builtin function returns for these arguments; 0 when it declines, or with an exception. */
 static PyObject *called_at_once(PyObject *at_once, PyObject *given, PyObject *out)
 {
@@ -38,7 +44,7 @@ static PyObject *called_at_once(PyObject *at_once, PyObject *given, PyObject *ou
   if (!out) list[count++] = PyTuple_GetItem(at_once, OF_RESULTS);
   append(list, &count, given, 0);
   append(list, &count, at_once, OF_REST);
-  if (out && PyObject_IsInstance(out, (PyObject *)&PyTuple_Type)) {
+  if (out && is_tuple(out)) {
     if (PyTuple_Size(out) == 1) return 0;
     append(list, &count, out, 0);
   } else if (out && count <= MOST_ARGUMENTS) list[count++] = out;
