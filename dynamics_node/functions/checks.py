@@ -8,6 +8,8 @@ import numpy as np
 from dynamics_node.symbolic import UNIT
 from dynamics_node.text import listed
 
+ONE_THREAD = 10_000  # numbers; OpenBLAS multiplies more with threads, which then wait on the other cores
+
 
 class InputError(ValueError):
     """An argument of wrong shape or with an invalid value; the message names argument and coordinate."""
@@ -80,8 +82,11 @@ def finite_states(array, axes=1):
 def _all_finite(array):
     """True if no entry is infinite or NaN: a single product shows it, unless it overflows."""
     flat = array.ravel()
-    with np.errstate(over="ignore", invalid="ignore"):
-        return isfinite(flat @ flat) or bool(np.isfinite(flat).all())
+    if flat.size <= ONE_THREAD:
+        with np.errstate(over="ignore", invalid="ignore"):
+            if isfinite(flat @ flat):
+                return True
+    return bool(np.isfinite(flat).all())
 
 
 def require_unit_quaternions(name, quaternions):
