@@ -2,7 +2,8 @@
 
 Inverse dynamics of the Panda, float64, on one pinned core, all in one run; medians of CPU time over many
 calls. A derivative of the peer's is that of its analytical function, with the same callback.
-`pinocchio.casadi` is a peer where Pinocchio has it; the wheels on PyPI do not.
+`pinocchio.casadi` is a peer where Pinocchio has it; the wheels on PyPI do not. MJX computes the same tree in
+the same loops and batches of JAX, without contacts and constraints; Brax names it for new work in physics.
 """
 
 import os
@@ -18,9 +19,12 @@ import dynamics_node as dn
 
 CALLS, REPEATS = 2000, 9
 LOOP = 20_000  # steps of a compiled loop
+FEWER = 2000  # steps of one against MJX
 BATCH = 1000  # states
+LARGER = 1024  # states of a batch against MJX
 JITTED = 0.02  # of the callback's time: the target of a compiled loop
 CALLBACK = "pin, called back"
+MJX = "MJX"
 ABSENT = {"casadi": "CasADi", "jax": "JAX", "torch": "PyTorch"}
 
 
@@ -134,10 +138,7 @@ def in_jax(function, peer, states):
         return jax.pure_callback(peer.jacobian, shapes, *state, vmap_method="sequential")
 
     def loop(torque, steps):
-        def run(q, qd, x):
-            return jax.lax.fori_loop(0, steps, lambda _, x: x + 1e-9 * torque(q, qd, x), x)
-
-        return timed(jax.jit(run), steps)
+        return timed(jax.jit(loop_in_jax(jax, torque, steps)), steps)
 
     def timed(run, count):
         run(*state).block_until_ready()
@@ -157,6 +158,60 @@ def in_jax(function, peer, states):
         row("JAX, the gradient in a compiled loop", loop(gradient, LOOP), by_callback, JITTED),
         row("JAX, a state of a batch of 1000", batch, numpy_batch(function, states), peer="NumPy, one core"),
     ]
+
+
+def loop_in_jax(jax, step, steps):
+    """A function of a state: the result of the last step of a loop. Positions change in every step, since XLA
+    computes once what is the same in all of them."""
+
+    def run(q, qd, x):
+        def body(_, now):
+            x, _ = now
+            result = step(q + 1e-9 * x, qd, x)
+            return x + 1e-9 * result, result
+
+        return jax.lax.fori_loop(0, steps, body, (x, x))[1]
+
+    return run
+
+
+def against_mjx(function, states):
+    """Rows of both, compiled by JAX, with the same results."""
+    import jax
+
+    try:
+        from mjx_peer import OPTIONS, Mjx
+    except ImportError as error:
+        return [row("JAX, against MJX", None, peer=MJX, reason=f"{error}: pip install mujoco-mjx")]
+    mjx, seconds = Mjx(function.robot), [0.0, 0.0]
+    state = [jax.numpy.asarray(array[0]) for array in states]
+    many = [jax.numpy.asarray(np.resize(array, (LARGER, 7))) for array in states]
+
+    def compared(name, functions, arrays, count):
+        runs, results = [], []
+        for k, (run, options) in enumerate(zip(functions, (None, OPTIONS), strict=True)):
+            begin = time.perf_counter()
+            runs.append(jax.jit(run, compiler_options=options))
+            results.append(runs[k](*arrays).block_until_ready())
+            seconds[k] += time.perf_counter() - begin
+        check(*results)
+        times = [microseconds(lambda run=run: run(*arrays).block_until_ready(), count) for run in runs]
+        return row(f"JAX, {name}", *times, peer=MJX)
+
+    def loops(functions):
+        return [loop_in_jax(jax, step, FEWER) for step in functions]
+
+    rows = []
+    for name in ("inverse_dynamics", "forward_dynamics"):
+        built = function if name == "inverse_dynamics" else dn.build(function.robot, name, backend="c")
+        both, words = (built.jax(), getattr(mjx, name)), name.replace("_", " ")
+        rows.append(compared(f"{words}, a step of a loop", loops(both), state, FEWER))
+        rows.append(compared(f"{words}, a state of {LARGER}", [jax.vmap(f) for f in both], many, LARGER))
+        if name == "inverse_dynamics":
+            slopes = [jax.grad(lambda *state, f=f: f(*state).sum()) for f in both]
+            rows.append(compared(f"gradient of {words}, a step", loops(slopes), state, FEWER))
+    compilation = "JAX, compilation of these, and first calls"
+    return [*rows, harness.Row(compilation, seconds[0], "s", "lower", MJX, seconds[1])]
 
 
 def in_torch(function, peer, states):
@@ -224,7 +279,10 @@ def main():
             rows.append(row(f"{ABSENT[name]}, a call from Python", None, reason=str(error)))
             continue
         rows += measure(function, peer, random_states(model, 10))
-    harness.finish("bridges", rows, harness.versions("numpy", "pin", "casadi", "jax", "torch"), save)
+        if name == "jax":
+            rows += against_mjx(function, random_states(model, 10))
+    packages = ("numpy", "pin", "casadi", "jax", "mujoco-mjx", "torch")
+    harness.finish("bridges", rows, harness.versions(*packages), save)
 
 
 if __name__ == "__main__":

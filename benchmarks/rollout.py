@@ -1,9 +1,10 @@
-"""Rollouts of 1024 samples along 50 steps against mujoco.rollout, on the same tree, by as many threads.
+"""Rollouts of 1024 samples along 50 steps against mujoco.rollout and MJX, on the same tree and threads.
 
 MuJoCo has no contacts, limits, constraints, damping or geometry to compute. Least times of whole calls in
-alternating rounds, with checks of arguments and new arrays for results: CPU time of one thread. With
---threads N: wall time of N threads, which needs a quiet machine. A step of an arm is the same in both
-(the results agree); on a floating base MuJoCo's velocities are in other axes.
+alternating rounds, with checks of arguments and new arrays for results: CPU time on one core. With
+--threads N: wall time of N threads, which needs a quiet machine. A step of an arm is the same in all
+(the results agree); on a floating base MuJoCo's velocities are in other axes. MJX, in JAX, has Euler's steps:
+`pip install mujoco-mjx`.
 """
 
 import os
@@ -25,7 +26,7 @@ INTEGRATORS = {
     "rk4": mujoco.mjtIntegrator.mjINT_RK4,
 }
 TARGET = 1 / 10  # of MuJoCo's time
-AGREEMENT = 1e-6  # rad, after all steps of an arm
+AGREEMENT = 1e-9  # rad, after all steps of an arm, or of MuJoCo's two programs
 
 
 class Peer:
@@ -53,10 +54,19 @@ class Peer:
         return run
 
 
+def in_mjx(model, dt, q, qd, tau):
+    """A function that returns qpos (samples, steps, nq) by MJX. Raises ImportError."""
+    from mjx_peer import OPTIONS, Mjx, jax
+
+    mjx = Mjx(model, dt)
+    given = [jax.numpy.asarray(array) for array in (mjx.tree.qpos(q), mjx.tree.qvel(q, qd), tau)]
+    compiled = jax.jit(jax.vmap(mjx.rollout), compiler_options=OPTIONS)
+    return lambda: compiled(*given).block_until_ready()
+
+
 def least_times(threads, calls):
     """Least time of a step of a sample, ns, of every call."""
-    clock = time.thread_time_ns if threads == 1 else time.perf_counter_ns
-    os.sched_setaffinity(0, range(threads))
+    clock = time.process_time_ns if threads == 1 else time.perf_counter_ns
     times = [np.inf] * len(calls)
     for _ in range(PARTS):
         for k, call in enumerate(calls):
@@ -82,23 +92,36 @@ def rows(name, threads):
 
         if not np.isfinite(ours().q).all():
             raise SystemExit(f"{name}: a sample diverges")
-        if name == "panda":
-            apart = np.abs(ours().q[:, 1:] - peer.call(q, qd, tau, integrator, 1)()).max()
-            if not apart < AGREEMENT:
-                raise SystemExit(f"{name}, {integrator}: {apart:.3g} rad from MuJoCo")
         theirs = peer.call(q, qd, tau, integrator, threads)
-        step, peer_step, state = least_times(threads, [ours, theirs, lambda: forward(*every)])
+        if name == "panda":
+            require_agreement(f"{name}, {integrator}", ours().q[:, 1:], theirs())
         row = f"{name} {integrator}, {threads} thread{'s' * (threads > 1)}"
-        yield harness.Row(row, step, "ns", "lower", "mujoco.rollout", peer_step, target=TARGET)
-        yield harness.Row(row, step, "ns", "lower", "forward, of a batch", state)
+        calls = {"mujoco.rollout": theirs, "forward, of a batch": lambda: forward(*every)}
+        if integrator == "semi_implicit_euler":
+            try:
+                calls["MJX"] = in_mjx(model, dt, q, qd, tau)
+                require_agreement(f"{name}, MJX", calls["MJX"](), theirs())
+            except ImportError as error:
+                yield harness.Row(row, None, "ns", "lower", "MJX", reason=f"{error}: pip install mujoco-mjx")
+        step, *others = least_times(threads, [ours, *calls.values()])
+        targets = {"mujoco.rollout": TARGET}
+        for own, value in zip(calls, others, strict=True):
+            yield harness.Row(row, step, "ns", "lower", own, value, target=targets.get(own))
+
+
+def require_agreement(name, positions, mujoco_positions):
+    apart = np.abs(positions - mujoco_positions).max()
+    if not apart < AGREEMENT:
+        raise SystemExit(f"{name}: {apart:.3g} rad from MuJoCo")
 
 
 def main():
     parser = harness.arguments("rollout")
     parser.add_argument("--threads", type=int, default=1)
     options = parser.parse_args()
+    os.sched_setaffinity(0, range(options.threads))  # before JAX starts threads
     found = [row for name in STEP for row in rows(name, options.threads)]
-    harness.finish("rollout", found, harness.versions("mujoco", "numpy"), options.save)
+    harness.finish("rollout", found, harness.versions("mujoco", "mujoco-mjx", "jax", "numpy"), options.save)
 
 
 if __name__ == "__main__":
