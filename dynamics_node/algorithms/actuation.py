@@ -79,8 +79,11 @@ CREEP = 0.1  # rad/s or m/s; range in which friction of lubricated gears grows
 def smooth_friction(qd, viscous, coulomb, smoothing=SMOOTHING, creep=None):
     """Torques against friction at rates qd (..., n), in N m or N: viscous qd + coulomb tanh(qd / smoothing) +
     creep tanh(qd / 0.1), with coefficients (n,)."""
-    tau = viscous * qd + coulomb * np.tanh(qd / smoothing)
-    return tau if creep is None else tau + creep * np.tanh(qd / CREEP)
+    tau = viscous * qd
+    for force, width in ((coulomb, smoothing), (creep, CREEP)):
+        if force is not None and np.any(force):  # the most expensive part, and many robots have none
+            tau = tau + force * np.tanh(qd / width)
+    return tau
 
 
 class JointFriction:
@@ -90,10 +93,10 @@ class JointFriction:
     def __init__(self, tree: Robot, viscous=None, coulomb=None):
         self._viscous = tree.damping if viscous is None else viscous
         self._coulomb = tree.friction if coulomb is None else coulomb
-        scalar = [joint for joint in tree.independent_joints if joint.type.is_scalar]
-        self._q_at, self._v_at = [j.q.start for j in scalar], [j.v.start for j in scalar]
-        self._creep = tree.creep if tree.creep.any() else None
-        self._spring, self._offset = tree.springs, tree.torque_offsets
+        self._creep, self._spring, self._offset = tree.creep, tree.springs, tree.torque_offsets
+        joints = [joint for joint in tree.independent_joints if joint.type.is_scalar]
+        sprung = [joint for joint in joints if self._spring[joint.v.start]]
+        self._q_at, self._v_at = [j.q.start for j in sprung], [j.v.start for j in sprung]
         self._shared, self._map = tree.shared_joints, tree.axle_map
         parts = (self._viscous, self._coulomb, tree.creep, self._spring, self._offset)
         self.any = any(part.any() for part in parts)

@@ -475,9 +475,12 @@ class _Columns:
         named = set(robot.v_names)
         self.dependent = [joint.q.start for name, joint in scalar.items() if name not in named]
         self._all = self._v == list(range(robot.nv)) == self._from
+        self._all_positions = self._q == list(range(robot.nq)) == self._given
 
     def positions(self, values):
         """q (s, nq) of positions (s, joints)."""
+        if self._all_positions:
+            return values - self._offset
         q = np.tile(self._start, (len(values), 1))
         q[:, self._q] = values[:, self._given] - self._offset
         return q
