@@ -191,7 +191,7 @@ def test_robust_and_ordinary(arm):
         identify(arm.robot, [], method="best")
 
 
-@pytest.mark.parametrize("kind", ["zeros", "one without mass", "points", "impossible", "grams", "the same"])
+@pytest.mark.parametrize("kind", ["zeros", "one without mass", "impossible", "the same"])
 def test_wrong_descriptions_do_not_bias_the_fit(arm, kind):
     """The torques, not the described inertias, determine the result."""
     inertias = arm.robot.inertias.copy()
@@ -199,12 +199,8 @@ def test_wrong_descriptions_do_not_bias_the_fit(arm, kind):
         inertias[:] = 0.0
     elif kind == "one without mass":
         inertias[2] = 0.0
-    elif kind == "points":
-        inertias[:, :3, :3] = 0.0
     elif kind == "impossible":
         inertias[:, :3, :3] *= -1.0
-    elif kind == "grams":
-        inertias /= 1000.0
     else:
         inertias[:] = np.eye(6)
     recording, unseen = arm.recording(1), arm.recording(9)
@@ -259,11 +255,11 @@ def with_inertias_of(robot, kind):
     elif kind == "of masses alone":
         inertias[:, :3, :3] = 0.0
     else:
-        inertias *= {"grams": 1e3, "tonnes": 1e-3}[kind]
+        inertias *= 1e3
     return with_parameters(robot, inertias, robot.armature)
 
 
-@pytest.mark.parametrize("kind", ["zero", "of masses alone", "grams", "tonnes"])
+@pytest.mark.parametrize("kind", ["zero", "of masses alone", "grams"])
 def test_excitation_does_not_depend_on_the_description(kind):
     """Torques set the scale: a placeholder is identified without force. Insufficient motions raise for at least as many
     combinations as with the right description."""

@@ -77,7 +77,7 @@ def test_estimates_of_a_loop_are_consistent():
     link, plane, at = mechanism.bodies[-1].name, ("moment.z", "force.y"), [2, 4]
     wrench = np.zeros((60, 6))
     wrench[:, at] = random.uniform(-1, 1, (60, 2))
-    run = simulate(mechanism, q, np.zeros((60, 2)), 100, wrench, link, step=1e-3)
+    run = simulate(mechanism, q, np.zeros((60, 2)), 50, wrench, link, step=2e-3)
     noise = {"velocity_std": 0.005, "torque_std": 0.05}
     own = dn.build_observer(
         mechanism, dn.ObserverOptions(**noise, link=link, components=plane, bandwidth=60.0)

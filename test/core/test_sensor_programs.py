@@ -70,7 +70,6 @@ def from_the_root(model):
         ("panda", from_the_root),
         ("panda", redundant),
         ("baxter", minimal),
-        ("solo12", minimal),
         ("solo12", redundant),
     ],
 )
@@ -103,7 +102,6 @@ def test_true_motion_is_estimated(name, sensors):
         ("panda", redundant, "interpreter"),
         ("panda", redundant, "c"),
         ("panda", from_the_root, "c"),
-        ("solo12", minimal, "c"),
     ],
 )
 def test_contradicting_readings_give_the_least_squares_solution(name, sensors, backend):

@@ -10,7 +10,7 @@ pytest.importorskip("pinocchio", reason="the oracle: pip install pin")
 from campaigns import trees
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(25))
 def test_stressed_tree_agrees_with_pinocchio(seed):
     case = trees.draw(np.random.default_rng([38, seed]))
     verdict = trees.check(case._replace(compiled=seed == 0, graph=seed % 8 == 0))

@@ -41,7 +41,7 @@ def test_quick_attacks():
 
 def test_a_short_soak():
     soak = Soak(seed=1, rate=500.0)
-    soak.run(5.0, minute=0.0)  # a row after every change, of any duration
+    soak.run(3.0, minute=0.0)  # a row after every change, of any duration
     assert not verdict(soak)
     assert soak.totals["torques"] and len(soak.rows) >= 2
 

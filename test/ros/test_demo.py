@@ -73,7 +73,7 @@ def test_the_demo_of_a_closed_loop_saves_a_plot(tmp_path):
 def test_the_node_detects_touches_of_an_arm(tmp_path):
     pytest.importorskip("mujoco", minversion="3.2", reason="the touched arm: pip install mujoco")
     plot = tmp_path / "touched.png"
-    watch = ("--seconds", "5", "--patience", "100", "--plot", str(plot))
+    watch = ("--seconds", "3", "--patience", "100", "--plot", str(plot))
     demo = run("", fresh_domain(), "--robot", "touched", *watch)
     output, _ = demo.communicate(timeout=220)
     assert demo.returncode == 0, output

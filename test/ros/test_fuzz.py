@@ -21,7 +21,7 @@ pinocchio = pytest.importorskip(
     "pinocchio", reason="Pinocchio: pip install pin, or ros-$ROS_DISTRO-pinocchio"
 )
 
-COUNT = 5_000
+COUNT = 3_000
 SEED = 2026
 LONGEST_BURST = 8
 UNKNOWN_JOINTS = ["gripper", "", "panda_joint", "\u00fc\u4e2d", "a" * 300, "$(reboot)", "panda_joint1 "]

@@ -86,6 +86,12 @@ ROBOTS = {
     "talos": PublishedRobot("talos_data/robots/talos_reduced.urdf", floating_base=True),
 }
 
+DISTINCT = [  # of ROBOTS: the others have no other kinds of joints
+    name
+    for name in ROBOTS
+    if name not in ("panda7", "kinova", "xarm7", "tiago_pro", "tiago", "anymal_c", "go2", "hyq", "g1", "icub")
+]
+
 
 def random_positions(model, count, seed=0):
     """q (count, nq): joints in [-3, 3], any pose of a floating base."""
