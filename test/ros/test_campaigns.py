@@ -23,7 +23,6 @@ from campaigns.soak import Soak, verdict
 
 QUICK = (
     "malformed references",
-    "malformed wrenches",
     "malformed odometry",
     "requests of every kind at once",
     "payloads on and off",
