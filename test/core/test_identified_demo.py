@@ -21,7 +21,7 @@ from dynamics_node.io import read_table
 @pytest.mark.long
 def test_demo_passes_and_draws(tmp_path, capsys):
     plot = tmp_path / "identified.png"
-    assert demo.main(seconds=12.0, plot=str(plot)) == 0
+    assert demo.main(seconds=8.0, plot=str(plot)) == 0
     output = capsys.readouterr().out
     assert "69 base parameters" in output and "demo: passed" in output
     assert plot.stat().st_size > 10_000
