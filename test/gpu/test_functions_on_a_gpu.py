@@ -139,6 +139,17 @@ def test_arrays_on_a_lost_device_cannot_go_on(stand_in):
         on_gpu(*arrays)
 
 
+def test_each_device_has_its_own_kernel(stand_in, monkeypatch):
+    on_gpu, _ = both(arm(), "inverse_dynamics")
+    given, found = states(arm(), COUNT)[:3], []
+    choose = choice.choose
+    monkeypatch.setattr(choice, "choose", lambda *arguments: found.append(arguments) or choose(*arguments))
+    for number in (0, 1, 0, 1):
+        monkeypatch.setattr(stand_in.cupy.cuda.runtime, "getDevice", lambda own=number: own)
+        on_gpu(*given)
+    assert len(found) == 2
+
+
 def test_forward_dynamics_goes_the_other_way_where_that_is_faster(stand_in, monkeypatch):
     """Through the mass matrix, or by ABA: whatever a build on the CPU takes."""
     monkeypatch.setattr(choice, "MOST_MORE", 9)

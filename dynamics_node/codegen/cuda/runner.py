@@ -210,9 +210,9 @@ class CudaRunner:
     # --- what is chosen -------------------------------------------------------------------------------------
 
     def chosen(self, dtype, layout, same) -> Kernel:
-        """The kernel for arrays of a type and layout, chosen by timing. Inside `at_work`. Raises
-        CompileError."""
-        key = dtype, layout, frozenset(same)
+        """The kernel of the current device for arrays of a type and layout, chosen by timing. Inside
+        `at_work`. Raises CompileError."""
+        key = cupy_module().cuda.runtime.getDevice(), dtype, layout, frozenset(same)
         if key not in self._chosen:
             write = partial(kernel, same=tuple(sorted(same)), quaternions=self._quaternions)
             base = Variant(precision=PRECISIONS[dtype], layout=layout)
