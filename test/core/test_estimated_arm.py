@@ -11,8 +11,8 @@ import estimated_arm as arm
 
 @pytest.fixture(scope="module")
 def contact():
-    """Half a second of free motion, then a contact."""
-    motion = arm.tracked(1.0, contact_at=0.5)
+    """Free motion for 0.4 s, then a contact."""
+    motion = arm.tracked(0.7, contact_at=0.4)
     readings = arm.read(motion, np.random.default_rng(1))
     return motion, readings, arm.estimated(readings)
 
@@ -25,8 +25,8 @@ def test_accelerations_are_five_times_better_than_filtered_differences(contact):
 
 def test_contact_is_estimated_within_ten_percent_in_a_fifth_of_a_second(contact):
     _, _, estimates = contact
-    assert arm.settling_time(estimates, onset=250) < 0.2
-    before = np.array([estimate.external_torque for estimate in estimates[100:245]])
+    assert arm.settling_time(estimates, onset=200) < 0.2
+    before = np.array([estimate.external_torque for estimate in estimates[100:195]])
     assert np.abs(before.mean(axis=0)).max() < 0.2
 
 

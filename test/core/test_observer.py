@@ -119,7 +119,7 @@ def test_constant_torque_offsets_are_in_the_covariance():
 
 def test_false_alarms_occur_at_their_rate():
     """The rate, per second, of an arm in motion; the same formula applies to one alarm an hour."""
-    runs, samples = 100, 2000
+    runs, samples = 200, 1000
     q, qd, _ = pushes_on_arm(runs, seed=10)
     run = simulate(ROBOTS["panda7"].model(), q, qd, samples, swing=3.0)
     for rate in (1.0, 0.2):

@@ -11,7 +11,14 @@ from dynamics_node.trajectory.graphs import estimation_graph, forward_graph, inv
 from dynamics_node.trajectory.robot_factors import accelerometer, encoder, gyro, imu, torque, velocity_reading
 
 STEP = 1e-30
-LARGE = {"solo12", "quadruped", "panda", "floating balls"}  # smaller robots cover their joints and loops
+LARGE = {
+    "solo12",
+    "quadruped",
+    "panda",
+    "floating balls",
+    "planar",
+    "prismatic",
+}  # smaller robots cover their joints and loops
 SYSTEMS = tuple(name for name in (*PLANAR, *TREES, *MECHANISMS) if name not in LARGE)
 SMALL = (*PLANAR, "double_pendulum", "balls", "four_bar", "differential")  # with all integration rules
 

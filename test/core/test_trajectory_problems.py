@@ -78,7 +78,7 @@ class Trapezoids:
 
 
 @pytest.mark.parametrize(
-    "name, duration", [("panda7", 2.0), ("double_pendulum", 2.0), ("five_bar", 1.0), ("differential", 1.0)]
+    "name, duration", [("panda7", 1.0), ("double_pendulum", 2.0), ("five_bar", 1.0), ("differential", 1.0)]
 )
 def test_simulation_agrees_with_the_trapezoidal_rule(name, duration):
     robot, q = released_robot(name)
@@ -250,7 +250,7 @@ def curve(count):
     return 0.4 * np.sin(w * t), 0.4 * w * np.cos(w * t), -0.4 * w * w * np.sin(w * t)
 
 
-@pytest.mark.parametrize("name", ["double_pendulum", "five_bar", "differential"])
+@pytest.mark.parametrize("name", ["double_pendulum", "five_bar"])
 def test_torques_of_a_curve_agree_with_inverse_dynamics(name):
     robot, q0 = released_robot(name)
     own = robot.independent if robot.constrained else slice(None)
