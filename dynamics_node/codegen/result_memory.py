@@ -11,6 +11,7 @@ from contextlib import suppress
 import numpy as np
 
 LARGE = 256 << 10  # bytes; smaller arrays come from memory that the process has
+ALIGNED = 64  # bytes
 MOST_BYTES, MOST_BLOCKS = 64 << 20, 16  # of free blocks
 _free: list[np.ndarray] = []  # append and pop are atomic: a block belongs to the thread that has taken it
 
@@ -47,7 +48,14 @@ def new_array(shape, dtype=np.float64) -> np.ndarray:
     if not LARGE <= size <= MOST_BYTES:
         return np.empty(shape, dtype)
     block = _free_block(size)
-    return np.asarray(_Lease(np.empty(size, np.uint8) if block is None else block, shape, dtype))
+    return np.asarray(_Lease(_new_block(size) if block is None else block, shape, dtype))
+
+
+def _new_block(size):
+    """A block that begins at a multiple of ALIGNED, so that whole vectors are stored past the caches."""
+    memory = np.empty(size + ALIGNED, np.uint8)
+    start = -memory.ctypes.data % ALIGNED
+    return memory[start : start + size]
 
 
 def _free_block(size):

@@ -410,13 +410,15 @@ def test_few_states_with_large_results_take_memory_of_earlier_ones():
     assert f(x).ctypes.data == memory
 
 
-def test_out_of_states_computed_one_by_one(monkeypatch):
+def test_out_of_states_in_stages(monkeypatch):
     monkeypatch.setattr(render, "STRAIGHT", 0)
     model = ROBOTS["panda7"].model()
     q, qd, qdd, _ = random_states(model, 2 * BATCH, seed=8)
     f = dn.build(model, "inverse_dynamics_derivatives", backend="c")
     expected = f(q, qd, qdd)
-    assert not f.runner.batches
+    assert isinstance(f.runner.batches[np.dtype(float)].program, LaneProgram)
+    for array, own in zip(expected, f(q[7], qd[7], qdd[7]), strict=True):
+        assert error(array[7], own, tail=2) <= 1e-12
     monkeypatch.setattr(LaneProgram, "op_count", None)  # takes milliseconds: no call may use it
     out = tuple(np.full_like(a, np.nan) for a in expected)
     results = f.runner.call_batch(len(q), (q, qd, qdd, model.gravity), np.dtype(float), out)

@@ -10,8 +10,8 @@ from tolerances import error
 import dynamics_node as dn
 from dynamics_node.algorithms import derivative_program, parameter_values
 from dynamics_node.algorithms.solution_by_branches import factors, solution_by_branches
-from dynamics_node.codegen.c import BATCH, CRunner, Kernel, kernel
-from dynamics_node.codegen.c.render import is_for_vectors
+from dynamics_node.codegen.c import BATCH, BatchKernel, CRunner, Kernel, kernel
+from dynamics_node.codegen.c.render import ABOVE_CACHES, in_straight_lines
 from dynamics_node.robot.inertial_parameters import PARAMETERS
 from dynamics_node.symbolic import LaneProgram, ProgramError, Stage, Staging, flattened, interpret
 from dynamics_node.symbolic.program import Program
@@ -179,20 +179,53 @@ def test_many_results_are_written_in_place():
     assert kernel.call_one(given, y, z) is False
 
 
-def test_many_states_of_a_long_program(monkeypatch):
-    """States row by row, on several threads."""
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_many_states_of_a_long_program(monkeypatch, dtype):
+    """Loops over lanes for vectors of states, on several threads."""
     model = ROBOTS["panda7"].model()
     program = derivative_program(model, dn.inverse_dynamics(model))
-    assert is_for_vectors(program)
+    assert in_straight_lines(program)
     monkeypatch.setattr("dynamics_node.codegen.c.render.STRAIGHT", 100)
-    monkeypatch.setattr(kernel, "threads_worth", lambda operations: 3)
+    monkeypatch.setattr("dynamics_node.codegen.c.batch_kernel.threads_worth", lambda operations, most: 3)
     runner = CRunner(program)
-    q, qd, qdd, _ = random_states(model, 2 * BATCH + 5, seed=4)
+    q, qd, qdd, _ = (array.astype(dtype) for array in random_states(model, 2 * BATCH + 5, seed=4))
     state = (q, qd, qdd, model.gravity)
-    outputs, good = runner.run_checked(len(q), state)
-    assert good and not runner.batches
+    outputs, good = runner.run_checked(len(q), state, np.dtype(dtype))
+    assert good and isinstance(runner.batches[np.dtype(dtype)].program, LaneProgram)
     for array, rows in zip(outputs, packed_rows(runner, state), strict=True):
-        assert np.array_equal(array, rows)
+        assert array.dtype == dtype and error(array, rows, tail=2).max() <= 1e4 * np.finfo(dtype).eps
+
+
+@pytest.mark.parametrize("lanes", [10, 7])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_results_of_many_states_in_stages(lanes, dtype):
+    """Rows of 4 and 2 numbers a lane, in the caches and past them, in arrays that begin anywhere; a bad state
+    is found wherever it is."""
+    staging = Staging({"x": (lanes, 4), "a": ()})
+    x, a = staging.arrays["x"], staging.arrays["a"]
+    y = staging.side_by_side(lambda own, a: own * a, x, shared=(a,))
+    first = staging.alone(lambda sums: np.array([sums[0].sum(), 3.0 * sums[0, 0]]), y)
+    results = {"y": y} if lanes == 10 else {"y": y[:, :2], "z": np.concatenate([first, [0.0]])}
+    batch = BatchKernel(staging.finish(results), dtype)
+    random, itemsize = np.random.default_rng(7), np.dtype(dtype).itemsize
+    for count in (1, BATCH + 3, ABOVE_CACHES // (lanes * itemsize) + 3):
+        given = random.uniform(-1, 1, (count, lanes, 4)).astype(dtype)
+        right = [given * dtype(2.0)]
+        if lanes == 7:
+            sums = right[0][:, 0]
+            right = [right[0][:, :, :2], np.stack([sums.sum(axis=1), 3 * sums[:, 0], 0 * sums[:, 0]], axis=1)]
+        for shift in (0, 1, 2):
+            memory = [np.full(array.size + 4, -7.0, dtype) for array in right]
+            out = [m[shift : shift + r.size].reshape(r.shape) for m, r in zip(memory, right, strict=True)]
+            assert batch.quick(count, given, np.array(2.0, dtype), out=out) is not None
+            for array, expected, around in zip(out, right, memory, strict=True):
+                assert np.abs(array - expected).max() <= 8 * np.finfo(dtype).eps
+                assert np.all(around[:shift] == -7.0) and np.all(around[shift + array.size :] == -7.0)
+        for place in ((0, 0, 0), (-1, -1, 1)):
+            for bad in (np.nan, np.finfo(dtype).max):  # twice the largest number is infinite
+                given[place] = bad
+                assert batch.quick(count, given, np.array(2.0, dtype)) is None
+            given[place] = 0.5
 
 
 def packed_rows(runner, state):

@@ -108,10 +108,11 @@ static inline int any(vector x)
 }
 
 /* Where the results of LANES states go: of every output the first of their rows. `sum`: of all numbers written;
-   `excess`: not 0 in the lanes where a number exceeds its limit. */
+   `excess`: not 0 in the lanes where a number exceeds its limit; `past`: whether write_values goes past the caches. */
 typedef struct {
   vector sum, excess;
   number *row[OUTPUTS + 1];
+  int past;
 } Results;
 
 /* The compiler keeps what is written before and behind it apart: caches want rows written in order. */
@@ -146,6 +147,38 @@ static inline __attribute__((always_inline)) void write_zeros(Results *restrict 
 #pragma GCC unroll 16
   for (int j = 0; j < LANES; ++j) memset(y->row[output] + j * size + n, 0, width * sizeof(number));
   IN_ORDER;
+}
+
+/* Whole rows, of the values at some places of w. The last vector of columns overlaps the one before it. */
+static inline __attribute__((always_inline)) void write_whole_rows(
+    Results *restrict y, int output, int size, const int *restrict at, const vector *restrict w, int past)
+{
+  number *const row = y->row[output];
+  vector sum[LANES] = {0};
+  for (int n = 0; n < size; n += LANES) {
+    const int start = n + LANES <= size ? n : size - LANES;
+    vector a[LANES];
+#pragma GCC unroll 16
+    for (int k = 0; k < LANES; ++k) sum[k] += a[k] = w[at[start + k]];
+    transpose_numbers(a);
+    transpose_chunks(a);
+#pragma GCC unroll 16
+    for (int j = 0; j < LANES; ++j) {
+      if (past) vector_past_caches(row + j * size + start, a[j]);
+      else memcpy(row + j * size + start, a + j, sizeof(vector));
+    }
+  }
+  for (int k = 0; k < LANES; ++k) y->sum += sum[k];
+}
+
+/* A function of its own, which has registers for the transposition. */
+static __attribute__((noinline, flatten)) void write_values(
+    Results *restrict y, int output, int size, const int *restrict at, const vector *restrict w)
+{
+  if (size < LANES)
+    for (int n = 0; n < size; ++n) write_part(y, output, size, n, 1, w + at[n]);
+  else if (y->past) write_whole_rows(y, output, size, at, w, 1);
+  else write_whole_rows(y, output, size, at, w, 0);
 }
 
 /* Of the rows of an array from state k on, LANES that can be read with LANES - 1 numbers beyond: those of the array,

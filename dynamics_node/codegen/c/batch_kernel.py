@@ -11,6 +11,7 @@ from itertools import accumulate
 import numpy as np
 
 from dynamics_node.codegen.c.compiler import (
+    FOR_LANES,
     FOR_VECTORS,
     Way,
     compile_fastest,
@@ -29,11 +30,12 @@ from dynamics_node.codegen.c.kernel import (
     trust_arrays,
 )
 from dynamics_node.codegen.c.render import ABOVE_CACHES, BATCH, renderer, shapes_table, text_of
+from dynamics_node.codegen.c.render_stage_loops import render_stage_loops
 from dynamics_node.codegen.c.render_straight import NUMBERS, VECTOR, VECTORS, memory, render_run
 from dynamics_node.codegen.errors import CompileError
 from dynamics_node.codegen.result_memory import new_array
 from dynamics_node.codegen.runner import PRECISIONS, UNIT_TOLERANCE, limits_in, returned, usable
-from dynamics_node.symbolic import depth_first, trace
+from dynamics_node.symbolic import LaneProgram, Program, depth_first, trace
 
 HALF = ("-DWIDEST=32",)  # bytes of a vector: see vectors.c
 MOST_LANES = 16  # numbers in a vector: floats
@@ -56,7 +58,7 @@ def render_batch(program, precision="double", quaternions=(), limits=()) -> str:
             text_of("sincos.c"),
             text_of("past_caches.c"),
             text_of("batch.c"),
-            *render_run(program, VECTORS._replace(single=single), _writing(program, lanes, limits)),
+            *_run(program, single, lanes, limits),
             *_batch(program, quaternions),
             *shapes_table(program.inputs.values(), [numbers.shape for numbers in program.outputs.values()]),
             text_of("arrays.c"),
@@ -66,11 +68,19 @@ def render_batch(program, precision="double", quaternions=(), limits=()) -> str:
     )
 
 
+def _run(program, single, lanes, limits):
+    """The Program of one vector of states."""
+    if isinstance(program, LaneProgram):
+        return render_stage_loops(program, single, limits)
+    return render_run(program, VECTORS._replace(single=single), _writing(program, lanes, limits))
+
+
 def _batch(program, quaternions):
     """The loop over the states: see batch.c."""
     sizes = [int(np.prod(shape, dtype=int)) for shape in program.inputs.values()]
     inputs, outputs = _places(sizes), _places([numbers.size for numbers in program.outputs.values()])
     results = sum(n for _, n, _ in outputs)
+    aligned = [f"((__UINTPTR_TYPE__)output[{k}] | {n} * sizeof(number)) % 16 == 0" for k, n, _ in outputs]
     return [
         "static int batch(long from, long to, long count, const number *const *input, const int *same,",
         "  number *const *output)",
@@ -82,9 +92,10 @@ def _batch(program, quaternions):
         *(f"  if (same[{k}]) sum += read_same(input[{k}], {n}, in + {at});" for k, n, at in inputs),
         "  const vector sum_of_same = sum;",
         f"  const int past = count * (long)({results} * sizeof(number)) > {ABOVE_CACHES};",
+        f"  const int direct = past && {' && '.join(aligned) if isinstance(program, LaneProgram) else 0};",
         "  for (long k = from; k < to; k += LANES) {",
         "    const int whole = to - k >= LANES;",
-        "    Results y = {{0}};",
+        "    Results y = {.past = direct && whole};",
         "    sum = sum_of_same;",
         *(
             f"    if (!same[{k}])"
@@ -92,13 +103,13 @@ def _batch(program, quaternions):
             for k, n, at in inputs
         ),
         *(
-            f"    y.row[{k}] = whole && !past ? output[{k}] + k * {n} : last + {at} * LANES;"
+            f"    y.row[{k}] = whole && past == direct ? output[{k}] + k * {n} : last + {at} * LANES;"
             for k, n, at in outputs
         ),
         "    run(in, &y);",
         "    bad += (sum - sum) + (y.sum - y.sum) + y.excess;",
         *(f"    bad += not_unit(in + {k});" for k in quaternions),
-        "    if (whole && past) {",
+        "    if (whole && past && !direct) {",
         *(f"      copy_past_caches(output[{k}] + k * {n}, y.row[{k}], LANES * {n});" for k, n, _ in outputs),
         "    } else if (!whole) {",
         *(
@@ -224,12 +235,13 @@ class BatchKernel(Loaded):
         self.dtype, self._quaternions, self._reordered = np.dtype(dtype), tuple(quaternions), reordered
         self._shapes = [numbers.shape for numbers in program.outputs.values()]
         self._given = len(returned(program))  # of the outputs; health is not for those who call `quick`
-        self._one_thread = 2 * WORTH_A_THREAD // max(1, len(program.ops))  # states
+        self._operations = sum(program.op_count().values()) or 1
+        self._one_thread = 2 * WORTH_A_THREAD // self._operations  # states
         super().__init__(program)
 
     def _compile(self):
         how = (PRECISIONS[self.dtype], self._quaternions, limits_in(self.program, self.dtype))
-        flags = FOR_VECTORS + width_flags()
+        flags = (FOR_LANES if isinstance(self.program, LaneProgram) else FOR_VECTORS) + width_flags()
         ways = {
             name: Way(
                 f"batch {renderer()} {program.digest()} {how}",
@@ -244,7 +256,7 @@ class BatchKernel(Loaded):
         """The Program with its operations in several orders, of which one is the fastest. Depth first results
         are computed in the order in which they lie in memory, and little waits."""
         orders = {"traced": self.program, "reordered": self._reordered}
-        if SHORT < len(self.program.ops) <= QUICK:
+        if isinstance(self.program, Program) and SHORT < len(self.program.ops) <= QUICK:
             orders["depth first"] = depth_first(self.program)
         different: dict[str, str] = {}
         for name, program in orders.items():
@@ -266,7 +278,7 @@ class BatchKernel(Loaded):
         return results, bool(good)
 
     def _threads(self, count, most=None):
-        return threads_worth(count * len(self.program.ops), most)
+        return threads_worth(count * self._operations, most)
 
     def quick(self, count, *inputs, out=None):
         """The outputs but health; None when an array is not contiguous, of the type and of the right shape,

@@ -35,7 +35,22 @@ static void copy_past_caches(number *to, const number *from, long size)
   }
   for (; size > 0; --size) one_past_caches(to++, from++);
 }
+
+/* A vector to an address that is a multiple of 16. */
+static inline void vector_past_caches(number *to, vector x)
+{
+  typedef long long chunk __attribute__((vector_size(16)));
+  if ((__UINTPTR_TYPE__)to % sizeof(line) == 0) {
+    PAST_CACHES(to, (line)x);
+    return;
+  }
+  chunk parts[sizeof x / 16];
+  memcpy(parts, &x, sizeof x);
+#pragma GCC unroll 4
+  for (unsigned k = 0; k < sizeof x / 16; ++k) __builtin_ia32_movntdq((chunk *)to + k, parts[k]);
+}
 #else
 #define FLUSH (void)0
+#define vector_past_caches(to, x) memcpy(to, &(x), sizeof(vector))
 #define copy_past_caches(to, from, size) memcpy(to, from, (size) * sizeof(number))
 #endif

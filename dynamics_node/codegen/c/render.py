@@ -21,9 +21,9 @@ from dynamics_node.symbolic import LaneProgram, LoopProgram, Program
 # Operations per additional thread; waking one costs about 100 us, in which a core does 3 million of them.
 WORTH_A_THREAD = 8_000_000
 BATCH = 64  # states from which vectors are worth another compilation
-# Instructions of a LaneProgram up to which straight lines over vectors of states are faster: longer ones
-# leave the caches near a core; an operation took four times as long. A result takes some: it is transposed.
-STRAIGHT, A_RESULT = 45_000, 5
+# Instructions of a LaneProgram up to which straight lines over vectors of states are not slower than loops
+# over lanes. A result takes some: it is transposed.
+STRAIGHT, A_RESULT = 10_000, 5
 IN_PLACE = 512  # results of a LaneProgram from which another pass over them counts
 ABOVE_CACHES = 4 << 20  # bytes of results that leave the caches near a core
 
@@ -58,19 +58,22 @@ def render(program, parameters=(), quaternions=()) -> str:
     )
 
 
-def is_for_vectors(program: Program | LoopProgram | LaneProgram):
-    """True of what runs over BATCH states and more in vectors of them: straight lines. What is rolled, or
-    would be long, keeps more for a vector of states than caches hold."""
-    if isinstance(program, LaneProgram):
-        results = sum(numbers.size for numbers in program.outputs.values())
-        return sum(program.op_count().values()) + A_RESULT * results <= STRAIGHT
-    return isinstance(program, Program)
+def has_vectors(program: Program | LoopProgram | LaneProgram):
+    """True of what runs over BATCH states and more in vectors of them. What is rolled keeps more for a vector
+    of states than caches hold."""
+    return not isinstance(program, LoopProgram)
+
+
+def in_straight_lines(program: LaneProgram):
+    """True of one that is short enough for straight lines over vectors of states."""
+    results = sum(numbers.size for numbers in program.outputs.values())
+    return sum(program.op_count().values()) + A_RESULT * results <= STRAIGHT
 
 
 def _few(program, results):
     """States whose results `solve_new` allocates: not worth two threads or vectors, in memory at hand."""
     one_thread = 2 * WORTH_A_THREAD // max(1, sum(program.op_count().values()))
-    most = BATCH - 1 if is_for_vectors(program) else max(BATCH - 1, one_thread)
+    most = BATCH - 1 if has_vectors(program) else max(BATCH - 1, one_thread)
     return min(most, LARGE // (8 * max(1, results)))
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from dynamics_node.codegen.c.batch_kernel import BATCH, BatchKernel
 from dynamics_node.codegen.c.kernel import Kernel
-from dynamics_node.codegen.c.render import is_for_vectors
+from dynamics_node.codegen.c.render import has_vectors, in_straight_lines
 from dynamics_node.codegen.runner import healthy, limits_in, without_bad
 from dynamics_node.symbolic import LaneProgram, depth_first, flattened
 
@@ -22,7 +22,7 @@ class CRunner:
         """reordered, isomorphic_inputs: as of Kernel. Raises CompileError."""
         self.program, self._quaternions, self._reordered = program, tuple(quaternions), reordered
         self.batches: dict[np.dtype, BatchKernel] = {}
-        self._few = BATCH if is_for_vectors(program) else np.inf
+        self._few = BATCH if has_vectors(program) else np.inf
         self._take(Kernel(program, parameters, quaternions, reordered, isomorphic_inputs))
 
     def _take(self, kernel):
@@ -73,8 +73,8 @@ class CRunner:
     def _prepared(self, dtype):
         if dtype not in self.batches:
             program = self.program
-            if isinstance(program, LaneProgram):  # stages leave the most values alive
-                program = depth_first(flattened(program))
+            if isinstance(program, LaneProgram) and in_straight_lines(program):
+                program = depth_first(flattened(program))  # stages leave the most values alive
             self.batches[dtype] = BatchKernel(program, dtype, self._quaternions, self._reordered)
         if dtype not in self._vectors:
             parameters = [values.astype(dtype) for values in self.kernel.parameters]
