@@ -130,7 +130,7 @@ def friction_torque(robot: Robot, q, qd) -> np.ndarray:
     q : array_like (..., nq)
         Closed positions, rad or m.
     qd : array_like (..., nv)
-        Velocities of the independent joints, rad/s or m/s, over the same batch.
+        Velocities of the independent joints, rad/s or m/s. Leading axes broadcast.
 
     Returns
     -------
@@ -151,5 +151,7 @@ def friction_torque(robot: Robot, q, qd) -> np.ndarray:
     True
     """
     q, qd = (np.asarray(array, dtype=float) for array in (q, qd))
+    batch = np.broadcast_shapes(q.shape[:-1], qd.shape[:-1])
+    q, qd = (np.broadcast_to(array, (*batch, array.shape[-1])) for array in (q, qd))
     rates = sampled_rates(robot, q, qd)
     return rates.independent(JointFriction(robot.tree)(q, rates.qd))

@@ -70,6 +70,15 @@ def test_every_step_satisfies_the_equation_of_motion(rule):
     )
 
 
+@pytest.mark.parametrize("text", [CART, five_bar()])
+def test_one_position_serves_many_velocities(text):
+    robot = dn.parse_robot(text)
+    q, qd = first_closed(robot, robot.neutral()), np.random.default_rng(0).uniform(-1, 1, (2, 3, robot.nv))
+    own = dn.friction_torque(robot, q, qd)
+    np.testing.assert_allclose(own, dn.friction_torque(robot, np.tile(q, (2, 3, 1)), qd), atol=1e-14)
+    np.testing.assert_allclose(dn.friction_torque(robot, np.tile(q, (2, 3, 1)), qd[0, 0])[1, 2], own[0, 0])
+
+
 def test_every_joint_of_a_loop_has_its_friction():
     """The friction torque is G^T times the torques of all joints, including passive ones."""
     text = five_bar()
