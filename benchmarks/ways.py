@@ -14,7 +14,7 @@ from robots import random_states, robot
 import dynamics_node as dn
 from dynamics_node.algorithms import isomorphic_inputs, reordered
 from dynamics_node.codegen.c import Kernel
-from dynamics_node.codegen.c.compiler import CLEARLY, SCHEDULED, compile_library
+from dynamics_node.codegen.c.compiler import CLEARLY, FOR_LIMBS, SCHEDULED, compile_library
 from dynamics_node.symbolic import vectorize
 
 ROUNDS = 400
@@ -45,7 +45,7 @@ def ways(model, program):
     limbs = isomorphic_inputs(model, program)
     if limbs and (lanes := vectorize(program, limbs)) is not None:
         text = f"{lanes.length / program.length:.2f} of the text"
-        kernels[f"side by side, {text}"] = OneWay(lanes, SCHEDULED)
+        kernels[f"side by side, {text}"] = OneWay(lanes, FOR_LIMBS)
     return kernels
 
 

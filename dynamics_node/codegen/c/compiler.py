@@ -39,6 +39,7 @@ SCHEDULED = (
     *("-fschedule-insns", "-fsched-pressure"),
     *(("-mtune=generic",) if platform.machine() == "x86_64" else ()),
 )
+FOR_LIMBS = (*SCHEDULED, "-O2")  # limbs side by side gain 1 to 7 %
 # Lanes gain from -O3, 4 to 20 % of derivatives, but nothing from scheduling.
 FOR_LANES = ("-O3",)
 # Vector code gains from -O3 and scheduling; scalar straight-line code does not.

@@ -11,7 +11,14 @@ from functools import cache, partial
 
 import numpy as np
 
-from dynamics_node.codegen.c.compiler import FOR_LANES, SCHEDULED, Way, compile_fastest, open_library
+from dynamics_node.codegen.c.compiler import (
+    FOR_LANES,
+    FOR_LIMBS,
+    SCHEDULED,
+    Way,
+    compile_fastest,
+    open_library,
+)
 from dynamics_node.codegen.c.render import BATCH, WORTH_A_THREAD, render, renderer
 from dynamics_node.codegen.errors import CompileError
 from dynamics_node.codegen.result_memory import new_array
@@ -158,7 +165,7 @@ class Kernel(Loaded):
         if not (self._isomorphic_inputs and worth_it):
             return compile_fastest(ways, self._trial)
         together = cache(lambda: vectorize(self.program, self._isomorphic_inputs))  # a second, of a humanoid
-        ways["side by side"] = self._way(self.program, SCHEDULED, self._isomorphic_inputs, together)
+        ways["side by side"] = self._way(self.program, FOR_LIMBS, self._isomorphic_inputs, together)
         return compile_fastest(ways, self._trial, partial(_promising, self.program, [*ways], together))
 
     def _way(self, program, flags, rows=(), together=None):
