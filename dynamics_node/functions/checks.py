@@ -63,14 +63,17 @@ def shaped(name, value, axes, dtype=np.float64):
     return array
 
 
-def require_finite(name, array, axes):
-    """Raise InputError for the first entry that is not finite, by its name; axes as above."""
+def require_finite(name, array, axes, steps=False):
+    """Raise InputError for the first entry that is not finite, by its name; axes as above. steps: the last
+    leading axis counts steps of a rollout."""
     tail, coordinates = axes
     if not _all_finite(array):
         place = np.argwhere(~np.isfinite(array))[0]
         leading = array.ndim - len(tail)
-        index, state = place[leading], ", ".join(map(str, place[:leading]))
-        entry = f"{name}[{index}] ({coordinates[index]})" + (f" of state {state}" if state else "")
+        index, states = place[leading], place[:leading].tolist()
+        step = f" at step {states.pop()}" if steps else ""
+        state = f" of state {', '.join(map(str, states))}" if states else ""
+        entry = f"{name}[{index}] ({coordinates[index]}){step}{state}"
         raise InputError(f"{entry} is not finite: {array[tuple(place)]}")
 
 

@@ -42,10 +42,8 @@ def roll_out(function, q, qd, tau, dt, integrator) -> Rollout:
         states.append(new_array((count, steps + 1, size), function.dtype))
         states[-1][:, 0] = np.broadcast_to(given[name], (*batch, size)).reshape(count, size)
     rollouts(np.ascontiguousarray(controls), same, *states)
-    if not np.isfinite(
-        states[1][:, -1]
-    ).all():  # a torque that is not finite leaves none: this saves its check
-        require_finite("tau", given["tau"], function.signature.inputs["tau"])
+    if not np.isfinite(states[1][:, -1]).all():  # else all torques are finite
+        require_finite("tau", given["tau"], function.signature.inputs["tau"], steps=True)
     return Rollout(*(array.reshape(*batch, *array.shape[1:]) for array in states))
 
 

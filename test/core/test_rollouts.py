@@ -189,8 +189,8 @@ def test_errors_name_the_argument():
         ((q, qd, tau[0]), "tau must have shape"),
         ((q, qd, tau[:, 1:]), "tau must have shape"),
         ((q[1:], qd, tau), "q must have shape"),
-        ((q, qd, bad), rf"tau\[7\] \({robot.v_names[7]}\) of state 2 is not finite"),
-        ((q, qd, np.tile(bad, (200, 1, 1))), "of state 0, 2 is not finite"),
+        ((q, qd, bad), rf"tau\[7\] \({robot.v_names[7]}\) at step 2 is not finite"),
+        ((q, qd, np.tile(bad, (200, 1, 1))), "at step 2 of state 0 is not finite"),
         ((2 * q, qd, tau), "normalize it"),
         ((np.tile(q, (3, 1)), qd, np.zeros((2, 4, robot.nv))), "leading axes do not broadcast"),
     ):
