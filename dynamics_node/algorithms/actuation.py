@@ -116,6 +116,17 @@ class JointFriction:
             return qd * self._viscous
         return (qd @ self._map.T * self._viscous) @ self._map
 
+    def independent(self, robot: Robot, q, qd):
+        """Torques (..., nv) at the independent joints of a robot with this tree, at closed positions."""
+        rates = sampled_rates(robot, q, qd)
+        return rates.independent(self(q, rates.qd))
+
+
+def selected_friction(robot: Robot, friction: bool | JointFriction) -> JointFriction | None:
+    """The given one, for True that of the description; None without any."""
+    own = JointFriction(robot.tree) if friction is True else friction
+    return own if own and own.any else None
+
 
 def friction_torque(robot: Robot, q, qd) -> np.ndarray:
     """Return the torques against damping, dry friction, springs and offsets of the joints.
@@ -153,5 +164,4 @@ def friction_torque(robot: Robot, q, qd) -> np.ndarray:
     q, qd = (np.asarray(array, dtype=float) for array in (q, qd))
     batch = np.broadcast_shapes(q.shape[:-1], qd.shape[:-1])
     q, qd = (np.broadcast_to(array, (*batch, array.shape[-1])) for array in (q, qd))
-    rates = sampled_rates(robot, q, qd)
-    return rates.independent(JointFriction(robot.tree)(q, rates.qd))
+    return JointFriction(robot.tree).independent(robot, q, qd)

@@ -9,8 +9,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dynamics_node.algorithms.actuation import JointFriction
-from dynamics_node.algorithms.rates import sampled_rates
+from dynamics_node.algorithms.actuation import JointFriction, selected_friction
 from dynamics_node.display import fields_of, titled
 from dynamics_node.functions import Backend, InputError, evaluate
 from dynamics_node.functions.checks import same_batch, shaped
@@ -189,7 +188,8 @@ def capability(
     rows, turn = _rows(axes), _turn(robot, link, q, reference, compute)
     J = (turn @ evaluate(robot, "frame_jacobian", q, link=link, **compute))[..., rows, :]
     change = matvec(turn, evaluate(robot, "frame_jacobian_bias", q, qd, link=link, **compute))[..., rows]
-    resistance = _resistance(robot, q, qd, friction)
+    passive = selected_friction(robot, friction)
+    resistance = passive.independent(robot, q, qd) if passive else 0.0
     free, held = (
         evaluate(robot, "inverse_dynamics", q, qd, own, gravity=gravity, **compute) + resistance
         for own in (still, moving)
@@ -353,15 +353,6 @@ def _states(robot, q, *rates):
     batch = same_batch(arrays)
     q, qd, qdd = (np.broadcast_to(own, (*batch, own.shape[-1])) for own, _ in arrays.values())
     return q, qd, np.broadcast_to(zero, qd.shape), qdd
-
-
-def _resistance(robot, q, qd, friction):
-    """Torques (..., nv) of friction, or 0. friction: as in CheckFunctions."""
-    own = JointFriction(robot.tree) if friction is True else friction
-    if not (own and own.any):
-        return 0.0
-    rates = sampled_rates(robot, q, qd)
-    return rates.independent(own(q, rates.qd))
 
 
 def _rows(axes):

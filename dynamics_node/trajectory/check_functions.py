@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics_node.algorithms import close_loops, first_closed
-from dynamics_node.algorithms.actuation import JointFriction
+from dynamics_node.algorithms.actuation import JointFriction, selected_friction
 from dynamics_node.algorithms.rates import sampled_rates
 from dynamics_node.functions import build
 from dynamics_node.robot import Robot
@@ -64,8 +64,7 @@ class CheckFunctions:
     ):
         self.robot, self._inverse, self._close = robot, inverse, close
         self._gravity = robot.gravity if gravity is None else np.asarray(gravity, dtype=float)
-        own = JointFriction(robot.tree) if friction is True else friction
-        self._friction = own if own and own.any else None
+        self._friction = selected_friction(robot, friction)
 
     def inverse(self, q, qd, qdd, function=None, gravity=None):
         """Torques (s, nv) without friction. function, gravity (3,): in place of the usual ones."""

@@ -118,20 +118,20 @@ def distinct(request):
 
 def test_links(distinct):
     """Every robot has one reference, by turns."""
-    case, reference = distinct, ("world_aligned", "body", "WORLD")[len(distinct.name) % 3]
-    if case.oracle.rotors.any():
+    reference = ("world_aligned", "body", "WORLD")[len(distinct.name) % 3]
+    if distinct.oracle.rotors.any():
         return
-    poses = dn.evaluate(case.robot, "frame_poses", case.few[0], backend="numpy")
+    poses = dn.evaluate(distinct.robot, "frame_poses", distinct.few[0], backend="numpy")
     moving = ("frame_jacobian", "frame_kinematics", "frame_jacobian_bias", "frame_jacobian_time_derivative")
-    for link in case.links:
-        right = [quantities.of_link(link, reference) for quantities in case.quantities]
+    for link in distinct.links:
+        right = [quantities.of_link(link, reference) for quantities in distinct.quantities]
         for name in [name for name in moving if name in right[0]]:
-            case.compare(name, [expected[name] for expected in right], link=link, reference=reference)
-        case.compare("frame_pose", [expected["frame_pose"] for expected in right], link=link)
-        number = list(case.robot.frames).index(link)
+            distinct.compare(name, [expected[name] for expected in right], link=link, reference=reference)
+        distinct.compare("frame_pose", [expected["frame_pose"] for expected in right], link=link)
+        number = list(distinct.robot.frames).index(link)
         for k, expected in enumerate(right):
-            assert error(poses.rotations[k, number], expected["frame_pose"][0], tail=2) <= case.exact[k]
-            assert error(poses.positions[k, number], expected["frame_pose"][1]) <= case.exact[k]
+            assert error(poses.rotations[k, number], expected["frame_pose"][0], tail=2) <= distinct.exact[k]
+            assert error(poses.positions[k, number], expected["frame_pose"][1]) <= distinct.exact[k]
 
 
 def test_operational_space(case):
@@ -146,20 +146,20 @@ def test_operational_space(case):
 
 def test_quantities_of_the_whole_robot(distinct):
     """Torques, energies, momenta and regressors; for trees also joint wrenches."""
-    case = distinct
-    if case.oracle.rotors.any():
+    if distinct.oracle.rotors.any():
         return
     right = [
-        quantities.dynamics() | quantities.whole() | quantities.regressors() for quantities in case.quantities
+        quantities.dynamics() | quantities.whole() | quantities.regressors()
+        for quantities in distinct.quantities
     ]
     for name in right[0]:
         if name != "inverse_dynamics_derivatives":  # test_derivatives.py
-            case.compare(name, [expected[name] for expected in right])
-    if not case.oracle.ties:
-        case.compare("reaction_wrenches", [[quantities.wrenches()] for quantities in case.quantities])
-        joint = case.robot.bodies[-1].joint.name
-        case.compare(
-            "sensor_wrench", [[quantities.wrenches()[-1]] for quantities in case.quantities], joint=joint
+            distinct.compare(name, [expected[name] for expected in right])
+    if not distinct.oracle.ties:
+        distinct.compare("reaction_wrenches", [[quantities.wrenches()] for quantities in distinct.quantities])
+        joint = distinct.robot.bodies[-1].joint.name
+        distinct.compare(
+            "sensor_wrench", [[quantities.wrenches()[-1]] for quantities in distinct.quantities], joint=joint
         )
 
 

@@ -2,8 +2,8 @@
 
 The default sample has every problem of every robot by the default algorithm: compiled for robots of up to 7 joints, and
 for one problem of each larger robot; NumPy solves its other problems. Robots of up to 7 joints have every ordering by
-NumPy, and two of them every ordering compiled for one problem; one has the best ordering. test_orderings.py interprets more. `--all` has the
-whole product.
+NumPy, two of them every ordering compiled for one problem, and one the best ordering. test_orderings.py interprets
+more. `--all` has the whole product.
 """
 
 import numpy as np
