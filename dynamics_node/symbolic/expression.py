@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 TINY = 1e-15  # a constant below this is the rounding of a zero: cos(pi/2) is 6e-17
+QUARTER = np.pi / 2  # of a turn
 
 
 class Op(IntEnum):
@@ -77,6 +78,12 @@ class Table:
         """The expression of a commutative operation; the older node becomes the left operand."""
         return self.binary(op, one, other) if one.number < other.number else self.binary(op, other, one)
 
+    def difference(self, one, other) -> "Expression":
+        """One expression minus another, as a negation if the table has the opposite: no value is computed
+        with both signs, for products and sums take operands of any sign."""
+        opposite = self._operations[_SUB].get((other.number, one.number))
+        return self.binary(_SUB, one, other) if opposite is None else -opposite
+
     def clear(self):
         """Drop all nodes: they refer to their Table, so their memory is freed at once."""
         self.nodes, self._constants, self._operations = [], {}, [{} for _ in Op]
@@ -100,11 +107,13 @@ class Expression:
         if not isinstance(other, Expression):
             if isinstance(other, np.ndarray):
                 return NotImplemented  # NumPy iterates over its entries
-            return self if -TINY < other < TINY else self._with(_ADD, other)
-        if other.op == _NEG:
-            return self - other.left
+            if -TINY < other < TINY:
+                return self
+            return other - self.left if self.op == _NEG else self._with(_ADD, other)
         if self.op == _NEG:
             return other - self.left
+        if other.op == _NEG:
+            return self - other.left
         return self.table.commuting(_ADD, self, other)
 
     def __sub__(self, other):
@@ -114,7 +123,9 @@ class Expression:
             return 0.0
         if other.op == _NEG:
             return self + other.left
-        return self.table.binary(_SUB, self, other)
+        if self.op == _NEG:
+            return -(self.left + other)
+        return self.table.difference(self, other)
 
     def __rsub__(self, other):
         if -TINY < other < TINY:
@@ -156,8 +167,6 @@ class Expression:
     def __neg__(self):
         if self.op == _NEG:
             return self.left
-        if self.op == _SUB and self.left.op != _CONSTANT:
-            return self.right - self.left
         return self.table.unary(_NEG, self)
 
     def _with(self, op, value):
@@ -165,6 +174,8 @@ class Expression:
 
     def reciprocal(self):
         """1 / self: one division, shared by all numerators."""
+        if self.op == _NEG:
+            return -self.left.reciprocal()
         return self.left if self.op == _RECIPROCAL else self.table.unary(_RECIPROCAL, self)
 
     def sin(self):
@@ -174,14 +185,34 @@ class Expression:
         return self._turning(_COS)
 
     def _turning(self, op):
-        """The operation on an angle, or on its two parts when one is constant."""
-        if self.op in (_ADD, _SUB):
-            if self.left.op == _CONSTANT:
-                angle = -self.right if self.op == _SUB else self.right
-                return self.table.binary(op, angle, self.left)
-            if self.right.op == _CONSTANT:
-                return self.table.binary(op, self.left, self.right)
-        return self.table.unary(op, self)
+        """The operation on an angle, or on its two parts when one is constant. Whole quarter turns and the
+        sign of the angle only change the operation and its sign."""
+        angle, constant, negative = self._angle()
+        quarters = round(constant / QUARTER)
+        if abs(constant - quarters * QUARTER) <= TINY:
+            constant = 0.0
+        else:
+            quarters = 0
+        quarters += op == _COS
+        kind = _COS if quarters % 2 else _SIN
+        turned = (
+            self.table.binary(kind, angle, self.table.constant(constant))
+            if constant
+            else self.table.unary(kind, angle)
+        )
+        return -turned if (quarters % 4 >= 2) != (negative and op == _SIN) else turned
+
+    def _angle(self):
+        """(expression, constant, negative): their sum, or its negative, is this angle."""
+        if self.op == _NEG:
+            angle, constant, negative = self.left._angle()
+            return angle, constant, not negative
+        if self.op == _SUB and self.left.op == _CONSTANT:
+            return self.right, -self.left.left, True
+        if self.op == _ADD and _CONSTANT in (self.left.op, self.right.op):
+            angle, constant = sorted((self.left, self.right), key=lambda node: node.op == _CONSTANT)
+            return angle, constant.left, False
+        return self, 0.0, False
 
     def __float__(self):
         raise TypeError("an Expression has no value: the traced computation depends on the data")

@@ -6,13 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import numpy as np
-
-from dynamics_node.symbolic.expression import TINY, TURNING, Op
+from dynamics_node.symbolic.expression import TURNING, Op
 from dynamics_node.symbolic.program import Program
 
 KINDS = ("add", "mul", "fma", "reciprocal", "sincos")
-QUARTER = np.pi / 2  # of a turn
 _KIND = {Op.ADD: "add", Op.SUB: "add", Op.MUL: "mul", Op.RECIPROCAL: "reciprocal"}
 
 
@@ -76,25 +73,10 @@ def _signed(program):
         if op == Op.NEG:
             signed[n] = signed[a].negated()
         elif op in TURNING:
-            angle, constant, cosine, negative = _turn(program, op, signed[a], b)
-            pair = turned.setdefault((angle, constant), [-1, -1])
+            pair, cosine = turned.setdefault((signed[a], b), [-1, -1]), op == Op.COS
             pair[cosine] = n if pair[cosine] < 0 else pair[cosine]
-            signed[n] = Operand(pair[cosine], negative)
+            signed[n] = Operand(pair[cosine])
     return signed, turned
-
-
-def _turn(program, op, angle, constant):
-    """(angle, number of the constant or -1, is cosine, is negative) of a sine or cosine. Whole quarter turns
-    are not constants; angles without a constant have no sign."""
-    quarters = int(op == Op.COS)
-    if constant >= 0:
-        value = program.constants[constant - program.input_size]
-        more = round(value / QUARTER)
-        if abs(value - more * QUARTER) > TINY:
-            return angle, constant, op == Op.COS, False
-        quarters += more
-    cosine, negative = quarters % 2 == 1, quarters % 4 >= 2
-    return Operand(angle.value), -1, cosine, negative != (angle.negative and not cosine)
 
 
 def _plain(program, signed, turned) -> Iterator[Operation]:

@@ -159,6 +159,7 @@ def require_health(program):
 
 
 _INPUT, _CONSTANT = _LEAVES = (Op.INPUT.value, Op.CONSTANT.value)
+_SUB, _NEG = Op.SUB.value, Op.NEG.value
 
 
 def trace(
@@ -218,18 +219,16 @@ def program_of(table, inputs, results, limits=()) -> Program:
     live = _live(table, wanted.values())
     inputs_first = [node for node in table.nodes if node.op == _INPUT]
     constants = [node for node in live if node.op == _CONSTANT]
-    operations = [node for node in live if node.op not in _LEAVES]
+    operations = _operations(live, wanted.values())
     number = [-1] * len(table.nodes)
-    for new, node in enumerate([*inputs_first, *constants, *operations]):
+    for new, node in enumerate([*inputs_first, *constants, *(node for node, *_ in operations)]):
         number[node.number] = new
     program = Program(
         inputs,
         np.array([node.left for node in constants], dtype=float),
-        np.array([node.op for node in operations], dtype=np.int64),
-        np.array([number[node.left.number] for node in operations], dtype=np.int64),
-        np.array(
-            [-1 if node.right is None else number[node.right.number] for node in operations], dtype=np.int64
-        ),
+        np.array([op for _, op, _, _ in operations], dtype=np.int64),
+        np.array([number[left.number] for _, _, left, _ in operations], dtype=np.int64),
+        np.array([-1 if right is None else number[right.number] for *_, right in operations], dtype=np.int64),
         {
             name: np.array([number[node.number] for node in wanted[name]], dtype=np.int64).reshape(r.shape)
             for name, r in results.items()
@@ -238,6 +237,26 @@ def program_of(table, inputs, results, limits=()) -> Program:
     )
     table.clear()
     return program
+
+
+def _operations(live, wanted):
+    """(node, op, left, right) of all operations. The negative of a difference that nothing else uses is the
+    opposite difference."""
+    operations = [node for node in live if node.op not in _LEAVES]
+    negatives = [node for node in operations if node.op == _NEG and node.left.op == _SUB]
+    opposite: set[Expression] = set()
+    if negatives:
+        uses = Counter(node.number for nodes in wanted for node in nodes)
+        uses.update(node.left.number for node in operations)
+        uses.update(node.right.number for node in operations if node.right is not None)
+        opposite = {node.left for node in negatives if uses[node.left.number] == 1}
+    return [
+        (node, _SUB, node.left.right, node.left.left)
+        if node.op == _NEG and node.left in opposite
+        else (node, node.op, node.left, node.right)
+        for node in operations
+        if node not in opposite
+    ]
 
 
 def _node(table, value):

@@ -18,7 +18,6 @@ from dynamics_node.symbolic.lane_program import LaneProgram, Staging
 from dynamics_node.symbolic.program import Program
 from dynamics_node.symbolic.slp_packs import Row, Unit, find_packs, without_negations
 
-SWEEPS = 2  # over the rows, to choose their signs
 _MEANING: dict[Op, Callable] = {
     Op.ADD: lambda a, b: a + b,
     Op.MUL: lambda a, b: a * b,
@@ -242,11 +241,11 @@ class LaneSigns:
         return self.of[row] >> lane & 1
 
     def _differ(self):
-        """Choose which lanes differ, row by row, forward and backward."""
+        """Choose which lanes differ, row by row: forward, where users have no signs yet, then backward."""
         rows = [row for row in self.units if len(row) > 1]
-        for k in range(SWEEPS):
-            for row in rows if k % 2 == 0 else reversed(rows):
-                around = [row, *(user for user in self._users[row] if len(user) > 1)]
+        for users, ordered in (({}, rows), (self._users, reversed(rows))):
+            for row in ordered:
+                around = [row, *(user for user in users.get(row, ()) if len(user) > 1)]
                 costs = {}
                 for mask in sorted(range(0, 1 << len(row), 2), key=lambda mask: mask != self.of[row]):
                     self.of[row] = mask

@@ -9,7 +9,8 @@ import dynamics_node as dn
 from dynamics_demo.robots import ROBOTS as LINKAGES
 from dynamics_node.algorithms import dynamics_programs, quantity_program
 from dynamics_node.symbolic import Op, fused, interpret, trace
-from dynamics_node.symbolic.fused import KINDS, QUARTER
+from dynamics_node.symbolic.expression import QUARTER
+from dynamics_node.symbolic.fused import KINDS
 
 PROBLEMS = {"inverse": dn.inverse_dynamics, "forward": dn.forward_dynamics}
 MODELS = {

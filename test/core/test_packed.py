@@ -57,14 +57,14 @@ def test_vectorized_program_gives_the_same_results(name, problem):
 @pytest.mark.parametrize(
     ("name", "problem", "ratio"),
     [
-        ("talos", "inverse", 0.6),
-        ("solo12", "inverse", 0.35),
+        ("talos", "inverse", 0.62),
+        ("solo12", "inverse", 0.37),
         ("solo12", "forward", 0.4),
         ("quadruped", "forward", 0.3),
         ("humanoid", "inverse", 0.56),
         ("anymal_c", "inverse", 0.45),
-        ("generic", "inverse", 0.6),
-        ("a coarse angle", "inverse", 0.6),
+        ("generic", "inverse", 0.64),
+        ("a coarse angle", "inverse", 0.67),
     ],
 )
 def test_vectorization_reduces_operations(name, problem, ratio):

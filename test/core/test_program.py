@@ -49,6 +49,16 @@ def test_single_precision_inputs_are_computed_in_double():
         (lambda x: x[0] / x[2] + x[1] / x[2], 4),  # one reciprocal
         (lambda x: 0.5 * x[0] + (-0.5) * x[0], 2),  # one product for both signs, then x - x
         (lambda x: x[0] / 4.0, 1),
+        (lambda x: (x[0] - x[1]) * (x[1] - x[0]), 3),  # one difference, and the sign of the result
+        (lambda x: (x[0] - x[1]) * x[2] + (x[1] - x[0]) * x[1], 4),
+        (lambda x: (-x[0]) - x[1] + x[2], 2),  # x[2] - (x[0] + x[1])
+        (lambda x: 1.0 / (-x[0]) + 1.0, 2),
+        (lambda x: -x[0] + 1.0, 1),
+        (lambda x: np.sin(-x[0]) + x[1], 2),
+        (lambda x: np.cos(x[0] - math.pi) + x[1], 2),
+        (lambda x: np.sin(x[0]) - np.cos(x[0] - math.pi / 2), 0),
+        (lambda x: np.sin(0.3 - x[0]) + np.sin(x[0] - 0.3), 0),
+        (lambda x: np.cos(0.3 - x[0]) - np.cos(x[0] - 0.3), 0),
     ],
 )
 def test_folding_and_sharing(function, total):
