@@ -157,12 +157,16 @@ def _sines(names, calls):
     else:
         filling = [f"  angle[{k}] = {angle};" for k, angle in enumerate(angles)]
         size, offsets = str(len(angles)), [f"IN_ALL_LANES({offset})" for offset in offsets]
-    aligned = f"offset[{names.padded}] __attribute__((aligned(64)))"
+    given, table = "0", []
+    if any(b >= 0 for _, b in names.angles):
+        aligned = f"offset[{names.padded}] __attribute__((aligned(64)))"
+        table = [f"  static const {number} {aligned} = {{{', '.join(offsets)}}};"]
+        given = "(const vector *)offset"
     return [
         f"  vector angle[{size}];",
-        f"  static const {number} {aligned} = {{{', '.join(offsets)}}};",
+        *table,
         *calls,
         *filling,
-        f"  sincos_all({size}, angle, (const vector *)offset, (vector *)(w + {names.start}),",
+        f"  sincos_all({size}, angle, {given}, (vector *)(w + {names.start}),",
         f"    (vector *)(w + {names.start + names.padded}));",
     ]

@@ -1,18 +1,47 @@
-/* Sines and cosines of angles, each with a constant offset that is added when the whole turns are off: a large angle
-   would swallow its digits. In vectors of LANES, without branches: reduced by multiples of pi/2 in parts (Cody and
-   Waite), then a polynomial. Within 2.5 units in the last place for angles up to LARGE; for one beyond, or not finite,
-   the C library is asked. */
-static inline void sincos_lanes(vector x, vector offset, vector *restrict sine, vector *restrict cosine)
+/* Sines and cosines of angles, each with a constant offset, if there are any. It is added when the whole turns are off: a
+   large angle would swallow its digits. In vectors of LANES, without branches: reduced by multiples of pi/2 in parts
+   (Cody and Waite), then a polynomial. Within 2.5 units in the last place for angles up to LARGE; for one beyond, or not
+   finite, the C library is asked.
+
+   A step is taken for n vectors, 1 or 2, before the next one: two share constants, which are in registers then. */
+#define INLINE static inline __attribute__((always_inline))
+#define UNROLLED _Pragma("GCC unroll 8")
+#define EACH UNROLLED for (int i = 0; i < n; ++i)
+
+/* The polynomials of sine and cosine in z, in pairs of terms: half the length of Horner's chain. */
+INLINE void polynomials(int n, const vector *z, vector *restrict s, vector *restrict c)
 {
-  const vector shifted = (x + offset) * QUARTERS_PER_RADIAN + ROUNDING;
-  const bits quarter = (bits)shifted;
-  const vector k = shifted - ROUNDING;
-  const vector r = reduced(x, k) + offset;
-  const vector z = r * r, s = sine_near_zero(r, z), c = cosine_near_zero(z);
-  const bits odd = quarter << TO_SIGN, swapped = ((bits)s ^ (bits)c) & -(quarter & 1);
-  const bits sign = (quarter & 2) << (TO_SIGN - 1);
-  *sine = (vector)((bits)s ^ swapped ^ sign);
-  *cosine = (vector)((bits)c ^ swapped ^ sign ^ odd);
+  vector zz[2];
+  EACH zz[i] = z[i] * z[i];
+  EACH s[i] = TERMS % 2 ? sine_term[TERMS - 1] + (vector){0} : sine_term[TERMS - 2] + z[i] * sine_term[TERMS - 1];
+  EACH c[i] = TERMS % 2 ? cosine_term[TERMS - 1] + (vector){0} : cosine_term[TERMS - 2] + z[i] * cosine_term[TERMS - 1];
+  UNROLLED for (int k = (TERMS - 1) / 2 * 2 - 2; k >= 0; k -= 2) {
+    EACH s[i] = (sine_term[k] + z[i] * sine_term[k + 1]) + zz[i] * s[i];
+    EACH c[i] = (cosine_term[k] + z[i] * cosine_term[k + 1]) + zz[i] * c[i];
+  }
+  EACH c[i] = (1 - z[i] * (number)0.5) + zz[i] * c[i];
+}
+
+INLINE void sincos_lanes(int n, const vector *x, const vector *offset, vector *restrict sine,
+  vector *restrict cosine)
+{
+  vector k[2], r[2], z[2], s[2], c[2];
+  bits quarter[2];
+  EACH {
+    const vector shifted = (offset ? x[i] + offset[i] : x[i]) * QUARTERS_PER_RADIAN + ROUNDING;
+    quarter[i] = (bits)shifted;
+    k[i] = shifted - ROUNDING;
+  }
+  EACH r[i] = offset ? reduced(x[i], k[i]) + offset[i] : reduced(x[i], k[i]);
+  EACH z[i] = r[i] * r[i];
+  polynomials(n, z, s, c);
+  EACH s[i] = r[i] + r[i] * z[i] * s[i];
+  EACH {
+    const bits odd = quarter[i] << TO_SIGN, sign = (quarter[i] & 2) << (TO_SIGN - 1);
+    const bits swapped = ((bits)s[i] ^ (bits)c[i]) & -(quarter[i] & 1);
+    sine[i] = (vector)(swapped ^ ((bits)s[i] ^ sign));
+    cosine[i] = (vector)(swapped ^ ((bits)c[i] ^ (sign ^ odd)));
+  }
 }
 
 /* True when the angles of a number of vectors are within LARGE, also as the length of a vector of one state's. */
@@ -30,14 +59,16 @@ static void sincos_all(int blocks, const vector *restrict angle, const vector *r
   vector *restrict cosine)
 {
   if (all_small(blocks, angle)) {
-    for (int k = 0; k < blocks; ++k) sincos_lanes(angle[k], offset[k], sine + k, cosine + k);
+    int k = 0;
+    for (; k + 1 < blocks; k += 2) sincos_lanes(2, angle + k, offset ? offset + k : 0, sine + k, cosine + k);
+    if (k < blocks) sincos_lanes(1, angle + k, offset ? offset + k : 0, sine + k, cosine + k);
     return;
   }
 #pragma GCC unroll 1
   for (int k = 0; k < blocks; ++k) {
-    sincos_lanes(angle[k], offset[k], sine + k, cosine + k);
+    sincos_lanes(1, angle + k, offset ? offset + k : 0, sine + k, cosine + k);
     for (int j = 0; j < LANES; ++j) {
-      const number x = angle[k][j], add = offset[k][j];
+      const number x = angle[k][j], add = offset ? offset[k][j] : 0;
       if (x * x <= LARGE * LARGE) continue;
       sine[k][j] = SIN(x) * COS(add) + COS(x) * SIN(add);
       cosine[k][j] = COS(x) * COS(add) - SIN(x) * SIN(add);

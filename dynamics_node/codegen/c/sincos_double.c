@@ -1,4 +1,4 @@
-/* Vectors of LANES doubles, and the polynomials of fdlibm's kernels. */
+/* Vectors of LANES doubles, and the coefficients of fdlibm's kernels. */
 typedef double number;
 typedef double vector __attribute__((vector_size(VECTOR_BYTES)));
 typedef long long bits __attribute__((vector_size(VECTOR_BYTES)));
@@ -22,15 +22,8 @@ static inline vector reduced(vector x, vector k)
   return ((x - k * QUARTER_1) - k * QUARTER_2) - k * QUARTER_3;
 }
 
-static inline vector sine_near_zero(vector r, vector z)
-{
-  return r + r * z * (-0x1.5555555555549p-3 + z * (0x1.111111110f8a6p-7 + z * (-0x1.a01a019c161d5p-13
-    + z * (0x1.71de357b1fe7dp-19 + z * (-0x1.ae5e68a2b9cebp-26 + z * 0x1.5d93a5acfd57cp-33)))));
-}
-
-static inline vector cosine_near_zero(vector z)
-{
-  return 1.0 - z * 0.5 + z * z * (0x1.555555555554cp-5 + z * (-0x1.6c16c16c15177p-10
-    + z * (0x1.a01a019cb159p-16 + z * (-0x1.27e4f809c52adp-22 + z * (0x1.1ee9ebdb4b1c4p-29
-    - z * 0x1.8fae9be8838d4p-37)))));
-}
+#define TERMS 6
+static const number sine_term[TERMS] = {-0x1.5555555555549p-3, 0x1.111111110f8a6p-7, -0x1.a01a019c161d5p-13,
+  0x1.71de357b1fe7dp-19, -0x1.ae5e68a2b9cebp-26, 0x1.5d93a5acfd57cp-33};
+static const number cosine_term[TERMS] = {0x1.555555555554cp-5, -0x1.6c16c16c15177p-10, 0x1.a01a019cb159p-16,
+  -0x1.27e4f809c52adp-22, 0x1.1ee9ebdb4b1c4p-29, -0x1.8fae9be8838d4p-37};

@@ -1,4 +1,4 @@
-/* Vectors of LANES floats, and minimax polynomials on |r| <= pi/4. */
+/* Vectors of LANES floats, and coefficients of minimax polynomials on |r| <= pi/4. */
 typedef float number;
 typedef float vector __attribute__((vector_size(VECTOR_BYTES)));
 typedef int bits __attribute__((vector_size(VECTOR_BYTES)));
@@ -24,12 +24,6 @@ static inline vector reduced(vector x, vector k)
   return (((x - k * QUARTER_1) - k * QUARTER_2) - k * QUARTER_3) - k * QUARTER_4;
 }
 
-static inline vector sine_near_zero(vector r, vector z)
-{
-  return r + r * z * (-0x1.555546p-3f + z * (0x1.11072ep-7f - z * 0x1.993d72p-13f));
-}
-
-static inline vector cosine_near_zero(vector z)
-{
-  return 1.0f - z * 0.5f + z * z * (0x1.55554ap-5f + z * (-0x1.6c0c58p-10f + z * 0x1.99f2dep-16f));
-}
+#define TERMS 3
+static const number sine_term[TERMS] = {-0x1.555546p-3f, 0x1.11072ep-7f, -0x1.993d72p-13f};
+static const number cosine_term[TERMS] = {0x1.55554ap-5f, -0x1.6c0c58p-10f, 0x1.99f2dep-16f};
