@@ -14,6 +14,7 @@ import numpy as np
 from dynamics_node.codegen.c.compiler import (
     FOR_LANES,
     FOR_LIMBS,
+    FOR_LONG_LIMBS,
     SCHEDULED,
     Way,
     compile_fastest,
@@ -27,6 +28,7 @@ from dynamics_node.symbolic import LaneProgram, LoopProgram, Program, vectorize
 
 BLOCK = 16  # states; threads split the batch at multiples of the widest vector, 16 numbers of float32
 SHORTER = 0.75  # of the operations: lanes that leave no more need no trial
+LONG = 5000  # operations from which the compiler's own vectors beside those of limbs cost time
 SHORT, QUICK = 100, 20_000  # operations that take no time to speak of, and that are compiled in a second
 TRIED = 100  # states of a trial
 _LONG, _POINTER = ctypes.c_long, ctypes.c_void_p
@@ -165,7 +167,8 @@ class Kernel(Loaded):
         if not (self._isomorphic_inputs and worth_it):
             return compile_fastest(ways, self._trial)
         together = cache(lambda: vectorize(self.program, self._isomorphic_inputs))  # a second, of a humanoid
-        ways["side by side"] = self._way(self.program, FOR_LIMBS, self._isomorphic_inputs, together)
+        flags = FOR_LIMBS if length <= LONG else FOR_LONG_LIMBS
+        ways["side by side"] = self._way(self.program, flags, self._isomorphic_inputs, together)
         return compile_fastest(ways, self._trial, partial(_promising, self.program, [*ways], together))
 
     def _way(self, program, flags, rows=(), together=None):
