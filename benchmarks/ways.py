@@ -8,13 +8,12 @@ import time
 
 import harness
 import numpy as np
-from dynamics import KINDS, STATES, problem
+from dynamics import KINDS, STATES, OneWay, problem
 from robots import random_states, robot
 
 import dynamics_node as dn
 from dynamics_node.algorithms import isomorphic_inputs, reordered
-from dynamics_node.codegen.c import Kernel
-from dynamics_node.codegen.c.compiler import CLEARLY, FOR_LIMBS, SCHEDULED, compile_library
+from dynamics_node.codegen.c.compiler import CLEARLY, FOR_LIMBS, SCHEDULED
 from dynamics_node.symbolic import vectorize
 
 ROUNDS = 400
@@ -24,17 +23,6 @@ FLAGS = {
     "products apart": ("-ffp-contract=off",),
     "scheduled, products apart": (*SCHEDULED, "-ffp-contract=off"),
 }
-
-
-class OneWay(Kernel):
-    """A Program compiled with these flags."""
-
-    def __init__(self, program, flags):
-        self._flags = flags
-        super().__init__(program)
-
-    def _compile(self):
-        return compile_library(*self._way(self.program, self._flags))
 
 
 def ways(model, program):

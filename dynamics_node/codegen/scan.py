@@ -7,9 +7,9 @@ from functools import partial
 
 import numpy as np
 
-from dynamics_node.codegen.c.kernel import Kernel, ScanArguments
+from dynamics_node.codegen.c.scan_kernel import ScanArguments, ScanKernel
 from dynamics_node.codegen.errors import CompileError
-from dynamics_node.symbolic import Program, depth_first
+from dynamics_node.symbolic import Program
 from dynamics_node.symbolic.interpret import scalar_values
 
 log = logging.getLogger("dynamics_node")
@@ -71,7 +71,7 @@ def _kernel(program, backend):
     if backend == "numpy":
         return None
     try:
-        return Kernel(depth_first(program), tuned=False)
+        return ScanKernel(program)
     except CompileError as error:
         if backend == "c":
             raise

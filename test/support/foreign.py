@@ -99,7 +99,7 @@ def runs_on(processor, folder, monkeypatch, shift=0, more=()):
         return str(path)
 
     def open_kernel(own, path):
-        own._library, own._entry, own.scan = path, None, None
+        own._library, own._entry = path, None
         own._wrap()
 
     def wrap(own):

@@ -81,6 +81,12 @@ static inline __attribute__((always_inline)) vector copied(double *restrict to, 
   return sum + rest;
 }
 
+/* The same once in the text: where speed matters less than compilation. */
+static __attribute__((noinline)) vector copied_row(double *restrict to, const double *from, long size)
+{
+  return copied(to, from, size);
+}
+
 static int unit_quaternions(const double *x)
 {
   for (int k = 0; k < QUATERNIONS; ++k) {
@@ -191,19 +197,19 @@ static long solved_rows(PyObject *self, long count, const Numbers *given, const 
   vector parameters = {0};
   for (long k = OUTPUT_SIZE; k < PADDED(OUTPUT_SIZE); ++k) y[k] = 0;
   if (PARAMETER_SIZE)
-    parameters = copied(x + INPUT_SIZE - PARAMETER_SIZE, PyCapsule_GetPointer(self, 0), PARAMETER_SIZE);
+    parameters = copied_row(x + INPUT_SIZE - PARAMETER_SIZE, PyCapsule_GetPointer(self, 0), PARAMETER_SIZE);
   const int past = count * (OUTPUT_SIZE * (long)sizeof(double)) > ABOVE_CACHES, in_place = IN_PLACE && !past;
   void *thread = count >= SHARED ? PyEval_SaveThread() : 0;
   for (long row = 0; row < count; ++row) {
     vector sum = parameters;
     for (int k = 0, to = 0; k < INPUTS; to += input_size[k++])
-      sum += copied(x + to, given[k].data + (same[k] ? 0 : row * input_size[k]), input_size[k]);
+      sum += copied_row(x + to, given[k].data + (same[k] ? 0 : row * input_size[k]), input_size[k]);
     const int solved_it = in_place ? solved_in_place(sum, x, given + INPUTS, row) : solved(sum, x, y);
     good &= solved_it;
     for (int k = 0, from = 0; k < OUTPUTS; from += output_size[k++]) {
       double *const to = given[INPUTS + k].data + row * output_size[k];
       if (solved_it && past) copy_past_caches(to, y + from, output_size[k]);
-      else if (solved_it && !in_place) copied(to, y + from, output_size[k]);
+      else if (solved_it && !in_place) copied_row(to, y + from, output_size[k]);
       else if (!solved_it)
         for (long n = 0; n < output_size[k]; ++n) to[n] = __builtin_nan("");
     }

@@ -31,7 +31,6 @@ SHORTER = 0.75  # of the operations: lanes that leave no more need no trial
 LONG = 5000  # operations from which the compiler's own vectors beside those of limbs cost time
 SHORT, QUICK = 100, 20_000  # operations that take no time to speak of, and that are compiled in a second
 TRIED = 100  # states of a trial
-_LONG, _POINTER = ctypes.c_long, ctypes.c_void_p
 MOST_OPERATIONS = 500_000  # in two or three minutes
 
 
@@ -123,15 +122,6 @@ def called_at_once(library, cls):
     return _called_at_once[cls]
 
 
-class ScanArguments(ctypes.Structure):
-    """Of `scan`, see scan.c: one pointer is passed sooner than nine numbers."""
-
-    _fields_ = (
-        *((name, _LONG) for name in ("count", "carry_size", "row_stride", "out_stride", "watched")),
-        *((name, _POINTER) for name in ("rows", "carry", "out", "limits")),
-    )
-
-
 class Kernel(Loaded):
     """kernel.call_one(*inputs, *outputs) for one state, kernel.call_new(result, *inputs) for less than BATCH,
     see call.c; kernel(count, *inputs) for any number of states and any arrays.
@@ -139,17 +129,14 @@ class Kernel(Loaded):
     parameters: {name: array} of the Program's last inputs, which a call does not take. Nor does it give
     health, the last output of a Program with limits: it declines beyond them. reordered: the same
     operations in another order; isomorphic_inputs: those that go together on lanes, see `vectorize`; the
-    fastest one runs. tuned: whether the compiler takes time to schedule operations, and lanes are tried.
+    fastest one runs.
     """
 
-    PER_PROCESS = ("_entry", "_library", "_rows", "call_new", "call_one", "scan")
+    PER_PROCESS = ("_entry", "_library", "_rows", "call_new", "call_one")
 
-    def __init__(
-        self, program, parameters=None, quaternions=(), reordered=None, isomorphic_inputs=(), tuned=True
-    ):
+    def __init__(self, program, parameters=None, quaternions=(), reordered=None, isomorphic_inputs=()):
         self._names, self._quaternions = tuple(parameters or ()), tuple(quaternions)
-        self._reordered, self._tuned = reordered, tuned
-        self._isomorphic_inputs = tuple(isomorphic_inputs)
+        self._reordered, self._isomorphic_inputs = reordered, tuple(isomorphic_inputs)
         self._operations = sum(program.op_count().values())  # counting takes milliseconds
         self.inputs, self.outputs = taken(program, self._names), returned(program)
         self._pack(parameters or {})
@@ -159,7 +146,7 @@ class Kernel(Loaded):
         length = _length(self.program)
         if length > MOST_OPERATIONS:
             raise CompileError(f"{length} operations are too many to compile")
-        worth_it = self._tuned and _is_worth_it(self.program)
+        worth_it = _is_worth_it(self.program)
         flags = FOR_LANES if isinstance(self.program, LaneProgram) else SCHEDULED if worth_it else ()
         ways = {"traced": self._way(self.program, flags)}
         if self._reordered is not None:
@@ -189,8 +176,6 @@ class Kernel(Loaded):
 
     def _open(self, library):
         self._library, self._entry = library, _entry(library)
-        self.scan = library.scan
-        self.scan.argtypes, self.scan.restype = (_POINTER,), ctypes.c_int
         trust_arrays(library, np.float64)
         library.allocate_with.argtypes = (ctypes.py_object,)
         library.allocate_with(np.empty)

@@ -48,7 +48,6 @@ def render(program, parameters=(), quaternions=()) -> str:
             text_of("arrays.c"),
             text_of("call.c"),
             text_of("instances.c"),
-            text_of("scan.c"),
             "void program(long count, const double *restrict x, double *restrict y)",
             "{",
             "  for (long k = 0; k < count; ++k) run(x + k * INPUT_SIZE, y + k * OUTPUT_SIZE);",

@@ -10,8 +10,8 @@ struct scan {
 
 int scan(const struct scan *of)
 {
-  MEMORY double x[PADDED(INPUT_SIZE)] __attribute__((aligned(64)));
-  MEMORY double y[PADDED(OUTPUT_SIZE)] __attribute__((aligned(64)));
+  MEMORY_X
+  MEMORY_Y
   const long carry_size = of->carry_size, watched = of->watched;
   int good = 1;
   memcpy(x, of->carry, carry_size * sizeof(double));
