@@ -149,24 +149,32 @@ static inline __attribute__((always_inline)) void write_zeros(Results *restrict 
   IN_ORDER;
 }
 
-/* Whole rows, of the values at some places of w. The last vector of columns overlaps the one before it. */
+/* Whole rows, of the values at some places of w: whole lines of the caches, which memory takes sooner than halves of
+   several. The last line of columns overlaps the one before it. */
+enum { LINE = 64 / sizeof(vector) }; /* vectors */
 static inline __attribute__((always_inline)) void write_whole_rows(
     Results *restrict y, int output, int size, const int *restrict at, const vector *restrict w, int past)
 {
   number *const row = y->row[output];
   vector sum[LANES] = {0};
-  for (int n = 0; n < size; n += LANES) {
-    const int start = n + LANES <= size ? n : size - LANES;
-    vector a[LANES];
+  for (int n = 0; n < size; n += LINE * LANES) {
+    const int start = n + LINE * LANES <= size ? n : size - LINE * LANES;
+    vector a[LINE][LANES];
+#pragma GCC unroll 4
+    for (int i = 0; i < LINE; ++i) {
 #pragma GCC unroll 16
-    for (int k = 0; k < LANES; ++k) sum[k] += a[k] = w[at[start + k]];
-    transpose_numbers(a);
-    transpose_chunks(a);
-#pragma GCC unroll 16
-    for (int j = 0; j < LANES; ++j) {
-      if (past) vector_past_caches(row + j * size + start, a[j]);
-      else memcpy(row + j * size + start, a + j, sizeof(vector));
+      for (int k = 0; k < LANES; ++k) sum[k] += a[i][k] = w[at[start + i * LANES + k]];
+      transpose_numbers(a[i]);
+      transpose_chunks(a[i]);
     }
+#pragma GCC unroll 16
+    for (int j = 0; j < LANES; ++j)
+#pragma GCC unroll 4
+      for (int i = 0; i < LINE; ++i) {
+        number *const to = row + j * size + start + i * LANES;
+        if (past) vector_past_caches(to, a[i][j]);
+        else memcpy(to, &a[i][j], sizeof(vector));
+      }
   }
   for (int k = 0; k < LANES; ++k) y->sum += sum[k];
 }
@@ -175,7 +183,7 @@ static inline __attribute__((always_inline)) void write_whole_rows(
 static __attribute__((noinline, flatten)) void write_values(
     Results *restrict y, int output, int size, const int *restrict at, const vector *restrict w)
 {
-  if (size < LANES)
+  if (size < LINE * LANES)
     for (int n = 0; n < size; ++n) write_part(y, output, size, n, 1, w + at[n]);
   else if (y->past) write_whole_rows(y, output, size, at, w, 1);
   else write_whole_rows(y, output, size, at, w, 0);
