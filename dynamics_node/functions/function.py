@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import BuiltinFunctionType
 from typing import Literal
 
 import numpy as np
@@ -73,6 +74,12 @@ class Function:
     _one_state: Callable = field(init=False, repr=False)
     _new: Callable = field(init=False, repr=False)
     _axes_of_many: int = field(init=False, repr=False)
+    _at_once_first = False  # whether the class calls `_call_at_once`
+
+    def __new__(cls, *arguments, runner=None, precision="float64", **named):
+        """An instance of the class that compiled code derives from this one, where there is one."""
+        derive = _derives(runner) if cls._at_once_first and precision == "float64" else None
+        return object.__new__(derive(cls) if derive else cls)
 
     def __post_init__(self):
         """Store `call_one` and `call_new` of the runner as attributes: Python looks these up fastest."""
@@ -101,9 +108,16 @@ class Function:
     def _call_at_once(self, result, *rest):
         """Let calls with arrays and `out` alone reach compiled code before Python. result: the class of
         several results; rest: inputs behind the arguments."""
-        change = getattr(self.runner, "called_at_once", None)
-        if change is not None and self.precision == "float64":
-            self._keep(_at_once=(self._one_state, self._new, result, *rest), __class__=change(type(self)))
+        reach = getattr(type(self), "_reach", None)
+        if reach is None:
+            return
+        ways = (self._one_state, self._new)
+        if all(isinstance(way, BuiltinFunctionType) for way in ways):
+            self._keep(_at_once=(*ways, result, *rest))
+        reach(self)
+
+    def __reduce__(self):
+        return _restored, (getattr(type(self), "_plain", type(self)), self.__getstate__())
 
     def __getstate__(self):
         return {name: value for name, value in self.__dict__.items() if name not in QUICK}
@@ -486,6 +500,7 @@ class ProgramFunction(Function):
     _result: type[tuple] = field(init=False, repr=False)
     _rest: tuple = field(init=False, repr=False)
     _single: bool = field(init=False, repr=False)
+    _at_once_first = True
     _takes_f_ext = False  # as an argument in addition to the inputs
 
     def __post_init__(self):
@@ -578,6 +593,18 @@ class ProgramFunction(Function):
             reason = f"not {', '.join(named)} as well"
             raise TypeError(f"{self.signature.name} takes {', '.join(self.runner.inputs)}: {reason}")
         return tuple(placed)
+
+
+def _derives(runner):
+    """What derives the class whose instances reach the compiled code of a Runner at once, if it has some."""
+    return getattr(runner, "called_at_once", None)
+
+
+def _restored(cls, state):
+    """A Function from what `__reduce__` keeps of it."""
+    function = cls.__new__(cls, runner=state["runner"], precision=state["precision"])
+    function.__setstate__(state)
+    return function
 
 
 def _declined(*arrays):

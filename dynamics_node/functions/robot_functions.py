@@ -187,6 +187,7 @@ class DynamicsFunction(RobotFunction):
     """The solution of a Problem for a robot."""
 
     _gravity: np.ndarray
+    _at_once_first = True
 
     def __post_init__(self):
         super().__post_init__()

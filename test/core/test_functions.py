@@ -2,10 +2,13 @@
 all problems of a robot."""
 
 import copy
+import ctypes
 import inspect
 import pickle
+import re
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -24,6 +27,37 @@ from dynamics_node.node.building.build_job import REFERENCE, Job, do
 from dynamics_node.symbolic import trace
 
 RUNNERS = ("c", "numpy")  # backends that run Programs
+EXPORTED_BY_PYTHON_3_10 = set(  # of those that compiled code uses
+    [
+        "PyBool_FromLong",
+        "PyBuffer_Release",
+        "PyCFunction_GetFunction",
+        "PyCFunction_GetSelf",
+        "PyCapsule_GetPointer",
+        "PyDict_New",
+        "PyDict_SetItem",
+        "PyErr_Clear",
+        "PyErr_Occurred",
+        "PyEval_RestoreThread",
+        "PyEval_SaveThread",
+        "PyLong_AsLong",
+        "PyLong_FromLong",
+        "PyObject_Call",
+        "PyObject_CallObject",
+        "PyObject_GetAttr",
+        "PyObject_GetBuffer",
+        "PyObject_IsInstance",
+        "PyTuple_GetItem",
+        "PyTuple_New",
+        "PyTuple_SetItem",
+        "PyTuple_Size",
+        "PyTuple_Type",
+        "PyType_FromSpecWithBases",
+        "PyType_GenericAlloc",
+        "PyUnicode_InternFromString",
+        "PyVectorcall_Call",
+    ]
+)
 COUNTS = (0, 1, 2, 7, BATCH - 1, BATCH, 3 * BATCH + 5)
 
 
@@ -132,6 +166,30 @@ def test_call_without_python_accepts_what_python_does():
         assert other(x[0], out=out) is out
         for results in (out, other(x[0]), other(x[0], out=None), other(x=x[0])):
             assert all(np.array_equal(a, b) for a, b in zip(results, right, strict=True))
+
+
+def test_function_with_another_runner_is_called():
+    """The class derived for compiled code also serves Functions without it."""
+    compiled, interpreted = (dn.compile(quotient(), backend) for backend in ("c", "numpy"))
+    function, (x, m) = replace(compiled, runner=interpreted.runner), arrays(2)
+    out = np.empty(2), np.empty(1)
+    for states in ((x[0], m[0]), (x, m)):
+        for a, b in zip(function(*states), interpreted(*states), strict=True):
+            assert np.array_equal(a, b)
+    assert function(x[0], m[0], out=out) is out and np.array_equal(out[0], interpreted(x[0], m[0])[0])
+
+
+def test_texts_use_what_the_oldest_python_exports():
+    """Compiled code finds the functions of CPython when it is loaded: a name that came later makes a library of
+    no use. CPython 3.11 adds PyObject_Vectorcall, for example."""
+    names = {
+        name
+        for folder in ("codegen", "chains", "functions")
+        for text in (Path(dn.__file__).parent / folder).rglob("*.c")
+        for name in re.findall(r"\b_?Py[A-Z][A-Za-z]*_[A-Za-z_]+", text.read_text())
+    }
+    missing = names - EXPORTED_BY_PYTHON_3_10 - {"PyType_Slot", "PyType_Spec"}
+    assert not missing and all(hasattr(ctypes.pythonapi, name) for name in EXPORTED_BY_PYTHON_3_10)
 
 
 def test_call_without_python_declines():

@@ -1,8 +1,9 @@
-/* A class of Python whose instances are called without a frame of Python: with arrays, and an `out` or nothing else, a
-   call goes to the builtin functions above. What these decline, and any other call, goes to `_by_python`.
+/* A class of Python whose instances are called without a frame of Python, and without a tuple and a dictionary for the
+   arguments (vectorcall, PEP 590): with arrays, and an `out` or nothing else, a call goes to the builtin functions above.
+   What these decline, and any other call, goes to `_by_python`.
 
-   An instance has `_at_once`: (solve, solve_new, the class of its results, inputs behind those that are given). Several
-   places are a tuple. */
+   An instance may have `_at_once`: (solve, solve_new, the class of its results, inputs behind those that are given).
+   Several places are a tuple. Behind what instances of the class it is derived from have, it has the address of `called`. */
 typedef struct {
   int slot;
   void *function;
@@ -13,15 +14,27 @@ typedef struct {
   unsigned flags;
   PyType_Slot *slots;
 } PyType_Spec;
+typedef struct {
+  const char *name;
+  int type;
+  ssize_t offset;
+  int flags;
+  const char *doc;
+} PyMemberDef;
 extern PyObject *PyObject_GetAttr(PyObject *, PyObject *);
 extern PyObject *PyObject_Call(PyObject *, PyObject *, PyObject *);
-extern PyObject *PyObject_Vectorcall(PyObject *, PyObject *const *, __SIZE_TYPE__, PyObject *);
+extern PyObject *PyVectorcall_Call(PyObject *, PyObject *, PyObject *);
 extern int PyObject_IsInstance(PyObject *, PyObject *);
 extern PyObject *PyErr_Occurred(void);
 extern PyObject *PyUnicode_InternFromString(const char *);
-extern ssize_t PyTuple_Size(PyObject *), PyDict_Size(PyObject *);
-extern PyObject *PyTuple_GetItem(PyObject *, ssize_t), *PyDict_GetItemWithError(PyObject *, PyObject *);
-enum { TP_CALL = 50, DERIVABLE = 1 << 10, MOST_ARGUMENTS = 32, OF_ONE = 0, OF_NEW = 1, OF_RESULTS = 2, OF_REST = 3 };
+extern ssize_t PyTuple_Size(PyObject *);
+extern PyObject *PyTuple_GetItem(PyObject *, ssize_t), *PyDict_New(void);
+extern int PyDict_SetItem(PyObject *, PyObject *, PyObject *);
+extern PyObject *(*PyCFunction_GetFunction(PyObject *))(PyObject *, PyObject *const *, ssize_t);
+extern PyObject *PyCFunction_GetSelf(PyObject *);
+enum { TP_CALL = 50, TP_MEMBERS = 72, DERIVABLE = 1 << 10, VECTORCALL = 1 << 11, SIGNED_SIZE = 19, READ_ONLY = 1 };
+enum { MOST_ARGUMENTS = 32, OF_ONE = 0, OF_NEW = 1, OF_RESULTS = 2, OF_REST = 3 };
+#define NUMBER_OF_ARGUMENTS(flagged) ((ssize_t)((flagged) & ~((__SIZE_TYPE__)1 << (8 * sizeof(__SIZE_TYPE__) - 1))))
 
 /* Appends the entries of a tuple from `first` on; more than MOST_ARGUMENTS: none are to be called. */
 static void append(PyObject **list, ssize_t *count, PyObject *tuple, ssize_t first)
@@ -37,19 +50,21 @@ static int is_tuple(PyObject *object)
 }
 
 /* What a builtin function returns for these arguments; 0 when it declines, or with an exception. */
-static PyObject *called_at_once(PyObject *at_once, PyObject *given, PyObject *out)
+static PyObject *called_at_once(PyObject *at_once, PyObject *const *given, ssize_t number, PyObject *out)
 {
   PyObject *list[MOST_ARGUMENTS + 1];
   ssize_t count = 0;
+  if (number >= MOST_ARGUMENTS) return 0;
   if (!out) list[count++] = PyTuple_GetItem(at_once, OF_RESULTS);
-  append(list, &count, given, 0);
+  for (ssize_t k = 0; k < number; ++k) list[count++] = given[k];
   append(list, &count, at_once, OF_REST);
   if (out && is_tuple(out)) {
     if (PyTuple_Size(out) == 1) return 0;
     append(list, &count, out, 0);
   } else if (out && count <= MOST_ARGUMENTS) list[count++] = out;
   if (count > MOST_ARGUMENTS) return 0;
-  PyObject *value = PyObject_Vectorcall(PyTuple_GetItem(at_once, out ? OF_ONE : OF_NEW), list, count, 0);
+  PyObject *const builtin = PyTuple_GetItem(at_once, out ? OF_ONE : OF_NEW);
+  PyObject *value = PyCFunction_GetFunction(builtin)(PyCFunction_GetSelf(builtin), list, count);
   if (!value || (!out && value != &_Py_NoneStruct)) return value;
   const int written = out && value == &_Py_NoneStruct;
   Py_DecRef(value);
@@ -58,7 +73,25 @@ static PyObject *called_at_once(PyObject *at_once, PyObject *given, PyObject *ou
   return out;
 }
 
-static PyObject *called(PyObject *self, PyObject *given, PyObject *named)
+/* What a function of Python returns for these arguments, of which the last ones have names. */
+static PyObject *called_by_python(PyObject *function, PyObject *const *given, ssize_t number, PyObject *names)
+{
+  PyObject *arguments = PyTuple_New(number), *named = names ? PyDict_New() : 0, *value = 0;
+  int good = arguments && (named || !names);
+  for (ssize_t k = 0; good && k < number; ++k) {
+    Py_IncRef(given[k]);
+    PyTuple_SetItem(arguments, k, given[k]);
+  }
+  for (ssize_t k = 0; good && names && k < PyTuple_Size(names); ++k)
+    good = !PyDict_SetItem(named, PyTuple_GetItem(names, k), given[number + k]);
+  if (good) value = PyObject_Call(function, arguments, named);
+  Py_DecRef(arguments);
+  Py_DecRef(named);
+  return value;
+}
+
+/* flagged: the number of arguments by position, and a flag; names: of those behind them. */
+static PyObject *called(PyObject *self, PyObject *const *given, __SIZE_TYPE__ flagged, PyObject *names)
 {
   static PyObject *at_once_name, *out_name, *by_python_name;
   if (!at_once_name) {
@@ -66,21 +99,36 @@ static PyObject *called(PyObject *self, PyObject *given, PyObject *named)
     by_python_name = PyUnicode_InternFromString("_by_python");
     at_once_name = PyUnicode_InternFromString("_at_once");
   }
-  const ssize_t names = named ? PyDict_Size(named) : 0;
-  PyObject *const out = names == 1 ? PyDict_GetItemWithError(named, out_name) : 0;
-  if (names == 0 || (out && out != &_Py_NoneStruct)) {
+  const ssize_t number = NUMBER_OF_ARGUMENTS(flagged), named = names ? PyTuple_Size(names) : 0;
+  PyObject *const out = named == 1 && PyTuple_GetItem(names, 0) == out_name ? given[number] : 0;
+  if (named == 0 || (out && out != &_Py_NoneStruct)) {
     PyObject *at_once = PyObject_GetAttr(self, at_once_name);
-    if (!at_once) return 0;
-    PyObject *value = called_at_once(at_once, given, out);
+    PyObject *value = at_once ? called_at_once(at_once, given, number, out) : 0;
+    if (!at_once) PyErr_Clear();
     Py_DecRef(at_once);
     if (value || PyErr_Occurred()) return value;
   }
   PyObject *by_python = PyObject_GetAttr(self, by_python_name);
   if (!by_python) return 0;
-  PyObject *value = PyObject_Call(by_python, given, named);
+  PyObject *value = called_by_python(by_python, given, number, names);
   Py_DecRef(by_python);
   return value;
 }
 
-static PyType_Slot called_slots[] = {{TP_CALL, called}, {0, 0}};
-PyType_Spec called_spec = {"dynamics_node.Function", 0, 0, DERIVABLE, called_slots};
+static PyMemberDef called_members[] = {{"__vectorcalloffset__", SIGNED_SIZE, 0, READ_ONLY, 0}, {0}};
+static PyType_Slot called_slots[] = {{TP_CALL, PyVectorcall_Call}, {TP_MEMBERS, called_members}, {0, 0}};
+static PyType_Spec called_spec = {"dynamics_node.Function", 0, 0, DERIVABLE | VECTORCALL, called_slots};
+
+/* What PyType_FromSpecWithBases takes for a class derived from one whose instances have `size` bytes. */
+const PyType_Spec *spec_behind(int size)
+{
+  called_members[0].offset = size;
+  called_spec.size = size + sizeof(void *);
+  return &called_spec;
+}
+
+/* Lets an instance of such a class be called. */
+void call_at_once(PyObject *self, long size)
+{
+  *(void **)((char *)self + size) = called;
+}

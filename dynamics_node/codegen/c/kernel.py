@@ -1,6 +1,5 @@
 """A compiled Program as functions of Python: one state, the states of a small batch, several threads."""
 
-import copyreg
 import ctypes
 import inspect
 import os
@@ -108,16 +107,23 @@ _called_at_once: dict[type, type] = {}  # by the classes they are derived from, 
 
 def called_at_once(library, cls):
     """A class derived from one with `__call__`, whose instances are called without a frame of Python, see
-    instances.c. They are pickled as those of `cls`."""
+    instances.c. `_reach(instance)` begins that; `_plain` is the class it is derived from."""
     if cls not in _called_at_once:
+        size = cls.__basicsize__
+        library.spec_behind.restype, library.spec_behind.argtypes = ctypes.c_void_p, (ctypes.c_int,)
+        library.call_at_once.restype, library.call_at_once.argtypes = None, (ctypes.py_object, ctypes.c_long)
         make = ctypes.pythonapi.PyType_FromSpecWithBases
         make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object]
-        derived = make(ctypes.addressof(ctypes.c_char.in_dll(library, "called_spec")), (cls,))
-        names = {name: getattr(cls, name) for name in ("__name__", "__qualname__", "__module__", "__doc__")}
-        signature = property(lambda instance: inspect.signature(instance._by_python))
-        for name, value in {**names, "_by_python": cls.__call__, "__signature__": signature}.items():
+        derived = make(library.spec_behind(size), (cls,))
+        attributes = {
+            **{name: getattr(cls, name) for name in ("__name__", "__qualname__", "__module__", "__doc__")},
+            "__signature__": property(lambda instance: inspect.signature(instance._by_python)),
+            "_by_python": cls.__call__,
+            "_plain": cls,
+            "_reach": staticmethod(lambda instance: library.call_at_once(instance, size)),
+        }
+        for name, value in attributes.items():
             setattr(derived, name, value)
-        copyreg.pickle(derived, lambda instance: (object.__new__, (cls,), instance.__getstate__()))
         _called_at_once[cls] = _called_at_once[derived] = derived
     return _called_at_once[cls]
 
