@@ -33,13 +33,24 @@ def least(call, count):
     return best / count / 1e3
 
 
-def one_by_one(function, *states, **named):
-    """A call that evaluates a function at one state after the other."""
+def one_by_one(function, *states, out):
+    """A call that evaluates our function at one state after the other, as a control loop writes it."""
     listed = list(zip(*map(list, states), strict=True))
 
     def call():
-        for state in listed:
-            function(*state, **named)
+        for q, qd, u in listed:
+            function(q, qd, u, out=out)
+
+    return call
+
+
+def pinocchio_one_by_one(algorithm, model, data, *states):
+    """The same of a function of Pinocchio."""
+    listed = list(zip(*map(list, states), strict=True))
+
+    def call():
+        for q, qd, u in listed:
+            algorithm(model, data, q, qd, u)
 
     return call
 
@@ -55,9 +66,7 @@ def figures(name):
     pq = [pin.randomConfiguration(theirs, -np.ones(theirs.nq), np.ones(theirs.nq)) for _ in range(STATES)]
 
     def peer(function):
-        return least(
-            one_by_one(lambda *state: getattr(pin, function)(theirs, data, *state), pq, qd, u), STATES
-        )
+        return least(pinocchio_one_by_one(getattr(pin, function), theirs, data, pq, qd, u), STATES)
 
     for kind, _ in KINDS:
         function = dn.build(model, problem(model, kind), backend="c")
