@@ -188,11 +188,9 @@ class Expression:
         """The operation on an angle, or on its two parts when one is constant. Whole quarter turns and the
         sign of the angle only change the operation and its sign."""
         angle, constant, negative = self._angle()
-        quarters = round(constant / QUARTER)
-        if abs(constant - quarters * QUARTER) <= TINY:
-            constant = 0.0
-        else:
-            quarters = 0
+        turns = np.rint(constant / QUARTER)
+        whole = abs(constant - turns * QUARTER) <= TINY
+        quarters, constant = (int(turns), 0.0) if whole else (0, constant)
         quarters += op == _COS
         kind = _COS if quarters % 2 else _SIN
         turned = (

@@ -68,6 +68,12 @@ def test_folding_and_sharing(function, total):
     assert len(program.ops) <= total, program.op_count()
 
 
+@pytest.mark.parametrize("constant", [np.inf, np.nan])
+def test_angles_with_constants_that_are_not_finite_are_rejected(constant):
+    with pytest.raises(ProgramError, match="not finite"), np.errstate(invalid="ignore"):
+        trace(lambda x: {"y": np.sin(x + constant)}, {"x": ()})
+
+
 def test_dead_operations_are_removed():
     assert sum(count(lambda x: [x[0] + 1.0, np.sin(x)][0] if len(x) else 0, x=(1,)).values()) == 1
 
