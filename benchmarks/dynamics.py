@@ -23,10 +23,9 @@ ROBOTS = ("panda", "solo12", "talos")
 STATES, BATCHES, ROUNDS = 256, 40, 8
 KINDS = (("inverse", "rnea"), ("forward", "aba"))
 CORE_TARGET = {
-    ("panda", "inverse"): 0.13,
-    ("panda", "forward"): 0.14,
-    ("solo12", "forward"): 0.3,
-    ("talos", "forward"): 0.3,
+    ("panda", "inverse"): 0.10,
+    ("panda", "forward"): 0.085,
+    ("talos", "forward"): 0.12,
 }
 CASADI_TARGET = {"Intel": 0.65}  # by prefix of the processor's name; default 0.5
 ORDER_TARGET = {("talos", "inverse"): 0.65}
