@@ -11,6 +11,10 @@ from dynamics_node.codegen.c.render_straight import VECTOR, VECTORS, Names, call
 from dynamics_node.codegen.printer.dialect import Values, plain
 from dynamics_node.symbolic import LaneProgram
 
+_OFFSETS = (  # in bytes: what is read needs no other instruction for its address
+    "enum { V = sizeof(vector) };",
+    "#define AT(offset) (*(const vector *)((const char *)w + (offset)))",
+)
 _DECLARED = "static void stage{}(const vector *restrict x, vector *restrict w, Results *restrict y)"
 
 
@@ -70,6 +74,7 @@ class _Loops:
             calls += self._outputs(k, limits)
         inputs, literals = self.program.input_size, list(map(self.dialect.literal, self.program.constants))
         return [
+            *_OFFSETS,
             f"static const number constants[] = {{{', '.join([*literals, '0'])}}};",
             *self.tables,
             *functions,
@@ -127,11 +132,12 @@ class _Loops:
             if np.all(np.diff(row) == 1):
                 inside.append(f"const vector i{n} = w[{row[0]} + k];")
             else:
-                inside.append(f"const vector i{n} = w[at[{len(rows)}]];")
+                inside.append(f"const vector i{n} = AT(at[{len(rows)}]);")
                 rows.append(row)
         if rows:
-            self.tables.append(table("int", f"reads{k}[]", np.array(rows).T))
-            inside.insert(0, f"const int *const at = reads{k} + {len(rows)} * k;")
+            offsets = ", ".join(f"{n}*V" for n in np.array(rows).T.ravel().tolist())
+            self.tables.append(f"static const unsigned reads{k}[] = {{{offsets}}};")
+            inside.insert(0, f"const unsigned *const at = reads{k} + {len(rows)} * k;")
         values = Values(stage.program, self.dialect, given)
         inside += [self.dialect.line(operation, values.text) for operation in plain(stage.program)]
         for n, value in enumerate(stage.results.tolist()):
