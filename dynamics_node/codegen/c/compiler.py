@@ -45,7 +45,7 @@ FOR_LONG_LIMBS = (*FOR_LIMBS, "-fno-tree-slp-vectorize")
 # Lanes gain from -O3, 4 to 20 % of derivatives, but nothing from scheduling.
 FOR_LANES = ("-O3",)
 # Vector code gains from -O3 and scheduling; scalar straight-line code does not.
-FOR_VECTORS = ("-O3", "-fschedule-insns", "-fsched-pressure")
+FOR_VECTORS = ("-O3", "-fschedule-insns", "-fsched-pressure", "-frename-registers")
 TRIES = 2  # of a compilation whose folder another process removes
 TIME_LIMIT = 240.0  # s, less than a building process has
 TIME_LIMIT_OF_VERSION = 5.0  # s
