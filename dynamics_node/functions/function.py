@@ -596,7 +596,7 @@ class ProgramFunction(Function):
 
 
 def _derives(runner):
-    """What derives the class whose instances reach the compiled code of a Runner at once, if it has some."""
+    """A Runner's `called_at_once`, which derives a class with a call in C; None if it has no compiled code."""
     return getattr(runner, "called_at_once", None)
 
 

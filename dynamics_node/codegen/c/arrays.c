@@ -1,7 +1,7 @@
 /* What Python gives, as memory: arrays of numbers that are contiguous and have the type and the shape wanted.
 
-   Only what CPython 3.10 and later export is used, and but for vectorcall its stable ABI (PEP 384). It is declared here,
-   so that no Python.h is needed.
+   Only functions that CPython 3.10 and later export are used: vectorcall and the stable ABI (PEP 384). They are declared
+   here, so that no Python.h is needed.
 
    Arrays of NumPy are read where they lie: the beginning of PyArrayObject has been the same since 1.0, since every
    extension module has it compiled in; `trust_arrays` makes sure of it with a sample before. Without it, for other

@@ -3,7 +3,7 @@
    What these decline, and any other call, goes to `_by_python`.
 
    An instance may have `_at_once`: (solve, solve_new, the class of its results, inputs behind those that are given).
-   Several places are a tuple. Behind what instances of the class it is derived from have, it has the address of `called`. */
+   Several places are a tuple. The address of `called` lies behind the fields of the base class. */
 typedef struct {
   int slot;
   void *function;

@@ -27,7 +27,7 @@ from dynamics_node.symbolic import LaneProgram, LoopProgram, Program, vectorize
 
 BLOCK = 16  # states; threads split the batch at multiples of the widest vector, 16 numbers of float32
 SHORTER = 0.75  # of the operations: lanes that leave no more need no trial
-LONG = 5000  # operations from which the compiler's own vectors beside those of limbs cost time
+LONG = 5000  # operations above which GCC's own vectors, beside those of limbs, cost time
 SHORT, QUICK = 100, 20_000  # operations that take no time to speak of, and that are compiled in a second
 TRIED = 100  # states of a trial
 MOST_OPERATIONS = 500_000  # in two or three minutes

@@ -37,11 +37,7 @@ def render(program, parameters=(), quaternions=()) -> str:
     """
     return "\n".join(
         [
-            text_of("declared.c"),
-            f"#define WIDEST {WIDEST}",
-            text_of("vectors.c"),
-            text_of("sincos_double.c"),
-            text_of("sincos.c"),
+            *before_run(),
             *_run(program),
             *_sizes(program, parameters, quaternions),
             text_of("past_caches.c"),
@@ -55,6 +51,15 @@ def render(program, parameters=(), quaternions=()) -> str:
             "",
         ]
     )
+
+
+def before_run() -> list[str]:
+    """What the text of `run` for one state needs before it."""
+    return [
+        text_of("declared.c"),
+        f"#define WIDEST {WIDEST}",
+        *map(text_of, ("vectors.c", "sincos_double.c", "sincos.c")),
+    ]
 
 
 def has_vectors(program: Program | LoopProgram | LaneProgram):

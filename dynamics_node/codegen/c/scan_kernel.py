@@ -4,8 +4,8 @@ import ctypes
 
 from dynamics_node.codegen.c.compiler import compile_library
 from dynamics_node.codegen.c.kernel import Loaded
-from dynamics_node.codegen.c.render import renderer, text_of
-from dynamics_node.codegen.c.render_straight import WIDEST, memory, render_run
+from dynamics_node.codegen.c.render import before_run, renderer, text_of
+from dynamics_node.codegen.c.render_straight import memory, render_run
 from dynamics_node.symbolic import depth_first
 
 _LONG, _POINTER = ctypes.c_long, ctypes.c_void_p
@@ -25,11 +25,7 @@ def render_scan(program) -> str:
     outputs = sum(numbers.size for numbers in program.outputs.values())
     return "\n".join(
         [
-            text_of("declared.c"),
-            f"#define WIDEST {WIDEST}",
-            text_of("vectors.c"),
-            text_of("sincos_double.c"),
-            text_of("sincos.c"),
+            *before_run(),
             *render_run(program),
             f"#define INPUT_SIZE {program.input_size}",
             f"#define OUTPUT_SIZE {outputs}",
