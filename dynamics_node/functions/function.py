@@ -596,7 +596,7 @@ class ProgramFunction(Function):
 
 
 def _derives(runner):
-    """A Runner's `called_at_once`, which derives a class with a call in C; None if it has no compiled code."""
+    """A Runner's `called_at_once`, which derives a class with a call in C; None without compiled code."""
     return getattr(runner, "called_at_once", None)
 
 
