@@ -14,6 +14,8 @@ import shutil
 import stat
 import tempfile
 import time
+from functools import cache
+from importlib.resources import files
 from pathlib import Path
 
 from dynamics_node.codegen.errors import CompileError
@@ -39,6 +41,15 @@ def cache_folder() -> Path:
     except OSError as error:
         raise no_place(error) from None
     return folder
+
+
+@cache
+def source_digest(*packages: str) -> str:
+    """Digest of the Python and C files of packages: for keys of what they make."""
+    folders = [(package, file) for package in packages for file in files(package).iterdir()]
+    ours = [(package, file) for package, file in folders if file.name.endswith((".c", ".py"))]
+    texts = sorted((package, file.name, file.read_bytes()) for package, file in ours)
+    return hashlib.sha256(repr(texts).encode()).hexdigest()
 
 
 def no_place(error: OSError | str) -> CompileError:

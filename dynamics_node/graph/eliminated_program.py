@@ -23,6 +23,7 @@ from dynamics_node.algorithms.dynamics_programs import cost, problem_program
 from dynamics_node.algorithms.first_positions import closed_samples
 from dynamics_node.algorithms.health import TRIED, health_limit, usual_size
 from dynamics_node.algorithms.reduced_frames import economical_robot, parameter_values
+from dynamics_node.codegen.cache import source_digest
 from dynamics_node.graph.elimination import (
     Plan,
     SingularPivotError,
@@ -49,7 +50,12 @@ from dynamics_node.symbolic import Program
 SMALL = 24  # variables: an arm of 8 joints
 TRIALS = 100
 WORTH_TRYING = 3  # entries of a Bayes net relative to the fewest; a larger one gets no Program
-_SEARCH = 2  # incremented when the search changes
+_COUNTED_BY = (
+    "dynamics_node.graph",
+    "dynamics_node.algorithms",
+    "dynamics_node.robot",
+    "dynamics_node.symbolic",
+)
 
 
 def elimination_program(
@@ -233,7 +239,7 @@ class _Search:
         return best
 
     def identity(self):
-        """Hash of all that the search depends on."""
+        """Hash of all that the search depends on, also of the code that counts operations."""
         robot = self._robot.tree
         joints = [body.joint for body in robot.bodies]
         numbers = [
@@ -243,7 +249,7 @@ class _Search:
             *(joint.S for joint in joints),
         ]
         structure = (robot.parents, [joint.v for joint in joints], [str(f) for f in self._graph.factors])
-        text = repr((_SEARCH, structure, self._problem, self._parameters, SMALL, TRIALS))
+        text = repr((source_digest(*_COUNTED_BY), structure, self._problem, self._parameters, SMALL, TRIALS))
         content = text.encode() + b"".join(np.ascontiguousarray(n).tobytes() for n in numbers)
         return hashlib.sha256(content).hexdigest()
 

@@ -2,6 +2,7 @@
 
 import array
 import gc
+import json
 import pickle
 import re
 import sys
@@ -19,7 +20,7 @@ from dynamics_node.algorithms import cost, recursive_programs
 from dynamics_node.codegen.c import Kernel
 from dynamics_node.codegen.c.render import render
 from dynamics_node.codegen.c.render_straight import PART, render_run
-from dynamics_node.graph import ORDERINGS, Memory, best_ordering, elimination_program
+from dynamics_node.graph import ORDERINGS, Memory, best_ordering, eliminated_program, elimination_program
 from dynamics_node.robot.inertial_parameters import with_parameters, with_payload
 from dynamics_node.symbolic import interpret, trace
 
@@ -70,6 +71,21 @@ def test_invalid_cached_ordering_is_searched_again():
         notes[name] = text.encode()
         assert best_ordering(model, problem, memory=memory).ordering == best
         assert notes == {name: first}
+
+
+def test_ordering_is_searched_again_by_another_version(monkeypatch):
+    """Which counts other operations, perhaps."""
+    model = ROBOTS["double_pendulum"].model()
+    problem = dn.forward_dynamics(model)
+    notes: dict[str, bytes] = {}
+    memory = Memory(notes.get, notes.__setitem__)
+    best = best_ordering(model, problem, memory=memory).ordering
+    older = next(name for name in ORDERINGS if name != best.name)
+    for name in notes:
+        notes[name] = json.dumps([older, [str(x) for x in best.variables]]).encode()
+    assert best_ordering(model, problem, memory=memory).ordering.name == older
+    monkeypatch.setattr(eliminated_program, "source_digest", lambda *packages: "another")
+    assert best_ordering(model, problem, memory=memory).ordering == best
 
 
 def test_cheapest_algorithm_is_chosen():

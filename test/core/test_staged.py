@@ -4,13 +4,14 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+from compiled import in_vectors_of_two
 from robots import ROBOTS, random_states
 from tolerances import error
 
 import dynamics_node as dn
 from dynamics_node.algorithms import derivative_program, parameter_values
 from dynamics_node.algorithms.solution_by_branches import factors, solution_by_branches
-from dynamics_node.codegen.c import BATCH, BatchKernel, CRunner, Kernel, kernel
+from dynamics_node.codegen.c import BATCH, BatchKernel, CRunner, Kernel
 from dynamics_node.codegen.c.render import ABOVE_CACHES, in_straight_lines
 from dynamics_node.robot.inertial_parameters import PARAMETERS
 from dynamics_node.symbolic import LaneProgram, ProgramError, Stage, Staging, flattened, interpret
@@ -92,11 +93,9 @@ def test_interpreted_stages_agree_with_numpy(given):
 
 @pytest.mark.parametrize("wide", [True, False])
 def test_compiled_stages_agree_with_numpy(given, monkeypatch, wide):
-    """States in sequence in the same memory, with the widest vectors or with vectors of four."""
+    """States in sequence in the same memory, with vectors of this processor or of two numbers."""
     if not wide:
-        narrow = kernel.render
-        monkeypatch.setattr(kernel, "render", lambda *a: narrow(*a).replace("#ifdef __AVX512F__", "#if 0"))
-        monkeypatch.setattr(kernel, "renderer", lambda: "narrow")
+        in_vectors_of_two(monkeypatch)
     outputs, good = Kernel(stages())(6, given["x"], given["angle"])
     assert good
     for array, expected in zip(outputs, right(given).values(), strict=True):

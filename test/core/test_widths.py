@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from compiled import packed
+from compiled import in_vectors_of_two, packed
 from flags import NOT_FUSED
 from robots import ROBOTS, random_states
 
@@ -78,9 +78,5 @@ def test_sines_of_one_state_in_vectors_of_two(monkeypatch):
     x = np.random.default_rng(0).uniform(-3, 3, (20, 5))
     sines = trace(lambda x: {"s": np.sin(x), "c": np.cos(x + 0.25)}, {"x": (5,)})
     whole = packed(one_state.Kernel(sines)(20, x))
-    real = one_state.render
-    monkeypatch.setattr(
-        one_state, "render", lambda *of: real(*of).replace("#define WIDEST 32", "#define WIDEST 16")
-    )
-    monkeypatch.setattr(one_state, "renderer", lambda: "narrow")
+    in_vectors_of_two(monkeypatch)
     assert np.array_equal(packed(one_state.Kernel(sines)(20, x)), whole)

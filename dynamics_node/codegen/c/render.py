@@ -5,8 +5,6 @@ render_lanes.py, render_loops.py). call.c makes it callable from Python; `progra
 states. `render_batch` writes the same text with vectors of states for numbers (batch.c, batch_call.c).
 """
 
-import hashlib
-from functools import cache
 from importlib.resources import files
 
 import numpy as np
@@ -14,6 +12,7 @@ import numpy as np
 from dynamics_node.codegen.c.render_lanes import render_stages
 from dynamics_node.codegen.c.render_loops import render_loops
 from dynamics_node.codegen.c.render_straight import STACK_BYTES, WIDEST, render_run, table
+from dynamics_node.codegen.cache import source_digest
 from dynamics_node.codegen.result_memory import LARGE
 from dynamics_node.codegen.runner import UNIT_TOLERANCE
 from dynamics_node.symbolic import LaneProgram, LoopProgram, Program
@@ -87,13 +86,9 @@ def _run(program):
     return render_loops(program) if isinstance(program, LoopProgram) else render_run(program)
 
 
-@cache
 def renderer() -> str:
     """Digest of what turns a Program into C: the files of this folder, of the printer and of Programs."""
-    folders = map(files, (__package__, "dynamics_node.codegen.printer", "dynamics_node.symbolic"))
-    ours = [file for folder in folders for file in folder.iterdir() if file.name.endswith((".c", ".py"))]
-    texts = [file.read_text() for file in sorted(ours, key=lambda file: file.name)]
-    return hashlib.sha256("".join(texts).encode()).hexdigest()
+    return source_digest(__package__, "dynamics_node.codegen.printer", "dynamics_node.symbolic")
 
 
 def text_of(name):
