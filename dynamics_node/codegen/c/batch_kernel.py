@@ -11,7 +11,6 @@ from itertools import accumulate
 import numpy as np
 
 from dynamics_node.codegen.c.compiler import (
-    FOR_LANES,
     FOR_VECTORS,
     Way,
     compile_fastest,
@@ -241,7 +240,7 @@ class BatchKernel(Loaded):
 
     def _compile(self):
         how = (PRECISIONS[self.dtype], self._quaternions, limits_in(self.program, self.dtype))
-        flags = (FOR_LANES if isinstance(self.program, LaneProgram) else FOR_VECTORS) + width_flags()
+        flags = FOR_VECTORS + width_flags()
         ways = {
             name: Way(
                 f"batch {renderer()} {program.digest()} {how}",
