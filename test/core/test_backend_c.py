@@ -4,8 +4,10 @@ import array
 import gc
 import json
 import pickle
+import pkgutil
 import re
 import sys
+from importlib import import_module
 from typing import NamedTuple
 
 import numpy as np
@@ -86,6 +88,13 @@ def test_ordering_is_searched_again_by_another_version(monkeypatch):
     assert best_ordering(model, problem, memory=memory).ordering.name == older
     monkeypatch.setattr(eliminated_program, "source_digest", lambda *packages: "another")
     assert best_ordering(model, problem, memory=memory).ordering == best
+
+
+def test_digest_for_orderings_has_packages_within_packages():
+    listed = eliminated_program._COUNTED_BY
+    for name in listed:
+        within = pkgutil.iter_modules(import_module(name).__path__, f"{name}.")
+        assert {module.name for module in within if module.ispkg} <= {*listed}
 
 
 def test_cheapest_algorithm_is_chosen():
