@@ -45,10 +45,12 @@ def cache_folder() -> Path:
 
 @cache
 def source_digest(*packages: str) -> str:
-    """Digest of the Python and C files of packages: for keys of what they make."""
-    folders = [(package, file) for package in packages for file in files(package).iterdir()]
-    ours = [(package, file) for package, file in folders if file.name.endswith((".c", ".py"))]
-    texts = sorted((package, file.name, file.read_bytes()) for package, file in ours)
+    """Digest of the Python and C files of packages, with packages within them: for keys of what they make."""
+    texts: list[tuple[str, bytes]] = []
+    for package in packages:
+        folder = Path(str(files(package)))
+        ours = (file for file in folder.rglob("*") if file.suffix in (".c", ".py"))
+        texts += sorted((f"{package}/{file.relative_to(folder)}", file.read_bytes()) for file in ours)
     return hashlib.sha256(repr(texts).encode()).hexdigest()
 
 

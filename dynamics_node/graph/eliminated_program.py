@@ -54,7 +54,6 @@ _COUNTED_BY = (
     "dynamics_node.graph",
     "dynamics_node.algorithms",
     "dynamics_node.robot",
-    "dynamics_node.robot.sensors",
     "dynamics_node.symbolic",
 )
 
