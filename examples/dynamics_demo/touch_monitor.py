@@ -18,7 +18,8 @@ SETTLED = 8.0 / BANDWIDTH  # s: settling time of the estimate after a touch begi
 WITHIN = 0.97  # least share of settled estimates within three sigma; 0.997 for independent ones
 DETECTED = 0.15  # s: longest detection delay
 RELEASED = 1.0  # s: longest contact after the end of a touch
-GAP = 4 * STEP
+GAP = 4 * STEP  # s: a longer gap between estimates perturbs them
+CUT = 0.05  # s: a longer one cuts a touch in two
 
 
 class TouchMonitor(Watched):
@@ -75,8 +76,9 @@ class TouchMonitor(Watched):
         self.contacts.append(self._contact)
 
     def seen_enough(self, elapsed, options):
-        """Also requires settled estimates, which message gaps of a loaded machine may delay."""
-        return super().seen_enough(elapsed, options) and 10 * self.settled().sum() >= options.least
+        """Also requires settled estimates and a touch: a loaded machine loses states."""
+        enough = super().seen_enough(elapsed, options) and 10 * self.settled().sum() >= options.least
+        return enough and bool(self.delays())
 
     def verdict(self, least):
         """Reason for a failure, or ''."""
@@ -84,16 +86,17 @@ class TouchMonitor(Watched):
             return "no estimate arrived"
         if len(self.times) < least:
             return f"only {len(self.times)} estimates were checked, {least} are required"
-        begins, ends = touches(self.times, self.truths)
-        if not len(begins):
-            return "no touch occurred"
+        delays = self.delays()
+        if not delays:
+            return f"no touch was observed for {DETECTED:g} s"
         share = self.within()
         if share < WITHIN:
             return f"only {100 * share:.1f} % of the settled estimates are within three sigma"
-        late = [begin for begin, delay in zip(begins, self.delays(), strict=True) if not delay <= DETECTED]
+        late = [begin for begin, delay in delays.items() if delay > DETECTED]
         if late:
             return f"the touch at {late[0]:.2f} s was not detected within {DETECTED:g} s"
         times, contacts = np.array(self.times), np.array(self.contacts)
+        ends = touches(self.times, self.truths)[1]
         touched = np.any(self.truths, axis=1)
         for over in [0.0, *ends, *self.gaps()]:
             touched |= (times >= over) & (times <= over + RELEASED)
@@ -119,13 +122,18 @@ class TouchMonitor(Watched):
         return times[1:][np.diff(times) > GAP]
 
     def delays(self):
-        """s from the begin of every touch to its first contact message; infinite without one."""
-        times, contacts = np.array(self.times), np.array(self.contacts)
-        detections = [times[contacts & (times >= begin)] for begin in touches(self.times, self.truths)[0]]
-        begins = touches(self.times, self.truths)[0]
-        return [
-            float(own[0] - at) if own.size else np.inf for own, at in zip(detections, begins, strict=True)
-        ]
+        """{begin of a touch: time to the first contact message, infinite without one}, s.
+
+        A touch without a contact that was observed for less than DETECTED is not included.
+        """
+        times, found = np.array(self.times), {}
+        begins, ends = touches(times, self.truths, CUT)
+        detections = times[self.contacts]
+        for begin in begins.tolist():
+            delay = min(detections[detections >= begin], default=np.inf) - begin
+            if delay <= DETECTED or min(ends[ends >= begin], default=times[-1]) - begin > DETECTED:
+                found[begin] = delay
+        return found
 
     def line(self):
         """See `Watched`."""
@@ -149,16 +157,20 @@ class TouchMonitor(Watched):
             )
             delays = self.delays()
             if delays:
-                milliseconds = ", ".join(f"{1e3 * d:.0f}" for d in delays)
+                milliseconds = ", ".join(f"{1e3 * d:.0f}" for d in delays.values())
                 yield f"{len(delays)} touches, detected after {milliseconds} ms"
             if plot:
                 yield f"plot: {plot}"
         yield f"FAILED: {reason}" if reason else "PASSED"
 
 
-def touches(times, truths):
-    """Times at which touches begin, and at which they end, except one at the start."""
-    touched = np.any(truths, axis=1)
-    changed = np.diff(touched.astype(int))
-    times = np.array(times)[1:]
-    return times[changed > 0], times[changed < 0]
+def touches(times, truths, longest_gap=np.inf):
+    """Times at which touches begin, except one at the start, and at which they end.
+
+    Samples that resume after a longer gap begin a touch anew.
+    """
+    times, touched = np.array(times), np.any(truths, axis=1)
+    cut = np.diff(times) > longest_gap
+    begin = touched[1:] & (cut | ~touched[:-1])
+    end = touched[:-1] & (cut | ~touched[1:])
+    return times[1:][begin], times[:-1][end]

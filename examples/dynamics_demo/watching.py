@@ -97,9 +97,10 @@ def watch(node, stop, options):
             if node.seen > seen:
                 seen, last = node.seen, now
                 first = first or now
-            if now > refreshed + REFRESH:
-                refresh()
-                refreshed = time.monotonic()
+            if now <= refreshed + REFRESH:
+                continue
+            refresh()
+            refreshed = time.monotonic()
             over = first is not None and node.seen_enough(now - first, options)
             if over or now > last + options.patience:
                 break

@@ -91,11 +91,10 @@ def touched_monitor(**change):
         "truths": truths,
         "estimates": truths + 0.02,
         "sigmas": np.full((2000, 7), 0.02),
+        "contacts": touched,
     }
     monitor = TouchMonitor.__new__(TouchMonitor)
-    vars(monitor).update(
-        {name: list(values) for name, values in samples.items()}, contacts=list(touched), **change
-    )
+    vars(monitor).update({name: list(values) for name, values in (samples | change).items()})
     return monitor
 
 
@@ -114,15 +113,39 @@ def contacts(*spans):
     ],
 )
 def test_verdict_on_a_touch(change, verdict):
-    monitor = touched_monitor()
-    vars(monitor).update(change)
-    assert monitor.verdict(1000) == verdict
+    assert touched_monitor(**change).verdict(1000) == verdict
 
 
-def test_the_monitor_waits_for_settled_estimates():
+def lost(begin, end, contact):
+    """That monitor without the samples between two times, s; contact: from a time on."""
+    monitor = touched_monitor(contacts=contacts((contact, 2.0)))
+    kept = [k for k, t in enumerate(monitor.times) if not begin < t < end]
+    for name in ("times", "truths", "estimates", "sigmas", "contacts"):
+        setattr(monitor, name, [getattr(monitor, name)[k] for k in kept])
+    return monitor
+
+
+@pytest.mark.parametrize(
+    ("begin", "end", "contact", "verdict"),
+    [
+        (1.02, 1.5, 1.6, ""),
+        (1.02, 1.5, 1.7, "the touch at 1.50 s was not detected within 0.15 s"),
+        (1.2, 1.5, 1.51, "the touch at 1.00 s was not detected within 0.15 s"),
+        (1.02, 1.04, 1.2, "the touch at 1.00 s was not detected within 0.15 s"),
+        (1.02, 1.9, 4.0, "no touch was observed for 0.15 s"),
+        (1.02, 4.0, 4.0, "no touch was observed for 0.15 s"),
+    ],
+)
+def test_lost_states_do_not_delay_a_contact(begin, end, contact, verdict):
+    """A busy machine loses states: the time without them is no delay of the node."""
+    assert lost(begin, end, contact).verdict(100) == verdict
+
+
+def test_the_monitor_waits_for_settled_estimates_and_a_whole_touch():
     """A busy machine loses states."""
     monitor, options = touched_monitor(), SimpleNamespace(seconds=9.0, least=1000)
     assert monitor.seen_enough(10.0, options) and not monitor.seen_enough(8.0, options)
+    assert not lost(1.02, 1.9, 4.0).seen_enough(10.0, options)
     monitor.times = list(np.arange(2000) * 0.01)
     assert not monitor.seen_enough(10.0, options)
 
@@ -134,7 +157,7 @@ def test_verdict_on_wrong_estimates():
     assert monitor.verdict(1000) == "only 0.0 % of the settled estimates are within three sigma"
     for name in ("times", "truths", "estimates", "sigmas", "contacts"):
         setattr(monitor, name, getattr(monitor, name)[:400])
-    assert monitor.verdict(100) == "no touch occurred"
+    assert monitor.verdict(100) == "no touch was observed for 0.15 s"
 
 
 def test_the_monitor_fails_for_a_wrong_torque():
