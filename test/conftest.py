@@ -23,6 +23,11 @@ sys.path.insert(0, str(Path(__file__).parent / "core" / "node"))
 sys.path.insert(0, str(Path(__file__).parents[1]))  # campaigns
 
 
+def pytest_configure(config):
+    """Ignore warnings about published robots; test_urdf.py expects them. In pyproject.toml, this would import NumPy."""
+    config.addinivalue_line("filterwarnings", "ignore::dynamics_node.robot.ModelWarning")
+
+
 def pytest_addoption(parser):
     parser.addoption(
         "--all",

@@ -12,7 +12,11 @@ import sys
 import time
 from typing import Any, NamedTuple
 
-from dynamics_demo import identified, pushed_arm, tracked_arm
+from dynamics_node.process import one_blas_thread
+
+one_blas_thread()
+
+from dynamics_demo import identified, pushed_arm, tracked_arm  # noqa: E402
 
 DOMAIN = "42"  # not the default 0, which a real robot may use
 PAUSE = 0.3  # s between two terminations: avoids the Fast DDS problem described in node.running.end
