@@ -371,7 +371,7 @@ def test_results_are_written_into_out(count):
     out = tuple(np.full((count, 7), np.nan) for _ in range(2))
     written = kernel.quick(count, q, qd, u, u, model.gravity, out=out)
     assert all(a is b for a, b in zip(written, out, strict=True))
-    both = np.empty((2, count, 7))
+    both = np.zeros((2, count, 7))
     for places in (out, tuple(both), tuple(both.transpose(0, 2, 1).reshape(2, count, 7).astype(np.float32))):
         results = solver(q, qd, u, u, out=places)
         for place, array, right in zip(places, results, expected, strict=True):
