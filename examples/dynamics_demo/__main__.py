@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from dynamics_node.process import one_blas_thread
 
-one_blas_thread()
+one_blas_thread()  # before NumPy is imported
 
 from dynamics_demo import identified, pushed_arm, tracked_arm  # noqa: E402
 

@@ -88,7 +88,7 @@ class TouchMonitor(Watched):
             return f"only {len(self.times)} estimates were checked, {least} are required"
         delays = self.delays()
         if not delays:
-            return f"no touch was observed for {DETECTED:g} s"
+            return f"no touch lasted {DETECTED:g} s without lost states"
         share = self.within()
         if share < WITHIN:
             return f"only {100 * share:.1f} % of the settled estimates are within three sigma"

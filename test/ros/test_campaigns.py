@@ -41,7 +41,7 @@ def test_quick_attacks():
 def test_a_short_soak():
     soak = Soak(seed=1, rate=500.0)
     soak.run(3.0, minute=0.0)  # a row after every change, of any duration
-    assert not soak.failures  # how many torques a busy machine has time for is no verdict on the node
+    assert not soak.failures  # a busy machine has time for few torques
     assert soak.totals["torques"] and len(soak.rows) >= 2
 
 
@@ -144,7 +144,7 @@ def test_waiting_between_two_times():
 
 @pytest.fixture
 def soak():
-    """A run that measured nothing yet."""
+    """A run without measurements."""
     made = Soak.__new__(Soak)
     made.failures, made.totals, made.memory = [], {"torques": 1, "states": 1}, []
     return made

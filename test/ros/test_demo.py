@@ -117,7 +117,7 @@ def test_verdict_on_a_touch(change, verdict):
 
 
 def lost(begin, end, contact):
-    """That monitor without the samples between two times, s; contact: from a time on."""
+    """A touched monitor that lost the samples between two times, s; contact: when the contact begins, s."""
     monitor = touched_monitor(contacts=contacts((contact, 2.0)))
     kept = [k for k, t in enumerate(monitor.times) if not begin < t < end]
     for name in ("times", "truths", "estimates", "sigmas", "contacts"):
@@ -132,8 +132,8 @@ def lost(begin, end, contact):
         (1.02, 1.5, 1.7, "the touch at 1.50 s was not detected within 0.15 s"),
         (1.2, 1.5, 1.51, "the touch at 1.00 s was not detected within 0.15 s"),
         (1.02, 1.04, 1.2, "the touch at 1.00 s was not detected within 0.15 s"),
-        (1.02, 1.9, 4.0, "no touch was observed for 0.15 s"),
-        (1.02, 4.0, 4.0, "no touch was observed for 0.15 s"),
+        (1.02, 1.9, 4.0, "no touch lasted 0.15 s without lost states"),
+        (1.02, 4.0, 4.0, "no touch lasted 0.15 s without lost states"),
     ],
 )
 def test_lost_states_do_not_delay_a_contact(begin, end, contact, verdict):
@@ -157,7 +157,7 @@ def test_verdict_on_wrong_estimates():
     assert monitor.verdict(1000) == "only 0.0 % of the settled estimates are within three sigma"
     for name in ("times", "truths", "estimates", "sigmas", "contacts"):
         setattr(monitor, name, getattr(monitor, name)[:400])
-    assert monitor.verdict(100) == "no touch was observed for 0.15 s"
+    assert monitor.verdict(100) == "no touch lasted 0.15 s without lost states"
 
 
 def test_the_monitor_fails_for_a_wrong_torque():
