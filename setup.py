@@ -54,12 +54,12 @@ DOCS = DEMO + SITE
 
 
 class Install(install):
-    """What `colcon build` calls. pip makes a wheel, with a root, and gets the library alone."""
+    """What `colcon build` calls, and with --root the rules of bloom. pip makes a wheel: the library alone."""
 
     def run(self):
         super().run()
-        if self.root is None and os.environ.get("AMENT_PREFIX_PATH"):
-            install_interfaces(self)
+        if os.environ.get("AMENT_PREFIX_PATH") and "bdist_wheel" not in self.distribution.command_obj:
+            install_interfaces(self, self.root)
 
 
 class Develop(develop):
@@ -71,30 +71,32 @@ class Develop(develop):
             install_interfaces(self)
 
 
-def install_interfaces(command):
+def install_interfaces(command, root=None):
     """Build dynamics_interfaces and install it into the prefix of this package.
 
-    colcon and rosdep look for no package inside a package, so nobody else builds it. CMAKE_ARGS of the
-    environment are passed on, as --cmake-args reach CMake packages only.
+    colcon, rosdep and bloom look for no package inside a package, so nobody else builds it. CMAKE_ARGS of the
+    environment are passed on, as --cmake-args reach CMake packages only. In the root, files wait for bloom to make a
+    package of them; none may contain its name.
     """
     prefix = Path(command.get_finalized_command("install_data").install_dir).absolute()
     modules = Path(command.get_finalized_command("install").install_lib).absolute()
     build = Path(command.get_finalized_command("build").build_base).absolute() / INTERFACES
     source = Path(__file__).resolve().parent / INTERFACES
     definitions = {
-        "CMAKE_INSTALL_PREFIX": prefix,
+        "CMAKE_INSTALL_PREFIX": "/" / prefix.relative_to(root or "/"),
         "PYTHON_INSTALL_DIR": os.path.relpath(modules, prefix),
         "Python3_EXECUTABLE": sys.executable,
         "CMAKE_BUILD_TYPE": "Release",
         "BUILD_TESTING": "OFF",
     }
     options = [f"-D{name}={value}" for name, value in definitions.items()]
+    environment = _plain_environment() | ({"DESTDIR": root} if root else {})
     for step in (
         ["-S", source, "-B", build, *options, *shlex.split(os.environ.get("CMAKE_ARGS", ""))],
         ["--build", build, "--parallel", str(os.cpu_count())],
         ["--install", build],
     ):
-        if subprocess.run(["cmake", *map(str, step)], env=_plain_environment(), check=False).returncode:
+        if subprocess.run(["cmake", *map(str, step)], env=environment, check=False).returncode:
             sys.exit(
                 f"{INTERFACES} did not build; see above. What it needs: rosdep install --from-paths src -y"
             )

@@ -402,6 +402,22 @@ def test_plugins_are_those_of_the_libraries(file, base):
     assert library.get("path") in installed
 
 
+def test_package_uses_no_file_outside_its_folder():
+    """It is released from a repository of its own."""
+    assert ".." not in cmake()
+    for text in (sources(".cpp") | sources(".hpp") | sources(".c")).values():
+        assert not re.search(r'#include "[^"]*\.\./', text)
+
+
+def test_headers_of_other_packages_have_the_names_of_their_releases():
+    """ROS 2 packages name C++ headers .hpp; inverse_dynamics_solver does since 1.0.0, which CMake requires."""
+    included = re.findall(
+        r'#include "(\w+/[\w/]+\.h)"', "".join((sources(".cpp") | sources(".hpp")).values())
+    )
+    assert [name for name in included if name.startswith("inverse_dynamics_solver/")] == []
+    assert "find_package(inverse_dynamics_solver 1.0 QUIET)" in cmake()
+
+
 def test_every_source_is_compiled():
     compiled_files = set(re.findall(r"src/(\w+\.cpp)", cmake()))
     assert compiled_files == {path.name for path in (PACKAGE / "src").glob("*.cpp")}

@@ -85,7 +85,7 @@ def test_all_tests_can_be_collected_together():
 
 @pytest.fixture(scope="module")
 def colcon(tmp_path_factory, pytestconfig):
-    """colcon(arguments...): runs colcon in a workspace with a copy of this repository in src. With --all it has all
+    """colcon(arguments...): runs colcon in its .workspace with a copy of this repository in src. With --all it has all
     services, also for C++, which takes four times as long."""
     if not find_spec("colcon_core") or not os.environ.get("AMENT_PREFIX_PATH"):
         pytest.skip("colcon and ROS 2 packages: use ./dev or source a ROS 2 installation")
@@ -114,7 +114,84 @@ def colcon(tmp_path_factory, pytestconfig):
         assert done.returncode == 0, done.stdout + done.stderr
         return workspace
 
+    run.workspace, run.environment = workspace, environment
     return run
+
+
+def installed_files():
+    """Paths in a prefix of all that is installed, but for Python, which has a folder of its own."""
+    share = {
+        "package.xml": "package.xml",
+        "launch": "launch/*.launch.py",
+        "config": "config/*.yaml",
+        "config/layouts": "config/layouts/*.*",
+    }
+    for pattern in share.values():
+        yield from (f"share/dynamics_node/{path.relative_to(ROOT)}" for path in ROOT.glob(pattern))
+    yield from (f"lib/dynamics_node/{name}" for name in EXECUTABLES)
+    for marker in (
+        "packages/dynamics_node",
+        "packages/dynamics_interfaces",
+        "rosidl_interfaces/dynamics_interfaces",
+    ):
+        yield f"share/ament_index/resource_index/{marker}"
+    yield "share/dynamics_interfaces/package.xml"
+    yield from (f"share/dynamics_interfaces/{name}" for name in messages())
+    for part in (
+        "generator_c",
+        "typesupport_c",
+        "typesupport_fastrtps_c",
+        "typesupport_introspection_c",
+        "generator_py",
+    ):
+        yield f"lib/libdynamics_interfaces__rosidl_{part}.so"
+
+
+def messages():
+    """msg/NAME.msg and srv/NAME.srv of those that the fixture `colcon` builds."""
+    for path in (ROOT / "dynamics_interfaces").glob("*/*.*"):
+        if path.suffix == ".msg" or path.name == SERVICE:
+            yield f"{path.parent.name}/{path.name}"
+
+
+def python_files():
+    """Paths in the folder of Python's packages of all modules, and of what they read."""
+    for folder, parent in (
+        (ROOT / "dynamics_node", ROOT),
+        (ROOT / "examples/dynamics_demo", ROOT / "examples"),
+    ):
+        for path in folder.rglob("*"):
+            if path.is_file() and "__pycache__" not in path.parts:
+                yield str(path.relative_to(parent))
+    for name in messages():
+        kind, _, message = name.partition("/")
+        module = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", message.split(".")[0]).lower()
+        yield f"dynamics_interfaces/{kind}/_{module}.py"
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+def test_the_rules_of_bloom_install_every_file(colcon, tmp_path):
+    """What dh_auto_build and dh_auto_install run by debian/rules of bloom, whose prefix is empty."""
+    prefix, root = Path("/opt/ros/somewhere"), tmp_path / "debian"
+    modules = f"lib/python{sys.version_info.major}.{sys.version_info.minor}/site-packages"
+    for command in (
+        ["build"],
+        ["install", "--force", "--no-compile", "-O0", "--root", root, "--prefix", prefix,
+         "--install-lib", f"$base/{modules}"],
+    ):  # fmt: skip
+        done = subprocess.run(
+            [sys.executable, "setup.py", *command],
+            cwd=colcon.workspace / "src" / "dynamics_node", env=colcon.environment, capture_output=True, text=True, timeout=500,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stdout + done.stderr
+    installed = root / prefix.relative_to("/")
+    assert [name for name in installed_files() if not (installed / name).is_file()] == []
+    assert [name for name in python_files() if not (installed / modules / name).is_file()] == []
+    assert list(root.iterdir()) == [root / "opt"]
+    for path in installed.rglob("*"):
+        if path.suffix in (".cmake", ".sh", ".py", ".dsv", ".xml"):
+            assert str(tmp_path) not in path.read_text(), path  # debian/ is not where users have them
 
 
 @pytest.mark.long
@@ -126,15 +203,8 @@ def test_colcon_builds_and_installs_the_packages(colcon, options):
     prefix = workspace / "install" / "dynamics_node"
     for name in EXECUTABLES:  # the search path of `ros2 run dynamics_node NAME`
         assert os.access(prefix / "lib" / "dynamics_node" / name, os.X_OK)
-    for file in ("launch/dynamics.launch.py", "config/dynamics.yaml", "package.xml"):
-        assert (prefix / "share/dynamics_node" / file).is_file()
+    assert [name for name in installed_files() if not (prefix / name).is_file()] == []
     assert (prefix / "share/dynamics_node/package.xml").is_symlink() == bool(options)
-    for marker in (
-        "packages/dynamics_node",
-        "packages/dynamics_interfaces",
-        "rosidl_interfaces/dynamics_interfaces",
-    ):
-        assert (prefix / "share/ament_index/resource_index" / marker).is_file()
     sourced = in_sourced_shell(
         workspace,
         "python3 -c 'import dynamics_demo.robots, dynamics_interfaces, dynamics_node as dn; print(dynamics_interfaces.__file__, dn.__file__, dynamics_demo.__file__)'",

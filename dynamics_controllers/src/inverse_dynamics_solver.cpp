@@ -1,6 +1,6 @@
 // Copyright 2026 dynamics_node founders. SPDX-License-Identifier: Apache-2.0
 // The plugin of https://github.com/unisa-acg/inverse-dynamics-solver.
-#include "inverse_dynamics_solver/inverse_dynamics_solver.h"
+#include "inverse_dynamics_solver/inverse_dynamics_solver.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -8,7 +8,7 @@
 
 #include "dynamics_controllers/description.hpp"
 #include "dynamics_controllers/feedforward_law.hpp"
-#include "inverse_dynamics_solver/exceptions.h"
+#include "inverse_dynamics_solver/exceptions.hpp"
 #include "pluginlib/class_list_macros.hpp"
 
 namespace dynamics_controllers

@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "dynamics_controllers"
-HERE = Path(__file__).parent / "controllers"
+HERE = PACKAGE / "test"
 PLAIN = ("exported_function.cpp", "feedforward_law.cpp", "robot_function.cpp")  # sources without ROS
 WARNINGS = ("-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror")
 NAN = float("nan")
