@@ -75,8 +75,8 @@ def install_interfaces(command, root=None):
     """Build dynamics_interfaces and install it into the prefix of this package.
 
     colcon, rosdep and bloom look for no package inside a package, so nobody else builds it. CMAKE_ARGS of the
-    environment are passed on, as --cmake-args reach CMake packages only. In the root, files wait for bloom to make a
-    package of them; none may contain its name.
+    environment are passed on, as --cmake-args reach CMake packages only. bloom makes a package of what is in
+    the root, whose name no file may contain.
     """
     prefix = Path(command.get_finalized_command("install_data").install_dir).absolute()
     modules = Path(command.get_finalized_command("install").install_lib).absolute()
