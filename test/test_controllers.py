@@ -110,6 +110,24 @@ def test_one_joint_without_a_reference_does_not_disturb_the_other(laws, arm):
     np.testing.assert_allclose(tau - expected, [100 * (0.5 - q[0]) - 10 * qd[0], -5 * qd[1]])
 
 
+def test_gains_change_while_the_law_runs(laws, arm):
+    q, qd = POSITIONS
+    position, velocity, acceleration = MOTION
+    law = laws.law(arm, Law.FEEDFORWARD, 2, p=100, d=[10, 5])
+    law.update(q, qd, position=position, velocity=velocity, acceleration=acceleration)
+    p, d = np.array([30.0, 20.0]), np.array([3.0, 0.0])
+    law.set_gains(p, d)
+    _, tau = law.update(q, qd, position=position, velocity=velocity, acceleration=acceleration)
+    expected = pendulums(position, velocity, acceleration)
+    np.testing.assert_allclose(tau, expected + p * (position - q) + d * (velocity - qd))
+    for bad in ([1.0, NAN], [-1.0, 1.0]):
+        with pytest.raises(ValueError, match="gains must be finite and not negative"):
+            law.set_gains(bad, d)
+    assert (
+        law.update(q, qd, position=position, velocity=velocity, acceleration=acceleration)[1] == tau
+    ).all()
+
+
 def test_gravity_can_be_left_to_the_drives(laws, arm):
     q, qd = POSITIONS
     status, tau = laws.law(arm, Law.EFFORT, 2, gravity=False).update(q, qd, effort=1.0)
@@ -172,6 +190,9 @@ def test_an_invalid_state_is_bridged_by_gravity_and_then_fails(laws, arm, q, qd)
     assert law.update(q, qd, effort=7.0)[0] is Status.HOLDING  # the time begins again
     law.reset()
     assert law.update(q, qd, effort=7.0)[0] is Status.FAILED
+    assert law.invalid_states == 6  # also those before the reset: the log has them a second later
+    finite = np.isfinite(q) & np.isfinite(qd)
+    assert law.invalid_joint == (2 if finite.all() else np.argmin(finite))
 
 
 @pytest.mark.parametrize("period", [0.0, -1.0, NAN])
@@ -265,6 +286,21 @@ def test_settings_that_do_not_fit_name_the_joint(laws, arm):
         laws.law(arm, Law.EFFORT, 2, effort_limit=[0, 1])
     with pytest.raises(ValueError, match="hold_time"):
         laws.law(arm, Law.EFFORT, 2, hold_time=NAN)
+
+
+def test_inputs_that_the_law_does_not_set_are_rejected(laws, folder):
+    """The function would read them as zero: identified rotor inertias would vanish."""
+    (folder / "armature").mkdir()
+    library = compiled(folder / "armature", "libarm.so", HERE / "pendulums.c", flags=['-DINPUT="armature"'])
+    with pytest.raises(ValueError, match="input 'armature', .*--runtime-parameters inertia"):
+        laws.law(library, Law.EFFORT, 2)
+
+
+def test_robots_with_more_positions_than_joints_are_rejected(laws, folder):
+    (folder / "loop").mkdir()
+    library = compiled(folder / "loop", "libarm.so", HERE / "pendulums.c", flags=["-DPOSITIONS=4"])
+    with pytest.raises(ValueError, match="4 positions for 2 joints; closed loops"):
+        laws.law(library, Law.EFFORT, 2)
 
 
 def test_other_joints_and_descriptions_are_named(laws, arm):
@@ -431,7 +467,7 @@ def test_parameters_of_the_file_are_those_of_the_code():
     assert re.search(r"generate_parameter_library\((\w+)", cmake()).group(1) + ".hpp" in header
     names = set(leaves(table[1]))
     used = {re.sub(r"\.c_str$", "", name) for name in re.findall(r"\bparams_\.([\w.]*\w)", code)}
-    used -= {"gains.joints_map.at", "drives.joints_map.at"}
+    used -= {f"gains.joints_map.{name}" for name in ("at", "find", "end")} | {"drives.joints_map.at"}
     for local, group in ("gains", "gains"), ("drive", "drives"):
         used |= {f"{group}.joints_map.{name}" for name in re.findall(rf"(?<![\w.]){local}\.(\w+)", code)}
     assert used == names

@@ -22,6 +22,40 @@ void require(bool is_possible, const std::string & joint, const char * what)
 {
   if (!is_possible) { throw std::invalid_argument("joint " + in_quotes(joint) + ": " + what); }
 }
+
+bool are_finite_and_not_negative(const double * values, std::size_t count)
+{
+  return are_finite(values, count) && std::all_of(values, values + count, [](double value) { return value >= 0; });
+}
+
+void require_gains(const std::vector<double> & gains, const std::vector<std::string> & joints)
+{
+  if (gains.size() != 2 * joints.size()) {
+    throw std::invalid_argument(
+      std::to_string(gains.size()) + " gains, and " + std::to_string(joints.size()) + " joints have two each");
+  }
+  for (std::size_t i = 0; i < joints.size(); ++i) {
+    require(are_finite_and_not_negative(&gains[2 * i], 2), joints[i], "gains must be finite and not negative");
+  }
+}
+
+/// Throws std::runtime_error unless the law sets all inputs: the function would read others as zero.
+void require_known_inputs(const ExportedFunction & function)
+{
+  const std::size_t n = function.joints().size();
+  for (const auto & [name, size] : function.inputs()) {
+    if (name == "q" && size > n) {
+      throw std::runtime_error(
+        function.name() + " has " + std::to_string(size) + " positions for " + std::to_string(n) +
+        " joints; closed loops, ball joints and floating bases need the node");
+    }
+    if (name != "q" && name != "qd" && name != "qdd" && name != "inertia") {
+      throw std::runtime_error(
+        function.name() + " has the input " + in_quotes(name) +
+        ", which the controller does not set; export it with --runtime-parameters inertia alone");
+    }
+  }
+}
 }  // namespace
 
 void FeedforwardLaw::configure(const ExportedFunction & inverse_dynamics, const FeedforwardSettings & settings)
@@ -33,15 +67,17 @@ void FeedforwardLaw::configure(const ExportedFunction & inverse_dynamics, const 
       std::to_string(settings.joints.size()) + " joints have settings, and " + function.name() + " has " +
       std::to_string(n));
   }
+  require_known_inputs(function);
+  std::vector<double> gains;
   for (std::size_t i = 0; i < n; ++i) {
     const auto & [p, d, armature, viscous, coulomb, effort_limit, continuous] = settings.joints[i];
-    const double values[] = {p, d, armature, viscous, coulomb};
-    const bool is_possible =
-      are_finite(values, 5) && std::all_of(values, values + 5, [](double value) { return value >= 0; });
+    const double values[] = {armature, viscous, coulomb};
     const auto & joint = function.joints()[i];
-    require(is_possible, joint, "gains, armature and friction must be finite and not negative");
+    require(are_finite_and_not_negative(values, 3), joint, "armature and friction must be finite and not negative");
+    gains.insert(gains.end(), {p, d});
     require(effort_limit > 0, joint, "the effort limit must be positive; set effort_limit, or infinity for none");
   }
+  require_gains(gains, function.joints());
   if (!(settings.hold_time >= 0)) { throw std::invalid_argument("hold_time must not be negative"); }
 
   for (auto * vector :
@@ -55,15 +91,22 @@ void FeedforwardLaw::configure(const ExportedFunction & inverse_dynamics, const 
   inertia_.reset(function.inertia());
   if (!function.inertia().empty()) { inertia_input_ = function.input("inertia", function.inertia().size()); }
   function_ = std::move(function);
+  gains_.reset(gains);
   settings_ = settings;
+  invalid_states = limited_torques = 0;
   reset();
+}
+
+void FeedforwardLaw::set_gains(const std::vector<double> & gains)
+{
+  require_gains(gains, function_.joints());
+  gains_.write(gains);
 }
 
 void FeedforwardLaw::reset() noexcept
 {
   has_state_ = false;
   invalid_for_ = 0.0;
-  invalid_states = limited_torques = 0;
 }
 
 Status FeedforwardLaw::update(
@@ -78,6 +121,7 @@ Status FeedforwardLaw::update(
     write_limited(tau);
     return Status::ok;
   }
+  invalid_joint = first_invalid(q, qd, n);
   ++invalid_states;
   invalid_for_ += std::max(finite_or_zero(period), 0.0);
   return invalid_for_ <= settings_.hold_time && hold(tau) ? Status::holding : Status::failed;
@@ -109,6 +153,7 @@ bool FeedforwardLaw::track(const double * q, const double * qd, const Reference 
 {
   const std::size_t n = settings_.joints.size();
   const bool is_computed = settings_.law == Law::computed_torque;
+  const double * const gains = gains_.read().data();
   for (std::size_t i = 0; i < n; ++i) {
     const auto & joint = settings_.joints[i];
     q_[i] = q[i];
@@ -123,7 +168,7 @@ bool FeedforwardLaw::track(const double * q, const double * qd, const Reference 
     double error = has_reference ? reference.position[i] - q[i] : 0.0;
     if (joint.continuous) { error = std::remainder(error, 2 * pi); }
     slip_[i] = has_reference ? finite_or_zero(reference.velocity[i]) : 0.0;
-    const double correction = joint.p * error + joint.d * (slip_[i] - qd[i]);
+    const double correction = gains[2 * i] * error + gains[2 * i + 1] * (slip_[i] - qd[i]);
     qdd_[i] = (has_reference ? finite_or_zero(reference.acceleration[i]) : 0.0) + (is_computed ? correction : 0.0);
     feedback_[i] = is_computed ? 0.0 : correction;
     if (has_reference && !is_computed) {
@@ -154,6 +199,13 @@ bool FeedforwardLaw::model(const double * qd, const double * qdd) noexcept
   if (!function_()) { return false; }
   for (std::size_t i = 0; i < tau_.size(); ++i) { tau_[i] -= gravity_[i]; }
   return true;
+}
+
+std::size_t first_invalid(const double * q, const double * qd, std::size_t n) noexcept
+{
+  std::size_t i = 0;
+  while (i < n && std::isfinite(q[i]) && std::isfinite(qd[i])) { ++i; }
+  return i;
 }
 
 double friction(double velocity, double viscous, double coulomb) noexcept

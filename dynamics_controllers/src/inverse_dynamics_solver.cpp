@@ -39,11 +39,8 @@ public:
 
   Vector getTorques(const Vector & q, const Vector & qd, const Vector & qdd) const override
   {
-    if (!function_) { throw inverse_dynamics_solver::UninitializedException(); }
-    const auto n = static_cast<Eigen::Index>(joints_.size());
-    if (q.size() != n || qd.size() != n || qdd.size() != n) {
-      throw std::invalid_argument("positions, velocities and accelerations need " + std::to_string(n) + " numbers each");
-    }
+    require_sizes({q.size(), qd.size(), qdd.size()});
+    const auto n = q.size();
     ExportedFunction function = *function_;  // its own work space: calls may overlap
     Vector state[3] = {q, qd, qdd}, tau(n);
     for (Eigen::Index i = 0; i < n; ++i) {
@@ -82,7 +79,7 @@ public:
 
   Vector getFrictionVector(const Vector & qd) const override
   {
-    if (!function_) { throw inverse_dynamics_solver::UninitializedException(); }
+    require_sizes({qd.size()});
     Vector tau = zeros(qd);
     for (Eigen::Index i = 0; i < qd.size(); ++i) {
       const auto joint = model_.getJoint(joints_.at(static_cast<std::size_t>(i)));
@@ -92,6 +89,16 @@ public:
   }
 
 private:
+  void require_sizes(std::initializer_list<Eigen::Index> sizes) const
+  {
+    if (!function_) { throw inverse_dynamics_solver::UninitializedException(); }
+    const auto n = static_cast<Eigen::Index>(joints_.size());
+    if (std::any_of(sizes.begin(), sizes.end(), [n](Eigen::Index size) { return size != n; })) {
+      throw std::invalid_argument(
+        "positions, velocities and accelerations need " + std::to_string(n) + " numbers each");
+    }
+  }
+
   static Vector zeros(const Vector & like) { return Vector::Zero(like.size()); }
 
   /// The place of joint i of the parameter in the vectors of the function.

@@ -74,6 +74,24 @@ bool is_quiet(const std::string & law, const std::string & description, const st
   return is_ok && has_none;
 }
 
+/// Whether a controller of the elbow reads the shoulder, and sends nothing to it.
+bool is_of_one_joint(const std::string & description, const std::string & library)
+{
+  dynamics_controllers::DynamicsFeedforward controller;
+  controller_interface::ControllerInterfaceParams parameters;
+  parameters.controller_name = "one_joint";
+  parameters.robot_description = description;
+  parameters.update_rate = parameters.controller_manager_update_rate = 500;
+  parameters.node_options = controller.define_custom_node_options();
+  parameters.node_options.parameter_overrides(
+    {{"joints", std::vector<std::string>{"elbow"}}, {"measured_joints", std::vector<std::string>{"shoulder"}},
+      {"library", library}});
+  if (controller.init(parameters) != return_type::OK || controller.configure().label() != "inactive") { return false; }
+  const std::vector<std::string> states{"shoulder/position", "elbow/position", "shoulder/velocity", "elbow/velocity"};
+  return controller.command_interface_configuration().names == std::vector<std::string>{"elbow/effort"} &&
+    controller.state_interface_configuration().names == states && controller.export_reference_interfaces().size() == 1;
+}
+
 int main(int count, char ** words)
 {
   rclcpp::init(count, words);
@@ -84,6 +102,7 @@ int main(int count, char ** words)
   for (const char * law : {"effort", "feedforward", "computed_torque"}) {
     is_ok = is_quiet(law, description, words[2]) && is_ok;
   }
+  is_ok = is_of_one_joint(description, words[2]) && is_ok;
   rclcpp::shutdown();
   return is_ok ? 0 : 1;
 }

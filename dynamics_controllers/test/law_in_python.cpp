@@ -41,6 +41,17 @@ dc::FeedforwardLaw * create(
   return made.release();
 }
 
+int set_gains(dc::FeedforwardLaw * law, const double * gains, int count)
+{
+  try {
+    law->set_gains({gains, gains + count});
+  } catch (const std::exception & error) {
+    message = error.what();
+    return -1;
+  }
+  return 0;
+}
+
 void destroy(dc::FeedforwardLaw * law) { delete law; }
 void reset(dc::FeedforwardLaw * law) { law->reset(); }
 
@@ -53,6 +64,7 @@ int update(
 
 unsigned long limited_torques(const dc::FeedforwardLaw * law) { return law->limited_torques; }
 unsigned long limited_joint(const dc::FeedforwardLaw * law) { return law->limited_joint; }
+unsigned long invalid_joint(const dc::FeedforwardLaw * law) { return law->invalid_joint; }
 unsigned long invalid_states(const dc::FeedforwardLaw * law) { return law->invalid_states; }
 const char * joint(const dc::FeedforwardLaw * law, int k)
 {

@@ -1,10 +1,14 @@
 /* Two pendulums in the interface of `dynamics export --target shared`. With INERTIA the inertial parameters are an
-   input. Singular at q[0] == 3. */
+   input, with INPUT="name" an input of this name; with POSITIONS=4 it has as many. Singular at q[0] == 3. */
 #include <math.h>
 
 #ifndef URDF_HASH
 #define URDF_HASH "1"
 #define ELBOW "el\nbow"
+#endif
+
+#ifndef POSITIONS
+#define POSITIONS 2
 #endif
 
 enum { JOINTS = 2 };
@@ -31,11 +35,15 @@ int arm_inverse_dynamics_casadi(const double **arg, double **res, long long *iw,
   return solve(arg, res);
 }
 
+#ifdef INPUT
+static const char *const input_names[] = {"q", "qd", "qdd", INPUT};
+#else
 static const char *const input_names[] = {"q", "qd", "qdd", "inertia"};
+#endif
 
 long long arm_inverse_dynamics_casadi_n_in(void)
 {
-#ifdef INERTIA
+#if defined(INERTIA) || defined(INPUT)
   return 4;
 #else
   return 3;
@@ -46,8 +54,8 @@ const char *arm_inverse_dynamics_casadi_name_in(long long k) { return input_name
 const char *arm_inverse_dynamics_casadi_name_out(long long k) { return k ? 0 : "tau"; }
 const long long *arm_inverse_dynamics_casadi_sparsity_in(long long k)
 {
-  static const long long shapes[2][3] = {{JOINTS, 1, 1}, {10 * JOINTS, 1, 1}};
-  return shapes[k == 3];
+  static const long long shapes[3][3] = {{JOINTS, 1, 1}, {10 * JOINTS, 1, 1}, {POSITIONS, 1, 1}};
+  return shapes[k == 3 ? 1 : k == 0 ? 2 : 0];
 }
 const long long *arm_inverse_dynamics_casadi_sparsity_out(long long k)
 {

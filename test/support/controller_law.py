@@ -74,7 +74,7 @@ class LawLibrary:
         for name in ("failure", "joint", "urdf_hash", "joints_fault", "description_fault", "exported"):
             getattr(self.c, name).restype = ctypes.c_char_p
         self.c.create.restype = ctypes.c_void_p
-        for name in ("limited_torques", "limited_joint", "invalid_states"):
+        for name in ("limited_torques", "limited_joint", "invalid_states", "invalid_joint"):
             getattr(self.c, name).restype = ctypes.c_ulong
 
     def law(self, library, law, n, *, gravity=True, friction=False, hold_time=0.05, **joints):
@@ -136,6 +136,12 @@ class FeedforwardLaw:
             text = self._c.description_fault(self._law, urdf_hash.encode())
         return text and text.decode()
 
+    def set_gains(self, p, d):
+        """Gains of all joints from the next update on. Raises ValueError with the message."""
+        gains = np.stack([np.broadcast_to(np.asarray(v, float), self._n) for v in (p, d)], axis=1).copy()
+        if self._c.set_gains(self._law, gains.ctypes.data_as(ctypes.c_void_p), 2 * self._n):
+            raise ValueError(self._c.failure().decode())
+
     def reset(self):
         self._c.reset(self._law)
 
@@ -154,6 +160,10 @@ class FeedforwardLaw:
     @property
     def limited_joint(self):
         return self._c.limited_joint(self._law)
+
+    @property
+    def invalid_joint(self):
+        return self._c.invalid_joint(self._law)
 
     @property
     def invalid_states(self):

@@ -45,8 +45,13 @@ protected:
 private:
   using SetPayload = dynamics_interfaces::srv::SetPayload;
 
-  ExportedFunction load() const;
   FeedforwardSettings settings(const std::vector<std::string> & joints) const;
+  std::vector<double> gains() const;
+  void require_known_names() const;
+  void warn_of_other_joints() const;
+  rcl_interfaces::msg::SetParametersResult may_change(const std::vector<rclcpp::Parameter> & parameters) const;
+  void change_gains(const std::vector<rclcpp::Parameter> & parameters);
+  void read_state();
   void set_payload(const SetPayload::Request & request, SetPayload::Response & response);
   void report();
   void write(const std::vector<double> & efforts);
@@ -56,13 +61,16 @@ private:
   urdf::Model model_;
   FeedforwardLaw law_;
   std::vector<std::string> joints_, reference_kinds_;  // joints in the order of the function
-  std::vector<double> q_, qd_, tau_, values_;          // values_: references, kind by kind
+  std::vector<std::size_t> commanded_;                 // places in joints_ of those with a command interface
+  std::vector<double> q_, qd_, tau_, values_;          // values_: references of all joints, kind by kind
   std::vector<hardware_interface::CommandInterface::SharedPtr> references_;
 
   std::mutex payload_mutex_;  // of service and configuration, not of the control loop
   std::map<std::string, std::pair<std::size_t, Payload>> payloads_;  // by link: body, payload in its axes
   rclcpp::Service<SetPayload>::SharedPtr payload_service_;
   rclcpp::TimerBase::SharedPtr report_timer_;
+  rclcpp::node_interfaces::OnSetParametersCallbackHandle::SharedPtr may_change_;
+  rclcpp::node_interfaces::PostSetParametersCallbackHandle::SharedPtr change_gains_;
   unsigned long reported_invalid_ = 0, reported_limited_ = 0;
 };
 }  // namespace dynamics_controllers

@@ -22,7 +22,7 @@ enum class Law
 /// Of one joint, in rad and N m or in m and N.
 struct JointSettings
 {
-  double p, d;               // gains; of computed torque: 1/s^2 and 1/s
+  double p, d;               // gains at first; of computed torque: 1/s^2 and 1/s
   double armature;           // rotor inertia at the joint
   double viscous, coulomb;   // friction
   double effort_limit;       // of the sum of all torques; infinity: none
@@ -84,7 +84,7 @@ public:
   /// Throws std::runtime_error for a function of another kind, std::invalid_argument for impossible settings.
   void configure(const ExportedFunction & inverse_dynamics, const FeedforwardSettings & settings);
 
-  /// Forget the last valid state, and count anew.
+  /// Forget the last valid state.
   void reset() noexcept;
 
   /// Write torques tau (n) at the measured q, qd (n), unless failed; period: s. Neither allocates nor waits.
@@ -97,11 +97,15 @@ public:
   /// Inertial parameters of all bodies from the next update on; of another thread.
   void set_inertia(const std::vector<double> & inertia) { inertia_.write(inertia); }
 
+  /// Gains of all joints, p and d of each (2 n), from the next update on; of another thread. Throws
+  /// std::invalid_argument, naming the joint.
+  void set_gains(const std::vector<double> & gains);
+
   const ExportedFunction & function() const { return function_; }
 
-  // Cycles since the last reset, read by other threads
+  // Counted since `configure`, and the last joints; read by other threads
   std::atomic<unsigned long> invalid_states{0}, limited_torques{0};
-  std::atomic<std::size_t> limited_joint{0};  // the last one
+  std::atomic<std::size_t> invalid_joint{0}, limited_joint{0};  // invalid: n if all states are finite
 
 private:
   bool track(const double * q, const double * qd, const Reference & reference) noexcept;
@@ -110,13 +114,16 @@ private:
 
   ExportedFunction function_;
   FeedforwardSettings settings_;
-  LatestVector inertia_;
+  LatestVector inertia_, gains_;
   std::size_t qd_input_ = 0, qdd_input_ = 0, inertia_input_ = 0, tau_output_ = 0;
   std::vector<double> valid_q_, q_, qd_, qdd_, tau_, zeros_, feedback_, gravity_;
   std::vector<double> slip_;  // velocities that friction opposes
   bool has_state_ = false;
   double invalid_for_ = 0.0;
 };
+
+/// The first joint whose position or velocity is not finite; n if there is none.
+std::size_t first_invalid(const double * q, const double * qd, std::size_t n) noexcept;
 
 /// Torque against friction at a velocity, in rad/s or m/s; Coulomb friction is smooth below 0.01.
 double friction(double velocity, double viscous, double coulomb) noexcept;
