@@ -83,6 +83,7 @@ def export(robot, options, printer):
         )  # fmt: skip
     for function in functions:
         arguments = [name for name in function.runner.inputs if name != "gravity"]  # a constant of the code
+        arguments += [name for name in options.runtime_parameters or () if name not in arguments]
         printer.line(f"{function.signature.name}: {', '.join(arguments)}")
     for path in paths:
         printer.written(path)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from dynamics_node.algorithms.dynamics_programs import cheapest, recursive_programs
+from dynamics_node.algorithms.first_positions import first_closed
 from dynamics_node.algorithms.quantities import QUANTITIES, quantity_program
 from dynamics_node.algorithms.regressors import inertial_parameters, inertias_of_parameters
 from dynamics_node.codegen.export import (
@@ -169,6 +170,7 @@ def _entry(function, prefix, options, target) -> Entry:
         libm=options.libm,
         states={own: states[called[own]] for own in called},
         results=dict(zip([a.name for a in outputs], values, strict=True)),
+        start={own: _at_rest(robot, name, program.inputs[name], parameters) for own, name in called.items()},
         parameters={own: parameters[called[own]] for own in called if called[own] in parameters},
         notes=_notes(robot),
         order=order,
@@ -336,6 +338,15 @@ def _reference(robot, program, parameters, precision):
     good &= np.logical_and.reduce([np.isfinite(a).all(axis=tuple(range(1, a.ndim))) for a in results])
     chosen = np.flatnonzero(good)[:STATES]
     return {name: array[chosen] for name, array in states.items()}, [array[chosen] for array in results]
+
+
+def _at_rest(robot, name, shape, parameters) -> np.ndarray:
+    """Value of an input that nobody sets: closed near the neutral position, without motion, of the robot."""
+    if name in parameters:
+        return parameters[name]
+    if robot is not None and name == "q" and shape == (robot.nq,):
+        return first_closed(robot, robot.neutral()) if robot.constrained else robot.neutral()
+    return np.zeros(shape)
 
 
 # --- texts --------------------------------------------------------------------------------------------------

@@ -3,7 +3,11 @@
 import ctypes
 import hashlib
 import json
+import re
 import shutil
+import subprocess
+import time
+from pathlib import Path
 
 import compilers
 import numpy as np
@@ -15,6 +19,8 @@ from urdf_text import joint, link
 from urdf_text import robot as urdf
 
 import dynamics_node as dn
+from dynamics_node.codegen import CompileError
+from dynamics_node.codegen.export import shared
 from dynamics_node.codegen.export.names import c_string, identifier, identifiers, in_comment
 from dynamics_node.functions import ChoiceError, export_functions
 from dynamics_node.robot.sensors import JointTorque
@@ -227,7 +233,9 @@ def test_names_of_a_robot_do_not_reach_source(tmp_path):
     ("name", "own"),
     [
         ("panda", "panda"), ("UR-5e", "ur_5e"), ("int", "robot_int"), ("7dof", "robot_7dof"), ("", "robot"),
-        ("../../etc", "etc"), ("__x__", "x"), ("é", "robot"), ("a" * 99, "a" * 48), ("match", "robot_match"),
+        ("../../etc", "etc"), ("__x__", "x"), ("é", "robot"), ("a" * 99, "a" * 48), ("match", "robot_match"), ("test", "robot_test"), ("all", "robot_all"),
+        ("clean", "robot_clean"), ("install", "robot_install"), ("help", "robot_help"), ("m", "robot_m"),
+        ("core", "robot_core"), ("std", "robot_std"),
     ],
 )  # fmt: skip
 def test_identifiers(name, own):
@@ -358,6 +366,17 @@ def test_an_optimization_in_casadi(tmp_path):
     assert np.allclose(np.array(hessian(at)), np.hstack(columns), rtol=1e-5, atol=1e-4)
 
 
+def test_numbers_of_casadi_are_double(tmp_path):
+    """With another type the code would read them as garbage."""
+    (inverse,) = built(robot_of("five_bar"), "inverse_dynamics")
+    inverse.export(tmp_path, "casadi")
+    source = tmp_path / "five_bar_inverse_dynamics.c"
+    done = subprocess.run(
+        ["cc", "-fsyntax-only", "-Dcasadi_real=float", source], capture_output=True, text=True, check=False
+    )
+    assert done.returncode and "casadi_real_must_be_double" in done.stderr
+
+
 def test_calling_convention_of_acados(tmp_path):
     """acados compiles with 32-bit integers, and reads the sizes before it calls."""
     (inverse,) = built(robot_of("panda7"), "inverse_dynamics")
@@ -399,13 +418,16 @@ def test_cmake_builds_tests_installs_and_is_found(tmp_path):
     inverse.export(tmp_path / "exported")
     make = ["cmake", "-S", tmp_path / "exported", "-B", tmp_path / "build", "-DCMAKE_C_COMPILER=cc"]
     run(*make, f"-DCMAKE_INSTALL_PREFIX={tmp_path / 'prefix'}")
+    assert "CMAKE_BUILD_TYPE:STRING=Release\n" in run("cmake", "-LA", "-N", tmp_path / "build")  # by default
     run("cmake", "--build", tmp_path / "build")
     assert "100% tests passed" in run("ctest", "--test-dir", tmp_path / "build")
     run("cmake", "--install", tmp_path / "build")
     user = tmp_path / "user"
     user.mkdir()
+    version = ".".join(dn.__version__.split(".")[:2])
     (user / "CMakeLists.txt").write_text(
-        "cmake_minimum_required(VERSION 3.16)\nproject(user CXX)\nfind_package(five_bar REQUIRED)\n"
+        "cmake_minimum_required(VERSION 3.16)\nproject(user CXX)\n"
+        f"find_package(five_bar {version} REQUIRED)\n"
         "add_executable(user main.cpp)\ntarget_link_libraries(user five_bar::five_bar)\n"
     )
     (user / "main.cpp").write_text(
@@ -415,6 +437,56 @@ def test_cmake_builds_tests_installs_and_is_found(tmp_path):
     run("cmake", "-S", user, "-B", user / "build", f"-DCMAKE_PREFIX_PATH={tmp_path / 'prefix'}")
     run("cmake", "--build", user / "build")
     assert run(user / "build" / "user") == "2"
+
+
+def test_a_robot_without_joints(tmp_path):
+    """Its results are empty, and its functions compile without a warning."""
+    robot = dn.parse_robot(urdf(link("rock")))
+    functions = built(robot, "inverse_dynamics", "forward_dynamics", "mass_matrix", "kinetic_energy")
+    export_functions(functions, tmp_path)
+    assert len(compile_tests(tmp_path)) == 4
+
+
+@pytest.mark.parametrize("target", ["c", "arduino", "rust"])
+def test_a_second_export_drops_no_function(target, tmp_path):
+    """Files that list functions would name those of the second export alone."""
+    robot = robot_of("five_bar")
+    inverse, mass = built(robot, "inverse_dynamics", "mass_matrix")
+    inverse.export(tmp_path, target)
+    inverse.export(tmp_path, target)  # the same again
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    with pytest.raises(FileExistsError, match="five_bar_inverse_dynamics of another export"):
+        mass.export(tmp_path, target)
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+    export_functions([inverse, mass], tmp_path, target)
+
+
+def test_readme_declares_all_results(tmp_path):
+    """The lines for C and for C++ with Eigen compile."""
+    (energies,) = built(robot_of("panda7"), "frame_kinematics", link="panda_hand")
+    energies.export(tmp_path)
+    text = (tmp_path / "README.md").read_text().split("## C++ with Eigen")[1].split("Matrices are")[0]
+    header = (tmp_path / "panda_frame_kinematics.h").read_text()
+    call = re.search(r"panda_frame_kinematics\((.*)\);", text).group(1)
+    results = [name.removesuffix(".data()") for name in call.split(", ")][3:]
+    assert len(results) > 1
+    for name in results:
+        size = re.search(rf"double {name}\[(\d+)\]", header).group(1)
+        assert f"Eigen::Matrix<double, {size}, 1> {name};" in text
+
+
+def test_compilers_end_with_the_time_limit(tmp_path, monkeypatch):
+    """A compiler's driver has children, which would go on."""
+    sign = tmp_path / "child"
+    script = tmp_path / "cc"
+    script.write_text(f"#!/bin/sh\nsleep 1000 &\necho $! > {sign}\nwait\n")
+    script.chmod(0o700)
+    monkeypatch.setattr(shared, "TIME_LIMIT", 2.0)
+    with pytest.raises(CompileError, match="more than 2 s"):
+        shared.run([str(script)], tmp_path)
+    state = Path("/proc", sign.read_text().strip(), "stat")
+    while state.exists() and state.read_text().split()[2] != "Z":  # SIGKILL takes effect a little later
+        time.sleep(0.01)
 
 
 def test_command(tmp_path, capsys):
@@ -427,9 +499,12 @@ def test_command(tmp_path, capsys):
 
 
 def test_command_lists_the_arguments_of_the_code(tmp_path, capsys):
-    """Without gravity, which is constant."""
-    assert exit_code(["export", data_folder() / PANDA, "-o", tmp_path / "c"]) == 0
+    """Without gravity, which is constant, and with parameters that are arguments."""
+    command = ["export", data_folder() / PANDA, "-o", tmp_path / "c"]
+    assert exit_code(command) == 0
     assert capsys.readouterr().out.splitlines()[0] == "inverse_dynamics: q, qd, qdd"
+    assert exit_code([*command, "--runtime-parameters", "inertia,armature"]) == 0
+    assert capsys.readouterr().out.splitlines()[0] == "inverse_dynamics: q, qd, qdd, inertia, armature"
 
 
 @pytest.mark.parametrize(

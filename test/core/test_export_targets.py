@@ -3,7 +3,9 @@
 import json
 import shutil
 import subprocess
+import zipfile
 from pathlib import Path
+from xml.etree import ElementTree
 
 import compilers
 import numpy as np
@@ -13,6 +15,7 @@ from foreign import PROCESSORS
 from robots import robot_of, states_of
 
 import dynamics_node as dn
+from dynamics_node.algorithms.regressors import inertial_parameters
 from dynamics_node.codegen import CompileError
 from dynamics_node.functions import export_functions
 
@@ -122,6 +125,28 @@ def test_webassembly_in_node(name, precision, tmp_path):
     )
 
 
+def test_long_functions_in_webassembly(tmp_path):
+    """The stack of the module has room for all their locals; arrays of another size are errors."""
+    require_tool("node", "clang", "wasm-ld")
+    robot = robot_of("talos")
+    derivatives = dn.build(robot, "inverse_dynamics", backend="numpy").derivatives("numpy")
+    *_, module = export_functions([derivatives], tmp_path, "wasm", name="talos")
+    q, v = dn.random_configuration(robot, random=1), np.linspace(-1, 1, robot.nv)
+    function = "talos_inverse_dynamics_derivatives"
+    script = tmp_path / "call.mjs"
+    script.write_text(
+        'import { readFile } from "node:fs/promises";\nimport { load } from "./talos.mjs";\n'
+        f'const f = (await load(await readFile("{module}"))).{function};\n'
+        f"const q = {q.tolist()}, v = {v.tolist()};\n"
+        "try { f(q.slice(1), v, v); } catch (error) { console.log(`${error.name}: ${error.message}`); }\n"
+        "console.log(JSON.stringify([...f(q, v, v)[0]]));\n"
+    )
+    message, numbers = run("node", script).splitlines()
+    assert message == f"RangeError: {function}: q has {robot.nq} numbers, not {robot.nq - 1}"
+    expected = derivatives(q, v, v)[0].ravel()
+    assert np.allclose(json.loads(numbers), expected, rtol=0, atol=1e-11 * np.abs(expected).max())
+
+
 def test_webassembly_without_a_compiler(tmp_path, monkeypatch):
     monkeypatch.setattr(shutil, "which", lambda name: None)
     with pytest.raises(CompileError, match="clang"):
@@ -163,6 +188,21 @@ def test_fmu_in_fmpy(name, tmp_path):
     assert len(done) == 4
     tau = dn.evaluate(robot, "inverse_dynamics", *states)
     assert np.allclose(done["tau"], tau, rtol=0, atol=1e-12 * np.abs(tau).max())
+
+
+def test_inputs_of_an_fmu_start_at_rest_with_the_inertias_of_the_robot(tmp_path):
+    robot = robot_of("five_bar")
+    function = dn.build(robot, "inverse_dynamics", backend="numpy", runtime_parameters=["inertia"])
+    (path,) = function.export(tmp_path, "fmu")
+    with zipfile.ZipFile(path) as archive:
+        variables = ElementTree.fromstring(archive.read("modelDescription.xml")).iter("Float64")
+        start = {v.get("name"): np.array(v.get("start", "").split(), float) for v in variables}
+        archive.extractall(tmp_path)
+    assert (start["inertia"] == inertial_parameters(robot.tree.inertias).ravel()).all()
+    assert (start["qd"] == 0).all() and (start["qdd"] == 0).all()
+    assert np.abs(dn.close_loops(robot, start["q"]) - start["q"]).max() < 1e-9
+    flags = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-fsyntax-only"]
+    run("cc", *flags, tmp_path / "sources" / "fmu.c")
 
 
 @pytest.mark.parametrize("compiler", ["arm-none-eabi-g++", "c++"])

@@ -28,6 +28,7 @@ HEAD = """/* CasADi's interface */
 #define casadi_real double
 #endif
 """
+_ONLY_DOUBLE = "typedef char casadi_real_must_be_double[sizeof(casadi_real) == sizeof(double) ? 1 : -1];"
 _DECLARATIONS = """
 int F(const casadi_real **arg, casadi_real **res, casadi_int *iw, casadi_real *w, int mem);
 casadi_int F_n_in(void);
@@ -106,7 +107,7 @@ def declarations(entry: Entry) -> list[str]:
 def definitions(entry: Entry) -> list[str]:
     """Lines of the source."""
     largest = max(1, *(a.size for a in (*entry.inputs, *entry.outputs)))
-    lines = [f"static const casadi_real zeros[{largest}] = {{0}};", "", *_itself(entry)]
+    lines = [_ONLY_DOUBLE, f"static const casadi_real zeros[{largest}] = {{0}};", "", *_itself(entry)]
     if entry.order:
         lines += [line for derived in _derivatives(entry) for line in _text(entry, derived)]
     return lines

@@ -30,7 +30,8 @@ class Entry:
     name: its identifier; title: one line; program: straight-line, with the arguments as inputs and the
     results as outputs, in order, and health if it has limits. joints: names of the velocities; bodies: names
     of the rows of inertial parameters; parameters: {name of an argument: its value}. states, results: {name:
-    array (count, *shape)} of reference states and of what the interpreter returns there. jacobians: {(result,
+    array (count, *shape)} of reference states and of what the interpreter returns there. start: {name of an
+    argument: its value at rest, of the robot itself}. jacobians: {(result,
     argument): name of an output of `derivative`}, a Program of first derivatives with the same inputs, if
     there is one with fewer operations than a differentiated one. lanes: a LaneProgram with the same results,
     if straight lines would be long; fixed: values of those of its inputs that are no arguments.
@@ -51,6 +52,7 @@ class Entry:
     libm: bool
     states: dict[str, np.ndarray]
     results: dict[str, np.ndarray]
+    start: dict[str, np.ndarray]
     parameters: dict[str, np.ndarray] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     order: int = 0

@@ -5,13 +5,16 @@
 #include <string.h>
 #include "$name.h"
 
+#if defined __GNUC__
+#pragma GCC diagnostic ignored "-Wunused-parameter" /* the interface has many that a block without states ignores */
+#endif
 #if defined _WIN32
 #define EXPORT __declspec(dllexport)
 #else
 #define EXPORT __attribute__((visibility("default")))
 #endif
 
-enum { OK = 0, ERROR = 3, INPUTS = $inputs, OUTPUTS = $outputs, VARIABLES = INPUTS + OUTPUTS };
+enum { OK = 0, DISCARD = 2, ERROR = 3, INPUTS = $inputs, OUTPUTS = $outputs, VARIABLES = INPUTS + OUTPUTS };
 enum { SIZE = $size };
 typedef struct {
   double time, values[SIZE];
@@ -25,6 +28,7 @@ static void reset(Instance *own)
   memcpy(own->values, start, sizeof start);
 }
 
+/* DISCARD at a singular state: the importer may go on with other inputs. */
 static int compute(Instance *own)
 {
   $call
@@ -35,7 +39,6 @@ EXPORT const char *fmi3GetVersion(void) { return "3.0"; }
 
 EXPORT int fmi3SetDebugLogging(void *instance, _Bool on, size_t count, const char *const names[])
 {
-  (void)instance, (void)on, (void)count, (void)names;
   return OK;
 }
 
@@ -43,8 +46,6 @@ EXPORT void *fmi3InstantiateCoSimulation(const char *name, const char *token, co
   _Bool logging, _Bool events, _Bool early, const uint32_t required[], size_t count, void *environment,
   void (*log)(void *, int, const char *, const char *), void *update)
 {
-  (void)name, (void)resources, (void)visible, (void)logging, (void)events, (void)early, (void)required, (void)count;
-  (void)update;
   if (token == NULL || strcmp(token, ${name}_hash()) != 0) {
     if (log) log(environment, ERROR, "error", "the instantiation token is that of another model");
     return NULL;
@@ -57,7 +58,6 @@ EXPORT void *fmi3InstantiateCoSimulation(const char *name, const char *token, co
 EXPORT void *fmi3InstantiateModelExchange(const char *name, const char *token, const char *resources, _Bool visible,
   _Bool logging, void *environment, void (*log)(void *, int, const char *, const char *))
 {
-  (void)name, (void)token, (void)resources, (void)visible, (void)logging, (void)environment, (void)log;
   return NULL;
 }
 
@@ -66,17 +66,16 @@ EXPORT void fmi3FreeInstance(void *instance) { free(instance); }
 EXPORT int fmi3EnterInitializationMode(void *instance, _Bool defined, double tolerance, double begins, _Bool ends,
   double stop)
 {
-  (void)defined, (void)tolerance, (void)ends, (void)stop;
   ((Instance *)instance)->time = begins;
   return OK;
 }
 
-EXPORT int fmi3ExitInitializationMode(void *instance) { (void)instance; return OK; }
-EXPORT int fmi3EnterEventMode(void *instance) { (void)instance; return OK; }
-EXPORT int fmi3EnterStepMode(void *instance) { (void)instance; return OK; }
-EXPORT int fmi3EnterConfigurationMode(void *instance) { (void)instance; return OK; }
-EXPORT int fmi3ExitConfigurationMode(void *instance) { (void)instance; return OK; }
-EXPORT int fmi3Terminate(void *instance) { (void)instance; return OK; }
+EXPORT int fmi3ExitInitializationMode(void *instance) { return OK; }
+EXPORT int fmi3EnterEventMode(void *instance) { return OK; }
+EXPORT int fmi3EnterStepMode(void *instance) { return OK; }
+EXPORT int fmi3EnterConfigurationMode(void *instance) { return OK; }
+EXPORT int fmi3ExitConfigurationMode(void *instance) { return OK; }
+EXPORT int fmi3Terminate(void *instance) { return OK; }
 EXPORT int fmi3Reset(void *instance) { reset(instance); return OK; }
 
 EXPORT int fmi3SetFloat64(void *instance, const uint32_t variables[], size_t count, const double values[], size_t size)
@@ -104,7 +103,7 @@ EXPORT int fmi3GetFloat64(void *instance, const uint32_t variables[], size_t cou
     }
     const uint32_t n = variables[k] - 1;
     if (n >= VARIABLES || at + begin[n + 1] - begin[n] > size) return ERROR;
-    if (n >= INPUTS && !computed++ && compute(own) != OK) return ERROR;
+    if (n >= INPUTS && !computed++ && compute(own) != OK) return DISCARD;
     memcpy(values + at, own->values + begin[n], (begin[n + 1] - begin[n]) * sizeof *values);
     at += begin[n + 1] - begin[n];
   }
@@ -115,7 +114,6 @@ EXPORT int fmi3DoStep(void *instance, double now, double step, _Bool final, _Boo
   double *last)
 {
   Instance *const own = instance;
-  (void)final;
   own->time = now + step;
   *event = *terminate = *early = 0;
   *last = own->time;
@@ -125,9 +123,9 @@ EXPORT int fmi3DoStep(void *instance, double now, double step, _Bool final, _Boo
 /* There are no variables of other types. */
 #define NONE(TYPE, KIND) \
   EXPORT int fmi3Get##KIND(void *instance, const uint32_t v[], size_t n, TYPE values[], size_t size) \
-  { (void)instance, (void)v, (void)values, (void)size; return n ? ERROR : OK; } \
+  { return n ? ERROR : OK; } \
   EXPORT int fmi3Set##KIND(void *instance, const uint32_t v[], size_t n, const TYPE values[], size_t size) \
-  { (void)instance, (void)v, (void)values, (void)size; return n ? ERROR : OK; }
+  { return n ? ERROR : OK; }
 NONE(float, Float32)
 NONE(int8_t, Int8)
 NONE(uint8_t, UInt8)
@@ -141,7 +139,7 @@ NONE(_Bool, Boolean)
 NONE(char *, String)
 
 /* Nor are there states to save, events, clocks or derivatives. */
-#define ABSENT(NAME, ...) EXPORT int NAME(void *instance, __VA_ARGS__) { (void)instance; return ERROR; }
+#define ABSENT(NAME, ...) EXPORT int NAME(void *instance, __VA_ARGS__) { return ERROR; }
 typedef const uint32_t *Names;
 ABSENT(fmi3GetBinary, Names v, size_t n, size_t sizes[], const uint8_t *values[], size_t size)
 ABSENT(fmi3SetBinary, Names v, size_t n, const size_t sizes[], const uint8_t *const values[], size_t size)
@@ -178,14 +176,12 @@ ABSENT(fmi3GetNumberOfEventIndicators, size_t *n)
 ABSENT(fmi3GetNumberOfContinuousStates, size_t *n)
 ABSENT(fmi3GetOutputDerivatives, Names v, size_t n, const int32_t orders[], double values[], size_t size)
 ABSENT(fmi3ActivateModelPartition, uint32_t clock, double time)
-EXPORT int fmi3EvaluateDiscreteStates(void *instance) { (void)instance; return ERROR; }
-EXPORT int fmi3EnterContinuousTimeMode(void *instance) { (void)instance; return ERROR; }
+EXPORT int fmi3EvaluateDiscreteStates(void *instance) { return ERROR; }
+EXPORT int fmi3EnterContinuousTimeMode(void *instance) { return ERROR; }
 
 EXPORT void *fmi3InstantiateScheduledExecution(const char *name, const char *token, const char *resources,
   _Bool visible, _Bool logging, void *environment, void (*log)(void *, int, const char *, const char *), void *update,
   void (*lock)(void), void (*unlock)(void))
 {
-  (void)name, (void)token, (void)resources, (void)visible, (void)logging, (void)environment, (void)log, (void)update;
-  (void)lock, (void)unlock;
   return NULL;
 }

@@ -91,8 +91,8 @@ def _description(entry):
 
 
 def _start(entry, argument):
-    """Values of an input before it is set: those of the first reference state."""
-    return entry.states[argument.name][0].ravel().tolist()
+    """Values of an input before it is set."""
+    return entry.start[argument.name].ravel().tolist()
 
 
 def _code(entry):
@@ -111,5 +111,5 @@ def _code(entry):
         size=begin[-1],
         begin=", ".join(map(str, begin)),
         start=", ".join(repr(x) for argument in entry.inputs for x in _start(entry, argument)),
-        call=f"if ({call}) return ERROR;" if entry.can_fail else f"{call};",
+        call=f"if ({call}) return DISCARD;" if entry.can_fail else f"{call};",
     )

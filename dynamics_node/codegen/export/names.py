@@ -15,7 +15,10 @@ _RESERVED = """
     thread_local throw true try typeid typename using virtual wchar_t xor xor_eq as async await crate dyn
     fn impl in let loop match mod move mut pub ref self super trait type unsafe use where abstract become
     box final gen macro override priv unsized yield main
-"""  # words of C, C++ and Rust
+    alloc core proc_macro std test
+    all clean edit_cache help install list_install_components package package_source rebuild_cache run_tests
+    c dl gcc m pthread rt util
+"""  # words of C, C++ and Rust; crates of Rust; targets of CMake; libraries of the system
 RESERVED = frozenset(_RESERVED.split())
 LONGEST = 48  # characters of an identifier
 _LOCAL = re.compile(

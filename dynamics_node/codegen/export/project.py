@@ -1,12 +1,17 @@
 """What stands beside the exported functions: CMake, a test program with reference states, and a README."""
 
+import re
+
 from dynamics_node.codegen.export.entry import Entry
 from dynamics_node.codegen.export.names import in_comment, number
 
 TOLERANCE = {"double": 1e-12, "single": 1e-5}  # of an entry, relative to the largest of all states
 
 _CMAKE = """cmake_minimum_required(VERSION 3.16)
-project({prefix} LANGUAGES C)
+project({prefix} VERSION {version} LANGUAGES C)
+if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "Debug, Release, RelWithDebInfo or MinSizeRel" FORCE)
+endif()
 
 add_library({prefix} {sources})
 add_library({prefix}::{prefix} ALIAS {prefix})
@@ -24,6 +29,9 @@ install(TARGETS {prefix} EXPORT {prefix}
   ARCHIVE DESTINATION lib LIBRARY DESTINATION lib RUNTIME DESTINATION bin)
 install(FILES {headers} DESTINATION include)
 install(EXPORT {prefix} NAMESPACE {prefix}:: FILE {prefix}Config.cmake DESTINATION lib/cmake/{prefix})
+include(CMakePackageConfigHelpers)
+write_basic_package_version_file({prefix}ConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${{CMAKE_CURRENT_BINARY_DIR}}/{prefix}ConfigVersion.cmake DESTINATION lib/cmake/{prefix})
 """
 _LIBM = """find_library(MATH m)
 if(MATH)
@@ -42,6 +50,7 @@ def cmake(prefix: str, entries: list[Entry]) -> str:
     names = [entry.name for entry in entries]
     return _CMAKE.format(
         prefix=prefix,
+        version=".".join(re.findall(r"\d+", entries[0].version)[:3]),
         sources=" ".join(f"{name}.c" for name in names),
         headers=" ".join(f"{name}.h" for name in names),
         libm=_LIBM.format(prefix=prefix) if any(entry.libm for entry in entries) else "",
@@ -63,7 +72,7 @@ def test_program(entry: Entry) -> str:
     for name, array in ((n, a) for arrays in (entry.states, entry.results) for n, a in arrays.items()):
         lines.append(f"static const {real} {name}_of[STATES][{max(1, array[0].size)}] = {{")
         rows = array.reshape(count, -1).tolist()
-        lines += [f"  {{{', '.join(number(x, entry.precision) for x in row)}}}," for row in rows]
+        lines += [f"  {{{', '.join(number(x, entry.precision) for x in row) or 0}}}," for row in rows]
         lines.append("};")
     arguments = [f"{a.name}_of[k]" for a in entry.inputs] + [a.name for a in entry.outputs]
     call = f"{entry.name}({', '.join(arguments)})"
@@ -105,6 +114,9 @@ def readme(prefix: str, entries: list[Entry], target: str) -> str:
     declared = "\n".join(
         f"    {first.real} {a.name}[{max(1, a.size)}];" for a in (*first.inputs, *first.outputs)
     )
+    matrices = "\n".join(
+        f"    Eigen::Matrix<{first.real}, {max(1, a.size)}, 1> {a.name};" for a in first.outputs
+    )
     rows = "\n".join(f"| `{e.name}` | {in_comment(e.title)} |" for e in entries)
     return f"""# {prefix}
 
@@ -135,7 +147,7 @@ Compile the `.c` files with your program{", and link with `-lm`" if first.libm e
 
 ## C++ with Eigen
 
-    Eigen::Matrix<{first.real}, {max(1, first.outputs[0].size)}, 1> {first.outputs[0].name};
+{matrices}
     {first.name}({", ".join(f"{a.name}.data()" for a in (*first.inputs, *first.outputs))});
 
 Matrices are row-major: `Eigen::Matrix<{first.real}, R, C, Eigen::RowMajor>`.

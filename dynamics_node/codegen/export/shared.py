@@ -1,5 +1,8 @@
 """Exported C -> a shared library, by the system's compiler."""
 
+import contextlib
+import os
+import signal
 import subprocess
 from pathlib import Path
 
@@ -20,11 +23,20 @@ def build_shared(folder: Path, prefix: str, names) -> Path:
 def run(command, folder: Path):
     """Run a compiler in a folder. Raises CompileError with the last line that it prints."""
     try:
-        done = subprocess.run(
-            command, cwd=folder, capture_output=True, text=True, errors="replace", timeout=TIME_LIMIT
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
+        process = subprocess.Popen(
+            command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+            errors="replace", start_new_session=True,
+        )  # fmt: skip
+    except OSError as error:
         raise CompileError(f"{command[0]}: {error}") from None
-    if done.returncode:
-        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
-        raise CompileError(f"{command[0]} fails ({done.returncode}) in {folder}: {last}")
+    try:
+        _, printed = process.communicate(timeout=TIME_LIMIT)
+    except subprocess.TimeoutExpired:
+        raise CompileError(f"{command[0]} takes more than {TIME_LIMIT:g} s in {folder}") from None
+    finally:  # the compiler itself is a child of the command
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    if process.returncode:
+        last = (printed.strip().splitlines() or ["no message"])[-1]
+        raise CompileError(f"{command[0]} fails ({process.returncode}) in {folder}: {last}")

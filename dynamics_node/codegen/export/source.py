@@ -146,6 +146,7 @@ def _plain_function(entry):
         made = _by_lanes(entry)
     lines = [f"{entry.real} w[{made.workspace}];"] * bool(made.workspace) + made.lines
     for argument, own in zip(entry.outputs, made.texts, strict=True):
+        lines += [f"(void){argument.name};"] * (not argument.size)  # of a robot without joints
         lines += [f"{place} = {text};" for place, text in zip(_entries(argument), own, strict=True)]
     lines += ["return 0;"] * entry.can_fail
     return [*made.before, _signature(entry), "{", *_indented(lines), "}", ""]

@@ -1,5 +1,6 @@
 """Entries -> the files of a target in a folder."""
 
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Literal, get_args
@@ -32,8 +33,14 @@ def one_file(entry: Entry, with_casadi: bool = False) -> str:
 
 
 def write(folder: Path, prefix: str, entries: list[Entry], target: Target) -> list[Path]:
-    """Write the files of a target, and return their paths. Raises CompileError, OSError."""
+    """Write the files of a target, and return their paths.
+
+    Raises CompileError, OSError, and FileExistsError where the folder has functions of another export, which
+    these files would not name.
+    """
     names = [entry.name for entry in entries]
+    if target != "fmu":  # each of which is a file
+        _require_no_others(folder, names)
     files: dict[str, str | bytes] = {}
     if target in IN_C:
         files.update(_c_files(prefix, entries, target))
@@ -43,8 +50,20 @@ def write(folder: Path, prefix: str, entries: list[Entry], target: Target) -> li
     if target == "shared":
         paths.append(build_shared(folder, prefix, names))
     if target == "wasm":
-        paths.append(wasm.build_module(folder, prefix, names))
+        paths.append(wasm.build_module(folder, prefix, entries))
     return paths
+
+
+def _require_no_others(folder, names):
+    """README.md lists the functions of an export, in a table or by points."""
+    readme = folder / "README.md"
+    text = readme.read_text(errors="replace") if readme.is_file() else ""
+    listed = re.findall(r"^(?:\||\*) `(\w+)`", text, re.MULTILINE) if "`dynamics export" in text else []
+    if others := [name for name in listed if name not in names]:
+        raise FileExistsError(
+            f"{folder} has {', '.join(others)} of another export: export all functions in one call, or "
+            "choose another folder"
+        )
 
 
 def _c_files(prefix, entries, target) -> dict[str, str | bytes]:
