@@ -9,8 +9,12 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 import yaml
+from commands import exit_code
 from controller_law import HERE, NAN, PACKAGE, PLAIN, ROOT, Law, LawLibrary, Status, compiled
 from scipy.spatial.transform import Rotation
+
+import dynamics_node as dn
+from dynamics_demo import robots
 
 G = 9.81
 INERTIA, MOMENT = np.array([0.5, 0.1]), np.array([1.0, 0.3])  # of pendulums.c
@@ -296,10 +300,57 @@ def test_inputs_that_the_law_does_not_set_are_rejected(laws, folder):
         laws.law(library, Law.EFFORT, 2)
 
 
+@pytest.fixture(scope="module")
+def five_bar(folder):
+    """The robot, and the library that the command exports: q has four positions, qd two independent joints."""
+    (folder / "five_bar.urdf").write_text(description := robots.five_bar())
+    command = [
+        "export",
+        folder / "five_bar.urdf",
+        "--target",
+        "shared",
+        "--name",
+        "arm",
+        "-o",
+        folder / "five_bar",
+    ]
+    assert exit_code([*command, "--quiet", "--runtime-parameters", "inertia"]) == 0
+    return dn.parse_robot(description), folder / "five_bar" / "libarm.so"
+
+
+def test_loops_are_closed_by_the_exported_step(laws, five_bar):
+    """Measured are the independent joints; torques are those at the closed position, also of the reference."""
+    robot, library = five_bar
+    law, p = laws.law(library, Law.FEEDFORWARD, 2, p=10.0), 10.0
+    assert law.joints == list(robot.v_names) == ["j1", "j2"]
+    inverse, solver = dn.build(robot, "inverse_dynamics", backend="numpy"), dn.build_loop_solver(robot)
+    closed = None
+    for k in range(200):
+        t = 0.4 + 0.01 * k  # the first state is far from the closed position of the library
+        wanted = [0.4 * np.sin(3 * t), -0.3 * np.sin(2 * t)]
+        qd, qdd = [1.2 * np.cos(3 * t), -0.6 * np.cos(2 * t)], [-3.6 * np.sin(3 * t), 1.2 * np.sin(2 * t)]
+        off = np.array([0.001, -0.002])
+        status, tau = law.update(wanted + off, qd, position=wanted, velocity=qd, acceleration=qdd)
+        start = np.full(robot.nq, NAN)
+        start[[robot.q_names.index(name) for name in law.joints]] = wanted
+        closed, _ = solver.following(start, closed)
+        assert status is Status.OK
+        np.testing.assert_allclose(tau, inverse(closed, qd, qdd) - p * off, rtol=0, atol=1e-9)
+
+
+def test_states_at_which_loops_cannot_close_are_invalid(laws, five_bar):
+    _, library = five_bar
+    law = laws.law(library, Law.EFFORT, 2)
+    assert law.update([0.1, 0.1], [0, 0], effort=0)[0] is Status.OK
+    assert law.update([2.5, -2.5], [0, 0], effort=0)[0] is Status.HOLDING
+    assert law.invalid_joint == 2  # none: all states are finite
+    assert law.update([0.1, 0.1], [0, 0], effort=0)[0] is Status.OK
+
+
 def test_robots_with_more_positions_than_joints_are_rejected(laws, folder):
     (folder / "loop").mkdir()
     library = compiled(folder / "loop", "libarm.so", HERE / "pendulums.c", flags=["-DPOSITIONS=4"])
-    with pytest.raises(ValueError, match="4 positions for 2 joints; closed loops"):
+    with pytest.raises(ValueError, match="4 positions for 2 joints; ball joints and floating bases"):
         laws.law(library, Law.EFFORT, 2)
 
 
@@ -356,10 +407,10 @@ def test_exports_that_hang_are_ended_with_their_children(laws, folder):
 # --- real time ----------------------------------------------------------------------------------------------
 
 
-def test_update_neither_allocates_nor_locks_nor_writes(folder, laws, arm, changeable):
+def test_update_neither_allocates_nor_locks_nor_writes(folder, laws, arm, changeable, five_bar):
     """Functions of the host program take the place of malloc, free, pthread_mutex_lock and write."""
     host = compiled(folder, "calls_in_update", *laws.objects, HERE / "calls_in_update.cpp")
-    for library in arm, changeable:
+    for library in arm, changeable, five_bar[1]:
         done = subprocess.run([host, library], capture_output=True, text=True)
         assert done.returncode == 0, done.stdout + done.stderr
         lines = [line.split() for line in done.stdout.splitlines()]

@@ -68,8 +68,16 @@ ExportedFunction::ExportedFunction(const std::string & library, const std::strin
   joints_ = names(symbol<const char * (*)(int)>("_joint_name"), static_cast<std::size_t>(count));
   urdf_hash_ = symbol<const char * (*)()>("_urdf_hash")();
   version_ = symbol<const char * (*)()>("_version")();
-  const auto inertia = std::find_if(
-    inputs_.begin(), inputs_.end(), [](const Argument & input) { return input.name == "inertia"; });
+  const auto find = [this](const char * name) {
+    return std::find_if(inputs_.begin(), inputs_.end(), [name](const Argument & input) { return input.name == name; });
+  };
+  const auto q = find("q");
+  if (q != inputs_.end() && dlsym(library_.get(), (name_ + "_closed_position").c_str())) {
+    positions_ = names(symbol<const char * (*)(int)>("_position_name"), q->size);
+    const double * values = symbol<const double * (*)()>("_closed_position")();
+    closed_position_.assign(values, values + q->size);
+  }
+  const auto inertia = find("inertia");
   if (inertia != inputs_.end()) {
     bodies_ = names(symbol<const char * (*)(int)>("_body_name"), inertia->size / 10);
     const double * values = symbol<const double * (*)()>("_inertia")();

@@ -44,10 +44,10 @@ void require_known_inputs(const ExportedFunction & function)
 {
   const std::size_t n = function.joints().size();
   for (const auto & [name, size] : function.inputs()) {
-    if (name == "q" && size > n) {
+    if (name == "q" && size > n && function.positions().empty()) {
       throw std::runtime_error(
         function.name() + " has " + std::to_string(size) + " positions for " + std::to_string(n) +
-        " joints; closed loops, ball joints and floating bases need the node");
+        " joints; ball joints and floating bases need the node");
     }
     if (name != "q" && name != "qd" && name != "qdd" && name != "inertia") {
       throw std::runtime_error(
@@ -78,13 +78,15 @@ void FeedforwardLaw::configure(const ExportedFunction & inverse_dynamics, const 
     require(effort_limit > 0, joint, "the effort limit must be positive; set effort_limit, or infinity for none");
   }
   require_gains(gains, function.joints());
+  LoopClosure closure(function);
   if (!(settings.hold_time >= 0)) { throw std::invalid_argument("hold_time must not be negative"); }
 
   for (auto * vector :
        {&valid_q_, &q_, &qd_, &qdd_, &tau_, &zeros_, &slip_, &feedback_, &gravity_}) {
     vector->assign(n, 0.0);
   }
-  function.read(function.input("q", n), q_.data());
+  closure_ = std::move(closure);
+  function.read(function.input("q", closure_.positions().size()), closure_.positions().data());
   qd_input_ = function.input("qd", n);
   qdd_input_ = function.input("qdd", n);
   tau_output_ = function.output("tau", n);
@@ -107,6 +109,7 @@ void FeedforwardLaw::reset() noexcept
 {
   has_state_ = false;
   invalid_for_ = 0.0;
+  closure_.reset();
 }
 
 Status FeedforwardLaw::update(
@@ -185,9 +188,10 @@ bool FeedforwardLaw::track(const double * q, const double * qd, const Reference 
   return are_finite(tau_.data(), n);
 }
 
-/// tau_ of the rigid bodies at q_; false at a singular position.
+/// tau_ of the rigid bodies at q_; false at a singular position, and where loops do not close.
 bool FeedforwardLaw::model(const double * qd, const double * qdd) noexcept
 {
+  if (!closure_.close(q_.data())) { return false; }
   function_.read(qd_input_, qd);
   function_.read(qdd_input_, qdd);
   function_.write(tau_output_, tau_.data());

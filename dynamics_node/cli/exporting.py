@@ -15,7 +15,7 @@ from dynamics_node.cli.options import (
     one_of,
 )
 from dynamics_node.codegen.export import DTYPES, TARGETS
-from dynamics_node.functions import build, export_functions
+from dynamics_node.functions import build, build_loop_solver, export_functions
 from dynamics_node.functions.choices import Reference
 from dynamics_node.robot.inertial_parameters import PARAMETERS
 
@@ -75,11 +75,12 @@ def export(robot, options, printer):
         own = {option: value for option, value in given.items() if option in QUANTITIES[name].options}
         with printer.progress(name):
             functions.append(_built(robot, name, options, own))
+    closing = [build_loop_solver(robot, "numpy").step] if robot.constrained else []
     with printer.progress("writing"):
         paths = export_functions(
             functions, options.output, options.target, name=options.name, precision=options.precision,
             derivatives=options.derivatives, second_derivatives=options.second_derivatives,
-            libm=not options.no_libm,
+            libm=not options.no_libm, undifferentiated=closing,
         )  # fmt: skip
     for function in functions:
         arguments = [name for name in function.runner.inputs if name != "gravity"]  # a constant of the code

@@ -384,7 +384,7 @@ def build_loop_solver(robot: Robot, backend: str = "auto") -> LoopSolver:
     signature, places = robot_signature(robot), robot.quaternion_places
     functions = [
         ProgramFunction(signature=signature.named(name), runner=make(program, backend, quaternions=places))
-        for name, program in (("step", step_program(robot)), ("rates", spanning_program(robot)))
+        for name, program in (("loop_step", step_program(robot)), ("rates", spanning_program(robot)))
     ]
     return LoopSolver(robot, *functions)
 

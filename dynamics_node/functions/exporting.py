@@ -78,20 +78,24 @@ def export_functions(
     derivatives: bool = False,
     second_derivatives: bool = False,
     libm: bool = True,
+    undifferentiated: Sequence = (),
 ) -> list[Path]:
-    """Write the files of some Functions of one robot into one folder; see Function.export."""
+    """Write the files of some Functions of one robot into one folder; see Function.export. undifferentiated:
+    Functions whose derivatives nobody wants."""
     if target not in TARGETS:
         raise ChoiceError(f"unknown target {target!r}; {similar(target, TARGETS)}")
     if precision not in (None, *DTYPES):
         raise ChoiceError(f"unknown precision {precision!r}; there are {', '.join(DTYPES)}")
     order = 2 if second_derivatives else int(derivatives)
     options = Options(name, precision, order, libm and target not in WITHOUT_LIBM)
-    if target in DOUBLE and any(_precision(f, options) != "double" for f in functions):
+    exported = (*functions, *undifferentiated)
+    if target in DOUBLE and any(_precision(f, options) != "double" for f in exported):
         raise ChoiceError(f"the interface of target {target!r} is double: leave precision at 'double'")
     robots = [robot for robot in (getattr(f, "robot", None) for f in functions) if robot is not None]
     prefix = identifier(name or (robots[0].name if robots else "dynamics"))
-    exported = [own for f in functions for own in _with_derivatives(f, options, target)]
-    entries = [_entry(f, prefix, options, target) for f in exported]
+    differentiated = [own for f in functions for own in _with_derivatives(f, options, target)]
+    entries = [_entry(f, prefix, options, target) for f in differentiated]
+    entries += [_entry(f, prefix, replace(options, order=0), target) for f in undifferentiated]
     twice = [e.name for k, e in enumerate(entries) if e.name in [other.name for other in entries[:k]]]
     if twice:
         raise ChoiceError(f"{twice[0]} is there twice: export to another folder, by another name")
@@ -172,6 +176,7 @@ def _entry(function, prefix, options, target) -> Entry:
         results=dict(zip([a.name for a in outputs], values, strict=True)),
         start={own: _at_rest(robot, name, program.inputs[name], parameters) for own, name in called.items()},
         parameters={own: parameters[called[own]] for own in called if called[own] in parameters},
+        positions=robot.q_names if robot is not None and robot.constrained else (),
         notes=_notes(robot),
         order=order,
         lanes=_lanes(function, program, called, constants),

@@ -544,6 +544,27 @@ def test_functions_that_cannot_be_exported(tmp_path):
     assert not [*tmp_path.iterdir()]
 
 
+def test_the_command_exports_what_closes_loops(tmp_path, capsys):
+    """Names of all positions, a closed one, and a step of Newton's method; without derivatives of the step."""
+    (tmp_path / "r.urdf").write_text(TEXTS["five_bar"])
+    assert exit_code(["export", tmp_path / "r.urdf", "-o", tmp_path / "c", "--derivatives"]) == 0
+    assert (
+        len(compile_tests(tmp_path / "c")) == 6
+    )  # results: torques, three derivatives, following and health
+    loaded, robot = library(tmp_path / "c"), robot_of("five_bar")
+    named = loaded.five_bar_inverse_dynamics_position_name
+    assert [text(named, k).decode() for k in range(4)] == list(robot.q_names) and text(named, 4) is None
+    closed = loaded.five_bar_inverse_dynamics_closed_position
+    closed.restype = ctypes.POINTER(ctypes.c_double)
+    q = np.array(closed()[:4])
+    assert np.abs(dn.close_loops(robot, q) - q).max() < 1e-9
+    nearby, following, health = q + [0, 1e-3, 0, -1e-3], np.zeros(4), np.zeros(2)
+    for _ in range(3):
+        call(loaded.five_bar_loop_step, nearby, following, health)
+        nearby = following.copy()
+    assert np.abs(nearby - q).max() < 1e-12 and health[1] < 1e-20
+
+
 def test_steps_that_close_loops(tmp_path):
     """Microcontrollers close loops, too, by the step of Newton's method."""
     solver = dn.build_loop_solver(robot_of("five_bar"), backend="numpy")

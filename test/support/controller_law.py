@@ -12,7 +12,12 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "dynamics_controllers"
 HERE = PACKAGE / "test"
-PLAIN = ("exported_function.cpp", "feedforward_law.cpp", "robot_function.cpp")  # sources without ROS
+PLAIN = (
+    "exported_function.cpp",
+    "feedforward_law.cpp",
+    "loop_closure.cpp",
+    "robot_function.cpp",
+)  # sources without ROS
 WARNINGS = ("-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror")
 NAN = float("nan")
 

@@ -34,12 +34,17 @@ public:
   /// Load `<prefix>_<function>` of `.../lib<prefix>.so`. Throws std::runtime_error, naming file and cause.
   ExportedFunction(const std::string & library, const std::string & function);
 
+  const std::string & path() const { return path_; }
   const std::string & name() const { return name_; }
   const std::vector<Argument> & inputs() const { return inputs_; }
   const std::vector<Argument> & outputs() const { return outputs_; }
   const std::vector<std::string> & joints() const { return joints_; }  // in the order of qd
   const std::string & urdf_hash() const { return urdf_hash_; }         // SHA-256, hexadecimal
   const std::string & version() const { return version_; }
+
+  /// Names of the entries of q, and a value of q, of a robot with closed loops. Empty without.
+  const std::vector<std::string> & positions() const { return positions_; }
+  const std::vector<double> & closed_position() const { return closed_position_; }
 
   /// Links and values of the input `inertia`, ten numbers for each body. Empty without this input.
   const std::vector<std::string> & bodies() const { return bodies_; }
@@ -72,8 +77,8 @@ private:
   std::shared_ptr<void> library_;
   std::string path_, name_, urdf_hash_, version_;
   std::vector<Argument> inputs_, outputs_;
-  std::vector<std::string> joints_, bodies_;
-  std::vector<double> inertia_;
+  std::vector<std::string> joints_, positions_, bodies_;
+  std::vector<double> closed_position_, inertia_;
   Call call_ = nullptr;
   AddPayload add_payload_ = nullptr;
   std::vector<const double *> arg_;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "dynamics_controllers/exported_function.hpp"
+#include "dynamics_controllers/loop_closure.hpp"
 
 namespace dynamics_controllers
 {
@@ -113,6 +114,7 @@ private:
   void write_limited(double * tau) noexcept;
 
   ExportedFunction function_;
+  LoopClosure closure_;
   FeedforwardSettings settings_;
   LatestVector inertia_, gains_;
   std::size_t qd_input_ = 0, qdd_input_ = 0, inertia_input_ = 0, tau_output_ = 0;

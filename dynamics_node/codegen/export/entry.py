@@ -31,10 +31,11 @@ class Entry:
     results as outputs, in order, and health if it has limits. joints: names of the velocities; bodies: names
     of the rows of inertial parameters; parameters: {name of an argument: its value}. states, results: {name:
     array (count, *shape)} of reference states and of what the interpreter returns there. start: {name of an
-    argument: its value at rest, of the robot itself}. jacobians: {(result,
-    argument): name of an output of `derivative`}, a Program of first derivatives with the same inputs, if
-    there is one with fewer operations than a differentiated one. lanes: a LaneProgram with the same results,
-    if straight lines would be long; fixed: values of those of its inputs that are no arguments.
+    argument: its value at rest, of the robot itself}. positions: names of the positions, of a robot with
+    closed loops. jacobians: {(result, argument): name of an output of `derivative`}, a Program of first
+    derivatives with the same inputs, if there is one with fewer operations than a differentiated one. lanes:
+    a LaneProgram with the same results, if straight lines would be long; fixed: values of those of its
+    inputs that are no arguments.
     """
 
     name: str
@@ -54,6 +55,7 @@ class Entry:
     results: dict[str, np.ndarray]
     start: dict[str, np.ndarray]
     parameters: dict[str, np.ndarray] = field(default_factory=dict)
+    positions: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     order: int = 0
     lanes: LaneProgram | None = None

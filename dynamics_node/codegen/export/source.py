@@ -40,6 +40,7 @@ def header(entry: Entry, more=()) -> str:
         f"const char *{entry.name}_hash(void);",
         f"const char *{entry.name}_urdf_hash(void);",
         f"const char *{entry.name}_version(void);",
+        *_position_declarations(entry),
         *_parameter_declarations(entry),
         *more,
         "",
@@ -64,6 +65,7 @@ def source(entry: Entry, more=()) -> str:
         *([] if entry.libm else own_sines),
         *_plain_function(entry),
         *_facts(entry),
+        *_position_functions(entry),
         *_parameter_functions(entry),
         *more,
     ]
@@ -201,6 +203,21 @@ def _facts(entry):
     ]
 
 
+def _array(entry, name, values):
+    """Lines of a function that returns an array of constants."""
+    texts = [number(x, entry.precision) for x in values.ravel().tolist()]
+    return [
+        f"const {entry.real} *{name}(void)",
+        "{",
+        f"  static const {entry.real} values[] = {{",
+        *(f"    {', '.join(texts[k : k + 10])}," for k in range(0, len(texts), 10)),
+        "  };",
+        "  return values;",
+        "}",
+        "",
+    ]
+
+
 def strings(signature, texts, index="i"):
     """Lines of a function of an index that returns one of the strings, 0 beyond."""
     if not texts:
@@ -215,6 +232,26 @@ def strings(signature, texts, index="i"):
         "}",
         "",
     ]
+
+
+# --- positions of closed loops ------------------------------------------------------------------------------
+
+
+def _position_declarations(entry):
+    if not entry.positions:
+        return []
+    return [
+        "/* Names of the positions, in order; 0 beyond. A position at which the loops are closed. */",
+        f"const char *{entry.name}_position_name(int i);",
+        f"const {entry.real} *{entry.name}_closed_position(void);",
+    ]
+
+
+def _position_functions(entry):
+    if not entry.positions:
+        return []
+    name = strings(f"const char *{entry.name}_position_name(int i)", entry.positions)
+    return [*name, *_array(entry, f"{entry.name}_closed_position", entry.start["q"])]
 
 
 # --- parameters ---------------------------------------------------------------------------------------------
@@ -253,17 +290,7 @@ def _payload_signature(entry):
 def _parameter_functions(entry):
     lines = []
     for name, values in entry.parameters.items():
-        texts = [number(x, entry.precision) for x in values.ravel().tolist()]
-        lines += [
-            f"const {entry.real} *{entry.name}_{name}(void)",
-            "{",
-            f"  static const {entry.real} values[] = {{",
-            *(f"    {', '.join(texts[k : k + 10])}," for k in range(0, len(texts), 10)),
-            "  };",
-            "  return values;",
-            "}",
-            "",
-        ]
+        lines += _array(entry, f"{entry.name}_{name}", values)
     if "inertia" in entry.parameters:
         lines += strings(f"const char *{entry.name}_body_name(int i)", entry.bodies)
         lines += [
