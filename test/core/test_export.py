@@ -558,7 +558,7 @@ def test_the_command_exports_what_closes_loops(tmp_path, capsys):
     closed.restype = ctypes.POINTER(ctypes.c_double)
     q = np.array(closed()[:4])
     assert np.abs(dn.close_loops(robot, q) - q).max() < 1e-9
-    nearby, following, health = q + [0, 1e-3, 0, -1e-3], np.zeros(4), np.zeros(2)
+    nearby, following, health = q + np.array([0, 1e-3, 0, -1e-3]), np.zeros(4), np.zeros(2)
     for _ in range(3):
         call(loaded.five_bar_loop_step, nearby, following, health)
         nearby = following.copy()
