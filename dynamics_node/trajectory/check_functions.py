@@ -1,6 +1,7 @@
 """Torques of a checked motion, its smallest slowdown and its largest payload."""
 
 from collections.abc import Callable
+from copy import copy
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +16,7 @@ from dynamics_node.robot.inertial_parameters import with_payload
 from dynamics_node.trajectory.motion_limits import ORDERS, Margin
 from dynamics_node.trajectory.slowdown import TOLERANCE, largest_speed
 
+ROUNDING = 1e-10  # of a limit, by a mass of 1 kg: the limit does not bound it
 SPEEDS = 100  # most steps to the factor for effort rates
 
 
@@ -66,10 +68,9 @@ class CheckFunctions:
         self._gravity = robot.gravity if gravity is None else np.asarray(gravity, dtype=float)
         self._friction = selected_friction(robot, friction)
 
-    def inverse(self, q, qd, qdd, function=None, gravity=None):
-        """Torques (s, nv) without friction. function, gravity (3,): in place of the usual ones."""
-        function = function or self._inverse
-        return function(q, qd, qdd, gravity=self._gravity if gravity is None else gravity)
+    def inverse(self, q, qd, qdd, gravity=None):
+        """Torques (s, nv) without friction. gravity (3,): in place of the usual one."""
+        return self._inverse(q, qd, qdd, gravity=self._gravity if gravity is None else gravity)
 
     def friction(self, q, qd):
         """Torques (s, nv) of friction: the viscous part, and the rest."""
@@ -157,28 +158,30 @@ class CheckFunctions:
             x *= used ** (-1 / 3)  # the highest power: no step passes the solution
         return 1 / x
 
-    def largest_payload(self, check, link, com) -> float:
-        """See TrajectoryCheck.largest_payload."""
-        loaded = with_payload(self.robot, link, 1.0, com)
-        if not check.feasible:
-            return 0.0
-        efforts = {m.joint: abs(m.limit) for m in check.margins if m.quantity == "effort"}
-        own = [k for k, name in enumerate(self.robot.v_names) if name in efforts]
-        if not own:
-            return np.inf
-        state = check.q, check.qd, check.qdd
-        share = (self.inverse(*state, self._changed(loaded)) - self.inverse(*state))[:, own]
-        most = np.array([efforts[self.robot.v_names[k]] for k in own])
-        room = most - np.sign(share) * check.tau[:, own]
-        counts = np.abs(share) > 1e-12 * most
-        masses = np.divide(room, np.abs(share), out=np.full_like(room, np.inf), where=counts)
-        return float(max(0.0, masses.min()))
-
-    def _changed(self, robot):
-        """The function of inverse dynamics with other inertias."""
+    def loaded(self, link, com) -> "CheckFunctions":
+        """Those of the robot with 1 kg more on a link, at com (3,) in its axes."""
+        robot, changed = with_payload(self.robot, link, 1.0, com), copy(self)
         if "inertia" not in self._inverse.spec.parameters:
             backend = self._inverse.choice.backend
             self._inverse = build(
                 self.robot, "inverse_dynamics", backend=backend, runtime_parameters="inertia"
             )
-        return self._inverse.with_inertias(robot)
+        changed._inverse = self._inverse.with_inertias(robot)
+        return changed
+
+
+def largest_mass(check, loaded) -> float:
+    """The largest mass, kg, with which all limits of efforts and of their rates hold: both are linear in it.
+    loaded: the same TrajectoryCheck with 1 kg."""
+    values = {"effort": (check.tau, loaded.tau)}
+    if check.effort_rates is not None:
+        values["effort_rate"] = check.effort_rates.sum(axis=0), loaded.effort_rates.sum(axis=0)
+    most = np.inf
+    for margin in (margin for margin in check.margins if margin.quantity in values):
+        k, limit = check.robot.v_names.index(margin.joint), abs(margin.limit)
+        without, one = (array[:, k] for array in values[margin.quantity])
+        share = one - without
+        room = limit - np.sign(share) * without
+        counts = np.abs(share) > ROUNDING * limit
+        most = min(most, (room[counts] / np.abs(share[counts])).min(initial=np.inf))
+    return float(max(0.0, most))

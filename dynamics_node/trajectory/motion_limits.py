@@ -132,21 +132,16 @@ def scalar_joints(robot) -> tuple[Joint, ...]:
 
 def margins_of(robot, named, limits, time, q, qd, qdd, jerk, tau, effort_rate=None):
     """The Margins of all limits, the most used one first. named: joints of the trajectory; positions of
-    others count if they move. jerk, effort_rate (s, nv): None if they have no limit."""
+    others count if they move. jerk (s, nv of the tree), effort_rate (s, nv): None if they have no limit."""
     joints = scalar_joints(robot)
-    rates, accelerations, jerks = qd, qdd, jerk
-    if robot.constrained:
-        spread = sampled_rates(robot, q, qd)
-        rates, accelerations = spread.qd, spread.accelerations(qdd)
-        if jerk is not None:
-            jerks = np.zeros_like(rates)  # of the independent joints alone
-            jerks[:, robot.independent] = jerk
+    spread = sampled_rates(robot, q, qd)
+    rates, accelerations = spread.qd, spread.accelerations(qdd)
     found = []
     for k, joint in enumerate(joints):
         positions = joint.position(q)[:, 0]
         if joint.name in named or positions.min() < positions.max():  # others rest where they are
             found += _position_margin(joint.name, time, limits.lower[k], limits.upper[k], positions)
-        for kind, values in (("velocity", rates), ("jerk", jerks)):
+        for kind, values in (("velocity", rates), ("jerk", jerk)):
             if np.isfinite(limit := getattr(limits, kind)[k]):
                 found.append(_rate_margin(joint.name, kind, time, joint.rate(values)[:, 0], limit))
         up, down = limits.acceleration[k], limits.deceleration[k]

@@ -19,9 +19,9 @@ class PathLimits:
     s (samples,): path coordinate, scaled so that limits bound speeds near 1, whatever the given times:
     solvers have absolute tolerances. scale: factor of the times. q, qs (samples, joints): the points. a, b,
     c, viscous (samples, rows), limit (rows,): of efforts, then of accelerations. fastest (samples,): the
-    largest speed. torques, motion: a and b (samples, nv) of the torques and accelerations of the independent
-    joints; viscous_torques, resting (samples, nv): their other torques without dry friction. names: of the
-    joints that have limits of motion.
+    largest speed. torques: a and b (samples, nv) of the torques of the independent joints; viscous_torques,
+    resting (samples, nv): their other torques without dry friction. motion: a and b (samples, scalar joints)
+    of accelerations.
     """
 
     def __init__(self, check, limits):
@@ -29,7 +29,7 @@ class PathLimits:
         rows = np.append(np.diff(check.time) > 0, True)  # the later of two samples at one point
         q, qs, qss = check.q[rows], check.qd[rows], check.qdd[rows]
         bounds, zero = joint_limits(robot, limits), np.zeros_like(qs)
-        self.ends, self.names = qs[[0, -1]], [joint.name for joint in scalar_joints(robot)]
+        self.ends = qs[[0, -1]]
         viscous, dry = functions.friction(q, qs)
         self.torques = [
             functions.inverse(q, zero, qs, gravity=np.zeros(3)),
@@ -57,6 +57,7 @@ class PathLimits:
         rates, accelerations = (
             np.concatenate([joint.rate(own) for joint in scalar_joints(robot)], axis=1) for own in every
         )
+        self.motion = [rates, accelerations]
         slowness = (np.abs(rates) / bounds.velocity).max(axis=1, initial=0.0)
         most_accelerations = np.minimum(bounds.acceleration, bounds.deceleration)
         own = np.isfinite(most_accelerations)
@@ -72,7 +73,7 @@ class PathLimits:
         self.q, qs = check.trajectory.at(s)
         self.scale, self.s, self.qs = scale, scale * s, qs / scale
         self.a, self.b, self.viscous = self.a / scale, self.b / scale**2, self.viscous / scale
-        self.motion = [check.qd[rows] / scale, check.qdd[rows] / scale**2]
+        self.motion = [self.motion[0] / scale, self.motion[1] / scale**2]
         self.torques = [self.torques[0] / scale, self.torques[1] / scale**2]
         self.viscous_torques = self.viscous_torques / scale
         self.fastest = 1 / np.maximum(slowness / scale, 1 / MOST_SPEED)

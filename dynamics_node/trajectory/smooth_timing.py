@@ -172,17 +172,13 @@ def _solved(fast, grid, limits, tightness, guesses=1) -> _Motion:
 
 
 def _rated(path, robot, limits, speed):
-    """The _Rows whose rates have limits: efforts, and accelerations of the independent joints."""
+    """The _Rows whose rates have limits: efforts, and accelerations."""
     bounds = joint_limits(robot, limits)
-    efforts = np.isfinite(bounds.effort_rate)
-    own = [name for name in path.names if name in robot.v_names]
-    jerk = bounds.jerk[[path.names.index(name) for name in own]]
-    joints = [robot.v_names.index(name) for name in own]
+    efforts, joints = np.isfinite(bounds.effort_rate), np.isfinite(bounds.jerk)
     still = path.resting + path.viscous_torques * speed[:, None]
-    parts = zip([*path.torques, still], [*path.motion, np.zeros_like(still)], strict=True)
-    kept = np.isfinite(jerk)
-    a, b, c = (np.concatenate([own[:, efforts], rate[:, joints][:, kept]], axis=1) for own, rate in parts)
-    return _Rows(a, b, c, np.concatenate([bounds.effort_rate[efforts], jerk[kept]]))
+    parts = zip([*path.torques, still], [*path.motion, np.zeros_like(path.motion[0])], strict=True)
+    a, b, c = (np.concatenate([own[:, efforts], rate[:, joints]], axis=1) for own, rate in parts)
+    return _Rows(a, b, c, np.concatenate([bounds.effort_rate[efforts], bounds.jerk[joints]]))
 
 
 class _Program:

@@ -9,11 +9,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics_node.algorithms import close_loops
+from dynamics_node.algorithms.rates import spread_rates
 from dynamics_node.display import titled
 from dynamics_node.functions import Backend, InputError, build
 from dynamics_node.functions.checks import shaped
 from dynamics_node.robot import Robot
-from dynamics_node.trajectory.check_functions import CheckFunctions, Slowdown
+from dynamics_node.trajectory.check_functions import CheckFunctions, Slowdown, largest_mass
 from dynamics_node.trajectory.joint_trajectory import (
     LINE,
     JointTrajectory,
@@ -245,7 +246,8 @@ class TrajectoryCheck:
         TrajectoryCheck
             Of this trajectory.
         """
-        return self._again(trajectory) if limits is None else self._again(trajectory, limits=limits)
+        changed = {} if limits is None else {"limits": limits}
+        return self._again(self.functions, trajectory, **changed)
 
     def largest_payload(self, link: str, com: ArrayLike = (0.0, 0.0, 0.0)) -> float:
         """The largest point mass on a link with which the trajectory stays feasible.
@@ -260,15 +262,18 @@ class TrajectoryCheck:
         Returns
         -------
         float
-            Mass in addition to that of the robot, kg; 0 for an infeasible trajectory, infinite if no effort
-            limit bounds it.
+            Mass in addition to that of the robot, kg; 0 for an infeasible trajectory, infinite if no limit of
+            efforts or of their rates bounds it.
 
         Raises
         ------
         KeyError
             For an unknown link.
         """
-        return self.functions.largest_payload(self, link, com)
+        loaded = self.functions.loaded(link, com)
+        if not self.feasible:
+            return 0.0
+        return largest_mass(self, self._again(loaded, self.trajectory))
 
 
 def check_trajectory(
@@ -375,7 +380,7 @@ def checked(
             f"{count} samples of {robot.nv} joints exceed {most} numbers: use a lower rate, or check parts"
         )
     time = np.empty(count)
-    jerk = np.empty((count, robot.nv)) if with_jerk else None
+    jerk = np.empty((count, robot.tree.nv)) if np.isfinite(bounds.jerk).any() else None
     effort_rates = np.empty((3, count, robot.nv)) if rated else None
     q, (qd, qdd, tau) = np.empty((count, robot.nq)), np.empty((3, count, robot.nv))
     at = _Columns(robot, points, start)
@@ -389,16 +394,19 @@ def checked(
             for k in at.dependent:
                 q[rows, k] = np.interp(samples.time, points.time, anchors[:, k])
             q[rows] = close_loops(robot, q[rows])
-        for whole, own in ((qd, samples.qd), (qdd, samples.qdd), (jerk, samples.jerk)):
-            if whole is not None:
-                at.spread(whole[rows], own)
+        at.spread(qd[rows], samples.qd)
+        at.spread(qdd[rows], samples.qdd)
         tau[rows] = functions.inverse(q[rows], qd[rows], qdd[rows])
         tau[rows] += sum(functions.friction(q[rows], qd[rows]))
         if effort_rates is not None:
-            effort_rates[:, rows] = _effort_rates(functions, at, samples, q[rows])
+            effort_rates[:, rows] = _rates_of(functions.effort_parts, robot, at, samples, q[rows])
+        if jerk is not None and robot.constrained:  # also of the implicit joints
+            jerk[rows] = _rates_of(partial(_accelerations, robot), robot, at, samples, q[rows])
+        elif jerk is not None:
+            at.spread(jerk[rows], samples.jerk)
     total = None if effort_rates is None else _with_jumps(effort_rates, time, qd, tau).sum(axis=0)
     margins = margins_of(robot, points.names, bounds, time, q, qd, qdd, jerk, tau, total)
-    again = partial(checked, functions, start=start, limits=limits, window=window, rate=rate, most=most)
+    again = partial(checked, start=start, limits=limits, window=window, rate=rate, most=most)
     return TrajectoryCheck(
         robot,
         points,
@@ -416,20 +424,25 @@ def checked(
     )
 
 
-def _effort_rates(functions, at, samples, q):
-    """Derivatives (3, s, nv) of CheckFunctions.effort_parts along the spline: differences over 2 STEP."""
+def _rates_of(values, robot, at, samples, q):
+    """The derivative by time of values(q, qd, qdd) along the spline: differences over 2 STEP."""
     ends = []
     for step in (STEP, -STEP):
         ahead = samples.q + step * (samples.qd + 0.5 * step * samples.qdd)
         rates = samples.qd + step * (samples.qdd + 0.5 * step * samples.jerk)
-        there, (qd, qdd) = at.positions(ahead), np.empty((2, len(q), functions.robot.nv))
+        there, (qd, qdd) = at.positions(ahead), np.empty((2, len(q), robot.nv))
         at.spread(qd, rates)
         at.spread(qdd, samples.qdd + step * samples.jerk)
-        if functions.robot.constrained:
+        if robot.constrained:
             there[:, at.dependent] = q[:, at.dependent]
-            there = close_loops(functions.robot, there)
-        ends.append(functions.effort_parts(there, qd, qdd))
+            there = close_loops(robot, there)
+        ends.append(values(there, qd, qdd))
     return (ends[0] - ends[1]) / (2 * STEP)
+
+
+def _accelerations(robot, q, qd, qdd):
+    """Those (s, nv of the tree) of all joints."""
+    return spread_rates(robot, q, qd, qdd)[1]
 
 
 def _with_jumps(effort_rates, time, qd, tau):

@@ -238,3 +238,16 @@ def test_rates_of_a_loop_and_of_a_stop():
     later = np.diff(smooth.time) > 0
     rates = np.diff(smooth.tau, axis=0)[later] / np.diff(smooth.time)[later, None]
     assert 300.0 <= np.abs(rates).max() <= 400.0
+
+
+def test_a_limit_of_jerk_of_an_implicit_joint():
+    """The motion is at this limit, and faster than the given one, which needs no slowdown."""
+    robot = robot_of("five_bar")
+    q = np.array([[1.9, 1.2], [2.2, 1.4]])
+    points = dn.JointTrajectory(("j1", "j2"), np.array([0.0, 0.4]), q, *np.zeros((2, 2, 2)))
+    limits = {name: {"max_effort": 40.0, "max_velocity": 3.0} for name in ("j1", "j2")}
+    limits["j3"] = {"max_jerk": 300.0}
+    at = dn.first_closed(robot, [1.9, 0, 1.2, 0])
+    smooth = dn.scale_trajectory(robot, points, at=at, limits=limits, backend="numpy")
+    assert smooth.feasible and smooth.time[-1] < 0.32
+    assert (smooth.worst.joint, smooth.worst.quantity) == ("j3", "jerk") and smooth.worst.used > 0.98

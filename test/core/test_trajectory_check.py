@@ -187,6 +187,24 @@ def test_closed_loop():
     assert limited.worst.joint == "j3" and np.isclose(limited.worst.used, np.abs(rates[:, j3]).max() / 0.1)
 
 
+def test_jerks_of_implicit_joints():
+    """Third differences of closed positions; at half the speed they are an eighth."""
+    robot, step = robot_of("five_bar"), 1e-3
+    points, names = path(robot, points=2, scale=0.1), robot.q_names
+    at, own = dn.first_closed(robot, [1.9, 0, 1.2, 0]), [names.index(name) for name in robot.v_names]
+    options = {"at": at, "limits": {name: {"max_jerk": 1e9} for name in names}, "backend": "numpy"}
+    margins = dn.check_trajectory(robot, points, **options).margins
+    jerks = {margin.joint: margin for margin in margins if margin.quantity == "jerk"}
+    for k, name in enumerate(names):
+        q = np.tile(at, (4, 1))
+        q[:, own] = spline(points, 3)(jerks[name].time + step * np.array([-2, -1, 1, 2]))
+        truth = dn.close_loops(robot, q)[:, k] @ [-1, 2, -2, 1] / (2 * step**3)
+        assert abs(truth) > 1 and np.isclose(jerks[name].value, truth, rtol=1e-4)
+    options["limits"] = {"j3": {"max_jerk": abs(jerks["j3"].value) / 8}}
+    check = dn.check_trajectory(robot, points, **options)
+    assert np.isclose(check.slowdown.factor, 2) and check.slowed().feasible
+
+
 # --- limits and margins -------------------------------------------------------------------------------------
 
 
@@ -423,6 +441,27 @@ def test_largest_payload(backend):
     assert check.largest_payload("panda_link0") == np.inf  # the root does not move
     with pytest.raises(KeyError, match="no_link"):
         check.largest_payload("no_link")
+
+
+def test_largest_payload_with_limits_of_effort_rates():
+    """On a fixed base and in a loop: the loaded robot is at a limit of a rate."""
+    for name, link in (("panda7", "panda_hand"), ("five_bar", "right_lower")):
+        robot = robot_of(name)
+        points, at = path(robot, points=3, scale=0.1), None
+        if robot.constrained:
+            at = dn.first_closed(robot, [1.9, 0.0, 1.2, 0.0])
+        limits = {joint: {"max_effort_rate": 1e9} for joint in robot.v_names}
+        margins = dn.check_trajectory(robot, points, at=at, limits=limits, backend="numpy").margins
+        limits = {
+            m.joint: {"max_effort_rate": 1.2 * abs(m.value)} for m in margins if m.quantity == "effort_rate"
+        }
+        options = {"at": at, "limits": limits, "backend": "numpy"}
+        mass = dn.check_trajectory(robot, points, **options).largest_payload(link)
+        assert 0 < mass < np.inf
+        for factor, feasible in ((0.999, True), (1.001, False)):
+            loaded = dn.with_payload(robot, link, factor * mass, np.zeros(3))
+            check = dn.check_trajectory(loaded, points, **options)
+            assert check.feasible == feasible and check.worst.quantity == "effort_rate"
 
 
 # --- inputs -------------------------------------------------------------------------------------------------
