@@ -262,7 +262,7 @@ class TrajectoryCheck:
         Returns
         -------
         float
-            Mass in addition to that of the robot, kg; 0 for an infeasible trajectory, infinite if no limit of
+            Mass in addition to that of the robot, kg. 0 for an infeasible trajectory, infinite if no limit of
             efforts or of their rates bounds it.
 
         Raises

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from robots import LOOPS, ROBOTS, closed_states, random_states, robot_of
 from scipy.optimize import linprog
+from scipy.spatial import ConvexHull
 from tolerances import error
 from two_links import ARM
 
@@ -18,7 +19,7 @@ from loop_oracle import LoopOracle
 from oracle import Quantities
 
 import dynamics_node as dn
-from dynamics_node.trajectory.polytopes import extreme_points, slabs, zonotope
+from dynamics_node.trajectory.polytopes import slabs, zonotope
 
 SOLVED = 1e-6  # of HiGHS, whose tolerances are 1e-7
 SIX = ("rx", "ry", "rz", "x", "y", "z")
@@ -86,9 +87,9 @@ class Task:
         return support, program(cost, bounds=[*box, (0, None)], A_eq=equal, b_eq=-least)
 
 
-def program(cost, A=None, b=None, bounds=None, **equal):
+def program(cost, A=None, b=None, bounds=None, **more):
     bounds = bounds if bounds is not None else [(0 if len(cost) == 1 else None, None)] * len(cost)
-    found = linprog(cost, A, b, bounds=bounds, **equal)
+    found = linprog(cost, A, b, bounds=bounds, **more)
     assert found.status in (0, 2), found.message
     return np.nan if found.status == 2 else -found.fun
 
@@ -128,7 +129,7 @@ def test_every_vertex_is_one(name):
     assert vertices.shape[1] <= expected
     for own in vertices:
         own = own[np.isfinite(own).all(axis=1)]
-        assert len(extreme_points(own)) == len(own)
+        assert len(ConvexHull(own).vertices) == len(own)
         assert name == "ur5" or len(own) == expected
 
 
@@ -248,6 +249,60 @@ def test_degenerate_zonotopes():
     assert len(box.vertices()) == 4 and box.along([0, -3]) == 2
     corner = slabs(np.array([[1.0, 0, 1], [0, 1, 1]]), np.array([-1.0, -1, -2]), np.array([1.0, 1, 2]))
     assert len(corner.vertices()) == 4  # the third slab touches two corners
+
+
+def roots(kind, n):
+    """Differences of unit vectors (A), also sums (D), also the unit vectors (B), as columns."""
+    e = np.eye(n)
+    pairs = [(e[i], e[j]) for i in range(n) for j in range(i)]
+    differences, sums = [a - b for a, b in pairs], [a + b for a, b in pairs]
+    return np.array(differences + (sums if kind != "A" else []) + (list(e) if kind == "B" else [])).T
+
+
+@pytest.mark.parametrize(("kind", "n", "count"), [("A", 4, 24), ("A", 5, 120), ("B", 3, 48), ("D", 4, 192)])
+@pytest.mark.parametrize("thinness", [1.0, 1e-4])
+def test_vertices_of_root_systems(kind, n, count, thinness):
+    """As many as their Weyl group has elements, though many generators share a facet."""
+    random = np.random.default_rng(n)
+    turn = np.linalg.qr(random.normal(size=(n, n)))[0]
+    G = (
+        turn
+        @ np.diag([1.0] * (n - 1) + [thinness])
+        @ np.linalg.qr(random.normal(size=(n, n)))[0]
+        @ roots(kind, n)
+    )
+    vertices = zonotope(np.zeros(n), np.hstack([G, np.zeros((n, 1))])).vertices()
+    assert len(np.unique(vertices.round(9), axis=0)) == len(vertices) == count
+    if kind != "A":  # flat
+        assert len(ConvexHull(vertices / np.abs(vertices).max(axis=0)).vertices) == count
+
+
+SHARP = {"primal_feasibility_tolerance": 1e-10}  # axes of this arm are parallel to 1e-6
+TIAGO = ("torso_lift_joint", *(f"arm_{k}_joint" for k in range(1, 8)))
+
+
+@pytest.mark.parametrize("axes", [SIX, SIX[1:]])
+@pytest.mark.parametrize(("name", "link"), [("xarm7", "link7"), ("tiago", "arm_7_link")])
+def test_vertices_in_five_and_six_dimensions(name, link, axes):
+    """Of arms with parallel axes, at ordinary positions: they reach the support of the image of the box, and
+    each is the only farthest one in some direction."""
+    robot = robot_of(name) if name != "tiago" else ROBOTS[name]._replace(joints=TIAGO).model()
+    q = np.stack(
+        [np.zeros(robot.nq), *np.round(random_states(robot, 2, 3)[0]), *random_states(robot, 2, 4)[0]]
+    )
+    capability, random = dn.capability(robot, link, q, axes=axes, backend="numpy"), np.random.default_rng(1)
+    _, _, center, generators = capability._parts
+    for own, c, G in zip(capability.acceleration.vertices(), center, generators, strict=True):
+        vertices = own[np.isfinite(own).all(axis=1)] - c
+        u = random.normal(size=(50, len(axes)))
+        assert np.allclose((u @ vertices.T).max(axis=1), np.abs(u @ G).sum(axis=1), rtol=1e-9)
+        U, sizes, _ = np.linalg.svd(G, full_matrices=False)
+        spanned = sizes > 1e-9 * sizes[0]  # it is flat at some positions
+        own = vertices @ (U[:, spanned] / sizes[spanned])
+        for k in random.integers(len(own), size=3):
+            room = np.hstack([np.delete(own, k, axis=0) - own[k], np.ones((len(own) - 1, 1))])
+            cost = np.append(np.zeros(own.shape[1]), -1.0)  # u (others - own) + t <= 0
+            assert program(cost, room, np.zeros(len(room)), [(-1, 1)] * len(cost), options=SHARP) > 1e-8
 
 
 def test_batches_are_states_one_by_one():
