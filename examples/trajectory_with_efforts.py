@@ -7,12 +7,12 @@ Add feed-forward efforts to a planner's trajectory and send it to joint_trajecto
     python3 examples/trajectory_with_efforts.py trajectory.yaml --ros-args \\
         -r joint_trajectory:=/joint_trajectory_controller/joint_trajectory
 
-trajectory.yaml::
+trajectory.yaml is the message, as ``ros2 topic pub`` and ``dynamics check`` take it::
 
     joint_names: [joint1, joint2]
     points:
-      - {time: 0.0, positions: [0.0, 0.0], velocities: [0.0, 0.0], accelerations: [1.0, 0.5]}
-      - {time: 0.1, ...}
+      - {time_from_start: {sec: 0}, positions: [0.0, 0.0], velocities: [0.0, 0.0], accelerations: [1.0, 0.5]}
+      - {time_from_start: {sec: 0, nanosec: 100000000}, ...}
 """
 
 import sys
@@ -20,6 +20,7 @@ from pathlib import Path
 
 import rclpy
 import yaml
+from builtin_interfaces.msg import Duration as DurationMessage
 from builtin_interfaces.msg import Time
 from dynamics_interfaces.srv import InverseDynamics
 from rclpy.duration import Duration
@@ -35,8 +36,10 @@ def read_trajectory(text):
     content = yaml.safe_load(text)
     points = []
     for entry in content["points"]:
+        if unknown := entry.keys() - {"time_from_start", "effort", *FIELDS}:
+            raise SystemExit(f"unknown fields of a point: {', '.join(unknown)}")
         values = {field: [float(x) for x in entry.get(field, ())] for field in FIELDS}
-        time = Duration(seconds=entry["time"]).to_msg()
+        time = DurationMessage(**entry["time_from_start"])
         points.append(JointTrajectoryPoint(time_from_start=time, **values))
     return JointTrajectory(joint_names=content["joint_names"], points=points)
 

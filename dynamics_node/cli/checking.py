@@ -49,8 +49,8 @@ def add_check(commands):
     add_strict(parser)
     parser.add_argument(
         "input", type=Path, metavar="TRAJECTORY",
-        help="a trajectory_msgs/JointTrajectory in YAML or JSON, or a table with time, q and optionally qd, "
-        f"qdd: {', '.join(TABLES)}",
+        help="a trajectory_msgs/JointTrajectory in YAML or JSON, or a message that contains one; or a table "
+        f"with time, q and optionally qd, qdd: {', '.join(TABLES)}",
     )  # fmt: skip
     add_parameters(parser)
     add_output(parser, file_to_write(".yaml", ".yml"), "the trajectory with its efforts", metavar="FILE.yaml")
@@ -59,7 +59,8 @@ def add_check(commands):
     add_friction(parser, default=True)
     parser.add_argument(
         "--at", action="extend", type=numbers, metavar="Q,...",
-        help="positions of all joints, for those that the trajectory omits (default: zero)",
+        help="positions of all joints, for those that the trajectory omits (default: those of its "
+        "trajectory_start, or zero)",
     )  # fmt: skip
     parser.add_argument(
         "--limits", metavar="FILE", help="YAML with joint_limits as for MoveIt; the tightest limit counts"
@@ -102,10 +103,10 @@ def check_robot(robot, options, printer):
         robot = _loaded(robot, words)
     places = [(words[0], _point("--largest-payload", robot, words, 1)) for words in options.largest_payload]
     limits = _limits(robot, options)
-    points = _points(robot, options)
+    points, at = _points(robot, options)
     with printer.progress("checking"):
         check = check_trajectory(
-            robot, points, at=options.at, limits=limits, friction=options.friction, window=options.window,
+            robot, points, at=at, limits=limits, friction=options.friction, window=options.window,
             rate=options.rate,
         )  # fmt: skip
     if options.slow_down and check.slowdown.limit is not None and check.slowdown.possible:
@@ -116,7 +117,7 @@ def check_robot(robot, options, printer):
     if options.time_optimal:
         before = check.time[-1] - check.time[0]
         with printer.progress("scaling"):
-            check = _time_optimal(robot, points, options, limits)
+            check = _time_optimal(robot, points, at, options, limits)
         scaled = float((check.time[-1] - check.time[0]) / before) if before > 0 else 1.0
         printer.data(slowed=scaled)
         printer.line(f"time-optimal: {scaled:.4g} times the duration")
@@ -136,19 +137,25 @@ def _limits(robot, options):
     return limits
 
 
-def _time_optimal(robot, points, options, limits):
+def _time_optimal(robot, points, at, options, limits):
     try:
         return scale_trajectory(
-            robot, points, at=options.at, limits=limits, friction=options.friction, rate=options.rate
+            robot, points, at=at, limits=limits, friction=options.friction, rate=options.rate
         )
     except ImportError as error:  # the message names what to install
         raise TableError(str(error)) from None
 
 
 def _points(robot, options):
-    path = options.input
+    """The trajectory, and the positions of all joints at its start."""
+    path, at = options.input, options.at
     if path.suffix not in TABLES:
-        return read_joint_trajectory(path)
+        points, start = read_joint_trajectory(path)
+        if at is None and start:
+            at = np.array(
+                [start.get(name, own) for name, own in zip(robot.q_names, robot.neutral(), strict=True)]
+            )
+        return points, at
     rows = read_table(path, robot, ("q", "qd", "qdd"), ("time", "q"))
     own = list(range(robot.nv))
     if rows["q"].shape[1] == robot.nq:
@@ -157,7 +164,8 @@ def _points(robot, options):
         own = [robot.q_names.index(name) for name in robot.v_names]
     nothing = np.full((len(rows["time"]), robot.nv), np.nan)
     rates = (rows.get(kind, nothing) for kind in ("qd", "qdd"))
-    return JointTrajectory(robot.v_names, rows["time"] - rows["time"][0], rows["q"][:, own], *rates)
+    points = JointTrajectory(robot.v_names, rows["time"] - rows["time"][0], rows["q"][:, own], *rates)
+    return points, at
 
 
 def _loaded(robot, words):

@@ -34,8 +34,16 @@ def _require_regular(path, status):
 
 
 def composed(text, what, error):
-    """The nodes of a document, with their lines; None if it is empty. what: the kind of file, for messages.
-    These give positions, never content. Raises `error`, a class."""
+    """The nodes of a file of one document, see `documents`; None if it is empty."""
+    nodes = documents(text, what, error)
+    if len(nodes) > 1:
+        raise error(f"the file of {what} has a second document: {place(nodes[1].start_mark)}")
+    return nodes[0] if nodes else None
+
+
+def documents(text, what, error) -> list:
+    """The nodes of the documents of a file, with their lines, without empty ones. what: the kind of file, for
+    messages. These give positions, never content. Raises `error`, a class."""
     import yaml
 
     class Loader(yaml.BaseLoader):
@@ -53,13 +61,17 @@ def composed(text, what, error):
                     raise error(f"the file of {what} has a key that is not a scalar: {place(key.start_mark)}")
             return node
 
+    nodes = []
     try:
-        return yaml.compose(text, Loader)
+        loader = Loader(text)
+        while loader.check_node():
+            nodes.append(loader.get_node())
     except yaml.MarkedYAMLError as wrong:
         where = f": {place(wrong.problem_mark)}" if wrong.problem_mark else ""
         raise error(f"the file of {what} is not valid YAML{where}") from None
     except (yaml.YAMLError, RecursionError):
         raise error(f"the file of {what} is not valid YAML: not plain text, or nested too deeply") from None
+    return [node for node in nodes if node.id != "scalar" or node.value]
 
 
 def place(mark) -> str:

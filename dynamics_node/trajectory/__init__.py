@@ -33,11 +33,7 @@ from dynamics_node.trajectory.graphs import estimation_graph, forward_graph, inv
 from dynamics_node.trajectory.gtsam_graph import from_gtsam, gtsam_key, to_gtsam
 from dynamics_node.trajectory.inverse_problem import inverse_trajectory
 from dynamics_node.trajectory.joint_smoother import SmootherOptions
-from dynamics_node.trajectory.joint_trajectory import (
-    JointTrajectory,
-    joint_trajectory_of,
-    read_joint_trajectory,
-)
+from dynamics_node.trajectory.joint_trajectory import JointTrajectory
 from dynamics_node.trajectory.motion_limits import LIMIT_KEYS, Margin, described
 from dynamics_node.trajectory.path_timing import scale_trajectory, scaled
 from dynamics_node.trajectory.polytopes import Ellipsoid, Polytope
@@ -67,6 +63,7 @@ from dynamics_node.trajectory.systems import System, robot_system
 from dynamics_node.trajectory.trajectory import Trajectory
 from dynamics_node.trajectory.trajectory_check import TrajectoryCheck, check_trajectory, checked
 from dynamics_node.trajectory.trajectory_graph import Prior, Steps, TrajectoryGraph, prior
+from dynamics_node.trajectory.trajectory_messages import joint_trajectory_of, read_joint_trajectory
 
 __all__ = [
     "LIMIT_KEYS",

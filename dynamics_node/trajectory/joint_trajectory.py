@@ -4,7 +4,6 @@ Between two points a joint moves along a line, with velocities at both points al
 accelerations as well along a polynomial of fifth degree. The controller chooses by the fields of both points.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Any, NamedTuple
@@ -12,12 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dynamics_node.functions import InputError
-from dynamics_node.robot.safe_files import composed, plain, read_regular_file
-from dynamics_node.text import listed
 
 FIELDS = ("positions", "velocities", "accelerations")
 LINE, CUBIC, QUINTIC = 1, 3, 5
-MAX_BYTES = 64 * 1024 * 1024
 
 
 class Samples(NamedTuple):
@@ -291,104 +287,3 @@ def _values(c, t, orders):
             value += prod(range(k - order + 1, k + 1)) * c[k]
         results[order] = value
     return results
-
-
-# --- messages and files -------------------------------------------------------------------------------------
-
-
-def joint_trajectory_of(source: Any) -> JointTrajectory:
-    """The JointTrajectory of a trajectory_msgs/JointTrajectory, of its fields as dictionaries and lists, or
-    of a Trajectory. Raises InputError."""
-    if isinstance(source, JointTrajectory):
-        return source
-    if isinstance(source, Mapping):
-        names, points = source.get("joint_names"), source.get("points")
-    elif hasattr(source, "q_names"):
-        columns = [list(source.q_names).index(name) for name in source.v_names if name in source.q_names]
-        own = [k for k, name in enumerate(source.v_names) if name in source.q_names]
-        names = tuple(source.v_names[k] for k in own)
-        return JointTrajectory(
-            names, source.time, source.q[:, columns], source.qd[:, own], source.qdd[:, own]
-        )
-    else:
-        names, points = getattr(source, "joint_names", None), getattr(source, "points", None)
-    if not isinstance(names, list | tuple) or not isinstance(points, list | tuple) or not points:
-        raise InputError("a trajectory needs joint_names and points, as in trajectory_msgs/JointTrajectory")
-    names = tuple(map(str, names))
-    time = np.array([_seconds(point, number) for number, point in enumerate(points)])
-    return JointTrajectory(names, time, *(_rows(points, field, len(names)) for field in FIELDS))
-
-
-def _field(point, name):
-    return point.get(name) if isinstance(point, Mapping) else getattr(point, name, None)
-
-
-def _seconds(point, number):
-    """time_from_start in s: a Duration, a mapping of sec and nanosec, or a number."""
-    stamp = _field(point, "time_from_start")
-    try:
-        if isinstance(stamp, Mapping):
-            return float(stamp.get("sec", 0)) + 1e-9 * float(stamp.get("nanosec", 0))
-        return float(stamp.sec + 1e-9 * stamp.nanosec) if hasattr(stamp, "sec") else float(stamp)
-    except (TypeError, ValueError):
-        raise InputError(
-            f"point {number} needs time_from_start: seconds, or {{sec: 0, nanosec: 100000000}}"
-        ) from None
-
-
-def _rows(points, field, count):
-    """(k, count) of one field, NaN in rows of points without it."""
-    rows = np.full((len(points), count), np.nan)
-    for number, point in enumerate(points):
-        values = _field(point, field)
-        if values is None or not len(values):
-            if field == "positions":
-                raise InputError(f"point {number} has no positions")
-            continue
-        try:
-            row = np.array(values, dtype=float)
-        except (TypeError, ValueError):
-            row = np.zeros(0)
-        if row.shape != (count,):
-            raise InputError(f"point {number}: {field} must be {count} numbers, one for each joint")
-        rows[number] = row
-    return rows
-
-
-def in_order(check, names) -> np.ndarray:
-    """Efforts (k, names) of a TrajectoryCheck at its points, for these joints; 0 for those without effort."""
-    own, efforts = check.robot.v_names, check.efforts
-    ordered = np.zeros((len(efforts), len(names)))
-    at = [k for k, name in enumerate(names) if name in own]
-    ordered[:, at] = efforts[:, [own.index(names[k]) for k in at]]
-    return ordered
-
-
-def message_of(trajectory: JointTrajectory, efforts) -> dict:
-    """The fields of a trajectory_msgs/JointTrajectory with efforts (k, n)."""
-    points = []
-    for k, time in enumerate(trajectory.time.tolist()):
-        sec, nanosec = divmod(round(time * 1e9), 10**9)
-        rows = zip(FIELDS, (trajectory.q[k], trajectory.qd[k], trajectory.qdd[k]), strict=True)
-        point: dict = {field: row.tolist() for field, row in rows if not np.isnan(row[0])}
-        point["effort"] = efforts[k].tolist()
-        points.append(point | {"time_from_start": {"sec": sec, "nanosec": nanosec}})
-    return {"joint_names": list(trajectory.names), "points": points}
-
-
-def read_joint_trajectory(path) -> JointTrajectory:
-    """The JointTrajectory of a YAML or JSON file: the message as `ros2 topic pub` takes it. Raises OSError,
-    and InputError with the file's name."""
-    content = plain(composed(read_regular_file(path, MAX_BYTES), "points", InputError))
-    if not isinstance(content, dict):
-        raise InputError(f"{path}: a trajectory needs joint_names and points")
-    try:
-        return joint_trajectory_of(content)
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from None
-
-
-def require_joints(trajectory: JointTrajectory, known) -> None:
-    """Raise InputError for unknown joints."""
-    if unknown := [name for name in trajectory.names if name not in known]:
-        raise InputError(f"the trajectory has unknown joint {listed(unknown)}; the robot has {listed(known)}")

@@ -97,7 +97,10 @@ def joint_limits(robot: Robot, more: Mapping[str, Mapping[str, float]]) -> Motio
     ]
     kinds = list(np.array(rows).T) if rows else [np.zeros(0)] * 6
     limits = MotionLimits._make((*kinds, np.array(robot.effort_limits), np.full(robot.nv, none)))
+    fixed = {frame.fixed_joint for frame in robot.frames.values()}
     for name, own in more.items():
+        if name in fixed:
+            continue
         if name not in names:
             raise InputError(f"limits of unknown joint {name!r}; the robot has {', '.join(names)}")
         for key, value in own.items():

@@ -15,18 +15,17 @@ from dynamics_node.functions import Backend, InputError, build
 from dynamics_node.functions.checks import shaped
 from dynamics_node.robot import Robot
 from dynamics_node.trajectory.check_functions import CheckFunctions, Slowdown, largest_mass
-from dynamics_node.trajectory.joint_trajectory import (
-    LINE,
-    JointTrajectory,
+from dynamics_node.trajectory.joint_trajectory import LINE, JointTrajectory
+from dynamics_node.trajectory.motion_limits import Margin, described, joint_limits, margins_of
+from dynamics_node.trajectory.slowdown import TOLERANCE
+from dynamics_node.trajectory.systems import units_of
+from dynamics_node.trajectory.trajectory import KINDS, Curve
+from dynamics_node.trajectory.trajectory_messages import (
     in_order,
     joint_trajectory_of,
     message_of,
     require_joints,
 )
-from dynamics_node.trajectory.motion_limits import Margin, described, joint_limits, margins_of
-from dynamics_node.trajectory.slowdown import TOLERANCE
-from dynamics_node.trajectory.systems import units_of
-from dynamics_node.trajectory.trajectory import KINDS, Curve
 
 RATE = 100.0  # Hz: samples between points are at most this far apart
 WINDOW = 10.0  # s: of the thermal RMS

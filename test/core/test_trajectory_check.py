@@ -8,7 +8,6 @@ from scipy.interpolate import BPoly, CubicHermiteSpline, interp1d
 from tolerances import EXACT, error
 
 import dynamics_node as dn
-from dynamics_node.trajectory import joint_trajectory_of, read_joint_trajectory
 
 
 def robot_named(name):
@@ -470,19 +469,6 @@ def test_largest_payload_with_limits_of_effort_rates():
 def message(**changes):
     points = [{"time_from_start": {"sec": k, "nanosec": 500_000_000}, "positions": [0.1 * k, 0.0], "velocities": [0.0, 0.0]} for k in range(3)]  # fmt: skip
     return {"joint_names": ["slide", "hinge"], "points": points} | changes
-
-
-def test_messages_and_files(tmp_path):
-    points = joint_trajectory_of(message())
-    assert points.time.tolist() == [0.5, 1.5, 2.5] and np.isnan(points.qdd).all()
-    check = dn.check_trajectory(dn.parse_robot(CART), message(), backend="numpy")
-    path = tmp_path / "trajectory.yaml"
-    from dynamics_node.identification.excitation import message_text
-
-    path.write_text(message_text(check.message()))
-    again = read_joint_trajectory(path)
-    assert np.array_equal(again.q, points.q) and np.array_equal(again.time, points.time)
-    assert again.names == points.names and np.isnan(again.qdd).all()
 
 
 def test_a_simulated_motion_needs_its_torques():

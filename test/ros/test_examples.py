@@ -36,9 +36,11 @@ def test_an_example_adds_efforts_to_a_trajectory(rig, panda, example, monkeypatc
     """The result is valid for joint_trajectory_controller: same joints, times and values, immediate start."""
     r = rig().serving()
     states = [(k * panda.q / 3, panda.qd * k, panda.qdd) for k in range(4)]
+    names = ("positions", "velocities", "accelerations")
     rows = [
-        {"time": 0.1 * k, "positions": q.tolist(), "velocities": qd.tolist(), "accelerations": qdd.tolist()}
-        for k, (q, qd, qdd) in enumerate(states)
+        dict(zip(names, (own.tolist() for own in state), strict=True))
+        | {"time_from_start": {"sec": 0, "nanosec": k * 10**8}}
+        for k, state in enumerate(states)
     ]
     text = str({"joint_names": list(PANDA_JOINTS), "points": rows})  # flow style is YAML too
     monkeypatch.setattr(
@@ -52,6 +54,12 @@ def test_an_example_adds_efforts_to_a_trajectory(rig, panda, example, monkeypatc
         assert time.sec * 10**9 + time.nanosec == pytest.approx(k * 10**8, abs=1)
         assert np.array_equal(point.positions, q) and np.array_equal(point.velocities, qd)
         assert error(np.array(point.effort), panda.torque(q, qd, qdd)) <= EXACT
+
+
+def test_unknown_fields_of_a_trajectory_are_errors(example):
+    point = "{time_from_start: {sec: 1}, positions: [0.0], velocity: [1.0]}"
+    with pytest.raises(SystemExit, match="velocity"):
+        example.read_trajectory(f"{{joint_names: [joint1], points: [{point}]}}")
 
 
 def waiting(example, subscriptions, monkeypatch):

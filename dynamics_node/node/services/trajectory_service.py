@@ -11,7 +11,7 @@ from dynamics_node.node.services.requests import read_limits, read_state, requir
 from dynamics_node.node.state.reference import MAX_NUMBERS, read_points
 from dynamics_node.text import one_line
 from dynamics_node.trajectory import CheckFunctions, JointTrajectory, checked, scaled, verdict
-from dynamics_node.trajectory.joint_trajectory import in_order, require_joints
+from dynamics_node.trajectory.trajectory_messages import in_order, require_joints
 
 TIME_OPTIMAL = "time_optimal"
 MAX_OPTIMIZED = 100_000  # samples x joints, of which toppra solves 30 000 a second
