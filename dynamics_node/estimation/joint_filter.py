@@ -5,13 +5,17 @@ Kirubarajan 2001, Estimation with applications to tracking and navigation, sec. 
 form, so that the covariance stays positive despite rounding.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics_node.codegen import make
 from dynamics_node.display import titled
 from dynamics_node.functions import InputError
+from dynamics_node.robot import Joint, Robot
 from dynamics_node.symbolic import trace
+from dynamics_node.text import listed
 
 _PLACES = ((0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (2, 2))  # stored entries of the covariance
 _NUMBER = {place: k for k, place in enumerate(_PLACES)} | {place[::-1]: k for k, place in enumerate(_PLACES)}
@@ -24,16 +28,15 @@ class JointFilter:
 
     Parameters
     ----------
-    count : int
-        Number of joints.
+    joints : Robot or sequence of Joint
+        A robot, whose independent joints with one coordinate are filtered, or some of its joints. Readings of
+        continuous ones may jump by a turn.
     position_std : float or array_like (count,)
         Standard deviation of one reading, rad or m. An encoder of N lines per turn has 2 pi / N / sqrt(12).
     jerk_density : float or array_like (count,)
         Density j of white-noise jerk, rad^2/s^5 or m^2/s^5: accelerations change by sqrt(j t) in a time t.
     first_std : array_like (2,)
         Standard deviations of velocity and acceleration before the first reading, rad/s and rad/s^2.
-    wraps : bool or array_like (count,)
-        Which angles may jump by a turn.
     longest_gap : float
         Longest time between two readings, s. A longer gap restarts the filter.
     backend : str
@@ -41,14 +44,15 @@ class JointFilter:
 
     Raises
     ------
-    ValueError
-        For invalid numbers.
+    InputError
+        For joints that are none, and invalid numbers.
     CompileError
         For backend c without a compiler.
 
     Examples
     --------
-    >>> rates = dn.JointFilter(2, position_std=1e-5, jerk_density=1e4, backend="numpy")
+    >>> wrists = robot.independent_joints[5:]
+    >>> rates = dn.JointFilter(wrists, position_std=1e-5, jerk_density=1e4, backend="numpy")
     >>> for t in np.arange(0.0, 0.1, 0.001):  # one joint turns at 0.5 rad/s, the other at 0.2 rad/s
     ...     available = rates.step(t, [0.5 * t, 0.2 * t])
     >>> rates.velocity.round(3)
@@ -62,21 +66,22 @@ class JointFilter:
 
     def __init__(
         self,
-        count: int,
+        joints: Robot | Sequence[Joint],
         position_std: ArrayLike,
         jerk_density: ArrayLike,
         first_std: ArrayLike = (10.0, 100.0),
-        wraps: ArrayLike = False,
         longest_gap: float = 0.1,
         backend: str = "auto",
     ):
+        self._wraps = _wrapping(joints)
+        count = len(self._wraps)
         variances = [
             _positive("position_std", position_std, count),
             _positive("jerk_density", jerk_density, count),
         ]
         self._first = _positive("first_std", first_std, 2)
         self._settings = np.concatenate([variances[0] ** 2, variances[1]])
-        self._wraps, self._longest_gap = np.broadcast_to(wraps, (count,)).copy(), float(longest_gap)
+        self._longest_gap = float(_positive("longest_gap", longest_gap, 1)[0])
         self._any_wraps = bool(self._wraps.any())
         self._noise = (variances[0] ** 2, variances[1])
         self._runner = make(filter_program(count), backend)
@@ -270,8 +275,26 @@ def _less(P, gain, complement, i, j):
     return complement * P[_NUMBER[0, j]] if i == 0 else P[_NUMBER[i, j]] - gain[i] * P[_NUMBER[0, j]]
 
 
+def _wrapping(joints):
+    """Which readings (count,) may jump by a turn. Raises InputError."""
+    if isinstance(joints, Robot):
+        joints = [joint for joint in joints.independent_joints if joint.type.is_scalar]
+    if (
+        not isinstance(joints, Sequence)
+        or not all(isinstance(joint, Joint) for joint in joints)
+        or not joints
+    ):
+        raise InputError(f"joints must be a robot, or some of its joints, not {joints!r}")
+    if several := [joint.name for joint in joints if not joint.type.is_scalar]:
+        raise InputError(f"joint {listed(several)} has several coordinates: leave it out")
+    return np.array([joint.type.wraps for joint in joints], dtype=bool)
+
+
 def _positive(name, value, count):
-    array = np.asarray(value, dtype=float)
+    try:
+        array = np.asarray(value, dtype=float)
+    except (TypeError, ValueError):
+        array = np.zeros(0)
     if array.shape not in ((), (count,)) or not (np.isfinite(array).all() and (array > 0).all()):
-        raise ValueError(f"{name} must be {count} positive numbers or one for all, not {value}")
+        raise InputError(f"{name} must be {count} positive numbers or one for all, not {value}")
     return np.broadcast_to(array, (count,)).copy()

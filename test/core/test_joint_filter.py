@@ -2,12 +2,20 @@
 
 import numpy as np
 import pytest
+import urdf_text
 from pushes import nees
+from robots import robot_of
 from scipy.stats import chi2
 
 import dynamics_node as dn
 
 COUNT, RUNS = 7, 30
+
+
+def joints_of(kind, count):
+    """Joints of one kind."""
+    text = urdf_text.robot(*map(urdf_text.link, "ab"), urdf_text.joint("j", "a", "b", kind))
+    return dn.parse_robot(text).independent_joints * count
 
 
 def truth(steps, density, random):
@@ -33,7 +41,7 @@ def test_covariance(samples):
     """NEES over 210 joints with the given jerk density and reading noise, and steps that vary a hundredfold.
     Accelerations at the start have the standard deviation first_std."""
     random = np.random.default_rng(samples)
-    joint_filter = dn.JointFilter(COUNT, 1e-4, 50.0, first_std=(0.5, 1.0))
+    joint_filter = dn.JointFilter(joints_of("revolute", COUNT), 1e-4, 50.0, first_std=(0.5, 1.0))
     errors, covariances = [], []
     for _ in range(RUNS):
         joint_filter.reset()
@@ -52,7 +60,7 @@ def test_covariance(samples):
 
 
 def test_constant_acceleration_has_no_lag():
-    joint_filter, t = dn.JointFilter(2, 1e-5, 1e-2), 1e-3 * np.arange(2000)
+    joint_filter, t = dn.JointFilter(joints_of("revolute", 2), 1e-5, 1e-2), 1e-3 * np.arange(2000)
     for now in t:
         joint_filter.step(now, np.array([1.0, 2.0]) * (0.5 * now**2))
     assert np.allclose(joint_filter.acceleration, [1.0, 2.0], atol=1e-3)
@@ -60,15 +68,34 @@ def test_constant_acceleration_has_no_lag():
 
 
 def test_angles_wrapped_by_a_turn():
-    joint_filter = dn.JointFilter(2, 1e-4, 1.0, wraps=(True, False))
+    joints = joints_of("continuous", 1) + joints_of("revolute", 1)
+    joint_filter = dn.JointFilter(joints, 1e-4, 1.0)
     for k in range(500):
         angle = 3.0 + 2e-3 * k
         joint_filter.step(k * 1e-3, [(angle + np.pi) % (2 * np.pi) - np.pi, angle])
     assert np.allclose(joint_filter.velocity, 2.0, atol=1e-3)
 
 
+def test_joints_of_a_robot():
+    """One filter for all its joints with one coordinate, by their kinds: the base is none of them."""
+    robot = robot_of("solo12")
+    joint_filter = dn.JointFilter(robot, 1e-4, 1.0)
+    assert joint_filter.step(0.0, np.zeros(12)) is False and joint_filter.velocity.shape == (12,)
+    for joints, match in (
+        (7, "robot"),
+        ([], "robot"),
+        (["j"], "robot"),
+        (robot.independent_joints, "coordinates"),
+    ):
+        with pytest.raises(dn.InputError, match=match):
+            dn.JointFilter(joints, 1e-4, 1.0)
+    for longest_gap in (0.0, np.nan, "a", None):
+        with pytest.raises(dn.InputError, match="longest_gap"):
+            dn.JointFilter(robot, 1e-4, 1.0, longest_gap=longest_gap)
+
+
 def test_invalid_readings():
-    joint_filter = dn.JointFilter(2, 1e-4, 1.0)
+    joint_filter = dn.JointFilter(joints_of("revolute", 2), 1e-4, 1.0)
     assert not joint_filter.step(0.0, [0.0, 0.0]) and joint_filter.step(0.001, [0.001, 0.0])
     before = joint_filter.velocity.copy()
     for bad in ([np.nan, 0.0], [0.0], [np.inf, 0.0]):
@@ -80,12 +107,14 @@ def test_invalid_readings():
     )
     assert not joint_filter.step(3.0, [1.0, 1.0]) and not joint_filter.velocity.any(), "a gap"
     with pytest.raises(ValueError, match="jerk_density.* 2 "):
-        dn.JointFilter(2, 1e-4, -1.0)
+        dn.JointFilter(joints_of("revolute", 2), 1e-4, -1.0)
 
 
 def test_numpy_equals_compiled_filter():
     random = np.random.default_rng(0)
-    filters = [dn.JointFilter(3, 1e-3, 10.0, backend=backend) for backend in ("c", "numpy")]
+    filters = [
+        dn.JointFilter(joints_of("revolute", 3), 1e-3, 10.0, backend=backend) for backend in ("c", "numpy")
+    ]
     for k in range(50):
         reading = random.standard_normal(3)
         for joint_filter in filters:

@@ -315,7 +315,7 @@ def test_filtered_velocities_cause_no_extra_alarms(swing):
     tau = dn.build(model, dn.inverse_dynamics(model))(q, qd, qdd)
     tau = tau + TORQUE_STD * random.standard_normal(tau.shape)
     encoders = q + 1e-5 * random.standard_normal(q.shape)
-    rates = dn.JointFilter(7, 1e-5, 100.0)
+    rates = dn.JointFilter(model, 1e-5, 100.0)
     own = observer(
         link=None, false_alarms=3600.0, velocity_correlation_time=rates.velocity_correlation_time(1e-3)
     )

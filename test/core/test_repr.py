@@ -66,7 +66,7 @@ def test_loop_solver():
 
 def test_observer_and_filter(arm):
     observer = dn.build_observer(arm, dn.ObserverOptions(velocity_std=1e-3, torque_std=0.1), backend="numpy")
-    rates = dn.JointFilter(1, position_std=1e-5, jerk_density=1e4, backend="numpy")
+    rates = dn.JointFilter(arm, position_std=1e-5, jerk_density=1e4, backend="numpy")
     for thing, name in (observer, "MomentumObserver of"), (rates, "JointFilter: 1 joint"):
         assert require_short(thing)[0].startswith(name) and "no " in repr(thing)
     observer.step(0.25, [0.1], [0.0], [0.0])

@@ -14,8 +14,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
 
-import numpy as np
-
 from dynamics_node.algorithms import parse_robot, read_loops_file
 from dynamics_node.codegen import DEVICES, CompileError
 from dynamics_node.codegen.c.compiler import untuned
@@ -261,12 +259,8 @@ def _payload(model, job):
 def _rates(model, job):
     if job.filter is None:
         return None
-    joints = [joint for joint in model.independent_joints if joint.type.is_scalar]
-    wraps = np.array([joint.type.wraps for joint in joints], dtype=bool)
     position_std, jerk_density = job.filter
-    return JointFilter(
-        len(joints), position_std, jerk_density, wraps=wraps, backend=_single_state_backend(job.services)
-    )
+    return JointFilter(model, position_std, jerk_density, backend=_single_state_backend(job.services))
 
 
 def _single_state_backend(backend):
