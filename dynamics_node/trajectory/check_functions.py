@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dynamics_node.algorithms import close_loops, first_closed
+from dynamics_node.algorithms import ClosureError, close_loops, first_closed
 from dynamics_node.algorithms.actuation import JointFriction, selected_friction
 from dynamics_node.algorithms.rates import sampled_rates
 from dynamics_node.functions import build
@@ -51,8 +51,8 @@ class Slowdown(NamedTuple):
 class CheckFunctions:
     """The functions of a check.
 
-    friction: whether to include it, or a JointFriction of the robot's tree; close: closed positions (k, nq)
-    of successive ones, whose implicit joints are NaN but for the first.
+    friction: whether to include it, or a JointFriction of the robot's tree; close: the closed position near
+    (nq,), whose implicit joints may be NaN, on the branch of the previous one, which is None for the first.
     """
 
     def __init__(
@@ -91,21 +91,25 @@ class CheckFunctions:
             np.broadcast_arrays(resting + self.friction(q, zero)[1], self.friction(q, qd)[0], moving)
         )
 
-    def closed(self, q, dependent):
-        """Closed positions (k, nq) of successive points; dependent: indices of implicit joints in q."""
+    def closed(self, q, dependent, time):
+        """Closed positions (k, nq) of successive points at times (k,), None without loops; dependent: indices
+        of implicit joints in q. Raises ClosureError."""
         if not self.robot.constrained:
-            return q
-        if self._close is not None:
-            q = q.copy()
-            q[1:, dependent] = np.nan
-            return self._close(q)
+            return None
         closed = np.empty_like(q)
-        closed[0] = last = first_closed(self.robot, q[0])
-        for k in range(1, len(q)):
-            one = q[k].copy()
-            one[dependent] = last[dependent]
-            closed[k] = last = close_loops(self.robot, one)
+        for k, one in enumerate(q):
+            try:
+                closed[k] = self._following(one.copy(), closed[k - 1] if k else None, dependent)
+            except ClosureError as error:
+                raise ClosureError(f"at {time[k]:.4g} s: {error}") from None
         return closed
+
+    def _following(self, one, last, dependent):
+        if last is not None:
+            one[dependent] = last[dependent] if self._close is None else np.nan
+        if self._close is not None:
+            return self._close(one, last)
+        return first_closed(self.robot, one) if last is None else close_loops(self.robot, one)
 
     def slowdown(self, check) -> Slowdown:
         """See TrajectoryCheck.slowdown."""
@@ -168,6 +172,17 @@ class CheckFunctions:
             )
         changed._inverse = self._inverse.with_inertias(robot)
         return changed
+
+
+def closed_samples(robot, q, time):
+    """Closed positions (s, nq) near those of samples at times (s,). Raises ClosureError."""
+    closed = close_loops(robot, q, errors="nan")
+    for k in np.flatnonzero(~np.isfinite(closed).all(axis=1)):
+        try:
+            closed[k] = close_loops(robot, q[k])
+        except ClosureError as error:
+            raise ClosureError(f"at {time[k]:.4g} s: {error}") from None
+    return closed
 
 
 def largest_mass(check, loaded) -> float:

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from dynamics_node.functions import Backend, InputError
 from dynamics_node.robot import Robot
+from dynamics_node.trajectory.check_page import remedy
 from dynamics_node.trajectory.joint_trajectory import LINE, JointTrajectory
 from dynamics_node.trajectory.motion_limits import described
 from dynamics_node.trajectory.path_limits import PathLimits
@@ -114,13 +115,15 @@ def scaled(
 
 
 def _fastest(check, limits) -> JointTrajectory:
-    """The time-optimal trajectory along the path of a check, as cubics."""
-    slowdown = check.slowdown.factor
+    """The time-optimal trajectory along the path of a check, as cubics. Raises ValueError."""
+    given, slowdown = check, check.slowdown.factor
     if 1 < slowdown < np.inf:  # the samples are then as dense in the result as in a check
         check = check.retimed(check.trajectory.slowed(slowdown), limits)
     path = PathLimits(check, limits)
     problem = _Fastest(path, path.scale / check.slowdown.factor if check.slowdown.possible else 0.0)
     speeds = problem.speeds()
+    if speeds is None:
+        raise ValueError(f"no time-optimal motion: {remedy(given)}")
     return JointTrajectory(
         check.trajectory.names,
         check.trajectory.time[0] + problem.times(speeds),
@@ -140,11 +143,9 @@ class _Fastest:
         self._ends = [0.0, uniform * (1 - SHY)] if at_rest and uniform > 0 else [0.0]
 
     def speeds(self):
-        """Speeds ds/dt (samples,) of the fastest motion. Raises ValueError."""
+        """Speeds ds/dt (samples,) of the fastest motion; None if there is none."""
         found = [own for own in map(self.speeds_from, self._ends) if own is not None]
-        if not found:
-            raise ValueError("no times make the path feasible: an effort exceeds its limit at any speed")
-        return min(found, key=lambda speeds: float(self.times(speeds)[-1]))
+        return min(found, key=lambda speeds: float(self.times(speeds)[-1]), default=None)
 
     def times(self, speeds):
         """Times (samples,) of a motion."""

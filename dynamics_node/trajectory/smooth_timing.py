@@ -15,6 +15,7 @@ from scipy.interpolate import CubicSpline, PchipInterpolator
 from scipy.optimize import linprog
 
 from dynamics_node.functions import InputError
+from dynamics_node.trajectory.check_page import remedy
 from dynamics_node.trajectory.joint_trajectory import JointTrajectory
 from dynamics_node.trajectory.motion_limits import joint_limits
 from dynamics_node.trajectory.path_limits import PathLimits
@@ -43,9 +44,13 @@ def smoothed(check, fast, limits):
     for number in range(PASSES):
         last, grid = motion.time[-1], path.grid(motion)
         motion = _solved(fast, grid, limits, 1.0, 1 if number else GUESSES)
+        if motion is None:
+            break
         tried.append((grid, motion))
         if abs(motion.time[-1] - last) <= SETTLED * last:
             break
+    if not tried:
+        raise ValueError(f"no time-optimal motion: {remedy(check)}")
     grid, motion = min(tried, key=lambda own: own[1].time[-1])
     tightness, result = 1.0, check.retimed(_trajectory(check, grid, motion))
     for _ in range(TIGHTENINGS):
@@ -54,6 +59,8 @@ def smoothed(check, fast, limits):
             break
         tightness *= SAFE / used
         motion = _solved(fast, grid._replace(speed=motion.speed), limits, tightness)
+        if motion is None:
+            break
         result = check.retimed(_trajectory(check, grid, motion))
     return result.slowed()
 
@@ -146,10 +153,10 @@ class _Rows(NamedTuple):
     limit: np.ndarray
 
 
-def _solved(fast, grid, limits, tightness, guesses=1) -> _Motion:
+def _solved(fast, grid, limits, tightness, guesses=1) -> _Motion | None:
     """The fastest motion that the tangents at the speeds of the grid permit, and at fractions of them until
     `guesses` programs are solved: far below its speed, a tangent permits too little. tightness: of the limits
-    of rates. Raises ValueError."""
+    of rates. None if no program has a solution."""
     scale = SHORT / grid.s[-1]
     rates = grid.qs / scale, grid.qss / scale**2
     points = JointTrajectory(fast.trajectory.names, scale * grid.s, grid.q, *rates)
@@ -166,9 +173,7 @@ def _solved(fast, grid, limits, tightness, guesses=1) -> _Motion:
             motions.append(_Motion(program.times(x, u), grid.s, np.sqrt(x) / scale, u / scale))
         if len(motions) == guesses:
             break
-    if not motions:
-        raise ValueError("no times make the path feasible with these limits of effort, effort rate and jerk")
-    return min(motions, key=lambda motion: motion.time[-1])
+    return min(motions, key=lambda motion: motion.time[-1], default=None)
 
 
 def _rated(path, robot, limits, speed):

@@ -8,13 +8,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dynamics_node.algorithms import close_loops
 from dynamics_node.algorithms.rates import spread_rates
 from dynamics_node.display import titled
 from dynamics_node.functions import Backend, InputError, build
 from dynamics_node.functions.checks import shaped
 from dynamics_node.robot import Robot
-from dynamics_node.trajectory.check_functions import CheckFunctions, Slowdown, largest_mass
+from dynamics_node.trajectory.check_functions import (
+    CheckFunctions,
+    Slowdown,
+    closed_samples,
+    largest_mass,
+)
 from dynamics_node.trajectory.joint_trajectory import LINE, JointTrajectory
 from dynamics_node.trajectory.motion_limits import Margin, described, joint_limits, margins_of
 from dynamics_node.trajectory.slowdown import TOLERANCE
@@ -383,7 +387,7 @@ def checked(
     effort_rates = np.empty((3, count, robot.nv)) if rated else None
     q, (qd, qdd, tau) = np.empty((count, robot.nq)), np.empty((3, count, robot.nv))
     at = _Columns(robot, points, start)
-    anchors = functions.closed(at.positions(points.q), at.dependent) if robot.constrained else None
+    anchors = functions.closed(at.positions(points.q), at.dependent, points.time)
     done = 0
     for samples in points.sampled(rate, with_jerk):
         rows = slice(done, done + len(samples.time))
@@ -392,7 +396,7 @@ def checked(
         if anchors is not None:
             for k in at.dependent:
                 q[rows, k] = np.interp(samples.time, points.time, anchors[:, k])
-            q[rows] = close_loops(robot, q[rows])
+            q[rows] = closed_samples(robot, q[rows], samples.time)
         at.spread(qd[rows], samples.qd)
         at.spread(qdd[rows], samples.qdd)
         tau[rows] = functions.inverse(q[rows], qd[rows], qdd[rows])
@@ -434,7 +438,7 @@ def _rates_of(values, robot, at, samples, q):
         at.spread(qdd, samples.qdd + step * samples.jerk)
         if robot.constrained:
             there[:, at.dependent] = q[:, at.dependent]
-            there = close_loops(robot, there)
+            there = closed_samples(robot, there, samples.time)
         ends.append(values(there, qd, qdd))
     return (ends[0] - ends[1]) / (2 * STEP)
 

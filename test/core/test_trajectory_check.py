@@ -186,6 +186,19 @@ def test_closed_loop():
     assert limited.worst.joint == "j3" and np.isclose(limited.worst.used, np.abs(rates[:, j3]).max() / 0.1)
 
 
+@pytest.mark.parametrize(
+    ("end", "speed", "time"), [([2.9, 0.2], 0.0, r"at 1 s"), ([1.9, 1.2], 4.0, r"at 0\.[1-4]\d* s")]
+)
+def test_a_loop_that_opens_on_the_way(end, speed, time):
+    """The error has the loop and the time of a point, or of the first sample between points."""
+    robot = robot_of("five_bar")
+    rates = speed * np.array([[1.0, -1.0], [-1.0, 1.0]])
+    points = dn.JointTrajectory(("j1", "j2"), np.arange(2.0), np.array([[1.9, 1.2], end]), rates, 0 * rates)
+    at = dn.first_closed(robot, [1.9, 0, 1.2, 0])
+    with pytest.raises(dn.ClosureError, match=rf"^{time}: .*'j5'"):
+        dn.check_trajectory(robot, points, at=at, backend="numpy")
+
+
 def test_jerks_of_implicit_joints():
     """Third differences of closed positions; at half the speed they are an eighth."""
     robot, step = robot_of("five_bar"), 1e-3

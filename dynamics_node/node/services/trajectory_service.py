@@ -75,7 +75,7 @@ def _checked(core, request, limits, now, most=MAX_NUMBERS):
         core.robot.inverse,
         gravity=core.gravity(now),
         friction=joint_friction(model, core.settings) if request.friction else False,
-        close=at.close_all if model.constrained else None,
+        close=at.following if model.constrained else None,
     )
     return checked(
         functions, points, _start(core, request.state, points, now), limits=limits, window=request.window,

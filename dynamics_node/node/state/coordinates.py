@@ -4,7 +4,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from dynamics_node.algorithms import Actuation
+from dynamics_node.algorithms import Actuation, ClosureError
 from dynamics_node.algorithms.rates import spread_rates
 from dynamics_node.functions import LoopSolver, SolutionError
 from dynamics_node.robot import Robot
@@ -92,6 +92,11 @@ class Coordinates:
     def close(self, q):
         """Closed position (nq,) of the independent joints of q; entries of others are initial values or
         NaN."""
+        return q
+
+    def following(self, q, last=None):
+        """The closed position (nq,) near q, whose dependent joints may be NaN, on the branch of `last`, by
+        default the latest position. Raises ClosureError."""
         return q
 
     def close_all(self, q):
@@ -184,16 +189,21 @@ class LoopCoordinates(Coordinates):
         self.branch, self.condition = self._following(q, self.branch)
         return self.branch
 
+    def following(self, q, last=None):
+        return self._following(q, self.branch if last is None else last)[0]
+
     def _following(self, q, last):
         if self._unmeasured:
             q[self._unmeasured] = np.nan
         return self._loop_solver.following(q, last)
 
     def close_all(self, q):
-        closed, last = np.empty_like(q), self.branch
+        closed, last = np.empty_like(q), None
         for k, one in enumerate(q):
-            last, _ = self._following(one, last)
-            closed[k] = last
+            try:
+                closed[k] = last = self.following(one, last)
+            except ClosureError as error:
+                raise ClosureError(f"point {k}: {error}" if len(q) > 1 else str(error)) from None
         return closed
 
     def forget(self, positions, not_given):

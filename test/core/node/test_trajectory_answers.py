@@ -132,6 +132,19 @@ def test_a_five_bar():
     assert np.allclose([point.effort for point in answer.solution.points], check.efforts)
 
 
+def test_a_five_bar_that_opens():
+    served = Served(FIVE_BAR, settings(backend="numpy"))
+    served.now = monotonic_ns()
+    served.receive(ALL, closed(Q), [0.0] * 4)
+    message = trajectory(DRIVEN, [0.0, 1.0, 2.0], [Q, Q + 0.1, [3.0, 0.1]], np.zeros((3, 2)))
+    answer = call(served, message)
+    assert (
+        not answer.success
+        and "at 2 s: " in answer.message
+        and served.core.model.constraints[0].name in answer.message
+    )
+
+
 @pytest.mark.parametrize(
     ("change", "match"),
     [
@@ -239,7 +252,7 @@ def test_a_scaled_five_bar():
     ("fields", "match"),
     [
         ({"method": "fastest"}, "fastest"),
-        ({"limited_joints": ["panda_joint2"], "max_effort": [5.0]}, "effort"),
+        ({"limited_joints": ["panda_joint2"], "max_effort": [5.0]}, "effort of panda_joint2 at 0 s is -"),
         ({"method": "uniform", "limited_joints": ["panda_joint2"], "max_effort": [5.0]}, "panda_joint2"),
         ({"rate": 1e7}, "lower rate"),
     ],
