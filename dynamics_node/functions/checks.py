@@ -63,6 +63,14 @@ def shaped(name, value, axes, dtype=np.float64):
     return array
 
 
+def positive(name, value, unit) -> float:
+    """A finite number above zero. Raises InputError."""
+    number = value.item() if isinstance(value, np.ndarray) and value.ndim == 0 else value
+    if not isinstance(number, int | float | np.integer | np.floating) or not (isfinite(number) and number > 0):
+        raise InputError(f"{name} must be a positive number of {unit}, not {value!r}")
+    return float(number)
+
+
 def require_finite(name, array, axes, steps=False):
     """Raise InputError for the first entry that is not finite, by its name; axes as above. steps: the last
     leading axis counts steps of a rollout."""

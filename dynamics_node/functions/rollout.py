@@ -11,6 +11,7 @@ from dynamics_node.chains import SOLVERS as PARALLEL
 from dynamics_node.codegen import ArrayError, Rollouts, new_array, on_device
 from dynamics_node.functions.checks import (
     InputError,
+    positive,
     require_finite,
     require_unit_quaternions,
     same_batch,
@@ -25,10 +26,9 @@ from dynamics_node.text import similar
 def roll_out(function, q, qd, tau, dt, integrator) -> Rollout:
     """See Function.rollout."""
     rollouts = _rollouts(function, integrator)
-    if not (np.ndim(dt) == 0 and np.isfinite(dt) and dt > 0):
-        raise InputError(f"dt must be a positive number of seconds, not {dt}")
+    dt = positive("dt", dt, "seconds")
     robot = function.robot
-    same = {"dt": np.array(float(dt)), "gravity": robot.gravity, **function.spec.inputs(robot)}
+    same = {"dt": np.array(dt), "gravity": robot.gravity, **function.spec.inputs(robot)}
     if any(map(on_device, (q, qd, tau))):
         try:
             return Rollout(*rollouts.on_device(q, qd, tau, same))

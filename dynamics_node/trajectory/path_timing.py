@@ -15,7 +15,13 @@ from dynamics_node.trajectory.joint_trajectory import LINE, JointTrajectory
 from dynamics_node.trajectory.motion_limits import described
 from dynamics_node.trajectory.path_limits import PathLimits
 from dynamics_node.trajectory.slowdown import TOLERANCE
-from dynamics_node.trajectory.trajectory_check import RATE, TrajectoryCheck, check_trajectory
+from dynamics_node.trajectory.trajectory_check import (
+    MOST_NUMBERS,
+    RATE,
+    TrajectoryCheck,
+    check_trajectory,
+    require_few_samples,
+)
 
 Method = Literal["time_optimal", "uniform"]
 AT_REST = 1e-6  # rad/s or m/s
@@ -92,9 +98,13 @@ def scale_trajectory(
 
 
 def scaled(
-    check: TrajectoryCheck, method: str, limits: Mapping[str, Mapping[str, float]] | None = None
+    check: TrajectoryCheck,
+    method: str,
+    limits: Mapping[str, Mapping[str, float]] | None = None,
+    most: int = MOST_NUMBERS,
 ) -> TrajectoryCheck:
-    """The check of a trajectory with other times; limits: of the check. Raises as `scale_trajectory`."""
+    """The check of a trajectory with other times. limits: of the check; most: of samples times joints that
+    are optimized. Raises as `scale_trajectory`."""
     if method == "uniform":
         return check.slowed()
     if method != "time_optimal":
@@ -106,19 +116,21 @@ def scaled(
         raise InputError("a time-optimal trajectory needs velocities at all points: lines have corners")
     limits = limits or {}
     if not any(margin.quantity in ("jerk", "effort_rate") for margin in check.margins):
-        return check.retimed(_fastest(check, limits)).slowed()
+        return check.retimed(_fastest(check, limits, most)).slowed()
     from dynamics_node.trajectory.smooth_timing import smoothed  # imports scipy
 
     others = {name: {k: own[k] for k in own if k not in SMOOTH} for name, own in limits.items()}
-    fast = check.retimed(_fastest(check.retimed(check.trajectory, others), others), others)
+    fast = check.retimed(_fastest(check.retimed(check.trajectory, others), others, most), others)
     return smoothed(check, fast, limits)
 
 
-def _fastest(check, limits) -> JointTrajectory:
+def _fastest(check, limits, most) -> JointTrajectory:
     """The time-optimal trajectory along the path of a check, as cubics. Raises ValueError."""
     given, slowdown = check, check.slowdown.factor
     if 1 < slowdown < np.inf:  # the samples are then as dense in the result as in a check
-        check = check.retimed(check.trajectory.slowed(slowdown), limits)
+        slower = check.trajectory.slowed(slowdown)
+        require_few_samples(slower.count(check.rate), check.robot, most)
+        check = check.retimed(slower, limits)
     path = PathLimits(check, limits)
     problem = _Fastest(path, path.scale / check.slowdown.factor if check.slowdown.possible else 0.0)
     speeds = problem.speeds()

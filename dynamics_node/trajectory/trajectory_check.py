@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from dynamics_node.algorithms.rates import spread_rates
 from dynamics_node.display import titled
 from dynamics_node.functions import Backend, InputError, build
-from dynamics_node.functions.checks import shaped
+from dynamics_node.functions.checks import positive, shaped
 from dynamics_node.robot import Robot
 from dynamics_node.trajectory.check_functions import (
     CheckFunctions,
@@ -61,6 +61,8 @@ class TrajectoryCheck:
         One for every limit of every joint, the most used one first.
     window : float
         Window of `thermal_effort`, s.
+    rate : float
+        Samples between points are at most 1 / rate apart, Hz.
     notes : tuple of str
         Parts of the trajectory that are not checked.
     functions : CheckFunctions
@@ -89,6 +91,7 @@ class TrajectoryCheck:
     tau: np.ndarray
     margins: tuple[Margin, ...]
     window: float
+    rate: float
     notes: tuple[str, ...]
     functions: CheckFunctions
     effort_rates: np.ndarray | None
@@ -370,18 +373,13 @@ def checked(
 ) -> TrajectoryCheck:
     """The TrajectoryCheck of points. start (nq,): positions of joints that they do not name; most: of samples
     times joints. Raises as `check_trajectory`."""
-    for name, value, unit in (("window", window, "s"), ("rate", rate, "Hz")):
-        if not (np.isfinite(value) and value > 0):
-            raise InputError(f"{name} must be positive, not {value:g} {unit}")
+    window, rate = positive("window", window, "seconds"), positive("rate", rate, "hertz")
     robot = functions.robot
     bounds = joint_limits(robot, limits or {})
     rated = bool(np.isfinite(bounds.effort_rate).any())
     with_jerk = rated or bool(np.isfinite(bounds.jerk).any())
     count = points.count(rate, with_jerk)
-    if count * robot.nv > most:
-        raise InputError(
-            f"{count} samples of {robot.nv} joints exceed {most} numbers: use a lower rate, or check parts"
-        )
+    require_few_samples(count, robot, most)
     time = np.empty(count)
     jerk = np.empty((count, robot.tree.nv)) if np.isfinite(bounds.jerk).any() else None
     effort_rates = np.empty((3, count, robot.nv)) if rated else None
@@ -419,12 +417,22 @@ def checked(
         qdd,
         tau,
         margins,
-        float(window),
+        window,
+        rate,
         _notes(points),
         functions,
         effort_rates,
         again,
     )
+
+
+def require_few_samples(count, robot, most):
+    """Raise InputError for too many samples times joints."""
+    if count * robot.nv > most:
+        raise InputError(
+            f"{count} samples of {robot.nv} joints exceed {most} numbers: use a lower rate, or parts of the "
+            "trajectory"
+        )
 
 
 def _rates_of(values, robot, at, samples, q):

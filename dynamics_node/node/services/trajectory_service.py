@@ -4,6 +4,7 @@ times of its path."""
 import numpy as np
 from builtin_interfaces.msg import Duration
 
+from dynamics_node.functions.checks import positive
 from dynamics_node.node.core.torques import joint_friction
 from dynamics_node.node.errors import BadMessage
 from dynamics_node.node.ros.messages import doubles, point_message, trajectory_message
@@ -11,6 +12,7 @@ from dynamics_node.node.services.requests import read_limits, read_state, requir
 from dynamics_node.node.state.reference import MAX_NUMBERS, read_points
 from dynamics_node.text import one_line
 from dynamics_node.trajectory import CheckFunctions, JointTrajectory, checked, scaled, verdict
+from dynamics_node.trajectory.trajectory_check import require_few_samples
 from dynamics_node.trajectory.trajectory_messages import in_order, require_joints
 
 TIME_OPTIMAL = "time_optimal"
@@ -44,7 +46,7 @@ def scale_trajectory(core, request, response, now):
     most = MAX_OPTIMIZED if method == TIME_OPTIMAL else MAX_NUMBERS
     check = _checked(core, request, limits, now, most)
     try:
-        result = scaled(check, method, limits)
+        result = scaled(check, method, limits, most)
     except ImportError as error:  # the text has the package to install
         raise BadMessage(f"{error}; or set method to uniform") from None
     before, after = (own.time[-1] - own.time[0] for own in (check, result))
@@ -77,9 +79,10 @@ def _checked(core, request, limits, now, most=MAX_NUMBERS):
         friction=joint_friction(model, core.settings) if request.friction else False,
         close=at.following if model.constrained else None,
     )
+    require_few_samples(points.count(positive("rate", request.rate, "hertz")), model, most)
     return checked(
         functions, points, _start(core, request.state, points, now), limits=limits, window=request.window,
-        rate=request.rate, most=most,
+        rate=request.rate, most=MAX_NUMBERS,
     )  # fmt: skip
 
 

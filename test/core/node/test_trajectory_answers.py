@@ -18,6 +18,7 @@ from geometry_msgs.msg import Point
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 import dynamics_node as dn
+from dynamics_node.node.services import trajectory_service
 from dynamics_node.node.services.services import Services
 
 KIND, SCALE = interfaces.CheckTrajectory, interfaces.ScaleTrajectory
@@ -260,6 +261,26 @@ def test_a_scaled_five_bar():
 def test_impossible_times(panda7, fields, match):
     answer = call(panda7, swing(panda7.core.model.v_names, REST + 0.3), kind=SCALE, **fields)
     assert not answer.success and match in answer.message
+
+
+def test_time_optimal_requests_are_bounded_before_the_computation(panda7, monkeypatch):
+    """By the samples of the given motion, and of the uniform one within limits; not by those of the result."""
+    pytest.importorskip("toppra", reason="time-optimal trajectories: pip install toppra")
+    names, solved = list(panda7.core.model.v_names), []
+    original = trajectory_service.scaled
+    monkeypatch.setattr(trajectory_service, "scaled", lambda *own: solved.append(1) or original(*own))
+    monkeypatch.setattr(trajectory_service, "MAX_OPTIMIZED", 7 * 101)
+    for seconds, success, calls in ((1.0, True, 1), (1.1, False, 1)):
+        answer = call(panda7, swing(names, REST + 0.3, seconds), kind=SCALE)
+        assert (
+            answer.success == success and len(solved) == calls and (success or "lower rate" in answer.message)
+        )
+    slow = {"limited_joints": names, "max_velocity": [0.5] * 7}
+    answer = call(panda7, swing(names, REST + 0.3, 0.9), kind=SCALE, **slow)
+    assert not answer.success and "114 samples" in answer.message
+    assert call(
+        panda7, swing(names, REST + 0.3, 0.8), kind=SCALE, limited_joints=names, max_velocity=[0.57] * 7
+    ).success
 
 
 def test_lines_have_no_optimal_times(panda7):
