@@ -8,6 +8,7 @@ import numpy as np
 from dynamics_node.symbolic import UNIT
 from dynamics_node.text import listed
 
+_REAL = int | float | np.integer | np.floating
 ONE_THREAD = 10_000  # numbers; OpenBLAS multiplies more with threads, which then wait on the other cores
 
 
@@ -66,7 +67,7 @@ def shaped(name, value, axes, dtype=np.float64):
 def positive(name, value, unit) -> float:
     """A finite number above zero. Raises InputError."""
     number = value.item() if isinstance(value, np.ndarray) and value.ndim == 0 else value
-    if not isinstance(number, int | float | np.integer | np.floating) or not (isfinite(number) and number > 0):
+    if not (isinstance(number, _REAL) and isfinite(number) and number > 0):
         raise InputError(f"{name} must be a positive number of {unit}, not {value!r}")
     return float(number)
 
