@@ -123,8 +123,10 @@ class JointFriction:
 
 
 def selected_friction(robot: Robot, friction: bool | JointFriction) -> JointFriction | None:
-    """The given one, for True that of the description; None without any."""
-    own = JointFriction(robot.tree) if friction is True else friction
+    """The given one, for True that of the description; None without any. Raises ValueError."""
+    if not isinstance(friction, bool | np.bool_ | JointFriction):
+        raise ValueError(f"friction must be True or False, not {friction!r}")
+    own = friction if isinstance(friction, JointFriction) else JointFriction(robot.tree) if friction else None
     return own if own and own.any else None
 
 

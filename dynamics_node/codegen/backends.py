@@ -19,6 +19,7 @@ from dynamics_node.symbolic import LaneProgram, LoopProgram, Program, flattened,
 log = logging.getLogger("dynamics_node")
 
 DEVICES = ("cuda",)  # backends that compute batches elsewhere
+BACKENDS = ("auto", "c", "numpy", *DEVICES)
 # {name: (Program, the same operations in another order or None)}
 Alternatives = Callable[[], dict[str, tuple[Program, Program | None]]]
 
@@ -41,8 +42,11 @@ def make(
     fallback: the Runner that serves where nothing is compiled, by default the interpreter; reordered: the
     same operations in another order, one of which is faster; isomorphic_inputs: those that go together on
     lanes, see `vectorize`; alternatives: of Programs with the same results by other algorithms, one of which
-    a GPU may run. Raises CompileError for backend c without a compiler, DeviceError for one of DEVICES.
+    a GPU may run. Raises CompileError for backend c without a compiler, DeviceError for one of DEVICES,
+    ValueError for another backend.
     """
+    if not isinstance(backend, str) or backend not in BACKENDS:
+        raise ValueError(f"unknown backend {backend!r}; there are {', '.join(BACKENDS)}")
     runner = _on_cpu(program, backend, parameters, quaternions, fallback, reordered, isomorphic_inputs)
     measured = backend == "auto" and driver_is_there()
     if backend in DEVICES or measured:

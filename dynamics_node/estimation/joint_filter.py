@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from dynamics_node.codegen import make
 from dynamics_node.display import titled
 from dynamics_node.functions import InputError
+from dynamics_node.functions.checks import finite, numbers, positive
 from dynamics_node.robot import Joint, Robot
 from dynamics_node.symbolic import trace
 from dynamics_node.text import listed
@@ -163,7 +164,7 @@ class JointFilter:
         float
             In s.
         """
-        variance, density = self._noise
+        (variance, density), step = self._noise, positive("step", step, "seconds")
         return float(((variance * step / density) ** (1 / 6)).max())
 
     def step(self, time: float, position: ArrayLike) -> bool:
@@ -189,8 +190,12 @@ class JointFilter:
         """
         if self._time is None:
             return self._begin(time, position)
-        dt = time - self._time
-        if not 0.0 < dt <= self._longest_gap:
+        try:
+            dt = time - self._time
+            restarts = not 0.0 < dt <= self._longest_gap
+        except (TypeError, ValueError):
+            raise InputError(f"time must be a finite number, not {time!r}") from None
+        if restarts:
             return False if dt == 0.0 else self._begin(time, position)
         self._dt[0] = dt
         if self._any_wraps:
@@ -203,8 +208,7 @@ class JointFilter:
 
     def _begin(self, time, position):
         position = self._checked(position)
-        if not np.isfinite(time):
-            raise InputError(f"time is not finite: {time}")
+        time = float(finite("time", time, ()))
         self._state[:] = 0.0
         self._state[0] = position
         self._state[3 + _NUMBER[0, 0]] = self._settings[: len(position)]
@@ -215,7 +219,7 @@ class JointFilter:
 
     def _unwrapped(self, position):
         """The angle reading within half a turn of the estimate."""
-        position = np.array(position, dtype=float)
+        position = self._checked(position)
         turns = np.round((self._state[0] - position) / (2 * np.pi))
         return np.where(self._wraps, position + 2 * np.pi * turns, position)
 
@@ -225,7 +229,7 @@ class JointFilter:
         out[...] = result[0]
 
     def _checked(self, position):
-        array = np.ascontiguousarray(position, dtype=float)
+        array = np.ascontiguousarray(numbers("position", position))
         if array.shape != self._wraps.shape or not np.isfinite(array).all():
             raise InputError(f"position must be {len(self._wraps)} finite numbers, not {position}")
         return array
@@ -291,10 +295,7 @@ def _wrapping(joints):
 
 
 def _positive(name, value, count):
-    try:
-        array = np.asarray(value, dtype=float)
-    except (TypeError, ValueError):
-        array = np.zeros(0)
+    array = numbers(name, value)
     if array.shape not in ((), (count,)) or not (np.isfinite(array).all() and (array > 0).all()):
         raise InputError(f"{name} must be {count} positive numbers or one for all, not {value}")
     return np.broadcast_to(array, (count,)).copy()

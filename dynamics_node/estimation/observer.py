@@ -20,7 +20,8 @@ from dynamics_node.estimation.observer_options import COMPONENTS, ObserverOption
 from dynamics_node.estimation.observer_program import begin_program, cycle_program, state_size, views
 from dynamics_node.functions import ExternalWrenchEstimate, InputError, SolutionError
 from dynamics_node.functions.arguments import Arguments, robot_signature
-from dynamics_node.functions.choices import Choice
+from dynamics_node.functions.checks import finite, require_robot
+from dynamics_node.functions.choices import BACKENDS, Choice, require_known
 from dynamics_node.functions.spec import Spec
 from dynamics_node.identification.regression import named_in
 from dynamics_node.robot import Robot
@@ -213,8 +214,12 @@ class MomentumObserver:
         variance = self._velocity_variance if velocity_variance is None else velocity_variance
         if self.time is None:
             return self._begin(time, q, qd, tau, g, variance)
-        dt = time - self.time
-        if not 0.0 < dt <= self.options.longest_gap:
+        try:
+            dt = time - self.time
+            restarts = not 0.0 < dt <= self.options.longest_gap
+        except (TypeError, ValueError):
+            raise InputError(f"time must be a finite number, not {time!r}") from None
+        if restarts:
             return False if dt == 0.0 else self._begin(time, q, qd, tau, g, variance)
         if not self._shortest <= dt < self._longest_step:
             self._set_levels(dt)
@@ -264,8 +269,7 @@ class MomentumObserver:
         )
 
     def _begin(self, time, *sample):
-        if not np.isfinite(time):
-            raise InputError(f"time is not finite: {time}")
+        time = float(finite("time", time, ()))
         self.reset()
         if self._one_begin(*sample, self._state) is not None:
             self._run_checked(self._runners[1], sample, (self._state,))
@@ -278,6 +282,9 @@ class MomentumObserver:
         names = list(runner.inputs)
         arguments = Arguments(_signature(self.robot), dict(zip(names, sample, strict=False)))
         arguments.require_valid()
+        for name, value in zip(names, sample, strict=False):
+            if np.ndim(value) != 1:
+                raise InputError(f"{name} has {np.ndim(value)} axes: a step takes one sample")
         count = len(names) - len(sample)
         given = [*arguments.rows().values(), *rest[:count]]
         (outputs, good) = runner.run_checked(1, [np.ascontiguousarray(array)[None] for array in given])
@@ -351,6 +358,10 @@ def build_observer(
     >>> round(float(observer.torque[3]), 3)  # N m
     -5.0
     """
+    require_robot(robot)
+    if not isinstance(options, ObserverOptions):
+        raise TypeError(f"options must be ObserverOptions, not {type(options).__name__}")
+    require_known("backend", backend, BACKENDS)
     windows = len(options.windows)
     places = tuple(COMPONENTS.index(name) for name in options.components)
     if options.link is not None:

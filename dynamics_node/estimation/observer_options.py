@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dynamics_node.functions import InputError
+from dynamics_node.functions.checks import numbers
+
 COMPONENTS = tuple(f"{part}.{axis}" for part in ("moment", "force") for axis in "xyz")
 WINDOWS = (0.002, 0.008, 0.03, 0.12)
 
@@ -73,7 +76,8 @@ class ObserverOptions:
 
     def __post_init__(self):
         for name in _LISTS:
-            value = np.asarray(getattr(self, name)).tolist()
+            value = getattr(self, name)
+            value = value.tolist() if isinstance(value, np.ndarray) else value
             object.__setattr__(self, name, tuple(value) if isinstance(value, list) else value)
         for name in ("velocity_std", "torque_std", "bandwidth"):
             _require(name, getattr(self, name), "positive", lambda x: x > 0)
@@ -81,10 +85,10 @@ class ObserverOptions:
             _require(name, getattr(self, name), "zero or more", lambda x: x >= 0)
         for name in ("false_alarms", "windows", "longest_gap"):
             _require(name, getattr(self, name), "positive", lambda x: x > 0)
-        if unknown := [name for name in self.components if name not in COMPONENTS]:
-            raise ValueError(f"unknown component {unknown[0]!r}; there are {', '.join(COMPONENTS)}")
-        if not self.components or len(set(self.components)) < len(self.components):
-            raise ValueError("components: at least one, each once")
+        chosen = self.components if isinstance(self.components, tuple) else ()
+        if not chosen or any(name not in COMPONENTS or chosen.count(name) > 1 for name in chosen):
+            known = ", ".join(COMPONENTS)
+            raise InputError(f"components {self.components!r} must be some of {known}, each once")
         if not self.windows:
             raise ValueError("windows: at least one")
 
@@ -115,9 +119,9 @@ class ObserverOptions:
 
 
 def _require(name, value, requirement, holds):
-    numbers = np.asarray(value, dtype=float)
-    if not (np.isfinite(numbers).all() and holds(numbers).all()):
-        raise ValueError(f"{name} must be {requirement} and finite, not {value}")
+    array = numbers(name, value)
+    if array.ndim > 1 or not array.size or not (np.isfinite(array).all() and holds(array).all()):
+        raise InputError(f"{name} must be {requirement} and finite, not {value}")
 
 
 ALMOST_CERTAIN = 1e-300  # smallest tail probability of a level

@@ -23,7 +23,9 @@ from dynamics_node.codegen import CompileError, make
 from dynamics_node.codegen.cache import read_entry, write_entry
 from dynamics_node.functions.arguments import robot_signature
 from dynamics_node.functions.chain_functions import parallel_solver
+from dynamics_node.functions.checks import require_robot
 from dynamics_node.functions.choices import (
+    BACKENDS,
     COMPILED,
     PRECISIONS,
     Backend,
@@ -33,6 +35,7 @@ from dynamics_node.functions.choices import (
     Redundant,
     Reference,
     Solver,
+    require_known,
     resolve,
 )
 from dynamics_node.functions.estimator import build_estimator
@@ -162,7 +165,7 @@ def build(
     Solver 'cluster': Chignoli, Adrian, Kim and Wensing, Recursive rigid-body dynamics algorithms for systems
     with kinematic loops.
     """
-    _require_robot(robot)
+    require_robot(robot)
     parameters = _known_parameters(runtime_parameters)
     if precision not in PRECISIONS:
         raise ValueError(f"unknown precision {precision!r}; there are {', '.join(PRECISIONS)}")
@@ -263,6 +266,7 @@ def evaluate(
       position  [0.0256, 0.0063, 0.627 ]
       jacobian  array (3, 7)
     """
+    require_known("backend", backend, BACKENDS)
     function = _evaluated(
         robot, name, backend, _frozen(forward_joints), link, _frozen(links), joint, reference, _frozen(xyz),
         _frozen(rpy), redundant,
@@ -281,7 +285,7 @@ def _frozen(option):
 @lru_cache(maxsize=64)
 def _evaluated(robot, name, backend, forward_joints, link, links, joint, reference, xyz, rpy, redundant):
     """The Function of `evaluate`."""
-    _require_robot(robot)
+    require_robot(robot)
     given = _options(
         name,
         forward_joints=forward_joints,
@@ -390,11 +394,6 @@ def build_loop_solver(robot: Robot, backend: str = "auto") -> LoopSolver:
 
 
 # --- construction -------------------------------------------------------------------------------------------
-
-
-def _require_robot(robot):
-    if not isinstance(robot, Robot):
-        raise TypeError(f"robot must be a Robot, not {type(robot).__name__}: use dn.load_robot(path)")
 
 
 def _known_parameters(parameters):

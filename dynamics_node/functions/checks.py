@@ -5,6 +5,7 @@ from math import isfinite
 
 import numpy as np
 
+from dynamics_node.robot import Robot
 from dynamics_node.symbolic import UNIT
 from dynamics_node.text import listed
 
@@ -45,18 +46,7 @@ class SolutionError(ArithmeticError):
 def shaped(name, value, axes, dtype=np.float64):
     """The value as array (..., *tail). axes: the tail, and names along its first axis."""
     tail, coordinates = axes
-    if value is None:
-        raise InputError(f"{name} is missing")
-    if np.iscomplexobj(value):
-        raise InputError(f"{name} is complex")
-    try:
-        array = np.asarray(value)
-        if array.dtype.kind in "mM":  # NumPy converts dates to counts of nanoseconds
-            raise TypeError
-        array = np.asarray(array, dtype=dtype)
-    except (TypeError, ValueError):
-        remedy = ": use dn.external_wrenches(robot, {link: wrench})" if isinstance(value, Mapping) else ""
-        raise InputError(f"{name} is not an array of numbers{remedy if name == 'f_ext' else ''}") from None
+    array = numbers(name, value, dtype)
     if array.shape[array.ndim - len(tail) :] != tail or array.ndim < len(tail):
         shape = ", ".join(map(str, ("...", *tail)))
         entries = listed(coordinates, 12)
@@ -64,11 +54,45 @@ def shaped(name, value, axes, dtype=np.float64):
     return array
 
 
-def positive(name, value, unit) -> float:
+def numbers(name, value, dtype=np.float64):
+    """The value as an array of real numbers. Raises InputError."""
+    if value is None:
+        raise InputError(f"{name} is missing")
+    try:
+        array = np.asarray(value)
+        if array.dtype.kind == "c":
+            raise InputError(f"{name} is complex")
+        if array.dtype.kind in "mM":  # NumPy converts dates to counts of nanoseconds
+            raise TypeError
+        return np.asarray(array, dtype=dtype)
+    except InputError:
+        raise
+    except (TypeError, ValueError):
+        remedy = ": use dn.external_wrenches(robot, {link: wrench})" if isinstance(value, Mapping) else ""
+        raise InputError(f"{name} is not an array of numbers{remedy if name == 'f_ext' else ''}") from None
+
+
+def finite(name, value, shape):
+    """The value as a finite array of a shape. Raises InputError."""
+    array = numbers(name, value)
+    if array.shape != shape or not np.isfinite(array).all():
+        size = " x ".join(map(str, shape)) + " finite numbers" if shape else "a finite number"
+        raise InputError(f"{name} must be {size}, not {value}")
+    return array
+
+
+def require_robot(robot):
+    """Raise TypeError for anything but a Robot."""
+    if not isinstance(robot, Robot):
+        raise TypeError(f"robot must be a Robot, not {type(robot).__name__}: use dn.load_robot(path)")
+
+
+def positive(name, value, unit="") -> float:
     """A finite number above zero. Raises InputError."""
     number = value.item() if isinstance(value, np.ndarray) and value.ndim == 0 else value
     if not (isinstance(number, _REAL) and isfinite(number) and number > 0):
-        raise InputError(f"{name} must be a positive number of {unit}, not {value!r}")
+        unit = f" of {unit}" if unit else ""
+        raise InputError(f"{name} must be a positive number{unit}, not {value!r}")
     return float(number)
 
 

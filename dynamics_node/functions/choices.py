@@ -37,8 +37,8 @@ def resolve(solver: str = "best", ordering: str | Iterable[str] = "best", backen
 
     Raises ChoiceError for an unknown or impossible combination.
     """
-    _require_known("solver", solver, SOLVERS)
-    _require_known("backend", backend, BACKENDS)
+    require_known("solver", solver, SOLVERS)
+    require_known("backend", backend, BACKENDS)
     if backend not in _BACKENDS_OF[solver]:
         raise ChoiceError(
             f"solver {solver!r} does not run on backend {backend!r}, but on {', '.join(_BACKENDS_OF[solver])}"
@@ -47,16 +47,16 @@ def resolve(solver: str = "best", ordering: str | Iterable[str] = "best", backen
         ordering = tuple(ordering)
     if solver == "factor_graph":
         if isinstance(ordering, str):
-            _require_known("ordering", ordering, (*ORDERINGS, "best"))
+            require_known("ordering", ordering, (*ORDERINGS, "best"))
         return Choice(solver, ordering, backend)
     if solver == "cfa":
-        _require_known("ordering", ordering, ("best", *WAYS))
+        require_known("ordering", ordering, ("best", *WAYS))
         return Choice(solver, ordering, backend)
     if ordering != "best":
         raise ChoiceError(f"solver {solver!r} has no orderings: leave ordering at 'best'")
     return Choice(solver if solver in PARALLEL else "cluster", None, backend)
 
 
-def _require_known(kind, name, names):
-    if name not in names:
+def require_known(kind, name, names):
+    if not isinstance(name, str) or name not in names:
         raise ChoiceError(f"unknown {kind} {name!r}; {similar(name, names)}")

@@ -40,6 +40,7 @@ from dynamics_node.version import __version__
 STATES = 100  # of the test program
 DRAWN = 4 * STATES  # some of which may be singular
 SEED = 5
+ORDERS = (0, 1, 2)  # of derivatives
 _PRECISIONS = {"float64": "double", "float32": "single"}
 _TEXTS = {
     "qd": "velocities",
@@ -104,6 +105,8 @@ def export_functions(
 
 def exported_entry(function, order: int = 0, precision: str = "double") -> Entry:
     """The Entry of a Function, with the derivatives up to an order as for CasADi. Raises ChoiceError."""
+    if not isinstance(order, int) or order not in ORDERS:
+        raise ChoiceError(f"order must be 0, 1 or 2, not {order!r}")
     robot, _ = _origin(function)
     prefix = identifier("dynamics" if robot is None else robot.name)
     return _entry(function, prefix, Options(None, precision, order, libm=True), "casadi")

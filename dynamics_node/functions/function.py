@@ -238,7 +238,7 @@ class Function:
         CompileError
             Without a C compiler.
         ChoiceError
-            For a function that runs no Program.
+            For a function that runs no Program, and another order.
         """
         from dynamics_node.functions.bridges.casadi import to_casadi  # an optional dependency
 
@@ -267,7 +267,7 @@ class Function:
         ImportError
             Without JAX: pip install 'dynamics_node[jax]'.
         ChoiceError
-            For a function that runs no Program.
+            For a function that runs no Program, and another order.
         """
         from dynamics_node.functions.bridges.jax import JaxFunction  # an optional dependency
 
@@ -296,7 +296,7 @@ class Function:
         ImportError
             Without PyTorch: pip install 'dynamics_node[torch]'.
         ChoiceError
-            For a function that runs no Program.
+            For a function that runs no Program, and another order.
         """
         from dynamics_node.functions.bridges.torch import TorchFunction  # an optional dependency
 

@@ -17,10 +17,9 @@ from dynamics_node.functions.checks import (
     same_batch,
     shaped,
 )
-from dynamics_node.functions.choices import ChoiceError
+from dynamics_node.functions.choices import ChoiceError, require_known
 from dynamics_node.functions.robot_functions import ForwardDynamicsFunction
 from dynamics_node.symbolic import LaneProgram, Program
-from dynamics_node.text import similar
 
 
 def roll_out(function, q, qd, tau, dt, integrator) -> Rollout:
@@ -67,8 +66,7 @@ def _rollouts(function, integrator) -> Rollouts:
         raise ChoiceError(
             f"{function.signature.name} has no rollouts: use dn.build(robot, 'forward_dynamics')"
         )
-    if integrator not in INTEGRATORS:
-        raise ChoiceError(f"unknown integrator {integrator!r}; {similar(integrator, INTEGRATORS)}")
+    require_known("integrator", integrator, INTEGRATORS)
     if integrator not in function._made:
         program, stages = integrator_of(function.robot, _forward_program(function), integrator)
         backend = "cuda" if function.spec.choice.backend == "cuda" else function.runner.backend

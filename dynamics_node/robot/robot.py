@@ -651,7 +651,7 @@ class Robot:
         """
         try:
             return self.frames[name]
-        except KeyError:
+        except (KeyError, TypeError):  # a name that has no hash
             known = ", ".join(sorted(self.frames)[:40])
             raise UnknownNameError(f"unknown link {name!r}; the robot has: {known}") from None
 

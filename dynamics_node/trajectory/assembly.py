@@ -6,6 +6,7 @@ import numpy as np
 
 from dynamics_node.algorithms.loop_closure import TURNED
 from dynamics_node.functions import InputError
+from dynamics_node.functions.checks import finite, numbers
 from dynamics_node.symbolic import Program, interpret, trace
 from dynamics_node.trajectory.errors import InconsistentStart, SingularPosition, WrongBranch
 from dynamics_node.trajectory.systems import System
@@ -35,7 +36,8 @@ def closed_start(system: System, q, qd=None):
 
 def _closed_rates(system, q, qd):
     rates = np.zeros(len(system.directions))
-    if qd is not None and np.shape(qd) == rates.shape:
+    qd = None if qd is None else numbers("qd", qd)
+    if qd is not None and qd.shape == rates.shape:
         rates = _vector("qd", qd, len(rates))
         constraints = interpret(start_program(system), q=q, qd=rates)
         _require_closed(
@@ -79,10 +81,7 @@ def start_program(system: System) -> Program:
 
 
 def _vector(name, value, size):
-    array = np.array(value, dtype=float)
-    if array.shape != (size,) or not np.isfinite(array).all():
-        raise InputError(f"{name} must be {size} finite numbers, not {value}")
-    return array
+    return finite(name, value, (size,)).copy()
 
 
 def require_branch(system: System, motion: Trajectory):

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from dynamics_node.algorithms.actuation import JointFriction, selected_friction
 from dynamics_node.display import fields_of, titled
 from dynamics_node.functions import Backend, InputError, evaluate
-from dynamics_node.functions.checks import same_batch, shaped
+from dynamics_node.functions.checks import finite, require_robot, same_batch, shaped
 from dynamics_node.robot import Robot
 from dynamics_node.symbolic import matvec, transpose
 from dynamics_node.text import listed
@@ -178,11 +178,13 @@ def capability(
     Chiacchio, Bouffard-Vercelli and Pierrot, "Force polytope and force ellipsoid for redundant manipulators",
     Journal of Robotic Systems, 1997. Yoshikawa, "Dynamic manipulability of robot manipulators", 1985.
     """
+    _require_link(robot, link)
     if robot.floating_base:
         raise InputError(
             f"{robot.name} has a floating base, which no joint holds: read the robot with floating_base=False"
         )
-    most = _efforts(robot, limits or {})
+    most = _efforts(robot, {} if limits is None else limits)
+    gravity = None if gravity is None else finite("gravity", gravity, (3,))
     q, qd, still, moving = _states(robot, q, qd, qdd)
     compute: Any = {"backend": backend}
     rows, turn = _rows(axes), _turn(robot, link, q, reference, compute)
@@ -255,6 +257,7 @@ def effective_mass(
     Khatib, "Inertial properties in robotic manipulation: an object-level framework", International Journal of
     Robotics Research, 1995.
     """
+    _require_link(robot, link)
     _require_axes(reference)
     unit = unit_vectors(direction, 3)
     position = shaped("q", q, ((robot.nq,), robot.q_names))
@@ -316,6 +319,7 @@ def manipulability(
     ----------
     Yoshikawa, "Manipulability of robotic mechanisms", International Journal of Robotics Research, 1985.
     """
+    _require_link(robot, link)
     if robot.floating_base:
         raise InputError(f"{robot.name} has a floating base, which moves every link: fix the base")
     compute: Any = {"backend": backend}
@@ -331,6 +335,12 @@ def manipulability(
 
 
 # --- parts --------------------------------------------------------------------------------------------------
+
+
+def _require_link(robot, link):
+    """Raise TypeError for another robot, KeyError for an unknown link."""
+    require_robot(robot)
+    robot.frame(link)
 
 
 def _efforts(robot, limits):
@@ -357,14 +367,18 @@ def _states(robot, q, *rates):
 
 def _rows(axes):
     """Rows of a Jacobian. Raises InputError."""
-    names = list(axes)
-    if not names or len(set(names)) < len(names) or not set(names) <= set(ROWS):
+    names = list(axes) if isinstance(axes, Sequence) else []
+    if not names or any(names.count(name) > 1 or not _is_one_of(name, ROWS) for name in names):
         raise InputError(f"axes must be some of {', '.join(ROWS)}, each once, not {axes!r}")
     return [ROWS[name] for name in names]
 
 
+def _is_one_of(name, names):
+    return isinstance(name, str) and name in names
+
+
 def _require_axes(reference):
-    if reference not in ("world_aligned", "body"):
+    if not _is_one_of(reference, ("world_aligned", "body")):
         raise InputError(f"reference must be 'world_aligned' or 'body', not {reference!r}")
 
 

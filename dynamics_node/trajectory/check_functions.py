@@ -11,6 +11,7 @@ from dynamics_node.algorithms import ClosureError, close_loops, first_closed
 from dynamics_node.algorithms.actuation import JointFriction, selected_friction
 from dynamics_node.algorithms.rates import sampled_rates
 from dynamics_node.functions import build
+from dynamics_node.functions.checks import finite
 from dynamics_node.robot import Robot
 from dynamics_node.robot.inertial_parameters import with_payload
 from dynamics_node.trajectory.motion_limits import ORDERS, Margin
@@ -65,7 +66,7 @@ class CheckFunctions:
         close: Callable | None = None,
     ):
         self.robot, self._inverse, self._close = robot, inverse, close
-        self._gravity = robot.gravity if gravity is None else np.asarray(gravity, dtype=float)
+        self._gravity = robot.gravity if gravity is None else finite("gravity", gravity, (3,))
         self._friction = selected_friction(robot, friction)
 
     def inverse(self, q, qd, qdd, gravity=None):
@@ -164,7 +165,8 @@ class CheckFunctions:
 
     def loaded(self, link, com) -> "CheckFunctions":
         """Those of the robot with 1 kg more on a link, at com (3,) in its axes."""
-        robot, changed = with_payload(self.robot, link, 1.0, com), copy(self)
+        robot = with_payload(self.robot, link, 1.0, finite("com", com, (3,)))
+        changed = copy(self)
         if "inertia" not in self._inverse.spec.parameters:
             backend = self._inverse.choice.backend
             self._inverse = build(

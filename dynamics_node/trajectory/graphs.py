@@ -2,6 +2,7 @@
 
 from typing import Literal, get_args
 
+from dynamics_node.functions.choices import require_known
 from dynamics_node.trajectory.robot_factors import (
     acceleration_constraint,
     bias_of,
@@ -104,14 +105,12 @@ def _closed(system, derivatives):
 
 
 def _integrated(system, coordinates):
-    if coordinates not in COORDINATES:
-        raise ValueError(f"unknown coordinates {coordinates!r}; choose one of {', '.join(COORDINATES)}")
+    require_known("coordinates", coordinates, COORDINATES)
     return system.independent if coordinates == "independent" else tuple(range(len(system.directions)))
 
 
 def _integrators(system, rule, directions, passive=None):
-    if rule not in RULES:
-        raise ValueError(f"unknown rule {rule!r}; choose one of {', '.join(RULES)}")
+    require_known("rule", rule, RULES)
     if rule == "simpson":
         return [simpson(system, directions, passive)]
     one = {"euler": euler, "trapezoidal": trapezoidal}[rule]

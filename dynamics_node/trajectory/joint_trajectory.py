@@ -4,6 +4,7 @@ Between two points a joint moves along a line, with velocities at both points al
 accelerations as well along a polynomial of fifth degree. The controller chooses by the fields of both points.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Any, NamedTuple
@@ -11,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dynamics_node.functions import InputError
+from dynamics_node.functions.checks import numbers, positive
 
 FIELDS = ("positions", "velocities", "accelerations")
 LINE, CUBIC, QUINTIC = 1, 3, 5
@@ -62,14 +64,16 @@ class JointTrajectory:
     qdd: np.ndarray
 
     def __post_init__(self):
+        self._convert()
         shape = (len(self.time), len(self.names))
         if len(set(self.names)) < len(self.names):
             raise InputError("the trajectory names a joint twice")
         if not all(shape):
             raise InputError(f"the trajectory has {shape[0]} points of {shape[1]} joints")
-        for field, array in zip(FIELDS, (self.q, self.qd, self.qdd), strict=True):
+        for name, field in zip(("q", "qd", "qdd"), FIELDS, strict=True):
+            array = getattr(self, name)
             if array.shape != shape:
-                raise InputError(f"{field} of the trajectory have shape {array.shape}, not {shape}")
+                raise InputError(f"{name} of the trajectory has shape {array.shape}, not {shape}")
             wrong = ~np.isfinite(array)
             if field != "positions":
                 wrong &= ~np.isnan(array).all(axis=1)[:, None]
@@ -88,6 +92,17 @@ class JointTrajectory:
                 f"point {point} has accelerations without velocities: joint_trajectory_controller cannot "
                 "interpolate them; add velocities"
             )
+
+    def _convert(self):
+        """Names as a tuple, numbers as arrays."""
+        names = list(self.names) if isinstance(self.names, Sequence) else [None]
+        if isinstance(self.names, str) or not all(isinstance(name, str) for name in names):
+            raise InputError(f"names of the trajectory must be those of joints, not {self.names!r}")
+        object.__setattr__(self, "names", tuple(names))
+        for field in ("time", "q", "qd", "qdd"):
+            object.__setattr__(self, field, numbers(f"{field} of the trajectory", getattr(self, field)))
+        if self.time.ndim != 1:
+            raise InputError(f"time of the trajectory has shape {self.time.shape}, not (points,)")
 
     def __len__(self):
         return len(self.time)
@@ -120,6 +135,7 @@ class JointTrajectory:
         JointTrajectory
             The slower motion.
         """
+        factor = positive("factor", factor)
         return replace(self, time=self.time * factor, qd=self.qd / factor, qdd=self.qdd / factor**2)
 
     def at(self, time) -> tuple[np.ndarray, np.ndarray]:
@@ -135,6 +151,7 @@ class JointTrajectory:
         q, qd : ndarray (count, n)
             rad or m, per second.
         """
+        time = np.atleast_1d(numbers("time", time))
         segment = np.clip(np.searchsorted(self.time, time, side="right") - 1, 0, len(self) - 2)
         c = self._coefficients(slice(0, len(self) - 1), self.degrees())[:, segment]
         q, qd, *_ = _values(c, (time - self.time[segment])[:, None], 2)
@@ -198,7 +215,7 @@ class JointTrajectory:
 
     def _parts(self, rate):
         """As floats, which do not overflow."""
-        return np.maximum(1.0, np.ceil(np.diff(self.time) * rate - 1e-9))
+        return np.maximum(1.0, np.ceil(np.diff(self.time) * positive("rate", rate, "hertz") - 1e-9))
 
     def _has_own_end(self, degrees, jerk):
         """Which segments end with another acceleration, or jerk, than the next one begins with: 0 or 1."""

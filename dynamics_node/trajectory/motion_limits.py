@@ -7,6 +7,7 @@ import numpy as np
 
 from dynamics_node.algorithms.rates import sampled_rates
 from dynamics_node.functions import InputError
+from dynamics_node.functions.checks import numbers
 from dynamics_node.robot import Joint, Robot
 from dynamics_node.robot.robot import fact
 
@@ -97,6 +98,9 @@ def joint_limits(robot: Robot, more: Mapping[str, Mapping[str, float]]) -> Motio
     ]
     kinds = list(np.array(rows).T) if rows else [np.zeros(0)] * 6
     limits = MotionLimits._make((*kinds, np.array(robot.effort_limits), np.full(robot.nv, none)))
+    for own in (more, *(more.values() if isinstance(more, Mapping) else ())):
+        if not isinstance(own, Mapping):
+            raise InputError(f"limits must be {{joint: {{'max_effort': number, ...}}}}, not {more!r}")
     fixed = {frame.fixed_joint for frame in robot.frames.values()}
     for name, own in more.items():
         if name in fixed:
@@ -105,16 +109,17 @@ def joint_limits(robot: Robot, more: Mapping[str, Mapping[str, float]]) -> Motio
             raise InputError(f"limits of unknown joint {name!r}; the robot has {', '.join(names)}")
         for key, value in own.items():
             if key not in LIMIT_KEYS:
-                raise InputError(f"unknown limit {key!r} of {name!r}; known: {', '.join(LIMIT_KEYS)}")
-            _tighten(limits, robot, names, name, key, float(value))
+                raise InputError(f"limits of {name!r}: unknown {key!r}; known: {', '.join(LIMIT_KEYS)}")
+            value = numbers(f"limits: {key} of {name!r}", value)
+            _tighten(limits, robot, names, name, key, value)
     return limits
 
 
 def _tighten(limits, robot, names, name, key, value):
     kind, signed = LIMIT_KEYS[key], key in ("min_position", "max_position")
-    if np.isnan(value) or (value <= 0 and not signed):
+    if value.ndim or np.isnan(value) or (value <= 0 and not signed):
         wanted = "a number" if signed else "positive"
-        raise InputError(f"limit {key} of {name!r} must be {wanted}, not {value:g}")
+        raise InputError(f"limits: {key} of {name!r} must be {wanted}, not {value}")
     array = getattr(limits, kind)
     if kind in ("effort", "effort_rate"):
         if name not in robot.v_names:

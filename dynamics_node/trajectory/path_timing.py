@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Mapping
 from contextlib import contextmanager
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -24,6 +24,7 @@ from dynamics_node.trajectory.trajectory_check import (
 )
 
 Method = Literal["time_optimal", "uniform"]
+METHODS = get_args(Method)
 AT_REST = 1e-6  # rad/s or m/s
 PASSES = 3  # viscous friction is that of the previous pass
 SMOOTH = ("max_jerk", "max_effort_rate")  # limits of the second pass
@@ -105,10 +106,10 @@ def scaled(
 ) -> TrajectoryCheck:
     """The check of a trajectory with other times. limits: of the check; most: of samples times joints that
     are optimized. Raises as `scale_trajectory`."""
+    if not isinstance(method, str) or method not in METHODS:
+        raise InputError(f"method must be 'time_optimal' or 'uniform', not {method!r}")
     if method == "uniform":
         return check.slowed()
-    if method != "time_optimal":
-        raise InputError(f"method must be 'time_optimal' or 'uniform', not {method!r}")
     for margin in check.margins:
         if margin.quantity == "position" and margin.used > 1 + TOLERANCE:
             raise ValueError(f"no times make the path feasible: {described(margin)}")

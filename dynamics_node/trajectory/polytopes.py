@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike
 
 from dynamics_node.display import fields_of, titled
 from dynamics_node.functions import InputError, SolutionError
+from dynamics_node.functions.checks import numbers
 from dynamics_node.symbolic import matvec, transpose
 
 FLAT = 1e-9  # a polytope that is thinner, relative to its largest dimension, is flat
@@ -158,7 +159,7 @@ class Polytope:
 
 def unit_vectors(direction, size):
     """The direction (..., size) as unit vectors. Raises InputError."""
-    array = np.asarray(direction, dtype=float)
+    array = numbers("direction", direction)
     if array.shape[-1:] != (size,):
         raise InputError(f"direction must have shape (..., {size}), not {array.shape}")
     length = np.linalg.norm(array, axis=-1, keepdims=True)

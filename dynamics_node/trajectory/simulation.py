@@ -6,12 +6,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dynamics_node.codegen.backends import BACKENDS
 from dynamics_node.functions import InputError
+from dynamics_node.functions.checks import finite, numbers, positive
+from dynamics_node.functions.choices import require_known
 from dynamics_node.trajectory.assembly import closed_start, require_branch
 from dynamics_node.trajectory.errors import SingularPosition, TrajectoryError, Unobservable
 from dynamics_node.trajectory.fixed_lag import FixedLag
 from dynamics_node.trajectory.gauss_newton import Batch
-from dynamics_node.trajectory.graphs import Coordinates, Rule
+from dynamics_node.trajectory.graphs import COORDINATES, RULES, Coordinates, Rule
 from dynamics_node.trajectory.passive import DryFriction
 from dynamics_node.trajectory.trajectory import (
     RobotOrSystem,
@@ -115,6 +118,13 @@ def simulate(
     systems using factor graphs, 2021: Figs. 2 and 3.
     """
     count = _count(duration, steps, dt) + 1
+    if window is not None and not (isinstance(window, int) and window > 0):
+        raise InputError(f"window must be a positive number of steps, or None, not {window!r}")
+    require_known("backend", backend, BACKENDS)
+    require_known("rule", rule, RULES)
+    require_known("coordinates", coordinates, COORDINATES)
+    if not isinstance(friction, bool | np.bool_):
+        raise InputError(f"friction must be True or False, not {friction!r}")
     system = system_of(robot)
     start = closed_start(system, q, qd)
     graph = graph_of(system, "forward", rule, coordinates, False, bool(friction))
@@ -126,7 +136,7 @@ def simulate(
         dry = DryFriction(system.passive, middle=rule == "simpson")
     run = _Run(graph, known, dry, count)
     try:
-        run.through(drive, dt, window or 2, backend, progress or (lambda done: None))
+        run.through(drive, dt, 2 if window is None else window, backend, progress or (lambda done: None))
         if window is None:
             run.at_once(known, backend)
     except TrajectoryError as error:
@@ -147,14 +157,14 @@ def _as_singular(error, place, motion):
 
 
 def _count(duration, steps, dt):
-    if not (np.isfinite(dt) and dt > 0):
-        raise InputError(f"dt must be a positive number of seconds, not {dt}")
+    dt = positive("dt", dt, "seconds")
     if (duration is None) == (steps is None):
         raise InputError("give a duration, s, or a number of steps")
-    count = steps if steps is not None else duration / dt
-    if not (np.isfinite(count) and count >= 0):
-        raise InputError(f"duration and steps must not be negative: {duration if steps is None else steps}")
-    return round(count)
+    name, value = ("duration", duration) if steps is None else ("steps", steps)
+    value = float(finite(name, value, ()))
+    if value < 0:
+        raise InputError(f"{name} must not be negative: {value}")
+    return round(value / dt if steps is None else value)
 
 
 class _Run:
@@ -194,7 +204,7 @@ def _drive(torque, time, nv, independent, with_middle):
     """(number of the step, _Run) -> its torques: {'tau': (nv,)}, for simpson also at the middle."""
     if callable(torque):
         return _controlled(torque, time, nv, list(independent), with_middle)
-    given = np.zeros(nv) if torque is None else np.array(torque, dtype=float)
+    given = np.zeros(nv) if torque is None else numbers("torque", torque)
     if given.shape not in ((nv,), (len(time), nv)) or not np.isfinite(given).all():
         raise InputError(f"torque must be finite, ({nv},) or ({len(time)}, {nv}), not {given.shape}")
     given = np.broadcast_to(given, (len(time), nv))
@@ -210,7 +220,7 @@ def _controlled(torque, time, nv, independent, with_middle):
     half = 0.5 * (time[1] - time[0]) if len(time) > 1 else 0.0
 
     def evaluate(t, q, qd):
-        tau = np.array(torque(t, q, qd), dtype=float)
+        tau = numbers(f"the torque at {t:.6g} s", torque(t, q, qd))
         if tau.shape != (nv,) or not np.isfinite(tau).all():
             raise InputError(f"at {t:.6g} s the torque must be {nv} finite numbers, not {tau}")
         return tau

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dynamics_node.display import titled
+from dynamics_node.functions.checks import require_robot
 from dynamics_node.robot import Robot
 from dynamics_node.symbolic import Program, interpret, trace
 from dynamics_node.trajectory.errors import TrajectoryError
@@ -224,10 +225,15 @@ def _rows(array, part):
 RobotOrSystem = Robot | System
 
 
-@lru_cache(maxsize=16)  # robots: code compiled for a graph belongs to its System
 def system_of(robot: RobotOrSystem) -> System:
-    """A System itself, or the one of a Robot."""
-    return robot if isinstance(robot, System) else robot_system(robot)
+    """A System itself, or the one of a Robot. Raises TypeError."""
+    if isinstance(robot, System):
+        return robot
+    require_robot(robot)
+    return _system_of(robot)
+
+
+_system_of = lru_cache(maxsize=16)(robot_system)  # code compiled for a graph belongs to its System
 
 
 @lru_cache(maxsize=32)

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from dynamics_node.algorithms.rates import spread_rates
 from dynamics_node.display import titled
 from dynamics_node.functions import Backend, InputError, build
-from dynamics_node.functions.checks import positive, shaped
+from dynamics_node.functions.checks import finite, positive, require_robot
 from dynamics_node.robot import Robot
 from dynamics_node.trajectory.check_functions import (
     CheckFunctions,
@@ -20,7 +20,7 @@ from dynamics_node.trajectory.check_functions import (
     largest_mass,
 )
 from dynamics_node.trajectory.joint_trajectory import LINE, JointTrajectory
-from dynamics_node.trajectory.motion_limits import Margin, described, joint_limits, margins_of
+from dynamics_node.trajectory.motion_limits import Margin, described, joint_limits, margins_of, scalar_joints
 from dynamics_node.trajectory.slowdown import TOLERANCE
 from dynamics_node.trajectory.systems import units_of
 from dynamics_node.trajectory.trajectory import KINDS, Curve
@@ -35,6 +35,7 @@ RATE = 100.0  # Hz: samples between points are at most this far apart
 WINDOW = 10.0  # s: of the thermal RMS
 MOST_NUMBERS = 50_000_000  # samples times joints: 400 MB an array
 STEP = 1e-5  # s: of differences
+CONTRADICTS = 1e-3  # rad or m: a smaller difference is rounding
 JUMP = 1e-6  # of the largest value: a smaller one is rounding
 LEAST_STEP = 1.001  # of a slowdown, after the first one
 
@@ -253,7 +254,7 @@ class TrajectoryCheck:
             Of this trajectory.
         """
         changed = {} if limits is None else {"limits": limits}
-        return self._again(self.functions, trajectory, **changed)
+        return self._again(self.functions, joint_trajectory_of(trajectory), **changed)
 
     def largest_payload(self, link: str, com: ArrayLike = (0.0, 0.0, 0.0)) -> float:
         """The largest point mass on a link with which the trajectory stays feasible.
@@ -350,8 +351,9 @@ def check_trajectory(
     >>> check.slowed().feasible
     True
     """
+    require_robot(robot)
     points = joint_trajectory_of(trajectory)
-    start = robot.neutral() if at is None else shaped("at", at, ((robot.nq,), robot.q_names))
+    start = robot.neutral() if at is None else finite("at", at, (robot.nq,))
     functions = CheckFunctions(
         robot, build(robot, "inverse_dynamics", backend=backend), gravity=gravity, friction=friction
     )
@@ -375,7 +377,7 @@ def checked(
     times joints. Raises as `check_trajectory`."""
     window, rate = positive("window", window, "seconds"), positive("rate", rate, "hertz")
     robot = functions.robot
-    bounds = joint_limits(robot, limits or {})
+    bounds = joint_limits(robot, {} if limits is None else limits)
     rated = bool(np.isfinite(bounds.effort_rate).any())
     with_jerk = rated or bool(np.isfinite(bounds.jerk).any())
     count = points.count(rate, with_jerk)
@@ -419,7 +421,7 @@ def checked(
         margins,
         window,
         rate,
-        _notes(points),
+        _notes(robot, points, at.positions(points.q) if anchors is None else anchors),
         functions,
         effort_rates,
         again,
@@ -465,8 +467,11 @@ def _with_jumps(effort_rates, time, qd, tau):
     return effort_rates
 
 
-def _notes(points):
-    notes = []
+def _notes(robot, points, q):
+    """q (points, nq): closed positions at the points."""
+    notes = [*_contradicted(robot, points, q)]
+    if robot.floating_base:
+        notes.append("the base rests at its pose, and what holds it there is not checked")
     if points.time[0] > 0:
         notes.append(
             f"the motion to the first point, at {points.time[0]:g} s, is not checked: it depends on the "
@@ -478,6 +483,20 @@ def _notes(points):
             "jump at their ends, where efforts are not checked"
         )
     return tuple(notes)
+
+
+def _contradicted(robot, points, q):
+    """Notes about joints that follow others, and are elsewhere in the trajectory."""
+    for joint in (joint for joint in scalar_joints(robot) if joint.name not in robot.v_names):
+        if joint.name in points.names:
+            off = points.q[:, points.names.index(joint.name)] - joint.position(q)[:, 0]
+            off = np.abs((off + np.pi) % (2 * np.pi) - np.pi if joint.type.wraps else off)
+            if (most := float(off.max())) > CONTRADICTS:
+                unit, time = "rad" if joint.type.turns else "m", points.time[off.argmax()]
+                yield (
+                    f"{joint.name} follows other joints: its positions in the trajectory are not used, "
+                    f"{most:.3g} {unit} off at {time:.4g} s"
+                )
 
 
 class _Columns:

@@ -288,7 +288,8 @@ def test_open_loop_raises_an_error():
         ({"model_std": -1.0}, "model_std"),
         ({"bandwidth": np.inf}, "bandwidth"),
         ({"components": ("force.w",)}, "'force.w'.*moment.x"),
-        ({"components": ()}, "at least one"),
+        ({"components": ()}, "components"),
+        ({"components": ("force.x", "force.x")}, "each once"),
         ({"windows": ()}, "windows"),
     ],
 )

@@ -186,6 +186,28 @@ def test_closed_loop():
     assert limited.worst.joint == "j3" and np.isclose(limited.worst.used, np.abs(rates[:, j3]).max() / 0.1)
 
 
+def test_positions_of_joints_that_follow_others():
+    """They are not used: a note has the largest difference, of implicit and of mimic joints."""
+    robot, at = robot_of("five_bar"), dn.first_closed(robot_of("five_bar"), [1.9, 0, 1.2, 0])
+    q = np.stack([at, at])
+    points = dn.JointTrajectory(robot.q_names, [0.0, 1.0], q, 0 * q, 0 * q)
+    right = dn.check_trajectory(robot, points, at=at, backend="numpy")
+    assert not right.notes
+    q[1, robot.q_names.index("j3")] += 3.0
+    wrong = dn.check_trajectory(
+        robot, dn.JointTrajectory(robot.q_names, [0, 1], q, 0 * q, 0 * q), at=at, backend="numpy"
+    )
+    (note,) = wrong.notes
+    assert note.startswith("j3 ") and "3 rad off at 1 s" in note and np.array_equal(wrong.q, right.q)
+    robot = robot_of("panda")
+    (mimic,) = [joint.name for joint in robot.explicit_joints]
+    fingers = ("panda_finger_joint1", mimic)
+    for other, count in ((0.02, 0), (0.03, 1)):
+        points = dn.JointTrajectory(fingers, [0.0], [[0.02, other]], [[0.0, 0.0]], [[0.0, 0.0]])
+        notes = dn.check_trajectory(robot, points, backend="numpy").notes
+        assert [note.startswith(mimic) for note in notes] == [True] * count
+
+
 @pytest.mark.parametrize(
     ("end", "speed", "time"), [([2.9, 0.2], 0.0, r"at 1 s"), ([1.9, 1.2], 4.0, r"at 0\.[1-4]\d* s")]
 )
@@ -543,3 +565,4 @@ def test_a_floating_base_rests_at_its_pose(oracle_named):
     assert error(check.tau[::9], expected).max() <= EXACT
     assert {own.joint for own in check.margins} <= set(names)
     assert len(check.message()["points"][0]["effort"]) == 12
+    assert any("base" in note for note in check.notes)

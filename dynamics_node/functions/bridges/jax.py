@@ -57,6 +57,9 @@ class JaxFunction:
             given = f"{len(arrays)} by position and {', '.join(named) or 'none'} by name"
             raise TypeError(f"{self._entry.title} takes {', '.join(self._names)}, not {given}")
         placed = [jnp.asarray(array) for array in (*arrays, *(named[name] for name in rest))]
+        for name, array in zip(self._names, placed, strict=True):
+            if jnp.issubdtype(array.dtype, jnp.complexfloating):
+                raise InputError(f"{name} is complex")
         floats = [array.dtype for array in placed if jnp.issubdtype(array.dtype, jnp.floating)]
         dtype = jnp.result_type(np.float32, *floats) if floats else jnp.result_type(float)
         return [array.astype(dtype) for array in placed]

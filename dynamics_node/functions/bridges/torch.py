@@ -65,6 +65,9 @@ class TorchFunction:
         kinds = {array.dtype for array in placed}
         if len(kinds) == 1 and kinds <= {torch.float64, torch.float32}:
             return placed
+        if any(kind.is_complex for kind in kinds):
+            name = next(name for name, own in zip(self._names, placed, strict=True) if own.is_complex())
+            raise InputError(f"{name} is complex")
         floats = [kind for kind in kinds if kind.is_floating_point] or [torch.get_default_dtype()]
         kind = torch.float64 if torch.float64 in floats else torch.float32
         return [array.to(kind) for array in placed]

@@ -4,7 +4,6 @@ times of its path."""
 import numpy as np
 from builtin_interfaces.msg import Duration
 
-from dynamics_node.functions.checks import positive
 from dynamics_node.node.core.torques import joint_friction
 from dynamics_node.node.errors import BadMessage
 from dynamics_node.node.ros.messages import doubles, point_message, trajectory_message
@@ -79,7 +78,7 @@ def _checked(core, request, limits, now, most=MAX_NUMBERS):
         friction=joint_friction(model, core.settings) if request.friction else False,
         close=at.following if model.constrained else None,
     )
-    require_few_samples(points.count(positive("rate", request.rate, "hertz")), model, most)
+    require_few_samples(points.count(request.rate), model, most)
     return checked(
         functions, points, _start(core, request.state, points, now), limits=limits, window=request.window,
         rate=request.rate, most=MAX_NUMBERS,
