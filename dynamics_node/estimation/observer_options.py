@@ -49,7 +49,7 @@ class ObserverOptions:
 
     Raises
     ------
-    ValueError
+    InputError
         For invalid numbers and components.
 
     Examples
@@ -60,7 +60,7 @@ class ObserverOptions:
     >>> dn.ObserverOptions(velocity_std=0.01, torque_std=0.0)
     Traceback (most recent call last):
         ...
-    ValueError: torque_std must be positive and finite, not 0.0
+    dynamics_node.functions.checks.InputError: torque_std must be positive and finite, not 0.0
     """
 
     velocity_std: PerJoint
