@@ -14,6 +14,7 @@ from dynamics_node.algorithms import sensor_wrench, tool_regressor
 from dynamics_node.algorithms.rates import spread_rates
 from dynamics_node.display import titled
 from dynamics_node.functions.arguments import Arguments, robot_signature
+from dynamics_node.functions.checks import numbers
 from dynamics_node.identification.regression import fit_rows, named_in
 from dynamics_node.robot import Robot
 from dynamics_node.robot.subtree import mass_and_moment, only_subtree, subtree, with_tool
@@ -201,7 +202,7 @@ def identify_tool(
     """
     sensor = {"xyz": xyz, "rpy": rpy}
     tree, q, qd, qdd, gravity = _states(robot, q, qd, qdd, gravity)
-    readings = np.asarray(readings, dtype=float)
+    readings = numbers("readings", readings)
     _check_readings(readings, len(q), FEWEST_POSES if tool else 1)
     alone = only_subtree(robot, joint).tree
     left = readings - sensor_wrench(alone, q, qd, qdd, gravity, joint=joint, **sensor)
@@ -260,7 +261,7 @@ def _residual_std(A, left):
 
 def _whitening(std):
     """W (6, 6) with W^T W the inverse of a reading's covariance."""
-    covariance = np.asarray(std, dtype=float)
+    covariance = numbers("std", std)
     if covariance.ndim < 2:
         if not (covariance > 0).all() or covariance.shape not in ((), (6,)):
             raise ValueError(f"std must be one positive number or 6, not {covariance}")

@@ -7,7 +7,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics_node.algorithms import first_closed
+from dynamics_node.codegen.backends import BACKENDS
 from dynamics_node.functions import InputError
+from dynamics_node.functions.checks import finite, numbers, positive
+from dynamics_node.functions.choices import require_known
 from dynamics_node.trajectory.assembly import OPEN, require_branch
 from dynamics_node.trajectory.errors import NotConverged, TrajectoryError
 from dynamics_node.trajectory.fixed_lag import FixedLag
@@ -106,11 +109,16 @@ def inverse_trajectory(
     systems using factor graphs, 2021: Fig. 4.
     """
     system = system_of(robot)
+    require_known("backend", backend, BACKENDS)
+    deviations, integrated = finite("stds", stds, (3,)), positive("integrated", integrated)
+    damping = numbers("equality", equality)
+    if damping.ndim or not damping > 0 or not (deviations > 0).all():
+        raise InputError(f"stds and equality must be positive, not {stds} and {equality}")
     time, q, qd, qdd = _curve(system, time, q, qd, qdd, start)
     steps: Any = None
     stages = (1, 2, 3, 4) if system.dependent else (4,)
     for stage in stages:
-        steps = _prepared(system, stage, time, (q, qd, qdd), stds, integrated, equality, steps)
+        steps = _prepared(system, stage, time, (q, qd, qdd), deviations, integrated, damping, steps)
         try:
             steps = _along(steps, backend) if stage == 1 else _at_once(steps, backend)
         except TrajectoryError as error:
@@ -128,7 +136,8 @@ def inverse_trajectory(
 
 def _curve(system: System, time, q, qd, qdd, start):
     """time (count,), q (count, nq), qd and qdd (count, n), with zeros for dependent joints."""
-    time, q = np.array(time, dtype=float), np.array(q, dtype=float)
+    time, q = numbers("time", time), numbers("q", q)
+    qd, qdd = (None if own is None else numbers(name, own) for name, own in (("qd", qd), ("qdd", qdd)))
     own, nq = list(system.independent), len(system.q.neutral)
     if time.ndim != 1 or len(time) < 2 or not (np.diff(time) > 0).all() or not np.isfinite(time).all():
         raise InputError("time must be two or more finite, increasing numbers")
@@ -160,7 +169,7 @@ def _start(system, first, places, start):
         raise InputError(
             f"{system.name}: start is required: {len(system.q.neutral)} numbers near the first position"
         )
-    position = np.array(system.q.neutral if start is None else start, dtype=float)
+    position = numbers("start", system.q.neutral if start is None else start).copy()
     if position.shape != system.q.neutral.shape:
         raise InputError(f"start must be {len(system.q.neutral)} numbers, not {position.shape}")
     position[places] = first

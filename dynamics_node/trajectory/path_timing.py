@@ -113,8 +113,13 @@ def scaled(
     for margin in check.margins:
         if margin.quantity == "position" and margin.used > 1 + TOLERANCE:
             raise ValueError(f"no times make the path feasible: {described(margin)}")
-    if len(check.trajectory) < 2 or (check.trajectory.degrees() == LINE).any():
-        raise InputError("a time-optimal trajectory needs velocities at all points: lines have corners")
+    points = check.trajectory
+    if len(points) < 2 or (points.degrees() == LINE).any():
+        first = points.time[(points.degrees() == LINE).argmax()] if len(points) > 1 else points.time[0]
+        raise InputError(
+            "a time-optimal trajectory needs velocities at all points: "
+            f"the line after {first:.4g} s ends in a corner"
+        )
     limits = limits or {}
     if not any(margin.quantity in ("jerk", "effort_rate") for margin in check.margins):
         return check.retimed(_fastest(check, limits, most)).slowed()

@@ -9,7 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics_node.algorithms import ClosureError, first_closed
+from dynamics_node.codegen.backends import BACKENDS
 from dynamics_node.functions import InputError
+from dynamics_node.functions.checks import finite, numbers, require_robot
+from dynamics_node.functions.choices import require_known
 from dynamics_node.robot import Robot
 from dynamics_node.robot.sensors import Sensor
 from dynamics_node.trajectory.errors import InconsistentStart, TrajectoryError
@@ -100,13 +103,21 @@ def smooth(
 
     Bar-Shalom, Li and Kirubarajan, Estimation with applications to tracking and navigation, 2001: sec. 6.2.3.
     """
-    options = options or SmootherOptions()
+    require_robot(robot)
+    require_known("backend", backend, BACKENDS)
+    if not isinstance(readings, Mapping):
+        raise InputError(f"readings must be {{'q': positions, ...}}, not {type(readings).__name__}")
+    if window is not None and not (isinstance(window, int) and window > 0):
+        raise InputError(f"window must be a positive number of steps, or None, not {window!r}")
+    options = SmootherOptions() if options is None else options
+    if not isinstance(options, SmootherOptions):
+        raise TypeError(f"options must be SmootherOptions, not {type(options).__name__}")
     smoothed = _smoothed(robot, tuple(sensors), backend)
-    steps = recorded_steps(smoothed, np.array(time, dtype=float), readings, options)
+    steps = recorded_steps(smoothed, numbers("time", time), readings, options)
     first = first_position(robot, smoothed, steps, start)
     run = _Run(smoothed, steps, known_start(smoothed.graph, options, first), "tau" in readings)
     try:
-        run.along(window or AHEAD, window is not None, progress or (lambda done: None))
+        run.along(AHEAD if window is None else window, window is not None, progress or (lambda done: None))
         if window is None:
             run.at_once()
     except TrajectoryError as error:
@@ -206,7 +217,7 @@ def recorded_steps(smoothed: Smoothed, time, readings, options) -> Steps:
 
 def _read(steps, factor, data, values, std):
     """Write the readings of a factor; nonfinite values have zero weight."""
-    values, shape = np.array(values, dtype=float), steps[data].shape
+    values, shape = numbers(f"readings of {factor!r}", values), steps[data].shape
     if values.ndim != 2 or values.shape[1] != shape[1] or len(values) not in (1, shape[0]):
         raise InputError(f"readings of {factor!r} must be {shape}, not {values.shape}")
     finite = np.isfinite(values)
@@ -219,7 +230,7 @@ def _positions(smoothed: Smoothed, q):
     system, count = smoothed.system, len(smoothed.scalars)
     if q is None:
         return np.full((1, count), np.nan)
-    q = np.array(q, dtype=float)
+    q = numbers("q", q).copy()
     if q.ndim == 2 and q.shape[1] == len(system.independent) < count:
         whole = np.full((len(q), count), np.nan)
         whole[:, [smoothed.scalars.index(k) for k in system.independent]] = q
@@ -236,7 +247,8 @@ def _positions(smoothed: Smoothed, q):
 def first_position(robot, smoothed: Smoothed, steps, start):
     """The closed position (nq,) of the first readings."""
     read, known = steps["reading encoder"], steps[weights_of("encoder")] > 0
-    first = np.array(smoothed.system.q.neutral if start is None else start, dtype=float)
+    neutral = smoothed.system.q.neutral
+    first = neutral.copy() if start is None else finite("start", start, neutral.shape).copy()
     for k, direction in enumerate(smoothed.scalars):
         rows = np.flatnonzero(known[:, k])
         if len(rows):

@@ -10,9 +10,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dynamics_node.functions import InputError
+from dynamics_node.functions.checks import numbers
 from dynamics_node.robot.safe_files import documents, plain, read_regular_file
 from dynamics_node.text import listed
 from dynamics_node.trajectory.joint_trajectory import FIELDS, JointTrajectory
+from dynamics_node.trajectory.trajectory import Trajectory
 
 MAX_BYTES = 64 * 1024 * 1024
 TRAJECTORY = ("header", "joint_names", "points")
@@ -34,7 +36,7 @@ def joint_trajectory_of(source: Any) -> JointTrajectory:
     InputError."""
     if isinstance(source, JointTrajectory):
         return source
-    if hasattr(source, "q_names"):
+    if isinstance(source, Trajectory):
         columns = [list(source.q_names).index(name) for name in source.v_names if name in source.q_names]
         own = [k for k, name in enumerate(source.v_names) if name in source.q_names]
         names = tuple(source.v_names[k] for k in own)
@@ -112,10 +114,7 @@ def _rows(points, field, count):
             if field == "positions":
                 raise InputError(f"point {number} has no positions")
             continue
-        try:
-            row = np.array(values, dtype=float)
-        except (TypeError, ValueError):
-            row = np.zeros(0)
+        row = numbers(f"point {number}: {field}", values)
         if row.shape != (count,):
             raise InputError(f"point {number}: {field} must be {count} numbers, one for each joint")
         rows[number] = row

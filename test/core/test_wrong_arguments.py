@@ -29,6 +29,7 @@ WRONG = {
 NUMBERS = ("a negative number", "not a number")  # for which some arguments have a meaning
 BATCHES = ("many axes",)
 STILL = np.zeros((2, 2))
+TIME, CURVE = np.linspace(0.0, 0.1, 4), np.zeros((4, 2))
 
 
 @cache
@@ -118,6 +119,22 @@ CALLS = {  # name: function, arguments, (argument, kinds) that are not wrong
             "rule": "euler", "coordinates": "independent", "friction": True, "backend": "numpy", "dt": 0.01,
         },
         {"torque": ("a function",)},
+    ),
+    "inverse_trajectory": (
+        dn.inverse_trajectory,
+        lambda: {
+            "robot": cart(), "time": TIME, "q": CURVE, "qd": CURVE, "qdd": CURVE, "stds": (1.0, 1.0, 1.0),
+            "integrated": 1e-3, "equality": 1.0, "backend": "numpy",
+        },
+        {},
+    ),
+    "smooth": (
+        dn.smooth,
+        lambda: {
+            "robot": cart(), "time": TIME, "readings": {"q": CURVE}, "options": dn.SmootherOptions(), "window": 2,
+            "start": np.zeros(2), "backend": "numpy",
+        },
+        {},
     ),
     "JointFilter": (
         dn.JointFilter,
