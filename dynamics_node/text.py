@@ -1,8 +1,17 @@
 """Text from other sources, made safe for logs, diagnostics and replies."""
 
 import difflib
+import re
 
 LONGEST = 500  # characters
+_NUMBER = re.compile(r"[-+]?((\d+(\.\d*)?|\.\d+)(e[-+]?\d+)?|inf(inity)?|nan)", re.ASCII | re.IGNORECASE)
+
+
+def number(text: str) -> float:
+    """A decimal number in ASCII. Raises ValueError; `float` also reads 1_000 and digits of other scripts."""
+    if not _NUMBER.fullmatch(text.strip()):
+        raise ValueError(f"{one_line(text, 40)!r} is not a number")
+    return float(text)
 
 
 def printable(text: object, allowed="\n\t") -> str:

@@ -6,7 +6,8 @@ import numpy as np
 
 from dynamics_node.robot.joints import KINDS
 
-JOINT_TYPES = (*KINDS, "fixed")  # and planar ones in files, see planar.py
+JOINT_TYPES = (*KINDS, "fixed")  # and planar ones in files, see urdf.py
+MOMENTS = {"ixx": (0, 0), "ixy": (0, 1), "ixz": (0, 2), "iyy": (1, 1), "iyz": (1, 2), "izz": (2, 2)}
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,13 +17,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics_node.robot.description import Description, Link
+from dynamics_node.robot.description import MOMENTS, Description, Link
 from dynamics_node.robot.errors import ModelError
 from dynamics_node.robot.joints import KINDS
 from dynamics_node.robot.safe_files import composed, place, read_regular_file
-from dynamics_node.robot.urdf_numbers import MOMENTS, Inertial
+from dynamics_node.robot.urdf_numbers import Inertial
 from dynamics_node.robot.validate import require_possible_body
-from dynamics_node.text import listed
+from dynamics_node.text import listed, number
 
 MAX_BYTES = 4 * 1024 * 1024
 _FORM = "the parameters file: {} needs {}"
@@ -168,6 +168,6 @@ def _joint(node):
 
 def _number(node):
     try:
-        return float(node.value)
-    except (TypeError, ValueError):
+        return number(node.value)
+    except (AttributeError, ValueError):
         raise ModelError(_FORM.format(place(node.start_mark), "a number")) from None

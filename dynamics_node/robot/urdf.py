@@ -1,20 +1,15 @@
-"""URDF text -> Description. The only file that reads XML; the text may come from the network.
+"""URDF text -> Description. The text may come from the network.
 
-A hardened first pass (no DTD, no entities, bounded size) keeps the few elements that dynamics needs, so
-urdf_parser_py gets only readable ones. validate.py checks the values that this module accepts unchecked.
+safe_xml.py reads the XML; validate.py checks the numbers that this module accepts unchecked; urdf_elements.py
+lists what is read.
 """
 
-import contextlib
-import io
 from dataclasses import replace
-from xml.etree import ElementTree
 
 import numpy as np
-from defusedxml import DefusedXmlException
-from defusedxml import ElementTree as SafeElementTree
-from urdf_parser_py import urdf as parser
 
 from dynamics_node.robot.description import (
+    MOMENTS,
     Coupling,
     Description,
     JointDescription,
@@ -26,28 +21,19 @@ from dynamics_node.robot.description import (
 )
 from dynamics_node.robot.errors import ModelError
 from dynamics_node.robot.joints import KINDS
+from dynamics_node.robot.rotors import armatures
+from dynamics_node.robot.safe_xml import elements
+from dynamics_node.robot.urdf_elements import unread
+from dynamics_node.robot.validate import HUGE
 from dynamics_node.symbolic import length, quaternion_rotation, rpy_rotation, transformed_inertia
+from dynamics_node.text import number
 
 MAX_BYTES = 8 * 1024 * 1024
 MAX_LINKS = 5000  # also of joints, and of loops with couplings; no robot has as many
-XACRO = ("http://www.ros.org/wiki/xacro", "http://ros.org/wiki/xacro", "http://wiki.ros.org/xacro")
 GIMBAL = 1e-7  # cosine of the pitch of a quarter turn
 DEFINITIONS = ("property", "arg", "macro")  # of xacro: they produce nothing by themselves
 
-# element -> attributes kept, under <link> and <joint>
-_LINK_PARTS = {"inertial": {"origin": ("xyz", "rpy"), "mass": ("value",),
-                            "inertia": ("ixx", "ixy", "ixz", "iyy", "iyz", "izz")}}  # fmt: skip
-_JOINT_PARTS = {
-    "origin": ("xyz", "rpy"),
-    "parent": ("link",),
-    "child": ("link",),
-    "axis": ("xyz",),
-    "limit": ("lower", "upper", "effort", "velocity"),
-    "dynamics": ("damping", "friction"),
-    "mimic": ("joint", "multiplier", "offset"),
-}
 _BOUNDED = [kind for kind, joint_type in KINDS.items() if joint_type.bounded]
-_UNKNOWN_TO_PARSER = ("ball",)  # types of URDF+; read as floating joints first
 _CLOSURES = {"loop": ("predecessor", "successor"), "constraint": ("parent", "child")}  # element: its ends
 
 
@@ -62,29 +48,20 @@ def parse_urdf(text):
     robot = read_xml(text)
     _require_few(robot)
     _require_names(robot)
-    armature = {j.get("name"): _armature(j) for j in robot.iterfind("joint")}
-    bounds = {j.get("name"): _bounds_of_1_2(j) for j in robot.iterfind("joint")}
-    independent = {j.get("name"): _independent(j) for j in robot.iterfind("joint")}
-    kinds = {j.get("name"): j.get("type") for j in robot.iterfind("joint")}
-    parsed = _parse(_stripped(robot))
+    armature, doubled = armatures(robot)
     links, joints = expand_planar(
-        [_link(link) for link in parsed.links],
-        [
-            _joint(
-                joint, kinds[joint.name], armature[joint.name], bounds[joint.name], independent[joint.name]
-            )
-            for joint in parsed.joints
-        ],
+        [_link(element) for element in robot.iterfind("link")],
+        [_joint(element, armature.get(element.get("name"), 0.0)) for element in robot.iterfind("joint")],
     )
     return Description(
-        name=parsed.name,
+        name=robot.get("name") or "robot",
         links=links,
         joints=joints,
         loops=tuple(
             _loop(element, ends) for tag, ends in _CLOSURES.items() for element in robot.iterfind(tag)
         ),
         couplings=tuple(_coupling(element) for element in robot.iterfind("coupling")),
-        warnings=tuple(_left_out(robot)),
+        warnings=(*_unlimited(robot), *doubled, *unread(robot)),
     )
 
 
@@ -98,12 +75,7 @@ def read_xml(text):
         raise ModelError(
             f"robot description has {len(data)} bytes; the limit is {MAX_BYTES} (embed no meshes)"
         )
-    try:
-        robot = SafeElementTree.fromstring(data if isinstance(text, bytes) else text, forbid_dtd=True)
-    except DefusedXmlException as error:
-        raise ModelError(f"robot description declares a DTD or an entity; remove it ({error})") from None
-    except (ElementTree.ParseError, ValueError, LookupError) as error:
-        raise ModelError(f"robot description is malformed XML: {error}") from None
+    robot = elements(text if isinstance(text, str) else data)
     if robot.tag != "robot":
         raise ModelError(f"robot description starts with <{robot.tag}>, not <robot>: it is not URDF")
     for element in robot:
@@ -122,7 +94,7 @@ def rpy_text(attributes, owner) -> str:
     if attributes.get("rpy") is not None:
         raise ModelError(f"{owner}: an <origin> has both rpy and quat_xyzw: remove one")
     try:
-        quaternion = np.array([float(word) for word in text.split()])
+        quaternion = np.array([number(word) for word in text.split()])
     except ValueError:
         quaternion = np.zeros(0)
     if quaternion.shape != (4,) or not 0 < length(quaternion) < np.inf:
@@ -145,166 +117,96 @@ def _require_few(robot):
 
 def _require_names(robot):
     for tag in ("link", "joint", "loop", "constraint", "coupling"):
-        for number, element in enumerate(robot.iterfind(tag), 1):
+        for place, element in enumerate(robot.iterfind(tag), 1):
             if not element.get("name"):
-                raise ModelError(f"{tag} number {number} has no name")
+                raise ModelError(f"{tag} number {place} has no name")
 
 
-def _unexpanded(robot):
-    """Names of macros, loops and inclusions that are not expanded: their content is missing."""
-    names = (str(element.tag).rpartition("}")[2] for element in robot.iter() if _namespace(element) in XACRO)
-    return list(dict.fromkeys(name for name in names if name not in DEFINITIONS))
-
-
-def _namespace(element):
-    return str(element.tag)[1:].partition("}")[0]
-
-
-def _left_out(robot):
-    """Warnings about elements that are ignored: the parser reads one of each."""
-    if names := _unexpanded(robot):
+def _unlimited(robot):
+    """Warnings about content of macros that is missing, and about joints without limits."""
+    names = [element.tag.removeprefix("xacro:") for element in robot.iter() if element.tag[:6] == "xacro:"]
+    if names := list(dict.fromkeys(name for name in names if name not in DEFINITIONS)):
         listed = ", ".join(f"<xacro:{name}>" for name in names[:5])
         yield f"{listed} not expanded, its content is missing: run xacro on the file first"
-    for tag, parts in (("link", _LINK_PARTS), ("joint", _JOINT_PARTS)):
-        for element in robot.iterfind(tag):
-            owner = f"{tag} {element.get('name')!r}"
-            for part in parts:
-                if len(element.findall(part)) > 1:
-                    yield f"{owner} has {len(element.findall(part))} <{part}>: only the first one is read"
-            if element.get("type") in _BOUNDED and element.find("limit") is None:
-                yield f"{owner} is {element.get('type')} and has no <limit>: it is unlimited"
-
-
-def _armature(joint):
-    """<dynamics armature="kg m^2">: not in the URDF standard, written by several exporters."""
-    dynamics = joint.find("dynamics")
-    text = "0" if dynamics is None else dynamics.get("armature", "0")
-    try:
-        return float(text)
-    except ValueError:
-        raise ModelError(f"joint {joint.get('name')!r}: armature {text!r} is not a number") from None
-
-
-def _bounds_of_1_2(joint):
-    """Limits of URDF 1.2, which the parser does not read."""
-    limit, bounds = joint.find("limit"), {}
-    for name in ("acceleration", "deceleration", "jerk"):
-        text = None if limit is None else limit.get(name)
-        if text is None:
-            continue
-        try:
-            bounds[name] = float(text)
-        except ValueError:
-            raise ModelError(f"joint {joint.get('name')!r}: {name} {text!r} is not a number") from None
-    if "acceleration" in bounds:
-        bounds.setdefault("deceleration", bounds["acceleration"])
-    return bounds
-
-
-def _stripped(robot):
-    clean = ElementTree.Element("robot", name=robot.get("name") or "robot")
-    for link in robot.iterfind("link"):
-        _copy(link, clean, ("name",), _LINK_PARTS)
     for joint in robot.iterfind("joint"):
-        copy = _copy(joint, clean, ("name", "type"), _JOINT_PARTS)
-        if copy.get("type") in _UNKNOWN_TO_PARSER:
-            copy.set("type", "floating")
-        for limit in copy.iterfind("limit"):  # the parser requires both
-            limit.set("effort", limit.get("effort", "inf"))
-            limit.set("velocity", limit.get("velocity", "inf"))
-    return clean
+        if joint.get("type") in _BOUNDED and joint.find("limit") is None:
+            yield f"joint {joint.get('name')!r} is {joint.get('type')} and has no <limit>: it is unlimited"
 
 
-def _copy(element, parent, attributes, parts):
-    kept = {key: element.get(key) for key in attributes if element.get(key) is not None}
-    copy = ElementTree.SubElement(parent, element.tag, kept)
-    for tag, content in parts.items():
-        for child in element.findall(tag)[:1]:  # the parser rejects a second one
-            if isinstance(content, dict):
-                _copy(child, copy, (), content)
-            else:
-                _copy(child, copy, content, {})
-    return copy
-
-
-def _parse(clean):
-    parsed = _try_parse(parser.URDF, clean)
-    if not isinstance(parsed, Exception):
-        return parsed
-    for element in clean:  # find the faulty one
-        kind = parser.Link if element.tag == "link" else parser.Joint
-        reason = _try_parse(kind, element)
-        if isinstance(reason, Exception):
-            raise ModelError(f"{element.tag} {element.get('name')!r}: {_one_line(reason)}")
-    raise ModelError(f"robot description: {_one_line(parsed)}")
-
-
-def _try_parse(kind, element):
-    """The parsed object, or the exception; the parser's printed output is dropped."""
-    with contextlib.redirect_stderr(io.StringIO()), contextlib.redirect_stdout(io.StringIO()):
-        try:
-            return kind.from_xml_string(ElementTree.tostring(element))
-        except Exception as error:  # the parser raises bare Exception, AssertionError, KeyError ...
-            return error
-
-
-def _one_line(error):
-    return " ".join(str(error).split()) or type(error).__name__
-
-
-def _link(link):
-    inertial = link.inertial
+def _link(element):
+    owner, inertial = f"link {element.get('name')!r}", element.find("inertial")
     if inertial is None:
-        return Link(link.name)
-    rotation, com = _pose(inertial.origin)
+        return Link(element.get("name"))
+    (mass,) = _numbers(inertial, "mass", "value", None, owner)
+    rotation, com = _pose(inertial, owner)
     inertia = np.zeros((3, 3))
-    if inertial.inertia is not None:
+    if inertial.find("inertia") is not None:
+        for key, at in MOMENTS.items():
+            inertia[at] = inertia[at[::-1]] = _numbers(inertial, "inertia", key, None, owner)[0]
         with np.errstate(invalid="ignore"):  # validate.py names values that are not finite
-            inertia = transformed_inertia(rotation.T, np.array(inertial.inertia.to_matrix(), dtype=float))
-    return Link(link.name, float(inertial.mass or 0.0), com, inertia)
+            inertia = transformed_inertia(rotation.T, inertia)
+    return Link(element.get("name"), float(mass), com, inertia)
 
 
-def _joint(joint, kind, armature, bounds, independent):
-    rotation, origin = _pose(joint.origin)
-    dynamics = joint.dynamics
-    return JointDescription(
-        name=joint.name,
-        kind=kind,
-        parent=joint.parent,
-        child=joint.child,
-        rotation=rotation,
-        origin=origin,
-        axis=np.array(joint.axis if joint.axis is not None else (1.0, 0.0, 0.0), dtype=float),
-        limits=replace(_limits(joint), **bounds),
-        damping=float((dynamics and dynamics.damping) or 0.0),
-        friction=float((dynamics and dynamics.friction) or 0.0),
+def _joint(element, armature):
+    """The joint; of a fixed one, its axis, limits, dynamics and mimic have no meaning and are not read."""
+    name, kind = element.get("name"), element.get("type")
+    owner = f"joint {name!r}"
+    if not kind:
+        raise ModelError(f"{owner} has no type")
+    parent, child = (_link_of(_one(element, tag, owner), owner) for tag in ("parent", "child"))
+    rotation, origin = _pose(element, owner)
+    joint = JointDescription(name, kind, parent, child, rotation, origin, independent=_independent(element))
+    if kind == "fixed":
+        return joint
+    damping, friction = (
+        float(_numbers(element, "dynamics", key, (0.0,), owner)[0]) for key in ("damping", "friction")
+    )
+    return replace(
+        joint,
+        axis=_numbers(element, "axis", "xyz", (1.0, 0.0, 0.0), owner),
+        limits=_limits(element, kind, owner),
+        damping=damping,
+        friction=friction,
         armature=armature,
-        mimic=_mimic(joint.mimic),
-        independent=independent,
+        mimic=_mimic(element, owner),
     )
 
 
-def _limits(joint):
-    limit = joint.limit
-    if limit is None:
+def _limits(joint, kind, owner):
+    """Its limits. Those from HUGE on are infinite: files write the largest number for none."""
+    if joint.find("limit") is None:
         return Limits()
-    lower, upper = -np.inf, np.inf
-    if joint.type in _BOUNDED:
-        lower, upper = float(limit.lower or 0.0), float(limit.upper or 0.0)
-    return Limits(lower, upper, float(limit.velocity), float(limit.effort))
+
+    def bound(key, default):
+        value = float(_numbers(joint, "limit", key, (default,), owner)[0])
+        return np.copysign(np.inf, value) if abs(value) >= HUGE else value
+
+    own = {key: bound(key, np.inf) for key in ("velocity", "effort", "acceleration", "jerk")}
+    own["deceleration"] = bound("deceleration", own["acceleration"])
+    if kind in _BOUNDED:
+        own |= {key: bound(key, 0.0) for key in ("lower", "upper")}
+    return Limits(**own)
 
 
-def _mimic(mimic):
+def _mimic(joint, owner):
+    mimic = joint.find("mimic")
     if mimic is None:
         return None
-    multiplier = 1.0 if mimic.multiplier is None else float(mimic.multiplier)
-    return Mimic(mimic.joint, multiplier, float(mimic.offset or 0.0))
+    if not mimic.get("joint"):
+        raise ModelError(f"{owner}: <mimic> names no joint")
+    multiplier, offset = (
+        float(_numbers(joint, "mimic", key, (default,), owner)[0])
+        for key, default in (("multiplier", 1.0), ("offset", 0.0))
+    )
+    return Mimic(mimic.get("joint"), multiplier, offset)
 
 
-def _pose(origin):
-    xyz = (origin.xyz if origin is not None else None) or (0.0, 0.0, 0.0)
-    rpy = (origin.rpy if origin is not None else None) or (0.0, 0.0, 0.0)
-    return rpy_rotation(np.array(rpy, dtype=float)), np.array(xyz, dtype=float)
+def _pose(element, owner):
+    """Rotation (3, 3) and position (3,) of the <origin> of an element."""
+    place, turn = (_numbers(element, "origin", key, (0.0, 0.0, 0.0), owner) for key in ("xyz", "rpy"))
+    with np.errstate(invalid="ignore"):  # validate.py names values that are not finite
+        return rpy_rotation(turn), place
 
 
 # --- closed loops -------------------------------------------------------------------------------------------
@@ -321,25 +223,22 @@ def _independent(joint):
 def _loop(element, ends):
     owner = f"{element.tag} {element.get('name')!r}"
     predecessor, successor = (_loop_end(element, tag, owner) for tag in ends)
-    axis = _child_numbers(element, "axis", "xyz", (0.0, 0.0, 1.0), owner)
-    second = _child_numbers(element, "axis2", "xyz", (1.0, 0.0, 0.0), owner)
-    length = _child_numbers(element, "length", "value", (0.0,), owner)
+    axis = _numbers(element, "axis", "xyz", (0.0, 0.0, 1.0), owner)
+    second = _numbers(element, "axis2", "xyz", (1.0, 0.0, 0.0), owner)
+    length = _numbers(element, "length", "value", (0.0,), owner)
     kind = element.get("type", "fixed")
     return LoopDescription(element.get("name"), kind, predecessor, successor, axis, second, float(length[0]))
 
 
 def _loop_end(element, tag, owner):
     end = _one(element, tag, owner)
-    place = _child_numbers(end, "origin", "xyz", (0.0, 0.0, 0.0), owner)
-    turn = _child_numbers(end, "origin", "rpy", (0.0, 0.0, 0.0), owner)
-    with np.errstate(invalid="ignore"):  # validate.py names values that are not finite
-        return LoopEnd(_link_of(end, owner), rpy_rotation(turn), place)
+    return LoopEnd(_link_of(end, owner), *_pose(end, owner))
 
 
 def _coupling(element):
     owner = f"coupling {element.get('name')!r}"
     first, second = (_link_of(_one(element, tag, owner), owner) for tag in ("predecessor", "successor"))
-    ratio = _child_numbers(element, "ratio", "value", None, owner)
+    ratio = _numbers(element, "ratio", "value", None, owner)
     return Coupling(element.get("name"), first, second, float(ratio[0]))
 
 
@@ -356,8 +255,9 @@ def _link_of(element, owner):
     return element.get("link")
 
 
-def _child_numbers(element, tag, attribute, default, owner):
-    """The numbers of an attribute of a child; `default` if it is missing; None: it is required."""
+def _numbers(element, tag, attribute, default, owner):
+    """The numbers of an attribute of a child, as many as in `default`, which is those of a missing one; None:
+    a single number that is required."""
     child = element.find(tag)
     text = None if child is None else child.get(attribute)
     if text is None:
@@ -365,10 +265,10 @@ def _child_numbers(element, tag, attribute, default, owner):
             raise ModelError(f"{owner} needs <{tag} {attribute}=...>")
         return np.array(default)
     try:
-        numbers = np.array([float(word) for word in text.split()])
-    except ValueError:
-        raise ModelError(f"{owner}: {attribute} of <{tag}> is not a list of numbers: {text!r}") from None
-    wanted = 1 if attribute == "value" else 3
+        numbers = np.array([number(word) for word in text.split()])
+    except ValueError as error:
+        raise ModelError(f"{owner}: {attribute} of <{tag}>: {error}") from None
+    wanted = len(default or (0.0,))
     if len(numbers) != wanted:
         raise ModelError(f"{owner}: {attribute} of <{tag}> must have {wanted} numbers, not {len(numbers)}")
     return numbers

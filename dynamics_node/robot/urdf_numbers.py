@@ -7,12 +7,13 @@ from xml.parsers import expat
 
 import numpy as np
 
+from dynamics_node.robot.description import MOMENTS
 from dynamics_node.robot.errors import ModelError
+from dynamics_node.robot.safe_xml import length_of_head, parse
 from dynamics_node.robot.urdf import rpy_text
 from dynamics_node.symbolic import rpy_rotation, transformed_inertia
 
 FIGURES, ALL_FIGURES = 9, 17
-MOMENTS = {"ixx": (0, 0), "ixy": (0, 1), "ixz": (0, 2), "iyy": (1, 1), "iyz": (1, 2), "izz": (2, 2)}
 
 
 class Inertial(NamedTuple):
@@ -49,6 +50,8 @@ def with_numbers(
     <dynamics> of a joint, are added. Raises ModelError for a link without <inertial> or a missing joint.
     """
     data = text.encode() if isinstance(text, str) else bytes(text)
+    start = length_of_head(data)
+    head, data = data[:start], data[start:]
     tags = {tag.path: tag for tag in _tags(data)}
     text_of = partial(_number_text, figures=figures)
     edits: list[tuple[int, int, str]] = []
@@ -58,7 +61,7 @@ def with_numbers(
         edits += _dynamics_edits(data, tags, name, dynamics, text_of)
     for start, stop, new in sorted(edits, reverse=True):
         data = data[:start] + new.encode() + data[stop:]
-    return data.decode()
+    return (head + data).decode()
 
 
 def _inertial_edits(data, tags, name, inertial, text_of):
@@ -110,7 +113,7 @@ def _edit(data, tag, attributes):
 
 
 def _tags(data):
-    """The start tags of a document. Raises ModelError for malformed XML and for entities."""
+    """The start tags of a document. Raises ModelError for malformed XML and for a DTD."""
     tags: list[_Tag] = []
     path: list[str] = []
     parser = expat.ParserCreate()
@@ -121,16 +124,9 @@ def _tags(data):
         begin = parser.CurrentByteIndex
         tags.append(_Tag(tuple(path), begin, _end_of_tag(data, begin), attributes))
 
-    def reject_entities(*_):
-        raise ModelError("the description declares entities: remove them first")
-
     parser.StartElementHandler = start
     parser.EndElementHandler = lambda name: path.pop()
-    parser.EntityDeclHandler = reject_entities
-    try:
-        parser.Parse(data, True)
-    except expat.ExpatError as error:
-        raise ModelError(f"not well-formed XML: {error}") from None
+    parse(parser, data)
     return tags
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from dynamics_node.robot.urdf import read_xml
 from dynamics_node.symbolic import rpy_rotation
+from dynamics_node.text import number
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +73,7 @@ def _numbers(element, key, default):
     text = None if element is None else element.get(key)
     if text is None:
         return np.array(default)
-    numbers = np.array([float(word) for word in text.split()])
+    numbers = np.array([number(word) for word in text.split()])
     if not np.isfinite(numbers).all() or (len(default) and len(numbers) != len(default)):
         raise ValueError(f"{key} {text!r} are not {len(default)} finite numbers")
     return numbers

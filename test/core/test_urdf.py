@@ -9,6 +9,8 @@ import dynamics_node as dn
 from dynamics_node.algorithms import load_robot, parse_robot
 from dynamics_node.robot import ModelError, ModelWarning
 from dynamics_node.robot.urdf import MAX_BYTES, parse_urdf
+from dynamics_node.robot.urdf_elements import MOST_KINDS
+from dynamics_node.robot.urdf_numbers import Inertial, with_numbers
 
 ARM = (link("base"), link("a"), link("b"), joint("j1", "base", "a"), joint("j2", "a", "b"))
 
@@ -362,7 +364,7 @@ def test_second_inertial_causes_a_warning():
         link("b"), link("b", INERTIAL + INERTIAL.replace('mass value="', 'mass value="7'))
     )
     model = parse_robot(text)
-    assert model.warnings == ("link 'b' has 2 <inertial>: only the first one is read",)
+    assert model.warnings == ("link 'b': only the first of 2 <inertial> is read",)
     assert np.array_equal(model.inertias, parse_robot(robot(*ARM)).inertias)
 
 
@@ -478,3 +480,109 @@ def test_impossible_quaternions(turn):
     text = robot(link("a"), link("b"), joint("j", "a", "b").replace("<origin ", f"<origin {turn} "))
     with pytest.raises(ModelError, match="joint 'j'.*quat_xyzw"):
         parse_robot(text)
+
+
+# --- as urdfdom reads it ------------------------------------------------------------------------------------
+
+DECLARED = '<?xml version="1.0" encoding="utf-8"?>'
+LOADED_BY_ROS = {
+    "blank line before the declaration": "\n" + DECLARED + robot(*ARM),
+    "comments before the declaration": "<!-- a --> \n<!-- b -->" + DECLARED + robot(*ARM),
+    "namespace": robot(*ARM).replace("<robot", '<robot xmlns="http://www.ros.org"'),
+    "undeclared prefix": robot(*ARM, "<tool:part/>").replace("<tool:part/>", "<gazebo><tool:part/></gazebo>"),
+}
+
+
+@pytest.mark.parametrize("case", LOADED_BY_ROS)
+@pytest.mark.parametrize("kind", [str, bytes])
+def test_text_that_ros_loads(case, kind):
+    text = LOADED_BY_ROS[case]
+    model = parse_robot(text if kind is str else text.encode())
+    assert model.joint_names == ("j1", "j2") and model.warnings == ()
+    changed = with_numbers(text, {"b": Inertial(0.05 * np.eye(3), 3.0)})
+    assert changed.startswith(text[:10]) and parse_robot(changed).masses.tolist() == [1.0, 3.0]
+
+
+@pytest.mark.parametrize("start", ["<!--", "<!---->" * 3 + "<!--", " <a/>", "text"])
+def test_other_text_before_the_declaration_is_malformed(start):
+    with pytest.raises(ModelError, match="malformed XML"):
+        parse_robot(start + DECLARED + robot(*ARM))
+
+
+@pytest.mark.parametrize("axis", ["100", "", "0, 0, 1", "0 0 0", "nan 0 0"])
+def test_axis_limits_and_dynamics_of_a_fixed_joint_are_not_read(axis):
+    extra = f'<axis xyz="{axis}"/><dynamics damping="x" armature="1"/><mimic joint="ghost"/>'
+    weld = joint("weld", "b", "tool", "fixed", extra).replace('effort="10"', 'effort=""')
+    model = parse_robot(robot(*ARM, link("tool"), weld))
+    assert model.nv == 2 and model.warnings == () and not model.armature.any()
+
+
+@pytest.mark.parametrize(
+    "wrong", ["1_000", "\uff11", "\u0661", "1,5", "1.5kg", "0x10", "1e", "e1", ".", "1 .", "--1"]
+)
+def test_numbers_are_decimal_and_ascii(wrong):
+    with pytest.raises(ModelError, match="'b'.*mass"):
+        parse_robot(arm_with(link("b", inertial(mass=wrong))))
+
+
+@pytest.mark.parametrize("text", ["1", "+1.", "01.0", ".1e1", "10E-1", " 1\n", "1e+0"])
+def test_numbers_of_urdf(text):
+    assert parse_robot(arm_with(link("b", inertial(mass=text)))).masses[1] == 1.0
+
+
+# --- rotors -------------------------------------------------------------------------------------------------
+
+
+def transmission(actuators, joints=("j2",), name="drive"):
+    named = "".join(f'<joint name="{own}"/>' for own in joints)
+    return f'<transmission name="{name}">{named}{actuators}</transmission>'
+
+
+MOTOR = (
+    '<actuator name="motor"><mechanicalReduction>100</mechanicalReduction>'
+    "<motorInertia>0.0001</motorInertia></actuator>"
+)
+
+
+def test_rotors_of_transmissions_are_read():
+    """The rotor of Drake's iiwa14 at joint 7 among them: at the joint, times the square of the reduction."""
+    drake = '<actuator><drake:gear_ratio value="-119"/><drake:rotor_inertia value="1.16e-4"/></actuator>'
+    for text, expected in ((MOTOR, 1.0), (drake, 1.16e-4 * 119**2), (MOTOR + drake, 1 + 1.16e-4 * 119**2)):
+        model = parse_robot(robot(*ARM, transmission(text)))
+        assert np.allclose(model.armature, [0, expected], rtol=1e-14) and model.warnings == ()
+        M = dn.evaluate(model, "mass_matrix", np.zeros(2), backend="numpy")
+        plain = dn.evaluate(parse_robot(robot(*ARM)), "mass_matrix", np.zeros(2), backend="numpy")
+        assert np.allclose(M - plain, np.diag([0, expected]), atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "extra, words",
+    [
+        ([transmission(MOTOR, ("j1", "j2"))], ["'drive'", "'j1'", "'j2'"]),
+        ([transmission(MOTOR, ())], ["'drive'", "no joint"]),
+        ([transmission(MOTOR, ("ghost",))], ["'drive'", "'ghost'"]),
+        ([transmission(MOTOR), transmission(MOTOR, name="other")], ["'j2'", "'drive'", "'other'"]),
+    ],
+)
+def test_rotors_that_are_not_read_cause_a_warning(extra, words):
+    (warning,) = parse_robot(robot(*ARM, *extra)).warnings
+    assert "not read" in warning and all(word in warning for word in words)
+
+
+@pytest.mark.parametrize("wrong", ["big", "", "1e308", "nan", "-1"])
+def test_impossible_rotors(wrong):
+    with pytest.raises(ModelError, match="'j2'|'drive'"):
+        parse_robot(robot(*ARM, transmission(MOTOR.replace("0.0001", wrong))))
+
+
+def test_warnings_of_elements_are_few():
+    """One for each kind, with the first owners; a hostile file has any number of kinds."""
+    extra = '<axis xyz="0 0 1"/><dynamics stiffness="5"/>'
+    joints = [joint(f"k{k}", "b", f"c{k}", extra=extra) for k in range(9)]
+    model = parse_robot(robot(*ARM, *joints, *(link(f"c{k}") for k in range(9))))
+    assert model.warnings == (
+        "joint 'k0', joint 'k1', joint 'k2' and 6 more: stiffness of <dynamics> is not read",
+    )
+    many = "".join(f"<{'x' * 999}{k}/>" for k in range(999)) + "".join(f"<y{k}/>" for k in range(999))
+    warnings = parse_robot(robot(*ARM, many)).warnings
+    assert len(warnings) <= MOST_KINDS + 1 and max(map(len, warnings)) < 200

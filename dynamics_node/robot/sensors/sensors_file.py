@@ -15,6 +15,7 @@ from pathlib import Path
 from dynamics_node.robot.errors import SensorError
 from dynamics_node.robot.safe_files import composed, place, plain, read_regular_file
 from dynamics_node.robot.sensors.records import SENSORS, Sensor
+from dynamics_node.text import number
 
 MAX_BYTES = 1024 * 1024
 MAX_SENSORS = 10_000
@@ -130,12 +131,12 @@ def _value(name, node):
         return value
     try:
         return _numbers(value)
-    except (TypeError, ValueError):
+    except (AttributeError, ValueError):
         raise _wrong(node, f"{name} is a number or a list of numbers") from None
 
 
 def _numbers(value):
-    return [_numbers(item) for item in value] if isinstance(value, list) else float(value)
+    return [_numbers(item) for item in value] if isinstance(value, list) else number(value)
 
 
 def _mapping(node):

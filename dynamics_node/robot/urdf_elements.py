@@ -1,0 +1,146 @@
+"""The elements of URDF and URDF+ that are read, and warnings about those that are not.
+
+Everything outside these lists causes a warning. Elements of other tools have no effect on the dynamics, so
+they cause one only where a name speaks of mass, inertia, gravity or springs. docs/reference/elements.md
+has an example of each.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+from xml.etree.ElementTree import Element
+
+from dynamics_node.text import listed, number, one_line
+
+
+class Content(NamedTuple):
+    """Names in an element, by blanks: attributes and elements that are read; attributes and elements without
+    effect on the dynamics."""
+
+    attributes: str = ""
+    elements: str = ""
+    other_attributes: str = ""
+    other_elements: str = ""
+
+
+_END, _LOOP = (
+    Content("link", "origin"),
+    Content("name type", "predecessor successor parent child axis axis2 length"),
+)
+READ: dict[str, Content] = {
+    "robot": Content(
+        "name",
+        "link joint loop constraint coupling",
+        "version",
+        "material transmission gazebo ros2_control sensor mujoco drake:collision_filter_group",
+    ),
+    "link": Content(
+        "name",
+        "inertial",
+        "type",
+        "visual collision contact collision_checking self_filter surface gravity kinematic",
+    ),
+    "inertial": Content("", "origin mass inertia"),
+    "mass": Content("value"),
+    "inertia": Content("ixx ixy ixz iyy iyz izz"),
+    "joint": Content(
+        "name type independent",
+        "origin parent child axis limit dynamics mimic",
+        "dont_collapse",
+        "calibration safety_controller",
+    ),
+    "origin": Content("xyz rpy quat_xyzw"),
+    "parent": _END,
+    "child": _END,
+    "axis": Content("xyz"),
+    "limit": Content(
+        "lower upper effort velocity acceleration deceleration jerk",
+        "",
+        "command_effort current gear_velocity",
+    ),
+    "dynamics": Content("damping friction armature rotor_inertia", "", "D K mu_coulomb mu_viscous"),
+    "mimic": Content("joint multiplier offset"),
+    "loop": _LOOP,
+    "constraint": _LOOP,
+    "predecessor": _END,
+    "successor": _END,
+    "axis2": Content("xyz"),
+    "length": Content("value"),
+    "coupling": Content("name", "predecessor successor ratio", "type"),
+    "ratio": Content("value"),
+}
+SHAPES = ("visual", "collision", "material")  # the only elements of other tools without numbers of bodies
+DYNAMIC = ("mass", "inerti", "gravity", "spring", "armature")  # parts of names, in small letters
+NOT_DYNAMIC = ("implicitSpringDamper",)  # a way of integration
+ROTORS = ("motorInertia", "drake:rotor_inertia")  # in transmissions: rotors.py reads them
+MOST_KINDS = 30  # of warnings
+
+
+def unread(robot: Element) -> Iterator[str]:
+    """Warnings about attributes and elements that are not read, one for each kind, with their owners."""
+    owners: dict[str, dict[str, None]] = {}
+    for what, owner in _unread_in(robot, "the robot"):
+        owners.setdefault(one_line(what, 80), {})[owner] = None
+    for what, names in list(owners.items())[:MOST_KINDS]:
+        yield f"{listed(names, 3)}: {what}"
+    if len(owners) > MOST_KINDS:
+        yield f"{len(owners) - MOST_KINDS} other kinds of elements are not read"
+
+
+def _unread_in(element, owner):
+    """Pairs of a part that is not read and its owner, in an element that is read."""
+    known, top = READ[element.tag], element.tag == "robot"
+    yield from (
+        (f"{name} of <{element.tag}> is not read", owner) for name in _unread_attributes(element, known)
+    )
+    counts: dict[str, int] = {}
+    for child in element:
+        counts[child.tag] = counts.get(child.tag, 0) + 1
+        own = f"{child.tag} {child.get('name')!r}" if top else owner
+        if child.tag in known.elements.split():
+            if top or counts[child.tag] == 1:
+                yield from _unread_in(child, own)
+        elif child.tag in known.other_elements.split():
+            yield from _dynamic_in(child, own)
+        elif not child.tag.startswith("xacro:"):
+            yield f"<{child.tag}> in <{element.tag}> is not read", owner
+    for name in known.elements.split() if not top else ():
+        if counts.get(name, 0) > 1:
+            yield f"only the first of {counts[name]} <{name}> is read", owner
+
+
+def _unread_attributes(element, known):
+    names = f"{known.attributes} {known.other_attributes}".split()
+    for name, value in element.attrib.items():
+        if name not in names and not name.startswith("xmlns") and not _is_zero(value):
+            yield name
+
+
+def _dynamic_in(element, owner):
+    """Parts of an element of another tool that speak of mass, inertia, gravity or springs."""
+    if element.tag in SHAPES:
+        return
+    if element.tag == "gazebo":
+        owner = f"gazebo {element.get('reference')!r}"
+    for part in element.iter():
+        tag = part.get("name", "") if part.tag == "param" else part.tag
+        is_read = element.tag == "transmission" and tag in ROTORS
+        if not is_read and _is_dynamic(tag, part.text or part.get("value") or ""):
+            yield f"<{tag}> in <{element.tag}> is not read", owner
+        for name, value in part.attrib.items():
+            if _is_dynamic(name, value):
+                yield f"{name} of <{tag}> in <{element.tag}> is not read", owner
+
+
+def _is_dynamic(name, value):
+    if name in NOT_DYNAMIC or not any(word in name.lower() for word in DYNAMIC):
+        return False
+    if name == "gravity":
+        return value.strip().lower() not in ("true", "1")
+    return value.strip().lower() != "false" and not _is_zero(value)
+
+
+def _is_zero(text):
+    try:
+        return number(text) == 0.0
+    except ValueError:
+        return False
