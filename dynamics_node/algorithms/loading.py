@@ -12,7 +12,7 @@ from dynamics_node.robot.constraints import Custom, LoopJoint
 from dynamics_node.robot.description import Description, LoopDescription, LoopEnd
 from dynamics_node.robot.errors import warned
 from dynamics_node.robot.explicit import joints_apart
-from dynamics_node.robot.from_description import GRAVITY, tree_from_description
+from dynamics_node.robot.from_description import tree_from_description
 from dynamics_node.robot.overrides import overridden, read_overrides, read_parameters_file
 from dynamics_node.robot.safe_files import composed, plain, read_regular_file
 from dynamics_node.robot.urdf import parse_urdf
@@ -32,7 +32,7 @@ def parse_robot(
     positions: Mapping[str, float] | None = None,
     root: str | None = None,
     tips: Iterable[str] | None = None,
-    gravity=GRAVITY,
+    gravity=None,
     armature: Mapping[str, float] | None = None,
 ) -> Robot:
     """Read a Robot from the text of a URDF or URDF+ file.
@@ -95,7 +95,7 @@ def load_robot(
     positions: Mapping[str, float] | None = None,
     root: str | None = None,
     tips: Iterable[str] | None = None,
-    gravity=GRAVITY,
+    gravity=None,
     armature: Mapping[str, float] | None = None,
 ) -> Robot:
     """Read a Robot from a URDF or URDF+ file.
@@ -113,17 +113,21 @@ def load_robot(
     strict : bool
         Whether implausible inertias raise ModelError; otherwise they are warnings.
     floating_base : bool
-        Whether a floating joint moves the root link.
+        Whether a floating joint moves the root link. A root without mass on which all links float stands for
+        the world and stays.
     joints : iterable of str, optional
         The joints that move, with those that mimic them. The others stay at `positions`.
     positions : mapping of str to float, optional
         Positions of joints that do not move, rad or m; 0 where absent.
     root : str, optional
-        The new root: only the links from this one on are read.
+        The new root: joints that are not below this link stay at `positions`, and only links below it are
+        part of the robot.
     tips : iterable of str, optional
-        Last links: only the paths to these are read. The rest is left out with its mass.
-    gravity : array_like (3,)
-        Acceleration of free fall in root axes, m/s^2.
+        Last links: the joints on the ways to these move, with those that mimics, gears and loops couple to
+        them. The other joints stay at `positions`, and links keep their mass.
+    gravity : array_like (3,), optional
+        Acceleration of free fall in root axes, m/s^2. By default (0, 0, -9.81), turned into the axes of a
+        fixed `root`.
     armature : mapping of str to float, optional
         Rotor inertias of joints, kg m^2 or kg, which replace those of the description.
 
@@ -156,11 +160,11 @@ def load_robot(
     Examples
     --------
     >>> from dynamics_demo.panda import find_panda
-    >>> dn.load_robot(find_panda(), tips=["panda_link2"])
+    >>> dn.load_robot(find_panda(), tips=["panda_link2"])  # the joints beyond are fixed at 0
     Robot 'panda': 2 bodies, nq 2, nv 2
       root      panda_link0, fixed
       joints    panda_joint1, panda_joint2
-      mass      5.618 kg, moving
+      mass      16.02 kg, moving
       gravity   [ 0. , 0. , -9.81]
     """
     if isinstance(path, str) and path.lstrip().startswith("<"):
@@ -179,7 +183,7 @@ class _Choices(NamedTuple):
     positions: Mapping[str, float] | None
     root: str | None
     tips: Iterable[str] | None
-    gravity: Sequence[float]
+    gravity: Sequence[float] | None
     armature: Mapping[str, float] | None
 
 
@@ -212,6 +216,13 @@ def robot_from_description(description: Description, constraints=(), strict=Fals
 
 def _loop(tree, up, loop):
     """The LoopJoint, or None if all its joints are fixed. up: {child link: joint} of the description."""
+    left_out = [end.link for end in (loop.predecessor, loop.successor) if end.link not in tree.frames]
+    if len(left_out) == 1:
+        raise ModelError(
+            f"loop {loop.name!r} needs link {left_out[0]!r}, which root={tree.base_link!r} leaves out"
+        )
+    if left_out:
+        return None
     (predecessor, R, p), (successor, S, s) = (_end(tree, end) for end in (loop.predecessor, loop.successor))
     if predecessor == successor and any(joints_apart(up, loop.predecessor.link, loop.successor.link)):
         return None

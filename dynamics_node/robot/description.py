@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from dynamics_node.robot.joints import KINDS
+from dynamics_node.symbolic import length
 
 JOINT_TYPES = (*KINDS, "fixed")  # and planar ones in files, see urdf.py
 MOMENTS = {"ixx": (0, 0), "ixy": (0, 1), "ixz": (0, 2), "iyy": (1, 1), "iyz": (1, 2), "izz": (2, 2)}
@@ -68,6 +69,14 @@ class JointDescription:
     torque_offset: float = 0.0
     mimic: Mimic | None = None
     independent: bool | None = None  # None: not specified in the file
+
+    @property
+    def direction(self) -> np.ndarray:
+        """The axis (3,) with length one; 6e-17 becomes zero."""
+        axis = np.asarray(self.axis, dtype=float)
+        axis = axis / length(axis)
+        axis[np.abs(axis) < 1e-14] = 0.0
+        return axis / length(axis)
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,8 +9,9 @@ from typing import NamedTuple
 from dynamics_node.robot.description import Description, JointDescription
 from dynamics_node.robot.errors import ModelError
 from dynamics_node.robot.joints import KINDS
+from dynamics_node.robot.validate import HUGE, TINY, require_finite
 
-ROUNDING = 1e-12  # of the largest weight of an equation: smaller weights cancel
+ROUNDING = 1e-12  # of the largest of the terms that make a weight: smaller weights cancel
 
 
 class Explicit(NamedTuple):
@@ -48,10 +49,22 @@ def explicit_joints(description: Description) -> dict[str, Explicit]:
         own = {name: Explicit({other: -weight / pivot for other, weight in weights.items()}, offset / pivot)}
         changed = {other: _resolved(explicit_of[other], own) for other in followers.pop(name, ())} | own
         for other, explicit in changed.items():
+            _require_ordinary(other, explicit)
             for master in explicit.weights:
                 followers.setdefault(master, set()).add(other)
         explicit_of |= changed
     return explicit_of
+
+
+def _require_ordinary(name, explicit):
+    """Check that the factors and the offset neither overflow nor vanish, as those of long chains may."""
+    for master, weight in explicit.weights.items():
+        if not TINY <= abs(weight) < HUGE:
+            raise ModelError(
+                f"joint {name!r} follows {master!r} through mimics or couplings by a factor of {weight:g}, "
+                f"which is not between {TINY:g} and {HUGE:g}"
+            )
+    require_finite(f"joint {name!r}", "the offset of its mimics or couplings", explicit.offset)
 
 
 def _resolved(explicit, others):
@@ -62,13 +75,14 @@ def _resolved(explicit, others):
 def _substituted(weights, offset, explicit):
     """Weights and offset of an equation after substituting the explicit joints."""
     total: dict[str, float] = {}
+    largest: dict[str, float] = {}
     for name, weight in weights.items():
         own = explicit.get(name, Explicit({name: 1.0}, 0.0))
         offset = offset - weight * own.offset
         for other, part in own.weights.items():
             total[other] = total.get(other, 0.0) + weight * part
-    largest = max((abs(weight) for weight in weights.values()), default=0.0)
-    return {name: weight for name, weight in total.items() if abs(weight) > ROUNDING * largest}, offset
+            largest[other] = max(largest.get(other, 0.0), abs(weight * part))
+    return {name: weight for name, weight in total.items() if abs(weight) > ROUNDING * largest[name]}, offset
 
 
 # --- equations ----------------------------------------------------------------------------------------------

@@ -6,17 +6,15 @@ from dataclasses import replace
 import numpy as np
 
 from dynamics_node.robot.description import Description, JointDescription
-from dynamics_node.robot.errors import ModelError, UnknownNameError
-from dynamics_node.robot.explicit import Explicit, explicit_joints
+from dynamics_node.robot.errors import ModelError
+from dynamics_node.robot.explicit import explicit_joints
 from dynamics_node.robot.joints import KINDS
 from dynamics_node.robot.robot import Body, Frame, Joint, Masters, Robot
-from dynamics_node.robot.validate import HUGE, is_free
+from dynamics_node.robot.selection import require_known, selected
+from dynamics_node.robot.validate import HUGE, TINY, is_free
 from dynamics_node.symbolic import (
-    axis_rotation_parts,
-    length,
     motion_transform,
     product,
-    sine_cosine,
     spatial_inertia,
     transformed_inertia,
 )
@@ -33,25 +31,29 @@ def tree_from_description(
     positions: Mapping[str, float] | None = None,
     root: str | None = None,
     tips: Iterable[str] | None = None,
-    gravity=GRAVITY,
+    gravity=None,
     armature: Mapping[str, float] | None = None,
     warnings: tuple[str, ...] = (),
 ) -> Robot:
     """The Robot without constraints of a validated Description; its loops are ignored.
 
-    joints: names of the joints that move; the others are fixed at `positions` (rad or m, 0 by default).
-    Explicit joints that follow them move too. root: keep only the links from `root` on; tips: keep only the
-    paths to `tips`, and drop the mass of the rest. armature: kg m^2 (or kg) per joint, in place of the
-    description's. Raises ModelError for unknown names and for moving parts without inertia, TypeError
-    for a `floating_base` that is no bool.
+    joints: names of the joints that move. tips: those on the ways to these links move, with the others of
+    their loops. root: those below this link move, and the links that are not below it are left out. The other
+    joints are fixed at `positions` (rad or m, 0 by default). Explicit joints that follow a moving one move
+    too. gravity: in root axes; by default GRAVITY in the axes of the description's root. armature: kg m^2 (or
+    kg) per joint, in place of the description's. Raises ModelError for unknown names and for moving parts
+    without inertia, TypeError for a `floating_base` that is no bool.
     """
     if not isinstance(floating_base, bool | np.bool_):
         raise TypeError(f"floating_base must be True or False, not {floating_base!r}")
-    description = _subtree(description, root, tips)
     explicit = explicit_joints(description)
     description = _with_armature(description, dict(armature or {}))
-    if joints is not None:
-        description, explicit = _fix_others(description, explicit, list(joints), dict(positions or {}))
+    if not (root is tips is joints is None):
+        part = selected(description, explicit, root, tips, joints, dict(positions or {}))
+        description, explicit = part.description, part.explicit
+        warnings += part.left_out if floating_base else part.turned if gravity is None else ()
+        if gravity is None and not floating_base:
+            gravity = product(_snap(part.rotation).T, np.array(GRAVITY))
     elif positions:
         raise ModelError("positions of fixed joints are given, but not the joints that move")
     robot = _number(description, explicit, floating_base, _gravity(gravity), warnings)
@@ -60,136 +62,26 @@ def tree_from_description(
 
 
 def _gravity(gravity):
-    gravity = np.array(gravity, dtype=float)
-    if gravity.shape != (3,) or not np.all(np.isfinite(gravity)):
-        raise ModelError(f"gravity must be three finite numbers, not {gravity.tolist()}")
+    gravity = np.array(GRAVITY if gravity is None else gravity, dtype=float)
+    if gravity.shape != (3,) or not np.all(np.abs(gravity) < HUGE):
+        raise ModelError(f"gravity must be three numbers below {HUGE:g}, not {gravity.tolist()}")
     return gravity
 
 
-# --- selection ----------------------------------------------------------------------------------------------
-
-
-def _require_known(names, known, what):
-    unknown = [name for name in names if name not in known]
-    if unknown:
-        raise UnknownNameError(f"unknown {what} {', '.join(map(repr, unknown))}; known: {', '.join(known)}")
-
-
-def _subtree(description, root, tips):
-    if root is None and tips is None:
-        return description
-    links = [link.name for link in description.links]
-    tips = None if tips is None else list(tips)
-    _require_known([*([root] if root is not None else []), *(tips or [])], links, "link")
-    kept = _below(description, root) if root is not None else set(links)
-    if tips is not None:
-        kept = _paths(description, kept, tips)
-    return Description(
-        description.name,
-        tuple(link for link in description.links if link.name in kept),
-        tuple(j for j in description.joints if j.child in kept and j.parent in kept),
-        couplings=tuple(c for c in description.couplings if {c.predecessor, c.successor} <= kept),
-        digest=description.digest,
-    )
-
-
-def _below(description, root):
-    children: dict[str, list[str]] = {}
-    for joint in description.joints:
-        children.setdefault(joint.parent, []).append(joint.child)
-    links, queue = set(), [root]
-    while queue:
-        link = queue.pop()
-        links.add(link)
-        queue += children.get(link, [])
-    return links
-
-
-def _paths(description, within, tips):
-    parent = {joint.child: joint.parent for joint in description.joints if joint.child in within}
-    kept = set()
-    for tip in tips:
-        if tip not in within:
-            raise ModelError(f"tip link {tip!r} is not below the root link")
-        link: str | None = tip
-        while link in within:
-            kept.add(link)
-            link = parent.get(link)
-    return kept
-
-
 def _with_armature(description, armature):
-    _require_known(armature, [joint.name for joint in description.joints], "joint in armature")
+    require_known(armature, [joint.name for joint in description.joints], "joint in armature")
     free = {joint.name for joint in description.joints if is_free(joint)}
     for name, value in armature.items():
         if name in free:
             raise ModelError(f"joint {name!r}: a floating joint has no rotor, so no armature")
-        if not (np.isfinite(value) and value >= 0):
-            raise ModelError(f"armature of joint {name!r} must be finite and not negative, not {value}")
+        if not (value == 0 or TINY <= value < HUGE):
+            raise ModelError(
+                f"armature of joint {name!r} must be 0, or from {TINY:g} to {HUGE:g} kg m^2, not {value}"
+            )
     return replace(
         description,
         joints=tuple(replace(j, armature=armature.get(j.name, j.armature)) for j in description.joints),
     )
-
-
-def _fix_others(description, explicit, chosen, positions):
-    """The Description with joints fixed that are not chosen, or follow no chosen one; and the functions of
-    the other explicit joints."""
-    by_name = {joint.name: joint for joint in description.joints}
-    movable = [j.name for j in description.joints if j.kind != "fixed"]
-    _require_known([*chosen, *positions], movable, "joint")
-    for name in positions:
-        kind = by_name[name].kind
-        if not KINDS[kind].is_scalar:
-            raise ModelError(f"joint {name!r}: a {kind} joint has no single position to be fixed at")
-    for name in chosen:
-        if name in explicit and explicit[name].weights.keys().isdisjoint(chosen):
-            masters = ", ".join(map(repr, explicit[name].weights))
-            raise ModelError(f"joint {name!r} follows {masters}: choose that one")
-    moving = {name: _following(own, chosen, positions) for name, own in explicit.items()}
-
-    def fixed(joint):
-        if joint.kind == "fixed":
-            return joint
-        if joint.name not in explicit:
-            return joint if joint.name in chosen else _fixed_at(joint, positions.get(joint.name, 0.0))
-        own = moving[joint.name]
-        return joint if own.weights else _fixed_at(joint, own.offset)
-
-    description = replace(description, joints=tuple(fixed(joint) for joint in description.joints))
-    return description, {name: own for name, own in moving.items() if own.weights}
-
-
-def _following(explicit, chosen, positions):
-    """The function of an explicit joint in which masters that are not chosen are fixed at their positions."""
-    offset = sum(
-        (
-            weight * positions.get(name, 0.0)
-            for name, weight in explicit.weights.items()
-            if name not in chosen
-        ),
-        explicit.offset,
-    )
-    return Explicit({name: weight for name, weight in explicit.weights.items() if name in chosen}, offset)
-
-
-def _fixed_at(joint: JointDescription, position: float) -> JointDescription:
-    rotation, origin, joint_type = joint.rotation, joint.origin, KINDS[joint.kind]
-    if joint_type.slides:
-        origin = origin + product(rotation, _unit(joint.axis)) * position
-    elif joint_type.turns:
-        along, cosine, sine = axis_rotation_parts(_unit(joint.axis))
-        s, c = sine_cosine(position)
-        rotation = product(rotation, along + c * cosine + s * sine)
-    return replace(joint, kind="fixed", rotation=rotation, origin=origin)
-
-
-def _unit(axis):
-    """The axis with length one; 6e-17 becomes zero."""
-    axis = np.asarray(axis, dtype=float)
-    axis = axis / length(axis)
-    axis[np.abs(axis) < 1e-14] = 0.0
-    return axis / length(axis)
 
 
 # --- numbering ----------------------------------------------------------------------------------------------
@@ -198,7 +90,9 @@ def _unit(axis):
 def _number(description, explicit, floating_base, gravity, warnings):
     root = _root(description)
     moving = _preorder(description, root)
-    if floating_base and not any(is_free(j) and j.parent == root for j in moving):
+    if floating_base and not _is_world(description, moving, root):
+        if any(joint.name == FLOATING_BASE and joint.kind != "fixed" for joint in moving):
+            raise ModelError(f"joint {FLOATING_BASE!r} has the name of the floating base: rename it")
         moving.insert(0, JointDescription(FLOATING_BASE, "floating", "", root))
     slices = _coordinate_slices(moving, explicit)
     frames = _merge(moving, root, _link_inertias(description))
@@ -221,6 +115,18 @@ def _number(description, explicit, floating_base, gravity, warnings):
 def _root(description):
     children = {joint.child for joint in description.joints}
     return next(link.name for link in description.links if link.name not in children)
+
+
+def _is_world(description, joints, root):
+    """Whether the root link stands for the world: it has no mass, and everything on it floats."""
+    links, hanging = {root}, []
+    for joint in joints:
+        if joint.parent in links and joint.kind == "fixed":
+            links.add(joint.child)
+        elif joint.parent in links:
+            hanging.append(joint)
+    heavy = any(link.mass or link.inertia.any() for link in description.links if link.name in links)
+    return bool(hanging) and all(map(is_free, hanging)) and not heavy
 
 
 def _preorder(description, root):
@@ -292,7 +198,7 @@ def _snap(X):
 
 def _joint(joint, slices, explicit):
     joint_type = KINDS[joint.kind]
-    axis = _unit(joint.axis) if joint_type.has_axis else np.zeros(3)
+    axis = joint.direction if joint_type.has_axis else np.zeros(3)
     masters = None
     if explicit is None:
         q, v = slices[joint.name]

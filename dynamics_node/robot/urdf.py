@@ -24,13 +24,12 @@ from dynamics_node.robot.joints import KINDS
 from dynamics_node.robot.rotors import armatures
 from dynamics_node.robot.safe_xml import elements
 from dynamics_node.robot.urdf_elements import unread
-from dynamics_node.robot.validate import HUGE
-from dynamics_node.symbolic import length, quaternion_rotation, rpy_rotation, transformed_inertia
+from dynamics_node.robot.validate import HUGE, require_finite
+from dynamics_node.symbolic import length, quaternion_rotation, rpy_angles, rpy_rotation, transformed_inertia
 from dynamics_node.text import number
 
 MAX_BYTES = 8 * 1024 * 1024
 MAX_LINKS = 5000  # also of joints, and of loops with couplings; no robot has as many
-GIMBAL = 1e-7  # cosine of the pitch of a quarter turn
 DEFINITIONS = ("property", "arg", "macro")  # of xacro: they produce nothing by themselves
 
 _BOUNDED = [kind for kind, joint_type in KINDS.items() if joint_type.bounded]
@@ -99,12 +98,7 @@ def rpy_text(attributes, owner) -> str:
         quaternion = np.zeros(0)
     if quaternion.shape != (4,) or not 0 < length(quaternion) < np.inf:
         raise ModelError(f"{owner}: quat_xyzw={text!r} needs four numbers x y z w, not all zero")
-    R = quaternion_rotation(quaternion / length(quaternion))
-    flat = np.hypot(R[0, 0], R[1, 0])
-    roll, yaw = np.arctan2(R[2, 1], R[2, 2]), np.arctan2(R[1, 0], R[0, 0])
-    if flat < GIMBAL:  # pitch of a quarter turn: roll and yaw are about the same axis
-        roll, yaw = 0.0, np.arctan2(-R[0, 1], R[1, 1])
-    return " ".join(repr(float(angle)) for angle in (roll, np.arctan2(-R[2, 0], flat), yaw))
+    return " ".join(map(repr, rpy_angles(quaternion_rotation(quaternion / length(quaternion)))))
 
 
 def _require_few(robot):
@@ -205,8 +199,8 @@ def _mimic(joint, owner):
 def _pose(element, owner):
     """Rotation (3, 3) and position (3,) of the <origin> of an element."""
     place, turn = (_numbers(element, "origin", key, (0.0, 0.0, 0.0), owner) for key in ("xyz", "rpy"))
-    with np.errstate(invalid="ignore"):  # validate.py names values that are not finite
-        return rpy_rotation(turn), place
+    require_finite(owner, "rpy of <origin>", turn)
+    return rpy_rotation(turn), place
 
 
 # --- closed loops -------------------------------------------------------------------------------------------

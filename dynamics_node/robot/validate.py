@@ -1,6 +1,7 @@
 """Physical and logical checks of a Description. Every message names the joint or link."""
 
 from dataclasses import asdict
+from html import escape
 
 import numpy as np
 
@@ -8,8 +9,10 @@ from dynamics_node.robot.constraints import LOOP_KINDS
 from dynamics_node.robot.description import JOINT_TYPES, JointDescription
 from dynamics_node.robot.errors import ModelError
 from dynamics_node.robot.joints import KINDS
+from dynamics_node.symbolic import rpy_angles
 
-HUGE = 1e15  # above any robot's numbers; a product of two of these does not overflow
+HUGE = 1e15  # above any robot's numbers; products of some of these do not overflow
+TINY = 1e-30  # below any robot's masses and inertias; products and reciprocals of some of these do not vanish
 
 
 def validate(description, strict=False):
@@ -51,7 +54,7 @@ def require_possible_body(link):
         raise ModelError(reason)
 
 
-def _finite(owner, what, value):
+def require_finite(owner, what, value):
     """Check that a number is finite, and so far from overflow that its products and squares are finite
     too."""
     if not np.all(np.isfinite(value)):
@@ -60,13 +63,22 @@ def _finite(owner, what, value):
         raise ModelError(f"{owner}: {what} exceeds {HUGE:g} ({np.asarray(value).tolist()})")
 
 
+def _not_tiny(owner, what, value):
+    size = np.abs(value).max()
+    if 0 < size < TINY:
+        raise ModelError(f"{owner}: {what} {size:g} is below {TINY:g}: write 0 for none")
+
+
 def _check_link_numbers(link):
     owner = f"link {link.name!r}"
-    _finite(owner, "mass", link.mass)
-    _finite(owner, "inertial origin", link.com)
-    _finite(owner, "inertia", link.inertia)
+    require_finite(owner, "mass", link.mass)
+    require_finite(owner, "inertial origin", link.com)
+    require_finite(owner, "inertia", link.inertia)
     if link.mass < 0:
         raise ModelError(f"{owner}: mass {link.mass} is negative")
+    _not_tiny(owner, "mass", link.mass)
+    if link.mass == 0:  # else a small inertia is that of a point
+        _not_tiny(owner, "inertia", link.inertia)
 
 
 def _check_joint(joint):
@@ -74,14 +86,15 @@ def _check_joint(joint):
     if joint.kind not in JOINT_TYPES:
         raise ModelError(f"{owner}: unknown type {joint.kind!r}; known: {', '.join(JOINT_TYPES)}, planar")
     for what in ("rotation", "origin", "axis"):
-        _finite(owner, what, getattr(joint, what))
+        require_finite(owner, what, getattr(joint, what))
     for what in ("damping", "friction", "creep", "armature"):
         value = getattr(joint, what)
-        _finite(owner, what, value)
+        require_finite(owner, what, value)
         if value < 0:
             raise ModelError(f"{owner}: {what} {value} is negative")
+    _not_tiny(owner, "armature", joint.armature)
     for what in ("spring", "torque_offset"):
-        _finite(owner, what, getattr(joint, what))
+        require_finite(owner, what, getattr(joint, what))
     if joint.kind != "fixed" and KINDS[joint.kind].has_axis and not np.linalg.norm(joint.axis) > 1e-9:
         raise ModelError(f"{owner}: axis is zero")
     limits = joint.limits
@@ -101,13 +114,38 @@ def _check_tree(description):
                 raise ModelError(f"joint {joint.name!r}: {role} link {name!r} does not exist")
         if joint.child in parent_joint:
             other = parent_joint[joint.child].name
-            raise ModelError(f"link {joint.child!r} has two parents: joints {other!r} and {joint.name!r}")
+            raise ModelError(
+                f"link {joint.child!r} has two parents: joints {other!r} and {joint.name!r}. "
+                f"{_as_loop(joint, description.joints)}"
+            )
         parent_joint[joint.child] = joint
     roots = [link.name for link in description.links if link.name not in parent_joint]
     _check_acyclic(description, parent_joint)
     if len(roots) != 1:
         names = ", ".join(repr(name) for name in roots)
         raise ModelError(f"the links are not one tree; links without a parent joint: {names}")
+
+
+def _as_loop(joint, joints):
+    """The advice to write a loop in place of a joint."""
+    kind, link, axis = {"continuous": "revolute"}.get(joint.kind, joint.kind), joint.child, joint.axis
+    planar = joint.name.removesuffix(".theta")
+    if joint.parent == f"{planar}.y":  # the last of the three joints that stand for a planar one
+        kind, joint = "planar", next(own for own in joints if own.name == f"{planar}.x")
+    if kind not in LOOP_KINDS:
+        return f"Links form a tree: remove joint {joint.name!r}, which constrains nothing"
+    name, parent, child = map(escape, (planar if kind == "planar" else joint.name, joint.parent, link))
+    axis = f'<axis xyz="{_words(axis)}"/>' if kind in ("revolute", "prismatic", "planar") else ""
+    return (
+        f'Links form a tree: replace the second joint by <loop name="{name}" type="{kind}"><predecessor '
+        f'link="{parent}"><origin xyz="{_words(joint.origin)}" rpy="{_words(rpy_angles(joint.rotation))}"/>'
+        f'</predecessor><successor link="{child}"><origin xyz="0 0 0" rpy="0 0 0"/></successor>{axis}'
+        "</loop>, where <origin> of the successor is the place of the joint on its link"
+    )
+
+
+def _words(numbers):
+    return " ".join(f"{number:.9g}" for number in np.asarray(numbers) + 0.0)
 
 
 def _check_acyclic(description, parent_joint):
@@ -145,7 +183,7 @@ def _check_mimic_joint(joint, joints):
     for kind in (joint.kind, joints[mimic.joint].kind):
         if kind != "fixed" and not KINDS[kind].is_scalar:
             raise ModelError(f"joint {joint.name!r}: a {kind} joint cannot mimic or be mimicked")
-    _finite(f"joint {joint.name!r}", "mimic", (mimic.multiplier, mimic.offset))
+    require_finite(f"joint {joint.name!r}", "mimic", (mimic.multiplier, mimic.offset))
 
 
 def _check_mimic_acyclic(joints, by_name):
@@ -170,19 +208,21 @@ def _check_closures(description):
             raise ModelError(f"{owner}: unknown type {loop.kind!r}; known: {', '.join(LOOP_KINDS)}")
         for role, end in (("predecessor", loop.predecessor), ("successor", loop.successor)):
             _check_end(owner, role, end.link, links)
-            _finite(owner, f"frame of the {role}", (*end.rotation.flat, *end.origin))
+            require_finite(owner, f"frame of the {role}", (*end.rotation.flat, *end.origin))
         for what, axis in (("axis", loop.axis), ("second axis", loop.second_axis)):
-            _finite(owner, what, axis)
+            require_finite(owner, what, axis)
             if not np.linalg.norm(axis) > 1e-9:
                 raise ModelError(f"{owner}: {what} is zero")
         if LOOP_KINDS[loop.kind].has_length and not (np.isfinite(loop.length) and loop.length > 0):
             raise ModelError(f"{owner}: a {loop.kind} needs a positive length, not {loop.length}")
+        require_finite(owner, "length", loop.length)
     for coupling in description.couplings:
         owner = f"coupling {coupling.name!r}"
         for role in ("predecessor", "successor"):
             _check_end(owner, role, getattr(coupling, role), links)
-        if not (np.isfinite(coupling.ratio) and coupling.ratio != 0):
-            raise ModelError(f"{owner}: ratio {coupling.ratio} is not a finite number other than 0")
+        require_finite(owner, "ratio", coupling.ratio)
+        if coupling.ratio == 0:
+            raise ModelError(f"{owner}: ratio {coupling.ratio} must not be 0")
 
 
 def _check_end(owner, role, link, links):
@@ -222,7 +262,8 @@ def is_free(joint):
 def _odd_numbers(joint):
     if is_free(joint) and joint.armature:
         yield f"joint {joint.name!r}: a floating joint has no rotor, its armature is ignored"
-    if joint.kind != "fixed" and joint.limits.effort == 0:
-        yield f"joint {joint.name!r}: effort limit 0 means no limit"
+    for what in ("effort", "velocity"):
+        if joint.kind != "fixed" and getattr(joint.limits, what) == 0:
+            yield f"joint {joint.name!r}: {what} limit 0 means no limit"
     if joint.kind != "fixed" and joint.limits.lower > joint.limits.upper:
         yield f"joint {joint.name!r}: lower limit {joint.limits.lower:g} > upper {joint.limits.upper:g}"

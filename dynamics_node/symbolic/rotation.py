@@ -12,6 +12,7 @@ import numpy as np
 
 from dynamics_node.symbolic.spatial import skew
 
+GIMBAL = 1e-7  # cosine of the pitch of a quarter turn
 UNIT = 1e-6  # largest difference from 1 of the length of a unit quaternion
 _BITS = 256  # of the fractions that represent angles, sines and cosines
 _QUARTER = 0x3243F6A8885A308D313198A2E03707344A4093822299F31D0082EFA98EC4E6C89 // 2  # pi / 2
@@ -28,6 +29,15 @@ def rpy_rotation(rpy):
             [-sp, cp * sr, cp * cr],
         ]
     )
+
+
+def rpy_angles(R):
+    """Roll, pitch and yaw (rad) of a rotation (3, 3): `rpy_rotation` of them is R."""
+    flat = np.hypot(R[0, 0], R[1, 0])
+    roll, yaw = np.arctan2(R[2, 1], R[2, 2]), np.arctan2(R[1, 0], R[0, 0])
+    if flat < GIMBAL:  # pitch of a quarter turn: roll and yaw are about the same axis
+        roll, yaw = 0.0, np.arctan2(-R[0, 1], R[1, 1])
+    return float(roll), float(np.arctan2(-R[2, 0], flat)), float(yaw)
 
 
 def quaternion_rotation(quaternion, xp=np):

@@ -1,5 +1,9 @@
 """Parsing of URDF: accepted elements, choices, and error messages."""
 
+import re
+import warnings
+from xml.etree import ElementTree
+
 import numpy as np
 import pytest
 from tolerances import EXACT, error
@@ -11,6 +15,7 @@ from dynamics_node.robot import ModelError, ModelWarning
 from dynamics_node.robot.urdf import MAX_BYTES, parse_urdf
 from dynamics_node.robot.urdf_elements import MOST_KINDS
 from dynamics_node.robot.urdf_numbers import Inertial, with_numbers
+from dynamics_node.symbolic import rpy_rotation
 
 ARM = (link("base"), link("a"), link("b"), joint("j1", "base", "a"), joint("j2", "a", "b"))
 
@@ -173,7 +178,7 @@ INVALID = {
     "nameless link": (robot("<link/>"), "link number 1 has no name"),
     "not a number": (arm_with(link("b", inertial(mass="heavy"))), "link 'b'"),
     "NaN mass": (arm_with(link("b", inertial(mass="nan"))), "link 'b': mass is not finite"),
-    "infinite inertia": (arm_with(link("b", inertial(ixx="inf"))), "link 'b': inertia is not finite"),
+    "infinite inertia": (arm_with(link("b", inertial(mass="0", ixx="inf"))), "link 'b': inertia is not finite"),
     "NaN com": (arm_with(link("b", inertial(xyz="0 nan 0"))), "link 'b': inertial origin is not finite"),
     "huge mass": (arm_with(link("b", inertial(mass="1e300"))), "link 'b': .* exceeds"),
     "negative mass": (arm_with(link("b", inertial(mass="-2"))), "link 'b': mass -2.0 is negative"),
@@ -586,3 +591,146 @@ def test_warnings_of_elements_are_few():
     many = "".join(f"<{'x' * 999}{k}/>" for k in range(999)) + "".join(f"<y{k}/>" for k in range(999))
     warnings = parse_robot(robot(*ARM, many)).warnings
     assert len(warnings) <= MOST_KINDS + 1 and max(map(len, warnings)) < 200
+
+
+# --- two parents --------------------------------------------------------------------------------------------
+
+
+def two_parents(kind, axis="0 0 1", more=""):
+    """A four-bar whose coupler has two parents."""
+    bars = {"base": 'xyz="0 0 0"', "crank": 'xyz="0.4 0 0"', "rocker": 'xyz="0.6 0 0" rpy="0.3 0 0"'}
+    second = (
+        f'<joint name="c&quot;2" type="{kind}"><parent link="rocker"/><child link="coupler"/>'
+        f'<origin {bars["rocker"]}/><axis xyz="{axis}"/>{more}</joint>'
+    )
+    links = (*bars, "coupler")
+    return robot(
+        *map(link, links),
+        joint("motor", "base", "crank", "continuous"),
+        joint("rock", "base", "rocker", "continuous").replace("0 0 0.3", "1 0 0.3"),
+        joint("c1", "crank", "coupler", "continuous").replace("0 0 0.3", "0.4 0 0"),
+        second,
+    ), second
+
+
+@pytest.mark.parametrize(
+    "kind, loop, has_axis",
+    [("continuous", "revolute", True), ("prismatic", "prismatic", True), ("fixed", "fixed", False),
+     ("ball", "ball", False), ("planar", "planar", True)],
+)  # fmt: skip
+def test_two_parents_name_the_loop_to_write(kind, loop, has_axis):
+    text, second = two_parents(kind, "0.6 0 0.8")
+    with pytest.raises(ModelError, match="'coupler' has two parents.*'c1'") as caught:
+        parse_robot(text)
+    advice = re.search("<loop.*</loop>", str(caught.value))[0]
+    (own,) = parse_urdf(text.replace(second, advice)).loops
+    assert (own.name, own.kind, own.predecessor.link, own.successor.link) == (
+        'c"2',
+        loop,
+        "rocker",
+        "coupler",
+    )
+    assert np.allclose(own.predecessor.origin, [0.6, 0, 0]) and np.allclose(own.successor.origin, 0)
+    assert np.allclose(own.predecessor.rotation, rpy_rotation([0.3, 0, 0])) and np.allclose(
+        own.successor.rotation, np.eye(3)
+    )
+    assert not has_axis or np.allclose(own.axis, [0.6, 0, 0.8])
+
+
+def test_advice_for_a_four_bar_closes_it():
+    text, second = two_parents("continuous")
+    text, second = (own.replace(' rpy="0.3 0 0"', "") for own in (text, second))
+    with pytest.raises(ModelError) as caught:
+        parse_robot(text)
+    advice = re.search("<loop.*</loop>", str(caught.value))[0]
+    model = parse_robot(
+        text.replace(second, advice.replace('"coupler"><origin xyz="0', '"coupler"><origin xyz="0.9'))
+    )
+    assert model.nv == 1 and set(model.q_names) == {"motor", "rock", "c1"}
+
+
+def test_second_parent_that_floats_is_to_be_removed():
+    with pytest.raises(ModelError, match="two parents.*remove joint"):
+        parse_robot(two_parents("floating")[0])
+
+
+# --- numbers beyond any robot's -----------------------------------------------------------------------------
+
+
+def chained(count, multiplier):
+    links = [link(f"l{k}") for k in range(count + 1)]
+    joints = [
+        joint(
+            f"j{k}",
+            f"l{k}",
+            f"l{k + 1}",
+            "continuous",
+            f'<mimic joint="j{k - 1}" multiplier="{multiplier}"/>' if k else "",
+        )
+        for k in range(count)
+    ]
+    return robot(*links, *joints)
+
+
+def second(**changed):
+    """The arm with attributes of the second joint's parts changed: {'limit_effort': '1e300'}."""
+    element = ElementTree.fromstring(arm_with())
+    for name, value in changed.items():
+        tag, _, attribute = name.partition("_")
+        own = element.findall("joint")[1]
+        part = own.find(tag)
+        (ElementTree.SubElement(own, tag) if part is None else part).set(attribute, value)
+    return ElementTree.tostring(element, encoding="unicode")
+
+
+BEYOND = {
+    "2000 chained mimics": (chained(2000, 1.5), "joint 'j\\d+'.*mimics.*1e\\+15"),
+    "2000 chained mimics, backward": (chained(2000, -1e14), "joint 'j2'.*mimics.*1e\\+28"),
+    "vanishing mimics": (chained(2000, 0.5), "'j100'.*mimics.*1e-30"),
+    "offset of a mimic": (second(mimic_joint="j1", mimic_offset="1e200"), "'j2'.*mimic"),
+    "tiny mass": (arm_with(link("b", inertial(mass="1e-310"))), "link 'b': mass 1e-310"),
+    "tiny inertia": (arm_with(link("b", inertial(mass="0", ixx="1e-320", iyy="1e-320", izz="1e-320"))), "link 'b': inertia"),
+    "tiny armature": (second(dynamics_armature="1e-320"), "joint 'j2': armature"),
+    "huge armature": (second(dynamics_armature="1e200"), "joint 'j2': armature exceeds"),
+    "huge damping": (second(dynamics_damping="1e200"), "joint 'j2': damping exceeds"),
+    "huge angle": (second(origin_rpy="1e200 0 0"), "joint 'j2': rpy"),
+    "angle that is not finite": (second(origin_rpy="0 inf 0"), "joint 'j2': rpy"),
+    "tiny axis": (second(axis_xyz="1e-320 0 0"), "joint 'j2': axis"),
+    "inertia that overflows about the joint": (arm_with(link("b", inertial(mass="1e14", xyz="1e14 0 0"))), "link 'b'.*exceeds"),
+    "huge ratio": (robot(*ARM, '<coupling name="gear"><predecessor link="b"/><successor link="a"/><ratio value="1e200"/></coupling>'), "'gear'.*ratio"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", BEYOND)
+def test_numbers_that_would_overflow_or_vanish(case):
+    text, words = BEYOND[case]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        with pytest.raises(ModelError, match=words):
+            parse_robot(text)
+
+
+@pytest.mark.parametrize("armature", [1e200, 1e-320, np.inf, -1.0])
+def test_armature_beyond_any_rotor(armature):
+    with pytest.raises(ModelError, match="armature.*'j1'"):
+        parse_robot(robot(*ARM), armature={"j1": armature})
+
+
+@pytest.mark.parametrize("most", ["1.7976931348623157e308", "1e16", "inf"])
+def test_the_largest_number_is_no_limit(most):
+    limits = {f"limit_{key}": most for key in ("upper", "effort", "velocity", "acceleration", "jerk")}
+    model = parse_robot(second(limit_lower=f"-{most}", **limits))
+    for own in (
+        model.upper_position_limits,
+        model.effort_limits,
+        model.velocity_limits,
+        -model.lower_position_limits,
+    ):
+        assert own[1] == np.inf
+    assert np.isfinite(dn.random_configuration(model)).all() and model.warnings == ()
+
+
+def test_zero_velocity_limit_is_no_limit_and_warns():
+    model = parse_robot(second(limit_velocity="0"))
+    assert model.velocity_limits[1] == np.inf
+    assert model.warnings == ("joint 'j2': velocity limit 0 means no limit",)

@@ -5,7 +5,6 @@ Quantities without a record are unknown; graph/sensor_factors.py has the equatio
 first; names of their rows are mx my mz fx fy fz.
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
@@ -13,6 +12,7 @@ from typing import ClassVar
 import numpy as np
 
 from dynamics_node.robot.errors import SensorError
+from dynamics_node.robot.validate import HUGE
 
 DEVIATIONS = 1e-12, 1e12  # in the unit of the reading: bounds of plausible sensors
 ASYMMETRY = 1e-9  # of a covariance, relative to its entries: rounding in a file
@@ -73,11 +73,11 @@ def numbers(name, field, given, length=None, scalar=False):
         array = np.array(given, dtype=float)
     except (TypeError, ValueError):
         array = np.array([])
-    if array.ndim == 0 and scalar and math.isfinite(float(array)):
+    if array.ndim == 0 and scalar and abs(array) < HUGE:
         return float(array)
-    if array.ndim != 1 or not array.size or not np.all(np.isfinite(array)):
+    if array.ndim != 1 or not array.size or not np.all(np.abs(array) < HUGE):
         what = "a finite number or a sequence of them" if scalar else "a sequence of finite numbers"
-        raise SensorError(f"sensor {name!r}: {field} must be {what}, not {given!r}")
+        raise SensorError(f"sensor {name!r}: {field} must be {what}, below {HUGE:g}, not {given!r}")
     if length is not None and len(array) != length:
         raise SensorError(f"sensor {name!r}: {field} must be {length} numbers, not {len(array)}")
     return tuple(array.tolist())
