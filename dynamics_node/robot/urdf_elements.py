@@ -22,10 +22,7 @@ class Content(NamedTuple):
     other_elements: str = ""
 
 
-_END, _LOOP = (
-    Content("link", "origin"),
-    Content("name type", "predecessor successor parent child axis axis2 length"),
-)
+_END = Content("link", "origin")
 READ: dict[str, Content] = {
     "robot": Content(
         "name",
@@ -59,8 +56,8 @@ READ: dict[str, Content] = {
     ),
     "dynamics": Content("damping friction armature rotor_inertia", "", "D K mu_coulomb mu_viscous"),
     "mimic": Content("joint multiplier offset"),
-    "loop": _LOOP,
-    "constraint": _LOOP,
+    "loop": Content("name type", "predecessor successor axis axis2 length"),
+    "constraint": Content("name type", "parent child axis axis2 length"),
     "predecessor": _END,
     "successor": _END,
     "axis2": Content("xyz"),
