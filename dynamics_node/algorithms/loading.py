@@ -164,7 +164,7 @@ def load_robot(
     Robot 'panda': 2 bodies, nq 2, nv 2
       root      panda_link0, fixed
       joints    panda_joint1, panda_joint2
-      mass      16.02 kg, moving
+      mass      16.82 kg, moving
       gravity   [ 0. , 0. , -9.81]
     """
     if isinstance(path, str) and path.lstrip().startswith("<"):

@@ -10,7 +10,7 @@ from xml.etree.ElementTree import Element
 
 from dynamics_node.robot.errors import ModelError
 from dynamics_node.robot.urdf_elements import ROTORS
-from dynamics_node.text import number
+from dynamics_node.text import listed, number
 
 REDUCTIONS = ("drake:gear_ratio", "mechanicalReduction")
 
@@ -26,7 +26,7 @@ def armatures(robot: Element) -> tuple[dict[str, float], list[str]]:
         if not inertia:
             continue
         if len(moved) != 1 or moved[0] not in joints:
-            names = ", ".join(map(repr, moved)) or "no joint"
+            names = listed(map(repr, moved), 3) or "no joint"
             warnings.append(f"{source} is not read: it moves {names}, not one joint of the robot")
         elif moved[0] in inertias:
             warnings.append(f"joint {moved[0]!r}: {source} is not read, {sources[moved[0]]} is")
@@ -49,20 +49,19 @@ def _of_joints(robot) -> Iterator[tuple[str, list[str], float]]:
 def _of_transmissions(robot):
     for transmission in robot.iterfind("transmission"):
         owner = f"transmission {transmission.get('name')!r}"
-        inertia = 0.0
-        for actuator in transmission.iter("actuator"):
-            rotor = _first(owner, ROTORS, actuator)
-            ratio = _first(owner, REDUCTIONS, actuator, transmission)
-            inertia += (rotor or 0.0) * (1.0 if ratio is None else ratio * ratio)
+        inertia, shared = 0.0, _first(owner, REDUCTIONS, transmission)
+        for actuator in transmission.iterfind("actuator"):
+            ratio = _first(owner, REDUCTIONS, actuator) or shared or 1.0
+            inertia += (_first(owner, ROTORS, actuator) or 0.0) * ratio * ratio
         yield f"the rotor of {owner}", [own.get("name") for own in transmission.iterfind("joint")], inertia
 
 
-def _first(owner, tags, *parents):
+def _first(owner, tags, parent):
     """The number of the first of these elements; None if there is none."""
-    for parent in parents:
-        for tag in tags:
-            for element in (own for own in parent if own.tag == tag):
-                return _number(owner, tag, element.get("value") or element.text or "")
+    for tag in tags:
+        element = parent.find(tag)
+        if element is not None:
+            return _number(owner, tag, element.get("value") or element.text or "")
     return None
 
 

@@ -13,57 +13,61 @@ from dynamics_node.text import listed, number, one_line
 
 
 class Content(NamedTuple):
-    """Names in an element, by blanks: attributes and elements that are read; attributes and elements without
-    effect on the dynamics."""
+    """Names in an element: attributes and elements that are read; attributes and elements without effect on
+    the dynamics."""
 
-    attributes: str = ""
-    elements: str = ""
-    other_attributes: str = ""
-    other_elements: str = ""
+    attributes: frozenset[str]
+    elements: frozenset[str]
+    other_attributes: frozenset[str]
+    other_elements: frozenset[str]
 
 
-_END = Content("link", "origin")
+def _content(attributes="", elements="", other_attributes="", other_elements=""):
+    return Content(*(frozenset(s.split()) for s in (attributes, elements, other_attributes, other_elements)))
+
+
+_END = _content("link", "origin")
 READ: dict[str, Content] = {
-    "robot": Content(
+    "robot": _content(
         "name",
         "link joint loop constraint coupling",
         "version",
         "material transmission gazebo ros2_control sensor mujoco drake:collision_filter_group",
     ),
-    "link": Content(
+    "link": _content(
         "name",
         "inertial",
         "type",
         "visual collision contact collision_checking self_filter surface gravity kinematic",
     ),
-    "inertial": Content("", "origin mass inertia"),
-    "mass": Content("value"),
-    "inertia": Content("ixx ixy ixz iyy iyz izz"),
-    "joint": Content(
+    "inertial": _content("", "origin mass inertia"),
+    "mass": _content("value"),
+    "inertia": _content("ixx ixy ixz iyy iyz izz"),
+    "joint": _content(
         "name type independent",
         "origin parent child axis limit dynamics mimic",
         "dont_collapse",
         "calibration safety_controller",
     ),
-    "origin": Content("xyz rpy quat_xyzw"),
+    "origin": _content("xyz rpy quat_xyzw"),
     "parent": _END,
     "child": _END,
-    "axis": Content("xyz"),
-    "limit": Content(
+    "axis": _content("xyz"),
+    "limit": _content(
         "lower upper effort velocity acceleration deceleration jerk",
         "",
         "command_effort current gear_velocity",
     ),
-    "dynamics": Content("damping friction armature rotor_inertia", "", "D K mu_coulomb mu_viscous"),
-    "mimic": Content("joint multiplier offset"),
-    "loop": Content("name type", "predecessor successor axis axis2 length"),
-    "constraint": Content("name type", "parent child axis axis2 length"),
+    "dynamics": _content("damping friction armature rotor_inertia", "", "D K mu_coulomb mu_viscous"),
+    "mimic": _content("joint multiplier offset"),
+    "loop": _content("name type", "predecessor successor axis axis2 length"),
+    "constraint": _content("name type", "parent child axis axis2 length"),
     "predecessor": _END,
     "successor": _END,
-    "axis2": Content("xyz"),
-    "length": Content("value"),
-    "coupling": Content("name", "predecessor successor ratio", "type"),
-    "ratio": Content("value"),
+    "axis2": _content("xyz"),
+    "length": _content("value"),
+    "coupling": _content("name", "predecessor successor ratio", "type"),
+    "ratio": _content("value"),
 }
 SHAPES = ("visual", "collision", "material")  # the only elements of other tools without numbers of bodies
 DYNAMIC = ("mass", "inerti", "gravity", "spring", "armature")  # parts of names, in small letters
@@ -76,39 +80,39 @@ def unread(robot: Element) -> Iterator[str]:
     """Warnings about attributes and elements that are not read, one for each kind, with their owners."""
     owners: dict[str, dict[str, None]] = {}
     for what, owner in _unread_in(robot, "the robot"):
-        owners.setdefault(one_line(what, 80), {})[owner] = None
+        if what in owners or len(owners) <= MOST_KINDS:
+            owners.setdefault(one_line(what, 80), {})[owner] = None
     for what, names in list(owners.items())[:MOST_KINDS]:
         yield f"{listed(names, 3)}: {what}"
     if len(owners) > MOST_KINDS:
-        yield f"{len(owners) - MOST_KINDS} other kinds of elements are not read"
+        yield "further elements and attributes are not read"
 
 
 def _unread_in(element, owner):
     """Pairs of a part that is not read and its owner, in an element that is read."""
     known, top = READ[element.tag], element.tag == "robot"
-    yield from (
-        (f"{name} of <{element.tag}> is not read", owner) for name in _unread_attributes(element, known)
-    )
+    for name in _unread_attributes(element, known):
+        yield f"{name} of <{element.tag}> is not read", owner
     counts: dict[str, int] = {}
     for child in element:
-        counts[child.tag] = counts.get(child.tag, 0) + 1
         own = f"{child.tag} {child.get('name')!r}" if top else owner
-        if child.tag in known.elements.split():
+        if child.tag in known.elements:
+            counts[child.tag] = counts.get(child.tag, 0) + 1
             if top or counts[child.tag] == 1:
                 yield from _unread_in(child, own)
-        elif child.tag in known.other_elements.split():
+        elif child.tag in known.other_elements:
             yield from _dynamic_in(child, own)
         elif not child.tag.startswith("xacro:"):
             yield f"<{child.tag}> in <{element.tag}> is not read", owner
-    for name in known.elements.split() if not top else ():
-        if counts.get(name, 0) > 1:
-            yield f"only the first of {counts[name]} <{name}> is read", owner
+    if not top:
+        repeated = [(name, count) for name, count in counts.items() if count > 1]
+        yield from ((f"only the first of {count} <{name}> is read", owner) for name, count in repeated)
 
 
 def _unread_attributes(element, known):
-    names = f"{known.attributes} {known.other_attributes}".split()
-    for name, value in element.attrib.items():
-        if name not in names and not name.startswith("xmlns") and not _is_zero(value):
+    others = (name for name in element.attrib if name not in known.attributes | known.other_attributes)
+    for name in others:
+        if not name.startswith("xmlns") and not _is_zero(element.get(name)):
             yield name
 
 

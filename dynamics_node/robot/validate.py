@@ -262,8 +262,7 @@ def is_free(joint):
 def _odd_numbers(joint):
     if is_free(joint) and joint.armature:
         yield f"joint {joint.name!r}: a floating joint has no rotor, its armature is ignored"
-    for what in ("effort", "velocity"):
-        if joint.kind != "fixed" and getattr(joint.limits, what) == 0:
-            yield f"joint {joint.name!r}: {what} limit 0 means no limit"
+    if zero := [what for what, value in list(asdict(joint.limits).items())[2:] if value == 0]:
+        yield f"joint {joint.name!r}: {' and '.join(zero)} limit 0 means no limit"
     if joint.kind != "fixed" and joint.limits.lower > joint.limits.upper:
         yield f"joint {joint.name!r}: lower limit {joint.limits.lower:g} > upper {joint.limits.upper:g}"
