@@ -48,10 +48,10 @@ def parse_urdf(text):
     _require_few(robot)
     _require_names(robot)
     armature, doubled = armatures(robot)
-    links, joints = expand_planar(
-        [_link(element) for element in robot.iterfind("link")],
-        [_joint(element, armature.get(element.get("name"), 0.0)) for element in robot.iterfind("joint")],
-    )
+    links = [_link(element) for element in robot.iterfind("link")]
+    joints = [_joint(element, armature.get(element.get("name"), 0.0)) for element in robot.iterfind("joint")]
+    remarks = (*_unlimited(robot), *_unused(joints), *doubled, *unread(robot))
+    links, joints = expand_planar(links, joints)
     return Description(
         name=robot.get("name") or "robot",
         links=links,
@@ -60,7 +60,7 @@ def parse_urdf(text):
             _loop(element, ends) for tag, ends in _CLOSURES.items() for element in robot.iterfind(tag)
         ),
         couplings=tuple(_coupling(element) for element in robot.iterfind("coupling")),
-        warnings=(*_unlimited(robot), *doubled, *unread(robot)),
+        warnings=remarks,
     )
 
 
@@ -125,6 +125,13 @@ def _unlimited(robot):
     for joint in robot.iterfind("joint"):
         if joint.get("type") in _BOUNDED and joint.find("limit") is None:
             yield f"joint {joint.get('name')!r} is {joint.get('type')} and has no <limit>: it is unlimited"
+
+
+def _unused(joints):
+    """Warnings about numbers of planar joints, in which angles and lengths would share them."""
+    for joint in joints:
+        if joint.kind == "planar" and (joint.damping or joint.friction or joint.armature):
+            yield f"joint {joint.name!r}: damping, friction and armature of a planar joint are not read"
 
 
 def _link(element):
