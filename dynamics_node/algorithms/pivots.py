@@ -238,7 +238,7 @@ def undetermined_joints(robot, forward=None) -> tuple[str, ...]:
 def free_coordinates(M):
     """Which coordinates (n,) bool move in the null space that mass matrices M (states, n, n) share at all
     states."""
-    size = np.sqrt(np.einsum("...kk->...k", M))
+    size = np.sqrt(np.maximum(np.einsum("...kk->...k", M), 0.0))
     scale = np.where(size > 0, size, 1.0)
     values, vectors = np.linalg.eigh(M / (scale[:, :, None] * scale[:, None, :]))
     missing = (values < ZERO).sum(axis=-1).min()
