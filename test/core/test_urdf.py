@@ -734,3 +734,9 @@ def test_zero_velocity_limit_is_no_limit_and_warns():
     model = parse_robot(second(limit_velocity="0"))
     assert model.velocity_limits[1] == np.inf
     assert model.warnings == ("joint 'j2': velocity limit 0 means no limit",)
+
+
+@pytest.mark.parametrize("multiplier", [1e13, -1e13, 1e-13])
+def test_mimics_with_odd_factors_still_follow(multiplier):
+    model = parse_robot(second(mimic_joint="j1", mimic_multiplier=repr(multiplier)))
+    assert model.nv == 1 and model.bodies[1].joint.masters.weights == (multiplier,)
