@@ -4,6 +4,7 @@ safe_xml.py reads the XML; validate.py checks the numbers that this module accep
 lists what is read.
 """
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -26,7 +27,7 @@ from dynamics_node.robot.safe_xml import elements
 from dynamics_node.robot.urdf_elements import unread
 from dynamics_node.robot.validate import HUGE, require_finite
 from dynamics_node.symbolic import length, quaternion_rotation, rpy_angles, rpy_rotation, transformed_inertia
-from dynamics_node.text import number
+from dynamics_node.text import number, one_line
 
 MAX_BYTES = 8 * 1024 * 1024
 MAX_LINKS = 5000  # also of joints, and of loops with couplings; no robot has as many
@@ -50,7 +51,7 @@ def parse_urdf(text):
     armature, doubled = armatures(robot)
     links = [_link(element) for element in robot.iterfind("link")]
     joints = [_joint(element, armature.get(element.get("name"), 0.0)) for element in robot.iterfind("joint")]
-    remarks = (*_unlimited(robot), *_unused(joints), *doubled, *unread(robot))
+    remarks = (*_missing(robot), *_unused(joints), *doubled, *unread(robot))
     links, joints = expand_planar(links, joints)
     return Description(
         name=robot.get("name") or "robot",
@@ -116,11 +117,11 @@ def _require_names(robot):
                 raise ModelError(f"{tag} number {place} has no name")
 
 
-def _unlimited(robot):
+def _missing(robot):
     """Warnings about content of macros that is missing, and about joints without limits."""
     names = [element.tag.removeprefix("xacro:") for element in robot.iter() if element.tag[:6] == "xacro:"]
     if names := list(dict.fromkeys(name for name in names if name not in DEFINITIONS)):
-        listed = ", ".join(f"<xacro:{name}>" for name in names[:5])
+        listed = ", ".join(f"<xacro:{one_line(name, 80)}>" for name in names[:5])
         yield f"{listed} not expanded, its content is missing: run xacro on the file first"
     for joint in robot.iterfind("joint"):
         if joint.get("type") in _BOUNDED and joint.find("limit") is None:
@@ -181,7 +182,7 @@ def _limits(joint, kind, owner):
 
     def bound(key, default):
         value = float(_numbers(joint, "limit", key, (default,), owner)[0])
-        return np.copysign(np.inf, value) if abs(value) >= HUGE else value
+        return math.copysign(math.inf, value) if abs(value) >= HUGE else value
 
     own = {key: bound(key, np.inf) for key in ("velocity", "effort", "acceleration", "jerk")}
     own["deceleration"] = bound("deceleration", own["acceleration"])
