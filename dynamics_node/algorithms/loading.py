@@ -6,6 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
+
 from dynamics_node.algorithms.clusters import clusters
 from dynamics_node.robot import ModelError, Robot
 from dynamics_node.robot.constraints import Custom, LoopJoint
@@ -175,6 +177,9 @@ def load_robot(
     return warned(_parsed(Path(path).read_bytes(), loops, parameters, constraints, strict, choices))
 
 
+CLOSED = 1e-6  # m, rad: loops between fixed links that are open by less are closed
+
+
 class _Choices(NamedTuple):
     """Arguments of `tree_from_description`."""
 
@@ -203,8 +208,14 @@ def robot_from_description(description: Description, constraints=(), strict=Fals
     """The Robot of a Description. constraints, strict, choices and errors as in `parse_robot`."""
     tree = tree_from_description(description, warnings=validate(description, strict), **choices)
     up = {joint.child: joint for joint in description.joints}
-    ties = [*(_loop(tree, up, loop) for loop in description.loops), *(make(tree) for make in constraints)]
-    ties = [constraint for constraint in ties if constraint is not None]
+    loops: list[LoopJoint] = []
+    still: list[LoopJoint] = []  # their ends do not move against each other
+    for loop in (own for own in description.loops if _is_part(tree, own)):
+        joint = _loop(tree, loop)
+        moved = any(joints_apart(up, loop.predecessor.link, loop.successor.link))
+        (still if moved and joint.predecessor == joint.successor else loops).append(joint)
+    tree = replace(tree, warnings=(*tree.warnings, *_open(still)))
+    ties = [*loops, *(make(tree) for make in constraints)]
     if not ties:
         return tree
     flags = {joint.name: joint.independent for joint in description.joints}
@@ -214,18 +225,31 @@ def robot_from_description(description: Description, constraints=(), strict=Fals
 # --- constraints --------------------------------------------------------------------------------------------
 
 
-def _loop(tree, up, loop):
-    """The LoopJoint, or None if all its joints are fixed. up: {child link: joint} of the description."""
+def _is_part(tree, loop):
+    """Whether both links of a loop are in the tree. Raises ModelError for one of them alone."""
     left_out = [end.link for end in (loop.predecessor, loop.successor) if end.link not in tree.frames]
     if len(left_out) == 1:
         raise ModelError(
             f"loop {loop.name!r} needs link {left_out[0]!r}, which root={tree.base_link!r} leaves out"
         )
-    if left_out:
-        return None
+    return not left_out
+
+
+def _open(joints):
+    """Warnings about LoopJoints between fixed links that are not closed."""
+    for own in joints:
+        distance = np.subtract(*own.origins)
+        gap = np.abs(np.array(own.type.phi(own, *own.rotations, distance)) / own.type.scale(own)).max()
+        if gap > CLOSED:
+            yield (
+                f"loop {own.name!r} is open by {gap:.3g} (m or rad) where its joints are fixed: give "
+                "positions at which it is closed"
+            )
+
+
+def _loop(tree, loop):
+    """The LoopJoint between the links of a loop."""
     (predecessor, R, p), (successor, S, s) = (_end(tree, end) for end in (loop.predecessor, loop.successor))
-    if predecessor == successor and any(joints_apart(up, loop.predecessor.link, loop.successor.link)):
-        return None
     ends = (predecessor, successor, (R, S), (p, s))
     return LoopJoint(loop.name, loop.kind, *ends, loop.axis, loop.second_axis, loop.length)
 

@@ -161,7 +161,7 @@ LOOP = (
 )
 
 
-def test_joints_of_a_loop_move_together():
+def four_bar():
     bars = [link("crank"), link("rocker"), link("coupler"), link("end")]
     planar = [
         joint("motor", "base", "crank"),
@@ -171,13 +171,27 @@ def test_joints_of_a_loop_move_together():
     ]
     loop = LOOP.format("coupler", "rocker").replace("ball", "revolute").replace('"0.1 0 0"', '"0.9 0 0"', 1)
     loop = loop.replace('"0.1 0 0"', '"0.6 0 0"').replace("</loop>", '<axis xyz="0 0 1"/></loop>')
-    text = robot(link("base"), *bars, *planar, loop)
+    return robot(link("base"), *bars, *planar, loop)
+
+
+def test_joints_of_a_loop_move_together():
+    text = four_bar()
     part = dn.parse_robot(text, tips=["rocker"])
     assert part.nv == 1 and set(part.q_names) == {"motor", "c", "r"}
     assert dn.parse_robot(text, tips=["end"]).nv == 2
     assert dn.parse_robot(text, root="end").nv == 0
     with pytest.raises(dn.ModelError, match="'bar'.*'rocker'.*root='crank'"):
         dn.parse_robot(text, root="crank")
+
+
+def test_fixed_joints_that_leave_a_loop_open_cause_a_warning():
+    """Links of an open loop are at places where the robot never is."""
+    whole = dn.parse_robot(four_bar())
+    closed = dict(zip(whole.q_names, dn.first_closed(whole, whole.neutral()).tolist(), strict=True))
+    (warning,) = dn.parse_robot(four_bar(), joints=["out"]).warnings
+    assert "'bar'" in warning and "open" in warning
+    del closed["out"]
+    assert dn.parse_robot(four_bar(), joints=["out"], positions=closed).warnings == ()
 
 
 # --- floating bases -----------------------------------------------------------------------------------------
