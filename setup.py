@@ -134,7 +134,7 @@ setup(
         ]
     },
     python_requires=">=3.10",
-    install_requires=["numpy>=1.24", "scipy>=1.10", "pyyaml>=5.4"],
+    install_requires=["numpy>=1.24", "scipy>=1.10", "urdfdom-py>=1.2", "pyyaml>=5.4"],
     extras_require={
         "test": TEST,
         "sourced": CHECKS + TABLES + CLUSTER + DOCTOR,  # with constraints-noble.txt

@@ -10,6 +10,7 @@ import json
 import pickle
 import shutil
 import subprocess
+from importlib.util import find_spec
 from pathlib import Path
 
 import gpu
@@ -27,6 +28,7 @@ TESTS = (
 PARTS = ("dynamics_node", "test/conftest.py", "test/gpu/conftest.py", "test/support", "pyproject.toml")
 PARTS += tuple(f"test/gpu/test_{name}.py" for name in TESTS)
 PARTS += tuple(f"benchmarks/{name}.py" for name in ("gpu", "harness"))
+PACKAGES = ("urdf_parser_py",)  # of Python alone, which such a machine lacks
 RUN = """#!/bin/sh
 # The tests that need a device, then rates, in benchmarks/gpu.json
 set -e
@@ -40,8 +42,8 @@ python3 benchmarks/gpu.py
 def write(folder, models):
     """The folder, anew, with the Robots {name: Robot}."""
     shutil.rmtree(folder, ignore_errors=True)
-    for part in PARTS:
-        source = ROOT / part
+    packages = {name: Path(find_spec(name).origin).parent for name in PACKAGES}
+    for part, source in ({part: ROOT / part for part in PARTS} | packages).items():
         target = folder / part
         target.parent.mkdir(parents=True, exist_ok=True)
         if source.is_dir():

@@ -21,6 +21,7 @@ EXECUTABLES = ("dynamics_node", "dynamics_estimator", "dynamics", "demo_motion",
 PYPI_OF = {
     "python3-numpy": "numpy",
     "python3-scipy": "scipy",
+    "urdfdom_py": "urdfdom-py",
     "python3-matplotlib": "matplotlib",
     "python3-rich": "rich",
     "python3-pytest": "pytest",

@@ -1,16 +1,19 @@
 """URDF text -> Description. The text may come from the network.
 
-safe_xml.py reads the XML; validate.py checks the numbers that this module accepts unchecked; urdf_elements.py
-lists what is read.
+safe_xml.py reads the XML. urdf_parser_py gets a copy with the elements that it knows, and with words that are
+numbers; validate.py checks their values. urdf_elements.py lists what is read.
 """
 
+import contextlib
+import io
 import math
 from dataclasses import replace
+from xml.etree import ElementTree
 
 import numpy as np
+from urdf_parser_py import urdf as parser
 
 from dynamics_node.robot.description import (
-    MOMENTS,
     Coupling,
     Description,
     JointDescription,
@@ -34,6 +37,25 @@ MAX_LINKS = 5000  # also of joints, and of loops with couplings; no robot has as
 DEFINITIONS = ("property", "arg", "macro")  # of xacro: they produce nothing by themselves
 
 _BOUNDED = [kind for kind, joint_type in KINDS.items() if joint_type.bounded]
+# {element: attributes, elements} of the copy for urdf_parser_py
+_KNOWN: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "link": (("name",), ("inertial",)),
+    "inertial": ((), ("origin", "mass", "inertia")),
+    "mass": (("value",), ()),
+    "inertia": (("ixx", "ixy", "ixz", "iyy", "iyz", "izz"), ()),
+    "joint": (("name", "type"), ("origin", "parent", "child", "axis", "limit", "dynamics", "mimic")),
+    "origin": (("xyz", "rpy"), ()),
+    "parent": (("link",), ()),
+    "child": (("link",), ()),
+    "axis": (("xyz",), ()),
+    "limit": (("lower", "upper", "effort", "velocity"), ()),
+    "dynamics": (("damping", "friction"), ()),
+    "mimic": (("joint", "multiplier", "offset"), ()),
+}
+_WORDS = ("name", "type", "link", "joint")  # attributes that are no numbers
+_REQUIRED = ("value", "link")  # the parser reads None
+_ENDS = ("origin", "parent", "child")  # all that counts of a fixed joint
+_UNKNOWN_TO_PARSER = ("ball",)  # types of URDF+; read as floating joints first
 _CLOSURES = {"loop": ("predecessor", "successor"), "constraint": ("parent", "child")}  # element: its ends
 
 
@@ -49,8 +71,12 @@ def parse_urdf(text):
     _require_few(robot)
     _require_names(robot)
     armature, doubled = armatures(robot)
-    links = [_link(element) for element in robot.iterfind("link")]
-    joints = [_joint(element, armature.get(element.get("name"), 0.0)) for element in robot.iterfind("joint")]
+    parsed = _parsed(robot)
+    links = [_link(link) for link in parsed.links]
+    joints = [
+        _joint(joint, element, armature.get(joint.name, 0.0))
+        for joint, element in zip(parsed.joints, robot.iterfind("joint"), strict=True)
+    ]
     remarks = (*_missing(robot), *_unused(joints), *doubled, *unread(robot))
     links, joints = expand_planar(links, joints)
     return Description(
@@ -135,80 +161,126 @@ def _unused(joints):
             yield f"joint {joint.name!r}: damping, friction and armature of a planar joint are not read"
 
 
-def _link(element):
-    owner, inertial = f"link {element.get('name')!r}", element.find("inertial")
+# --- links and joints, by urdf_parser_py --------------------------------------------------------------------
+
+
+def _parsed(robot):
+    """The robot of urdf_parser_py. Raises ModelError that names the faulty link or joint."""
+    clean = ElementTree.Element("robot", name=robot.get("name") or "robot")
+    for tag in ("link", "joint"):
+        for element in robot.iterfind(tag):
+            clean.append(_copy(element, f"{tag} {element.get('name')!r}", element.get("type") == "fixed"))
+    parsed = _try_parse(parser.URDF, clean)
+    if not isinstance(parsed, Exception):
+        return parsed
+    for element in clean:  # find the faulty one
+        kind = parser.Link if element.tag == "link" else parser.Joint
+        reason = _try_parse(kind, element)
+        if isinstance(reason, Exception):
+            raise ModelError(f"{element.tag} {element.get('name')!r}: {_one_line(reason)}")
+    raise ModelError(f"robot description: {_one_line(parsed)}")
+
+
+def _copy(element, owner, is_fixed=False):
+    """What urdf_parser_py knows of an element: of several children of a kind the first one. Raises ModelError
+    for words that are no numbers."""
+    attributes, children = _KNOWN[element.tag]
+    copy = ElementTree.Element(element.tag)
+    for key in attributes:
+        if (text := element.get(key)) is None:
+            if key in _REQUIRED:
+                raise ModelError(f"{owner}: <{element.tag}> has no {key}")
+            continue
+        try:
+            copy.set(key, text if key in _WORDS else " ".join(repr(number(word)) for word in text.split()))
+        except ValueError as error:
+            raise ModelError(f"{owner}: {key} of <{element.tag}>: {error}") from None
+    if element.tag == "limit":  # the parser requires both
+        for key in ("effort", "velocity"):
+            copy.set(key, copy.get(key, "inf"))
+    if copy.get("type") in _UNKNOWN_TO_PARSER:
+        copy.set("type", "floating")
+    for tag in _ENDS if is_fixed else children:
+        if (child := element.find(tag)) is not None:
+            copy.append(_copy(child, owner))
+    return copy
+
+
+def _try_parse(kind, element):
+    """The parsed object, or the exception; the parser's printed output is dropped."""
+    with contextlib.redirect_stderr(io.StringIO()), contextlib.redirect_stdout(io.StringIO()):
+        try:
+            return kind.from_xml_string(ElementTree.tostring(element))
+        except Exception as error:  # the parser raises bare Exception, AssertionError, KeyError ...
+            return error
+
+
+def _one_line(error):
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+def _link(link):
+    inertial = link.inertial
     if inertial is None:
-        return Link(element.get("name"))
-    (mass,) = _numbers(inertial, "mass", "value", None, owner)
-    rotation, com = _pose(inertial, owner)
+        return Link(link.name)
+    rotation, com = _pose_of(inertial.origin, f"link {link.name!r}")
     inertia = np.zeros((3, 3))
-    if inertial.find("inertia") is not None:
-        for key, at in MOMENTS.items():
-            inertia[at] = inertia[at[::-1]] = _numbers(inertial, "inertia", key, None, owner)[0]
+    if inertial.inertia is not None:
         with np.errstate(invalid="ignore"):  # validate.py names values that are not finite
-            inertia = transformed_inertia(rotation.T, inertia)
-    return Link(element.get("name"), float(mass), com, inertia)
+            inertia = transformed_inertia(rotation.T, np.array(inertial.inertia.to_matrix(), dtype=float))
+    return Link(link.name, float(inertial.mass or 0.0), com, inertia)
 
 
-def _joint(element, armature):
+def _joint(joint, element, armature):
     """The joint; of a fixed one, its axis, limits, dynamics and mimic have no meaning and are not read."""
-    name, kind = element.get("name"), element.get("type")
-    owner = f"joint {name!r}"
-    if not kind:
-        raise ModelError(f"{owner} has no type")
-    parent, child = (_link_of(_one(element, tag, owner), owner) for tag in ("parent", "child"))
-    rotation, origin = _pose(element, owner)
-    joint = JointDescription(name, kind, parent, child, rotation, origin, independent=_independent(element))
+    kind, owner = element.get("type"), f"joint {joint.name!r}"
+    pose, independent = _pose_of(joint.origin, owner), _independent(element)
+    read = JointDescription(joint.name, kind, joint.parent, joint.child, *pose, independent=independent)
     if kind == "fixed":
-        return joint
-    damping, friction = (
-        float(_numbers(element, "dynamics", key, (0.0,), owner)[0]) for key in ("damping", "friction")
-    )
+        return read
     return replace(
-        joint,
-        axis=_numbers(element, "axis", "xyz", (1.0, 0.0, 0.0), owner),
-        limits=_limits(element, kind, owner),
-        damping=damping,
-        friction=friction,
+        read,
+        axis=np.array(joint.axis if joint.axis is not None else (1.0, 0.0, 0.0), dtype=float),
+        limits=_limits(joint.limit, element, kind, owner),
+        damping=float((joint.dynamics and joint.dynamics.damping) or 0.0),
+        friction=float((joint.dynamics and joint.dynamics.friction) or 0.0),
         armature=armature,
-        mimic=_mimic(element, owner),
+        mimic=_mimic(joint.mimic),
     )
 
 
-def _limits(joint, kind, owner):
-    """Its limits. Those from HUGE on are infinite: files write the largest number for none."""
-    if joint.find("limit") is None:
+def _limits(limit, element, kind, owner):
+    """Its limits, with those of URDF 1.2. Those from HUGE on are infinite: files write the largest number for
+    none."""
+    if limit is None:
         return Limits()
-
-    def bound(key, default):
-        value = float(_numbers(joint, "limit", key, (default,), owner)[0])
-        return math.copysign(math.inf, value) if abs(value) >= HUGE else value
-
-    own = {key: bound(key, np.inf) for key in ("velocity", "effort", "acceleration", "jerk")}
-    own["deceleration"] = bound("deceleration", own["acceleration"])
+    bounds = {"velocity": limit.velocity, "effort": limit.effort}
+    for key in ("acceleration", "jerk"):
+        (bounds[key],) = _numbers(element, "limit", key, (np.inf,), owner)
+    (bounds["deceleration"],) = _numbers(element, "limit", "deceleration", (bounds["acceleration"],), owner)
     if kind in _BOUNDED:
-        own |= {key: bound(key, 0.0) for key in ("lower", "upper")}
-    return Limits(**own)
+        bounds |= {"lower": limit.lower or 0.0, "upper": limit.upper or 0.0}
+    return Limits(
+        **{key: math.copysign(math.inf, x) if abs(x) >= HUGE else float(x) for key, x in bounds.items()}
+    )
 
 
-def _mimic(joint, owner):
-    mimic = joint.find("mimic")
+def _mimic(mimic):
     if mimic is None:
         return None
-    if not mimic.get("joint"):
-        raise ModelError(f"{owner}: <mimic> names no joint")
-    multiplier, offset = (
-        float(_numbers(joint, "mimic", key, (default,), owner)[0])
-        for key, default in (("multiplier", 1.0), ("offset", 0.0))
-    )
-    return Mimic(mimic.get("joint"), multiplier, offset)
+    multiplier = 1.0 if mimic.multiplier is None else float(mimic.multiplier)
+    return Mimic(mimic.joint, multiplier, float(mimic.offset or 0.0))
 
 
-def _pose(element, owner):
-    """Rotation (3, 3) and position (3,) of the <origin> of an element."""
-    place, turn = (_numbers(element, "origin", key, (0.0, 0.0, 0.0), owner) for key in ("xyz", "rpy"))
-    require_finite(owner, "rpy of <origin>", turn)
-    return rpy_rotation(turn), place
+def _pose_of(origin, owner):
+    """Rotation (3, 3) and position (3,) of an origin of urdf_parser_py."""
+    xyz, rpy = ((origin and getattr(origin, key)) or (0.0, 0.0, 0.0) for key in ("xyz", "rpy"))
+    return _rotated(owner, np.array(rpy, dtype=float)), np.array(xyz, dtype=float)
+
+
+def _rotated(owner, rpy):
+    require_finite(owner, "rpy of <origin>", rpy)
+    return rpy_rotation(rpy)
 
 
 # --- closed loops -------------------------------------------------------------------------------------------
@@ -234,7 +306,8 @@ def _loop(element, ends):
 
 def _loop_end(element, tag, owner):
     end = _one(element, tag, owner)
-    return LoopEnd(_link_of(end, owner), *_pose(end, owner))
+    place, turn = (_numbers(end, "origin", key, (0.0, 0.0, 0.0), owner) for key in ("xyz", "rpy"))
+    return LoopEnd(_link_of(end, owner), _rotated(owner, turn), place)
 
 
 def _coupling(element):
