@@ -234,8 +234,10 @@ def _link(link):
 def _joint(joint, element, armature):
     """The joint; of a fixed one, its axis, limits, dynamics and mimic have no meaning and are not read."""
     kind, owner = element.get("type"), f"joint {joint.name!r}"
-    pose, independent = _pose_of(joint.origin, owner), _independent(element)
-    read = JointDescription(joint.name, kind, joint.parent, joint.child, *pose, independent=independent)
+    rotation, origin = _pose_of(joint.origin, owner)
+    read = JointDescription(
+        joint.name, kind, joint.parent, joint.child, rotation, origin, independent=_independent(element)
+    )
     if kind == "fixed":
         return read
     return replace(
