@@ -158,6 +158,14 @@ def velocity_program(tree, constraints: tuple) -> Program:
 
 
 @_once
+def jerk_program(tree, constraints: tuple) -> Program:
+    """q, qd (of the tree) -> change (rows,) of k in time, at constant rates."""
+    velocity = velocity_program(tree, constraints)
+    change = _along_motion(tree, lambda q, qd: interpret(velocity, q=q, qd=qd)["k"])
+    return trace(lambda q, qd: {"change": change(q, qd)}, {"q": (tree.nq,), "qd": (tree.nv,)})
+
+
+@_once
 def change_program(tree, constraints: tuple) -> Program:
     """q, qd (of the tree), forces (rows,) -> change (nv of the tree,) = (dK/dt)^T forces along qd."""
     position = position_program(tree, constraints)

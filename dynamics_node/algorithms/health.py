@@ -47,6 +47,15 @@ def health_program(robot: Robot) -> Program:
 def why_not(robot: Robot, forward, q):
     """Why there is no solution at one of the positions q (..., nq): a loop is open or singular, or torques of
     the coordinates `forward` (nv,) determine no acceleration. None if the reason is unknown."""
+    if reason := why_open(robot, q):
+        return reason
+    if forward is not None and (reason := why_singular(robot, forward, q)):
+        return reason
+    return why_singular_loop(robot, q) if robot.constrained else None
+
+
+def why_open(robot: Robot, q):
+    """Which loop is open at one of the positions q (..., nq), in words; None if all are closed."""
     for constraint in robot.constraints:
         program = position_program(robot.tree, (constraint,))
         equations = interpret(program, q=q)
@@ -55,9 +64,7 @@ def why_not(robot: Robot, forward, q):
             return f"{constraint.name!r} is open by {gap:.3g}: q must be closed, see close_loops"
         if equations["turned"].max(initial=0.0) > TURNED:
             return f"{constraint.name!r} is open: its ends are turned away from each other, see close_loops"
-    if forward is not None and (reason := why_singular(robot, forward, q)):
-        return reason
-    return why_singular_loop(robot, q) if robot.constrained else None
+    return None
 
 
 # --- the limit of a Program's health ------------------------------------------------------------------------

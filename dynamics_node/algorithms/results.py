@@ -17,6 +17,43 @@ class HybridDynamics(NamedTuple):
         return fields_of(self)
 
 
+class NearestDynamics(NamedTuple):
+    """Dynamics of states that may be singular positions of closed loops.
+
+    Joints of the tree are the independent and the implicit ones, in the order of `robot.tree.v_names`. Units
+    are rad, m, their rates, N m and N. Rows of bases are orthonormal, with zeros for missing ones in a batch.
+
+    Attributes
+    ----------
+    qdd, tau : ndarray (..., nv)
+        Accelerations and torques of the independent joints. Known accelerations that are impossible at the
+        position are replaced by the nearest possible ones, by least squares of their entries. Of several
+        possible torques they are the smallest.
+    rates, accelerations : ndarray (..., nv of the tree)
+        Those of all joints of the tree. Impossible entries of qd are replaced likewise.
+    self_motions : ndarray (..., m, nv of the tree)
+        Basis of the rates that are possible while the independent joints stand still. qd does not determine
+        rates along these directions.
+    internal_torques : ndarray (..., k, nv)
+        Basis of the torques that only load the loops, and move nothing. Accelerations do not determine
+        torques along these directions. Rates of the independent joints along them are impossible.
+    gap : ndarray (..., 2)
+        The largest relative singular value that counts as zero, and the smallest that does not. The limit is
+        1e-6; with one of them near it, the position is nearly singular.
+    """
+
+    qdd: np.ndarray
+    tau: np.ndarray
+    rates: np.ndarray
+    accelerations: np.ndarray
+    self_motions: np.ndarray
+    internal_torques: np.ndarray
+    gap: np.ndarray
+
+    def __repr__(self):
+        return fields_of(self)
+
+
 class Rollout(NamedTuple):
     """States q (..., steps + 1, nq), qd (..., steps + 1, nv) along steps of time; the first is the start."""
 

@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Any, Literal
 
@@ -28,12 +29,14 @@ from dynamics_node.functions.choices import (
     BACKENDS,
     COMPILED,
     PRECISIONS,
+    SINGULAR,
     Backend,
     Choice,
     ChoiceError,
     Precision,
     Redundant,
     Reference,
+    Singular,
     Solver,
     require_known,
     resolve,
@@ -82,6 +85,7 @@ def build(
     backend: Backend = "auto",
     runtime_parameters: Iterable[str] = (),
     precision: Precision = "float64",
+    singular: Singular = "error",
     forward_joints: Iterable[str] | None = None,
     link: str | None = None,
     links: Iterable[str] | None = None,
@@ -115,6 +119,10 @@ def build(
         Parameters that `with_inertias` may change without another build: 'inertia', 'armature'.
     precision : str
         'float64' or 'float32', see Function.
+    singular : str
+        'error', or 'nearest' for a Problem: at singular positions of closed loops calls then return the
+        results of the Function's `nearest` (docs/explanation/loops.md). Rollouts, and arrays on a GPU, have
+        no results there.
     forward_joints, link, links, joint, reference, xyz, rpy, redundant
         Options of quantities, see docs/reference/quantities.md. xyz is in m, rpy in rad.
 
@@ -169,6 +177,9 @@ def build(
     parameters = _known_parameters(runtime_parameters)
     if precision not in PRECISIONS:
         raise ValueError(f"unknown precision {precision!r}; there are {', '.join(PRECISIONS)}")
+    if singular not in SINGULAR:
+        raise ValueError(f"unknown singular {singular!r}; there are {', '.join(SINGULAR)}")
+    nearest = singular == "nearest"
     given = _options(
         what if isinstance(what, str) else None,
         forward_joints=forward_joints,
@@ -181,18 +192,24 @@ def build(
         redundant=redundant,
     )
     if isinstance(what, SensorProblem):
-        if (solver, ordering, precision) != ("best", "best", "float64"):
-            raise ChoiceError("sensor problems leave solver, ordering and precision at their defaults")
+        if (solver, ordering, precision, singular) != ("best", "best", "float64", "error"):
+            raise ChoiceError(
+                "sensor problems leave solver, ordering, precision and singular at their defaults"
+            )
         return build_estimator(robot, what, backend, parameters)
     if isinstance(what, Problem):
-        return _build_problem(robot, what, resolve(solver, ordering, backend), parameters, precision)
+        choice = resolve(solver, ordering, backend)
+        return _build_problem(robot, what, choice, parameters, precision, nearest=nearest)
     if not isinstance(what, str):
         name = getattr(what, "__name__", type(what).__name__)
         raise TypeError(f"what must be the name of a quantity, a Problem or a SensorProblem, not {name}")
     row = QUANTITIES[what]
     problem = None if row.problem is None else row.problem(robot, **given)
     if problem is not None and row.write is None:
-        return _build_problem(robot, problem, resolve(solver, ordering, backend), parameters, precision)
+        choice = resolve(solver, ordering, backend)
+        return _build_problem(robot, problem, choice, parameters, precision, nearest=nearest)
+    if nearest:
+        raise ChoiceError(f"{what} has no result at singular positions: leave singular at 'error'")
     if (solver, ordering) != ("best", "best"):
         raise ChoiceError(f"{what} has one solver: leave solver and ordering at 'best'")
     return _build_quantity(robot, what, given, problem, backend, parameters, precision)
@@ -424,7 +441,7 @@ def _options(name, **options):
     return given
 
 
-def _build_problem(robot, problem, choice, parameters, precision, at_once=False):
+def _build_problem(robot, problem, choice, parameters, precision, at_once=False, nearest=False):
     """The Function that solves a Problem."""
     if problem.kind != "inverse":
         _require_whole_joints(robot, problem.forward)
@@ -440,7 +457,7 @@ def _build_problem(robot, problem, choice, parameters, precision, at_once=False)
         runner=spec.runner(program=program),
         precision=precision,
         robot=robot,
-        spec=spec,
+        spec=replace(spec, nearest=nearest),
         description=description,
     )
 

@@ -4,11 +4,15 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dynamics_node.algorithms.health import why_not
 from dynamics_node.algorithms.quantities import QUANTITIES
-from dynamics_node.algorithms.results import HybridDynamics
-from dynamics_node.codegen import Runner, on_device
+from dynamics_node.algorithms.results import HybridDynamics, NearestDynamics
+from dynamics_node.algorithms.singular_positions import UndeterminedError, nearest_dynamics
+from dynamics_node.codegen import Runner, finite_states, on_device
+from dynamics_node.functions.arguments import Arguments
+from dynamics_node.functions.checks import InputError, SolutionError
 from dynamics_node.functions.function import Function, ProgramFunction
 from dynamics_node.functions.spec import Spec
 from dynamics_node.robot import Robot
@@ -205,6 +209,105 @@ class DynamicsFunction(RobotFunction):
             return self._states(self.runner, arrays, out, errors)
         return self._states(self.with_wrenches, (*arrays, f_ext), out, errors)
 
+    def nearest(
+        self,
+        *arrays: ArrayLike,
+        f_ext: ArrayLike | None = None,
+        gravity: ArrayLike | None = None,
+        rates: ArrayLike | None = None,
+    ) -> NearestDynamics:
+        """Solve the problem by Gauss' principle, also at singular positions of closed loops.
+
+        At regular positions the results are those of a call. At singular ones they have the least
+        constraint, and bases of what the equations leave open (docs/explanation/loops.md). NumPy computes
+        state by state, in milliseconds.
+
+        Parameters
+        ----------
+        *arrays : array_like
+            The arguments of a call: q (..., nq), closed; qd (..., nv); the known ones of qdd, tau (..., nv).
+        f_ext : array_like (..., nbodies, 6), optional
+            Wrenches of the environment ON the bodies, as in a call.
+        gravity : array_like (..., 3), optional
+            In place of the robot's, m/s^2.
+        rates : array_like (..., nv of the tree), optional
+            Rates of all joints, in the order of `robot.tree.v_names`, rad/s and m/s. Only their part along
+            the self-motions counts, which qd leaves open. Where branches of assembly meet, it selects one.
+            By default rates have the least kinetic energy.
+
+        Returns
+        -------
+        NearestDynamics
+
+        Raises
+        ------
+        InputError
+            For an invalid argument, naming argument and entry.
+        SolutionError
+            If a loop is open, if torques determine no acceleration, or if the result depends on the branch.
+
+        Examples
+        --------
+        The lower links of a five-bar are in line. Both motors stand still, and the point between these links
+        can move.
+
+        >>> from dynamics_demo.robots import five_bar
+        >>> robot, b = dn.parse_robot(five_bar()), np.arccos(0.75)
+        >>> q, qd = np.array([np.pi - b, b - np.pi, b, np.pi - b]), np.zeros(2)
+        >>> forward = dn.build(robot, "forward_dynamics", backend="numpy", singular="nearest")
+        >>> forward(q, qd, [1.0, 0.0]).round(2)  # instead of an error
+        array([2.45, 2.45])
+        >>> result = forward.nearest(q, qd, [1.0, 0.0])
+        >>> result.internal_torques.round(2)  # these only press on the lower links
+        array([[ 0.71, -0.71]])
+        >>> for motion in result.self_motions:
+        ...     dict(zip(robot.tree.v_names, (motion.round(2) + 0.0).tolist()))
+        {'j1': 0.0, 'j3': 0.71, 'j2': 0.0, 'j4': -0.71}
+        """
+        names = [name for name in self.problem.reads(self.robot) if name != "gravity"]
+        if len(arrays) != len(names):
+            raise TypeError(f"nearest takes {', '.join(names)}: {len(names)} arguments, not {len(arrays)}")
+        given = dict(zip(names, arrays, strict=True))
+        if self.problem.kind == "hybrid":
+            forward = np.array(self.problem.forward)
+            given |= {"qdd": _known(given["qdd"], ~forward), "tau": _known(given["tau"], forward)}
+        more = {"f_ext": f_ext, "gravity": gravity, "rates": rates}
+        given |= {name: value for name, value in more.items() if value is not None}
+        tree = self.robot.tree
+        inputs = self.signature.inputs | {"rates": ((tree.nv,), tree.v_names)}
+        arguments = Arguments(replace(self.signature, inputs=inputs), given)
+        arguments.require_valid()
+        if not arguments.count:
+            raise InputError("q has no states")
+        rows = {name: array.reshape(-1, *inputs[name][0]) for name, array in arguments.spread().items()}
+        states = [self._nearest({name: a[k] for name, a in rows.items()}) for k in range(arguments.count)]
+        return NearestDynamics(*(_stacked(own, arguments.batch) for own in zip(*states, strict=True)))
+
+    def _nearest(self, state):
+        """The NearestDynamics of one state. Raises SolutionError."""
+        state = {"gravity": self.robot.gravity} | state
+        try:
+            return nearest_dynamics(self.robot, self.problem.forward, **state)
+        except UndeterminedError as reason:
+            raise SolutionError(str(reason)) from None
+
+    def _run(self, runner, count, rows, errors):
+        """See Function; with singular='nearest' states without a result are computed by Gauss' principle."""
+        if not self.spec.nearest:
+            return super()._run(runner, count, rows, errors)
+        solved = super()._run(runner, count, rows, "nan")
+        for k in np.flatnonzero(~finite_states(solved)):
+            state = {name: a if a.ndim == self._axes(name) else a[k] for name, a in rows.items()}
+            try:
+                result = self._nearest(state)
+            except SolutionError:
+                if errors == "raise":
+                    raise
+                continue
+            for name, target in zip(runner.outputs, solved, strict=True):
+                target[k] = getattr(result, name)
+        return solved
+
 
 # The two calls below differ only in the name of the known argument; one shared method would cost 10 % a call.
 
@@ -374,6 +477,14 @@ class HybridDynamicsFunction(DynamicsFunction):
         known = _known(qdd, ~forward), _known(tau, forward)
         results = self._slowly(f_ext, out, errors, q, qd, *known, g)
         return HybridDynamics(*results) if out is None else out
+
+
+def _stacked(arrays, batch):
+    """Arrays of the states of a batch as one (*batch, ...), with zeros behind the shorter ones."""
+    stacked = np.zeros((len(arrays), *np.max([array.shape for array in arrays], axis=0)))
+    for target, array in zip(stacked, arrays, strict=True):
+        target[tuple(map(slice, array.shape))] = array
+    return stacked.reshape(*batch, *stacked.shape[1:])
 
 
 def _known(value, known):

@@ -26,7 +26,8 @@ class Spec:
     Program cannot solve. parameters: inputs of the Program that may change; forward (nv,): coordinates whose
     accelerations depend on the inverse of the mass matrix. view(robot): the robot whose inertias count, if
     not the whole one; regrouped: as in the Program: see algorithms.quantities. rivals(wrenches): {name:
-    Program} by other algorithms, of which a GPU may run one; None if there are none.
+    Program} by other algorithms, of which a GPU may run one; None if there are none. nearest: whether calls
+    compute states without a result by Gauss' principle.
     """
 
     robot: Robot
@@ -42,6 +43,7 @@ class Spec:
     view: Callable | None = None
     regrouped: bool = True
     rivals: Callable | None = None
+    nearest: bool = False
 
     def runner(self, wrenches=False, program=None) -> Runner:
         """program: that of `write`, if available. Raises CompileError."""
