@@ -7,6 +7,7 @@ direct import runs it.
 from dynamics_node.algorithms import (
     QUANTITIES,
     ClosureError,
+    NearestDynamics,
     close_loops,
     external_wrenches,
     first_closed,
@@ -132,6 +133,7 @@ __all__ = [  # noqa: RUF022 (by subject)
     "evaluate",  # the same in one call
     "QUANTITIES",  # their table: arguments and results
     "Function",  # named arrays in, named arrays out
+    "NearestDynamics",  # accelerations and torques at singular positions of loops, and what is open there
     "Problem",  # which of tau and qdd is known at every joint
     "inverse_dynamics",  # the Problem q, qd, qdd -> tau
     "forward_dynamics",  # q, qd, tau -> qdd

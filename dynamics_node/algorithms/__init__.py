@@ -44,6 +44,7 @@ from dynamics_node.algorithms.regressors import (
     joint_torque_regressor,
     momentum_regressor,
 )
+from dynamics_node.algorithms.results import NearestDynamics
 from dynamics_node.algorithms.rnea import nonlinear_effects, rnea
 from dynamics_node.algorithms.rolled_recursions import can_roll, rolled_program
 from dynamics_node.algorithms.wrenches import (
@@ -58,6 +59,7 @@ __all__ = [
     "Actuation",
     "ClosureError",
     "Driven",
+    "NearestDynamics",
     "Quantity",
     "QuantityName",
     "aba",

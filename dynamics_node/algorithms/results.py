@@ -18,7 +18,7 @@ class HybridDynamics(NamedTuple):
 
 
 class NearestDynamics(NamedTuple):
-    """Dynamics of states that may be singular positions of closed loops.
+    """Dynamics of states that may be singular positions of closed loops, the result of `nearest`.
 
     Joints of the tree are the independent and the implicit ones, in the order of `robot.tree.v_names`. Units
     are rad, m, their rates, N m and N. Rows of bases are orthonormal, with zeros for missing ones in a batch.
@@ -27,8 +27,8 @@ class NearestDynamics(NamedTuple):
     ----------
     qdd, tau : ndarray (..., nv)
         Accelerations and torques of the independent joints. Known accelerations that are impossible at the
-        position are replaced by the nearest possible ones, by least squares of their entries. Of several
-        possible torques they are the smallest.
+        position are replaced by the nearest possible ones, by least squares of their entries. The
+        smallest of several possible torques is chosen.
     rates, accelerations : ndarray (..., nv of the tree)
         Those of all joints of the tree. Impossible entries of qd are replaced likewise.
     self_motions : ndarray (..., m, nv of the tree)
@@ -40,6 +40,24 @@ class NearestDynamics(NamedTuple):
     gap : ndarray (..., 2)
         The largest relative singular value that counts as zero, and the smallest that does not. The limit is
         1e-6; with one of them near it, the position is nearly singular.
+
+    Examples
+    --------
+    The lower links of a five-bar are in line. Both motors stand still, and the point between these links
+    can move.
+
+    >>> from dynamics_demo.robots import five_bar
+    >>> robot, b = dn.parse_robot(five_bar()), np.arccos(0.75)
+    >>> q, qd = np.array([np.pi - b, b - np.pi, b, np.pi - b]), np.zeros(2)
+    >>> forward = dn.build(robot, "forward_dynamics", backend="numpy", singular="nearest")
+    >>> forward(q, qd, [1.0, 0.0]).round(2)  # instead of an error
+    array([2.45, 2.45])
+    >>> result = forward.nearest(q, qd, [1.0, 0.0])
+    >>> result.internal_torques.round(2)  # these only press on the lower links
+    array([[ 0.71, -0.71]])
+    >>> for motion in result.self_motions:
+    ...     dict(zip(robot.tree.v_names, (motion.round(2) + 0.0).tolist()))
+    {'j1': 0.0, 'j3': 0.71, 'j2': 0.0, 'j4': -0.71}
     """
 
     qdd: np.ndarray

@@ -246,23 +246,9 @@ class DynamicsFunction(RobotFunction):
         SolutionError
             If a loop is open, if torques determine no acceleration, or if the result depends on the branch.
 
-        Examples
+        See Also
         --------
-        The lower links of a five-bar are in line. Both motors stand still, and the point between these links
-        can move.
-
-        >>> from dynamics_demo.robots import five_bar
-        >>> robot, b = dn.parse_robot(five_bar()), np.arccos(0.75)
-        >>> q, qd = np.array([np.pi - b, b - np.pi, b, np.pi - b]), np.zeros(2)
-        >>> forward = dn.build(robot, "forward_dynamics", backend="numpy", singular="nearest")
-        >>> forward(q, qd, [1.0, 0.0]).round(2)  # instead of an error
-        array([2.45, 2.45])
-        >>> result = forward.nearest(q, qd, [1.0, 0.0])
-        >>> result.internal_torques.round(2)  # these only press on the lower links
-        array([[ 0.71, -0.71]])
-        >>> for motion in result.self_motions:
-        ...     dict(zip(robot.tree.v_names, (motion.round(2) + 0.0).tolist()))
-        {'j1': 0.0, 'j3': 0.71, 'j2': 0.0, 'j4': -0.71}
+        NearestDynamics : with an example.
         """
         names = [name for name in self.problem.reads(self.robot) if name != "gravity"]
         if len(arrays) != len(names):
