@@ -11,11 +11,12 @@ import pytest
 pin = pytest.importorskip("pinocchio", reason="the oracle: pip install pin")
 
 from five_bars import FIVE_BAR, flat_four_bar
-from linkages import Drawing, parallelograms, stewart, three_cranks
+from linkages import Drawing, parallelograms, sarrus, stewart, three_cranks
 from loop_oracle import LoopOracle
 from mechanisms import robot as mechanism
 from proximal import Proximal
 from robots import robot_of, states_of
+from test_assemblies import FOLDED, parse_marked, regular_positions
 from test_singular_positions import four_bar as massless_four_bar
 from test_singular_positions import turned_back
 from tolerances import EXACT, error
@@ -24,6 +25,7 @@ import dynamics_node as dn
 from dynamics_demo.robots import four_bar
 from dynamics_node.algorithms.constraint_equations import position_program
 from dynamics_node.algorithms.singular_positions import plain_basis
+from dynamics_node.robot.state_arrays import moved
 from dynamics_node.symbolic import interpret
 
 KINDS = ("forward", "inverse", "hybrid")
@@ -196,57 +198,86 @@ def test_regular_positions_have_the_ordinary_results(name, kind):
     assert result.self_motions.size == result.internal_torques.size == 0
 
 
-def closed_by_all(robot, q):
-    """The closed position nearest to q by all joints, to the last digits."""
-    q, program = np.array(q), position_program(robot.tree, robot.constraints)
+def near(robot, q, step, rates):
+    """The closed position next to q + step by all joints, to the last digits, and the nearest possible rates there."""
+    program, every = position_program(robot.tree, robot.constraints), range(robot.tree.nv)
+    q = moved(robot.tree, q[None], every, step[None])
     for _ in range(60):
         equations = interpret(program, q=q)
-        q = q - np.linalg.pinv(equations["K"], rcond=1e-13) @ equations["phi"]
-    return q
+        K = equations["K"][0]
+        q = moved(robot.tree, q, every, -(np.linalg.pinv(K, rcond=1e-12) @ equations["phi"][0])[None])
+    return q[0], rates - np.linalg.pinv(K, rcond=1e-12) @ (K @ rates)
 
 
-def test_accelerations_are_continuous_where_only_the_coordinates_are_singular():
-    """Near such a position the ordinary results converge to the nearest ones, with the same rates of all joints."""
-    name = "five-bar with its rods in line"
-    robot, _, q = case_of(name)
-    forward, ordinary = built(name, "forward"), dn.build(robot, "forward_dynamics", backend="numpy")
-    K = interpret(position_program(robot.tree, robot.constraints), q=q)["K"]
-    rates = np.linalg.svd(K)[2][-2:].T @ [0.7, -0.4]
-    at = forward.nearest(q, rates[robot.independent], [1.0, -2.0], rates=rates)
-    assert error(at.rates, rates) < EXACT
-    misses = []
-    for time in (1e-3, 1e-4, 1e-5):
-        near = closed_by_all(robot, q + time * rates)
-        K = interpret(position_program(robot.tree, robot.constraints), q=near)["K"]
-        N = np.linalg.svd(K)[2][-2:].T
-        v = N @ (N.T @ rates)
-        qdd = ordinary(near, v[robot.independent], [1.0, -2.0])
-        given = forward.nearest(near, v[robot.independent], [1.0, -2.0], rates=v)
-        assert error(given.qdd, qdd) < 1e-4 * (1e-5 / time) ** 2 + 1e-9
-        misses.append(np.abs(qdd - at.qdd).max())
-    assert misses[0] < 0.3 and misses[1] < misses[0] / 8 and misses[2] < misses[1] / 8
+# name, rates of all joints that are not quite those of a branch
+MOTIONS = {
+    "no branches": ("five-bar with its rods in line", None),
+    "parallel": ("flat parallelogram", [1.0, -1.0, 1.0]),
+    "crossed": ("flat parallelogram", [1.0, -1.24, -1.26]),
+    "two rockers": ("flat parallelogram with two rockers", [0.5, -0.5, 0.51, 0.49]),
+    "two cranks": ("flat five-bar", [1.0, -1.0, 0.2, 1.0]),
+    "floating base": (
+        "flat parallelogram on a floating base",
+        [0.3, -0.2, 0.5, 0.1, 0.4, -0.3, 1.0, -1.1, 1.1],
+    ),
+}
 
 
-@pytest.mark.parametrize("rates", [(1.0, -1.0, 1.0), (1.0, -1.25, -1.25)], ids=["parallel", "crossed"])
-def test_rates_select_a_branch(rates):
-    """The accelerations of a branch are the limits of those near the position where the branches meet."""
-    name, rates = "flat parallelogram", np.array(rates)
+@pytest.mark.parametrize("motion", MOTIONS)
+def test_results_are_the_limits_along_a_motion(motion):
+    """Ordinary results before and after the position have the nearest ones as their mean, to second order in time."""
+    name, rates = MOTIONS[motion]
     robot, _, q = case_of(name)
     forward, inverse = built(name, "forward"), built(name, "inverse")
+    if rates is None:
+        K = interpret(position_program(robot.tree, robot.constraints), q=q)["K"]
+        rates = np.linalg.svd(K)[2][-2:].T @ [0.7, -0.4]
+    rates, tau = np.array(rates), np.linspace(1.0, -2.0, robot.nv)
+    at = forward.nearest(q, rates[robot.independent], tau, rates=rates)
+    assert error(at.rates, rates) < 0.3
+    assert error(at.qdd, forward.nearest(q, 0 * tau, tau).qdd) > 1e-3
     ordinary = dn.build(robot, "forward_dynamics", backend="numpy")
-    at = forward.nearest(q, [1.0], [1.0], rates=rates + np.array([0.0, 1e-3, -2e-3]))
-    assert error(at.rates, rates) < EXACT
-    near = np.array([closed_by_all(robot, way * 1e-3 * rates) for way in (-1, 1)])
-    around = ordinary(near, [1.0], [1.0]).mean(axis=0)
-    assert error(at.qdd, around) < 1e-5
-    assert error(inverse.nearest(q, [1.0], at.qdd, rates=rates).tau, np.ones(1)) < EXACT
-    slow = forward.nearest(q, [1e-9], [1.0], rates=1e-9 * rates)
-    still = ordinary(near, [0.0], [1.0]).mean(axis=0)
-    assert error(slow.qdd, still) < 1e-5
-    assert error(built(name, "forward")(q, [0.0], [1.0]), still) > 0.5  # the first order knows no branch
+    misses = []
+    for time in (4e-3, 1e-3):
+        around = []
+        for t in (-time, time):
+            v = at.rates + t * at.accelerations
+            position, v = near(robot, q, t * at.rates + t * t / 2 * at.accelerations, v)
+            around.append(ordinary(position, v[robot.independent], tau))
+        misses.append(error(np.mean(around, axis=0), at.qdd))
+    assert misses[0] < 2e-2 and misses[1] < misses[0] / 10 + 1e-6
+    back = inverse.nearest(q, rates[robot.independent], at.qdd, rates=rates)
+    assert error(back.accelerations, at.accelerations) < EXACT
+    assert error(back.tau, possible(tau, at.internal_torques)) < EXACT
+
+
+def test_branches_need_rates():
+    """Tiny rates select a branch, too. Without them accelerations at rest belong to none."""
+    name = "flat parallelogram"
+    robot, _, q = case_of(name)
+    forward = built(name, "forward")
+    rates = np.array([1.0, -1.0, 1.0])
+    regular = dn.build(robot, "forward_dynamics", backend="numpy")(1e-3 * rates, [0.0], [1.0])
+    assert error(forward.nearest(q, [1e-9], [1.0], rates=1e-9 * rates).qdd, regular) < 1e-6
+    assert error(forward(q, [0.0], [1.0]), regular) > 0.5
+    assert error(forward(q, [1e-9], [1.0]), forward(q, [0.0], [1.0])) < EXACT
     with pytest.raises(dn.SolutionError, match=r"branches .* meet .*\(pin\)"):
         forward(q, [1.0], [1.0])
     assert np.isnan(forward(q, [1.0], [1.0], errors="nan")).all()
+
+
+def test_another_assembly():
+    """A Sarrus linkage for one motion, folded, where it has two: as one that is read for two motions."""
+    linkage = sarrus(np.random.default_rng(0))
+    lifted, swung = (parse_marked(linkage, *dependent, *FOLDED) for dependent in (["lower_b"], []))
+    (q, *_), tau = regular_positions(swung), np.zeros(2)
+    tau[swung.v_names.index(lifted.v_names[0])] = 0.7
+    forward = dn.build(lifted, "forward_dynamics", backend="numpy", singular="nearest")
+    rates = dn.spanning(swung, q, [0.8, -0.5])[1]
+    result = forward.nearest(q, rates[lifted.independent], [0.7], rates=rates)
+    ordinary = dn.build(swung, "forward_dynamics", backend="numpy")(q, [0.8, -0.5], tau)
+    assert error(result.rates, rates) < EXACT and len(result.self_motions) == 1
+    assert error(result.accelerations[swung.independent], ordinary) < 1e-9
 
 
 def test_rates_that_no_branch_has_are_errors():
@@ -359,3 +390,11 @@ def test_choices():
         forward.nearest(np.zeros((0, 3)), [0.0], [1.0])
     with pytest.raises(dn.InputError, match=r"tau\[0\]"):
         forward.nearest(np.zeros(3), [0.0], [np.nan])
+
+
+def test_unknown_entries_have_no_effect():
+    name = "five-bar with its rods in line"
+    _, _, q = case_of(name)
+    hybrid = built(name, "hybrid")
+    one, other = (hybrid.nearest(q, np.zeros(2), [x, 1.0], [2.0, x]) for x in (np.nan, 5.0))
+    assert np.array_equal(one.accelerations, other.accelerations) and np.array_equal(one.tau, other.tau)
