@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 from loop_oracle import LoopOracle
+from proximal import Proximal
 from tolerances import EPS, EXACT, error
 
 import dynamics_node as dn
@@ -11,6 +12,8 @@ import dynamics_node as dn
 REACHES = (0.0, 1e-12, 1e-9, 1e-6, 1e-3, 0.1)  # rad or m from home
 REGULAR = 1e6  # largest condition of K_dep at which a solution is required
 OPEN = 1e-6  # m or 1
+NEAREST = 1e-9  # largest error of results by Gauss' principle
+CLEAR = (1e-9, 1e-2)  # relative singular values of constraints that are zero, and that are not
 
 
 class Trial(NamedTuple):
@@ -66,6 +69,7 @@ def _try(trial, reference, solvers, q, random):
     if (gap := reference.gap(q)) > OPEN:
         trial.wrong.append(f"closed, though open by {gap:.2g}")
         return
+    _try_nearest(trial, reference, solvers["numpy"].forward, q, yd)
     spread, M, tau = (
         reference.spread_over_bodies(q, yd),
         reference.mass_matrix(q),
@@ -84,6 +88,17 @@ def _try(trial, reference, solvers, q, random):
         }
     for what, (solve, right, tolerance) in expected.items():
         _judge(trial, what, solve, right, tolerance, condition, np.linalg.cond(M))
+
+
+def _try_nearest(trial, reference, forward, q, tau):
+    """Accelerations from rest by Gauss' principle, also at singular positions."""
+    result = forward.nearest(q, 0.0 * tau, tau)
+    if result.gap[0] < CLEAR[0] and result.gap[1] > CLEAR[1]:
+        every, state = np.ones(len(tau), dtype=bool), Proximal(reference, q)
+        right, _ = state.accelerations(np.zeros(reference.pin.nv), every, tau, tau)
+        missed = error(result.accelerations, right[reference.order])
+        if not missed <= NEAREST:
+            trial.wrong.append(f"nearest accelerations: off by {missed:.2g}")
 
 
 def _forward_condition(M, tau, ydd):
