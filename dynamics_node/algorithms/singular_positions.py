@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dynamics_node.algorithms.assemblies import why_singular_loop
 from dynamics_node.algorithms.constraint_equations import counting_equations, jerk_program, velocity_program
 from dynamics_node.algorithms.crba import crba
 from dynamics_node.algorithms.health import why_open
@@ -103,7 +104,8 @@ def nearest_dynamics(
 
 
 class _Loops:
-    """K a = k of all clusters at q (nq,). motions: N (nv of the tree, m)."""
+    """K a = k of all clusters at q (nq,). motions: N (nv of the tree, m). Raises UndeterminedError for more
+    independent equations than dependent joints."""
 
     def __init__(self, robot, q):
         self._tree, self._q = robot.tree, q
@@ -114,6 +116,8 @@ class _Loops:
         for cluster in self._clusters:
             at = [*cluster.independent, *cluster.dependent]
             split = _split(self._equations(cluster, "K", np.zeros(robot.tree.nv))[:, at])
+            if len(split.sizes) > len(cluster.dependent):  # a singular position has fewer
+                raise UndeterminedError(why_singular_loop(robot, q))
             block = np.zeros((robot.tree.nv, split.V_null.shape[1]))
             block[at] = split.V_null
             self._splits.append((cluster, at, split))

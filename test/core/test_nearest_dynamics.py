@@ -280,6 +280,15 @@ def test_another_assembly():
     assert error(result.accelerations[swung.independent], ordinary) < 1e-9
 
 
+def test_more_equations_than_usual_are_errors():
+    """They are those of an assembly with fewer motions."""
+    linkage = sarrus(np.random.default_rng(0))
+    swung, lifted = (parse_marked(linkage, *dependent, *FOLDED) for dependent in ([], ["lower_b"]))
+    forward = dn.build(swung, "forward_dynamics", backend="numpy", singular="nearest")
+    with pytest.raises(dn.SolutionError, match="another assembly.*4 equations"):
+        forward(regular_positions(lifted)[0], np.zeros(2), np.ones(2))
+
+
 def test_rates_that_no_branch_has_are_errors():
     name = "flat five-bar"
     robot, _, q = case_of(name)
