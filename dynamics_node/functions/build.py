@@ -121,8 +121,8 @@ def build(
         'float64' or 'float32', see Function.
     singular : str
         'error', or 'nearest' for a Problem: at singular positions of closed loops calls then return the
-        results of the Function's `nearest` (docs/explanation/loops.md). Rollouts, and arrays on a GPU, have
-        no results there.
+        results of the Function's `nearest` (docs/explanation/loops.md). Rollouts, derivatives, exported code
+        and arrays on a GPU have no results there.
     forward_joints, link, links, joint, reference, xyz, rpy, redundant
         Options of quantities, see docs/reference/quantities.md. xyz is in m, rpy in rad.
 

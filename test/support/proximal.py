@@ -11,16 +11,21 @@ MU = LONG(1e-5)
 STEPS = 20
 
 
-def cholesky_solve(A, b):
-    """x of A x = b for a definite A (n, n) in extended precision, which LAPACK lacks."""
-    n, L = len(A), np.zeros_like(A)
-    for j in range(n):
+def cholesky(A):
+    """L of A = L L^T, for a definite A (n, n) in extended precision, which LAPACK lacks."""
+    L = np.zeros_like(A)
+    for j in range(len(A)):
         L[j:, j] = A[j:, j] - L[j:, :j] @ L[j, :j]
         L[j:, j] /= np.sqrt(L[j, j])
+    return L
+
+
+def solve(L, b):
+    """x of L L^T x = b."""
     y, x = np.array(b), np.zeros_like(b)
-    for j in range(n):
+    for j in range(len(b)):
         y[j] = (y[j] - L[j, :j] @ y[:j]) / L[j, j]
-    for j in reversed(range(n)):
+    for j in reversed(range(len(b))):
         x[j] = (y[j] - L[j + 1 :, j] @ x[j + 1 :]) / L[j, j]
     return x
 
@@ -29,9 +34,9 @@ def least(M, c, A, b):
     """(x, multipliers): x minimizes 1/2 x^T M x + c^T x subject to A x = b, and M x + c = A^T multipliers."""
     M, c, A, b = (np.asarray(array, dtype=LONG) for array in (M, c, A, b))
     multipliers = np.zeros(len(b), dtype=LONG)
-    augmented = M + A.T @ A / MU
+    augmented = cholesky(M + A.T @ A / MU)
     for _ in range(STEPS):
-        x = cholesky_solve(augmented, A.T @ (multipliers + b / MU) - c)
+        x = solve(augmented, A.T @ (multipliers + b / MU) - c)
         multipliers = multipliers + (b - A @ x) / MU
     return x, multipliers
 
