@@ -130,6 +130,8 @@ def test_results_are_those_of_proximal_steps(name, kind):
     assert error(result.accelerations, accelerations[oracle.order]) < EXACT
     assert error(possible(result.tau, T), possible(torques, T)) < EXACT
     assert np.array_equal(result.tau[forward], tau[forward])
+    back = built(name, "forward").nearest(q, qd, result.tau, f_ext=f_ext)
+    assert error(back.accelerations, result.accelerations) < EXACT
     called = function(*given, f_ext)
     for own, other in zip(called if kind == "hybrid" else [called], function.runner.outputs, strict=True):
         assert np.array_equal(own, getattr(result, other))
