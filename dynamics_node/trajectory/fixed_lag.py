@@ -117,6 +117,11 @@ class FixedLag:
         self._sweeps.eliminate(self._known, self._at)
         return covariances(self.graph, {name: rows[first:] for name, rows in self.outputs.items()})
 
+    def adopt(self, other: "FixedLag"):
+        """Copy the steps and the prior of another window of the same graph and length."""
+        self._rows[:], self._known[:] = other._rows, other._known
+        self._at[:], self._eliminated[:] = other._at, other._eliminated
+
     # --- the window ----------------------------------------------------------------------------------------
 
     def _begin(self, count):

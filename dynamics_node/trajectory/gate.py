@@ -10,6 +10,8 @@ jump makes all readings since then likely. This is possible because decisions wi
 be revised. If encoders are unlikely and no jump makes all readings likely, the readings of links are
 rejected.
 
+Sensors of links with an error that lasts are suspended, see `lasting_errors`.
+
 Before there are FIRST steps, nothing can be predicted. Joint readings are accepted there without a test;
 readings of links are buffered and tested against the encoders of these steps.
 """
@@ -20,9 +22,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics_node.robot.sensors import Accelerometer, Gyro, Imu, Sensor
 from dynamics_node.trajectory.errors import TrajectoryError
 from dynamics_node.trajectory.joint_smoother import FIRST, JointSmoother
+from dynamics_node.trajectory.lasting_errors import UNITS, LastingErrors
 
 ENCODER, TORQUE = "encoder", "torque"
 CHANCE = 1e-9  # probability that noise alone makes a reading unlikely
@@ -37,12 +39,7 @@ LARGER_JUMP = 1e3  # times the variance estimated from the first reading of a ju
 RECOVERED = 3  # consecutive steps with likely readings before a suspected sensor is accepted again
 MOST_PATIENCE = 10  # steps, or all but one of the window, before a decision in any case
 MOST = {ENCODER: 1e6, TORQUE: 1e6}  # rad or m, N m or N: implausible for any joint or motor
-TURNING, ACCELERATING = 1e3, 1e4  # rad/s, m/s^2: implausible for any gyro or accelerometer
-RATES: dict[type[Sensor], list[float]] = {
-    Gyro: 3 * [TURNING],
-    Accelerometer: 3 * [ACCELERATING],
-    Imu: 3 * [TURNING] + 3 * [ACCELERATING],
-}
+MOST_BY_UNIT = {"rad/s": 1e3, "m/s^2": 1e4}  # implausible for any gyro or accelerometer
 
 
 class DeferredReading(NamedTuple):
@@ -68,7 +65,9 @@ class Gate:
         self._early: list[tuple[int, str, np.ndarray]] = []  # readings of links at the first steps
         self._incomplete: set[int] = set()  # steps of the window with a rejected encoder reading
         self._most = {name: np.array(limit) for name, limit in MOST.items()}
-        self._most |= {s.name: np.array(RATES[type(s)]) for s in smoother.smoothed.sensors}
+        sensors = smoother.smoothed.sensors
+        self._most |= {s.name: np.array([MOST_BY_UNIT[unit] for unit in UNITS[type(s)]]) for s in sensors}
+        self._lasting = LastingErrors(smoother) if sensors else None
 
     def read(self, step, sensor, values, variance: np.ndarray | float = 0.0):
         """See JointSmoother.read. Raises TrajectoryError."""
@@ -78,6 +77,9 @@ class Gate:
             self.rejected[sensor] += 1
             values[absurd if _by_row(sensor) else slice(None)] = np.nan
         if not np.isfinite(values).any():
+            return
+        if self._lasting and self._suspended_by(self._lasting, step, sensor, values):
+            self.rejected[sensor] += 1
             return
         if self.smoother.newest < FIRST and not _by_row(sensor):
             self._early.append((step, sensor, values))
@@ -89,10 +91,28 @@ class Gate:
                     self._test(at, name, numbers)
         self._test(step, sensor, values, variance)
 
+    def _suspended_by(self, lasting, step, sensor, values):
+        """Advance the reference of lasting errors. Returns whether the sensor is suspended."""
+        if lasting.advance_to(self.smoother.newest):
+            self.smoother.adopt(lasting.alone)
+            self._again()
+        if not _by_row(sensor):
+            lasting.add(step, sensor, values)
+        if sensor not in lasting.suspended:
+            return False
+        self._reject((sensor, 0))
+        self._suspected.pop((sensor, 0), None)
+        return True
+
+    def _accept(self, step, sensor, values, variance):
+        self.smoother.read(step, sensor, values, variance)
+        if self._lasting and _by_row(sensor):
+            self._lasting.read(step, sensor, values, variance)
+
     def _test(self, step, sensor, values, variance=0.0):
         squares = self._squares(step, sensor, values, variance)
         if not (self._deferred or self._suspected or (squares > 1.0).any()):
-            self.smoother.read(step, sensor, values, variance)
+            self._accept(step, sensor, values, variance)
             return
         for row, square in enumerate(squares):
             own = values if len(squares) == 1 else _only(values, row)
@@ -101,7 +121,13 @@ class Gate:
     @property
     def suspected(self) -> set[str]:
         """Sensors whose last readings were rejected because they contradict the encoders."""
-        return {sensor for sensor, _ in self._suspected}
+        return {sensor for sensor, _ in self._suspected}.union(self.lasting_errors)
+
+    @property
+    def lasting_errors(self) -> dict[str, str]:
+        """{sensor of a link: its mean error, in words} of those suspended for it."""
+        suspended = self._lasting.suspended if self._lasting else {}
+        return {sensor: one.error for sensor, one in suspended.items()}
 
     def undecided(self, step) -> bool:
         """Whether a position reading of a step is deferred or rejected; then the estimate may be wrong."""
@@ -113,8 +139,11 @@ class Gate:
         )
 
     def contradicted(self, step) -> int | None:
-        """Index of a joint whose encoder contradicts the estimate of a step, after `solve`, or None."""
-        errors = self.smoother.encoder_errors(step)
+        """Index of a joint whose encoder contradicts the estimate of a step or its neighbors, which matter if
+        the step has no reading, after `solve`; or None."""
+        smoother = self.smoother
+        near = range(max(smoother.oldest, step - 1), min(smoother.newest, step + 1) + 1)
+        errors = np.max([smoother.encoder_errors(k) for k in near], axis=0)
         worst = int(errors.argmax())
         return None if errors[worst] <= FAR else worst
 
@@ -142,7 +171,7 @@ class Gate:
                 self._suspected.setdefault(key, 0)  # no outlier, and still undecided
             self._reject(key)
             if self._recovered(key):
-                self.smoother.read(step, sensor, values, variance)
+                self._accept(step, sensor, values, variance)
             else:
                 self.rejected[sensor] += 1
             return
@@ -207,6 +236,9 @@ class Gate:
         if sensor == ENCODER or agrees:
             del self._deferred[key]
             self._suspected.pop(key, None)
+            if self._lasting and _by_row(sensor):
+                for one in own:
+                    self._lasting.read(one.step, sensor, one.values, one.variance)
             smoother.solve()
             self._again()
         else:
@@ -240,11 +272,14 @@ class Gate:
     def _again(self):
         """Test the deferred readings of other sensors against the new estimate."""
         for (sensor, row), deferred in list(self._deferred.items()):
+            still = [one for one in deferred if one.step < self.smoother.oldest]
             for one in [one for one in deferred if one.step >= self.smoother.oldest]:
                 squares = self._squares(one.step, sensor, one.values, one.variance)
                 if squares[row if len(squares) > 1 else 0] <= 1.0:
-                    deferred.remove(one)
-                    self.smoother.read(one.step, sensor, one.values, one.variance)
+                    self._accept(one.step, sensor, one.values, one.variance)
+                else:
+                    still.append(one)
+            self._deferred[sensor, row] = still
         self._deferred = {key: deferred for key, deferred in self._deferred.items() if deferred}
 
 

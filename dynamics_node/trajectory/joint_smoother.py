@@ -57,7 +57,7 @@ class JointSmoother:
             raise ValueError(
                 f"window must be at least {FIRST} steps to determine rates, not {options.window}"
             )
-        self.smoothed, self.options, self.newest = smoothed, options, -1
+        self.smoothed, self.options, self.start, self.newest = smoothed, options, start, -1
         graph = smoothed.graph
         known = known_start(graph, options, start)
         self.lag = FixedLag(graph, options.window, known, smoothed.backend, tolerance=TOLERANCE)
@@ -191,6 +191,12 @@ class JointSmoother:
     def restore(self, rows):
         """Restore a window from `saved`, without a step in between."""
         self.lag.steps.rows[:] = rows
+        self._solved = False
+        self._predicted.clear()
+
+    def adopt(self, other: "JointSmoother"):
+        """Replace the window and all earlier information by those of a smoother of the same steps."""
+        self.lag.adopt(other.lag)
         self._solved = False
         self._predicted.clear()
 

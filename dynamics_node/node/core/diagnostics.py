@@ -241,7 +241,8 @@ def _ages(stale):
 
 def _estimator_trouble(core, stale) -> str:
     if rejected := core.rejected_sensors():
-        return f"readings contradict the encoders and are rejected: {listed(map(core.name_of, rejected))}"
+        names = [f"{name} (mean error {error})" if error else name for name, error in rejected.items()]
+        return f"readings contradict the encoders and are rejected: {listed(names)}"
     estimate = None if core.last is None else core.last.estimate
     unobservable = () if estimate is None else estimate.unobservable
     if stale:

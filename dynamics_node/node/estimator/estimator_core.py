@@ -256,7 +256,7 @@ class EstimatorCore:
             self.restarts += 1
             self.notes.append(f"the estimate restarts: {one_line(reason)}")
         self._running: RunningEstimate | None = None
-        self._rejected: set[str] = set()
+        self._rejected: dict[str, str] = {}
         self._commands: deque[Reading] = deque(maxlen=MOST_COMMANDS)
         self.last: StampedEstimate | None = None
         self.pending.forget()
@@ -338,12 +338,15 @@ class EstimatorCore:
 
     def _note_rejections(self):
         """Log lines for sensors that are rejected from now on, and for sensors that are used again."""
-        before, self._rejected = self._rejected, set(self.rejected_sensors())
-        if new := sorted(self._rejected - before):
-            names = one_line(listed(map(self.name_of, new)))
-            self.notes.append(f"readings of {names} are rejected: they contradict the encoders")
-        if accepted := sorted(before - self._rejected):
-            self.notes.append(f"readings of {one_line(listed(map(self.name_of, accepted)))} are used again")
+        before, self._rejected = self._rejected, self.rejected_sensors()
+        for name, error in self._rejected.items():
+            if name not in before or (error and not before[name]):
+                known = f"; mean error {error}: check its mounting, calibration and stamps" if error else ""
+                self.notes.append(
+                    f"readings of {one_line(name)} are rejected: they contradict the encoders{known}"
+                )
+        if accepted := sorted(before.keys() - self._rejected.keys()):
+            self.notes.append(f"readings of {one_line(listed(accepted))} are used again")
 
     def _start(self, newest):
         """An estimate that starts at the current positions. Raises NoOutput if loops cannot be closed."""
@@ -371,9 +374,13 @@ class EstimatorCore:
         if stale := joints.stale(steady_now, int(timeout * 1e9)):
             raise NoOutput(f"joint states older than {timeout:g} s: {listed(stale)}", True)
 
-    def rejected_sensors(self) -> list[str]:
-        """Sensors whose last readings contradicted the encoders, sorted."""
-        return [] if self._running is None else sorted(self._running.gate.suspected)
+    def rejected_sensors(self) -> dict[str, str]:
+        """{name: mean error in words, if it lasts, else ''} of sensors whose last readings contradicted the
+        encoders, sorted."""
+        if self._running is None:
+            return {}
+        gate = self._running.gate
+        return {self.name_of(one): gate.lasting_errors.get(one, "") for one in sorted(gate.suspected)}
 
     @staticmethod
     def name_of(sensor: str) -> str:
