@@ -130,22 +130,30 @@ class Gate:
         return {sensor: one.error for sensor, one in suspended.items()}
 
     def undecided(self, step) -> bool:
-        """Whether a position reading of a step is deferred or rejected; then the estimate may be wrong."""
-        return step in self._incomplete or any(
-            one.step == step
-            for (sensor, _), deferred in self._deferred.items()
-            if sensor == ENCODER
-            for one in deferred
-        )
+        """Whether a position reading of a step is deferred or rejected; then the estimate may be wrong. For a
+        step without position readings: whether one of the next ones is."""
+        return not self._open_steps().isdisjoint(self._next_read(step))
 
     def contradicted(self, step) -> int | None:
-        """Index of a joint whose encoder contradicts the estimate of a step or its neighbors, which matter if
-        the step has no reading, after `solve`; or None."""
-        smoother = self.smoother
-        near = range(max(smoother.oldest, step - 1), min(smoother.newest, step + 1) + 1)
-        errors = np.max([smoother.encoder_errors(k) for k in near], axis=0)
+        """Index of a joint whose encoder contradicts the estimate of a step, or of the next steps with
+        position readings if it has none, after `solve`; or None."""
+        errors = np.max([self.smoother.encoder_errors(k) for k in self._next_read(step)], axis=0)
         worst = int(errors.argmax())
         return None if errors[worst] <= FAR else worst
+
+    def _open_steps(self):
+        """Steps with a deferred or rejected position reading."""
+        deferred = [one for (sensor, _), own in self._deferred.items() if sensor == ENCODER for one in own]
+        return self._incomplete.union(one.step for one in deferred)
+
+    def _next_read(self, step):
+        """The step if it has position readings, else the last one before and the first one after it that do."""
+        smoother = self.smoother
+        known = {k for k in self._open_steps() if k >= smoother.oldest} | set(smoother.steps_read(ENCODER))
+        if step in known or not known:
+            return {step}
+        before, after = [k for k in known if k < step], [k for k in known if k > step]
+        return {max(before, default=min(known)), min(after, default=max(known))}
 
     # --- one reading -------------------------------------------------------------------------------------
 

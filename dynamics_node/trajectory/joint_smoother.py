@@ -170,6 +170,10 @@ class JointSmoother:
         """(rows,): number of steps of the window from `number` on with a reading of each row."""
         return (self.lag.steps[weights_of(sensor)][max(0, number - self.oldest) :] > 0).sum(axis=0)
 
+    def steps_read(self, sensor) -> list[int]:
+        """Numbers of the steps of the window with a reading of a sensor."""
+        return (self.oldest + np.flatnonzero((self.lag.steps[weights_of(sensor)] > 0).any(axis=1))).tolist()
+
     def unread(self, number, sensor) -> int:
         """Remove the readings of a sensor from step `number` on. Returns the number of affected steps."""
         weights = self.lag.steps[weights_of(sensor)][max(0, number - self.oldest) :]
