@@ -59,7 +59,7 @@ def add_identify(commands):
     add_recording(parser)
     parser.add_argument(
         "--terms", action="extend", type=one_of(*TERMS), metavar="TERM,...",
-        help=f"what is identified, of {', '.join(TERMS)} (default: {','.join(USUAL)})",
+        help=f"what is identified, of {', '.join(TERMS)} (default: {','.join(USUAL)}, and others that help)",
     )  # fmt: skip
     parser.add_argument(
         "--method", choices=METHODS, default="weighted", help="least squares (default: weighted)"
@@ -74,9 +74,6 @@ def add_identify(commands):
         "--unfiltered", action="store_true",
         help="use torques as recorded (default: torques and regressors pass the accelerations' low-pass)",
     )  # fmt: skip
-    parser.add_argument(
-        "--force", action="store_true", help="go on although the motion does not excite all parameters"
-    )
 
 
 def identify_robot(robot, options, printer):
@@ -84,8 +81,8 @@ def identify_robot(robot, options, printer):
     description = _description(options.urdf)
     moved, (tables,), measured = open_recordings(robot, options, printer, options.recordings)
     result = identify(
-        moved, [table.chunks for table in tables], options.terms or list(USUAL), options.method,
-        options.prior_std, options.force, _cutoff(tables, options),
+        moved, [table.chunks for table in tables], options.terms, options.method,
+        options.prior_std, _cutoff(tables, options),
         partial(_bar, printer, total_rows(tables)), measured=measured,
     )  # fmt: skip
     printer.data(better=result.better, **_report(result))
@@ -132,6 +129,8 @@ def _report(result):
     return {
         "base_parameters": [{"is": text, "value": x, "std": std} for text, x, std in rows],
         "parameters": dict(zip(base.names, result.parameters.tolist(), strict=True)),
+        "terms": list(result.linear.terms),
+        "undetermined": list(result.excitation.undetermined),
         "unidentifiable": list(base.unidentifiable),
         "condition": result.excitation.condition,
         "states": result.rows,

@@ -211,14 +211,15 @@ def independent_columns(W, tolerance=TOLERANCE):
 
 
 UNEXCITED = 1.0  # standard deviation in sizes: larger ones mean that the motion does not excite a combination
+INVISIBLE = 1e-4  # singular value: below it, a combination has practically no effect
 NAMED_SHARE = 0.2  # fraction of the largest share: parameters with smaller shares are not listed
 
 
 class Excitation(NamedTuple):
     """singular (r,): singular values, largest first, of the base regressor divided by the torque noise, in
     units of the parameters' `sizes`; their inverses are standard deviations. directions (r, r): their right
-    singular vectors, one per row. undetermined: combinations, as text and worst first, that are not even
-    known to within the largest size of such a parameter in the robot."""
+    singular vectors, one per row. undetermined: combinations, as text with the reason and worst first, that
+    are not even known to within the largest size of such a parameter in the robot: the prior decides them."""
 
     singular: np.ndarray
     directions: np.ndarray
@@ -237,15 +238,23 @@ class Excitation(NamedTuple):
         return _below(self.singular, self.directions, self.names)
 
 
-def excitation(base: BaseParameters, information, body_sizes) -> Excitation:
+def excitation(base: BaseParameters, information, sizes) -> Excitation:
     """Excitation of a motion. information (r, r): sum of W^T W / noise^2, with the base regressor W;
-    body_sizes (p,): `sizes` of the identified bodies, because a description may lack inertias."""
+    sizes (p,): those that parameters may have, because a description may lack inertias."""
     names = tuple(base.names[k] for k in base.chosen)
     kinds = np.array([name.rpartition(".")[2] for name in base.names])
-    largest = np.array([body_sizes[kinds == kind].max() for kind in kinds])
+    largest = np.array([sizes[kinds == kind].max() for kind in kinds])
     singular, directions = _singular(information, base.sizes[base.chosen])
     scaled, scaled_directions = _singular(information, largest[base.chosen])
-    return Excitation(singular, directions, names, _below(scaled, scaled_directions, names))
+    undetermined = _below(scaled, scaled_directions, names, lambda size: f" ({_reason(size)})")
+    return Excitation(singular, directions, names, undetermined)
+
+
+def _reason(singular):
+    """Why a combination is undetermined."""
+    if singular < INVISIBLE:
+        return "no effect on the torques of this motion"
+    return f"standard deviation {1.0 / singular:.2g} times what the parameters may be"
 
 
 def _singular(information, sizes):
@@ -254,9 +263,9 @@ def _singular(information, sizes):
     return np.sqrt(np.maximum(squares[::-1], 0.0)), vectors.T[::-1]
 
 
-def _below(singular, directions, names):
+def _below(singular, directions, names, suffix=lambda size: ""):
     vague = np.flatnonzero(singular * UNEXCITED < 1.0)[::-1]
-    return tuple(_named(directions[k], names) for k in vague)
+    return tuple(_named(directions[k], names) + suffix(singular[k]) for k in vague)
 
 
 def _named(direction, names):

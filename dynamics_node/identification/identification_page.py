@@ -93,13 +93,15 @@ def _thinned(samples):
 
 
 def _open(identified):
-    weak, unidentifiable = identified.excitation.weak, identified.base.unidentifiable
-    open_text = (
-        "<p>The motion does not excite these combinations; they stay near the description.</p>"
-        + bullet_list(weak)
-        if weak
-        else "<p>The motion excites every combination that torques depend on.</p>"
-    )
+    excitation, unidentifiable = identified.excitation, identified.base.unidentifiable
+    texts = {
+        "The motion does not determine these combinations; they stay near the description.": (
+            excitation.undetermined
+        ),
+        "The motion excites these combinations poorly.": excitation.weak,
+    }
+    open_text = "".join(f"<p>{text}</p>{bullet_list(own)}" for text, own in texts.items() if own)
+    open_text = open_text or "<p>The motion excites every combination that torques depend on.</p>"
     never = f"<details><summary>{len(unidentifiable)} parameters that no torque depends on</summary><p>"
     names = escape(", ".join(unidentifiable) or "none")
     return f"<h2>Undetermined parameters</h2>{open_text}{never}{names}</p></details>"

@@ -2,7 +2,7 @@
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Literal, get_args
 
@@ -29,12 +29,12 @@ from dynamics_node.identification.identified_robot import (
 from dynamics_node.identification.regressor_model import USUAL, RegressorModel
 from dynamics_node.identification.summary import ResidualSampler, ResidualSamples
 from dynamics_node.identification.sums import Solution, folds, ordinary, residuals, weighted
+from dynamics_node.identification.term_selection import TermSelection, select_terms
 from dynamics_node.robot import Robot
 from dynamics_node.robot.overrides import Overrides
 from dynamics_node.robot.urdf_numbers import FIGURES
 
 ROBUST = 3  # reweighting iterations
-OPTIONAL = ("rotor", "spring", "creep", "offset")  # terms that can be omitted
 Method = Literal["ordinary", "weighted", "robust"]
 METHODS: tuple[str, ...] = get_args(Method)
 Chunks = Callable[[], Iterator[dict[str, np.ndarray]]]  # {kind: (k, ...)} with q, qd, qdd, tau and maybe time
@@ -42,7 +42,7 @@ Stages = Callable[[str, int | None], contextlib.AbstractContextManager[Callable[
 
 
 class IdentificationError(ValueError):
-    """Insufficient data for `identify`; the message lists all reasons."""
+    """Recordings without a usable row, or without motion; the message lists all reasons."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -59,7 +59,9 @@ class Identified:
     base : BaseParameters
         The r combinations of parameters that the torques determine.
     excitation : Excitation
-        Combinations that the motion excites well or badly.
+        Combinations that the motion excites well or badly; `undetermined` ones stay near the description.
+    selection : TermSelection
+        Terms that reduce the errors of unseen torques.
     solution : Solution
         Unconstrained estimate of the base parameters, with its covariance (r, r).
     parameters : ndarray (p,)
@@ -92,7 +94,7 @@ class Identified:
     >>> tau = dn.evaluate(arm, "inverse_dynamics", q, qd, qdd, backend="numpy") + 0.1 * qd
     >>> tau = tau + 0.02 * np.sin(50.0 * t)  # an error of the sensor
     >>> recording = {"time": t[:, 0], "q": q, "qd": qd, "qdd": qdd, "tau": tau}
-    >>> dn.identify(arm, [lambda: iter([recording])], ["inertia", "viscous"], force=True, backend="numpy")
+    >>> dn.identify(arm, [lambda: iter([recording])], ["inertia", "viscous"], backend="numpy")
     Identified 'geared_chain': better than the description
       states          501
       method          weighted least squares
@@ -106,6 +108,7 @@ class Identified:
     linear: RegressorModel
     base: BaseParameters
     excitation: Excitation
+    selection: TermSelection
     solution: Solution
     parameters: np.ndarray
     rmse_nominal: np.ndarray
@@ -201,10 +204,9 @@ class Identified:
 def identify(
     robot: Robot,
     recordings: Iterable[Chunks],
-    terms: Sequence[str] = USUAL,
+    terms: Sequence[str] | None = None,
     method: Method = "weighted",
     prior_std: float = PRIOR_STD,
-    force: bool = False,
     cutoff: float | None = None,
     stages: Stages | None = None,
     backend: Backend = "auto",
@@ -212,7 +214,8 @@ def identify(
 ) -> Identified:
     """Identify inertias and friction of a robot from recordings.
 
-    Every recording is read twice, five times by the robust method.
+    Every recording is read twice, five times by the robust method. Parameters that the motion does not
+    determine stay near the description: see `Identified.excitation`.
 
     Parameters
     ----------
@@ -221,16 +224,14 @@ def identify(
     recordings : iterable of callable
         Each call of a recording returns an iterator over its chunks. A chunk is a mapping: 'q' (k, nq), 'qd',
         'qdd' and 'tau' (k, nv), and optionally 'time' (k,), in rad, m, s, N m and N.
-    terms : sequence of str
-        Kinds of parameters: see RegressorModel.
+    terms : sequence of str, optional
+        Kinds of parameters: see RegressorModel. Default inertia, viscous, coulomb, offset, and those of
+        rotor, creep and spring that reduce the errors of unseen torques.
     method : str
         Least squares: 'ordinary', 'weighted' (each torque by its residuals) or 'robust' (Huber).
     prior_std : float
         Relative standard deviation of the described bodies. A smaller one pulls poorly excited parameters
         more strongly toward the description.
-    force : bool
-        Continue even if the motion is not exciting enough. Undetermined parameters then stay near the
-        description.
     cutoff : float, optional
         Cut-off of the low-pass filter for torques and regressors, Hz; default no filter.
     stages : callable, optional
@@ -248,7 +249,7 @@ def identify(
     Raises
     ------
     IdentificationError
-        If the data are insufficient, with all reasons.
+        If no row is usable or nothing moves, with all reasons.
     ValueError
         For an unknown method, term or coordinate.
     TypeError
@@ -266,9 +267,7 @@ def identify(
     >>> q, qd, qdd = np.sin(t), np.cos(t), -np.sin(t)
     >>> tau = dn.evaluate(arm, "inverse_dynamics", q, qd, qdd, backend="numpy") + 0.1 * qd
     >>> recording = {"time": t[:, 0], "q": q, "qd": qd, "qdd": qdd, "tau": tau}
-    >>> fit = dn.identify(
-    ...     arm, [lambda: iter([recording])], ["inertia", "viscous"], force=True, backend="numpy"
-    ... )
+    >>> fit = dn.identify(arm, [lambda: iter([recording])], ["inertia", "viscous"], backend="numpy")
     >>> fit.robot.damping.round(3)  # N m s/rad
     array([0.1])
 
@@ -284,11 +283,18 @@ def identify(
     if method not in METHODS:
         raise ValueError(f"unknown method {method!r}; there are {', '.join(METHODS)}")
     recordings = required_recordings(recordings)
-    linear = RegressorModel(robot, tuple(terms), backend, None if measured is None else tuple(measured))
+    model = partial(
+        RegressorModel, robot, backend=backend, measured=None if measured is None else tuple(measured)
+    )
+    linear = model(USUAL if terms is None else tuple(terms))
     recordings, stages = [partial(_chunks, linear, one) for one in recordings], stages or _no_progress
     with stages("base parameters", None):
         base = base_parameters(linear)
     warnings, sample, rows = _check_recordings(linear, base, recordings, stages)
+    selection = select_terms(linear, base, sample)
+    if selection.added and terms is None:
+        linear = model(selection.terms)
+        base = base_parameters(linear)
     sampler, summed = ResidualSampler(robot), partial(_summed, linear, base, recordings, cutoff, stages, rows)
     sums, start = summed("sums of squares", sampler=sampler), base.values(linear.described)
     S, count = sums.total()
@@ -304,8 +310,8 @@ def identify(
         prior = joint_prior(linear, base, S, count)
         consistent = consistent_parameters(linear, base, solution, prior_std, prior)
         parameters = consistent.parameters
-    motion = excitation(base, solution.information, _sizes(linear, parameters))
-    _require_enough(motion, warnings, force, lambda: _without_terms(linear, base, solution, parameters))
+    motion = excitation(base, solution.information, _sizes(linear, parameters, prior))
+    _require_motion(motion, count, warnings)
     with stages("judge", None):
         least = ordinary if method == "ordinary" else weighted
         solve = partial(_bodies, linear, base, start, least, consistent, prior_std, prior)
@@ -314,6 +320,7 @@ def identify(
         linear=linear,
         base=base,
         excitation=motion,
+        selection=selection,
         solution=solution,
         parameters=parameters,
         rmse_nominal=residuals(S, count, start),
@@ -399,11 +406,14 @@ def _cross_validated(base, sums, training_sums, solve):
     return np.sqrt(squares / np.maximum(sums.count.sum(axis=0), 1.0))
 
 
-def _sizes(linear, parameters):
-    """Sizes of the identified bodies. Torques may determine little except their masses, so a link is assumed
-    to reach to the next joint."""
+def _sizes(linear, parameters, prior):
+    """Sizes (p,) that a parameter of the robot may have: of the identified bodies, and the prior's standard
+    deviations of joint parameters. Torques may determine little of a body except its mass, so a link is
+    assumed to reach to the next joint."""
     own = linear.described_inertias if "inertia" not in linear.terms else parameters[linear.places("inertia")]
-    return linear.sizes_of(own, linear.ways)
+    sizes, bodies = prior.copy(), linear.places("inertia")
+    sizes[bodies] = linear.sizes_of(own, linear.ways)[bodies]
+    return sizes
 
 
 def _require_rows(count, warnings):
@@ -411,27 +421,9 @@ def _require_rows(count, warnings):
         raise IdentificationError("; ".join(["no row is usable", *warnings]))
 
 
-def _require_enough(motion, warnings, force, hints):
-    """hints(): sentences about what other terms would determine."""
-    if force or not (weak := motion.undetermined):
-        return
-    more = f"; {len(weak) - 6} more" if len(weak) > 6 else ""
-    reason = f"the motion does not excite {len(weak)} of {len(motion.singular)} combinations of parameters: "
-    remedy = "Move more joints, farther and faster; or use force (--force)"
-    sentences = [reason + "; ".join(weak[:6]) + more, *warnings, *hints(), remedy]
-    raise IdentificationError(". ".join(sentences))
-
-
-def _without_terms(linear, base, solution, parameters):
-    """Sentences: how many fewer combinations are undetermined without one of the joint terms."""
-    sizes, kinds = _sizes(linear, parameters), np.array([name.rpartition(".")[2] for name in base.names])
-    before = len(excitation(base, solution.information, sizes).undetermined)
-    for term in (term for term in OPTIONAL if term in linear.terms):
-        remaining = kinds[base.chosen] != term
-        reduced_base = replace(base, chosen=base.chosen[remaining], combinations=base.combinations[remaining])
-        after = len(
-            excitation(reduced_base, solution.information[np.ix_(remaining, remaining)], sizes).undetermined
-        )
-        if after < before:
-            terms = ",".join(own for own in linear.terms if own != term)
-            yield f"Without {term} (--terms {terms}) {after} of them would be undetermined"
+def _require_motion(motion, count, warnings):
+    """A single posture determines one combination per torque at most."""
+    determined = len(motion.singular) - len(motion.undetermined)
+    if determined <= np.count_nonzero(count):
+        reason = f"the motion determines {determined} of {len(motion.singular)} combinations of parameters"
+        raise IdentificationError(". ".join([reason, *warnings, "Move more joints, farther and faster"]))

@@ -218,7 +218,7 @@ class RegressorModel:
         ndarray (..., nv, p)
             A row per torque, a column per parameter.
         """
-        blocks = self._joint_blocks(q, qd, qdd)
+        blocks = self.joint_blocks(q, qd, qdd)
         if "inertia" in self.terms:
             blocks["inertia"] = self.inertial(q, qd, qdd)
         return np.concatenate([blocks[term] for term in self.terms], axis=-1)
@@ -242,7 +242,7 @@ class RegressorModel:
         if "rotor" in self.terms or not tree.armature.any():
             return np.zeros(np.shape(qdd))
         at = self.axles
-        return self._joint_blocks(q, qd, qdd)["rotor"] @ tree.armature[at]
+        return self.joint_blocks(q, qd, qdd)["rotor"] @ tree.armature[at]
 
     def torques(self, tau) -> np.ndarray:
         """Replace the torques that are not used by NaN.
@@ -266,9 +266,23 @@ class RegressorModel:
     def _of_joints(self):
         return build(self.robot, "joint_regressor", backend=self.backend)
 
-    def _joint_blocks(self, q, qd, qdd):
-        """{term: (..., nv, joints)}; Coulomb friction is smoothed as in `smooth_friction`, creep more
-        widely."""
+    def joint_blocks(self, q, qd, qdd) -> dict[str, np.ndarray]:
+        """Regressors of all joint terms, even of those that are not among `terms`.
+
+        Coulomb friction is smoothed as in `smooth_friction`, creep more widely.
+
+        Parameters
+        ----------
+        q : array_like (..., nq)
+            Positions, closed, rad or m.
+        qd, qdd : array_like (..., nv)
+            Rates and accelerations.
+
+        Returns
+        -------
+        dict
+            {term: (..., nv, joints)}.
+        """
         at = self.axles
         arrays = dict(zip(_BLOCKS, self._of_joints(q, qd, qdd), strict=True))
         blocks = {name: block[..., at] for name, block in arrays.items()}

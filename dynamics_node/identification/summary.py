@@ -126,7 +126,14 @@ def summary(identified):
         f"{identified.rows} states, {base.count} base parameters of {len(base.names)}, condition "
         f"{identified.excitation.condition:.3g}; {len(base.unidentifiable)} parameters are unidentifiable",
     )
-    yield from (StageSummary("check", f"not excited: {text}", False) for text in identified.excitation.weak)
+    excitation, selection = identified.excitation, identified.selection
+    for text in excitation.undetermined:
+        yield StageSummary("check", f"not determined, stays near the description: {text}", False)
+    yield from (StageSummary("check", f"poorly excited: {text}", False) for text in excitation.weak)
+    if selection.added:
+        used = identified.linear.terms == selection.terms
+        effect = "is identified as well" if used else f"is missing: --terms {','.join(selection.terms)}"
+        yield StageSummary("check", f"{selection.text}; it {effect}", used)
     yield StageSummary("solve", _solved(identified))
     yield StageSummary("bodies", _bodies(identified))
     for name, text in worse_joints(identified).items():

@@ -93,6 +93,7 @@ def _weights(rows, x, spread):
 
 
 ROUNDS = 3  # reweighting iterations
+UNKNOWN = 1e-3  # share of a rank-deficient direction in a parameter, above which it has no variance
 FAINTEST = 1e-9  # fraction of a torque: smaller residuals are raised to it
 
 
@@ -109,8 +110,11 @@ class Solution(NamedTuple):
 
     @property
     def std(self):
-        """Standard deviations (r,)."""
-        return np.sqrt(np.maximum(np.diagonal(self.covariance), 0.0))
+        """Standard deviations (r,); infinite for parameters without information of their own."""
+        variances = np.diagonal(self.covariance)
+        own = regression.spectrum(self.information)
+        missing = np.abs(own.directions[:, ~own.kept()]).max(axis=1, initial=0.0) > UNKNOWN
+        return np.where(missing, np.inf, np.sqrt(np.maximum(variances, 0.0)))
 
 
 def ordinary(sums: Sums, start, stretches=None) -> Solution:

@@ -147,7 +147,7 @@ class Gate:
         return self._incomplete.union(one.step for one in deferred)
 
     def _next_read(self, step):
-        """The step if it has position readings, else the last one before and the first one after it that do."""
+        """The step if it has position readings, else the last one before it and the first one after it."""
         smoother = self.smoother
         known = {k for k in self._open_steps() if k >= smoother.oldest} | set(smoother.steps_read(ENCODER))
         if step in known or not known:

@@ -164,7 +164,7 @@ def test_identification_with_a_cutoff():
     rmse = np.sqrt(np.mean((W @ (fit.parameters - arm.parameters)) ** 2, axis=0))
     assert rmse.max() < 0.02 and fit.better and fit.cutoff == 10.0
     still = arm.recording(1, moving=[])
-    with pytest.raises(IdentificationError, match="does not excite"):
+    with pytest.raises(IdentificationError, match="nothing moves"):
         identify(arm.robot, [in_chunks(still)], backend="numpy", cutoff=10.0)
     assert RegressorModel(fit.robot, backend="numpy").described.shape == fit.parameters.shape
 

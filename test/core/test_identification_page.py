@@ -107,7 +107,7 @@ def test_names_are_escaped(tmp_path):
         joint(name + "a", name, name + "1"), joint(name + "b", name + "1", name + "2"),
     ).replace('name="r"', f'name="{name}"')  # fmt: skip
     arm = Truth(dn.parse_robot(text))
-    fit = identify(arm.robot, [in_chunks(arm.recording(1))], backend="numpy", force=True)
+    fit = identify(arm.robot, [in_chunks(arm.recording(1))], backend="numpy")
     text = page_text(fit, tmp_path, [(EVIL, EVIL)])
     page = Page(text)
     assert not {"script", "img"} & set(page.tags) and "<script" not in text and "<img" not in text

@@ -145,7 +145,7 @@ def test_evaluate_and_identify_agree_on_the_description(tmp_path, capsys):
     pytest.importorskip("pyarrow", reason="csv: pip install 'dynamics_node[tables]'")
     arm, urdf = Truth(ROBOTS["ur5"].model()), str(ROBOTS["ur5"].file)
     run = write(tmp_path / "run.csv", arm.recording(1, noise=2.0), arm.robot)
-    assert main(["identify", urdf, run, "-o", str(tmp_path / "out"), "--force"]) == 0
+    assert main(["identify", urdf, run, "-o", str(tmp_path / "out")]) == 0
     rms = yaml.safe_load((tmp_path / "out" / "report.yaml").read_text())["rms"]
     compare = [
         "evaluate",

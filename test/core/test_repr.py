@@ -107,7 +107,7 @@ def test_identified(arm):
     assert f"{len(linear.names)} parameters" in require_short(linear)[0]
     tau = linear.matrix(*state) @ linear.described + 0.1 * np.cos(t)
     recording = dict(zip(("q", "qd", "qdd", "tau"), (*state, tau), strict=True))
-    fit = dn.identify(arm, [lambda: iter([recording])], linear.terms, force=True, backend="numpy")
+    fit = dn.identify(arm, [lambda: iter([recording])], linear.terms, backend="numpy")
     assert "better" in require_short(fit)[0]
     table = fit._repr_html_()
     assert table.count("<tr>") == 2 and all(

@@ -56,7 +56,7 @@ def rms_errors(arm, parameters, recording):
 @pytest.fixture(scope="module")
 def forced(arm):
     recordings = [in_chunks(recorded(arm, 4.0, seed=2, reversing=False))]
-    return identify(arm.robot, recordings, force=True, backend="c")
+    return identify(arm.robot, recordings, backend="c")
 
 
 def test_poorly_excited_friction_is_plausible(arm, forced):
@@ -79,7 +79,7 @@ def test_poorly_excited_friction_is_plausible(arm, forced):
 
 def test_cross_validation_predicts_unseen_errors(arm):
     """Eight seconds at 30 Hz are too short for free base parameters, but suffice for bodies near the description."""
-    identified = identify(arm.robot, [in_chunks(recorded(arm, 8.0))], force=True, backend="c")
+    identified = identify(arm.robot, [in_chunks(recorded(arm, 8.0))], backend="c")
     unseen = rms_errors(arm, identified.parameters, recorded(arm, 40.0, seed=9))
     assert np.all(identified.rmse_cross_validated > 0.9 * identified.rmse_fitted) and identified.better
     assert np.all(identified.rmse_cross_validated < 3.0 * unseen) and np.all(
@@ -90,7 +90,7 @@ def test_cross_validation_predicts_unseen_errors(arm):
 @pytest.mark.parametrize("method", ["ordinary", "weighted", "robust"])
 def test_summary_compares_bodies_with_base_parameters(arm, method):
     """The printed ratio refers to the same data for every method."""
-    identified = identify(arm.robot, [in_chunks(recorded(arm, 20.0))], method=method, force=True, backend="c")
+    identified = identify(arm.robot, [in_chunks(recorded(arm, 20.0))], method=method, backend="c")
     (message,) = [verdict.text for verdict in summary(identified) if verdict.stage == "bodies"]
     more = float(re.search(r"at most (\S+) times", message)[1])
     assert (
