@@ -290,15 +290,15 @@ def identify(
     recordings, stages = [partial(_chunks, linear, one) for one in recordings], stages or _no_progress
     with stages("base parameters", None):
         base = base_parameters(linear)
-    warnings, sample, rows = _check_recordings(linear, base, recordings, stages)
-    selection = select_terms(linear, base, sample)
+    warnings, sample, rows, late = _check_recordings(linear, base, recordings, stages)
+    selection = select_terms(linear, base, {} if late else sample)
     if selection.added and terms is None:
         linear = model(selection.terms)
         base = base_parameters(linear)
     sampler, summed = ResidualSampler(robot), partial(_summed, linear, base, recordings, cutoff, stages, rows)
     sums, start = summed("sums of squares", sampler=sampler), base.values(linear.described)
     S, count = sums.total()
-    warnings += about_torques(linear, base, sums, sample) if sample else []
+    warnings += about_torques(linear, base, sums, sample, late) if sample else []
     solution = ordinary(sums, start) if method == "ordinary" else weighted(sums, start)
     last = sums
     for k in range(ROBUST if method == "robust" else 0):
@@ -356,8 +356,7 @@ def _no_progress(name, total):
 
 
 def _check_recordings(linear, base, recordings, stages):
-    """Warnings, a sample of rows of all recordings, and the number of rows. The sample is empty if torques
-    are delayed."""
+    """Warnings, a sample of rows of all recordings, the number of rows, and whether torques are delayed."""
     warnings: list[str] = []
     checks, (linear, base) = [], checked(linear, base)
     with stages("read and check", None) as advance:
@@ -368,10 +367,8 @@ def _check_recordings(linear, base, recordings, stages):
                 advance(len(chunk["qd"]))
             which = f"recording {number}: " if len(recordings) > 1 else ""
             warnings += [which + warning for warning in check.warnings()]
-    rows = sum(check.rows for check in checks)
-    if any(check.late for check in checks):  # the delay alone explains why torques do not fit
-        return warnings, {}, rows
-    return warnings, together([check.sample for check in checks]), rows
+    sample = together([check.sample for check in checks])
+    return warnings, sample, sum(check.rows for check in checks), any(check.late for check in checks)
 
 
 def _summed(linear, base, recordings, cutoff, stages, rows, name, fit=None, sampler=None):

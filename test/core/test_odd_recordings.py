@@ -5,9 +5,9 @@ import re
 import numpy as np
 import pytest
 from identified import Truth, as_measured, in_chunks
-from robots import ROBOTS
+from robots import ROBOTS, PublishedRobot
 
-from dynamics_node.identification import Sums, base_parameters
+from dynamics_node.identification import USUAL, Sums, base_parameters, identify
 from dynamics_node.identification.checks.recording_check import RecordingCheck
 from dynamics_node.identification.checks.torque_checks import about_torques
 
@@ -282,6 +282,20 @@ def test_exchanged_torques_of_the_last_joints_are_named(arms):
         recording["tau"][:, [-1, -2]] = recording["tau"][:, [-2, -1]]
         last, other = arm.robot.v_names[-1], arm.robot.v_names[-2]
         assert f"the torques of {other} and {last} seem to be exchanged" in warnings(arm, recording)
+
+
+def test_exchanged_torques_that_look_delayed_are_named():
+    """Rotors dominate the torques of the wrist of a UR10, and the description has none."""
+    robot = PublishedRobot("ur_description/urdf/ur10_robot.urdf").model()
+    arm = Truth(robot, backend="c", terms=(*USUAL, "rotor"))
+    sizes = {"rotor": [6.0, 6.0, 4.0, 1.0, 1.0, 1.0], "viscous": 1.0, "coulomb": 1.0}
+    for term, size in sizes.items():
+        arm.parameters[arm.linear.places(term)] = size
+    recording = arm.recording(1, time=np.arange(0.0, 24.0, 0.01))
+    recording["tau"][:, [3, 4]] = recording["tau"][:, [4, 3]]
+    fit = identify(robot, [in_chunks(recording)], backend="c")
+    assert any("ahead" in text for text in fit.warnings)
+    assert "the torques of wrist_1_joint and wrist_2_joint seem to be exchanged" in fit.warnings
 
 
 @each_robot

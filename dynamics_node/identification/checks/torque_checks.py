@@ -66,8 +66,11 @@ LEAST_GAIN = 0.85  # fraction of the residual of the own joint: the other joint'
 EXCHANGED = 0.5  # fraction of the excess residual: the right columns reduce it below this
 
 
-def about_torques(linear: RegressorModel, base: BaseParameters, sums: Sums, rows):
-    """Warnings about recordings, from their sums and a sample of rows {kind: (n, ...)}."""
+def about_torques(linear: RegressorModel, base: BaseParameters, sums: Sums, rows, late=False):
+    """Warnings about recordings, from their sums and a sample of rows {kind: (n, ...)}. late: a delay alone
+    explains why torques do not fit common bodies; exchanged torques can look like one."""
+    if late:
+        return _torques_of_each_other(linear, base, rows)
     names, (S, count) = linear.robot.v_names, sums.total()
     comparison = compare_torques(linear, rows)
     if warnings := about_gravity(linear, rows, comparison):
@@ -86,9 +89,11 @@ def about_torques(linear: RegressorModel, base: BaseParameters, sums: Sums, rows
 
 
 def _torques_of_each_other(linear, base, rows):
-    """Warnings about two torques, each of which fits the other's joint better, independent of the bodies."""
+    """Warnings about two torques, each of which fits the other's joint better, independent of the bodies.
+    Rotors dominate the torques of many wrists, even if they are no term."""
     rows = {kind: own[:: 1 + len(own) // FEW] for kind, own in rows.items()}
-    W = base.reduced(linear.matrix(*(rows[kind] for kind in ("q", "qd", "qdd"))))
+    states = [rows[kind] for kind in ("q", "qd", "qdd")]
+    W = np.concatenate([base.reduced(linear.matrix(*states)), linear.joint_blocks(*states)["rotor"]], axis=-1)
     own = np.flatnonzero(linear.counts)[:JOINTS]
     left = left_by_each_other(W, rows["tau"], own)
     for a, b in combinations(own.tolist(), 2):
