@@ -235,7 +235,7 @@ def _show_payload(payload: Payload, printer):
     printer.data(
         link=payload.link, states=payload.samples, condition=payload.condition, mass=mass,
         mass_std=payload.mass_std, not_excited=payload.not_excited, refusal=payload.refusal,
-        warnings=payload.warnings,
+        caution=payload.caution, warnings=payload.warnings,
     )  # fmt: skip
     for warning in payload.warnings:
         printer.line(f"check: {warning}")
@@ -249,4 +249,7 @@ def _show_payload(payload: Payload, printer):
             printer.line(f"{f'inertia {axes} [kg m^2]':24} {payload.inertia[i, j]:10.4g}")
     for text in payload.not_excited:
         printer.line(f"check: {text}")
-    printer.line(f"judge: {payload.refusal}" if payload.refusal else "judge: ready for set_payload")
+    if payload.refusal:
+        printer.line(f"judge: {payload.refusal}")
+        return
+    printer.line("judge: ready for set_payload" + (f"; {payload.caution}" if payload.caution else ""))

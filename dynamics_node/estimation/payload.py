@@ -36,6 +36,7 @@ PRIOR_STD = 3.0  # relative standard deviation of the ball's parameters
 DENSITY = 1000.0  # kg/m^3
 FIRST_RADIUS = 0.1  # m: of the initial prior, 1 kg at the origin
 STATIONARY = 0.01  # rad or m: a smaller range is position noise
+DESCRIPTION_ERROR = 0.05  # relative error of described inertias that `mass_of_description` assumes
 SIGNIFICANT = 3.0  # standard deviations: least significant mass
 SIZES = np.array(
     [0.5] + 3 * [0.05] + 6 * [0.01]
@@ -82,6 +83,9 @@ class Payload:
         Problems in the recordings.
     described : dict
         {name: mass in kg} of the links on the same body.
+    mass_of_description : float or None
+        Mass that appears as payload if all described inertias are 5 % wrong, kg; None if a tare recording
+        removes such errors, and for estimates of the node.
 
     Examples
     --------
@@ -106,6 +110,7 @@ class Payload:
     samples: int
     warnings: tuple[str, ...] = field(default=())
     described: dict[str, float] = field(default_factory=dict)
+    mass_of_description: float | None = None
 
     def __repr__(self):
         return titled(
@@ -170,6 +175,17 @@ class Payload:
             return f"the mass is {estimate}: not significantly above zero"
         return ""
 
+    @property
+    def caution(self) -> str:
+        """What a tare recording would change, '' if there was one."""
+        if self.mass_of_description is None:
+            return ""
+        return (
+            "without a tare, errors of the description count as payload: "
+            f"{self.mass_of_description:.2g} kg if the described inertias are 5 % wrong, which the standard "
+            "deviation leaves out. To weigh the object, record the motion without it (tare)"
+        )
+
     def on(self, robot: Robot) -> Robot:
         """Return the Robot with this payload: see `with_payload`.
 
@@ -212,7 +228,9 @@ def described_on(robot: Robot, link: str) -> dict[str, float]:
     return dict(sorted(((name, mass) for name, mass in masses.items() if mass > 0), key=lambda one: -one[1]))
 
 
-def payload_of(link, fit: PayloadFit, identifiable, samples, warnings=(), described=None) -> Payload:
+def payload_of(
+    link, fit: PayloadFit, identifiable, samples, warnings=(), described=None, mass_of_description=None
+) -> Payload:
     """A physically consistent Payload from a least-squares fit. identifiable (10,): see
     `identifiable_parameters`; described: see `described_on`."""
     first = _ball(1.0, np.zeros(3), FIRST_RADIUS)
@@ -221,7 +239,8 @@ def payload_of(link, fit: PayloadFit, identifiable, samples, warnings=(), descri
         mass = parameters[0]
         first = _ball(mass, parameters[1:4] / mass, (0.75 * mass / np.pi / DENSITY) ** (1 / 3))
     covariance, not_excited = _determined(fit.information, identifiable)
-    return Payload(link, parameters, covariance, not_excited, fit, samples, warnings, described or {})
+    texts = not_excited, fit, samples, warnings, described or {}
+    return Payload(link, parameters, covariance, *texts, mass_of_description)
 
 
 def _ball(mass, com, radius):
@@ -332,13 +351,13 @@ def identify_payload(
     linear = RegressorModel(robot, backend=backend, measured=None if measured is None else tuple(measured))
     rows_of = _Rows(robot, link, backend, linear.counts)
     base = base_parameters(linear)
-    empty, sums, samples = PayloadSums(robot.nv), PayloadSums(robot.nv), 0
+    empty, sums, doubt, samples = *(PayloadSums(robot.nv) for _ in range(3)), 0
     for own, chunks in [(empty, one) for one in tare] + [(sums, one) for one in recordings]:
         check = RecordingCheck(linear, base)
         for chunk in chunks():
             chunk = chunk | {"tau": linear.torques(chunk["tau"])}
             check.add(chunk)
-            count = rows_of.add(own, chunk)
+            count = rows_of.add(own, chunk, None if tare else doubt)
             samples += count if own is sums else 0
             if advance:
                 advance(len(chunk["qd"]))
@@ -348,7 +367,8 @@ def identify_payload(
         raise IdentificationError("; ".join(["no row is usable", *warnings]))
     fit = fit_payload(sums, friction, torque_std, empty if empty.count else None, rows_of.moved)
     identifiable = identifiable_parameters(robot, rows_of.regressor)
-    return payload_of(link, fit, identifiable, samples, tuple(warnings), described_on(robot, link))
+    error = None if tare else abs(float(fit_payload(doubt, friction, torque_std, moved=rows_of.moved).x[0]))
+    return payload_of(link, fit, identifiable, samples, tuple(warnings), described_on(robot, link), error)
 
 
 class _Rows:
@@ -361,8 +381,8 @@ class _Rows:
         self._nominal = build(robot, "inverse_dynamics", backend=backend)
         self._friction = RegressorModel(robot, ("viscous", "coulomb"), backend)
 
-    def add(self, sums, chunk):
-        """Returns the number of usable rows."""
+    def add(self, sums, chunk, doubt=None):
+        """Returns the number of usable rows. doubt: sums for the torques of an error of the description."""
         arrays = [np.asarray(chunk[kind], dtype=float) for kind in ("q", "qd", "qdd", "tau")]
         arrays[-1] = np.where(self._counts, arrays[-1], 0.0)
         good = np.flatnonzero(np.all([np.isfinite(array).all(axis=1) for array in arrays], axis=0))
@@ -372,11 +392,14 @@ class _Rows:
         for start in range(0, len(good), ROWS):
             q, qd, qdd, tau = (np.ascontiguousarray(array[good[start : start + ROWS]]) for array in arrays)
             W = self.regressor(q, qd, qdd)
-            known = self._nominal(q, qd, qdd)
+            known = described = self._nominal(q, qd, qdd)
             if self._friction.described.any():
                 known = known + self._friction.matrix(q, qd, qdd) @ self._friction.described
             rows = np.concatenate([W, friction_columns(qd), (tau - known)[..., None]], axis=-1)
             sums.add(np.where(self._counts[:, None], rows, 0.0))
+            if doubt is not None:
+                rows[..., -1] = DESCRIPTION_ERROR * described
+                doubt.add(np.where(self._counts[:, None], rows, 0.0))
         return len(good)
 
     @property

@@ -56,11 +56,13 @@ def files(tmp_path_factory):
 )
 def test_command_prints_a_table_and_writes_a_request(files, tmp_path, capsys, which, more):
     out = tmp_path / "payload.yaml"
-    more = ["--tare", files["empty"]] if more == "tare" else more
+    tared = more == "tare"
+    more = ["--tare", files["empty"]] if tared else more
     assert run(files[which], more=["-o", str(out), *more]) == 0
     output = capsys.readouterr()
     assert "are derivatives of the recorded positions below 10 Hz" in output.err
     assert "judge: ready for set_payload" in output.out and "check:" not in output.out
+    assert ("without a tare" in output.out) == (not tared)
     com_lines = {
         line[:24].strip(): float(line.split()[-2]) for line in output.out.splitlines() if "[m]" in line
     }

@@ -281,6 +281,11 @@ def test_tare_removes_errors_of_the_description(panda7):
         payload = dn.identify_payload(panda7, HAND, [loaded], tare=tare, backend="numpy")
         errors.append([abs(payload.mass - MASS), *np.abs(payload.com - COM)])
         assert payload.samples == len(time)
+        assert bool(payload.caution) == (not tare)
+    uniform = dn.with_parameters(panda7, 0.95 * panda7.inertias, panda7.armature)
+    heavier = dn.identify_payload(uniform, HAND, [loaded], backend="numpy").mass
+    lighter = dn.identify_payload(panda7, HAND, [loaded], backend="numpy")
+    assert lighter.mass_of_description == pytest.approx(heavier - lighter.mass, rel=0.1)
     plain, tared = np.array(errors)
     assert plain[0] > 0.05 and np.all(tared <= [0.02, 0.004, 0.004, 0.004])
     both = dn.identify_payload(panda7, HAND, [empty], tare=[empty], backend="numpy")
