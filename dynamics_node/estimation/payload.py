@@ -84,8 +84,8 @@ class Payload:
     described : dict
         {name: mass in kg} of the links on the same body.
     mass_of_description : float or None
-        Mass that appears as payload if all described inertias are 5 % wrong, kg; None if a tare recording
-        removes such errors, and for estimates of the node.
+        Mass that appears as payload if all described inertias are 5 % wrong, kg. It is None with a tare
+        recording, which removes such errors, and from `PayloadEstimator`.
 
     Examples
     --------
@@ -177,7 +177,7 @@ class Payload:
 
     @property
     def caution(self) -> str:
-        """What a tare recording would change, '' if there was one."""
+        """Effect of a tare recording that is missing, '' if there was one."""
         if self.mass_of_description is None:
             return ""
         return (

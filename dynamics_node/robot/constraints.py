@@ -127,8 +127,11 @@ class LoopJoint:
 
 @dataclass(frozen=True, eq=False)
 class Custom:
-    """function(q) -> array (rows,) that is zero; q (n,): the positions of the joints named in `joints`. It
-    may use the operations of object arrays."""
+    """function(q) -> array (rows,) that is zero; q (n,): positions of some joints with one coordinate each. It
+    may use the operations of object arrays.
+
+    coordinates (n,): indices of these joints in the velocities of the tree (`Joint.v`), not in its positions,
+    in the order of q. bodies: those that the joints move."""
 
     name: str
     function: Callable

@@ -26,7 +26,7 @@ from dynamics_node.symbolic import (
 class Subtree:
     """link: the joint's child; body: of this link (-1: the root); X (6, 6): from body to link; links: those
     of the body in the subtree, `link` first; inertia (6, 6): theirs, about the body's origin in its axes;
-    children: bodies whose joint, which is not free, is on these links.
+    children: bodies whose joint, free or not, is on these links.
     """
 
     link: str
@@ -51,8 +51,7 @@ def subtree(robot: Robot, joint: str) -> Subtree:
     else:
         each = [transformed_inertia(robot.frames[link].X, robot.frames[link].inertia) for link in links]
         inertia = np.sum(each, axis=0)
-    hanging = [i for i, body in enumerate(robot.bodies) if robot.frames[body.name].parent in links]
-    children = tuple(i for i in hanging if not robot.bodies[i].joint.type.is_free)
+    children = tuple(i for i, body in enumerate(robot.bodies) if robot.frames[body.name].parent in links)
     return Subtree(frame.name, frame.body, frame.X, links, inertia, children)
 
 
@@ -104,7 +103,7 @@ def _only(robot, joint):
     subtree_bodies: set[int] = set()
     bodies = []
     for i, body in enumerate(robot.bodies):
-        if i in own.children or (body.parent in subtree_bodies and not body.joint.type.is_free):
+        if i in own.children or body.parent in subtree_bodies:
             subtree_bodies.add(i)
         inertia = body.inertia if i in subtree_bodies else np.zeros((6, 6))
         bodies.append(replace(body, inertia=own.inertia if i == own.body else inertia))

@@ -96,6 +96,34 @@ def test_sensor_below_the_whole_robot():
         assert np.allclose(wrench, [2 * 9.81, 0, 0, 0, -2 * 4, 5 * 9.81])  # about the base: arm out along y
 
 
+THROWER = """
+<robot name="thrower"><link name="base"/>
+<link name="arm"><inertial><origin xyz="0.3 0 0"/><mass value="2"/>
+<inertia ixx="0.02" ixy="0" ixz="0" iyy="0.06" iyz="0" izz="0.06"/></inertial></link><link name="cup"/>
+<link name="stone"><inertial><origin xyz="0 0.1 0"/><mass value="3"/>
+<inertia ixx="0.02" ixy="0" ixz="0" iyy="0.03" iyz="0" izz="0.04"/></inertial></link>
+<joint name="shoulder" type="revolute"><parent link="base"/><child link="arm"/><axis xyz="0 1 0"/>
+<limit lower="-3" upper="3" velocity="5" effort="50"/></joint>
+<joint name="rim" type="fixed"><parent link="arm"/><child link="cup"/><origin xyz="0.6 0 0"/></joint>
+<joint name="flight" type="floating"><parent link="cup"/><child link="stone"/></joint></robot>"""
+
+
+def test_what_hangs_on_an_inner_free_joint_counts():
+    """As in the torques of inverse dynamics and in the reactions, of joints above and of the fixed joint."""
+    robot = dn.parse_robot(THROWER)
+    random = np.random.default_rng(0)
+    q, qd, qdd = robot.neutral(), *random.normal(size=(2, robot.nv))
+    q[:4] = random.normal(size=4)
+    wrench = dn.evaluate(robot, "sensor_wrench", q, qd, qdd, joint="shoulder", backend="numpy")
+    reactions = dn.evaluate(robot, "reaction_wrenches", q, qd, qdd, backend="numpy")
+    tau = dn.evaluate(robot, "inverse_dynamics", q, qd, qdd, backend="numpy")
+    np.testing.assert_allclose(wrench, reactions[0], atol=1e-12)
+    assert wrench[1] == pytest.approx(tau[0])
+    rim = dn.evaluate(robot, "sensor_wrench", q, qd, qdd, joint="rim", backend="numpy")
+    np.testing.assert_allclose(np.linalg.norm(rim[3:]), np.linalg.norm(reactions[1][3:]))
+    assert np.linalg.norm(rim[3:]) > 1.0
+
+
 def test_joint_bridged_by_a_loop_raises_an_error():
     mechanism = dn.parse_robot(five_bar())
     with pytest.raises(dn.ModelError, match="'j1'.*bridged"):
