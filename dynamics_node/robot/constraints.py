@@ -127,8 +127,8 @@ class LoopJoint:
 
 @dataclass(frozen=True, eq=False)
 class Custom:
-    """function(q) -> array (rows,) that is zero; q (n,): positions of some joints with one coordinate each. It
-    may use the operations of object arrays.
+    """function(q) -> array (rows,) that is zero; q (n,): positions of some joints with one coordinate each.
+    It may use the operations of object arrays.
 
     coordinates (n,): indices of these joints in the velocities of the tree (`Joint.v`), not in its positions,
     in the order of q. bodies: those that the joints move."""
