@@ -1,6 +1,9 @@
 """Twelve kinds of errors planted in every robot of example-robot-data: the doctor's detection rate, the rate
 of correct causes, and its findings about the unmodified robots.
 
+The same errors, and factors of eight, are planted on all links at once. A hundred random robots without an
+error follow: solids, shells and motors within random shapes.
+
 Each error is planted in a random moving link that weighs more than a thousandth of the robot and has no
 finding yet (or any moving link, if all have findings). It must change the second moments or the center of
 mass by at least one standard deviation of the solid; a rotated inertia about an axis of symmetry is no error.
@@ -15,11 +18,18 @@ from pathlib import Path
 import numpy as np
 from harness import HERE, Row, arguments, finish, versions
 
-from dynamics_node.identification.doctor.diagnosis import diagnose, negligible
-from dynamics_node.identification.doctor.evidence import second_moments
+from dynamics_node.identification.doctor.diagnosis import LinkFacts, common_errors, diagnose, negligible
+from dynamics_node.identification.doctor.evidence import Inertial, second_moments
 from dynamics_node.identification.doctor.faults import FAULTS, SWAPPED
 from dynamics_node.identification.doctor.report import facts
-from dynamics_node.identification.doctor.solids import link_geometry, read_triangles
+from dynamics_node.identification.doctor.solids import (
+    box,
+    cylinder,
+    enclosed,
+    joined,
+    link_geometry,
+    read_triangles,
+)
 from dynamics_node.robot import ModelError
 from dynamics_node.robot.urdf import parse_urdf
 from dynamics_node.robot.urdf_shapes import parse_shapes
@@ -27,6 +37,12 @@ from dynamics_node.robot.validate import validate
 
 EFFECT = 1.0
 DETECTED, CORRECT = 0.95, 0.80
+SHARED = {  # factors of mass and inertia on all links: the density of steel in one place or another
+    "inertia of all x 8": (1, 8), "inertia of all / 8": (1, 1 / 8),
+    "mass of all x 8": (8, 1), "mass of all / 8": (1 / 8, 1),
+    "mass and inertia of all x 8": (8, 8), "mass and inertia of all / 8": (1 / 8, 1 / 8),
+}  # fmt: skip
+RANDOM_ROBOTS = 100
 
 
 def main():
@@ -34,7 +50,7 @@ def main():
     parser.add_argument("--seed", type=int, default=0, help="seed of the choice of links (default: 0)")
     options = parser.parse_args()
     robots = dict(read_robots())
-    results, alarms, counts = [], [], collections.Counter()
+    results, everywhere, alarms, counts = [], [], [], collections.Counter()
     for name, links in robots.items():
         untouched = diagnose(links)
         alarms += [(name, finding) for finding in untouched]
@@ -43,9 +59,15 @@ def main():
         for number, fault in enumerate(FAULTS.values()):
             random = np.random.default_rng([options.seed, number])
             results.append((name, fault.name, trial(links, fault, untouched, random)))
+        everywhere += trials_everywhere(links, untouched, np.random.default_rng(options.seed))
+        counts["robots with a common error"] += bool(common_errors(links, untouched))
+    false = [diagnose(links) or common_errors(links, []) for links in random_robots(options.seed)]
     rows = [*_rows(results), Row("untouched: robots", len(robots), "", "higher"),
             Row("untouched: robots without a finding", counts["healthy robots"], "", "higher"),
-            Row("untouched: links", counts["links"], "", "higher"), *_alarm_rows(alarms)]  # fmt: skip
+            Row("untouched: links", counts["links"], "", "higher"), *_alarm_rows(alarms),
+            Row("untouched: robots with a common error", counts["robots with a common error"], "", "lower"),
+            *_rows_everywhere(everywhere),
+            Row("random robots with a finding", sum(map(bool, false)), f"of {len(false)}", "lower")]  # fmt: skip
     finish(
         "doctor", rows, versions("numpy", "scipy", "trimesh", "pycollada", "example-robot-data"), options.save
     )
@@ -86,6 +108,77 @@ def trial(links, fault, untouched, random):
     after = {finding.link: finding.cause for finding in diagnose(modified)}
     new = [after[name] for name in faulty if name in after and after[name] != before.get(name)]
     return "missed" if not new else "right" if fault.name in new else f"found as {new[0]}"
+
+
+def trials_everywhere(links, untouched, random):
+    """(name of the error, whether there is a new finding) of errors on all links that can have one."""
+    able = [_is_able(link) for link in links]
+    if sum(able) < 3:
+        return
+    before = {(finding.link, finding.cause) for finding in untouched}
+    common = len(common_errors(links, untouched))
+    plants = {fault.name: fault.plant for fault in FAULTS.values() if fault.undo}
+    plants |= {name: _times(*factors) for name, factors in SHARED.items()}
+    for name, plant in plants.items():
+        modified = [
+            link._replace(inertial=plant(link.inertial, random)) if has else link
+            for link, has in zip(links, able, strict=True)
+        ]
+        pairs = zip(links, modified, strict=True)
+        if max(_effect(old, new.inertial) for old, new in pairs if new is not old) < EFFECT:
+            continue
+        findings = diagnose(modified)
+        new = {(finding.link, finding.cause) for finding in findings} - before
+        yield name, bool(new) or len(common_errors(modified, findings)) > common
+
+
+def _times(mass, inertia):
+    return lambda link, random: link._replace(mass=mass * link.mass, inertia=inertia * link.inertia)
+
+
+def random_robots(seed):
+    """LinkFacts of robots without an error: 3 to 12 links of one to three boxes and cylinders, each with a
+    solid, a shell, and up to half of the mass in a motor, a cylinder within the first shape."""
+    random = np.random.default_rng([seed, 1])
+    for _ in range(RANDOM_ROBOTS):
+        material, size = random.uniform(400, 2000), np.exp(random.uniform(-2.5, 0))
+        yield [_random_link(f"link{k}", material, size, random) for k in range(random.integers(3, 13))]
+
+
+def _random_link(name, material, size, random):
+    shapes, parts = [], []
+    for _ in range(random.integers(1, 4)):
+        sides = size * random.uniform(0.2, 1.0, 3)
+        turn, place = np.linalg.qr(random.normal(size=(3, 3)))[0], size * random.uniform(-0.3, 0.3, 3)
+        turn *= np.sign(np.linalg.det(turn))
+        flat = box(sides) if random.random() < 0.5 else cylinder(0.5 * sides[:2].min(), sides[2])
+        shape = enclosed(flat @ turn.T + place)
+        shapes.append(shape)
+        mass = material * shape.volume * random.uniform(0.5, 1.5)
+        shell = random.uniform(0, 1)  # a hollow one of a surface has 5/3 of the second moments
+        parts.append((mass, shape.center, shape.second * (1 + 2 / 3 * shell)))
+    motor = random.uniform(0, 0.5) * sum(mass for mass, _, _ in parts)
+    inner = shapes[0]
+    reach = np.linalg.cholesky(inner.second) @ random.uniform(-0.8, 0.8, 3)
+    parts.append((motor, inner.center + reach, 0.05 * inner.second))
+    masses = np.array([mass for mass, _, _ in parts])
+    com = masses @ np.array([center for _, center, _ in parts]) / masses.sum()
+    spread = sum(m * (second + np.outer(c - com, c - com)) for m, c, second in parts)
+    own = Inertial(masses.sum(), com, np.trace(spread) * np.eye(3) - spread)
+    return LinkFacts(name, own, joined(shapes), True)
+
+
+def _rows_everywhere(results):
+    """Rates of findings of errors on all links."""
+    rows = []
+    for name in dict.fromkeys(name for name, _ in results):
+        own = [found for other, found in results if other == name]
+        rows.append(
+            Row(f"on all links, {name}: found", sum(own) / len(own), "", "higher", reason=f"of {len(own)}")
+        )
+    found = [found for _, found in results]
+    rows.append(Row("on all links: found", sum(found) / len(found), "", "higher"))
+    return rows
 
 
 def _planted(links, fault, before, random):

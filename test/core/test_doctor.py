@@ -13,7 +13,7 @@ from urdf_text import joint, robot
 from dynamics_demo.robots import four_bar
 from dynamics_node.algorithms import parse_robot, rnea
 from dynamics_node.cli import main
-from dynamics_node.identification.doctor import diagnose, examine, nearest_consistent, repairs
+from dynamics_node.identification.doctor import diagnose, evidence, examine, nearest_consistent, repairs
 from dynamics_node.identification.doctor.doctor_page import SIDE, page
 from dynamics_node.identification.doctor.evidence import (
     Inertial,
@@ -21,6 +21,7 @@ from dynamics_node.identification.doctor.evidence import (
     ellipsoid,
     is_inconsistent,
     second_moments,
+    share_of_largest,
 )
 from dynamics_node.identification.doctor.faults import FAULTS, SWAPPED
 from dynamics_node.identification.doctor.report import facts
@@ -202,6 +203,7 @@ def test_mirrored_twin_reveals_wrong_products():
                 second=mirror @ solid.second @ mirror,
                 low=corners[0],
                 high=corners[1],
+                bounds=corners,
             ),
         )
 
@@ -214,11 +216,7 @@ def test_mirrored_twin_reveals_wrong_products():
 
 def test_meshes_in_mm_are_distinguished_from_links_in_mm():
     links = facts(parse_urdf(arm()), {name: solid_of(boxes) for name, boxes in ARM.items()})
-    large = []
-    for link in links:
-        own = link.solid
-        scaled = (own.volume * 1e9, own.center * 1e3, own.second * 1e6, own.low * 1e3, own.high * 1e3)
-        large.append(link._replace(solid=type(own)(*scaled)))
+    large = [link._replace(solid=link.solid.scaled(1e3)) for link in links]
     assert [finding.cause for finding in diagnose(large)] == ["mesh in mm"] * 5
 
 
@@ -228,6 +226,62 @@ def test_impossible_inertia_is_never_healthy():
         spread = own.mass * (axes * (-1e-3 * squares[2], *squares[1:])) @ axes.T
         faulty = own._replace(inertia=np.trace(spread) * np.eye(3) - spread)
         assert [finding.link for finding in findings_of(**{name: faulty})] == [name]
+
+
+# --- bounds and common errors -------------------------------------------------------------------------------
+
+
+def test_no_mass_within_its_shapes_has_more_than_the_largest_inertia(monkeypatch):
+    """Point masses within a shape, mostly at its corners; without the margin, the bounds are attained."""
+    monkeypatch.setattr(evidence, "OUTSIDE", 0.0)
+    random = np.random.default_rng(0)
+    shares = []
+    for _ in range(300):
+        corners = random.normal(size=(random.integers(4, 12), 3)) * random.uniform(0.1, 1, 3)
+        weights = random.dirichlet(np.full(len(corners), random.choice([0.1, 1.0])))
+        com = weights @ corners
+        spread = (weights[:, None] * (corners - com)).T @ (corners - com)
+        own = Inertial(np.array(2.0), com, 2.0 * (np.trace(spread) * np.eye(3) - spread))
+        shares.append(share_of_largest(own, enclosed(hull(corners))))
+    assert 0.5 < max(shares) <= 1 + 1e-9
+    ends = Inertial(np.array(1.0), np.zeros(3), np.diag([0.0, 4.0, 4.0]))  # two points at x = -2 and x = 2
+    rod = enclosed(box((4.0, 1e-6, 1e-6)))
+    assert share_of_largest(ends, rod) == pytest.approx(1, abs=1e-6)
+    ring = Inertial(np.array(1.0), np.zeros(3), np.diag([0.5, 0.5, 1.0]))
+    assert share_of_largest(ring, enclosed(cylinder(1.0, 1e-6))) == pytest.approx(1, abs=1e-6)
+
+
+def test_bounds_contain_collision_shapes_and_masses_outside():
+    visual, collision = Shape("sphere", (0.1,)), Shape("box", (2.0, 0.1, 0.1), visual=False)
+    solid = link_geometry([visual, collision], ".", []).solid
+    assert solid.volume < 0.005 and solid.high[0] == pytest.approx(0.1, rel=0.05)
+    np.testing.assert_allclose(solid.bounds, [[-1, -0.1, -0.1], [1, 0.1, 0.1]], rtol=0.05)
+    assert solid.radius == pytest.approx(np.sqrt(1 + 2 * 0.05**2))
+    own = Inertial(
+        np.array(1.0), np.array([3.0, 0, 0]), 1e-4 * np.eye(3)
+    )  # its center is outside, it is small
+    assert 0 < share_of_largest(own, solid) < 1
+
+
+@pytest.mark.parametrize(
+    ("mass", "inertia", "what"),
+    [(8, 8, "too heavy"), (8, 1, "too heavy"), (1, 8, "times the largest"), (1, 1 / 8, "too small"), (1 / 20, 1 / 20, "too light")],
+)  # fmt: skip
+def test_factor_that_all_links_share_is_found(mass, inertia, what):
+    own = {
+        name: one._replace(mass=mass * one.mass, inertia=inertia * one.inertia)
+        for name, one in own_inertials().items()
+    }
+    report = examine(arm(**own))
+    sentences = [*report.common, *(finding.symptom for finding in report.findings)]
+    assert any(what in sentence for sentence in sentences) and not report.is_healthy
+
+
+@pytest.mark.parametrize("link", ["shoulder", "upper", "lower", "hand"])
+def test_eightfold_inertia_of_one_link_is_found(link):
+    own = own_inertials()[link]
+    (finding,) = findings_of(**{link: own._replace(inertia=8 * own.inertia)})
+    assert finding.link == link and "times the largest" in finding.symptom
 
 
 def test_equivalent_boxes():

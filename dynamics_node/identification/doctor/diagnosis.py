@@ -14,8 +14,10 @@ from dynamics_node.identification.doctor.evidence import (
     Inertial,
     describe_anomalies,
     find_sisters,
+    is_impossible,
     is_inconsistent,
     oddness,
+    second_moments,
     sister_distance,
     stacked,
     usual_scales,
@@ -32,6 +34,12 @@ MESH_SYMPTOM = (
     'give <mesh> scale="0.001 0.001 0.001"',
 )
 LIGHT = 1e-3  # fraction of the robot's mass, and of the median moment of inertia of its links
+USUAL_DENSITY = (200.0, 3500.0)  # kg/m^3, median over the convex hulls of a robot; published: 410 to 2800
+USUAL_SIZE = (
+    0.2,
+    3.5,
+)  # median of the mean squared distance from the center, relative to the hull; 0.4 to 3.1
+FEWEST = 3  # links for these medians
 MESH, UNKNOWN, NOTHING, IMPOSSIBLE = "mesh in mm", "unknown", "no inertia", "impossible"
 
 
@@ -64,6 +72,41 @@ def diagnose(links) -> list[Finding]:
     done = {finding.link for finding in plain} | ignored
     judged = [link for link in links if link.name not in done and link.solid and link.inertial.mass > 0]
     return plain + _by_geometry(judged)
+
+
+def common_errors(links, findings) -> list[str]:
+    """Sentences about errors that most links share: each link is within the wide range of good links, their
+    median is not within the range of good robots. links, findings: of `diagnose`."""
+    ignored = negligible(links) | {finding.link for finding in findings}
+    judged = [link for link in links if link.name not in ignored and link.solid and link.inertial.mass > 0]
+    if len(judged) < FEWEST:
+        return []
+    sentences = []
+    density = float(np.median([link.inertial.mass / link.solid.volume for link in judged]))
+    if word := _outside(density, USUAL_DENSITY, "light", "heavy"):
+        sentences.append(
+            f"most links are too {word}: the median density of their convex hulls is {density:.3g} kg/m^3, "
+            f"that of robots is {_range(USUAL_DENSITY)}; check the unit and the material of all masses"
+        )
+    sizes = [np.trace(second_moments(link.inertial)) / np.trace(link.solid.second) for link in judged]
+    size = float(np.median(sizes))
+    if word := _outside(size, USUAL_SIZE, "small", "large"):
+        sentences.append(
+            f"the inertias of most links are too {word} for their masses: the median is {size:.2g} times the "
+            f"inertia of their convex hulls, that of robots is {_range(USUAL_SIZE)}; check the unit and the "
+            "material of all inertias"
+        )
+    return sentences
+
+
+def _range(interval):
+    return "{:g} to {:g}".format(*interval)
+
+
+def _outside(value, interval, below, above):
+    """`below` or `above`, or '' within the interval."""
+    low, high = interval
+    return below if value < low else above if value > high else ""
 
 
 def negligible(links) -> set:
@@ -177,17 +220,14 @@ class Cases:
             best = Best(finding, odd - shrunk - MESH_SURPRISE, {})
         elif gain > 0 and corrected[j] < UNEXPLAINED:
             best = Best(_finding(link, fault, odd, corrected[j], undone), gain, {k: undone})
-        elif odd > UNEXPLAINED or is_inconsistent(link.inertial):
+        elif odd > UNEXPLAINED or is_impossible(link.inertial, link.solid):
             best = Best(_unexplained(link, odd), max(odd - UNEXPLAINED, 0.0), {})
         return max(best, self._swap(k, odd), key=lambda way: way.gain)
 
     def _shrunk(self, k):
         """Oddness of link k if its geometry were a thousand times smaller."""
         solid = self.links[k].solid
-        smaller = Solid(
-            1e-9 * solid.volume, 1e-3 * solid.center, 1e-6 * solid.second, 1e-3 * solid.low, 1e-3 * solid.high
-        )
-        return oddness(self.given[k], smaller, self.scales)[0]
+        return oddness(self.given[k], solid.scaled(1e-3), self.scales)[0]
 
     def _swap(self, k, odd):
         """The best explanation of link k by an exchange with another link."""

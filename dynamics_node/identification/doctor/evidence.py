@@ -15,7 +15,8 @@ import numpy as np
 DENSITIES = (100.0, 8000.0)  # kg/m^3 of convex hulls, from hollow links to steel
 LARGER = 1.5  # times the link's size: larger equivalent boxes are reported
 SMALLER = 0.3  # times the link's size: smaller ones are reported
-OUTSIDE = 0.1  # fraction of the link's diagonal: larger distances from its bounding box are reported
+OUTSIDE = 0.1  # fraction of the link's diagonal: larger distances from its bounding box are reported; mass
+#              that no shape contains is assumed to be nearer
 
 
 class Ellipsoid(NamedTuple):
@@ -52,6 +53,10 @@ def describe_anomalies(inertial, solid) -> list[str]:
     density = inertial.mass / solid.volume
     if not DENSITIES[0] <= density <= DENSITIES[1]:
         anomalies.append(f"its density would be {density:.3g} kg/m^3")
+    if (used := float(share_of_largest(inertial, solid))) > 1:
+        anomalies.append(
+            f"its inertia is {used:.3g} times the largest that a mass within its shapes can have"
+        )
     ratio = np.linalg.norm(np.nan_to_num(shape.sides)) / np.sqrt(12 * np.trace(solid.second))
     if ratio > LARGER or ratio < SMALLER:
         size = "larger" if ratio > 1 else "smaller"
@@ -72,7 +77,7 @@ PRODUCTS = 0.025  # ... and of their off-diagonal entries
 SCALES = (0.3, 1.5)  # range of the robot-specific factor of these scales
 PRIOR_LINKS = 4  # weight of the prior scale, in links
 DEGREES_OF_FREEDOM = 4  # of Student's t
-INCONSISTENT = 6.0  # oddness of a physically inconsistent inertia
+INCONSISTENT = 6.0  # oddness of an impossible inertia
 TINY = 1e-12  # fraction of the solid's second moment: lower bound
 
 
@@ -125,7 +130,7 @@ def oddness(inertial, solid, scales=None):
     scales = scales or {}
     z_scores = differences(inertial, solid)
     parts = {name: _student(z / scales.get(name, 1.0)) for name, z in z_scores.items()}
-    parts["impossible"] = np.where(is_inconsistent(inertial), INCONSISTENT, 0.0)
+    parts["impossible"] = np.where(is_impossible(inertial, solid), INCONSISTENT, 0.0)
     return sum(parts.values()), parts
 
 
@@ -144,6 +149,29 @@ def is_inconsistent(inertial):
     """(...,) bool: no mass distribution has this inertia; flat bodies are allowed."""
     low = np.linalg.eigvalsh(second_moments(inertial))
     return low[..., 0] < -1e-4 * np.maximum(np.abs(low).max(axis=-1), 1e-300)
+
+
+def share_of_largest(inertial, solid):
+    """(...,): trace of the inertia, divided by the largest of any mass within the shapes of the link with
+    this center of mass; above 1, it is impossible. The arrays of the Solid may have leading axes, too.
+
+    A coordinate x within (a, b) with mean c has a variance of at most (b - c)(c - a) (Bhatia and Davis, A
+    better bound on the variance, 2000). Within a ball of radius R, the mean squared distance from a center of
+    mass at a distance d is at most R^2 - d^2. The smaller bound counts. Shapes may lack parts of a link: the
+    box and the ball contain the center of mass, and are larger by OUTSIDE times the diagonal.
+    """
+    low, high = solid.bounds[..., 0, :], solid.bounds[..., 1, :]
+    margin = OUTSIDE * np.linalg.norm(high - low, axis=-1)[..., None]
+    com = inertial.com
+    box = ((np.maximum(high, com) + margin - com) * (com - np.minimum(low, com) + margin)).sum(axis=-1)
+    away = np.linalg.norm(com - solid.center, axis=-1)
+    ball = (np.maximum(solid.radius, away) + margin[..., 0]) ** 2 - away**2
+    return np.trace(second_moments(inertial), axis1=-2, axis2=-1) / np.minimum(box, ball)
+
+
+def is_impossible(inertial, solid):
+    """(...,) bool: no mass distribution within the shapes of the link has this inertia."""
+    return is_inconsistent(inertial) | (share_of_largest(inertial, solid) > 1)
 
 
 def _shape(spread):

@@ -6,7 +6,13 @@ from typing import NamedTuple
 import numpy as np
 
 from dynamics_node.algorithms import ClosureError, parse_robot
-from dynamics_node.identification.doctor.diagnosis import Finding, LinkFacts, diagnose, negligible
+from dynamics_node.identification.doctor.diagnosis import (
+    Finding,
+    LinkFacts,
+    common_errors,
+    diagnose,
+    negligible,
+)
 from dynamics_node.identification.doctor.evidence import Inertial
 from dynamics_node.identification.doctor.solids import Geometry, link_geometry
 from dynamics_node.identification.doctor.workspace import (
@@ -38,14 +44,15 @@ class RobotReport(NamedTuple):
 
 
 class Report(NamedTuple):
-    """name of the robot; links: LinkFacts, and geometries by name; findings: about links; light: names of
-    links too light to be judged; robot: None if it cannot be loaded or has no joints, why: the reason;
-    left_out: skipped elements; warnings: of the description."""
+    """name of the robot; links: LinkFacts, and geometries by name; findings: about links; common: errors that
+    most links share; light: names of links too light to be judged; robot: None if it cannot be loaded or has
+    no joints, why: the reason; left_out: skipped elements; warnings: of the description."""
 
     name: str
     links: list[LinkFacts]
     geometries: dict[str, Geometry]
     findings: list[Finding]
+    common: list[str]
     light: set[str]
     robot: RobotReport | None
     why: str
@@ -60,7 +67,7 @@ class Report(NamedTuple):
     @property
     def robot_findings(self) -> list[str]:
         """Findings about the robot as a whole."""
-        return [] if self.robot is None else _robot_findings(self.robot)
+        return [*self.common, *([] if self.robot is None else _robot_findings(self.robot))]
 
 
 def examine(text, folder=".", **choices) -> Report:
@@ -78,8 +85,9 @@ def examine(text, folder=".", **choices) -> Report:
     robot, why = _robot(text, choices)
     left = list(dict.fromkeys(missing))
     findings = diagnose(links)
+    common = common_errors(links, findings)
     return Report(
-        description.name, links, geometries, findings, negligible(links), robot, why, left, warnings
+        description.name, links, geometries, findings, common, negligible(links), robot, why, left, warnings
     )
 
 
@@ -141,7 +149,11 @@ LISTED = 6  # names per line
 def lines(report: Report):
     """Lines to print."""
     heavy = [link for link in report.links if link.inertial.mass > 0 and link.name not in report.light]
-    yield f"{report.name}: {len(report.links)} links, {len(heavy)} of them with significant mass"
+    mass = sum(float(link.inertial.mass) for link in report.links)
+    yield (
+        f"{report.name}: {len(report.links)} links, {len(heavy)} of them with significant mass, "
+        f"{mass:.4g} kg in all"
+    )
     if bare := sum(link.solid is None for link in heavy):
         yield f"note: {bare} of these have no readable shape; only their numbers are checked"
     for finding, links in grouped(report.findings):

@@ -15,18 +15,35 @@ import numpy as np
 
 class Solid(NamedTuple):
     """volume: m^3; center (3,): m; second (3, 3): mean of (r - center)(r - center)^T, m^2, of uniform
-    density; low, high (3,): bounding box, m. All in link axes."""
+    density; low, high (3,): bounding box, m. All in link axes.
+
+    bounds (2, 3): low and high corner, m, of every shape, also of those that the solid leaves out; radius:
+    m, no point of these is farther from the center."""
 
     volume: float | np.ndarray
     center: np.ndarray
     second: np.ndarray
     low: np.ndarray
     high: np.ndarray
+    bounds: np.ndarray
+    radius: float | np.ndarray
 
     @property
     def diagonal(self):
         """Length of the diagonal of the bounding box, m."""
         return float(np.linalg.norm(self.high - self.low))
+
+    def scaled(self, factor) -> "Solid":
+        """The solid with lengths times a factor, about the link's origin."""
+        powers = (3, 1, 2, 1, 1, 1, 1)
+        return Solid(*(part * factor**power for part, power in zip(self, powers, strict=True)))
+
+    def with_points(self, points) -> "Solid":
+        """The solid whose bounds contain more points (n, 3)."""
+        every = np.concatenate([self.bounds, points])
+        away = np.linalg.norm(points - self.center, axis=1).max()
+        bounds = np.array([every.min(axis=0), every.max(axis=0)])
+        return self._replace(bounds=bounds, radius=max(self.radius, float(away)))
 
 
 def enclosed(triangles) -> Solid:
@@ -42,7 +59,9 @@ def enclosed(triangles) -> Solid:
     center = first / volume
     points = triangles.reshape(-1, 3)
     spread = second / volume - np.outer(center, center)
-    return Solid(float(volume), amid + center, spread, points.min(axis=0), points.max(axis=0))
+    radius = float(np.linalg.norm(points - (amid + center), axis=1).max())
+    low, high = points.min(axis=0), points.max(axis=0)
+    return Solid(float(volume), amid + center, spread, low, high, np.array([low, high]), radius)
 
 
 def joined(solids) -> Solid:
@@ -54,7 +73,11 @@ def joined(solids) -> Solid:
     away = centers - center
     spread = sum(v * (s.second + np.outer(d, d)) for v, s, d in zip(volumes, solids, away, strict=True))
     low, high = np.min([s.low for s in solids], axis=0), np.max([s.high for s in solids], axis=0)
-    return Solid(float(volume), center, spread / volume, low, high)
+    bounds = np.array(
+        [np.min([s.bounds[0] for s in solids], axis=0), np.max([s.bounds[1] for s in solids], axis=0)]
+    )
+    radius = max(s.radius + np.linalg.norm(d) for s, d in zip(solids, away, strict=True))
+    return Solid(float(volume), center, spread / volume, low, high, bounds, float(radius))
 
 
 def hull(points):
@@ -188,15 +211,18 @@ NOTHING = Geometry(None)
 
 def link_geometry(shapes, folder, left_out) -> Geometry:
     """Geometry of the shapes of a link whose description is in `folder`: the visual ones, else the collision
-    shapes. left_out: a list to which a line is appended for every unreadable mesh."""
-    for visual in (True, False):
-        parts = [
-            part for shape in shapes if shape.visual is visual and (part := _part(shape, folder, left_out))
-        ]
-        if parts:
-            hulls, surfaces, files = zip(*parts, strict=True)
-            return Geometry(joined([enclosed(triangles) for triangles in hulls]), surfaces, files)
-    return NOTHING
+    shapes. The bounds of the solid contain both. left_out: a list to which a line is appended for every
+    unreadable mesh."""
+    visual, collision = (
+        [part for shape in shapes if shape.visual is kind and (part := _part(shape, folder, left_out))]
+        for kind in (True, False)
+    )
+    parts = visual or collision
+    if not parts:
+        return NOTHING
+    hulls, surfaces, files = zip(*parts, strict=True)
+    points = np.concatenate([outer.reshape(-1, 3) for outer, _, _ in (*visual, *collision)])
+    return Geometry(joined([enclosed(triangles) for triangles in hulls]).with_points(points), surfaces, files)
 
 
 def _part(shape, folder, left_out):
