@@ -18,6 +18,7 @@ from dynamics_node.functions import ChoiceError, SolutionError, UnobservableErro
 from dynamics_node.graph import SingularPivotError
 from dynamics_node.identification import IdentificationError
 from dynamics_node.identification.excitation import ExcitationError
+from dynamics_node.io import RecordingWarning
 from dynamics_node.robot import ModelError, ModelWarning
 from dynamics_node.robot.safe_files import file_trouble
 from dynamics_node.text import Printable, printable
@@ -184,10 +185,11 @@ def _failed(error, code, options):
 
 @contextlib.contextmanager
 def _warnings_on_stderr(options):
-    """A ModelWarning is one line; commands that list all warnings themselves print none."""
+    """A ModelWarning or RecordingWarning is one line; commands that list all ModelWarnings print none."""
     with warnings.catch_warnings():
         hidden = options.quiet or getattr(options, "lists_warnings", False)
         warnings.simplefilter("ignore" if hidden else "always", ModelWarning)
+        warnings.simplefilter("ignore" if options.quiet else "always", RecordingWarning)
         warnings.showwarning = lambda message, *place: print(
             f"dynamics: warning: {printable(message)}", file=sys.stderr
         )

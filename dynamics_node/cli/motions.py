@@ -1,6 +1,7 @@
 """dynamics simulate, inverse-trajectory and smooth: commands that compute a trajectory."""
 
 import time
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -24,7 +25,7 @@ from dynamics_node.cli.options import (
     positive,
     table_to_write,
 )
-from dynamics_node.io import TableError, plot_curves, read_table, table_writer
+from dynamics_node.io import TableError, later, plot_curves, read_table, recordings, table_writer
 from dynamics_node.robot.sensor_fitting import fitting_labels
 from dynamics_node.robot.sensors import load_sensors
 from dynamics_node.trajectory import (
@@ -38,6 +39,7 @@ from dynamics_node.trajectory import (
 )
 from dynamics_node.trajectory.graphs import COORDINATES, RULES
 from dynamics_node.trajectory.inverse_problem import STDS
+from dynamics_node.trajectory.trajectory import joined
 
 BACKENDS = ("auto", "c", "numpy")
 PAGES = (".html", ".htm")
@@ -159,6 +161,8 @@ def _check_length(robot, option, values):
 def _torques(robot, options):
     """(steps + 1, nv) of the table, at the times of the steps; constant before and after it."""
     table = read_table(options.torques, robot, ("tau",), ("time", "tau"))
+    if (earlier := np.flatnonzero(~later(table["time"]))).size:
+        raise TableError(f"{options.torques}: time does not increase at row {earlier[0]}")
     times = table["time"][0] + options.dt * np.arange(round(options.duration / options.dt) + 1)
     return np.stack([np.interp(times, table["time"], column) for column in table["tau"].T], axis=1)
 
@@ -206,10 +210,13 @@ def torques_of_curve(robot, options, printer):
             robot,
             options,
             printer,
-            lambda: inverse_trajectory(
-                robot, curve["time"], curve["q"], curve.get("qd"), curve.get("qdd"), start=start,
-                stds=options.stds, backend=options.backend,
-                progress=lambda done: advance(1),
+            *(
+                partial(
+                    inverse_trajectory, robot, own["time"], own["q"], own.get("qd"), own.get("qdd"),
+                    start=start, stds=options.stds, backend=options.backend,
+                    progress=lambda done: advance(1),
+                )
+                for own in each_recording(curve, printer)
             ),
         )  # fmt: skip
 
@@ -266,25 +273,31 @@ def smooth_recording(robot, options, printer):
             f"{options.input} has no readings of sensor {name!r}: columns {', '.join(labels[name])}, in an "
             f".npz file an array {name!r}; recordings provide only JointStates"
         )
-    later = _is_later(table["time"])
-    readings = {name: rows[later] for name, rows in table.items() if name != "time"}
+    parts = each_recording(table, printer)
     noise = SmootherOptions(**{name: getattr(options, name) for name in NOISE})
-    with printer.progress("steps", int(later.sum())) as advance:
+    with printer.progress("steps", sum(len(own["time"]) for own in parts)) as advance:
         finish(
             robot,
             options,
             printer,
-            lambda: smooth(
-                robot, table["time"][later], readings, sensors, options=noise,
-                window=options.window or None, backend=options.backend,
-                progress=lambda done: advance(1),
+            *(
+                partial(
+                    smooth, robot, own.pop("time"), own, sensors, options=noise,
+                    window=options.window or None, backend=options.backend,
+                    progress=lambda done: advance(1),
+                )
+                for own in parts
             ),
         )  # fmt: skip
 
 
-def _is_later(time):
-    """Mask (count,) of rows later than all previous ones: time stamps may repeat or go back."""
-    return time > np.concatenate([[-np.inf], np.maximum.accumulate(time)[:-1]])
+def each_recording(table, printer):
+    """The rows {kind: (k, ...)} of each recording within a table, at increasing times."""
+    parts = [{kind: rows[part] for kind, rows in table.items()} for part in recordings(table["time"])]
+    parts = [{kind: rows[later(own["time"])] for kind, rows in own.items()} for own in parts]
+    if left := len(table["time"]) - sum(len(own["time"]) for own in parts):
+        printer.note(f"{left} of {len(table['time'])} rows are left out: their time does not increase")
+    return parts
 
 
 # --- outputs -----------------------------------------------------------------------------------------------
@@ -300,24 +313,40 @@ def check_outputs(robot, options):
             )
 
 
-def finish(robot, options, printer, compute):
-    """Write the Trajectory of compute(); if that fails, write the states before the failure, and raise."""
-    started = time.perf_counter()
+def finish(robot, options, printer, *computes):
+    """Write the Trajectories of functions, one after the other; if one fails, write the states before the
+    failure, and raise."""
+    started, motions = time.perf_counter(), []
     try:
-        motion = compute()
+        for compute in computes:
+            motions.append(compute())
     except TrajectoryError as error:
         if error.solution is not None and len(error.solution):
-            printer.note(f"{len(error.solution)} states before the error are written")
-            _write(robot, options, error.solution, printer)
+            motions.append(error.solution)
+        if motions:
+            motion = joined(motions)
+            printer.note(f"{len(motion)} states before the error are written")
+            _write(robot, options, motion, printer)
         raise
     except ImportError as error:  # an optional package: the message names what to install
         raise TableError(str(error)) from None
+    motion = joined(motions)
     _summarize(motion, time.perf_counter() - started, printer)
     _write(robot, options, motion, printer)
 
 
+def _in_succession(motion):
+    """The Trajectory with times from zero, in which each recording starts after the one before it."""
+    parts = [motion.time[part] for part in recordings(motion.time)]
+    start, times = 0.0, []
+    for own in parts:
+        times.append(own - own[0] + start)
+        start = times[-1][-1] + (np.median(np.diff(own)) if len(own) > 1 else 0.0)
+    return replace(motion, time=np.concatenate(times))
+
+
 def _summarize(motion, elapsed, printer):
-    span = motion.time[-1] - motion.time[0]
+    span = _in_succession(motion).time[-1]
     residuals = {name: float(errors.max()) for name, errors in motion.residuals.items()}
     printer.data(name=motion.name, states=len(motion), duration=float(span), largest_residuals=residuals)
     printer.line(f"{motion.name}: {len(motion)} states of {span:g} s in {elapsed:.2f} s")
@@ -333,9 +362,10 @@ def _write(robot, options, motion, printer):
         with table_writer(options.output, motion, tuple(arrays), True) as write:
             write(arrays, motion.time)
         printer.written(options.output)
+    motion = _in_succession(motion)
     if options.plot is not None:
         curves = [c for c in motion.curves() if options.show is None or c.name in options.show]
-        plot_curves(options.plot, motion.time - motion.time[0], curves, motion.name)
+        plot_curves(options.plot, motion.time, curves, motion.name)
         printer.written(options.plot)
     if options.animate is not None:
         printer.written(write_animation(options.animate, motion, partial(robot_drawing, robot)))

@@ -16,6 +16,7 @@ import numpy as np
 from dynamics_node.identification.base_parameters import BaseParameters
 from dynamics_node.identification.regressor_model import RegressorModel
 from dynamics_node.identification.sums import FEWEST_ROWS, ROWS, STRETCHES, Sums
+from dynamics_node.io.tables import BACK
 
 ORDER = 4  # as in io/differentiate.py
 REACH = 3.0  # periods of the cut-off: half-length of the impulse response
@@ -68,7 +69,7 @@ class LowPass:
         good = good & np.isfinite(time)
         self.skipped += int(np.count_nonzero(~good))
         steps = np.diff(time, prepend=self._end)
-        broken = ~good | ~(np.abs(steps) <= GAP / self._cutoff)
+        broken = ~good | ~(np.abs(steps) <= GAP / self._cutoff) | (steps < -BACK)
         for start, stop in pairwise([0, *(np.flatnonzero(broken[1:]) + 1), len(time)]):
             if broken[start]:
                 self._new_piece()

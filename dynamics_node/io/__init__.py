@@ -6,13 +6,14 @@ from dynamics_node.io.explain import make_report, write_page
 from dynamics_node.io.pages import bullet_list, document, table, written
 from dynamics_node.io.plot import check_plot, panel, plot_comparison, plot_curves
 from dynamics_node.io.read import open_table, position_ranges, read_table
-from dynamics_node.io.tables import Table, TableError
+from dynamics_node.io.tables import RecordingWarning, Table, TableError, later, recordings
 from dynamics_node.io.write import check_table, table_writer
 
 __all__ = [
     "CUTOFF",
     "USUAL_CUTOFF",
     "Comparison",
+    "RecordingWarning",
     "Table",
     "TableError",
     "Thinned",
@@ -22,6 +23,7 @@ __all__ = [
     "check_table",
     "document",
     "evaluate",
+    "later",
     "make_report",
     "open_table",
     "over_dask",
@@ -30,6 +32,7 @@ __all__ = [
     "plot_curves",
     "position_ranges",
     "read_table",
+    "recordings",
     "table",
     "table_writer",
     "write_page",

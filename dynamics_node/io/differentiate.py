@@ -20,12 +20,11 @@ from typing import Final, Literal, NamedTuple
 
 import numpy as np
 
-from dynamics_node.io.tables import TableError
+from dynamics_node.io.tables import TableError, later, recordings
 
 ORDER = 4
 _DECAY = 8.0  # periods of the cut-off: filter memory, down to 1e-8
 END = 1.5  # periods at the ends of a piece without derivatives
-_JUMP = 1.0  # s: a looped recording, in contrast to messages out of order
 
 
 class Derivatives(NamedTuple):
@@ -61,9 +60,10 @@ def differentiated(chunks, wanted: Derivatives, cutoff: float) -> Iterator[dict[
 
 
 def _before(time, margin):
-    """Number of rows before the last `margin` seconds; a jump back also ends them."""
+    """Number of rows before the last `margin` seconds; another recording also ends them."""
     steps = np.nan_to_num(np.diff(time, prepend=time[:1]))
-    passed = np.maximum.accumulate(np.cumsum(np.where(steps < -_JUMP, margin, steps)))
+    steps[[part.start for part in recordings(time)[1:]]] = margin
+    passed = np.maximum.accumulate(np.cumsum(steps))
     return int(np.searchsorted(passed, passed[-1] - margin))
 
 
@@ -84,9 +84,9 @@ def _pieces(time, rows, gap):
     """Contiguous rows, in order of time."""
     if not len(rows):
         return []
-    ends = np.flatnonzero(np.diff(time[rows]) < -_JUMP) + 1
     pieces = []
-    for part in np.split(rows, ends):
+    for own in recordings(time[rows]):
+        part = rows[own]
         part = part[np.argsort(time[part], kind="stable")]
         pieces += np.split(part, np.flatnonzero(np.diff(time[part]) > gap) + 1)
     return pieces
@@ -168,7 +168,8 @@ def check_seconds(rate):
 
 
 def _steps(time):
-    return np.diff(np.unique(time[np.isfinite(time)]))
+    time = time[np.isfinite(time)]
+    return np.concatenate([np.diff(np.unique(time[part])) for part in recordings(time)])
 
 
 def _down(value):
@@ -198,7 +199,7 @@ def noisy_velocities(chunk, robot, cutoff) -> list[tuple[str, float, bool]]:
         return []
     good = np.isfinite(chunk["time"]) & np.isfinite(chunk["q"]).all(axis=1)
     good &= np.isfinite(chunk["qd"]).all(axis=1)
-    good &= np.diff(chunk["time"], prepend=-np.inf) > 0
+    good &= later(chunk["time"])
     if np.count_nonzero(good) < LEAST_ROWS:
         return []
     time, q, qd = (chunk[kind][good] for kind in ("time", "q", "qd"))

@@ -12,12 +12,15 @@ from dynamics_node.io.differentiate import Usual, Velocities
 from dynamics_node.io.tables import (
     Table,
     TableError,
+    checked,
     columns,
     joints_option,
     needed,
     read_npz,
+    recordings,
     require,
     wanted,
+    warn_of_recording,
 )
 from dynamics_node.robot import Problem, Robot
 from dynamics_node.robot.joint_names import name_pairs, proposed_pair, renamed
@@ -50,7 +53,8 @@ def open_table(
     zero_velocity is set. With a cutoff (Hz), missing velocities and accelerations are derivatives, see
     differentiate.py; "usual": 10 Hz, or a quarter of the sampling rate if that is lower. velocities: with a
     cutoff, "recorded" ones if available, derivatives of "positions", or the less noisy ones ("better"), with
-    a note. Raises TableError, also while reading.
+    a note. Another recording in the table, where time jumps back, is a RecordingWarning while reading.
+    Raises TableError, also while reading, and if there are no rows.
     """
     path, pairs = _existing(path), _pairs(joints_map)
     some = None if isinstance(measured, bool) else tuple(measured)
@@ -61,6 +65,7 @@ def open_table(
         table = _file(path, names, needed(problem, measured), chunk, pairs)
     else:
         table = read_bag(path, robot, chunk, topic, pairs, zero_velocity, some)
+    table = checked(path, table)
     if some is not None:
         table = _with_torques_of(table, robot, some)
     return complete(path, table, robot, problem, bool(measured), zero_velocity, cutoff, velocities)
@@ -119,9 +124,18 @@ def read_table(
     `kinds`.
 
     needed: required kinds. more: {name: names of its columns} of additional data, in an .npz file an array of
-    that name. In a table, q may have only the independent joints. Others as in `open_table`. Raises
-    TableError.
+    that name. In a table, q may have only the independent joints. Others as in `open_table`, also the
+    RecordingWarning. Raises TableError, also if there are no rows.
     """
+    rows = _read_table(path, robot, kinds, needed, topic, joints_map, more)
+    if not len(next(iter(rows.values()), ())):
+        raise TableError(f"{path} has no rows")
+    for part in recordings(rows.get("time", ()))[1:]:
+        warn_of_recording(path, part.start, rows["time"][part.start] - rows["time"][part.start - 1])
+    return rows
+
+
+def _read_table(path, robot, kinds, needed, topic, joints_map, more):
     path, pairs = _existing(path), _pairs(joints_map)
     if not _is_file(path):
         table = read_bag(path, robot, 16384, topic, pairs)

@@ -1,9 +1,11 @@
 """Tables of states: chunks of rows, the names of their columns, and .npz files, which are read at once."""
 
+import warnings
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 import numpy as np
 
@@ -87,6 +89,63 @@ class Table:
     def timed(self) -> bool:
         """Whether there is a time."""
         return "time" in self.kinds
+
+
+# --- recordings of a table ----------------------------------------------------------------------------------
+
+
+BACK = 0.1  # s: a later row is earlier by more than this in another recording; by less, it is out of order
+LASTING = 3  # rows in succession that are
+
+
+class RecordingWarning(UserWarning):
+    """Rows of a recording that are not used as one might expect; the message names the file and the row."""
+
+
+def recordings(time) -> list[slice]:
+    """The recordings within a time (count,): another one starts where time jumps back and stays back."""
+    time = np.asarray(time, dtype=float)
+    if len(time) <= LASTING:
+        return [slice(0, len(time))]
+    later = np.lib.stride_tricks.sliding_window_view(time[1:], LASTING).max(axis=1)
+    starts = np.flatnonzero(later < time[:-LASTING] - BACK) + 1
+    ends = [0, *starts.tolist(), len(time)]
+    return [slice(*pair) for pair in pairwise(ends)]
+
+
+def later(time):
+    """Mask (count,) of rows later than all previous ones: time stamps may repeat or go back."""
+    return time > np.fmax.accumulate(np.concatenate([[-np.inf], time]))[:-1]
+
+
+def checked(path, table: Table) -> Table:
+    """The table, which warns once of every other recording in it. Its chunks raise TableError if there are no
+    rows."""
+    warned: set[int] = set()
+
+    def chunks():
+        rows, last = 0, np.zeros(0)
+        for chunk in table.chunks():
+            if table.timed:
+                time = np.concatenate([last, chunk["time"]])
+                for part in recordings(time)[1:]:
+                    row = rows - len(last) + part.start
+                    if row not in warned:
+                        warn_of_recording(path, row, time[part.start] - time[part.start - 1])
+                    warned.add(row)
+                last = time[-LASTING:]
+            rows += len(chunk["q"])
+            yield chunk
+        if not rows:
+            raise TableError(f"{path} has no rows")
+
+    return replace(table, chunks=chunks)
+
+
+def warn_of_recording(path, row, step):
+    """Warn of a recording that starts at a row."""
+    message = f"{path}: time jumps back by {-step:.3g} s at row {row}, where another recording starts"
+    warnings.warn(message, RecordingWarning, stacklevel=3)
 
 
 # --- .npz files ---------------------------------------------------------------------------------------------

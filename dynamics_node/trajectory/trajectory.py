@@ -1,6 +1,6 @@
 """The result of a trajectory problem: plain arrays by name, from the numbers of its steps."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -265,6 +265,25 @@ def trajectory_of(system: System, time, steps: Steps, **more) -> Trajectory:
         steps=steps,
         **more,
     )
+
+
+def joined(motions: Sequence[Trajectory]) -> Trajectory:
+    """Trajectories of one robot with the same kinds, one after the other, without `steps`; times stay."""
+    first, *others = motions
+    if not others:
+        return first
+    rows: dict[str, Any] = {name: _joined([getattr(own, name) for own in motions]) for name in ROWS}
+    for name in ("std", "covariance", "residuals"):
+        parts = [getattr(own, name) for own in motions]
+        rows[name] = {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
+    return replace(first, **rows, steps=None)
+
+
+def _joined(parts):
+    if parts[0] is None:
+        return None
+    is_array = isinstance(parts[0], np.ndarray) and parts[0].ndim
+    return np.concatenate(parts) if is_array else sum(parts)
 
 
 def residuals(steps: Steps) -> dict[str, np.ndarray]:

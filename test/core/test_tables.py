@@ -365,3 +365,28 @@ def test_column_major_arrays_are_read(tmp_path, panda, save, dtype):
         assert [len(own["q"]) for own in chunks[:-1]] == [chunk] * (len(chunks) - 1)
         for kind, rows in arrays.items():
             assert np.array_equal(np.concatenate([own[kind] for own in chunks]), rows)
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".npz", ".parquet"])
+def test_tables_without_rows_are_no_input(suffix, tmp_path, capsys):
+    """Every command that reads a table names the file, and replaces no output."""
+    robot = str(ROBOTS["double_pendulum"].file)
+    model = dn.load_robot(robot)
+    path, out = str(tmp_path / f"none{suffix}"), tmp_path / "out.npz"
+    arrays = {"time": np.zeros(0)} | {kind: np.zeros((0, 2)) for kind in ("q", "qd", "qdd", "tau")}
+    save(tmp_path / f"none{suffix}", model, arrays)
+    out.write_bytes(b"old")
+    for arguments in (
+        ["evaluate", robot, path, "-o", str(out)],
+        ["evaluate", robot, path, "--differentiate", "-o", str(out)],
+        ["smooth", robot, path, "-o", str(out)],
+        ["inverse-trajectory", robot, path, "-o", str(out)],
+        ["simulate", robot, "--torques", path, "-o", str(out)],
+        ["check", robot, path],
+        ["identify", robot, path, "-o", str(tmp_path / "identified")],
+        ["payload", robot, path, "--link", "link2"],
+    ):
+        assert main(arguments) == 3, arguments
+        error = capsys.readouterr().err
+        assert error.splitlines()[-1] == f"dynamics: {path} has no rows", arguments
+    assert out.read_bytes() == b"old" and not (tmp_path / "identified").exists()

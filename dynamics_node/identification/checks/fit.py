@@ -9,6 +9,7 @@ import numpy as np
 from dynamics_node.identification.base_parameters import BaseParameters
 from dynamics_node.identification.regression import covariance_of
 from dynamics_node.identification.regressor_model import RegressorModel
+from dynamics_node.io.tables import later
 
 STRETCH_ROWS = 150  # rows per stretch
 MOST_STRETCHES = 14  # stretches; fewer for robots with large regressors
@@ -44,7 +45,7 @@ class Sample:
         stretch["tau"] = np.where(np.isfinite(stretch["tau"]).any(axis=0), stretch["tau"], 0.0)
         good = np.all([np.isfinite(stretch[kind]).all(axis=1) for kind in KINDS], axis=0)
         if "time" in stretch:
-            good &= np.diff(stretch["time"], prepend=-np.inf) > 0
+            good &= later(stretch["time"])
         if good.sum() < 2:
             return
         self._kept.append({kind: np.ascontiguousarray(rows[good]) for kind, rows in stretch.items()})
