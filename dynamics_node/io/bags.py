@@ -9,7 +9,6 @@ import contextlib
 import heapq
 import itertools
 import re
-import sqlite3
 from collections.abc import Iterator
 from pathlib import Path, PurePath
 
@@ -93,8 +92,60 @@ def _opened(path):
         if path.suffix == ".bag":
             yield [stack.enter_context(rosbag1.Reader(path))], ros1.deserialize_ros1
         else:
-            readers = [stack.enter_context(rosbag2.Reader(part)) for part in _parts(path)]
+            with _plain_databases():
+                readers = [stack.enter_context(rosbag2.Reader(part)) for part in _parts(path)]
             yield readers, ros2.deserialize_cdr
+
+
+COMPUTED = (
+    "SELECT own.name, info.name FROM sqlite_master AS own, pragma_table_xinfo(own.name) AS info "
+    "WHERE own.type = 'table' AND info.hidden <> 0"
+)
+EVERY = 100_000  # steps between two checks
+FUNCTIONS = {"count", "length", "max", "min"}  # of queries of a database
+STEPS = 10_000_000, 100  # of SQLite's machine: allowed for a database, and for each of its bytes
+
+
+@contextlib.contextmanager
+def _plain_databases():
+    """Databases that are opened within the block are read as tables of a limited effort: a view, a computed
+    column or a join may be endless. Reading raises TableError."""
+    hooks = require("apsw").connection_hooks
+    hooks.append(_restrict)
+    try:
+        yield
+    finally:
+        hooks.remove(_restrict)
+
+
+def _restrict(connection):
+    import apsw
+
+    steps = 0
+    most = STEPS[0] + STEPS[1] * Path(connection.filename).stat().st_size
+
+    def authorize(action, first, second, database, view):
+        function = action == apsw.SQLITE_FUNCTION and second.lower() not in FUNCTIONS
+        if view or function or action in (apsw.SQLITE_RECURSIVE, apsw.SQLITE_CREATE_VTABLE):
+            what = f"view {view!r}" if view else f"function {second!r}" if function else "recursion"
+            raise TableError(
+                f"{connection.filename} has the {what} in place of a table: this is no recording"
+            )
+        return apsw.SQLITE_OK
+
+    def count():
+        nonlocal steps
+        steps += EVERY
+        if steps > most:
+            raise TableError(f"{connection.filename} needs more than {most:.1g} steps to be read")
+        return False
+
+    for table, column in connection.execute(COMPUTED):
+        raise TableError(
+            f"{connection.filename} computes column {column!r} of {table!r}: this is no recording"
+        )
+    connection.authorizer = authorize
+    connection.set_progress_handler(count, EVERY)
 
 
 def _parts(path):
@@ -169,7 +220,9 @@ def _check_lengths(path):
         "SELECT topics.name, max(length(data)) FROM messages JOIN topics ON topic_id = topics.id "
         "WHERE topics.type = ? GROUP BY topics.id"
     )
-    with contextlib.closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as database:
+    apsw = require("apsw")
+    flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+    with contextlib.closing(apsw.Connection(f"{path.resolve().as_uri()}?mode=ro", flags)) as database:
         for topic, length in database.execute(query, (JOINT_STATE,)):
             if length > MAX_BYTES:
                 raise TableError(f"{path}: a JointState on {topic} has {length} bytes, more than {MAX_BYTES}")

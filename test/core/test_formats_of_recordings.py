@@ -1,9 +1,12 @@
 """Recordings as current recorders split and compress them, and identification from several formats."""
 
+import contextlib
+import sqlite3
+
 import numpy as np
 import pytest
 import yaml
-from bags import write_bag, write_split_bag
+from bags import JOINT_STATE, write_bag, write_split_bag
 from identified import Truth
 from two_links import ARM, NAMES
 
@@ -260,3 +263,46 @@ def test_missing_columns_of_a_floating_base_raise(tmp_path, states, messages):
         save(tmp_path / "run.csv", {name: column for name, column in whole.items() if name != absent})
         with pytest.raises(TableError, match=f"column '{absent}'"):
             open_table(tmp_path / "run.csv", flight.robot, problem, measured=True, cutoff=10.0)
+
+
+ENDLESS = "WITH RECURSIVE r(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM r) SELECT"
+COLUMNS = "id INTEGER, name TEXT, type TEXT, serialization_format TEXT"
+TABLE_OF_MESSAGES = "CREATE TABLE messages(id INTEGER, topic_id INTEGER, timestamp INTEGER, data BLOB);"
+TOPIC = f"INSERT INTO topics VALUES (1, '/joint_states', '{JOINT_STATE}', 'cdr');"
+HOSTILE = {
+    "endless topics": f"CREATE VIEW topics AS {ENDLESS} i AS id, '/j' AS name, '{JOINT_STATE}' AS type FROM r;"
+    + TABLE_OF_MESSAGES,
+    "endless messages": f"CREATE TABLE topics({COLUMNS}); {TOPIC} CREATE VIEW messages AS {ENDLESS} i AS id, "
+    "1 AS topic_id, i AS timestamp, zeroblob(100) AS data FROM r;",
+    "endless schema": f"CREATE TABLE topics({COLUMNS}); {TOPIC} {TABLE_OF_MESSAGES} CREATE VIEW schema AS "
+    f"{ENDLESS} i AS schema_version FROM r WHERE i < 0;",
+    "endless definitions": f"CREATE TABLE topics({COLUMNS}); {TOPIC} {TABLE_OF_MESSAGES} CREATE TABLE "
+    f"schema(schema_version INTEGER); INSERT INTO schema VALUES (4); CREATE VIEW message_definitions AS {ENDLESS} "
+    "i AS id, 'x' AS topic_type, 'ros2msg' AS encoding, '' AS encoded_message_definition, '' AS "
+    "type_description_hash FROM r;",
+    "gigabytes": f"CREATE TABLE topics({COLUMNS}); {TOPIC} CREATE TABLE messages(id INTEGER, topic_id INTEGER, "
+    "timestamp INTEGER, data BLOB AS (zeroblob(900000000))); INSERT INTO messages VALUES (1, 1, 1);",
+    "many pairs": f"CREATE TABLE topics({COLUMNS}); {TABLE_OF_MESSAGES}"
+    + 3000 * TOPIC
+    + 3000 * "INSERT INTO messages VALUES (1, 1, 1, x'00');",
+}
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_database_of_endless_or_costly_rows_is_no_recording(kind, tmp_path, monkeypatch, capsys):
+    pytest.importorskip("rosbags", reason="bags: pip install rosbags")
+    monkeypatch.setattr("dynamics_node.io.bags.STEPS", (100_000, 100))
+    path, robot = tmp_path / "hostile.db3", tmp_path / "arm.urdf"
+    robot.write_text(ARM)
+    with contextlib.closing(sqlite3.connect(path)) as database:
+        database.executescript(f"BEGIN; {HOSTILE[kind]} COMMIT;")
+    assert main(["evaluate", str(robot), str(path), "-o", str(tmp_path / "out.npz")]) == 3
+    error = capsys.readouterr().err.splitlines()[-1]
+    expected = (
+        "steps"
+        if kind == "many pairs"
+        else "computes column 'data'"
+        if kind == "gigabytes"
+        else "in place of a table"
+    )
+    assert "hostile.db3" in error and expected in error and set(tmp_path.iterdir()) == {path, robot}
