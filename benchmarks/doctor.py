@@ -67,7 +67,7 @@ def main():
             Row("untouched: links", counts["links"], "", "higher"), *_alarm_rows(alarms),
             Row("untouched: robots with a common error", counts["robots with a common error"], "", "lower"),
             *_rows_everywhere(everywhere),
-            Row("random robots with a finding", sum(map(bool, false)), f"of {len(false)}", "lower")]  # fmt: skip
+            Row("random robots with a finding", sum(map(bool, false)), "of 100", "lower")]  # fmt: skip
     finish(
         "doctor", rows, versions("numpy", "scipy", "trimesh", "pycollada", "example-robot-data"), options.save
     )
