@@ -21,7 +21,7 @@ from dynamics_node.cli.options import (
 from dynamics_node.functions import InputError
 from dynamics_node.identification.excitation import message_text, read_limits
 from dynamics_node.io import TableError, plot_curves, read_table
-from dynamics_node.io.write import write_text
+from dynamics_node.output_files import write_text
 from dynamics_node.robot.inertial_parameters import with_payload
 from dynamics_node.text import listed
 from dynamics_node.trajectory import (

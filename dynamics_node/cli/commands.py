@@ -11,7 +11,7 @@ import warnings
 from dynamics_node import __version__
 from dynamics_node.algorithms import ClosureError
 from dynamics_node.cli import checking, evaluating, excitation, exporting, identifying, inspecting, motions
-from dynamics_node.cli.options import UsageError
+from dynamics_node.cli.options import UsageError, input_paths, reject_overwritten_inputs
 from dynamics_node.cli.printer import Printer
 from dynamics_node.codegen import CompileError
 from dynamics_node.functions import ChoiceError, SolutionError, UnobservableError
@@ -19,6 +19,7 @@ from dynamics_node.graph import SingularPivotError
 from dynamics_node.identification import IdentificationError
 from dynamics_node.identification.excitation import ExcitationError
 from dynamics_node.io import RecordingWarning
+from dynamics_node.output_files import protecting
 from dynamics_node.robot import ModelError, ModelWarning
 from dynamics_node.robot.safe_files import file_trouble
 from dynamics_node.text import Printable, printable
@@ -95,7 +96,12 @@ def run(arguments=None):
     options = _parsed(parser, sys.argv[1:] if arguments is None else arguments)
     printer = Printer(options.json, options.quiet)
     try:
-        with contextlib.redirect_stdout(Printable(sys.stdout)), _warnings_on_stderr(options):
+        with (
+            contextlib.redirect_stdout(Printable(sys.stdout)),
+            _warnings_on_stderr(options),
+            protecting(input_paths(options)),
+        ):
+            reject_overwritten_inputs(options)
             robot = _timed("read", options, lambda: options.read(options))
             code = _timed(options.command, options, lambda: options.run(robot, options, printer))
             printer.close()

@@ -209,19 +209,12 @@ def _check(options, compares):
         raise UsageError("nothing to do: name an --output, or --compare")
     if compares and options.problem != "inverse":
         raise UsageError("--compare and --plot need torques: use --problem inverse")
-    if _same(options.input, options.output):
-        raise UsageError(f"--output {options.output} is the input: name another file")
     if options.chunk < 1:
         raise UsageError(f"--chunk must be positive, not {options.chunk}")
     if options.cutoff is not None and not options.differentiate:
         raise UsageError("--cutoff requires --differentiate")
     if options.unfiltered and not compares:
         raise UsageError("--unfiltered requires --compare")
-
-
-def _same(source, target):
-    """Whether both are the same file."""
-    return target is not None and target.exists() and source.exists() and target.samefile(source)
 
 
 class _WithFriction:

@@ -30,7 +30,7 @@ from dynamics_node.identification.excitation import (
     solutions,
 )
 from dynamics_node.io import plot_curves
-from dynamics_node.io.write import write_text
+from dynamics_node.output_files import making, write_text
 from dynamics_node.robot import ModelError
 from dynamics_node.text import listed
 
@@ -40,6 +40,7 @@ MOST_DRAWN = 20_000  # samples of the plot
 ENDS = 5  # base parameters of each end of the list, best and worst determined
 KINDS = ("position", "velocity", "acceleration", "torque")
 OPEN = "-"  # no wall
+POINTS, DRAWING = "trajectory.yaml", "trajectory.png"
 
 
 def add_excitation(commands):
@@ -53,6 +54,7 @@ def add_excitation(commands):
         parser, folder_to_write, "trajectory.yaml, a JointTrajectory, and trajectory.png", metavar="FOLDER",
         required=True,
     )  # fmt: skip
+    parser.set_defaults(writes=(POINTS, DRAWING))
     _add_motion(parser)
     _add_limits(parser)
     parser.add_argument(
@@ -161,16 +163,18 @@ def _wall(link, word, missing):
 
 
 def _write(motion: ExcitationTrajectory, options, printer):
-    options.output.mkdir(parents=True, exist_ok=True)
-    path = options.output / "trajectory.yaml"
-    write_text(path, message_text(motion.message(options.rate)))
-    printer.written(path)
-    if find_spec("matplotlib") is None:
+    points, drawing = options.output / POINTS, options.output / DRAWING
+    plots = find_spec("matplotlib") is not None
+    with making(options.output):
+        write_text(points, message_text(motion.message(options.rate)))
+        if plots:
+            time = motion.times(min(RECORDED, MOST_DRAWN / motion.period))
+            plot_curves(drawing, time, list(_curves(motion, time)), motion.robot.name)
+    printer.written(points)
+    if plots:
+        printer.written(drawing)
+    else:
         printer.note("no plot: pip install 'dynamics_node[tables]'")
-        return
-    time, path = motion.times(min(RECORDED, MOST_DRAWN / motion.period)), options.output / "trajectory.png"
-    plot_curves(path, time, list(_curves(motion, time)), motion.robot.name)
-    printer.written(path)
 
 
 def _curves(motion, time):

@@ -32,10 +32,11 @@ from dynamics_node.identification import (
     write_page,
 )
 from dynamics_node.io import TableError
-from dynamics_node.io.write import write_text
+from dynamics_node.output_files import making, write_text
 from dynamics_node.robot.overrides import overrides_text
 
 REJECTED = 1  # exit code: torques are explained no better, or the motion excites too little
+FILES = ("robot.urdf", "parameters.yaml", "report.yaml", "report.html")  # of identify
 MOMENTS = {"xx": (0, 0), "yy": (1, 1), "zz": (2, 2), "xy": (0, 1), "xz": (0, 2), "yz": (1, 2)}
 
 
@@ -56,6 +57,7 @@ def add_identify(commands):
         parser, folder_to_write, "robot.urdf, parameters.yaml, report.yaml and report.html",
         metavar="FOLDER", required=True,
     )  # fmt: skip
+    parser.set_defaults(writes=FILES)
     add_recording(parser)
     parser.add_argument(
         "--terms", action="extend", type=one_of(*TERMS), metavar="TERM,...",
@@ -111,16 +113,17 @@ def _description(path):
 
 
 def _write(result: Identified, description, tables, options, printer):
-    folder = options.output
-    folder.mkdir(parents=True, exist_ok=True)
-    write_text(folder / "robot.urdf", result.text(description))
-    write_text(folder / "parameters.yaml", overrides_text(result.numbers))
-    write_text(folder / "report.yaml", yaml.safe_dump(_report(result), sort_keys=False))
+    paths = [options.output / name for name in FILES]
+    urdf, parameters, report, page = paths
     rows = zip(options.recordings, tables, strict=True)
     sources = [(str(path), "; ".join(table.notes) or "no derived quantities") for path, table in rows]
-    write_page(result, folder / "report.html", sources)
-    for name in ("robot.urdf", "parameters.yaml", "report.yaml", "report.html"):
-        printer.written(folder / name)
+    with making(options.output):
+        write_text(urdf, result.text(description))
+        write_text(parameters, overrides_text(result.numbers))
+        write_text(report, yaml.safe_dump(_report(result), sort_keys=False))
+        write_page(result, page, sources)
+    for path in paths:
+        printer.written(path)
 
 
 def _report(result):

@@ -31,7 +31,7 @@ from dynamics_node.graph import (
 )
 from dynamics_node.identification import doctor
 from dynamics_node.io import make_report, write_page
-from dynamics_node.io.write import write_text
+from dynamics_node.output_files import write_text
 from dynamics_node.robot import sensor_problem
 from dynamics_node.robot.sensors import load_sensors
 from dynamics_node.robot.urdf_numbers import ALL_FIGURES, Inertial, with_numbers
@@ -310,7 +310,6 @@ def explain(robot, options, printer):
     """Write the page, and print the counts meanwhile."""
     problem = read_problem(robot, options)
     ordering = _read_ordering(options.ordering or ["best"], robot, problem)
-    options.output.mkdir(parents=True, exist_ok=True)
     lines = []
 
     def counted(line):

@@ -18,6 +18,7 @@ from dynamics_node.io import (
     open_table,
     position_ranges,
 )
+from dynamics_node.output_files import is_protected
 from dynamics_node.robot import KINDS, ModelError, UnknownNameError, inverse_dynamics, named
 from dynamics_node.text import listed
 
@@ -227,6 +228,28 @@ def add_derivatives(parser):
         default="better",
         help="velocities: as recorded, derivatives of positions, or those with less noise (default: better)",
     )
+
+
+# --- files of options ---------------------------------------------------------------------------------------
+
+
+INPUTS = ("urdf", "input", "recordings", "tare", "sensors", "loops", "parameters", "limits", "torques")
+OUTPUTS = ("output", "plot", "animate", "page", "repair")
+
+
+def input_paths(options):
+    """Paths that the options name as inputs."""
+    values = [getattr(options, name, None) for name in INPUTS]
+    return [Path(path) for own in values if own for path in (own if isinstance(own, list) else [own])]
+
+
+def reject_overwritten_inputs(options):
+    """Raise UsageError for an output that is a file of `protecting`; `options.writes`: files of a folder."""
+    for name in OUTPUTS:
+        path = getattr(options, name, None)
+        for own in () if path is None else [path, *(path / file for file in getattr(options, "writes", ()))]:
+            if is_protected(own):
+                raise UsageError(f"--{name} {own} is an input: name another file")
 
 
 # --- objects of options -------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from dynamics_node.graph import (
     to_svg,
 )
 from dynamics_node.io.pages import document, written
-from dynamics_node.io.write import write_text
+from dynamics_node.output_files import making, write_text
 from dynamics_node.robot import Problem, Robot
 from dynamics_node.symbolic import Program
 from dynamics_node.text import listed
@@ -125,13 +125,12 @@ _MOST_LINES = 4000  # of C in the page; the file has all
 
 def write_page(report: Report, folder) -> Path:
     """Write index.html, its drawings and the C source to the folder. Returns the path of the page."""
-    folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
     drawings = _drawings(report)
-    for name, svg in drawings.items():
-        write_text(folder / f"{name}.svg", svg)
-    write_text(folder / "program.c", report.code)
-    return written(_html(report, drawings), folder / "index.html")
+    with making(folder) as folder:
+        for name, svg in drawings.items():
+            write_text(folder / f"{name}.svg", svg)
+        write_text(folder / "program.c", report.code)
+        return written(_html(report, drawings), folder / "index.html")
 
 
 def _drawings(report):

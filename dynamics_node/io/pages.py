@@ -3,7 +3,7 @@
 from html import escape
 from pathlib import Path
 
-from dynamics_node.io.write import write_text
+from dynamics_node.output_files import write_text
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"  # no scripts, no external resources
 STYLE = """

@@ -8,7 +8,7 @@ import numpy as np
 
 from dynamics_node.io.evaluate_tables import Comparison
 from dynamics_node.io.tables import TableError, require
-from dynamics_node.io.write import replacing
+from dynamics_node.output_files import replacing
 from dynamics_node.robot.safe_files import file_trouble
 
 PLOTS = (".png", ".svg", ".pdf")

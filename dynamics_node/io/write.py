@@ -1,4 +1,4 @@
-"""Atomic file writing, and results in chunks -> .npz, .csv and .parquet files."""
+"""Results in chunks -> .npz, .csv and .parquet files."""
 
 import contextlib
 import shutil
@@ -10,38 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from dynamics_node.io.tables import TableError, columns, require, width
+from dynamics_node.output_files import replacing
 from dynamics_node.robot.safe_files import file_trouble
-
-
-@contextlib.contextmanager
-def replacing(path) -> Iterator[Path]:
-    """A temporary path next to `path`; at the end of the block that file replaces `path`.
-
-    Readers see either the old or the new file. After an exception the old file is unchanged. The target of a
-    symbolic link is replaced, not the link; devices and FIFOs are written directly. Raises OSError with the
-    name of the file.
-    """
-    target = Path(path).resolve()
-    in_place = target.exists() and not target.is_file()
-    unfinished = target if in_place else target.with_name(target.name + ".part")
-    try:
-        yield unfinished
-        if not in_place:
-            unfinished.replace(target)
-    except OSError as error:
-        if error.filename not in (None, str(unfinished)):  # another file, read inside the block
-            raise
-        raise OSError(error.errno, error.strerror or str(error), str(path)) from None
-    finally:
-        if not in_place:
-            unfinished.unlink(missing_ok=True)
-
-
-def write_text(path, text: str, errors="strict"):
-    """Write a UTF-8 file through `replacing`. errors: as in `open`. Raises OSError."""
-    with replacing(path) as unfinished:
-        unfinished.write_text(text, encoding="utf-8", errors=errors)
-
 
 # --- tables -------------------------------------------------------------------------------------------------
 

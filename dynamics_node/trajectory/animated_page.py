@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from dynamics_node.algorithms.transforms import joint_transforms
-from dynamics_node.io.write import write_text
+from dynamics_node.output_files import write_text
 from dynamics_node.robot import Robot
 from dynamics_node.robot.constraints import LoopJoint
 from dynamics_node.symbolic import transform_origin, transform_rotation, transpose

@@ -1,18 +1,21 @@
 """The scheme that all commands of `dynamics` share: options, exit codes, help, JSON."""
 
 import argparse
+import errno
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-from robots import PANDA, data_folder
+from robots import PANDA, ROBOTS, data_folder
 
 import dynamics_node as dn
 from dynamics_node.cli import main
 from dynamics_node.cli.commands import EXIT_CODES, joined_numbers, make_parser
+from dynamics_node.cli.options import INPUTS, OUTPUTS
 
 REST = "0,-0.5,0,-2,0,1.5,0.8,0"
 
@@ -261,3 +264,105 @@ def test_completion_in_a_shell(tmp_path):
     }  # fmt: skip
     subprocess.run([sys.executable, "-m", "dynamics_node.cli"], env=environment, timeout=60, check=False)
     assert (tmp_path / "out").read_text().split() == ["inverse-trajectory"]
+
+
+# --- outputs ------------------------------------------------------------------------------------------------
+
+NO_FILES = {  # texts, not paths
+    "topic", "link", "joint", "name",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", commands())
+def test_files_of_every_command_are_known(name):
+    """Every option that takes a path is among INPUTS or OUTPUTS."""
+    for action in commands()[name]._actions:
+        if "_to_write" in getattr(action.type, "__qualname__", ""):
+            assert action.dest in OUTPUTS
+        elif action.type in (None, Path) and action.nargs != 0 and not action.choices:
+            assert action.dest in {*INPUTS, *NO_FILES}
+
+
+@pytest.fixture
+def inputs(tmp_path, monkeypatch):
+    """Inputs of every kind, with a symbolic and a hard link to each."""
+    monkeypatch.chdir(tmp_path)
+    robot = (ROBOTS["double_pendulum"].file).read_text()
+    for path in ("robot.urdf", "robot.html", "out/robot.urdf", "exported/README.md"):
+        Path(path).parent.mkdir(exist_ok=True)
+        Path(path).write_text(robot)
+    time = np.linspace(0, 1, 101)
+    q = np.sin(np.outer(time, (2, 3)))
+    np.savez("states.npz", time=time, q=q, qd=0 * q, qdd=0 * q, tau=q)
+    for name, text in {"limits.yaml": "joint_limits: {}", "p.yaml": "joints: {}", "loops.yaml": ""}.items():
+        Path(name).write_text(text)
+    for path in list(tmp_path.iterdir()):
+        if path.is_file():
+            path.with_stem(f"soft_{path.stem}").symlink_to(path.name)
+            path.with_stem(f"hard_{path.stem}").hardlink_to(path)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "doctor robot.urdf -o x.html --repair robot.urdf", "doctor robot.urdf -o x.html --repair soft_robot.urdf",
+        "doctor soft_robot.urdf -o x.html --repair robot.urdf", "doctor robot.html -o hard_robot.html",
+        "evaluate robot.urdf states.npz -o states.npz", "evaluate robot.urdf states.npz -o hard_states.npz",
+        "smooth robot.urdf states.npz -o soft_states.npz", "smooth robot.html states.npz --animate robot.html",
+        "inverse-trajectory robot.urdf states.npz -o soft_states.npz",
+        "simulate robot.urdf --torques states.npz -o hard_states.npz",
+        "payload robot.urdf states.npz --link link2 -o soft_robot.urdf",
+        "payload robot.urdf states.npz --tare hard_states.npz --link link2 -o states.npz",
+        "check robot.urdf states.npz --limits limits.yaml -o soft_limits.yaml",
+        "check robot.urdf states.npz --parameters p.yaml -o hard_p.yaml",
+        "check robot.html states.npz --page soft_robot.html",
+        "identify out/robot.urdf states.npz -o out", "export exported/README.md -o exported",
+    ],
+)  # fmt: skip
+def test_no_input_is_overwritten(line, inputs, capsys):
+    def contents():
+        return {path: path.read_bytes() for path in Path().rglob("*") if path.is_file()}
+
+    before = contents()
+    assert main(line.split()) == (3 if line.startswith("export") else 2)
+    assert "is an input: name another file" in capsys.readouterr().err
+    assert contents() == before
+
+
+def test_files_beside_an_input_are_written(inputs, capsys):
+    assert main(["doctor", "out/robot.urdf", "-o", "out/page.html", "--repair", "out/better.urdf"]) in (0, 1)
+    assert Path("out/page.html").is_file() and Path("out/better.urdf").is_file()
+    assert main(["doctor", "robot.urdf", "-o", "out/page.html", "--repair", "out/robot.urdf"]) in (0, 1)
+
+
+@pytest.mark.parametrize("command", ["export", "explain", "identify", "excitation"])
+@pytest.mark.parametrize("existing", [False, True])
+def test_full_disk_leaves_no_partial_folder(command, existing, inputs, capsys, monkeypatch):
+    """The second file of a folder does not fit: the error names it, and neither a new folder nor parts stay."""
+    written = []
+
+    def fill_the_disk(original):
+        def write(own, *data, **more):
+            path = own if isinstance(own, Path) else data[0]
+            if path.is_relative_to(Path().absolute() / "new"):
+                written.append(path)
+                if len(written) == 2:
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            return original(own, *data, **more)
+
+        return write
+
+    if existing:
+        Path("new").mkdir()
+    monkeypatch.setattr(Path, "write_text", fill_the_disk(Path.write_text))
+    monkeypatch.setattr(Path, "write_bytes", fill_the_disk(Path.write_bytes))
+    if command == "excitation":
+        figure = pytest.importorskip("matplotlib.figure", reason="plots: pip install matplotlib").Figure
+        monkeypatch.setattr(figure, "savefig", fill_the_disk(figure.savefig))
+    folder = "new" if existing else "new/deep"
+    recordings = ["states.npz"] if command == "identify" else []
+    quick = ["--harmonics", "2", "--restarts", "1", "--time-limit", "0.1"] if command == "excitation" else []
+    assert main([command, "robot.urdf", *recordings, *quick, "-o", folder]) == 3
+    error = capsys.readouterr().err.splitlines()[-1]
+    assert f"{folder}/{written[-1].stem}" in error and "no space left on device" in error.lower()
+    assert Path("new").exists() == existing and not list(Path().rglob("*.part"))

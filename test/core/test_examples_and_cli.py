@@ -43,7 +43,7 @@ def test_example(name, words, capsys, monkeypatch):
 HALF_WRITTEN = """
 import sys, time
 from dynamics_node.cli import commands, main
-from dynamics_node.io.write import replacing
+from dynamics_node.output_files import replacing
 
 def run(arguments):
     with replacing(sys.argv[1]) as unfinished:

@@ -9,7 +9,7 @@ import pytest
 
 from dynamics_node.algorithms import read_loops_file
 from dynamics_node.algorithms.loading import MAX_BYTES, read_sidecar
-from dynamics_node.io.write import replacing, write_text
+from dynamics_node.output_files import replacing, write_text
 from dynamics_node.robot import ModelError
 from dynamics_node.robot.safe_files import read_regular_file
 

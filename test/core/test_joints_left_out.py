@@ -132,5 +132,5 @@ def test_the_input_is_not_replaced(recording, tmp_path, capsys):
     link.symlink_to(run)
     for output in (run, link):
         assert main(["evaluate", URDF, str(run), "--output", str(output)]) == 2
-        assert "is the input" in capsys.readouterr().err
+        assert "is an input" in capsys.readouterr().err
     assert run.read_bytes() == before

@@ -1,5 +1,6 @@
 """Entries -> the files of a target in a folder."""
 
+import contextlib
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -10,6 +11,7 @@ from dynamics_node.codegen.export.entry import Entry
 from dynamics_node.codegen.export.project import cmake, readme, test_program
 from dynamics_node.codegen.export.shared import build_shared
 from dynamics_node.codegen.export.source import header, source
+from dynamics_node.output_files import making, replacing
 
 Target = Literal["c", "casadi", "shared", "arduino", "rust", "wasm", "fmu"]
 TARGETS = get_args(Target)
@@ -33,7 +35,7 @@ def one_file(entry: Entry, with_casadi: bool = False) -> str:
 
 
 def write(folder: Path, prefix: str, entries: list[Entry], target: Target) -> list[Path]:
-    """Write the files of a target, and return their paths.
+    """Write the files of a target, and return their paths; after an error, a new folder is removed.
 
     Raises CompileError, OSError, and FileExistsError where the folder has functions of another export, which
     these files would not name.
@@ -46,11 +48,12 @@ def write(folder: Path, prefix: str, entries: list[Entry], target: Target) -> li
         files.update(_c_files(prefix, entries, target))
     if target in _OTHERS:
         files.update(_OTHERS[target](prefix, entries))
-    paths = _written(folder, files)
-    if target == "shared":
-        paths.append(build_shared(folder, prefix, names))
-    if target == "wasm":
-        paths.append(wasm.build_module(folder, prefix, entries))
+    with making(folder):
+        paths = _written(folder, files)
+        if target == "shared":
+            paths.append(build_shared(folder, prefix, names))
+        if target == "wasm":
+            paths.append(wasm.build_module(folder, prefix, entries))
     return paths
 
 
@@ -78,11 +81,11 @@ def _c_files(prefix, entries, target) -> dict[str, str | bytes]:
 
 
 def _written(folder, files) -> list[Path]:
-    """Write {relative path: text or bytes} into a folder, and return the paths."""
-    paths = []
-    for name, content in files.items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content if isinstance(content, bytes) else content.encode())
-        paths.append(path)
+    """Write {relative path: text or bytes} into a folder, all or none, and return the paths."""
+    paths = [folder / name for name in files]
+    with contextlib.ExitStack() as stack:
+        for path, content in zip(paths, files.values(), strict=True):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            unfinished = stack.enter_context(replacing(path))
+            unfinished.write_bytes(content if isinstance(content, bytes) else content.encode())
     return paths
