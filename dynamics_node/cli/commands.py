@@ -55,7 +55,8 @@ EXIT_CODES = {
     NEGATIVE: "a negative result: findings of `doctor`, an infeasible trajectory, torques explained no "
     "better, too little excitation, motion that is not observable, no solution",
     USAGE: "wrong usage: an option or a combination of options",
-    UNREADABLE: "an input that cannot be read or does not fit the robot, an output that cannot be written",
+    UNREADABLE: "an input that cannot be read or does not fit the robot or the memory, an output that cannot "
+    "be written",
     130: "ended by Ctrl-C",
     143: "ended by SIGTERM",
 }
@@ -115,6 +116,8 @@ def run(arguments=None):
         return _failed(error, NEGATIVE, options)
     except _UNREADABLE as error:
         return _failed(error, UNREADABLE, options)
+    except MemoryError as error:
+        return _failed(f"not enough memory: {error}", UNREADABLE, options)
 
 
 def _parsed(parser, arguments):
@@ -183,7 +186,7 @@ def _timed(stage, options, compute):
 def _failed(error, code, options):
     """The exit code, after the error on stderr."""
     if options.verbose:
-        print(printable("".join(traceback.format_exception(error))), end="", file=sys.stderr)
+        print(printable(traceback.format_exc()), end="", file=sys.stderr)
     text = file_trouble(error) if isinstance(error, OSError) else error
     print(f"dynamics: {printable(text)}", file=sys.stderr)
     return code

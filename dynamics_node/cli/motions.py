@@ -39,6 +39,7 @@ from dynamics_node.trajectory import (
 )
 from dynamics_node.trajectory.graphs import COORDINATES, RULES
 from dynamics_node.trajectory.inverse_problem import STDS
+from dynamics_node.trajectory.simulation import MOST_STEPS
 from dynamics_node.trajectory.trajectory import joined
 
 BACKENDS = ("auto", "c", "numpy")
@@ -132,6 +133,8 @@ def add_simulate(commands):
 def simulate_robot(robot, options, printer):
     """Simulate and write; after a failure, write the states before it."""
     check_outputs(robot, options)
+    if (count := options.duration / options.dt) > MOST_STEPS:
+        raise UsageError(f"--duration and --dt are {count:.3g} steps: at most {MOST_STEPS} are simulated")
     _check_length(robot, "--velocity", options.velocity)
     _check_length(robot, "--torque", options.torque)
     start, torque = start_of(robot, options.start), options.torque

@@ -63,13 +63,15 @@ def one_of(*choices):
 
 
 def positive(text):
-    """A finite number above zero."""
+    """A finite number above zero, whose square is one, too."""
     try:
         value = float(text)
     except ValueError:
         value = math.nan
     if not 0 < value < math.inf:
         raise argparse.ArgumentTypeError(f"{text!r} is not a positive number")
+    if not 1e-100 < value < 1e100:
+        raise argparse.ArgumentTypeError(f"{text!r} is not between 1e-100 and 1e100")
     return value
 
 

@@ -117,7 +117,8 @@ def smooth(
     first = first_position(robot, smoothed, steps, start)
     run = _Run(smoothed, steps, known_start(smoothed.graph, options, first), "tau" in readings)
     try:
-        run.along(AHEAD if window is None else window, window is not None, progress or (lambda done: None))
+        ahead = min(AHEAD if window is None else window, len(steps))
+        run.along(ahead, window is not None, progress or (lambda done: None))
         if window is None:
             run.at_once()
     except TrajectoryError as error:

@@ -29,6 +29,7 @@ from dynamics_node.trajectory.trajectory_graph import Prior, Steps, TrajectoryGr
 STARTED = 1e-10  # variance of the start, in units squared
 INTEGRATED = 1e-2  # variance of the integrators (paper 2, Table 2): only relative weights matter
 KEPT = 1e-2 / INTEGRATED  # `least` of FixedLag
+MOST_STEPS = 10_000_000
 EXACT = 1e-8  # tolerance: last change of a step
 Torque = np.ndarray | Callable | None
 
@@ -90,7 +91,7 @@ def simulate(
     Raises
     ------
     InputError
-        If an argument has a wrong shape or value.
+        If an argument has a wrong shape or value, and for more than 10,000,000 steps.
     TrajectoryError
         If a step has no solution: InconsistentStart, WrongBranch, SingularPosition or NotConverged. Its
         `solution` is the Trajectory so far.
@@ -136,7 +137,8 @@ def simulate(
         dry = DryFriction(system.passive, middle=rule == "simpson")
     run = _Run(graph, known, dry, count)
     try:
-        run.through(drive, dt, 2 if window is None else window, backend, progress or (lambda done: None))
+        ahead = min(2 if window is None else window, max(count, 2))
+        run.through(drive, dt, ahead, backend, progress or (lambda done: None))
         if window is None:
             run.at_once(known, backend)
     except TrajectoryError as error:
@@ -164,7 +166,10 @@ def _count(duration, steps, dt):
     value = float(finite(name, value, ()))
     if value < 0:
         raise InputError(f"{name} must not be negative: {value}")
-    return round(value / dt if steps is None else value)
+    count = value / dt if steps is None else value
+    if count > MOST_STEPS:
+        raise InputError(f"{count:.3g} steps exceed {MOST_STEPS}: simulate in parts, or use a larger dt")
+    return round(count)
 
 
 class _Run:

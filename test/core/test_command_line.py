@@ -168,6 +168,11 @@ def test_values_of_options(arguments, words, capsys):
     assert words in usage_error(["info", "/nowhere.urdf", *arguments], capsys)
 
 
+@pytest.mark.parametrize("value", ["0", "-1", "nan", "inf", "1e400", "x", "1e-300", "1e300"])
+def test_positive_numbers_have_an_ordinary_size(value, capsys):
+    assert f"'{value}' is not" in usage_error(["simulate", "/nowhere.urdf", f"--dt={value}"], capsys)
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

@@ -170,6 +170,11 @@ def test_states_before_an_error_are_written(linkage, tmp_path, capsys):
             ["simulate", "PENDULUM", "--show", "knee"],
             "--show: unknown coordinate 'knee'; there are joint1, joint2",
         ),
+        (
+            ["simulate", "PENDULUM", "--duration", "1e9"],
+            "--duration and --dt are 1e+12 steps: at most 10000000",
+        ),
+        (["simulate", "PENDULUM", "--dt", "1e-12", "--torques", "x"], "--duration and --dt are 1e+12 steps"),
         (["simulate", "PENDULUM", "--torques", "/nowhere.npz"], "/nowhere.npz: no such file"),
         (["simulate", "nowhere_bar"], "nowhere_bar: no such file"),
         (["inverse-trajectory", "PENDULUM", "/nowhere.npz"], "/nowhere.npz: no such file"),
@@ -185,6 +190,27 @@ def test_errors_are_one_line(arguments, words, capsys, pendulum, tmp_path, monke
     assert (
         all(line.startswith("dynamics: warning: 2dof_planar: ") for line in warnings) and len(warnings) <= 1
     )
+
+
+def test_memory_that_is_not_there_is_one_line(pendulum, capsys, monkeypatch):
+    def allocate(*given, **more):
+        raise MemoryError("Unable to allocate 7 TiB")
+
+    monkeypatch.setattr("dynamics_node.cli.motions.simulate", allocate)
+    assert main(["simulate", pendulum]) == 3
+    assert capsys.readouterr().err.splitlines()[-1] == "dynamics: not enough memory: Unable to allocate 7 TiB"
+
+
+def test_window_is_at_most_the_motion(pendulum, tmp_path):
+    """A window of more steps than there are allocates no memory for them."""
+    outs = [tmp_path / "a.npz", tmp_path / "b.npz"]
+    for out, window in zip(outs, ("11", "1000000000000"), strict=True):
+        arguments = ["--duration", "0.01", "--window", window, "--backend", "numpy"]
+        assert main(["simulate", pendulum, *arguments, "-o", str(out)]) == 0
+        assert main(["smooth", pendulum, str(out), *arguments[2:], "-o", str(out.with_suffix(".s.npz"))]) == 0
+    for suffix in (".npz", ".s.npz"):
+        one, other = (np.load(out.with_suffix(suffix)) for out in outs)
+        assert all(np.array_equal(one[kind], other[kind]) for kind in one.files)
 
 
 def test_missing_columns_are_named(pendulum, tmp_path, capsys):
