@@ -111,9 +111,9 @@ def trial(links, fault, untouched, random):
 
 
 def trials_everywhere(links, untouched, random):
-    """(name of the error, whether there is a new finding) of errors on all links that can have one."""
-    able = [_is_able(link) for link in links]
-    if sum(able) < 3:
+    """(name of the error, whether there is a new finding) of errors on all links with mass and inertia."""
+    able = [link.inertial.mass > 0 and link.inertial.inertia.any() for link in links]
+    if sum(map(_is_able, links)) < 3:
         return
     before = {(finding.link, finding.cause) for finding in untouched}
     common = len(common_errors(links, untouched))
@@ -125,7 +125,7 @@ def trials_everywhere(links, untouched, random):
             for link, has in zip(links, able, strict=True)
         ]
         pairs = zip(links, modified, strict=True)
-        if max(_effect(old, new.inertial) for old, new in pairs if new is not old) < EFFECT:
+        if max(_effect(old, new.inertial) for old, new in pairs if _is_able(old)) < EFFECT:
             continue
         findings = diagnose(modified)
         new = {(finding.link, finding.cause) for finding in findings} - before
