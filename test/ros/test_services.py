@@ -17,6 +17,7 @@ from dynamics_interfaces.srv import (
 )
 from geometry_msgs.msg import Vector3
 from payloads import payload
+from rclpy.qos import QoSProfile
 from rig import Rig, floats, point, stamp_of, trajectory
 from robots import ROBOTS
 from sensor_msgs.msg import JointState
@@ -68,6 +69,20 @@ def good(response):
 def assert_rejected(response, reason):
     assert not response.success
     assert reason in response.message, response.message
+
+
+def test_every_request_of_a_burst_has_a_reply(arm, panda):
+    """A queue of ROS's usual depth holds ten requests."""
+    request = InverseDynamics.Request(state=state(panda.names, panda.q, panda.qd))
+    name = f"{arm.served}/inverse_dynamics"
+    client = arm.node.create_client(InverseDynamics, name, qos_profile=QoSProfile(depth=100))
+    arm.until(client.service_is_ready)
+    futures = [client.call_async(request) for _ in range(40)]
+    arm.until(lambda: all(future.done() for future in futures))
+    for future in futures:
+        (only,) = good(future.result()).solution.points
+        assert error(only.effort, panda.torque()) <= EXACT
+    arm.node.destroy_client(client)
 
 
 # --- inverse, forward, hybrid ---------------------------------------------------------------------------

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import rclpy
 from domains import fresh_domain
+from rcl_interfaces.srv import ListParameters
 from rclpy.context import Context
 from rclpy.node import Node
 from rclpy.qos import QoSProfile
@@ -17,6 +18,7 @@ from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import JointState
 from std_srvs.srv import SetBool, Trigger
 
+from dynamics_node.node.estimator.estimator_node import EstimatorNode
 from dynamics_node.node.ros import bounded_executor as turns
 from dynamics_node.node.ros.bounded_executor import TurnExecutor
 from dynamics_node.node.ros.inputs import SENSOR
@@ -167,6 +169,82 @@ def test_awaiting_callbacks_are_rejected(bench):
     node.create_timer(0.001, wait)
     bench.until(lambda: bench.problems, turn(bench))
     assert isinstance(bench.problems[0][1], TypeError)
+
+
+# --- requests -----------------------------------------------------------------------------------------
+
+MANY = QoSProfile(depth=100)  # of a client: by default, it drops all but ten replies that wait for it
+
+
+def burst(bench, kind, name, requests):
+    """Futures of requests that have arrived."""
+    client = bench.outside.create_client(kind, name, qos_profile=MANY)
+    bench.until(client.service_is_ready, turn(bench))
+    futures = [client.call_async(request) for request in requests]
+    time.sleep(0.3)  # all requests have arrived
+    return futures
+
+
+@pytest.mark.parametrize("name, count", [("switch", 40), ("outer/list_parameters", 40)])
+def test_every_request_of_a_burst_has_a_reply(bench, name, count):
+    """Also of services whose response has no failure. A queue of ROS's usual depth holds ten requests."""
+    node = bench.add(Node("outer", context=bench.context))
+    node.create_service(SetBool, "switch", lambda _, response: response, qos_profile=turns.REQUESTS)
+    kind = SetBool if name == "switch" else ListParameters
+    futures = burst(bench, kind, name, [kind.Request() for _ in range(count)])
+    for _ in range(count):
+        bench.executor.spin_once(timeout_sec=0)
+    bench.until(lambda: all(future.done() for future in futures), lambda: None)
+
+
+def test_a_turn_answers_one_request_and_the_others_wait(bench):
+    node, answered = bench.add(Node("outer", context=bench.context)), []
+    create = node.create_service
+    create(SetBool, "switch", lambda q, r: answered.append(q.data) or r, qos_profile=turns.REQUESTS)
+    burst(bench, SetBool, "switch", [SetBool.Request(data=k % 3 == 0) for k in range(5)])
+    for k in range(5):
+        bench.executor.spin_once(timeout_sec=None)  # without an end, if nothing is ready
+        assert len(answered) == k + 1
+    assert answered == [True, False, False, True, False]
+
+
+def test_requests_that_cannot_wait_are_rejected_at_once(bench, monkeypatch):
+    monkeypatch.setattr(turns, "MOST_WAITING", 3)
+    bench.executor._share = np.inf
+    node = bench.add(Node("outer", context=bench.context))
+
+    def answer(_, response):
+        response.success = True
+        return response
+
+    node.create_service(Trigger, "answer", answer, qos_profile=turns.REQUESTS)
+    futures = burst(bench, Trigger, "answer", [Trigger.Request() for _ in range(20)])
+    bench.executor.spin_once(timeout_sec=0)
+    bench.until(lambda: sum(future.done() for future in futures) == 18, lambda: None)
+    rejected = [future.result() for future in futures[3:]]
+    assert not any(reply.success for reply in rejected)
+    assert all("busy: 3 requests" in reply.message for reply in rejected)
+    bench.until(lambda: all(future.done() for future in futures), turn(bench))
+    assert all(future.result().success for future in futures[:3])
+
+
+def test_an_internal_error_has_a_reply(bench):
+    node = bench.add(Node("outer", context=bench.context))
+    node.create_service(Trigger, "broken", lambda request, response: 1 / 0, qos_profile=turns.REQUESTS)
+    (future,) = burst(bench, Trigger, "broken", [Trigger.Request()])
+    bench.until(future.done, turn(bench))
+    assert not future.result().success and "ZeroDivisionError" in future.result().message
+    assert [name for name, _ in bench.problems] == ["broken"]
+
+
+@pytest.mark.parametrize("kind", [DynamicsNode, EstimatorNode])
+def test_services_hold_what_clients_send(bench, kind):
+    """All but get_type_description, whose depth rcl chooses."""
+    node = bench.add(kind(context=bench.context))
+    depths = {own.srv_name: own.qos_profile.depth for own in node.services}
+    assert len(depths) > 6
+    few = [name for name, depth in depths.items() if depth < turns.REQUESTS.depth]
+    assert few == [f"{node.get_name()}/get_type_description"]
 
 
 # --- the node -----------------------------------------------------------------------------------------

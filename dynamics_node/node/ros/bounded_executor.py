@@ -1,22 +1,31 @@
 """An executor without a queue: pending messages stay in the middleware, where QoS bounds them."""
 
 import time
+from collections import defaultdict, deque
+from inspect import iscoroutine
 from itertools import chain
 
 from rclpy.context import Context
 from rclpy.exceptions import InvalidHandle
 from rclpy.executors import Executor, ExternalShutdownException
 from rclpy.impl.implementation_singleton import rclpy_implementation as _rclpy
+from rclpy.qos import QoSProfile
 from rclpy.utilities import timeout_sec_to_nsec
 
+REQUESTS = QoSProfile(depth=1000)  # of services; the middleware drops the oldest of more, without a reply
+MOST_WAITING = 100  # requests of a service that wait for an answer; the reply to others is a failure
 EVENTS_PERIOD = 1.0  # s between checks of QoS events, which only log warnings
 MOST = 100  # messages of one subscription in a turn, for any depth
 SHARE = 0.005  # s of processor time of one subscription in a turn
+AWAITS = "the callback awaits: use another executor"
 
 
 class TurnExecutor(Executor):
     """Each turn waits, answers one request of each service, calls the due timers, and then empties the
     subscriptions in the order of their creation.
+
+    Every request has a reply: a turn takes the requests of a service from the middleware, in `share` s of
+    processor time. MOST_WAITING of them wait for their turn, others are rejected at once.
 
     rclpy's EventsExecutor queues an event for every message, without a bound. If a message takes longer than
     the period, its input becomes ever older, and timers and services wait behind it. Here the QoS depths and
@@ -27,9 +36,10 @@ class TurnExecutor(Executor):
     problem(what, error) is called with exceptions of callbacks; the turn continues.
     """
 
-    def __init__(self, problem, *, context: Context | None = None):
+    def __init__(self, problem, *, share: float = SHARE, context: Context | None = None):
         super().__init__(context=context)
-        self._problem = problem
+        self._problem, self._share = problem, share
+        self._waiting: dict[int, deque] = defaultdict(deque)  # of services: requests with their headers
         self._wait_set = None
         self._events_due = 0.0
 
@@ -50,10 +60,11 @@ class TurnExecutor(Executor):
         """One turn; without work it ends after the timeout (None: never)."""
         wait_set = self._wait_set or self._gather()
         try:
-            self._wait(wait_set, timeout_sec)
+            self._wait(wait_set, 0 if any(self._waiting.values()) else timeout_sec)
         except InvalidHandle:  # an entity was destroyed without a notification
             self._wait_set = None
             return
+        self._answer(wait_set.get_ready_entities("service"))
         for kind, take in self._kinds.items():
             for pointer in wait_set.get_ready_entities(kind):
                 if (entity := self._entities[kind].get(pointer)) is not None:
@@ -77,7 +88,6 @@ class TurnExecutor(Executor):
             "subscription": [s for node in nodes for s in node.subscriptions],
         }
         self._kinds = {
-            "service": self._take_service,
             "client": self._take_client,
             "timer": self._take_due_timer,
             "guard_condition": self._take_guard_condition,
@@ -86,6 +96,8 @@ class TurnExecutor(Executor):
         self._handles = {kind: [entity.handle for entity in own] for kind, own in entities.items()}
         self._entities = {kind: {e.handle.pointer: e for e in own} for kind, own in entities.items()}
         self._depth = {s.handle.pointer: _depth(s.qos_profile) for s in entities["subscription"]}
+        for gone in self._waiting.keys() - self._entities["service"].keys():
+            del self._waiting[gone]
         self._handles["guard_condition"] += [self._guard.handle, self._sigint_gc.handle]
         self._wait_set = wait_set = _wait_set(self._context, self._handles)
         return wait_set  # another thread may have reset the attribute
@@ -99,6 +111,51 @@ class TurnExecutor(Executor):
         wait_set.wait(timeout_sec_to_nsec(timeout_sec))
         if not self._context.ok():
             raise ExternalShutdownException
+
+    def _answer(self, ready):
+        """Take the requests of the services that are ready, and answer one of each service."""
+        for pointer, service in self._entities["service"].items():
+            waiting = self._waiting[pointer]
+            try:
+                if pointer in ready:
+                    self._take_requests(service, waiting)
+                if waiting:
+                    request, header = waiting.popleft()
+                    if (response := self._response(service, request)) is not None:
+                        service.send_response(response, header)
+            except InvalidHandle:  # a callback of the same turn destroyed it
+                waiting.clear()
+            except Exception as error:
+                self._problem(_name(service), error)
+
+    def _take_requests(self, service, waiting):
+        """Take requests within `share`. Those of services without a failure in their response, which are
+        those of parameters, wait in the middleware."""
+        busy = _failure(service, f"busy: {MOST_WAITING} requests wait for an answer; call again later")
+        most, end = 1 if busy is None else MOST_WAITING, time.thread_time() + self._share
+        while busy is not None or len(waiting) < most:
+            with service.handle:
+                request, header = service.handle.service_take_request(service.srv_type.Request)
+            if header is None:
+                return
+            if len(waiting) < most:
+                waiting.append((request, header))
+            else:
+                service.send_response(busy, header)
+            if time.thread_time() >= end:
+                return
+
+    def _response(self, service, request):
+        """Response of the callback; a failure after an exception, None if its type has none."""
+        try:
+            response = service.callback(request, service.srv_type.Response())
+            if iscoroutine(response):
+                response.close()
+                raise TypeError(AWAITS)
+        except Exception as error:
+            self._problem(_name(service), error)
+            return _failure(service, f"internal error, see the log: {type(error).__name__}")
+        return response
 
     def _serve(self, entity, take, most):
         """Serve an entity up to `most` times within its SHARE."""
@@ -153,6 +210,15 @@ def _add_event(event, wait_set):
     return True
 
 
+def _failure(service, reason):
+    """A response that states a failure; None if the type of the service has none."""
+    response = service.srv_type.Response()
+    if not (hasattr(response, "success") and hasattr(response, "message")):
+        return None
+    response.success, response.message = False, reason
+    return response
+
+
 def _depth(qos):
     return min(qos.depth or MOST, MOST)
 
@@ -164,7 +230,7 @@ def _finish(coroutine):
     except StopIteration:
         return
     coroutine.close()
-    raise TypeError("the callback awaits: use another executor")
+    raise TypeError(AWAITS)
 
 
 def _name(entity):

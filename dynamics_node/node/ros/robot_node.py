@@ -16,6 +16,7 @@ from dynamics_node.node.core.parameters import Numbers, Parameter, Strings, as_d
 from dynamics_node.node.core.robot_manager import RobotManager
 from dynamics_node.node.core.settings import PARAMETERS
 from dynamics_node.node.errors import NO_STATE, Reminder
+from dynamics_node.node.ros.bounded_executor import REQUESTS
 from dynamics_node.node.ros.inputs import RELIABLE, Subscriptions
 from dynamics_node.node.ros.messages import diagnostic_message
 from dynamics_node.node.ros.running import Throttle
@@ -136,6 +137,10 @@ class RobotNode(Node, ABC):
         self._steady_timer(1.0, self._report)
         threshold = JumpThreshold(min_forward=None, min_backward=Duration(nanoseconds=-JUMP_BACK))
         self._jump = self.get_clock().create_jump_callback(threshold, post_callback=self._on_clock_jump)
+
+    def create_service(self, *arguments, qos_profile=REQUESTS, **options):
+        """See rclpy, whose own depth is ten requests."""
+        return super().create_service(*arguments, qos_profile=qos_profile, **options)
 
     def _begin(self):
         """Accept changes of parameters, and load the robot that they specify."""

@@ -11,7 +11,7 @@ import rclpy
 from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 from rclpy.signals import SignalHandlerOptions
 
-from dynamics_node.node.ros.bounded_executor import TurnExecutor
+from dynamics_node.node.ros.bounded_executor import SHARE, TurnExecutor
 from dynamics_node.process import Stop
 from dynamics_node.text import one_line
 
@@ -70,10 +70,10 @@ def start_rclpy(arguments=None, stop: Stop | None = None) -> Stop:
     return stop
 
 
-def make_executor(guard: Guard):
-    """A TurnExecutor, or a SingleThreadedExecutor if the internals of rclpy differ."""
+def make_executor(guard: Guard, share: float = SHARE):
+    """A TurnExecutor with this share, or a SingleThreadedExecutor if the internals of rclpy differ."""
     try:
-        executor = TurnExecutor(guard.report)
+        executor = TurnExecutor(guard.report, share=share)
         executor.spin_once(timeout_sec=0)
     except Exception as error:
         guard.report("TurnExecutor (falling back to SingleThreadedExecutor)", error)

@@ -17,7 +17,6 @@ from queue import SimpleQueue
 from typing import NamedTuple
 
 import rclpy
-from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
 from rclpy.signals import SignalHandlerOptions
 
@@ -27,11 +26,13 @@ from dynamics_node.node.building.build_server import LONGEST_WORD, SERVER, SERVI
 from dynamics_node.node.core.dynamics_core import Core, Snapshot
 from dynamics_node.node.core.settings import Settings
 from dynamics_node.node.errors import BadMessage
-from dynamics_node.node.ros.running import Guard, end
+from dynamics_node.node.ros.bounded_executor import REQUESTS
+from dynamics_node.node.ros.running import Guard, end, make_executor
 from dynamics_node.node.services.services import COMPUTING, Services
 from dynamics_node.process import Stop
 
 NICENESS = 5  # torques have priority
+SHARE = 0.2  # s of processor time in which a turn takes the requests of a service
 SPIN_TIMEOUT = 0.1  # s; longest delay of a signal or the end of the node
 REPLY_TIMEOUT = 5.0  # s for a reply of the node
 EXIT_TIMEOUT = 2.0  # s for the process to end
@@ -220,14 +221,14 @@ def work(request: int, connection: int, background: bool):
     services = Services(follower.core)
     for name, resolved in start.names.items():
         kind = COMPUTING[name]
-        node.create_service(kind, resolved, services.callback(kind))
+        node.create_service(kind, resolved, services.callback(kind), qos_profile=REQUESTS)
     _serve(node, stop, follower)
 
 
 def _serve(node, stop, follower):
     """Spin until a stop request or the end of the node."""
     guard = Guard(node.get_logger().error)
-    executor = SingleThreadedExecutor()
+    executor = make_executor(guard, SHARE)
     executor.add_node(node)
     while not (stop.requested or follower.ended()):
         guard.call("services", executor.spin_once, timeout_sec=SPIN_TIMEOUT)
