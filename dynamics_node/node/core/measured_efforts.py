@@ -11,7 +11,7 @@ from dynamics_node.node.building.build_job import NO_PAYLOAD, ServedRobot
 from dynamics_node.node.core.settings import Settings
 from dynamics_node.node.errors import BadMessage, NoOutput
 from dynamics_node.node.state.coordinates import Coordinates
-from dynamics_node.node.state.joint_memory import all_finite
+from dynamics_node.node.state.joint_memory import all_possible, possible
 from dynamics_node.robot.inertial_parameters import changed_parameters, same_geometry
 from dynamics_node.symbolic import spatial_inertia
 from dynamics_node.text import listed
@@ -73,14 +73,14 @@ def measured_torques(core, q):
 def torques_of(coordinates: Coordinates, q, efforts, forward, source, remedy=""):
     """tau (nv,) of efforts (joints,), NaN if unknown. forward (nv,): coordinates whose acceleration the
     problem computes, which need an effort. Raises NoOutput with the joints that have none."""
-    if all_finite(efforts):
+    if all_possible(efforts):
         return coordinates.collect(q, efforts)
     needed = coordinates.efforts_needed(forward)
-    missing = needed[~np.isfinite(efforts[needed])]
+    missing = needed[~possible(efforts[needed])]
     if missing.size:
         names = [coordinates.names[k] for k in missing]
         raise NoOutput(f"no effort in {source} for {listed(names)}", remedy=remedy)
-    return coordinates.collect(q, np.nan_to_num(efforts))
+    return coordinates.collect(q, np.where(possible(efforts), efforts, 0.0))
 
 
 def contact_status(core) -> str:

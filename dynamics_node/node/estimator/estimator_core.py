@@ -15,7 +15,7 @@ from dynamics_node.node.core.torques import JointFriction, joint_friction
 from dynamics_node.node.errors import LEAVE_OUT, NO_STATES, BadMessage, NoOutput
 from dynamics_node.node.estimator.estimator_settings import MEASURED, NONE, EstimatedRobot, EstimatorSettings
 from dynamics_node.node.state.coordinates import Coordinates, coordinates_of
-from dynamics_node.node.state.joint_memory import JUMP_BACK, NEVER, JointMemory
+from dynamics_node.node.state.joint_memory import JUMP_BACK, NEVER, JointMemory, possible
 from dynamics_node.node.state.sensor_readings import SensorMessage, own_numbers
 from dynamics_node.robot import Robot
 from dynamics_node.text import listed, one_line
@@ -294,17 +294,18 @@ class EstimatorCore:
             raise BadMessage(f"{len(efforts)} numbers for {len(self._command_order)} command_joints")
         torques = np.full(len(self.joints.names), np.nan)
         torques[self._command_order] = efforts
-        self._add_command(torques, stamp, received)
+        self._add_command(np.where(possible(torques), torques, np.nan), stamp, received)
 
     def _add_command(self, torques, stamp, received):
         self._commands.append(Reading(stamp, TORQUE, torques))
         self._received[TORQUE] = received
 
     def _by_joint(self, layout, values):
-        """Values (joints,), NaN for joints that are not in the message."""
+        """Values (joints,), NaN for joints that are not in the message, and for values that are not
+        `possible`."""
         by_joint = np.full(len(self.joints.names), np.nan)
         by_joint[layout.target] = np.asarray(values, dtype=float)[layout.source]
-        return by_joint
+        return np.where(possible(by_joint), by_joint, np.nan)
 
     def _add(self, sensor, stamp, received, values):
         self._received[sensor] = received

@@ -8,7 +8,14 @@ from builtin_interfaces.msg import Time
 from dynamics_node.node.core.dynamics_core import Core
 from dynamics_node.node.errors import BadMessage, NoOutput
 from dynamics_node.node.ros.messages import pose_numbers, twist_numbers
-from dynamics_node.node.state.joint_memory import JointMemory, require_few, require_once
+from dynamics_node.node.state.joint_memory import (
+    JointMemory,
+    impossible,
+    possible,
+    require_few,
+    require_once,
+    require_possible,
+)
 from dynamics_node.node.state.reference import read_points
 from dynamics_node.node.state.robot_state import Base
 from dynamics_node.text import listed
@@ -80,9 +87,9 @@ def read_accelerations(core: Core, names, values):
         raise BadMessage(f"{len(names)} names in state.joints but {len(values)} entries in accelerations")
     at, given = core.coordinates, dict(zip(names, values, strict=True))
     own = np.array([given[name] for name in at.own_names], dtype=float)
-    if not np.isfinite(own).all():
-        bad = int(np.flatnonzero(~np.isfinite(own))[0])
-        raise BadMessage(f"acceleration of {at.own_names[bad]!r} is {own[bad]}")
+    if not possible(own).all():
+        bad = int(np.flatnonzero(~possible(own))[0])
+        raise BadMessage(f"acceleration of {at.own_names[bad]!r} is {impossible(own[bad])}")
     qdd[at.own_v] = own
     return qdd
 
@@ -130,6 +137,8 @@ def _given_joints(core, joints, now):
     memory.update(joints.name, joints.position, joints.velocity, joints.effort, 0, now)
     if missing := memory.missing():
         raise BadMessage(f"the state lacks joint {listed(missing)}")
+    for what, values in (("velocity", memory.velocity), ("effort", memory.effort)):
+        require_possible(what, memory.names, values)
     velocity = memory.velocity if len(joints.velocity) else np.zeros(len(memory.names))
     if absent := memory.joints_without(velocity):
         raise BadMessage(f"the state has velocity NaN for {listed(absent)}")
@@ -187,10 +196,10 @@ def known_torques(core, batch, forward):
 
 
 def require_known(names, table, what, why=""):
-    """Raise BadMessage with the names whose column of a table (k, names) has a NaN. why: reason of the
-    state."""
-    if np.isnan(table).any():
-        missing = [names[k] for k in np.flatnonzero(np.isnan(table).any(axis=0))]
+    """Raise BadMessage with the names whose column of a table (k, names) has a number that is not
+    `possible`. why: reason of the state."""
+    if not (known := possible(table)).all():
+        missing = [names[k] for k in np.flatnonzero(~known.all(axis=0))]
         reason = f" ({why})" if why else ""
         raise BadMessage(f"neither points nor state have the {what} of {listed(missing)}{reason}")
 

@@ -46,6 +46,7 @@ from dynamics_node.node.services.requests import (
     read_vectors,
 )
 from dynamics_node.node.services.trajectory_service import check_trajectory, scale_trajectory
+from dynamics_node.node.state.joint_memory import LARGEST, possible
 from dynamics_node.robot import hybrid_dynamics
 from dynamics_node.text import one_line
 
@@ -91,6 +92,8 @@ def set_payload(core, request, response):
     mass, com, inertia = inertia_numbers(request.inertia)
     if mass < 0:
         raise BadMessage(f"payload: mass {mass:g} is negative; 0 removes the payload")
+    if not possible(np.array([mass, *com, *np.ravel(inertia)])).all():
+        raise BadMessage(f"payload: a number is not finite, or above {LARGEST:g}")
     core.set_payload(request.link, mass, com, inertia)
     payloads = ", ".join(f"{link} {payload[0]:g} kg" for link, payload in core.payloads.items())
     return one_line(f"payloads: {payloads or 'none'}")

@@ -7,6 +7,7 @@ import numpy as np
 from dynamics_node.algorithms import external_wrenches
 from dynamics_node.graph.sensor_factors import sensor_transform
 from dynamics_node.node.errors import BadMessage, NoOutput
+from dynamics_node.node.state.joint_memory import LARGEST, possible
 from dynamics_node.node.state.sensor_readings import SensorMessage, check_frame
 from dynamics_node.robot.sensors import Imu
 from dynamics_node.symbolic import quaternion_rotation, transform_rotation
@@ -27,8 +28,8 @@ class ExternalWrenches:
         if link not in self._model.frames:
             raise BadMessage(f"frame_id {link!r} is not a link of the robot")
         wrench = np.array(wrench, dtype=float)
-        if not np.isfinite(wrench).all():
-            raise BadMessage(f"wrench on {link!r} is not finite")
+        if not possible(wrench).all():
+            raise BadMessage(f"wrench on {link!r} is not finite, or above {LARGEST:g}")
         self._wrenches[link] = (wrench, now)
 
     def on(self, model):

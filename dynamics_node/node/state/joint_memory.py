@@ -9,6 +9,7 @@ from dynamics_node.robot.joint_names import JointBuffer
 from dynamics_node.robot.joints import KINDS
 
 MAX_NAMES = 10_000
+LARGEST = 1e8  # rad, m, s, N and N m: larger numbers in messages are errors, as numbers that are not finite
 JUMP_BACK = 1_000_000_000  # ns of ROS time: a restarted bag, not a message out of order
 NEVER = np.iinfo(np.int64).min
 MAX_GAP = 500_000_000  # ns; largest gap between two positions for differentiation
@@ -69,7 +70,7 @@ class JointMemory(JointBuffer):
         n = len(names)
         position = _field("position", position, n, required=True)
         velocity, effort = _field("velocity", velocity, n), _field("effort", effort, n)
-        if not all_finite(position):
+        if not all_possible(position):
             layout = self._with_position(layout, position)
         self.unknown, self.strangers = layout.unknown, layout.strangers
         source, target = layout.source, layout.target
@@ -144,8 +145,8 @@ class JointMemory(JointBuffer):
         return [self._needed_names[k] for k in np.flatnonzero(late)]
 
     def joints_without(self, values):
-        """Names of the needed joints whose value is not finite."""
-        missing = ~np.isfinite(values[self._needed])
+        """Names of the needed joints whose value is not `possible`."""
+        missing = ~possible(values[self._needed])
         return [self._needed_names[k] for k in np.flatnonzero(missing)]
 
     def _new_layout(self, names):
@@ -155,15 +156,16 @@ class JointMemory(JointBuffer):
         return super()._new_layout(names)
 
     def _with_position(self, layout, position):
-        """The layout without the joints whose position is not finite. Raises BadMessage for a needed joint;
-        drivers may have no position of others, for example of wheels."""
-        finite = np.isfinite(position[layout.source])
-        source, target = layout.source[~finite], layout.target[~finite]
+        """The layout without the joints whose position is not `possible`. Raises BadMessage for a needed
+        joint; drivers may have no position of others, for example of wheels."""
+        usable = possible(position[layout.source])
+        source, target = layout.source[~usable], layout.target[~usable]
         if (needed := self._is_needed[target]).any():
             name, value = self.names[target[needed][0]], position[source[needed][0]]
-            raise BadMessage(f"position of {name!r} is {value}; exclude it with the parameter joints")
-        order = layout.order if finite.all() else None
-        return layout._replace(source=layout.source[finite], target=layout.target[finite], order=order)
+            reason = f"position of {name!r} is {impossible(value)}"
+            raise BadMessage(f"{reason}; exclude it with the parameter joints")
+        order = layout.order if usable.all() else None
+        return layout._replace(source=layout.source[usable], target=layout.target[usable], order=order)
 
     def _jumped_back(self, stamp, target):
         latest = int(self.stamp[target].max())
@@ -205,10 +207,25 @@ def require_once(names, what="joint"):
         seen.add(name)
 
 
-def all_finite(values):
-    """Whether an array (n,) has neither infinity nor NaN. Counting takes 1.4 us, `all` 2.6 us; a product of
-    the array with itself may overflow with a warning."""
-    return np.count_nonzero(np.isfinite(values)) == values.size
+def possible(values):
+    """bool, of the shape of an array: whether a number is finite and at most LARGEST."""
+    return np.abs(values) <= LARGEST
+
+
+def impossible(value):
+    """A number that is not `possible`, with the limit, for messages."""
+    return f"{value:g}, above {LARGEST:g}" if np.isfinite(value) else f"{value}"
+
+
+def all_possible(values):
+    """Whether all numbers of an array (n,) are `possible`. Counting takes half the time of `all`."""
+    return np.count_nonzero(possible(values)) == values.size
+
+
+def require_possible(what, names, values):
+    """Raise BadMessage with the first number of an array (n,) that is neither NaN nor `possible`."""
+    if (wrong := np.flatnonzero(~(possible(values) | np.isnan(values)))).size:
+        raise BadMessage(f"{what} of {names[wrong[0]]!r} is {impossible(values[wrong[0]])}")
 
 
 def _field(name, values, count, required=False):

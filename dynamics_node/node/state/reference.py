@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dynamics_node.node.errors import BadMessage
-from dynamics_node.node.state.joint_memory import require_few, require_once
+from dynamics_node.node.state.joint_memory import impossible, possible, require_few, require_once
 from dynamics_node.node.state.wire import doubles_of, points_in_slices, read_trajectory
 
 MAX_POINTS = 100_000
@@ -164,10 +164,10 @@ def _require_lengths(field, counts, count, first):
 
 def _require_finite(field, entries, numbers, joint_names, target):
     """given (k, joints): entries of the points `numbers`."""
-    if not np.isfinite(entries).all():
-        row, column = np.argwhere(~np.isfinite(entries))[0]
+    if not possible(entries).all():
+        row, column = np.argwhere(~possible(entries))[0]
         name, value = joint_names[target[column]], entries[row, column]
-        raise BadMessage(f"point {numbers[row]}: {field} of {name!r} is {value}")
+        raise BadMessage(f"point {numbers[row]}: {field} of {name!r} is {impossible(value)}")
 
 
 def _require_rising(times):

@@ -17,7 +17,13 @@ from dynamics_node.node.errors import (
     NoOutput,
 )
 from dynamics_node.node.state.coordinates import coordinates_of
-from dynamics_node.node.state.joint_memory import JointMemory, all_finite
+from dynamics_node.node.state.joint_memory import (
+    LARGEST,
+    JointMemory,
+    all_possible,
+    possible,
+    require_possible,
+)
 from dynamics_node.robot import Robot
 from dynamics_node.robot.joint_names import proposed_pair
 from dynamics_node.symbolic import UNIT, transform_origin, transform_rotation
@@ -40,8 +46,8 @@ def read_base(model: Robot, pose, twist, stamp, now, link="") -> Base:
     if link not in ("", body.name):
         raise BadMessage(f"child_frame_id {link!r} is not the floating link {body.name!r}")
     pose, twist = np.array(pose, dtype=float), np.array(twist, dtype=float)
-    if not (np.isfinite(pose).all() and np.isfinite(twist).all()):
-        raise BadMessage("pose or twist of the base is not finite")
+    if not (possible(pose).all() and possible(twist).all()):
+        raise BadMessage(f"pose or twist of the base is not finite, or above {LARGEST:g}")
     norm = np.linalg.norm(pose[3:])
     if abs(norm - 1) > UNIT:
         raise BadMessage(f"quaternion of the base has norm {norm:.9g}, not 1")
@@ -189,19 +195,28 @@ class RobotState:
         source = self._settings.velocity_source
         if source == "zero" or not wanted:
             return np.zeros(len(self.joints.names))
-        if source == "filter":
-            velocity = np.full(len(self.joints.names), np.nan)
-            velocity[self.coordinates.own] = self.filtered_now().velocity
+        velocity = self._velocity_of(source)
+        if all_possible(own := velocity[self.coordinates.own]):
             return velocity
-        velocity = self.joints.velocity if source == "message" else self.joints.differentiated()
-        if all_finite(velocity[self.coordinates.own]):
-            return velocity
+        try:
+            require_possible("velocity", self.coordinates.own_names, own)
+        except BadMessage as error:
+            raise NoOutput(error) from None
         absent = listed(self.joints.joints_without(velocity))
         if source == "message":
             raise NoOutput(
                 f"no velocity in joint_states for {absent} (velocity_source: message)", remedy=DIFFERENTIATE
             )
         raise NoOutput(f"two positions are needed to differentiate: {absent}")
+
+    def _velocity_of(self, source):
+        if source == "message":
+            return self.joints.velocity
+        if source == "differentiate":
+            return self.joints.differentiated()
+        velocity = np.full(len(self.joints.names), np.nan)
+        velocity[self.coordinates.own] = self.filtered_now().velocity
+        return velocity
 
 
 def _unsupported(model):

@@ -15,6 +15,7 @@ import numpy as np
 from dynamics_node.functions import Estimate, Estimator, InputError, SolutionError
 from dynamics_node.graph import chi_square_limit, observability
 from dynamics_node.node.errors import BadMessage, NoOutput
+from dynamics_node.node.state.joint_memory import LARGEST, possible
 from dynamics_node.robot import SensorProblem, sensor_problem
 from dynamics_node.robot.sensors import (
     MEASURED,
@@ -160,12 +161,12 @@ def _message(sensor) -> str | None:
 
 
 def own_numbers(sensor: Sensor, message: SensorMessage) -> np.ndarray:
-    """The readings of a sensor in a message. Raises BadMessage if they are not finite or have another
+    """The readings of a sensor in a message. Raises BadMessage if they are not `possible` or have another
     frame."""
     check_frame(sensor, message)
     own = np.array(message.numbers, dtype=float)[_rows(sensor)]
-    if not np.isfinite(own).all():
-        raise BadMessage(f"sensor {sensor.name!r}: a reading is not finite")
+    if not possible(own).all():
+        raise BadMessage(f"sensor {sensor.name!r}: a reading is not finite, or above {LARGEST:g}")
     return own
 
 
@@ -219,7 +220,7 @@ class Estimation:
         readings = self._values.copy()
         for name, number in self._efforts.items():
             readings[self._place[name]] = efforts[number]
-        if absent := [name for name, number in self._efforts.items() if not np.isfinite(efforts[number])]:
+        if absent := [name for name, number in self._efforts.items() if not possible(efforts[number])]:
             raise NoOutput(
                 f"no effort in joint_states for sensor {listed(absent)}{self._unobservable(absent)}"
             )

@@ -13,6 +13,7 @@ from dynamics_node.functions import InputError, SolutionError
 from dynamics_node.node.building.build_job import ServedRobot
 from dynamics_node.node.core.settings import Settings
 from dynamics_node.node.errors import BadMessage, NoOutput
+from dynamics_node.node.state.joint_memory import LARGEST, possible
 from dynamics_node.node.state.sensor_readings import SensorMessage, own_numbers
 from dynamics_node.robot.sensors import ForceTorque
 from dynamics_node.robot.subtree import subtree
@@ -79,8 +80,8 @@ class WrenchSensor:
                 raise NoOutput(f"the reading is older than {self._timeout * 1e-9:g} s")
             tool_wrench = self._tool_wrench(core, ros_now, steady_now)
             wrench = reading.numbers - self._bias - self._sign * tool_wrench
-            if not np.isfinite(wrench).all():
-                raise NoOutput("the compensated wrench is not finite")
+            if not possible(wrench).all():
+                raise NoOutput(f"the compensated wrench is not finite, or above {LARGEST:g}")
         except NoOutput as reason:
             self.reason = str(reason)
             return None

@@ -1,12 +1,14 @@
 """Stale input, input out of order, and references over time."""
 
+import contextlib
+
 import numpy as np
 import pytest
 from cases import case_of
 from plain import MS, point, serve
 from tolerances import EXACT, error
 
-from dynamics_node.node.errors import BadMessage
+from dynamics_node.node.errors import BadMessage, NoOutput
 
 
 def test_a_stale_joint_is_named(panda):
@@ -80,11 +82,51 @@ BAD_STATES = {
         lambda n, q, v: (n, [np.inf, *q[1:]], v, ()),
         "position of 'panda_joint1' is inf; exclude it with the parameter joints",
     ),
+    "huge position": (
+        lambda n, q, v: (n, [1e150, *q[1:]], v, ()),
+        "position of 'panda_joint1' is 1e+150, above 1e+08; exclude it with the parameter joints",
+    ),
     "many names": (
         lambda n, q, v: ([f"x{k}" for k in range(10_001)], [0.0] * 10_001, (), ()),
         "10001 names; the limit is 10000",
     ),
 }
+
+
+@pytest.mark.parametrize("source", ["message", "differentiate", "filter"])
+def test_impossible_velocities_give_no_torque(panda, source):
+    """Torques of 1e298 N m would follow from 1e150 rad/s. States that are possible have torques again."""
+    served = serve("panda7", velocity_source=source, joint_state_timeout=60.0)
+    q, qd = panda.q.copy(), panda.qd.copy()
+    served.receive(panda.names, q, qd)
+    with contextlib.suppress(NoOutput):  # the second state of a filter has a velocity
+        served.solve()
+    if source == "message":
+        qd[2] = 1e150
+    else:
+        q[2] = 9e7
+    served.wait(1).receive(panda.names, q, qd)
+    assert "above 1e+08" in str(served.no_output("velocity of 'panda_joint3' is "))
+    if source == "filter":
+        return  # it forgets gradually
+    for _ in range(3):
+        served.wait(1).receive(panda.names, panda.q, panda.qd)
+    resting = panda.qd if source == "message" else 0 * panda.qd
+    assert error(served.tau(), panda.torque(qd=resting)) <= EXACT
+
+
+@pytest.mark.parametrize("field", ["q", "qd", "qdd", "effort"])
+def test_impossible_numbers_of_a_reference_are_rejected(panda, field):
+    served = serve("panda7")
+    with pytest.raises(BadMessage, match="'panda_joint7' is -1e[+]150, above"):
+        served.refer(panda.names, point(**{field: [0.0] * 6 + [-1e150]}))
+    assert served.core.reference is None
+
+
+def test_an_impossible_effort_counts_as_missing(panda):
+    served = serve("panda7", problem="forward")
+    served.receive(panda.names, panda.q, panda.qd, [0.0] * 6 + [1e150])
+    served.no_output("no effort in joint_states or reference for panda_joint7")
 
 
 @pytest.mark.parametrize("kind", BAD_STATES)
@@ -196,6 +238,7 @@ def test_a_floating_base_needs_odometry():
         ((0, 0, 0, 0, 0, 0, 0), (0,) * 6, "", "quaternion.*norm 0"),
         ((0, 0, NAN, 0, 0, 0, 1), (0,) * 6, "", "not finite"),
         ((0, 0, 0, 0, 0, 0, 1), (np.inf, 0, 0, 0, 0, 0), "", "not finite"),
+        ((0, 0, 0, 0, 0, 0, 1), (0, 0, 0, 1e150, 0, 0), "", "above"),
         ((0, 0, 0, 0, 0, 0, 1), (0,) * 6, "camera", "child_frame_id 'camera'"),
     ],
 )

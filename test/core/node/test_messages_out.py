@@ -13,6 +13,7 @@ interfaces = pytest.importorskip(
 
 from builtin_interfaces.msg import Time
 from tolerances import error
+from trajectory_msgs.msg import JointTrajectoryPoint
 
 import dynamics_node as dn
 from dynamics_demo.robots import five_bar, quadruped
@@ -120,6 +121,29 @@ def test_forward_dynamics_publishes_no_commands(panda, outputs):
 
 
 # --- services -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "place, field",
+    [
+        *(("point", field) for field in ("positions", "velocities", "accelerations", "effort")),
+        *(("state", field) for field in ("positions", "velocities", "effort")),
+    ],
+)
+def test_impossible_numbers_of_requests_are_rejected(panda, place, field):
+    served, numbers = serve("panda7"), {"positions": list(panda.q), field: [0.0] * 6 + [1e150]}
+    request = interfaces.ForwardDynamics.Request()
+    if place == "point":
+        request.points.joint_names = list(panda.names)
+        request.points.points = [JointTrajectoryPoint(**numbers)]
+    else:
+        joints = request.state.joints
+        joints.name, joints.position = list(panda.names), numbers["positions"]
+        joints.velocity, joints.effort = numbers.get("velocities", []), numbers.get("effort", [0.0] * 7)
+    answer = Services(lambda: served.core).callback(interfaces.ForwardDynamics)(
+        request, interfaces.ForwardDynamics.Response()
+    )
+    assert not answer.success and "'panda_joint7' is 1e+150, above 1e+08" in answer.message
 
 
 def test_operational_space_inertia_of_a_floating_robot_is_linear_first():

@@ -82,8 +82,9 @@ def test_wrenches_act_and_time_out(panda, own, backend):
         ("nowhere", (0, 0, 0, 1, 0, 0), "frame_id 'nowhere'"),
         ("", (0, 0, 0, 1, 0, 0), "frame_id ''"),
         (HAND, (0, 0, 0, np.nan, 0, 0), "finite"),
+        (HAND, (0, 0, 0, 1e150, 0, 0), "above"),
     ],
-    ids=["unknown", "empty", "NaN"],
+    ids=["unknown", "empty", "NaN", "huge"],
 )
 def test_a_bad_wrench_is_dropped(panda, served, link, wrench, reason):
     with pytest.raises(BadMessage, match=reason):
