@@ -7,6 +7,7 @@ import numpy as np
 from dynamics_node.robot.joints import KINDS
 from dynamics_node.symbolic import length
 
+LONGEST_NAME = 256  # characters of a link, a joint or a loop
 JOINT_TYPES = (*KINDS, "fixed")  # and planar ones in files, see urdf.py
 MOMENTS = {"ixx": (0, 0), "ixy": (0, 1), "ixz": (0, 2), "iyy": (1, 1), "iyz": (1, 2), "izz": (2, 2)}
 

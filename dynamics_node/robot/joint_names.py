@@ -11,35 +11,56 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dynamics_node.robot.description import LONGEST_NAME
 from dynamics_node.robot.robot import Robot
 
 Pairs = tuple[tuple[str, str], ...]
+MAX_PATTERNS = 100  # pairs with a star, which every name is compared with
 
 
 def name_pairs(pairs: Iterable[tuple[str, str]]) -> Pairs:
     """The pairs, checked. Raises ValueError naming an invalid one."""
     pairs = tuple((str(theirs), str(ours)) for theirs, ours in pairs)
-    for at, (theirs, ours) in enumerate(pairs):
+    known: set[str] = set()
+    patterns = 0
+    for theirs, ours in pairs:
         pair = f"{theirs}={ours}"
+        if len(pair) > 2 * LONGEST_NAME:
+            raise ValueError(f"{pair[:50]!r}... has {len(pair)} characters; the limit is {2 * LONGEST_NAME}")
         if not theirs or not ours:
             raise ValueError(f"{pair!r} has an empty side")
         if theirs.count("*") > 1 or ours.count("*") > 1 or theirs.count("*") != ours.count("*"):
             raise ValueError(f"{pair!r} needs one star on both sides, or none")
-        if theirs in (before for before, _ in pairs[:at]):
+        if theirs in known:
             raise ValueError(f"{theirs!r} is mapped twice")
+        known.add(theirs)
+        patterns += "*" in theirs
+    if patterns > MAX_PATTERNS:
+        raise ValueError(f"{patterns} pairs with a star; the limit is {MAX_PATTERNS}")
     return pairs
 
 
 def renamed(name: str, pairs: Pairs) -> str:
     """Our name for their joint."""
-    for theirs, ours in pairs:
-        head, star, tail = theirs.partition("*")
-        if not star:
-            if name == theirs:
-                return ours
-        elif len(name) >= len(head) + len(tail) and name.startswith(head) and name.endswith(tail):
+    return all_renamed([name], pairs)[0]
+
+
+def all_renamed(names: Iterable[str], pairs: Pairs) -> list[str]:
+    """Our names for their joints."""
+    numbered = [(k, theirs, ours) for k, (theirs, ours) in enumerate(pairs)]
+    plain = {theirs: (k, ours) for k, theirs, ours in reversed(numbered) if "*" not in theirs}
+    patterns = [row for row in numbered if "*" in row[1]]
+    return [_renamed(name, plain, patterns) for name in names]
+
+
+def _renamed(name, plain, patterns):
+    first, ours_plainly = plain.get(name, (len(plain) + len(patterns), name))
+    for number, theirs, ours in patterns:
+        head, _, tail = theirs.partition("*")
+        long_enough = number < first and len(name) >= len(head) + len(tail)
+        if long_enough and name.startswith(head) and name.endswith(tail):
             return ours.replace("*", name[len(head) : len(name) - len(tail)])
-    return name
+    return ours_plainly
 
 
 def inverse_pairs(pairs: Pairs) -> Pairs:
@@ -51,7 +72,8 @@ def with_their_names(robot: Robot, pairs: Pairs) -> Robot:
     """The model with their joint names. Raises ValueError if two joints get one name."""
     back = inverse_pairs(pairs)
     taken: dict[str, str] = {}
-    theirs = {joint.name: renamed(joint.name, back) for joint in _scalar(robot)}
+    names = [joint.name for joint in _scalar(robot)]
+    theirs = dict(zip(names, all_renamed(names, back), strict=True))
     for ours, name in theirs.items():
         if name in taken:
             raise ValueError(f"joints {taken[name]!r} and {ours!r} are both called {name!r}")
@@ -72,20 +94,23 @@ def _called(joint, names):
 def proposed_pair(theirs: Iterable[str], ours: Iterable[str]) -> tuple[str, str] | None:
     """The pair of patterns that maps all of our names, by their endings, to theirs. Its prefixes are as short
     as possible and end with a separator if they can. None if there is none."""
-    names, ours = set(theirs), list(ours)
-    if not names or not ours:
+    names, ours = {name for name in theirs if len(name) <= LONGEST_NAME}, list(ours)
+    if not names or not ours or not all(ours):
         return None
     prefix = _common_prefix(min(ours), max(ours))
-    cuts = sorted(range(len(prefix) + 1), key=lambda cut: (not _is_boundary(prefix, cut), cut))
-    for cut in cuts:
-        endings = [name[cut:] for name in ours]
-        if not all(endings):
-            continue
-        for name in sorted(names):
-            head = name.removesuffix(endings[0])
-            if head != name and all(head + ending in names for ending in endings):
-                return f"{head}*", f"{prefix[:cut]}*"
-    return None
+    last = min(len(prefix), min(map(len, ours)) - 1)  # an ending has a character
+    found = []
+    for name in names:  # of our first joint: it determines those of the others for every cut
+        head = name.removesuffix(ours[0][last:])
+        if head != name and all(head + our[last:] in names for our in ours):
+            common = len(_common_prefix(head[::-1], prefix[:last][::-1]))
+            cuts = range(last - common, last + 1)
+            cut = next((cut for cut in cuts if _is_boundary(prefix, cut)), cuts[0])
+            found.append((not _is_boundary(prefix, cut), cut, name))
+    if not found:
+        return None
+    _, cut, name = min(found)
+    return f"{name.removesuffix(ours[0][cut:])}*", f"{prefix[:cut]}*"
 
 
 def _common_prefix(a, b):
@@ -146,7 +171,7 @@ class JointBuffer:
         return layout
 
     def _new_layout(self, theirs):
-        ours = [renamed(name, self._pairs) for name in theirs] if self._pairs else theirs
+        ours = all_renamed(theirs, self._pairs) if self._pairs else theirs
         known: dict[str, int] = {}
         for k, name in enumerate(ours):
             if name in self._number:

@@ -14,6 +14,7 @@ import numpy as np
 from urdf_parser_py import urdf as parser
 
 from dynamics_node.robot.description import (
+    LONGEST_NAME,
     Coupling,
     Description,
     JointDescription,
@@ -33,7 +34,8 @@ from dynamics_node.symbolic import length, quaternion_rotation, rpy_angles, rpy_
 from dynamics_node.text import number, one_line
 
 MAX_BYTES = 8 * 1024 * 1024
-MAX_LINKS = 5000  # also of joints, and of loops with couplings; no robot has as many
+MAX_LINKS = 5000  # also of joints, and of couplings; no robot has as many
+MAX_LOOPS = 200  # those that depend on each other take the cube of their number
 DEFINITIONS = ("property", "arg", "macro")  # of xacro: they produce nothing by themselves
 
 _BOUNDED = [kind for kind, joint_type in KINDS.items() if joint_type.bounded]
@@ -129,18 +131,33 @@ def rpy_text(attributes, owner) -> str:
 
 
 def _require_few(robot):
-    kinds = {"links": ("link",), "joints": ("joint",), "loops and couplings": (*_CLOSURES, "coupling")}
-    for what, tags in kinds.items():
+    kinds = {
+        "links": (("link",), MAX_LINKS),
+        "joints": (("joint",), MAX_LINKS),
+        "loops": (tuple(_CLOSURES), MAX_LOOPS),
+        "couplings": (("coupling",), MAX_LINKS),
+    }
+    for what, (tags, most) in kinds.items():
         count = sum(1 for tag in tags for _ in robot.iterfind(tag))
-        if count > MAX_LINKS:
-            raise ModelError(f"robot description has {count} {what}; the limit is {MAX_LINKS}")
+        if count > most:
+            raise ModelError(f"robot description has {count} {what}; the limit is {most}")
 
 
 def _require_names(robot):
     for tag in ("link", "joint", "loop", "constraint", "coupling"):
         for place, element in enumerate(robot.iterfind(tag), 1):
-            if not element.get("name"):
+            name = element.get("name")
+            if not name:
                 raise ModelError(f"{tag} number {place} has no name")
+            _require_short(tag, name)
+    _require_short("robot", robot.get("name") or "")
+
+
+def _require_short(tag, name):
+    if len(name) > LONGEST_NAME:
+        raise ModelError(
+            f"the name of {tag} {name[:50]!r}... has {len(name)} characters; the limit is {LONGEST_NAME}"
+        )
 
 
 def _missing(robot):

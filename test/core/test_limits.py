@@ -17,7 +17,7 @@ from dynamics_node.codegen.c.batch_kernel import render_batch
 from dynamics_node.codegen.c.render_straight import memory
 from dynamics_node.robot.description import Description, JointDescription, Mimic
 from dynamics_node.robot.explicit import Explicit, explicit_joints
-from dynamics_node.robot.urdf import MAX_LINKS, parse_urdf
+from dynamics_node.robot.urdf import MAX_LINKS, MAX_LOOPS, parse_urdf
 from dynamics_node.symbolic import trace
 
 pytestmark = pytest.mark.optimized
@@ -38,8 +38,8 @@ def test_error_states_the_limit():
         parse_urdf("<robot name='r'>" + "<link name='a'/>" * (MAX_LINKS + 1) + "</robot>")
     with pytest.raises(dn.ModelError, match=f"{MAX_LINKS + 1} joints.* {MAX_LINKS}"):
         parse_urdf("<robot name='r'>" + "<joint name='a'/>" * (MAX_LINKS + 1) + "</robot>")
-    many = "<loop name='a'><predecessor link='a'/><successor link='a'/></loop>" * (MAX_LINKS + 1)
-    with pytest.raises(dn.ModelError, match=f"{MAX_LINKS + 1} loops.* {MAX_LINKS}"):
+    many = "<loop name='a'><predecessor link='a'/><successor link='a'/></loop>" * (MAX_LOOPS + 1)
+    with pytest.raises(dn.ModelError, match=f"{MAX_LOOPS + 1} loops.* {MAX_LOOPS}"):
         parse_urdf(f"<robot name='r'><link name='a'/>{many}</robot>")
 
 

@@ -214,8 +214,9 @@ def require_joints(settings: DescriptionSettings, model: Robot, parameters, expl
     explicit = [joint.name for joint in model.explicit_joints] if explicit else []
     for parameter in parameters:
         joints = [*model.tree.joint_names, *(() if parameter == "friction.joints" else explicit)]
+        known = set(joints)
         for name in _of(settings, parameter):
-            if name not in joints:
+            if name not in known:
                 raise ValueError(f"{parameter}: unknown joint {name!r}; known: {', '.join(joints)}")
 
 

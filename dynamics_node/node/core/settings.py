@@ -13,7 +13,7 @@ from dynamics_node.graph import ORDERINGS
 from dynamics_node.node.building.build_job import COMPILING, Job
 from dynamics_node.node.core.parameters import parameter, parameters_of
 from dynamics_node.robot import KINDS
-from dynamics_node.robot.joint_names import Pairs, renamed
+from dynamics_node.robot.joint_names import Pairs, all_renamed
 
 FARTHEST = 1e6  # rad, m, m/s^2 or a gear ratio: larger values are errors
 DESCRIBED = ("joint_names", "fixed", "armature", "friction")  # groups of parameters
@@ -90,7 +90,7 @@ class DescriptionSettings:
 
     def _described(self, names):
         """Names in the description, of driver names."""
-        return tuple(renamed(name, self.name_pairs()) for name in names)
+        return tuple(all_renamed(names, self.name_pairs()))
 
 
 STD = 1e-9, 1e9  # bounds of standard deviations, whose squares are divisors

@@ -10,6 +10,7 @@ from dynamics_demo.robots import five_bar
 from dynamics_node.node.building.build_job import Failure, do
 from dynamics_node.node.core.dynamics_core import Core
 from dynamics_node.node.errors import NoOutput
+from dynamics_node.robot.joint_names import all_renamed, name_pairs, proposed_pair
 
 DRIVER_NAMES = tuple(name.replace("panda", "fer") for name in PANDA_JOINTS)
 NAMES = {"joint_names__from": ["fer_*"], "joint_names__to": ["panda_*"]}
@@ -101,3 +102,92 @@ def test_no_output_suggests_a_pair():
     with pytest.raises(NoOutput) as raised:
         core.solve(lambda: 1, 1)
     assert "joint_names.from" not in str(raised.value)  # the parameters already have pairs
+
+
+# --- bounds -------------------------------------------------------------------------------------------------
+
+
+class Counted(str):
+    """A text that counts its comparisons and the texts made of it."""
+
+    __slots__ = ()
+    work = 0
+
+    def removesuffix(self, ending):
+        Counted.work += 1
+        return Counted(str.removesuffix(self, ending))
+
+    def __add__(self, other):
+        Counted.work += 1
+        return str.__add__(self, other)
+
+    def __getitem__(self, part):
+        Counted.work += 1
+        return Counted(str.__getitem__(self, part))
+
+
+def work_of(prefix, count):
+    """Steps of a proposal for `count` joints with a common prefix, which the last name contradicts."""
+    ours = [Counted(f"{prefix}{k}") for k in range(count)]
+    theirs = [Counted(f"driver_{k}") for k in range(count - 1)]
+    Counted.work = 0
+    assert proposed_pair(theirs, ours) is None
+    return Counted.work
+
+
+def test_a_proposal_takes_no_longer_for_long_names():
+    """A number of steps for every character would stop the node: names come from the network."""
+    assert work_of("a" * 200, 50) <= work_of("a" * 20, 50) + 50
+    assert work_of("a" * 20, 200) <= 5 * work_of("a" * 20, 50)
+
+
+def by_all_cuts(theirs, ours):
+    """The first pair of the definition: the cuts of the common prefix in turn."""
+    prefix = ours[0]
+    while not all(our.startswith(prefix) for our in ours):
+        prefix = prefix[:-1]
+    cuts = range(min(len(prefix), min(map(len, ours)) - 1) + 1)
+    for cut in sorted(cuts, key=lambda cut: (cut > 0 and prefix[cut - 1].isalnum(), cut)):
+        for name in sorted(theirs):
+            head = name.removesuffix(ours[0][cut:])
+            if head != name and all(head + our[cut:] in theirs for our in ours):
+                return f"{head}*", f"{prefix[:cut]}*"
+    return None
+
+
+def test_proposals_are_those_of_the_definition():
+    random, proposals = np.random.default_rng(5), 0
+    for _ in range(2000):
+        draw = lambda most: "".join(random.choice(list("ab_"), random.integers(0, most)))  # noqa: E731
+        prefix, other = draw(5), draw(5)
+        endings = [draw(4) for _ in range(random.integers(1, 4))]
+        ours = [prefix + ending for ending in endings]
+        if not all(ours):
+            continue
+        theirs = {other + ending for ending in endings if random.random() < 0.9} | {draw(6) for _ in range(6)}
+        assert proposed_pair(theirs, ours) == by_all_cuts(theirs, ours), (theirs, ours)
+        proposals += by_all_cuts(theirs, ours) is not None
+    assert proposals > 300
+
+
+def test_long_names_are_not_proposed():
+    assert proposed_pair(["x" * 300 + "_joint1"], ["panda_joint1"]) is None
+    assert proposed_pair(["fer_joint1"], ["panda_joint1"]) == ("fer_*", "panda_*")
+
+
+@pytest.mark.parametrize(
+    "pairs, reason",
+    [
+        ([(f"{k}*", "a*") for k in range(101)], "101 pairs with a star; the limit is 100"),
+        ([("a" * 600, "b")], "601 characters|602 characters"),
+        ([("a", "b"), ("a", "c")], "mapped twice"),
+    ],
+)
+def test_pairs_are_bounded(pairs, reason):
+    with pytest.raises(ValueError, match=reason):
+        name_pairs(pairs)
+
+
+def test_the_first_matching_pair_applies_among_plain_ones_and_patterns():
+    pairs = (("a1", "x"), ("a*", "b*"), ("a2", "y"), ("*3", "z*"))
+    assert all_renamed(["a1", "a2", "a3", "c3", "c4"], pairs) == ["x", "b2", "b3", "zc", "c4"]
