@@ -1,8 +1,8 @@
 """How reading, naming and building grow with the size of a description, for each kind of its parts.
 
 Processor time at four sizes, each twice the last, and the exponent of the last two. Parsing is `parse_robot`,
-naming a proposal of joint names, building the node's first stage by NumPy, in this process. A row ends with the
-first time above LONGEST.
+naming a proposal of joint names, building the node's first stage by NumPy, in this process. A row ends with
+the first time above LONGEST.
 """
 
 import argparse
@@ -57,17 +57,16 @@ def mimics(master):
     return text
 
 
-def gears(predecessor, links):
+def gears(links):
+    """Gears between the first and the last link, the second and the last but one, ..."""
+
     def text(count):
-        return (
-            robot(below(links(count))).replace("</robot>", "")
-            + "".join(
-                f'<coupling name="c{k}"><predecessor link="k{k}"/><successor link="k{predecessor(k, count)}"/>'
-                '<ratio value="1.5"/></coupling>'
-                for k in range(0, count // 2 - 1)
-            )
-            + "</robot>"
+        rows = (
+            f'<coupling name="c{k}"><predecessor link="k{k}"/><successor link="k{count - 1 - k}"/>'
+            '<ratio value="1.5"/></coupling>'
+            for k in range(count // 2 - 1)
         )
+        return robot(below(links(count)), *rows)
 
     return text
 
@@ -104,8 +103,8 @@ KINDS = {  # {name: (text of a size, first size)}
     "fixed links": (lambda n: robot(below(on_the_last(n), kind="fixed")), 250),
     "mimics of one": (mimics(lambda k: 0), 100),
     "mimics of the last": (mimics(lambda k: k - 1), 100),
-    "gears side by side": (gears(lambda k, n: n - 1 - k, lambda n: ["base"] * n), 100),
-    "gears in a chain": (gears(lambda k, n: n - 1 - k, on_the_last), 50),
+    "gears side by side": (gears(lambda n: ["base"] * n), 100),
+    "gears in a chain": (gears(on_the_last), 50),
     "loops apart": (loops_apart, 8),
     "loops in a ladder": (loops_in_a_ladder, 4),
 }

@@ -6,7 +6,9 @@ not there.
 """
 
 import contextlib
+import errno
 import fcntl
+import grp
 import hashlib
 import os
 import pwd
@@ -23,6 +25,7 @@ from dynamics_node.codegen.errors import CompileError
 MOST_BYTES = 512 * 2**20  # beyond, what was used longest ago is forgotten
 BETWEEN_LOOKS = 1 / 16  # of MOST_BYTES: what a process writes before it looks again
 OPEN_TO_OTHERS = stat.S_IWGRP | stat.S_IWOTH
+MOST_LINKS = 40  # on the way to the folder, as Linux has it
 _DIGEST = 64  # characters
 _WORK = "tmp"  # prefix of files and folders that are being written
 _YOUNG = 10.0  # s; a folder this young may not be locked yet
@@ -30,13 +33,15 @@ _written = float("inf")  # bytes, since this process has looked
 
 
 def cache_folder() -> Path:
-    """$XDG_CACHE_HOME/dynamics_node or ~/.cache/dynamics_node, made if need be, open to no other user's
-    writing. Raises CompileError when it cannot be trusted or made."""
+    """$XDG_CACHE_HOME/dynamics_node or ~/.cache/dynamics_node, made if need be. No other user can write into
+    it, or exchange a folder above it. Raises CompileError when it cannot be trusted or made."""
     folder = _base() / "dynamics_node"
     if folder.is_symlink():
         raise CompileError(f"{folder} is a symbolic link: remove it, or set XDG_CACHE_HOME")
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for above in _folders_above(folder):
+            _require_ours(above)
         _close_to_others(folder)
     except OSError as error:
         raise no_place(error) from None
@@ -71,6 +76,49 @@ def _base():
     if not home.is_absolute():
         raise no_place(f"HOME is {str(home)!r}")
     return home / ".cache"
+
+
+def _folders_above(folder):
+    """The folders on the way to a folder, also through symbolic links. Raises OSError for a circle of
+    links."""
+    here, parts, links = Path(folder.anchor), [*folder.parts[1:]], 0
+    while parts:
+        yield here
+        beyond = here / parts.pop(0)
+        if beyond.is_symlink():
+            if (links := links + 1) > MOST_LINKS:
+                raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(folder))
+            target = beyond.readlink()
+            here, parts = (Path(target.anchor) if target.is_absolute() else here), [*target.parts, *parts]
+            parts = parts[1:] if target.is_absolute() else parts
+        else:
+            here = here.parent if beyond.name == ".." else beyond
+
+
+def _require_ours(folder):
+    """Raise CompileError if another user could exchange an entry of a folder: it has another owner, or others
+    can write in it and it is not sticky, as /tmp is."""
+    status = folder.stat()
+    writable = status.st_mode & stat.S_IWOTH or (
+        status.st_mode & stat.S_IWGRP and not _is_private(status.st_gid)
+    )
+    if status.st_uid not in (os.getuid(), 0):
+        reason = "belongs to another user"
+    elif writable and not status.st_mode & stat.S_ISVTX:
+        reason = "can be written by others"
+    else:
+        return
+    raise CompileError(f"{folder} {reason}, so they could exchange compiled code: set XDG_CACHE_HOME")
+
+
+@cache
+def _is_private(group):
+    """Whether a group is that of this user alone, with the same name, as most distributions make one."""
+    try:
+        own, user = grp.getgrgid(group), pwd.getpwuid(os.getuid())
+    except KeyError:
+        return False
+    return group == user.pw_gid and own.gr_name == user.pw_name and not {*own.gr_mem} - {user.pw_name}
 
 
 def _close_to_others(folder):

@@ -4,11 +4,13 @@ import ctypes
 import json
 import os
 import pickle
+import pwd
 import shutil
 import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -194,6 +196,85 @@ def test_permissions_of_an_open_folder_are_restricted(fresh):
     Kernel(times())
     assert fresh.stat().st_mode & 0o077 == 0
     assert read_entry("fifo") is None, "reading it must not block"
+
+
+@pytest.fixture
+def below(tmp_path, monkeypatch):
+    """below(mode, owner): a folder with this mode, above the folder of the cache."""
+
+    def make(mode, owner=None):
+        above = tmp_path / "above"
+        (above / "home").mkdir(parents=True)
+        above.chmod(mode)
+        if owner is not None:
+            os.chown(above, owner, -1)
+        monkeypatch.setenv("XDG_CACHE_HOME", str(above / "home"))
+        return above
+
+    return make
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o772])
+def test_a_place_that_others_can_exchange_raises(below, mode):
+    """Another user could move `home` away and put an own one there, between a check and a read."""
+    above = below(mode)
+    for use in (cache_folder, lambda: read_entry("a"), lambda: write_entry("a", b"b"), sweep):
+        with pytest.raises(CompileError, match=f"{above} can be written by others"):
+            use()
+
+
+@pytest.mark.parametrize("mode", [0o1777, 0o755, 0o700])
+def test_a_place_that_only_its_owner_can_exchange_is_used(below, mode):
+    """Only the owner of an entry can exchange it in a sticky folder, as /tmp is."""
+    below(mode)
+    write_entry("a", b"b")
+    assert read_entry("a") == b"b"
+
+
+@needs_root
+def test_a_place_of_another_user_raises(below):
+    above = below(0o755, owner=12345)
+    with pytest.raises(CompileError, match=f"{above} belongs to another user"):
+        cache_folder()
+
+
+def test_folders_on_the_way_of_links_count(tmp_path, monkeypatch):
+    """A link in an open folder on the way, whose end is a private folder."""
+    (tmp_path / "open").mkdir()
+    (tmp_path / "private").mkdir(mode=0o700)
+    (tmp_path / "open" / "second").symlink_to("../private")
+    (tmp_path / "first").symlink_to(tmp_path / "open" / "second")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "first"))
+    assert cache_folder().parent.resolve() == tmp_path / "private"
+    (tmp_path / "open").chmod(0o777)
+    with pytest.raises(CompileError, match="open can be written by others"):
+        cache_folder()
+
+
+def test_a_circle_of_links_raises(tmp_path, monkeypatch):
+    (tmp_path / "a").symlink_to("b")
+    (tmp_path / "b").symlink_to("a")
+    with pytest.raises(OSError, match="[Tt]oo many"):
+        [*cache._folders_above(tmp_path / "a" / "dynamics_node")]
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_group_of_one_user_is_no_other_user(below, monkeypatch, shared):
+    """Most distributions give every user a group of the same name, and folders are writable by it."""
+    own = pwd.getpwuid(os.getuid())
+    group = SimpleNamespace(gr_name=own.pw_name, gr_mem=["somebody"] if shared else [])
+    monkeypatch.setattr(cache.grp, "getgrgid", lambda _: group)
+    cache._is_private.cache_clear()
+    above = below(0o770)
+    os.chown(above, -1, own.pw_gid)
+    try:
+        if shared:
+            with pytest.raises(CompileError, match="can be written by others"):
+                cache_folder()
+        else:
+            cache_folder()
+    finally:
+        cache._is_private.cache_clear()
 
 
 def test_linked_folder_raises_and_its_target_is_unchanged(own_cache, tmp_path):
