@@ -18,6 +18,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 import traceback
 from collections.abc import Callable
 from importlib import import_module
@@ -29,6 +30,7 @@ from dynamics_node.process import ONE_BLAS_THREAD, prefer_as_oom_victim, rename_
 BUILD = "dynamics_node.node.building.build_job"
 SERVICES = "dynamics_node.node.services.service_process"
 NAME = "dynamics_forks"  # of the server process, in `ps -e`
+STOPPED_LIMIT = 5.0  # s; a server that is stopped (SIGSTOP) for longer is replaced
 LONGEST_WORD = 500  # bytes of the message about the end of a job
 _DESCRIPTORS = 3  # of a job: its request, its answer and the socket for its end
 _PR_SET_PDEATHSIG = 1  # of prctl on Linux
@@ -62,6 +64,7 @@ class BuildServer:
         self._modules: tuple[str, ...] = ()
         self._process: subprocess.Popen | _Fork | None = None
         self._socket: socket.socket | None = None
+        self._stopped: float | None = None  # s, since when
 
     @property
     def pid(self) -> int | None:
@@ -79,7 +82,7 @@ class BuildServer:
             return
         self._socket, theirs = socket.socketpair()
         parent = os.getpid()
-        with theirs:
+        with theirs, _no_interrupt():
             if pid := os.fork():
                 self._process = _Fork(pid)
             else:
@@ -93,7 +96,7 @@ class BuildServer:
             return
         self.close()
         self._socket, theirs = socket.socketpair()
-        with theirs:
+        with theirs, _no_interrupt():
             command = [*self._command, str(theirs.fileno()), str(os.getpid()), *self._modules]
             self._process = subprocess.Popen(
                 command,
@@ -128,6 +131,21 @@ class BuildServer:
         ours.setblocking(False)
         return ours
 
+    def end_if_stopped(self) -> bool:
+        """End the process and its jobs if calls STOPPED_LIMIT apart have seen it stopped; the next job starts
+        another. Returns whether it did."""
+        if (pid := self.pid) is None or not _is_stopped(pid):
+            self._stopped = None
+            return False
+        if self._stopped is None:
+            self._stopped = time.monotonic()
+        elif time.monotonic() - self._stopped >= STOPPED_LIMIT:
+            os.kill(pid, signal.SIGKILL)
+            self._stopped = None
+            self.close()
+            return True
+        return False
+
     def close(self):
         """End the process and all its jobs, if it runs, without waiting."""
         if self._socket is not None:
@@ -155,6 +173,23 @@ class _Fork:
 
 SERVER = BuildServer()  # of this process
 _leaving: list[subprocess.Popen | _Fork] = []
+
+
+@contextlib.contextmanager
+def _no_interrupt():
+    """Block SIGINT, also in processes that start meanwhile, until these ignore it."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _is_stopped(pid):
+    """Whether a child of this process is stopped by a signal."""
+    with contextlib.suppress(ChildProcessError):
+        return os.waitid(os.P_PID, pid, os.WSTOPPED | os.WNOHANG | os.WNOWAIT) is not None
+    return False
 
 
 def _is_single_threaded():
@@ -316,7 +351,9 @@ def main(load: Callable[[], Work]):
 
 
 def _run(descriptor, parent, load):
-    """Serve until the parent ends."""
+    """Serve until the parent ends, which handles SIGINT for all."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     prefer_as_oom_victim()
     rename_process(NAME)
     end_with(parent)  # while it imports
@@ -334,7 +371,6 @@ def _serve_in_fork(descriptor, parent):
         os.setpgid(0, 0)  # Ctrl-C reaches only the node
         with Path(os.devnull).open() as nothing:
             os.dup2(nothing.fileno(), 0)
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
         _run(descriptor, parent, lambda: import_module(BUILD).work)
     except BaseException:
         traceback.print_exc()

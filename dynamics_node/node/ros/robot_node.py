@@ -10,6 +10,7 @@ from rclpy.node import Node
 from rclpy.parameter import Parameter as RosParameter
 from std_srvs.srv import Trigger
 
+from dynamics_node.node.building.build_server import SERVER
 from dynamics_node.node.core.consistency import read_settings
 from dynamics_node.node.core.diagnostics import Statistics
 from dynamics_node.node.core.parameters import Numbers, Parameter, Strings, as_declared
@@ -201,6 +202,8 @@ class RobotNode(Node, ABC):
 
     def _report(self):
         """Publish the diagnostics, and log the reason if there is no output for long."""
+        if SERVER.end_if_stopped():
+            self.get_logger().warning("the build server was stopped by a signal and is replaced")
         self._before_report()
         reason_and_remedy = ("", "") if self._needs_no_log() else self._reason_and_remedy()
         if (line := self._reminder.next(*reason_and_remedy)) and self._throttle.due("no output"):

@@ -97,6 +97,49 @@ def test_the_server_is_restarted_after_its_end(slow_compiler, monkeypatch):
     )
 
 
+def test_a_stopped_server_is_replaced(slow_compiler, monkeypatch):
+    """By SIGSTOP; one that continues is not. Its job is a failure that is tried again."""
+    build = Building(COMPILED, background=False)
+    job_pid()
+    server = building.SERVER.pid
+    monkeypatch.setattr(build_server, "STOPPED_LIMIT", 1e9)
+    os.kill(server, signal.SIGSTOP)
+    wait_until(lambda: build_server._is_stopped(server))
+    assert not building.SERVER.end_if_stopped() and not building.SERVER.end_if_stopped()
+    os.kill(server, signal.SIGCONT)
+    wait_until(lambda: not build_server._is_stopped(server))
+    monkeypatch.setattr(build_server, "STOPPED_LIMIT", 0.0)
+    assert not building.SERVER.end_if_stopped() and building.SERVER.pid == server
+    os.kill(server, signal.SIGSTOP)
+    wait_until(building.SERVER.end_if_stopped)
+    failure = result_of(build)
+    assert failure.transient and "the build server has ended" in failure.reason
+    assert isinstance(result_of(Building(PLAIN, background=False)), ServedRobot)
+    assert building.SERVER.pid != server
+
+
+@pytest.mark.parametrize("start", ["start", "fork"])
+def test_an_interrupted_server_prints_nothing_and_goes_on(start):
+    """Also while it imports. The node handles SIGINT."""
+    code = (
+        "import os, signal\n"
+        "from dynamics_node.node.building.build_server import SERVER\n"
+        f"SERVER.{start}()\n"
+        "server = SERVER.pid\n"
+        "os.kill(server, signal.SIGINT)\n"
+        "from test_building import PLAIN, Building, ServedRobot, result_of\n"
+        "for _ in range(2):\n"
+        "    assert isinstance(result_of(Building(PLAIN, False)), ServedRobot)\n"
+        "    os.kill(server, signal.SIGINT)\n"
+        "assert SERVER.pid == server\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    process = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=100
+    )
+    assert (process.returncode, process.stdout, process.stderr) == (0, "", "")
+
+
 def test_a_server_that_cannot_start_is_a_failure(monkeypatch):
     monkeypatch.setattr(building, "SERVER", BuildServer([sys.executable, "-c", "raise SystemExit(1)"]))
     result = result_of(Building(PLAIN, background=False))
