@@ -10,7 +10,14 @@ from typing import NamedTuple
 import numpy as np
 
 from dynamics_node.algorithms.constraint_equations import NEAR, RANK, position_program, ranks_of
-from dynamics_node.algorithms.first_positions import closed_anywhere, closed_near, is_as_loaded, is_regular
+from dynamics_node.algorithms.first_positions import (
+    anywhere,
+    brought_nearer,
+    closed_near,
+    is_as_loaded,
+    is_regular,
+)
+from dynamics_node.algorithms.loop_closure import TOLERANCE, why_constraint_open
 from dynamics_node.symbolic import interpret
 
 REACHES = (1.5, np.pi)  # rad or m from zero; ranges of the search for closed positions
@@ -35,7 +42,8 @@ def assemblies(tree, constraints, coordinates) -> list[Assembly]:
     if there is no closed position."""
     by_rank: dict[int, Assembly] = {}
     for reach in REACHES:
-        closed = closed_anywhere(tree, constraints, coordinates, np.random.default_rng(7), reach)
+        starts = anywhere(tree, np.random.default_rng(7), reach)
+        closed = closed_near(tree, constraints, coordinates, starts)
         for assembly in _by_rank(tree, constraints, coordinates, closed):
             known = by_rank.setdefault(assembly.rank, assembly)
             if len(known.positions) < min(FEW, len(assembly.positions)):
@@ -48,6 +56,22 @@ def assemblies(tree, constraints, coordinates) -> list[Assembly]:
         by_rank.values(),
         key=lambda assembly: (assembly.still, np.float32(np.abs(assembly.positions).max(axis=1).min())),
     )
+
+
+def why_not_assembled(tree, constraints, coordinates):
+    """Why there are no `assemblies`: a loop that does not close alone, or all of them together."""
+    starts = anywhere(tree, np.random.default_rng(7), REACHES[-1])
+    for own in (*((constraint,) for constraint in constraints), constraints):
+        q, still_open = brought_nearer(tree, own, coordinates, starts)
+        nearest = np.argmin(still_open)
+        if still_open[nearest] >= TOLERANCE:
+            reason = why_constraint_open(tree, own, q[nearest], TOLERANCE)
+            those = "" if len(own) == 1 else ": each closes alone, but no start closes all"
+            return (
+                f"no closed position{those}. At the best of {len(q)} starts, {reason}; check the lengths of "
+                "the links and the frames of the loops"
+            )
+    return "every closed position is singular"
 
 
 def _by_rank(tree, constraints, coordinates, q):

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from dynamics_node.algorithms.assemblies import assemblies
+from dynamics_node.algorithms.assemblies import assemblies, why_not_assembled
 from dynamics_node.algorithms.constraint_equations import members_of
 from dynamics_node.algorithms.first_positions import closed_near
 from dynamics_node.robot import Cluster, ModelError
@@ -38,9 +38,7 @@ def _cluster(tree, bodies, constraints, flags):
     _require_single_positions(tree, constraints)
     candidates = assemblies(tree, constraints, coordinates)
     if not candidates:
-        raise ModelError(
-            f"{_names(constraints)}: no closed position near zero: check the lengths of the links"
-        )
+        raise ModelError(f"{_names(constraints)}: {why_not_assembled(tree, constraints, coordinates)}")
     marked = _marked(tree, coordinates, flags)
     stuck = []
     for assembly in _fitting(constraints, coordinates, candidates, marked):

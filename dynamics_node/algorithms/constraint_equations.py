@@ -23,9 +23,11 @@ from dynamics_node.symbolic import (
     pivoted,
     power_of_two,
     product,
+    skew,
     trace,
 )
 
+PAST = 1.5  # above 1: sin(x) (1 + PAST) / (PAST + cos(x)) is near x up to 150 degrees
 WORTH = 0.89  # of the operations of K and k by rates: those by positions share fewer expressions
 
 
@@ -135,6 +137,70 @@ def position_program(tree, constraints: tuple) -> Program:
         }
 
     return trace(function, {"q": (tree.nq,)})
+
+
+@_once
+def closing_program(tree, constraints: tuple) -> Program:
+    """q -> open (rows,) and K (rows, nv of the tree) for Newton's method; gaps and turned as in
+    `position_program`.
+
+    phi is also zero with the ends of a loop half a turn apart, where Newton's method would end. Instead of
+    its equations for directions, `open` has rotation vectors, and K relative angular velocities.
+    """
+
+    def parts(q):
+        X_up = _transforms(tree, constraints, q)
+        parts = zip(*(_opening(tree, X_up, constraint, q) for constraint in constraints), strict=True)
+        return dict(zip(("axes", "others"), (np.concatenate(part) for part in parts), strict=True))
+
+    values = trace(parts, {"q": (tree.nq,)})
+    derivatives = jacobian(values, ["axes", "others"], ["q"])
+
+    def function(q):
+        now, rates = interpret(values, q=q), interpret(derivatives, q=q)
+        axes, others = (_over_velocities(tree, q, rates[derivative_name(name, "q")]) for name in now)
+        open_rows, K, at = [now["others"]], [others], 0
+        for directions in (own for own in map(_directions, constraints) if len(own)):
+            size = directions.size
+            open_rows.append(_rotation(directions, now["axes"][at : at + size].reshape(-1, 3)))
+            K.append(_spin(now["axes"][at : at + size].reshape(-1, 3), axes[at : at + size]))
+            at += size
+        closed = {"gaps": gaps(tree, constraints, q), "turned": turned(tree, constraints, q)}
+        return {"open": np.concatenate(open_rows), "K": np.concatenate(K), **closed}
+
+    return trace(function, {"q": (tree.nq,)})
+
+
+def _directions(constraint):
+    """(0, 1 or 3, 3): the axis common to both ends of a constraint, or all three."""
+    shared = constraint.type.shared(constraint) if isinstance(constraint, LoopJoint) else ()
+    return np.eye(3) if len(shared) > 1 else np.array(shared).reshape(-1, 3)
+
+
+def _opening(tree, X_up, constraint, q):
+    """The directions of the predecessor in axes of the successor, and the other equations, in m, rad or 1."""
+    if not isinstance(constraint, LoopJoint):
+        return np.zeros(0), _custom(tree, X_up, constraint, q)
+    (P, p), (S, s) = end_frames(tree, X_up, constraint)
+    axes = [product(S.T, product(P, direction)) for direction in _directions(constraint)]
+    others = constraint.type.others(constraint, P, S, p - s)
+    return np.concatenate([np.zeros(0), *axes]), np.array(others, dtype=object) / scale_of(constraint)
+
+
+def _rotation(directions, axes):
+    """The rotation (3,) of directions (1 or 3, 3) to axes: along its axis, with a length near its angle. Half
+    a turn gives zero, but a step of Newton's method leads away from it."""
+    three = len(directions) == 3
+    sine = sum(skew(n) @ axis for n, axis in zip(directions, axes, strict=True))
+    cosine = sum(dot(n, axis) for n, axis in zip(directions, axes, strict=True))
+    sine, cosine = (0.5 * sine, 0.5 * (cosine - 1.0)) if three else (sine, cosine)
+    return sine * ((1.0 + PAST) / (PAST + cosine))
+
+
+def _spin(axes, derivatives):
+    """(3, nv): the angular velocity that moves axes (1 or 3, 3) with their derivatives (3 or 9, nv)."""
+    rates = sum(skew(axis) @ derivatives[3 * k : 3 * k + 3] for k, axis in enumerate(axes))
+    return 0.5 * rates if len(axes) == 3 else rates
 
 
 @_once

@@ -4,14 +4,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from dynamics_node.algorithms.constraint_equations import NEAR, position_program, ranks_of
+from dynamics_node.algorithms.constraint_equations import NEAR, closing_program, position_program, ranks_of
 from dynamics_node.algorithms.loop_closure import (
     STEPS,
     TOLERANCE,
     ClosureError,
-    are_closed,
     bends,
     close_loops,
+    opening,
     positions_of,
     shortened,
 )
@@ -175,11 +175,11 @@ def is_regular(tree, constraints, coordinates, q, rank):
     return np.count_nonzero(distinct & same) > NEIGHBORS / 2
 
 
-def closed_anywhere(tree, constraints, coordinates, random, reach=1.5):
-    """Closed positions (count, nq) reached from STARTS random ones within `reach`, and from zero."""
+def anywhere(tree, random, reach=1.5):
+    """STARTS positions (count, nq): zero, and random ones within `reach`."""
     starts = sample_positions(tree, STARTS, random, reach)
     starts[0] = tree.neutral()
-    return closed_near(tree, constraints, coordinates, starts)
+    return starts
 
 
 @fact
@@ -214,15 +214,20 @@ def _weakness(tree, cluster, q):
 
 def closed_near(tree, constraints, coordinates, q, tolerance=TOLERANCE):
     """q (count, nq) moved to closed positions, with all joints of `coordinates` (velocity numbers) free;
-    states that do not converge are left out. tolerance: m or rad. The result has the same digits on every
-    machine: it decides about rows and joints."""
-    program = position_program(tree, constraints)
-    bent = bends(tree, constraints, coordinates)
+    states that do not converge are left out. tolerance: m or rad."""
+    nearer, still_open = brought_nearer(tree, constraints, coordinates, q, tolerance)
+    return nearer[still_open < tolerance]
+
+
+def brought_nearer(tree, constraints, coordinates, q, tolerance=TOLERANCE):
+    """q (count, nq) moved towards closed positions by Newton's method, and their openings (count,), m or rad.
+    The result has the same digits on every machine: it decides about rows and joints."""
+    program, bent = closing_program(tree, constraints), bends(tree, constraints, coordinates)
     q = np.array(q, dtype=float)
     for _ in range(STEPS):
         equations = interpret_portable(program, q=q)
-        if np.abs(equations["gaps"]).max(initial=0.0) < tolerance:
+        if opening(equations).max(initial=0.0) < tolerance:
             break
-        step = least_squares(equations["K"][:, :, list(coordinates)], -equations["phi"])
+        step = least_squares(equations["K"][:, :, list(coordinates)], -equations["open"])
         q = moved(tree, q, coordinates, shortened(step, bent))
-    return q[are_closed(interpret_portable(program, q=q), tolerance)]
+    return q, opening(interpret_portable(program, q=q))

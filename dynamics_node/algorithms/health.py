@@ -5,13 +5,12 @@ its mass matrix is regular.
 import numpy as np
 
 from dynamics_node.algorithms.assemblies import why_singular_loop
-from dynamics_node.algorithms.constraint_equations import position_program
-from dynamics_node.algorithms.loop_closure import TURNED
+from dynamics_node.algorithms.loop_closure import why_constraint_open
 from dynamics_node.algorithms.pivots import LARGEST_LOSS, pivot_health, why_singular
 from dynamics_node.algorithms.rates import SINGULAR, loop_health, rates_at
 from dynamics_node.robot import Robot
 from dynamics_node.robot.robot import fact
-from dynamics_node.symbolic import Program, interpret, interpret_portable, power_of_two, trace
+from dynamics_node.symbolic import Program, interpret_portable, power_of_two, trace
 
 OPEN = 1e-6  # m or rad; largest residual of an equation of a loop
 HEALTHY = np.array([SINGULAR, OPEN**2])  # limits of `loop_health`: the condition and the residual
@@ -56,15 +55,8 @@ def why_not(robot: Robot, forward, q):
 
 def why_open(robot: Robot, q):
     """Which loop is open at one of the positions q (..., nq), in words; None if all are closed."""
-    for constraint in robot.constraints:
-        program = position_program(robot.tree, (constraint,))
-        equations = interpret(program, q=q)
-        gap = np.abs(equations["gaps"]).max(initial=0.0)
-        if gap > OPEN:
-            return f"{constraint.name!r} is open by {gap:.3g}: q must be closed, see close_loops"
-        if equations["turned"].max(initial=0.0) > TURNED:
-            return f"{constraint.name!r} is open: its ends are turned away from each other, see close_loops"
-    return None
+    reason = why_constraint_open(robot.tree, robot.constraints, q, OPEN)
+    return f"{reason}; q must be closed: see close_loops" if reason else None
 
 
 # --- the limit of a Program's health ------------------------------------------------------------------------

@@ -5,7 +5,12 @@ from typing import Literal
 import numpy as np
 
 from dynamics_node.algorithms.constraint_elimination import Elimination
-from dynamics_node.algorithms.constraint_equations import counting_equations, members_of, position_program
+from dynamics_node.algorithms.constraint_equations import (
+    closing_program,
+    counting_equations,
+    members_of,
+    position_program,
+)
 from dynamics_node.algorithms.rates import explicit_rates, loop_health
 from dynamics_node.algorithms.reduced_frames import economical_program
 from dynamics_node.robot import Robot
@@ -85,39 +90,43 @@ def close_loops(robot: Robot, q, errors: Literal["raise", "nan"] = "raise") -> n
 
 def _close_cluster(robot, cluster, q, errors):
     """Close a cluster in place, all states at once."""
-    tree, program = robot.tree, position_program(robot.tree, cluster.constraints)
+    tree, program = robot.tree, closing_program(robot.tree, cluster.constraints)
     bent = bends(tree, cluster.constraints, cluster.dependent)
-    rows = counting_equations(tree, cluster).rows
     for _ in range(STEPS):
         equations = interpret(program, q=q)
-        K = equations["K"][:, rows][:, :, list(cluster.dependent)]
-        q[:] = moved(tree, q, cluster.dependent, newton_step(K, -equations["phi"][:, rows], bent))
-        if np.abs(equations["gaps"]).max(initial=0.0) < TOLERANCE:
+        K = equations["K"][:, :, list(cluster.dependent)]
+        q[:] = moved(tree, q, cluster.dependent, newton_step(K, -equations["open"], bent))
+        if opening(equations).max(initial=0.0) < TOLERANCE:
             break  # the last step squares the residual
-    equations = interpret(program, q=q)
-    closed = are_closed(equations)
+    closed = opening(interpret(program, q=q)) < TOLERANCE
     if errors == "nan":
         q[np.ix_(~closed, positions_of(tree, cluster.dependent))] = np.nan
     elif not closed.all():
-        _raise_open_loop(cluster, np.abs(equations["gaps"]).max(initial=0.0))
+        reason = why_constraint_open(tree, cluster.constraints, q[~closed][0], TOLERANCE)
+        raise ClosureError(
+            f"no closed position near the start: {reason}; try another start, or dn.first_closed(robot, q)"
+        )
 
 
-def are_closed(equations, tolerance=TOLERANCE):
-    """Which states (count,) are closed, with ends that are not turned away from each other. equations:
-    outputs of a position_program."""
-    worst = np.abs(equations["gaps"]).max(axis=1, initial=0.0)
-    return (worst < tolerance) & (equations["turned"].max(axis=1, initial=0.0) < TURNED)
-
-
-def _raise_open_loop(cluster, worst):
-    names = ", ".join(repr(constraint.name) for constraint in cluster.constraints)
-    if worst < TOLERANCE:
-        raise ClosureError(f"near the start {names} can be closed only with ends turned away from each other")
-    stays = "stays" if len(cluster.constraints) == 1 else "stay"
-    raise ClosureError(
-        f"no closed position near the start: {names} {stays} open by {worst:.3g} m or rad; try "
-        "another start, or dn.first_closed(robot, q)"
+def opening(equations):
+    """(count,): by how much loops are open, m, rad or 1, from the outputs of a closing_program."""
+    turned = equations["turned"].max(axis=1, initial=0.0)
+    return np.maximum(
+        np.abs(equations["gaps"]).max(axis=1, initial=0.0), np.where(turned > TURNED, turned, 0)
     )
+
+
+def why_constraint_open(tree, constraints, q, tolerance):
+    """Which constraint is open by more than the tolerance, m or rad, at one of the positions q (..., nq).
+    None if none is."""
+    for constraint in constraints:
+        equations = interpret(position_program(tree, (constraint,)), q=q)
+        gap = np.abs(equations["gaps"]).max(initial=0.0)
+        if gap > tolerance:
+            return f"{constraint.name!r} is open by {gap:.3g}"
+        if equations["turned"].max(initial=0.0) > TURNED:
+            return f"{constraint.name!r} is open: its ends are turned away from each other"
+    return None
 
 
 def newton_step(K, right, bent):

@@ -103,7 +103,7 @@ class LoopSolver:
             closed = following
             if health[1] < TOLERANCE**2:
                 return closed, sqrt(health[0])
-        closed = close_loops(self.robot, closed)
+        closed = close_loops(self.robot, q)
         return closed, sqrt(self.step(closed, errors="nan")[1][0])
 
     def following(self, q: ArrayLike, last: np.ndarray | None = None) -> tuple[np.ndarray, float]:

@@ -16,22 +16,26 @@ from dynamics_node.symbolic import dot, length, product
 class LoopType(NamedTuple):
     """The properties of one kind of loop joint.
 
-    phi: loop, P, S, d -> equations that are zero if the loop is closed, on floats or symbols. P, S (3, 3):
-        axes of the predecessor's and of the successor's frame; d (3,): from the origin of the successor's to
-        that of the predecessor's; all in one frame. loop: has axis, second_axis (3,) and length.
-    shared: loop -> directions (3,) common to both frames. The equations alone also hold with the ends half a
-        turn apart.
+    shared: loop -> directions (3,) common to both frames: none, one, or two.
+    others: loop, P, S, d -> the other equations, zero if closed, on floats or symbols. P, S (3, 3): axes of
+        the predecessor's and of the successor's frame; d (3,): from the origin of the successor's to that of
+        the predecessor's; all in one frame. loop: has axis, second_axis (3,) and length.
     scale: loop -> divisors of phi that make it m, rad or 1.
     varies: 'P' or 'd' if the constrained directions of the closed joint depend on the pose of the frames, as
         for the cross of a universal joint.
     has_length: whether the joint has a length, which is positive.
     """
 
-    phi: Callable
-    shared: Callable = lambda loop: ()
+    shared: Callable
+    others: Callable
     scale: Callable = lambda loop: 1.0
     varies: str = ""
     has_length: bool = False
+
+    def phi(self, loop, P, S, d):
+        """As many equations as the joint has constraints. They also hold with the ends half a turn apart, and
+        with permuted axes."""
+        return [*_ALIGNED[len(self.shared(loop))](loop, P, S), *self.others(loop, P, S, d)]
 
 
 def across(axis):
@@ -46,7 +50,7 @@ def _unit(axis):
     return axis / length(axis)
 
 
-def _same_axes(P, S):
+def _same_axes(loop, P, S):
     """Three equations for equal orientation: each axis is normal to the next one of the other frame."""
     return [dot(P[:, k], S[:, (k + 1) % 3]) for k in range(3)]
 
@@ -57,50 +61,49 @@ def _same_direction(loop, P, S):
     return [dot(n, product(S, side)) for side in across(loop.axis)]
 
 
-def _fixed(loop, P, S, d):
-    return [*_same_axes(P, S), *d]
+_ALIGNED: dict[int, Callable] = {0: lambda loop, P, S: [], 1: _same_direction, 2: _same_axes}
 
 
-def _revolute(loop, P, S, d):
-    return [*_same_direction(loop, P, S), *d]
-
-
-def _prismatic(loop, P, S, d):
-    return [*_same_axes(P, S), *(dot(d, product(S, side)) for side in across(loop.axis))]
-
-
-def _universal(loop, P, S, d):
-    return [dot(product(P, _unit(loop.axis)), product(S, _unit(loop.second_axis))), *d]
-
-
-def _ball(loop, P, S, d):
-    return list(d)
-
-
-def _planar(loop, P, S, d):
-    return [*_same_direction(loop, P, S), dot(d, product(S, _unit(loop.axis)))]
-
-
-def _rod(loop, P, S, d):
-    return [dot(d, d) - loop.length**2]
-
-
-def _two_axes(loop):
-    return np.eye(3)[:2]
+def _none(loop):
+    return ()
 
 
 def _its_axis(loop):
     return (_unit(loop.axis),)
 
 
+def _two_axes(loop):
+    return np.eye(3)[:2]
+
+
+def _same_origin(loop, P, S, d):
+    return list(d)
+
+
+def _on_axis(loop, P, S, d):
+    return [dot(d, product(S, side)) for side in across(loop.axis)]
+
+
+def _cross(loop, P, S, d):
+    return [dot(product(P, _unit(loop.axis)), product(S, _unit(loop.second_axis))), *d]
+
+
+def _in_plane(loop, P, S, d):
+    return [dot(d, product(S, _unit(loop.axis)))]
+
+
+def _at_length(loop, P, S, d):
+    return [dot(d, d) - loop.length**2]
+
+
 LOOP_KINDS: dict[str, LoopType] = {
-    "fixed": LoopType(_fixed, _two_axes),
-    "revolute": LoopType(_revolute, _its_axis),
-    "prismatic": LoopType(_prismatic, _two_axes),
-    "universal": LoopType(_universal, varies="P"),
-    "ball": LoopType(_ball),
-    "planar": LoopType(_planar, _its_axis),
-    "rod": LoopType(_rod, scale=lambda loop: 2 * loop.length, varies="d", has_length=True),
+    "fixed": LoopType(_two_axes, _same_origin),
+    "revolute": LoopType(_its_axis, _same_origin),
+    "prismatic": LoopType(_two_axes, _on_axis),
+    "universal": LoopType(_none, _cross, varies="P"),
+    "ball": LoopType(_none, _same_origin),
+    "planar": LoopType(_its_axis, _in_plane),
+    "rod": LoopType(_none, _at_length, scale=lambda loop: 2 * loop.length, varies="d", has_length=True),
 }
 
 

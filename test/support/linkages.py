@@ -370,16 +370,17 @@ def five_bar():
 # --- random linkages ----------------------------------------------------------------------------------------
 
 
-def spatial(random, kinds=None):
-    """A tree of random joints, generic or along axes at right angles, with one or two loops of `kinds`."""
+def spatial(random, kinds=None, reach=1.0):
+    """A tree of random joints, generic or along axes at right angles, with one or two loops of `kinds`; reach: of
+    joints at home, rad or m from zero."""
     if kinds is None:
         kinds = random.choice(list(CONSTRAINTS), size=random.integers(1, 3)).tolist()
     d = Drawing(" and ".join(["spatial", *kinds]), random, floating_base=random.random() < 0.2)
     square, names, above = random.random() < 0.5, ["ground"], {"ground": frozenset[str]()}
-    at_zero = square and random.random() < 0.5
+    at_zero = square and reach <= 1.0 and random.random() < 0.5
     for k in range(sum(CONSTRAINTS[kind] for kind in kinds) + random.integers(1, 5)):
         parent = names[-1] if random.random() < 0.55 else random.choice(names)
-        _random_joint(d, f"b{k}", parent, square, at_zero)
+        _random_joint(d, f"b{k}", parent, square, at_zero, reach)
         names.append(f"b{k}")
         above[f"b{k}"] = above[parent] | {f"b{k}"}
     for kind in kinds:
@@ -387,7 +388,7 @@ def spatial(random, kinds=None):
     return d.done()
 
 
-def _random_joint(d, name, parent, square, at_zero):
+def _random_joint(d, name, parent, square, at_zero, reach=1.0):
     random = d.random
     kind = random.choice(["revolute", "continuous", "prismatic"], p=[0.5, 0.25, 0.25])
     if square:
@@ -397,7 +398,7 @@ def _random_joint(d, name, parent, square, at_zero):
         axis, rpy, offset = random.normal(size=3), random.uniform(-3, 3, 3), 0.4 * random.normal(size=3)
         axis /= np.linalg.norm(axis)
     R, p = d.frames[parent]
-    at = 0.0 if at_zero else float(random.uniform(-1, 1))
+    at = 0.0 if at_zero else float(random.uniform(-reach, reach))
     d.add(name, parent, p + R @ offset, axis, kind, rpy=rpy, at=at)
 
 
@@ -422,3 +423,55 @@ def _random_tie(d, kind, above):
     turn = about(axis, random.uniform(-2, 2)) if kind in ("revolute", "planar") else np.eye(3)
     there = d.end(b, R @ turn, place + R @ slide * random.uniform(-0.3, 0.3))
     d.ties[-1] = d.ties[-1]._replace(successor=there)
+
+
+# --- linkages drawn open ------------------------------------------------------------------------------------
+
+
+def drawn_open(random):
+    """Two to eight loops between frames that are far apart at zero, since the zeros of the joints are arbitrary."""
+    make = random.choice([platform, ladder, open_spatial])
+    return make(random, int(random.integers(2, 9)))
+
+
+def open_spatial(random, loops):
+    return spatial(random, random.choice(list(CONSTRAINTS), size=loops).tolist(), reach=np.pi)
+
+
+def platform(random, loops):
+    """A platform on legs of six joints; the first leg carries it, and the others are welded to it."""
+    d = Drawing("platform", random, floating_base=random.random() < 0.2)
+    top, ways = np.array([0, 0, 1.2]), 2 * np.pi * np.arange(loops + 1) / (loops + 1)
+    kinds = ["revolute", "continuous", "prismatic", "revolute", "revolute", "revolute"]
+    axes = np.eye(3)[[0, 1, 2, 0, 1, 2]]
+    for k, way in enumerate(ways):
+        foot, parent = np.array([np.cos(way), np.sin(way), 0]), "ground"
+        for i, (kind, axis) in enumerate(zip(kinds, axes, strict=True)):
+            name = "platform" if k == 0 and i == 5 else f"leg{k}_{i}"
+            reach = 0.2 if kind == "prismatic" else np.pi if i > 2 else 0.5
+            place = top + 0.5 * foot if i > 2 else foot
+            d.add(name, parent, place, axis, kind, at=float(random.uniform(-reach, reach)))
+            parent = name
+        if k:
+            d.tie("fixed", "platform", parent, top + 0.5 * foot, rotation=any_rotation(random))
+    return d.done()
+
+
+def ladder(random, loops):
+    """Five-bars in a plane, each on links of the previous ones."""
+    p, moving = plane("ladder", random), []
+    for k in range(loops):
+        parents = random.choice([p.base, *moving], 2)
+        for side, parent in zip("ab", parents, strict=True):
+            for i in range(2):
+                name, at = f"{side}{k}_{i}", float(random.uniform(-np.pi, np.pi))
+                place = p.point(*random.uniform(-0.4, 0.4, 2))
+                along = p.drawing.frames[parent][0].T @ p.B[:, 2]
+                p.drawing.add(name, parent, place, along, at=at)
+                moving.append(parent := name)
+        kind = random.choice(["fixed", "prismatic", "revolute", "planar", "ball"])
+        rotation, point = np.column_stack([p.B[:, 2], p.B[:, 0], p.B[:, 1]]), random.uniform(-0.4, 0.4, 2)
+        axis = (0, 1, 0) if kind == "prismatic" else (1, 0, 0)
+        ends = f"a{k}_1", f"b{k}_1"
+        p.drawing.tie(kind, *ends, p.point(*point), axis, rotation)
+    return p.drawing.done()

@@ -79,7 +79,7 @@ def test_an_open_position_gives_no_output():
     """Driven bars too far apart: the reason names the loop; later torques use the old branch."""
     bench = FiveBar()
     bench.served.receive(DRIVEN, [3.1, 0.0], QD)
-    assert "'j5' stays open by" in str(bench.served.no_output("no closed position"))
+    assert "'j5' is open by" in str(bench.served.no_output("no closed position"))
     bench.served.receive(DRIVEN, Q, QD)
     assert error(bench.served.tau(DRIVEN), bench.torque()) <= EXACT
 
