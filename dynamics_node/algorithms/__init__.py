@@ -25,7 +25,7 @@ from dynamics_node.algorithms.energy_and_momentum import (
 from dynamics_node.algorithms.first_positions import continued, first_closed
 from dynamics_node.algorithms.frame_kinematics import frame_jacobian, frame_kinematics, frame_pose
 from dynamics_node.algorithms.limbs import isomorphic_inputs, limb_after_limb, reordered
-from dynamics_node.algorithms.loading import load_robot, parse_robot, read_loops_file, robot_from_description
+from dynamics_node.algorithms.loading import load_robot, parse_robot, robot_from_description
 from dynamics_node.algorithms.loop_closure import ClosureError, close_loops, step_program
 from dynamics_node.algorithms.quantities import (
     QUANTITIES,
@@ -103,7 +103,6 @@ __all__ = [
     "quantity_program",
     "quantity_programs",
     "reaction_wrenches",
-    "read_loops_file",
     "recursive_programs",
     "reordered",
     "rnea",

@@ -13,6 +13,7 @@ from dynamics_node.symbolic import pivoted
 
 WEAK = 1e6  # largest accepted condition of K_dep for a choice of independent joints
 MOVES, TRIED = (1e-2, 1e-4), 8  # rad or m of test moves of independent joints; number of closed positions
+PREFERRED = 1024.0  # factor of columns that are preferred as dependent
 ROUNDING = 1e-13  # m or rad; opening of a closed loop after Newton's last step
 
 
@@ -40,9 +41,10 @@ def _cluster(tree, bodies, constraints, flags):
     if not candidates:
         raise ModelError(f"{_names(constraints)}: {why_not_assembled(tree, constraints, coordinates)}")
     marked = _marked(tree, coordinates, flags)
+    driven = [k for k, v in enumerate(coordinates) if flags.get(_joint_at(tree, v).name)]
     stuck = []
     for assembly in _fitting(constraints, coordinates, candidates, marked):
-        cluster = _assembled(tree, bodies, coordinates, constraints, assembly, marked)
+        cluster = _assembled(tree, bodies, coordinates, constraints, assembly, marked, driven)
         if (why := _immobility_reason(tree, cluster)) is None:
             return cluster
         stuck.append(why)
@@ -64,7 +66,7 @@ def _fitting(constraints, coordinates, candidates, marked):
     )
 
 
-def _assembled(tree, bodies, coordinates, constraints, assembly, marked):
+def _assembled(tree, bodies, coordinates, constraints, assembly, marked, driven):
     """The Cluster in an assembly, without independent joints if it is rigid. Raises ModelError for a bad
     choice of joints."""
     rank, K = assembly.rank, assembly.K
@@ -73,11 +75,12 @@ def _assembled(tree, bodies, coordinates, constraints, assembly, marked):
     if rank == 0:
         dependent = []
     elif marked is None:
-        dependent = _dependent_columns(K, rank, [_joint_at(tree, v).name for v in coordinates])
+        dependent = _dependent_columns(K, rank, [_joint_at(tree, v).name for v in coordinates], driven)
     else:
         dependent = list(marked)
     if dependent and (usual := _usual_condition(K, dependent)) > WEAK:
-        _raise_bad_choice(tree, constraints, coordinates, dependent, _best_columns(K, rank), usual)
+        better = _best_columns(K, rank, np.ones(len(coordinates)))
+        _raise_bad_choice(tree, constraints, coordinates, dependent, better, usual)
     independent = tuple(v for k, v in enumerate(coordinates) if k not in dependent)
     return Cluster(
         bodies, constraints, independent, tuple(coordinates[k] for k in dependent), assembly.positions
@@ -145,14 +148,16 @@ def _joint_at(tree, v):
     return next(joint for joint in tree.independent_joints if joint.v.start <= v < joint.v.stop)
 
 
-def _dependent_columns(K, rank, owners):
-    """Well-conditioned dependent columns. If possible they have all coordinates of a joint or none. owners:
-    the joint of every column."""
-    columns = _best_columns(K, rank)
+def _dependent_columns(K, rank, owners, driven):
+    """Well-conditioned dependent columns, if possible without `driven` ones, and with all coordinates of a
+    joint or none. owners: the joint of every column."""
+    weights = np.ones(len(owners))
+    weights[driven] = 1.0 / PREFERRED
+    columns = _best_columns(K, rank, weights)
     if _are_whole(columns, owners):
         return columns
-    several = [k for k, name in enumerate(owners) if owners.count(name) > 1]
-    other = _best_columns(K, rank, several)
+    several = [PREFERRED if owners.count(name) > 1 else 1.0 for name in owners]
+    other = _best_columns(K, rank, weights * several)
     return other if _are_whole(other, owners) and _usual_condition(K, other) <= WEAK else columns
 
 
@@ -161,20 +166,18 @@ def _are_whole(columns, owners):
     return len(columns) == sum(name in chosen for name in owners)
 
 
-def _best_columns(K, rank, first=()):
+def _best_columns(K, rank, weights):
     """Columns of K (count, rows, n) that are well conditioned at most positions: the best at the first
     position, or, if those fail on another branch of assembly, the best at most of them."""
-    columns = _by_rank(K[0], rank, first)
+    columns = _by_rank(K[0], rank, weights)
     if _usual_condition(K, columns) <= WEAK:
         return columns
-    choices = [_by_rank(one, rank, first) for one in K]
+    choices = [_by_rank(one, rank, weights) for one in K]
     return min(choices, key=lambda columns: _usual_condition(K, columns))
 
 
-def _by_rank(K, rank, first=()):
-    """The best conditioned columns, by pivoting: `first` ones preferred; of equal ones the last, since rotors
-    and passive joints come after their parents."""
-    weights = np.ones(K.shape[1])
-    weights[list(first)] = 1e3
+def _by_rank(K, rank, weights):
+    """The best conditioned columns, by pivoting: those of larger weight preferred; of equal ones the last,
+    since rotors and passive joints come after their parents."""
     order, _ = pivoted((K * weights).T[::-1], rank)
     return sorted(K.shape[1] - 1 - k for k in order)

@@ -11,12 +11,12 @@ import numpy as np
 from dynamics_node.algorithms.clusters import clusters
 from dynamics_node.robot import ModelError, Robot
 from dynamics_node.robot.constraints import Custom, LoopJoint
-from dynamics_node.robot.description import Description, LoopDescription, LoopEnd
+from dynamics_node.robot.description import Description
 from dynamics_node.robot.errors import warned
 from dynamics_node.robot.explicit import joints_apart
 from dynamics_node.robot.from_description import tree_from_description
+from dynamics_node.robot.loops_file import parse_loops_file, read_loops_file, with_loops
 from dynamics_node.robot.overrides import overridden, read_overrides, read_parameters_file
-from dynamics_node.robot.safe_files import composed, plain, read_regular_file
 from dynamics_node.robot.urdf import parse_urdf
 from dynamics_node.robot.validate import validate
 from dynamics_node.symbolic import product, transform_origin, transform_rotation
@@ -82,7 +82,8 @@ def parse_robot(
     array([9.81])
     """
     choices = _Choices(floating_base, joints, positions, root, tips, gravity, armature)
-    return warned(_parsed(text, loops, parameters, constraints, strict, choices))
+    own = None if loops is None else parse_loops_file(loops)
+    return warned(_parsed(text, own, parameters, constraints, strict, choices))
 
 
 def load_robot(
@@ -171,7 +172,9 @@ def load_robot(
     """
     if isinstance(path, str) and path.lstrip().startswith("<"):
         raise ModelError("load_robot reads a file: use parse_robot for the text of one")
-    loops = None if loops_file is None else read_loops_file(loops_file)
+    loops = None
+    if loops_file is not None:
+        loops = parse_loops_file(read_loops_file(loops_file), f"loops file {str(loops_file)!r}")
     parameters = None if parameters_file is None else read_parameters_file(parameters_file)
     choices = _Choices(floating_base, joints, positions, root, tips, gravity, armature)
     return warned(_parsed(Path(path).read_bytes(), loops, parameters, constraints, strict, choices))
@@ -200,8 +203,22 @@ def _parsed(text, loops, parameters, constraints, strict, choices):
         validate(description)  # names are unique before overrides refer to them
         description = overridden(description, read_overrides(parameters))
     if loops is not None:
-        description = replace(description, loops=(*description.loops, *read_sidecar(loops)))
-    return robot_from_description(description, constraints, strict, **choices._asdict())
+        description = with_loops(description, loops)
+    robot = robot_from_description(description, constraints, strict, **choices._asdict())
+    if loops is not None:
+        _require_independent(robot, loops.motors)
+    return robot
+
+
+def _require_independent(robot, motors):
+    """Raise ModelError if a motor is at an implicit joint, where no torque acts."""
+    for v, name in enumerate(robot.tree.v_names):
+        if name in motors and v not in robot.independent:
+            (cluster,) = (own for own in robot.clusters if v in own.dependent)
+            loops = ", ".join(repr(constraint.name) for constraint in cluster.constraints)
+            raise ModelError(
+                f"motor {name!r} of the file of loops is not independent: it follows from others in {loops}"
+            )
 
 
 def robot_from_description(description: Description, constraints=(), strict=False, **choices) -> Robot:
@@ -259,45 +276,3 @@ def _end(tree, end):
     frame = tree.frames[end.link]
     E = transform_rotation(frame.X)
     return frame.body, product(E.T, end.rotation), product(E.T, end.origin) + transform_origin(frame.X)
-
-
-# --- a sidecar file with closed loops -----------------------------------------------------------------------
-#
-# In the format of Gepetto's example robots:
-#
-#     closed_loop: [[link_a, link_b], ...]
-#     type: [6d, 3d, ...]          # 6d: fixed, 3d: ball, or any type of a URDF+ loop whose axis is z
-#
-# The node publishes errors of this file, and its name is a parameter. So messages give positions in the file,
-# never its content.
-
-_TYPES = {"6d": "fixed", "3d": "ball"}
-MAX_BYTES = 1024 * 1024
-
-
-def read_loops_file(path):
-    """The bytes of a sidecar file, up to just above the limit. Raises OSError."""
-    return read_regular_file(path, MAX_BYTES + 1)
-
-
-def read_sidecar(text) -> tuple[LoopDescription, ...]:
-    """The loops of a sidecar's text. Raises ModelError with the reason."""
-    if len(text) > MAX_BYTES:
-        raise ModelError(f"the file of loops has more than {MAX_BYTES} bytes")
-    content = plain(composed(text, "loops", ModelError))
-    pairs = content.get("closed_loop") if isinstance(content, dict) else None
-    if not isinstance(pairs, list) or not all(_is_pair(pair) for pair in pairs):
-        raise ModelError("the file of loops needs closed_loop: a list of pairs of links")
-    kinds = content.get("type", ["6d"] * len(pairs))
-    if not isinstance(kinds, list) or len(kinds) != len(pairs):
-        raise ModelError(f"the file of loops has {len(pairs)} pairs of links, but another number of types")
-    if not all(isinstance(kind, str) for kind in kinds):
-        raise ModelError("the file of loops has a type that is not a string")
-    return tuple(
-        LoopDescription(f"closed_loop {k}", _TYPES.get(kind, kind), LoopEnd(a), LoopEnd(b))
-        for k, ((a, b), kind) in enumerate(zip(pairs, kinds, strict=True), 1)
-    )
-
-
-def _is_pair(pair):
-    return isinstance(pair, list) and len(pair) == 2 and all(isinstance(link, str) for link in pair)

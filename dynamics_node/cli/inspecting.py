@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dynamics_node.algorithms import first_closed, read_loops_file
+from dynamics_node.algorithms import first_closed
 from dynamics_node.cli.options import (
     UsageError,
     add_command,
@@ -33,6 +33,7 @@ from dynamics_node.identification import doctor
 from dynamics_node.io import make_report, write_page
 from dynamics_node.output_files import write_text
 from dynamics_node.robot import sensor_problem
+from dynamics_node.robot.loops_file import read_loops_file
 from dynamics_node.robot.sensors import load_sensors
 from dynamics_node.robot.urdf_numbers import ALL_FIGURES, Inertial, with_numbers
 

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from dynamics_node.algorithms import read_loops_file
-from dynamics_node.algorithms.loading import MAX_BYTES, read_sidecar
 from dynamics_node.output_files import replacing, write_text
 from dynamics_node.robot import ModelError
+from dynamics_node.robot.loops_file import MAX_BYTES, parse_loops_file, read_loops_file
 from dynamics_node.robot.safe_files import read_regular_file
 
 
@@ -90,13 +89,13 @@ SECRET = "p4ssw0rd-EXAMPLE"
 def test_messages_contain_no_text_of_the_file(text):
     for content in (text, text.encode()):
         with pytest.raises(ModelError) as excinfo:
-            read_sidecar(content)
+            parse_loops_file(content)
         assert SECRET not in str(excinfo.value) and "p4ss" not in str(excinfo.value)
 
 
 def test_message_has_line_and_column():
     with pytest.raises(ModelError, match="YAML.*line 2, column 14"):
-        read_sidecar("closed_loop:\n  user: admin: x")
+        parse_loops_file("closed_loop:\n  user: admin: x")
 
 
 def test_aliases_raise_before_they_are_expanded():
@@ -104,7 +103,7 @@ def test_aliases_raise_before_they_are_expanded():
     text = "a0: &a0 [lol, lol]\n"
     text += "".join(f"a{k}: &a{k} [{', '.join([f'*a{k - 1}'] * 9)}]\n" for k in range(1, 9))
     with pytest.raises(ModelError, match="alias.*line 2, column 10"):
-        read_sidecar(text + "closed_loop: [[a, b]]\ntype: [*a8]\n")
+        parse_loops_file(text + "closed_loop: [[a, b]]\ntype: [*a8]\n")
 
 
 @pytest.mark.parametrize(
@@ -115,16 +114,23 @@ def test_aliases_raise_before_they_are_expanded():
         ("closed_loop: [[a, b]]\ntype: [[6d]]", "type.*string"),
         ("closed_loop: [[a, b]]\ntype: [6d, 3d]", "1 pairs.*types"),
         ("? [a, b]\n: c", "key.*line 1"),
+        ("closed_loop: [[a, b]]\ntypes: [6d]", "unknown key 'types'"),
+        ("closed_loop: [[a, b]]\ntype: [6d]\ntype: [3d]", "key 'type' appears twice"),
+        ("closed_loop: [[a, b]]\nname_mot: mot", "name_mot.*list"),
+        ("closed_loop: [[a, b]]\njoint_name: [a]", "1 names.*0 types in joint_type"),
+        ("closed_loop: [[a, b]]\njoint_name: [a, a]\njoint_type: [FIXED, FIXED]", "joint_name has 'a' twice"),
+        ("closed_loop: [[a, b]]\njoint_name: [a]\njoint_type: [UJOINT_XX]", "joint_type 'UJOINT_XX' of 'a'"),
+        ("closed_loop: [[a, b]]\njoint_name: [a]\njoint_type: [GLUED]", "joint_type 'GLUED' of 'a'"),
     ],
 )
 def test_invalid_sidecar_raises(text, message):
     with pytest.raises(ModelError, match=message):
-        read_sidecar(text)
+        parse_loops_file(text)
 
 
 def test_valid_sidecar():
     """Names that look like YAML numbers or booleans stay names."""
-    loops = read_sidecar("closed_loop: [[yes, '1'], [2, 1e3]]\ntype: [6d, 3d]\n")
+    loops = parse_loops_file("closed_loop: [[yes, '1'], [2, 1e3]]\ntype: [6d, 3D]\n").loops
     assert [(loop.kind, loop.predecessor.link, loop.successor.link) for loop in loops] == [
         ("fixed", "yes", "1"),
         ("ball", "2", "1e3"),

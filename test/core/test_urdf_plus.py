@@ -9,6 +9,7 @@ from tolerances import EXACT, error
 import dynamics_node as dn
 from benchmarks.cluster_alternatives import independent_tree
 from dynamics_demo.robots import belt_leg, coupling, five_bar, four_bar, geared_chain, humanoid
+from dynamics_node.algorithms.first_positions import generic_positions
 from dynamics_node.robot.constraints import Custom
 
 
@@ -63,6 +64,59 @@ def test_loops_of_a_sidecar_file(tmp_path):
     }.items():
         with pytest.raises(dn.ModelError, match=words):
             dn.parse_robot(bare, loops=text)
+
+
+def spatial_four_bar(socket, cross):
+    """A crank, a coupler on a ball-and-socket joint, and a rocker with a universal joint; socket, cross: elements."""
+    return robot(
+        link("base"), link("crank", 1, 1.0), link("coupler", 2, 1.0), link("rocker", 3, 1.0), link("fork", 4, 1.0),
+        joint("j1", "base", "crank", axis="0 0 1"), socket, joint("j3", "base", "rocker", "1 0 0", "0 0.3 1"), cross,
+        link("tip"), link("eye"), joint("at_tip", "coupler", "tip", "0.9 0 0.1", kind="fixed"),
+        joint("at_eye", "fork", "eye", "0 0 0", kind="fixed"),
+    )  # fmt: skip
+
+
+def test_motors_and_joint_types_of_a_loops_file(tmp_path):
+    """Joint names mean child links, SPHERICAL a ball joint, and UJOINT_ZY two hinges. Motors are independent."""
+    spec = "closed_loop: [[at_tip, eye]]\ntype: [6D]\nname_mot: [j3]\n"
+    spec += "joint_name: [s, u]\njoint_type: [Spherical, UJOINT_ZY]"
+    plain = spatial_four_bar(
+        joint("s", "crank", "coupler", "0.4 0 0", "1 0 0"),
+        joint("u", "rocker", "fork", "0.5 0 0.2", "0 1 0", rpy="0.1 0 2"),
+    )
+    (tmp_path / "robot.urdf").write_text(plain)
+    (tmp_path / "loops.yaml").write_text(spec)
+    from_file = dn.load_robot(tmp_path / "robot.urdf", loops_file=tmp_path / "loops.yaml")
+    hinges = (
+        joint("u_Z", "rocker", "u_Z", "0.5 0 0.2", "0 0 1", "continuous", rpy="0.1 0 2"),
+        link("u_Z"), joint("u_Y", "u_Z", "fork", axis="0 1 0", kind="continuous"),
+    )  # fmt: skip
+    ball = joint("s", "crank", "coupler", "0.4 0 0", kind="ball")
+    tie = loop("tie", "fixed", "tip", "0 0 0", "eye", "0 0 0")
+    written = spatial_four_bar(ball, "".join(hinges)).replace("</robot>", f"{tie}</robot>")
+    written = written.replace('"j1" type', '"j1" independent="false" type')
+    for name in ("s", "u_Z", "u_Y"):
+        written = written.replace(f'"{name}" type', f'"{name}" independent="false" type')
+    from_urdf = dn.parse_robot(written)
+    assert from_file.v_names == from_urdf.v_names == ("j3",)
+    q = generic_positions(from_urdf)
+    order = [from_urdf.q_names.index(name) for name in from_file.q_names]
+    ours, theirs = (
+        dn.build(own, dn.inverse_dynamics(own), backend="numpy")(
+            at, 0.7 * np.ones((len(q), 1)), np.ones((len(q), 1))
+        )
+        for own, at in ((from_file, q[:, order]), (from_urdf, q))
+    )
+    assert error(ours, theirs).max() <= EXACT
+    for text, words in {
+        spec.replace("[j3]", "[j3, j1]"): "motor 'j[13]'.*'closed_loop 1'",
+        spec.replace("[j3]", "[nothing]"): "name_mot.*'nothing'",
+        spec.replace("[s, u]", "[s, nothing]"): "joint_name.*'nothing'",
+        spec.replace("name_mot", "motors"): "loops.yaml.*unknown key 'motors'",
+    }.items():
+        (tmp_path / "loops.yaml").write_text(text)
+        with pytest.raises(dn.ModelError, match=words):
+            dn.load_robot(tmp_path / "robot.urdf", loops_file=tmp_path / "loops.yaml")
 
 
 def test_independent_tree_reflects_rotor_inertia():
