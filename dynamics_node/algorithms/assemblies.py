@@ -11,6 +11,7 @@ import numpy as np
 
 from dynamics_node.algorithms.constraint_equations import NEAR, RANK, position_program, ranks_of
 from dynamics_node.algorithms.first_positions import (
+    SHAKE,
     anywhere,
     brought_nearer,
     closed_near,
@@ -18,10 +19,13 @@ from dynamics_node.algorithms.first_positions import (
     is_regular,
 )
 from dynamics_node.algorithms.loop_closure import TOLERANCE, why_constraint_open
+from dynamics_node.robot.state_arrays import moved
 from dynamics_node.symbolic import interpret
 
 REACHES = (1.5, np.pi)  # rad or m from zero; ranges of the search for closed positions
+MORE = 5  # further searches in the last range as long as none is closed
 FEW, TRIED = 8, 3  # positions of an assembly that suffice, and that are tested
+WEAK, ROUNDS = 1e-3, 4  # least size of K relative to the best position; rounds of a search for better ones
 STILL = 1e-6  # rad or m; joints that move less are locked, while others move by one
 CONTRADICTS = 1e-6  # largest residual of consistent equations
 HEALTHY = 1e4  # largest accepted condition of the dependent columns of K
@@ -29,20 +33,23 @@ HEALTHY = 1e4  # largest accepted condition of the dependent columns of K
 
 class Assembly(NamedTuple):
     """rank: of K at its positions (count, nq), the best conditioned first; K (count, rows, coordinates) at
-    those; still: number of coordinates that cannot move."""
+    those; still: number of coordinates that cannot move; far: of the position nearest to zero, rad or m."""
 
     rank: int
     positions: np.ndarray
     K: np.ndarray
     still: int
+    far: np.float32
 
 
 def assemblies(tree, constraints, coordinates) -> list[Assembly]:
     """The assemblies with the fewest locked joints first, then the one nearest to all joints at zero. Empty
     if there is no closed position."""
     by_rank: dict[int, Assembly] = {}
-    for reach in REACHES:
-        starts = anywhere(tree, np.random.default_rng(7), reach)
+    for seed, reach in ((7, REACHES[0]), *((7 + k, REACHES[-1]) for k in range(1 + MORE))):
+        if seed > 7 and by_rank:
+            break
+        starts = anywhere(tree, np.random.default_rng(seed), reach)
         closed = closed_near(tree, constraints, coordinates, starts)
         for assembly in _by_rank(tree, constraints, coordinates, closed):
             known = by_rank.setdefault(assembly.rank, assembly)
@@ -52,10 +59,7 @@ def assemblies(tree, constraints, coordinates) -> list[Assembly]:
             len(assembly.positions) >= FEW and not assembly.still for assembly in by_rank.values()
         ):
             break  # if joints are locked, another assembly may move them
-    return sorted(
-        by_rank.values(),
-        key=lambda assembly: (assembly.still, np.float32(np.abs(assembly.positions).max(axis=1).min())),
-    )
+    return sorted(by_rank.values(), key=lambda assembly: (assembly.still, assembly.far))
 
 
 def why_not_assembled(tree, constraints, coordinates):
@@ -87,7 +91,36 @@ def _by_rank(tree, constraints, coordinates, q):
         best = places[np.argsort(-least, kind="stable")]
         regular = (is_regular(tree, constraints, coordinates, one, rank) for one in q[best[:TRIED]])
         if len(own) == 1 or np.mean([*regular]) > 0.5:
-            yield Assembly(rank, q[best], K[best], _still(K[best[:FEW]], rank))
+            still, far = _still(K[best[:FEW]], rank), np.float32(np.abs(q[best]).max(axis=1).min())
+            positions, K_there = _regular(tree, constraints, coordinates, q[best], rank)
+            yield Assembly(rank, positions, K_there, still, far)
+
+
+def _regular(tree, constraints, coordinates, q, rank):
+    """The positions q (count, nq) that are not nearly singular, the best first, and K there. If these are
+    few, others near them: many starts lead to singular positions, such as that of flat parallelograms."""
+    random = np.random.default_rng(11)
+    q, K = _well_conditioned(tree, constraints, coordinates, q, rank)
+    for _ in range(ROUNDS):
+        if len(q) >= FEW or rank == len(coordinates):
+            break
+        steps = random.uniform(-SHAKE, SHAKE, (2 * FEW, len(coordinates)))
+        starts = moved(tree, np.resize(q, (2 * FEW, tree.nq)), coordinates, steps)
+        more = closed_near(tree, constraints, coordinates, starts)
+        q, K = _well_conditioned(tree, constraints, coordinates, np.concatenate([q, more]), rank)
+    return q, K
+
+
+def _well_conditioned(tree, constraints, coordinates, q, rank):
+    K = interpret(position_program(tree, constraints), q=q)["K"][:, :, coordinates]
+    sizes = np.linalg.svd(K, compute_uv=False)
+    same = (sizes > RANK * sizes[:, :1]).sum(axis=1) == rank
+    least = np.where(same, sizes[:, max(rank, 1) - 1], 0.0).astype(
+        np.float32
+    )  # float32: ties go to the first
+    order = np.argsort(-least, kind="stable")
+    order = order[least[order] >= WEAK * least.max()]
+    return q[order], K[order]
 
 
 def _still(K, rank):

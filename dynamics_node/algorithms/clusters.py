@@ -4,14 +4,14 @@ import numpy as np
 
 from dynamics_node.algorithms.assemblies import assemblies, why_not_assembled
 from dynamics_node.algorithms.constraint_equations import members_of
-from dynamics_node.algorithms.first_positions import closed_near
+from dynamics_node.algorithms.first_positions import brought_nearer
 from dynamics_node.robot import Cluster, ModelError
 from dynamics_node.robot.constraints import LoopJoint
 from dynamics_node.robot.robot import groups_of
 from dynamics_node.robot.state_arrays import moved
 from dynamics_node.symbolic import pivoted
 
-WEAK = 1e6  # largest accepted condition of K_dep for a choice of independent joints
+WEAK = 1e6  # largest accepted size of K relative to the least of K_dep, for a choice of independent joints
 MOVES, TRIED = (1e-2, 1e-4), 8  # rad or m of test moves of independent joints; number of closed positions
 PREFERRED = 1024.0  # factor of columns that are preferred as dependent
 ROUNDING = 1e-13  # m or rad; opening of a closed loop after Newton's last step
@@ -78,13 +78,16 @@ def _assembled(tree, bodies, coordinates, constraints, assembly, marked, driven)
         dependent = _dependent_columns(K, rank, [_joint_at(tree, v).name for v in coordinates], driven)
     else:
         dependent = list(marked)
-    if dependent and (usual := _usual_condition(K, dependent)) > WEAK:
+    positions = assembly.positions
+    if dependent and not _fit(K, dependent):
         better = _best_columns(K, rank, np.ones(len(coordinates)))
-        _raise_bad_choice(tree, constraints, coordinates, dependent, better, usual)
+        if _fit(K, better) or not _are_regular(K, dependent).any():
+            _raise_bad_choice(tree, constraints, coordinates, dependent, K, better)
+        positions = positions[
+            _are_regular(K, dependent)
+        ]  # a branch of the others, on which no choice is regular at most positions
     independent = tuple(v for k, v in enumerate(coordinates) if k not in dependent)
-    return Cluster(
-        bodies, constraints, independent, tuple(coordinates[k] for k in dependent), assembly.positions
-    )
+    return Cluster(bodies, constraints, independent, tuple(coordinates[k] for k in dependent), positions)
 
 
 def _require_single_positions(tree, constraints):
@@ -101,35 +104,51 @@ def _immobility_reason(tree, cluster):
     other closed position near this one."""
     if not cluster.independent:
         return "the joints of the loop cannot move (mobility 0)"
-    for v in cluster.independent if cluster.dependent else ():
-        if not any(_follow(tree, cluster, v, move) for move in MOVES):
-            return (
-                f"{tree.v_names[v]!r} cannot move: the loop closes at isolated positions only (mobility 0, "
-                "though its equations leave a motion to first order)"
-            )
+    stuck = list(cluster.independent) if cluster.dependent else []
+    for move in MOVES:
+        stuck = [
+            v for v, follows in zip(stuck, _follow(tree, cluster, stuck, move), strict=True) if not follows
+        ]
+    if stuck:
+        return (
+            f"{tree.v_names[stuck[0]]!r} cannot move: the loop closes at isolated positions only "
+            "(mobility 0, though its equations leave a motion to first order)"
+        )
     return None
 
 
-def _follow(tree, cluster, v, move):
-    """Whether the dependent joints can follow a move of an independent one from a closed position, to
-    rounding. A shaky frame misses by the square of the move."""
+def _follow(tree, cluster, independent, move):
+    """Whether the dependent joints can follow a move of each of some independent ones from a closed position,
+    to rounding. A shaky frame misses by the square of the move."""
     tried = cluster.samples[:TRIED]
-    start = moved(tree, tried, [v], np.full((len(tried), 1), move))
-    return len(closed_near(tree, cluster.constraints, cluster.dependent, start, ROUNDING)) > 0
+    starts = np.concatenate(
+        [tried[:0], *(moved(tree, tried, [v], np.full((len(tried), 1), move)) for v in independent)]
+    )
+    _, still_open = brought_nearer(tree, cluster.constraints, cluster.dependent, starts, ROUNDING)
+    return (still_open.reshape(len(independent), len(tried)) < ROUNDING).any(axis=1)
 
 
-def _usual_condition(K, dependent):
-    return np.float32(np.median(np.linalg.cond(K[:, :, dependent])))  # float32: the same on every processor
+def _are_regular(K, dependent):
+    """(count,): at which positions dependent columns of K (count, rows, n) follow from the others."""
+    largest, least = (np.linalg.svd(one, compute_uv=False) for one in (K, K[:, :, dependent]))
+    return least[:, -1] * WEAK >= largest[:, 0]
 
 
-def _raise_bad_choice(tree, constraints, coordinates, dependent, better, usual):
+def _fit(K, dependent):
+    """Whether dependent columns follow from the others at most positions."""
+    return np.mean(_are_regular(K, dependent)) >= 0.5
+
+
+def _raise_bad_choice(tree, constraints, coordinates, dependent, K, better):
+    regular = _are_regular(K, dependent)
     given, alternative = (
         ", ".join(repr(tree.v_names[v]) for k, v in enumerate(coordinates) if k not in taken)
         for taken in (dependent, better)
     )
+    advice = f"use {alternative}" if _fit(K, better) else "other choices do not, either"
     raise ModelError(
         f"{_names(constraints)}: {given} cannot be the independent joints: they do not determine the others "
-        f"(condition {usual:.3g}); use {alternative}"
+        f"at {(~regular).sum()} of {len(regular)} closed positions; {advice}"
     )
 
 
@@ -158,7 +177,7 @@ def _dependent_columns(K, rank, owners, driven):
         return columns
     several = [PREFERRED if owners.count(name) > 1 else 1.0 for name in owners]
     other = _best_columns(K, rank, weights * several)
-    return other if _are_whole(other, owners) and _usual_condition(K, other) <= WEAK else columns
+    return other if _are_whole(other, owners) and _fit(K, other) else columns
 
 
 def _are_whole(columns, owners):
@@ -168,12 +187,12 @@ def _are_whole(columns, owners):
 
 def _best_columns(K, rank, weights):
     """Columns of K (count, rows, n) that are well conditioned at most positions: the best at the first
-    position, or, if those fail on another branch of assembly, the best at most of them."""
+    position, or, if those fail on other branches of assembly, those that are at the most positions."""
     columns = _by_rank(K[0], rank, weights)
-    if _usual_condition(K, columns) <= WEAK:
+    if _fit(K, columns):
         return columns
     choices = [_by_rank(one, rank, weights) for one in K]
-    return min(choices, key=lambda columns: _usual_condition(K, columns))
+    return max(choices, key=lambda columns: np.count_nonzero(_are_regular(K, columns)))
 
 
 def _by_rank(K, rank, weights):

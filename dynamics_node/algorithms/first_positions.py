@@ -224,10 +224,12 @@ def brought_nearer(tree, constraints, coordinates, q, tolerance=TOLERANCE):
     The result has the same digits on every machine: it decides about rows and joints."""
     program, bent = closing_program(tree, constraints), bends(tree, constraints, coordinates)
     q = np.array(q, dtype=float)
-    for _ in range(STEPS):
-        equations = interpret_portable(program, q=q)
-        if opening(equations).max(initial=0.0) < tolerance:
-            break
+    left = np.arange(len(q))
+    for _ in range(STEPS if len(q) else 0):
+        equations = interpret_portable(program, q=q[left])
         step = least_squares(equations["K"][:, :, list(coordinates)], -equations["open"])
-        q = moved(tree, q, coordinates, shortened(step, bent))
+        q[left] = moved(tree, q[left], coordinates, shortened(step, bent))
+        left = left[opening(equations) >= tolerance]  # the last step squares the opening
+        if not len(left):
+            break
     return q, opening(interpret_portable(program, q=q))

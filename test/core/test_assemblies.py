@@ -2,10 +2,22 @@
 with constraint multipliers, and against MuJoCo."""
 
 import re
+from functools import partial
 
 import numpy as np
 import pytest
-from linkages import bennett, chain, door, five_bar, grid, palletizer, parallelograms, sarrus, three_cranks
+from linkages import (
+    Drawing,
+    bennett,
+    chain,
+    door,
+    five_bar,
+    grid,
+    palletizer,
+    parallelograms,
+    sarrus,
+    three_cranks,
+)
 from loop_oracle import LoopOracle
 from mechanisms import joint, link, robot
 from tolerances import EPS, EXACT, error
@@ -131,6 +143,48 @@ def test_other_assembly_needs_other_marks():
         swings(regular_positions(lifted)[0], one, one)
     with pytest.raises(dn.ModelError, match="3 or 4 joints.*marks 2"):
         parse_marked(linkage, "upper_a", "table")
+
+
+@pytest.mark.parametrize("marked", [False, True])
+@pytest.mark.parametrize("cranks, length, width", [(3, 0.68, 0.614), (4, 0.5808, 1.1707), (4, 0.402, 0.843)])
+def test_equal_cranks_are_loaded_away_from_the_flat_position(cranks, length, width, marked):
+    """At zero all cranks lie in one line, where the equations are singular."""
+    d, axis = Drawing("cranks", np.random.default_rng(1)), (0, 0, 1)
+    for k in range(cranks):
+        d.add(f"crank{k}", "ground", (width * k, 0, 0), axis, independent=k == 0 if marked else None)
+    d.add("plate", "crank0", (length, 0, 0), axis, independent=False if marked else None)
+    for k in range(1, cranks):
+        d.tie("revolute", "plate", f"crank{k}", np.array([length + width * k, 0, 0]), axis)
+    mechanism = dn.parse_robot(d.done().text)
+    assert mechanism.nv == 1
+    sizes = [abs(np.sin(q[mechanism.q_names.index("j_crank0")])) for q in regular_positions(mechanism)]
+    assert len(sizes) >= 8 and min(sizes) > 1e-4
+
+
+def four_hinges(function, marks=None):
+    """Hinges side by side with a constraint between their angles; marks: which are independent."""
+    hinges = [joint(f"j{k}", "a", f"b{k}", independent=marks and marks[k]) for k in range(4)]
+    text = robot(link("a"), *(link(f"b{k}", k, 1.0) for k in range(4)), *hinges)
+    tie = partial(Custom, "tie", function, tuple(range(4)), frozenset(range(4)))
+    return dn.parse_robot(text, constraints=[lambda tree: tie()])
+
+
+def test_joints_are_loaded_for_one_of_many_branches():
+    """If a product of angles is zero, one hinge is still, and another on each of four branches."""
+    mechanism = four_hinges(lambda q: q[:1] * q[1:2] * q[2:3] * q[3:])
+    inverse = dn.build(mechanism, dn.inverse_dynamics(mechanism), backend="numpy")
+    still = [k for k, name in enumerate(mechanism.q_names) if name not in mechanism.v_names]
+    for q in regular_positions(mechanism):
+        assert np.abs(q[still]).max() <= 1e-9 and np.isfinite(inverse(q, np.ones(3), np.ones(3))).all()
+
+
+def test_proposed_joints_load():
+    """The last hinge does not move with the others, so it cannot follow from them."""
+    function = lambda q: q[:1] + q[1:2] + q[2:3] + 0.0 * q[3:]  # noqa: E731
+    with pytest.raises(dn.ModelError, match="'j0', 'j1', 'j2' cannot be.*they do not determine") as caught:
+        four_hinges(function, [True, True, True, False])
+    proposed = re.findall("'(j.)'", str(caught.value).rpartition("use ")[2])
+    assert four_hinges(function, [f"j{k}" in proposed for k in range(4)]).v_names == tuple(proposed)
 
 
 def test_turning_point_error_names_the_joint():
