@@ -23,10 +23,11 @@ KINDS = [kind for kind in numbers.KINDS if (ROOT / "campaigns" / f"{kind}.py").i
 @pytest.mark.parametrize("kind", KINDS)
 def test_short_campaign_has_no_failures(kind, tmp_path, capsys):
     """The campaign runs in child processes, as from the command line."""
-    options = ["--minutes", "3", "--count", "5", "--seed", "5", "--kinds", kind, "--folder", str(tmp_path)]
-    assert numbers.main(options) == 0
+    count = 2 if kind == "open_loops" else 5
+    options = ["--minutes", "3", "--count", str(count), "--seed", "5", "--kinds", kind]
+    assert numbers.main([*options, "--folder", str(tmp_path)]) == 0
     text = capsys.readouterr().out
-    assert "seed 5" in text and f"{kind} 5:" in text
+    assert "seed 5" in text and f"{kind} {count}:" in text
     assert not list(tmp_path.iterdir())
 
 
