@@ -83,9 +83,7 @@ def _assembled(tree, bodies, coordinates, constraints, assembly, marked, driven)
         better = _best_columns(K, rank, np.ones(len(coordinates)))
         if _fit(K, better) or not _are_regular(K, dependent).any():
             _raise_bad_choice(tree, constraints, coordinates, dependent, K, better)
-        positions = positions[
-            _are_regular(K, dependent)
-        ]  # a branch of the others, on which no choice is regular at most positions
+        positions = positions[_are_regular(K, dependent)]  # other branches need other dependent joints
     independent = tuple(v for k, v in enumerate(coordinates) if k not in dependent)
     return Cluster(bodies, constraints, independent, tuple(coordinates[k] for k in dependent), positions)
 
@@ -106,9 +104,8 @@ def _immobility_reason(tree, cluster):
         return "the joints of the loop cannot move (mobility 0)"
     stuck = list(cluster.independent) if cluster.dependent else []
     for move in MOVES:
-        stuck = [
-            v for v, follows in zip(stuck, _follow(tree, cluster, stuck, move), strict=True) if not follows
-        ]
+        follow = _follow(tree, cluster, stuck, move)
+        stuck = [v for v, follows in zip(stuck, follow, strict=True) if not follows]
     if stuck:
         return (
             f"{tree.v_names[stuck[0]]!r} cannot move: the loop closes at isolated positions only "
