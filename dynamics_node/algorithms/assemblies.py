@@ -15,6 +15,7 @@ from dynamics_node.algorithms.first_positions import (
     anywhere,
     brought_nearer,
     closed_near,
+    downhill,
     is_as_loaded,
     is_regular,
 )
@@ -23,7 +24,7 @@ from dynamics_node.robot.state_arrays import moved
 from dynamics_node.symbolic import interpret
 
 REACHES = (1.5, np.pi)  # rad or m from zero; ranges of the search for closed positions
-MORE = 5  # further searches in the last range as long as none is closed
+MORE = 3  # slower searches in the last range as long as none is closed
 FEW, TRIED = 8, 3  # positions of an assembly that suffice, and that are tested
 WEAK, ROUNDS = 1e-3, 4  # least size of K relative to the best position; rounds of a search for better ones
 STILL = 1e-6  # rad or m; joints that move less are locked, while others move by one
@@ -50,6 +51,8 @@ def assemblies(tree, constraints, coordinates) -> list[Assembly]:
         if seed > 7 and by_rank:
             break
         starts = anywhere(tree, np.random.default_rng(seed), reach)
+        if seed > 7:
+            starts = downhill(tree, constraints, coordinates, starts)
         closed = closed_near(tree, constraints, coordinates, starts)
         for assembly in _by_rank(tree, constraints, coordinates, closed):
             known = by_rank.setdefault(assembly.rank, assembly)
@@ -66,7 +69,8 @@ def why_not_assembled(tree, constraints, coordinates):
     """Why there are no `assemblies`: a loop that does not close alone, or all of them together."""
     starts = anywhere(tree, np.random.default_rng(7), REACHES[-1])
     for own in (*((constraint,) for constraint in constraints), constraints):
-        q, still_open = brought_nearer(tree, own, coordinates, starts)
+        nearer = downhill(tree, own, coordinates, starts)
+        q, still_open = brought_nearer(tree, own, coordinates, nearer)
         nearest = np.argmin(still_open)
         if still_open[nearest] >= TOLERANCE:
             reason = why_constraint_open(tree, own, q[nearest], TOLERANCE)

@@ -18,12 +18,13 @@ from dynamics_node.algorithms.loop_closure import (
 from dynamics_node.robot import Robot
 from dynamics_node.robot.robot import fact
 from dynamics_node.robot.state_arrays import REACH, moved, sample_positions
-from dynamics_node.symbolic import interpret, interpret_portable, least_squares
+from dynamics_node.symbolic import interpret, interpret_portable, least_squares, product
 
 SHAKE = 0.5  # rad or m off zero, which may be singular
 WAY = 20  # steps from one assembly to another of the same branch
 DRAWN = 1e-3  # rad or m from zero; closer positions are those of the drawing
 NEIGHBORS, STEP = 6, 1e-2  # number of tested neighbors of a position, and their distance, rad or m
+DAMPING = 1e-2  # of the first step of a damped search
 GENERIC = 4  # positions that determine structure
 STARTS = 40  # random starts of the search
 
@@ -217,6 +218,32 @@ def closed_near(tree, constraints, coordinates, q, tolerance=TOLERANCE):
     states that do not converge are left out. tolerance: m or rad."""
     nearer, still_open = brought_nearer(tree, constraints, coordinates, q, tolerance)
     return nearer[still_open < tolerance]
+
+
+def downhill(tree, constraints, coordinates, q):
+    """q (count, nq) moved by damped steps (Levenberg and Marquardt): slower than Newton's method, but more of
+    the starts end near closed positions. The result has the same digits on every machine."""
+    program, bent = closing_program(tree, constraints), bends(tree, constraints, coordinates)
+    q, damping = np.array(q, dtype=float), np.full(len(q), DAMPING)
+    here = interpret_portable(program, q=q)
+    for _ in range(2 * STEPS):
+        size = _squares(here)
+        K = here["K"][:, :, list(coordinates)]
+        step = least_squares(K, -here["open"], damping * np.minimum(size, 1.0))
+        trial = moved(tree, q, coordinates, shortened(step, bent))
+        there = interpret_portable(program, q=trial)
+        better = _squares(there) < size
+        q[better] = trial[better]
+        for name, values in here.items():
+            values[better] = there[name][better]
+        damping = np.clip(np.where(better, damping / 4, damping * 4), 1e-12, 1e6)
+    return q
+
+
+def _squares(equations):
+    """(count,): a measure of the openings that grows up to half a turn."""
+    parts = np.concatenate([equations["gaps"] ** 2, 2.0 * equations["turned"]], axis=1)
+    return product(parts, np.ones(parts.shape[1]))
 
 
 def brought_nearer(tree, constraints, coordinates, q, tolerance=TOLERANCE):

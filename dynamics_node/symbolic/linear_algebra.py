@@ -66,13 +66,15 @@ def transformed_inertia(X, inertia):
     return 0.5 * (moved + np.swapaxes(moved, -1, -2))
 
 
-def least_squares(A, b):
+def least_squares(A, b, damping=0.0):
     """The shortest least-squares solution x (..., n) of A x = b, A (..., m, n), b (..., m), by Newton's
-    steps. It is nearly zero in directions in which A is less than FAINT of its size."""
+    steps. It is nearly zero in directions in which A is less than FAINT of its size. damping (...): of the
+    normal equations, which shortens x."""
     transposed = np.swapaxes(A, -1, -2)
     wide = A.shape[-2] < A.shape[-1]
     normal = product(A, transposed) if wide else product(transposed, A)
     own = range(normal.shape[-1])
+    normal[..., own, own] += np.asarray(damping)[..., None]
     normal[..., own, own] += FAINT**2 * np.trace(normal, axis1=-2, axis2=-1)[..., None] + np.finfo(float).tiny
     inverse = _inverse(normal)
     back = product(transposed, inverse) if wide else product(inverse, transposed)

@@ -16,7 +16,7 @@ import dynamics_node as dn
 from dynamics_demo.robots import five_bar, four_bar
 from dynamics_node.algorithms import continued, first_closed
 from dynamics_node.algorithms.constraint_equations import position_program
-from dynamics_node.algorithms.first_positions import generic_positions
+from dynamics_node.algorithms.first_positions import anywhere, closed_near, downhill, generic_positions
 from dynamics_node.algorithms.rates import spread_rates
 from dynamics_node.robot.state_arrays import moved
 from dynamics_node.symbolic import interpret
@@ -94,6 +94,16 @@ def test_loops_drawn_open_are_closed(make, loops):
     robot = dn.parse_robot(linkage.text, floating_base=linkage.floating_base)
     oracle = LoopOracle(linkage.text, robot)
     assert max(map(oracle.gap, generic_positions(robot))) <= 1e-9
+
+
+def test_damped_steps_close_more_starts_than_newtons():
+    linkage = open_spatial(np.random.default_rng(2), 2)
+    robot = dn.parse_robot(linkage.text, floating_base=linkage.floating_base)
+    (cluster,) = (own for own in robot.clusters if own.constraints)
+    problem = robot.tree, cluster.constraints, [*cluster.independent, *cluster.dependent]
+    starts = anywhere(robot.tree, np.random.default_rng(3), np.pi)
+    damped, newton = (len(closed_near(*problem, q)) for q in (downhill(*problem, starts), starts))
+    assert len(starts) >= damped > newton
 
 
 def test_impossible_loop_is_named():
