@@ -12,6 +12,7 @@ import numpy as np
 from dynamics_node.algorithms.constraint_equations import NEAR, RANK, position_program, ranks_of
 from dynamics_node.algorithms.first_positions import (
     SHAKE,
+    STARTS,
     anywhere,
     brought_nearer,
     closed_near,
@@ -24,7 +25,7 @@ from dynamics_node.robot.state_arrays import moved
 from dynamics_node.symbolic import interpret
 
 REACHES = (1.5, np.pi)  # rad or m from zero; ranges of the search for closed positions
-MORE = 3  # slower searches in the last range as long as none is closed
+MORE = 3  # slower searches in the last range, if those close nothing
 FEW, TRIED = 8, 3  # positions of an assembly that suffice, and that are tested
 WEAK, ROUNDS = 1e-3, 4  # least size of K relative to the best position; rounds of a search for better ones
 STILL = 1e-6  # rad or m; joints that move less are locked, while others move by one
@@ -47,12 +48,7 @@ def assemblies(tree, constraints, coordinates) -> list[Assembly]:
     """The assemblies with the fewest locked joints first, then the one nearest to all joints at zero. Empty
     if there is no closed position."""
     by_rank: dict[int, Assembly] = {}
-    for seed, reach in ((7, REACHES[0]), *((7 + k, REACHES[-1]) for k in range(1 + MORE))):
-        if seed > 7 and by_rank:
-            break
-        starts = anywhere(tree, np.random.default_rng(seed), reach)
-        if seed > 7:
-            starts = downhill(tree, constraints, coordinates, starts)
+    for starts in _starts(tree, constraints, coordinates, by_rank):
         closed = closed_near(tree, constraints, coordinates, starts)
         for assembly in _by_rank(tree, constraints, coordinates, closed):
             known = by_rank.setdefault(assembly.rank, assembly)
@@ -65,21 +61,45 @@ def assemblies(tree, constraints, coordinates) -> list[Assembly]:
     return sorted(by_rank.values(), key=lambda assembly: (assembly.still, assembly.far))
 
 
+def _starts(tree, constraints, coordinates, by_rank):
+    """Starts (count, nq) of Newton's method, with damped steps before it as long as there is no assembly,
+    unless a loop does not close alone."""
+    for reach in REACHES:
+        yield anywhere(tree, np.random.default_rng(7), reach)
+    for seed in range(MORE):
+        if by_rank or (seed == 0 and _open_alone(tree, constraints, coordinates)):
+            return
+        starts = anywhere(tree, np.random.default_rng(8 + seed), REACHES[-1])
+        yield downhill(tree, constraints, coordinates, starts)
+
+
 def why_not_assembled(tree, constraints, coordinates):
     """Why there are no `assemblies`: a loop that does not close alone, or all of them together."""
-    starts = anywhere(tree, np.random.default_rng(7), REACHES[-1])
-    for own in (*((constraint,) for constraint in constraints), constraints):
-        nearer = downhill(tree, own, coordinates, starts)
-        q, still_open = brought_nearer(tree, own, coordinates, nearer)
-        nearest = np.argmin(still_open)
-        if still_open[nearest] >= TOLERANCE:
-            reason = why_constraint_open(tree, own, q[nearest], TOLERANCE)
-            those = "" if len(own) == 1 else ": each closes alone, but no start closes all"
-            return (
-                f"no closed position{those}. At the best of {len(q)} starts, {reason}; check the lengths of "
-                "the links and the frames of the loops"
-            )
-    return "every closed position is singular"
+    alone = _open_alone(tree, constraints, coordinates)
+    reason = alone or _why_open(tree, constraints, coordinates)
+    if reason is None:
+        return "every closed position is singular"
+    though = "" if alone or len(constraints) == 1 else ", though each loop closes alone"
+    return (
+        f"no closed position: at the best of {STARTS} starts, {reason}{though}; check the lengths of the "
+        "links and the frames of the loops"
+    )
+
+
+def _open_alone(tree, constraints, coordinates):
+    """Why a constraint does not close without the others. None if all do."""
+    reasons = (_why_open(tree, (constraint,), coordinates) for constraint in constraints)
+    return next(filter(None, reasons), None)
+
+
+def _why_open(tree, constraints, coordinates):
+    """Which constraint is open at the best of some starts. None if one start closes all."""
+    starts = downhill(tree, constraints, coordinates, anywhere(tree, np.random.default_rng(7), REACHES[-1]))
+    q, still_open = brought_nearer(tree, constraints, coordinates, starts)
+    nearest = np.argmin(still_open)
+    if still_open[nearest] < TOLERANCE:
+        return None
+    return why_constraint_open(tree, constraints, q[nearest], TOLERANCE)
 
 
 def _by_rank(tree, constraints, coordinates, q):
