@@ -12,6 +12,7 @@ namespace
 constexpr int most_steps = 8;          // of Newton's method; two or three suffice from the cycle before
 constexpr int first_moves = 200;       // from the closed position of the library to the first one
 constexpr double largest_gap = 1e-10;  // m or rad
+constexpr double last_step = 1e-9;     // m or rad; near singular positions a small gap alone means little
 constexpr double largest_step = 0.5;   // m or rad; beyond, another assembly may be nearer
 }  // namespace
 
@@ -62,11 +63,14 @@ bool LoopClosure::move(const double * joints, double share) noexcept
   for (std::size_t i = 0; i < places_.size(); ++i) { q_[places_[i]] += share * (joints[i] - q_[places_[i]]); }
   for (int k = 0; k < most_steps; ++k) {
     if (!step_()) { return false; }
+    double longest = 0.0;
     for (std::size_t i = 0; i < q_.size(); ++i) {
-      if (!(std::abs(following_[i] - q_[i]) <= largest_step)) { return false; }
+      const double step = std::abs(following_[i] - q_[i]);
+      if (!(step <= largest_step)) { return false; }
+      longest = std::max(longest, step);
     }
     q_ = following_;
-    if (health_[1] < largest_gap * largest_gap) {
+    if (health_[1] < largest_gap * largest_gap && longest < last_step) {
       positions_ = q_;
       return true;
     }
