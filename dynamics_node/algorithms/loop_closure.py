@@ -19,6 +19,7 @@ from dynamics_node.symbolic import Program, interpret
 from dynamics_node.text import listed
 
 TOLERANCE = 1e-10  # m or rad; largest opening of a closed loop
+LAST_STEP = 1e-9  # m or rad; of a joint: near a singular position a small opening leaves it far from closed
 TURNED = 0.5  # 1 minus the cosine between common directions; 0 if closed, at least 1 on a wrong branch
 STEPS = 50
 LARGEST = 0.5  # rad or m; largest step of a joint of a linkage
@@ -95,8 +96,9 @@ def _close_cluster(robot, cluster, q, errors):
     for _ in range(STEPS):
         equations = interpret(program, q=q)
         K = equations["K"][:, :, list(cluster.dependent)]
-        q[:] = moved(tree, q, cluster.dependent, newton_step(K, -equations["open"], bent))
-        if opening(equations).max(initial=0.0) < TOLERANCE:
+        step = newton_step(K, -equations["open"], bent)
+        q[:] = moved(tree, q, cluster.dependent, step)
+        if opening(equations).max(initial=0.0) < TOLERANCE and np.abs(step).max(initial=0.0) < LAST_STEP:
             break  # the last step squares the residual
     closed = opening(interpret(program, q=q)) < TOLERANCE
     if errors == "nan":

@@ -11,6 +11,7 @@ from dynamics_node.algorithms.first_positions import continued, first_closed
 from dynamics_node.algorithms.health import HEALTHY, why_not
 from dynamics_node.algorithms.loop_closure import (
     LARGEST,
+    LAST_STEP,
     TOLERANCE,
     ClosureError,
     bends,
@@ -101,7 +102,7 @@ class LoopSolver:
             if not change @ change <= LARGEST**2:
                 break
             closed = following
-            if health[1] < TOLERANCE**2:
+            if health[1] < TOLERANCE**2 and change @ change < LAST_STEP**2:
                 return closed, sqrt(health[0])
         closed = close_loops(self.robot, q)
         return closed, sqrt(self.step(closed, errors="nan")[1][0])

@@ -5,6 +5,7 @@ import pickle
 
 import numpy as np
 import pytest
+from five_bars import flat_four_bar
 from linkages import ladder, open_spatial, platform
 from loop_oracle import LoopOracle
 from mechanisms import joint, link, loop
@@ -58,6 +59,25 @@ def test_long_step_stays_on_its_branch():
         closed[0] = crank
         closed = dn.close_loops(mechanism, closed)
     assert np.allclose(continued(mechanism, start, np.nan_to_num(goal)), closed, atol=1e-9)
+
+
+@pytest.mark.parametrize("branch, starts", [
+    ("parallel", ([1, -1, 1], [1, -3, -3])),
+    ("crossed", ([1, -1.25, -1.25], [1, -1.3, -1.3], [1, -1.5, -1.2])),
+])  # fmt: skip
+def test_positions_near_a_singular_one_are_closed_to_the_last_digits(branch, starts):
+    """Beside a flat parallelogram, where two branches meet, a gap of 1e-10 leaves joints 1e-5 rad off. The
+    acceleration is that of each branch from all starts."""
+    robot = dn.parse_robot(flat_four_bar())
+    forward, solver = (
+        dn.build(robot, "forward_dynamics", backend="numpy"),
+        dn.build_loop_solver(robot, backend="numpy"),
+    )
+    zero, one = np.zeros(1), np.ones(1)
+    expected = forward(dn.close_loops(robot, 1e-2 * np.array(starts[0])), zero, one)
+    for size, start in itertools.product((1e-3, 1e-4, 1e-5), starts):
+        for q in (dn.close_loops(robot, size * np.array(start)), solver(size * np.array(start))[0]):
+            assert error(forward(q, zero, one), expected) < 1e-5, (size, start)
 
 
 def test_first_position_without_passive_joints():
