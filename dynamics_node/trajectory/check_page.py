@@ -47,7 +47,9 @@ def remedy(check: TrajectoryCheck) -> str:
 def verdict(check: TrajectoryCheck, payloads=()) -> list[str]:
     """The result in a few lines, as `write_check` has them."""
     span, word = check.time[-1] - check.time[0], "feasible" if check.feasible else "infeasible"
-    lines = [f"{word}: {len(check.trajectory)} points of {span:.4g} s, checked at {len(check.time)} times"]
+    apart = 1e3 * np.diff(check.time).max(initial=0.0)
+    times = f"checked at {len(check.time)} times at most {apart:.3g} ms apart"
+    lines = [f"{word}: {len(check.trajectory)} points of {span:.4g} s, {times}"]
     if check.worst is not None:
         lines.append(f"most used limit, {100 * check.worst.used:.1f} %: {described(check.worst)}")
     if not check.feasible:

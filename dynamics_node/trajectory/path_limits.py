@@ -1,79 +1,82 @@
 """Limits of velocity, acceleration and effort along a path, as functions of its speed.
 
-With the times s of a checked trajectory as the path coordinate, torques and accelerations are
-a s'' + b s'^2 + c + viscous s', where the inverse dynamics of three batches give a, b and c of all samples.
+Torques and accelerations are a s'' + b s'^2 + c along a path q(s), where the inverse dynamics of three
+batches give a, b and c of all points.
 """
 
 import numpy as np
 
 from dynamics_node.algorithms.rates import sampled_rates
-from dynamics_node.functions import InputError
 from dynamics_node.trajectory.motion_limits import joint_limits, scalar_joints
-
-MOST_SPEED = 30.0  # of s: at ends, where the path rests
 
 
 class PathLimits:
-    """Limits at the samples of a check.
+    """Limits at points of a path.
 
-    s (samples,): path coordinate, scaled so that limits bound speeds near 1, whatever the given times:
-    solvers have absolute tolerances. scale: factor of the times. q, qs (samples, joints): the points. a, b,
-    c, viscous (samples, rows), limit (rows,): of efforts, then of accelerations. fastest (samples,): the
-    largest speed. torques: a and b (samples, nv) of the torques of the independent joints; viscous_torques,
-    resting (samples, nv): their other torques without dry friction. motion: a and b (samples, scalar joints)
-    of accelerations.
+    a, b (k, rows): of efforts, then of accelerations; upper, lower (k, rows): their limits, as magnitudes.
+    slowness (k,): inverse of the largest speed by velocity limits. torques: a and b (k, nv) of the torques of
+    the independent joints; still, resting (k, nv): torques of gravity, and those with springs and offsets.
+    motion: a and b (k, scalar joints) of accelerations. efforts: names of the joints with limits of effort.
     """
 
-    def __init__(self, check, limits):
-        robot, functions = check.robot, check.functions
-        rows = np.append(np.diff(check.time) > 0, True)  # the later of two samples at one point
-        q, qs, qss = check.q[rows], check.qd[rows], check.qdd[rows]
-        bounds, zero = joint_limits(robot, limits), np.zeros_like(qs)
-        self.ends = qs[[0, -1]]
-        viscous, dry = functions.friction(q, qs)
+    def __init__(self, check, limits, q, qs, qss):
+        """q, qs, qss (k, joints): positions of the trajectory's joints and their derivatives by s."""
+        robot, self._functions = check.robot, check.functions
+        self._q, self._qs, own_qss = check.states(q, qs, qss)
+        zero = np.zeros_like(self._qs)
         self.torques = [
-            functions.inverse(q, zero, qs, gravity=np.zeros(3)),
-            functions.inverse(q, qs, qss, gravity=np.zeros(3)),
+            self._functions.inverse(self._q, zero, self._qs, gravity=np.zeros(3)),
+            self._functions.inverse(self._q, self._qs, own_qss, gravity=np.zeros(3)),
         ]
-        still = functions.inverse(q, zero, zero)
-        self.viscous_torques, self.resting = (
-            np.broadcast_to(viscous, qs.shape),
-            still + functions.friction(q, zero)[1],
-        )
-        own = np.isfinite(bounds.effort)
-        rates, accelerations, slowness = self._kinematic(robot, bounds, q, qs, qss)
-        self.a = np.concatenate([self.torques[0][:, own], rates], axis=1)
-        self.b = np.concatenate([self.torques[1][:, own], accelerations], axis=1)
-        self.c = np.concatenate([(still + dry)[:, own], np.zeros_like(rates)], axis=1)
-        self.viscous = np.concatenate([self.viscous_torques[:, own], np.zeros_like(rates)], axis=1)
-        self.limit = np.concatenate([bounds.effort[own], self._accelerations])
-        self._scale(check, rows, slowness)
+        self.still = self._functions.inverse(self._q, zero, zero)
+        self.resting = self.still + self._functions.friction(self._q, zero)[1]
+        bounds = joint_limits(robot, limits)
+        self._efforts = np.isfinite(bounds.effort)
+        self.efforts = [name for name, own in zip(robot.v_names, self._efforts, strict=True) if own]
+        self.motion = rates, accelerations = _joint_motion(robot, self._q, self._qs, own_qss)
+        self.slowness = (np.abs(rates) / bounds.velocity).max(axis=1, initial=0.0)
+        own = np.isfinite(np.minimum(bounds.acceleration, bounds.deceleration))
+        rates, accelerations = rates[:, own], accelerations[:, own]
+        self.a = np.concatenate([self.torques[0][:, self._efforts], rates], axis=1)
+        self.b = np.concatenate([self.torques[1][:, self._efforts], accelerations], axis=1)
+        forward, back = (bounds.acceleration[own], bounds.deceleration[own])
+        effort = np.broadcast_to(bounds.effort[self._efforts], (len(q), self._efforts.sum()))
+        self.upper = np.concatenate([effort, np.where(rates >= 0, forward, back)], axis=1)
+        self.lower = np.concatenate([effort, np.where(rates >= 0, back, forward)], axis=1)
 
-    def _kinematic(self, robot, bounds, q, qs, qss):
-        """Rates and accelerations (s, joints) of the joints with acceleration limits, and the inverse (s,)
-        of the largest speed by velocity limits."""
-        spread = sampled_rates(robot, q, qs)
-        every = spread.qd, spread.accelerations(qss)
-        rates, accelerations = (
-            np.concatenate([joint.rate(own) for joint in scalar_joints(robot)], axis=1) for own in every
-        )
-        self.motion = [rates, accelerations]
-        slowness = (np.abs(rates) / bounds.velocity).max(axis=1, initial=0.0)
-        most_accelerations = np.minimum(bounds.acceleration, bounds.deceleration)
-        own = np.isfinite(most_accelerations)
-        self._accelerations = most_accelerations[own]
-        return rates[:, own], accelerations[:, own], slowness
+    @property
+    def scale(self) -> float:
+        """Factor of s with which limits bound speeds near 1; 0 if no limit bounds them."""
+        strongest = (np.abs(self.b) / np.minimum(self.upper, self.lower)).max(initial=0.0)
+        return max(self.slowness.max(), np.sqrt(strongest))
 
-    def _scale(self, check, rows, slowness):
-        """slowness (samples,): inverse of the largest speed by velocity limits."""
-        scale = max(slowness.max(), np.sqrt((np.abs(self.b) / self.limit).max(initial=0.0)))
-        if not scale > 0:
-            raise InputError("no limit of velocity, acceleration or effort bounds the motion: add one")
-        s = check.time[rows]
-        self.q, qs = check.trajectory.at(s)
-        self.scale, self.s, self.qs = scale, scale * s, qs / scale
-        self.a, self.b, self.viscous = self.a / scale, self.b / scale**2, self.viscous / scale
-        self.motion = [self.motion[0] / scale, self.motion[1] / scale**2]
-        self.torques = [self.torques[0] / scale, self.torques[1] / scale**2]
-        self.viscous_torques = self.viscous_torques / scale
-        self.fastest = 1 / np.maximum(slowness / scale, 1 / MOST_SPEED)
+    def friction(self, speed, points=slice(None)):
+        """Torques (k, nv) of viscous friction, and those at any speed, at speeds (k,) of s."""
+        still = self.still[points]
+        viscous, dry = self._functions.friction(self._q[points], self._qs[points] * speed[:, None])
+        return np.broadcast_to(viscous, still.shape), still + dry
+
+    def friction_rows(self, speed, points=slice(None)):
+        """Rows (k, rows) of `friction`."""
+        rest = np.zeros((len(speed), self.a.shape[1] - self._efforts.sum()))
+        return [np.append(own[:, self._efforts], rest, axis=1) for own in self.friction(speed, points)]
+
+
+def uses(check, limits):
+    """Signed used fractions (samples, rows) of the limits of a check, in the order of PathLimits, and those
+    (samples,) of velocities."""
+    robot, bounds = check.robot, joint_limits(check.robot, limits)
+    rates, accelerations = _joint_motion(robot, check.q, check.qd, check.qdd)
+    own = np.isfinite(np.minimum(bounds.acceleration, bounds.deceleration))
+    braking = (rates * accelerations < 0)[:, own]
+    most = np.where(braking, bounds.deceleration[own], bounds.acceleration[own])
+    efforts = np.isfinite(bounds.effort)
+    rows = [check.tau[:, efforts] / bounds.effort[efforts], accelerations[:, own] / most]
+    return np.concatenate(rows, axis=1), (np.abs(rates) / bounds.velocity).max(axis=1, initial=0.0)
+
+
+def _joint_motion(robot, q, qd, qdd):
+    """Rates and accelerations (k, joints) of the scalar joints of all bodies."""
+    spread = sampled_rates(robot, q, qd)
+    every = spread.qd, spread.accelerations(qdd)
+    return [np.concatenate([joint.rate(own) for joint in scalar_joints(robot)], axis=1) for own in every]

@@ -32,7 +32,7 @@ SHARE = 1e-9  # of the length of the path: a shorter step is none
 LEAST_SPEED = 1e-6  # of the largest, in a first guess
 TANGENTS = (0.03, 0.1, 0.3, 0.6, 1.0, 1.5, 2.2, 3.0)  # multiples of x
 LEAST_X = 1e-4  # of the previous x
-SHORT = 1e-4  # s: a grid as a trajectory has no samples between its points
+MOST_SPEED = 30.0  # of s: at ends, where the path rests
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(8)
 
 
@@ -138,37 +138,38 @@ def _trajectory(check, grid, motion):
     speed, u = motion.speed[:, None], motion.u[:, None]
     names, begin = check.trajectory.names, check.trajectory.time[0]
     qdd = grid.qss * speed**2 + grid.qs * u
-    return JointTrajectory(names, begin + motion.time, grid.q, grid.qs * speed, qdd)
+    return JointTrajectory(names, begin + motion.time, grid.q, grid.qs * speed, qdd).rounded()
 
 
 # --- the linear program -------------------------------------------------------------------------------------
 
 
 class _Rows(NamedTuple):
-    """a u + b x + c (k, rows) within +-limit (rows,)."""
+    """a u + b x + c (k, rows) at most upper, and at least -lower (k, rows)."""
 
     a: np.ndarray
     b: np.ndarray
     c: np.ndarray
-    limit: np.ndarray
+    upper: np.ndarray
+    lower: np.ndarray
 
 
 def _solved(fast, grid, limits, tightness, guesses=1) -> _Motion | None:
     """The fastest motion that the tangents at the speeds of the grid permit, and at fractions of them until
     `guesses` programs are solved: far below its speed, a tangent permits too little. tightness: of the limits
     of rates. None if no program has a solution."""
-    scale = SHORT / grid.s[-1]
-    rates = grid.qs / scale, grid.qss / scale**2
-    points = JointTrajectory(fast.trajectory.names, scale * grid.s, grid.q, *rates)
-    path = PathLimits(fast.retimed(points), limits)
-    scale *= path.scale  # of s and of speeds in the program
+    path = PathLimits(fast, limits, grid.q, grid.qs, grid.qss)
+    scale = path.scale  # of s and of speeds in the program: solvers have absolute tolerances
     speed = scale * grid.speed
-    values = _Rows(path.a, path.b, path.c + path.viscous * speed[:, None], path.limit)
-    rated = _rated(path, fast.robot, limits, speed)
-    program = _Program(scale * grid.s, grid.stops, values, rated._replace(limit=tightness * rated.limit))
-    motions = []
+    values = _Rows(
+        path.a / scale, path.b / scale**2, sum(path.friction_rows(grid.speed)), path.upper, path.lower
+    )
+    rated = _rated(path, fast.robot, limits, grid.speed, tightness)
+    rated = rated._replace(a=rated.a / scale, b=rated.b / scale**2)
+    program = _Program(scale * grid.s, grid.stops, values, rated)
+    motions, most = [], 1 / np.maximum(path.slowness / scale, 1 / MOST_SPEED) ** 2
     for number in range(QUARTERS):
-        if (found := program.solved(speed**2 / 4**number, path.fastest**2)) is not None:
+        if (found := program.solved(speed**2 / 4**number, most)) is not None:
             x, u = found
             motions.append(_Motion(program.times(x, u), grid.s, np.sqrt(x) / scale, u / scale))
         if len(motions) == guesses:
@@ -176,14 +177,15 @@ def _solved(fast, grid, limits, tightness, guesses=1) -> _Motion | None:
     return min(motions, key=lambda motion: motion.time[-1], default=None)
 
 
-def _rated(path, robot, limits, speed):
+def _rated(path, robot, limits, speed, tightness):
     """The _Rows whose rates have limits: efforts, and accelerations."""
     bounds = joint_limits(robot, limits)
     efforts, joints = np.isfinite(bounds.effort_rate), np.isfinite(bounds.jerk)
-    still = path.resting + path.viscous_torques * speed[:, None]
+    still = path.resting + path.friction(speed)[0]
     parts = zip([*path.torques, still], [*path.motion, np.zeros_like(path.motion[0])], strict=True)
     a, b, c = (np.concatenate([own[:, efforts], rate[:, joints]], axis=1) for own, rate in parts)
-    return _Rows(a, b, c, np.concatenate([bounds.effort_rate[efforts], bounds.jerk[joints]]))
+    limit = tightness * np.concatenate([bounds.effort_rate[efforts], bounds.jerk[joints]])
+    return _Rows(a, b, c, limit, limit)
 
 
 class _Program:
@@ -205,7 +207,7 @@ class _Program:
         values, n, free = self._values, self._count, ~self._stops
         every = np.arange(n)
         rows = self._matrix((every, values.b), (n + every, values.a))
-        A, b = [rows, -rows], [(values.limit - values.c).ravel(), (values.limit + values.c).ravel()]
+        A, b = [rows, -rows], [(values.upper - values.c).ravel(), (values.lower + values.c).ravel()]
         for end in (0, 1):
             change, rest, bound, slope = self._rates(end, x)
             A += [change - slope, -change - slope]
@@ -242,7 +244,7 @@ class _Program:
         """For an end of every interval, 0 or 1, that does not stop: derivatives by s times ds, as a matrix
         and a rest, and limit / s' times ds, as a bound and a matrix. Next to a stop the derivatives by the
         time are constant, and the interval takes 3 ds / s'."""
-        a, b, c, limit = self._rated
+        a, b, c, limit, _ = self._rated
         k = np.flatnonzero(~(self._left, self._right)[end])
         j, n = k + end, self._count
         ds, inner = self._steps[k, None], self._inner[k, None]

@@ -19,8 +19,9 @@ from dynamics_node.trajectory.check_functions import (
     closed_samples,
     largest_mass,
 )
-from dynamics_node.trajectory.joint_trajectory import LINE, JointTrajectory
+from dynamics_node.trajectory.joint_trajectory import JointTrajectory
 from dynamics_node.trajectory.motion_limits import Margin, described, joint_limits, margins_of, scalar_joints
+from dynamics_node.trajectory.segments import LINE, Samples
 from dynamics_node.trajectory.slowdown import TOLERANCE
 from dynamics_node.trajectory.systems import units_of
 from dynamics_node.trajectory.trajectory import KINDS, Curve
@@ -96,6 +97,7 @@ class TrajectoryCheck:
     notes: tuple[str, ...]
     functions: CheckFunctions
     effort_rates: np.ndarray | None
+    _at: "_Columns"
     _again: Callable[..., "TrajectoryCheck"]
 
     def __repr__(self):
@@ -233,7 +235,7 @@ class TrajectoryCheck:
             if slowdown.limit is not None and not slowdown.possible:
                 raise ValueError(f"no slowdown makes the trajectory feasible: {described(slowdown.limit)}")
             factor *= max(slowdown.factor, 1.0 if check is self else LEAST_STEP)
-            check = self.retimed(self.trajectory.slowed(factor))
+            check = self.retimed(self.trajectory.slowed(factor).rounded())
         return check
 
     def retimed(
@@ -255,6 +257,16 @@ class TrajectoryCheck:
         """
         changed = {} if limits is None else {"limits": limits}
         return self._again(self.functions, joint_trajectory_of(trajectory), **changed)
+
+    def states(self, q, *rates):
+        """Closed positions (k, nq) of all joints and rates (k, nv) of the independent ones, of arrays (k,
+        joints) of the trajectory's joints."""
+        spread = np.empty((len(rates), len(q), self.robot.nv))
+        for own, values in zip(spread, rates, strict=True):
+            self._at.spread(own, values)
+        whole = self._at.positions(q)
+        closed = self.functions.closed(whole, self._at.dependent, np.full(len(q), np.nan))
+        return whole if closed is None else closed, *spread
 
     def largest_payload(self, link: str, com: ArrayLike = (0.0, 0.0, 0.0)) -> float:
         """The largest point mass on a link with which the trajectory stays feasible.
@@ -380,8 +392,8 @@ def checked(
     bounds = joint_limits(robot, {} if limits is None else limits)
     rated = bool(np.isfinite(bounds.effort_rate).any())
     with_jerk = rated or bool(np.isfinite(bounds.jerk).any())
-    count = points.count(rate, with_jerk)
-    require_few_samples(count, robot, most)
+    require_few_samples(points.count(rate, with_jerk), robot, most)
+    count, parts = _samples(points, rate, with_jerk)
     time = np.empty(count)
     jerk = np.empty((count, robot.tree.nv)) if np.isfinite(bounds.jerk).any() else None
     effort_rates = np.empty((3, count, robot.nv)) if rated else None
@@ -389,7 +401,7 @@ def checked(
     at = _Columns(robot, points, start)
     anchors = functions.closed(at.positions(points.q), at.dependent, points.time)
     done = 0
-    for samples in points.sampled(rate, with_jerk):
+    for samples in parts:
         rows = slice(done, done + len(samples.time))
         time[rows], done = samples.time, rows.stop
         q[rows] = at.positions(samples.q)
@@ -424,8 +436,18 @@ def checked(
         _notes(robot, points, at.positions(points.q) if anchors is None else anchors),
         functions,
         effort_rates,
+        at,
         again,
     )
+
+
+def _samples(points, rate, jerk):
+    """The number of samples, and an iterator of Samples; one point is a state at rest."""
+    if len(points) == 1:
+        rest = np.zeros_like(points.q)
+        return 1, [Samples(points.time, points.q, np.nan_to_num(points.qd), np.nan_to_num(points.qdd), rest)]
+    sampling = points.sampling(rate, jerk)
+    return sampling.count, sampling.samples()
 
 
 def require_few_samples(count, robot, most):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from cart_pole import CART
 from robots import robot_of
-from scipy.interpolate import BPoly, CubicHermiteSpline, interp1d
+from scipy.interpolate import BPoly, CubicHermiteSpline, PPoly, interp1d
 from tolerances import EXACT, error
 
 import dynamics_node as dn
@@ -87,30 +87,93 @@ def test_the_fields_of_both_points_choose_the_polynomial():
     assert any("1 of 4 segments" in note for note in check.notes)
 
 
-@pytest.mark.parametrize("limits", [None, {"slide": {"max_jerk": 1e9}}])
-def test_dense_points_need_no_samples_between(limits):
-    """Dense cubics and points with accelerations are not evaluated as polynomials, except for jerks."""
+@pytest.mark.parametrize("fields", [2, 3])
+@pytest.mark.parametrize("jerk", [False, True])
+def test_samples_of_dense_points_are_those_of_the_polynomials(fields, jerk):
+    """Starts and middles of segments, and their ends where accelerations or jerks jump."""
     robot = dn.parse_robot(CART)
-    whole = path(robot, points=3000, seconds=20.0, scale=0.1)
-    for qdd in (whole.qdd, np.full_like(whole.qdd, np.nan)):
-        points = dn.JointTrajectory(whole.names, whole.time, whole.q, whole.qd, qdd)
-        check = dn.check_trajectory(robot, points, limits=limits, backend="numpy")
-        by_parts = [samples for samples in points.sampled(100.0)]
-        times = np.concatenate([own.time for own in by_parts])
-        smooth = limits is None and qdd is whole.qdd
-        later = np.append(np.diff(times) > 0, True) if smooth else slice(None)
-        for name in ("time", "q", "qd", "qdd"):
-            expected = np.concatenate([getattr(own, name) for own in by_parts])[later]
-            assert np.allclose(getattr(check, name), expected, rtol=1e-7, atol=1e-6)
+    points = path(robot, points=3000, seconds=20.0, scale=0.1, fields=fields)
+    limits = {"slide": {"max_jerk": 1e9}} if jerk else None
+    check = dn.check_trajectory(robot, points, limits=limits, backend="numpy")
+    jumps = np.diff(check.time) == 0
+    assert jumps.sum() == (2998 if jerk or fields == 2 else 0)
+    inner = np.searchsorted(points.time, check.time[~np.isin(check.time, points.time)])
+    assert np.array_equal(np.unique(inner), np.arange(1, 3000)) and np.isin(points.time, check.time).all()
+    truth, before = spline(points, fields), np.append(jumps, False)
+    for order, own in enumerate((check.q, check.qd, check.qdd)):
+        expected, size = truth(check.time, order)[~before], np.abs(own).max()
+        assert np.abs(own[~before] - expected)[:-1].max() <= 1e-9 * size
 
 
 def test_jerk_by_finite_differences():
     robot = robot_of("panda7")
     points = path(robot, points=2)
-    (samples,) = points.sampled(1e5)
-    differences = np.diff(samples.qdd, axis=0) / np.diff(samples.time)[:, None]
-    between = 0.5 * (samples.jerk[1:] + samples.jerk[:-1])
-    assert np.abs(differences - between).max() <= 1e-4 * np.abs(between).max()
+    samples = list(points.sampling(1e5, jerk=True).samples())
+    time, qdd, jerk = (np.concatenate([getattr(own, k) for own in samples]) for k in ("time", "qdd", "jerk"))
+    steps = np.diff(time)
+    differences = np.diff(qdd, axis=0) / steps[:, None]
+    between = 0.5 * (jerk[1:] + jerk[:-1])
+    assert np.abs(differences - between)[steps > 1e-6].max() <= 1e-4 * np.abs(between).max()
+
+
+def test_extremes_between_points_are_exact():
+    """Against roots of the derivatives of every segment, by SciPy."""
+    robot = without_positions(robot_of("panda7"))
+    limits = {name: {"max_acceleration": 1.0, "max_velocity": 1.0, "max_jerk": 1.0} for name in robot.v_names}
+    for seed, fields in ((0, 2), (1, 3), (2, 3)):
+        points = path(robot, points=9, seconds=0.05, seed=seed, fields=fields)
+        check = dn.check_trajectory(robot, points, limits=limits, friction=False, backend="numpy")
+        for k, name in enumerate(robot.v_names):
+            for order, kind in enumerate(("velocity", "acceleration", "jerk"), start=1):
+                (margin,) = [m for m in check.margins if (m.joint, m.quantity) == (name, kind)]
+                truth = most(points, k, fields, order)
+                assert np.isclose(abs(margin.value), truth, rtol=1e-7), (name, kind)
+                at = spline(points, fields)
+                sides = [at(margin.time + step, order)[k] for step in (-1e-10, 1e-10)]
+                assert np.isclose(np.abs(sides), truth, rtol=1e-4).any()
+
+
+def most(points, joint, fields, order):
+    """The largest magnitude of a derivative of one joint along the whole trajectory."""
+    largest = 0.0
+    for k in range(len(points) - 1):
+        rows = slice(k, k + 2)
+        own = np.stack([points.q[rows, joint], points.qd[rows, joint], points.qdd[rows, joint]], axis=1)
+        curve = BPoly.from_derivatives(points.time[rows], own[:, :fields]).derivative(order)
+        power = PPoly.from_bernstein_basis(curve)
+        inner = power.derivative().roots(extrapolate=False)
+        places = np.concatenate([points.time[rows], inner[np.isfinite(inner)]])
+        values = power(np.clip(places, points.time[k], np.nextafter(points.time[k + 1], 0)))
+        largest = max(largest, np.abs(values).max())
+    return largest
+
+
+@pytest.mark.parametrize("fields", [2, 3])
+def test_points_with_zero_rates_are_a_motion_that_stops_at_every_point(fields):
+    """The mean velocity is 1 rad/s; between two stops a cubic has 1.5 of it, a quintic 1.875."""
+    robot = robot_of("panda7")
+    time, q = 0.004 * np.arange(101), np.tile(middle(robot), (101, 1))
+    q[:, 0] += time
+    rates = [np.zeros_like(q), np.full_like(q, 0.0 if fields == 3 else np.nan)]
+    points = dn.JointTrajectory(robot.v_names, time, q, *rates)
+    check = dn.check_trajectory(robot, points, friction=False, backend="numpy")
+    velocity = next(m for m in check.margins if (m.joint, m.quantity) == ("panda_joint1", "velocity"))
+    assert np.isclose(velocity.value, {2: 1.5, 3: 1.875}[fields], rtol=1e-9)
+    acceleration = {2: 6.0, 3: 10 / np.sqrt(3)}[fields] / 0.004
+    assert np.isclose(np.abs(check.qdd).max(), acceleration, rtol=1e-6)
+    still = dn.evaluate(robot, "mass_matrix", middle(robot), backend="numpy")[0, 0]
+    assert check.peak_effort[0] >= 0.99 * still * acceleration
+    assert not check.feasible and check.worst.quantity == "effort"
+
+
+def test_extremes_of_positions_between_two_points():
+    """Out and back within 10 ms: the positions of both points are zero."""
+    robot, still = dn.parse_robot(CART), np.zeros((2, 1))
+    points = dn.JointTrajectory(("slide",), np.array([0.0, 0.01]), still, np.array([[1.0], [-1.0]]), still)
+    check = dn.check_trajectory(robot, points, backend="numpy")
+    truth = spline(points, 3)
+    fine = truth(np.linspace(0, 0.01, 100_001))
+    assert fine.max() > 0 and np.isclose(check.q[:, 0].max(), fine.max(), rtol=1e-9)
 
 
 def test_jerks_at_both_ends_of_segments_count():
@@ -381,7 +444,8 @@ def test_slowdown_is_the_first_feasible_factor(name, friction, scale, room):
     assert again.feasible and np.isclose(again.worst.used, 1)
     assert (again.worst.joint, again.worst.quantity) == (slowdown.limit.joint, slowdown.limit.quantity)
     finer = check.slowed()
-    assert finer.feasible and slowdown.factor <= finer.time[-1] / check.time[-1] <= 1.02 * slowdown.factor
+    assert finer.feasible  # its times are whole nanoseconds
+    assert 1 - 1e-8 <= finer.time[-1] / check.time[-1] / slowdown.factor <= 1.02
 
 
 def without_positions(robot):

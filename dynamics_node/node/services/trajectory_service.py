@@ -78,7 +78,7 @@ def _checked(core, request, limits, now, most=MAX_NUMBERS):
         friction=joint_friction(model, core.settings) if request.friction else False,
         close=at.following if model.constrained else None,
     )
-    require_few_samples(points.count(request.rate), model, most)
+    require_few_samples(len(points), model, most)
     return checked(
         functions, points, _start(core, request.state, points, now), limits=limits, window=request.window,
         rate=request.rate, most=MAX_NUMBERS,

@@ -1,0 +1,219 @@
+"""The fastest motion along a path within limits of velocity, acceleration and effort, by toppra.
+
+The unknowns are x = s'^2 at points along the path, and u = s'' of the intervals between them. Rows
+a u + b x + c at both ends of every interval, with the derivatives of that interval, are within limits: so
+both sides of a jump count. Viscous friction is linear in x at the speeds of the previous pass.
+"""
+
+import logging
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dynamics_node.functions import InputError
+from dynamics_node.trajectory.joint_trajectory import JointTrajectory
+from dynamics_node.trajectory.path_grid import Grid, Path
+from dynamics_node.trajectory.path_limits import PathLimits, uses
+from dynamics_node.trajectory.slowdown import TOLERANCE
+from dynamics_node.trajectory.trajectory_check import require_few_samples
+
+FIRST = 60  # intervals of a part at first
+PASSES = 3  # grids, each with points at equal times of the previous motion
+FEWEST, SHORTEST = 100, 1e-3  # intervals of a part, but no shorter than this, s
+TIGHTENINGS, SAFE = 4, 1e-4  # of limits that the result exceeds; additional fraction
+SLOWER = 0.5  # of a guess with which viscous friction leaves no motion
+TRIES = 8
+MOST_SPEED = 1e3  # of the typical one
+LEAST_SPEED = 0.03  # of the largest, for viscous friction
+
+
+class _Part(NamedTuple):
+    """A Grid; its speeds (k + 1,) and times (k + 1,) from 0."""
+
+    grid: Grid
+    speed: np.ndarray
+    time: np.ndarray
+
+
+def time_optimal(check, limits, most):
+    """The TrajectoryCheck of the fastest motion, as cubics; limits are exceeded slightly at most.
+    most: of its points times joints. Raises ValueError if there is none, and InputError if nothing bounds it."""
+    path, rate = Path(check.trajectory), check.rate
+    grids, speeds = [path.first(part, FIRST) for part in path.parts], None
+    for number in range(PASSES):
+        require_few_samples(sum(len(grid.s) for grid in grids), check.robot, most)
+        problem = _Problem(check, limits, grids)
+        parts = problem.solved(speeds)
+        if number < PASSES - 1:
+            grids = [path.spaced(part.grid.s, part.time, _spacing(part.time[-1], rate)) for part in parts]
+            speeds = [
+                np.interp(grid.s, own.grid.s, own.speed) for grid, own in zip(grids, parts, strict=True)
+            ]
+    result = check.retimed(_trajectory(check, parts))
+    for _ in range(TIGHTENINGS):
+        if not problem.tighten(result):
+            break
+        try:
+            parts = problem.solved([part.speed for part in parts])
+        except ValueError:
+            break
+        result = check.retimed(_trajectory(check, parts))
+    return result
+
+
+def _spacing(duration, rate):
+    return max(min(1 / rate, duration / FEWEST), SHORTEST)
+
+
+def _trajectory(check, parts):
+    """The points of the parts, one after the other."""
+    begin, rows = check.trajectory.time[0], []
+    for number, (grid, speed, time) in enumerate(parts):
+        own = slice(number > 0, None)
+        rows.append((begin + time[own], grid.q[own], (grid.qs * speed[:, None])[own]))
+        begin += time[-1]
+    time, q, qd = (np.concatenate(own) for own in zip(*rows, strict=True))
+    return JointTrajectory(check.trajectory.names, time, q, qd, np.full_like(q, np.nan)).rounded()
+
+
+class _Problem:
+    """Limits at both ends of the intervals of grids, with factors that tighten them."""
+
+    def __init__(self, check, limits, grids):
+        self._check, self._limits, self._grids = check, limits, grids
+        rows = [np.concatenate(own) for own in zip(*(grid.rows for grid in grids), strict=True)]
+        self._path = path = PathLimits(check, limits, *rows)
+        if not (path.slowness.any() or (path.a / np.minimum(path.upper, path.lower)).any()):
+            raise InputError("no limit of velocity, acceleration or effort bounds the motion: add one")
+        count = len(rows[0]) // 2
+        self._upper, self._lower = np.ones((2, count, path.a.shape[1]))
+        self._slower = np.ones(count)
+
+    def solved(self, speeds):
+        """The _Part of every grid. speeds: guesses (k + 1,); None if there are none. Raises ValueError."""
+        first, parts = 0, []
+        for number, grid in enumerate(self._grids):
+            own = slice(first, first := first + len(grid.lengths))
+            guess = None if speeds is None else speeds[number]
+            parts.append(self._part(grid, own, guess))
+        return parts
+
+    def _part(self, grid, own, guess):
+        path, count = self._path, len(grid.lengths)
+        rows = slice(2 * own.start, 2 * own.stop)
+        a, b = (whole[rows] for whole in (path.a, path.b))
+        upper = path.upper[rows] * np.repeat(self._upper[own], 2, axis=0)
+        lower = path.lower[rows] * np.repeat(self._lower[own], 2, axis=0)
+        slowness = path.slowness[rows].reshape(count, 2) * self._slower[own, None]
+        slowness = np.maximum(np.append(slowness[:, 0], 0), np.append(0, slowness[:, 1]))
+        typical = _typical(grid.lengths.sum(), a, np.minimum(upper, lower), slowness)
+        guess = np.full(count + 1, typical) if guess is None else guess
+        for _ in range(TRIES):
+            speed = np.maximum(guess, LEAST_SPEED * guess.max())
+            at = np.stack([speed[:-1], speed[1:]], axis=1).ravel()
+            viscous, rest = path.friction_rows(at, rows)
+            bounded = a, b + 0.5 * viscous / at[:, None] ** 2, rest + 0.5 * viscous, upper, lower
+            if (found := _solved(grid.lengths, bounded, slowness, typical)) is not None:
+                steps = 2 * grid.lengths / (found[1:] + found[:-1])
+                return _Part(grid, found, np.append(0.0, np.cumsum(steps)))
+            if not viscous.any():
+                break
+            guess = SLOWER * guess
+        raise ValueError(self._reason(grid, rows))
+
+    def _reason(self, grid, rows):
+        """Why there is no motion."""
+        _, still = self._path.friction_rows(np.zeros(rows.stop - rows.start), rows)
+        over = np.abs(still) / np.minimum(self._path.upper[rows], self._path.lower[rows])
+        row, joint = np.unravel_index(over.argmax(), over.shape) if over.size else (0, 0)
+        if over.size and over[row, joint] > 1:
+            name, time = self._path.efforts[joint], grid.s[(row + 1) // 2]
+            limit = self._path.upper[rows][row, joint]
+            return (
+                f"no time-optimal motion: effort of {name} at {time:.4g} s is "
+                f"{still[row, joint]:.4g} at rest, limit {limit:.4g}"
+            )
+        return (
+            f"no time-optimal motion: none from rest at {grid.s[0]:.4g} s to rest at {grid.s[-1]:.4g} s keeps "
+            "the limits of effort and acceleration"
+        )
+
+    def tighten(self, result):
+        """Tighten the limits that a result exceeds, in its intervals; whether there are any."""
+        interval = np.append(0, np.cumsum(np.diff(result.time) == 0))  # cubics have samples at both ends
+        used, velocity = uses(result, self._limits)
+        shape = self._upper.shape
+        high, low, fast = np.zeros(shape), np.zeros(shape), np.zeros(shape[0])
+        np.maximum.at(high, interval, used)
+        np.maximum.at(low, interval, -used)
+        np.maximum.at(fast, interval, velocity)
+        exceeded: Any = False
+        for factor, most in ((self._upper, high), (self._lower, low)):
+            over = most > 1 + TOLERANCE
+            factor[over] /= (1 + SAFE) * most[over]
+            exceeded |= over.any()
+        over = fast > 1 + TOLERANCE
+        self._slower[over] *= (1 + SAFE) * fast[over]
+        return exceeded or over.any()
+
+
+def _typical(length, a, limit, slowness):
+    """A speed of the order of the fastest motion: solvers have absolute tolerances."""
+    strength = (np.abs(a) / limit).max(axis=1, initial=0.0)
+    squares = [length / np.median(own) for own in [strength[strength > 0]] if own.size]
+    squares += [1 / np.median(own) ** 2 for own in [slowness[slowness > 0]] if own.size]
+    return float(np.sqrt(min(squares)))
+
+
+def _solved(lengths, rows, slowness, typical):
+    """Speeds (k + 1,) from rest to rest; None if there are none. rows: a, b, c, upper, lower (2 k, rows).
+    slowness (k + 1,): inverse of the largest speed."""
+    steps = lengths / typical
+    a, b, c, upper, lower = (own.reshape(len(lengths), 2, -1) for own in rows)
+    a, b = a * typical, b * typical**2
+    a[:, 1] += 2 * steps[:, None] * b[:, 1]  # x at the end of an interval is that at its start + 2 u ds
+    sides = [np.concatenate([own / upper, -own / lower], axis=2) for own in (a, b, c)]
+    sides = [own.reshape(len(lengths), -1) for own in sides]
+    a, b, c = (np.concatenate([own, own[-1:]]) for own in sides)
+    most = 1 / np.maximum(slowness * typical, 1 / MOST_SPEED) ** 2
+    speeds = _toppra(np.append(0.0, np.cumsum(steps)), a, b, c, most)
+    return None if speeds is None else speeds * typical
+
+
+def _toppra(s, a, b, c, most):
+    """Speeds (k,) within a u + b x + c <= 1, rows (k, m), and x <= most (k,)."""
+    try:
+        from toppra.algorithm import TOPPRA
+    except ImportError:
+        raise ImportError("time-optimal trajectories need toppra: pip install 'toppra>=0.6.10'") from None
+    from toppra.constraint import DiscretizationType, LinearConstraint
+    from toppra.interpolator import SplineInterpolator
+
+    class Limits(LinearConstraint):
+        def __init__(self):
+            super().__init__()
+            self.identical, self.discretization_type = True, DiscretizationType.Collocation
+
+        def compute_constraint_params(self, _path, _gridpoints):
+            count = a.shape[1]
+            x = np.stack([np.zeros_like(most), most], axis=1)
+            return a, b, c, np.eye(count), np.ones(count), None, x
+
+    path = SplineInterpolator(s[[0, -1]], np.zeros((2, 1)))  # toppra reads its interval alone
+    with _quiet():  # about problems without a solution
+        _, speeds, _ = TOPPRA([Limits()], path, gridpoints=s).compute_parameterization(0, 0)
+    good = speeds is not None and np.isfinite(speeds).all() and (speeds[1:] + speeds[:-1] > 0).all()
+    return speeds if good else None
+
+
+@contextmanager
+def _quiet():
+    """No warnings of toppra."""
+    logger = logging.getLogger("toppra")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
