@@ -18,7 +18,6 @@ from dynamics_node.trajectory.motion_limits import ORDERS, Margin
 from dynamics_node.trajectory.slowdown import TOLERANCE, largest_speed
 
 ROUNDING = 1e-10  # of a limit, by a mass of 1 kg: the limit does not bound it
-SPEEDS = 100  # most steps to the factor for effort rates
 
 
 class Slowdown(NamedTuple):
@@ -124,7 +123,7 @@ class CheckFunctions:
         if rates and not np.isfinite(rates[0].used):
             return Slowdown(np.inf, rates[0], False)
         if rates:
-            kinematic.append((self._rate_factor(check, rates), rates[0]))
+            kinematic.append(self._rate_limit(check, rates))
         factor, limit = max(kinematic, default=(1.0, None), key=lambda own: own[0])
         efforts = {m.joint: abs(m.limit) for m in check.margins if m.quantity == "effort"}
         own = [k for k, name in enumerate(self.robot.v_names) if name in efforts]
@@ -138,8 +137,8 @@ class CheckFunctions:
         constant = (still + rest)[:, own]
         most = np.array([efforts[self.robot.v_names[k]] for k in own])
         start = 1 / max(factor, 1.0)  # a motion as slow as velocities and accelerations need
-        parts = (constant, start * linear, start**2 * square, np.broadcast_to(most, constant.shape))
-        x, entry = largest_speed(*(np.ascontiguousarray(part).ravel() for part in parts))
+        parts = np.stack([constant, start * linear, start**2 * square]).reshape(3, -1)
+        x, entry = largest_speed(parts, np.broadcast_to(most, constant.shape).ravel())
         if entry < 0:
             return Slowdown(max(factor, 1.0), limit, False)
         sample, joint = divmod(entry, len(own))
@@ -151,17 +150,14 @@ class CheckFunctions:
         )  # fmt: skip
         return Slowdown(1 / x if x > 0 else np.inf, margin, x == 0)
 
-    def _rate_factor(self, check, margins):
-        """The smallest factor that satisfies limits of effort rates, if they grow with the speed."""
+    def _rate_limit(self, check, margins):
+        """The smallest factor that satisfies limits of effort rates, and the Margin that bounds it."""
         own = [self.robot.v_names.index(margin.joint) for margin in margins]
-        resting, viscous, moving = check.effort_rates[..., own]
-        most, x = np.array([abs(margin.limit) for margin in margins]), 1.0
-        for _ in range(SPEEDS):
-            used = float((np.abs(x * (resting + x * (viscous + x * moving))) / most).max())
-            if used <= 1 + TOLERANCE:
-                break
-            x *= used ** (-1 / 3)  # the highest power: no step passes the solution
-        return 1 / x
+        rates = check.effort_rates[..., own]
+        most = np.array([abs(margin.limit) for margin in margins])
+        parts = np.concatenate([np.zeros_like(rates[:1]), rates]).reshape(4, -1)
+        x, entry = largest_speed(parts, np.broadcast_to(most, rates.shape[1:]).ravel())
+        return 1 / x, margins[entry % len(own)] if entry >= 0 else margins[0]
 
     def loaded(self, link, com) -> "CheckFunctions":
         """Those of the robot with 1 kg more on a link, at com (3,) in its axes."""

@@ -38,7 +38,7 @@ class _Part(NamedTuple):
 
 def time_optimal(check, limits, most):
     """The TrajectoryCheck of the fastest motion, as cubics; limits are exceeded slightly at most.
-    most: of its points times joints. Raises ValueError if there is none, and InputError if nothing bounds it."""
+    most: of its points times joints. Raises ValueError if there is none, InputError if nothing bounds it."""
     path, rate = Path(check.trajectory), check.rate
     grids, speeds = [path.first(part, FIRST) for part in path.parts], None
     for number in range(PASSES):
@@ -135,8 +135,8 @@ class _Problem:
                 f"{still[row, joint]:.4g} at rest, limit {limit:.4g}"
             )
         return (
-            f"no time-optimal motion: none from rest at {grid.s[0]:.4g} s to rest at {grid.s[-1]:.4g} s keeps "
-            "the limits of effort and acceleration"
+            f"no time-optimal motion: none from rest at {grid.s[0]:.4g} s to rest at {grid.s[-1]:.4g} s "
+            "keeps the limits of effort and acceleration"
         )
 
     def tighten(self, result):
