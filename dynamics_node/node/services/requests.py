@@ -20,7 +20,8 @@ from dynamics_node.node.state.reference import read_points
 from dynamics_node.node.state.robot_state import Base
 from dynamics_node.text import listed
 
-LIMITS = ("max_velocity", "max_acceleration", "max_effort", "max_effort_rate")  # fields of a request
+# fields of a request
+LIMITS = ("max_velocity", "max_acceleration", "max_deceleration", "max_jerk", "max_effort", "max_effort_rate")
 
 
 class State(NamedTuple):

@@ -237,6 +237,22 @@ def test_limits_of_effort_rates(panda7):
     assert not answer.feasible and answer.quantity == "effort_rate"
 
 
+def test_limits_of_deceleration_and_jerk():
+    pytest.importorskip("toppra", reason="time-optimal trajectories: pip install toppra")
+    served = Served(CART, settings(backend="numpy"))
+    message = trajectory(["slide"], [0.0, 1.0], [[-0.2], [0.2]], np.zeros((2, 1)), np.zeros((2, 1)))
+    state = {"names": ["slide", "hinge"], "q": [0.0, 0.3], "friction": False}
+    for field in ("max_deceleration", "max_jerk"):
+        limits = {"limited_joints": ["slide"], field: [2.0]}
+        quantity = {"max_jerk": "jerk", "max_deceleration": "acceleration"}[field]
+        answer = call(served, message, **state, **limits)
+        assert not answer.feasible and (answer.joint, answer.quantity) == ("slide", quantity)
+        options = {"at": [0.0, 0.3], "limits": {"slide": {field: 2.0}}, "friction": False, "backend": "numpy"}
+        expected = dn.scale_trajectory(served.core.model, message, **options)
+        scaled = call(served, message, **state, **limits, kind=SCALE)
+        assert scaled.success and np.isclose(scaled.factor, expected.time[-1])
+
+
 def test_a_scaled_five_bar():
     pytest.importorskip("toppra", reason="time-optimal trajectories: pip install toppra")
     served = Served(FIVE_BAR, settings(backend="numpy"))
