@@ -2,7 +2,9 @@
 
 200 random smooth paths, 50 an arm, from rest to rest: the time-optimal motion against the fastest uniform one
 within the same limits of velocity and effort, and, with limits of effort rates, the smooth motion against the
-time-optimal one. The other rows are CPU times on one pinned core, both sides in one run, medians of many
+time-optimal one. 200 more paths have via points where accelerations jump, stops, and plans as controllers
+receive them, at times a thousand times too short or too long: against the uniform motion, and against the
+optimum of a fine discretization, a linear program. The other rows are CPU times on one pinned core, both sides in one run, medians of many
 paths: toppra's JointTorqueConstraint calls inverse dynamics, ours or Pinocchio's, three times for every point
 of the grid.
 """
@@ -14,12 +16,14 @@ from functools import partial
 import harness
 import numpy as np
 from robots import robot_file
-from scipy.interpolate import CubicSpline
+from scipy import sparse
+from scipy.interpolate import CubicHermiteSpline, CubicSpline
+from scipy.optimize import linprog
 
 import dynamics_node as dn
 from dynamics_node.algorithms import load_robot
-from dynamics_node.trajectory import path_timing
-from dynamics_node.trajectory.path_limits import PathLimits
+from dynamics_node.trajectory import time_optimal
+from dynamics_node.trajectory.path_grid import Path
 
 ARMS = {
     "Panda": ("panda", [f"panda_joint{k}" for k in range(1, 8)]),
@@ -31,6 +35,9 @@ PATHS, SECONDS, KNOTS = 50, 1.0, 5  # an arm; duration before scaling
 RATE_OF_LIMIT = 10.0  # 1/s: limit of an effort rate / limit of the effort
 TIMED, REPEATS = 10, 15  # paths of the timings
 FASTER = 1 / 20  # target of the constraint
+FINE, PROGRAMS = 300, 3  # intervals between two stops; linear programs
+NEAR = 1.02  # target: time-optimal / optimum
+VIA, SPLINES = ("via points", "a stop"), ("a plan at 20 ms", "a plan at 10 ms", "a plan at 4 ms", "absurd times")
 
 
 def path(robot, random):
@@ -74,6 +81,103 @@ def durations(robot):
         ratios.append((fast.time[-1] / slow, smooth.time[-1] / fast.time[-1]))
         paths.append(points)
     return np.array(ratios), paths, drawn
+
+
+# --- against the optimum ------------------------------------------------------------------------------------
+
+
+def special(robot, random, kind):
+    """A JointTrajectory, the polynomials of its path, and their breaks."""
+    smooth = path(robot, random)
+    if kind in VIA:
+        count = random.integers(3, 6) if kind == "via points" else 3
+        time = np.cumsum(random.uniform(0.3, 0.7, count))
+        q, rates = smooth.q[:: len(smooth) // count][:count], np.zeros((count, robot.nv))
+        if kind == "via points":
+            rates[1:-1] = np.gradient(q, time, axis=0)[1:-1]
+        given = dn.JointTrajectory(robot.v_names, time, q, rates, np.full_like(q, np.nan))
+        pieces = [CubicHermiteSpline(time[k : k + 2], q[k : k + 2], rates[k : k + 2]) for k in range(count - 1)]
+        return given, pieces, time
+    step = {"a plan at 20 ms": 0.02, "a plan at 10 ms": 0.01, "a plan at 4 ms": 0.004}.get(kind, 0.01)
+    curve = CubicSpline(smooth.time[::25], smooth.q[::25], bc_type="clamped")
+    time = np.linspace(0, SECONDS, 1 + round(SECONDS / step))
+    given = dn.JointTrajectory(robot.v_names, time, curve(time), curve(time, 1), np.full((len(time), robot.nv), np.nan))
+    if kind == "absurd times":
+        given = given.slowed(random.choice([1e-3, 1e3]))
+    return given, [curve], time[[0, -1]]
+
+
+def optimum(robot, pieces, breaks):
+    """Duration of the fastest motion on a fine grid. Unknowns: x = s'^2 of points; s'' is constant between them.
+    Efforts at both ends of every interval, with its own polynomial, and velocities are within limits."""
+    inverse, limit = dn.build(robot, "inverse_dynamics"), robot.effort_limits
+    angle = np.linspace(0, np.pi, FINE + 1)
+    grids = [a + (b - a) * 0.5 * (1 - np.cos(angle)) for a, b in zip(breaks[:-1], breaks[1:], strict=True)]
+    rows, bounds, number, s = [], [], 0, np.unique(np.concatenate(grids))
+    most = np.full(len(s), np.inf)
+    for grid, piece in zip(grids, pieces, strict=True):
+        step = 2 * np.diff(grid)[:, None]
+        at = number + np.arange(FINE)
+        for side in (0, 1):
+            here = grid[side : FINE + side]
+            q, qs, qss = (piece(here, order) for order in range(3))
+            zero, still = np.zeros_like(q), inverse(q, np.zeros_like(q), np.zeros_like(q))
+            a, b = inverse(q, zero, qs) - still, inverse(q, qs, qss) - still
+            own = np.stack([-a / step + (b if side == 0 else 0), a / step + (b if side == 1 else 0)])
+            for sign in (1, -1):
+                data = (sign * own / limit).reshape(2, -1)
+                columns = np.repeat(at, robot.nv)
+                matrix = (data.ravel(), (np.tile(np.arange(data.shape[1]), 2), np.append(columns, columns + 1)))
+                rows.append(sparse.csr_matrix(matrix, (data.shape[1], len(s))))
+                bounds.append((1 - sign * still / limit).ravel())
+            with np.errstate(divide="ignore"):
+                fastest = (robot.velocity_limits / np.abs(qs)).min(axis=1) ** 2
+            most[at + side] = np.minimum(most[at + side], fastest)
+        number += FINE
+    ds, x, best = np.diff(s), np.ones(len(s)), np.inf
+    weights = 0.5 * (np.append(ds, 0) + np.append(0, ds))
+    for _ in range(PROGRAMS):  # of 1 / sqrt(x), linear at the previous x
+        found = linprog(-weights * x**-1.5, sparse.vstack(rows), np.concatenate(bounds), bounds=np.stack([0 * most, most], axis=1))  # fmt: skip
+        if found.x is None:
+            return np.nan
+        best = min(best, (2 * ds / (np.sqrt(found.x[1:]) + np.sqrt(found.x[:-1]))).sum())
+        x = np.maximum(found.x, 1e-6 * found.x.max())
+    return best
+
+
+def compared(robot, kind, count, seed):
+    """Ratios (count, 2): time-optimal / optimum, and time-optimal / fastest uniform motion."""
+    random, ratios = np.random.default_rng(seed), []
+    while len(ratios) < count:
+        given, pieces, breaks = special(robot, random, kind)
+        try:
+            slow = dn.scale_trajectory(robot, given, method="uniform", friction=False, rate=1e3)
+        except ValueError:  # an effort exceeds its limit even at rest
+            continue
+        fast = dn.scale_trajectory(robot, given, friction=False)
+        assert fast.feasible
+        duration = fast.time[-1] - fast.time[0]
+        ratios.append((duration / optimum(robot, pieces, breaks), duration / (slow.time[-1] - slow.time[0])))
+    return np.array(ratios)
+
+
+def special_rows(robots):
+    every = []
+    for number, kind in enumerate((*VIA, *SPLINES)):
+        count = 10 if kind in SPLINES[:2] else 8 if kind != "via points" else 6
+        own = np.concatenate([compared(robot, kind, count, number) for robot in robots])
+        every.append(own)
+        yield from near_rows(f"{len(own)} paths, {kind}", own)
+    yield from near_rows("all of them", np.concatenate(every))
+
+
+def near_rows(label, ratios):
+    for name, own, target in zip(("optimum", "uniform, largest"), ratios.T, (NEAR, 1.0), strict=True):
+        reason = f"median {np.median(own):.3f}, smallest {own.min():.3f}"
+        yield harness.Row(f"{label}: time-optimal / {name}", own.max(), "", "lower", reason=reason, target=target)
+
+
+# --- times --------------------------------------------------------------------------------------------------
 
 
 def milliseconds(calls):

@@ -81,7 +81,7 @@ def test_tables(robot, tmp_path, capsys):
     motion = dn.simulate(dn.load_robot(robot), [0.0, 0.1], duration=0.2, dt=1e-3, torque=[3.0, 0.5])
     np.savez(tmp_path / "motion.npz", time=motion.time, q=motion.q, qd=motion.qd, qdd=motion.qdd)
     data = data_of(["check", robot, str(tmp_path / "motion.npz")], capsys)
-    assert data["samples"] == 201 and np.isclose(data["joints"][0]["peak_effort"], 3.0, rtol=0.1)
+    assert data["samples"] >= 401 and np.isclose(data["joints"][0]["peak_effort"], 3.0, rtol=0.1)
 
 
 def test_page_and_plot(tmp_path, capsys):

@@ -261,7 +261,8 @@ def test_positions_of_joints_that_follow_others():
         robot, dn.JointTrajectory(robot.q_names, [0, 1], q, 0 * q, 0 * q), at=at, backend="numpy"
     )
     (note,) = wrong.notes
-    assert note.startswith("j3 ") and "3 rad off at 1 s" in note and np.array_equal(wrong.q, right.q)
+    assert note.startswith("j3 ") and "3 rad off at 1 s" in note
+    assert np.abs(wrong.q - right.q[0]).max() <= 1e-12
     robot = robot_of("panda")
     (mimic,) = [joint.name for joint in robot.explicit_joints]
     fingers = ("panda_finger_joint1", mimic)
