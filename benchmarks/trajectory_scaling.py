@@ -2,16 +2,20 @@
 
 200 random smooth paths, 50 an arm, from rest to rest: the time-optimal motion against the fastest uniform one
 within the same limits of velocity and effort, and, with limits of effort rates, the smooth motion against the
-time-optimal one. 200 more paths have via points where accelerations jump, stops, and plans as controllers
-receive them, at times a thousand times too short or too long: against the uniform motion, and against the
-optimum of a fine discretization, a linear program. The other rows are CPU times on one pinned core, both sides in one run, medians of many
-paths: toppra's JointTorqueConstraint calls inverse dynamics, ours or Pinocchio's, three times for every point
-of the grid.
+time-optimal one.
+
+200 more paths have via points where accelerations jump, stops, plans as controllers receive them, and times a
+thousand times too short or too long: against the uniform motion, and against the optimum of a fine
+discretization, a linear program.
+
+The other rows are CPU times on one pinned core, both sides in one run, medians of many paths: toppra's
+JointTorqueConstraint calls inverse dynamics, ours or Pinocchio's, three times for every point of the grid.
 """
 
 import os
 import time
 from functools import partial
+from itertools import pairwise
 
 import harness
 import numpy as np
@@ -37,7 +41,10 @@ TIMED, REPEATS = 10, 15  # paths of the timings
 FASTER = 1 / 20  # target of the constraint
 FINE, PROGRAMS = 300, 3  # intervals between two stops; linear programs
 NEAR = 1.02  # target: time-optimal / optimum
-VIA, SPLINES = ("via points", "a stop"), ("a plan at 20 ms", "a plan at 10 ms", "a plan at 4 ms", "absurd times")
+VIA, SPLINES = (
+    ("via points", "a stop"),
+    ("a plan at 20 ms", "a plan at 10 ms", "a plan at 4 ms", "absurd times"),
+)
 
 
 def path(robot, random):
@@ -96,23 +103,27 @@ def special(robot, random, kind):
         if kind == "via points":
             rates[1:-1] = np.gradient(q, time, axis=0)[1:-1]
         given = dn.JointTrajectory(robot.v_names, time, q, rates, np.full_like(q, np.nan))
-        pieces = [CubicHermiteSpline(time[k : k + 2], q[k : k + 2], rates[k : k + 2]) for k in range(count - 1)]
+        pieces = [
+            CubicHermiteSpline(time[k : k + 2], q[k : k + 2], rates[k : k + 2]) for k in range(count - 1)
+        ]
         return given, pieces, time
     step = {"a plan at 20 ms": 0.02, "a plan at 10 ms": 0.01, "a plan at 4 ms": 0.004}.get(kind, 0.01)
     curve = CubicSpline(smooth.time[::25], smooth.q[::25], bc_type="clamped")
     time = np.linspace(0, SECONDS, 1 + round(SECONDS / step))
-    given = dn.JointTrajectory(robot.v_names, time, curve(time), curve(time, 1), np.full((len(time), robot.nv), np.nan))
+    given = dn.JointTrajectory(
+        robot.v_names, time, curve(time), curve(time, 1), np.full((len(time), robot.nv), np.nan)
+    )
     if kind == "absurd times":
         given = given.slowed(random.choice([1e-3, 1e3]))
     return given, [curve], time[[0, -1]]
 
 
 def optimum(robot, pieces, breaks):
-    """Duration of the fastest motion on a fine grid. Unknowns: x = s'^2 of points; s'' is constant between them.
+    """Duration of the fastest motion on a fine grid. Unknowns: x = s'^2 of points; s'' is constant between.
     Efforts at both ends of every interval, with its own polynomial, and velocities are within limits."""
     inverse, limit = dn.build(robot, "inverse_dynamics"), robot.effort_limits
     angle = np.linspace(0, np.pi, FINE + 1)
-    grids = [a + (b - a) * 0.5 * (1 - np.cos(angle)) for a, b in zip(breaks[:-1], breaks[1:], strict=True)]
+    grids = [a + (b - a) * 0.5 * (1 - np.cos(angle)) for a, b in pairwise(breaks)]
     rows, bounds, number, s = [], [], 0, np.unique(np.concatenate(grids))
     most = np.full(len(s), np.inf)
     for grid, piece in zip(grids, pieces, strict=True):
@@ -127,7 +138,10 @@ def optimum(robot, pieces, breaks):
             for sign in (1, -1):
                 data = (sign * own / limit).reshape(2, -1)
                 columns = np.repeat(at, robot.nv)
-                matrix = (data.ravel(), (np.tile(np.arange(data.shape[1]), 2), np.append(columns, columns + 1)))
+                matrix = (
+                    data.ravel(),
+                    (np.tile(np.arange(data.shape[1]), 2), np.append(columns, columns + 1)),
+                )
                 rows.append(sparse.csr_matrix(matrix, (data.shape[1], len(s))))
                 bounds.append((1 - sign * still / limit).ravel())
             with np.errstate(divide="ignore"):
@@ -137,7 +151,12 @@ def optimum(robot, pieces, breaks):
     ds, x, best = np.diff(s), np.ones(len(s)), np.inf
     weights = 0.5 * (np.append(ds, 0) + np.append(0, ds))
     for _ in range(PROGRAMS):  # of 1 / sqrt(x), linear at the previous x
-        found = linprog(-weights * x**-1.5, sparse.vstack(rows), np.concatenate(bounds), bounds=np.stack([0 * most, most], axis=1))  # fmt: skip
+        found = linprog(
+            -weights * x**-1.5,
+            sparse.vstack(rows),
+            np.concatenate(bounds),
+            bounds=np.stack([np.zeros_like(most), most], axis=1),
+        )
         if found.x is None:
             return np.nan
         best = min(best, (2 * ds / (np.sqrt(found.x[1:]) + np.sqrt(found.x[:-1]))).sum())
@@ -174,7 +193,9 @@ def special_rows(robots):
 def near_rows(label, ratios):
     for name, own, target in zip(("optimum", "uniform, largest"), ratios.T, (NEAR, 1.0), strict=True):
         reason = f"median {np.median(own):.3f}, smallest {own.min():.3f}"
-        yield harness.Row(f"{label}: time-optimal / {name}", own.max(), "", "lower", reason=reason, target=target)
+        yield harness.Row(
+            f"{label}: time-optimal / {name}", own.max(), "", "lower", reason=reason, target=target
+        )
 
 
 # --- times --------------------------------------------------------------------------------------------------
@@ -193,39 +214,36 @@ def milliseconds(calls):
 
 def constraints(robot, points, inverses):
     """The number of points, and ms of ours and of JointTorqueConstraint with every one of `inverses`: for the
-    parameters of the constraint, and for the whole solution. Ours includes limits of velocity, and the points
-    of the path, which toppra has as splines."""
+    parameters of the constraint, and for the whole solution. Ours includes limits of velocity, and both sides
+    of every point."""
     import toppra
 
     check = dn.check_trajectory(robot, points, friction=False)
-    limits = PathLimits(check, {})
-    spline = toppra.SplineInterpolator(limits.s, limits.q)
+    path = Path(points)
+    grids = [path.first(part, len(points)) for part in path.parts]
+    problem, s = time_optimal._Problem(check, {}, grids), np.concatenate([grid.s for grid in grids])
+    spline = toppra.SplineInterpolator(points.time, points.q)
     effort, v = robot.effort_limits, robot.velocity_limits
     interpolation = toppra.constraint.DiscretizationType.Interpolation
     velocity = toppra.constraint.JointVelocityConstraint(np.stack([-v, v], axis=1))
 
-    functions, zero = check.functions, np.zeros_like(check.qd)
-    ours = path_timing._Fastest(limits, 0.0).constraint(limits.c)
-
     def our_parameters():
-        functions.inverse(check.q, zero, check.qd, gravity=np.zeros(3))
-        functions.inverse(check.q, check.qd, check.qdd, gravity=np.zeros(3))
-        functions.inverse(check.q, zero, zero)
-        ours.compute_constraint_params(None, None)
+        time_optimal._Problem(check, {}, grids)
 
     def our_whole():
-        assert path_timing._Fastest(PathLimits(check, {}), 0.0).speeds_from(0.0) is not None
+        our_parameters()
+        problem.solved(None)
 
     def whole(torque):
-        solver = toppra.algorithm.TOPPRA([velocity, torque], spline, gridpoints=limits.s)
+        solver = toppra.algorithm.TOPPRA([velocity, torque], spline, gridpoints=s)
         assert solver.compute_parameterization(0, 0)[1] is not None
 
     calls = [our_parameters, our_whole]
     for inverse in inverses:
         bounds = np.stack([-effort, effort], axis=1)
         torque = toppra.constraint.JointTorqueConstraint(inverse, bounds, np.zeros(robot.nv), interpolation)
-        calls += [partial(torque.compute_constraint_params, spline, limits.s), partial(whole, torque)]
-    return [len(limits.s), *milliseconds(calls)]
+        calls += [partial(torque.compute_constraint_params, spline, s), partial(whole, torque)]
+    return [len(s), *milliseconds(calls)]
 
 
 def pinocchio_inverse(name, joints):
@@ -247,9 +265,10 @@ def main():
         rows = [harness.Row("time-optimal", None, "", "lower", reason=str(error))]
         harness.finish("trajectory_scaling", rows, harness.versions("numpy", "toppra"), save)
         return
-    rows, timings, everything = [], [], []
+    rows, timings, everything, robots = [], [], [], []
     for name, (file, joints) in ARMS.items():
         robot = load_robot(robot_file(file), joints=joints)
+        robots.append(robot)
         ratios, paths, drawn = durations(robot)
         everything.append(ratios)
         rows += duration_rows(f"{name}, {PATHS} of {drawn} paths", ratios)
@@ -260,6 +279,7 @@ def main():
                 timed = [constraints(robot, own.slowed(factor), inverses) for own in paths[:TIMED]]
                 timings += timing_rows(*np.median(timed, axis=0))
     rows = [*duration_rows("200 paths", np.concatenate(everything)), *rows]
+    rows += special_rows(robots)
     rows += timings
     harness.finish("trajectory_scaling", rows, harness.versions("numpy", "scipy", "toppra", "pin"), save)
 

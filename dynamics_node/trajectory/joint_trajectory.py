@@ -176,8 +176,8 @@ class JointTrajectory:
         Returns
         -------
         Sampling
-            Its `samples()` are both ends of every segment where accelerations, or jerks if they are computed,
-            may jump, times in between, and those of extremes inside of segments.
+            Its `samples()` have the extremes inside of segments. They have both ends of a segment where
+            accelerations jump, or jerks if they are computed.
         """
         return Sampling(self, positive("rate", rate, "hertz"), jerk)
 

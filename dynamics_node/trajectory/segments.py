@@ -95,8 +95,8 @@ class Sampling:
     def __init__(self, points, rate, jerk):
         self._points, self._jerk, self._degrees = points, jerk, points.degrees()
         scan = _Scan(points, self._degrees, jerk)
-        least = np.where(scan.uneven, MORE_PARTS, LEAST_PARTS)
-        self._parts = np.maximum(least, parts_of(points, rate)).astype(int)
+        more = np.maximum(MORE_PARTS, 2 * parts_of(points, rate))
+        self._parts = np.where(scan.uneven, more, parts_of(points, rate)).astype(int)
         ends = has_own_end(points, jerk).astype(int)
         self._segment, self._u = scan.between(self._parts)
         more = np.bincount(self._segment, minlength=len(ends))

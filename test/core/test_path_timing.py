@@ -119,7 +119,7 @@ def test_via_points_with_jumps(accelerations):
 
 
 @pytest.mark.parametrize("limit", [None, 0.03])
-@pytest.mark.parametrize("seconds", [1e-3, 1.0, 400.0])
+@pytest.mark.parametrize("seconds", [1e-3, 1.0, 40.0])
 def test_the_given_times_do_not_matter(seconds, limit):
     """A straight path from rest to rest within a limit of acceleration takes 2 sqrt(length / limit)."""
     robot, still = robot_of("panda7"), np.zeros((2, 7))
