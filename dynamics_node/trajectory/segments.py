@@ -33,8 +33,8 @@ class Samples(NamedTuple):
 
 
 class Segments(NamedTuple):
-    """Bernstein coefficients (degree + 1, segments, joints) of degrees 5, 4, 3 and 2; jerk: None if it is not
-    computed."""
+    """Bernstein coefficients (degree + 1, segments, joints) of degrees 5, 4, 3 and 2, or 3, 2, 1 and 0 if all
+    are cubics; jerk: None if it is not computed."""
 
     q: np.ndarray
     qd: np.ndarray
@@ -53,6 +53,11 @@ def segments_of(points, degrees, begin, jerk=True) -> Segments:
     T = np.diff(points.time[begin : end + 1])[:, None]
     p, d, v, w, a, b = (own[part] for own in (points.q, points.qd, points.qdd) for part in (here, there))
     speed = (d - p) / T
+    if (degrees == CUBIC).all():
+        middle = 3 * speed - v - w
+        q, qd = np.stack([p, p + T * v / 3, d - T * w / 3, d]), np.stack([v, middle, w])
+        qdd = 2 * np.diff(qd, axis=0) / T
+        return Segments(q, qd, qdd, np.diff(qdd, axis=0) / T if jerk else None)
     if (degrees < QUINTIC).any():
         lines, quintics = degrees[:, None] == LINE, degrees[:, None] == QUINTIC
         v, w = (np.where(lines, speed, own) for own in (v, w))
@@ -222,6 +227,8 @@ class _Best:
             ends = (self._sign * c[[0, -1]]).max(axis=(0, 1))
             self._u[ends > self._value] = 0.0
             self._value = np.maximum(self._value, ends)
+        if len(c) < 3:  # largest at an end
+            return
         inner = c[1:-1].max(axis=0) if self._sign > 0 else -c[1:-1].min(axis=0)
         segment, joint = np.nonzero(inner > self._limit())
         if len(segment):
