@@ -38,6 +38,7 @@ ARMS = {
 PATHS, SECONDS, KNOTS = 50, 1.0, 5  # an arm; duration before scaling
 RATE_OF_LIMIT = 10.0  # 1/s: limit of an effort rate / limit of the effort
 TIMED, REPEATS = 10, 15  # paths of the timings
+COUNTS = 100, 1000  # least intervals of their grids
 FASTER = 1 / 20  # target of the constraint
 FINE, PROGRAMS = 300, 3  # intervals between two stops; linear programs
 NEAR = 1.02  # target: time-optimal / optimum
@@ -170,7 +171,7 @@ def compared(robot, kind, count, seed):
     while len(ratios) < count:
         given, pieces, breaks = special(robot, random, kind)
         try:
-            slow = dn.scale_trajectory(robot, given, method="uniform", friction=False, rate=1e3)
+            slow = dn.scale_trajectory(robot, given, method="uniform", friction=False)
         except ValueError:  # an effort exceeds its limit even at rest
             continue
         fast = dn.scale_trajectory(robot, given, friction=False)
@@ -212,7 +213,7 @@ def milliseconds(calls):
     return times.min(axis=0)
 
 
-def constraints(robot, points, inverses):
+def constraints(robot, points, inverses, count):
     """The number of points, and ms of ours and of JointTorqueConstraint with every one of `inverses`: for the
     parameters of the constraint, and for the whole solution. Ours includes limits of velocity, and both sides
     of every point."""
@@ -220,7 +221,7 @@ def constraints(robot, points, inverses):
 
     check = dn.check_trajectory(robot, points, friction=False)
     path = Path(points)
-    grids = [path.first(part, len(points)) for part in path.parts]
+    grids = [path.first(part, count) for part in path.parts]
     problem, s = time_optimal._Problem(check, {}, grids), np.concatenate([grid.s for grid in grids])
     spline = toppra.SplineInterpolator(points.time, points.q)
     effort, v = robot.effort_limits, robot.velocity_limits
@@ -275,8 +276,8 @@ def main():
         if name == "Panda":
             inverse = dn.build(robot, "inverse_dynamics", backend="c")
             inverses = inverse, pinocchio_inverse(file, joints)
-            for factor in (1.0, 10.0):
-                timed = [constraints(robot, own.slowed(factor), inverses) for own in paths[:TIMED]]
+            for count in COUNTS:
+                timed = [constraints(robot, own, inverses, count) for own in paths[:TIMED]]
                 timings += timing_rows(*np.median(timed, axis=0))
     rows = [*duration_rows("200 paths", np.concatenate(everything)), *rows]
     rows += special_rows(robots)
