@@ -258,9 +258,26 @@ class TrajectoryCheck:
         changed = {} if limits is None else {"limits": limits}
         return self._again(self.functions, joint_trajectory_of(trajectory), **changed)
 
-    def states(self, q, *rates):
-        """Closed positions (k, nq) of all joints and rates (k, nv) of the independent ones, of arrays (k,
-        joints) of the trajectory's joints."""
+    def states(self, q: np.ndarray, *rates: np.ndarray) -> tuple[np.ndarray, ...]:
+        """States of the robot at positions of the trajectory's joints.
+
+        Parameters
+        ----------
+        q : ndarray (k, joints)
+            Positions of successive points, rad or m.
+        *rates : ndarray (k, joints)
+            Velocities, or accelerations.
+
+        Returns
+        -------
+        tuple of ndarray
+            Closed positions (k, nq) of all joints, and the rates (k, nv) of the independent ones.
+
+        Raises
+        ------
+        ClosureError
+            If a loop cannot be closed.
+        """
         spread = np.empty((len(rates), len(q), self.robot.nv))
         for own, values in zip(spread, rates, strict=True):
             self._at.spread(own, values)
