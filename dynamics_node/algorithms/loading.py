@@ -25,7 +25,7 @@ from dynamics_node.symbolic import product, transform_origin, transform_rotation
 def parse_robot(
     text: str | bytes,
     *,
-    loops: str | None = None,
+    loops: str | bytes | None = None,
     parameters: str | None = None,
     constraints: Sequence[Callable[[Robot], Custom]] = (),
     strict: bool = False,
@@ -43,7 +43,7 @@ def parse_robot(
     ----------
     text : str or bytes
         The description; see docs/reference/files.md for its elements.
-    loops : str, optional
+    loops : str or bytes, optional
         Text of a file with more loops.
     parameters : str, optional
         Text of a file of inertias and friction, which replace those of the description.
