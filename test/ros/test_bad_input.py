@@ -62,7 +62,8 @@ def test_an_invalid_description_keeps_the_last_robot(arm, panda):
 
 def test_hostile_names_reach_neither_shell_nor_file(rig, panda, tmp_path):
     mark = tmp_path / "mark"
-    hostile = f"$(touch {mark}); `touch {mark}` ../../{mark} '\"\\n %s {{}}"
+    hostile = f"$(touch {mark}); `touch {mark}` ../../mark '\"\\n %s {{}}"
+    assert len(hostile) < 256  # longer names are rejected
     text = panda.robot.file.read_text().replace(
         "panda_joint1", hostile.replace('"', "&quot;").replace("'", "&apos;")
     )
