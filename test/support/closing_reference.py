@@ -7,6 +7,7 @@ from scipy.optimize import least_squares
 
 STARTS, STEPS = 16, 200
 CLOSED = 1e-9  # m or rad
+FAR = 1e3  # rad or m; one solution had a slide of 3e14 m, where numbers are too coarse for any gap
 NUDGE = 1e-6  # rad or m, of central differences
 RANK = 1e-5
 
@@ -63,7 +64,7 @@ class ClosingReference:
             solution = least_squares(
                 self.openings, start, self.jacobian, method="lm", max_nfev=STEPS, args=(loops,)
             )
-            if np.abs(solution.fun).max() < CLOSED:
+            if np.abs(solution.fun).max() < CLOSED and np.abs(solution.x).max() < FAR:
                 moving = np.abs(solution.jac).max(axis=0) > RANK
                 yield int(moving.sum() - np.linalg.matrix_rank(solution.jac, RANK))
 
