@@ -222,15 +222,16 @@ def closed_near(tree, constraints, coordinates, q, tolerance=TOLERANCE):
 
 def downhill(tree, constraints, coordinates, q):
     """q (count, nq) moved by damped steps (Levenberg and Marquardt): slower than Newton's method, but more of
-    the starts end near closed positions. The result has the same digits on every machine."""
-    program, bent = closing_program(tree, constraints), bends(tree, constraints, coordinates)
+    the starts end near closed positions. Damping bounds the steps, so slides may move far in one. The result has
+    the same digits on every machine."""
+    program = closing_program(tree, constraints)
     q, damping = np.array(q, dtype=float), np.full(len(q), DAMPING)
     here = interpret_portable(program, q=q)
     for _ in range(2 * STEPS):
         size = _squares(here)
         K = here["K"][:, :, list(coordinates)]
         step = least_squares(K, -here["open"], damping * np.minimum(size, 1.0))
-        trial = moved(tree, q, coordinates, shortened(step, bent))
+        trial = moved(tree, q, coordinates, step)
         there = interpret_portable(program, q=trial)
         better = _squares(there) < size
         q[better] = trial[better]
