@@ -222,8 +222,8 @@ def closed_near(tree, constraints, coordinates, q, tolerance=TOLERANCE):
 
 def downhill(tree, constraints, coordinates, q):
     """q (count, nq) moved by damped steps (Levenberg and Marquardt): slower than Newton's method, but more of
-    the starts end near closed positions. Damping bounds the steps, so slides may move far in one. The result has
-    the same digits on every machine."""
+    the starts end near closed positions. Damping bounds the steps, so slides may move far in one. The result
+    has the same digits on every machine."""
     program = closing_program(tree, constraints)
     q, damping = np.array(q, dtype=float), np.full(len(q), DAMPING)
     here = interpret_portable(program, q=q)
