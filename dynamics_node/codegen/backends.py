@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from dynamics_node.codegen.c import CRunner
-from dynamics_node.codegen.cuda import CudaRunner, driver_is_there
+from dynamics_node.codegen.cuda import CudaRunner
 from dynamics_node.codegen.errors import CompileError
 from dynamics_node.codegen.runner import NoFastPath, Runner, healthy, returned, taken, without_bad
 from dynamics_node.symbolic import LaneProgram, LoopProgram, Program, flattened, interpret
@@ -36,8 +36,8 @@ def make(
 ) -> Runner:
     """The Runner of a Program.
 
-    backend: c, numpy, one of DEVICES, beside which c serves where it works, or auto: c where it works, and
-    for large batches a GPU that was measured to be faster. parameters: {name: array} of its last inputs,
+    backend: c, numpy, one of DEVICES, beside which c serves where it works, or auto: c where it works, else
+    numpy. parameters: {name: array} of its last inputs,
     which a call does not take; quaternions: where among all entries of the inputs those of unit length begin.
     fallback: the Runner that serves where nothing is compiled, by default the interpreter; reordered: the
     same operations in another order, one of which is faster; isomorphic_inputs: those that go together on
@@ -48,10 +48,9 @@ def make(
     if not isinstance(backend, str) or backend not in BACKENDS:
         raise ValueError(f"unknown backend {backend!r}; there are {', '.join(BACKENDS)}")
     runner = _on_cpu(program, backend, parameters, quaternions, fallback, reordered, isomorphic_inputs)
-    measured = backend == "auto" and driver_is_there()
-    if backend in DEVICES or measured:
+    if backend in DEVICES:
         straight = flattened(program) if isinstance(program, LaneProgram) else program
-        return CudaRunner(straight, runner, parameters, quaternions, reordered, alternatives, measured)
+        return CudaRunner(straight, runner, parameters, quaternions, reordered, alternatives)
     return runner
 
 

@@ -1,7 +1,7 @@
 """Programs on NVIDIA GPUs by CuPy: the device, the choice of a kernel, arrays on the device, the Runner,
 rollouts."""
 
-from dynamics_node.codegen.cuda.device import at_work, compiled, cupy_module, driver_is_there, lost
+from dynamics_node.codegen.cuda.device import at_work, compiled, cupy_module, lost
 from dynamics_node.codegen.cuda.device_call import ArrayError, on_device
 from dynamics_node.codegen.cuda.rollout import DeviceRollouts
 from dynamics_node.codegen.cuda.runner import CudaRunner
@@ -13,7 +13,6 @@ __all__ = [
     "at_work",
     "compiled",
     "cupy_module",
-    "driver_is_there",
     "lost",
     "on_device",
 ]

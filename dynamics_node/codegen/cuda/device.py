@@ -8,25 +8,17 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
-from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 from dynamics_node.codegen.errors import CompileError, DeviceError
 
 log = logging.getLogger("dynamics_node")
 
-DRIVER_FILES = ("/dev/nvidiactl", "/dev/dxg")  # of NVIDIA's driver; the second one in WSL
 OPTIONS = ("-fmad=false",)  # what is fused the text says itself, so that results are the same everywhere
 OUT_OF_MEMORY = 2  # of CUDA's errors
 _INSTALL = "pip install 'cupy-cuda13x[ctk]' (extra `cuda`; 'cupy-cuda12x[ctk]' for drivers before 580)"
 _lost: list[str] = []  # why, once it is lost
 _warned: set[str] = set()
-
-
-def driver_is_there() -> bool:
-    """Whether CuPy and a driver are installed; nothing is imported."""
-    return find_spec("cupy") is not None and any(Path(name).exists() for name in DRIVER_FILES)
 
 
 def cupy_module() -> Any:

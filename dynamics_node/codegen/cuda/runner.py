@@ -5,7 +5,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from copy import copy
 from functools import cached_property, partial
-from time import perf_counter
 from typing import NamedTuple
 
 import numpy as np
@@ -29,7 +28,6 @@ from dynamics_node.symbolic import LoopProgram, Program
 GRAVITY = "gravity"  # an input that mostly is the same in all states
 LEAST = 64  # states: what fewer need is done before a device has begun
 PIECE_BYTES = 2**23  # of a piece of a batch, in and out
-LEAST_MEASURED = 4096  # states for which it is measured whether a device is faster
 TRIED, TRIED_BYTES, REPEATS = 2**16, 2**28, 5  # states, their bytes and launches of a measurement
 
 
@@ -48,8 +46,7 @@ class CudaRunner:
     that a kernel does not solve (angles beyond its sines: 4096 rad in float32, 65536 in float64), and for
     everything once the device is lost.
 
-    parameters, quaternions, reordered: as of CRunner; alternatives: see make; measured: whether the device
-    takes a batch only where it was measured to be faster.
+    parameters, quaternions, reordered: as of CRunner; alternatives: see make.
     """
 
     checks = True
@@ -62,18 +59,15 @@ class CudaRunner:
         quaternions=(),
         reordered=None,
         alternatives=None,
-        measured=False,
     ):
-        """Raises DeviceError without CuPy or a device, unless `measured`."""
+        """Raises DeviceError without CuPy or a device."""
         self.program, self._quaternions = program, tuple(quaternions)
-        self._reordered, self._alternatives, self._measured = reordered, alternatives, measured
+        self._reordered, self._alternatives = reordered, alternatives
         self.inputs, self.outputs = taken(program, parameters or ()), returned(program)
         self._turning = _places(program, self._quaternions)
         self._chosen: dict[tuple, Kernel] = {}  # shared by all that `with_parameters` returns
-        self._faster: dict[tuple, bool] = {}  # whether the device is, by type and order of states
         self._take(beside, dict(parameters or {}))
-        if not measured:
-            cupy_module()
+        cupy_module()
 
     def _take(self, beside, parameters):
         self.beside, self.call_one, self.call_new = beside, beside.call_one, beside.call_new
@@ -82,8 +76,6 @@ class CudaRunner:
     @property
     def backend(self):
         """'cuda', or what goes on after the device was lost."""
-        if self._measured:
-            return self.beside.backend
         return "cuda" if lost() is None else f"{self.beside.backend}, for cuda is lost"
 
     def with_parameters(self, values):
@@ -99,7 +91,7 @@ class CudaRunner:
     def prepare(self, batches=False):
         """Compile now what many states need. Raises CompileError."""
         self.beside.prepare(batches)
-        if batches and not self._measured:
+        if batches:
             same = {GRAVITY} & self.inputs.keys() | self._parameters.keys()
             with at_work():
                 self.chosen(np.dtype(np.float64), ROWS, same)
@@ -146,8 +138,7 @@ class CudaRunner:
                 same[name] = array
             else:
                 return None
-        batch = Batch(int(count), dtype, arrays, same)
-        return batch if not self._measured or self._pays(batch, inputs) else None
+        return Batch(int(count), dtype, arrays, same)
 
     def parameters_in(self, dtype) -> dict[str, np.ndarray]:
         """{name: values} of the parameters in a type."""
@@ -241,24 +232,6 @@ class CudaRunner:
         pairs = zip(kernels, runs, strict=True)
         return [_measured(cupy, one, self, batch) if run else math.inf for one, run in pairs]
 
-    def _pays(self, batch, inputs) -> bool:
-        """Whether the device is faster for about so many states: measured with the first such batch."""
-        key = batch.dtype, batch.states.bit_length()
-        if batch.states >= LEAST_MEASURED and key not in self._faster:
-
-            def faster():
-                here = _seconds_of(lambda: self.beside.run_checked(batch.states, inputs, batch.dtype))
-                return _seconds_of(lambda: self.compute(batch)) < here
-
-            try:
-                with at_work():
-                    known = (self.program.digest(), batch.dtype.name, key[1], description())
-                    self._faster[key] = choice.noted(known, faster)
-            except (CompileError, MemoryError) as error:
-                warn_once(f"no GPU for batches: {error}")
-                self._faster[key] = False
-        return self._faster.get(key, False)
-
     def _example(self, dtype: np.dtype, same) -> Batch:
         """States for a measurement."""
         numbers = sum(math.prod(shape) for shape in (*self.inputs.values(), *self.outputs.values()))
@@ -275,11 +248,11 @@ class CudaRunner:
         return Batch(count, dtype, arrays, alike)
 
     def __getstate__(self):
-        left = ("call_one", "call_new", "_orders", "_faster")
+        left = ("call_one", "call_new", "_orders")
         return {name: value for name, value in self.__dict__.items() if name not in left}
 
     def __setstate__(self, state):
-        self.__dict__.update(state, _faster={})
+        self.__dict__.update(state)
         self.call_one, self.call_new = self.beside.call_one, self.beside.call_new
 
 
@@ -360,10 +333,3 @@ def _measured(cupy, kernel, runner, batch) -> float:
         end.synchronize()
         times.append(cupy.cuda.get_elapsed_time(start, end) / 1e3)
     return min(times)
-
-
-def _seconds_of(work) -> float:
-    work()  # what is made once
-    began = perf_counter()
-    work()
-    return perf_counter() - began
