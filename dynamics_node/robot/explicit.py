@@ -137,14 +137,14 @@ def _subtree_sizes(up):
     """{link: number of links of its subtree, itself included}. up: {child link: joint}."""
     counts: dict[str, int] = dict.fromkeys(up, 0)
     for link in up:
-        for joint in _above(up, link):
+        for joint in joints_above(up, link):
             counts[joint.child] += 1
     return counts
 
 
 def joints_apart(up, first, second) -> tuple[list[JointDescription], list[JointDescription]]:
     """The moving joints above two links, without those above both. up: {child link: joint}."""
-    one, other = _above(up, first), _above(up, second)
+    one, other = joints_above(up, first), joints_above(up, second)
     shared = sum(a is b for a, b in zip(one, other, strict=False))
     return _moving(one[shared:]), _moving(other[shared:])
 
@@ -153,7 +153,7 @@ def _moving(joints):
     return [joint for joint in joints if joint.kind != "fixed"]
 
 
-def _above(up, link):
+def joints_above(up, link):
     """Joints from the root to a link."""
     joints = []
     while link in up:

@@ -11,7 +11,7 @@ import numpy as np
 
 from dynamics_node.robot.description import Description, JointDescription
 from dynamics_node.robot.errors import ModelError, UnknownNameError
-from dynamics_node.robot.explicit import Explicit, joints_apart
+from dynamics_node.robot.explicit import Explicit, joints_above, joints_apart
 from dynamics_node.robot.joints import KINDS
 from dynamics_node.robot.validate import require_finite
 from dynamics_node.symbolic import axis_rotation_parts, product, sine_cosine
@@ -84,7 +84,7 @@ def _towards(description, explicit, within, tips):
     for tip in tips:
         if tip not in within:
             raise ModelError(f"tip link {tip!r} is not below the root link")
-        names |= {joint.name for joint in _above(up, tip)}
+        names |= {joint.name for joint in joints_above(up, tip)}
     loops = [
         {joint.name for way in joints_apart(up, loop.predecessor.link, loop.successor.link) for joint in way}
         for loop in description.loops
@@ -95,20 +95,12 @@ def _towards(description, explicit, within, tips):
     return names
 
 
-def _above(up, link):
-    joints = []
-    while link in up:
-        joints.append(up[link])
-        link = joints[-1].parent
-    return joints[::-1]
-
-
 def _rooted(description, explicit, fixed, root, within, positions):
     """The links and joints below a root, the rotation of the root, and warnings. fixed: the description with
     fixed joints."""
     rotation, turned = np.eye(3), []
     at, up = ({joint.child: joint for joint in own.joints} for own in (fixed, description))
-    for joint in _above(up, root):
+    for joint in joints_above(up, root):
         names = explicit[joint.name].weights if joint.name in explicit else (joint.name,)
         if not set(positions).issuperset(names) and _tilts(joint, product(rotation, joint.rotation)):
             turned.append(repr(joint.name))
