@@ -13,7 +13,7 @@ import numpy as np
 
 from dynamics_node.algorithms.transforms import joint_transforms
 from dynamics_node.robot.constraints import Custom, LoopJoint
-from dynamics_node.robot.robot import fact
+from dynamics_node.robot.robot import cached_on_robot
 from dynamics_node.symbolic import (
     Program,
     derivative_name,
@@ -379,7 +379,7 @@ class Counting(NamedTuple):
     sizes: np.ndarray
 
 
-@fact
+@cached_on_robot
 def counting_equations(tree, cluster) -> Counting:
     """The rows that no others imply with the same weights at every position.
 

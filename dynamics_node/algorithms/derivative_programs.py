@@ -7,7 +7,7 @@ M dqdd = dtau - d(ID)/dx at the present accelerations (Carpentier and Mansard 20
 rigid body dynamics algorithms, sec. IV).
 """
 
-from functools import lru_cache, partial
+from functools import partial
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from dynamics_node.algorithms.solution_by_branches import factors, solution, sol
 from dynamics_node.robot import Problem, Robot, inverse_dynamics
 from dynamics_node.robot.inertial_parameters import PARAMETERS
 from dynamics_node.robot.reframe import regrouped_away
+from dynamics_node.robot.robot import cached_on_robot
 from dynamics_node.robot.state_arrays import tangent_map
 from dynamics_node.symbolic import (
     LaneProgram,
@@ -234,6 +235,6 @@ def second_derivatives(robot, rates, q, qdd, gravity):
     return tuple(np.moveaxis(blocks[name].imag / STEP, 0, -1) for name in SECOND)
 
 
-@lru_cache(maxsize=4)
+@cached_on_robot
 def _first(robot):
     return derivative_program(robot, inverse_dynamics(robot))

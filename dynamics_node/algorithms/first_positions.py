@@ -16,7 +16,7 @@ from dynamics_node.algorithms.loop_closure import (
     shortened,
 )
 from dynamics_node.robot import Robot
-from dynamics_node.robot.robot import fact
+from dynamics_node.robot.robot import cached_on_robot
 from dynamics_node.robot.state_arrays import REACH, moved, sample_positions
 from dynamics_node.symbolic import interpret, interpret_portable, least_squares, product
 
@@ -183,7 +183,7 @@ def anywhere(tree, random, reach=1.5):
     return starts
 
 
-@fact
+@cached_on_robot
 def generic_positions(robot):
     """GENERIC fixed closed positions (count, nq), none of them special: an entry that vanishes at all of them
     vanishes everywhere."""

@@ -9,7 +9,7 @@ from dynamics_node.algorithms.loop_closure import why_constraint_open
 from dynamics_node.algorithms.pivots import LARGEST_LOSS, pivot_health, why_singular
 from dynamics_node.algorithms.rates import SINGULAR, loop_health, rates_at
 from dynamics_node.robot import Robot
-from dynamics_node.robot.robot import fact
+from dynamics_node.robot.robot import cached_on_robot
 from dynamics_node.symbolic import Program, interpret_portable, power_of_two, trace
 
 OPEN = 1e-6  # m or rad; largest residual of an equation of a loop
@@ -37,7 +37,7 @@ def health(robot: Robot, q, rates, forward=(), watched=()):
     return np.concatenate(parts) if parts else np.zeros(0)
 
 
-@fact
+@cached_on_robot
 def health_program(robot: Robot) -> Program:
     """q -> health of its loops."""
     return trace(lambda q: {"health": health(robot, q, rates_at(robot, q))}, {"q": (robot.nq,)}, HEALTHY)

@@ -6,7 +6,7 @@ from itertools import groupby
 import numpy as np
 
 from dynamics_node.robot import Robot
-from dynamics_node.robot.robot import fact
+from dynamics_node.robot.robot import cached_on_robot
 from dynamics_node.symbolic import LaneProgram, LoopProgram, Program, group_after_group, most_alive
 
 _RATES = ("qd", "qdd", "tau")
@@ -63,7 +63,7 @@ def _entries(robot):
     return places | {"f_ext": bodies, "inertia": bodies} | dict.fromkeys(_RATES, own)
 
 
-@fact
+@cached_on_robot
 def _bodies_alike(tree):
     """Tuples of bodies, by twos and fours, at the same place of limbs on the same body."""
     limbs = _Limbs(tree)
@@ -125,7 +125,7 @@ class _Limbs:
         )
 
 
-@fact
+@cached_on_robot
 def _limbs(tree):
     """The number of the limb of every body, and the parent limb of every limb. A limb ends where bodies
     branch off."""

@@ -25,7 +25,7 @@ from dynamics_node.algorithms.recursion import joint_motions, outward
 from dynamics_node.algorithms.transforms import joint_transforms
 from dynamics_node.robot import ModelError
 from dynamics_node.robot.constraints import LoopJoint
-from dynamics_node.robot.robot import fact
+from dynamics_node.robot.robot import cached_on_robot
 from dynamics_node.symbolic import (
     Program,
     cross_motion,
@@ -39,7 +39,7 @@ from dynamics_node.symbolic import (
 _PLACE = {"P": (3, 3), "d": (3,)}  # axes and origin of the predecessor's frame in the successor's
 
 
-@fact
+@cached_on_robot
 def cut_program(tree, loop) -> Program:
     """q, qd (of the tree) -> X_p, X_s (6, 6) from the bodies of the ends to the loop frame, T; rate (r,) =
     T^T (X_p V_p - X_s V_s), and change (r,), the right-hand side for accelerations."""
@@ -145,12 +145,12 @@ def _rows(tree, constraint, q):
     return interpret(position_program(tree, (constraint,)), q=q)["K"]
 
 
-@fact
+@cached_on_robot
 def _slopes_of_rate(tree, loop) -> Program:
     return jacobian(cut_program(tree, loop), ["rate"], ["qd"])
 
 
-@fact
+@cached_on_robot
 def _cut_program(tree, loop) -> Program:
     """The outputs of `cut_program` that depend on positions only."""
     names = ("X_p", "X_s", "T")

@@ -22,7 +22,7 @@ from dynamics_node.algorithms.first_positions import generic_positions
 from dynamics_node.algorithms.rates import sampled_rates
 from dynamics_node.algorithms.transforms import joint_transforms
 from dynamics_node.robot.errors import ModelError
-from dynamics_node.robot.robot import fact
+from dynamics_node.robot.robot import cached_on_robot
 from dynamics_node.symbolic import definite_pivots, inverse_diagonal
 
 ZERO = 1e-12  # a pivot relative to the numbers it is left over from
@@ -38,7 +38,7 @@ def weak_coordinates(robot, forward=None):
     return _weak(robot) if forward is None else _weak(robot) & np.asarray(forward, dtype=bool)
 
 
-@fact
+@cached_on_robot
 def _weak(robot):
     massless = _weak_of_tree(robot.tree)
     if not massless.any():

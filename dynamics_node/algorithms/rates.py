@@ -19,7 +19,7 @@ from dynamics_node.algorithms.constraint_equations import (
     velocity_program,
 )
 from dynamics_node.robot import Robot
-from dynamics_node.robot.robot import fact
+from dynamics_node.robot.robot import cached_on_robot
 from dynamics_node.symbolic import Program, interpret, matvec, symmetric, trace, transpose
 
 
@@ -249,7 +249,7 @@ class _Equations:
 # --- many states, as numbers --------------------------------------------------------------------------------
 
 
-@fact
+@cached_on_robot
 def spanning_program(robot, with_condition=False) -> Program:
     """q (nq,), qd, qdd (nv,) -> rates, accelerations (nv of the tree,), and G (nv of the tree, nv);
     with_condition: also the condition of the constraints."""

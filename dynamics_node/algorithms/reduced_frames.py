@@ -14,7 +14,7 @@ from dynamics_node.robot import Robot, Shapes
 from dynamics_node.robot.constraints import LoopJoint
 from dynamics_node.robot.inertial_parameters import PARAMETERS, with_parameters
 from dynamics_node.robot.reframe import inertias_in, reframe, regroup, regrouped_away
-from dynamics_node.robot.robot import fact
+from dynamics_node.robot.robot import cached_on_robot
 from dynamics_node.symbolic import (
     Program,
     inertia_of_pseudo,
@@ -59,7 +59,7 @@ def economical_program(
     return trace(traced, reads | parameter_shapes(robot, parameters), limits)
 
 
-@fact
+@cached_on_robot
 def economical_robot(robot: Robot, regrouped=True) -> tuple[Any, np.ndarray]:
     """The robot in its economical frames and, if regrouped, with base parameters, and T (nbodies, 6, 6) of
     `reframe`. With base parameters, the inertia of one body and the wrench at one joint have no meaning."""

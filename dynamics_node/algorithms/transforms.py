@@ -9,7 +9,7 @@ from functools import reduce
 
 import numpy as np
 
-from dynamics_node.robot.robot import fact
+from dynamics_node.robot.robot import cached_on_robot
 from dynamics_node.symbolic import (
     Shift,
     Turn,
@@ -124,7 +124,7 @@ def joint_transforms(robot, q, bodies=None) -> Transforms | FactoredTransforms:
     return Transforms(X_up)
 
 
-@fact
+@cached_on_robot
 def _transform_parts(robot):
     """Constants X0, Xc, Xs, Xp (nbodies, 6, 6) of X_up = X0 + cos(a) Xc + sin(a) Xs + a Xp, with the position
     a of the joint. If a joint transform does not have this form (`parts` of its type), Xc = Xs = Xp = 0."""
@@ -149,7 +149,7 @@ def _first_coordinates(robot, q):
     return positions
 
 
-@fact
+@cached_on_robot
 def _places_of_joints(robot):
     """Index in q of the first coordinate of every joint, and its offset."""
     joints = [body.joint for body in robot.bodies]

@@ -25,6 +25,7 @@ from dynamics_node.functions.choices import BACKENDS, Choice, require_known
 from dynamics_node.functions.spec import Spec
 from dynamics_node.identification.regression import named_in
 from dynamics_node.robot import Robot
+from dynamics_node.robot.robot import cached_on_robot
 
 HOUR = 3600.0  # s
 LARGEST_ALARM = 1.5  # levels: limit of averages and innovations, so that alarms end with hard pushes
@@ -404,7 +405,7 @@ def _levels(freedom, step, options):
     return levels(freedom, step, options.windows, options.false_alarms / HOUR)
 
 
-@lru_cache(maxsize=16)
+@cached_on_robot
 def _signature(robot):
     signature = robot_signature(robot)
     rates = signature.inputs["qd"]

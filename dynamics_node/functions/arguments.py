@@ -13,7 +13,7 @@ from dynamics_node.functions.checks import (
     shaped,
     unit_states,
 )
-from dynamics_node.robot.robot import fact
+from dynamics_node.robot.robot import cached_on_robot
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ def plain_signature(name, shapes) -> Signature:
     return Signature(name, rows)
 
 
-@fact
+@cached_on_robot
 def robot_signature(robot) -> Signature:
     """The Signature of the arrays of a robot's state."""
     rates = ((robot.nv,), robot.v_names)

@@ -13,7 +13,7 @@ from dynamics_node.algorithms.rates import spread_rates
 from dynamics_node.functions.arguments import Arguments, Signature, robot_signature
 from dynamics_node.functions.checks import InputError, shaped
 from dynamics_node.robot import Robot
-from dynamics_node.robot.robot import fact
+from dynamics_node.robot.robot import cached_on_robot
 
 UNBOUNDED = np.pi, 1.0  # rad and m from zero, for a random position without a limit
 
@@ -276,7 +276,7 @@ def _checked(robot, **arrays):
     return arguments.spread()
 
 
-@fact
+@cached_on_robot
 def _signature(robot) -> Signature:
     of_state = robot_signature(robot)
     positions = dict.fromkeys(("q", "q0", "q1"), of_state.inputs["q"])
@@ -315,7 +315,7 @@ def _bound(name, value, robot):
     return bound
 
 
-@fact
+@cached_on_robot
 def _free_positions(robot) -> np.ndarray:
     """Indices in q outside quaternions and closed loops."""
     closed = {v for cluster in robot.clusters if cluster.constraints for v in cluster.independent}
@@ -364,7 +364,7 @@ def _step_derivatives(robot, v):
     return dq, dv
 
 
-@fact
+@cached_on_robot
 def _joints(tree):
     """Indices in q and in v of joints with one coordinate; and the other joints."""
     scalar = [joint for joint in tree.independent_joints if joint.type.is_scalar]

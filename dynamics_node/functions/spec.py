@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from dynamics_node.functions.choices import Choice
 from dynamics_node.robot import Problem, Robot, SensorProblem
 from dynamics_node.robot.inertial_parameters import changed_parameters, same_geometry
 from dynamics_node.robot.reframe import reframe
-from dynamics_node.robot.robot import fact
+from dynamics_node.robot.robot import cached_on_robot
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -103,12 +103,12 @@ def _reordered(robot, rivals, wrenches):
     return {name: (program, reordered(robot, program)) for name, program in written.items()}
 
 
-@lru_cache(maxsize=16)  # for recent robots: several functions share them
+@cached_on_robot
 def _parameter_values(robot, parameters, geometry, regrouped):
     return parameter_values(robot, parameters, _frames(geometry), regrouped)
 
 
-@fact
+@cached_on_robot
 def _frames(robot):
     """The geometry in the frames of Programs, with the transforms to them: see `reframe`."""
     return reframe(robot.tree)

@@ -30,7 +30,7 @@ from dynamics_node.graph.factors import (
 )
 from dynamics_node.robot import Problem
 from dynamics_node.robot.constraints import LoopJoint
-from dynamics_node.robot.robot import fact
+from dynamics_node.robot.robot import cached_on_robot
 from dynamics_node.symbolic import interpret, pivoted
 
 
@@ -126,7 +126,7 @@ def _spanned(mechanism, values):
     return out
 
 
-@fact
+@cached_on_robot
 def kept_rows(mechanism) -> tuple[tuple[int, ...], ...]:
     """For every constraint the rows of its acceleration factor that no other row of its cluster implies at
     most positions."""

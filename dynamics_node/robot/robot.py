@@ -332,7 +332,7 @@ class Robot:
         return html_table(head, rows, repr(self).partition("\n")[0])
 
     def __getstate__(self):
-        """The state without cached facts, see `fact`."""
+        """The state without cached facts, see `cached_on_robot`."""
         return {own.name: self.__dict__[own.name] for own in fields(self)}
 
     @cached_property
@@ -659,7 +659,7 @@ class Robot:
 _F = TypeVar("_F", bound=Callable)
 
 
-def fact(function: _F) -> _F:
+def cached_on_robot(function: _F) -> _F:
     """A function (robot, ...) that is computed once for a robot and its other arguments; the result is cached
     with the robot."""
 

@@ -6,7 +6,7 @@ from typing import Protocol
 
 import numpy as np
 
-from dynamics_node.robot.robot import Joint, fact
+from dynamics_node.robot.robot import Joint, cached_on_robot
 
 Shapes = dict[str, tuple[int, ...]]
 
@@ -69,7 +69,7 @@ def moved(robot, q, coordinates, step):
     return out
 
 
-@fact
+@cached_on_robot
 def _movers(robot, coordinates):
     """For scalar joints, their indices in q and among the coordinates. For every other moving joint: itself,
     its moving velocities, and their indices among the coordinates."""

@@ -9,7 +9,7 @@ from dynamics_node.algorithms.rates import sampled_rates
 from dynamics_node.functions import InputError
 from dynamics_node.functions.checks import numbers
 from dynamics_node.robot import Joint, Robot
-from dynamics_node.robot.robot import fact
+from dynamics_node.robot.robot import cached_on_robot
 
 ORDERS = {"velocity": 1, "acceleration": 2, "jerk": 3}  # powers of the speed of a motion
 LIMIT_KEYS = {
@@ -132,7 +132,7 @@ def _tighten(limits, robot, names, name, key, value):
         limits.deceleration[k] = min(limits.deceleration[k], value)
 
 
-@fact
+@cached_on_robot
 def scalar_joints(robot) -> tuple[Joint, ...]:
     """The joints of all bodies that have one coordinate."""
     return tuple(body.joint for body in robot.bodies if body.joint.type.is_scalar)

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from dynamics_node.functions import InputError
 from dynamics_node.functions.checks import finite, numbers, require_robot
 from dynamics_node.functions.choices import require_known
 from dynamics_node.robot import Robot
+from dynamics_node.robot.robot import cached_on_robot
 from dynamics_node.robot.sensors import Sensor
 from dynamics_node.trajectory.errors import InconsistentStart, TrajectoryError
 from dynamics_node.trajectory.fixed_lag import FixedLag
@@ -128,7 +128,7 @@ def smooth(
     return run.motion(time)
 
 
-@lru_cache(maxsize=8)  # robots
+@cached_on_robot
 def _smoothed(robot, sensors, backend):
     return Smoothed(robot, sensors, backend)
 

@@ -18,7 +18,7 @@ from dynamics_node.algorithms.dynamics_programs import recursive_programs
 from dynamics_node.algorithms.rates import rates_at
 from dynamics_node.algorithms.reduced_frames import economical_robot
 from dynamics_node.robot import Problem, Robot
-from dynamics_node.robot.robot import fact
+from dynamics_node.robot.robot import cached_on_robot
 from dynamics_node.symbolic import Program, interpret
 from dynamics_node.trajectory.factor import Variable, positions, vector
 from dynamics_node.trajectory.passive import PassiveTorques, passive_torques
@@ -120,7 +120,7 @@ def _forward(robot):
     return forward
 
 
-@fact
+@cached_on_robot
 def _forward_program(robot: Robot) -> Program:
     """The recursion with the fewest operations."""
     programs = recursive_programs(robot, Problem("forward", (True,) * robot.nv))
