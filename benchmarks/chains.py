@@ -14,14 +14,11 @@ import peers
 from dynamics import attempt, microseconds, problem
 
 import dynamics_node as dn
-from dynamics_node.algorithms import recursive_programs, rolled_program
-from dynamics_node.algorithms.rolled_recursions import LONG
-from dynamics_node.codegen.c import Kernel
 from dynamics_node.robot.description import Description, JointDescription, Link
 from dynamics_node.robot.from_description import tree_from_description
 from dynamics_node.symbolic import rpy_rotation
 
-LENGTHS = (128, 256, 512, 1024, 2048, 4096)
+LENGTHS = (60, 100, 200, 400)
 PEER_LENGTH = 512
 
 
@@ -81,7 +78,7 @@ def rows():
             times.append(elapsed)
             peer = core and core[algorithm] * n / PEER_LENGTH
             note = f"{1e3 * elapsed / n:.1f} ns a joint, built in {building:.1f} s"
-            target = 1.0 if (kind, n) == ("forward", 1024) else None
+            target = 1.0 if (kind, n) == ("forward", 400) else None
             yield harness.Row(
                 f"chain of {n}, {kind}", elapsed, "us", "lower", f"C++ {algorithm} of 512, scaled", peer,
                 target=target, reason=reason or note,
@@ -104,34 +101,10 @@ def exponent(times):
     return np.polyfit(np.log(LENGTHS), np.log(times), 1)[0]
 
 
-PROGRAMS = {
-    "rolled": rolled_program,
-    "straight line": lambda model, problem: recursive_programs(model, problem)["aba"],
-}
-
-
-def straight_or_rolled():
-    """Rows of forward dynamics of the same chain by rolled and straight-line Programs."""
-    for n in (25, 50, LONG):
-        model, times = chain(n), {}
-        for name, write in PROGRAMS.items():
-            begin = time.perf_counter()
-            kernel = Kernel(write(model, problem(model, "forward")))
-            times[name + " built"] = time.perf_counter() - begin
-            x = np.random.default_rng(1).uniform(-1, 1, (16, 3 * n + 3))
-            y = np.empty((16, n))
-            times[name] = microseconds(lambda _, k=kernel, x=x, y=y: k.run(x, y), 4) / 16
-        note = f"built in {times['rolled built']:.1f} s, straight line {times['straight line built']:.1f} s"
-        yield harness.Row(
-            f"chain of {n}, forward, rolled kernel", times["rolled"], "us", "lower", "straight line",
-            times["straight line"], reason=note,
-        )  # fmt: skip
-
-
 def main():
     options = harness.arguments("chains").parse_args()
     os.sched_setaffinity(0, {0})
-    all_rows = [*rows(), *straight_or_rolled()]
+    all_rows = [*rows()]
     harness.finish("chains", all_rows, harness.versions("pin", "numpy"), options.save)
 
 

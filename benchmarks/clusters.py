@@ -22,7 +22,6 @@ from dynamics_node.algorithms import (
     dynamics_programs,
     quantity_program,
     quantity_programs,
-    recursive_programs,
 )
 from dynamics_node.codegen.c import Kernel
 
@@ -116,7 +115,7 @@ def approximate_programs(model, links):
     """{algorithm: Program} of the independent tree, the cheapest of each kind."""
 
     def cheapest(problem):
-        return min(recursive_programs(model, problem).values(), key=lambda program: len(program.ops))
+        return min(dynamics_programs(model, problem).values(), key=lambda program: len(program.ops))
 
     return {
         "approximate RNEA": cheapest(dn.inverse_dynamics(model)),

@@ -15,7 +15,7 @@ import peers
 from robots import random_chain, random_states, robot, robot_file
 
 import dynamics_node as dn
-from dynamics_node.algorithms import cheapest, recursive_programs
+from dynamics_node.algorithms import cheapest, dynamics_programs
 from dynamics_node.codegen.c import Kernel
 from dynamics_node.codegen.c.compiler import compile_library
 
@@ -238,7 +238,7 @@ def best_osim_route(model, q):
 
 def operations(model, kind):
     """Operations of the Program that `build` chooses: mul + add + div, without sin and cos."""
-    _, program = cheapest(recursive_programs(model, problem(model, kind)))
+    _, program = cheapest(dynamics_programs(model, problem(model, kind)))
     count = program.op_count()
     return count["mul"] + count["add"] + count["div"]
 

@@ -13,7 +13,7 @@ from dynamics import microseconds
 from robots import random_states
 
 import dynamics_node as dn
-from dynamics_node.algorithms import cheapest, recursive_programs
+from dynamics_node.algorithms import cheapest, dynamics_programs
 from dynamics_node.codegen.c import Kernel
 from dynamics_node.graph import (
     ORDERINGS,
@@ -90,7 +90,7 @@ def rows(model, kind):
             f"{kind}, {name}, Program", time, "us", "lower", f"GTSAM, {ordering}", theirs[ordering],
             target=0.1, reason=f"{what}: {operations} operations" if operations else what,
         )  # fmt: skip
-    recursion, program = cheapest(recursive_programs(model, problem))
+    recursion, program = cheapest(dynamics_programs(model, problem))
     time, operations = kernel_time(model, program)
     fastest = min(theirs, key=theirs.__getitem__)
     yield harness.Row(

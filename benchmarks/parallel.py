@@ -22,14 +22,13 @@ from parallel_robots import chain, states
 
 import dynamics_node as dn
 from dynamics_node.algorithms import aba, rnea
-from dynamics_node.algorithms.rolled_recursions import LONG
 from dynamics_node.chains import SOLVERS, WAYS, RobotArrays, forward_dynamics
 
 LINKS = (4, 8, 16, 32, 64, 128, 256, 512, 1024)
 GROUPS = {10: (1, 10, 100, 1000, 10_000, 100_000), 200: (1, 10, 100, 1000, 10_000)}
 WAYS_TO_RUN = {  # solver, backend, longest chain
     **{solver: (solver, "numpy", max(LINKS)) for solver in SOLVERS},
-    "recursion in C": ("cluster", "c", max(LINKS)),
+    "recursion in C": ("cluster", "c", 256),
 }
 LEAST_TIME, LEAST_REPEATS, LEAST_SAMPLE = 0.3, 2, 0.005  # s of the measurements of a point, and of one
 
@@ -175,12 +174,9 @@ def errors(n, dtype, sliding):
 
 
 def by_recursion(model, q, qd, tau):
-    """qdd in the precision of the arguments: compiled for float32; None for long chains, whose code is
-    float64 only."""
+    """qdd in the precision of the arguments: compiled for float32."""
     if q.dtype == np.float64:
         return aba(model, q, qd, tau)[0]
-    if model.nbodies >= LONG:
-        return None
     return dn.build(model, "forward_dynamics", solver="cluster", backend="c", precision="float32")(q, qd, tau)
 
 

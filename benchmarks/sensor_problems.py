@@ -14,7 +14,7 @@ import numpy as np
 from robots import random_chain, robot, robot_file
 
 import dynamics_node as dn
-from dynamics_node.algorithms import recursive_programs
+from dynamics_node.algorithms import dynamics_programs
 from dynamics_node.graph import sensor_program
 from dynamics_node.graph.estimate import plan_estimate
 from dynamics_node.graph.permuted import Turn, scalar_rows
@@ -252,7 +252,7 @@ def counted(n):
         counts[f"{kind} LU"] = arithmetic(sensor_program(model, problem))
         counts[f"{kind} fill"] = fill(model, problem).fill
         problem = getattr(dn, f"{kind}_dynamics")(model)
-        counts[kind] = min(map(arithmetic, recursive_programs(model, problem).values()))
+        counts[kind] = min(map(arithmetic, dynamics_programs(model, problem).values()))
     if n > 3:
         problem = dn.sensor_problem(model, load_cells(model))
         counts["cells LU"] = arithmetic(sensor_program(model, problem))

@@ -12,7 +12,7 @@ from stressed import Tree, stressed_tree
 from tolerances import EPS, EXACT, error
 
 import dynamics_node as dn
-from dynamics_node.algorithms import recursive_programs
+from dynamics_node.algorithms import dynamics_programs
 from dynamics_node.graph import IllPosedError
 from dynamics_node.robot.state_arrays import sample_positions
 from dynamics_node.symbolic import interpret
@@ -130,7 +130,7 @@ def _why_solvable(problem, states):
 
 def _solvers(model, case, problem):
     """(name, function(q, qd, known, f_ext)) of all solvers of the problem."""
-    for name, program in recursive_programs(model, problem, wrenches=True).items():
+    for name, program in dynamics_programs(model, problem, wrenches=True).items():
         yield f"Program of {name}", _interpreted(program, model, problem)
     choices = [{"backend": "numpy"}]
     choices += [{"solver": "factor_graph", "backend": "numpy"}] if case.graph else []

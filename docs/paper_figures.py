@@ -11,7 +11,7 @@ import numpy as np
 
 import dynamics_node as dn
 from dynamics_demo.robots import five_bar
-from dynamics_node.algorithms import recursive_programs
+from dynamics_node.algorithms import dynamics_programs
 from dynamics_node.graph import (
     complete_sketch,
     custom_ordering,
@@ -110,7 +110,7 @@ def operations(n):
     """Of inverse and forward dynamics of a chain: additions, multiplications and divisions."""
     model, counts = chain(n), []
     for problem in (dn.inverse_dynamics(model), dn.forward_dynamics(model)):
-        op_counts = [program.op_count() for program in recursive_programs(model, problem).values()]
+        op_counts = [program.op_count() for program in dynamics_programs(model, problem).values()]
         counts.append(min(c["add"] + c["mul"] + c["div"] for c in op_counts))
     return counts
 

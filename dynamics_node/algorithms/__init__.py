@@ -9,7 +9,6 @@ from dynamics_node.algorithms.dynamics_programs import (
     cost,
     dynamics_program,
     dynamics_programs,
-    recursive_programs,
 )
 from dynamics_node.algorithms.energy_and_momentum import (
     center_of_mass,
@@ -46,7 +45,6 @@ from dynamics_node.algorithms.regressors import (
 )
 from dynamics_node.algorithms.results import NearestDynamics
 from dynamics_node.algorithms.rnea import nonlinear_effects, rnea
-from dynamics_node.algorithms.rolled_recursions import can_roll, rolled_program
 from dynamics_node.algorithms.wrenches import (
     external_wrenches,
     reaction_wrenches,
@@ -63,7 +61,6 @@ __all__ = [
     "Quantity",
     "QuantityName",
     "aba",
-    "can_roll",
     "center_of_mass",
     "center_of_mass_motion",
     "centroidal_momentum",
@@ -103,11 +100,9 @@ __all__ = [
     "quantity_program",
     "quantity_programs",
     "reaction_wrenches",
-    "recursive_programs",
     "reordered",
     "rnea",
     "robot_from_description",
-    "rolled_program",
     "sensor_wrench",
     "smooth_friction",
     "spanning",

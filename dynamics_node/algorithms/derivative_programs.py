@@ -12,7 +12,7 @@ from functools import partial
 import numpy as np
 
 from dynamics_node.algorithms.composites import Composites
-from dynamics_node.algorithms.dynamics_programs import recursive_programs
+from dynamics_node.algorithms.dynamics_programs import dynamics_programs
 from dynamics_node.algorithms.health import health, health_limits
 from dynamics_node.algorithms.pivots import LARGEST_LOSS, inertia_scale, losses, total_loss, weak_coordinates
 from dynamics_node.algorithms.rates import rates_at
@@ -69,7 +69,7 @@ def _length(program):
 
 
 def _derived(robot, problem, shapes, more, wrenches, parameters):
-    (inverse,) = recursive_programs(robot, inverse_dynamics(robot), wrenches, parameters).values()
+    (inverse,) = dynamics_programs(robot, inverse_dynamics(robot), wrenches, parameters).values()
     derived = jacobian(inverse, ["tau"], ["q", "qd", "qdd"])
     forward = np.array(problem.forward, dtype=bool)
     watched = weak_coordinates(robot, forward)

@@ -15,46 +15,31 @@ from dynamics_node.algorithms.pivots import weak_coordinates
 from dynamics_node.algorithms.quantity_ways import inverse_dynamics, mass_matrix
 from dynamics_node.algorithms.rates import rates_at
 from dynamics_node.algorithms.reduced_frames import economical_program
-from dynamics_node.algorithms.rolled_recursions import can_roll, rolled_program
 from dynamics_node.robot import Problem, Robot
-from dynamics_node.symbolic import LoopProgram, Program, matvec, solve_definite
+from dynamics_node.symbolic import Program, matvec, solve_definite
 
 # of (robot, rates, q, known, f_ext, gravity): known is tau at forward joints and qdd at the others; the
 # result is the other one of the two
 Method = Callable[..., np.ndarray]
 
+# Bodies from which the mass matrix is left out: of 60 in a chain it takes 6 times the operations of
+# articulated bodies, of 72 in a humanoid with hands twice as many, and it grows with the cube of the depth.
+LONG = 60
 
-def dynamics_programs(
-    robot: Robot, problem: Problem, wrenches=False, parameters=()
-) -> dict[str, Program | LoopProgram]:
-    """{readable name: Program} of the ways to solve the problem: `recursive_programs`, or a rolled Program
-    for a robot with many bodies.
+
+def dynamics_programs(robot: Robot, problem: Problem, wrenches=False, parameters=()) -> dict[str, Program]:
+    """{readable name: Program} of the ways to solve the problem.
 
     Inputs: those that the problem reads, with f_ext if there are `wrenches`, then the `parameters`: those of
     'inertia' and 'armature' that are inputs, see `parameter_values`. Outputs: those of the problem, and
     health.
     """
-    if can_roll(robot, problem):
-        name = "rnea" if problem.kind == "inverse" else "aba"
-        return {name: rolled_program(robot, problem, wrenches, parameters)}
-    return dict(recursive_programs(robot, problem, wrenches, parameters))
+    ways = dynamics_methods(robot, problem)
+    return {way: dynamics_program(robot, problem, way, wrenches, parameters) for way in ways}
 
 
-def recursive_programs(robot: Robot, problem: Problem, wrenches=False, parameters=()) -> dict[str, Program]:
-    """The straight-line Programs of `dynamics_programs`, for a robot of any length."""
-    parameters = tuple(parameters)
-    return {
-        name: _traced(robot, problem, name, bool(wrenches), parameters)
-        for name in dynamics_methods(robot, problem)
-    }
-
-
-def dynamics_program(
-    robot: Robot, problem: Problem, way: str, wrenches=False, parameters=()
-) -> Program | LoopProgram:
+def dynamics_program(robot: Robot, problem: Problem, way: str, wrenches=False, parameters=()) -> Program:
     """The Program `way` of `dynamics_programs`."""
-    if can_roll(robot, problem):
-        return dynamics_programs(robot, problem, wrenches, parameters)[way]
     return _traced(robot, problem, way, bool(wrenches), tuple(parameters))
 
 
@@ -69,9 +54,11 @@ def dynamics_methods(robot: Robot, problem: Problem) -> dict[str, Method]:
     if problem.kind == "inverse":
         return {"rnea": inverse_dynamics}
     forward = np.array(problem.forward, dtype=bool)
-    methods: dict[str, Method] = {"crba + solve": partial(by_mass_matrix, forward=forward)}
+    methods: dict[str, Method] = {}
     if all(forward[own].all() or not forward[own].any() for own in columns(robot)):
-        methods = {"aba": partial(_by_clusters, forward=forward)} | methods
+        methods["aba"] = partial(_by_clusters, forward=forward)
+    if not methods or robot.nbodies < LONG or robot.constrained:
+        methods["crba + solve"] = partial(by_mass_matrix, forward=forward)
     return methods
 
 
@@ -139,7 +126,7 @@ def cost(program: Program):
 
 
 def cheapest(programs) -> tuple[str, Program]:
-    """(name, Program) with the least cost of {name: Program}; a single one may be a LoopProgram."""
+    """(name, Program) with the least cost of {name: Program}."""
     if len(programs) == 1:
         return next(iter(programs.items()))
     return min(programs.items(), key=lambda pair: cost(pair[1]))

@@ -7,7 +7,7 @@ import numpy as np
 
 from dynamics_node.robot import Robot
 from dynamics_node.robot.robot import cached_on_robot
-from dynamics_node.symbolic import LaneProgram, LoopProgram, Program, group_after_group, most_alive
+from dynamics_node.symbolic import LaneProgram, Program, group_after_group, most_alive
 
 _RATES = ("qd", "qdd", "tau")
 
@@ -17,7 +17,7 @@ NEARLY = 0.75  # smallest share of common bodies of nearly equal limbs
 FEWER = 0.8  # share of live values below which another order is worth its compilation
 
 
-def reordered(robot: Robot, program: Program | LoopProgram | LaneProgram) -> Program | None:
+def reordered(robot: Robot, program: Program | LaneProgram) -> Program | None:
     """The operations limb by limb, if that leaves fewer live values; the faster order depends on the
     processor. None if there is no gain."""
     if not isinstance(program, Program) or not FEW <= len(program.ops) <= MANY:
@@ -34,7 +34,7 @@ def limb_after_limb(robot: Robot, program: Program) -> Program:
     return group_after_group(program, _groups(robot, limbs), above)
 
 
-def isomorphic_inputs(robot: Robot, program: Program | LoopProgram | LaneProgram) -> list[tuple[int, ...]]:
+def isomorphic_inputs(robot: Robot, program: Program | LaneProgram) -> list[tuple[int, ...]]:
     """Rows of input numbers that mean the same on limbs with the same structure, one for each of four or two
     limbs."""
     places, start = _entries(robot), 0

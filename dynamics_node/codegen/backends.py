@@ -14,7 +14,7 @@ from dynamics_node.codegen.c import CRunner
 from dynamics_node.codegen.cuda import CudaRunner
 from dynamics_node.codegen.errors import CompileError
 from dynamics_node.codegen.runner import NoFastPath, Runner, healthy, returned, taken, without_bad
-from dynamics_node.symbolic import LaneProgram, LoopProgram, Program, flattened, interpret
+from dynamics_node.symbolic import LaneProgram, Program, flattened, interpret
 
 log = logging.getLogger("dynamics_node")
 
@@ -25,7 +25,7 @@ Alternatives = Callable[[], dict[str, tuple[Program, Program | None]]]
 
 
 def make(
-    program: Program | LoopProgram | LaneProgram,
+    program: Program | LaneProgram,
     backend="auto",
     parameters=None,
     quaternions=(),
@@ -64,8 +64,6 @@ def _on_cpu(program, backend, parameters, quaternions, fallback, reordered, isom
             log.warning("%s; numpy serves instead", error)
     if fallback is not None:
         return fallback
-    if isinstance(program, LoopProgram):
-        raise CompileError("a LoopProgram is not interpreted: it needs a C compiler")
     return Interpreter(program, dict(parameters or {}))
 
 

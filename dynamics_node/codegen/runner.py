@@ -6,7 +6,7 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 
-from dynamics_node.symbolic import UNIT, LaneProgram, LoopProgram, Program
+from dynamics_node.symbolic import UNIT, LaneProgram, Program
 
 UNIT_TOLERANCE = 2 * UNIT  # of the square of a quaternion's length
 PRECISIONS: dict[np.dtype, Literal["float", "double"]] = {
@@ -25,7 +25,7 @@ class Runner(Protocol):
     """
 
     @property
-    def program(self) -> Program | LoopProgram | LaneProgram | None: ...
+    def program(self) -> Program | LaneProgram | None: ...
 
     @property
     def backend(self) -> str: ...

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from dynamics_node.algorithms.dynamics_programs import cheapest, recursive_programs
+from dynamics_node.algorithms.dynamics_programs import cheapest, dynamics_programs
 from dynamics_node.algorithms.first_positions import first_closed
 from dynamics_node.algorithms.quantities import QUANTITIES, quantity_program
 from dynamics_node.algorithms.regressors import inertial_parameters, inertias_of_parameters
@@ -32,7 +32,7 @@ from dynamics_node.codegen.runner import healthy, limits_in
 from dynamics_node.functions.choices import ChoiceError
 from dynamics_node.functions.configuration import random_configuration
 from dynamics_node.robot.inertial_parameters import PARAMETERS, with_parameters
-from dynamics_node.symbolic import LaneProgram, LoopProgram, Program, flattened, interpret, trace
+from dynamics_node.symbolic import LaneProgram, Program, flattened, interpret, trace
 from dynamics_node.symbolic.program import HEALTH
 from dynamics_node.text import similar
 from dynamics_node.version import __version__
@@ -212,8 +212,6 @@ def _program(function) -> Program:
     program = function.program
     if program is None and spec is not None:
         program = _written(robot, spec) if spec.write is None else spec.write(wrenches=False)
-    if isinstance(program, LoopProgram) and spec is not None:
-        program = cheapest(recursive_programs(robot, spec.problem, False, spec.parameters))[1]
     if isinstance(program, LaneProgram):
         program = flattened(program)
     if not isinstance(program, Program):
@@ -229,7 +227,7 @@ def _written(robot, spec) -> Program | None:
     if spec.name not in QUANTITIES or spec.choice.solver not in ("best", "cluster"):
         return None
     if spec.problem is not None and QUANTITIES[spec.name].write is None:
-        return cheapest(recursive_programs(robot, spec.problem, False, spec.parameters))[1]
+        return cheapest(dynamics_programs(robot, spec.problem, False, spec.parameters))[1]
     return quantity_program(robot, spec.name, spec.parameters, **spec.options)
 
 

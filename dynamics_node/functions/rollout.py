@@ -4,7 +4,7 @@ from math import prod
 
 import numpy as np
 
-from dynamics_node.algorithms import cheapest, recursive_programs
+from dynamics_node.algorithms import cheapest, dynamics_programs
 from dynamics_node.algorithms.integrators import INTEGRATORS, integrator_of
 from dynamics_node.algorithms.results import Rollout
 from dynamics_node.chains import SOLVERS as PARALLEL
@@ -76,11 +76,11 @@ def _rollouts(function, integrator) -> Rollouts:
 
 
 def _forward_program(function):
-    """The Program of a function; where it runs none, or a rolled one, that of the cheapest recursion."""
+    """The Program of a function; where it runs none, that of the cheapest recursion."""
     if function.choice.solver in PARALLEL:
         raise ChoiceError(f"solver {function.choice.solver!r} has no rollouts: leave solver at 'best'")
     if isinstance(function.program, Program | LaneProgram):
         return function.program
-    return cheapest(
-        recursive_programs(function.robot, function.problem, parameters=function.spec.parameters)
-    )[1]
+    return cheapest(dynamics_programs(function.robot, function.problem, parameters=function.spec.parameters))[
+        1
+    ]

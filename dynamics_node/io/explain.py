@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
-from dynamics_node.algorithms import cheapest, recursive_programs
+from dynamics_node.algorithms import cheapest, dynamics_programs
 from dynamics_node.codegen.c.render import render
 from dynamics_node.graph import (
     ORDERINGS,
@@ -81,7 +81,7 @@ def make_report(robot: Robot, problem: Problem, ordering="best", callback=lambda
 def _recursions(robot, problem):
     """{name: Program} of the recursive algorithms, over clusters if there are loops."""
     prefix = "clusters" if robot.constrained else "recursion"
-    return {f"{prefix}: {name}": program for name, program in recursive_programs(robot, problem).items()}
+    return {f"{prefix}: {name}": program for name, program in dynamics_programs(robot, problem).items()}
 
 
 def _line_of_ordering(robot, problem, graph, name, ordering, programs):

@@ -33,7 +33,6 @@ from dynamics_node.symbolic.linear_algebra import (
     solve_definite,
     transformed_inertia,
 )
-from dynamics_node.symbolic.loop_program import LoopProgram, Sweep
 from dynamics_node.symbolic.program import Program, ProgramError, trace
 from dynamics_node.symbolic.rotation import (
     UNIT,
@@ -77,14 +76,12 @@ __all__ = [
     "Expression",
     "Fused",
     "LaneProgram",
-    "LoopProgram",
     "Op",
     "Program",
     "ProgramError",
     "Shift",
     "Stage",
     "Staging",
-    "Sweep",
     "Table",
     "Turn",
     "Value",

@@ -14,7 +14,7 @@ from dynamics_node.algorithms.constraint_equations import (
     turned,
     velocity_program,
 )
-from dynamics_node.algorithms.dynamics_programs import recursive_programs
+from dynamics_node.algorithms.dynamics_programs import dynamics_programs
 from dynamics_node.algorithms.rates import rates_at
 from dynamics_node.algorithms.reduced_frames import economical_robot
 from dynamics_node.robot import Problem, Robot
@@ -123,7 +123,7 @@ def _forward(robot):
 @cached_on_robot
 def _forward_program(robot: Robot) -> Program:
     """The recursion with the fewest operations."""
-    programs = recursive_programs(robot, Problem("forward", (True,) * robot.nv))
+    programs = dynamics_programs(robot, Problem("forward", (True,) * robot.nv))
     return min(programs.values(), key=lambda one: len(one.ops))
 
 

@@ -16,7 +16,7 @@ from tolerances import EXACT, error, solved
 from urdf_text import joint, link, robot
 
 import dynamics_node as dn
-from dynamics_node.algorithms import cost, recursive_programs
+from dynamics_node.algorithms import cost, dynamics_programs
 from dynamics_node.codegen.c import Kernel
 from dynamics_node.codegen.c.render import render
 from dynamics_node.codegen.c.render_straight import PART, render_run
@@ -110,7 +110,7 @@ def test_cheapest_algorithm_is_chosen():
 
 def test_compiled_equals_interpreted():
     model = ROBOTS["ur5"].model()
-    program = recursive_programs(model, dn.forward_dynamics(model))["aba"]
+    program = dynamics_programs(model, dn.forward_dynamics(model))["aba"]
     q, qd, tau, _ = random_states(model, 10)
     gravity = np.tile(model.gravity, (10, 1))
     expected = interpret(program, q=q, qd=qd, tau=tau, gravity=gravity)["qdd"]
@@ -420,7 +420,7 @@ def test_source_contains_no_names_of_the_robot():
     name = evil.replace('"', "&quot;")
     text = robot(link("pedestal"), link(name), joint(name + "j", "pedestal", name))
     model = dn.parse_robot(text)
-    program = recursive_programs(model, dn.inverse_dynamics(model))["rnea"]
+    program = dynamics_programs(model, dn.inverse_dynamics(model))["rnea"]
     source = render(program)
     assert "reboot" not in source and "pedestal" not in source
     run = "\n".join(render_run(program))

@@ -85,20 +85,6 @@ def test_with_inertias_changes_payload_and_rotor():
     assert error(solver.with_inertias(other)(q, qd, qdd), expected).max() <= 1e-9
 
 
-def test_long_robot_with_a_ball_joint_is_not_rolled():
-    from dynamics_node.algorithms.rolled_recursions import can_roll
-
-    text = ball_robot(5, joints=70, kinds=("revolute",))
-    model = dn.parse_robot(text)
-    assert model.nbodies == 70 and not can_roll(model, dn.inverse_dynamics(model))
-    q, qd, qdd, _ = random_states(model, 2, seed=47)
-    tau = dn.build(model, dn.inverse_dynamics(model), backend="numpy")(q, qd, qdd)
-    forward = dn.build(model, dn.forward_dynamics(model), backend="numpy")(q, qd, tau)
-    assert (
-        error(dn.build(model, dn.inverse_dynamics(model), backend="numpy")(q, qd, forward), tau).max() <= 1e-9
-    )
-
-
 def test_locked_ball_joint_stays_at_neutral():
     text = ball_robot(0)
     whole = dn.parse_robot(text)

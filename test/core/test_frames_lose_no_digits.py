@@ -13,7 +13,7 @@ from scipy.spatial.transform import Rotation
 from tolerances import error, solved
 
 import dynamics_node as dn
-from dynamics_node.algorithms import recursive_programs, rnea
+from dynamics_node.algorithms import dynamics_programs, rnea
 from dynamics_node.algorithms.transforms import fixed_turns
 from dynamics_node.robot.reframe import reframe
 from dynamics_node.symbolic import interpret, transform_origin
@@ -22,7 +22,7 @@ from dynamics_node.symbolic import interpret, transform_origin
 def results_of_programs(model, problem, q, qd, known):
     """The results of inverse or forward dynamics by every Program."""
     (output,) = problem.returns(model)
-    for program in recursive_programs(model, problem).values():
+    for program in dynamics_programs(model, problem).values():
         yield interpret(program, q=q, qd=qd, qdd=known, tau=known, gravity=model.gravity)[output]
 
 
@@ -81,7 +81,7 @@ def test_axis_near_a_coordinate_axis_is_not_rounded(tilt):
     """Pinocchio is no oracle below 1e-12; a wrench on the only link has a known component along the axis."""
     model = dn.parse_robot(chain({"axis": f"{tilt} 0 1"}, mass=1e-9))
     wrench = np.array([1e3, 0.0, 0.0, 0.0, 0.0, 0.0])  # on the link; along the axis it is tilt times that
-    for program in recursive_programs(model, dn.inverse_dynamics(model), wrenches=True).values():
+    for program in dynamics_programs(model, dn.inverse_dynamics(model), wrenches=True).values():
         still = np.zeros(1)
         outputs = interpret(program, q=still, qd=still, qdd=still, f_ext=wrench[None], gravity=np.zeros(3))
         np.testing.assert_allclose(outputs["tau"], -1e3 * tilt, rtol=1e-3)
@@ -123,7 +123,7 @@ def test_operations_do_not_depend_on_last_digits(seed):
     digits = np.random.default_rng(seed)
     other = replace(model, bodies=tuple(_perturbed(body, digits) for body in model.bodies))
     for problem in (dn.inverse_dynamics(model), dn.forward_dynamics(model)):
-        one, two = (next(iter(recursive_programs(m, problem).values())).op_count() for m in (model, other))
+        one, two = (next(iter(dynamics_programs(m, problem).values())).op_count() for m in (model, other))
         assert one == two
 
 

@@ -14,7 +14,7 @@ from robots import robot_of as robot_by_name
 from tolerances import EXACT, OUT_OF_GTSAM, error, solved
 
 import dynamics_node as dn
-from dynamics_node.algorithms import cost, parameter_values, recursive_programs
+from dynamics_node.algorithms import cost, dynamics_programs, parameter_values
 from dynamics_node.algorithms.first_positions import closed_samples
 from dynamics_node.graph import (
     ORDERINGS,
@@ -233,7 +233,7 @@ def test_programs_of_loops_are_accurate_within_health_limits(name, ordering):
     q = closed_samples(mechanism, 40, random)
     qd, u = random.uniform(-1, 1, (2, 40, mechanism.nv))
     for problem in (dn.inverse_dynamics(mechanism), dn.forward_dynamics(mechanism)):
-        cluster = next(iter(recursive_programs(mechanism, problem).values()))
+        cluster = next(iter(dynamics_programs(mechanism, problem).values()))
         right, regular = run(mechanism, cluster, q, qd, u)
         program = elimination_program(mechanism, problem, ordering)
         results, healthy = run(mechanism, program, q, qd, u)

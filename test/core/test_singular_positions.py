@@ -18,9 +18,8 @@ from tolerances import EPS, error, solved
 import dynamics_node as dn
 from dynamics_node.algorithms import dynamics_programs
 from dynamics_node.algorithms.pivots import weak_coordinates
-from dynamics_node.algorithms.rolled_recursions import LONG
 from dynamics_node.robot.state_arrays import sample_positions
-from dynamics_node.symbolic import LoopProgram, interpret
+from dynamics_node.symbolic import interpret
 
 DISTANCES = (0.0, 1e-9, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 0.3)  # rad or m
 REGULAR = 1e9  # largest condition at which a solution is required
@@ -372,33 +371,6 @@ def test_payload_makes_a_crank_regular():
         unwatched = dn.build(loaded, forward, backend=backend, runtime_parameters=("inertia",))
         with pytest.raises(dn.ModelError, match="'crank_j'.*build"):
             unwatched.with_inertias(case.model)
-
-
-@pytest.mark.parametrize("parameters", [(), ("inertia", "armature")])
-def test_rolled_code_checks_pivots(parameters):
-    """A chain long enough for a LoopProgram, with a gimbal at its end."""
-    parts = [BASE.replace("base", "l0")]
-    for k in range(1, LONG):
-        kind = "prismatic" if k == 20 else "revolute"
-        parts += [
-            link(f"l{k}", k, 1.0, solid=True),
-            joint(f"j{k}", f"l{k - 1}", f"l{k}", "0.2 0.05 0.1", "0 1 1" if k % 2 else "0 0 1", kind),
-        ]
-    model = dn.parse_robot(robot(*parts, *gimbal(f"l{LONG - 1}")))
-    solver, plain = (
-        dn.build(model, dn.forward_dynamics(model), backend=b, runtime_parameters=parameters)
-        for b in ("c", "numpy")
-    )
-    assert isinstance(solver.program, LoopProgram)
-    random = np.random.default_rng(1)
-    q = sample_positions(model, 3, random)
-    q[:, -2] = (0.0, 1e-9, 0.5)
-    qd, tau = random.uniform(-1, 1, (2, 3, model.nv))
-    qdd, right = (s(q, qd, tau, errors="nan") for s in (solver, plain))
-    assert np.isnan(qdd[:2]).all() and np.isnan(right[:2]).all()
-    assert error(qdd[2], right[2]) < 1e-9
-    with pytest.raises(dn.SolutionError, match="'pan'.*move"):
-        solver(q[0], qd[0], tau[0])
 
 
 @pytest.mark.parametrize("name", [*sorted(REAL), *LOOPS, "quadruped", "humanoid"])

@@ -7,7 +7,7 @@ from gpu_programs import swinging
 from robots import ROBOTS
 
 import dynamics_node as dn
-from dynamics_node.algorithms import recursive_programs
+from dynamics_node.algorithms import dynamics_programs
 from dynamics_node.codegen import CompileError
 from dynamics_node.codegen.cuda import choice
 from dynamics_node.codegen.cuda.choice import choose, orders_of
@@ -105,11 +105,11 @@ def test_every_order_is_tried():
 
 def test_rivals_with_many_more_operations_are_not_tried():
     robot = ROBOTS["solo12"].model()
-    ways = recursive_programs(robot, dn.forward_dynamics(robot))
+    ways = dynamics_programs(robot, dn.forward_dynamics(robot))
     recursion, through_matrix = ways["aba"], ways["crba + solve"]
     assert 1.0 < len(through_matrix.ops) / len(recursion.ops) < 1.25
     orders = orders_of(recursion, None, {"matrix": (through_matrix, None)})
     assert [name for name in orders if "matrix" in name] == ["matrix, traced", "matrix, depth first"]
     assert orders["matrix, traced"] is through_matrix
-    (short,) = recursive_programs(robot, dn.inverse_dynamics(robot)).values()
+    (short,) = dynamics_programs(robot, dn.inverse_dynamics(robot)).values()
     assert not any("matrix" in name for name in orders_of(short, None, {"matrix": (through_matrix, None)}))

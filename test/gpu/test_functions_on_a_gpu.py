@@ -12,7 +12,7 @@ from text_in_c import built
 from text_in_c import given as given_to
 
 import dynamics_node as dn
-from dynamics_node.algorithms import recursive_programs
+from dynamics_node.algorithms import dynamics_programs
 from dynamics_node.codegen.cuda import choice, compiled, lost
 from dynamics_node.codegen.printer import Variant, kernel
 from dynamics_node.codegen.runner import returned
@@ -171,7 +171,7 @@ def test_forward_dynamics_goes_the_other_way_where_that_is_faster(stand_in, monk
 def test_a_device_leaves_the_bits_of_c(way, precision, layout):
     """Where reciprocals are exact."""
     cupy, model = real_cupy(), tree((2, 2), 0.3, floating=True)
-    program = recursive_programs(model, dn.forward_dynamics(model))[way]
+    program = dynamics_programs(model, dn.forward_dynamics(model))[way]
     variant = Variant(precision, layout, exact_reciprocal=True)
     made = kernel(program, variant, ("gravity",), model.quaternion_places)
     q, qd, tau, _ = states(model, 1000)

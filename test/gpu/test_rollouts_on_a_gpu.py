@@ -7,7 +7,7 @@ from device_arrays import Tensor
 from parallel_robots import chain, states, tree
 
 import dynamics_node as dn
-from dynamics_node.algorithms import recursive_programs
+from dynamics_node.algorithms import dynamics_programs
 from dynamics_node.algorithms.integrators import integrator_of
 from dynamics_node.codegen.printer import Variant, kernel
 
@@ -36,7 +36,7 @@ def test_what_c_computes(gpu, name, integrator):
 def test_devices_take_the_kernel():
     """As text for the newest of them; nothing is spilled."""
     model = ROBOTS["floating"]()
-    (forward, *_) = recursive_programs(model, dn.forward_dynamics(model)).values()
+    (forward, *_) = dynamics_programs(model, dn.forward_dynamics(model)).values()
     program, _ = integrator_of(model, forward, "rk4")
     made = kernel(program, Variant("double", "columns"), same=("dt", "gravity", "stage"), quaternions=[3])
     assert by_nvrtc.compiled(made.text, by_nvrtc.ARCHS[-1]).spilled == 0

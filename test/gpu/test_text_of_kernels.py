@@ -17,7 +17,7 @@ from tolerances import error
 
 import dynamics_node as dn
 from dynamics_demo.robots import five_bar
-from dynamics_node.algorithms import recursive_programs
+from dynamics_node.algorithms import dynamics_programs
 from dynamics_node.algorithms.first_positions import closed_samples
 from dynamics_node.codegen.c import CRunner
 from dynamics_node.codegen.c import kernel as one_state
@@ -41,7 +41,7 @@ SAME = ("gravity",)
 def case(name, problem, way):
     """Robot and Program."""
     robot = dn.parse_robot(five_bar()) if name == "five_bar" else ROBOTS[name].model()
-    return robot, recursive_programs(robot, PROBLEMS[problem](robot))[way]
+    return robot, dynamics_programs(robot, PROBLEMS[problem](robot))[way]
 
 
 def states(robot, program, count, dtype=np.float64):

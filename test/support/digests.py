@@ -15,7 +15,7 @@ from mechanisms import joint, link, robot
 
 import dynamics_node as dn
 from dynamics_demo import robots as linkages
-from dynamics_node.algorithms import derivative_program, quantity_programs, recursive_programs
+from dynamics_node.algorithms import derivative_program, dynamics_programs, quantity_programs
 from dynamics_node.codegen.c.render import render
 from dynamics_node.graph import elimination_program, sensor_program
 from dynamics_node.robot import named, sensors
@@ -62,7 +62,7 @@ def programs(robot, more):
     tip = robot.bodies[-1].name
     for kind in ("inverse", "forward", "hybrid")[: 3 if more else 2]:
         problem = named(kind, robot, joints[: max(1, len(joints) // 2)])
-        for way, program in recursive_programs(robot, problem).items():
+        for way, program in dynamics_programs(robot, problem).items():
             yield f"{kind} {way}", program
     for way, program in quantity_programs(robot, "operational_space_inertia_inverse", links=(tip,)).items():
         yield f"operational_space_inertia_inverse {way}", program

@@ -1,5 +1,7 @@
 """Chains and narrow trees of generic geometry for the parallel solvers, and their random states."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from dynamics_node.robot.description import Description, JointDescription, Link
@@ -26,6 +28,30 @@ def tree(limbs, sliding=0.0, floating=False, armature=0.0, seed=0):
 
 def chain(n, sliding=0.0, floating=False, armature=0.0, seed=0):
     return tree((n,), sliding, floating, armature, seed)
+
+
+def humanoid_with_hands():
+    """72 bodies: a floating base, torso, head, legs, arms, five fingers on each."""
+    random, (x, y, z) = np.random.default_rng(0), np.eye(3)
+    links, joints = [_link("base", random)], []
+
+    def limb(parent, name, axes):
+        for k, axis in enumerate(axes):
+            child = f"{name}_{k}"
+            links.append(_link(child, random))
+            joint = _joint(parent, child, 0.0, 0.0, random)
+            joints.append(replace(joint, axis=axis, rotation=np.eye(3)))
+            parent = child
+        return parent
+
+    chest = limb("base", "torso", (z, x, y))
+    limb(chest, "head", (z, y))
+    for side in ("left", "right"):
+        limb("base", f"{side}_leg", (z, x, y, y, y, x))
+        wrist = limb(chest, f"{side}_arm", (y, x, z, y, z, y, x))
+        for finger in range(5):
+            limb(wrist, f"{side}_finger{finger}", (x, y, y, y))
+    return tree_from_description(Description("humanoid", tuple(links), tuple(joints)), floating_base=True)
 
 
 def states(model, count, seed=0):

@@ -107,8 +107,6 @@ def given(kernel, count, inputs):
             shape = (argument.size, count) if columns else (count, argument.size)
             written[argument.name] = np.full(shape, 7.0, dtype)
             arguments.append(written[argument.name])
-        elif argument.kind == "scratch":
-            arguments.append(np.full(argument.size, np.nan, dtype))
         else:
             array = np.asarray(inputs[argument.name], dtype).reshape(-1, argument.size)
             arguments.append(np.ascontiguousarray(array.T if columns else array))

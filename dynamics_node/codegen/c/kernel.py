@@ -23,7 +23,7 @@ from dynamics_node.codegen.c.render import BATCH, WORTH_A_THREAD, render, render
 from dynamics_node.codegen.errors import CompileError
 from dynamics_node.codegen.result_memory import new_array
 from dynamics_node.codegen.runner import returned, taken, usable
-from dynamics_node.symbolic import LaneProgram, LoopProgram, Program, vectorize
+from dynamics_node.symbolic import LaneProgram, Program, vectorize
 
 BLOCK = 16  # states; threads split the batch at multiples of the widest vector, 16 numbers of float32
 SHORTER = 0.75  # of the operations: lanes that leave no more need no trial
@@ -149,7 +149,7 @@ class Kernel(Loaded):
         super().__init__(program)
 
     def _compile(self):
-        length = _length(self.program)
+        length = self.program.length
         if length > MOST_OPERATIONS:
             raise CompileError(f"{length} operations are too many to compile")
         worth_it = _is_worth_it(self.program)
@@ -252,11 +252,6 @@ def _fit(count, arrays, shapes, more=()):
         return False
     pairs = zip(arrays, shapes.values(), strict=True)
     return all(getattr(a, "shape", None) in [(*batch, *s) for batch in ((count,), *more)] for a, s in pairs)
-
-
-def _length(program):
-    """Operations of the text, what is rolled being short."""
-    return 0 if isinstance(program, LoopProgram) else program.length
 
 
 def _entry(library):

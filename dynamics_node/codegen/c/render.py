@@ -1,7 +1,7 @@
 """Program -> C source. It holds numbers and indices only: no name of a robot gets here.
 
 `run(x, y)` is one state: x and y hold all inputs and outputs in the order of the Program (render_straight.py,
-render_lanes.py, render_loops.py). call.c makes it callable from Python; `program(count, x, y)` runs over many
+render_lanes.py). call.c makes it callable from Python; `program(count, x, y)` runs over many
 states. `render_batch` writes the same text with vectors of states for numbers (batch.c, batch_call.c).
 """
 
@@ -10,12 +10,11 @@ from importlib.resources import files
 import numpy as np
 
 from dynamics_node.codegen.c.render_lanes import render_stages
-from dynamics_node.codegen.c.render_loops import render_loops
 from dynamics_node.codegen.c.render_straight import STACK_BYTES, WIDEST, render_run, table
 from dynamics_node.codegen.cache import source_digest
 from dynamics_node.codegen.result_memory import LARGE
 from dynamics_node.codegen.runner import UNIT_TOLERANCE
-from dynamics_node.symbolic import LaneProgram, LoopProgram, Program
+from dynamics_node.symbolic import LaneProgram
 
 # Operations per additional thread; waking one costs about 100 us, in which a core does 3 million of them.
 WORTH_A_THREAD = 8_000_000
@@ -61,29 +60,19 @@ def before_run() -> list[str]:
     ]
 
 
-def has_vectors(program: Program | LoopProgram | LaneProgram):
-    """True of what runs over BATCH states and more in vectors of them. What is rolled keeps more for a vector
-    of states than caches hold."""
-    return not isinstance(program, LoopProgram)
-
-
 def in_straight_lines(program: LaneProgram):
     """True of one that is short enough for straight lines over vectors of states."""
     results = sum(numbers.size for numbers in program.outputs.values())
     return sum(program.op_count().values()) + A_RESULT * results <= STRAIGHT
 
 
-def _few(program, results):
-    """States whose results `solve_new` allocates: not worth two threads or vectors, in memory at hand."""
-    one_thread = 2 * WORTH_A_THREAD // max(1, sum(program.op_count().values()))
-    most = BATCH - 1 if has_vectors(program) else max(BATCH - 1, one_thread)
-    return min(most, LARGE // (8 * max(1, results)))
+def _few(results):
+    """States whose results `solve_new` allocates: not worth vectors, in memory at hand."""
+    return min(BATCH - 1, LARGE // (8 * max(1, results)))
 
 
 def _run(program):
-    if isinstance(program, LaneProgram):
-        return render_stages(program)
-    return render_loops(program) if isinstance(program, LoopProgram) else render_run(program)
+    return render_stages(program) if isinstance(program, LaneProgram) else render_run(program)
 
 
 def renderer() -> str:
@@ -111,7 +100,7 @@ def _sizes(program, parameters, quaternions):
         "UNIT_TOLERANCE": UNIT_TOLERANCE,
         "STACK_BYTES": STACK_BYTES,
         "ABOVE_CACHES": ABOVE_CACHES,
-        "FEW": _few(program, sum(array.size for array in outputs)),
+        "FEW": _few(sum(array.size for array in outputs)),
     }
     return [
         *(f"#define {name} {number}" for name, number in numbers.items()),

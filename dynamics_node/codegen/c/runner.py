@@ -6,7 +6,7 @@ import numpy as np
 
 from dynamics_node.codegen.c.batch_kernel import BATCH, BatchKernel
 from dynamics_node.codegen.c.kernel import Kernel
-from dynamics_node.codegen.c.render import has_vectors, in_straight_lines
+from dynamics_node.codegen.c.render import in_straight_lines
 from dynamics_node.codegen.runner import healthy, limits_in, without_bad
 from dynamics_node.symbolic import LaneProgram, depth_first, flattened
 
@@ -22,7 +22,6 @@ class CRunner:
         """reordered, isomorphic_inputs: as of Kernel. Raises CompileError."""
         self.program, self._quaternions, self._reordered = program, tuple(quaternions), reordered
         self.batches: dict[np.dtype, BatchKernel] = {}
-        self._few = BATCH if has_vectors(program) else np.inf
         self._take(Kernel(program, parameters, quaternions, reordered, isomorphic_inputs))
 
     def _take(self, kernel):
@@ -47,12 +46,12 @@ class CRunner:
 
     def prepare(self, batches=False):
         """Compile now what many states need. Raises CompileError."""
-        if batches and self._few < np.inf:
+        if batches:
             self._prepared(np.dtype(np.float64))
 
     def call_batch(self, count, inputs, dtype, out=None):
         """See Runner."""
-        if count < self._few:
+        if count < BATCH:
             return self.kernel.quick(count, inputs, out) if dtype == np.float64 else None
         batch, parameters = self._vectors.get(dtype) or self._prepared(dtype)
         return batch.quick(count, *inputs, *parameters, out=out)
@@ -60,7 +59,7 @@ class CRunner:
     def run_checked(self, count, inputs, dtype=np.float64):
         """Outputs [(count, *shape)] of inputs [(count, *shape) or (*shape)], and whether all states are good:
         see Runner."""
-        if count < self._few:
+        if count < BATCH:
             return self.kernel(count, *inputs)
         batch, parameters = self._prepared(np.dtype(dtype))
         outputs, good = batch(count, *inputs, *parameters)

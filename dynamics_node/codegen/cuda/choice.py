@@ -12,7 +12,7 @@ from typing import Any
 from dynamics_node.codegen.cache import read_entry, write_entry
 from dynamics_node.codegen.errors import CompileError
 from dynamics_node.codegen.printer import Kernel, Variant
-from dynamics_node.symbolic import LoopProgram, Program, depth_first
+from dynamics_node.symbolic import Program, depth_first
 
 MOST_MORE = 1.25  # times the operations of the Program: an alternative with more is not tried
 MOST_OPERATIONS = 100_000  # beyond, compilation takes many minutes
@@ -21,16 +21,14 @@ LEAST_BLOCKS = (1, 4, 8)  # of a multiprocessor: bounds on registers
 
 
 def orders_of(
-    program: Program | LoopProgram,
+    program: Program,
     reordered: Program | None,
     alternatives: Mapping[str, tuple[Program, Program | None]],
-) -> dict[str, Program | LoopProgram]:
+) -> dict[str, Program]:
     """{name: Program} that may be the best: `program`, and alternatives with the same results that do not
     take many more operations; each as traced, limb after limb (None where nothing is gained by that), and
-    depth first. What is rolled has one order."""
-    if isinstance(program, LoopProgram):
-        return {"rolled": program}
-    candidates: dict[str, Program | LoopProgram] = {}
+    depth first."""
+    candidates: dict[str, Program] = {}
     for name, (one, limbs) in {"own": (program, reordered), **alternatives}.items():
         if len(one.ops) <= MOST_MORE * len(program.ops):
             orders = {"traced": one, "limbs": limbs, "depth first": depth_first(one)}
@@ -49,8 +47,8 @@ def variations(base: Variant) -> Iterator[Variant]:
 
 
 def choose(
-    orders: Mapping[str, Program | LoopProgram],
-    write: Callable[[Program | LoopProgram, Variant], Kernel],
+    orders: Mapping[str, Program],
+    write: Callable[[Program, Variant], Kernel],
     base: Variant,
     measure: Callable[[Sequence[Kernel]], Sequence[float]],
     device: str,

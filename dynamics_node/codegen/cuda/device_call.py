@@ -15,8 +15,6 @@ from dynamics_node.codegen.printer import Kernel
 
 ROWS, COLUMNS = "rows", "columns"
 ON_CUDA = (2, 13)  # kinds of devices of DLPack: CUDA, and its managed memory
-BLOCKS_AT_ONCE = 4  # of a multiprocessor, about, by the registers of a kernel with loops
-MOST_SCRATCH = 2**30  # bytes
 
 
 class ArrayError(ValueError):
@@ -40,23 +38,17 @@ def launch(cupy, kernel: Kernel, count: int, inputs: Mapping, outputs: Mapping, 
     """Compute `count` states, at least one. inputs, outputs: {name: array of CuPy}, those that all states
     read included; numbers: {name: array of NumPy} of inputs that are handed over by value. Inside
     `at_work`."""
-    blocks, dtype, scratch = kernel.blocks(count), kernel.variant.dtype, None
-    if kernel.scratch:
-        together = BLOCKS_AT_ONCE * cupy.cuda.Device().attributes["MultiProcessorCount"]
-        blocks = max(1, min(blocks, together, MOST_SCRATCH // (kernel.scratch * dtype.itemsize)))
-        scratch = cupy.empty(blocks * kernel.scratch, dtype)
+    dtype = kernel.variant.dtype
 
     def value(argument):
         if argument.kind == "count":
             return np.int32(count)
         if argument.kind == "number":
             return dtype.type(np.ravel(numbers[argument.name])[argument.position])
-        if argument.kind == "scratch":
-            return scratch
         return (outputs if argument.kind == "output" else inputs)[argument.name]
 
     arguments = tuple(map(value, kernel.arguments))
-    compiled(kernel.text, kernel.name)((blocks,), (kernel.variant.block,), arguments)
+    compiled(kernel.text, kernel.name)((kernel.blocks(count),), (kernel.variant.block,), arguments)
 
 
 def shared_arrays(cupy, kernel: Kernel, same: Mapping[str, np.ndarray]) -> dict[str, Any]:

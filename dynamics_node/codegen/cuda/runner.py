@@ -23,7 +23,7 @@ from dynamics_node.codegen.cuda.device_call import COLUMNS, ROWS, DeviceCall, la
 from dynamics_node.codegen.errors import CompileError
 from dynamics_node.codegen.printer import Kernel, Variant, kernel
 from dynamics_node.codegen.runner import PRECISIONS, returned, taken
-from dynamics_node.symbolic import LoopProgram, Program
+from dynamics_node.symbolic import Program
 
 GRAVITY = "gravity"  # an input that mostly is the same in all states
 LEAST = 64  # states: what fewer need is done before a device has begun
@@ -53,7 +53,7 @@ class CudaRunner:
 
     def __init__(
         self,
-        program: Program | LoopProgram,
+        program: Program,
         beside,
         parameters=None,
         quaternions=(),

@@ -4,10 +4,9 @@
 
    A kernel is: shared arrays; EACH_BLOCK, then phases EACH_THREAD { ... } with BARRIER between them. What one phase
    leaves to the next is in shared memory: in C the phases are loops over the threads, or, with COROUTINES, threads take
-   turns from barrier to barrier, for kernels whose threads keep what they have over barriers. What every block does for
-   one state after the other begins with EACH_BLOCK(1): in C there is one such block. A TABLE is constant. Nothing but FMA multiplies and adds
-   with one rounding (CUDA: -fmad=false, C: -ffp-contract=off), so results are the same bits everywhere where divisions
-   are exact. */
+   turns from barrier to barrier, for kernels whose threads keep what they have over barriers. Nothing but FMA
+   multiplies and adds with one rounding (CUDA: -fmad=false, C: -ffp-contract=off), so results are the same bits
+   everywhere where divisions are exact. */
 #if FLOAT64
 typedef double real;
 #else
@@ -37,12 +36,10 @@ typedef unsigned bits;
 #endif
 #define restrict __restrict__
 #define SHARED __shared__
-#define TABLE static __device__ const
 #define FUNCTION static __device__ __forceinline__
 #define EACH_BLOCK(count)
 #define EACH_THREAD
 #define BLOCK ((int)blockIdx.x)
-#define BLOCKS ((int)gridDim.x)
 #define THREAD ((int)threadIdx.x)
 #define BARRIER __syncthreads()
 #define ROLLED _Pragma("unroll 1")
@@ -75,8 +72,6 @@ static ucontext_t block_threads[WIDTH], between_turns;
 #define EACH_THREAD for (int THREAD = 0; THREAD < WIDTH; ++THREAD)
 #define BARRIER
 #endif
-#define TABLE static const
-#define BLOCKS 1
 #define FUNCTION static inline __attribute__((always_inline))
 #define MUL(x, y) ((x) * (y))
 #define KERNEL void

@@ -9,9 +9,8 @@ import numpy as np
 
 from dynamics_node.codegen.printer.dialect import Dialect
 from dynamics_node.codegen.runner import UNIT_TOLERANCE, returned
-from dynamics_node.symbolic import LoopProgram, Program
+from dynamics_node.symbolic import Program
 
-GRAVITY = "gravity"  # what is no number of a body, and read by none by its index
 MOST_NUMBERS = 64  # of an input that is the same in all states, which are handed over by value
 SHARED_MEMORY = 48 * 1024  # bytes of a block, where nothing more is asked for
 
@@ -49,50 +48,43 @@ class Argument(NamedTuple):
 
     kind: count: int, how many states there are; array: an input (count, size) or (size, count), by the
     layout; same: a pointer to `size` numbers for all states; number: the entry `position` of an input that is
-    the same in all states; output: as array; scratch: a pointer to numbers that a block keeps for itself,
-    `size` a block.
+    the same in all states; output: as array.
     """
 
     name: str
-    kind: Literal["count", "array", "same", "number", "output", "scratch"]
+    kind: Literal["count", "array", "same", "number", "output"]
     size: int = 1
     position: int = 0
 
 
 class Kernel(NamedTuple):
-    """name: of the function; shared: bytes of shared memory in which a block stages rows; scratch: numbers
-    of global memory that a block keeps for itself, 0 for none. With scratch there may be fewer blocks than
-    states need: each computes one after the other.
-    """
+    """name: of the function; shared: bytes of shared memory in which a block stages rows."""
 
     name: str
     text: str
     arguments: tuple[Argument, ...]
     shared: int
     variant: Variant
-    scratch: int = 0
 
     @property
     def most_states(self) -> int:
         """Of one launch: an index is an int."""
-        sizes = (argument.size for argument in self.arguments if argument.kind != "scratch")
-        return (2**31 - 1) // max(sizes) - self.variant.block
+        return (2**31 - 1) // max(argument.size for argument in self.arguments) - self.variant.block
 
     def blocks(self, count: int) -> int:
-        """For so many states: one for each part of them, or as many as indices of scratch allow."""
-        needed = -(-count // self.variant.block)
-        return min(needed, (2**31 - 1) // self.scratch) if self.scratch else needed
+        """For so many states: one for each part of them."""
+        return -(-count // self.variant.block)
 
 
-def arguments(program: Program | LoopProgram, same) -> tuple[Argument, ...]:
+def arguments(program: Program, same) -> tuple[Argument, ...]:
     """The count; every input: an array, or where it is among `same` its numbers, one pointer if there are
-    more than MOST_NUMBERS, or loops read them; every output that a call gives (not health)."""
+    more than MOST_NUMBERS; every output that a call gives (not health)."""
     own = [Argument("count", "count")]
     for name, shape in program.inputs.items():
         size = int(np.prod(shape, dtype=int))
         if name not in same:
             own.append(Argument(name, "array", size))
-        elif size <= MOST_NUMBERS and (isinstance(program, Program) or name == GRAVITY):
+        elif size <= MOST_NUMBERS:
             own += [Argument(name, "number", 1, k) for k in range(size)]
         else:
             own.append(Argument(name, "same", size))
@@ -170,7 +162,7 @@ class Arrays:
     pointer: {input: its name}; places: {('input' or 'output', name): Place} of all arrays of states;
     quaternions: where among the numbers of inputs that differ from state to state one begins."""
 
-    def __init__(self, program: Program | LoopProgram, variant: Variant, same: frozenset, quaternions: tuple):
+    def __init__(self, program: Program, variant: Variant, same: frozenset, quaternions: tuple):
         self.variant, self.dialect, self.same = variant, variant.dialect, same
         self.sizes = {name: int(np.prod(shape, dtype=int)) for name, shape in program.inputs.items()}
         self.owner = [(name, k) for name, size in self.sizes.items() for k in range(size)]

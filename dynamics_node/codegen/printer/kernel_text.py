@@ -9,15 +9,13 @@ from importlib.resources import files
 from dynamics_node.codegen.printer.dialect import Values
 from dynamics_node.codegen.printer.kernel_arguments import (
     MOST_NUMBERS,
-    Argument,
     Arrays,
     Kernel,
     Variant,
     arguments,
 )
-from dynamics_node.codegen.printer.loop_text import Sweeps
 from dynamics_node.codegen.runner import limits_in, returned
-from dynamics_node.symbolic import LoopProgram, Program
+from dynamics_node.symbolic import Program
 from dynamics_node.symbolic.fused import Fused, fused
 from dynamics_node.symbolic.program import HEALTH
 
@@ -25,48 +23,19 @@ NAME = "states"
 PLAIN = Variant()
 
 
-def kernel(program: Program | LoopProgram, variant: Variant = PLAIN, same=(), quaternions=()) -> Kernel:
-    """The kernel of a Program, of which every thread computes a state, of a LoopProgram one state after the
-    other; a bad one has NaN for all outputs: see State and Sweeps.
+def kernel(program: Program, variant: Variant = PLAIN, same=(), quaternions=()) -> Kernel:
+    """The kernel of a Program, of which every thread computes a state; a bad one has NaN for all
+    outputs: see State.
 
     same: names of inputs that are the same in all states: the caller looks whether they are finite and of
     unit length; quaternions: where among all entries of the inputs four numbers of unit length begin.
     """
-    if isinstance(program, LoopProgram):
-        return _of_sweeps(program, variant, same, quaternions)
     state = State(fused(program), variant, frozenset(same), tuple(quaternions))
     taken = arguments(program, same)
     places = state.places.values()
     text = "\n".join([*head(variant), _declared(state, taken), *_phases(state), ""])
     shared = sum(place.shared(variant.block) for place in places) * variant.dtype.itemsize
     return Kernel(NAME, text, taken, shared, variant)
-
-
-def _of_sweeps(program, variant, same, quaternions):
-    """Blocks keep what sweeps leave, and no rows in shared memory."""
-    sweeps = Sweeps(program, variant, frozenset(same), tuple(quaternions))
-    lines, scratch = [*sweeps.lines()], sweeps.size * variant.block
-    taken = (*arguments(program, same), Argument("scratch", "scratch", scratch))
-    text = "\n".join(
-        [
-            *head(variant),
-            *sweeps.tables(lines),
-            _declared(sweeps, taken),
-            "{",
-            "  WITH_SPILLS",
-            "  EACH_BLOCK(1) {",
-            "  EACH_THREAD {",
-            f"    real *const own = scratch + BLOCK * {scratch} + THREAD;",
-            "    ROLLED for (int state = BLOCK * WIDTH + THREAD; state < count; state += BLOCKS * WIDTH) {",
-            *(f"    {line}" for line in lines),
-            "    }",
-            "  }",
-            "  }",
-            "}",
-            "",
-        ]
-    )
-    return Kernel(NAME, text, taken, 0, variant, scratch)
 
 
 def head(variant: Variant) -> list[str]:
@@ -94,7 +63,6 @@ def _declared(state, taken):
         "same": lambda a: f"const real *restrict {state.pointer[a.name]}",
         "number": lambda a: f"const real v{state.first[a.name] + a.position}",
         "output": lambda a: f"real *restrict {state.places['output', a.name].name}",
-        "scratch": lambda a: "real *restrict scratch",
     }
     return f"KERNEL {NAME}({', '.join(written[a.kind](a) for a in taken)})"
 
