@@ -19,7 +19,6 @@ from dynamics_node.codegen.export import (
     MANY,
     TARGETS,
     WITH_CASADI,
-    WITHOUT_LIBM,
     Argument,
     Entry,
     Target,
@@ -88,7 +87,7 @@ def export_functions(
     if precision not in (None, *DTYPES):
         raise ChoiceError(f"unknown precision {precision!r}; there are {', '.join(DTYPES)}")
     order = 2 if second_derivatives else int(derivatives)
-    options = Options(name, precision, order, libm and target not in WITHOUT_LIBM)
+    options = Options(name, precision, order, libm)
     exported = (*functions, *undifferentiated)
     if target in DOUBLE and any(_precision(f, options) != "double" for f in exported):
         raise ChoiceError(f"the interface of target {target!r} is double: leave precision at 'double'")

@@ -171,7 +171,7 @@ class Function:
             The folder of the files, which may not exist yet.
         target : str
             'c': C99; 'casadi': C with the interface of CasADi; 'shared': the same as a shared library;
-            'arduino': a library; 'rust': a crate; 'wasm': a module and JavaScript; 'fmu': FMI 3.0.
+            'fmu': FMI 3.0.
         name : str, optional
             Prefix of all names, by default that of the robot.
         precision : str, optional
@@ -179,8 +179,7 @@ class Function:
         derivatives, second_derivatives : bool
             Whether to export derivatives, too: for CasADi of every function, else those of `derivatives`.
         libm : bool
-            Whether sine and cosine come from `<math.h>`, except in Rust and WebAssembly; otherwise the code
-            needs no library.
+            Whether sine and cosine come from `<math.h>`; otherwise the code needs no library.
 
         Returns
         -------

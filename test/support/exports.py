@@ -1,12 +1,23 @@
 """Exported functions: compiled by a compiler, and called with NumPy arrays."""
 
 import ctypes
+import shutil
 import subprocess
 
 import numpy as np
+import pytest
 
 WARNINGS = ("-std=c99", "-Wall", "-Wextra", "-Wconversion", "-pedantic", "-Werror")
 LARGE = ctypes.c_longlong
+
+
+def require_tool(*names):
+    """Skip where a tool is missing, or does not start: rustup's cargo needs a toolchain in the home folder."""
+    for name in names:
+        if shutil.which(name) is None:
+            pytest.skip(f"{name} is missing; .ci/cross installs most tools")
+        if subprocess.run([name, "--version"], capture_output=True).returncode:
+            pytest.skip(f"{name} does not start: {name} --version fails")
 
 
 def compile_tests(folder, compiler="cc", flags=("-O1",), libraries=("-lm",), under=()):

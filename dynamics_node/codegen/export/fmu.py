@@ -36,18 +36,8 @@ _BUILD = """<?xml version="1.0" encoding="UTF-8"?>
 """
 
 
-def files(prefix: str, entries: list[Entry]) -> dict[str, bytes]:
-    """{path: content}: an FMU for every function."""
-    return {f"{entry.name}.fmu": _archive(entry) for entry in entries}
-
-
-def _quoted(text):
-    """The text as the value of an attribute."""
-    return f'"{escape(text)}"'
-
-
-def _archive(entry):
-    """The bytes of an FMU."""
+def archive(entry: Entry) -> bytes:
+    """The bytes of an FMU of a function."""
     buffer = io.BytesIO()
     texts = {
         "modelDescription.xml": _description(entry),
@@ -60,6 +50,11 @@ def _archive(entry):
         for name, text in texts.items():
             archive.writestr(zipfile.ZipInfo(name), text, zipfile.ZIP_DEFLATED)
     return buffer.getvalue()
+
+
+def _quoted(text):
+    """The text as the value of an attribute."""
+    return f'"{escape(text)}"'
 
 
 def _build(entry):

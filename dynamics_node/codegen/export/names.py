@@ -12,13 +12,10 @@ _RESERVED = """
     compl concept consteval constexpr constinit const_cast co_await co_return co_yield decltype delete
     dynamic_cast explicit export false friend mutable namespace new noexcept not not_eq nullptr operator
     or or_eq private protected public reinterpret_cast requires static_assert static_cast template this
-    thread_local throw true try typeid typename using virtual wchar_t xor xor_eq as async await crate dyn
-    fn impl in let loop match mod move mut pub ref self super trait type unsafe use where abstract become
-    box final gen macro override priv unsized yield main
-    alloc core proc_macro std test
+    thread_local throw true try typeid typename using virtual wchar_t xor xor_eq main
     all clean edit_cache help install list_install_components package package_source rebuild_cache run_tests
-    c dl gcc m pthread rt util
-"""  # words of C, C++ and Rust; crates of Rust; targets of CMake; libraries of the system
+    test c dl gcc m pthread rt util
+"""  # words of C and C++; targets of CMake; libraries of the system
 RESERVED = frozenset(_RESERVED.split())
 LONGEST = 48  # characters of an identifier
 _LOCAL = re.compile(
@@ -27,7 +24,7 @@ _LOCAL = re.compile(
 
 
 def identifier(text: str, otherwise: str = "robot") -> str:
-    """The text as an identifier of C, C++ and Rust: [a-z0-9_], not reserved, no double underscore."""
+    """The text as an identifier of C and C++: [a-z0-9_], not reserved, no double underscore."""
     name = re.sub(r"[^a-z0-9]+", "_", text.lower()).strip("_")[:LONGEST].strip("_") or otherwise
     if name[0].isdigit() or name in RESERVED:
         name = f"{otherwise}_{name}"
@@ -64,7 +61,7 @@ def in_comment(text: str) -> str:
     return re.sub(r"[^A-Za-z0-9_.,;:()=/^\[\] -]", "_", text)
 
 
-def number(value: float, precision: str, suffix: str = "f") -> str:
-    """A literal, exact in the precision; negative ones in parentheses. suffix: of single precision."""
-    text = repr(float(value)) if precision == "double" else f"{np.float32(value)!s}{suffix}"
+def number(value: float, precision: str) -> str:
+    """A literal, exact in the precision; negative ones in parentheses."""
+    text = repr(float(value)) if precision == "double" else f"{np.float32(value)!s}f"
     return f"({text})" if value < 0 else text

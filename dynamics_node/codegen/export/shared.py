@@ -8,14 +8,15 @@ from pathlib import Path
 
 from dynamics_node.codegen.c.compiler import FLAGS, compiler
 from dynamics_node.codegen.errors import CompileError
+from dynamics_node.codegen.export.entry import Entry
 
 TIME_LIMIT = 600.0  # s
 
 
-def build_shared(folder: Path, prefix: str, names) -> Path:
+def build_shared(folder: Path, prefix: str, entries: list[Entry]) -> Path:
     """Compile the functions of a folder into lib<prefix>.so. Raises CompileError."""
     library = folder / f"lib{prefix}.so"
-    command = [compiler().path, *FLAGS, "-o", library.name, *(f"{name}.c" for name in names), "-lm"]
+    command = [compiler().path, *FLAGS, "-o", library.name, *(f"{entry.name}.c" for entry in entries), "-lm"]
     run(command, folder)
     return library
 

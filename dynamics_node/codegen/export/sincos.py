@@ -1,6 +1,7 @@
 """Sine and cosine in C99 without a library: the reduction and the polynomials of codegen/c/sincos_*.c, for
 one number."""
 
+from dynamics_node.codegen.export.entry import REAL
 from dynamics_node.codegen.export.names import number
 
 LARGEST = {
@@ -48,15 +49,9 @@ static void %(name)s(%(real)s x, %(real)s *sine, %(real)s *cosine)
 
 def sincos_text(name: str, precision: str) -> str:
     """The definition of `static void NAME(x, *sine, *cosine)`."""
-    return _TEXT % ({"name": name} | coefficients(precision))
-
-
-def coefficients(precision: str, suffix: str = "f") -> dict[str, str]:
-    """The type, numbers and polynomials of the reduction; they are written alike in C and in Rust."""
-    real = {"f": {"double": "double", "single": "float"}, "": {"double": "f64", "single": "f32"}}[suffix]
 
     def literal(value):
-        return number(value, precision, suffix)
+        return number(value, precision)
 
     def polynomial(first, *rest):
         text = literal(float.fromhex(first))
@@ -65,8 +60,9 @@ def coefficients(precision: str, suffix: str = "f") -> dict[str, str]:
     reduced = "x"
     for part in _QUARTER[precision]:
         reduced = f"({reduced} - n * {literal(float.fromhex(part))})"
-    return {
-        "real": real[precision],
+    return _TEXT % {
+        "name": name,
+        "real": REAL[precision],
         "largest": literal(LARGEST[precision]),
         "half": literal(0.5),
         "one": literal(1.0),

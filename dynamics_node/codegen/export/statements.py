@@ -64,15 +64,12 @@ class Statements(Parts):
         if operation.kind != "sincos":
             return super().computed(operation)
         if self._sincos is not None:
-            return self.both(" + ".join(map(self.text, operation.operands)), *operation.values)
+            angle = " + ".join(map(self.text, operation.operands))
+            sine, cosine = self.dialect.pair(operation.values)
+            return [
+                f"{self.dialect.number} {sine}, {cosine};",
+                f"{self._sincos}({angle}, &{sine}, &{cosine});",
+            ]
         kinds = zip((SINE, COSINE), operation.values, strict=True)
         single = [Operation(kind, operation.operands, (n,)) for kind, n in kinds if n >= 0]
         return [self.dialect.line(own, self.text) for own in single]
-
-    def both(self, angle, s, c):
-        """Lines of the sine and cosine of an angle."""
-        sine, cosine = self.dialect.pair((s, c))
-        return [
-            f"{self.dialect.number} {sine}, {cosine};",
-            f"{self._sincos}({angle}, &{sine}, &{cosine});",
-        ]

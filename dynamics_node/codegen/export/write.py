@@ -2,29 +2,21 @@
 
 import contextlib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal, get_args
 
-from dynamics_node.codegen.export import arduino, casadi, fmu, rust, wasm
+from dynamics_node.codegen.export import casadi, fmu
 from dynamics_node.codegen.export.entry import Entry
 from dynamics_node.codegen.export.project import cmake, readme, test_program
 from dynamics_node.codegen.export.shared import build_shared
 from dynamics_node.codegen.export.source import header, source
 from dynamics_node.output_files import making, replacing
 
-Target = Literal["c", "casadi", "shared", "arduino", "rust", "wasm", "fmu"]
+Target = Literal["c", "casadi", "shared", "fmu"]
 TARGETS = get_args(Target)
 WITH_CASADI = ("casadi", "shared")
 DOUBLE = (*WITH_CASADI, "fmu")  # targets whose interface is double
-IN_C = ("c", *WITH_CASADI, "wasm")  # targets with the C files and their tests
-WITHOUT_LIBM = ("rust", "wasm")
-_OTHERS: dict[str, Callable[..., Mapping[str, str | bytes]]] = {
-    "arduino": arduino.files,
-    "rust": rust.files,
-    "wasm": wasm.files,
-    "fmu": fmu.files,
-}
 
 
 def one_file(entry: Entry, with_casadi: bool = False) -> str:
@@ -40,28 +32,23 @@ def write(folder: Path, prefix: str, entries: list[Entry], target: Target) -> li
     Raises CompileError, OSError, and FileExistsError where the folder has functions of another export, which
     these files would not name.
     """
-    names = [entry.name for entry in entries]
-    if target != "fmu":  # each of which is a file
-        _require_no_others(folder, names)
-    files: dict[str, str | bytes] = {}
-    if target in IN_C:
-        files.update(_c_files(prefix, entries, target))
-    if target in _OTHERS:
-        files.update(_OTHERS[target](prefix, entries))
+    if target == "fmu":
+        files: Mapping[str, str | bytes] = {f"{entry.name}.fmu": fmu.archive(entry) for entry in entries}
+    else:
+        _require_no_others(folder, [entry.name for entry in entries])
+        files = _c_files(prefix, entries, target)
     with making(folder):
         paths = _written(folder, files)
         if target == "shared":
-            paths.append(build_shared(folder, prefix, names))
-        if target == "wasm":
-            paths.append(wasm.build_module(folder, prefix, entries))
+            paths.append(build_shared(folder, prefix, entries))
     return paths
 
 
 def _require_no_others(folder, names):
-    """README.md lists the functions of an export, in a table or by points."""
+    """README.md lists the functions of an export in a table."""
     readme = folder / "README.md"
     text = readme.read_text(errors="replace") if readme.is_file() else ""
-    listed = re.findall(r"^(?:\||\*) `(\w+)`", text, re.MULTILINE) if "`dynamics export" in text else []
+    listed = re.findall(r"^\| `(\w+)`", text, re.MULTILINE) if "`dynamics export" in text else []
     if others := [name for name in listed if name not in names]:
         raise FileExistsError(
             f"{folder} has {', '.join(others)} of another export: export all functions in one call, or "
@@ -69,9 +56,9 @@ def _require_no_others(folder, names):
         )
 
 
-def _c_files(prefix, entries, target) -> dict[str, str | bytes]:
+def _c_files(prefix, entries, target) -> dict[str, str]:
     """{path: text} of the targets in C."""
-    files: dict[str, str | bytes] = {}
+    files = {}
     for entry in entries:
         with_casadi = target in WITH_CASADI
         files[f"{entry.name}.h"] = header(entry, casadi.declarations(entry) if with_casadi else ())
