@@ -14,7 +14,8 @@ from dynamics_node.algorithms.constraint_equations import counting_equations, ve
 from dynamics_node.algorithms.dynamics_programs import problem_program
 from dynamics_node.algorithms.loading import robot_from_description
 from dynamics_node.algorithms.reduced_frames import economical_robot
-from dynamics_node.robot import ModelError, Robot, forward_dynamics, inverse_dynamics
+from dynamics_node.errors import ModelError
+from dynamics_node.robot import Robot, forward_dynamics, inverse_dynamics
 from dynamics_node.robot.from_description import tree_from_description
 from dynamics_node.robot.urdf import parse_urdf
 from dynamics_node.robot.validate import validate

@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 from harness import HERE, Row, arguments, finish, versions
 
+from dynamics_node.errors import ModelError
 from dynamics_node.identification.doctor.diagnosis import LinkFacts, common_errors, diagnose, negligible
 from dynamics_node.identification.doctor.evidence import Inertial, second_moments
 from dynamics_node.identification.doctor.faults import FAULTS, SWAPPED
@@ -30,7 +31,6 @@ from dynamics_node.identification.doctor.solids import (
     link_geometry,
     read_triangles,
 )
-from dynamics_node.robot import ModelError
 from dynamics_node.robot.urdf import parse_urdf
 from dynamics_node.robot.urdf_shapes import parse_shapes
 from dynamics_node.robot.validate import validate

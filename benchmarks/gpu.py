@@ -18,8 +18,8 @@ sys.path.append(str(Path(__file__).resolve().parents[1] / "test" / "support"))
 from parallel_robots import chain, states
 
 import dynamics_node as dn
-from dynamics_node.codegen import DeviceError
 from dynamics_node.codegen.cuda import cupy_module
+from dynamics_node.errors import DeviceError
 
 PICKLED = Path(__file__).with_name("robots.pickle")  # of a bundle, see gpu_bundle.py
 ROBOTS, PROBLEMS, PRECISIONS = ("panda", "solo12", "talos"), ("inverse", "forward"), ("float32", "float64")

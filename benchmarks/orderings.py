@@ -15,9 +15,9 @@ from robots import random_states
 import dynamics_node as dn
 from dynamics_node.algorithms import cheapest, dynamics_programs
 from dynamics_node.codegen.c import Kernel
+from dynamics_node.errors import SingularPivotError
 from dynamics_node.graph import (
     ORDERINGS,
-    SingularPivotError,
     best_ordering,
     build_graph,
     elimination_program,

@@ -14,7 +14,8 @@ import numpy as np
 import dynamics_node as dn
 from dynamics_node.codegen.c import kernel
 from dynamics_node.codegen.runner import finite_states
-from dynamics_node.graph import ORDERINGS, Recursion, SingularPivotError
+from dynamics_node.errors import SingularPivotError
+from dynamics_node.graph import ORDERINGS, Recursion
 
 SUPPORT = harness.HERE.parent / "test" / "support"
 sys.path.append(str(SUPPORT))

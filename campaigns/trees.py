@@ -13,7 +13,7 @@ from tolerances import EPS, EXACT, error
 
 import dynamics_node as dn
 from dynamics_node.algorithms import dynamics_programs
-from dynamics_node.graph import IllPosedError
+from dynamics_node.errors import IllPosedError
 from dynamics_node.robot.state_arrays import sample_positions
 from dynamics_node.symbolic import interpret
 

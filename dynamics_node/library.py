@@ -6,7 +6,6 @@ direct import runs it.
 
 from dynamics_node.algorithms import (
     QUANTITIES,
-    ClosureError,
     NearestDynamics,
     close_loops,
     external_wrenches,
@@ -16,7 +15,28 @@ from dynamics_node.algorithms import (
     parse_robot,
     spanning,
 )
-from dynamics_node.codegen import CompileError, DeviceError
+from dynamics_node.errors import (
+    ChoiceError,
+    ClosureError,
+    CompileError,
+    DeviceError,
+    Error,
+    ExcitationError,
+    IdentificationError,
+    IllPosedError,
+    InfeasibleError,
+    InputError,
+    ModelError,
+    ModelWarning,
+    ProgramError,
+    SensorError,
+    SingularPivotError,
+    SolutionError,
+    TableError,
+    TrajectoryError,
+    UndeterminedError,
+    UnknownNameError,
+)
 from dynamics_node.estimation import (
     JointFilter,
     MomentumObserver,
@@ -30,14 +50,11 @@ from dynamics_node.estimation import (
     identify_tool,
 )
 from dynamics_node.functions import (
-    ChoiceError,
     Estimate,
     Estimator,
     ExternalWrenchEstimate,
     Function,
-    InputError,
     LoopSolver,
-    SolutionError,
     UnobservableError,
     build,
     build_loop_solver,
@@ -50,9 +67,8 @@ from dynamics_node.functions import (
     interpolate,
     random_configuration,
 )
-from dynamics_node.graph import Observability, SingularPivotError, observability
+from dynamics_node.graph import Observability, observability
 from dynamics_node.identification import (
-    IdentificationError,
     Identified,
     RegressorModel,
     base_parameters,
@@ -60,13 +76,10 @@ from dynamics_node.identification import (
 )
 from dynamics_node.identification.excitation import (
     Box,
-    ExcitationError,
     ExcitationTrajectory,
     design_excitation,
 )
 from dynamics_node.robot import (
-    ModelError,
-    ModelWarning,
     Problem,
     Robot,
     SensorProblem,
@@ -77,7 +90,7 @@ from dynamics_node.robot import (
     sensors,
 )
 from dynamics_node.robot.inertial_parameters import with_parameters, with_payload
-from dynamics_node.robot.sensors import SensorError, load_sensors
+from dynamics_node.robot.sensors import load_sensors
 from dynamics_node.robot.subtree import with_tool
 from dynamics_node.symbolic import exp3, exp6, log3, log6, trace
 from dynamics_node.trajectory import (
@@ -91,7 +104,6 @@ from dynamics_node.trajectory import (
     SmootherOptions,
     Trajectory,
     TrajectoryCheck,
-    TrajectoryError,
     capability,
     check_trajectory,
     effective_mass,
@@ -195,18 +207,25 @@ __all__ = [  # noqa: RUF022 (by subject)
     "ExcitationTrajectory",  # the motion, and the parameters it excites
     "Box",  # the allowed region of a link
     # Errors and warnings
+    "Error",  # the root of all errors
     "InputError",  # an invalid argument; names its entry
-    "SolutionError",  # a state without a result
     "ModelError",  # an invalid description or robot
     "ModelWarning",  # an odd description
-    "ClosureError",  # loops that do not close
-    "ChoiceError",  # an impossible solver, ordering or backend
-    "SingularPivotError",  # an ordering that is impossible for a robot
-    "CompileError",  # no compiler, or one that fails
-    "DeviceError",  # no GPU, or one that is lost
+    "UnknownNameError",  # a joint, link or sensor that the robot lacks
     "SensorError",  # a sensor that does not fit the robot
     "UnobservableError",  # sensors that do not determine the motion
-    "TrajectoryError",
-    "ExcitationError",
-    "IdentificationError",
+    "IllPosedError",  # a problem that leaves variables open, or contradicts itself
+    "ChoiceError",  # an impossible solver, ordering or backend
+    "SingularPivotError",  # an ordering that is impossible for a robot
+    "ProgramError",  # a file that holds no Program
+    "TableError",  # a table that lacks something
+    "InfeasibleError",  # a path that no times make feasible
+    "ExcitationError",  # a robot that cannot be excited
+    "IdentificationError",  # recordings that determine nothing
+    "SolutionError",  # a state without a result
+    "ClosureError",  # loops that do not close
+    "UndeterminedError",  # a singular state without nearest accelerations
+    "TrajectoryError",  # a trajectory without a solution; has the part that was solved
+    "CompileError",  # no compiler, or one that fails
+    "DeviceError",  # no GPU, or one that is lost
 ]

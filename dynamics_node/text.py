@@ -3,6 +3,8 @@
 import difflib
 import re
 
+from dynamics_node.errors import InputError
+
 LONGEST = 500  # characters
 _NUMBER = re.compile(r"[-+]?((\d+(\.\d*)?|\.\d+)(e[-+]?\d+)?|inf(inity)?|nan)", re.ASCII | re.IGNORECASE)
 
@@ -10,7 +12,7 @@ _NUMBER = re.compile(r"[-+]?((\d+(\.\d*)?|\.\d+)(e[-+]?\d+)?|inf(inity)?|nan)", 
 def number(text: str) -> float:
     """A decimal number in ASCII. Raises ValueError; `float` also reads 1_000 and digits of other scripts."""
     if not _NUMBER.fullmatch(text.strip()):
-        raise ValueError(f"{one_line(text, 40)!r} is not a number")
+        raise InputError(f"{one_line(text, 40)!r} is not a number")
     return float(text)
 
 

@@ -26,7 +26,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # campaigns
 def pytest_configure(config):
     """Ignore warnings about published robots; test_urdf.py expects them. In pyproject.toml, this
     would import NumPy before its threads are limited."""
-    config.addinivalue_line("filterwarnings", "ignore::dynamics_node.robot.ModelWarning")
+    config.addinivalue_line("filterwarnings", "ignore::dynamics_node.errors.ModelWarning")
 
 
 def pytest_addoption(parser):

@@ -25,7 +25,7 @@ from dynamics_node.algorithms.first_positions import continued, first_closed
 from dynamics_node.algorithms.frame_kinematics import frame_jacobian, frame_kinematics, frame_pose
 from dynamics_node.algorithms.limbs import isomorphic_inputs, limb_after_limb, reordered
 from dynamics_node.algorithms.loading import load_robot, parse_robot, robot_from_description
-from dynamics_node.algorithms.loop_closure import ClosureError, close_loops, step_program
+from dynamics_node.algorithms.loop_closure import close_loops, step_program
 from dynamics_node.algorithms.quantities import (
     QUANTITIES,
     Quantity,
@@ -55,7 +55,6 @@ from dynamics_node.algorithms.wrenches import (
 __all__ = [
     "QUANTITIES",
     "Actuation",
-    "ClosureError",
     "Driven",
     "NearestDynamics",
     "Quantity",

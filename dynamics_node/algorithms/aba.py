@@ -15,6 +15,7 @@ from dynamics_node.algorithms.rates import rates_at
 from dynamics_node.algorithms.recursion import rotor_inertia
 from dynamics_node.algorithms.rnea import body_motions, body_wrenches
 from dynamics_node.algorithms.transforms import joint_transforms
+from dynamics_node.errors import InputError
 from dynamics_node.symbolic import matvec, solve_definite, symmetric, transpose
 
 
@@ -63,7 +64,7 @@ def forward_clusters(robot, forward=None):
     for cluster, mask in zip(robot.clusters, chosen, strict=True):
         if mask.any() != mask.all():
             names = ", ".join(repr(robot.bodies[i].joint.name) for i in cluster.bodies)
-            raise ValueError(f"joint {names} must be forward or inverse as a whole")
+            raise InputError(f"joint {names} must be forward or inverse as a whole")
     return [bool(mask.all()) for mask in chosen]
 
 

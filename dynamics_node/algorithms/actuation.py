@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dynamics_node.algorithms.rates import closure_matrix, sampled_rates
+from dynamics_node.errors import InputError
 from dynamics_node.robot import Robot
 
 
@@ -32,11 +33,11 @@ class Actuation:
         self.robot, self.joints = robot, tuple(joints)
         for name in self.joints:
             if name not in known:
-                raise ValueError(f"driven joint {name!r} is unknown or floating; known: {', '.join(known)}")
+                raise InputError(f"driven joint {name!r} is unknown or floating; known: {', '.join(known)}")
         self.at = [known[name] for name in self.joints]
         self._weights = np.ones(len(self.at)) if weights is None else np.array(weights, dtype=float)
         if self._weights.shape != (len(self.at),) or not (self._weights > 0).all():
-            raise ValueError(f"weights must be {len(self.at)} positive numbers")
+            raise InputError(f"weights must be {len(self.at)} positive numbers")
 
     @cached_property
     def _floats(self):
@@ -125,7 +126,7 @@ class JointFriction:
 def selected_friction(robot: Robot, friction: bool | JointFriction) -> JointFriction | None:
     """The given one, for True that of the description; None without any. Raises ValueError."""
     if not isinstance(friction, bool | np.bool_ | JointFriction):
-        raise ValueError(f"friction must be True or False, not {friction!r}")
+        raise InputError(f"friction must be True or False, not {friction!r}")
     own = friction if isinstance(friction, JointFriction) else JointFriction(robot.tree) if friction else None
     return own if own and own.any else None
 

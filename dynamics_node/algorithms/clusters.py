@@ -5,7 +5,8 @@ import numpy as np
 from dynamics_node.algorithms.assemblies import assemblies, why_not_assembled
 from dynamics_node.algorithms.constraint_equations import members_of
 from dynamics_node.algorithms.first_positions import brought_nearer
-from dynamics_node.robot import Cluster, ModelError
+from dynamics_node.errors import ModelError
+from dynamics_node.robot import Cluster
 from dynamics_node.robot.constraints import LoopJoint
 from dynamics_node.robot.robot import groups_of
 from dynamics_node.robot.state_arrays import moved

@@ -8,13 +8,13 @@ from dynamics_node.algorithms.constraint_equations import NEAR, closing_program,
 from dynamics_node.algorithms.loop_closure import (
     STEPS,
     TOLERANCE,
-    ClosureError,
     bends,
     close_loops,
     opening,
     positions_of,
     shortened,
 )
+from dynamics_node.errors import ClosureError
 from dynamics_node.robot import Robot
 from dynamics_node.robot.robot import cached_on_robot
 from dynamics_node.robot.state_arrays import REACH, moved, sample_positions

@@ -6,6 +6,7 @@ import numpy as np
 
 from dynamics_node.algorithms.recursion import joint_motions
 from dynamics_node.algorithms.transforms import joint_transforms
+from dynamics_node.errors import InputError
 from dynamics_node.symbolic import (
     cross_matrix,
     cross_motion,
@@ -52,7 +53,7 @@ def reference_named(reference):
     """One of REFERENCES, for one of them or a Pinocchio name. Raises ValueError for others."""
     name = PINOCCHIO.get(reference, reference)
     if name not in REFERENCES:
-        raise ValueError(
+        raise InputError(
             f"unknown reference {reference!r}; choose one of {', '.join(REFERENCES)} (Pinocchio: "
             f"{', '.join(PINOCCHIO)})"
         )
@@ -88,7 +89,7 @@ def frame_poses(robot, q, links=None):
     `model.frames`."""
     frames = [robot.frame(link) for link in (robot.frames if links is None else links)]
     if not frames:
-        raise ValueError("frame_poses needs at least one link")
+        raise InputError("frame_poses needs at least one link")
     X_up, batch = joint_transforms(robot, q), q.shape[:-1]
     moving = sorted({i for frame in frames if frame.body >= 0 for i in robot.ancestors[frame.body]})
     at = {-1: (np.eye(3), np.zeros(3))}

@@ -1,6 +1,7 @@
 """URDF or a Description -> Robot: a tree, the constraints between its joints, and their clusters."""
 
 import hashlib
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -9,10 +10,10 @@ from typing import NamedTuple
 import numpy as np
 
 from dynamics_node.algorithms.clusters import clusters
-from dynamics_node.robot import ModelError, Robot
+from dynamics_node.errors import ModelError, ModelWarning
+from dynamics_node.robot import Robot
 from dynamics_node.robot.constraints import Custom, LoopJoint
 from dynamics_node.robot.description import Description
-from dynamics_node.robot.errors import warned
 from dynamics_node.robot.explicit import joints_apart
 from dynamics_node.robot.from_description import tree_from_description
 from dynamics_node.robot.loops_file import parse_loops_file, read_loops_file, with_loops
@@ -83,7 +84,7 @@ def parse_robot(
     """
     choices = _Choices(floating_base, joints, positions, root, tips, gravity, armature)
     own = None if loops is None else parse_loops_file(loops)
-    return warned(_parsed(text, own, parameters, constraints, strict, choices))
+    return _warned(_parsed(text, own, parameters, constraints, strict, choices))
 
 
 def load_robot(
@@ -177,9 +178,10 @@ def load_robot(
         loops = parse_loops_file(read_loops_file(loops_file), f"loops file {str(loops_file)!r}")
     parameters = None if parameters_file is None else read_parameters_file(parameters_file)
     choices = _Choices(floating_base, joints, positions, root, tips, gravity, armature)
-    return warned(_parsed(Path(path).read_bytes(), loops, parameters, constraints, strict, choices))
+    return _warned(_parsed(Path(path).read_bytes(), loops, parameters, constraints, strict, choices))
 
 
+LISTED = 3  # warnings of a robot in a ModelWarning
 CLOSED = 1e-6  # m, rad: loops between fixed links that are open by less are closed
 
 
@@ -276,3 +278,13 @@ def _end(tree, end):
     frame = tree.frames[end.link]
     E = transform_rotation(frame.X)
     return frame.body, product(E.T, end.rotation), product(E.T, end.origin) + transform_origin(frame.X)
+
+
+def _warned(robot):
+    """The robot, after a ModelWarning with its first warnings, if it has any."""
+    if robot.warnings:
+        more = len(robot.warnings) - LISTED
+        rest = f"; and {more} more, see `warnings` of the robot" if more > 0 else ""
+        text = f"{robot.name}: {'; '.join(robot.warnings[:LISTED])}{rest}"
+        warnings.warn(text, ModelWarning, stacklevel=3)
+    return robot

@@ -13,6 +13,7 @@ from dynamics_node.algorithms.constraint_equations import (
 )
 from dynamics_node.algorithms.rates import explicit_rates, loop_health
 from dynamics_node.algorithms.reduced_frames import economical_program
+from dynamics_node.errors import ClosureError, InputError
 from dynamics_node.robot import Robot
 from dynamics_node.robot.state_arrays import moved
 from dynamics_node.symbolic import Program, interpret
@@ -23,10 +24,6 @@ LAST_STEP = 1e-9  # m or rad; of a joint: near a singular position a small openi
 TURNED = 0.5  # 1 minus the cosine between common directions; 0 if closed, at least 1 on a wrong branch
 STEPS = 50
 LARGEST = 0.5  # rad or m; largest step of a joint of a linkage
-
-
-class ClosureError(ArithmeticError):
-    """An error of positions that have no closed one near them; the message names the constraints."""
 
 
 def close_loops(robot: Robot, q, errors: Literal["raise", "nan"] = "raise") -> np.ndarray:
@@ -76,7 +73,7 @@ def close_loops(robot: Robot, q, errors: Literal["raise", "nan"] = "raise") -> n
     q = np.array(q, dtype=float)
     if q.shape[-1:] != (robot.nq,):
         entries = listed(robot.q_names, 12)
-        raise ValueError(f"q must have shape (..., {robot.nq}), not {q.shape}; its entries: {entries}")
+        raise InputError(f"q must have shape (..., {robot.nq}), not {q.shape}; its entries: {entries}")
     rows = q.reshape(-1, robot.nq)
     finite = np.isfinite(rows).all(axis=1)
     if errors == "raise" and not finite.all():

@@ -23,7 +23,7 @@ from dynamics_node.algorithms.constraint_equations import (
 )
 from dynamics_node.algorithms.recursion import joint_motions, outward
 from dynamics_node.algorithms.transforms import joint_transforms
-from dynamics_node.robot import ModelError
+from dynamics_node.errors import InputError, ModelError
 from dynamics_node.robot.constraints import LoopJoint
 from dynamics_node.robot.robot import cached_on_robot
 from dynamics_node.symbolic import (
@@ -109,7 +109,7 @@ def loop_wrenches(robot, q, tau, redundant="refuse"):
     selects those with the least sum of squares, in N and N m in the loop frames.
     """
     if redundant not in REDUNDANT:
-        raise ValueError(f"unknown choice {redundant!r} for redundant; there are {', '.join(REDUNDANT)}")
+        raise InputError(f"unknown choice {redundant!r} for redundant; there are {', '.join(REDUNDANT)}")
     loops = [c for c in robot.clusters if any(isinstance(one, LoopJoint) for one in c.constraints)]
     if not loops:
         return 0.0

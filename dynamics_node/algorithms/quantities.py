@@ -28,6 +28,7 @@ from dynamics_node.algorithms.regressors import energy_regressor as tree_energy_
 from dynamics_node.algorithms.regressors import joint_regressor as tree_joint_regressor
 from dynamics_node.algorithms.regressors import joint_torque_regressor as tree_joint_torque_regressor
 from dynamics_node.algorithms.wrenches import sensor_wrench as tree_sensor_wrench
+from dynamics_node.errors import InputError
 from dynamics_node.robot import Problem, Robot, named, state_shapes
 from dynamics_node.robot.problem import KNOWN, UNKNOWN
 from dynamics_node.robot.subtree import only_subtree
@@ -361,7 +362,7 @@ def quantity_programs(robot: Robot, name: str, parameters=(), wrenches=False, **
     options: keywords of the quantity. Raises ValueError for an unknown name, KeyError for an unknown link or
     joint."""
     if name not in QUANTITIES:
-        raise ValueError(f"unknown quantity {name!r}; there are {', '.join(QUANTITIES)}")
+        raise InputError(f"unknown quantity {name!r}; there are {', '.join(QUANTITIES)}")
     quantity = QUANTITIES[name]
     if quantity.problem is not None:
         problem = quantity.problem(robot, **options)

@@ -25,16 +25,13 @@ from dynamics_node.algorithms.pivots import inertia_scale
 from dynamics_node.algorithms.rates import SINGULAR
 from dynamics_node.algorithms.results import NearestDynamics
 from dynamics_node.algorithms.rnea import rnea
+from dynamics_node.errors import UndeterminedError
 from dynamics_node.symbolic import interpret
 from dynamics_node.text import listed
 
 ZERO = SINGULAR**-0.5  # sizes relative to the largest that count as zero: the limit of regular positions
 STEPS = 20  # of Newton's method for the rates of a branch
 SMALL = 1e-6  # rad/s^2 or m/s^2; accelerations that count as zero
-
-
-class UndeterminedError(ArithmeticError):
-    """An error of a state without a result by Gauss' principle; the message names joints or loops."""
 
 
 class _Split(NamedTuple):

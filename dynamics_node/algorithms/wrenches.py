@@ -13,6 +13,7 @@ import numpy as np
 from dynamics_node.algorithms.recursion import inward
 from dynamics_node.algorithms.rnea import body_motions, body_wrench, body_wrenches, root_motion
 from dynamics_node.algorithms.transforms import joint_transforms
+from dynamics_node.errors import InputError
 from dynamics_node.robot import Robot
 from dynamics_node.robot.subtree import subtree
 from dynamics_node.symbolic import (
@@ -66,7 +67,7 @@ def external_wrenches(robot: Robot, wrenches: Mapping[str, Any]) -> np.ndarray:
     wrenches = {link: np.asarray(w, dtype=float) for link, w in wrenches.items()}
     for link, w in wrenches.items():
         if w.shape[-1:] != (6,):
-            raise ValueError(f"wrench on {link!r} must have shape (..., 6), moment first, not {w.shape}")
+            raise InputError(f"wrench on {link!r} must have shape (..., 6), moment first, not {w.shape}")
     batch = np.broadcast_shapes(*(w.shape[:-1] for w in wrenches.values()))
     f_ext = np.zeros((*batch, robot.nbodies, 6))
     for link, w in wrenches.items():

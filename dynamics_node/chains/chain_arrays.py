@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dynamics_node.chains.scans import Bidiagonal, Poses, cross
-from dynamics_node.robot import ModelError, Robot
+from dynamics_node.errors import ModelError
+from dynamics_node.robot import Robot
 from dynamics_node.symbolic import (
     axis_rotation_parts,
     matvec,

@@ -9,7 +9,7 @@ import numpy as np
 from dynamics_node.chains.chain_arrays import RobotArrays, require_definite_inertias
 from dynamics_node.codegen.cuda import at_work, compiled
 from dynamics_node.codegen.printer import Variant, head
-from dynamics_node.robot import ModelError
+from dynamics_node.errors import ModelError
 
 REAL = {"double": np.float64, "float": np.float32}
 LONGEST = {"double": 256, "float": 512}  # largest number of links: one thread and its registers for each

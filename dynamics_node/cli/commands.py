@@ -9,21 +9,26 @@ import traceback
 import warnings
 
 from dynamics_node import __version__
-from dynamics_node.algorithms import ClosureError
 from dynamics_node.cli import checking, evaluating, excitation, exporting, identifying, inspecting, motions
 from dynamics_node.cli.options import UsageError, input_paths, reject_overwritten_inputs
 from dynamics_node.cli.printer import Printer
-from dynamics_node.codegen import CompileError
-from dynamics_node.functions import ChoiceError, SolutionError, UnobservableError
-from dynamics_node.graph import SingularPivotError
-from dynamics_node.identification import IdentificationError
-from dynamics_node.identification.excitation import ExcitationError
+from dynamics_node.errors import (
+    ChoiceError,
+    ClosureError,
+    CompileError,
+    ExcitationError,
+    IdentificationError,
+    ModelError,
+    ModelWarning,
+    SingularPivotError,
+    SolutionError,
+    TrajectoryError,
+)
+from dynamics_node.functions import UnobservableError
 from dynamics_node.io import RecordingWarning
 from dynamics_node.output_files import protecting
-from dynamics_node.robot import ModelError, ModelWarning
 from dynamics_node.robot.safe_files import file_trouble
 from dynamics_node.text import Printable, printable
-from dynamics_node.trajectory import TrajectoryError
 
 GROUPS = {
     "inspect a robot": (

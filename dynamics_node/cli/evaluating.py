@@ -31,18 +31,11 @@ from dynamics_node.cli.options import (
     torques_of,
 )
 from dynamics_node.codegen.cache import cache_folder
+from dynamics_node.errors import TableError
 from dynamics_node.functions import SOLVERS, build, build_for_service, build_loop_solver
 from dynamics_node.graph import ORDERINGS
 from dynamics_node.identification import LowPass
-from dynamics_node.io import (
-    CUTOFF,
-    Comparison,
-    TableError,
-    evaluate,
-    open_table,
-    plot_comparison,
-    table_writer,
-)
+from dynamics_node.io import CUTOFF, Comparison, evaluate, open_table, plot_comparison, table_writer
 from dynamics_node.io.differentiate import END
 from dynamics_node.robot import forward_dynamics, inverse_dynamics
 from dynamics_node.text import listed

@@ -16,13 +16,13 @@ from dynamics_node.cli.options import (
     one_of,
     positive,
 )
+from dynamics_node.errors import ExcitationError, ModelError
 from dynamics_node.identification import TERMS, USUAL
 from dynamics_node.identification.excitation import (
     CRITERIA,
     RATE,
     UNITS,
     Box,
-    ExcitationError,
     ExcitationTrajectory,
     design_excitation,
     message_text,
@@ -31,7 +31,6 @@ from dynamics_node.identification.excitation import (
 )
 from dynamics_node.io import plot_curves
 from dynamics_node.output_files import making, write_text
-from dynamics_node.robot import ModelError
 from dynamics_node.text import listed
 
 RECORDED = 100.0  # samples per second, for expected standard deviations

@@ -20,6 +20,7 @@ from dynamics_node.cli.options import (
     positive,
     total_rows,
 )
+from dynamics_node.errors import TableError
 from dynamics_node.estimation import Payload, identify_payload, require_bearing
 from dynamics_node.identification import (
     METHODS,
@@ -31,7 +32,6 @@ from dynamics_node.identification import (
     worse_joints,
     write_page,
 )
-from dynamics_node.io import TableError
 from dynamics_node.output_files import making, write_text
 from dynamics_node.robot.overrides import overrides_text
 

@@ -18,10 +18,10 @@ from dynamics_node.cli.options import (
     numbers,
     read_problem,
 )
+from dynamics_node.errors import SingularPivotError
 from dynamics_node.functions import UnobservableError, evaluate
 from dynamics_node.graph import (
     ORDERINGS,
-    SingularPivotError,
     eliminate,
     generic_graph,
     observability,

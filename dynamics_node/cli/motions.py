@@ -25,12 +25,12 @@ from dynamics_node.cli.options import (
     positive,
     table_to_write,
 )
-from dynamics_node.io import TableError, later, plot_curves, read_table, recordings, table_writer
+from dynamics_node.errors import TableError, TrajectoryError
+from dynamics_node.io import later, plot_curves, read_table, recordings, table_writer
 from dynamics_node.robot.sensor_fitting import fitting_labels
 from dynamics_node.robot.sensors import load_sensors
 from dynamics_node.trajectory import (
     SmootherOptions,
-    TrajectoryError,
     inverse_trajectory,
     robot_drawing,
     simulate,

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import get_args
 
 from dynamics_node.algorithms import load_robot
+from dynamics_node.errors import InputError, ModelError, TableError, UnknownNameError
 from dynamics_node.io import (
     CUTOFF,
     USUAL_CUTOFF,
     Table,
-    TableError,
     Velocities,
     check_plot,
     check_table,
@@ -19,7 +19,7 @@ from dynamics_node.io import (
     position_ranges,
 )
 from dynamics_node.output_files import is_protected
-from dynamics_node.robot import KINDS, ModelError, UnknownNameError, inverse_dynamics, named
+from dynamics_node.robot import KINDS, inverse_dynamics, named
 from dynamics_node.text import listed
 
 STATIONARY = 1e-3  # rad or m: joints with a smaller range do not move
@@ -27,7 +27,7 @@ TABLES = (".npz", ".csv", ".parquet")
 RECORDING = "a table (.npz, .csv, .parquet) or a recording (a rosbag2 folder, .db3, .mcap, a ROS 1 .bag)"
 
 
-class UsageError(ValueError):
+class UsageError(InputError):
     """Options that do not go together, or a value that an option does not take."""
 
 

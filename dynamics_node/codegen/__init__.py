@@ -2,7 +2,6 @@
 
 from dynamics_node.codegen.backends import DEVICES, make
 from dynamics_node.codegen.cuda import ArrayError, lost, on_device
-from dynamics_node.codegen.errors import CompileError, DeviceError
 from dynamics_node.codegen.result_memory import new_array
 from dynamics_node.codegen.rollout import Rollouts
 from dynamics_node.codegen.runner import NoFastPath, Runner, WithFallback, finite_states
@@ -11,8 +10,6 @@ from dynamics_node.codegen.scan import Scan
 __all__ = [
     "DEVICES",
     "ArrayError",
-    "CompileError",
-    "DeviceError",
     "NoFastPath",
     "Rollouts",
     "Runner",

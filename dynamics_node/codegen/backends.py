@@ -12,8 +12,8 @@ import numpy as np
 
 from dynamics_node.codegen.c import CRunner
 from dynamics_node.codegen.cuda import CudaRunner
-from dynamics_node.codegen.errors import CompileError
 from dynamics_node.codegen.runner import NoFastPath, Runner, healthy, returned, taken, without_bad
+from dynamics_node.errors import CompileError, InputError
 from dynamics_node.symbolic import LaneProgram, Program, flattened, interpret
 
 log = logging.getLogger("dynamics_node")
@@ -46,7 +46,7 @@ def make(
     ValueError for another backend.
     """
     if not isinstance(backend, str) or backend not in BACKENDS:
-        raise ValueError(f"unknown backend {backend!r}; there are {', '.join(BACKENDS)}")
+        raise InputError(f"unknown backend {backend!r}; there are {', '.join(BACKENDS)}")
     runner = _on_cpu(program, backend, parameters, quaternions, fallback, reordered, isomorphic_inputs)
     if backend in DEVICES:
         straight = flattened(program) if isinstance(program, LaneProgram) else program

@@ -20,7 +20,7 @@ from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
-from dynamics_node.codegen.errors import CompileError
+from dynamics_node.errors import CompileError
 
 MOST_BYTES = 512 * 2**20  # beyond, what was used longest ago is forgotten
 BETWEEN_LOOKS = 1 / 16  # of MOST_BYTES: what a process writes before it looks again

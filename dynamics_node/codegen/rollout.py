@@ -13,7 +13,7 @@ from dynamics_node.codegen.backends import Interpreter
 from dynamics_node.codegen.c.rollout_kernel import RolloutKernel
 from dynamics_node.codegen.cuda import ArrayError, CudaRunner, DeviceRollouts, lost
 from dynamics_node.codegen.cuda.device import warn_once
-from dynamics_node.codegen.errors import CompileError
+from dynamics_node.errors import CompileError
 from dynamics_node.symbolic import Program
 
 

@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 
 from dynamics_node.codegen.c.scan_kernel import ScanArguments, ScanKernel
-from dynamics_node.codegen.errors import CompileError
+from dynamics_node.errors import CompileError, InputError
 from dynamics_node.symbolic import Program
 from dynamics_node.symbolic.interpret import scalar_values
 
@@ -31,7 +31,7 @@ class Scan:
         self.width = program.input_size - self.carry_size
         self.out_width = sum(numbers.size for numbers in program.outputs.values()) - self.carry_size
         if next(iter(program.outputs.values())).size != self.carry_size:
-            raise ValueError(
+            raise InputError(
                 "the first output of a Program that is scanned is its first input of the next row"
             )
         self._kernel = _kernel(program, backend)
@@ -82,7 +82,7 @@ def _kernel(program, backend):
 def _require(array, shape, name):
     plain = isinstance(array, np.ndarray) and array.dtype == np.float64
     if not plain or array.shape != shape or (array.size and array.strides[-1] != 8):
-        raise ValueError(f"{name} must be float64 {shape} with a contiguous last axis")
+        raise InputError(f"{name} must be float64 {shape} with a contiguous last axis")
 
 
 def _interpreted(program, rows, carry, out, limits):

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from dynamics_node.codegen import make
 from dynamics_node.display import titled
-from dynamics_node.functions import InputError
+from dynamics_node.errors import InputError
 from dynamics_node.functions.checks import finite, numbers, positive
 from dynamics_node.robot import Joint, Robot
 from dynamics_node.symbolic import trace

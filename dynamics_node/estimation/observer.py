@@ -16,9 +16,10 @@ from dynamics_node.algorithms.health import why_not
 from dynamics_node.algorithms.rates import sampled_rates
 from dynamics_node.codegen import Runner
 from dynamics_node.display import titled
+from dynamics_node.errors import InputError, SolutionError
 from dynamics_node.estimation.observer_options import COMPONENTS, ObserverOptions, levels
 from dynamics_node.estimation.observer_program import begin_program, cycle_program, state_size, views
-from dynamics_node.functions import ExternalWrenchEstimate, InputError, SolutionError
+from dynamics_node.functions import ExternalWrenchEstimate
 from dynamics_node.functions.arguments import Arguments, robot_signature
 from dynamics_node.functions.checks import finite, require_robot
 from dynamics_node.functions.choices import BACKENDS, Choice, require_known
@@ -426,7 +427,7 @@ def require_identifiable(robot, link, components):
     unidentified = [unidentified_components(robot, q, link, components) for q in generic_positions(robot)]
     if all(unidentified):
         names = ", ".join(sorted(unidentified, key=len)[0])
-        raise ValueError(
+        raise InputError(
             f"{robot.nv} joint torques do not determine {names} of a wrench at link {link!r}: leave out "
             "components that are zero, such as the moments of a point contact"
         )

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dynamics_node.functions import InputError
+from dynamics_node.errors import InputError
 from dynamics_node.functions.checks import numbers
 
 COMPONENTS = tuple(f"{part}.{axis}" for part in ("moment", "force") for axis in "xyz")
@@ -60,7 +60,7 @@ class ObserverOptions:
     >>> dn.ObserverOptions(velocity_std=0.01, torque_std=0.0)
     Traceback (most recent call last):
         ...
-    dynamics_node.functions.checks.InputError: torque_std must be positive and finite, not 0.0
+    dynamics_node.errors.InputError: torque_std must be positive and finite, not 0.0
     """
 
     velocity_std: PerJoint
@@ -90,7 +90,7 @@ class ObserverOptions:
             known = ", ".join(COMPONENTS)
             raise InputError(f"components {self.components!r} must be some of {known}, each once")
         if not self.windows:
-            raise ValueError("windows: at least one")
+            raise InputError("windows: at least one")
 
     def each(self, name: str, coordinates: Sequence[str]) -> np.ndarray:
         """Return an option for every coordinate.
@@ -114,7 +114,7 @@ class ObserverOptions:
         value = np.asarray(getattr(self, name), dtype=float)
         if value.shape not in ((), (len(coordinates),)):
             listed = ", ".join(coordinates)
-            raise ValueError(f"{name} has {value.size} numbers, the robot {len(coordinates)} rates: {listed}")
+            raise InputError(f"{name} has {value.size} numbers, the robot {len(coordinates)} rates: {listed}")
         return np.broadcast_to(value, (len(coordinates),)).copy()
 
 

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 
 from dynamics_node.algorithms import inertias_of_parameters
 from dynamics_node.display import titled
+from dynamics_node.errors import IdentificationError, InputError
 from dynamics_node.estimation.payload_sums import (
     RANK_TOLERANCE,
     PayloadFit,
@@ -25,7 +26,7 @@ from dynamics_node.functions import Backend, build
 from dynamics_node.identification.base_parameters import base_parameters, random_states
 from dynamics_node.identification.checks.recording_check import RecordingCheck
 from dynamics_node.identification.consistent import consistent_body
-from dynamics_node.identification.identify import Chunks, IdentificationError, required_recordings
+from dynamics_node.identification.identify import Chunks, required_recordings
 from dynamics_node.identification.regression import spectrum
 from dynamics_node.identification.regressor_model import RegressorModel
 from dynamics_node.robot import Robot
@@ -204,9 +205,9 @@ class Payload:
 def require_bearing(robot: Robot, link: str):
     """Raise KeyError for an unknown link, ValueError if measured torques do not depend on its payload."""
     if robot.tree.frame(link).body < 0:
-        raise ValueError(f"link {link!r} is fixed to the root: no joint torque depends on its payload")
+        raise InputError(f"link {link!r} is fixed to the root: no joint torque depends on its payload")
     if robot.floating_base:
-        raise ValueError(
+        raise InputError(
             "the ground forces on a floating base are not measured, so no payload can be identified: "
             "fix the base and omit floating_base"
         )

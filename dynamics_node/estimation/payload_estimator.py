@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 
 from dynamics_node.algorithms.actuation import SMOOTHING
 from dynamics_node.algorithms.regressors import PER_BODY
+from dynamics_node.errors import IdentificationError, InputError
 from dynamics_node.estimation.payload import (
     STATIONARY,
     Payload,
@@ -23,8 +24,7 @@ from dynamics_node.estimation.payload import (
     require_bearing,
 )
 from dynamics_node.estimation.payload_sums import COLUMNS, PayloadSums, fit_payload
-from dynamics_node.functions import Backend, InputError, QuantityFunction, build
-from dynamics_node.identification.identify import IdentificationError
+from dynamics_node.functions import Backend, QuantityFunction, build
 from dynamics_node.robot import Robot
 from dynamics_node.robot.validate import HUGE
 

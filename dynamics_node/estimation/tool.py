@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from dynamics_node.algorithms import sensor_wrench, tool_regressor
 from dynamics_node.algorithms.rates import spread_rates
 from dynamics_node.display import titled
+from dynamics_node.errors import InputError
 from dynamics_node.functions.arguments import Arguments, robot_signature
 from dynamics_node.functions.checks import numbers
 from dynamics_node.identification.regression import fit_rows, named_in
@@ -240,11 +241,11 @@ def _states(
 
 def _check_readings(readings, poses, fewest):
     if readings.shape != (poses, 6):
-        raise ValueError(f"readings must have shape ({poses}, 6), one of every pose, not {readings.shape}")
+        raise InputError(f"readings must have shape ({poses}, 6), one of every pose, not {readings.shape}")
     if not np.isfinite(readings).all():
-        raise ValueError(f"reading {np.argwhere(~np.isfinite(readings))[0][0]} is not finite")
+        raise InputError(f"reading {np.argwhere(~np.isfinite(readings))[0][0]} is not finite")
     if poses < fewest:
-        raise ValueError(f"{poses} poses; at least {fewest} are required")
+        raise InputError(f"{poses} poses; at least {fewest} are required")
 
 
 def _residual_std(A, left):
@@ -264,14 +265,14 @@ def _whitening(std):
     covariance = numbers("std", std)
     if covariance.ndim < 2:
         if not (covariance > 0).all() or covariance.shape not in ((), (6,)):
-            raise ValueError(f"std must be one positive number or 6, not {covariance}")
+            raise InputError(f"std must be one positive number or 6, not {covariance}")
         covariance = np.diag(np.broadcast_to(covariance, 6) ** 2)
     if covariance.shape != (6, 6) or not np.allclose(covariance, covariance.T, rtol=1e-9, atol=0):
-        raise ValueError("std is no covariance: (6, 6), symmetric")
+        raise InputError("std is no covariance: (6, 6), symmetric")
     try:
         return np.linalg.inv(np.linalg.cholesky(covariance))
     except np.linalg.LinAlgError:
-        raise ValueError("std is no covariance: it is not positive definite") from None
+        raise InputError("std is no covariance: it is not positive definite") from None
 
 
 def _stacked(A, b, prior):
@@ -281,7 +282,7 @@ def _stacked(A, b, prior):
         return rows, rhs
     mass, moment = prior
     if not (mass > 0 and moment > 0):
-        raise ValueError(f"prior must be two positive standard deviations, not {prior}")
+        raise InputError(f"prior must be two positive standard deviations, not {prior}")
     prior_rows = np.diag([0.0] * 6 + [1 / mass] + [1 / moment] * 3)[6:]
     return np.concatenate([rows, prior_rows]), np.concatenate([rhs, np.zeros(4)])
 
@@ -291,7 +292,7 @@ def _require_excited(spectrum, most):
     if (condition := spectrum.condition()) > most:
         weak = spectrum.directions[:, ~spectrum.kept() | (spectrum.values * most**2 < spectrum.values[-1])]
         named = named_in(weak, NAMES[: len(weak)], SHARE)
-        raise ValueError(
+        raise InputError(
             f"the poses do not excite {', '.join(named)} (condition {condition:.3g}, at "
             f"most {most:g}): tilt the sensor farther and about other axes"
         )
@@ -309,7 +310,7 @@ def _tool(tree, joint, sensor, added, covariance):
     mass, moment = described + added[0], moment + added[1:]
     std = np.sqrt(covariance[6, 6])
     if not mass > SIGNIFICANT * std:
-        raise ValueError(
+        raise InputError(
             f"the tool mass is {mass:.3g} kg, standard deviation {std:.2g}: too small to determine its "
             "center of mass; tool=False estimates only the bias"
         )

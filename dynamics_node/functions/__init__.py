@@ -1,8 +1,7 @@
 """The public interface: compiled functions of named arrays, estimators, and their builders."""
 
 from dynamics_node.functions.build import build, build_for_service, build_loop_solver, changeable, evaluate
-from dynamics_node.functions.checks import InputError, SolutionError
-from dynamics_node.functions.choices import BACKENDS, SOLVERS, Backend, ChoiceError, resolve
+from dynamics_node.functions.choices import BACKENDS, SOLVERS, Backend, resolve
 from dynamics_node.functions.configuration import (
     difference,
     difference_derivatives,
@@ -26,17 +25,14 @@ __all__ = [
     "BACKENDS",
     "SOLVERS",
     "Backend",
-    "ChoiceError",
     "Estimate",
     "Estimator",
     "ExternalWrenchEstimate",
     "Function",
-    "InputError",
     "LoopSolver",
     "ProgramFunction",
     "QuantityFunction",
     "RobotFunction",
-    "SolutionError",
     "UnobservableError",
     "build",
     "build_for_service",

@@ -20,8 +20,9 @@ from dynamics_node.algorithms import (
 from dynamics_node.algorithms.first_positions import generic_positions
 from dynamics_node.algorithms.pivots import require_determined
 from dynamics_node.algorithms.rates import spanning_program
-from dynamics_node.codegen import CompileError, make
+from dynamics_node.codegen import make
 from dynamics_node.codegen.cache import read_entry, write_entry
+from dynamics_node.errors import ChoiceError, CompileError, InputError, SingularPivotError
 from dynamics_node.functions.arguments import robot_signature
 from dynamics_node.functions.chain_functions import parallel_solver
 from dynamics_node.functions.checks import require_robot
@@ -32,7 +33,6 @@ from dynamics_node.functions.choices import (
     SINGULAR,
     Backend,
     Choice,
-    ChoiceError,
     Precision,
     Redundant,
     Reference,
@@ -54,7 +54,6 @@ from dynamics_node.functions.spec import Spec
 from dynamics_node.graph import (
     Memory,
     Ordering,
-    SingularPivotError,
     best_ordering,
     chosen_ordering,
     dynamics_runner,
@@ -176,9 +175,9 @@ def build(
     require_robot(robot)
     parameters = _known_parameters(runtime_parameters)
     if precision not in PRECISIONS:
-        raise ValueError(f"unknown precision {precision!r}; there are {', '.join(PRECISIONS)}")
+        raise InputError(f"unknown precision {precision!r}; there are {', '.join(PRECISIONS)}")
     if singular not in SINGULAR:
-        raise ValueError(f"unknown singular {singular!r}; there are {', '.join(SINGULAR)}")
+        raise InputError(f"unknown singular {singular!r}; there are {', '.join(SINGULAR)}")
     nearest = singular == "nearest"
     given = _options(
         what if isinstance(what, str) else None,
@@ -416,7 +415,7 @@ def build_loop_solver(robot: Robot, backend: str = "auto") -> LoopSolver:
 def _known_parameters(parameters):
     parameters = _names(parameters)
     if unknown := set(parameters) - set(PARAMETERS):
-        raise ValueError(f"unknown runtime_parameters {sorted(unknown)}; there are {', '.join(PARAMETERS)}")
+        raise InputError(f"unknown runtime_parameters {sorted(unknown)}; there are {', '.join(PARAMETERS)}")
     return tuple(parameters)
 
 
@@ -429,7 +428,7 @@ def _options(name, **options):
     """The given options. Raises ValueError for an unknown quantity, TypeError for an unknown or missing
     option."""
     if name is not None and name not in QUANTITIES:
-        raise ValueError(f"unknown quantity {name!r}; {similar(name, QUANTITIES)}")
+        raise InputError(f"unknown quantity {name!r}; {similar(name, QUANTITIES)}")
     given = {option: value for option, value in options.items() if value is not None}
     given |= {option: _names(given[option]) for option in ("forward_joints", "links") if option in given}
     own, needs = ((), ()) if name is None else (QUANTITIES[name].options, QUANTITIES[name].needs)
@@ -466,7 +465,7 @@ def _require_whole_joints(robot, forward):
     """Raise ValueError for a joint with both forward and inverse coordinates."""
     for joint in robot.independent_joints:
         if len(set(forward[joint.v])) > 1:
-            raise ValueError(f"joint {joint.name!r} must be forward or inverse as a whole")
+            raise InputError(f"joint {joint.name!r} must be forward or inverse as a whole")
 
 
 def _build_quantity(robot, name, options, problem, backend, parameters, precision, at_once=False):
@@ -511,7 +510,7 @@ def _require_regular(robot, name, options):
     with np.errstate(divide="ignore", invalid="ignore"):
         results = NumericQuantity(robot, name, options)(generic_positions(robot)[:1])
     if np.isnan(results["inertia"]).any():
-        raise ValueError(
+        raise InputError(
             f"the joints of {robot.name} do not move {', '.join(options['links'])} independently in all "
             f"directions: build {name}_inverse instead"
         )

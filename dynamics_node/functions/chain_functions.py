@@ -14,9 +14,9 @@ from dynamics_node.chains import (
     require_narrow_tree,
 )
 from dynamics_node.chains.chain_kernel import CudaChains, has_kernel
-from dynamics_node.codegen import DeviceError
 from dynamics_node.codegen.cuda import at_work, cupy_module
-from dynamics_node.functions.choices import Choice, ChoiceError
+from dynamics_node.errors import ChoiceError, DeviceError
+from dynamics_node.functions.choices import Choice
 from dynamics_node.functions.spec import Spec
 from dynamics_node.graph import dynamics_runner
 from dynamics_node.robot import Problem, Robot

@@ -1,46 +1,17 @@
 """Checks of shapes and finite values at the public border, with the names of coordinates in messages."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from math import isfinite
 
 import numpy as np
 
+from dynamics_node.errors import InputError
 from dynamics_node.robot import Robot
 from dynamics_node.symbolic import UNIT
 from dynamics_node.text import listed
 
 _REAL = int | float | np.integer | np.floating
 ONE_THREAD = 10_000  # numbers; OpenBLAS multiplies more with threads, which then wait on the other cores
-
-
-class InputError(ValueError):
-    """An argument of wrong shape or with an invalid value; the message names argument and coordinate."""
-
-
-class SolutionError(ArithmeticError):
-    """No finite solution at this state: the equations are singular there.
-
-    Parameters
-    ----------
-    why : str or callable
-        The reason, or a function that computes it when it is first read. That takes milliseconds, too long
-        for a loop with a thousand such errors a second.
-    """
-
-    def __init__(self, why: str | Callable[[], str]):
-        super().__init__(why)
-
-    def __str__(self):
-        (why,) = self.args
-        if callable(why):
-            self.args = (why(),)
-        return super().__str__()
-
-    def __repr__(self):
-        return f"{type(self).__name__}({str(self)!r})"
-
-    def __reduce__(self):
-        return type(self), (str(self),)
 
 
 def shaped(name, value, axes, dtype=np.float64):

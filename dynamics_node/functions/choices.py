@@ -6,6 +6,7 @@ from typing import Literal, NamedTuple, get_args
 from dynamics_node.chains import SOLVERS as PARALLEL
 from dynamics_node.chains import WAYS
 from dynamics_node.codegen import DEVICES
+from dynamics_node.errors import ChoiceError
 from dynamics_node.graph import ORDERINGS
 from dynamics_node.text import similar
 
@@ -20,10 +21,6 @@ SINGULAR = get_args(Singular)
 COMPILED = ("auto", "c", *DEVICES)  # backends that run Programs
 _BACKENDS_OF = {"best": BACKENDS[:-1], "factor_graph": BACKENDS, "cluster": BACKENDS[:-1]}
 _BACKENDS_OF |= dict.fromkeys(PARALLEL, ("auto", "numpy", "cuda"))
-
-
-class ChoiceError(ValueError):
-    """An impossible combination of solver, ordering and backend; the message names valid ones."""
 
 
 class Choice(NamedTuple):

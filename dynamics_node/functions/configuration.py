@@ -10,8 +10,9 @@ from numpy.typing import ArrayLike
 from dynamics_node.algorithms import close_loops
 from dynamics_node.algorithms.first_positions import closed_samples
 from dynamics_node.algorithms.rates import spread_rates
+from dynamics_node.errors import InputError
 from dynamics_node.functions.arguments import Arguments, Signature, robot_signature
-from dynamics_node.functions.checks import InputError, shaped
+from dynamics_node.functions.checks import shaped
 from dynamics_node.robot import Robot
 from dynamics_node.robot.robot import cached_on_robot
 
@@ -288,7 +289,7 @@ def _signature(robot) -> Signature:
 def _require_tree(robot, name):
     if robot.constrained:
         loops = ", ".join(repr(constraint.name) for constraint in robot.constraints)
-        raise ValueError(f"{name} is for robots without closed loops; {robot.name} has {loops}")
+        raise InputError(f"{name} is for robots without closed loops; {robot.name} has {loops}")
 
 
 def _bounds(robot, lower, upper):

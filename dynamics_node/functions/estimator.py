@@ -11,9 +11,9 @@ from numpy.typing import ArrayLike
 
 from dynamics_node.algorithms.health import why_not
 from dynamics_node.display import fields_of
+from dynamics_node.errors import ChoiceError, InputError, SolutionError
 from dynamics_node.functions.arguments import Signature, robot_signature
-from dynamics_node.functions.checks import InputError, SolutionError
-from dynamics_node.functions.choices import COMPILED, Choice, ChoiceError
+from dynamics_node.functions.choices import COMPILED, Choice
 from dynamics_node.functions.robot_functions import RobotFunction
 from dynamics_node.functions.spec import Spec
 from dynamics_node.graph import (
@@ -36,7 +36,7 @@ _DESCRIPTIONS = dict.fromkeys(COMPILED, "permuted LU") | {"gtsam": "least square
 LONGEST = 150_000  # largest number of operations of a Program that `auto` compiles
 
 
-class UnobservableError(ValueError):
+class UnobservableError(InputError):
     """Sensors that do not determine the motion; names the open directions and the sensors that would help.
 
     Parameters

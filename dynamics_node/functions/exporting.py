@@ -28,7 +28,7 @@ from dynamics_node.codegen.export import (
     write,
 )
 from dynamics_node.codegen.runner import healthy, limits_in
-from dynamics_node.functions.choices import ChoiceError
+from dynamics_node.errors import ChoiceError
 from dynamics_node.functions.configuration import random_configuration
 from dynamics_node.robot.inertial_parameters import PARAMETERS, with_parameters
 from dynamics_node.symbolic import LaneProgram, Program, flattened, interpret, trace

@@ -13,8 +13,9 @@ from dynamics_node.algorithms.results import Rollout
 from dynamics_node.codegen import ArrayError, Runner, finite_states, make, on_device
 from dynamics_node.codegen.export import Target
 from dynamics_node.display import titled
+from dynamics_node.errors import InputError, SolutionError
 from dynamics_node.functions.arguments import Arguments, Signature, plain_signature
-from dynamics_node.functions.checks import InputError, SolutionError, written_to
+from dynamics_node.functions.checks import written_to
 from dynamics_node.functions.choices import Backend, Precision
 from dynamics_node.functions.exporting import export_functions
 from dynamics_node.symbolic import Program
@@ -408,7 +409,7 @@ class Function:
     def _names(self, runner, arrays, errors):
         """Names of the inputs. Raises ValueError and TypeError for an invalid call."""
         if errors not in ERRORS:
-            raise ValueError(f"errors must be {' or '.join(map(repr, ERRORS))}, not {errors!r}")
+            raise InputError(f"errors must be {' or '.join(map(repr, ERRORS))}, not {errors!r}")
         names = list(runner.inputs)
         if len(arrays) != len(names):
             reason = f"{len(names)} arguments, not {len(arrays)}"

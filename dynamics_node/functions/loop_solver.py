@@ -13,12 +13,12 @@ from dynamics_node.algorithms.loop_closure import (
     LARGEST,
     LAST_STEP,
     TOLERANCE,
-    ClosureError,
     bends,
     close_loops,
     positions_of,
 )
 from dynamics_node.display import titled
+from dynamics_node.errors import ClosureError
 from dynamics_node.functions.function import ProgramFunction
 from dynamics_node.robot import Robot
 

@@ -9,10 +9,10 @@ from numpy.typing import ArrayLike
 from dynamics_node.algorithms.health import why_not
 from dynamics_node.algorithms.quantities import QUANTITIES
 from dynamics_node.algorithms.results import HybridDynamics, NearestDynamics
-from dynamics_node.algorithms.singular_positions import UndeterminedError, nearest_dynamics
+from dynamics_node.algorithms.singular_positions import nearest_dynamics
 from dynamics_node.codegen import Runner, finite_states, on_device
+from dynamics_node.errors import InputError, SolutionError, UndeterminedError
 from dynamics_node.functions.arguments import Arguments
-from dynamics_node.functions.checks import InputError, SolutionError
 from dynamics_node.functions.function import Function, ProgramFunction
 from dynamics_node.functions.spec import Spec
 from dynamics_node.robot import Robot

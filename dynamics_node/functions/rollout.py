@@ -9,15 +9,15 @@ from dynamics_node.algorithms.integrators import INTEGRATORS, integrator_of
 from dynamics_node.algorithms.results import Rollout
 from dynamics_node.chains import SOLVERS as PARALLEL
 from dynamics_node.codegen import ArrayError, Rollouts, new_array, on_device
+from dynamics_node.errors import ChoiceError, InputError
 from dynamics_node.functions.checks import (
-    InputError,
     positive,
     require_finite,
     require_unit_quaternions,
     same_batch,
     shaped,
 )
-from dynamics_node.functions.choices import ChoiceError, require_known
+from dynamics_node.functions.choices import require_known
 from dynamics_node.functions.robot_functions import ForwardDynamicsFunction
 from dynamics_node.symbolic import LaneProgram, Program
 

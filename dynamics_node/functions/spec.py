@@ -9,6 +9,7 @@ import numpy as np
 from dynamics_node.algorithms import isomorphic_inputs, parameter_values, reordered
 from dynamics_node.algorithms.pivots import require_watched, weak_coordinates
 from dynamics_node.codegen import Runner, WithFallback, make
+from dynamics_node.errors import InputError
 from dynamics_node.functions.choices import Choice
 from dynamics_node.robot import Problem, Robot, SensorProblem
 from dynamics_node.robot.inertial_parameters import changed_parameters, same_geometry
@@ -83,10 +84,10 @@ class Spec:
         mass matrix may become singular in a way that the Program does not check."""
         own, other = self.robot.tree, robot.tree
         if not same_geometry(other, own) or not robot.constraints == self.robot.constraints:
-            raise ValueError("the Robot differs in more than inertias, rotor inertias and gravity")
+            raise InputError("the Robot differs in more than inertias, rotor inertias and gravity")
         if constant := changed_parameters(other, own) - set(self.parameters):
             listed = ", ".join(sorted(constant))
-            raise ValueError(
+            raise InputError(
                 f"this function was built with constant {listed}: see `runtime_parameters` of build"
             )
         if self.write is not None and np.any(self.forward):

@@ -3,15 +3,8 @@
 from dynamics_node.graph.by_numpy import Elimination, Recursion, elimination
 from dynamics_node.graph.draw import complete_sketch, graph_matrix, net_matrix, to_dot, to_svg
 from dynamics_node.graph.eliminated_program import Memory, best_ordering, elimination_program
-from dynamics_node.graph.elimination import (
-    Plan,
-    SingularPivotError,
-    eliminate,
-    eliminate_some,
-    growth,
-    plan_elimination,
-)
-from dynamics_node.graph.factor_graph import BayesNet, FactorGraph, IllPosedError, graph_rank, require_posed
+from dynamics_node.graph.elimination import Plan, eliminate, eliminate_some, growth, plan_elimination
+from dynamics_node.graph.factor_graph import BayesNet, FactorGraph, graph_rank, require_posed
 from dynamics_node.graph.observability import Observability, observability
 from dynamics_node.graph.ordering import (
     ORDERINGS,
@@ -39,14 +32,12 @@ __all__ = [
     "BayesNet",
     "Elimination",
     "FactorGraph",
-    "IllPosedError",
     "Judgement",
     "Memory",
     "Observability",
     "Ordering",
     "Plan",
     "Recursion",
-    "SingularPivotError",
     "best_ordering",
     "build_graph",
     "chi_square_limit",

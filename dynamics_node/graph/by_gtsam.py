@@ -7,6 +7,7 @@ from functools import partial
 
 import numpy as np
 
+from dynamics_node.errors import InputError
 from dynamics_node.graph.by_numpy import by_states, refined
 from dynamics_node.graph.factor_graph import FactorGraph, joint_values
 from dynamics_node.graph.ordering import Ordering, custom_ordering, generic_graph, ordering_of
@@ -126,7 +127,7 @@ class GtsamLeastSquares:
     def __post_init__(self):
         require_gtsam()
         if self.problem.covariance:
-            raise ValueError("backend 'gtsam' has no covariances: choose 'numpy', or request none")
+            raise InputError("backend 'gtsam' has no covariances: choose 'numpy', or request none")
 
     def with_inertias(self, robot):
         """The same for a robot of other inertias or rotor inertias."""

@@ -24,13 +24,8 @@ from dynamics_node.algorithms.first_positions import closed_samples
 from dynamics_node.algorithms.health import TRIED, health_limit, usual_size
 from dynamics_node.algorithms.reduced_frames import economical_robot, parameter_values
 from dynamics_node.codegen.cache import source_digest
-from dynamics_node.graph.elimination import (
-    Plan,
-    SingularPivotError,
-    eliminate_watched,
-    growth,
-    plan_elimination,
-)
+from dynamics_node.errors import SingularPivotError
+from dynamics_node.graph.elimination import Plan, eliminate_watched, growth, plan_elimination
 from dynamics_node.graph.factor_graph import FactorGraph, joint_values
 from dynamics_node.graph.ordering import (
     ORDERINGS,

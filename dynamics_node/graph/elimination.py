@@ -15,9 +15,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dynamics_node.errors import InputError, SingularPivotError
 from dynamics_node.graph.factor_graph import BayesNet, Conditional, FactorGraph, require_posed
 from dynamics_node.graph.factors import ACCELERATION, WRENCH, Variable, is_natural
-from dynamics_node.graph.pivot import Candidate, Pivot, SingularPivotError, choose_pivot
+from dynamics_node.graph.pivot import Candidate, Pivot, choose_pivot
 from dynamics_node.symbolic import matvec, solve
 
 VANISHES = 1e-11  # relative size of a block that counts as identically zero
@@ -136,10 +137,10 @@ def _check_complete(graph, ordering):
     wanted, listed = set(graph.variables), list(ordering)
     if len(listed) != len(set(listed)):
         twice = sorted({str(x) for x in listed if listed.count(x) > 1})
-        raise ValueError(f"the ordering names {', '.join(twice)} twice")
+        raise InputError(f"the ordering names {', '.join(twice)} twice")
     for names, what in ((wanted - set(listed), "leaves out"), (set(listed) - wanted, "names unknown")):
         if names:
-            raise ValueError(f"the ordering {what} {', '.join(sorted(map(str, names)))}")
+            raise InputError(f"the ordering {what} {', '.join(sorted(map(str, names)))}")
 
 
 def _solve_and_substitute(factors, touched, variable, pivot):

@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dynamics_node.errors import InputError
 from dynamics_node.graph.factors import ACCELERATION, EXTERNAL, JOINT_ACCELERATION, WRENCH, LinearFactor
 from dynamics_node.graph.permuted import Lu, Permuted, scalar_columns, scalar_rows
 from dynamics_node.graph.pivot_search import NoPivotError, best_plan
@@ -35,7 +36,7 @@ DEPENDENT = 1e-9  # relative remainder of a row that counts as zero
 PREFERRED = {JOINT_ACCELERATION: 30.0, ACCELERATION: 30.0, EXTERNAL: 30.0, WRENCH: 10.0}
 
 
-class RedundantError(ValueError):
+class RedundantError(InputError):
     """Exact rows that imply each other."""
 
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from dynamics_node.algorithms.recursion import joint_motions, outward, root_acceleration, rotor_inertia
 from dynamics_node.algorithms.transforms import joint_transforms
+from dynamics_node.errors import IllPosedError, InputError
 from dynamics_node.graph.factors import (
     JOINT_ACCELERATION,
     TORQUE,
@@ -83,7 +84,7 @@ def unknown_of(robot, problem, owner) -> Variable:
     joint = robot.bodies[owner].joint
     chosen = problem.forward[joint.v]
     if any(chosen) != all(chosen):
-        raise ValueError(f"joint {joint.name!r} must be forward or inverse as a whole")
+        raise InputError(f"joint {joint.name!r} must be forward or inverse as a whole")
     return (joint_acceleration if chosen[0] else torque)(owner, len(chosen))
 
 
@@ -191,11 +192,6 @@ class BayesNet:
 
 
 ZERO = 1e-9  # relative singular values, and entries of unit vectors, that count as zero
-
-
-class IllPosedError(ValueError):
-    """A problem whose equations leave variables open or contradict each other; the message has rank and
-    names."""
 
 
 class Rank(NamedTuple):

@@ -12,7 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 from dynamics_node.algorithms.first_positions import GENERIC, generic_positions
-from dynamics_node.graph.elimination import Plan, SingularPivotError, plan_elimination
+from dynamics_node.errors import InputError, SingularPivotError
+from dynamics_node.graph.elimination import Plan, plan_elimination
 from dynamics_node.graph.factor_graph import FactorGraph, coordinate_owners, unknown_of
 from dynamics_node.graph.factors import Variable, acceleration, wrench
 from dynamics_node.graph.robot_graph import build_graph, constraint_variables, spanning_problem
@@ -151,7 +152,7 @@ def named_ordering(name: str, robot, problem, graph: FactorGraph, last=()) -> Or
     """One of ORDERINGS by name. last: variables of the graph in addition to those of the model, for the
     orderings that follow the tree. Raises ValueError listing them."""
     if name not in ORDERINGS:
-        raise ValueError(f"unknown ordering {name!r}; choose one of {', '.join(ORDERINGS)}")
+        raise InputError(f"unknown ordering {name!r}; choose one of {', '.join(ORDERINGS)}")
     order = ORDERINGS[name](robot, problem, graph)
     return Ordering(name, tuple([*order, *(x for x in last if x not in order)]))
 
@@ -164,7 +165,7 @@ def custom_ordering(names: Iterable[str], graph: FactorGraph) -> Ordering:
     by_name = {str(x): x for x in graph.variables}
     unknown = [name for name in names if name not in by_name]
     if unknown:
-        raise ValueError(f"the ordering names unknown {', '.join(unknown)}; known: {', '.join(by_name)}")
+        raise InputError(f"the ordering names unknown {', '.join(unknown)}; known: {', '.join(by_name)}")
     return Ordering("custom", tuple(by_name[name] for name in names))
 
 

@@ -10,13 +10,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dynamics_node.errors import SingularPivotError
+
 SMALL = 1e-9  # a pivot below this part of its row counts as zero
 WEAK = 0.05  # ... and below this part is a last resort
 CONSTANT = 1e-12
-
-
-class SingularPivotError(ValueError):
-    """An error of an ordering that is impossible for a robot; the message names the variable."""
 
 
 class Candidate(NamedTuple):

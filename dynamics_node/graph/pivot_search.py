@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dynamics_node.errors import InputError
 from dynamics_node.graph.elimination import VANISHES
 from dynamics_node.graph.factors import JOINT_ACCELERATION, NATURAL
 from dynamics_node.graph.permuted import (
@@ -143,7 +144,7 @@ def is_constant(entry):
     return np.ptp(entry, axis=-1) <= CONSTANT * np.abs(entry).max(axis=-1)
 
 
-class NoPivotError(ValueError):
+class NoPivotError(InputError):
     """Rows that do not determine all columns. open: columns without a pivot."""
 
     def __init__(self, open_columns):

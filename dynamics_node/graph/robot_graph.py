@@ -16,6 +16,7 @@ from dynamics_node.algorithms.first_positions import generic_positions
 from dynamics_node.algorithms.loop_forces import cut_program
 from dynamics_node.algorithms.rates import sampled_rates
 from dynamics_node.algorithms.recursion import root_acceleration
+from dynamics_node.errors import InputError
 from dynamics_node.graph.factor_graph import FactorGraph, known_values, tree_factors
 from dynamics_node.graph.factors import (
     LinearFactor,
@@ -101,7 +102,7 @@ def spanning_problem(mechanism, problem) -> Problem:
     forward[mechanism.independent] = problem.forward
     for joint in mechanism.tree.independent_joints:
         if forward[joint.v].any() != forward[joint.v].all():
-            raise ValueError(
+            raise InputError(
                 f"only some coordinates of {joint.kind} joint {joint.name!r} follow from the loop; the "
                 "factor graph needs all or none: choose solver 'cluster'"
             )

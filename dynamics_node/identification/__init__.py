@@ -14,7 +14,7 @@ from dynamics_node.identification.identified_robot import (
     identified_robot,
     identified_text,
 )
-from dynamics_node.identification.identify import METHODS, IdentificationError, Identified, identify
+from dynamics_node.identification.identify import METHODS, Identified, identify
 from dynamics_node.identification.regressor_model import TERMS, USUAL, RegressorModel
 from dynamics_node.identification.summary import summary, worse_joints
 from dynamics_node.identification.sums import Solution, Sums, ordinary, weighted
@@ -25,7 +25,6 @@ __all__ = [
     "USUAL",
     "BaseParameters",
     "Excitation",
-    "IdentificationError",
     "Identified",
     "LowPass",
     "RegressorModel",

@@ -15,6 +15,7 @@ import numpy as np
 
 from dynamics_node.algorithms.first_positions import closed_samples
 from dynamics_node.display import titled
+from dynamics_node.errors import InputError
 from dynamics_node.identification.regression import spectrum
 from dynamics_node.identification.regressor_model import RegressorModel
 
@@ -181,7 +182,7 @@ def _rows_of(names, measured):
     if measured is None:
         return list(range(len(names)))
     if unknown := [name for name in measured if name not in names]:
-        raise ValueError(f"unknown coordinate {unknown[0]!r}; there are {', '.join(names)}")
+        raise InputError(f"unknown coordinate {unknown[0]!r}; there are {', '.join(names)}")
     return [k for k, name in enumerate(names) if name in measured]
 
 

@@ -13,6 +13,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from dynamics_node.errors import InputError
 from dynamics_node.identification.base_parameters import BaseParameters
 from dynamics_node.identification.regressor_model import RegressorModel
 from dynamics_node.identification.sums import FEWEST_ROWS, ROWS, STRETCHES, Sums
@@ -86,7 +87,7 @@ class LowPass:
             return False
         rate = 1.0 / np.median(steps[steps > 0])
         if rate < SLOWEST * self._cutoff:
-            raise ValueError(
+            raise InputError(
                 f"the cut-off {self._cutoff:g} Hz is too high for {rate:.3g} states a second: use at most a "
                 f"quarter of the rate, {0.25 * rate:.2g} Hz"
             )
@@ -135,7 +136,7 @@ class RecordedSums(Sums):
             self.add(chunk["q"], chunk["qd"], chunk["qdd"], chunk["tau"], fit)
             return
         if "time" not in chunk:
-            raise ValueError("a recording has no time, which the low-pass filter needs")
+            raise InputError("a recording has no time, which the low-pass filter needs")
         self._fit = fit
         own = {kind: np.asarray(chunk[kind], dtype=float) for kind in (*KINDS, "time")}
         good = np.all([np.isfinite(own[kind]).all(axis=1) for kind in KINDS[:-1]], axis=0)

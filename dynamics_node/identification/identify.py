@@ -9,6 +9,7 @@ from typing import Literal, get_args
 import numpy as np
 
 from dynamics_node.display import html_table, titled
+from dynamics_node.errors import IdentificationError, InputError
 from dynamics_node.functions import Backend
 from dynamics_node.identification.base_parameters import (
     BaseParameters,
@@ -39,10 +40,6 @@ Method = Literal["ordinary", "weighted", "robust"]
 METHODS: tuple[str, ...] = get_args(Method)
 Chunks = Callable[[], Iterator[dict[str, np.ndarray]]]  # {kind: (k, ...)} with q, qd, qdd, tau and maybe time
 Stages = Callable[[str, int | None], contextlib.AbstractContextManager[Callable[[int], object]]]
-
-
-class IdentificationError(ValueError):
-    """Recordings without a usable row, or without motion; the message lists all reasons."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -281,7 +278,7 @@ def identify(
     Lee, Wensing and Park, Geometric robot dynamic identification, 2019: the prior of bodies.
     """
     if method not in METHODS:
-        raise ValueError(f"unknown method {method!r}; there are {', '.join(METHODS)}")
+        raise InputError(f"unknown method {method!r}; there are {', '.join(METHODS)}")
     recordings = required_recordings(recordings)
     model = partial(
         RegressorModel, robot, backend=backend, measured=None if measured is None else tuple(measured)

@@ -9,6 +9,7 @@ from dynamics_node.algorithms import inertial_parameters, inertias_of_parameters
 from dynamics_node.algorithms.actuation import CREEP, SMOOTHING
 from dynamics_node.algorithms.regressors import NAMES, PER_BODY
 from dynamics_node.display import titled
+from dynamics_node.errors import InputError
 from dynamics_node.functions import Backend, build
 from dynamics_node.robot import Robot
 from dynamics_node.symbolic import pseudo_inertia, transform_origin
@@ -60,9 +61,9 @@ class RegressorModel:
 
     def __post_init__(self):
         if unknown := set(self.terms) - set(TERMS):
-            raise ValueError(f"unknown terms {sorted(unknown)}; there are {', '.join(TERMS)}")
+            raise InputError(f"unknown terms {sorted(unknown)}; there are {', '.join(TERMS)}")
         if unknown := set(self.measured or ()) - set(self.robot.v_names):
-            raise ValueError(
+            raise InputError(
                 f"unknown coordinate {min(unknown)!r}; there are {', '.join(self.robot.v_names)}"
             )
 

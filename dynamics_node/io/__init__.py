@@ -6,7 +6,7 @@ from dynamics_node.io.explain import make_report, write_page
 from dynamics_node.io.pages import bullet_list, document, table, written
 from dynamics_node.io.plot import check_plot, panel, plot_comparison, plot_curves
 from dynamics_node.io.read import open_table, position_ranges, read_table
-from dynamics_node.io.tables import RecordingWarning, Table, TableError, later, recordings
+from dynamics_node.io.tables import RecordingWarning, Table, later, recordings
 from dynamics_node.io.write import check_table, table_writer
 
 __all__ = [
@@ -15,7 +15,6 @@ __all__ = [
     "Comparison",
     "RecordingWarning",
     "Table",
-    "TableError",
     "Thinned",
     "Velocities",
     "bullet_list",

@@ -15,9 +15,9 @@ from pathlib import Path, PurePath
 import numpy as np
 import yaml
 
-from dynamics_node.algorithms import ClosureError
+from dynamics_node.errors import ClosureError, TableError
 from dynamics_node.functions import build_loop_solver
-from dynamics_node.io.tables import Table, TableError, columns, joints_option, require
+from dynamics_node.io.tables import Table, columns, joints_option, require
 from dynamics_node.robot.joint_names import JointBuffer, Pairs, proposed_pair, renamed
 from dynamics_node.text import listed
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from dynamics_node.errors import TableError
 from dynamics_node.io.differentiate import (
     CUTOFF,
     END,
@@ -16,7 +17,7 @@ from dynamics_node.io.differentiate import (
     noisy_velocities,
     usual_cutoff,
 )
-from dynamics_node.io.tables import Table, TableError, needed, read_by
+from dynamics_node.io.tables import Table, needed, read_by
 from dynamics_node.text import listed
 
 _NAMES = {"qd": "velocities", "qdd": "accelerations", "tau": "efforts"}

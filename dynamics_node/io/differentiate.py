@@ -20,7 +20,8 @@ from typing import Final, Literal, NamedTuple
 
 import numpy as np
 
-from dynamics_node.io.tables import TableError, later, recordings
+from dynamics_node.errors import TableError
+from dynamics_node.io.tables import later, recordings
 
 ORDER = 4
 _DECAY = 8.0  # periods of the cut-off: filter memory, down to 1e-8

@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dynamics_node.algorithms import close_loops
+from dynamics_node.errors import InputError
 from dynamics_node.functions import RobotFunction
 from dynamics_node.io.tables import Table, read_by, require
 
@@ -105,7 +106,7 @@ class Comparison:
     def differences(self) -> tuple[Difference, ...]:
         """Differences of all coordinates. Raises ValueError if no state is comparable."""
         if not self.count:
-            raise ValueError("no state has both measured and computed torques that are finite")
+            raise InputError("no state has both measured and computed torques that are finite")
         off, off2, m, m2, c, c2 = self._sums / self.count
         spread_m, spread_c, spread = m2 - m * m, c2 - c * c, off2 - off * off
         measured = np.sqrt(m2 + 2 * m * self._origin + self._origin**2)

@@ -6,13 +6,13 @@ from pathlib import Path
 
 from dynamics_node.algorithms import cheapest, dynamics_programs
 from dynamics_node.codegen.c.render import render
+from dynamics_node.errors import SingularPivotError
 from dynamics_node.graph import (
     ORDERINGS,
     BayesNet,
     FactorGraph,
     Ordering,
     Plan,
-    SingularPivotError,
     complete_sketch,
     eliminate,
     elimination_program,

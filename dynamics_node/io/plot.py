@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from dynamics_node.errors import InputError, TableError
 from dynamics_node.io.evaluate_tables import Comparison
-from dynamics_node.io.tables import TableError, require
+from dynamics_node.io.tables import require
 from dynamics_node.output_files import replacing
 from dynamics_node.robot.safe_files import file_trouble
 
@@ -40,7 +41,7 @@ def plot_curves(path, time, curves, title: str):
     for curve in curves:
         panels.setdefault(f"{curve[1]} [{curve[2]}]", []).append(curve)
     if not panels:
-        raise ValueError("there are no curves to plot")
+        raise InputError("there are no curves to plot")
     figure = Figure(figsize=(9.0, 1.0 + 2.4 * len(panels)), layout="constrained")
     axes = figure.subplots(len(panels), 1, squeeze=False, sharex=True).ravel()
     for panel, (label, members) in zip(axes, panels.items(), strict=True):

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import numpy as np
 
+from dynamics_node.errors import TableError
 from dynamics_node.io.bags import positions_of, read_bag
 from dynamics_node.io.complete_states import complete
 from dynamics_node.io.differentiate import Usual, Velocities
 from dynamics_node.io.tables import (
     Table,
-    TableError,
     checked,
     columns,
     joints_option,

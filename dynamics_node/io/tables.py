@@ -9,14 +9,12 @@ from itertools import pairwise
 
 import numpy as np
 
+from dynamics_node.errors import TableError
+
 # --- names of columns ---------------------------------------------------------------------------------------
 
 
 KINDS = ("q", "qd", "qdd", "tau")
-
-
-class TableError(ValueError):
-    """A table that cannot be read or lacks something; the message names the file and the column."""
 
 
 def columns(robot, kind):

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from dynamics_node.io.tables import TableError, columns, require, width
+from dynamics_node.errors import TableError
+from dynamics_node.io.tables import columns, require, width
 from dynamics_node.output_files import replacing
 from dynamics_node.robot.safe_files import file_trouble
 

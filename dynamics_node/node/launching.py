@@ -4,6 +4,8 @@ import shlex
 import sys
 from pathlib import Path
 
+from dynamics_node.errors import InputError
+
 SOURCES = {  # arguments of both nodes: (default, description)
     "urdf": ("", "URDF or xacro file; empty: the topic robot_description"),
     "xacro_args": ("", "arguments of a xacro file: name:=value other:=value"),
@@ -72,7 +74,7 @@ def reject_unknown(file, command_line, known):
     given = [word.partition(":=")[0] for word in words if ":=" in word]
     if unknown := [name for name in given if name not in known]:
         plural = "s" if len(unknown) > 1 else ""
-        raise ValueError(
+        raise InputError(
             f"{Path(file).name} has no argument{plural} {', '.join(unknown)}; known: {', '.join(known)}"
         )
 
@@ -91,7 +93,7 @@ def xacro_mappings(text):
     for word in shlex.split(text):
         name, assigned, value = word.partition(":=")
         if not (name and assigned):
-            raise ValueError(f"xacro_args: {word!r} is not name:=value")
+            raise InputError(f"xacro_args: {word!r} is not name:=value")
         mappings[name] = value
     return mappings
 

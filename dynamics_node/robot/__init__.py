@@ -1,6 +1,5 @@
 """Robots as data: bodies, joints, constraints, sensors, their URDF; Problems."""
 
-from dynamics_node.robot.errors import ModelError, ModelWarning, UnknownNameError, warned
 from dynamics_node.robot.problem import (
     KINDS,
     Problem,
@@ -21,18 +20,14 @@ __all__ = [
     "Coordinates",
     "Frame",
     "Joint",
-    "ModelError",
-    "ModelWarning",
     "Problem",
     "Robot",
     "SensorProblem",
     "Shapes",
-    "UnknownNameError",
     "forward_dynamics",
     "hybrid_dynamics",
     "inverse_dynamics",
     "named",
     "sensor_problem",
     "state_shapes",
-    "warned",
 ]

@@ -6,8 +6,8 @@ remaining joints are free.
 
 from typing import NamedTuple
 
+from dynamics_node.errors import ModelError
 from dynamics_node.robot.description import Description, JointDescription
-from dynamics_node.robot.errors import ModelError
 from dynamics_node.robot.joints import KINDS
 from dynamics_node.robot.validate import HUGE, TINY, require_finite
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from dynamics_node.errors import ModelError
 from dynamics_node.robot.description import Description, JointDescription
-from dynamics_node.robot.errors import ModelError
 from dynamics_node.robot.explicit import explicit_joints
 from dynamics_node.robot.joints import KINDS
 from dynamics_node.robot.robot import Body, Frame, Joint, Masters, Robot

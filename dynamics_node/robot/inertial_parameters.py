@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from dynamics_node.errors import InputError
 from dynamics_node.robot.robot import Frame, Robot
 from dynamics_node.robot.validate import HUGE, principal_moments
 from dynamics_node.symbolic import product, spatial_inertia, transformed_inertia, transpose
@@ -132,19 +133,19 @@ def _checked_payload(mass, com, inertia_com):
     inertia_com = np.zeros((3, 3)) if inertia_com is None else np.asarray(inertia_com, dtype=float)
     for name, array, shape in (("com", com, (3,)), ("inertia_com", inertia_com, (3, 3))):
         if array.shape != shape:
-            raise ValueError(f"payload: {name} must have shape {shape}, not {array.shape}")
+            raise InputError(f"payload: {name} must have shape {shape}, not {array.shape}")
     if not (np.isfinite(mass) and np.isfinite(com).all() and np.isfinite(inertia_com).all()):
-        raise ValueError("payload: mass, com or inertia is not finite")
+        raise InputError("payload: mass, com or inertia is not finite")
     if mass <= 0:
-        raise ValueError(f"payload: mass {mass:g} is not positive")
+        raise InputError(f"payload: mass {mass:g} is not positive")
     reach = np.abs(com).max()
     if max(mass, reach, np.abs(inertia_com).max()) >= HUGE or mass * max(reach, reach**2) >= HUGE:
-        raise ValueError(f"payload: mass, com or inertia exceeds {HUGE:g}")
+        raise InputError(f"payload: mass, com or inertia exceeds {HUGE:g}")
     moments = principal_moments(inertia_com)
     slack = 1e-9 * max(1.0, moments[2])
     if moments[0] < -slack or moments[2] > moments[0] + moments[1] + slack:
         listed = ", ".join(f"{m:.3g}" for m in moments)
-        raise ValueError(
+        raise InputError(
             f"payload: principal moments {listed} are impossible: none may be negative or "
             "exceed the sum of the others"
         )

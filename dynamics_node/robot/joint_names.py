@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dynamics_node.errors import InputError
 from dynamics_node.robot.description import LONGEST_NAME
 from dynamics_node.robot.robot import Robot
 
@@ -26,17 +27,17 @@ def name_pairs(pairs: Iterable[tuple[str, str]]) -> Pairs:
     for theirs, ours in pairs:
         pair = f"{theirs}={ours}"
         if len(pair) > 2 * LONGEST_NAME:
-            raise ValueError(f"{pair[:50]!r}... has {len(pair)} characters; the limit is {2 * LONGEST_NAME}")
+            raise InputError(f"{pair[:50]!r}... has {len(pair)} characters; the limit is {2 * LONGEST_NAME}")
         if not theirs or not ours:
-            raise ValueError(f"{pair!r} has an empty side")
+            raise InputError(f"{pair!r} has an empty side")
         if theirs.count("*") > 1 or ours.count("*") > 1 or theirs.count("*") != ours.count("*"):
-            raise ValueError(f"{pair!r} needs one star on both sides, or none")
+            raise InputError(f"{pair!r} needs one star on both sides, or none")
         if theirs in known:
-            raise ValueError(f"{theirs!r} is mapped twice")
+            raise InputError(f"{theirs!r} is mapped twice")
         known.add(theirs)
         patterns += "*" in theirs
     if patterns > MAX_PATTERNS:
-        raise ValueError(f"{patterns} pairs with a star; the limit is {MAX_PATTERNS}")
+        raise InputError(f"{patterns} pairs with a star; the limit is {MAX_PATTERNS}")
     return pairs
 
 
@@ -76,7 +77,7 @@ def with_their_names(robot: Robot, pairs: Pairs) -> Robot:
     theirs = dict(zip(names, all_renamed(names, back), strict=True))
     for ours, name in theirs.items():
         if name in taken:
-            raise ValueError(f"joints {taken[name]!r} and {ours!r} are both called {name!r}")
+            raise InputError(f"joints {taken[name]!r} and {ours!r} are both called {name!r}")
         taken[name] = ours
     bodies = tuple(replace(body, joint=_called(body.joint, theirs)) for body in robot.bodies)
     return replace(robot, bodies=bodies) if pairs else robot
@@ -177,7 +178,7 @@ class JointBuffer:
             if name in self._number:
                 if name in known:
                     both = f"{theirs[known[name]]!r} and {theirs[k]!r}"
-                    raise ValueError(f"a JointState has joint {name!r} twice, as {both}")
+                    raise InputError(f"a JointState has joint {name!r} twice, as {both}")
                 known[name] = k
         source = np.array(list(known.values()), dtype=int)
         target = np.array([self._number[name] for name in known], dtype=int)

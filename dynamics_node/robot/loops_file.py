@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dynamics_node.errors import ModelError
 from dynamics_node.robot.description import NO_LIMITS, Description, Link, LoopDescription, LoopEnd
-from dynamics_node.robot.errors import ModelError
 from dynamics_node.robot.safe_files import composed, plain, read_regular_file
 
 KEYS = ("closed_loop", "type", "name_mot", "joint_name", "joint_type")

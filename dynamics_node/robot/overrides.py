@@ -17,8 +17,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dynamics_node.errors import ModelError
 from dynamics_node.robot.description import MOMENTS, Description, Link
-from dynamics_node.robot.errors import ModelError
 from dynamics_node.robot.joints import KINDS
 from dynamics_node.robot.safe_files import composed, place, read_regular_file
 from dynamics_node.robot.urdf_numbers import Inertial

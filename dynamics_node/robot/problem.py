@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from dynamics_node.errors import InputError
 from dynamics_node.robot.sensor_problem import Contact, SensorProblem, sensor_problem
 from dynamics_node.robot.state_arrays import Coordinates, Shapes, state_shapes
 
@@ -174,7 +175,7 @@ def hybrid_dynamics(robot: Coordinates, forward_joints: Iterable[str]) -> Proble
     known = {joint.name: joint for joint in robot.independent_joints}
     for name in forward_joints:
         if name not in known:
-            raise ValueError(
+            raise InputError(
                 f"forward joint {name!r} is unknown or mimics another; known: {', '.join(known)}"
             )
         forward[known[name].v] = [True] * (known[name].v.stop - known[name].v.start)
@@ -185,7 +186,7 @@ def named(kind: str, robot: Coordinates, forward_joints: Iterable[str] = ()) -> 
     """The problem of one of KINDS; only a hybrid one has `forward_joints`. Raises ValueError for an unknown
     kind, and as in `hybrid_dynamics`."""
     if kind not in KINDS:
-        raise ValueError(f"unknown problem {kind!r}; there are {', '.join(KINDS)}")
+        raise InputError(f"unknown problem {kind!r}; there are {', '.join(KINDS)}")
     if kind == "hybrid":
         return hybrid_dynamics(robot, forward_joints)
     return (inverse_dynamics if kind == "inverse" else forward_dynamics)(robot)

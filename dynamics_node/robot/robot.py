@@ -10,9 +10,9 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 
 from dynamics_node.display import html_table, titled
+from dynamics_node.errors import UnknownNameError
 from dynamics_node.robot.constraints import Custom, LoopJoint
 from dynamics_node.robot.description import NO_LIMITS, Limits
-from dynamics_node.robot.errors import UnknownNameError
 from dynamics_node.robot.joints import KINDS, JointType
 
 

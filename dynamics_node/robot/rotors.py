@@ -8,7 +8,7 @@ There they are at the motor, and times the square of the reduction at the joint.
 from collections.abc import Iterator
 from xml.etree.ElementTree import Element
 
-from dynamics_node.robot.errors import ModelError
+from dynamics_node.errors import ModelError
 from dynamics_node.robot.urdf_elements import ROTORS
 from dynamics_node.text import listed, number
 

@@ -7,7 +7,7 @@ and blanks and comments may precede the XML declaration.
 from xml.etree import ElementTree
 from xml.parsers import expat
 
-from dynamics_node.robot.errors import ModelError
+from dynamics_node.errors import ModelError
 
 
 def elements(text: str | bytes) -> ElementTree.Element:

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dynamics_node.errors import ModelError, UnknownNameError
 from dynamics_node.robot.description import Description, JointDescription
-from dynamics_node.robot.errors import ModelError, UnknownNameError
 from dynamics_node.robot.explicit import Explicit, joints_above, joints_apart
 from dynamics_node.robot.joints import KINDS
 from dynamics_node.robot.validate import require_finite

@@ -5,6 +5,7 @@ from itertools import chain
 
 import numpy as np
 
+from dynamics_node.errors import SensorError
 from dynamics_node.robot.sensors import (
     MEASURED,
     WRENCH,
@@ -17,7 +18,6 @@ from dynamics_node.robot.sensors import (
     JointAcceleration,
     JointTorque,
     Sensor,
-    SensorError,
 )
 from dynamics_node.robot.subtree import subtree
 

@@ -7,9 +7,9 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from dynamics_node.robot.errors import UnknownNameError
+from dynamics_node.errors import InputError, SensorError, UnknownNameError
 from dynamics_node.robot.sensor_fitting import fitting_labels
-from dynamics_node.robot.sensors import ZERO, ExternalWrench, Sensor, SensorError
+from dynamics_node.robot.sensors import ZERO, ExternalWrench, Sensor
 from dynamics_node.robot.state_arrays import Coordinates, Shapes, state_shapes
 
 RESULTS = ("qdd", "tau", "f_ext")
@@ -230,7 +230,7 @@ def sensor_problem(
     covariance = set(covariance)
     names = tuple(name for name in RESULTS if name in covariance)
     if len(names) != len(covariance):
-        raise ValueError(
+        raise InputError(
             f"covariances are available for {', '.join(RESULTS)}, not for {', '.join(sorted(covariance))}"
         )
     return SensorProblem(sensors, labels, names)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dynamics_node.robot.errors import ModelError, UnknownNameError
+from dynamics_node.errors import InputError, ModelError, UnknownNameError
 from dynamics_node.robot.inertial_parameters import with_more
 from dynamics_node.robot.robot import Robot
 from dynamics_node.symbolic import (
@@ -153,10 +153,10 @@ def with_tool(robot: Robot, joint: str, mass: float, com, xyz=(0, 0, 0), rpy=(0,
     """
     com = np.asarray(com, dtype=float)
     if not (np.isfinite(mass) and mass > 0 and com.shape == (3,) and np.isfinite(com).all()):
-        raise ValueError(f"tool: it needs a positive mass and a center of mass, not {mass:g} and {com}")
+        raise InputError(f"tool: it needs a positive mass and a center of mass, not {mass:g} and {com}")
     own = subtree(robot, joint)
     if own.body < 0:
-        raise ValueError(f"joint {joint!r} is fixed to the root: nothing moves its tool")
+        raise InputError(f"joint {joint!r} is fixed to the root: nothing moves its tool")
     X = own.sensor(xyz, rpy)
     back = inverse_motion_transform(X)
     described = transformed_inertia(back, own.inertia)

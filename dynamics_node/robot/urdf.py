@@ -13,6 +13,7 @@ from xml.etree import ElementTree
 import numpy as np
 from urdf_parser_py import urdf as parser
 
+from dynamics_node.errors import ModelError
 from dynamics_node.robot.description import (
     LONGEST_NAME,
     Coupling,
@@ -24,7 +25,6 @@ from dynamics_node.robot.description import (
     LoopEnd,
     Mimic,
 )
-from dynamics_node.robot.errors import ModelError
 from dynamics_node.robot.joints import KINDS
 from dynamics_node.robot.rotors import armatures
 from dynamics_node.robot.safe_xml import elements

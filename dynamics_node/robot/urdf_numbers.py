@@ -7,8 +7,8 @@ from xml.parsers import expat
 
 import numpy as np
 
+from dynamics_node.errors import ModelError
 from dynamics_node.robot.description import MOMENTS
-from dynamics_node.robot.errors import ModelError
 from dynamics_node.robot.safe_xml import length_of_head, parse
 from dynamics_node.robot.urdf import rpy_text
 from dynamics_node.symbolic import rpy_rotation, transformed_inertia

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from dynamics_node.errors import InputError
 from dynamics_node.robot.urdf import read_xml
 from dynamics_node.symbolic import rpy_rotation
 from dynamics_node.text import number
@@ -58,15 +59,15 @@ def _shape(element, visual):
     for child in geometry if geometry is not None else ():
         if child.tag == "mesh":
             if not child.get("filename"):
-                raise ValueError("a mesh without filename")
+                raise InputError("a mesh without filename")
             scale = tuple(_numbers(child, "scale", (1.0, 1.0, 1.0)))
             return Shape("mesh", scale, file=child.get("filename"), **pose)
         if child.tag in _SIZES:
             size = tuple(x for key in _SIZES[child.tag] for x in _numbers(child, key, ()))
             if len(size) != _COUNTS[child.tag] or not min(size) > 0:
-                raise ValueError(f"a {child.tag} needs {' and '.join(_SIZES[child.tag])} above 0")
+                raise InputError(f"a {child.tag} needs {' and '.join(_SIZES[child.tag])} above 0")
             return Shape(child.tag, size, **pose)
-    raise ValueError("unknown shape")
+    raise InputError("unknown shape")
 
 
 def _numbers(element, key, default):
@@ -75,5 +76,5 @@ def _numbers(element, key, default):
         return np.array(default)
     numbers = np.array([number(word) for word in text.split()])
     if not np.isfinite(numbers).all() or (len(default) and len(numbers) != len(default)):
-        raise ValueError(f"{key} {text!r} are not {len(default)} finite numbers")
+        raise InputError(f"{key} {text!r} are not {len(default)} finite numbers")
     return numbers

@@ -5,9 +5,9 @@ from html import escape
 
 import numpy as np
 
+from dynamics_node.errors import ModelError
 from dynamics_node.robot.constraints import LOOP_KINDS
 from dynamics_node.robot.description import JOINT_TYPES, JointDescription
-from dynamics_node.robot.errors import ModelError
 from dynamics_node.robot.joints import KINDS
 from dynamics_node.symbolic import rpy_angles
 

@@ -33,7 +33,7 @@ from dynamics_node.symbolic.linear_algebra import (
     solve_definite,
     transformed_inertia,
 )
-from dynamics_node.symbolic.program import Program, ProgramError, trace
+from dynamics_node.symbolic.program import Program, trace
 from dynamics_node.symbolic.rotation import (
     UNIT,
     angle_of,
@@ -78,7 +78,6 @@ __all__ = [
     "LaneProgram",
     "Op",
     "Program",
-    "ProgramError",
     "Shift",
     "Stage",
     "Staging",

@@ -14,8 +14,9 @@ from itertools import accumulate
 
 import numpy as np
 
+from dynamics_node.errors import ProgramError
 from dynamics_node.symbolic.expression import Expression, Op, Table
-from dynamics_node.symbolic.program import Program, ProgramError, program_of, require_health
+from dynamics_node.symbolic.program import Program, program_of, require_health
 
 
 @dataclass(frozen=True, eq=False)

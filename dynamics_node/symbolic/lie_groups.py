@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dynamics_node.errors import InputError
 from dynamics_node.symbolic.rotation import quaternion_rotation
 from dynamics_node.symbolic.spatial import skew
 
@@ -162,7 +163,7 @@ def _shaped(name, value, tail):
     array = np.asarray(value, dtype=float)
     if array.ndim < len(tail) or array.shape[-len(tail) :] != tail:
         shape = ", ".join(map(str, ("...", *tail)))
-        raise ValueError(f"{name} must have shape ({shape}), not {array.shape}")
+        raise InputError(f"{name} must have shape ({shape}), not {array.shape}")
     return array
 
 
@@ -170,9 +171,9 @@ def _require_rotation(R):
     """Raise ValueError for matrices (..., 3, 3) that are no rotations; NaN passes."""
     apart = np.abs(R @ np.swapaxes(R, -1, -2) - np.eye(3)).max(initial=0.0)
     if apart > ROTATION:
-        raise ValueError(f"rotation is not orthogonal: R R^T differs from 1 by {apart:.3g}")
+        raise InputError(f"rotation is not orthogonal: R R^T differs from 1 by {apart:.3g}")
     if (np.linalg.det(R) < 0.0).any():
-        raise ValueError("rotation is a reflection: its determinant is negative")
+        raise InputError("rotation is a reflection: its determinant is negative")
 
 
 def quaternion_exp(w):

@@ -10,15 +10,12 @@ from typing import Any
 import numpy as np
 
 from dynamics_node.display import titled
+from dynamics_node.errors import ProgramError
 from dynamics_node.symbolic.expression import BINARY, TURNING, UNARY, Expression, Op, Table
 
 FORMAT = 3
 HEALTH = "health"
 _ARRAYS = ("constants", "ops", "left", "right")
-
-
-class ProgramError(ValueError):
-    """An invalid Program, or a file without one."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)

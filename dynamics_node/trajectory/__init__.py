@@ -10,14 +10,6 @@ from dynamics_node.trajectory.capability import (
 )
 from dynamics_node.trajectory.check_functions import CheckFunctions, Slowdown
 from dynamics_node.trajectory.check_page import verdict, write_check
-from dynamics_node.trajectory.errors import (
-    InconsistentStart,
-    NotConverged,
-    SingularPosition,
-    TrajectoryError,
-    Unobservable,
-    WrongBranch,
-)
 from dynamics_node.trajectory.factor import (
     Factor,
     Loss,
@@ -74,25 +66,19 @@ __all__ = [
     "Ellipsoid",
     "Factor",
     "FixedLag",
-    "InconsistentStart",
     "JointTrajectory",
     "Loss",
     "Manipulability",
     "Margin",
-    "NotConverged",
     "Polytope",
     "Prior",
-    "SingularPosition",
     "Slowdown",
     "SmootherOptions",
     "Steps",
     "System",
     "Trajectory",
     "TrajectoryCheck",
-    "TrajectoryError",
     "TrajectoryGraph",
-    "Unobservable",
-    "WrongBranch",
     "acceleration_constraint",
     "accelerometer",
     "bias_of",

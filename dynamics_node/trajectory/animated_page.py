@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from dynamics_node.algorithms.transforms import joint_transforms
+from dynamics_node.errors import InputError
 from dynamics_node.output_files import write_text
 from dynamics_node.robot import Robot
 from dynamics_node.robot.constraints import LoopJoint
@@ -224,7 +225,7 @@ def write_animation(
 def animation(motion: Trajectory, draw: Callable[[np.ndarray], Drawing], title="") -> str:
     """The text of the page."""
     if not len(motion):
-        raise ValueError(f"{motion.name}: the trajectory has no rows")
+        raise InputError(f"{motion.name}: the trajectory has no rows")
     thinned = motion.thinned(FRAMES)
     script = "".join(_text(name) for name in SCRIPTS)
     style = _text("style.css")

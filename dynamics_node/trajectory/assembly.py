@@ -5,10 +5,9 @@ from functools import lru_cache
 import numpy as np
 
 from dynamics_node.algorithms.loop_closure import TURNED
-from dynamics_node.functions import InputError
+from dynamics_node.errors import InconsistentStart, InputError, SingularPosition, WrongBranch
 from dynamics_node.functions.checks import finite, numbers
 from dynamics_node.symbolic import Program, interpret, trace
-from dynamics_node.trajectory.errors import InconsistentStart, SingularPosition, WrongBranch
 from dynamics_node.trajectory.systems import System
 from dynamics_node.trajectory.trajectory import Trajectory
 

@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike
 
 from dynamics_node.algorithms.actuation import JointFriction, selected_friction
 from dynamics_node.display import fields_of, titled
-from dynamics_node.functions import Backend, InputError, evaluate
+from dynamics_node.errors import InputError
+from dynamics_node.functions import Backend, evaluate
 from dynamics_node.functions.checks import finite, require_robot, same_batch, shaped
 from dynamics_node.robot import Robot
 from dynamics_node.symbolic import matvec, transpose

@@ -7,9 +7,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dynamics_node.algorithms import ClosureError, close_loops, first_closed
+from dynamics_node.algorithms import close_loops, first_closed
 from dynamics_node.algorithms.actuation import JointFriction, selected_friction
 from dynamics_node.algorithms.rates import sampled_rates
+from dynamics_node.errors import ClosureError
 from dynamics_node.functions import build
 from dynamics_node.functions.checks import finite
 from dynamics_node.robot import Robot

@@ -11,6 +11,7 @@ from operator import add, sub
 
 import numpy as np
 
+from dynamics_node.errors import InputError
 from dynamics_node.robot import Robot, Shapes
 from dynamics_node.robot.state_arrays import tangent_map
 from dynamics_node.symbolic import Program, derivative_name, interpret, jacobian, trace
@@ -85,7 +86,7 @@ class Loss:
 
     def __post_init__(self):
         if not self.threshold > 0:
-            raise ValueError(f"threshold of loss {self.name!r} must be positive, not {self.threshold}")
+            raise InputError(f"threshold of loss {self.name!r} must be positive, not {self.threshold}")
 
 
 def cauchy(threshold=2.385) -> Loss:
@@ -140,11 +141,11 @@ class Factor:
 
     def __post_init__(self):
         if self.exact and len(self.determines) != len(self.rows):
-            raise ValueError(
+            raise InputError(
                 f"factor {self.name!r}: {len(self.rows)} rows determine {len(self.determines)} directions"
             )
         if self.exact and (self.after or self.loss):
-            raise ValueError(f"factor {self.name!r}: an exact factor spans one step and has no loss")
+            raise InputError(f"factor {self.name!r}: an exact factor spans one step and has no loss")
 
     @property
     def exact(self):
@@ -168,7 +169,7 @@ def factor_program(factor: Factor, variables: tuple[Variable, ...]) -> Program:
     shapes = {argument: (variable.size,) for argument, variable in places.items()} | factor.data
     value = trace(lambda **arrays: {"residual": factor.residual(**arrays)}, shapes)
     if value.outputs["residual"].shape != (len(factor.rows),):
-        raise ValueError(f"factor {factor.name!r}: {value.outputs['residual'].shape} rows, not {factor.rows}")
+        raise InputError(f"factor {factor.name!r}: {value.outputs['residual'].shape} rows, not {factor.rows}")
     derived = jacobian(value, ["residual"], list(places))
 
     def function(**arrays):

@@ -5,8 +5,8 @@ from functools import lru_cache
 import numpy as np
 
 from dynamics_node.codegen import make
+from dynamics_node.errors import InputError, NotConverged
 from dynamics_node.symbolic import Program, trace
-from dynamics_node.trajectory.errors import NotConverged
 from dynamics_node.trajectory.gauss_newton import Sweeps, covariances, require_solvable, run
 from dynamics_node.trajectory.step_elimination import packed, packed_prior
 from dynamics_node.trajectory.trajectory_graph import Prior, Steps, TrajectoryGraph
@@ -40,7 +40,7 @@ class FixedLag:
         least=0.0,
     ):
         if window < 2:
-            raise ValueError(f"window must be at least 2 steps, not {window}")
+            raise InputError(f"window must be at least 2 steps, not {window}")
         self.graph, self.window, self.backend = graph, window, backend
         self.tolerance, self.iterations, self.observable = tolerance, iterations, observable
         self._predict = _prediction(graph, backend)

@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics_node.trajectory.errors import TrajectoryError
+from dynamics_node.errors import TrajectoryError
 from dynamics_node.trajectory.joint_smoother import FIRST, JointSmoother
 from dynamics_node.trajectory.lasting_errors import UNITS, LastingErrors
 

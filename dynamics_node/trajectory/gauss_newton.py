@@ -11,7 +11,7 @@ from math import inf, isfinite
 import numpy as np
 
 from dynamics_node.codegen import Runner, Scan, make
-from dynamics_node.trajectory.errors import NotConverged, SingularPosition, Unobservable
+from dynamics_node.errors import NotConverged, SingularPosition, Unobservable
 from dynamics_node.trajectory.step_elimination import (
     LEAST,
     SINGULAR,

@@ -6,10 +6,10 @@ from itertools import pairwise
 import numpy as np
 
 from dynamics_node.codegen import Runner, make
+from dynamics_node.errors import InputError, SingularPosition
 from dynamics_node.graph.by_gtsam import require_gtsam
 from dynamics_node.robot import Shapes
 from dynamics_node.symbolic import derivative_name, interpret, jacobian, trace
-from dynamics_node.trajectory.errors import SingularPosition
 from dynamics_node.trajectory.factor import Factor, Variable
 from dynamics_node.trajectory.gauss_newton import run
 from dynamics_node.trajectory.trajectory_graph import Prior, Steps, TrajectoryGraph, weights_of
@@ -171,7 +171,7 @@ def _noise(factor, softness):
     if factor.loss is None:
         return _unit(factor)
     if factor.loss.name not in LOSSES:
-        raise ValueError(f"factor {factor.name!r}: GTSAM has no loss {factor.loss.name!r}")
+        raise InputError(f"factor {factor.name!r}: GTSAM has no loss {factor.loss.name!r}")
     estimator = getattr(models.mEstimator, LOSSES[factor.loss.name]).Create(factor.loss.threshold)
     return models.Robust.Create(estimator, _unit(factor))
 

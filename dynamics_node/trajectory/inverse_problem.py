@@ -8,11 +8,10 @@ from numpy.typing import ArrayLike
 
 from dynamics_node.algorithms import first_closed
 from dynamics_node.codegen.backends import BACKENDS
-from dynamics_node.functions import InputError
+from dynamics_node.errors import InputError, NotConverged, TrajectoryError
 from dynamics_node.functions.checks import finite, numbers, positive
 from dynamics_node.functions.choices import require_known
 from dynamics_node.trajectory.assembly import OPEN, require_branch
-from dynamics_node.trajectory.errors import NotConverged, TrajectoryError
 from dynamics_node.trajectory.fixed_lag import FixedLag
 from dynamics_node.trajectory.gauss_newton import Batch
 from dynamics_node.trajectory.systems import System

@@ -16,8 +16,9 @@ from functools import lru_cache
 import numpy as np
 
 from dynamics_node.codegen import make
+from dynamics_node.errors import InputError, SensorError
 from dynamics_node.robot import Robot
-from dynamics_node.robot.sensors import Accelerometer, Gyro, Imu, Sensor, SensorError
+from dynamics_node.robot.sensors import Accelerometer, Gyro, Imu, Sensor
 from dynamics_node.symbolic import Program, interpret, trace
 from dynamics_node.trajectory.fixed_lag import FixedLag
 from dynamics_node.trajectory.graphs import estimation_graph
@@ -205,7 +206,7 @@ def _deviations(sensor, factor):
 def _require_scalar(system):
     for k in range(len(system.directions)):
         if k not in system.scalars:
-            raise ValueError(
+            raise InputError(
                 f"{system.name}: {system.directions[k]} belongs to a joint of several coordinates, which "
                 "encoders cannot measure; omit the joint or fix it"
             )

@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dynamics_node.errors import InputError
 from dynamics_node.trajectory.fixed_lag import FixedLag
 from dynamics_node.trajectory.gauss_newton import covariances, run
 from dynamics_node.trajectory.joint_graph import (
@@ -54,7 +55,7 @@ class JointSmoother:
 
     def __init__(self, smoothed: Smoothed, options: SmootherOptions, start):
         if options.window < FIRST:
-            raise ValueError(
+            raise InputError(
                 f"window must be at least {FIRST} steps to determine rates, not {options.window}"
             )
         self.smoothed, self.options, self.start, self.newest = smoothed, options, start, -1
@@ -249,5 +250,5 @@ def _each(value, count):
     """A scalar or one number per joint, broadcast to (count,). Raises ValueError."""
     numbers = np.atleast_1d(np.asarray(value, dtype=float))
     if len(numbers) not in (1, count):
-        raise ValueError(f"{len(numbers)} numbers for {count} joints: give one for all or one per joint")
+        raise InputError(f"{len(numbers)} numbers for {count} joints: give one for all or one per joint")
     return np.broadcast_to(numbers, (count,))

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dynamics_node.functions import InputError
+from dynamics_node.errors import InputError
 from dynamics_node.functions.checks import numbers, positive
 from dynamics_node.trajectory.segments import (
     CUBIC,

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dynamics_node.algorithms.rates import sampled_rates
-from dynamics_node.functions import InputError
+from dynamics_node.errors import InputError
 from dynamics_node.functions.checks import numbers
 from dynamics_node.robot import Joint, Robot
 from dynamics_node.robot.robot import cached_on_robot

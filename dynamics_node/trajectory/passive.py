@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from dynamics_node.algorithms import smooth_friction
+from dynamics_node.errors import NotConverged
 from dynamics_node.robot import Robot, Shapes
-from dynamics_node.trajectory.errors import NotConverged
 
 TOUCHING = 1e-10  # error of a tangent, relative to the largest friction of its joint
 MOST_TANGENTS = 60  # per step

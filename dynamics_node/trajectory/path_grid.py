@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics_node.functions import InputError
+from dynamics_node.errors import InputError
 from dynamics_node.trajectory.segments import segments_of
 
 DENSE, MOST_DENSE = 32, 20_000  # samples a segment to find stops and lengths; of all segments
@@ -47,7 +47,7 @@ class Path:
         qd = self._at(self._s)[1]
         speed = np.linalg.norm(qd, axis=1)
         if not speed.any():
-            raise ValueError("the trajectory does not move: it has no times to change")
+            raise InputError("the trajectory does not move: it has no times to change")
         self._length = np.append(0.0, np.cumsum(0.5 * np.diff(self._s) * (speed[1:] + speed[:-1])))
         direction = qd / np.maximum(speed, AT_REST * speed.max())[:, None]
         turns = np.linalg.norm(np.diff(direction, axis=0), axis=1)

@@ -6,7 +6,8 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dynamics_node.functions import Backend, InputError
+from dynamics_node.errors import InfeasibleError, InputError
+from dynamics_node.functions import Backend
 from dynamics_node.robot import Robot
 from dynamics_node.trajectory.motion_limits import described
 from dynamics_node.trajectory.segments import LINE
@@ -106,7 +107,7 @@ def scaled(
         return check.slowed()
     for margin in check.margins:
         if margin.quantity == "position" and margin.used > 1 + TOLERANCE:
-            raise ValueError(f"no times make the path feasible: {described(margin)}")
+            raise InfeasibleError(f"no times make the path feasible: {described(margin)}")
     points = check.trajectory
     if len(points) < 2 or (points.degrees() == LINE).any():
         first = points.time[(points.degrees() == LINE).argmax()] if len(points) > 1 else points.time[0]
@@ -130,9 +131,7 @@ def _fastest(check, limits, most) -> TrajectoryCheck:
     uniform = check.slowed() if (np.abs(ends) < AT_REST).all() and check.slowdown.possible else None
     try:
         fast = time_optimal(check, limits, most).slowed()
-    except InputError:
-        raise
-    except ValueError:
+    except InfeasibleError:
         if uniform is None:
             raise
         return uniform

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics_node.display import fields_of, titled
-from dynamics_node.functions import InputError, SolutionError
+from dynamics_node.errors import InputError, SolutionError
 from dynamics_node.functions.checks import numbers
 from dynamics_node.symbolic import matvec, transpose
 

@@ -7,15 +7,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dynamics_node.algorithms import ClosureError, first_closed
+from dynamics_node.algorithms import first_closed
 from dynamics_node.codegen.backends import BACKENDS
-from dynamics_node.functions import InputError
+from dynamics_node.errors import ClosureError, InconsistentStart, InputError, TrajectoryError
 from dynamics_node.functions.checks import finite, numbers, require_robot
 from dynamics_node.functions.choices import require_known
 from dynamics_node.robot import Robot
 from dynamics_node.robot.robot import cached_on_robot
 from dynamics_node.robot.sensors import Sensor
-from dynamics_node.trajectory.errors import InconsistentStart, TrajectoryError
 from dynamics_node.trajectory.fixed_lag import FixedLag
 from dynamics_node.trajectory.gauss_newton import Batch
 from dynamics_node.trajectory.joint_graph import VARIABLES, known_start, walk_variances

@@ -19,6 +19,7 @@ import numpy as np
 from dynamics_node.algorithms.reduced_frames import economical_robot
 from dynamics_node.algorithms.rnea import body_motions
 from dynamics_node.algorithms.transforms import joint_transforms
+from dynamics_node.errors import InputError
 from dynamics_node.graph.sensor_factors import sensor_transform
 from dynamics_node.robot import Robot, Shapes
 from dynamics_node.robot.sensors import Accelerometer, Gyro, Imu
@@ -91,7 +92,7 @@ def inverse_dynamics(
     elif determines is None or determines in unknown:
         determined = tuple((determines, k) for k in range(len(system.independent)) if determines)
     else:
-        raise ValueError(f"inverse dynamics determine 'qdd' or one of {unknown}, not {determines!r}")
+        raise InputError(f"inverse dynamics determine 'qdd' or one of {unknown}, not {determines!r}")
 
     tangent = {} if passive is None else passive.data
 
@@ -292,7 +293,7 @@ def _with_one_coordinate(system, directions):
         return list(system.scalars)
     for k in directions:
         if k not in system.scalars:
-            raise ValueError(
+            raise InputError(
                 f"{system.name}: {system.directions[k]!r} has no position that an encoder can read"
             )
     return list(directions)
@@ -325,7 +326,7 @@ def _of_link(robot, sensor, bias, now, kind):
     """kind: Motion of the body, E (3, 3) and r (3,) of the sensor on it -> its reading."""
     body = robot.tree.frame(sensor.link).body
     if body < 0:
-        raise ValueError(
+        raise InputError(
             f"sensor {sensor.name!r}: link {sensor.link!r} is fixed to the world and does not move"
         )
     tree = economical_robot(robot)[0].tree  # shares its operations with the dynamics

@@ -7,11 +7,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics_node.codegen.backends import BACKENDS
-from dynamics_node.functions import InputError
+from dynamics_node.errors import InputError, SingularPosition, TrajectoryError, Unobservable
 from dynamics_node.functions.checks import finite, numbers, positive
 from dynamics_node.functions.choices import require_known
 from dynamics_node.trajectory.assembly import closed_start, require_branch
-from dynamics_node.trajectory.errors import SingularPosition, TrajectoryError, Unobservable
 from dynamics_node.trajectory.fixed_lag import FixedLag
 from dynamics_node.trajectory.gauss_newton import Batch
 from dynamics_node.trajectory.graphs import COORDINATES, RULES, Coordinates, Rule

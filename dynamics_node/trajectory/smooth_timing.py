@@ -14,7 +14,7 @@ from scipy import sparse
 from scipy.interpolate import CubicSpline, PchipInterpolator
 from scipy.optimize import linprog
 
-from dynamics_node.functions import InputError
+from dynamics_node.errors import InfeasibleError, InputError
 from dynamics_node.trajectory.check_page import remedy
 from dynamics_node.trajectory.joint_trajectory import JointTrajectory
 from dynamics_node.trajectory.motion_limits import joint_limits
@@ -50,7 +50,7 @@ def smoothed(check, fast, limits):
         if abs(motion.time[-1] - last) <= SETTLED * last:
             break
     if not tried:
-        raise ValueError(f"no time-optimal motion: {remedy(check)}")
+        raise InfeasibleError(f"no time-optimal motion: {remedy(check)}")
     grid, motion = min(tried, key=lambda own: own[1].time[-1])
     tightness, result = 1.0, check.retimed(_trajectory(check, grid, motion))
     for _ in range(TIGHTENINGS):
@@ -118,7 +118,7 @@ def _path_of(trajectory):
     own = np.append(True, steps > SHARE * steps.sum())
     q, time = trajectory.q[own], trajectory.time[own] - trajectory.time[0]
     if len(q) < 2:
-        raise ValueError("the trajectory does not move: it has no times to change")
+        raise InputError("the trajectory does not move: it has no times to change")
     ways = np.diff(q, axis=0)
     s = np.concatenate([[0.0], np.cumsum(np.linalg.norm(ways, axis=1))])
     speed = np.linalg.norm(trajectory.qd[own], axis=1)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dynamics_node.functions import InputError
+from dynamics_node.errors import InfeasibleError, InputError
 from dynamics_node.trajectory.joint_trajectory import JointTrajectory
 from dynamics_node.trajectory.path_grid import Grid, Path
 from dynamics_node.trajectory.path_limits import PathLimits, uses
@@ -56,7 +56,7 @@ def time_optimal(check, limits, most):
             break
         try:
             parts = problem.solved([part.speed for part in parts])
-        except ValueError:
+        except InfeasibleError:
             break
         result = check.retimed(_trajectory(check, parts))
     return result
@@ -120,7 +120,7 @@ class _Problem:
             if not viscous.any():
                 break
             guess = SLOWER * guess
-        raise ValueError(self._reason(grid, rows))
+        raise InfeasibleError(self._reason(grid, rows))
 
     def _reason(self, grid, rows):
         """Why there is no motion."""

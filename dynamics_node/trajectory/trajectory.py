@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dynamics_node.display import titled
+from dynamics_node.errors import TrajectoryError
 from dynamics_node.functions.checks import require_robot
 from dynamics_node.robot import Robot
 from dynamics_node.symbolic import Program, interpret, trace
-from dynamics_node.trajectory.errors import TrajectoryError
 from dynamics_node.trajectory.factor import NEXT, Factor, Variable
 from dynamics_node.trajectory.graphs import forward_graph, inverse_graph
 from dynamics_node.trajectory.systems import System, robot_system

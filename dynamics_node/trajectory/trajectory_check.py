@@ -10,7 +10,8 @@ from numpy.typing import ArrayLike
 
 from dynamics_node.algorithms.rates import spread_rates
 from dynamics_node.display import titled
-from dynamics_node.functions import Backend, InputError, build
+from dynamics_node.errors import InfeasibleError, InputError
+from dynamics_node.functions import Backend, build
 from dynamics_node.functions.checks import finite, positive, require_robot
 from dynamics_node.robot import Robot
 from dynamics_node.trajectory.check_functions import (
@@ -233,7 +234,9 @@ class TrajectoryCheck:
         while not check.feasible:
             slowdown = check.slowdown
             if slowdown.limit is not None and not slowdown.possible:
-                raise ValueError(f"no slowdown makes the trajectory feasible: {described(slowdown.limit)}")
+                raise InfeasibleError(
+                    f"no slowdown makes the trajectory feasible: {described(slowdown.limit)}"
+                )
             factor *= max(slowdown.factor, 1.0 if check is self else LEAST_STEP)
             check = self.retimed(self.trajectory.slowed(factor).rounded())
         return check

@@ -12,6 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
+from dynamics_node.errors import InputError
 from dynamics_node.robot import Shapes
 from dynamics_node.trajectory.factor import Factor, Variable, factor_program
 
@@ -35,7 +36,7 @@ class TrajectoryGraph:
         for factor in self.factors:
             for name in (*factor.now, *factor.after):
                 if name not in self.columns:
-                    raise ValueError(f"factor {factor.name!r}: there is no variable {name!r}")
+                    raise InputError(f"factor {factor.name!r}: there is no variable {name!r}")
         _require_unique("determined", [self.column_names[k] for k in self.determined])
         assert self.data  # raises if shapes differ
 
@@ -90,7 +91,7 @@ class TrajectoryGraph:
         for factor in self.factors:
             for name, shape in factor.data.items():
                 if shapes.setdefault(name, shape) != shape:
-                    raise ValueError(f"data {name!r} of factor {factor.name!r}: {shape}, not {shapes[name]}")
+                    raise InputError(f"data {name!r} of factor {factor.name!r}: {shape}, not {shapes[name]}")
         return shapes
 
     @cached_property
@@ -155,7 +156,7 @@ class Steps:
         unless positive, KeyError for an exact factor."""
         variance = np.asarray(variance, dtype=float)
         if not (variance > 0).all():
-            raise ValueError(f"variances of factor {factor!r} must be positive, not {variance.min()}")
+            raise InputError(f"variances of factor {factor!r} must be positive, not {variance.min()}")
         self[weights_of(factor)][:] = 1.0 / variance
 
     def copy(self) -> "Steps":
@@ -200,7 +201,7 @@ def _require_unique(kind, names: Iterable[str]):
     names = list(names)
     repeated = sorted({name for name in names if names.count(name) > 1})
     if repeated:
-        raise ValueError(f"{kind} twice: {', '.join(repeated)}")
+        raise InputError(f"{kind} twice: {', '.join(repeated)}")
 
 
 # --- orders of elimination ----------------------------------------------------------------------------------

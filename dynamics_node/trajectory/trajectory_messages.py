@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dynamics_node.functions import InputError
+from dynamics_node.errors import InputError
 from dynamics_node.functions.checks import numbers
 from dynamics_node.robot.safe_files import documents, plain, read_regular_file
 from dynamics_node.text import listed

@@ -9,8 +9,9 @@ from identified import Truth, as_measured, in_chunks
 from robots import PANDA_JOINTS, ROBOTS, PublishedRobot
 
 import dynamics_node as dn
+from dynamics_node.errors import TableError
 from dynamics_node.identification import USUAL, identify, summary
-from dynamics_node.io import TableError, open_table
+from dynamics_node.io import open_table
 
 
 @pytest.mark.parametrize("kind", ["csv", "bag"])

@@ -11,7 +11,8 @@ from tolerances import error
 
 import dynamics_node as dn
 from dynamics_node.cli import main
-from dynamics_node.io import TableError, evaluate, open_table, table_writer
+from dynamics_node.errors import TableError
+from dynamics_node.io import evaluate, open_table, table_writer
 
 
 @pytest.fixture

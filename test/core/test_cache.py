@@ -18,9 +18,10 @@ from compiled import packed
 from robots import ROBOTS
 
 import dynamics_node as dn
-from dynamics_node.codegen import CompileError, cache
+from dynamics_node.codegen import cache
 from dynamics_node.codegen.c import Kernel, compiler
 from dynamics_node.codegen.cache import cache_folder, read_entry, sweep, work_folder, write_entry
+from dynamics_node.errors import CompileError
 from dynamics_node.symbolic import trace
 
 ONE = np.array([1.0, 2.0])

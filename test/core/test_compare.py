@@ -12,7 +12,8 @@ from commands import exit_code
 from oracle import Oracle
 from robots import PANDA, PANDA_JOINTS, ROBOTS, data_folder
 
-from dynamics_node.io import Comparison, TableError, check_plot, plot_comparison
+from dynamics_node.errors import TableError
+from dynamics_node.io import Comparison, check_plot, plot_comparison
 from dynamics_node.io.evaluate_tables import MOST
 from dynamics_node.robot import Joint
 

@@ -5,7 +5,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from dynamics_node.io import TableError
+from dynamics_node.errors import TableError
 from dynamics_node.io.differentiate import Derivatives, differentiated
 
 RATE, CUTOFF = 500.0, 10.0

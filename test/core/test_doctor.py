@@ -13,6 +13,7 @@ from urdf_text import joint, robot
 from dynamics_demo.robots import four_bar
 from dynamics_node.algorithms import parse_robot, rnea
 from dynamics_node.cli import main
+from dynamics_node.errors import ModelError
 from dynamics_node.identification.doctor import diagnose, evidence, examine, nearest_consistent, repairs
 from dynamics_node.identification.doctor.doctor_page import SIDE, page
 from dynamics_node.identification.doctor.evidence import (
@@ -45,7 +46,6 @@ from dynamics_node.identification.doctor.workspace import (
     positions_within,
     unseen_parameters,
 )
-from dynamics_node.robot.errors import ModelError
 from dynamics_node.robot.urdf import parse_urdf
 from dynamics_node.robot.urdf_numbers import ALL_FIGURES, with_numbers
 from dynamics_node.robot.urdf_numbers import Inertial as Numbers

@@ -19,10 +19,10 @@ from urdf_text import joint, link
 from urdf_text import robot as urdf
 
 import dynamics_node as dn
-from dynamics_node.codegen import CompileError
 from dynamics_node.codegen.export import shared
 from dynamics_node.codegen.export.names import c_string, identifier, identifiers, in_comment
-from dynamics_node.functions import ChoiceError, export_functions
+from dynamics_node.errors import ChoiceError, CompileError
+from dynamics_node.functions import export_functions
 from dynamics_node.robot.sensors import JointTorque
 from dynamics_node.symbolic import LaneProgram, flattened, interpret, jacobian, pullback, pushforward
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from dynamics_node.errors import ModelError
 from dynamics_node.output_files import replacing, write_text
-from dynamics_node.robot import ModelError
 from dynamics_node.robot.loops_file import MAX_BYTES, parse_loops_file, read_loops_file
 from dynamics_node.robot.safe_files import read_regular_file
 

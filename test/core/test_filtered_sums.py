@@ -8,13 +8,8 @@ from scipy.signal import butter, lfilter, sosfiltfilt
 from two_links import ARM
 
 import dynamics_node as dn
-from dynamics_node.identification import (
-    IdentificationError,
-    RegressorModel,
-    base_parameters,
-    identify,
-    weighted,
-)
+from dynamics_node.errors import IdentificationError
+from dynamics_node.identification import RegressorModel, base_parameters, identify, weighted
 from dynamics_node.identification.filtering import ORDER, RecordedSums, weights
 from dynamics_node.io import differentiate
 from dynamics_node.io.differentiate import Derivatives, differentiated

@@ -13,8 +13,9 @@ from two_links import ARM, NAMES
 import dynamics_node as dn
 from dynamics_node.algorithms import load_robot, smooth_friction
 from dynamics_node.cli import main
+from dynamics_node.errors import TableError
 from dynamics_node.identification import RegressorModel
-from dynamics_node.io import TableError, open_table
+from dynamics_node.io import open_table
 
 ROWS = 60
 TOPIC = "/joint_states"

@@ -20,9 +20,9 @@ from dynamics_demo.robots import five_bar
 from dynamics_node.algorithms import first_closed
 from dynamics_node.codegen import WithFallback, make
 from dynamics_node.codegen.c import BATCH
+from dynamics_node.errors import InputError
 from dynamics_node.functions import ProgramFunction
 from dynamics_node.functions.arguments import plain_signature
-from dynamics_node.functions.checks import InputError
 from dynamics_node.node.building.build_job import REFERENCE, Job, do
 from dynamics_node.symbolic import trace
 

@@ -11,11 +11,11 @@ from urdf_text import INERTIAL, joint, link, robot
 import dynamics_node as dn
 from dynamics_node.algorithms import Actuation
 from dynamics_node.algorithms.rates import closure_matrix
-from dynamics_node.functions import ChoiceError, resolve
+from dynamics_node.errors import ChoiceError, IllPosedError
+from dynamics_node.functions import resolve
 from dynamics_node.graph import (
     ORDERINGS,
     FactorGraph,
-    IllPosedError,
     build_graph,
     complete_sketch,
     custom_ordering,

@@ -11,8 +11,8 @@ from robots import ROBOTS, PublishedRobot, closed_states, random_states, robot_o
 
 import dynamics_node as dn
 from dynamics_node.algorithms import inertias_of_parameters
+from dynamics_node.errors import IdentificationError
 from dynamics_node.identification import (
-    IdentificationError,
     RegressorModel,
     Sums,
     base_parameters,

@@ -17,8 +17,8 @@ from robots import ROBOTS
 import dynamics_node as dn
 from dynamics_node.algorithms import smooth_friction
 from dynamics_node.cli import main
+from dynamics_node.errors import ModelError
 from dynamics_node.identification import RegressorModel, identified_text
-from dynamics_node.robot import ModelError
 from dynamics_node.robot.subtree import central_moments
 from dynamics_node.robot.urdf_numbers import Dynamics, Inertial, with_numbers
 

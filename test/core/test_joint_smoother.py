@@ -7,8 +7,8 @@ import pytest
 from two_links import ARM, NAMES, PUSH, Swing
 
 import dynamics_node as dn
-from dynamics_node.robot.sensors import Gyro, Imu, JointTorque, SensorError
-from dynamics_node.trajectory.errors import Unobservable
+from dynamics_node.errors import SensorError, Unobservable
+from dynamics_node.robot.sensors import Gyro, Imu, JointTorque
 from dynamics_node.trajectory.joint_smoother import JointSmoother, Smoothed, SmootherOptions
 
 STEPS, WINDOW = 8, 8

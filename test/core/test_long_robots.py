@@ -9,7 +9,7 @@ from tolerances import EXACT, error, solved
 
 import dynamics_node as dn
 from dynamics_node.algorithms import aba, rnea
-from dynamics_node.codegen import CompileError
+from dynamics_node.errors import CompileError
 
 ROBOTS = {
     "60": lambda: chain(60, sliding=0.2),

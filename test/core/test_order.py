@@ -9,16 +9,8 @@ from generic_chains import chain
 import dynamics_node as dn
 from dynamics_demo.robots import ROBOTS
 from dynamics_node.algorithms import dynamics_programs, limb_after_limb, reordered
-from dynamics_node.symbolic import (
-    Op,
-    ProgramError,
-    depth_first,
-    group_after_group,
-    in_order,
-    interpret,
-    most_alive,
-    trace,
-)
+from dynamics_node.errors import ProgramError
+from dynamics_node.symbolic import Op, depth_first, group_after_group, in_order, interpret, most_alive, trace
 
 PROBLEMS = {"inverse": dn.inverse_dynamics, "forward": dn.forward_dynamics}
 

@@ -16,10 +16,10 @@ from tolerances import EXACT, OUT_OF_GTSAM, error, solved
 import dynamics_node as dn
 from dynamics_node.algorithms import cost, dynamics_programs, parameter_values
 from dynamics_node.algorithms.first_positions import closed_samples
+from dynamics_node.errors import SingularPivotError
 from dynamics_node.graph import (
     ORDERINGS,
     Recursion,
-    SingularPivotError,
     build_graph,
     eliminate,
     elimination_program,

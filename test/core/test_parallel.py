@@ -17,7 +17,7 @@ from dynamics_node.algorithms import aba, crba, rnea
 from dynamics_node.chains import SOLVERS, WAYS, Motions, RobotArrays, forward_dynamics, inverse_dynamics
 from dynamics_node.chains.chain_arrays import body_poses
 from dynamics_node.chains.parallel_dynamics import mass_matrix
-from dynamics_node.functions import ChoiceError
+from dynamics_node.errors import ChoiceError
 from dynamics_node.node.building.build_job import Job, do
 from dynamics_node.node.core.consistency import check_together
 from dynamics_node.node.core.settings import Settings

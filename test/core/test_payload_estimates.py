@@ -11,9 +11,9 @@ from tolerances import error
 
 import dynamics_node as dn
 from dynamics_node.algorithms import inertias_of_parameters, joint_torque_regressor, momentum_regressor
+from dynamics_node.errors import IdentificationError
 from dynamics_node.estimation import payload_functions
 from dynamics_node.estimation.payload_sums import PayloadSums, fit_payload
-from dynamics_node.identification import IdentificationError
 from dynamics_node.symbolic import pseudo_inertia
 
 NOISE = 0.2  # N m

@@ -12,7 +12,8 @@ from robots import ROBOTS, random_states
 from tolerances import EXACT, error, solved
 
 import dynamics_node as dn
-from dynamics_node.graph import ORDERINGS, SingularPivotError
+from dynamics_node.errors import SingularPivotError
+from dynamics_node.graph import ORDERINGS
 
 COMPILED = ("double_pendulum", "ur5")  # in every ordering
 SEARCHED = "double_pendulum"  # for the best ordering, which takes seconds

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dynamics_node.symbolic import Op, Program, ProgramError, interpret, interpret_portable, jacobian, trace
+from dynamics_node.errors import ProgramError
+from dynamics_node.symbolic import Op, Program, interpret, interpret_portable, jacobian, trace
 
 
 def run(function, **arrays):

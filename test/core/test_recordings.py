@@ -9,7 +9,8 @@ from bags import JOINT_STATE, PERIOD, write_bag, write_old_bag
 from robots import PANDA_JOINTS, ROBOTS, random_states
 
 import dynamics_node as dn
-from dynamics_node.io import TableError, open_table
+from dynamics_node.errors import TableError
+from dynamics_node.io import open_table
 
 ROWS = 60
 

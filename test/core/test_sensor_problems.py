@@ -19,7 +19,7 @@ from tolerances import error, solved
 from trials import positions
 
 import dynamics_node as dn
-from dynamics_node.functions import InputError
+from dynamics_node.errors import InputError
 from dynamics_node.robot import sensors as s
 
 XYZ, RPY = (0.03, -0.05, 0.11), (0.4, -0.7, 1.9)

@@ -6,7 +6,8 @@ from identified import Truth
 from robots import ROBOTS
 
 from dynamics_node.cli import main
-from dynamics_node.io import USUAL_CUTOFF, TableError, open_table
+from dynamics_node.errors import TableError
+from dynamics_node.io import USUAL_CUTOFF, open_table
 from dynamics_node.robot import inverse_dynamics
 
 

@@ -13,8 +13,9 @@ from dynamics_node.algorithms import derivative_program, parameter_values
 from dynamics_node.algorithms.solution_by_branches import factors, solution_by_branches
 from dynamics_node.codegen.c import BATCH, BatchKernel, CRunner, Kernel
 from dynamics_node.codegen.c.render import ABOVE_CACHES, in_straight_lines
+from dynamics_node.errors import ProgramError
 from dynamics_node.robot.inertial_parameters import PARAMETERS
-from dynamics_node.symbolic import LaneProgram, ProgramError, Stage, Staging, flattened, interpret
+from dynamics_node.symbolic import LaneProgram, Stage, Staging, flattened, interpret
 from dynamics_node.symbolic.program import Program
 
 

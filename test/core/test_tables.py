@@ -16,7 +16,8 @@ import dynamics_node as dn
 from dynamics_demo.oracles import DRIVEN, PASSIVE, FiveBarOracle
 from dynamics_demo.robots import UPRIGHT, five_bar
 from dynamics_node.cli import main
-from dynamics_node.io import TableError, evaluate, open_table, over_dask, table_writer
+from dynamics_node.errors import TableError
+from dynamics_node.io import evaluate, open_table, over_dask, table_writer
 
 pa = pytest.importorskip("pyarrow", reason="tables: pip install 'dynamics_node[tables]'")
 csv = pytest.importorskip("pyarrow.csv")

@@ -5,7 +5,8 @@ import pytest
 from trajectories import CASES
 from trajectory_cases import system_of
 
-from dynamics_node.trajectory import FixedLag, SingularPosition, forward_graph, prior
+from dynamics_node.errors import SingularPosition
+from dynamics_node.trajectory import FixedLag, forward_graph, prior
 from dynamics_node.trajectory.factor import Factor, vector
 from dynamics_node.trajectory.step_elimination import forward_program
 from dynamics_node.trajectory.trajectory_graph import TrajectoryGraph, last_first

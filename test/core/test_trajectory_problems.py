@@ -11,15 +11,15 @@ from trajectory_cases import robot_of
 import dynamics_node as dn
 from dynamics_demo.robots import UPRIGHT, differential, five_bar
 from dynamics_node.algorithms import first_closed
-from dynamics_node.functions import InputError
-from dynamics_node.trajectory import (
+from dynamics_node.errors import (
     InconsistentStart,
+    InputError,
     NotConverged,
     SingularPosition,
-    SmootherOptions,
     TrajectoryError,
     WrongBranch,
 )
+from dynamics_node.trajectory import SmootherOptions
 
 SAME_RULE = 1e-6  # rad or m after a second or two of falling, while errors grow
 

@@ -11,7 +11,7 @@ from urdf_text import INERTIAL, joint, link, robot
 
 import dynamics_node as dn
 from dynamics_node.algorithms import load_robot, parse_robot
-from dynamics_node.robot import ModelError, ModelWarning
+from dynamics_node.errors import ModelError, ModelWarning
 from dynamics_node.robot.urdf import MAX_BYTES, parse_urdf
 from dynamics_node.robot.urdf_elements import MOST_KINDS
 from dynamics_node.robot.urdf_numbers import Inertial, with_numbers

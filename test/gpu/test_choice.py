@@ -8,10 +8,10 @@ from robots import ROBOTS
 
 import dynamics_node as dn
 from dynamics_node.algorithms import dynamics_programs
-from dynamics_node.codegen import CompileError
 from dynamics_node.codegen.cuda import choice
 from dynamics_node.codegen.cuda.choice import choose, orders_of
 from dynamics_node.codegen.printer import Variant, kernel
+from dynamics_node.errors import CompileError
 from dynamics_node.symbolic import depth_first
 
 PLAIN = Variant()

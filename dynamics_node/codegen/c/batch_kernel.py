@@ -31,9 +31,9 @@ from dynamics_node.codegen.c.kernel import (
 from dynamics_node.codegen.c.render import ABOVE_CACHES, BATCH, renderer, shapes_table, text_of
 from dynamics_node.codegen.c.render_stage_loops import render_stage_loops
 from dynamics_node.codegen.c.render_straight import NUMBERS, VECTOR, VECTORS, memory, render_run
-from dynamics_node.codegen.errors import CompileError
 from dynamics_node.codegen.result_memory import new_array
 from dynamics_node.codegen.runner import PRECISIONS, UNIT_TOLERANCE, limits_in, returned, usable
+from dynamics_node.errors import CompileError
 from dynamics_node.symbolic import LaneProgram, Program, depth_first, trace
 
 HALF = ("-DWIDEST=32",)  # bytes of a vector: see vectors.c

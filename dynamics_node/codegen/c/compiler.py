@@ -25,7 +25,7 @@ from time import thread_time_ns
 from typing import NamedTuple
 
 from dynamics_node.codegen.cache import cache_folder, names, no_place, read_entry, work_folder, write_entry
-from dynamics_node.codegen.errors import CompileError
+from dynamics_node.errors import CompileError
 
 FLAGS = (
     *("-O1", "-fexpensive-optimizations", "-fschedule-insns2"),  # for straight lines -O2 is no faster

@@ -20,9 +20,9 @@ from dynamics_node.codegen.c.compiler import (
     open_library,
 )
 from dynamics_node.codegen.c.render import BATCH, WORTH_A_THREAD, render, renderer
-from dynamics_node.codegen.errors import CompileError
 from dynamics_node.codegen.result_memory import new_array
 from dynamics_node.codegen.runner import returned, taken, usable
+from dynamics_node.errors import CompileError, InputError
 from dynamics_node.symbolic import LaneProgram, Program, vectorize
 
 BLOCK = 16  # states; threads split the batch at multiples of the widest vector, 16 numbers of float32
@@ -64,7 +64,7 @@ class Loaded(ABC):
             if array.shape in (shape, (count, *shape)):
                 continue
             if array.shape not in ((size,), (count, size)):
-                raise ValueError(f"an input of shape {array.shape}, not ({count}, {size}) or ({size},)")
+                raise InputError(f"an input of shape {array.shape}, not ({count}, {size}) or ({size},)")
             arrays[k] = array.reshape((count, *shape) if array.ndim == 2 else shape)
         return arrays
 

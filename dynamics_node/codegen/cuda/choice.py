@@ -10,8 +10,8 @@ from contextlib import suppress
 from typing import Any
 
 from dynamics_node.codegen.cache import read_entry, write_entry
-from dynamics_node.codegen.errors import CompileError
 from dynamics_node.codegen.printer import Kernel, Variant
+from dynamics_node.errors import CompileError
 from dynamics_node.symbolic import Program, depth_first
 
 MOST_MORE = 1.25  # times the operations of the Program: an alternative with more is not tried

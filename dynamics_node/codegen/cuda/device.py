@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
-from dynamics_node.codegen.errors import CompileError, DeviceError
+from dynamics_node.errors import CompileError, DeviceError
 
 log = logging.getLogger("dynamics_node")
 

@@ -12,12 +12,13 @@ import numpy as np
 
 from dynamics_node.codegen.cuda.device import compiled
 from dynamics_node.codegen.printer import Kernel
+from dynamics_node.errors import InputError
 
 ROWS, COLUMNS = "rows", "columns"
 ON_CUDA = (2, 13)  # kinds of devices of DLPack: CUDA, and its managed memory
 
 
-class ArrayError(ValueError):
+class ArrayError(InputError):
     """An array on the device that cannot be used; the message says what to do."""
 
 

@@ -20,9 +20,9 @@ from dynamics_node.codegen.cuda.device import (
     warn_once,
 )
 from dynamics_node.codegen.cuda.device_call import COLUMNS, ROWS, DeviceCall, launch, shared_arrays
-from dynamics_node.codegen.errors import CompileError
 from dynamics_node.codegen.printer import Kernel, Variant, kernel
 from dynamics_node.codegen.runner import PRECISIONS, returned, taken
+from dynamics_node.errors import CompileError
 from dynamics_node.symbolic import Program
 
 GRAVITY = "gravity"  # an input that mostly is the same in all states

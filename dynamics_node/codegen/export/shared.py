@@ -7,8 +7,8 @@ import subprocess
 from pathlib import Path
 
 from dynamics_node.codegen.c.compiler import FLAGS, compiler
-from dynamics_node.codegen.errors import CompileError
 from dynamics_node.codegen.export.entry import Entry
+from dynamics_node.errors import CompileError
 
 TIME_LIMIT = 600.0  # s
 

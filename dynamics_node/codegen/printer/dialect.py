@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dynamics_node.errors import InputError
 from dynamics_node.symbolic import Op, Program
 from dynamics_node.symbolic.fused import Operand, Operation
 
@@ -30,7 +31,7 @@ class Dialect(NamedTuple):
         """A number as C writes it, exactly; of 32 bits the nearest one. Raises ValueError beyond them."""
         number = _nearest_single(value) if self.single else float(value)
         if not isfinite(number):
-            raise ValueError(f"the constant {value} of a Program does not fit into 32 bits: use float64")
+            raise InputError(f"the constant {value} of a Program does not fit into 32 bits: use float64")
         text = number.hex() + "f" * self.single
         return f"({text})" if number < 0 else text
 

@@ -5,9 +5,9 @@ from threading import Lock
 
 import numpy as np
 
+from dynamics_node.errors import InputError
 from dynamics_node.functions.bridges import required
 from dynamics_node.functions.bridges.code import Code, text_of
-from dynamics_node.functions.checks import InputError
 
 JAX = "jax>=0.6.1"
 _registered: set[str] = set()

@@ -7,9 +7,9 @@ from math import prod
 
 import numpy as np
 
+from dynamics_node.errors import InputError
 from dynamics_node.functions.bridges import required
 from dynamics_node.functions.bridges.code import Code
-from dynamics_node.functions.checks import InputError
 
 TORCH = "torch>=2.4"
 _numbers = count()

@@ -5,7 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics_node.algorithms import ClosureError, parse_robot
+from dynamics_node.algorithms import parse_robot
+from dynamics_node.errors import ClosureError, ModelError, UnknownNameError
 from dynamics_node.identification.doctor.diagnosis import (
     Finding,
     LinkFacts,
@@ -25,7 +26,6 @@ from dynamics_node.identification.doctor.workspace import (
     positions_within,
     unseen_parameters,
 )
-from dynamics_node.robot import ModelError, UnknownNameError
 from dynamics_node.robot.description import Description
 from dynamics_node.robot.urdf import parse_urdf
 from dynamics_node.robot.urdf_shapes import parse_shapes

@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dynamics_node.errors import InputError
+
 
 class Solid(NamedTuple):
     """volume: m^3; center (3,): m; second (3, 3): mean of (r - center)(r - center)^T, m^2, of uniform
@@ -134,7 +136,7 @@ KINDS = (".stl", ".obj", ".dae", ".ply", ".off")
 HELP = "pip install dynamics_node[doctor] for meshes"
 
 
-class MeshError(ValueError):
+class MeshError(InputError):
     """A mesh that cannot be read; the message gives the reason."""
 
 

@@ -4,13 +4,7 @@ See docs/how-to/excitation.md.
 """
 
 from dynamics_node.identification.excitation.bounds import Bounds, joint_bounds, read_limits
-from dynamics_node.identification.excitation.design import (
-    CRITERIA,
-    UNITS,
-    ExcitationError,
-    design_excitation,
-    solutions,
-)
+from dynamics_node.identification.excitation.design import CRITERIA, UNITS, design_excitation, solutions
 from dynamics_node.identification.excitation.excitation_trajectory import (
     RATE,
     ExcitationTrajectory,
@@ -25,7 +19,6 @@ __all__ = [
     "UNITS",
     "Bounds",
     "Box",
-    "ExcitationError",
     "ExcitationTrajectory",
     "design_excitation",
     "joint_bounds",

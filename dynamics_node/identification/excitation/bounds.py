@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dynamics_node.errors import InputError
 from dynamics_node.robot import Robot
 from dynamics_node.robot.safe_files import composed, plain, read_regular_file
 
@@ -42,7 +43,7 @@ def joint_bounds(robot: Robot, factor=FACTOR, velocity=None, acceleration=None, 
     tightest limit is used. Raises ValueError with the joint name.
     """
     if not 0 < factor <= 1:
-        raise ValueError(f"the factor of limits must be above 0 and at most 1, not {factor:g}")
+        raise InputError(f"the factor of limits must be above 0 and at most 1, not {factor:g}")
     units = ["rad" if joint.type.turns else "m" for joint in robot.independent_joints]
     own = _described_limits(robot, limits or {})
     notes = own.notes + _fill_positions(robot, units, own.lower, own.upper)
@@ -66,7 +67,7 @@ def _upper_bound(value, name):
     if value is None:
         return np.inf
     if not (np.isfinite(value) and value > 0):
-        raise ValueError(f"the highest {name} must be positive, not {value:g}")
+        raise InputError(f"the highest {name} must be positive, not {value:g}")
     return value
 
 
@@ -136,7 +137,7 @@ def _fill_positions(robot, units, lower, upper):
     lower[below], upper[above] = (upper - 2 * reach)[below], (lower + 2 * reach)[above]
     for k in np.flatnonzero(upper - lower < NARROW):
         message = f"{robot.v_names[k]} has no range between its limits {lower[k]:g} and {upper[k]:g}"
-        raise ValueError(f"{message}: exclude it by listing the others in --joints")
+        raise InputError(f"{message}: exclude it by listing the others in --joints")
     notes = []
     for unit in REACH:
         own = (endless | below | above) & (np.array(units) == unit)
@@ -185,13 +186,13 @@ def read_limits(path) -> dict[str, dict[str, float]]:
     content = plain(composed(read_regular_file(path, MAX_BYTES), "limits", ValueError))
     joints = content.get("joint_limits") if isinstance(content, dict) else None
     if not isinstance(joints, dict) or not joints:
-        raise ValueError(f"{path}: no mapping joint_limits")
+        raise InputError(f"{path}: no mapping joint_limits")
     return {joint: _numbers(path, joint, own) for joint, own in joints.items()}
 
 
 def _numbers(path, joint, own):
     if not isinstance(own, dict):
-        raise ValueError(f"{path}: {joint} has no mapping of limits")
+        raise InputError(f"{path}: {joint} has no mapping of limits")
     numbers = {}
     for key in LIMIT_KEYS:
         kind = key.partition("_")[2]
@@ -207,5 +208,5 @@ def _number(path, joint, key, text):
         value = math.nan
     if not math.isfinite(value) or (value <= 0 and key not in _SIGNED):
         kind = "a number" if key in _SIGNED else "a positive number"
-        raise ValueError(f"{path}: {key} of {joint} is not {kind}")
+        raise InputError(f"{path}: {key} of {joint} is not {kind}")
     return value

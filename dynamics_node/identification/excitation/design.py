@@ -6,6 +6,7 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dynamics_node.errors import ExcitationError, InputError
 from dynamics_node.functions import Backend
 from dynamics_node.identification.base_parameters import base_parameters
 from dynamics_node.identification.excitation.bounds import FACTOR, joint_bounds
@@ -27,10 +28,6 @@ LISTED_LIMITS = 3  # exceeded limits in a message
 SMOOTHING = 0.05  # fraction of the velocity limit, see Regressor
 NOISE = 1.0  # N m or N
 LARGEST_CONDITION = 3e7  # condition: its square, that of the information, leaves no significant digits
-
-
-class ExcitationError(ValueError):
-    """The robot cannot be excited, or no motion keeps within the limits."""
 
 
 def design_excitation(
@@ -131,11 +128,11 @@ def design_excitation(
     """
     _require_possible(robot)
     if criterion not in CRITERIA:
-        raise ValueError(f"unknown criterion {criterion!r}; there are {', '.join(CRITERIA)}")
+        raise InputError(f"unknown criterion {criterion!r}; there are {', '.join(CRITERIA)}")
     if units not in UNITS:
-        raise ValueError(f"unknown units {units!r}; there are {', '.join(UNITS)}")
+        raise InputError(f"unknown units {units!r}; there are {', '.join(UNITS)}")
     if restarts < 1:
-        raise ValueError(f"restarts must be at least 1, not {restarts}")
+        raise InputError(f"restarts must be at least 1, not {restarts}")
     clock, advance = Clock(time_limit), advance or (lambda solutions: None)
     bounds = joint_bounds(robot, factor, velocity, acceleration, limits)
     linear = RegressorModel(robot, tuple(terms), backend)
@@ -190,9 +187,9 @@ def _require_possible(robot):
 def _noise(robot, noise):
     noise = np.asarray(noise, dtype=float).ravel()
     if noise.size not in (1, robot.nv):
-        raise ValueError(f"noise needs one number, or {robot.nv}: {', '.join(robot.v_names)}")
+        raise InputError(f"noise needs one number, or {robot.nv}: {', '.join(robot.v_names)}")
     if not np.all((noise > 0) & np.isfinite(noise)):
-        raise ValueError(f"noise must be positive, not {noise.min():g}")
+        raise InputError(f"noise must be positive, not {noise.min():g}")
     return np.broadcast_to(noise, (robot.nv,))
 
 
@@ -201,10 +198,10 @@ def _start(robot, bounds, start):
         return None
     start = np.asarray(start, dtype=float)
     if start.shape != (robot.nv,) or not np.isfinite(start).all():
-        raise ValueError(f"start needs {robot.nv} numbers: {', '.join(robot.v_names)}")
+        raise InputError(f"start needs {robot.nv} numbers: {', '.join(robot.v_names)}")
     for name, q, center, half in zip(robot.v_names, start, bounds.center, bounds.half, strict=True):
         if abs(q - center) >= half:
-            raise ValueError(
+            raise InputError(
                 f"start: {name} at {q:g} is not between {center - half:.4g} and {center + half:.4g}"
             )
     return start

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics_node.algorithms import quantity_program
+from dynamics_node.errors import InputError
 from dynamics_node.functions import Backend, build, compile
 from dynamics_node.identification.excitation.bounds import Bounds
 from dynamics_node.robot import Robot
@@ -53,11 +54,11 @@ class Box:
         for name in ("lower", "upper", "point"):
             value = np.asarray(getattr(self, name), dtype=float)
             if value.shape != (3,) or np.isnan(value).any():
-                raise ValueError(f"{name} of the box of {self.link} needs three numbers: x, y and z")
+                raise InputError(f"{name} of the box of {self.link} needs three numbers: x, y and z")
         if not np.isfinite(np.asarray(self.point, dtype=float)).all():
-            raise ValueError(f"point of the box of {self.link} must be finite")
+            raise InputError(f"point of the box of {self.link} must be finite")
         if np.any(self.walls[0] >= self.walls[1]):
-            raise ValueError(f"the box of {self.link} is empty: each lower wall must be below the upper one")
+            raise InputError(f"the box of {self.link} is empty: each lower wall must be below the upper one")
 
     @property
     def walls(self) -> np.ndarray:
@@ -94,7 +95,7 @@ class TorqueRows:
             if self.bounds.effort[k] <= self._friction[k]:
                 reason = f"its available effort {self.bounds.effort[k]:g} does not exceed its friction"
                 name = self.robot.v_names[k]
-                raise ValueError(f"{name} cannot move: {reason}; exclude it by --joints")
+                raise InputError(f"{name} cannot move: {reason}; exclude it by --joints")
 
     @cached_property
     def limited(self):
@@ -155,7 +156,7 @@ class BoxRows:
         try:
             self.robot.frame(self.box.link)
         except KeyError as error:
-            raise ValueError(f"the box of {self.box.link}: {error.args[0]}") from None
+            raise InputError(f"the box of {self.box.link}: {error.args[0]}") from None
 
     @cached_property
     def _walls(self):

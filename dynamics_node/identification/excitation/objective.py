@@ -12,6 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
+from dynamics_node.errors import InputError
 from dynamics_node.identification.excitation.bounds import Bounds
 from dynamics_node.identification.excitation.information import Regressor
 from dynamics_node.identification.excitation.limits_along_motion import JointRows
@@ -31,11 +32,11 @@ class Series:
 
     def __post_init__(self):
         if not (np.isfinite(self.period) and self.period > 0):
-            raise ValueError(f"the period must be positive, not {self.period:g} s")
+            raise InputError(f"the period must be positive, not {self.period:g} s")
         if self.harmonics < LEAST_HARMONICS:
-            raise ValueError(f"there must be at least {LEAST_HARMONICS} harmonics, not {self.harmonics}")
+            raise InputError(f"there must be at least {LEAST_HARMONICS} harmonics, not {self.harmonics}")
         if self.harmonics > MOST_HARMONICS:
-            raise ValueError(f"there may be at most {MOST_HARMONICS} harmonics, not {self.harmonics}")
+            raise InputError(f"there may be at most {MOST_HARMONICS} harmonics, not {self.harmonics}")
 
     @property
     def size(self):

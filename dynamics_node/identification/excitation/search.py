@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from dynamics_node.errors import InputError
 from dynamics_node.identification.excitation.objective import Problem
 
 SHARPNESS = 50.0  # of smooth maxima
@@ -29,7 +30,7 @@ class Clock:
 
     def __init__(self, limit=None):
         if limit is not None and not limit >= 0:
-            raise ValueError(f"the time limit must not be negative: {limit:g} s")
+            raise InputError(f"the time limit must not be negative: {limit:g} s")
         self.limit = limit
         self.start()
 

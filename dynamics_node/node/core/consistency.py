@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from dynamics_node.errors import InputError
 from dynamics_node.functions import resolve
 from dynamics_node.node.building.build_job import ServedRobot
 from dynamics_node.node.core.parameters import read_fields
@@ -42,9 +43,9 @@ def check_together(settings: Settings):
     _check_lists(settings)
     _check_gravity(settings)
     if settings.problem == "hybrid" and not settings.forward_joints:
-        raise ValueError("problem hybrid needs forward_joints")
+        raise InputError("problem hybrid needs forward_joints")
     if (settings.ordering == "custom") != bool(settings.custom_ordering):
-        raise ValueError(
+        raise InputError(
             "ordering custom requires custom_ordering, and custom_ordering requires ordering custom"
         )
     _check_compensation(settings)
@@ -53,7 +54,7 @@ def check_together(settings: Settings):
     _check_filter(settings)
     _check_observer(settings)
     if settings.payload_estimation_link and settings.velocity_source == "zero":
-        raise ValueError("payload_estimation.link needs velocities: velocity_source must not be zero")
+        raise InputError("payload_estimation.link needs velocities: velocity_source must not be zero")
     resolve(settings.solver, settings.custom_ordering or settings.ordering, settings.backend)
 
 
@@ -65,34 +66,34 @@ def check_description(settings: DescriptionSettings):
     """Raise ValueError if the settings of the robot description contradict each other."""
     for a, b in SAME_LENGTH:
         if len(_of(settings, a)) != len(_of(settings, b)):
-            raise ValueError(f"{a} and {b} differ in length")
+            raise InputError(f"{a} and {b} differ in length")
     _require_fitting(settings, "armature.joints", "armature.gears")
     require_not_negative(settings, NOT_NEGATIVE)
     require_joints_once(settings, JOINTS_ONCE)
     _check_names(settings)
     _check_armature(settings)
     if settings.fixed_joints and not settings.joints:
-        raise ValueError("fixed.joints has no effect while joints is empty: list the joints that move")
+        raise InputError("fixed.joints has no effect while joints is empty: list the joints that move")
 
 
 def require_not_negative(settings, names):
     """Raise ValueError if a list has a negative number."""
     for name in names:
         if any(value < 0 for value in _of(settings, name)):
-            raise ValueError(f"{name} must not be negative")
+            raise InputError(f"{name} must not be negative")
 
 
 def require_joints_once(settings, names):
     """Raise ValueError if a list has a joint twice."""
     for name in names:
         if len(set(_of(settings, name))) != len(_of(settings, name)):
-            raise ValueError(f"{name} lists a joint twice")
+            raise InputError(f"{name} lists a joint twice")
 
 
 def _require_fitting(settings, a, b):
     """Raise ValueError unless b is empty or as long as a."""
     if len(_of(settings, b)) not in (0, len(_of(settings, a))):
-        raise ValueError(f"{a} and {b} differ in length")
+        raise InputError(f"{a} and {b} differ in length")
 
 
 def _check_lists(settings):
@@ -105,61 +106,61 @@ def _check_names(settings):
     try:
         name_pairs(settings.name_pairs())
     except ValueError as error:
-        raise ValueError(f"joint_names: {error}") from None
+        raise InputError(f"joint_names: {error}") from None
 
 
 def _check_armature(settings):
     for joint, value in settings.armature().items():
         if not value < HUGE:
-            raise ValueError(f"armature of {joint!r} is {value:g} with its gear, above the limit of {HUGE:g}")
+            raise InputError(f"armature of {joint!r} is {value:g} with its gear, above the limit of {HUGE:g}")
 
 
 def _check_gravity(settings):
     if len(settings.gravity) != 3:
-        raise ValueError(f"gravity needs 3 numbers, not {len(settings.gravity)}")
+        raise InputError(f"gravity needs 3 numbers, not {len(settings.gravity)}")
     if settings.gravity_sensor and not any(settings.gravity):
-        raise ValueError("gravity_sensor needs a gravity that is not zero: its magnitude is used")
+        raise InputError("gravity_sensor needs a gravity that is not zero: its magnitude is used")
     if settings.gravity_sensor and settings.floating_base:
-        raise ValueError("gravity_sensor requires a fixed root; a floating base reads its pose from odom")
+        raise InputError("gravity_sensor requires a fixed root; a floating base reads its pose from odom")
 
 
 def _check_compensation(settings):
     parts = (settings.compensate_gravity, settings.compensate_coriolis, settings.compensate_inertia)
     if settings.problem != "inverse" and not all(parts):
-        raise ValueError(
+        raise InputError(
             f"compensate.* must be true for problem {settings.problem}; only inverse can omit parts"
         )
     if settings.problem != "inverse" and settings.compensate_friction:
-        raise ValueError(f"compensate.friction requires problem inverse, not {settings.problem}")
+        raise InputError(f"compensate.friction requires problem inverse, not {settings.problem}")
 
 
 def _check_sensors(settings):
     for name in ("gravity_sensor", "wrench_sensor.name"):
         if _of(settings, name) and not settings.sensors_file:
-            raise ValueError(f"{name} needs sensors_file, which declares the sensor")
+            raise InputError(f"{name} needs sensors_file, which declares the sensor")
     if settings.problem != "sensors":
         return
     if not settings.sensors_file:
-        raise ValueError("problem sensors needs sensors_file")
+        raise InputError("problem sensors needs sensors_file")
     if settings.state_source == "reference":
-        raise ValueError("problem sensors reads its state from joint_states: state_source must be measured")
+        raise InputError("problem sensors reads its state from joint_states: state_source must be measured")
     if settings.driven_joints:
-        raise ValueError("driven.joints requires problem inverse or forward, not sensors")
+        raise InputError("driven.joints requires problem inverse or forward, not sensors")
 
 
 def _check_wrench_sensor(settings):
     if len(settings.wrench_sensor_bias) not in (0, 6):
-        raise ValueError(f"wrench_sensor.bias needs 6 numbers, not {len(settings.wrench_sensor_bias)}")
+        raise InputError(f"wrench_sensor.bias needs 6 numbers, not {len(settings.wrench_sensor_bias)}")
     if len(settings.wrench_sensor_tool_com) != (3 if settings.wrench_sensor_tool_mass else 0):
-        raise ValueError("a positive wrench_sensor.tool_mass requires 3 numbers in tool_com, and the reverse")
+        raise InputError("a positive wrench_sensor.tool_mass requires 3 numbers in tool_com, and the reverse")
     given = settings.wrench_sensor_bias or settings.wrench_sensor_tool_com
     if given and not settings.wrench_sensor_name:
-        raise ValueError("wrench_sensor.* have no effect while wrench_sensor.name is empty")
+        raise InputError("wrench_sensor.* have no effect while wrench_sensor.name is empty")
 
 
 def _check_filter(settings):
     if settings.wrench_sensor_acceleration == "filter" and settings.velocity_source != "filter":
-        raise ValueError("wrench_sensor.acceleration filter needs velocity_source filter")
+        raise InputError("wrench_sensor.acceleration filter needs velocity_source filter")
 
 
 def with_sensed_tool(model: Robot, settings: Settings, sensor: ForceTorque | None) -> Robot:
@@ -170,16 +171,16 @@ def with_sensed_tool(model: Robot, settings: Settings, sensor: ForceTorque | Non
     try:
         return with_tool(model, sensor.joint, mass, com, sensor.xyz, sensor.rpy)
     except ValueError as error:
-        raise ValueError(f"wrench_sensor: {error}") from None
+        raise InputError(f"wrench_sensor: {error}") from None
 
 
 def _check_observer(settings):
     try:
         options = settings.observer()
     except ValueError as error:
-        raise ValueError(f"observer: {error}") from None
+        raise InputError(f"observer: {error}") from None
     if options is not None and settings.velocity_source == "zero":
-        raise ValueError("observer.enabled needs velocities: velocity_source must not be zero")
+        raise InputError("observer.enabled needs velocities: velocity_source must not be zero")
 
 
 def check_against(settings: Settings, robot: ServedRobot):
@@ -190,19 +191,19 @@ def check_against(settings: Settings, robot: ServedRobot):
     joints = (*model.tree.joint_names, *(joint.name for joint in model.explicit_joints))
     require_joints(settings, model, JOINTS_OF_THE_ROBOT)
     if settings.driven_joints and settings.problem == "hybrid":
-        raise ValueError("driven.joints requires problem inverse or forward, not hybrid")
+        raise InputError("driven.joints requires problem inverse or forward, not hybrid")
     if settings.driven_joints and not (model.constrained or model.explicit_joints):
-        raise ValueError(
+        raise InputError(
             "driven.joints requires closed loops or explicit joints: every joint of this robot is driven"
         )
     _check_observed(settings, model)
     for link in settings.tip_links:
         if link not in model.frames:
-            raise ValueError(f"tip_links: the robot has no link {link!r}")
+            raise InputError(f"tip_links: the robot has no link {link!r}")
     with_sensed_tool(model, settings, used_sensors(robot, settings).wrench)
     limits = settings.effort_limits_list
     if settings.effort_limits == "list" and len(limits) != len(joints):
-        raise ValueError(
+        raise InputError(
             f"effort_limits_list has {len(limits)} entries, "
             f"the robot {len(joints)} joints: {', '.join(joints)}"
         )
@@ -217,7 +218,7 @@ def require_joints(settings: DescriptionSettings, model: Robot, parameters, expl
         known = set(joints)
         for name in _of(settings, parameter):
             if name not in known:
-                raise ValueError(f"{parameter}: unknown joint {name!r}; known: {', '.join(joints)}")
+                raise InputError(f"{parameter}: unknown joint {name!r}; known: {', '.join(joints)}")
 
 
 def _check_observed(settings, model):
@@ -228,6 +229,6 @@ def _check_observed(settings, model):
         try:
             options.each(name, model.v_names)
         except ValueError as error:
-            raise ValueError(f"observer.{error}") from None
+            raise InputError(f"observer.{error}") from None
     if options.link is not None and options.link not in model.frames:
-        raise ValueError(f"observer.link: the robot has no link {options.link!r}")
+        raise InputError(f"observer.link: the robot has no link {options.link!r}")

@@ -4,7 +4,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dynamics_node.functions import Estimator, ExternalWrenchEstimate, InputError, SolutionError
+from dynamics_node.errors import InputError, SolutionError
+from dynamics_node.functions import Estimator, ExternalWrenchEstimate
 from dynamics_node.node.building.build_job import ServedRobot
 from dynamics_node.node.core.consistency import with_sensed_tool
 from dynamics_node.node.core.measured_efforts import PayloadEstimation, torques_of

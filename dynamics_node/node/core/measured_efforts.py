@@ -5,8 +5,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dynamics_node.algorithms import inertial_parameters
+from dynamics_node.errors import InputError, SolutionError
 from dynamics_node.estimation import Payload, PayloadEstimator
-from dynamics_node.functions import ExternalWrenchEstimate, InputError, SolutionError
+from dynamics_node.functions import ExternalWrenchEstimate
 from dynamics_node.node.building.build_job import NO_PAYLOAD, ServedRobot
 from dynamics_node.node.core.settings import Settings
 from dynamics_node.node.errors import BadMessage, NoOutput

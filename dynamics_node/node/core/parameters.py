@@ -5,6 +5,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from dynamics_node.errors import InputError
 from dynamics_node.robot.validate import HUGE
 
 Kind = TypeVar("Kind")
@@ -76,23 +77,23 @@ def _checked(parameter, value):
         _check_numbers(parameter, np.array(value, dtype=float))
     for text in value if isinstance(value, tuple) else (value,):
         if isinstance(text, str) and not _is_text(text):
-            raise ValueError(f"{parameter.name} {text[:50]!r} has a zero or an unpaired surrogate")
+            raise InputError(f"{parameter.name} {text[:50]!r} has a zero or an unpaired surrogate")
     if parameter.choices and value not in parameter.choices:
-        raise ValueError(f"{parameter.name} must be one of {', '.join(parameter.choices)}, not {value!r}")
+        raise InputError(f"{parameter.name} must be one of {', '.join(parameter.choices)}, not {value!r}")
     if parameter.bounds:
         low, high = parameter.bounds
         if not low <= value <= high and not (parameter.or_zero and value == 0):
             zero = " or 0" * parameter.or_zero
-            raise ValueError(f"{parameter.name} must be between {low:g} and {high:g}{zero}, not {value!r}")
+            raise InputError(f"{parameter.name} must be between {low:g} and {high:g}{zero}, not {value!r}")
     return value
 
 
 def _check_numbers(parameter, values):
     if not np.isfinite(values).all():
-        raise ValueError(f"{parameter.name} has entries that are not finite: {values.tolist()}")
+        raise InputError(f"{parameter.name} has entries that are not finite: {values.tolist()}")
     low, high = parameter.entries
     if outside := [value for value in values.tolist() if not low <= value <= high]:
-        raise ValueError(
+        raise InputError(
             f"{parameter.name} must have entries between {low:g} and {high:g}, not {outside[0]:g}"
         )
 
@@ -115,7 +116,7 @@ def as_declared(parameter: Parameter, value):
     try:
         return read(value)
     except (TypeError, ValueError, OverflowError):
-        raise ValueError(f"{parameter.name} must be {expected}, not {value!r}") from None
+        raise InputError(f"{parameter.name} must be {expected}, not {value!r}") from None
 
 
 def _only(kind):

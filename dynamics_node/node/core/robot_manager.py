@@ -4,6 +4,7 @@ import contextlib
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from dynamics_node.errors import InputError
 from dynamics_node.node.building.build_job import Failure, Job, ServedRobot
 from dynamics_node.node.building.build_process import Builds
 from dynamics_node.node.core.consistency import check_against
@@ -137,7 +138,7 @@ class RobotManager:
         """Use the result of a build, or store its error."""
         try:
             if isinstance(result, Failure):
-                raise ValueError(result.reason)
+                raise InputError(result.reason)
             self._check(self.settings, result)
         except ValueError as error:
             self._fail(str(error))

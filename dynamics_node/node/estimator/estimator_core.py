@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics_node.algorithms import ClosureError
+from dynamics_node.errors import ClosureError, TrajectoryError
 from dynamics_node.node.core.torques import JointFriction, joint_friction
 from dynamics_node.node.errors import LEAVE_OUT, NO_STATES, BadMessage, NoOutput
 from dynamics_node.node.estimator.estimator_settings import MEASURED, NONE, EstimatedRobot, EstimatorSettings
@@ -19,7 +19,6 @@ from dynamics_node.node.state.joint_memory import JUMP_BACK, NEVER, JointMemory,
 from dynamics_node.node.state.sensor_readings import SensorMessage, own_numbers
 from dynamics_node.robot import Robot
 from dynamics_node.text import listed, one_line
-from dynamics_node.trajectory.errors import TrajectoryError
 from dynamics_node.trajectory.gate import ENCODER, FAR, TORQUE, Gate
 from dynamics_node.trajectory.joint_smoother import FIRST, JointEstimate, JointSmoother
 

@@ -7,6 +7,7 @@ import logging
 from dataclasses import dataclass
 from typing import Any
 
+from dynamics_node.errors import InputError
 from dynamics_node.functions import LoopSolver, build_loop_solver
 from dynamics_node.node.building.build_job import described_robot
 from dynamics_node.node.core.consistency import check_description, require_joints, require_joints_once
@@ -82,7 +83,7 @@ class EstimatorJob:
 def _reject_floating_joints(robot):
     for joint in robot.tree.independent_joints:
         if joint.type.is_free:
-            raise ValueError(
+            raise InputError(
                 f"floating joint {joint.name!r}: the estimator requires a fixed base and an encoder at every "
                 "joint"
             )
@@ -181,18 +182,18 @@ def read_settings(values: dict[str, Any]) -> EstimatorSettings:
     check_description(settings)
     require_joints_once(settings, ("command_joints",))
     if settings.steps > MOST_STEPS:
-        raise ValueError(
+        raise InputError(
             f"window {settings.window:g} s has {settings.steps} steps at {settings.rate:g} Hz; the limit is "
             f"{MOST_STEPS}"
         )
     if settings.steps_of_lag > settings.steps - 1:
-        raise ValueError(f"lag {settings.lag:g} s must be less than the window of {settings.window:g} s")
+        raise InputError(f"lag {settings.lag:g} s must be less than the window of {settings.window:g} s")
     for name in ("encoder", "torque"):
         if not getattr(settings, f"noise_{name}"):
-            raise ValueError(f"noise.{name} needs one number, or one per joint")
+            raise InputError(f"noise.{name} needs one number, or one per joint")
     _check_jerk_density(settings)
     if settings.command_joints and settings.torque_source != COMMANDED:
-        raise ValueError("command_joints requires torque_source commanded")
+        raise InputError("command_joints requires torque_source commanded")
     return settings
 
 
@@ -202,7 +203,7 @@ def _check_jerk_density(settings):
     T, torque = 1.0 / settings.rate, min(settings.noise_torque)
     most = UNEVEN * (torque**2 / T + settings.noise_external_torque_density)
     if settings.noise_jerk_density > most:
-        raise ValueError(
+        raise InputError(
             f"noise.jerk_density {settings.noise_jerk_density:g} is above {most:.3g}, the limit for "
             f"noise.torque {torque:g} and noise.external_torque_density "
             f"{settings.noise_external_torque_density:g} at {settings.rate:g} Hz; raise one of these"
@@ -217,4 +218,4 @@ def check_against(settings: EstimatorSettings, robot: EstimatedRobot):
     for name, count in counts.items():
         given = len(getattr(settings, f"noise_{name}"))
         if given not in (1, count):
-            raise ValueError(f"noise.{name} has {given} entries; give 1 or {count}")
+            raise InputError(f"noise.{name} has {given} entries; give 1 or {count}")

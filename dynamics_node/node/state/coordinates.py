@@ -4,9 +4,10 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from dynamics_node.algorithms import Actuation, ClosureError
+from dynamics_node.algorithms import Actuation
 from dynamics_node.algorithms.rates import spread_rates
-from dynamics_node.functions import LoopSolver, SolutionError
+from dynamics_node.errors import ClosureError, SolutionError
+from dynamics_node.functions import LoopSolver
 from dynamics_node.robot import Robot
 
 CONTRADICTS = 0.05  # rad or m between the measured and the computed position of an explicit joint

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics_node.algorithms import ClosureError
+from dynamics_node.errors import ClosureError
 from dynamics_node.node.building.build_job import ServedRobot
 from dynamics_node.node.core.settings import Settings
 from dynamics_node.node.errors import (

@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dynamics_node.functions import Estimate, Estimator, InputError, SolutionError
+from dynamics_node.errors import InputError, SensorError, SolutionError
+from dynamics_node.functions import Estimate, Estimator
 from dynamics_node.graph import chi_square_limit, observability
 from dynamics_node.node.errors import BadMessage, NoOutput
 from dynamics_node.node.state.joint_memory import LARGEST, possible
@@ -27,7 +28,6 @@ from dynamics_node.robot.sensors import (
     JointAcceleration,
     JointTorque,
     Sensor,
-    SensorError,
     load_sensors,
 )
 from dynamics_node.robot.subtree import subtree
@@ -76,9 +76,9 @@ def sensor_named(sensors: Iterable[Sensor], parameter: str, name: str, kind: typ
         return None
     known = {sensor.name: sensor for sensor in sensors}
     if name not in known:
-        raise ValueError(f"{parameter}: sensors_file has no sensor {name!r}; it has {', '.join(known)}")
+        raise InputError(f"{parameter}: sensors_file has no sensor {name!r}; it has {', '.join(known)}")
     if type(known[name]) is not kind:
-        raise ValueError(f"{parameter}: sensor {name!r} has type {known[name].kind}, not {kind.kind}")
+        raise InputError(f"{parameter}: sensor {name!r} has type {known[name].kind}, not {kind.kind}")
     return known[name]
 
 
@@ -108,7 +108,7 @@ def used_sensors(robot, settings) -> UsedSensors:
     gravity = sensor_named(robot.sensors, "gravity_sensor", settings.gravity_sensor, Imu)
     wrench = sensor_named(robot.sensors, "wrench_sensor.name", settings.wrench_sensor_name, ForceTorque)
     if gravity and gravity in moving(robot.model, robot.sensors):
-        raise ValueError(
+        raise InputError(
             f"gravity_sensor: link {gravity.link!r} of {gravity.name!r} is not fixed to the root"
         )
     problem = robot.solver.problem
@@ -137,10 +137,10 @@ def topics_of(sensors: Iterable[Sensor]) -> dict[str, Topic]:
             continue
         name = sensor.topic or f"~/sensors/{sensor.name.replace(' ', '_')}"
         if not _TOPIC.fullmatch(name):
-            raise ValueError(f"sensor {sensor.name!r}: {name!r} is not a valid topic name; set another topic")
+            raise InputError(f"sensor {sensor.name!r}: {name!r} is not a valid topic name; set another topic")
         known = topics.get(name, Topic(name, message, ()))
         if known.message != message:
-            raise ValueError(
+            raise InputError(
                 f"sensor {sensor.name!r}: topic {name!r} has type {known.message} for "
                 f"{known.sensors[0].name!r}, not {message}"
             )
@@ -153,7 +153,7 @@ def _message(sensor) -> str | None:
     if sensor.value is not None or isinstance(sensor, JointTorque):
         return None
     if type(sensor) not in _MESSAGES:
-        raise ValueError(
+        raise InputError(
             f"sensor {sensor.name!r}: no message type contains {sensor.kind.replace('_', ' ')}; "
             "set its value and std, or remove it"
         )

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dynamics_node.errors import InputError, SolutionError
 from dynamics_node.estimation import Tool, identify_tool
-from dynamics_node.functions import InputError, SolutionError
 from dynamics_node.node.building.build_job import ServedRobot
 from dynamics_node.node.core.settings import Settings
 from dynamics_node.node.errors import BadMessage, NoOutput

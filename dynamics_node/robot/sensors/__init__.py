@@ -1,6 +1,5 @@
 """Sensors of a robot: reading, pose and accuracy."""
 
-from dynamics_node.robot.errors import SensorError
 from dynamics_node.robot.sensors.records import (
     MEASURED,
     ROLES,
@@ -38,7 +37,6 @@ __all__ = [
     "JointTorque",
     "Posed",
     "Sensor",
-    "SensorError",
     "load_sensors",
     "parse_sensors",
 ]

@@ -11,7 +11,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from dynamics_node.robot.errors import SensorError
+from dynamics_node.errors import SensorError
 from dynamics_node.robot.validate import HUGE
 
 DEVIATIONS = 1e-12, 1e12  # in the unit of the reading: bounds of plausible sensors

@@ -12,7 +12,7 @@ type is a key of SENSORS; the fields are those of its record.
 from dataclasses import MISSING, fields
 from pathlib import Path
 
-from dynamics_node.robot.errors import SensorError
+from dynamics_node.errors import SensorError
 from dynamics_node.robot.safe_files import composed, place, plain, read_regular_file
 from dynamics_node.robot.sensors.records import SENSORS, Sensor
 from dynamics_node.text import number
