@@ -1,5 +1,6 @@
 """Latency from JointState to torque, against an echo node with the same executor, QoS and types, in the same
-run. Also the largest age of an input, see freshness.py.
+run. Also the largest age of an input, see freshness.py; with --trace the parts of long cycles, see
+node_cycles.py.
 
 Latency is from the stamp, just before publication, to reception at the consumer. The load (publisher and
 consumer) has one core, the node under test the other. The node skips states that a newer one overtakes. Rows
@@ -10,6 +11,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -147,28 +149,47 @@ def main():
     parser.add_argument("--echo", metavar="TOPIC", help="run the echo node")
     parser.add_argument("--load", type=int, help="run the load at this rate")
     parser.add_argument("--robot", default="panda", help="robot whose joint states are published")
+    parser.add_argument("--trace", action="store_true", help="report the parts of long cycles")
     options = parser.parse_args()
     if options.echo:
         echo(options.echo)
     elif options.load:
         load(options.load, options.robot)
+    elif options.trace:
+        trace()
     else:
         compare(options.save)
 
 
+ECHO = "--echo", "torques"
+
+
+def node_arguments(robot):
+    """Module and arguments of the node."""
+    joints = "joints:=[" + ",".join(joint_names(robot)) + "]"
+    description = f"robot_description_file:={robot_file(robot)}"
+    remapped = "-r", "~/joint_torques:=torques", "-p", joints, "-p", description
+    return "dynamics_node.node.main", "--ros-args", *remapped
+
+
+def trace():
+    """Print the report of node_cycles.py for the echo node and the node in every case."""
+    cycles = Path(__file__).parent / "node_cycles.py"
+    for robot, rate in CASES:
+        for arguments in (("node_latency", *ECHO), node_arguments(robot)):
+            with tempfile.NamedTemporaryFile("r") as report:
+                measure([sys.executable, str(cycles), report.name, *arguments], rate, robot)
+                print(Path(report.name).read_text())
+
+
 def compare(save):
     """Measure the echo node and the node in every case."""
-    peer = [sys.executable, __file__, "--echo", "torques"]
+    peer = [sys.executable, __file__, *ECHO]
     rows = []
     for robot, rate in CASES:
         names = joint_names(robot)
         do(Job(robot_file(robot).read_text(), {"joints": tuple(names)}, "inverse"))  # fills the cache
-        joints = "joints:=[" + ",".join(names) + "]"
-        description = f"robot_description_file:={robot_file(robot)}"
-        node = [
-            sys.executable, "-m", "dynamics_node.node.main", "--ros-args",
-            "-r", "~/joint_torques:=torques", "-p", joints, "-p", description,
-        ]  # fmt: skip
+        node = [sys.executable, "-m", *node_arguments(robot)]
         rounds = [(measure(peer, rate, robot), measure(node, rate, robot)) for _ in range(ROUNDS)]
         medians = np.median(np.array(rounds), axis=0).tolist()
         (e50, e99, eskipped, egap, ecpu), (p50, p99, skipped, gap, cpu) = medians

@@ -3,7 +3,10 @@
 import contextlib
 import ctypes
 import os
+import select
 import signal
+import threading
+from collections.abc import Callable
 from pathlib import Path
 
 # For OpenBLAS, MKL or BLIS, whichever NumPy and SciPy use. NumPy reads them on import.
@@ -26,6 +29,18 @@ def prefer_as_oom_victim():
         Path("/proc/self/oom_score_adj").write_text("500")  # of 1000
 
 
+NICENESS = 5  # with more, a busy node would wait long for its compiled solver
+
+
+def yield_to_node(background=True):
+    """Leave the core that the node may be bound to; in the background, take a lower priority than the
+    node."""
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, range(os.cpu_count() or 1))
+    if background:
+        os.nice(NICENESS)
+
+
 _PR_SET_NAME = 15  # of prctl in Linux
 
 
@@ -46,6 +61,25 @@ class Stop:
         self.requested = False
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self._request)
+
+    def wake(self, wake: Callable[[], object], connection: int):
+        """Call wake() from a thread when a signal arrives and when the other end of a connection is closed, a
+        descriptor: during a wait in C, Python calls no signal handlers."""
+        signals, written = os.pipe()
+        os.set_blocking(written, False)
+        signal.set_wakeup_fd(written, warn_on_full_buffer=False)
+        ends = select.poll()
+        ends.register(signals, select.POLLIN)
+        ends.register(connection, 0)  # its end only
+
+        def watch():
+            with contextlib.suppress(Exception):  # the middleware may have ended
+                while signals in dict(ends.poll()):
+                    os.read(signals, 100)
+                    wake()
+                wake()
+
+        threading.Thread(target=watch, daemon=True).start()
 
     def finish(self):
         """Ignore further signals at the end. Python removes these handlers when it ends; a signal would then

@@ -86,8 +86,8 @@ class DynamicsNode(RobotNode):
     # --- in every turn ------------------------------------------------------------------------
 
     def after_spin(self):
-        """Process the messages of a turn: one solve of the newest state, and one slice of a long reference.
-        Returns True while slices remain."""
+        """Process the messages of a turn: one solve of the newest state, then one slice of a long reference
+        and of a report. Returns True while slices remain."""
         if self._inputs.end_turn():
             if self._manager.settings.rate == 0:
                 self._publisher.answer()
@@ -95,7 +95,8 @@ class DynamicsNode(RobotNode):
             self._gather()
         self._compensate()
         self._computing.step(self._manager.core)
-        return self._inputs.read_on()
+        is_reading = self._inputs.read_on()
+        return self.report_on() or is_reading
 
     def _gather(self):
         """Add the joint state to the payload estimate, if that is running."""

@@ -38,6 +38,7 @@ from dynamics_node.functions import (
     changeable,
 )
 from dynamics_node.node.state.sensor_readings import moving, read_sensors, sensor_named, unobservable_without
+from dynamics_node.process import yield_to_node
 from dynamics_node.robot import Robot, forward_dynamics, inverse_dynamics, named, sensor_problem
 from dynamics_node.robot.joint_names import Pairs, with_their_names
 from dynamics_node.robot.loops_file import read_loops_file
@@ -51,7 +52,6 @@ COMPILING = ("auto", "c", *DEVICES)  # backends that compile
 INERTIA: Final = "operational_space_inertia_inverse"
 REFERENCE = "world_aligned"
 NO_PAYLOAD = "no payload is estimated"  # start of a note with the reason
-NICENESS = 5  # with more, a busy node would wait long for its compiled solver
 MEMORY_LIMIT = 4 * 2**30  # bytes of the process and of each compiler process
 CPU_LIMIT = 900  # s of each process; TIME_LIMIT is the limit in wall time
 LONGEST_REASON = 2000  # characters
@@ -317,13 +317,6 @@ def limit_resources(reserves=False):
             resource.setrlimit(what, (bound, bound))
 
 
-def _yield_to_node(background):
-    if hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, range(os.cpu_count() or 1))  # the node may be bound to a core that it needs
-    if background:
-        os.nice(NICENESS)
-
-
 def work(request: int, answer: int, background: bool):
     """Run the Job in the file descriptor `request` with its environment, and write the result to `answer`."""
     with os.fdopen(request, "rb") as file:
@@ -331,7 +324,7 @@ def work(request: int, answer: int, background: bool):
     os.environ.clear()
     os.environ.update(environment)
     limit_resources(reserves=job.backend in DEVICES)
-    _yield_to_node(background)
+    yield_to_node(background)
     with contextlib.suppress(CompileError):
         sweep()
     result = do(job)

@@ -4,8 +4,6 @@ from collections import Counter, deque
 from time import monotonic_ns
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from dynamics_node.node.core.dynamics_core import Core
 from dynamics_node.node.core.measured_efforts import contact_status
 from dynamics_node.node.core.robot_manager import RobotManager
@@ -13,17 +11,18 @@ from dynamics_node.node.errors import NO_DESCRIPTION, NoOutput
 from dynamics_node.node.state.joint_memory import NEVER
 from dynamics_node.text import listed
 
+MOST_TIMES = 1000  # solve times of a report
 LARGEST_CHI_SQUARE = 5.0  # per reading; more is a contradiction between sensors
 
 
 class Statistics:
-    """Solve times (s) since the last report, and counts since the start."""
+    """The newest solve times (s) since the last report, and counts since the start."""
 
     _no_output: NoOutput | None
 
     def __init__(self):
         self.counts: Counter[str] = Counter()
-        self._solve_times: deque[float] = deque(maxlen=20_000)
+        self._solve_times: deque[float] = deque(maxlen=MOST_TIMES)
         self.note(NO_DESCRIPTION)
         self.last_drop = self.last_error = ""
         self.clamped: tuple[str, ...] = ()
@@ -70,8 +69,9 @@ class Statistics:
         """Percentiles of the solve times since the last call; {} if there were none."""
         if not self._solve_times:
             return {}
-        p50, p99 = np.percentile(self._solve_times, (50, 99)) * 1e6
+        times = sorted(self._solve_times)  # np.percentile takes 1 ms, once a second
         self._solve_times.clear()
+        p50, p99 = (times[int(share * (len(times) - 1))] * 1e6 for share in (0.5, 0.99))
         return {"solve time p50 [us]": f"{p50:.1f}", "solve time p99 [us]": f"{p99:.1f}"}
 
     @property

@@ -167,7 +167,7 @@ class EstimatorNode(RobotNode):
         core = self._manager.core
         if self._inputs.end_turn() and core is not None:
             self._estimate(core)
-        return False
+        return self.report_on()
 
     def _estimate(self, core):
         started = perf_counter()

@@ -14,7 +14,7 @@ from rclpy.utilities import timeout_sec_to_nsec
 
 REQUESTS = QoSProfile(depth=1000)  # of services; the middleware drops the oldest of more, without a reply
 MOST_WAITING = 100  # requests of a service that wait for an answer; the reply to others is a failure
-EVENTS_PERIOD = 1.0  # s between checks of QoS events, which only log warnings
+EVENTS_PERIOD = 5.0  # s between checks of QoS events, which only log warnings
 MOST = 100  # messages of one subscription in a turn, for any depth
 SHARE = 0.005  # s of processor time of one subscription in a turn
 AWAITS = "the callback awaits: use another executor"
@@ -58,6 +58,8 @@ class TurnExecutor(Executor):
 
     def spin_once(self, timeout_sec: float | None = None):
         """One turn; without work it ends after the timeout (None: never)."""
+        if time.monotonic() >= self._events_due:
+            self._handle_events()
         wait_set = self._wait_set or self._gather()
         try:
             self._wait(wait_set, 0 if any(self._waiting.values()) else timeout_sec)
@@ -69,8 +71,6 @@ class TurnExecutor(Executor):
             for pointer in wait_set.get_ready_entities(kind):
                 if (entity := self._entities[kind].get(pointer)) is not None:
                     self._serve(entity, take, self._depth.get(pointer, 1))
-        if time.monotonic() >= self._events_due:
-            self._handle_events()
 
     def spin_once_until_future_complete(self, future, timeout_sec=None):
         """One turn; the future wakes it."""
@@ -172,7 +172,8 @@ class TurnExecutor(Executor):
                 return
 
     def _handle_events(self):
-        """Handle QoS events, which warn of incompatible QoS: 20 entities that every turn can omit."""
+        """Handle QoS events, which warn of incompatible QoS: 20 entities that every turn can omit. It takes
+        up to a millisecond, and so precedes the wait for the next messages."""
         self._events_due = time.monotonic() + EVENTS_PERIOD
         events = list(chain.from_iterable(node.waitables for node in self.get_nodes()))
         if not events:

@@ -1,6 +1,7 @@
 """Common base of both nodes: parameters, the RobotManager of one robot, clock and diagnostics."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 
 from diagnostic_msgs.msg import DiagnosticArray
 from rcl_interfaces.msg import FloatingPointRange, ParameterDescriptor, SetParametersResult
@@ -135,7 +136,8 @@ class RobotNode(Node, ABC):
         )
         self._diagnostics = self.create_publisher(DiagnosticArray, "/diagnostics", RELIABLE)
         self.create_service(Trigger, "~/reload", self._reload)
-        self._steady_timer(1.0, self._report)
+        self._report: Iterator[bool] = iter(())
+        self._steady_timer(1.0, self._begin_report)
         threshold = JumpThreshold(min_forward=None, min_backward=Duration(nanoseconds=-JUMP_BACK))
         self._jump = self.get_clock().create_jump_callback(threshold, post_callback=self._on_clock_jump)
 
@@ -200,16 +202,29 @@ class RobotNode(Node, ABC):
 
     # --- reports ------------------------------------------------------------------------------
 
-    def _report(self):
-        """Publish the diagnostics, and log the reason if there is no output for long."""
+    def _begin_report(self):
+        self._report = self._slices_of_report()
+
+    def report_on(self) -> bool:
+        """The next slice of a report, after the output of a turn; True while slices remain."""
+        return next(self._report, False)
+
+    def _slices_of_report(self):
+        """Publish the diagnostics, and log the reason if there is no output for long. Code that runs once a
+        second is not in the caches of the processor: at once this takes 3 ms, several joint states."""
         if SERVER.end_if_stopped():
             self.get_logger().warning("the build server was stopped by a signal and is replaced")
         self._before_report()
+        yield True
+        status = self._status()
+        yield True
         reason_and_remedy = ("", "") if self._needs_no_log() else self._reason_and_remedy()
         if (line := self._reminder.next(*reason_and_remedy)) and self._throttle.due("no output"):
             self.get_logger().warning(one_line(line))
         name = f"{self.get_fully_qualified_name()[1:]}: {self.TITLE}"
-        self._diagnostics.publish(diagnostic_message(self.get_clock().now().to_msg(), name, self._status()))
+        message = diagnostic_message(self.get_clock().now().to_msg(), name, status)
+        yield True
+        self._diagnostics.publish(message)
 
     def _before_report(self):
         """Update the statistics before a report."""

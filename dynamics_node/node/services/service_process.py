@@ -29,11 +29,10 @@ from dynamics_node.node.errors import BadMessage
 from dynamics_node.node.ros.bounded_executor import REQUESTS
 from dynamics_node.node.ros.running import Guard, end, make_executor
 from dynamics_node.node.services.services import COMPUTING, Services
-from dynamics_node.process import Stop
+from dynamics_node.process import Stop, yield_to_node
 
-NICENESS = 5  # torques have priority
 SHARE = 0.2  # s of processor time in which a turn takes the requests of a service
-SPIN_TIMEOUT = 0.1  # s; longest delay of a signal or the end of the node
+SPIN_TIMEOUT = 1.0  # s; the process wakes for requests, signals and the end of the node
 REPLY_TIMEOUT = 5.0  # s for a reply of the node
 EXIT_TIMEOUT = 2.0  # s for the process to end
 
@@ -204,7 +203,7 @@ def work(request: int, connection: int, background: bool):
     """Answer services until a signal or the end of the node. request: descriptor of a file with the pickled
     Start; connection: of the socket to the node."""
     stop = Stop()
-    os.nice(NICENESS)
+    yield_to_node()
     with os.fdopen(request, "rb") as file:
         start: Start = pickle.load(file)
     os.environ.clear()
@@ -222,14 +221,10 @@ def work(request: int, connection: int, background: bool):
     for name, resolved in start.names.items():
         kind = COMPUTING[name]
         node.create_service(kind, resolved, services.callback(kind), qos_profile=REQUESTS)
-    _serve(node, stop, follower)
-
-
-def _serve(node, stop, follower):
-    """Spin until a stop request or the end of the node."""
     guard = Guard(node.get_logger().error)
     executor = make_executor(guard, SHARE)
     executor.add_node(node)
+    stop.wake(executor.wake, connection)
     while not (stop.requested or follower.ended()):
         guard.call("services", executor.spin_once, timeout_sec=SPIN_TIMEOUT)
         guard.call("services", follower.report_lost_device)

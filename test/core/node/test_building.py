@@ -18,9 +18,10 @@ from dynamics_demo.robots import four_bar
 from dynamics_node.codegen.c import compiler as library
 from dynamics_node.node.building import build_job, build_server
 from dynamics_node.node.building import build_process as building
-from dynamics_node.node.building.build_job import NICENESS, Failure, Job, ServedRobot, do
+from dynamics_node.node.building.build_job import Failure, Job, ServedRobot, do
 from dynamics_node.node.building.build_process import Building
 from dynamics_node.node.building.build_server import BuildServer
+from dynamics_node.process import NICENESS
 
 PLAIN = Job(four_bar(), {}, "inverse", backend="numpy")
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="of Linux")
