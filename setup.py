@@ -28,7 +28,7 @@ CHECKS = [
 ORACLE = ["pin>=3.4"]  # brings NumPy 2; a sourced ROS 2 on Ubuntu 24.04 has Pinocchio for its NumPy 1.26
 MUJOCO = ["mujoco>=3.2,<4"]  # another oracle: linkages by its equality constraints
 DOCTOR = ["trimesh>=4.0", "pycollada>=0.8", "lxml>=4.9"]  # meshes; COLLADA needs the other two
-BAGS = ["rosbags>=0.11.9", "rich>=12.0", "matplotlib>=3.5"]
+BAGS = ["rosbags>=0.11.9", "rich>=13.0", "matplotlib>=3.5"]
 TABLES = ["pyarrow>=12.0", *BAGS]
 PC = "sys_platform == 'linux' and platform_machine == 'x86_64'"
 GPU_CHECKS = ["cupy-cuda13x>=14.0; " + PC, "nvidia-cuda-nvrtc>=13.0; " + PC]  # kernels compile without a GPU
@@ -134,7 +134,7 @@ setup(
         ]
     },
     python_requires=">=3.10",
-    install_requires=["numpy>=1.24", "scipy>=1.10", "urdfdom-py>=1.2", "pyyaml>=5.4"],
+    install_requires=["numpy>=1.24", "scipy>=1.10", "urdfdom-py>=1.2", "pyyaml>=5.4", "markdown-it-py>=2.1"],
     extras_require={
         "test": TEST,
         "sourced": CHECKS + TABLES + CLUSTER + DOCTOR,  # with constraints-noble.txt

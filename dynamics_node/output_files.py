@@ -64,10 +64,10 @@ def replacing(path) -> Iterator[Path]:
             unfinished.unlink(missing_ok=True)
 
 
-def write_text(path, text: str, errors="strict"):
-    """Write a UTF-8 file through `replacing`. errors: as in `open`. Raises OSError."""
+def write_text(path, text: str):
+    """Write a UTF-8 file through `replacing`. Raises OSError."""
     with replacing(path) as unfinished:
-        unfinished.write_text(text, encoding="utf-8", errors=errors)
+        unfinished.write_text(text, encoding="utf-8")
 
 
 @contextlib.contextmanager

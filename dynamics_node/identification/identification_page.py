@@ -1,7 +1,6 @@
 """Write an Identified as one self-contained HTML page: text and SVG, no scripts."""
 
 from collections.abc import Iterable
-from html import escape
 from pathlib import Path
 
 import numpy as np
@@ -10,101 +9,82 @@ from dynamics_node.algorithms import inertias_of_parameters
 from dynamics_node.identification.identify import Identified
 from dynamics_node.identification.regressor_model import TERMS
 from dynamics_node.identification.summary import summary
-from dynamics_node.io import bullet_list, document, panel, table, written
+from dynamics_node.io import Figures, bold, bullet_list, page, panel, table, text, written
 from dynamics_node.robot.subtree import central_moments, mass_and_moment
 
-_STYLE = """
-th, td { padding: .2rem .9rem .2rem 0; text-align: left; vertical-align: top; }
-table { display: block; overflow-x: auto; } figure { padding: .6rem .8rem; }
-tr.odd td { background: #fff6e0; }
-"""
 _COLORS = {"measured": "#999", "described": "#c4572b", "identified": "#2f6fb5"}
-_LEGEND = (
-    f'<p>Torques: <span style="color:{_COLORS["measured"]}">grey measured</span>, '
-    f'<span style="color:{_COLORS["described"]}">orange described</span>, '
-    f'<span style="color:{_COLORS["identified"]}">blue identified</span>; below them the residuals.</p>'
-)
 _NEGLIGIBLE = 1e-12  # fraction of the largest entry: rounding error
 _MOMENTS = {"xx": (0, 0), "xy": (0, 1), "xz": (0, 2), "yy": (1, 1), "yz": (1, 2), "zz": (2, 2)}
 
 
 def write_page(identified: Identified, path, sources: Iterable[tuple[str, str]] = ()) -> Path:
-    """Write the page to a path and return it; missing folders are created. All names of the robot and its
-    files are escaped. sources: (name, description of the data) of each recording."""
-    return written(_page(identified, sources), path)
+    """Write the page to a path and return it; missing folders are created. sources: (name, description of
+    the data) of each recording."""
+    figures = Figures()
+    blocks = _blocks(identified, sources, figures)
+    return written(page(f"{identified.linear.robot.name}: identified", blocks, figures), path)
 
 
-def _page(identified, sources):
-    robot = identified.linear.robot
-    parts = (
-        f"<h1>{escape(robot.name)}</h1><p class=quiet>Parameters identified from recordings.</p>",
-        _stages(identified, sources),
-        _torques(identified),
-        _open(identified),
-        _base(identified),
-        _bodies(identified),
-        _joints(identified),
-    )
-    return document(f"{robot.name}: identified", _STYLE, parts)
+def _blocks(identified, sources, figures):
+    """Blocks of Markdown."""
+    yield f"# {text(identified.linear.robot.name)}: identified"
+    yield "Parameters identified from recordings."
+    yield "## Stages"
+    verdicts = [(stage, words if good else bold(words)) for stage, words, good in summary(identified)]
+    yield table(("stage", "verdict"), [*(("read", f"{name}: {words}") for name, words in sources), *verdicts])
+    yield from _torques(identified, figures)
+    yield from _undetermined(identified)
+    yield from _base(identified)
+    if "inertia" in identified.linear.terms:
+        yield from _bodies(identified)
+    yield from _joints(identified)
 
 
-def _stages(identified, sources):
-    rows = [("read", f"{name}: {text}", True) for name, text in sources]
-    cells = "".join(
-        f"<tr{'' if good else ' class=odd'}><td>{escape(stage)}</td><td>{escape(text)}</td></tr>"
-        for stage, text, good in (*rows, *summary(identified))
-    )
-    return f"<h2>Stages</h2><table><tr><th>stage</th><th>verdict</th></tr>{cells}</table>"
-
-
-def _torques(identified):
+def _torques(identified, figures):
+    samples = identified.samples
     columns = (
         identified.rmse_nominal,
         identified.rmse_fitted,
         identified.rmse_cross_validated,
         identified.solution.spread,
     )
+    below = f", all below {identified.cutoff:g} Hz" if identified.cutoff else ""
+    yield "## Torques"
+    yield (
+        "Root mean squares of measured minus computed torques: description, identified parameters, "
+        f"cross-validation, and the estimated noise{below}."
+    )
     head = ("joint", "unit", "described", "identified", "unseen", "noise")
-    numbers = table(
-        head, [(name, unit, *(float(own[k]) for own in columns)) for name, unit, k in identified.joints]
+    yield table(
+        head,
+        [(name, unit, *(float(column[k]) for column in columns)) for name, unit, k in identified.joints],
     )
-    figures = "".join(_figure(identified.samples, k, name, unit) for name, unit, k in identified.joints)
-    return (
-        "<h2>Torques</h2><p>Root mean squares of measured minus computed torques: description, identified "
-        "parameters, cross-validation, and the estimated noise"
-        f"{f', all below {identified.cutoff:g} Hz' if identified.cutoff else ''}.</p>"
-        f"{numbers}{_LEGEND}{figures}{_thinned(identified.samples)}"
-    )
-
-
-def _figure(samples, k, name, unit):
-    torques = [(color, getattr(samples, kind)[:, k]) for kind, color in _COLORS.items()]
-    left = [(color, torques[0][1] - values) for color, values in torques[1:]]
-    return (
-        f"<figure><figcaption><h3>{escape(name)}</h3></figcaption>"
-        f"{panel(samples.time, torques, unit)}{panel(samples.time, left, f'residual, {unit}', 110)}</figure>"
-    )
-
-
-def _thinned(samples):
     across = "Time in s, recordings concatenated" if samples.timed else "Rows, or s if known"
     drawn = f"; one state in {samples.every} is plotted" if samples.every > 1 else ""
-    return f"<p class=quiet>Horizontal axis: {across}{drawn}.</p>"
+    yield "Torques: grey measured, orange described, blue identified; below them the residuals."
+    yield f"Horizontal axis: {across}{drawn}."
+    for name, unit, k in identified.joints:
+        torques = [(color, getattr(samples, kind)[:, k]) for kind, color in _COLORS.items()]
+        left = [(color, torques[0][1] - values) for color, values in torques[1:]]
+        yield f"### {text(name)}"
+        yield figures.add(panel(samples.time, torques, unit))
+        yield figures.add(panel(samples.time, left, f"residual, {unit}", 110))
 
 
-def _open(identified):
+def _undetermined(identified):
     excitation, unidentifiable = identified.excitation, identified.base.unidentifiable
-    texts = {
-        "The motion does not determine these combinations; they stay near the description.": (
-            excitation.undetermined
-        ),
-        "The motion excites these combinations poorly.": excitation.weak,
-    }
-    open_text = "".join(f"<p>{text}</p>{bullet_list(own)}" for text, own in texts.items() if own)
-    open_text = open_text or "<p>The motion excites every combination that torques depend on.</p>"
-    never = f"<details><summary>{len(unidentifiable)} parameters that no torque depends on</summary><p>"
-    names = escape(", ".join(unidentifiable) or "none")
-    return f"<h2>Undetermined parameters</h2>{open_text}{never}{names}</p></details>"
+    yield "## Undetermined parameters"
+    if excitation.undetermined:
+        yield "The motion does not determine these combinations; they stay near the description."
+        yield bullet_list(excitation.undetermined)
+    if excitation.weak:
+        yield "The motion excites these combinations poorly."
+        yield bullet_list(excitation.weak)
+    if not excitation.undetermined and not excitation.weak:
+        yield "The motion excites every combination that torques depend on."
+    if unidentifiable:
+        names = text(", ".join(unidentifiable))
+        yield f"No torque depends on {len(unidentifiable)} parameters: {names}."
 
 
 def _base(identified):
@@ -114,31 +94,30 @@ def _base(identified):
     joints = [
         ", ".join(names) if len(names) < 4 else f"{len(names)} joints" for names in base.affected_joints
     ]
-    rows = zip(*columns, base.values(identified.parameters).tolist(), joints, strict=True)
-    head = ("combination", "described", "value", "standard deviation", "of the bodies", "affects")
-    return (
-        "<h2>Base parameters</h2><p>The combinations that torques depend on, in kg, m, N and s: "
-        "least-squares estimates, and the values of the best consistent bodies.</p><details open><summary>"
-        f"{base.count} combinations</summary>{table(head, rows)}</details>"
+    yield "## Base parameters"
+    yield (
+        f"The {base.count} combinations that torques depend on, in kg, m, N and s: least-squares estimates, "
+        "and the values of the best consistent bodies."
     )
+    head = ("combination", "described", "value", "standard deviation", "of the bodies", "affects")
+    yield table(head, zip(*columns, base.values(identified.parameters).tolist(), joints, strict=True))
 
 
 def _bodies(identified):
-    if "inertia" not in identified.linear.terms:
-        return ""
     place = identified.linear.places("inertia")
     before, after = (
-        inertias_of_parameters(own[place].reshape(-1, 10))
-        for own in (identified.linear.described, identified.parameters)
+        inertias_of_parameters(parameters[place].reshape(-1, 10))
+        for parameters in (identified.linear.described, identified.parameters)
     )
     rows = []
     for body, one, other in zip(identified.linear.robot.bodies, before, after, strict=True):
         rows += [(body.name, "described", *_numbers(one)), ("", "identified", *_numbers(other))]
-    head = ("body", "", "mass", *(f"com {axis}" for axis in "xyz"), *_MOMENTS)
-    return (
-        "<h2>Bodies</h2><p>A link and everything fixed to it: mass in kg, center of mass in m in link "
-        f"axes, moments of inertia about it in kg m².</p>{table(head, rows)}"
+    yield "## Bodies"
+    yield (
+        "A link and everything fixed to it: mass in kg, center of mass in m in link axes, moments of inertia "
+        "about it in kg m²."
     )
+    yield table(("body", "", "mass", *(f"com {axis}" for axis in "xyz"), *_MOMENTS), rows)
 
 
 def _numbers(inertia):
@@ -154,15 +133,17 @@ def _joints(identified):
     linear = identified.linear
     terms = [term for term in TERMS if term in linear.terms and term != "inertia"]
     if not terms:
-        return ""
+        return
     rows = []
     for k, joint in enumerate(linear.joints):
         values = [
             (linear.described[linear.places(t)][k], identified.parameters[linear.places(t)][k]) for t in terms
         ]
         rows.append((joint.name, *(float(x) for pair in values for x in pair)))
-    head = ("joint", *(f"{term} {when}" for term in terms for when in ("described", "identified")))
-    return (
-        "<h2>Joints</h2><p>Rotor inertia kg m², viscous friction N m s/rad, Coulomb friction and offset N m, "
-        f"spring N m/rad; for prismatic joints in m and N.</p>{table(head, rows)}"
+    yield "## Joints"
+    yield (
+        "Rotor inertia kg m², viscous friction N m s/rad, Coulomb friction and offset N m, spring N m/rad; "
+        "for prismatic joints in m and N."
     )
+    head = ("joint", *(f"{term} {when}" for term in terms for when in ("described", "identified")))
+    yield table(head, rows)

@@ -16,6 +16,7 @@ PLOTS = (".png", ".svg", ".pdf")
 _COLUMNS = 3
 _WIDTH, _LEFT, _BELOW, _ABOVE = 1080, 62, 18, 6  # pixels of an SVG and its margins
 _GAP = 5.0  # median steps: curves of an SVG do not bridge longer gaps
+MATPLOTLIB_MISSING = "Drawings need matplotlib: pip install matplotlib."
 _SVG: Any = {"svg.fonttype": "none", "svg.hashsalt": "dynamics_node"}  # text as text, reproducible ids
 _NO_METADATA = dict.fromkeys(("Creator", "Date", "Format", "Type"))
 
@@ -95,12 +96,11 @@ def plot_comparison(path, comparison: Comparison, title: str, timed=True):
 
 def panel(x, curves, label: str, height=150) -> str:
     """An <svg> of curves (CSS color, values (n,)) over x (n,), first below last, NaN omitted; label: of the
-    vertical axis. Without matplotlib, a paragraph with the reason."""
+    vertical axis. Without matplotlib, a sentence with the reason."""
     try:
-        from matplotlib import rc_context
         from matplotlib.figure import Figure
     except ImportError:
-        return "<p class=quiet>Curves need matplotlib: pip install matplotlib.</p>"
+        return MATPLOTLIB_MISSING
     figure = Figure(figsize=(_WIDTH / 96, height / 96))
     across, upward = 1 - (_LEFT + 10) / _WIDTH, 1 - (_BELOW + _ABOVE) / height
     axes = figure.add_axes((_LEFT / _WIDTH, _BELOW / height, across, upward))
@@ -111,6 +111,13 @@ def panel(x, curves, label: str, height=150) -> str:
     axes.grid(color="#e4e4e4", linewidth=0.6)
     axes.margins(x=0)
     axes.spines[:].set_visible(False)
+    return svg(figure)
+
+
+def svg(figure) -> str:
+    """A figure of matplotlib as an <svg> whose text is text; the same figure gives the same characters."""
+    from matplotlib import rc_context
+
     text = StringIO()
     with rc_context(_SVG):
         figure.savefig(text, format="svg", metadata=_NO_METADATA)

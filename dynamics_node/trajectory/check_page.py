@@ -1,35 +1,23 @@
 """Write a TrajectoryCheck as one self-contained HTML page: text and SVG, no scripts."""
 
-from html import escape
 from pathlib import Path
 
 import numpy as np
 
-from dynamics_node.io import bullet_list, document, panel, table, written
+from dynamics_node.io import Figures, bold, bullet_list, page, panel, table, text, written
 from dynamics_node.trajectory.motion_limits import described
 from dynamics_node.trajectory.trajectory_check import TrajectoryCheck
 
 MOST_DRAWN = 4000  # samples of a curve
-_STYLE = """
-th, td { padding: .2rem .9rem .2rem 0; text-align: left; } .bad { color: #b3261e; } .good { color: #1b6e3c; }
-table { display: block; overflow-x: auto; } figure { padding: .6rem .8rem; }
-"""
 _CURVE, _LIMIT = "#2f6fb5", "#c4572b"
 
 
 def write_check(check: TrajectoryCheck, path, payloads=()) -> Path:
-    """Write the page to a path and return it; missing folders are created. All names of the robot are
-    escaped. payloads: (link, mass) of the largest payloads."""
-    robot = check.robot
-    parts = (
-        f"<h1>{escape(robot.name)}</h1>",
-        _verdict(check, payloads),
-        f"<h2>Limits</h2>{_margins(check)}",
-        f"<h2>Loads</h2>{_loads(check)}",
-        "<h2>Curves</h2><p class=quiet>Over time in s; limits in orange, without those of positions.</p>",
-        *_figures(check),
-    )
-    return written(document(f"{robot.name}: check of a trajectory", _STYLE, parts), path)
+    """Write the page to a path and return it; missing folders are created. payloads: (link, mass) of the
+    largest payloads."""
+    figures = Figures()
+    blocks = _blocks(check, payloads, figures)
+    return written(page(f"{check.robot.name}: check of a trajectory", blocks, figures), path)
 
 
 def remedy(check: TrajectoryCheck) -> str:
@@ -57,37 +45,45 @@ def verdict(check: TrajectoryCheck, payloads=()) -> list[str]:
     return lines + [f"largest payload of {link}: {mass:.4g} kg" for link, mass in payloads]
 
 
-def _verdict(check, payloads):
+def _blocks(check, payloads, figures):
+    """Blocks of Markdown."""
     first, *others = verdict(check, payloads)
-    mark = "good" if check.feasible else "bad"
-    return f"<p class={mark}>{escape(first)}</p>{bullet_list([*others, *check.notes])}"
+    yield f"# {text(check.robot.name)}: check of a trajectory"
+    yield bold(first)
+    yield bullet_list([*others, *check.notes])
+    yield "## Limits"
+    yield _margins(check)
+    yield "## Loads"
+    total = f"{check.peak_total_power:.4g} W, energy {check.energy.sum():.4g} J"
+    yield f"Efforts in N m or N; largest power of all joints together {total}."
+    yield _loads(check)
+    yield "## Curves"
+    yield "Over time in s; limits in orange, without those of positions."
+    yield from _curves(check, figures)
 
 
 def _margins(check):
     head = ("joint", "quantity", "time, s", "value", "limit", "margin", "used, %")
     rows = [
-        (own.joint, own.quantity, own.time, own.value, own.limit, own.margin, 100 * own.used)
-        for own in check.margins
+        (one.joint, one.quantity, one.time, one.value, one.limit, one.margin, 100 * one.used)
+        for one in check.margins
     ]
-    return table(head, rows) if rows else "<p>The robot has no limits.</p>"
+    return table(head, rows) if rows else "The robot has no limits."
 
 
 def _loads(check):
     head = ("joint", "peak", "RMS", f"RMS over {check.window:g} s", "peak power, W", "energy, J")
     columns = (check.peak_effort, check.rms_effort, check.thermal_effort, check.peak_power, check.energy)
-    rows = zip(check.robot.v_names, *(column.tolist() for column in columns), strict=True)
-    total = f"{check.peak_total_power:.4g} W, energy {check.energy.sum():.4g} J"
-    return f"<p>Efforts in N m or N; largest power of all joints together {total}.</p>{table(head, rows)}"
+    return table(head, zip(check.robot.v_names, *(column.tolist() for column in columns), strict=True))
 
 
-def _figures(check):
+def _curves(check, figures):
     every = -(-len(check.time) // MOST_DRAWN)
-    limits = {(own.joint, own.quantity): abs(own.limit) for own in check.margins}
+    limits = {(margin.joint, margin.quantity): abs(margin.limit) for margin in check.margins}
     for curve in check.curves():
         curves = [(_CURVE, curve.values[::every])]
         quantity = {"torque": "effort"}.get(curve.kind, curve.kind)
         if curve.kind != "position" and (limit := limits.get((curve.name, quantity))) is not None:
             curves += [(_LIMIT, np.full(len(check.time[::every]), side * limit)) for side in (-1, 1)]
-        title = f"{curve.kind} of {curve.name}"
-        picture = panel(check.time[::every], curves, curve.unit, 110)
-        yield f"<figure><figcaption><h3>{escape(title)}</h3></figcaption>{picture}</figure>"
+        yield f"### {curve.kind} of {text(curve.name)}"
+        yield figures.add(panel(check.time[::every], curves, curve.unit, 110))

