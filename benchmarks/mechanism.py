@@ -14,6 +14,7 @@ import numpy as np
 
 sys.path.append(str(harness.HERE.parent / "examples" / "paper2"))
 
+import paper_problems
 from four_bar import FOUR_BAR_START, four_bar
 from mechanism_estimation import estimation
 from robots import robot
@@ -23,7 +24,6 @@ from dynamics_demo.robots import differential
 from dynamics_node.trajectory import (
     FixedLag,
     forward_graph,
-    inverse_trajectory,
     prior,
     robot_system,
     simulate,
@@ -63,8 +63,8 @@ def _errors(exact, coordinates, dt):
     q, qd = truth.natural(*exact(t))
     errors = []
     for window in WINDOWS:
-        motion = simulate(
-            four_bar(), np.array(FOUR_BAR_START), duration=FALL, dt=dt, window=window, coordinates=coordinates
+        motion = paper_problems.simulate(
+            four_bar(), FOUR_BAR_START, steps=len(t) - 1, dt=dt, window=window, coordinates=coordinates
         )
         own = [motion.steps[name][: len(t), :4] for name in ("q", "qd")]
         rms = [np.sqrt(np.mean((x - y) ** 2)) for x, y in zip(own, (q, qd), strict=True)]
@@ -81,7 +81,8 @@ def inverse_motion():
     zd = 2 * np.pi * 30 * (s * (1 - s)) ** 2 / FALL
     zdd = 2 * np.pi * 60 * s * (1 - s) * (1 - 2 * s) / FALL**2
     reference = np.array([truth.torque(*state) for state in zip(z, zd, zdd, strict=True)])
-    motion = inverse_trajectory(four_bar(), t, z[:, None], start=np.array(FOUR_BAR_START))
+    curve = (x[:, None] for x in (z, zd, zdd))
+    motion = paper_problems.inverse_trajectory(four_bar(), t, *curve, FOUR_BAR_START)
     crank = np.abs(motion.q[:, 4] - z).max()
     yield _row("four-bar, inverse, crank", 1e3 * crank, "mrad", 1.0, "paper: less than 1")
     error = np.abs(motion.tau[:, 0] - reference).max() / np.abs(reference).max()
@@ -162,7 +163,7 @@ def _at_once(arm, duration):
     times = []
     for _ in range(4):
         begin = time.thread_time()
-        simulate(arm, POSE, duration=duration, dt=1e-3, window=None, friction=False)
+        simulate(arm, POSE, duration=duration, dt=1e-3, lag_steps=None, friction=False)
         times.append(time.thread_time() - begin)
     return min(times)
 

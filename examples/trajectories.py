@@ -28,7 +28,7 @@ def main():
     time = np.linspace(0.0, 1.0, 1001)
     lift = 1.0 - np.cos(np.pi * time)
     curve = q[robot.independent] + 0.2 * lift[:, None] * [-1.0, 1.0]
-    moved = dn.inverse_trajectory(robot, time, curve, start=q)
+    moved = dn.inverse_trajectory(robot, time, curve, q0=q)
     print(f"torques of j1 and j2 along a curve, at its end: {moved.tau[-1].round(3)} N m")
     back = dn.simulate(robot, moved.q[0], moved.qd[0], steps=1000, torque=moved.tau)
     print(

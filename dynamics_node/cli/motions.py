@@ -37,7 +37,6 @@ from dynamics_node.trajectory import (
     smooth,
     write_animation,
 )
-from dynamics_node.trajectory.graphs import COORDINATES, RULES
 from dynamics_node.trajectory.inverse_problem import STDS
 from dynamics_node.trajectory.simulation import MOST_STEPS
 from dynamics_node.trajectory.trajectory import joined
@@ -116,16 +115,9 @@ def add_simulate(commands):
     torque.add_argument(
         "--torques", type=Path, metavar="FILE", help="a table with time and tau, interpolated linearly"
     )
-    parser.add_argument(
-        "--rule", choices=RULES, default="trapezoidal", help="integration rule (default: trapezoidal)"
-    )
-    parser.add_argument(
-        "--coordinates", choices=COORDINATES, default="independent",
-        help="coordinates that are integrated, for robots with loops (default: independent)",
-    )  # fmt: skip
     add_friction(parser, default=True)
     parser.add_argument(
-        "--window", type=int, default=2, metavar="STEPS",
+        "--lag-steps", type=int, default=2, metavar="STEPS",
         help="steps solved at a time; 0: all of them (default: 2)",
     )  # fmt: skip
 
@@ -147,9 +139,7 @@ def simulate_robot(robot, options, printer):
             printer,
             lambda: simulate(
                 robot, start, options.velocity, options.duration, dt=options.dt, torque=torque,
-                backend=options.backend, rule=options.rule,
-                coordinates=options.coordinates, window=options.window or None,
-                friction=options.friction,
+                backend=options.backend, lag_steps=options.lag_steps or None, friction=options.friction,
                 progress=lambda done: advance(1),
             ),
         )  # fmt: skip
@@ -208,7 +198,7 @@ def torques_of_curve(robot, options, printer):
         joints_map=joints_map(options),
     )
     start = start_of(robot, options.start) if options.start or curve["q"].shape[1] < robot.nq else None
-    with printer.progress("stages", None) as advance:
+    with printer.progress("solving", None):
         finish(
             robot,
             options,
@@ -216,8 +206,7 @@ def torques_of_curve(robot, options, printer):
             *(
                 partial(
                     inverse_trajectory, robot, own["time"], own["q"], own.get("qd"), own.get("qdd"),
-                    start=start, stds=options.stds, backend=options.backend,
-                    progress=lambda done: advance(1),
+                    q0=start, stds=options.stds, backend=options.backend,
                 )
                 for own in each_recording(curve, printer)
             ),
@@ -251,8 +240,8 @@ def add_smooth(commands):
             help=f"{meaning} (default: {default:g})",
         )
     parser.add_argument(
-        "--window", type=int, default=0, metavar="STEPS",
-        help="window of a fixed-lag smoother, as a node would estimate; 0: all readings count at all steps "
+        "--lag-steps", type=int, default=0, metavar="STEPS",
+        help="steps of a fixed-lag smoother, as a node would estimate; 0: all readings count at all steps "
         "(default: 0)",
     )  # fmt: skip
 
@@ -286,7 +275,7 @@ def smooth_recording(robot, options, printer):
             *(
                 partial(
                     smooth, robot, own.pop("time"), own, sensors, options=noise,
-                    window=options.window or None, backend=options.backend,
+                    lag_steps=options.lag_steps or None, backend=options.backend,
                     progress=lambda done: advance(1),
                 )
                 for own in parts

@@ -5,39 +5,37 @@ from functools import lru_cache
 import numpy as np
 
 from dynamics_node.algorithms.loop_closure import TURNED
-from dynamics_node.errors import InconsistentStart, InputError, SingularPosition, WrongBranch
-from dynamics_node.functions.checks import finite, numbers
+from dynamics_node.errors import InconsistentStart, SingularPosition, WrongBranch
+from dynamics_node.functions.checks import finite, numbers, require_unit_quaternions
+from dynamics_node.robot import Robot
 from dynamics_node.symbolic import Program, interpret, trace
-from dynamics_node.trajectory.systems import System
+from dynamics_node.trajectory.systems import System, robot_system
 from dynamics_node.trajectory.trajectory import Trajectory
 
 OPEN = 1e-6  # m, rad or 1: loop error allowed at the start, for rounding in files
-LENGTH = 1e-6  # deviation of a quaternion from unit length
 
 
-def closed_start(system: System, q, qd=None):
-    """Consistent q (nq,) and qd (n,) of all directions; unspecified dependent rates are zero. qd (nv,): of
+def closed_start(robot: Robot, q0, qd0=None):
+    """Consistent q (nq,) and qd (n,) of all directions; unspecified dependent rates are zero. qd0 (nv,): of
     the independent directions, or (n,).
 
     Raises InputError, InconsistentStart, WrongBranch.
     """
-    q = _vector("q", q, len(system.q.neutral))
-    for name, at in system.robot.quaternions if system.robot else ():
-        if abs(np.linalg.norm(q[at]) - 1.0) > LENGTH:
-            raise InputError(f"the quaternion of {name!r} must be of unit length, not {q[at]}")
+    system, q = robot_system(robot), finite("q0", q0, (robot.nq,)).copy()
+    for name, at in robot.quaternions:
+        require_unit_quaternions(name, q[at])
     constraints = interpret(start_program(system), q=q, qd=np.zeros(len(system.directions)))
-    advice = "use close_loops" if system.robot else "give a closed position"
-    _require_closed(system, constraints["positions"], "the loops are open", advice)
+    _require_closed(system, constraints["positions"], "the loops are open", "use close_loops")
     if (constraints["turned"] > TURNED).any():
         raise WrongBranch(f"{system.name}: loops are closed with ends rotated half a turn apart")
-    return q, _closed_rates(system, q, qd)
+    return q, _closed_rates(system, q, qd0)
 
 
 def _closed_rates(system, q, qd):
     rates = np.zeros(len(system.directions))
-    qd = None if qd is None else numbers("qd", qd)
+    qd = None if qd is None else numbers("qd0", qd)
     if qd is not None and qd.shape == rates.shape:
-        rates = _vector("qd", qd, len(rates))
+        rates = finite("qd0", qd, rates.shape).copy()
         constraints = interpret(start_program(system), q=q, qd=rates)
         _require_closed(
             system,
@@ -46,7 +44,7 @@ def _closed_rates(system, q, qd):
             "give rates of the independent joints only",
         )
     elif qd is not None:
-        rates[list(system.independent)] = _vector("qd", qd, len(system.independent))
+        rates[list(system.independent)] = finite("qd0", qd, (len(system.independent),))
     return rates
 
 
@@ -77,10 +75,6 @@ def start_program(system: System) -> Program:
         }
 
     return trace(function, {"q": (len(system.q.neutral),), "qd": (len(system.directions),)})
-
-
-def _vector(name, value, size):
-    return finite(name, value, (size,)).copy()
 
 
 def require_branch(system: System, motion: Trajectory):

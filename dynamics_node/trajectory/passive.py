@@ -55,10 +55,11 @@ class PassiveTorques:
         """(torque at rate zero, slope) of the dry friction at rates qd (axles,). Joints whose rate changed
         its sign since `before` get the tangent at rate zero, from which Newton's method cannot cycle."""
         at = np.where(qd * before < 0.0, 0.0, qd)
-        slope = self._dry(at + STEP * 1j).imag / STEP
-        return self._dry(at) - slope * at, slope
+        slope = self.dry(at + STEP * 1j).imag / STEP
+        return self.dry(at) - slope * at, slope
 
-    def _dry(self, qd):
+    def dry(self, qd):
+        """Dry friction (axles,) at rates qd (axles,)."""
         return smooth_friction(qd, 0.0, self.coulomb, creep=self.creep)
 
 
@@ -79,47 +80,29 @@ def passive_torques(tree: Robot) -> PassiveTorques | None:
 
 
 class DryFriction:
-    """Tangents along a simulation. middle: also for the data `..._middle` at half a step, for Simpson's
-    rule."""
+    """Tangents along a simulation."""
 
-    def __init__(self, passive: PassiveTorques, middle: bool):
-        self._passive, self._middle = passive, middle
+    def __init__(self, passive: PassiveTorques):
+        self._passive = passive
         self._least = TOUCHING * np.maximum(passive.coulomb + passive.creep, 1e-300)
 
     def start(self, qd):
         """Data of the first step, at rates qd (n,)."""
-        qd = self._passive.map @ qd
-        return self._named(self._passive.tangent(qd, qd), "") | (
-            self._named(self._passive.tangent(qd, qd), "_middle") if self._middle else {}
-        )
+        rates = self._passive.map @ qd
+        return dict(zip(self._passive.data, self._passive.tangent(rates, rates), strict=True))
 
     def settle(self, lag) -> int:
-        """Move the tangents of the newest step until they touch. Returns the iterations of `lag`. Raises
+        """Move the tangent of the newest step until it touches. Returns the iterations of `lag`. Raises
         NotConverged and as `lag.solve`."""
-        iterations, before = 0, [row.copy() for _, _, row in self._places(lag.steps)]
+        iterations = 0
+        torque, slope = (lag.steps[name][-1] for name in self._passive.data)
+        before = self._passive.map @ lag.steps["qd"][-1]
         for _ in range(MOST_TANGENTS):
-            places, touching = self._places(lag.steps), True
-            for k, (ending, number, qd) in enumerate(places):
-                views = lag.steps.views
-                torque, slope = views[f"friction{ending}"][number], views[f"friction_slope{ending}"][number]
-                touching &= bool(np.all(np.abs(torque + slope * qd - self._passive._dry(qd)) <= self._least))
-                torque[:], slope[:] = self._passive.tangent(qd, before[k])
-                before[k] = qd.copy()
-            if touching:
+            rates = self._passive.map @ lag.steps["qd"][-1]
+            touching = np.abs(torque + slope * rates - self._passive.dry(rates)) <= self._least
+            torque[:], slope[:] = self._passive.tangent(rates, before)
+            if touching.all():
                 return iterations
+            before = rates
             iterations += lag.solve()
         raise NotConverged(f"the friction did not converge within {MOST_TANGENTS} tangents")
-
-    def _places(self, steps):
-        """[(suffix of the data names, row number, rates of the axles)]"""
-        last, axles = len(steps) - 1, self._passive.map
-        places = [("", last, axles @ steps["qd"][last])]
-        if self._middle and last:
-            (v, v_next), (a, a_next) = steps["qd"][last - 1 :], steps["qdd"][last - 1 :]
-            middle = 0.5 * (v + v_next) + 0.125 * steps["dt"][last - 1] * (a - a_next)
-            places.append(("_middle", last - 1, axles @ middle))
-        return places
-
-    @staticmethod
-    def _named(tangent, ending):
-        return dict(zip((f"friction{ending}", f"friction_slope{ending}"), tangent, strict=True))

@@ -38,8 +38,8 @@ def smooth(
     sensors: Iterable[Sensor] = (),
     *,
     options: SmootherOptions | None = None,
-    window: int | None = None,
-    start: ArrayLike | None = None,
+    lag_steps: int | None = None,
+    q0: ArrayLike | None = None,
     backend: str = "auto",
     progress: Callable[[int], object] | None = None,
 ) -> Trajectory:
@@ -61,9 +61,9 @@ def smooth(
         Records of `dynamics_node.sensors`, for readings other than 'q' and 'tau'.
     options : SmootherOptions, optional
         The noise. Its period and window are not used: steps follow `time`.
-    window : int, optional
+    lag_steps : int, optional
         Steps of a fixed lag, as in the node; default: a batch solution over all steps.
-    start : array_like (nq,), optional
+    q0 : array_like (nq,), optional
         A position near the first one, if the first reading does not determine the branch of assembly.
     backend : str
         'c' (compiled for this robot and cached), 'numpy', or 'auto': 'c' if it works.
@@ -106,19 +106,19 @@ def smooth(
     require_known("backend", backend, BACKENDS)
     if not isinstance(readings, Mapping):
         raise InputError(f"readings must be {{'q': positions, ...}}, not {type(readings).__name__}")
-    if window is not None and not (isinstance(window, int) and window > 0):
-        raise InputError(f"window must be a positive number of steps, or None, not {window!r}")
+    if lag_steps is not None and not (isinstance(lag_steps, int) and lag_steps > 0):
+        raise InputError(f"lag_steps must be a positive number of steps, or None, not {lag_steps!r}")
     options = SmootherOptions() if options is None else options
     if not isinstance(options, SmootherOptions):
         raise TypeError(f"options must be SmootherOptions, not {type(options).__name__}")
     smoothed = _smoothed(robot, tuple(sensors), backend)
     steps = recorded_steps(smoothed, numbers("time", time), readings, options)
-    first = first_position(robot, smoothed, steps, start)
+    first = first_position(robot, smoothed, steps, q0)
     run = _Run(smoothed, steps, known_start(smoothed.graph, options, first), "tau" in readings)
     try:
-        ahead = min(AHEAD if window is None else window, len(steps))
-        run.along(ahead, window is not None, progress or (lambda done: None))
-        if window is None:
+        ahead = min(AHEAD if lag_steps is None else lag_steps, len(steps))
+        run.along(ahead, lag_steps is not None, progress or (lambda done: None))
+        if lag_steps is None:
             run.at_once()
     except TrajectoryError as error:
         motion = run.motion(time)
@@ -244,11 +244,11 @@ def _positions(smoothed: Smoothed, q):
     return q
 
 
-def first_position(robot, smoothed: Smoothed, steps, start):
+def first_position(robot, smoothed: Smoothed, steps, q0):
     """The closed position (nq,) of the first readings."""
     read, known = steps["reading encoder"], steps[weights_of("encoder")] > 0
     neutral = smoothed.system.q.neutral
-    first = neutral.copy() if start is None else finite("start", start, neutral.shape).copy()
+    first = neutral.copy() if q0 is None else finite("q0", q0, neutral.shape).copy()
     for k, direction in enumerate(smoothed.scalars):
         rows = np.flatnonzero(known[:, k])
         if len(rows):

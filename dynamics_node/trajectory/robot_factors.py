@@ -1,11 +1,11 @@
-"""Factors of a robot: constraints, dynamics, integration rules, and sensor readings.
+"""Factors of a robot: constraints, dynamics, the trapezoidal rule, and sensor readings.
 
 Torques (nv,) in the equations of motion are a sum of data, `known`, and variables, `unknown`: 'tau' of the
 motors, 'external_torque' of the environment.
 
-Integration rules: positions with quaternions cannot be added, so a step is measured in the chart `difference`
+Positions with quaternions cannot be added, so the trapezoidal rule measures a step in the chart `difference`
 around its own position, whose coordinates c change by D qd, D = dc/dq dq/dt. For joints with one coordinate D
-is the identity, and the rules are the usual ones. directions: those with a row, default all.
+is the identity, and the rule is the usual one. directions: those with a row, default all.
 
 The reading of the sensor NAME is the data `reading NAME`; a bias is a variable `bias NAME` (see `bias_of`)
 that the sensor adds to the true value. A sensor without a reading at a step has zero weight. For outliers use
@@ -21,7 +21,7 @@ from dynamics_node.algorithms.rnea import body_motions
 from dynamics_node.algorithms.transforms import joint_transforms
 from dynamics_node.errors import InputError
 from dynamics_node.graph.sensor_factors import sensor_transform
-from dynamics_node.robot import Robot, Shapes
+from dynamics_node.robot import Robot
 from dynamics_node.robot.sensors import Accelerometer, Gyro, Imu
 from dynamics_node.symbolic import (
     Program,
@@ -32,7 +32,7 @@ from dynamics_node.symbolic import (
     transform_origin,
     transform_rotation,
 )
-from dynamics_node.trajectory.factor import Factor, Variable, vector
+from dynamics_node.trajectory.factor import NEXT, Factor, Variable, vector
 from dynamics_node.trajectory.passive import PassiveTorques
 from dynamics_node.trajectory.systems import System
 
@@ -112,110 +112,36 @@ def inverse_dynamics(
     )
 
 
-def forward_dynamics(system: System, directions=None, known=(), unknown=()) -> Factor:
-    """qdd - FD(q, qd, torque) of some directions, default all, with a variance, in rad/s^2 or m/s^2: f_dyn of
-    the paper."""
-    chosen = list(range(len(system.directions)) if directions is None else directions)
-
-    def residual(q, qd, qdd, **torques):
-        return (qdd - system.forward(q, qd, sum(torques.values())))[chosen]
-
-    return Factor(
-        name="dynamics",
-        residual=residual,
-        rows=tuple(system.directions[k] for k in chosen),
-        now=("q", "qd", "qdd", *unknown),
-        data={name: (len(system.independent),) for name in known},
-    )
-
-
 # --- from one step to the next ------------------------------------------------------------------------------
-
-
-DT: Shapes = {"dt": (1,)}
-
-
-def euler(x: Variable, directions=None) -> Factor:
-    """Explicit, first order: x_next - x - dt xd."""
-
-    def residual(dt, **v):
-        step = x.difference(v[x.name + "_next"], v[x.name])
-        return (step - dt * v[x.rate])[chosen]
-
-    chosen = _chosen(x, directions)
-    return _between("euler", x, chosen, residual, after=(x.name,))
 
 
 def trapezoidal(x: Variable, directions=None) -> Factor:
     """Second order: x_next - x - dt/2 (xd + xd_next)."""
 
     def residual(dt, **v):
-        step, rate = _in_chart(x, v[x.name], v[x.name + "_next"], v[x.rate + "_next"])
+        step, rate = _in_chart(x, v[x.name], v[x.name + NEXT], v[x.rate + NEXT])
         return (step - 0.5 * dt * (v[x.rate] + rate))[chosen]
 
     chosen = _chosen(x, directions)
-    return _between("trapezoidal", x, chosen, residual, after=(x.name, x.rate))
-
-
-def simpson(system: System, directions=None, passive: PassiveTorques | None = None) -> Factor:
-    """Fourth order, rows of q, then of qd: Lobatto IIIA with three stages (Hairer, Norsett and Wanner,
-    Solving Ordinary Differential Equations I, sec. II.7; Hermite-Simpson collocation).
-
-    The midpoint of a step is that of the cubics through both ends. Its acceleration follows from forward
-    dynamics with the torque `tau_middle` (nv,), data, and passive torques if given. There, dependent joints
-    of loops and their accelerations deviate from the closed position by dt^4; the order is unaffected.
-    """
-    x, chosen = system.q, _chosen(system.q, directions)
-
-    tangent = {} if passive is None else {f"{name}_middle": shape for name, shape in passive.data.items()}
-
-    def residual(dt, tau_middle, q, qd, qdd, q_next, qd_next, qdd_next, **dry):
-        step, rate = _in_chart(x, q, q_next, qd_next)
-        middle = x.moved(q, 0.5 * step + 0.125 * dt * (qd - rate))
-        v = 0.5 * (qd + qd_next) + 0.125 * dt * (qdd - qdd_next)
-        own = {name.removesuffix("_middle"): numbers for name, numbers in dry.items()}
-        overcome = () if passive is None else (passive.torque(middle, v, **own),)
-        a = system.forward(middle, v, tau_middle, *overcome)
-        there = _in_chart(x, q, middle, v)[1]
-        of_q = step - dt * (1 / 6) * (qd + 4 * there + rate)
-        of_qd = qd_next - qd - dt * (1 / 6) * (qdd + 4 * a + qdd_next)
-        return np.concatenate([of_q[chosen], of_qd[chosen]])
-
     return Factor(
-        name="simpson",
+        name=f"trapezoidal {x.name}",
         residual=residual,
-        rows=tuple(f"{name} {x.names[k]}" for name in ("q", "qd") for k in chosen),
-        now=("q", "qd", "qdd"),
-        after=("q", "qd", "qdd"),
-        data=DT | {"tau_middle": (len(system.independent),)} | tangent,
+        rows=tuple(x.names[k] for k in chosen),
+        now=(x.name, x.rate),
+        after=(x.name, x.rate),
+        data={"dt": (1,)},
     )
-
-
-def equality(x: Variable, directions=None, name="equality") -> Factor:
-    """x_next - x: penalizes changes."""
-
-    def residual(**v):
-        return x.difference(v[x.name + "_next"], v[x.name])[chosen]
-
-    chosen = _chosen(x, directions)
-    rows = tuple(x.names[k] for k in chosen)
-    return Factor(name=f"{name} {x.name}", residual=residual, rows=rows, now=(x.name,), after=(x.name,))
 
 
 def random_walk(x: Variable, directions=None) -> Factor:
     """x_next - x of an otherwise undriven variable, such as a bias; its variance grows with dt."""
-    return equality(x, directions, name="random walk")
 
+    def residual(**v):
+        return x.difference(v[x.name + NEXT], v[x.name])[chosen]
 
-def _between(rule, x, chosen, residual, after):
-    return Factor(
-        name=f"{rule} {x.name}",
-        residual=residual,
-        rows=tuple(x.names[k] for k in chosen),
-        now=(x.name, x.rate),
-        after=after,
-        data=DT,
-    )
+    chosen = _chosen(x, directions)
+    rows = tuple(x.names[k] for k in chosen)
+    return Factor(name=f"random walk {x.name}", residual=residual, rows=rows, now=(x.name,), after=(x.name,))
 
 
 def _chosen(x, directions):

@@ -1,6 +1,7 @@
 """Simulation: the trajectory of a robot from a start, under torques."""
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -8,21 +9,16 @@ from numpy.typing import ArrayLike
 
 from dynamics_node.codegen.backends import BACKENDS
 from dynamics_node.errors import InputError, SingularPosition, TrajectoryError, Unobservable
-from dynamics_node.functions.checks import finite, numbers, positive
+from dynamics_node.functions.checks import finite, numbers, positive, require_robot
 from dynamics_node.functions.choices import require_known
+from dynamics_node.robot import Robot
 from dynamics_node.trajectory.assembly import closed_start, require_branch
 from dynamics_node.trajectory.fixed_lag import FixedLag
 from dynamics_node.trajectory.gauss_newton import Batch
-from dynamics_node.trajectory.graphs import COORDINATES, RULES, Coordinates, Rule
+from dynamics_node.trajectory.graphs import forward_graph
 from dynamics_node.trajectory.passive import DryFriction
-from dynamics_node.trajectory.trajectory import (
-    RobotOrSystem,
-    Trajectory,
-    graph_of,
-    located,
-    system_of,
-    trajectory_of,
-)
+from dynamics_node.trajectory.systems import robot_system
+from dynamics_node.trajectory.trajectory import Trajectory, located, trajectory_of
 from dynamics_node.trajectory.trajectory_graph import Prior, Steps, TrajectoryGraph, prior, weights_of
 
 STARTED = 1e-10  # variance of the start, in units squared
@@ -31,33 +27,32 @@ KEPT = 1e-2 / INTEGRATED  # `least` of FixedLag
 MOST_STEPS = 10_000_000
 EXACT = 1e-8  # tolerance: last change of a step
 Torque = np.ndarray | Callable | None
+_graph = lru_cache(maxsize=16)(forward_graph)
 
 
 def simulate(
-    robot: RobotOrSystem,
-    q: ArrayLike,
-    qd: ArrayLike | None = None,
+    robot: Robot,
+    q0: ArrayLike,
+    qd0: ArrayLike | None = None,
     duration: float | None = None,
     *,
     steps: int | None = None,
     dt: float = 1e-3,
     torque: Torque = None,
-    rule: Rule = "trapezoidal",
-    coordinates: Coordinates = "independent",
-    window: int | None = 2,
+    lag_steps: int | None = 2,
     friction: bool = True,
     backend: str = "auto",
     progress: Callable[[int], object] | None = None,
 ) -> Trajectory:
-    """Simulate a robot from a start under torques: integrate its equations of motion.
+    """Simulate a robot under torques: integrate its equations of motion by the trapezoidal rule.
 
     Parameters
     ----------
-    robot : Robot or System
-        The robot, with or without closed loops; or your own equations of motion.
-    q : array_like (nq,)
+    robot : Robot
+        The robot, with or without closed loops.
+    q0 : array_like (nq,)
         Closed start position, rad or m.
-    qd : array_like (nv,), optional
+    qd0 : array_like (nv,), optional
         Start velocity of the independent joints, rad/s or m/s; default at rest. Rates of all directions are
         accepted if they keep the loops closed.
     duration : float, optional
@@ -69,12 +64,7 @@ def simulate(
     torque : array_like (nv,) or (steps + 1, nv), or callable, optional
         Torques of the motors, N m or N; default zero. A function ``torque(time, q, qd)`` returns (nv,). It
         reads the state of the previous step, like a controller.
-    rule : str
-        Integrator: 'euler', 'trapezoidal' (implicit, of second order) or 'simpson' (of fourth order).
-    coordinates : str
-        Joints of a robot with loops that have integrators: 'independent', or 'dependent' for all of them, in
-        a least-squares sense.
-    window : int or None
+    lag_steps : int or None
         Number of steps that are solved at a time (fixed lag); None solves all at once.
     friction : bool
         Whether damping, friction, springs and offsets of the joints act.
@@ -117,28 +107,26 @@ def simulate(
     Blanco-Claraco, Leanza and Reina, A general framework for modeling and dynamic simulation of multibody
     systems using factor graphs, 2021: Figs. 2 and 3.
     """
+    require_robot(robot)
     count = _count(duration, steps, dt) + 1
-    if window is not None and not (isinstance(window, int) and window > 0):
-        raise InputError(f"window must be a positive number of steps, or None, not {window!r}")
+    if lag_steps is not None and not (isinstance(lag_steps, int) and lag_steps > 0):
+        raise InputError(f"lag_steps must be a positive number of steps, or None, not {lag_steps!r}")
     require_known("backend", backend, BACKENDS)
-    require_known("rule", rule, RULES)
-    require_known("coordinates", coordinates, COORDINATES)
     if not isinstance(friction, bool | np.bool_):
         raise InputError(f"friction must be True or False, not {friction!r}")
-    system = system_of(robot)
-    start = closed_start(system, q, qd)
-    graph = graph_of(system, "forward", rule, coordinates, False, bool(friction))
+    system = robot_system(robot)
+    q0, qd0 = closed_start(robot, q0, qd0)
+    graph = _graph(system, bool(friction))
     time = dt * np.arange(count)
-    known = prior(graph, {"q": start[0], "qd": start[1]}, {"q": STARTED, "qd": STARTED})
-    drive = _drive(torque, time, len(system.independent), system.independent, "tau_middle" in graph.data)
+    known = prior(graph, {"q": q0, "qd": qd0}, {"q": STARTED, "qd": STARTED})
     dry = None
     if friction and system.passive is not None and system.passive.has_dry_friction:
-        dry = DryFriction(system.passive, middle=rule == "simpson")
+        dry = DryFriction(system.passive)
     run = _Run(graph, known, dry, count)
     try:
-        ahead = min(2 if window is None else window, max(count, 2))
-        run.through(drive, dt, ahead, backend, progress or (lambda done: None))
-        if window is None:
+        ahead = min(2 if lag_steps is None else lag_steps, max(count, 2))
+        run.through(_drive(torque, time, system), dt, ahead, backend, progress or (lambda done: None))
+        if lag_steps is None:
             run.at_once(known, backend)
     except TrajectoryError as error:
         raise _as_singular(
@@ -186,8 +174,8 @@ class _Run:
         if self.dry is not None:
             first |= self.dry.start(self.known.values["qd"])
         for k in range(len(self.steps)):
-            numbers = drive(k, self)
-            self.iterations[k] = lag.append(dt=dt, **(first if k == 0 else {}), **numbers)
+            state = {name: self.steps[name][k - 1] for name in ("q", "qd")} if k else self.known.values
+            self.iterations[k] = lag.append(dt=dt, tau=drive(k, state), **({} if k else first))
             if self.dry is not None:
                 self.iterations[k] += self.dry.settle(lag)
             self.steps.rows[k + 1 - len(lag) : k + 1] = lag.steps.rows[: len(lag)]
@@ -204,36 +192,22 @@ class _Run:
         return trajectory_of(system, time, steps, iterations=iterations)
 
 
-def _drive(torque, time, nv, independent, with_middle):
-    """(number of the step, _Run) -> its torques: {'tau': (nv,)}, for simpson also at the middle."""
+def _drive(torque, time, system):
+    """(number of the step, the state before it) -> its torques (nv,)."""
+    nv, independent = len(system.independent), list(system.independent)
     if callable(torque):
-        return _controlled(torque, time, nv, list(independent), with_middle)
+
+        def controlled(k, state):
+            tau = numbers(
+                f"the torque at {time[k]:.6g} s", torque(time[k], state["q"].copy(), state["qd"][independent])
+            )
+            if tau.shape != (nv,) or not np.isfinite(tau).all():
+                raise InputError(f"at {time[k]:.6g} s the torque must be {nv} finite numbers, not {tau}")
+            return tau
+
+        return controlled
     given = np.zeros(nv) if torque is None else numbers("torque", torque)
     if given.shape not in ((nv,), (len(time), nv)) or not np.isfinite(given).all():
         raise InputError(f"torque must be finite, ({nv},) or ({len(time)}, {nv}), not {given.shape}")
-    given = np.broadcast_to(given, (len(time), nv))
-    middle = 0.5 * (given + np.concatenate([given[1:], given[-1:]]))
-
-    def drive(k, run):
-        return {"tau": given[k]} | ({"tau_middle": middle[k]} if with_middle else {})
-
-    return drive
-
-
-def _controlled(torque, time, nv, independent, with_middle):
-    half = 0.5 * (time[1] - time[0]) if len(time) > 1 else 0.0
-
-    def evaluate(t, q, qd):
-        tau = numbers(f"the torque at {t:.6g} s", torque(t, q, qd))
-        if tau.shape != (nv,) or not np.isfinite(tau).all():
-            raise InputError(f"at {t:.6g} s the torque must be {nv} finite numbers, not {tau}")
-        return tau
-
-    def drive(k, run):
-        at = max(k - 1, 0)
-        state = run.known.values if k == 0 else {name: run.steps[name][at] for name in ("q", "qd")}
-        q, qd = state["q"].copy(), state["qd"][independent]
-        torques = {"tau": evaluate(time[k], q, qd)}
-        return torques | ({"tau_middle": evaluate(time[k] + half, q, qd)} if with_middle else {})
-
-    return drive
+    rows = np.broadcast_to(given, (len(time), nv))
+    return lambda k, state: rows[k]

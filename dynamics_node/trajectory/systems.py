@@ -14,36 +14,37 @@ from dynamics_node.algorithms.constraint_equations import (
     turned,
     velocity_program,
 )
-from dynamics_node.algorithms.dynamics_programs import dynamics_programs
 from dynamics_node.algorithms.rates import rates_at
 from dynamics_node.algorithms.reduced_frames import economical_robot
-from dynamics_node.robot import Problem, Robot
+from dynamics_node.robot import Robot
 from dynamics_node.robot.robot import cached_on_robot
-from dynamics_node.symbolic import Program, interpret
+from dynamics_node.symbolic import interpret
 from dynamics_node.trajectory.factor import Variable, positions, vector
 from dynamics_node.trajectory.passive import PassiveTorques, passive_torques
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class System:
-    """A mechanical system whose positions q (nq,) change along `directions` (n,), in SI units: a robot, by
-    `robot_system`, or your own equations (see examples/paper2/natural_coordinates.py).
+    """The equations of a robot, see `robot_system`: positions q (nq,) change along `directions` (n,), in SI
+    units.
 
-    independent, dependent: numbers of the directions that determine the others (nv of them), and of the
-    determined ones. scalars: {direction: index in q that changes with it alone}.
+    q_names: of the numbers in q; units: {kind: unit of every coordinate}, as in Trajectory. independent,
+    dependent: numbers of the directions that determine the others (nv of them), and of the determined ones.
+    scalars: {direction: index in q that changes with it alone}.
 
     Functions of arrays of symbols, without leading axes; constraints are zero when they hold: positions: q ->
     (dependent,), in m, rad or 1; velocities: q, qd (n,) -> (dependent,); accelerations: q, qd, qdd (n,) ->
     (dependent,). turned: q -> (any,), 1 minus a cosine, near zero on the intended branch of assembly; above
     TURNED of loop closure, the constraints hold with an end rotated half a turn. inverse: q, qd, qdd -> tau
-    (nv,) conjugate to the independent directions if the constraints hold; forward: q, qd, tau -> qdd (n,).
-    Gravity is constant, that of the robot. passive: damping, friction, springs and offsets of joints, or
-    None; both functions accept their torques (n,) as an optional last argument. robot: the Robot, or None for
-    another system; for that one, `lengths` are the directions in m, the others are angles.
+    (nv,) conjugate to the independent directions if the constraints hold. Gravity is constant, that of the
+    robot. passive: damping, friction, springs and offsets of joints, or None; `inverse` accepts their torques
+    (n,) as an optional last argument.
     """
 
     name: str
     q: Variable
+    q_names: tuple[str, ...]
+    units: dict[str, tuple[str, ...]]
     independent: tuple[int, ...]
     dependent: tuple[int, ...]
     scalars: dict[int, int]
@@ -52,10 +53,7 @@ class System:
     accelerations: Callable
     turned: Callable
     inverse: Callable
-    forward: Callable
     passive: PassiveTorques | None = None
-    robot: Robot | None = None
-    lengths: tuple[int, ...] = ()
 
     @property
     def directions(self):
@@ -64,22 +62,6 @@ class System:
     @property
     def torque_names(self):
         return tuple(self.directions[k] for k in self.independent)
-
-    @property
-    def q_names(self):
-        """Names of the numbers in q."""
-        return self.robot.q_names if self.robot else self.directions
-
-    @property
-    def units(self) -> dict[str, tuple[str, ...]]:
-        """{kind: unit of every coordinate}, as in Trajectory."""
-        if self.robot:
-            return units_of(self.robot)
-        positions = tuple("m" if k in self.lengths else "rad" for k in range(len(self.directions)))
-        own = [positions[k] for k in self.independent]
-        torques = tuple("N" if unit == "m" else "N m" for unit in own)
-        rates = {kind: tuple(f"{unit}/{s}" for unit in own) for kind, s in (("qd", "s"), ("qdd", "s²"))}
-        return {"q": positions, **rates, "tau": torques, "external_torque": torques}
 
     @cached_property
     def qd(self) -> Variable:
@@ -94,37 +76,19 @@ class System:
         return vector(name, self.torque_names)
 
 
+@cached_on_robot
 def robot_system(robot: Robot) -> System:
     """The System of a robot. Explicit joints have no direction of their own; implicit ones have."""
     tree = robot.tree
-    functions = _functions(economical_robot(robot)[0])
-    scalars = {j.v.start: j.q.start for j in tree.independent_joints if j.type.is_scalar}
     return System(
         name=robot.name,
         q=positions(tree),
-        scalars=scalars,
+        q_names=robot.q_names,
+        units=units_of(robot),
+        scalars={j.v.start: j.q.start for j in tree.independent_joints if j.type.is_scalar},
         passive=passive_torques(tree),
-        forward=_forward(robot),
-        robot=robot,
-        **functions,
+        **_functions(economical_robot(robot)[0]),
     )
-
-
-def _forward(robot):
-    def forward(q, qd, tau, passive=None):
-        program, yd = _forward_program(robot), qd[robot.independent]
-        rates = rates_at(economical_robot(robot)[0], q, yd)
-        tau = tau if passive is None else tau - rates.independent(passive)
-        return rates.accelerations(interpret(program, q=q, qd=yd, tau=tau, gravity=robot.gravity)["qdd"])
-
-    return forward
-
-
-@cached_on_robot
-def _forward_program(robot: Robot) -> Program:
-    """The recursion with the fewest operations."""
-    programs = dynamics_programs(robot, Problem("forward", (True,) * robot.nv))
-    return min(programs.values(), key=lambda one: len(one.ops))
 
 
 def units_of(robot) -> dict[str, tuple[str, ...]]:
@@ -151,9 +115,9 @@ def _turning(joint):
 # --- functions of factors -----------------------------------------------------------------------------------
 
 
-def _functions(mechanism):
-    tree = mechanism.tree
-    tied = [cluster for cluster in mechanism.clusters if cluster.dependent]
+def _functions(robot):
+    tree = robot.tree
+    tied = [cluster for cluster in robot.clusters if cluster.dependent]
 
     def positions(q):
         return _all(_counting(tree, c, q, gaps(tree, c.constraints, q)) for c in tied)
@@ -167,16 +131,16 @@ def _functions(mechanism):
 
     def inverse(q, qd, qdd, passive=None):
         tau = rnea(tree, q, qd, qdd)
-        rates = rates_at(mechanism, q, qd[mechanism.independent])
+        rates = rates_at(robot, q, qd[robot.independent])
         return rates.independent(tau if passive is None else tau + passive)
 
     return {
-        "independent": tuple(mechanism.independent.tolist()),
+        "independent": tuple(robot.independent.tolist()),
         "dependent": tuple(v for cluster in tied for v in cluster.dependent),
         "positions": positions,
         "velocities": velocities,
         "accelerations": accelerations,
-        "turned": lambda q: turned(tree, mechanism.constraints, q),
+        "turned": lambda q: turned(tree, robot.constraints, q),
         "inverse": inverse,
     }
 

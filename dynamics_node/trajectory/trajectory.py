@@ -9,12 +9,9 @@ import numpy as np
 
 from dynamics_node.display import titled
 from dynamics_node.errors import TrajectoryError
-from dynamics_node.functions.checks import require_robot
-from dynamics_node.robot import Robot
 from dynamics_node.symbolic import Program, interpret, trace
 from dynamics_node.trajectory.factor import NEXT, Factor, Variable
-from dynamics_node.trajectory.graphs import forward_graph, inverse_graph
-from dynamics_node.trajectory.systems import System, robot_system
+from dynamics_node.trajectory.systems import System
 from dynamics_node.trajectory.trajectory_graph import Steps, weights_of
 
 KINDS = {
@@ -217,30 +214,6 @@ class Trajectory:
 
 def _rows(array, part):
     return array[part] if isinstance(array, np.ndarray) and array.ndim else array
-
-
-# --- of steps -----------------------------------------------------------------------------------------------
-
-
-RobotOrSystem = Robot | System
-
-
-def system_of(robot: RobotOrSystem) -> System:
-    """A System itself, or the one of a Robot. Raises TypeError."""
-    if isinstance(robot, System):
-        return robot
-    require_robot(robot)
-    return _system_of(robot)
-
-
-_system_of = lru_cache(maxsize=16)(robot_system)  # code compiled for a graph belongs to its System
-
-
-@lru_cache(maxsize=32)
-def graph_of(system: System, kind, *choices):
-    """The graph of a `forward` or `inverse` problem, cached by its choices."""
-    make = forward_graph if kind == "forward" else inverse_graph
-    return make(system, *choices)
 
 
 # --- results ------------------------------------------------------------------------------------------------

@@ -5,15 +5,16 @@ python examples/paper2/four_bar.py; the exit code is 1 if an error exceeds its l
 
 import argparse
 import sys
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import NamedTuple
 
 import four_bar_truth as truth
 import numpy as np
 from natural_coordinates import Angle, Bar, planar_drawing, planar_system
+from paper_problems import PlanarSystem, inverse_trajectory, simulate
 
-from dynamics_node.trajectory import System, Trajectory, inverse_trajectory, simulate, write_animation
+from dynamics_node.trajectory import Trajectory, write_animation
 
 FOUR_BAR_POINTS = {"A": (0.0, 0.0), "D": (4.0, 0.0), "P1": None, "P2": None}
 FOUR_BAR_BLOCKS = (
@@ -61,7 +62,8 @@ class Following(NamedTuple):
     followed: np.ndarray
 
 
-def four_bar() -> System:
+@cache
+def four_bar() -> PlanarSystem:
     """The mechanism of Fig. 6: crank A P1, coupler P1 P2, rocker P2 D; the crank angle is independent."""
     return planar_system("four_bar", FOUR_BAR_POINTS, FOUR_BAR_BLOCKS, ("theta",), gravity=(0.0, -9.8))
 
@@ -124,12 +126,11 @@ def crank(time):
 def followed(time) -> Following:
     """Torques along the curve in the four stages of the paper, and a simulation with them."""
     wanted, rate, acceleration = crank(time)
-    solution = inverse_trajectory(
-        four_bar(), time, wanted[:, None], rate[:, None], acceleration[:, None], start=FOUR_BAR_START
-    )
+    curve = (wanted[:, None], rate[:, None], acceleration[:, None])
+    solution = inverse_trajectory(four_bar(), time, *curve, FOUR_BAR_START)
     states = zip(solution.q[:, :4], solution.steps["qd"][:, :4], acceleration, strict=True)
     expected = np.array([truth.crank_torque(*state) for state in states])
-    motion = simulate(four_bar(), FOUR_BAR_START, steps=len(time) - 1, dt=DT, torque=solution.tau)
+    motion = simulate(four_bar(), FOUR_BAR_START, steps=len(time) - 1, dt=DT, tau=solution.tau)
     return Following(time, wanted, solution.tau[:, 0], expected, motion.q[:, 4])
 
 

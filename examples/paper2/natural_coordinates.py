@@ -1,4 +1,4 @@
-"""Planar mechanisms of points, bars, sliders and angles as Systems, in natural coordinates (paper 2).
+"""Planar mechanisms of points, bars, sliders and angles in natural coordinates (paper 2).
 
 A bar needs no angle: its motion is that of two of its points and linear in their coordinates, so the mass
 matrix is constant (paper 2, Appendix III; Garcia de Jalon and Bayo, Kinematic and Dynamic Simulation of
@@ -9,10 +9,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from paper_problems import PlanarSystem
 
 from dynamics_node.algorithms.constraint_elimination import Elimination
 from dynamics_node.symbolic import derivative_name, interpret, jacobian, solve_definite, symmetric, trace
-from dynamics_node.trajectory import Drawing, System, vector
+from dynamics_node.trajectory import Drawing, vector
 
 PERPENDICULAR = np.array([[0.0, -1.0], [1.0, 0.0]])
 
@@ -45,7 +46,7 @@ class Angle:
 
     Its equation (y_j - y_i) cos(theta) = (x_j - x_i) sin(theta) is regular at every angle. The paper switches
     between two equations, but a Program has no branches. It also holds half a turn away, which `turned` of
-    the System detects.
+    the PlanarSystem detects.
     """
 
     name: str
@@ -63,7 +64,7 @@ def planar_system(
     independent: Sequence[str],
     masses=None,
     gravity=(0.0, -9.81),
-) -> System:
+) -> PlanarSystem:
     """points: {name: fixed place, m, or None: free}; blocks: Bars, Sliders and Angles; independent: names of
     the independent coordinates, among `x POINT`, `y POINT` and angles; masses: {free point: kg}.
 
@@ -83,9 +84,11 @@ def planar_system(
         )
     M, weight = plane.masses(masses or {}, np.array(gravity, dtype=float))
     motion = _Motion(plane, columns, rest, M, weight)
-    return System(
+    return PlanarSystem(
         name=name,
         q=vector("q", plane.names, "qd"),
+        q_names=plane.names,
+        units=plane.units(columns),
         independent=columns,
         dependent=rest,
         scalars={k: k for k in range(len(plane.names))},
@@ -95,7 +98,6 @@ def planar_system(
         turned=plane.turned,
         inverse=motion.inverse,
         forward=motion.forward,
-        lengths=tuple(range(len(plane.names) - len(plane.angles))),
     )
 
 
@@ -176,6 +178,13 @@ class Plane:
         self.names = (*(f"{x} {p}" for p in free for x in "xy"), *(angle.name for angle in self.angles))
         self._at = {point: slice(2 * k, 2 * k + 2) for k, point in enumerate(free)}
         self._lengths = {block: self._length(block) for block in blocks}
+
+    def units(self, columns):
+        """{kind: unit of every coordinate}; columns: the independent ones."""
+        positions = ("m",) * (len(self.names) - len(self.angles)) + ("rad",) * len(self.angles)
+        own = [positions[k] for k in columns]
+        rates = {kind: tuple(f"{unit}/{s}" for unit in own) for kind, s in (("qd", "s"), ("qdd", "s²"))}
+        return {"q": positions, **rates, "tau": tuple("N" if unit == "m" else "N m" for unit in own)}
 
     def equations(self, q):
         """phi (blocks,), in m."""

@@ -16,6 +16,7 @@ import pytest
 from four_bar import FOUR_BAR_BLOCKS, FOUR_BAR_POINTS, FOUR_BAR_START, four_bar
 from natural_coordinates import planar_drawing
 from oracle import Oracle
+from paper_problems import simulate
 from robots import ROBOTS, random_positions
 from urdf_text import joint, link, robot
 
@@ -280,7 +281,7 @@ def test_pointer_and_wheel_move_the_camera(run, tmp_path):
 
 def test_planar_pages_and_gaps(run, tmp_path):
     """A planar mechanism is drawn along z; unknown positions are not drawn."""
-    motion = dn.simulate(four_bar(), FOUR_BAR_START, duration=0.05)
+    motion = simulate(four_bar(), FOUR_BAR_START, steps=50, dt=1e-3)
     page = animation(motion, partial(planar_drawing, FOUR_BAR_POINTS, FOUR_BAR_BLOCKS))
     drawing = run(page, [seek(0.0)], tmp_path)
     assert {"A", "D", "P1", "P2"} <= set(labels(drawing["scene"]))

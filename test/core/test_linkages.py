@@ -296,6 +296,8 @@ def test_half_a_turn_apart_is_open(kind):
         assert np.isfinite(solver(q, one, one)).all()
         with pytest.raises(dn.SolutionError, match="'tie0'.*turned"):
             solver(flipped, one, one)
+    with pytest.raises(dn.TrajectoryError, match="half a turn"):
+        dn.simulate(mechanism, flipped, steps=1, backend="numpy")
     for away in (0.0, -0.01, 0.5)[2 * (kind == "prismatic") :]:  # the slide is across its axis on the way
         start = flipped.copy()
         start[turn] -= away

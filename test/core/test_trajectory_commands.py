@@ -133,7 +133,7 @@ def test_smooth_reads_joints_and_sensors(pendulum, tmp_path, suffix, capsys):
     }
     assert np.abs(table["q"] - truth.q[kept]).max() <= 5e-4 and (table["qd_std"] > 0).all()
     alone = tmp_path / "alone.npz"
-    assert main(["smooth", pendulum, *arguments, "--output", str(alone), "--window", "5"]) == 0
+    assert main(["smooth", pendulum, *arguments, "--output", str(alone), "--lag-steps", "5"]) == 0
     assert (table["qd_std"][20:-20] < np.load(alone)["qd_std"][20:-20]).all()
 
 
@@ -201,11 +201,11 @@ def test_memory_that_is_not_there_is_one_line(pendulum, capsys, monkeypatch):
     assert capsys.readouterr().err.splitlines()[-1] == "dynamics: not enough memory: Unable to allocate 7 TiB"
 
 
-def test_window_is_at_most_the_motion(pendulum, tmp_path):
-    """A window of more steps than there are allocates no memory for them."""
+def test_lag_is_at_most_the_motion(pendulum, tmp_path):
+    """A lag of more steps than there are allocates no memory for them."""
     outs = [tmp_path / "a.npz", tmp_path / "b.npz"]
-    for out, window in zip(outs, ("11", "1000000000000"), strict=True):
-        arguments = ["--duration", "0.01", "--window", window, "--backend", "numpy"]
+    for out, lag in zip(outs, ("11", "1000000000000"), strict=True):
+        arguments = ["--duration", "0.01", "--lag-steps", lag, "--backend", "numpy"]
         assert main(["simulate", pendulum, *arguments, "-o", str(out)]) == 0
         assert main(["smooth", pendulum, str(out), *arguments[2:], "-o", str(out.with_suffix(".s.npz"))]) == 0
     for suffix in (".npz", ".s.npz"):

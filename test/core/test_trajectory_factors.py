@@ -1,6 +1,7 @@
 """Jacobians of every trajectory factor against complex steps, for robots of every kind."""
 
 import numpy as np
+import paper_problems
 import pytest
 from trajectory_cases import MECHANISMS, PLANAR, TREES, position, robot_of, system_of
 
@@ -20,19 +21,16 @@ LARGE = {
     "prismatic",
 }  # smaller robots cover their joints and loops
 SYSTEMS = tuple(name for name in (*PLANAR, *TREES, *MECHANISMS) if name not in LARGE)
-SMALL = (*PLANAR, "double_pendulum", "balls", "four_bar", "differential")  # with all integration rules
 
 
 def graphs(name):
     """Graphs that together have every factor."""
     system = system_of(name)
     yield estimation_graph(system, readings(name))
-    yield inverse_graph(system, 3)
-    if name in SMALL:
-        yield inverse_graph(system)
-        yield forward_graph(system)
-        yield forward_graph(system, "euler", "dependent", soft=True)
-        yield forward_graph(system, "simpson")
+    yield inverse_graph(system)
+    yield forward_graph(system)
+    if name in PLANAR:
+        yield paper_problems.forward_graph(system, "dependent", soft=True)
 
 
 def readings(name):

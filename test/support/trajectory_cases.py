@@ -15,6 +15,7 @@ from robots import robot_of as robot_by_name
 
 import dynamics_node as dn
 from dynamics_demo.robots import quadruped
+from dynamics_node.algorithms.rates import spread_rates
 from dynamics_node.robot.state_arrays import sample_positions
 from dynamics_node.trajectory.systems import robot_system
 
@@ -110,6 +111,22 @@ def rates(name, q, random):
         rest = values(system, "accelerations", q, qd, qdd)
         qdd[dependent] = np.linalg.solve(K[:, dependent], -rest)
     return qd, qdd, tau[independent]
+
+
+def accelerations(name, q, qd, tau):
+    """qdd (n,) of all directions under torques (nv,)."""
+    if name in PLANAR:
+        return values(system_of(name), "forward", q, qd, tau)
+    robot = robot_of(name)
+    q, yd = q.copy(), qd[robot.independent]
+    for _, at in robot.quaternions:
+        q[at] /= np.linalg.norm(q[at])
+    return spread_rates(robot, q, yd, _forward(robot)(q, yd, tau))[1]
+
+
+@cache
+def _forward(robot):
+    return dn.build(robot, "forward_dynamics", backend="numpy")
 
 
 def values(system, function, *arrays):
