@@ -17,7 +17,8 @@ from dynamics_node.algorithms.reduced_frames import economical_robot
 from dynamics_node.errors import ModelError
 from dynamics_node.robot import Robot, forward_dynamics, inverse_dynamics
 from dynamics_node.robot.from_description import tree_from_description
-from dynamics_node.robot.urdf import parse_urdf
+from dynamics_node.robot.reading import read_description
+from dynamics_node.robot.selection import Selection
 from dynamics_node.robot.validate import validate
 from dynamics_node.symbolic import Program, interpret, solve_definite
 
@@ -134,10 +135,10 @@ def _independent_equations(mechanism, q, rates):
 def spanning_tree(text, **choices) -> Robot:
     """URDF+ text of a geared robot -> the Robot with coordinates for explicit joints, in reduced frames.
     choices: see parse_robot."""
-    description = parse_urdf(text)
+    description = read_description(text)
     validate(description)
     joints = tuple(replace(joint, mimic=None) for joint in description.joints)
-    tree = tree_from_description(replace(description, couplings=(), joints=joints), **choices)
+    tree = tree_from_description(replace(description, couplings=(), joints=joints), Selection(**choices))
     return economical_robot(tree)[0]
 
 
@@ -148,9 +149,9 @@ def independent_tree(text, reflect=True, **choices) -> Robot:
     inertia of the independent joints ("approximate"; otherwise "unconstrained"). choices: see parse_robot.
     Raises ModelError, also for loops without constant ratios.
     """
-    description = parse_urdf(text)
+    description = read_description(text)
     validate(description)
-    robot = robot_from_description(description, **choices)
+    robot = robot_from_description(description, Selection(**choices))
     if robot.constraints:
         raise ModelError(f"{robot.constraints[0].name!r} has no constant ratio to reflect inertia through")
     joints = tuple(replace(joint, mimic=None) for joint in description.joints)
@@ -159,7 +160,7 @@ def independent_tree(text, reflect=True, **choices) -> Robot:
     armature = choices.get("armature", {}) | (_reflected(robot) if reflect else {})
     return tree_from_description(
         replace(description, couplings=(), joints=joints),
-        **(choices | {"joints": names, "armature": armature}),
+        Selection(**(choices | {"joints": names, "armature": armature})),
     )
 
 

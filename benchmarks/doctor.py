@@ -31,7 +31,7 @@ from dynamics_node.identification.doctor.solids import (
     link_geometry,
     read_triangles,
 )
-from dynamics_node.robot.urdf import parse_urdf
+from dynamics_node.robot.reading import read_description
 from dynamics_node.robot.urdf_shapes import parse_shapes
 from dynamics_node.robot.validate import validate
 
@@ -85,7 +85,7 @@ def read_robots():
     for path in sorted(folder.rglob("*.urdf")):
         text, left_out = path.read_bytes(), []
         try:
-            description = parse_urdf(text)
+            description = read_description(text)
             validate(description)
         except ModelError as error:
             print(f"{path.name}: skipped: {error}")

@@ -1,26 +1,21 @@
 """URDF or a Description -> Robot: a tree, the constraints between its joints, and their clusters."""
 
-import hashlib
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
-
-import numpy as np
 
 from dynamics_node.algorithms.clusters import clusters
 from dynamics_node.errors import ModelError, ModelWarning
 from dynamics_node.robot import Robot
-from dynamics_node.robot.constraints import Custom, LoopJoint
+from dynamics_node.robot.constraints import Custom
 from dynamics_node.robot.description import Description
-from dynamics_node.robot.explicit import joints_apart
-from dynamics_node.robot.from_description import tree_from_description
+from dynamics_node.robot.from_description import loop_joints, tree_from_description
 from dynamics_node.robot.loops_file import parse_loops_file, read_loops_file, with_loops
 from dynamics_node.robot.overrides import overridden, read_overrides, read_parameters_file
-from dynamics_node.robot.urdf import parse_urdf
+from dynamics_node.robot.reading import read_description
+from dynamics_node.robot.selection import WHOLE, Selection
 from dynamics_node.robot.validate import validate
-from dynamics_node.symbolic import product, transform_origin, transform_rotation
 
 
 def parse_robot(
@@ -82,9 +77,9 @@ def parse_robot(
     >>> dn.evaluate(pendulum, "gravity_torque", [np.pi / 2]).round(2)  # 2 kg * 9.81 m/s^2 * 0.5 m
     array([9.81])
     """
-    choices = _Choices(floating_base, joints, positions, root, tips, gravity, armature)
+    selection = Selection(floating_base, joints, positions, root, tips, gravity, armature)
     own = None if loops is None else parse_loops_file(loops)
-    return _warned(_parsed(text, own, parameters, constraints, strict, choices))
+    return _warned(_loaded(text, own, parameters, constraints, strict, selection))
 
 
 def load_robot(
@@ -177,39 +172,47 @@ def load_robot(
     if loops_file is not None:
         loops = parse_loops_file(read_loops_file(loops_file), f"loops file {str(loops_file)!r}")
     parameters = None if parameters_file is None else read_parameters_file(parameters_file)
-    choices = _Choices(floating_base, joints, positions, root, tips, gravity, armature)
-    return _warned(_parsed(Path(path).read_bytes(), loops, parameters, constraints, strict, choices))
+    selection = Selection(floating_base, joints, positions, root, tips, gravity, armature)
+    return _warned(_loaded(Path(path).read_bytes(), loops, parameters, constraints, strict, selection))
 
 
 LISTED = 3  # warnings of a robot in a ModelWarning
-CLOSED = 1e-6  # m, rad: loops between fixed links that are open by less are closed
 
 
-class _Choices(NamedTuple):
-    """Arguments of `tree_from_description`."""
-
-    floating_base: bool
-    joints: Iterable[str] | None
-    positions: Mapping[str, float] | None
-    root: str | None
-    tips: Iterable[str] | None
-    gravity: Sequence[float] | None
-    armature: Mapping[str, float] | None
+def _warned(robot):
+    """The robot, after a ModelWarning with its first warnings, if it has any."""
+    if robot.warnings:
+        more = len(robot.warnings) - LISTED
+        rest = f"; and {more} more, see `warnings` of the robot" if more > 0 else ""
+        text = f"{robot.name}: {'; '.join(robot.warnings[:LISTED])}{rest}"
+        warnings.warn(text, ModelWarning, stacklevel=3)
+    return robot
 
 
-def _parsed(text, loops, parameters, constraints, strict, choices):
-    description = parse_urdf(text)
-    digest = hashlib.sha256(text.encode() if isinstance(text, str) else text).hexdigest()
-    description = replace(description, digest=digest)
+def _loaded(text, loops, parameters, constraints, strict, selection):
+    description = read_description(text)
     if parameters is not None:
-        validate(description)  # names are unique before overrides refer to them
         description = overridden(description, read_overrides(parameters))
     if loops is not None:
         description = with_loops(description, loops)
-    robot = robot_from_description(description, constraints, strict, **choices._asdict())
+    robot = robot_from_description(description, selection, constraints, strict)
     if loops is not None:
         _require_independent(robot, loops.motors)
     return robot
+
+
+def robot_from_description(
+    description: Description, selection: Selection = WHOLE, constraints=(), strict=False
+) -> Robot:
+    """The Robot of a Description. constraints, strict and errors as in `load_robot`."""
+    tree = tree_from_description(description, selection, validate(description, strict))
+    loops, open_loops = loop_joints(tree, description)
+    tree = replace(tree, warnings=(*tree.warnings, *open_loops))
+    ties = [*loops, *(make(tree) for make in constraints)]
+    if not ties:
+        return tree
+    flags = {joint.name: joint.independent for joint in description.joints}
+    return replace(tree, clusters=tuple(clusters(tree, ties, flags)))
 
 
 def _require_independent(robot, motors):
@@ -221,70 +224,3 @@ def _require_independent(robot, motors):
             raise ModelError(
                 f"motor {name!r} of the file of loops is not independent: it follows from others in {loops}"
             )
-
-
-def robot_from_description(description: Description, constraints=(), strict=False, **choices) -> Robot:
-    """The Robot of a Description. constraints, strict, choices and errors as in `parse_robot`."""
-    tree = tree_from_description(description, warnings=validate(description, strict), **choices)
-    up = {joint.child: joint for joint in description.joints}
-    loops: list[LoopJoint] = []
-    still: list[LoopJoint] = []  # their ends do not move against each other
-    for loop in (own for own in description.loops if _is_part(tree, own)):
-        joint = _loop(tree, loop)
-        moved = any(joints_apart(up, loop.predecessor.link, loop.successor.link))
-        (still if moved and joint.predecessor == joint.successor else loops).append(joint)
-    tree = replace(tree, warnings=(*tree.warnings, *_open(still)))
-    ties = [*loops, *(make(tree) for make in constraints)]
-    if not ties:
-        return tree
-    flags = {joint.name: joint.independent for joint in description.joints}
-    return replace(tree, clusters=tuple(clusters(tree, ties, flags)))
-
-
-# --- constraints --------------------------------------------------------------------------------------------
-
-
-def _is_part(tree, loop):
-    """Whether both links of a loop are in the tree. Raises ModelError for one of them alone."""
-    left_out = [end.link for end in (loop.predecessor, loop.successor) if end.link not in tree.frames]
-    if len(left_out) == 1:
-        raise ModelError(
-            f"loop {loop.name!r} needs link {left_out[0]!r}, which root={tree.base_link!r} leaves out"
-        )
-    return not left_out
-
-
-def _open(joints):
-    """Warnings about LoopJoints between fixed links that are not closed."""
-    for own in joints:
-        distance = np.subtract(*own.origins)
-        gap = np.abs(np.array(own.type.phi(own, *own.rotations, distance)) / own.type.scale(own)).max()
-        if gap > CLOSED:
-            yield (
-                f"loop {own.name!r} is open by {gap:.3g} (m or rad) where its joints are fixed: give "
-                "positions at which it is closed"
-            )
-
-
-def _loop(tree, loop):
-    """The LoopJoint between the links of a loop."""
-    (predecessor, R, p), (successor, S, s) = (_end(tree, end) for end in (loop.predecessor, loop.successor))
-    ends = (predecessor, successor, (R, S), (p, s))
-    return LoopJoint(loop.name, loop.kind, *ends, loop.axis, loop.second_axis, loop.length)
-
-
-def _end(tree, end):
-    """Body, rotation and origin of a frame on a link."""
-    frame = tree.frames[end.link]
-    E = transform_rotation(frame.X)
-    return frame.body, product(E.T, end.rotation), product(E.T, end.origin) + transform_origin(frame.X)
-
-
-def _warned(robot):
-    """The robot, after a ModelWarning with its first warnings, if it has any."""
-    if robot.warnings:
-        more = len(robot.warnings) - LISTED
-        rest = f"; and {more} more, see `warnings` of the robot" if more > 0 else ""
-        text = f"{robot.name}: {'; '.join(robot.warnings[:LISTED])}{rest}"
-        warnings.warn(text, ModelWarning, stacklevel=3)
-    return robot

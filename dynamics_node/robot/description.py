@@ -8,7 +8,7 @@ from dynamics_node.robot.joints import KINDS
 from dynamics_node.symbolic import length
 
 LONGEST_NAME = 256  # characters of a link, a joint or a loop
-JOINT_TYPES = (*KINDS, "fixed")  # and planar ones in files, see urdf.py
+JOINT_TYPES = (*KINDS, "fixed")  # and planar ones in files, see planar.py
 MOMENTS = {"ixx": (0, 0), "ixy": (0, 1), "ixz": (0, 2), "iyy": (1, 1), "iyz": (1, 2), "izz": (2, 2)}
 
 
@@ -130,3 +130,9 @@ class Description:
     couplings: tuple[Coupling, ...] = ()
     warnings: tuple[str, ...] = ()
     digest: str = ""
+
+
+def snapped(X):
+    """Remove the rounding of cos(pi/2) and the like: entries within 1e-14 of 0, 1 and -1."""
+    nearest = np.round(X)
+    return np.where((np.abs(X - nearest) < 1e-14) & (np.abs(nearest) <= 1), nearest, X)

@@ -1,71 +1,43 @@
 """Description -> the tree of a Robot: select joints or a subtree, merge fixed links, number moving ones."""
 
-from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 import numpy as np
 
 from dynamics_node.errors import ModelError
-from dynamics_node.robot.description import Description, JointDescription
-from dynamics_node.robot.explicit import explicit_joints
+from dynamics_node.robot.constraints import LoopJoint
+from dynamics_node.robot.description import Description, JointDescription, snapped
+from dynamics_node.robot.explicit import explicit_joints, joints_apart
 from dynamics_node.robot.joints import KINDS
 from dynamics_node.robot.robot import Body, Frame, Joint, Masters, Robot
-from dynamics_node.robot.selection import require_known, selected
+from dynamics_node.robot.selection import WHOLE, Selection, require_known, selected
 from dynamics_node.robot.validate import HUGE, TINY, is_free
 from dynamics_node.symbolic import (
     motion_transform,
     product,
     spatial_inertia,
+    transform_origin,
+    transform_rotation,
     transformed_inertia,
 )
 
-GRAVITY = (0.0, 0.0, -9.81)
 FLOATING_BASE = "floating_base"
+CLOSED = 1e-6  # m, rad: loops between fixed links that are open by less are closed
 
 
 def tree_from_description(
-    description: Description,
-    *,
-    floating_base: bool = False,
-    joints: Iterable[str] | None = None,
-    positions: Mapping[str, float] | None = None,
-    root: str | None = None,
-    tips: Iterable[str] | None = None,
-    gravity=None,
-    armature: Mapping[str, float] | None = None,
-    warnings: tuple[str, ...] = (),
+    description: Description, selection: Selection = WHOLE, warnings: tuple[str, ...] = ()
 ) -> Robot:
-    """The Robot without constraints of a validated Description; its loops are ignored.
-
-    joints: names of the joints that move. tips: those on the ways to these links move, with the others of
-    their loops. root: those below this link move, and the links that are not below it are left out. The other
-    joints are fixed at `positions` (rad or m, 0 by default). Explicit joints that follow a moving one move
-    too. gravity: in root axes; by default GRAVITY in the axes of the description's root. armature: kg m^2 (or
-    kg) per joint, in place of the description's. Raises ModelError for unknown names and for moving parts
-    without inertia, TypeError for a `floating_base` that is no bool.
-    """
-    if not isinstance(floating_base, bool | np.bool_):
-        raise TypeError(f"floating_base must be True or False, not {floating_base!r}")
+    """The Robot without constraints of a validated Description; its loops are ignored. Raises ModelError for
+    unknown names and for moving parts without inertia, TypeError for a `floating_base` that is no bool."""
+    if not isinstance(selection.floating_base, bool | np.bool_):
+        raise TypeError(f"floating_base must be True or False, not {selection.floating_base!r}")
     explicit = explicit_joints(description)
-    description = _with_armature(description, dict(armature or {}))
-    if not (root is tips is joints is None):
-        part = selected(description, explicit, root, tips, joints, dict(positions or {}))
-        description, explicit = part.description, part.explicit
-        warnings += part.left_out if floating_base else part.turned if gravity is None else ()
-        if gravity is None and not floating_base:
-            gravity = product(_snap(part.rotation).T, np.array(GRAVITY))
-    elif positions:
-        raise ModelError("positions of fixed joints are given, but not the joints that move")
-    robot = _number(description, explicit, floating_base, _gravity(gravity), warnings)
+    description = _with_armature(description, dict(selection.armature or {}))
+    part = selected(description, explicit, selection)
+    robot = _number(part, selection.floating_base, warnings + part.warnings)
     _require_mass(robot)
     return robot
-
-
-def _gravity(gravity):
-    gravity = np.array(GRAVITY if gravity is None else gravity, dtype=float)
-    if gravity.shape != (3,) or not np.all(np.abs(gravity) < HUGE):
-        raise ModelError(f"gravity must be three numbers below {HUGE:g}, not {gravity.tolist()}")
-    return gravity
 
 
 def _with_armature(description, armature):
@@ -87,28 +59,34 @@ def _with_armature(description, armature):
 # --- numbering ----------------------------------------------------------------------------------------------
 
 
-def _number(description, explicit, floating_base, gravity, warnings):
+def _number(part, floating_base, warnings):
+    description, explicit = part.description, part.explicit
     root = _root(description)
-    moving = _preorder(description, root)
-    if floating_base and not _is_world(description, moving, root):
-        if any(joint.name == FLOATING_BASE and joint.kind != "fixed" for joint in moving):
+    joints = _preorder(description, root)
+    if floating_base and not _is_world(description, joints, root):
+        if any(joint.name == FLOATING_BASE and joint.kind != "fixed" for joint in joints):
             raise ModelError(f"joint {FLOATING_BASE!r} has the name of the floating base: rename it")
-        moving.insert(0, JointDescription(FLOATING_BASE, "floating", "", root))
-    slices = _coordinate_slices(moving, explicit)
-    frames = _merge(moving, root, _link_inertias(description))
-    inertias = _lumped_inertias(description, frames, len([j for j in moving if j.kind != "fixed"]))
+        joints.insert(0, JointDescription(FLOATING_BASE, "floating", "", root))
+    slices = _coordinate_slices(joints, explicit)
+    inertias = {link.name: spatial_inertia(link.mass, link.com, link.inertia) for link in description.links}
+    world = Frame(root, -1, np.eye(6), inertia=inertias[root])
+    starts_moving = bool(joints) and joints[0].child == root
+    frames = {} if starts_moving else {root: world}
     bodies: list[Body] = []
-    for joint in moving:
+    for joint in joints:
+        parent = frames.get(joint.parent, world)
+        X = snapped(product(motion_transform(joint.rotation.T, joint.origin), parent.X))
+        own = {"parent": joint.parent, "inertia": inertias[joint.child]}
         if joint.kind == "fixed":
-            continue
-        parent = frames.get(joint.parent, Frame("", -1, np.eye(6)))
-        X_joint = motion_transform(joint.rotation.T, joint.origin)
-        index = len(bodies)
-        X_tree = _snap(product(X_joint, parent.X))
-        own = _joint(joint, slices, explicit.get(joint.name))
-        bodies.append(Body(joint.child, parent.body, own, X_tree, inertias[index]))
+            frames[joint.child] = Frame(joint.child, parent.body, X, fixed_joint=joint.name, **own)
+        else:
+            frames[joint.child] = Frame(joint.child, len(bodies), np.eye(6), **own)
+            moving = _joint(joint, slices, explicit.get(joint.name))
+            bodies.append(Body(joint.child, parent.body, moving, X, np.zeros((6, 6))))
+    lumped = _lumped_inertias(description, frames, len(bodies))
+    bodies = [replace(body, inertia=inertia) for body, inertia in zip(bodies, lumped, strict=True)]
     return Robot(
-        description.name, root, tuple(bodies), frames, gravity, warnings, urdf_digest=description.digest
+        description.name, root, tuple(bodies), frames, part.gravity, warnings, urdf_digest=description.digest
     )
 
 
@@ -158,28 +136,6 @@ def _coordinate_slices(joints, explicit):
     return slices
 
 
-def _merge(joints, root, inertias):
-    """{link name: Frame}: its body and its pose there. inertias: {link name: (6, 6)}."""
-    starts_moving = bool(joints) and joints[0].child == root
-    frames = {} if starts_moving else {root: Frame(root, -1, np.eye(6), inertia=inertias[root])}
-    bodies = 0
-    for joint in joints:
-        link = joint.child
-        if joint.kind == "fixed":
-            parent = frames[joint.parent]
-            X = _snap(product(motion_transform(joint.rotation.T, joint.origin), parent.X))
-            frames[link] = Frame(link, parent.body, X, joint.parent, joint.name, inertias[link])
-        else:
-            frames[link] = Frame(link, bodies, np.eye(6), joint.parent, inertia=inertias[link])
-            bodies += 1
-    return frames
-
-
-def _link_inertias(description):
-    """{link name: spatial inertia (6, 6) in link axes}."""
-    return {link.name: spatial_inertia(link.mass, link.com, link.inertia) for link in description.links}
-
-
 def _lumped_inertias(description, frames, nbodies):
     inertias = np.zeros((nbodies, 6, 6))
     for frame in (frames[link.name] for link in description.links):
@@ -188,12 +144,6 @@ def _lumped_inertias(description, frames, nbodies):
             if not np.abs(inertias[frame.body]).max() < HUGE:
                 raise ModelError(f"link {frame.name!r}: mass, center of mass or inertia exceeds {HUGE:g}")
     return inertias
-
-
-def _snap(X):
-    """Remove the rounding of cos(pi/2) and the like: entries within 1e-14 of 0, 1 and -1."""
-    nearest = np.round(X)
-    return np.where((np.abs(X - nearest) < 1e-14) & (np.abs(nearest) <= 1), nearest, X)
 
 
 def _joint(joint, slices, explicit):
@@ -246,3 +196,47 @@ def _require_mass(robot):
                 f"joint {body.joint.name!r} moves only massless links ({body.name!r} and its subtree): "
                 "give one a mass, or the joint an armature"
             )
+
+
+# --- loops --------------------------------------------------------------------------------------------------
+
+
+def loop_joints(tree: Robot, description: Description) -> tuple[list[LoopJoint], list[str]]:
+    """The LoopJoints between links of the tree whose ends move against each other, and warnings about others
+    that are open. Raises ModelError for a loop with one link outside the tree."""
+    up = {joint.child: joint for joint in description.joints}
+    loops, warnings = [], []
+    for loop in description.loops:
+        ends = (loop.predecessor, loop.successor)
+        left_out = [end.link for end in ends if end.link not in tree.frames]
+        if len(left_out) == 1:
+            raise ModelError(
+                f"loop {loop.name!r} needs link {left_out[0]!r}, which root={tree.base_link!r} leaves out"
+            )
+        if left_out:
+            continue
+        (a, R, p), (b, S, s) = (_end(tree, end) for end in ends)
+        axes = loop.axis, loop.second_axis
+        joint = LoopJoint(loop.name, loop.kind, a, b, (R, S), (p, s), *axes, loop.length)
+        moved = any(joints_apart(up, *(end.link for end in ends)))
+        if not moved or joint.predecessor != joint.successor:
+            loops.append(joint)
+        elif (gap := _gap(joint)) > CLOSED:
+            warnings.append(
+                f"loop {loop.name!r} is open by {gap:.3g} (m or rad) where its joints are fixed: give "
+                "positions at which it is closed"
+            )
+    return loops, warnings
+
+
+def _end(tree, end):
+    """Body, rotation and origin of a frame on a link."""
+    frame = tree.frames[end.link]
+    E = transform_rotation(frame.X)
+    return frame.body, product(E.T, end.rotation), product(E.T, end.origin) + transform_origin(frame.X)
+
+
+def _gap(joint):
+    """By how much a LoopJoint on one body is open, m or rad."""
+    phi = joint.type.phi(joint, *joint.rotations, np.subtract(*joint.origins))
+    return np.abs(np.array(phi) / joint.type.scale(joint)).max()

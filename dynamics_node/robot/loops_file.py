@@ -22,6 +22,7 @@ from dynamics_node.robot.safe_files import composed, plain, read_regular_file
 KEYS = ("closed_loop", "type", "name_mot", "joint_name", "joint_type")
 MAX_BYTES = 1024 * 1024
 _TYPES = {"6d": "fixed", "3d": "ball"}
+_KINDS = {"SPHERICAL": "ball", "FIXED": "fixed"}
 _AXES = dict(zip("XYZ", np.eye(3), strict=True))
 
 
@@ -47,58 +48,45 @@ def parse_loops_file(text, file="the file of loops") -> LoopsFile:
     pairs = content.get("closed_loop") if isinstance(content, dict) else None
     if not isinstance(pairs, list) or not all(_are_names(pair) and len(pair) == 2 for pair in pairs):
         raise ModelError(f"{file} needs closed_loop: a list of pairs of links or joints")
-    _check_keys([key.value for key, _ in node.value], file)
-    types = _names(content, "type", file, ["6d"] * len(pairs))
+    _check_lists(content, [key.value for key, _ in node.value], file)
+    types = content.get("type", ["6d"] * len(pairs))
+    names, kinds = content.get("joint_name", []), [kind.upper() for kind in content.get("joint_type", [])]
     if len(types) != len(pairs):
         raise ModelError(f"{file} has {len(pairs)} pairs in closed_loop and {len(types)} types")
-    kinds = (_TYPES.get(kind.lower(), kind.lower()) for kind in types)
-    return LoopsFile(
-        tuple(
-            LoopDescription(f"closed_loop {k}", kind, LoopEnd(a), LoopEnd(b))
-            for k, ((a, b), kind) in enumerate(zip(pairs, kinds, strict=True), 1)
-        ),
-        tuple(_names(content, "name_mot", file)),
-        _joint_types(content, file),
+    if len(names) != len(kinds):
+        raise ModelError(f"{file} has {len(names)} names in joint_name and {len(kinds)} types in joint_type")
+    for name, kind in zip(names, kinds, strict=True):
+        if names.count(name) > 1:
+            raise ModelError(f"{file}: joint_name has {name!r} twice")
+        if kind not in _KINDS and not _universal_axes(kind):
+            raise ModelError(
+                f"{file}: unknown joint_type {kind!r} of {name!r}; known: {', '.join(_KINDS)}, UJOINT_XY and "
+                "other pairs of different axes"
+            )
+    loops = tuple(
+        LoopDescription(f"closed_loop {k}", _TYPES.get(kind.lower(), kind.lower()), LoopEnd(a), LoopEnd(b))
+        for k, ((a, b), kind) in enumerate(zip(pairs, types, strict=True), 1)
     )
+    return LoopsFile(loops, tuple(content.get("name_mot", ())), dict(zip(names, kinds, strict=True)))
+
+
+def _check_lists(content, keys, file):
+    for key in keys:
+        if key not in KEYS:
+            raise ModelError(f"{file}: unknown key {key!r}; known: {', '.join(KEYS)}")
+        if keys.count(key) > 1:
+            raise ModelError(f"{file}: key {key!r} appears twice")
+        if key != "closed_loop" and not _are_names(content[key]):
+            raise ModelError(f"{file}: {key} is not a list of strings")
 
 
 def _are_names(values):
     return isinstance(values, list) and all(isinstance(value, str) for value in values)
 
 
-def _check_keys(keys, file):
-    for k, key in enumerate(keys):
-        if key not in KEYS:
-            raise ModelError(f"{file}: unknown key {key!r}; known: {', '.join(KEYS)}")
-        if key in keys[:k]:
-            raise ModelError(f"{file}: key {key!r} appears twice")
-
-
-def _names(content, key, file, default=()):
-    names = content.get(key, default)
-    if not _are_names([*names] if names is default else names):
-        raise ModelError(f"{file}: {key} is not a list of strings")
-    return names
-
-
-def _joint_types(content, file):
-    names, types = (_names(content, key, file) for key in ("joint_name", "joint_type"))
-    if len(names) != len(types):
-        raise ModelError(f"{file} has {len(names)} names in joint_name and {len(types)} types in joint_type")
-    for k, (name, kind) in enumerate(zip(names, types, strict=True)):
-        if name in names[:k]:
-            raise ModelError(f"{file}: joint_name has {name!r} twice")
-        if kind.upper() not in ("SPHERICAL", "FIXED") and not _universal_axes(kind):
-            raise ModelError(
-                f"{file}: unknown joint_type {kind!r} of {name!r}; known: SPHERICAL, FIXED, UJOINT_XY and "
-                "other pairs of different axes"
-            )
-    return {name: kind.upper() for name, kind in zip(names, types, strict=True)}
-
-
 def _universal_axes(kind):
     """The letters of both axes of a UJOINT; none for another type."""
-    word, _, letters = kind.upper().partition("_")
+    word, _, letters = kind.partition("_")
     return letters if word == "UJOINT" and len({*letters} & {*_AXES}) == len(letters) == 2 else ""
 
 
@@ -118,8 +106,7 @@ def with_loops(description: Description, own: LoopsFile) -> Description:
             links.append(Link(middle))
             joints += _universal(joint, middle, letters)
         elif kind:
-            kinds = {"SPHERICAL": "ball", "FIXED": "fixed"}
-            joints.append(replace(joint, kind=kinds[kind], limits=NO_LIMITS))
+            joints.append(replace(joint, kind=_KINDS[kind], limits=NO_LIMITS))
         else:
             joints.append(joint)
     _require(own.joint_types, {joint.name for joint in description.joints}, "joint_name")

@@ -119,7 +119,7 @@ def _overridden_link(link, own):
 def _overridden_joint(joint, own):
     if own is None:
         return joint
-    if joint.kind == "fixed" or not KINDS[joint.kind].is_scalar:
+    if joint.kind not in KINDS or not KINDS[joint.kind].is_scalar:
         raise ModelError(f"the parameters file: joint {joint.name!r} is {joint.kind}, it has no such numbers")
     fields = ("armature", "damping", "friction", "creep", "torque_offset", "spring")
     return replace(

@@ -9,9 +9,17 @@ from xml.parsers import expat
 
 from dynamics_node.errors import ModelError
 
+MAX_BYTES = 8 * 1024 * 1024
+
 
 def elements(text: str | bytes) -> ElementTree.Element:
-    """The root element. Raises ModelError for malformed XML and for a DTD."""
+    """The root element. Raises ModelError for over-sized or malformed XML and for a DTD."""
+    try:
+        size = len(text.encode() if isinstance(text, str) else text)
+    except UnicodeEncodeError as error:
+        raise ModelError(f"robot description is not valid text: {error}") from None
+    if size > MAX_BYTES:
+        raise ModelError(f"robot description has {size} bytes; the limit is {MAX_BYTES} (embed no meshes)")
     builder, parser = ElementTree.TreeBuilder(), expat.ParserCreate()
     parser.StartElementHandler, parser.EndElementHandler = builder.start, builder.end
     parser.CharacterDataHandler = builder.data

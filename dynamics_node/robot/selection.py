@@ -4,55 +4,95 @@ A link that no joint moves any more still has its mass. Only links above a new r
 out: a fixed root has no part in the dynamics.
 """
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
 from dynamics_node.errors import ModelError, UnknownNameError
-from dynamics_node.robot.description import Description, JointDescription
+from dynamics_node.robot.description import Description, JointDescription, snapped
 from dynamics_node.robot.explicit import Explicit, joints_above, joints_apart
 from dynamics_node.robot.joints import KINDS
-from dynamics_node.robot.validate import require_finite
+from dynamics_node.robot.validate import HUGE, require_finite
 from dynamics_node.symbolic import axis_rotation_parts, product, sine_cosine
 from dynamics_node.text import listed
 
+GRAVITY = (0.0, 0.0, -9.81)
+
+
+class Selection(NamedTuple):
+    """The arguments of `load_robot` that choose a part of a Description, its gravity and its rotors."""
+
+    floating_base: bool = False
+    joints: Iterable[str] | None = None
+    positions: Mapping[str, float] | None = None
+    root: str | None = None
+    tips: Iterable[str] | None = None
+    gravity: Sequence[float] | None = None
+    armature: Mapping[str, float] | None = None
+
+
+WHOLE = Selection()
+
 
 class Part(NamedTuple):
-    """description, explicit: of the part; rotation (3, 3): of its root in the axes of the whole one's root.
-    left_out: a warning of the mass of links that are not in the part; turned: of joints at 0 that turn its
-    root. Both are empty or of one line."""
+    """description, explicit: of the part. gravity (3,): in the axes of its root. warnings: of the mass of
+    links that are not in the part, or of joints at 0 that turn its root; empty or of one line."""
 
     description: Description
     explicit: dict[str, Explicit]
-    rotation: np.ndarray
-    left_out: tuple[str, ...]
-    turned: tuple[str, ...]
+    gravity: np.ndarray
+    warnings: tuple[str, ...] = ()
 
 
-def selected(description, explicit, root, tips, joints, positions) -> Part:
-    """The part in which only the selected joints move, and those that follow them; see `load_robot`. Raises
-    ModelError for unknown names, and for tips and joints that are not below the root."""
+def selected(description: Description, explicit: dict[str, Explicit], selection: Selection) -> Part:
+    """The part in which only the selected joints move, and those that follow them. Raises ModelError for
+    unknown names, for tips and joints that are not below the root, and for gravity that is not finite."""
+    root, tips, joints, given = selection.root, selection.tips, selection.joints, selection.gravity
+    gravity = np.array(GRAVITY if given is None else given, dtype=float)
+    if gravity.shape != (3,) or not np.all(np.abs(gravity) < HUGE):
+        raise ModelError(f"gravity must be three numbers below {HUGE:g}, not {gravity.tolist()}")
+    positions = dict(selection.positions or {})
+    if root is tips is joints is None:
+        if positions:
+            raise ModelError("positions of fixed joints are given, but not the joints that move")
+        return Part(description, explicit, gravity)
     links = [link.name for link in description.links]
     tips = None if tips is None else list(tips)
     require_known([*([] if root is None else [root]), *(tips or [])], links, "link")
     within = set(links) if root is None else _below(description, root)
+    chosen = _chosen(description, explicit, within, tips, joints)
+    fixed, moving = _fix_others(description, explicit, chosen, positions)
+    if root is None:
+        return Part(fixed, moving, gravity)
+    if selection.floating_base:
+        warnings = _left_out(description, root, within)
+    else:
+        rotation, turned = _turned(description, explicit, fixed, root, positions)
+        if given is None:
+            gravity = product(rotation.T, gravity)
+        warnings = turned if given is None else ()
+    below = replace(
+        fixed,
+        links=tuple(link for link in fixed.links if link.name in within),
+        joints=tuple(joint for joint in fixed.joints if joint.parent in within),
+    )
+    return Part(below, moving, gravity, warnings)
+
+
+def _chosen(description, explicit, within, tips, joints):
+    """Names of the joints that move."""
     chosen = {joint.name for joint in description.joints if joint.parent in within and joint.kind != "fixed"}
     if tips is not None:
         chosen &= _towards(description, explicit, within, tips)
-    if joints is not None:
-        joints = list(joints)
-        require_known(joints, [own.name for own in description.joints if own.kind != "fixed"], "joint")
-        if others := [name for name in joints if name not in chosen]:
-            raise ModelError(f"joint {others[0]!r} is not between the root link and the tips")
-        chosen = set(joints)
-    else:
-        chosen -= explicit.keys()
-    fixed, own = _fix_others(description, explicit, chosen, positions)
-    if root is None:
-        return Part(fixed, own, np.eye(3), (), ())
-    below, rotation, left_out, turned = _rooted(description, explicit, fixed, root, within, positions)
-    return Part(below, own, rotation, left_out, turned)
+    if joints is None:
+        return chosen - explicit.keys()
+    joints = list(joints)
+    require_known(joints, [joint.name for joint in description.joints if joint.kind != "fixed"], "joint")
+    if others := [name for name in joints if name not in chosen]:
+        raise ModelError(f"joint {others[0]!r} is not between the root link and the tips")
+    return set(joints)
 
 
 def require_known(names, known, what):
@@ -95,9 +135,19 @@ def _towards(description, explicit, within, tips):
     return names
 
 
-def _rooted(description, explicit, fixed, root, within, positions):
-    """The links and joints below a root, the rotation of the root, and warnings. fixed: the description with
-    fixed joints."""
+def _left_out(description, root, within):
+    """A warning of the mass of links that are not within the part."""
+    masses = {link.name: link.mass for link in description.links if link.name not in within and link.mass}
+    warning = (
+        f"root={root!r} leaves out {sum(masses.values()):g} kg: links {listed(map(repr, masses), 3)} do not "
+        "move with the floating base"
+    )
+    return (warning,) * bool(masses)
+
+
+def _turned(description, explicit, fixed, root, positions):
+    """The rotation (3, 3) of a root in the axes of the whole one's, and a warning of joints without position
+    that turn it. fixed: the description with fixed joints."""
     rotation, turned = np.eye(3), []
     at, up = ({joint.child: joint for joint in own.joints} for own in (fixed, description))
     for joint in joints_above(up, root):
@@ -105,21 +155,11 @@ def _rooted(description, explicit, fixed, root, within, positions):
         if not set(positions).issuperset(names) and _tilts(joint, product(rotation, joint.rotation)):
             turned.append(repr(joint.name))
         rotation = product(rotation, at[joint.child].rotation)
-    masses = {link.name: link.mass for link in description.links if link.name not in within and link.mass}
-    part = replace(
-        fixed,
-        links=tuple(link for link in fixed.links if link.name in within),
-        joints=tuple(joint for joint in fixed.joints if joint.parent in within),
-    )
-    left_out = (
-        f"root={root!r} leaves out {sum(masses.values()):g} kg: links {listed(map(repr, masses), 3)} do not "
-        "move with the floating base"
-    )
-    at_zero = (
+    warning = (
         f"gravity in the axes of {root!r} is that at position 0 of {listed(turned, 3)}: give positions or "
         "gravity"
     )
-    return part, rotation, (left_out,) * bool(masses), (at_zero,) * bool(turned)
+    return snapped(rotation), (warning,) * bool(turned)
 
 
 def _tilts(joint, rotation):
@@ -132,21 +172,11 @@ def _tilts(joint, rotation):
 def _fix_others(description, explicit, chosen, positions):
     """The Description with joints fixed that are not chosen, or follow no chosen one; and the functions of
     the other explicit joints."""
-    by_name = {joint.name: joint for joint in description.joints}
-    movable = [j.name for j in description.joints if j.kind != "fixed"]
-    require_known([*chosen, *positions], movable, "joint")
-    for name in positions:
-        kind = by_name[name].kind
-        if not KINDS[kind].is_scalar:
-            raise ModelError(f"joint {name!r}: a {kind} joint has no single position to be fixed at")
-        require_finite(f"joint {name!r}", "position", positions[name])
-    for name in chosen:
-        if name in explicit and explicit[name].weights.keys().isdisjoint(chosen):
-            masters = ", ".join(map(repr, explicit[name].weights))
-            raise ModelError(f"joint {name!r} follows {masters}: choose that one")
+    _check_choice(description, explicit, chosen, positions)
     moving = {name: _following(own, chosen, positions) for name, own in explicit.items()}
 
-    def fixed(joint):
+    def place(joint):
+        """The joint, fixed if it does not move."""
         if joint.kind == "fixed":
             return joint
         if joint.name not in explicit:
@@ -154,8 +184,24 @@ def _fix_others(description, explicit, chosen, positions):
         own = moving[joint.name]
         return joint if own.weights else _fixed_at(joint, own.offset)
 
-    description = replace(description, joints=tuple(fixed(joint) for joint in description.joints))
+    description = replace(description, joints=tuple(place(joint) for joint in description.joints))
     return description, {name: own for name, own in moving.items() if own.weights}
+
+
+def _check_choice(description, explicit, chosen, positions):
+    """Raise ModelError for unknown joints, positions that fix nothing, and explicit joints without their
+    masters."""
+    movable = {joint.name: joint for joint in description.joints if joint.kind != "fixed"}
+    require_known([*chosen, *positions], movable, "joint")
+    for name in positions:
+        kind = movable[name].kind
+        if not KINDS[kind].is_scalar:
+            raise ModelError(f"joint {name!r}: a {kind} joint has no single position to be fixed at")
+        require_finite(f"joint {name!r}", "position", positions[name])
+    for name in chosen & explicit.keys():
+        if explicit[name].weights.keys().isdisjoint(chosen):
+            masters = ", ".join(map(repr, explicit[name].weights))
+            raise ModelError(f"joint {name!r} follows {masters}: choose that one")
 
 
 def _following(explicit, chosen, positions):

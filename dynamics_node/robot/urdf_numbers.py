@@ -10,8 +10,8 @@ import numpy as np
 from dynamics_node.errors import ModelError
 from dynamics_node.robot.description import MOMENTS
 from dynamics_node.robot.safe_xml import length_of_head, parse
-from dynamics_node.robot.urdf import rpy_text
-from dynamics_node.symbolic import rpy_rotation, transformed_inertia
+from dynamics_node.robot.urdf import rotation_of
+from dynamics_node.symbolic import transformed_inertia
 
 FIGURES, ALL_FIGURES = 9, 17
 
@@ -70,8 +70,7 @@ def _inertial_edits(data, tags, name, inertial, text_of):
     if at not in tags or parts["mass"] is None or parts["inertia"] is None:
         raise ModelError(f"link {name!r} has no <inertial> with <mass> and <inertia> to change")
     origin = parts["origin"]
-    rpy = rpy_text(origin.attributes if origin else {}, f"link {name!r}")
-    R = rpy_rotation(np.array([float(x) for x in rpy.split()]))
+    R = rotation_of(origin.attributes if origin else {}, f"link {name!r}")
     moments = transformed_inertia(R, inertial.inertia)
     numbers = {key: text_of(moments[place]) for key, place in MOMENTS.items()}
     yield _edit(data, parts["inertia"], numbers)

@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from dynamics_node.errors import InputError
-from dynamics_node.robot.urdf import read_xml
-from dynamics_node.symbolic import rpy_rotation
-from dynamics_node.text import number
+from dynamics_node.robot.safe_xml import elements
+from dynamics_node.robot.urdf import numbers, pose_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,22 +25,21 @@ class Shape:
     visual: bool = True
 
 
-_SIZES = {
-    "box": ("size",),
-    "cylinder": ("radius", "length"),
-    "capsule": ("radius", "length"),
-    "sphere": ("radius",),
+_SIZES = {  # attributes, and the count of their numbers
+    "box": (("size",), 3),
+    "cylinder": (("radius", "length"), 2),
+    "capsule": (("radius", "length"), 2),
+    "sphere": (("radius",), 1),
 }
-_COUNTS = {"box": 3, "cylinder": 2, "capsule": 2, "sphere": 1}
 
 
 def parse_shapes(text):
     """{link: tuple of Shape} of URDF text, and a tuple of omitted shapes with reasons. Raises ModelError as
-    in `parse_urdf`."""
+    in `read_description`."""
     shapes: dict[str, list[Shape]] = {}
     left_out = []
-    for link in read_xml(text).iterfind("link"):
-        name = link.get("name")
+    for link in elements(text).iterfind("link"):
+        name = link.get("name") or ""
         link_shapes = shapes.setdefault(name, [])
         for tag in ("visual", "collision"):
             for element in link.iterfind(tag):
@@ -54,27 +52,25 @@ def parse_shapes(text):
 
 def _shape(element, visual):
     origin, geometry = element.find("origin"), element.find("geometry")
-    turn, place = (_numbers(origin, key, (0.0, 0.0, 0.0)) for key in ("rpy", "xyz"))
-    pose = {"rotation": rpy_rotation(turn), "origin": place, "visual": visual}
+    rotation, place = pose_of(origin, "its pose")
+    _finite(place)
+    pose = {"rotation": rotation, "origin": place, "visual": visual}
     for child in geometry if geometry is not None else ():
         if child.tag == "mesh":
             if not child.get("filename"):
                 raise InputError("a mesh without filename")
-            scale = tuple(_numbers(child, "scale", (1.0, 1.0, 1.0)))
-            return Shape("mesh", scale, file=child.get("filename"), **pose)
+            scale = numbers(child.get("scale") or "1 1 1", "scale", 3)
+            return Shape("mesh", _finite(scale), file=child.get("filename"), **pose)
         if child.tag in _SIZES:
-            size = tuple(x for key in _SIZES[child.tag] for x in _numbers(child, key, ()))
-            if len(size) != _COUNTS[child.tag] or not min(size) > 0:
-                raise InputError(f"a {child.tag} needs {' and '.join(_SIZES[child.tag])} above 0")
-            return Shape(child.tag, size, **pose)
+            keys, count = _SIZES[child.tag]
+            size = numbers(" ".join(child.get(key) or "" for key in keys), child.tag, count)
+            if not min(size) > 0:
+                raise InputError(f"a {child.tag} needs {' and '.join(keys)} above 0")
+            return Shape(child.tag, _finite(size), **pose)
     raise InputError("unknown shape")
 
 
-def _numbers(element, key, default):
-    text = None if element is None else element.get(key)
-    if text is None:
-        return np.array(default)
-    numbers = np.array([number(word) for word in text.split()])
-    if not np.isfinite(numbers).all() or (len(default) and len(numbers) != len(default)):
-        raise InputError(f"{key} {text!r} are not {len(default)} finite numbers")
-    return numbers
+def _finite(values):
+    if not np.isfinite(values).all():
+        raise InputError("its numbers are not finite")
+    return tuple(values)

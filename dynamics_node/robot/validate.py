@@ -1,6 +1,5 @@
 """Physical and logical checks of a Description. Every message names the joint or link."""
 
-from dataclasses import asdict
 from html import escape
 
 import numpy as np
@@ -98,9 +97,9 @@ def _check_joint(joint):
     if joint.kind != "fixed" and KINDS[joint.kind].has_axis and not np.linalg.norm(joint.axis) > 1e-9:
         raise ModelError(f"{owner}: axis is zero")
     limits = joint.limits
-    if np.isnan(list(asdict(limits).values())).any():
+    if np.isnan(list(vars(limits).values())).any():
         raise ModelError(f"{owner}: a limit is NaN")
-    for what, value in list(asdict(limits).items())[2:]:
+    for what, value in list(vars(limits).items())[2:]:
         if value < 0:
             raise ModelError(f"{owner}: {what} limit {value} is negative")
 
@@ -262,7 +261,7 @@ def is_free(joint):
 def _odd_numbers(joint):
     if is_free(joint) and joint.armature:
         yield f"joint {joint.name!r}: a floating joint has no rotor, its armature is ignored"
-    if zero := [what for what, value in list(asdict(joint.limits).items())[2:] if value == 0]:
+    if zero := [what for what, value in list(vars(joint.limits).items())[2:] if value == 0]:
         yield f"joint {joint.name!r}: {' and '.join(zero)} limit 0 means no limit"
     if joint.kind != "fixed" and joint.limits.lower > joint.limits.upper:
         yield f"joint {joint.name!r}: lower limit {joint.limits.lower:g} > upper {joint.limits.upper:g}"

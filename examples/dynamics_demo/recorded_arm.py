@@ -17,7 +17,7 @@ from scipy.interpolate import BPoly
 
 from dynamics_demo.panda import PANDA_JOINTS, Motion, Noise, Sample, SimulatedArm, description
 from dynamics_demo.pushed_arm import CENTER
-from dynamics_node.robot.urdf import parse_urdf
+from dynamics_node.robot.reading import read_description
 from dynamics_node.robot.urdf_numbers import ALL_FIGURES, Dynamics, Inertial, with_numbers
 
 PEAK = np.array([0.9, 0.5, 0.9, 0.6, 1.0, 0.8, 1.2])  # rad, away from CENTER
@@ -89,7 +89,7 @@ def truth(text) -> str:
     """URDF of the simulated robot: masses differ by up to 25 % and centers by up to 2 cm from the
     description, with a tool and friction. A URDF has no field for rotors."""
     random, links = np.random.default_rng(7), {}
-    for link in parse_urdf(text).links:
+    for link in read_description(text).links:
         if link.mass > 0 and link.name != ROOT:
             factor, moved = random.uniform(0.75, 1.25), random.uniform(-0.02, 0.02, 3)
             links[link.name] = Inertial(factor * link.inertia, factor * link.mass, link.com + moved)

@@ -46,7 +46,7 @@ from dynamics_node.identification.doctor.workspace import (
     positions_within,
     unseen_parameters,
 )
-from dynamics_node.robot.urdf import parse_urdf
+from dynamics_node.robot.reading import read_description
 from dynamics_node.robot.urdf_numbers import ALL_FIGURES, with_numbers
 from dynamics_node.robot.urdf_numbers import Inertial as Numbers
 from dynamics_node.robot.urdf_shapes import Shape, parse_shapes
@@ -176,7 +176,7 @@ def test_planted_fault_is_identified(name, link):
 
 
 def findings_of(**changed):
-    description = parse_urdf(arm(**changed))
+    description = read_description(arm(**changed))
     return diagnose(facts(description, {name: solid_of(boxes) for name, boxes in ARM.items()}))
 
 
@@ -189,7 +189,7 @@ def test_swapped_inertias_are_reported_on_both_links():
 
 def test_mirrored_twin_reveals_wrong_products():
     """Two mirrored arms: products of inertia with wrong signs differ from the twin's."""
-    links = facts(parse_urdf(arm()), {name: solid_of(boxes) for name, boxes in ARM.items()})
+    links = facts(read_description(arm()), {name: solid_of(boxes) for name, boxes in ARM.items()})
     mirror = np.diag([1.0, -1.0, 1.0])
 
     def mirrored(link):
@@ -215,7 +215,7 @@ def test_mirrored_twin_reveals_wrong_products():
 
 
 def test_meshes_in_mm_are_distinguished_from_links_in_mm():
-    links = facts(parse_urdf(arm()), {name: solid_of(boxes) for name, boxes in ARM.items()})
+    links = facts(read_description(arm()), {name: solid_of(boxes) for name, boxes in ARM.items()})
     large = [link._replace(solid=link.solid.scaled(1e3)) for link in links]
     assert [finding.cause for finding in diagnose(large)] == ["mesh in mm"] * 5
 
@@ -415,14 +415,14 @@ def test_repair_changes_only_numbers():
     text = (
         arm(upper=faulty).replace("/><mass", ' rpy="0.1 0.2 0.3"/><!-- <inertia ixx="7"/> --><mass').encode()
     )
-    before = facts(parse_urdf(text), {})
+    before = facts(read_description(text), {})
     repaired = repairs(before)
     assert list(repaired) == ["upper"]
     inertias = {name: Numbers(one.inertia) for name, one in repaired.items()}
     after = with_numbers(text, inertias, figures=ALL_FIGURES).encode()
-    links = {link.name: link for link in parse_urdf(after).links}
+    links = {link.name: link for link in read_description(after).links}
     np.testing.assert_allclose(links["upper"].inertia, repaired["upper"].inertia, rtol=1e-12, atol=1e-15)
-    assert repairs(facts(parse_urdf(after), {})) == {}
+    assert repairs(facts(read_description(after), {})) == {}
     number = re.compile(rb'i[xyz][xyz]="[^"]*"')
     assert number.sub(b"", after) == number.sub(b"", text) and after != text
     with pytest.raises(ModelError, match="no <inertial>"):
@@ -452,7 +452,7 @@ def test_exit_codes_of_the_command(tmp_path, capsys):
     assert main(["doctor", str(bad), *out, "--repair", str(repaired)]) == 1
     output = capsys.readouterr().out
     assert "link 'lower'" in output and "1 finding" in output
-    assert repairs(facts(parse_urdf(repaired.read_bytes()), {})) == {}
+    assert repairs(facts(read_description(repaired.read_bytes()), {})) == {}
     assert main(["doctor", str(none), *out]) == 3 and main(["doctor", str(tmp_path / "x"), *out]) == 3
     assert "malformed" in capsys.readouterr().err
 

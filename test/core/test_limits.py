@@ -17,7 +17,8 @@ from dynamics_node.codegen.c.batch_kernel import render_batch
 from dynamics_node.codegen.c.render_straight import memory
 from dynamics_node.robot.description import Description, JointDescription, Mimic
 from dynamics_node.robot.explicit import Explicit, explicit_joints
-from dynamics_node.robot.urdf import MAX_LINKS, MAX_LOOPS, parse_urdf
+from dynamics_node.robot.reading import read_description
+from dynamics_node.robot.urdf import MAX_LINKS, MAX_LOOPS
 from dynamics_node.symbolic import trace
 
 pytestmark = pytest.mark.optimized
@@ -34,13 +35,13 @@ def chain(count, kind="continuous", backward=False, inertial=INERTIAL):
 
 def test_error_states_the_limit():
     assert MAX_LINKS >= 4097, "the longest chains of the benchmarks"
-    with pytest.raises(dn.ModelError, match=f"{MAX_LINKS + 1} links.* {MAX_LINKS}"):
-        parse_urdf("<robot name='r'>" + "<link name='a'/>" * (MAX_LINKS + 1) + "</robot>")
-    with pytest.raises(dn.ModelError, match=f"{MAX_LINKS + 1} joints.* {MAX_LINKS}"):
-        parse_urdf("<robot name='r'>" + "<joint name='a'/>" * (MAX_LINKS + 1) + "</robot>")
+    with pytest.raises(dn.ModelError, match=f"{MAX_LINKS} links"):
+        read_description("<robot name='r'>" + "<link name='a'/>" * (MAX_LINKS + 1) + "</robot>")
+    with pytest.raises(dn.ModelError, match=f"{MAX_LINKS} joints"):
+        read_description("<robot name='r'>" + "<joint name='a'/>" * (MAX_LINKS + 1) + "</robot>")
     many = "<loop name='a'><predecessor link='a'/><successor link='a'/></loop>" * (MAX_LOOPS + 1)
-    with pytest.raises(dn.ModelError, match=f"{MAX_LOOPS + 1} loops.* {MAX_LOOPS}"):
-        parse_urdf(f"<robot name='r'><link name='a'/>{many}</robot>")
+    with pytest.raises(dn.ModelError, match=f"{MAX_LOOPS} loops"):
+        read_description(f"<robot name='r'><link name='a'/>{many}</robot>")
 
 
 def test_links_in_any_order():

@@ -12,7 +12,8 @@ from urdf_text import INERTIAL, joint, link, robot
 import dynamics_node as dn
 from dynamics_node.algorithms import load_robot, parse_robot
 from dynamics_node.errors import ModelError, ModelWarning
-from dynamics_node.robot.urdf import MAX_BYTES, parse_urdf
+from dynamics_node.robot.reading import read_description
+from dynamics_node.robot.safe_xml import MAX_BYTES
 from dynamics_node.robot.urdf_elements import MOST_KINDS
 from dynamics_node.robot.urdf_numbers import Inertial, with_numbers
 from dynamics_node.symbolic import rpy_rotation
@@ -428,12 +429,12 @@ def test_limits_of_urdf_1_2():
         link("b"),
         joint("j", "a", "b").replace("velocity=", 'acceleration="4" jerk="90" velocity='),
     )
-    (own,) = (joint.limits for joint in parse_urdf(text).joints)
+    (own,) = (joint.limits for joint in read_description(text).joints)
     assert (own.acceleration, own.deceleration, own.jerk) == (4.0, 4.0, 90.0)
     text = text.replace('acceleration="4"', 'acceleration="4" deceleration="3"').replace(
         "<robot", '<robot version="1.2"'
     )
-    (own,) = (joint.limits for joint in parse_urdf(text).joints)
+    (own,) = (joint.limits for joint in read_description(text).joints)
     assert (own.acceleration, own.deceleration) == (4.0, 3.0)
 
 
@@ -626,7 +627,7 @@ def test_two_parents_name_the_loop_to_write(kind, loop, has_axis):
     with pytest.raises(ModelError, match="'coupler' has two parents.*'c1'") as caught:
         parse_robot(text)
     advice = re.search("<loop.*</loop>", str(caught.value))[0]
-    (own,) = parse_urdf(text.replace(second, advice)).loops
+    (own,) = read_description(text.replace(second, advice)).loops
     assert (own.name, own.kind, own.predecessor.link, own.successor.link) == (
         'c"2',
         loop,

@@ -4,6 +4,7 @@ import numpy as np
 
 from dynamics_node.robot.description import Description, JointDescription, Link
 from dynamics_node.robot.from_description import tree_from_description
+from dynamics_node.robot.selection import Selection
 from dynamics_node.symbolic import rpy_rotation
 
 SIDES = {"left": np.eye(3), "right": np.diag([1.0, -1.0, 1.0])}
@@ -26,7 +27,7 @@ def two_limbs(n, seed=0, square=False, coarse=False, longer=0):
             above = f"{side}{k - 1}" if k else "trunk"
             _add(links, joints, np.random.default_rng(shape), f"{side}{k}", above, mirror, turn)
     description = Description("mirrored", tuple(links), tuple(joints))
-    return tree_from_description(description, floating_base=True)
+    return tree_from_description(description, Selection(floating_base=True))
 
 
 def _add(links, joints, random, name, above, mirror, turn):

@@ -6,6 +6,7 @@ import numpy as np
 
 from dynamics_node.robot.description import Description, JointDescription, Link
 from dynamics_node.robot.from_description import tree_from_description
+from dynamics_node.robot.selection import Selection
 from dynamics_node.robot.state_arrays import sample_positions
 from dynamics_node.symbolic import rpy_rotation
 
@@ -23,7 +24,7 @@ def tree(limbs, sliding=0.0, floating=False, armature=0.0, seed=0):
             links.append(_link(name, random))
             joints.append(_joint(parent, name, sliding, armature, random))
             parent = name
-    return tree_from_description(Description("tree", tuple(links), tuple(joints)), floating_base=floating)
+    return tree_from_description(Description("tree", tuple(links), tuple(joints)), Selection(floating))
 
 
 def chain(n, sliding=0.0, floating=False, armature=0.0, seed=0):

@@ -27,7 +27,7 @@ from dynamics_node.identification.doctor.workspace import (
     unseen_parameters,
 )
 from dynamics_node.robot.description import Description
-from dynamics_node.robot.urdf import parse_urdf
+from dynamics_node.robot.reading import read_description
 from dynamics_node.robot.urdf_shapes import parse_shapes
 from dynamics_node.robot.validate import validate
 from dynamics_node.text import listed
@@ -73,7 +73,7 @@ class Report(NamedTuple):
 def examine(text, folder=".", **choices) -> Report:
     """Report about URDF text; meshes are searched from `folder`. choices: as in `parse_robot`. Raises
     ModelError if the text describes no robot, UnknownNameError for joints that it lacks."""
-    description = parse_urdf(text)
+    description = read_description(text)
     warnings = validate(description)
     shapes, left_out = parse_shapes(text)
     missing: list[str] = list(left_out)

@@ -34,7 +34,7 @@ from dynamics_node.node.ros.running import Throttle
 from dynamics_node.node.state.reference import read_reference, reading
 from dynamics_node.node.state.sensor_readings import IMU, WRENCH, SensorMessage
 from dynamics_node.node.state.wire import StateReader, States, Transit, is_plain
-from dynamics_node.robot.urdf import MAX_BYTES
+from dynamics_node.robot.safe_xml import MAX_BYTES
 from dynamics_node.text import one_line
 
 LATCHED = QoSProfile(

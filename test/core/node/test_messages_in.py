@@ -21,7 +21,7 @@ from dynamics_node.algorithms import external_wrenches
 from dynamics_node.node.core.diagnostics import Statistics
 from dynamics_node.node.errors import NoOutput
 from dynamics_node.node.ros.inputs import INPUTS, LONG, MIDDLE, SHORT, Inputs
-from dynamics_node.robot.urdf import MAX_BYTES
+from dynamics_node.robot.safe_xml import MAX_BYTES
 
 
 class Node:

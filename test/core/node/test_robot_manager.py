@@ -14,7 +14,7 @@ from dynamics_demo.robots import five_bar, geared_chain
 from dynamics_node.node.building.build_job import do
 from dynamics_node.node.building.build_process import Builds
 from dynamics_node.node.core.robot_manager import MOST_WARNINGS, RobotManager
-from dynamics_node.robot.urdf import MAX_BYTES
+from dynamics_node.robot.safe_xml import MAX_BYTES
 
 PANDA = ROBOTS["panda7"].file.read_text()
 UR5 = ROBOTS["ur5"].file.read_text()
