@@ -1,5 +1,5 @@
-"""Rates of batches on a GPU: arrays on the device and of NumPy, beside the same batch by C on all cores, the
-bound of the device's memory, and what was predicted before any device had run them.
+"""Rates of batches on a GPU: arrays on the device and of NumPy, beside the same batch by C on all cores
+and the bound of the device's memory.
 
     ./dev bench gpu [--save]; on a machine that cannot install anything: ./dev gpu bundle
 """
@@ -8,6 +8,7 @@ import math
 import pickle
 import sys
 import time
+from itertools import product
 from pathlib import Path
 
 import harness
@@ -25,20 +26,6 @@ PICKLED = Path(__file__).with_name("robots.pickle")  # of a bundle, see gpu_bund
 ROBOTS, PROBLEMS, PRECISIONS = ("panda", "solo12", "talos"), ("inverse", "forward"), ("float32", "float64")
 STATES, REPEATS = 2**20, 20
 CHAINS = ((10, 1), (10, 10_000), (64, 1), (64, 10_000), (200, 1), (200, 10_000))  # links, states: paper 5
-PREDICTED = {  # 1e9 states/s of an H100, arrays in columns, by a model of its schedulers and memory
-    "panda inverse float32": 29.9,
-    "panda inverse float64": 15.0,
-    "panda forward float32": 27.1,
-    "panda forward float64": 12.7,
-    "solo12 inverse float32": 11.5,
-    "solo12 inverse float64": 5.7,
-    "solo12 forward float32": 11.2,
-    "solo12 forward float64": 5.1,
-    "talos inverse float32": 5.5,
-    "talos inverse float64": 2.7,
-    "talos forward float32": 2.9,
-    "talos forward float64": 0.28,
-}
 
 
 def robot(name):
@@ -96,8 +83,6 @@ def rates(cupy, name, problem, precision, memory):
         out = cupy.empty_like(arrays[1])
         rate = STATES / seconds_there(cupy, lambda a=arrays, o=out: on_gpu(*a, out=o, errors="nan"))
         note = f"{rate / bound:.0%} of what memory allows"
-        if layout == "F":
-            note += f"; predicted for an H100, never run: {PREDICTED[case]:g}"
         where = "columns" if layout == "F" else "rows"
         yield row(f"{case}, on the device, {where}", rate, here, note)
     rate = STATES / seconds(lambda: on_gpu(*given))
@@ -122,7 +107,7 @@ def chains():
 
 def absent(reason):
     """Rows of a machine without a device."""
-    for case in PREDICTED:
+    for case in map(" ".join, product(ROBOTS, PROBLEMS, PRECISIONS)):
         yield harness.Row(f"{case}, on the device", None, "G/s", "higher", "C, all cores", reason=reason)
 
 
@@ -134,10 +119,8 @@ def main():
         device = cupy.cuda.runtime.getDeviceProperties(0)["name"].decode()
         memory = bandwidth(cupy)
         rows = [harness.Row("copy on the device", memory / 1e9, "GB/s", "higher", reason=device)]
-        for name in ROBOTS:
-            for problem in PROBLEMS:
-                for precision in PRECISIONS:
-                    rows += rates(cupy, name, problem, precision, memory)
+        for case in product(ROBOTS, PROBLEMS, PRECISIONS):
+            rows += rates(cupy, *case, memory)
         rows += chains()
     except DeviceError as error:
         rows = list(absent(str(error)))

@@ -1,12 +1,10 @@
 """`./dev gpu bundle`: the folder .gpu, with all that a GPU's machine needs where nothing can be installed.
 
 That machine has Python, NumPy, SciPy, lxml, PyYAML, CuPy, pytest and a C compiler; `sh .gpu/run.sh` runs the
-tests that need a device, and if they pass the rates of gpu.py. Where a device is here, it runs at once.
-`./dev gpu save` keeps the rates.
+tests that need a device, and if they pass the rates of gpu.py, in .gpu/benchmarks/gpu.json. Where a device
+is here, it runs at once.
 """
 
-import argparse
-import json
 import pickle
 import shutil
 import subprocess
@@ -23,7 +21,6 @@ TESTS = (
     "bridges_on_a_gpu",
     "chains",
     "functions_on_a_gpu",
-    "kernels_with_loops",
 )
 PARTS = ("dynamics_node", "test/conftest.py", "test/gpu/conftest.py", "test/support", "pyproject.toml")
 PARTS += tuple(f"test/gpu/test_{name}.py" for name in TESTS)
@@ -54,23 +51,7 @@ def write(folder, models):
     (folder / "benchmarks" / gpu.PICKLED.name).write_bytes(pickle.dumps(models))
 
 
-def save(folder=FOLDER, results=HERE / "results"):
-    """Keep the rates of a device. Raises SystemExit where there are none."""
-    path = folder / "benchmarks" / "gpu.json"
-    if not path.is_file() or not json.loads(path.read_text())["device"]:
-        raise SystemExit(
-            f"no rates of a device in {path}: sh .gpu/run.sh on a machine with a GPU writes them"
-        )
-    shutil.copy(path, results)
-    print(f"written: {results / path.name}")
-
-
 def main():
-    parser = argparse.ArgumentParser(prog="gpu_bundle")
-    parser.add_argument("--save", action="store_true", help="keep what a machine with a GPU left in .gpu")
-    if parser.parse_args().save:
-        save()
-        return
     write(FOLDER, {name: gpu.robot(name) for name in gpu.ROBOTS})
     try:
         gpu.cupy_module()

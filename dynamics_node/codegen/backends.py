@@ -5,7 +5,6 @@ c: compiled by the system's compiler (folder c); numpy: interpreted; DEVICES: ba
 """
 
 import logging
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -20,8 +19,6 @@ log = logging.getLogger("dynamics_node")
 
 DEVICES = ("cuda",)  # backends that compute batches elsewhere
 BACKENDS = ("auto", "c", "numpy", *DEVICES)
-# {name: (Program, the same operations in another order or None)}
-Alternatives = Callable[[], dict[str, tuple[Program, Program | None]]]
 
 
 def make(
@@ -32,7 +29,6 @@ def make(
     fallback=None,
     reordered=None,
     isomorphic_inputs=(),
-    alternatives: Alternatives | None = None,
 ) -> Runner:
     """The Runner of a Program.
 
@@ -41,16 +37,15 @@ def make(
     which a call does not take; quaternions: where among all entries of the inputs those of unit length begin.
     fallback: the Runner that serves where nothing is compiled, by default the interpreter; reordered: the
     same operations in another order, one of which is faster; isomorphic_inputs: those that go together on
-    lanes, see `vectorize`; alternatives: of Programs with the same results by other algorithms, one of which
-    a GPU may run. Raises CompileError for backend c without a compiler, DeviceError for one of DEVICES,
-    ValueError for another backend.
+    lanes, see `vectorize`. Raises CompileError for backend c without a compiler, DeviceError for one of
+    DEVICES, ValueError for another backend.
     """
     if not isinstance(backend, str) or backend not in BACKENDS:
         raise InputError(f"unknown backend {backend!r}; there are {', '.join(BACKENDS)}")
     runner = _on_cpu(program, backend, parameters, quaternions, fallback, reordered, isomorphic_inputs)
     if backend in DEVICES:
         straight = flattened(program) if isinstance(program, LaneProgram) else program
-        return CudaRunner(straight, runner, parameters, quaternions, reordered, alternatives)
+        return CudaRunner(straight, runner, parameters, quaternions)
     return runner
 
 

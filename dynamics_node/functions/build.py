@@ -536,12 +536,9 @@ def _recursion(robot, problem, choice, parameters, at_once=False):
     spec = partial(_problem_spec, robot, problem, choice, parameters)
     if choice.backend == "numpy" and numeric is not None:
         return numeric().description, spec(numeric=numeric), None
-    programs = dynamics_programs(robot, problem, parameters=parameters)
-    name, program = cheapest(programs)
+    name, program = cheapest(dynamics_programs(robot, problem, parameters=parameters))
     write = partial(dynamics_program, robot, problem, name, parameters=parameters)
-    others = tuple(way for way in programs if way != name)
-    rivals = partial(_by_others, robot, problem, others, parameters) if others else None
-    return name, spec(write=write, numeric=numeric, rivals=rivals), program
+    return name, spec(write=write, numeric=numeric), program
 
 
 def _problem_spec(robot, problem, choice, parameters, **ways):
@@ -555,11 +552,6 @@ def _problem_spec(robot, problem, choice, parameters, **ways):
         parameters=parameters,
         **ways,
     )
-
-
-def _by_others(robot, problem, ways, parameters, wrenches=False):
-    """{way: Program} of other recursions."""
-    return {way: dynamics_program(robot, problem, way, wrenches, parameters) for way in ways}
 
 
 def _elimination(robot, problem, choice, parameters):

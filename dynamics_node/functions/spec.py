@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property
 
 import numpy as np
 
@@ -26,8 +26,7 @@ class Spec:
     time, None if there is none. It computes if nothing is compiled and, if it `refines`, at states that the
     Program cannot solve. parameters: inputs of the Program that may change; forward (nv,): coordinates whose
     accelerations depend on the inverse of the mass matrix. view(robot): the robot whose inertias count, if
-    not the whole one; regrouped: as in the Program: see algorithms.quantities. rivals(wrenches): {name:
-    Program} by other algorithms, of which a GPU may run one; None if there are none. nearest: whether calls
+    not the whole one; regrouped: as in the Program: see algorithms.quantities. nearest: whether calls
     compute states without a result by Gauss' principle.
     """
 
@@ -43,7 +42,6 @@ class Spec:
     refines: bool = False
     view: Callable | None = None
     regrouped: bool = True
-    rivals: Callable | None = None
     nearest: bool = False
 
     def runner(self, wrenches=False, program=None) -> Runner:
@@ -62,7 +60,6 @@ class Spec:
             numeric,
             reordered(self.robot, program) if backend != "numpy" else None,
             isomorphic_inputs(self.robot, program),
-            None if self.rivals is None else partial(_reordered, self.robot, self.rivals, wrenches),
         )
         backs = self.refines and runner is not numeric
         return WithFallback(runner, numeric) if backs else runner

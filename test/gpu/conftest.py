@@ -8,7 +8,7 @@ import device_arrays
 import pytest
 from flags import in_one_order, optimized, quickly_compiled
 
-from dynamics_node.codegen.cuda import choice, device, runner
+from dynamics_node.codegen.cuda import device
 
 __all__ = ["in_one_order", "optimized", "quickly_compiled"]
 
@@ -19,10 +19,6 @@ def stand_in(monkeypatch):
     compilers.require("cc")
     fresh(monkeypatch)
     monkeypatch.setitem(sys.modules, "cupy", device_arrays.DeviceModule())
-    monkeypatch.setattr(choice, "depth_first", lambda program: None)
-    monkeypatch.setattr(choice, "variations", lambda base: ())
-    monkeypatch.setattr(runner, "TRIED", 100)
-    monkeypatch.setattr(choice, "noted", lambda key, find: find())
     device_arrays.LAUNCHES.clear()
     device_arrays.FAULT.plan(None)
     yield SimpleNamespace(

@@ -5,8 +5,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).parents[2]
 sys.path.append(str(ROOT / "benchmarks"))
 
@@ -36,5 +34,3 @@ def test_it_runs_without_what_such_a_machine_lacks(tmp_path):
     report = json.loads((tmp_path / "gpu" / "benchmarks" / "gpu.json").read_text())
     assert report["device"] is None and len(report["rows"]) == 12
     assert all(row["ok"] is None and "CuPy" in row["reason"] for row in report["rows"])
-    with pytest.raises(SystemExit, match="no rates of a device"):
-        gpu_bundle.save(tmp_path / "gpu", tmp_path)

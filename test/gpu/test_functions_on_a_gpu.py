@@ -13,7 +13,7 @@ from text_in_c import given as given_to
 
 import dynamics_node as dn
 from dynamics_node.algorithms import dynamics_programs
-from dynamics_node.codegen.cuda import choice, compiled, lost
+from dynamics_node.codegen.cuda import compiled, lost
 from dynamics_node.codegen.printer import Variant, kernel
 from dynamics_node.codegen.runner import returned
 
@@ -111,7 +111,7 @@ def test_other_inertias_and_pickles(gpu):
     given, heavier = states(arm(), COUNT)[:3], dn.with_payload(arm(), "l0_2", 2.0, (0.1, 0, 0.2), np.eye(3))
     on_gpu(*given)
     again = pickle.loads(pickle.dumps(on_gpu))
-    assert again.runner._chosen == on_gpu.runner._chosen
+    assert again.runner._kernels == on_gpu.runner._kernels
     for model in (arm(), heavier):
         right = on_cpu.with_inertias(model)(*given)
         close(again.with_inertias(model)(*given), right)
@@ -137,31 +137,6 @@ def test_arrays_on_a_lost_device_cannot_go_on(stand_in):
     assert on_gpu.runner.backend == "c, for cuda is lost"
     with pytest.raises(dn.DeviceError, match="lost"):
         on_gpu(*arrays)
-
-
-def test_each_device_has_its_own_kernel(stand_in, monkeypatch):
-    on_gpu, _ = both(arm(), "inverse_dynamics")
-    given, found = states(arm(), COUNT)[:3], []
-    choose = choice.choose
-    monkeypatch.setattr(choice, "choose", lambda *arguments: found.append(arguments) or choose(*arguments))
-    for number in (0, 1, 0, 1):
-        monkeypatch.setattr(stand_in.cupy.cuda.runtime, "getDevice", lambda own=number: own)
-        on_gpu(*given)
-    assert len(found) == 2
-
-
-def test_forward_dynamics_goes_the_other_way_where_that_is_faster(stand_in, monkeypatch):
-    """Through the mass matrix, or by ABA: whatever a build on the CPU takes."""
-    monkeypatch.setattr(choice, "MOST_MORE", 9)
-    solver, on_cpu = both(arm(), "forward_dynamics")
-    given = states(arm(), COUNT)[:3]
-    seconds = iter(range(99, 0, -1))  # the last one that is tried is the best
-    monkeypatch.setattr(stand_in.cupy.cuda, "get_elapsed_time", lambda start, end: next(seconds))
-    close(solver(*given), on_cpu(*given))
-    (other,) = {"aba", "crba + solve"} - {solver.description}
-    (chosen,) = solver.runner._chosen.values()
-    program, quaternions = solver.runner._orders[f"{other}, traced"], solver.robot.quaternion_places
-    assert chosen == kernel(program, chosen.variant, ("gravity",), quaternions)
 
 
 @pytest.mark.device

@@ -1,4 +1,4 @@
-"""Programs on NVIDIA GPUs by CuPy: the device, the choice of a kernel, arrays on the device, the Runner,
+"""Programs on NVIDIA GPUs by CuPy: the device, arrays on the device, the Runner,
 rollouts."""
 
 from dynamics_node.codegen.cuda.device import at_work, compiled, cupy_module, lost

@@ -85,13 +85,6 @@ def streams() -> tuple[Any, Any]:
     return stream(non_blocking=True), stream(non_blocking=True)
 
 
-def description() -> str:
-    """Name of the current device and version of the driver: what measurements depend on. Inside `at_work`."""
-    runtime = cupy_module().cuda.runtime
-    name = runtime.getDeviceProperties(runtime.getDevice())["name"].decode(errors="replace")
-    return f"{name}, driver {runtime.driverGetVersion()}"
-
-
 def warn_once(text: str):
     """A warning, in a process once."""
     if text not in _warned:

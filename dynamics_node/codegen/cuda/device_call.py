@@ -115,7 +115,7 @@ class DeviceCall:
         results = [self._result(k, shape) for k, shape in enumerate(self._runner.outputs.values())]
         bad = None
         if self.count:
-            kernel = self._runner.chosen(self.dtype, self.layout, self.same.keys())
+            kernel = self._runner.kernel(self.dtype, self.layout, self.same.keys())
             self._launch(kernel, results)
             bad = self._first_bad(results) if raises else None
         if self._places is not None:

@@ -62,7 +62,7 @@ class DeviceRollouts:
         (_, count), dtype = carried["q"].shape, tau.dtype
         same = {name: np.asarray(array, dtype=dtype) for name, array in same.items()}
         inputs = self._runner.inputs
-        kernel = self._runner.chosen(dtype, COLUMNS, {*same, "stage"} & inputs.keys())
+        kernel = self._runner.kernel(dtype, COLUMNS, {*same, "stage"} & inputs.keys())
         if count > kernel.most_states:
             raise ArrayError(f"{count} states are too many at a time: give at most {kernel.most_states}")
         shared = shared_arrays(cupy, kernel, same)

@@ -1,34 +1,22 @@
 """A Program on a CUDA device as a Runner."""
 
 import math
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from copy import copy
-from functools import cached_property, partial
 from typing import NamedTuple
 
 import numpy as np
 
-from dynamics_node.codegen.cuda import choice
-from dynamics_node.codegen.cuda.device import (
-    at_work,
-    compiled,
-    cupy_module,
-    description,
-    lost,
-    streams,
-    warn_once,
-)
-from dynamics_node.codegen.cuda.device_call import COLUMNS, ROWS, DeviceCall, launch, shared_arrays
+from dynamics_node.codegen.cuda.device import at_work, compiled, cupy_module, lost, streams, warn_once
+from dynamics_node.codegen.cuda.device_call import ROWS, DeviceCall, launch, shared_arrays
 from dynamics_node.codegen.printer import Kernel, Variant, kernel
 from dynamics_node.codegen.runner import PRECISIONS, returned, taken
 from dynamics_node.errors import CompileError
-from dynamics_node.symbolic import Program
+from dynamics_node.symbolic import Program, depth_first
 
 GRAVITY = "gravity"  # an input that mostly is the same in all states
 LEAST = 64  # states: what fewer need is done before a device has begun
 PIECE_BYTES = 2**23  # of a piece of a batch, in and out
-TRIED, TRIED_BYTES, REPEATS = 2**16, 2**28, 5  # states, their bytes and launches of a measurement
+MOST_OPERATIONS = 100_000  # beyond, NVRTC takes many minutes
 
 
 class Batch(NamedTuple):
@@ -46,26 +34,17 @@ class CudaRunner:
     that a kernel does not solve (angles beyond its sines: 4096 rad in float32, 65536 in float64), and for
     everything once the device is lost.
 
-    parameters, quaternions, reordered: as of CRunner; alternatives: see make.
+    parameters, quaternions: as of CRunner.
     """
 
     checks = True
 
-    def __init__(
-        self,
-        program: Program,
-        beside,
-        parameters=None,
-        quaternions=(),
-        reordered=None,
-        alternatives=None,
-    ):
+    def __init__(self, program: Program, beside, parameters=None, quaternions=()):
         """Raises DeviceError without CuPy or a device."""
         self.program, self._quaternions = program, tuple(quaternions)
-        self._reordered, self._alternatives = reordered, alternatives
         self.inputs, self.outputs = taken(program, parameters or ()), returned(program)
         self._turning = _places(program, self._quaternions)
-        self._chosen: dict[tuple, Kernel] = {}  # shared by all that `with_parameters` returns
+        self._kernels: dict[tuple, Kernel] = {}  # shared by all that `with_parameters` returns
         self._take(beside, dict(parameters or {}))
         cupy_module()
 
@@ -94,7 +73,8 @@ class CudaRunner:
         if batches:
             same = {GRAVITY} & self.inputs.keys() | self._parameters.keys()
             with at_work():
-                self.chosen(np.dtype(np.float64), ROWS, same)
+                kernel = self.kernel(np.dtype(np.float64), ROWS, same)
+                compiled(kernel.text, kernel.name)
 
     # --- arrays of NumPy ------------------------------------------------------------------------------------
 
@@ -145,34 +125,22 @@ class CudaRunner:
         return {name: values.astype(dtype, copy=False) for name, values in self._parameters.items()}
 
     def compute(self, batch: Batch) -> list[np.ndarray]:
-        """The outputs by the device alone, in pieces over two streams: while one is computed, the next is on
-        its way. Raises CompileError, MemoryError."""
+        """The outputs by the device alone, in pieces. Raises CompileError, MemoryError."""
         outputs = {
             name: np.empty((batch.states, *shape), batch.dtype) for name, shape in self.outputs.items()
         }
         size = sum(a.nbytes for a in (*batch.arrays.values(), *outputs.values())) // batch.states
-        with at_work() as cupy:
-            chosen = self.chosen(batch.dtype, ROWS, batch.same.keys())
-            constants = shared_arrays(cupy, chosen, batch.same)
-            cupy.cuda.get_current_stream().synchronize()  # they are there for all streams
-            lanes = [_Lane(cupy, stream) for stream in streams()]
-            each = piece(size, chosen.most_states, chosen.variant.block)
-            try:
-                for k, start in enumerate(range(0, batch.states, each)):
-                    lane, part = lanes[k % 2], slice(start, min(start + each, batch.states))
-                    lane.finish()
-                    with lane.stream:
-                        given = {name: lane.put(array[part]) for name, array in batch.arrays.items()}
-                        places = {name: array[part] for name, array in outputs.items()}
-                        results = {name: cupy.empty(a.shape, a.dtype) for name, a in places.items()}
-                        launch(cupy, chosen, part.stop - start, given | constants, results, batch.same)
-                        for name, place in places.items():
-                            lane.get(results[name], place)
-                for lane in lanes:
-                    lane.finish()
-            finally:  # after an error, too, nothing is on its way when the memory is used again
-                for lane in lanes:
-                    lane.stream.synchronize()
+        kernel = self.kernel(batch.dtype, ROWS, batch.same.keys())
+        each = piece(size, kernel.most_states, kernel.variant.block)
+        with at_work() as cupy, Pipeline(cupy, kernel, batch.same) as pipeline:
+            for start in range(0, batch.states, each):
+                part = slice(start, min(start + each, batch.states))
+                pipeline.submit(
+                    part.stop - start,
+                    {name: array[part] for name, array in batch.arrays.items()},
+                    {name: array[part] for name, array in outputs.items()},
+                )
+            pipeline.drain()
         return list(outputs.values())
 
     def _mended(self, outputs, batch) -> bool:
@@ -198,57 +166,19 @@ class CudaRunner:
         with at_work() as cupy:
             return DeviceCall(cupy, self, inputs, out)(raises)
 
-    # --- what is chosen -------------------------------------------------------------------------------------
-
-    def chosen(self, dtype, layout, same) -> Kernel:
-        """The kernel of the current device for arrays of a type and layout, chosen by timing. Inside
-        `at_work`. Raises CompileError."""
-        key = cupy_module().cuda.runtime.getDevice(), dtype, layout, frozenset(same)
-        if key not in self._chosen:
-            write = partial(kernel, same=tuple(sorted(same)), quaternions=self._quaternions)
-            base = Variant(precision=PRECISIONS[dtype], layout=layout)
-            measure = partial(self._seconds, batch=self._example(dtype, same))
-            self._chosen[key] = choice.choose(self._orders, write, base, measure, description())
-        return self._chosen[key]
-
-    @cached_property
-    def _orders(self):
-        """Programs that a kernel may be written of."""
-        return choice.orders_of(
-            self.program, self._reordered, self._alternatives() if self._alternatives else {}
-        )
-
-    def _seconds(self, kernels, batch) -> list[float]:
-        """Of a launch of each kernel, infinite for one that does not compile; threads compile them."""
-        cupy = cupy_module()
-        device = cupy.cuda.Device()
-
-        def compiles(kernel):
-            with device, suppress(CompileError):
-                return compiled(kernel.text, kernel.name)
-
-        with ThreadPoolExecutor() as pool:
-            runs = list(pool.map(compiles, kernels))
-        pairs = zip(kernels, runs, strict=True)
-        return [_measured(cupy, one, self, batch) if run else math.inf for one, run in pairs]
-
-    def _example(self, dtype: np.dtype, same) -> Batch:
-        """States for a measurement."""
-        numbers = sum(math.prod(shape) for shape in (*self.inputs.values(), *self.outputs.values()))
-        count = max(LEAST, min(TRIED, TRIED_BYTES // (numbers * dtype.itemsize)))
-        random, arrays, alike = np.random.default_rng(0), {}, self.parameters_in(dtype)
-        for name, shape in self.inputs.items():
-            if name in same:
-                alike[name] = random.uniform(-1.0, 1.0, shape).astype(dtype)
-            else:
-                arrays[name] = random.uniform(-1.0, 1.0, (count, *shape)).astype(dtype)
-        for name, places in self._turning.items():
-            for place in places if name in arrays else ():
-                arrays[name].reshape(count, -1)[:, place : place + 4] = (0, 0, 0, 1)
-        return Batch(count, dtype, arrays, alike)
+    def kernel(self, dtype, layout, same) -> Kernel:
+        """The kernel for arrays of a type and layout. Raises CompileError for a Program that is too long."""
+        key = dtype, layout, frozenset(same)
+        if key not in self._kernels:
+            if self.program.length > MOST_OPERATIONS:
+                raise CompileError(f"{self.program.length} operations are too many for a GPU kernel")
+            variant = Variant(precision=PRECISIONS[dtype], layout=layout)
+            ordered = depth_first(self.program)  # a thread of a humanoid spills a third of the bytes
+            self._kernels[key] = kernel(ordered, variant, tuple(sorted(same)), self._quaternions)
+        return self._kernels[key]
 
     def __getstate__(self):
-        left = ("call_one", "call_new", "_orders")
+        left = ("call_one", "call_new")
         return {name: value for name, value in self.__dict__.items() if name not in left}
 
     def __setstate__(self, state):
@@ -256,7 +186,42 @@ class CudaRunner:
         self.call_one, self.call_new = self.beside.call_one, self.beside.call_new
 
 
-class _Lane:
+class Pipeline:
+    """Pieces of a batch over two streams: while one is computed, the next is on its way. Inside `at_work`;
+    left by an error, too, nothing is on its way when the memory is used again."""
+
+    def __init__(self, cupy, kernel: Kernel, same):
+        self._cupy, self._kernel, self._same = cupy, kernel, same
+        self._constants = shared_arrays(cupy, kernel, same)
+        cupy.cuda.get_current_stream().synchronize()  # they are there for all streams
+        self._pieces = [_Piece(cupy, stream) for stream in streams()]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        for piece in self._pieces:
+            piece.stream.synchronize()
+
+    def submit(self, count: int, inputs, outputs):
+        """Compute `count` states: {name: array} of NumPy; outputs are there after `drain`."""
+        piece = self._pieces[0]
+        self._pieces.reverse()
+        piece.finish()
+        with piece.stream:
+            there = {name: piece.put(array) for name, array in inputs.items()} | self._constants
+            results = {name: self._cupy.empty(array.shape, array.dtype) for name, array in outputs.items()}
+            launch(self._cupy, self._kernel, count, there, results, self._same)
+            for name, place in outputs.items():
+                piece.get(results[name], place)
+
+    def drain(self):
+        """Wait for all pieces."""
+        for piece in self._pieces:
+            piece.finish()
+
+
+class _Piece:
     """A stream, with memory that does not move for what it copies."""
 
     def __init__(self, cupy, stream):
@@ -311,25 +276,3 @@ def _places(program, quaternions) -> dict[str, list[int]]:
         by_input[name] = [place - start for place in quaternions if start <= place < end]
         start = end
     return {name: places for name, places in by_input.items() if places}
-
-
-def _measured(cupy, kernel, runner, batch) -> float:
-    """Seconds of a launch, the shortest one."""
-
-    def there(array):
-        rows = array.reshape(batch.states, -1)
-        return cupy.asarray(np.ascontiguousarray(rows.T if kernel.variant.layout == COLUMNS else rows))
-
-    inputs = {name: there(array) for name, array in batch.arrays.items()}
-    inputs |= shared_arrays(cupy, kernel, batch.same)
-    shapes = {name: (batch.states, *shape) for name, shape in runner.outputs.items()}
-    outputs = {name: there(np.empty(shape, batch.dtype)) for name, shape in shapes.items()}
-    times = []
-    for _ in range(REPEATS):
-        start, end = cupy.cuda.Event(), cupy.cuda.Event()
-        start.record()
-        launch(cupy, kernel, batch.states, inputs, outputs, batch.same)
-        end.record()
-        end.synchronize()
-        times.append(cupy.cuda.get_elapsed_time(start, end) / 1e3)
-    return min(times)

@@ -1,6 +1,5 @@
 /* What kernels are written in: C99 behind these macros, for CUDA (NVRTC) and C. Before this text stand
-   FLOAT64 (0 or 1), WIDTH (threads in a block), LEAST_BLOCKS (on a processor at a time, 0 for any), EXACT_RECIPROCAL and
-   SPILL_TO_SHARED.
+   FLOAT64 (0 or 1), WIDTH (threads in a block) and EXACT_RECIPROCAL (0 or 1).
 
    A kernel is: shared arrays; EACH_BLOCK, then phases EACH_THREAD { ... } with BARRIER between them. What one phase
    leaves to the next is in shared memory: in C the phases are loops over the threads, or, with COROUTINES, threads take
@@ -29,11 +28,7 @@ typedef unsigned long long bits;
 #define FROM_BITS(x) __uint_as_float(x)
 typedef unsigned bits;
 #endif
-#if LEAST_BLOCKS
-#define KERNEL extern "C" __global__ void __launch_bounds__(WIDTH, LEAST_BLOCKS)
-#else
 #define KERNEL extern "C" __global__ void __launch_bounds__(WIDTH)
-#endif
 #define restrict __restrict__
 #define SHARED __shared__
 #define FUNCTION static __device__ __forceinline__
@@ -90,12 +85,6 @@ FUNCTION real FROM_BITS(bits i)
   memcpy(&x, &i, sizeof x);
   return x;
 }
-#endif
-
-#if defined(__CUDACC__) && SPILL_TO_SHARED
-#define WITH_SPILLS asm volatile(".pragma \"enable_smem_spilling\";");
-#else
-#define WITH_SPILLS
 #endif
 
 /* Fast: nearest but for one mantissa, all ones, which is one unit off. */

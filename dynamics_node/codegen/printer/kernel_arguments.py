@@ -1,4 +1,4 @@
-"""What a kernel is called with, the ways in which its text can be written, and how its arrays and numbers
+"""What a kernel is called with, how its text can be written, and how its arrays and numbers
 are written.
 """
 
@@ -12,26 +12,21 @@ from dynamics_node.codegen.runner import UNIT_TOLERANCE, returned
 from dynamics_node.symbolic import Program
 
 MOST_NUMBERS = 64  # of an input that is the same in all states, which are handed over by value
-SHARED_MEMORY = 48 * 1024  # bytes of a block, where nothing more is asked for
+SHARED_MEMORY = 48 * 1024  # bytes of a block that rows may take; others are read as they lie
 
 
 class Variant(NamedTuple):
-    """One way to write a kernel; of any, results are the same bits, but for exact_reciprocal on CUDA.
+    """How a kernel is written; results are the same bits, but for exact_reciprocal on CUDA.
 
     layout: of an array of all states, 'rows' (count, size), staged through shared memory, or 'columns' (size,
-    count), where neighbors read what lies side by side. block: threads, one a state; least_blocks: that a
-    processor shall hold at a time, 0 for any; spill_to_shared: what does not fit into registers goes to
-    shared memory first (CUDA); exact_reciprocal: to the nearest number (in C they always are);
-    shared_memory: bytes of a block that rows may take, others are read as they lie.
+    count), where neighbors read what lies side by side. block: threads, one a state; exact_reciprocal: to
+    the nearest number (in C they always are).
     """
 
     precision: Literal["float", "double"] = "float"
     layout: Literal["rows", "columns"] = "columns"
     block: int = 128
-    least_blocks: int = 0
-    spill_to_shared: bool = False
     exact_reciprocal: bool = False
-    shared_memory: int = SHARED_MEMORY
 
     @property
     def dtype(self):
@@ -137,7 +132,7 @@ class Place(NamedTuple):
 def placed(arrays, variant):
     """{key: Place} of arrays {key: (name, size)}: of rows as many are staged as shared memory holds, the
     first ones first; the others are read as they lie, through the cache."""
-    left = variant.shared_memory if variant.layout == "rows" else 0
+    left = SHARED_MEMORY if variant.layout == "rows" else 0
     places = {}
     for key, (name, size) in arrays.items():
         place = Place(name, size, variant.layout, staged=True)

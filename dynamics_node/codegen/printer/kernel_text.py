@@ -43,9 +43,7 @@ def head(variant: Variant) -> list[str]:
     numbers = {
         "FLOAT64": int(variant.precision == "double"),
         "WIDTH": variant.block,
-        "LEAST_BLOCKS": variant.least_blocks,
         "EXACT_RECIPROCAL": int(variant.exact_reciprocal),
-        "SPILL_TO_SHARED": int(variant.spill_to_shared),
     }
     return [*(f"#define {name} {number}" for name, number in numbers.items()), *_library()]
 
@@ -78,7 +76,6 @@ def _phases(state):
     own = ["  const int own = count - first < WIDTH ? count - first : WIDTH;"] if staged else []
     return [
         "{",
-        "  WITH_SPILLS",
         *(place.declared(block) for place in staged.values()),
         "  EACH_BLOCK(count) {",
         "  const int first = BLOCK * WIDTH;",
