@@ -93,6 +93,12 @@ def tangent(robot, q):
     return rates_at(robot, q, explicit=True).columns(tangent_map(robot.tree, q))
 
 
+@cached_on_robot
+def tangent_program(robot: Robot) -> Program:
+    """q -> `tangent`."""
+    return trace(lambda q: {"tangent": tangent(robot, q)}, {"q": (robot.nq,)})
+
+
 def _derivatives(robot, forward, inverse, derived, q, qd, qdd=None, tau=None, **others):
     """{name: derivatives}. inverse, derived: the Programs of inverse dynamics and of its derivatives; others:
     gravity (, f_ext) and parameters."""
@@ -196,8 +202,7 @@ def _health(tree, forward, watched, names, q, M, *parameters):
 # --- second derivatives -------------------------------------------------------------------------------------
 
 SECOND = ("dq_dq", "dq_dqd", "dqd_dqd", "dqdd_dq")
-_PAIRS = {"dq_dq": ("dq", "q"), "dq_dqd": ("dq", "qd"), "dqd_dqd": ("dqd", "qd"), "dqdd_dq": ("dknown", "q")}
-STEP = 1e-30  # imaginary; its square is negligible
+PAIRS = {"dq_dq": ("dq", "q"), "dq_dqd": ("dq", "qd"), "dqd_dqd": ("dqd", "qd"), "dqdd_dq": ("dknown", "q")}
 
 
 def second_derivative_program(robot, problem=None, wrenches=False, parameters=()) -> Program:
@@ -213,7 +218,7 @@ def second_derivative_program(robot, problem=None, wrenches=False, parameters=()
         derived = interpret(second, **state)
         T = tangent(robot, state["q"])
         results = {}
-        for name, (of, by) in _PAIRS.items():
+        for name, (of, by) in PAIRS.items():
             block = derived[derivative_name(of, by)]
             results[name] = np.matmul(block, T) if by == "q" else block
         if first.limits:
@@ -221,20 +226,3 @@ def second_derivative_program(robot, problem=None, wrenches=False, parameters=()
         return results
 
     return trace(function, first.inputs, first.limits)
-
-
-def second_derivatives(robot, rates, q, qdd, gravity):
-    """SECOND at one state, as numbers: imaginary steps of first derivatives, which lose no digit (Squire and
-    Trapp 1998). Differentiating a Program of 38 joints twice would take 20 s and 1 GB."""
-    first, qd = _first(robot), rates.qd[robot.independent].astype(float)
-    T = np.asarray(tangent(robot, q), dtype=float)
-    given = {"qdd": qdd, "gravity": gravity}
-    by_q = interpret(first, q=q + 1j * STEP * T.T, qd=qd, **given)
-    by_qd = interpret(first, q=q, qd=qd + 1j * STEP * np.eye(robot.nv), **given)
-    blocks = {"dq_dq": by_q["dq"], "dq_dqd": by_qd["dq"], "dqd_dqd": by_qd["dqd"], "dqdd_dq": by_q["dknown"]}
-    return tuple(np.moveaxis(blocks[name].imag / STEP, 0, -1) for name in SECOND)
-
-
-@cached_on_robot
-def _first(robot):
-    return derivative_program(robot, inverse_dynamics(robot))

@@ -13,7 +13,6 @@ from dynamics_node.algorithms.derivative_programs import (
     SECOND,
     derivative_program,
     second_derivative_program,
-    second_derivatives,
 )
 from dynamics_node.algorithms.dynamics_programs import dynamics_programs
 from dynamics_node.algorithms.frame_kinematics import frame_kinematics as tree_frame_kinematics
@@ -48,9 +47,9 @@ class Quantity(NamedTuple):
     are in the other frames, so a quantity that is not reframed reads none.
 
     problem(robot, **options): the Problem to solve, in place of a way. write(robot, problem, wrenches,
-    parameters): makes the Program of a quantity derived from that of the problem; its way takes numbers of
-    one state. derivatives: the name of the quantity with them. limits: of the entries of one more result of
-    the ways; above them there is no result; refusal: the reason."""
+    parameters): makes the Program of a quantity derived from that of the problem. derivatives: the name of
+    the quantity with them. limits: of the entries of one more result of the ways; above them there is no
+    result; refusal: the reason."""
 
     reads: tuple[str, ...]
     returns: tuple[str, ...]
@@ -157,7 +156,6 @@ SOLVED = {
     "inverse_dynamics_second_derivatives": Quantity(
         (*QDD, "gravity"),
         SECOND,
-        second_derivatives,
         problem=partial(named, "inverse"),
         write=second_derivative_program,
         result=results.InverseDynamicsSecondDerivatives,

@@ -26,30 +26,28 @@ def make(
     backend="auto",
     parameters=None,
     quaternions=(),
-    fallback=None,
     reordered=None,
     isomorphic_inputs=(),
 ) -> Runner:
     """The Runner of a Program.
 
     backend: c, numpy, one of DEVICES, beside which c serves where it works, or auto: c where it works, else
-    numpy. parameters: {name: array} of its last inputs,
-    which a call does not take; quaternions: where among all entries of the inputs those of unit length begin.
-    fallback: the Runner that serves where nothing is compiled, by default the interpreter; reordered: the
-    same operations in another order, one of which is faster; isomorphic_inputs: those that go together on
-    lanes, see `vectorize`. Raises CompileError for backend c without a compiler, DeviceError for one of
-    DEVICES, ValueError for another backend.
+    numpy. parameters: {name: array} of its last inputs, which a call does not take; quaternions: where among
+    all entries of the inputs those of unit length begin. reordered: the same operations in another order, one
+    of which is faster; isomorphic_inputs: those that go together on lanes, see `vectorize`.
+    Raises CompileError for backend c without a compiler, DeviceError for one of DEVICES, InputError for
+    another backend.
     """
     if not isinstance(backend, str) or backend not in BACKENDS:
         raise InputError(f"unknown backend {backend!r}; there are {', '.join(BACKENDS)}")
-    runner = _on_cpu(program, backend, parameters, quaternions, fallback, reordered, isomorphic_inputs)
+    runner = _on_cpu(program, backend, parameters, quaternions, reordered, isomorphic_inputs)
     if backend in DEVICES:
         straight = flattened(program) if isinstance(program, LaneProgram) else program
         return CudaRunner(straight, runner, parameters, quaternions)
     return runner
 
 
-def _on_cpu(program, backend, parameters, quaternions, fallback, reordered, isomorphic_inputs) -> Runner:
+def _on_cpu(program, backend, parameters, quaternions, reordered, isomorphic_inputs) -> Runner:
     if backend != "numpy":
         try:
             return CRunner(program, parameters, quaternions, reordered, isomorphic_inputs)
@@ -57,8 +55,6 @@ def _on_cpu(program, backend, parameters, quaternions, fallback, reordered, isom
             if backend == "c":
                 raise
             log.warning("%s; numpy serves instead", error)
-    if fallback is not None:
-        return fallback
     return Interpreter(program, dict(parameters or {}))
 
 

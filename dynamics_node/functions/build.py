@@ -20,6 +20,7 @@ from dynamics_node.algorithms import (
 from dynamics_node.algorithms.first_positions import generic_positions
 from dynamics_node.algorithms.pivots import require_determined
 from dynamics_node.algorithms.rates import spanning_program
+from dynamics_node.algorithms.reduced_frames import parameter_values
 from dynamics_node.codegen import make
 from dynamics_node.codegen.cache import read_entry, write_entry
 from dynamics_node.errors import ChoiceError, CompileError, InputError, SingularPivotError
@@ -28,7 +29,6 @@ from dynamics_node.functions.chain_functions import parallel_solver
 from dynamics_node.functions.checks import require_robot
 from dynamics_node.functions.choices import (
     BACKENDS,
-    COMPILED,
     PRECISIONS,
     SINGULAR,
     Backend,
@@ -50,6 +50,7 @@ from dynamics_node.functions.robot_functions import (
     InverseDynamicsFunction,
     QuantityFunction,
 )
+from dynamics_node.functions.second_derivatives import second_derivatives_runner
 from dynamics_node.functions.spec import Spec
 from dynamics_node.graph import (
     Memory,
@@ -57,15 +58,15 @@ from dynamics_node.graph import (
     best_ordering,
     chosen_ordering,
     dynamics_runner,
+    economical_graph,
     elimination_algorithm,
     elimination_program,
     generic_graph,
-    quantity_runner,
-    recursion_runner,
+    plan_ordering,
 )
-from dynamics_node.graph.by_numpy import NumericQuantity
 from dynamics_node.robot import Problem, Robot, SensorProblem
 from dynamics_node.robot.inertial_parameters import PARAMETERS, generic_parameters
+from dynamics_node.symbolic import interpret
 from dynamics_node.text import similar
 
 _CALLABLE = {
@@ -253,8 +254,8 @@ def evaluate(
     errors : str
         'raise', or 'nan': NaN for states without a result.
     backend : str
-        As in `build`. 'numpy' compiles and traces nothing: NumPy runs the recursion, 0.2 to 3 ms a call for
-        an arm. A batch is computed at once, that of a robot with loops state by state.
+        As in `build`. 'numpy' compiles nothing: NumPy interprets the Program, 0.1 to 1 ms a call for an arm,
+        after a first call that takes 0.01 to 1 s.
     forward_joints, link, links, joint, reference, xyz, rpy, redundant
         Options of quantities, see docs/reference/quantities.md. xyz is in m, rpy in rad.
 
@@ -313,13 +314,7 @@ def _evaluated(robot, name, backend, forward_joints, link, links, joint, referen
         rpy=rpy,
         redundant=redundant,
     )
-    if backend != "numpy":
-        return build(robot, name, backend=backend, **given)
-    row = QUANTITIES[name]
-    problem = None if row.problem is None else row.problem(robot, **given)
-    if problem is not None and row.write is None:
-        return _build_problem(robot, problem, resolve(backend="numpy"), (), "float64", at_once=True)
-    return _build_quantity(robot, name, given, problem, "numpy", (), "float64", at_once=True)
+    return build(robot, name, backend=backend, **given)
 
 
 def build_derivatives(function, backend=None) -> QuantityFunction:
@@ -440,15 +435,12 @@ def _options(name, **options):
     return given
 
 
-def _build_problem(robot, problem, choice, parameters, precision, at_once=False, nearest=False):
+def _build_problem(robot, problem, choice, parameters, precision, nearest=False):
     """The Function that solves a Problem."""
     if problem.kind != "inverse":
         _require_whole_joints(robot, problem.forward)
         require_determined(_with_generic(robot, parameters), problem.forward)
-    ways: dict[str, Callable] = {
-        "cluster": partial(_recursion, at_once=at_once),
-        "factor_graph": _elimination,
-    }
+    ways: dict[str, Callable] = {"cluster": _recursion, "factor_graph": _elimination}
     make_spec = ways.get(choice.solver, partial(parallel_solver, precision=precision))
     description, spec, program = make_spec(robot, problem, choice, parameters)
     return _CALLABLE[problem.kind](
@@ -468,19 +460,19 @@ def _require_whole_joints(robot, forward):
             raise InputError(f"joint {joint.name!r} must be forward or inverse as a whole")
 
 
-def _build_quantity(robot, name, options, problem, backend, parameters, precision, at_once=False):
-    """The Function of another row of QUANTITIES. at_once: by the algorithm at call time, if there is one,
-    also for robots with loops."""
+def _build_quantity(robot, name, options, problem, backend, parameters, precision):
+    """The Function of another row of QUANTITIES."""
     row = QUANTITIES[name]
     forward = (row.inverts,) * robot.nv if problem is None else problem.forward
     if any(forward):
         require_determined(_with_generic(robot, parameters), np.array(forward))
-    if row.limits:
-        _require_regular(robot, name, options)
-    numeric = None  # the Program is interpreted
-    if row.way is not None and (at_once or (row.write is None and not robot.constrained)):
-        numeric = partial(quantity_runner, row.seen(robot, options), name, forward, options)
-    write = partial(_write_quantity, robot, name, problem, options, parameters)
+    write = numeric = program = None
+    if backend == "numpy" and name == "inverse_dynamics_second_derivatives":
+        values = parameter_values(robot, parameters)
+        numeric = partial(second_derivatives_runner, robot, values)
+    else:
+        write = partial(_write_quantity, robot, name, problem, options, parameters)
+        program = _regular(robot, name, options, write) if row.limits else write()
     spec = Spec(
         robot=robot,
         name=name,
@@ -488,7 +480,7 @@ def _build_quantity(robot, name, options, problem, backend, parameters, precisio
         problem=problem,
         choice=Choice("best", None, backend),
         forward=forward,
-        write=None if backend == "numpy" and numeric else write,
+        write=write,
         numeric=numeric,
         parameters=parameters,
         view=None if row.view is None else partial(row.view, **options),
@@ -496,7 +488,7 @@ def _build_quantity(robot, name, options, problem, backend, parameters, precisio
     )
     return QuantityFunction(
         signature=robot_signature(robot).named(name),
-        runner=spec.runner(),
+        runner=spec.runner(program=program),
         robot=robot,
         spec=spec,
         description=name,
@@ -505,15 +497,19 @@ def _build_quantity(robot, name, options, problem, backend, parameters, precisio
     )
 
 
-def _require_regular(robot, name, options):
-    """Raise ValueError if Lambda is beyond its condition at a position that is not special, hence at all."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        results = NumericQuantity(robot, name, options)(generic_positions(robot)[:1])
-    if np.isnan(results["inertia"]).any():
-        raise InputError(
-            f"the joints of {robot.name} do not move {', '.join(options['links'])} independently in all "
-            f"directions: build {name}_inverse instead"
-        )
+def _regular(robot, name, options, write):
+    """The Program. Raises ValueError if Lambda is beyond its condition at a position that is not special,
+    hence at all."""
+    state = {"q": generic_positions(robot)[0], **parameter_values(robot)}
+    with contextlib.suppress(ZeroDivisionError):  # Lambda^-1 has a pivot that is zero at every position
+        program = write()
+        health = interpret(program, **{name: state[name] for name in program.inputs})["health"]
+        if health[-1] <= program.limits[-1]:
+            return program
+    raise InputError(
+        f"the joints of {robot.name} do not move {', '.join(options['links'])} independently in all "
+        f"directions: build {name}_inverse instead"
+    )
 
 
 def _write_quantity(robot, name, problem, options, parameters, wrenches=False):
@@ -530,15 +526,12 @@ def _with_generic(robot, parameters):
     return robot.with_tree(generic_parameters(robot.tree, parameters))
 
 
-def _recursion(robot, problem, choice, parameters, at_once=False):
-    """(description, Spec, Program or None) of the cheapest recursion, over bodies or clusters of them."""
-    numeric = partial(recursion_runner, robot, problem) if at_once or not robot.constrained else None
+def _recursion(robot, problem, choice, parameters):
+    """(description, Spec, Program) of the cheapest recursion, over bodies or clusters of them."""
     spec = partial(_problem_spec, robot, problem, choice, parameters)
-    if choice.backend == "numpy" and numeric is not None:
-        return numeric().description, spec(numeric=numeric), None
     name, program = cheapest(dynamics_programs(robot, problem, parameters=parameters))
     write = partial(dynamics_program, robot, problem, name, parameters=parameters)
-    return name, spec(write=write, numeric=numeric), program
+    return name, spec(write=write), program
 
 
 def _problem_spec(robot, problem, choice, parameters, **ways):
@@ -557,8 +550,8 @@ def _problem_spec(robot, problem, choice, parameters, **ways):
 def _elimination(robot, problem, choice, parameters):
     """(description, Spec, Program or None) of the factor graph in an ordering."""
     ordering, program, write = choice.ordering, None, None
-    if choice.backend in COMPILED:
-        ordering, program = _eliminated(robot, problem, choice.ordering, parameters)
+    if choice.backend != "gtsam":
+        ordering, program = _eliminated(robot, problem, choice, parameters)
         write = partial(elimination_program, robot, problem, ordering, parameters=parameters)
     numeric = _numeric_elimination(robot, problem, ordering, choice, parameters, write is not None)
     refines = numeric is not None and program is not None and bool(program.limits)
@@ -567,9 +560,13 @@ def _elimination(robot, problem, choice, parameters):
     return description, spec, program
 
 
-def _eliminated(robot, problem, ordering, parameters):
-    """The Ordering, and its Program."""
-    if ordering == "best":
+def _eliminated(robot, problem, choice, parameters):
+    """The Ordering, and its Program. For NumPy 'best' has the fewest numbers in its Bayes net: the search for
+    the cheapest Program takes seconds."""
+    ordering = choice.ordering
+    if ordering == "best" and choice.backend == "numpy":
+        ordering, _ = plan_ordering(robot, problem, graph=economical_graph(robot, problem, parameters))
+    elif ordering == "best":
         return best_ordering(robot, problem, parameters, Memory(_read, _write))
     chosen = chosen_ordering(ordering, robot, problem, generic_graph(robot, problem))
     return chosen, elimination_program(robot, problem, chosen, parameters=parameters)

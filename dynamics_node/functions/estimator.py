@@ -32,7 +32,6 @@ from dynamics_node.symbolic import inverse_motion_transform
 
 log = logging.getLogger("dynamics_node")
 BACKENDS = (*COMPILED, "numpy", "gtsam")
-_DESCRIPTIONS = dict.fromkeys(COMPILED, "permuted LU") | {"gtsam": "least squares (gtsam)"}
 LONGEST = 150_000  # largest number of operations of a Program that `auto` compiles
 
 
@@ -354,7 +353,7 @@ def build_estimator(robot: Robot, problem: SensorProblem, backend="auto", parame
         runner=runner,
         robot=robot,
         spec=spec,
-        description=_DESCRIPTIONS.get(runner.backend, "least squares"),
+        description=_described(runner),
         observability=observed,
     )
 
@@ -374,6 +373,13 @@ def _program(write, backend):
         log.warning("%d operations would take minutes to compile; numpy serves instead", len(program.ops))
         return None
     return program
+
+
+def _described(runner):
+    """The name of the algorithm of a Runner."""
+    if runner.program is not None:
+        return "permuted LU"
+    return "least squares" + " (gtsam)" * (runner.backend == "gtsam")
 
 
 def _signature(robot, problem) -> Signature:

@@ -23,7 +23,7 @@ class Spec:
     backend as chosen. Picklable: Runners with external wrenches can be made later, also in another process.
 
     write(wrenches): the Program; None for an algorithm at call time. numeric(wrenches): the Runner at call
-    time, None if there is none. It computes if nothing is compiled and, if it `refines`, at states that the
+    time, None if there is none. It computes without a Program and, if it `refines`, at states that the
     Program cannot solve. parameters: inputs of the Program that may change; forward (nv,): coordinates whose
     accelerations depend on the inverse of the mass matrix. view(robot): the robot whose inertias count, if
     not the whole one; regrouped: as in the Program: see algorithms.quantities. nearest: whether calls
@@ -57,17 +57,15 @@ class Spec:
             backend,
             {name: values for name, values in self.values(self.robot).items() if name in self.parameters},
             self.robot.quaternion_places,
-            numeric,
             reordered(self.robot, program) if backend != "numpy" else None,
             isomorphic_inputs(self.robot, program),
         )
-        backs = self.refines and runner is not numeric
-        return WithFallback(runner, numeric) if backs else runner
+        return WithFallback(runner, numeric) if self.refines else runner
 
     def values(self, robot):
         """{name: array} of the parameters, and the robot itself for algorithms at call time."""
         seen = robot if self.view is None else self.view(robot)
-        if not self.parameters or self.write is None:
+        if not self.parameters:
             return {"robot": seen}
         return {"robot": seen, **self.inputs(robot)}
 

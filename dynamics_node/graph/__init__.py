@@ -1,8 +1,13 @@
 """The dynamics as a factor graph; elimination in any ordering, on symbols, NumPy and GTSAM."""
 
-from dynamics_node.graph.by_numpy import Elimination, Recursion, elimination
+from dynamics_node.graph.by_numpy import Elimination, elimination
 from dynamics_node.graph.draw import complete_sketch, graph_matrix, net_matrix, to_dot, to_svg
-from dynamics_node.graph.eliminated_program import Memory, best_ordering, elimination_program
+from dynamics_node.graph.eliminated_program import (
+    Memory,
+    best_ordering,
+    economical_graph,
+    elimination_program,
+)
 from dynamics_node.graph.elimination import Plan, eliminate, eliminate_some, growth, plan_elimination
 from dynamics_node.graph.factor_graph import BayesNet, FactorGraph, graph_rank, require_posed
 from dynamics_node.graph.observability import Observability, observability
@@ -20,8 +25,6 @@ from dynamics_node.graph.robot_graph import build_graph, robot_factors
 from dynamics_node.graph.runners import (
     dynamics_runner,
     elimination_algorithm,
-    quantity_runner,
-    recursion_runner,
     sensor_runner,
 )
 from dynamics_node.graph.sensor_fusion import Judgement, chi_square_limit, judge
@@ -37,7 +40,6 @@ __all__ = [
     "Observability",
     "Ordering",
     "Plan",
-    "Recursion",
     "best_ordering",
     "build_graph",
     "chi_square_limit",
@@ -45,6 +47,7 @@ __all__ = [
     "complete_sketch",
     "custom_ordering",
     "dynamics_runner",
+    "economical_graph",
     "eliminate",
     "eliminate_some",
     "elimination",
@@ -61,8 +64,6 @@ __all__ = [
     "observability",
     "plan_elimination",
     "plan_ordering",
-    "quantity_runner",
-    "recursion_runner",
     "regroups",
     "require_posed",
     "robot_factors",

@@ -1,27 +1,23 @@
-"""Algorithms at call time, by NumPy: elimination of the factor graph, and rows of the table of quantities.
+"""Elimination of the factor graph on arrays of NumPy, with a plan that suits the state; `Checked` algorithms.
 
-A quantity of a tree is computed over a batch, that of a robot with loops state by state. `Watched` sets
-results to NaN if loops are open or singular, or if a pivot of the mass matrix vanishes.
+It refines states at which a pivot of a Program is near zero. `Checked` sets results to NaN if loops are open
+or singular, or if a pivot of the mass matrix vanishes.
 """
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from typing import Any
 
 import numpy as np
 
-from dynamics_node.algorithms.dynamics_programs import dynamics_methods
-from dynamics_node.algorithms.first_positions import generic_positions
 from dynamics_node.algorithms.health import HEALTHY, health_program
 from dynamics_node.algorithms.pivots import singular, weak_coordinates
-from dynamics_node.algorithms.quantities import QUANTITIES
-from dynamics_node.algorithms.rates import rates_at
 from dynamics_node.graph.elimination import Plan, eliminate, plan_elimination, weakest_pivot
 from dynamics_node.graph.factor_graph import joint_values
 from dynamics_node.graph.factors import Variable
 from dynamics_node.graph.ordering import Ordering, filled, generic_graph, plan_ordering, stacked
 from dynamics_node.graph.robot_graph import build_graph, rows_kept_at
-from dynamics_node.robot import Problem, Robot, Shapes, state_shapes
+from dynamics_node.robot import Problem, Robot, state_shapes
 from dynamics_node.robot.inertial_parameters import generic_parameters
 from dynamics_node.symbolic import interpret
 
@@ -160,88 +156,7 @@ def by_states(function, robot, q, **arrays):
 
 
 @dataclass(frozen=True, eq=False)
-class NumericQuantity:
-    """name: of QUANTITIES; options: of the quantity; model: the robot of its `view`. Raises KeyError for an
-    unknown link."""
-
-    robot: Robot
-    name: str
-    options: dict = field(default_factory=dict)
-
-    def __post_init__(self):
-        _ = self.returns
-
-    @cached_property
-    def returns(self) -> Shapes:
-        """{name: shape} of the results."""
-        random = np.random.default_rng(1)
-        shapes = state_shapes(self.robot, QUANTITIES[self.name].reads)
-        state = {name: random.uniform(-1.0, 1.0, shape) for name, shape in shapes.items()}
-        state["q"] = generic_positions(self.robot)[0]
-        return {name: np.shape(array) for name, array in self._at(**state).items()}
-
-    @property
-    def description(self):
-        return self.name
-
-    def with_inertias(self, robot):
-        """The quantity of a robot that differs in inertias or rotor inertias only."""
-        return replace(self, robot=robot)
-
-    def __call__(self, q, **arrays):
-        """The results at every state."""
-        if self.robot.constrained or QUANTITIES[self.name].write is not None:
-            return by_states(self._at, self.robot, q, **arrays)
-        return self._at(q, **arrays)
-
-    def _at(self, q, qd=None, **arrays):
-        quantity = QUANTITIES[self.name]
-        assert quantity.way is not None
-        rates = quantity.rates(self.robot, q, qd)
-        results = quantity.way(self.robot, rates, q, *arrays.values(), **self.options)
-        named = dict(zip(quantity.returns, results, strict=not quantity.limits))
-        if quantity.limits:
-            good = np.asarray(results[-1], dtype=float)[..., None] <= quantity.limits[0]
-            named = {name: np.where(good, array, np.nan) for name, array in named.items()}
-        return named
-
-
-@dataclass(frozen=True, eq=False)
-class Recursion:
-    """The first of `dynamics_methods`; for a robot with loops the one for numbers."""
-
-    robot: Robot
-    problem: Problem
-
-    def with_inertias(self, robot):
-        """The recursion for a Robot that differs in inertias or rotor inertias only."""
-        return replace(self, robot=robot)
-
-    @property
-    def description(self):
-        names = [*dynamics_methods(self.robot, self.problem)]
-        return names[-1 if self.robot.constrained else 0]
-
-    def __call__(self, q, qd, qdd=None, tau=None, gravity=None, f_ext=None):
-        """{'qdd', 'tau'}, complete, or only 'tau' for inverse dynamics."""
-        if self.robot.constrained:
-            given = {"qd": qd, "qdd": qdd, "tau": tau, "gravity": gravity, "f_ext": f_ext}
-            return by_states(self._at, self.robot, q, **given)
-        return self._at(q, qd, qdd, tau, gravity, f_ext)
-
-    def _at(self, q, qd, qdd=None, tau=None, gravity=None, f_ext=None):
-        method = dynamics_methods(self.robot, self.problem)[self.description]
-        forward, zero = np.array(self.problem.forward, dtype=bool), np.zeros_like(qd)
-        qdd, tau = zero if qdd is None else qdd, zero if tau is None else tau
-        known = np.where(forward, tau, qdd)
-        rates = rates_at(self.robot, q, qd, explicit=True)
-        unknowns = method(self.robot, rates, q, known, f_ext, gravity)
-        complete = {"qdd": np.where(forward, unknowns, qdd), "tau": np.where(forward, tau, unknowns)}
-        return {name: complete[name] for name in self.problem.returns(self.robot)}
-
-
-@dataclass(frozen=True, eq=False)
-class Watched:
+class Checked:
     """An algorithm with NaN results at positions at which loops are open or singular, or at which a pivot of
     the mass matrix vanishes, for the coordinates where `forward` is true.
 
@@ -262,16 +177,16 @@ class Watched:
         return replace(self, algorithm=self.algorithm.with_inertias(robot))
 
     @cached_property
-    def _weak(self):
+    def _near_singular(self):
         return weak_coordinates(self.algorithm.robot, self.forward)
 
     def _is_good(self, q):
         robot, good = self.algorithm.robot, np.ones(q.shape[:-1], dtype=bool)
         if robot.constrained:
             good = (interpret(health_program(robot), q=q)["health"] <= HEALTHY).all(axis=-1)
-        if self._weak.any():
+        if self._near_singular.any():
             forward = np.array(self.forward, dtype=bool)
-            good = good & ~singular(robot, q, forward, self._weak).any(axis=-1)
+            good = good & ~singular(robot, q, forward, self._near_singular).any(axis=-1)
         return good
 
     def __call__(self, q, **arrays):

@@ -6,12 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from dynamics_node.algorithms.quantities import QUANTITIES
 from dynamics_node.codegen import NoFastPath
 from dynamics_node.graph.by_gtsam import GtsamLeastSquares, gtsam_elimination
-from dynamics_node.graph.by_numpy import NumericQuantity, Recursion, Watched, elimination
+from dynamics_node.graph.by_numpy import Checked, elimination
 from dynamics_node.graph.sensor_fusion import SensorLeastSquares
-from dynamics_node.robot import Problem, Robot, SensorProblem, Shapes, state_shapes
+from dynamics_node.robot import Problem, Robot, SensorProblem, Shapes
 
 SAME = ("f_ext", "gravity")  # inputs shared by all states
 
@@ -48,11 +47,6 @@ class NumericRunner(NoFastPath):
         return outputs, all(np.isfinite(array).all() for array in outputs)
 
 
-def recursion_runner(robot: Robot, problem: Problem, wrenches=False) -> NumericRunner:
-    """The Runner of the recursion."""
-    return dynamics_runner(Recursion(robot, problem), problem, wrenches)
-
-
 def elimination_algorithm(robot: Robot, problem: Problem, ordering, backend, parameters=()):
     """Elimination of the factor graph in an ordering; backend numpy or gtsam. Raises as in `elimination`."""
     if backend == "gtsam":
@@ -64,7 +58,7 @@ def dynamics_runner(algorithm, problem: Problem, wrenches=False, backend="numpy"
     """The Runner of an algorithm for a Problem; NaN for states without a result."""
     robot = algorithm.robot
     returns = problem.returns(robot)
-    own = Watched(algorithm, tuple(problem.forward), returns)
+    own = Checked(algorithm, tuple(problem.forward), returns)
     return NumericRunner(own, problem.reads(robot, wrenches), returns, backend)
 
 
@@ -72,13 +66,5 @@ def sensor_runner(robot: Robot, problem: SensorProblem, backend, wrenches=False)
     """The Runner of a sensor problem, by numpy or gtsam; NaN if the sensors do not determine a state."""
     solve = GtsamLeastSquares if backend == "gtsam" else SensorLeastSquares
     returns = problem.returns(robot)
-    algorithm = Watched(solve(robot, problem), (False,) * robot.nv, returns)
+    algorithm = Checked(solve(robot, problem), (False,) * robot.nv, returns)
     return NumericRunner(algorithm, problem.reads(robot), returns, backend)
-
-
-def quantity_runner(robot: Robot, name, forward, options, wrenches=False) -> NumericRunner:
-    """The Runner of a quantity; forward (nv,): as in Watched. Raises the errors of the quantity."""
-    algorithm = NumericQuantity(robot, name, options)
-    returns = algorithm.returns
-    reads = state_shapes(robot, QUANTITIES[name].reads + ("f_ext",) * wrenches)
-    return NumericRunner(Watched(algorithm, tuple(forward), returns), reads, returns)

@@ -534,7 +534,7 @@ def test_functions_that_cannot_be_exported(tmp_path):
     program = dn.trace(lambda q: {"y": q * q}, {"q": ()})
     with pytest.raises(ChoiceError, match="square"):
         dn.compile(program, backend="numpy", name="square").export(tmp_path, derivatives=True)
-    forward = dn.build(robot, "forward_dynamics", solver="factor_graph", backend="numpy", ordering="crba")
+    forward = dn.build(robot, "forward_dynamics", solver="abia", backend="numpy")
     with pytest.raises(ChoiceError, match="backend 'c'"):
         forward.export(tmp_path)
     problem = dn.sensor_problem(robot, [JointTorque(joint, std=0.1) for joint in robot.joint_names])

@@ -1,7 +1,7 @@
 """The service get_quantity: any quantity of docs/reference/quantities.md at one state, as named matrices.
 
-NumPy computes the result at once, without compilation or a cache: requests for every link of a robot need
-neither memory nor a compiler. The size of a reply is bounded.
+NumPy computes the result without a compiler. Programs of the last requests are cached; their number and the
+size of a reply are bounded.
 """
 
 from difflib import get_close_matches
@@ -85,7 +85,7 @@ def answer_quantity(core, request, response, now):
     row, state = QUANTITIES[name], {"q": q, "qd": qd, "qdd": qdd}
     arrays = [state[read] for read in row.reads if read in state]
     gravity = core.gravity(now) if "gravity" in row.reads else None
-    results = evaluate(core.model, name, *arrays, gravity=gravity, **options)
+    results = evaluate(core.model, name, *arrays, gravity=gravity, backend="numpy", **options)
     results = results if row.result else (results,)
     response.names = list(row.returns)
     response.values = [
