@@ -38,15 +38,11 @@ class DynamicsNode(RobotNode):
     def __init__(self, **arguments):
         super().__init__("dynamics_node", PARAMETERS, read_settings, **arguments)
         self._lost_device = ""  # reason in the last report
-        self._results, self._pushes = Outputs(self, OUTPUTS), Outputs(self, EXTERNAL_TORQUES)
+        results, external_torques = Outputs(self, OUTPUTS), Outputs(self, EXTERNAL_TORQUES)
         self._readings = Outputs(self, READINGS)
         self._inputs = Inputs(self, self._manager, self._statistics)
         self._publisher = Publisher(
-            self._manager,
-            self._statistics,
-            self._publish,
-            self._inputs.ros_now,
-            publish_external_torque=self._publish_external_torque,
+            self._manager, self._statistics, self._inputs, results.publish, external_torques.publish
         )
         self._create_services()
         self._output_timer = None
@@ -104,9 +100,6 @@ class DynamicsNode(RobotNode):
         if core is not None and core.payload_estimation.running:
             core.payload_estimation.gather(core, monotonic_ns())
 
-    def _publish(self, core, result):
-        self._results.publish(core, result, self._inputs.stamp)
-
     def _compensate(self):
         """Publish the newest force/torque reading with tool compensation."""
         core = self._manager.core
@@ -114,9 +107,6 @@ class DynamicsNode(RobotNode):
             return
         if reading := core.wrench_sensor.compensated(core, self._inputs.ros_now, monotonic_ns()):
             self._readings.publish(core, reading, reading.stamp)
-
-    def _publish_external_torque(self, core, push):
-        self._pushes.publish(core, push, self._inputs.stamp)
 
     # --- robots and time ----------------------------------------------------------------------
 

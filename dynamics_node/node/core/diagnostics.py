@@ -5,7 +5,7 @@ from time import monotonic_ns
 from typing import Any, NamedTuple
 
 from dynamics_node.node.core.dynamics_core import Core
-from dynamics_node.node.core.measured_efforts import contact_status
+from dynamics_node.node.core.external_torque import contact_status
 from dynamics_node.node.core.robot_manager import RobotManager
 from dynamics_node.node.errors import NO_DESCRIPTION, NoOutput
 from dynamics_node.node.state.joint_memory import NEVER

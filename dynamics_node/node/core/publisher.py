@@ -2,31 +2,41 @@
 
 from collections.abc import Callable
 from time import monotonic_ns, perf_counter
+from typing import Any, Protocol
 
 from dynamics_node.node.core.diagnostics import Statistics
-from dynamics_node.node.core.dynamics_core import Core, Result
-from dynamics_node.node.core.measured_efforts import ExternalTorque, external_torque
+from dynamics_node.node.core.dynamics_core import Core
+from dynamics_node.node.core.external_torque import ExternalTorque, external_torque
 from dynamics_node.node.core.robot_manager import RobotManager
+from dynamics_node.node.core.torques import Result
 from dynamics_node.node.errors import NoOutput
 
 
+class Input(Protocol):
+    """The newest input. stamp: its stamp; ros_now(): ns of ROS time."""
+
+    stamp: Any
+
+    def ros_now(self) -> int: ...
+
+
 class Publisher:
-    """publish(core, result) and publish_external_torque(core, estimate) send messages; ros_now() and
-    steady_now() give ns."""
+    """publish(core, result, stamp) and publish_external_torque(core, estimate, stamp) send messages;
+    steady_now(): ns."""
 
     def __init__(
         self,
         manager: RobotManager,
         statistics: Statistics,
-        publish: Callable[[Core, Result], object],
-        ros_now: Callable[[], int],
+        inputs: Input,
+        publish: Callable[[Core, Result, Any], object],
+        publish_external_torque: Callable[[Core, ExternalTorque, Any], object],
         steady_now: Callable[[], int] = monotonic_ns,
-        publish_external_torque: Callable[[Core, ExternalTorque], object] = lambda core, estimate: None,
     ):
         self.enabled = manager.settings.autostart
         self._manager, self._statistics, self._publish = manager, statistics, publish
         self._publish_external_torque = publish_external_torque
-        self._ros_now, self._steady_now = ros_now, steady_now
+        self._inputs, self._steady_now = inputs, steady_now
 
     def answer(self):
         """Publish the torques of the newest input; at a fixed rate, the output of on_stale if it is stale."""
@@ -35,14 +45,14 @@ class Publisher:
             return
         started = perf_counter()
         try:
-            result = core.solve(self._ros_now, self._steady_now())
+            result = core.solve(self._inputs.ros_now, self._steady_now())
             core.require_fresh(self._steady_now())
         except NoOutput as reason:
             self._statistics.no_output(reason)
             if reason.stale and self._manager.settings.rate > 0:
                 self._answer_stale(core)
             return
-        self._publish(core, result)
+        self._publish(core, result, self._inputs.stamp)
         self._statistics.solved(perf_counter() - started, result.clamped)
 
     def observe(self):
@@ -59,7 +69,7 @@ class Publisher:
             return
         self._statistics.set_no_torque(None)
         if estimate is not None:
-            self._publish_external_torque(core, estimate)
+            self._publish_external_torque(core, estimate, self._inputs.stamp)
 
     def answer_if_stale(self):
         """Publish the output of on_stale if the input is stale; for rate 0, where each output needs an
@@ -88,6 +98,6 @@ class Publisher:
         if self._manager.settings.on_stale == "silent":
             return
         try:
-            self._publish(core, core.gravity_torques())
+            self._publish(core, core.gravity_torques(), self._inputs.stamp)
         except NoOutput as reason:
             self._statistics.no_output(reason)

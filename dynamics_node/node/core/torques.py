@@ -1,13 +1,27 @@
 """Compensated torques, joint friction and limits."""
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
 from dynamics_node.algorithms.actuation import JointFriction
+from dynamics_node.functions import ExternalWrenchEstimate
 from dynamics_node.node.core.settings import DescriptionSettings, Settings
 from dynamics_node.node.state.coordinates import Coordinates
 from dynamics_node.robot import Robot
+
+
+class Result(NamedTuple):
+    """State and torques over the coordinates of the tree. clamped: names of joints at their limit; wrenches:
+    estimates of a sensor problem, exerted by the environment ON a link."""
+
+    q: np.ndarray
+    qd: np.ndarray
+    qdd: np.ndarray
+    tau: np.ndarray
+    clamped: tuple[str, ...] = ()
+    wrenches: tuple[ExternalWrenchEstimate, ...] = ()
 
 
 class Torques:
@@ -35,15 +49,17 @@ class Torques:
         )
         return tau + self.friction(q, qd) if settings.compensate_friction else tau
 
-    def clamped(self, tau):
-        """Torques of a Spread clamped to the limits, and the names of the clamped joints."""
-        at = self._coordinates.v_at
-        over = np.abs(tau if self._coordinates.scalar_only else tau[at]) > self._limits
-        if not over.any():
-            return tau, ()
-        tau = tau.copy()
-        tau[at] = np.clip(tau[at], -self._limits, self._limits)
-        return tau, tuple(self._coordinates.names[k] for k in np.flatnonzero(over))
+    def result(self, q, qd, qdd, tau) -> Result:
+        """The state and the torques of all joints, clamped to the limits."""
+        coordinates, at = self._coordinates, self._coordinates.v_at
+        spread = coordinates.spread(q, qd, qdd, tau)
+        over = np.abs(spread.tau if coordinates.scalar_only else spread.tau[at]) > self._limits
+        if True not in over.tolist():
+            return Result(*spread)
+        clamped = spread.tau.copy()
+        clamped[at] = np.clip(clamped[at], -self._limits, self._limits)
+        names = tuple(coordinates.names[k] for k in np.flatnonzero(over))
+        return Result(spread.q, spread.qd, spread.qdd, clamped, names)
 
     def friction(self, q, qd):
         """Torques (nv,) that overcome friction, springs and offsets of all joints, reduced to the independent

@@ -19,7 +19,7 @@ from dynamics_node.node.estimator.estimator_settings import (
 )
 from dynamics_node.node.ros.inputs import DESCRIPTION, MIDDLE, SENSOR, Input, Subscriptions, sensor_inputs
 from dynamics_node.node.ros.messages import doubles, nanoseconds, torque_message
-from dynamics_node.node.ros.outputs import Output, Outputs, always
+from dynamics_node.node.ros.outputs import Output, Outputs
 from dynamics_node.node.ros.robot_node import RobotNode
 from dynamics_node.node.state.joint_memory import MAX_NAMES
 
@@ -142,9 +142,9 @@ def _external_torques(core):
 
 
 ESTIMATES = (
-    Output("~/joint_state_estimate", JointStateEstimate, always, _estimate),
-    Output("~/estimated_joint_states", JointState, always, _estimated_joint_states),
-    Output("~/external_torques", JointState, always, _external_torques),
+    Output("~/joint_state_estimate", JointStateEstimate, _estimate),
+    Output("~/estimated_joint_states", JointState, _estimated_joint_states),
+    Output("~/external_torques", JointState, _external_torques),
 )
 
 

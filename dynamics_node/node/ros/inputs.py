@@ -189,7 +189,7 @@ def _joint_states(inputs, core, data, received):
     states = inputs.read_states(data)
     *values, (seconds, rest) = states
     if core.joints.update(*values, seconds * 1_000_000_000 + rest, received):
-        inputs.moved(Time(sec=seconds, nanosec=rest))
+        inputs.moved(seconds, rest)
 
 
 def _reference(inputs, core, data, received):
@@ -259,9 +259,9 @@ class Inputs(Subscriptions):
         """See Subscriptions."""
         return (*self._rows, *sensor_inputs(self.manager.core))
 
-    def moved(self, stamp: Time):
-        """Store that a joint state moved a joint."""
-        self.stamp, self._moved = stamp, True
+    def moved(self, seconds: int, nanoseconds: int):
+        """Store that a joint state moved a joint, and its stamp."""
+        self.stamp.sec, self.stamp.nanosec, self._moved = seconds, nanoseconds, True
 
     def begin_reading(self, core: Core, slices: Generator):
         """Read a reference from its first slice, and drop a partly read one."""

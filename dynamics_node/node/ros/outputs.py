@@ -24,26 +24,23 @@ from dynamics_node.node.ros.messages import (
 Write = Callable[[Any, Time], Iterable[Any]]  # of a result and a stamp
 
 
+def _always(core) -> bool:
+    """Published for every robot."""
+    return True
+
+
 class Output(NamedTuple):
-    """A topic. wanted(core, listeners): whether it is published; listeners(): number of subscriptions.
+    """A topic.
 
     writer(core): called once for a robot and its settings; returns write(result, stamp), which returns
-    messages.
+    messages. wanted(core): whether it is published for them; on_demand: only while it has subscriptions.
     """
 
     topic: str
     kind: type
-    wanted: Callable[[Core, Callable[[], int]], bool]
     writer: Callable[[Core], Write]
-
-
-def always(core, listeners):
-    """Always published."""
-    return True
-
-
-def _has_listeners(core, listeners):
-    return listeners() > 0
+    wanted: Callable[[Core], bool] = _always
+    on_demand: bool = False
 
 
 # --- of a Result --------------------------------------------------------------------------------------------
@@ -71,7 +68,7 @@ def _commands(core):
     return lambda result, stamp: (Float64MultiArray(data=doubles(result.tau[at])),)
 
 
-def _is_command(core, listeners):
+def _is_command(core):
     return core.command_index.size > 0 and core.kind in ("inverse", "hybrid")
 
 
@@ -99,16 +96,11 @@ def _estimated_wrenches(core):
 
 
 OUTPUTS = (
-    Output("~/joint_torques", JointState, always, _torques),
-    Output("~/effort_commands", Float64MultiArray, _is_command, _commands),
-    Output("~/solution", JointTrajectory, _has_listeners, _solution),
-    Output("~/gravity_torques", JointState, _has_listeners, _gravity_torques),
-    Output(
-        "~/estimated_wrenches",
-        WrenchStamped,
-        lambda core, listeners: core.sensors is not None,
-        _estimated_wrenches,
-    ),
+    Output("~/joint_torques", JointState, _torques),
+    Output("~/effort_commands", Float64MultiArray, _commands, _is_command),
+    Output("~/solution", JointTrajectory, _solution, on_demand=True),
+    Output("~/gravity_torques", JointState, _gravity_torques, on_demand=True),
+    Output("~/estimated_wrenches", WrenchStamped, _estimated_wrenches, lambda core: core.sensors is not None),
 )
 
 
@@ -129,14 +121,14 @@ def _external_wrench(core):
 
 
 EXTERNAL_TORQUES = (
-    Output("~/external_torques", JointState, always, _external_torques),
+    Output("~/external_torques", JointState, _external_torques),
     Output(
         "~/external_wrench_estimate",
         WrenchStamped,
-        lambda core, listeners: bool(core.settings.observer_link),
         _external_wrench,
+        lambda core: bool(core.settings.observer_link),
     ),
-    Output("~/contact", Bool, always, lambda core: lambda torque, stamp: (Bool(data=torque.contact),)),
+    Output("~/contact", Bool, lambda core: lambda torque, stamp: (Bool(data=torque.contact),)),
 )
 
 
@@ -146,7 +138,6 @@ READINGS = (
     Output(
         "~/compensated_wrench",
         WrenchStamped,
-        always,
         lambda core: lambda reading, stamp: (wrench_message(reading.numbers, reading.frame, stamp),),
     ),
 )
@@ -158,17 +149,18 @@ class Outputs:
     def __init__(self, node: Node, rows: tuple[Output, ...]):
         self._rows = rows
         self._publishers = [_publisher(node, row) for row in rows]
-        self._writers: list[Write] = []
+        self._writers: list[tuple[Any, bool, Write]] = []  # publishers, whether on demand, and writers
         self._robot_and_settings: tuple = (None, None)
 
     def publish(self, core: Core, result: Any, stamp: Time):
         """Publish the wanted topics of a result; stamp: of its input."""
         robot, settings = self._robot_and_settings
         if core.unloaded is not robot or core.settings is not settings:
-            self._writers = [row.writer(core) for row in self._rows]
+            rows = zip(self._rows, self._publishers, strict=True)
+            self._writers = [(p, row.on_demand, row.writer(core)) for row, p in rows if row.wanted(core)]
             self._robot_and_settings = core.unloaded, core.settings
-        for row, publisher, write in zip(self._rows, self._publishers, self._writers, strict=True):
-            if row.wanted(core, publisher.get_subscription_count):
+        for publisher, on_demand, write in self._writers:
+            if not on_demand or publisher.get_subscription_count():
                 for message in write(result, stamp):
                     publisher.publish(message)
 

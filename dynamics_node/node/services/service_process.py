@@ -23,7 +23,8 @@ from rclpy.signals import SignalHandlerOptions
 from dynamics_node.codegen import lost as lost_device
 from dynamics_node.node.building.build_process import file_without_name
 from dynamics_node.node.building.build_server import LONGEST_WORD, SERVER, SERVING
-from dynamics_node.node.core.dynamics_core import Core, Snapshot
+from dynamics_node.node.core.dynamics_core import Core
+from dynamics_node.node.core.served_state import Snapshot
 from dynamics_node.node.core.settings import Settings
 from dynamics_node.node.errors import BadMessage
 from dynamics_node.node.ros.bounded_executor import REQUESTS

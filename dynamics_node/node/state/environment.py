@@ -40,6 +40,8 @@ class ExternalWrenches:
 
     def f_ext(self, now, timeout):
         """(nbodies, 6) of the wrenches received within `timeout` ns, None if there are none."""
+        if not self._wrenches:
+            return None
         fresh = {link: w for link, (w, received) in self._wrenches.items() if now - received <= timeout}
         return external_wrenches(self._model, fresh) if fresh else None
 
@@ -82,10 +84,11 @@ class Gravity:
 
     def __call__(self, steady_now):
         """(3,), m/s^2. Raises NoOutput if the messages of the IMU are absent or stale."""
-        gravity = self.last()
-        if self.sensor is not None and steady_now - self._received_tilt().received > self._timeout:
+        if self.sensor is None:
+            return self._given
+        if steady_now - self._received_tilt().received > self._timeout:
             raise NoOutput(f"gravity_sensor {self._name} older than {self._timeout * 1e-9:g} s", True)
-        return gravity
+        return self.last()
 
     def last(self):
         """The latest value, of any age. Raises NoOutput before the first message of the IMU."""

@@ -84,6 +84,7 @@ class RobotState:
         self.filtered: Filtered | None = None
         self._rates = robot.rates
         self._model, self._refusal = robot.model, _unsupported(robot.model)
+        self._floats = robot.model.floating_base
         self.apply(settings)
 
     def apply(self, settings: Settings):
@@ -113,17 +114,20 @@ class RobotState:
     def vectors_now(self, steady_now, with_velocity=True):
         """q (nq,), qd (nv,) of the latest messages. Raises NoOutput if incomplete or stale."""
         position, velocity = self.joints_now(steady_now, with_velocity)
+        if self.coordinates.scalar_only:
+            return position, velocity
         return self.vectors(position, velocity, self.base_now(steady_now))
 
     def joints_now(self, steady_now, with_velocity=True):
         """Position and velocity (joints,) of the scalar joints. Raises NoOutput if incomplete or stale."""
         self.require_supported()
-        self._require_fresh_joints(steady_now)
+        if self.joints.oldest(steady_now) < steady_now - self._timeout:
+            raise self._outdated(steady_now)
         return self.joints.position, self._velocity(with_velocity)
 
     def base_now(self, steady_now) -> Base | None:
         """The floating base, None for a fixed one. Raises NoOutput if it is missing or stale."""
-        if not self._model.floating_base:
+        if not self._floats:
             return None
         if self.base is None:
             raise NoOutput("floating base, but no odom message yet", remedy=GIVE_ODOM)
@@ -134,13 +138,14 @@ class RobotState:
     def last_position(self):
         """q (nq,) of the latest messages, of any age. Raises NoOutput before the first complete state."""
         self.require_supported()
-        if self.joints.missing() or (self._model.floating_base and self.base is None):
+        if self.joints.missing() or (self._floats and self.base is None):
             raise NoOutput("no complete state yet")
         return self.vectors(self.joints.position, self.joints.position, self.base)[0]
 
     def require_fresh(self, steady_now):
         """Raise NoOutput if the measured state has become stale during a computation."""
-        self._require_fresh_joints(steady_now)
+        if self.joints.oldest(steady_now) < steady_now - self._timeout:
+            raise self._outdated(steady_now)
         self.base_now(steady_now)
 
     def require_supported(self):
@@ -176,14 +181,14 @@ class RobotState:
             self.filtered = Filtered(now, *(array.copy() for array in own))
         return self.filtered
 
-    def _require_fresh_joints(self, steady_now):
+    def _outdated(self, steady_now) -> NoOutput:
+        """The error for joints without a state, or with stale ones."""
         joints = self.joints
-        if joints.oldest(steady_now) < steady_now - self._timeout:
-            if missing := joints.missing():
-                remedy = NO_STATES if joints.never_received() else LEAVE_OUT
-                raise NoOutput(f"never seen: {listed(missing)}{self._other_names(missing)}", remedy=remedy)
-            stale = joints.stale(steady_now, self._timeout)
-            raise NoOutput(f"joint states older than {self._timeout * 1e-9:g} s: {listed(stale)}", True)
+        if missing := joints.missing():
+            remedy = NO_STATES if joints.never_received() else LEAVE_OUT
+            return NoOutput(f"never seen: {listed(missing)}{self._other_names(missing)}", remedy=remedy)
+        stale = joints.stale(steady_now, self._timeout)
+        return NoOutput(f"joint states older than {self._timeout * 1e-9:g} s: {listed(stale)}", True)
 
     def _other_names(self, missing):
         """Suggested joint_names.* if joint states have unknown joints."""
@@ -195,7 +200,7 @@ class RobotState:
         source = self._settings.velocity_source
         if source == "zero" or not wanted:
             return np.zeros(len(self.joints.names))
-        velocity = self._velocity_of(source)
+        velocity = self.joints.velocity if source == "message" else self._computed_velocity(source)
         if all_possible(own := velocity[self.coordinates.own]):
             return velocity
         try:
@@ -209,9 +214,7 @@ class RobotState:
             )
         raise NoOutput(f"two positions are needed to differentiate: {absent}")
 
-    def _velocity_of(self, source):
-        if source == "message":
-            return self.joints.velocity
+    def _computed_velocity(self, source):
         if source == "differentiate":
             return self.joints.differentiated()
         velocity = np.full(len(self.joints.names), np.nan)

@@ -182,7 +182,7 @@ class Transit:
     """
 
     def __init__(self):
-        self._largest: list[int | None] = [None, None]  # of the current and the previous bucket
+        self._largest = self._previous = 0  # ns: largest delays of the current and the previous bucket
         self._begun = 0
         self._delayed = (0, 0)  # ns: start and last time of a series of late messages
 
@@ -192,17 +192,16 @@ class Transit:
         if published <= 0 or received <= 0:
             return 0
         delay = received - published
-        usual = max((largest for largest in self._largest if largest is not None), default=delay)
+        if not self._begun:
+            self._largest = self._previous = delay
+        usual = max(self._largest, self._previous)
         if delay - usual > JITTER:
             since, last = self._delayed
             self._delayed = (now if now - last > BUCKET else since, now)
             if now - self._delayed[0] < BUCKET:
                 return delay - usual
-        self._note(delay, now)
-        return 0
-
-    def _note(self, delay, now):
         if now - self._begun >= BUCKET:
-            self._largest, self._begun = [None, self._largest[0]], now
-        largest = self._largest[0]
-        self._largest[0] = delay if largest is None else max(largest, delay)
+            self._previous, self._largest, self._begun = self._largest, delay, now
+        elif delay > self._largest:
+            self._largest = delay
+        return 0

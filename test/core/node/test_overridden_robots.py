@@ -11,7 +11,7 @@ from two_links import ARM, NAMES, PUSH, SENSORS, Swing
 import dynamics_node as dn
 from dynamics_node.algorithms import smooth_friction
 from dynamics_node.node.building.build_job import Failure, do
-from dynamics_node.node.core.measured_efforts import external_torque
+from dynamics_node.node.core.external_torque import external_torque
 from dynamics_node.node.estimator.estimator_core import EstimatorCore
 from dynamics_node.node.estimator.estimator_settings import PARAMETERS, read_settings
 from dynamics_node.node.state.sensor_readings import SensorMessage

@@ -14,7 +14,7 @@ from dynamics_interfaces.srv import EstimatePayload
 
 from dynamics_node.node.core.consistency import check_against
 from dynamics_node.node.core.diagnostics import Statistics, report
-from dynamics_node.node.core.measured_efforts import ROBOT_REBUILT
+from dynamics_node.node.core.payload_estimation import ROBOT_REBUILT
 from dynamics_node.node.errors import BadMessage
 from dynamics_node.node.services.services import estimate_payload
 

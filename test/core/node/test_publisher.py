@@ -21,8 +21,9 @@ class Bench:
         self.publisher = Publisher(
             self.manager,
             self.statistics,
-            lambda core, result: self.published.append(self.served.published(result)),
-            lambda: self.served.ros,
+            SimpleNamespace(ros_now=lambda: self.served.ros, stamp=None),
+            lambda core, result, _: self.published.append(self.served.published(result)),
+            lambda *_: None,
             lambda: self.served.now,
         )
 

@@ -1,6 +1,7 @@
 """External torques from joint states with efforts: plain values in, estimates or a reason out."""
 
 import pickle
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from robots import ROBOTS
 import dynamics_node as dn
 from dynamics_node.algorithms import smooth_friction
 from dynamics_node.node.core.diagnostics import Statistics
-from dynamics_node.node.core.measured_efforts import contact_status, external_torque
+from dynamics_node.node.core.external_torque import contact_status, external_torque
 from dynamics_node.node.core.publisher import Publisher
 from dynamics_node.node.errors import NoOutput
 
@@ -180,10 +181,10 @@ class Node:
         self.publisher = Publisher(
             self,
             self.statistics,
-            lambda core, result: self.results.append(result),
-            lambda: served.ros,
+            SimpleNamespace(ros_now=lambda: served.ros, stamp=None),
+            lambda core, result, _: self.results.append(result),
+            lambda core, estimate, _: self.estimates.append(estimate),
             lambda: served.now,
-            lambda core, estimate: self.estimates.append(estimate),
         )
 
 

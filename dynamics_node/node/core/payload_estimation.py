@@ -1,100 +1,18 @@
-"""Estimates from measured efforts: external torques, and the payload of a link."""
+"""Estimation of the payload of a link from measured efforts."""
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from dynamics_node.algorithms import inertial_parameters
 from dynamics_node.errors import InputError, SolutionError
 from dynamics_node.estimation import Payload, PayloadEstimator
-from dynamics_node.functions import ExternalWrenchEstimate
 from dynamics_node.node.building.build_job import NO_PAYLOAD, ServedRobot
+from dynamics_node.node.core.external_torque import measured_torques
 from dynamics_node.node.core.settings import Settings
 from dynamics_node.node.errors import BadMessage, NoOutput
-from dynamics_node.node.state.coordinates import Coordinates
-from dynamics_node.node.state.joint_memory import all_possible, possible
 from dynamics_node.robot.inertial_parameters import changed_parameters, same_geometry
 from dynamics_node.symbolic import spatial_inertia
-from dynamics_node.text import listed
-
-GIVE_EFFORT = "publish measured efforts in joint_states, or set observer.enabled:=false"
-NO_OBSERVER = "this robot has no observer: it is being built, or it failed (see the log)"
-
-
-class ExternalTorque(NamedTuple):
-    """torques (nv,) exerted by the environment; wrench: None without observer.link, or if joint torques do
-    not determine it; contact: whether the alarm is on."""
-
-    torques: np.ndarray
-    wrench: ExternalWrenchEstimate | None
-    contact: bool
-
-
-def external_torque(core, steady_now) -> ExternalTorque | None:
-    """The estimate at the newest joint state, None if that is no newer than the last. Raises NoOutput if the
-    state is incomplete or stale."""
-    observer = core.robot.observer
-    if observer is None:
-        raise NoOutput(NO_OBSERVER)
-    q, qd = core.state.vectors_now(steady_now)
-    tau = measured_torques(core, q) - core.torques.friction(q, qd)
-    gravity, now, before = core.gravity(steady_now), core.joints.seconds, observer.time
-    try:
-        if not observer.step(now, q, qd, tau, gravity, _velocity_variance(core)):
-            _require_often(now, before, observer.options.longest_gap)
-            return None
-    except (InputError, SolutionError) as error:
-        raise NoOutput(error) from None
-    return ExternalTorque(observer.torque, observer.external_wrench, observer.contact)
-
-
-def _velocity_variance(core):
-    """Variance (nv,) of filtered velocities; None selects the observer options."""
-    if core.settings.velocity_source != "filter":
-        return None
-    std = core.robot.observer.options.velocity_std
-    variance = np.broadcast_to(np.square(std), (core.model.nv,)).copy()
-    variance[core.coordinates.own_v] = core.state.filtered_now().variance
-    return variance
-
-
-def _require_often(now, before, longest):
-    if before is not None and now - before > longest:
-        raise NoOutput(
-            f"joint states are {now - before:.3g} s apart; the observer needs at most {longest:g} s"
-        )
-
-
-def measured_torques(core, q):
-    """tau (nv,) of the efforts in joint_states. Raises NoOutput with the joints that have none."""
-    everywhere = np.ones(core.model.nv, dtype=bool)
-    return torques_of(core.coordinates, q, core.joints.effort, everywhere, "joint_states", GIVE_EFFORT)
-
-
-def torques_of(coordinates: Coordinates, q, efforts, forward, source, remedy=""):
-    """tau (nv,) of efforts (joints,), NaN if unknown. forward (nv,): coordinates whose acceleration the
-    problem computes, which need an effort. Raises NoOutput with the joints that have none."""
-    if all_possible(efforts):
-        return coordinates.collect(q, efforts)
-    needed = coordinates.efforts_needed(forward)
-    missing = needed[~possible(efforts[needed])]
-    if missing.size:
-        names = [coordinates.names[k] for k in missing]
-        raise NoOutput(f"no effort in {source} for {listed(names)}", remedy=remedy)
-    return coordinates.collect(q, np.where(possible(efforts), efforts, 0.0))
-
-
-def contact_status(core) -> str:
-    """Whether there is contact, and the wrench components that joint torques do not determine."""
-    observer = core.robot.observer
-    if observer is None:
-        return NO_OBSERVER
-    touched = "contact" if observer.contact else "no contact"
-    if observer.identified:
-        return touched
-    names = observer.unidentified(core.state.last_position())
-    return f"{touched}; not observable at this position: {', '.join(names)} at {observer.options.link!r}"
-
 
 ROBOT_REBUILT = "the robot was rebuilt with other parameters: start again"
 
