@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dynamics_node.algorithms.rates import closure_matrix, sampled_rates
 from dynamics_node.errors import InputError
@@ -131,7 +132,7 @@ def selected_friction(robot: Robot, friction: bool | JointFriction) -> JointFric
     return own if own and own.any else None
 
 
-def friction_torque(robot: Robot, q, qd) -> np.ndarray:
+def friction_torque(robot: Robot, q: ArrayLike, qd: ArrayLike) -> np.ndarray:
     """Return the torques against damping, dry friction, springs and offsets of the joints.
 
     The coefficients are `<dynamics damping friction>` of the URDF, and those of a file from `identify`.

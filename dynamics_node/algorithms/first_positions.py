@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dynamics_node.algorithms.constraint_equations import NEAR, closing_program, position_program, ranks_of
 from dynamics_node.algorithms.loop_closure import (
@@ -29,7 +30,7 @@ GENERIC = 4  # positions that determine structure
 STARTS = 40  # random starts of the search
 
 
-def first_closed(robot: Robot, q=None) -> np.ndarray:
+def first_closed(robot: Robot, q: ArrayLike | None = None) -> np.ndarray:
     """Return a closed position for given independent joints.
 
     Newton's method starts from q. If that fails, it starts from the assembly nearest to zero: its
@@ -67,12 +68,11 @@ def first_closed(robot: Robot, q=None) -> np.ndarray:
     >>> dn.first_closed(robot, [1.9, 0.0, 1.2, 0.0]).round(3)  # j1 and j2 are independent
     array([ 1.9  , -1.078,  1.2  ,  1.102])
     """
-    q = robot.neutral() if q is None else q
-    q = np.array(q, dtype=float)
+    closed = np.array(robot.neutral() if q is None else q, dtype=float)
     for cluster in robot.clusters:
         if cluster.dependent:
-            q = _first_closed(replace(robot, clusters=(cluster,)), cluster, q)
-    return q
+            closed = _first_closed(replace(robot, clusters=(cluster,)), cluster, closed)
+    return closed
 
 
 def _first_closed(robot, cluster, q):

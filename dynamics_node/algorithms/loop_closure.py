@@ -3,6 +3,7 @@
 from typing import Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dynamics_node.algorithms.constraint_elimination import Elimination
 from dynamics_node.algorithms.constraint_equations import (
@@ -26,7 +27,7 @@ STEPS = 50
 LARGEST = 0.5  # rad or m; largest step of a joint of a linkage
 
 
-def close_loops(robot: Robot, q, errors: Literal["raise", "nan"] = "raise") -> np.ndarray:
+def close_loops(robot: Robot, q: ArrayLike, errors: Literal["raise", "nan"] = "raise") -> np.ndarray:
     """Return closed positions near given ones.
 
     Newton's method moves the implicit joints from their values, so the branch of assembly is kept. The

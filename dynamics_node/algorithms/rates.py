@@ -9,6 +9,7 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dynamics_node.algorithms.constraint_elimination import Elimination
 from dynamics_node.algorithms.constraint_equations import (
@@ -262,7 +263,9 @@ def spanning_program(robot, with_condition=False) -> Program:
     return trace(function, {"q": (robot.nq,), "qd": (robot.nv,), "qdd": (robot.nv,)})
 
 
-def spanning(robot: Robot, q, qd=None, qdd=None) -> tuple[np.ndarray | None, ...]:
+def spanning(
+    robot: Robot, q: ArrayLike, qd: ArrayLike | None = None, qdd: ArrayLike | None = None
+) -> tuple[np.ndarray | None, ...]:
     """Return positions, velocities and accelerations of every joint, also of implicit and explicit ones.
 
     Parameters
@@ -295,12 +298,12 @@ def spanning(robot: Robot, q, qd=None, qdd=None) -> tuple[np.ndarray | None, ...
     >>> dict(zip(robot.q_names, velocities.round(3).tolist()))
     {'crank_j': 1.0, 'coupler_j': -1.506, 'rocker_j': -0.873}
     """
-    q, qd, qdd = (None if array is None else np.asarray(array, dtype=float) for array in (q, qd, qdd))
-    rates = (None, None) if qd is None else spread_rates(robot, q, qd, qdd)
+    state = [None if array is None else np.asarray(array, dtype=float) for array in (q, qd, qdd)]
+    rates = (None, None) if qd is None else spread_rates(robot, *state)
     joints = [body.joint for body in robot.bodies]
     every = [
         None if array is None else np.concatenate([of(joint)(array) for joint in joints], axis=-1)
-        for of, array in zip((_POSITION, _RATE, _RATE), (q, *rates), strict=True)
+        for of, array in zip((_POSITION, _RATE, _RATE), (state[0], *rates), strict=True)
     ]
     return tuple(every)
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dynamics_node.algorithms.first_positions import generic_positions
 from dynamics_node.display import fields_of
@@ -165,7 +166,7 @@ class Observability:
         return "; ".join(parts)
 
 
-def observability(robot: Robot, problem: SensorProblem, q=None) -> Observability:
+def observability(robot: Robot, problem: SensorProblem, q: ArrayLike | None = None) -> Observability:
     """Check before solving whether sensors determine the motion.
 
     Parameters

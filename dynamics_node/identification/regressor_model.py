@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dynamics_node.algorithms import inertial_parameters, inertias_of_parameters
 from dynamics_node.algorithms.actuation import CREEP, SMOOTHING
@@ -11,7 +12,7 @@ from dynamics_node.algorithms.regressors import NAMES, PER_BODY
 from dynamics_node.display import titled
 from dynamics_node.errors import InputError
 from dynamics_node.functions import Backend, build
-from dynamics_node.robot import Robot
+from dynamics_node.robot import Joint, Robot
 from dynamics_node.symbolic import pseudo_inertia, transform_origin
 
 TERMS = ("inertia", "rotor", "viscous", "coulomb", "creep", "offset", "spring")
@@ -83,14 +84,14 @@ class RegressorModel:
         return np.array([self.measured is None or name in self.measured for name in names])
 
     @cached_property
-    def joints(self):
+    def joints(self) -> tuple[Joint, ...]:
         """Joints with one coordinate, and explicit joints that follow several; each has a column in every
         joint term."""
         tree = self.robot.tree
         return (*(joint for joint in tree.independent_joints if joint.type.is_scalar), *tree.shared_joints)
 
     @cached_property
-    def axles(self):
+    def axles(self) -> list[int]:
         """Indices of these joints in Robot.axle_map."""
         own = [joint.v.start for joint in self.joints if joint.masters is None]
         return [*own, *range(self.robot.tree.nv, len(self.robot.tree.axle_map))]
@@ -144,7 +145,9 @@ class RegressorModel:
         """Described inertial parameters (10 nbodies,), even if they are not a term."""
         return inertial_parameters(self.robot.tree.inertias).ravel()
 
-    def inertial(self, q, qd, qdd, gravity=None) -> np.ndarray:
+    def inertial(
+        self, q: ArrayLike, qd: ArrayLike, qdd: ArrayLike, gravity: ArrayLike | None = None
+    ) -> np.ndarray:
         """Regressor of the inertial parameters, even if they are not a term.
 
         Parameters
@@ -170,7 +173,7 @@ class RegressorModel:
         its frame."""
         return self.sizes_of(self.described_inertias)
 
-    def sizes_of(self, inertias, radius=0.0) -> np.ndarray:
+    def sizes_of(self, inertias: np.ndarray, radius: float = 0.0) -> np.ndarray:
         """Typical magnitudes, as `sizes`, for other bodies.
 
         Parameters
@@ -194,7 +197,7 @@ class RegressorModel:
         return np.concatenate([sizes.get(term, np.ones(len(self.joints))) for term in self.terms])
 
     @cached_property
-    def ways(self):
+    def ways(self) -> np.ndarray:
         """Distance (nbodies,) in m from the frame of a body to its farthest child joint."""
         tree = self.robot.tree
         ways = np.zeros(tree.nbodies)
@@ -204,7 +207,7 @@ class RegressorModel:
                 ways[body.parent] = max(ways[body.parent], way)
         return ways
 
-    def matrix(self, q, qd, qdd) -> np.ndarray:
+    def matrix(self, q: ArrayLike, qd: ArrayLike, qdd: ArrayLike) -> np.ndarray:
         """Regressor of all parameters.
 
         Parameters
@@ -224,7 +227,7 @@ class RegressorModel:
             blocks["inertia"] = self.inertial(q, qd, qdd)
         return np.concatenate([blocks[term] for term in self.terms], axis=-1)
 
-    def known(self, q, qd, qdd) -> np.ndarray:
+    def known(self, q: ArrayLike, qd: ArrayLike, qdd: ArrayLike) -> np.ndarray:
         """Torques that no parameter changes: those of rotor inertias, unless these are a term.
 
         Parameters
@@ -245,7 +248,7 @@ class RegressorModel:
         at = self.axles
         return self.joint_blocks(q, qd, qdd)["rotor"] @ tree.armature[at]
 
-    def torques(self, tau) -> np.ndarray:
+    def torques(self, tau: ArrayLike) -> np.ndarray:
         """Replace the torques that are not used by NaN.
 
         Parameters
@@ -257,7 +260,7 @@ class RegressorModel:
         -------
         ndarray (..., nv)
         """
-        return tau if self.measured is None else np.where(self.counts, tau, np.nan)
+        return np.asarray(tau) if self.measured is None else np.where(self.counts, tau, np.nan)
 
     @cached_property
     def _inertial(self):
@@ -267,7 +270,7 @@ class RegressorModel:
     def _of_joints(self):
         return build(self.robot, "joint_regressor", backend=self.backend)
 
-    def joint_blocks(self, q, qd, qdd) -> dict[str, np.ndarray]:
+    def joint_blocks(self, q: ArrayLike, qd: ArrayLike, qdd: ArrayLike) -> dict[str, np.ndarray]:
         """Regressors of all joint terms, even of those that are not among `terms`.
 
         Coulomb friction is smoothed as in `smooth_friction`, creep more widely.

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dynamics_node.errors import InputError
 from dynamics_node.robot.robot import Frame, Robot
@@ -12,7 +13,7 @@ from dynamics_node.symbolic import product, spatial_inertia, transformed_inertia
 PARAMETERS = ("inertia", "armature")
 
 
-def with_parameters(robot: Robot, inertias, armature) -> Robot:
+def with_parameters(robot: Robot, inertias: np.ndarray, armature: np.ndarray) -> Robot:
     """Return the Robot with other inertias of its bodies and rotors.
 
     Parameters
@@ -65,7 +66,9 @@ def generic_parameters(robot: Robot, names) -> Robot:
     )
 
 
-def with_payload(robot: Robot, link: str, mass: float, com, inertia_com=None) -> Robot:
+def with_payload(
+    robot: Robot, link: str, mass: float, com: ArrayLike, inertia_com: ArrayLike | None = None
+) -> Robot:
     """Return the Robot with a rigid payload fixed to a link.
 
     Parameters

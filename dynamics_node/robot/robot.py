@@ -304,7 +304,9 @@ class Robot:
             object.__setattr__(self, "clusters", tuple(_tied(self, group) for group in groups_of(self)))
 
     def __repr__(self):
-        explicit = [f"{j.name} follows {', '.join(j.masters.names)}" for j in self.explicit_joints]
+        explicit = [
+            f"{j.name} follows {', '.join(j.masters.names)}" for j in self.explicit_joints if j.masters
+        ]
         joints = [joint.name for joint in self.independent_joints]
         if self.floating_base:
             joints[0] = "free base"
@@ -486,7 +488,7 @@ class Robot:
         return tuple(quaternions)
 
     @cached_property
-    def explicit_joints(self):
+    def explicit_joints(self) -> tuple[Joint, ...]:
         """Joints whose position follows from others by a mimic, gear or belt, in the order of bodies."""
         return tuple(body.joint for body in self.bodies if body.joint.masters is not None)
 
@@ -500,9 +502,11 @@ class Robot:
         return np.concatenate([np.zeros((0, self._nv_of_tree)), *rates])
 
     @cached_property
-    def shared_joints(self):
+    def shared_joints(self) -> tuple[Joint, ...]:
         """Explicit joints with several masters; their rotors and friction act between these."""
-        return tuple(joint for joint in self.explicit_joints if len(joint.masters.names) > 1)
+        return tuple(
+            joint for joint in self.explicit_joints if joint.masters and len(joint.masters.names) > 1
+        )
 
     @cached_property
     def axle_map(self) -> np.ndarray:

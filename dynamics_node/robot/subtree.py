@@ -7,6 +7,7 @@ out. A force/torque sensor usually sits at a fixed joint and reads the forces on
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dynamics_node.errors import InputError, ModelError, UnknownNameError
 from dynamics_node.robot.inertial_parameters import with_more
@@ -110,7 +111,14 @@ def _only(robot, joint):
     return replace(robot, bodies=tuple(bodies))
 
 
-def with_tool(robot: Robot, joint: str, mass: float, com, xyz=(0, 0, 0), rpy=(0, 0, 0)) -> Robot:
+def with_tool(
+    robot: Robot,
+    joint: str,
+    mass: float,
+    com: ArrayLike,
+    xyz: ArrayLike = (0, 0, 0),
+    rpy: ArrayLike = (0, 0, 0),
+) -> Robot:
     """Return the Robot whose tool has another mass and center of mass.
 
     The tool is everything fixed to the child link of a joint. Its moments of inertia about the center of mass

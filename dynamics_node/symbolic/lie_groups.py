@@ -11,6 +11,7 @@ from math import factorial
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dynamics_node.errors import InputError
 from dynamics_node.symbolic.rotation import quaternion_rotation
@@ -37,7 +38,7 @@ class Pose(NamedTuple):
     position: np.ndarray
 
 
-def exp3(rotation_vector) -> np.ndarray:
+def exp3(rotation_vector: ArrayLike) -> np.ndarray:
     """Return the rotation about a constant axis: the exponential map of SO(3).
 
     Parameters
@@ -69,7 +70,7 @@ def exp3(rotation_vector) -> np.ndarray:
     return quaternion_rotation(quaternion_exp(_shaped("rotation_vector", rotation_vector, (3,))))
 
 
-def log3(rotation) -> np.ndarray:
+def log3(rotation: ArrayLike) -> np.ndarray:
     """Return the rotation vector of a rotation: the inverse of `exp3`.
 
     Parameters
@@ -97,7 +98,7 @@ def log3(rotation) -> np.ndarray:
     return quaternion_log(rotation_quaternion(rotation))
 
 
-def exp6(motion) -> Pose:
+def exp6(motion: ArrayLike) -> Pose:
     """Return the rigid motion of a body at a constant velocity: the exponential map of SE(3).
 
     Parameters
@@ -129,7 +130,7 @@ def exp6(motion) -> Pose:
     return Pose(exp3(w), moved_along(w, v))
 
 
-def log6(rotation, position) -> np.ndarray:
+def log6(rotation: ArrayLike, position: ArrayLike) -> np.ndarray:
     """Return the constant velocity of a rigid motion in a unit of time: the inverse of `exp6`.
 
     Parameters

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dynamics_node.errors import InputError
 from dynamics_node.functions.checks import numbers, positive
@@ -145,7 +146,7 @@ class JointTrajectory:
         """
         return replace(self, time=np.round(self.time, 9))
 
-    def at(self, time) -> Samples:
+    def at(self, time: ArrayLike) -> Samples:
         """Positions, velocities, accelerations and jerks at some times.
 
         Parameters

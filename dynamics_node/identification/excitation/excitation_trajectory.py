@@ -8,6 +8,7 @@ from functools import cached_property
 
 import numpy as np
 import yaml
+from numpy.typing import ArrayLike
 
 from dynamics_node.algorithms import friction_torque
 from dynamics_node.display import titled
@@ -111,7 +112,7 @@ class ExcitationTrajectory:
         """
         return np.linspace(0.0, self.period, 1 + max(1, round(self.period * rate)))
 
-    def states(self, time) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def states(self, time: ArrayLike) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Positions, rates and accelerations at some times.
 
         Parameters
@@ -126,7 +127,7 @@ class ExcitationTrajectory:
         """
         return self.problem.curves_at(time).states(self.coefficients)
 
-    def torques(self, time) -> np.ndarray:
+    def torques(self, time: ArrayLike) -> np.ndarray:
         """Torques of the described robot with its friction.
 
         Parameters

@@ -39,7 +39,9 @@ class Coordinates:
         """explicit: whether to include explicit joints. Mimic joints are included only for robots with loops:
         controllers of other robots reject trajectories with them."""
         tree = robot.tree
-        explicit_joints = (j for j in tree.explicit_joints if robot.constrained or not j.masters.is_mimic)
+        explicit_joints = (
+            j for j in tree.explicit_joints if robot.constrained or not (j.masters and j.masters.is_mimic)
+        )
         self._robot, self.explicit = robot, tuple(explicit_joints) if explicit else ()
         measured = tuple(joint for joint in tree.independent_joints if joint.type.is_scalar)
         self.joints, self.counted = (*measured, *self.explicit), len(measured)
