@@ -100,57 +100,17 @@ class WithFallback:
     second: Any
     checks = False  # states that are bad by themselves are not for the second one
 
-    @property
-    def backend(self):
-        return self.first.backend
-
-    @property
-    def program(self):
-        return self.first.program
-
-    @property
-    def inputs(self):
-        return self.first.inputs
-
-    @property
-    def outputs(self):
-        return self.first.outputs
-
-    @property
-    def call_one(self):
-        return self.first.call_one
-
-    @property
-    def call_new(self):
-        return self.first.call_new
-
-    @property
-    def call_batch(self):
-        return self.first.call_batch
-
-    @property
-    def on_device(self):
-        """Of the first alone: what it leaves as NaN on the device stays so. None where it has no device."""
-        return getattr(self.first, "on_device", None)
-
-    @property
-    def called_at_once(self):
-        """Of the first; None where it has none."""
-        return getattr(self.first, "called_at_once", None)
+    def __getattr__(self, name):
+        """All that is not below is of the first alone: what it leaves as NaN on a device stays so."""
+        if name == "first" or name.startswith("__"):  # while it is unpickled
+            raise AttributeError(name)
+        return getattr(self.first, name)
 
     def with_parameters(self, values):
         """Of both."""
         return replace(
             self, first=self.first.with_parameters(values), second=self.second.with_parameters(values)
         )
-
-    def require(self, dtype):
-        """Of the first."""
-        self.first.require(dtype)
-
-    def prepare(self, batches=False):
-        """Of the first."""
-        self.first.prepare(batches)
 
     def run_checked(self, count, inputs, dtype=np.float64):
         """See Runner; the states have to be good. What the second raises is raised."""

@@ -116,18 +116,31 @@ def _interpreted(program, inputs, meaning):
     }
     dtype = np.result_type(float, *(array.dtype for array in rows.values()))
     outputs = {name: np.empty((count, *numbers.shape), dtype) for name, numbers in program.outputs.items()}
-    kinds = {array.dtype.char for array in rows.values()}
-    most = {"": FEW, "d": FEW, "O": 1, "Od": 1}.get("".join(sorted(kinds)), 0)
-    if count <= most and meaning is _MEANING and isinstance(program, Program):
-        for state in range(count):
-            scalars = [x for array in rows.values() for x in array[state : state + 1].ravel().tolist()]
-            values = scalar_values(program, scalars)
-            for name, numbers in program.outputs.items():
-                own = np.array([values[n] for n in numbers.ravel().tolist()], dtype)
-                outputs[name][state, ...] = own.reshape(numbers.shape)
-        return _of_batch(outputs, batch)
+    if meaning is _MEANING and isinstance(program, Program) and _are_few(count, rows.values()):
+        _state_after_state(program, rows, outputs)
+    else:
+        _in_chunks(program, rows, outputs, meaning)
+    return {name: array.reshape((*batch, *array.shape[1:])) for name, array in outputs.items()}
+
+
+def _are_few(count, arrays):
+    """True for one state of symbols, and for so few of float64 that Python's numbers are faster."""
+    kinds = {array.dtype.char for array in arrays}
+    return kinds <= {"d", "O"} and count <= (1 if "O" in kinds else FEW)
+
+
+def _state_after_state(program, rows, outputs):
+    for state in range(len(next(iter(outputs.values()), ()))):
+        scalars = [x for array in rows.values() for x in array[state : state + 1].ravel().tolist()]
+        values = scalar_values(program, scalars)
+        for name, numbers in program.outputs.items():
+            own = np.array([values[n] for n in numbers.ravel().tolist()], outputs[name].dtype)
+            outputs[name][state, ...] = own.reshape(numbers.shape)
+
+
+def _in_chunks(program, rows, outputs, meaning):
     run = _stage_after_stage if isinstance(program, LaneProgram) else all_values
-    for start in range(0, count, CHUNK):
+    for start in range(0, len(next(iter(outputs.values()), ())), CHUNK):
         part = slice(start, start + CHUNK)
         with np.errstate(all="ignore"):
             columns = [x for array in rows.values() for x in _columns(array[part])]
@@ -135,11 +148,6 @@ def _interpreted(program, inputs, meaning):
         for name, numbers in program.outputs.items():
             for place in np.ndindex(*numbers.shape):
                 outputs[name][(part, *place)] = values[numbers[place]]
-    return _of_batch(outputs, batch)
-
-
-def _of_batch(outputs, batch):
-    return {name: array.reshape((*batch, *array.shape[1:])) for name, array in outputs.items()}
 
 
 def _double(array):

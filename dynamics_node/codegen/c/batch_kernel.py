@@ -58,7 +58,7 @@ def render_batch(program, precision="double", quaternions=(), limits=()) -> str:
             text_of("past_caches.c"),
             text_of("batch.c"),
             *_run(program, single, lanes, limits),
-            *_batch(program, quaternions),
+            *_loop(program, quaternions),
             *shapes_table(program.inputs.values(), [numbers.shape for numbers in program.outputs.values()]),
             text_of("arrays.c"),
             text_of("batch_call.c"),
@@ -74,53 +74,34 @@ def _run(program, single, lanes, limits):
     return render_run(program, VECTORS._replace(single=single), _writing(program, lanes, limits))
 
 
-def _batch(program, quaternions):
-    """The loop over the states: see batch.c."""
+def _loop(program, quaternions):
+    """What batch_loop.c needs to know."""
     sizes = [int(np.prod(shape, dtype=int)) for shape in program.inputs.values()]
-    inputs, outputs = _places(sizes), _places([numbers.size for numbers in program.outputs.values()])
-    results = sum(n for _, n, _ in outputs)
-    aligned = [f"((__UINTPTR_TYPE__)output[{k}] | {n} * sizeof(number)) % 16 == 0" for k, n, _ in outputs]
+    results = [numbers.size for numbers in program.outputs.values()]
     return [
-        "static int batch(long from, long to, long count, const number *const *input, const int *same,",
-        "  number *const *output)",
-        "{",
-        memory("vector", "in", sum(sizes) + 1),
-        memory("number", "copy", (max(sizes, default=0) + 1) * MOST_LANES),
-        memory("number", "last", (results + 1) * MOST_LANES),
-        "  vector bad = {0}, sum = {0};",
-        *(f"  if (same[{k}]) sum += read_same(input[{k}], {n}, in + {at});" for k, n, at in inputs),
-        "  const vector sum_of_same = sum;",
-        f"  const int past = count * (long)({results} * sizeof(number)) > {ABOVE_CACHES};",
-        f"  const int direct = past && {' && '.join(aligned) if isinstance(program, LaneProgram) else 0};",
-        "  for (long k = from; k < to; k += LANES) {",
-        "    const int whole = to - k >= LANES;",
-        "    Results y = {.past = direct && whole};",
-        "    sum = sum_of_same;",
-        *(
-            f"    if (!same[{k}])"
-            f" sum += read_rows(readable(input[{k}], {n}, k, count, copy), {n}, in + {at});"
-            for k, n, at in inputs
-        ),
-        *(
-            f"    y.row[{k}] = whole && past == direct ? output[{k}] + k * {n} : last + {at} * LANES;"
-            for k, n, at in outputs
-        ),
-        "    run(in, &y);",
-        "    bad += (sum - sum) + (y.sum - y.sum) + y.excess;",
-        *(f"    bad += not_unit(in + {k});" for k in quaternions),
-        "    if (whole && past && !direct) {",
-        *(f"      copy_past_caches(output[{k}] + k * {n}, y.row[{k}], LANES * {n});" for k, n, _ in outputs),
-        "    } else if (!whole) {",
-        *(
-            f"      memcpy(output[{k}] + k * {n}, y.row[{k}], (to - k) * {n} * sizeof(number));"
-            for k, n, _ in outputs
-        ),
-        "    }",
-        "  }",
-        "  if (past) FLUSH;",
-        "  return !any(bad);",
-        "}",
+        _each("INPUT", _places(sizes)),
+        _each("OUTPUT", _places(results)),
+        _each("QUATERNION", [(place,) for place in quaternions]),
+        f"#define MEMORY_IN {memory('vector', 'in', sum(sizes) + 1)}",
+        f"#define MEMORY_COPY {memory('number', 'copy', (max(sizes, default=0) + 1) * MOST_LANES)}",
+        f"#define MEMORY_LAST {memory('number', 'last', (sum(results) + 1) * MOST_LANES)}",
+        f"#define RESULTS {sum(results)}",
+        f"#define ABOVE_CACHES {ABOVE_CACHES}",
+        f"#define WHOLE_ROWS {int(isinstance(program, LaneProgram))}",
+        text_of("batch_loop.c"),
     ]
+
+
+def _places(sizes):
+    """(number, size, where it begins) of arrays that lie side by side."""
+    starts = accumulate(sizes, initial=0)
+    return [(k, size, start) for k, (size, start) in enumerate(zip(sizes, starts, strict=False))]
+
+
+def _each(name, rows):
+    """The macro that does something with every row of numbers."""
+    calls = (f"DO({', '.join(map(str, row))})" for row in rows)
+    return f"#define EACH_{name}(DO) {' '.join(calls)}"
 
 
 def _writing(program, lanes, limits):
@@ -163,12 +144,6 @@ def _zeros(program, numbers):
     constant = (place >= 0) & (place < len(program.constants))
     values = np.append(program.constants, 1.0)
     return constant & (values[np.where(constant, place, -1)] == 0)
-
-
-def _places(sizes):
-    """(number, size, where it begins) of arrays that lie side by side."""
-    starts = [0, *accumulate(sizes)][:-1]
-    return list(zip(range(len(sizes)), sizes, starts, strict=True))
 
 
 def width_flags() -> tuple[str, ...]:
