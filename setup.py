@@ -39,8 +39,9 @@ CASADI = ["casadi>=3.6"]
 JAX = ["jax>=0.6.1"]  # 400 MB, and PyTorch more: their tests are skipped without them
 TORCH = ["torch>=2.4"]
 PLANNING = ["toppra>=0.6.10"]  # time-optimal trajectories
+VIEWER = ["viser>=1.1"]  # pages that play a motion
 EXPORTS = [*CASADI, "fmpy>=0.3.20"]  # what loads exported functions
-TEST = DEMO + CHECKS + TABLES + CLUSTER + DOCTOR + GTSAM + GPU_CHECKS + EXPORTS + PLANNING
+TEST = DEMO + CHECKS + TABLES + CLUSTER + DOCTOR + GTSAM + GPU_CHECKS + EXPORTS + PLANNING + VIEWER
 BENCH = [*TEST, "figaroh>=1.0.2"]
 SITE = [  # the documentation
     "sphinx>=8.1",
@@ -49,6 +50,7 @@ SITE = [  # the documentation
     "sphinx-gallery>=0.18",
     "sphinx-design>=0.6",
     "sphinx-copybutton>=0.5",
+    *VIEWER,  # an example plays a motion
 ]
 DOCS = DEMO + SITE
 
@@ -130,7 +132,6 @@ setup(
             "codegen/export/*.c",
             "functions/bridges/*.c",
             "chains/*.c",
-            "trajectory/page/*",
         ]
     },
     python_requires=">=3.10",
@@ -147,6 +148,7 @@ setup(
         "jax": JAX,
         "torch": TORCH,
         "planning": PLANNING,
+        "viewer": VIEWER,
         "cuda": ["cupy-cuda13x[ctk]>=14.0"],  # for drivers before 580: pip install 'cupy-cuda12x[ctk]'
         "tables": TABLES,
         "doctor": DOCTOR,

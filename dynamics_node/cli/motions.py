@@ -17,10 +17,10 @@ from dynamics_node.cli.options import (
     add_output,
     add_recording,
     add_strict,
-    file_to_write,
     joints_map,
     names,
     numbers,
+    page_to_write,
     plot_to_write,
     positive,
     table_to_write,
@@ -42,7 +42,6 @@ from dynamics_node.trajectory.simulation import MOST_STEPS
 from dynamics_node.trajectory.trajectory import joined
 
 BACKENDS = ("auto", "c", "numpy")
-PAGES = (".html", ".htm")
 NOISE = {
     "encoder_std": "standard deviation of a measured position, rad or m",
     "torque_std": "standard deviation of the motors' torques, N m or N",
@@ -57,9 +56,7 @@ def motion_command(commands, name, run, text, examples):
     add_strict(parser)
     add_output(parser, table_to_write, f"the motion as a table: {', '.join(TABLES)}", metavar="FILE")
     parser.add_argument("--plot", type=plot_to_write, metavar="FILE", help="its curves: .png, .svg, .pdf")
-    parser.add_argument(
-        "--animate", type=file_to_write(*PAGES), metavar="FILE.html", help="a page that plays it"
-    )
+    parser.add_argument("--animate", type=page_to_write, metavar="FILE.html", help="a page that plays it")
     parser.add_argument(
         "--show", action="extend", type=names, metavar="JOINT,...", help="joints in the plot (default: all)"
     )

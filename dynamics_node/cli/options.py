@@ -3,6 +3,7 @@
 import argparse
 import contextlib
 import math
+from importlib.util import find_spec
 from pathlib import Path
 from typing import get_args
 
@@ -21,6 +22,7 @@ from dynamics_node.io import (
 from dynamics_node.output_files import is_protected
 from dynamics_node.robot import KINDS, inverse_dynamics, named
 from dynamics_node.text import listed
+from dynamics_node.trajectory.animation import MISSING
 
 STATIONARY = 1e-3  # rad or m: joints with a smaller range do not move
 TABLES = (".npz", ".csv", ".parquet")
@@ -114,6 +116,13 @@ def plot_to_write(text):
     except TableError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
     return Path(text)
+
+
+def page_to_write(text):
+    """The path of a page that plays a motion."""
+    if find_spec("viser") is None:
+        raise argparse.ArgumentTypeError(MISSING)
+    return file_to_write(".html", ".htm")(text)
 
 
 # --- options ------------------------------------------------------------------------------------------------

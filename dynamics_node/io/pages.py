@@ -15,14 +15,14 @@ POLICY = "default-src 'none'; style-src 'unsafe-inline'"  # no scripts, no exter
 STYLE = """
 :root { color-scheme: light; }
 body { font: 16px/1.5 system-ui, sans-serif; color: #222; background: #fff; margin: 0 auto; max-width: 1180px;
-  padding: 1.5rem 2rem 4rem; overflow-wrap: anywhere; }
+  padding: 1.5rem 2rem 4rem; overflow-wrap: break-word; }
 h1 { font-size: 1.7rem; margin: 0; } h2 { font-size: 1.25rem; margin: 2.4rem 0 .4rem; }
 h3 { font-size: 1rem; margin: 1.4rem 0 0; } p { max-width: 52rem; margin: .4rem 0; }
 p:has(svg) { max-width: none; }
 table { display: block; overflow-x: auto; border-collapse: collapse; margin: .6rem 0; }
 th, td { padding: .2rem .9rem .2rem 0; vertical-align: top; border-bottom: 1px solid #eee; }
 th { text-align: left; border-bottom: 2px solid #ccc; }
-svg { max-width: 100%; height: auto; border: 1px solid #ddd; border-radius: 6px; }
+p > svg, p > a > svg { max-width: 100%; height: auto; border: 1px solid #ddd; border-radius: 6px; }
 pre { background: #f6f6f6; padding: .8rem 1rem; border-radius: 6px; overflow: auto; max-height: 34rem;
   font: 13px/1.45 ui-monospace, monospace; }
 """

@@ -1,6 +1,6 @@
 """Dynamics over many time steps as one nonlinear least-squares problem (paper 2)."""
 
-from dynamics_node.trajectory.animated_page import Drawing, robot_drawing, write_animation
+from dynamics_node.trajectory.animation import write_animation
 from dynamics_node.trajectory.capability import (
     Capability,
     Manipulability,
@@ -30,6 +30,7 @@ from dynamics_node.trajectory.motion_limits import LIMIT_KEYS, Margin, described
 from dynamics_node.trajectory.path_timing import scale_trajectory, scaled
 from dynamics_node.trajectory.polytopes import Ellipsoid, Polytope
 from dynamics_node.trajectory.recorded_trajectory import smooth
+from dynamics_node.trajectory.robot_drawing import Drawing, robot_drawing
 from dynamics_node.trajectory.robot_factors import (
     acceleration_constraint,
     accelerometer,

@@ -61,6 +61,7 @@ def test_each_recording_is_a_motion_of_its_own(command, pendulum, parts, tmp_pat
 
 
 def test_plot_and_page_are_of_increasing_time(pendulum, parts, tmp_path, monkeypatch):
+    pytest.importorskip("viser", reason="pages that play a motion: pip install viser")
     np.savez(tmp_path / "both.npz", **together(parts))
     times = []
     monkeypatch.setattr("dynamics_node.cli.motions.plot_curves", lambda path, time, *more: times.append(time))

@@ -36,6 +36,7 @@ def columns(path):
 
 
 def test_simulate_writes_what_evaluate_reads(pendulum, tmp_path, capsys):
+    pytest.importorskip("viser", reason="pages that play a motion: pip install viser")
     out, page = tmp_path / "motion.npz", tmp_path / "motion.html"
     arguments = ["--start", "0.3,0.3", "--torque", "0.01,0", "--duration", "0.5", "--output", str(out)]
     assert main(["simulate", pendulum, *arguments, "--animate", str(page)]) == 0
