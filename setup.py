@@ -131,7 +131,6 @@ setup(
             "codegen/printer/*.h",
             "codegen/export/*.c",
             "functions/bridges/*.c",
-            "chains/*.c",
         ]
     },
     python_requires=">=3.10",

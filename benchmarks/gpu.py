@@ -94,7 +94,7 @@ def row(name, rate, here, reason):
 
 
 def chains():
-    """Rows of paper 5's figures: calls of CFA by the kernel of long chains, arrays of NumPy in and out."""
+    """Rows of paper 5's figures: calls of CFA by arrays of CuPy, arrays of NumPy in and out."""
     for links, count in CHAINS:
         model = chain(links)
         given = states(model, count)[:3]

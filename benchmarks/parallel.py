@@ -22,10 +22,10 @@ from parallel_robots import chain, states
 
 import dynamics_node as dn
 from dynamics_node.algorithms import aba, rnea
-from dynamics_node.chains import SOLVERS, WAYS, RobotArrays, forward_dynamics
+from dynamics_node.chains import CFA_ORDERINGS, SOLVERS, forward_dynamics
 
 LINKS = (4, 8, 16, 32, 64, 128, 256, 512, 1024)
-GROUPS = {10: (1, 10, 100, 1000, 10_000, 100_000), 200: (1, 10, 100, 1000, 10_000)}
+GROUPS = {10: (1, 10, 100, 1000, 10_000), 200: (1, 10, 100, 1000)}
 WAYS_TO_RUN = {  # solver, backend, longest chain
     **{solver: (solver, "numpy", max(LINKS)) for solver in SOLVERS},
     "recursion in C": ("cluster", "c", 256),
@@ -117,7 +117,7 @@ def orderings(times):
     yield row(
         "10 links, 10000: JSIIA before ABIA", of("jsiia", 10, 10_000), "abia", of("abia", 10, 10_000), "lower"
     )
-    for count in (1, 10_000):
+    for count in (1, 1000):
         other = min(("jsiia", "abia"), key=lambda way, count=count: of(way, 200, count))
         name = f"200 links, {count}: CFA is the fastest"
         yield row(name, of("cfa", 200, count), other, of(other, 200, count), "lower")
@@ -161,14 +161,14 @@ def errors(n, dtype, sliding):
     relative_errors = {"recursion": by_recursion(model, q, qd, tau)}
     for solver in ("abia", "jsiia"):
         relative_errors[solver.upper()] = forward_dynamics(
-            np, RobotArrays(model), q, qd, tau, solver=solver, corrections=0
+            np, model, q, qd, tau, solver=solver, corrections=0
         )
     for corrections in (0, 1):
-        for way in WAYS:
+        for way in CFA_ORDERINGS:
             name = f"CFA {way}" + " corrected" * corrections
             with np.errstate(invalid="ignore"):
                 relative_errors[name] = forward_dynamics(
-                    np, RobotArrays(model), q, qd, tau, corrections=corrections, tridiagonal=way
+                    np, model, q, qd, tau, corrections=corrections, ordering=way
                 )
     return {name: median_error(x, exact) for name, x in relative_errors.items()}
 

@@ -2,20 +2,21 @@
 
 from dynamics_node.chains.chain_arrays import (
     Motions,
-    RobotArrays,
+    chain_arrays,
     require_definite_inertias,
     require_narrow_tree,
 )
-from dynamics_node.chains.parallel_dynamics import SOLVERS, forward_dynamics, inverse_dynamics
-from dynamics_node.chains.tridiagonal import WAYS
+from dynamics_node.chains.parallel_dynamics import SOLVERS, forward_dynamics, inverse_dynamics, on_host
+from dynamics_node.chains.tridiagonal import CFA_ORDERINGS
 
 __all__ = [
+    "CFA_ORDERINGS",
     "SOLVERS",
-    "WAYS",
     "Motions",
-    "RobotArrays",
+    "chain_arrays",
     "forward_dynamics",
     "inverse_dynamics",
+    "on_host",
     "require_definite_inertias",
     "require_narrow_tree",
 ]

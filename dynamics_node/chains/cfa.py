@@ -8,105 +8,114 @@ K = (I - G) J^-1 (I - G)^T takes wrenches F across the joints to their relative 
     (W^T K W) x = -W^T K S tau,    qdd = S^T K F.
 
 A rotor of inertia a adds one unknown sqrt(a) qdd, with column -sqrt(a) S in W and 1 on the diagonal. A joint
-without a rotor has a column of zeros instead, as have the gaps at a depth with fewer joints than another. The
-blocks are those of all joints at one depth; a floating base has no constraint force and no block.
+without a rotor has a column of zeros instead, with 1 on the diagonal, as have a floating base and the gaps at
+a depth with fewer joints than another. The blocks are those of all joints at one depth.
 """
 
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from dynamics_node.chains.chain_arrays import Motions, RobotArrays, joint_forces, joint_motions
-from dynamics_node.chains.tridiagonal import WAYS, transposed
-from dynamics_node.symbolic import matvec
+from dynamics_node.chains.chain_arrays import Motions, chain_arrays, depths
+from dynamics_node.chains.tree_scan import transposed
+from dynamics_node.chains.tridiagonal import CFA_ORDERINGS
+from dynamics_node.robot.robot import cached_on_robot
 
 
 class Cfa:
-    """accelerations = Cfa(motions, way)(torques): M qdd = torques, both (..., nv). way: one of WAYS."""
+    """accelerations = Cfa(motions, ordering)(torques): M qdd = torques, both (..., nv). ordering: one of
+    CFA_ORDERINGS."""
 
-    def __init__(self, motions: Motions, way="cr"):
-        self.xp, self.robot, self.scan = motions.xp, motions.robot, motions.scan
-        self.constraint_columns = constraint_columns(self.robot, self.xp, motions.poses.R.dtype)
-        self.grid = grid(self.robot)
-        D, U = blocks(self.xp, self.robot, motions.poses)
-        self.solve = WAYS[way](self.xp, D, U)
+    def __init__(self, motions: Motions, ordering="cr"):
+        self.arrays, self.scan = motions.arrays, motions.scan
+        robot, xp, dtype = self.arrays.robot, self.arrays.xp, self.arrays.dtype
+        self.own = constraint_arrays(robot, xp, dtype)
+        self.solve = CFA_ORDERINGS[ordering](xp, *self._blocks())
+
+    def _blocks(self):
+        """D (..., depths, width m, width m) and U of one depth and the next: W^T K W = B^T J^-1 B. B has W at
+        the body of a joint, and -X^T W at its parent."""
+        own = self.own
+        above = own.places.joined(self.arrays.xp, own.places.parent, -transposed(self.scan.X) @ own.W)
+        D = own.diagonal + transposed(above) @ (own.J_inverse_above @ above)
+        return D, own.W_J_inverse[:-1] @ above[..., 1:, :, :]
 
     def __call__(self, torques):
-        xp, robot = self.xp, self.robot
-        active = joint_motions(xp, robot, torques)
-        pull = self._across(active)
-        right = -matvec(transposed(xp, self.constraint_columns.W), pull)
-        x = self._by_body(self.solve(self._by_depth(right)))
-        F = active + matvec(self.constraint_columns.W, x)
-        return joint_forces(xp, robot, self._across(F))
-
-    def _by_depth(self, rows):
-        """Rows (..., n, m) of the bodies as (..., depths, width m)."""
-        grouped = self.xp.zeros((*rows.shape[:-2], *self.grid.shape, rows.shape[-1]), dtype=rows.dtype)
-        grouped[..., self.grid.level, self.grid.place, :] = rows[..., self.robot.joints, :]
-        return grouped.reshape(*grouped.shape[:-2], -1)
-
-    def _by_body(self, grouped):
-        """The inverse of `_by_depth`: rows (..., n, m) of the bodies, zeros for a floating base."""
-        m, n = self.constraint_columns.W.shape[-1], self.robot.model.nbodies
-        apart = grouped.reshape(*grouped.shape[:-1], self.grid.shape[1], m)
-        rows = self.xp.zeros((*grouped.shape[:-2], n, m), dtype=grouped.dtype)
-        rows[..., self.robot.joints, :] = apart[..., self.grid.level, self.grid.place, :]
-        return rows
+        places, W = self.own.places, self.own.W
+        active = self.arrays.motions(torques)  # S tau
+        right = -transposed(W) @ self._across(active)
+        x = places.by_body(self.solve(places.by_depth(self.arrays.xp, right)))
+        return self.arrays.forces(self._across(active + W @ x))
 
     def _across(self, F):
-        """K F: relative accelerations across the joints (..., n, 6)."""
-        a = matvec(self.constraint_columns.J_inverse, F - self.scan.child_sums(F))
+        """K F: relative accelerations across the joints (..., n, 6, 1)."""
+        a = self.own.J_inverse @ (F - self.scan.child_sums(F))
         return a - self.scan.inherited(a)
 
 
-def blocks(xp, robot: RobotArrays, poses):
-    """D (..., depths, width m, width m) and U of one depth and the next."""
-    own, at = constraint_columns(robot, xp, poses.R.dtype), grid(robot)
-    moved = transposed(xp, poses.matrices()) @ own.W  # Ad^T W
-    batch, m = moved.shape[:-3], moved.shape[-1]
-    depths, width = at.shape
-    D = xp.zeros((*batch, depths, width, width, m, m), dtype=moved.dtype)
-    D[..., at.empty[0], at.empty[1], at.empty[1], :, :] = xp.eye(m, dtype=D.dtype)
-    D[..., at.level, at.place, at.place, :, :] = own.diagonal[robot.joints]
-    one, other, parent = at.siblings
-    pulled = transposed(xp, moved[..., one, :, :]) @ (own.J_inverse[parent] @ moved[..., other, :, :])
-    D[..., at.level_of[one], at.place_of[one], at.place_of[other], :, :] += pulled
-    U = xp.zeros((*batch, depths - 1, width, width, m, m), dtype=moved.dtype)
-    above, child = at.couples
-    coupled = -transposed(xp, own.J_inverse[above] @ own.W[above]) @ moved[..., child, :, :]
-    U[..., at.level_of[above], at.place_of[above], at.place_of[child], :, :] = coupled
-    return _joined(xp, D), _joined(xp, U)
+class Places(NamedTuple):
+    """Bodies in rows, one for each depth: level, place and the place of the parent (n,); width of a row."""
 
+    level: Any
+    place: Any
+    parent: Any
+    width: int
 
-def _joined(xp, blocks):
-    """(..., width, width, m, m) as (..., width m, width m)."""
-    *batch, width, _, m, _ = blocks.shape
-    return xp.swapaxes(blocks, -3, -2).reshape(*batch, width * m, width * m)
+    def joined(self, xp, rows, blocks):
+        """Blocks (..., n, a, b) of the bodies as (..., depths, width a, width b): at rows (n,), and at the
+        columns of the bodies."""
+        *batch, _, a, b = blocks.shape
+        depths, width = max(self.level) + 1, self.width
+        joined = xp.zeros((*batch, depths, width, width, a, b), dtype=blocks.dtype)
+        joined[..., self.level, rows, self.place, :, :] = blocks
+        return joined.swapaxes(-3, -2).reshape(*batch, depths, width * a, width * b)
+
+    def by_depth(self, xp, columns):
+        """Columns (..., n, m, 1) of the bodies as (..., depths, width m)."""
+        *batch, _, m, _ = columns.shape
+        rows = xp.zeros((*batch, max(self.level) + 1, self.width, m), dtype=columns.dtype)
+        rows[..., self.level, self.place, :] = columns[..., 0]
+        return rows.reshape(*rows.shape[:-2], -1)
+
+    def by_body(self, rows):
+        """The inverse of `by_depth`."""
+        rows = rows.reshape(*rows.shape[:-1], self.width, -1)
+        return rows[..., self.level, self.place, :, None]
 
 
 class Constraints(NamedTuple):
-    """J_inverse (n, 6, 6); W (n, 6, m): constraint forces, with columns of zeros for joints with fewer;
-    diagonal (n, m, m): contribution of the body itself to the system."""
+    """W (n, 6, m): constraint forces; J_inverse (n, 6, 6); in blocks of all bodies at one depth: W^T J^-1,
+    J^-1 of the depth above, and the contribution of the bodies themselves to the diagonal."""
 
-    J_inverse: Any
+    places: Places
     W: Any
+    J_inverse: Any
+    W_J_inverse: Any
+    J_inverse_above: Any
     diagonal: Any
 
 
-@lru_cache(maxsize=64)
-def constraint_columns(robot: RobotArrays, xp, dtype) -> Constraints:
-    """The Constraints as arrays of an array module, of dtype."""
-    own = robot.constants
-    W = np.array([_complement(S, a) for S, a in zip(own.S, own.armature, strict=True)])
-    if not own.armature.any():
-        W = W[:, :, :5]
-    J_inverse = np.linalg.inv(own.J)
-    J_inverse = (J_inverse + transposed(np, J_inverse)) / 2
-    free = np.all(W * (np.arange(W.shape[-1]) < 5) == 0, axis=1)
-    diagonal = transposed(np, W) @ J_inverse @ W + free[:, :, None] * np.eye(W.shape[-1])
-    return Constraints(*(xp.asarray(array, dtype=dtype) for array in (J_inverse, W, diagonal)))
+@cached_on_robot
+def constraint_arrays(robot, xp, dtype) -> Constraints:
+    """The Constraints of a Robot as arrays of an array module."""
+    axes, places = chain_arrays(robot, np, np.dtype(float)).axes[..., 0], _places(robot)
+    armature = [robot.armature[b.joint.v.start] if b.joint.type.is_scalar else 0.0 for b in robot.bodies]
+    W = np.array([_complement(S, a) for S, a in zip(axes, armature, strict=True)])
+    W = W if np.any(armature) else W[:, :, :5]
+    J_inverse = np.linalg.inv(robot.inertias)
+    J_inverse = (J_inverse + transposed(J_inverse)) / 2
+    wide_W, wide_J = (places.joined(np, places.place, blocks) for blocks in (W, J_inverse))
+    W_J = transposed(wide_W) @ wide_J
+    free = np.arange(wide_W.shape[-1]) % W.shape[-1] == 5, ~wide_W.any(axis=1)
+    diagonal = W_J @ wide_W + (free[0] | free[1])[:, :, None] * np.eye(wide_W.shape[-1])
+    above = np.concatenate([np.zeros_like(wide_J[:1]), wide_J[:-1]])
+    return Constraints(places, *(xp.asarray(a, dtype=dtype) for a in (W, J_inverse, W_J, above, diagonal)))
+
+
+def _places(robot) -> Places:
+    level, n = depths(robot), robot.nbodies
+    place = np.array([np.sum(level[:i] == level[i]) for i in range(n)])
+    return Places(level, place, place[np.maximum(robot.parents, 0)], int(place.max()) + 1)
 
 
 def _complement(S, armature):
@@ -115,40 +124,3 @@ def _complement(S, armature):
         return np.zeros((6, 6))
     basis = np.linalg.qr(np.column_stack([S, np.eye(6)]))[0]
     return np.column_stack([basis[:, 1:], -np.sqrt(armature) * S])
-
-
-class Grid(NamedTuple):
-    """Indices of the joints' rows: shape (depths, width). level, place: of the bodies with joints; level_of,
-    place_of: of any body; empty: (levels, places) without a joint; siblings: (one, other, parent) of all
-    pairs on one parent, each with itself as well; couples: (body, child)."""
-
-    shape: tuple[int, int]
-    level: Any
-    place: Any
-    level_of: Any
-    place_of: Any
-    empty: Any
-    siblings: Any
-    couples: Any
-
-
-@lru_cache(maxsize=64)
-def grid(robot: RobotArrays) -> Grid:
-    """The Grid with joints of one depth in a row."""
-    parents, first = robot.parents, int(robot.floating)
-    level_of = robot.depths - first
-    widths = np.zeros(max(level_of.max() + 1, 1), dtype=int)
-    place_of = np.zeros_like(level_of)
-    for i in range(first, len(parents)):
-        place_of[i] = widths[level_of[i]]
-        widths[level_of[i]] += 1
-    shape = (len(widths), max(int(widths.max()), 1))
-    taken = np.zeros(shape, dtype=bool)
-    taken[level_of[first:], place_of[first:]] = True
-    bodies = range(first, len(parents))
-    siblings = [(i, j, parents[i]) for i in bodies for j in bodies if parents[i] == parents[j] >= 0]
-    couples = [(parents[i], i) for i in bodies if parents[i] >= first]
-    return Grid(
-        shape, level_of[first:], place_of[first:], level_of, place_of, np.nonzero(~taken),
-        np.array(siblings, dtype=int).reshape(-1, 3).T, np.array(couples, dtype=int).reshape(-1, 2).T,
-    )  # fmt: skip

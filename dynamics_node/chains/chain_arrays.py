@@ -2,200 +2,152 @@
 robots.
 
 (I - G) V = S qd, (I - G) V' = S qdd - ad, (I - G)^T F = J V' - ad^T (Yang, Wu, Pan, eq. 2; the signs are
-those of RBDA table 5.1).
+those of RBDA table 5.1). Motions and wrenches are columns (..., n, 6, 1).
 """
 
-from dataclasses import dataclass
-from functools import cached_property, lru_cache
-from typing import Any, NamedTuple
+from functools import partial
 
 import numpy as np
 
-from dynamics_node.chains.scans import Bidiagonal, Poses, cross
+from dynamics_node.chains.tree_scan import TreeScan, transposed
 from dynamics_node.errors import ModelError
 from dynamics_node.robot import Robot
-from dynamics_node.symbolic import (
-    axis_rotation_parts,
-    matvec,
-    quaternion_rotation,
-    transform_origin,
-    transform_rotation,
-)
+from dynamics_node.robot.robot import cached_on_robot
+from dynamics_node.symbolic import cross_matrix, quaternion_rotation
 from dynamics_node.text import listed
 
 WIDEST = 8  # joints at one depth: work grows with the cube
 ZERO = 1e-12  # an eigenvalue of an inertia relative to the largest
 
 
-@dataclass(frozen=True, eq=False)
-class RobotArrays:
-    """A Robot as arrays over its n bodies: turning and sliding joints, the root perhaps floating.
+class ChainArrays:
+    """The constants of a Robot over its n bodies: turning and sliding joints, the root perhaps floating. They
+    are arrays of a module `xp`, NumPy or CuPy, of a dtype.
 
-    R = P + cos(q) C + sin(q) Q and t = t0 + q slide place a body in its parent, P, C, Q (n, 3, 3), t0 and
-    slide (n, 3); S (n, 6) is the unit motion of its joint, and q_at, v_at (n,) are the indices of its
-    coordinate. A floating root has S = 0, and its coordinates come first.
+    P, C, S, L (n, 6, 6): the transform of motions from the parent is P + cos(a) C + sin(a) S + a L at the
+    position a of the joint. axes (n, 6, 1): unit motions of the joints, zero for a floating root, whose
+    coordinates come first. q_at, v_at (n,): indices of the coordinates.
     """
 
-    model: Robot
+    def __init__(self, robot: Robot, xp, dtype):
+        require_supported_joints(robot)
+        self.robot, self.xp, self.dtype = robot, xp, dtype
+        joints, array = [body.joint for body in robot.bodies], partial(xp.asarray, dtype=dtype)
+        still = (np.eye(6), *np.zeros((3, 6, 6)))
+        parts = [j.type.parts(j.axis) if j.type.parts else still for j in joints]
+        X_tree = np.array([body.X_tree for body in robot.bodies])
+        self.P, self.C, self.S, self.L = array(np.moveaxis(np.array(parts) @ X_tree[:, None], 1, 0))
+        self.axes = array([j.S[:, :1] if j.type.is_scalar else np.zeros((6, 1)) for j in joints])
+        self.J, self.rotors = array(robot.inertias), array(robot.armature)
+        self.offsets = array([j.offset for j in joints])
+        self.q_at = xp.asarray([j.q.start for j in joints])
+        self.v_at = xp.asarray([j.v.start for j in joints])
+        self.generators = array(cross_matrix(np.eye(6)).reshape(6, 36))
+        self.roots = np.flatnonzero(np.array(robot.parents) < 0)
 
-    def __post_init__(self):
-        require_supported_joints(self.model)
+    def transforms(self, q):
+        """X (..., n, 6, 6) from the parents at q (..., nq); of a floating root without its place."""
+        xp, a = self.xp, (q[..., self.q_at] + self.offsets)[..., None, None]
+        X = self.P + xp.cos(a) * self.C + xp.sin(a) * self.S + a * self.L
+        if self.robot.floating_base:
+            E = transposed(quaternion_rotation(q[..., 3:7], xp))
+            for rows in (slice(3), slice(3, 6)):
+                X[..., 0, rows, :] = E @ X[..., 0, rows, :]
+        return X
 
-    @property
-    def parents(self):
-        return self.model.parents
+    def motions(self, rates):
+        """S times rates (..., nv): of every body."""
+        motions = self.axes * rates[..., self.v_at, None, None]
+        if self.robot.floating_base:
+            motions[..., 0, :, 0] = rates[..., :6]
+        return motions
 
-    @property
-    def floating(self):
-        return self.model.floating_base
+    def cross(self, V):
+        """The matrices (..., n, 6, 6) of V x."""
+        return (V[..., 0] @ self.generators).reshape(*V.shape[:-1], 6)
 
-    @property
-    def joints(self):
-        """The bodies with a joint of one coordinate."""
-        return slice(int(self.floating), self.model.nbodies)
-
-    @cached_property
-    def depths(self):
-        """(n,), 0 for a root."""
-        return np.array([len(chain) - 1 for chain in self.model.ancestors], dtype=int)
-
-    @cached_property
-    def width(self):
-        """Largest number of joints at one depth."""
-        return int(np.bincount(self.depths[self.joints]).max(initial=1))
-
-    @cached_property
-    def constants(self) -> "Constants":
-        """The constants as float64 of NumPy."""
-        bodies = self.model.bodies
-        parts = [_placement(body) for body in bodies]
-        single = [body.joint.type.is_scalar for body in bodies]
-        S = np.array([b.joint.S[:, 0] if one else np.zeros(6) for b, one in zip(bodies, single, strict=True)])
-        armature = [
-            self.model.armature[b.joint.v.start] if one else 0.0
-            for b, one in zip(bodies, single, strict=True)
-        ]
-        P, C, Q, t0, slide = (np.array(part) for part in zip(*parts, strict=True))
-        return Constants(
-            *(P, C, Q, t0, slide),
-            S,
-            self.model.inertias,
-            np.array(armature),
-            np.array([body.joint.q.start for body in bodies]),
-            np.array([body.joint.v.start for body in bodies]),
-        )
+    def forces(self, wrenches):
+        """S^T of wrenches: (..., nv)."""
+        forces = self.xp.zeros((*wrenches.shape[:-3], self.robot.nv), dtype=wrenches.dtype)
+        forces[..., self.v_at] = (wrenches * self.axes).sum(axis=(-1, -2))
+        if self.robot.floating_base:
+            forces[..., :6] = wrenches[..., 0, :, 0]
+        return forces
 
 
-class Constants(NamedTuple):
-    """See RobotArrays; J (n, 6, 6) inertias about the bodies' origins, armature (n,) of the rotors."""
-
-    P: Any
-    C: Any
-    Q: Any
-    t0: Any
-    slide: Any
-    S: Any
-    J: Any
-    armature: Any
-    q_at: Any
-    v_at: Any
+@cached_on_robot
+def chain_arrays(robot, xp, dtype) -> ChainArrays:
+    """The ChainArrays of a Robot. Raises ModelError if no solver of this package supports it."""
+    return ChainArrays(robot, xp, dtype)
 
 
-def _placement(body):
-    """P, C, Q, t0, slide of a body; of a floating root the pose of its joint's frame."""
-    X, axis = body.X_tree, body.joint.axis
-    E, t0 = transform_rotation(X).T, transform_origin(X)
-    none = np.zeros((3, 3))
-    if body.joint.type.turns:
-        P, C, Q = (E @ part for part in axis_rotation_parts(axis))
-        c, s = np.cos(body.joint.offset), np.sin(body.joint.offset)
-        return P, c * C + s * Q, c * Q - s * C, t0, np.zeros(3)
-    if body.joint.type.slides:
-        return E, none, none, t0 + body.joint.offset * (E @ axis), E @ axis
-    return E, none, none, t0, np.zeros(3)
+def depths(robot: Robot):
+    """(n,) of the bodies, 0 for a root."""
+    return np.array([len(chain) - 1 for chain in robot.ancestors], dtype=int)
 
 
-@lru_cache(maxsize=64)
-def constants(robot: RobotArrays, xp, dtype) -> Constants:
-    """The constants as arrays of an array module, of dtype."""
-    own = robot.constants
-    numbers = [xp.asarray(array, dtype=dtype) for array in own[:-2]]
-    return Constants(*numbers, *(xp.asarray(array) for array in own[-2:]))
+class Motions:
+    """A robot's states q (..., nq), qd (..., nv) with gravity (3,) or (..., 3) and wrenches of the
+    environment f_ext (..., n, 6), or None: the data of its dynamics."""
 
+    def __init__(self, xp, robot: Robot, q, qd, gravity, f_ext=None):
+        self.arrays = chain_arrays(robot, xp, q.dtype)
+        self.f_ext = 0 if f_ext is None else f_ext[..., None]
+        X, roots = self.arrays.transforms(q), self.arrays.roots
+        fall = X[..., roots, :, 3:] @ gravity[..., None, :, None]
+        X[..., roots, :, :] = 0
+        self.scan, rates = TreeScan(X, robot.parents), self.arrays.motions(qd)
+        V = self.scan.forward(rates)
+        cross = self.arrays.cross(V)
+        self.started = cross @ rates
+        self.started[..., roots, :, :] -= fall
+        self.momentum_rate = -transposed(cross) @ (self.arrays.J @ V)
 
-def body_poses(xp, robot: RobotArrays, q) -> Poses:
-    """The placement of every body in its parent at q (..., nq)."""
-    own = constants(robot, xp, q.dtype)
-    angle = q[..., own.q_at]
-    turn = angle[..., None, None]
-    R = own.P + xp.cos(turn) * own.C + xp.sin(turn) * own.Q
-    t = own.t0 + angle[..., None] * own.slide
-    if robot.floating:
-        R[..., 0, :, :] = own.P[0] @ quaternion_rotation(q[..., 3:7], xp)
-        t[..., 0, :] = own.t0[0] + matvec(own.P[0], q[..., :3])
-    return Poses(xp, R, t)
-
-
-def joint_motions(xp, robot: RobotArrays, rates):
-    """S times rates (..., nv) of every body (..., n, 6)."""
-    own = constants(robot, xp, rates.dtype)
-    motions = rates[..., own.v_at, None] * own.S
-    if robot.floating:
-        motions[..., 0, :] = rates[..., :6]
-    return motions
-
-
-def joint_forces(xp, robot: RobotArrays, wrenches):
-    """S^T of wrenches (..., n, 6): (..., nv)."""
-    own = constants(robot, xp, wrenches.dtype)
-    forces = xp.zeros((*wrenches.shape[:-2], robot.model.nv), dtype=wrenches.dtype)
-    forces[..., own.v_at] = (wrenches * own.S).sum(axis=-1)
-    if robot.floating:
-        forces[..., :6] = wrenches[..., 0, :]
-    return forces
-
-
-def rotor_torques(xp, robot: RobotArrays, qdd):
-    """Torques (..., nv) for the rotors."""
-    own = constants(robot, xp, qdd.dtype)
-    torques = xp.zeros_like(qdd)
-    torques[..., own.v_at] = own.armature * qdd[..., own.v_at]
-    return torques
+    def torques(self, qdd):
+        """tau (..., nv) for qdd (..., nv); for None the torque at zero acceleration: gravity, velocities and
+        wrenches."""
+        arrays, started = self.arrays, self.started
+        if qdd is not None:
+            started = started + arrays.motions(qdd)
+        F = arrays.J @ self.scan.forward(started) + self.momentum_rate - self.f_ext
+        tau = arrays.forces(self.scan.backward(F))
+        return tau if qdd is None else tau + arrays.rotors * qdd
 
 
 # --- unsupported robots -------------------------------------------------------------------------------------
 
 
-def require_supported_joints(model):
+def require_supported_joints(robot: Robot):
     """Raise ModelError, naming the joints, if no solver of this package supports them."""
-    if not model.bodies:
-        raise ModelError(f"robot {model.name!r} has no joint that moves: build with solver 'cluster'")
-    if model.explicit_joints:
-        names = [joint.name for joint in model.explicit_joints]
+    if not robot.bodies:
+        raise ModelError(f"robot {robot.name!r} has no joint that moves: build with solver 'cluster'")
+    if robot.explicit_joints:
+        names = [joint.name for joint in robot.explicit_joints]
         raise ModelError(_unsupported(names, "follow other joints"))
-    roots = {0} if model.floating_base else set()
+    roots = {0} if robot.floating_base else set()
     other = [
-        b.joint.name for i, b in enumerate(model.bodies) if not b.joint.type.is_scalar and i not in roots
+        b.joint.name for i, b in enumerate(robot.bodies) if not b.joint.type.is_scalar and i not in roots
     ]
     if other:
         raise ModelError(_unsupported(other, "are neither revolute nor prismatic, nor a floating base"))
 
 
-def require_narrow_tree(robot: RobotArrays):
+def require_narrow_tree(robot: Robot):
     """Raise ModelError if the tree is too wide for blocks of all joints at one depth."""
-    if robot.width > WIDEST:
+    widest = int(np.bincount(depths(robot)).max())
+    if widest > WIDEST:
         raise ModelError(
-            f"{robot.width} joints lie at the same depth of the tree: solver cfa is for chains and narrow "
+            f"{widest} joints lie at the same depth of the tree: solver cfa is for chains and narrow "
             f"trees, up to {WIDEST} joints at one depth, since its blocks grow with them; build with "
             "solver 'cluster', 'abia' or 'jsiia'"
         )
 
 
-def require_definite_inertias(model):
+def require_definite_inertias(robot: Robot):
     """Raise ModelError, naming the links, if an inertia has no inverse."""
-    values = np.linalg.eigvalsh(model.inertias)
+    values = np.linalg.eigvalsh(robot.inertias)
     names = [
-        b.name for b, v in zip(model.bodies, values, strict=True) if not v[0] > ZERO * max(v[-1], 1e-300)
+        b.name for b, v in zip(robot.bodies, values, strict=True) if not v[0] > ZERO * max(v[-1], 1e-300)
     ]
     if names:
         raise ModelError(
@@ -210,52 +162,3 @@ def _unsupported(names, why):
         f"joints {listed(map(repr, names))} {why}: solvers cfa, jsiia and abia do not support them; build "
         "with solver 'cluster'"
     )
-
-
-class Motions:
-    """A robot's states q (..., nq), qd (..., nv) with gravity (3,) or (..., 3) and wrenches of the
-    environment f_ext (..., n, 6), or None: the data of its dynamics."""
-
-    def __init__(self, xp, robot: RobotArrays, q, qd, gravity, f_ext=None):
-        self.xp, self.robot, self.gravity, self.f_ext = xp, robot, gravity, f_ext
-        self.poses = body_poses(xp, robot, q)
-        self.scan = Bidiagonal(self.poses, robot.parents)
-        self.J = constants(robot, xp, q.dtype).J
-        rates = joint_motions(xp, robot, qd)
-        self.velocities = self.scan.forward(rates)
-        self.products = motion_products(xp, self.velocities, rates)
-
-    @cached_property
-    def free_fall(self):
-        """-g (..., n, 6) in the frame of every root."""
-        xp, velocities = self.xp, self.velocities
-        started = xp.zeros_like(velocities)
-        for i, parent in enumerate(self.robot.parents):
-            if parent < 0:
-                started[..., i, 3:] = -matvec(xp.swapaxes(self.poses.R[..., i, :, :], -1, -2), self.gravity)
-        return started
-
-    def torques(self, qdd):
-        """tau (..., nv) for qdd (..., nv); for None the torque at zero acceleration: gravity, velocities and
-        wrenches."""
-        xp, robot, V = self.xp, self.robot, self.velocities
-        started = self.products + self.free_fall
-        if qdd is not None:
-            started = started + joint_motions(xp, robot, qdd)
-        F = matvec(self.J, self.scan.forward(started)) + force_products(xp, V, matvec(self.J, V))
-        if self.f_ext is not None:
-            F = F - self.f_ext
-        tau = joint_forces(xp, robot, self.scan.backward(F))
-        return tau if qdd is None else tau + rotor_torques(xp, robot, qdd)
-
-
-def motion_products(xp, V, m):
-    """V x m of motion vectors (..., 6)."""
-    w, v, a, b = V[..., :3], V[..., 3:], m[..., :3], m[..., 3:]
-    return xp.concatenate([cross(xp, w, a), cross(xp, w, b) + cross(xp, v, a)], axis=-1)
-
-
-def force_products(xp, V, F):
-    """V x* F of motion vectors and wrenches (..., 6)."""
-    w, v, n, f = V[..., :3], V[..., 3:], F[..., :3], F[..., 3:]
-    return xp.concatenate([cross(xp, w, n) + cross(xp, v, f), cross(xp, w, f)], axis=-1)

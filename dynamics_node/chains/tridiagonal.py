@@ -17,11 +17,8 @@ If D is not positive definite, also by rounding, x is NaN.
 
 from collections.abc import Callable
 
+from dynamics_node.chains.tree_scan import transposed
 from dynamics_node.symbolic import matvec
-
-
-def transposed(xp, A):
-    return xp.swapaxes(A, -1, -2)
 
 
 def inverse_factor(xp, A):
@@ -38,16 +35,6 @@ def inverse_factor(xp, A):
     return N
 
 
-def substituted(L, b):
-    """x (..., n) of L L^T x = b with a Cholesky factor L (..., n, n), n large."""
-    x, n = b.copy(), L.shape[-1]
-    for j in range(n):
-        x[..., j] = (x[..., j] - (L[..., j, :j] * x[..., :j]).sum(axis=-1)) / L[..., j, j]
-    for j in reversed(range(n)):
-        x[..., j] = (x[..., j] - (L[..., j + 1 :, j] * x[..., j + 1 :]).sum(axis=-1)) / L[..., j, j]
-    return x
-
-
 class Thomas:
     """x = Thomas(xp, D, U)(r)."""
 
@@ -58,8 +45,8 @@ class Thomas:
         for i in reversed(range(n)):
             self.N[i] = inverse_factor(xp, left)
             if i > 0:
-                self.up[i] = self.N[i] @ transposed(xp, U[..., i - 1, :, :])
-                left = D[..., i - 1, :, :] - transposed(xp, self.up[i]) @ self.up[i]
+                self.up[i] = self.N[i] @ transposed(U[..., i - 1, :, :])
+                left = D[..., i - 1, :, :] - transposed(self.up[i]) @ self.up[i]
 
     def __call__(self, r):
         xp, n = self.xp, len(self.N)
@@ -67,10 +54,10 @@ class Thomas:
         for i in reversed(range(n)):
             z[i] = matvec(self.N[i], left)
             if i > 0:
-                left = r[..., i - 1, :] - matvec(transposed(xp, self.up[i]), z[i])
+                left = r[..., i - 1, :] - matvec(transposed(self.up[i]), z[i])
         for i in range(n):
             rest = z[i] - matvec(self.up[i], x[i - 1]) if i > 0 else z[i]
-            x[i] = matvec(transposed(xp, self.N[i]), rest)
+            x[i] = matvec(transposed(self.N[i]), rest)
         return xp.stack(x, axis=-2)
 
 
@@ -82,24 +69,24 @@ class CyclicReduction:
         while (n := D.shape[-3]) > 1:
             behind = (n - 1) // 2  # number of odd rows with a next row
             N = inverse_factor(xp, D[..., 1::2, :, :])
-            up = N @ transposed(xp, U[..., 0::2, :, :])
+            up = N @ transposed(U[..., 0::2, :, :])
             down = N[..., :behind, :, :] @ U[..., 1::2, :, :]
             self.levels.append((N, up, down))
             D = D[..., 0::2, :, :].copy()
-            D[..., : n // 2, :, :] -= transposed(xp, up) @ up
-            D[..., 1 : behind + 1, :, :] -= transposed(xp, down) @ down
-            U = -transposed(xp, up[..., :behind, :, :]) @ down
+            D[..., : n // 2, :, :] -= transposed(up) @ up
+            D[..., 1 : behind + 1, :, :] -= transposed(down) @ down
+            U = -transposed(up[..., :behind, :, :]) @ down
         self.last = inverse_factor(xp, D)
 
     def __call__(self, r):
-        xp, published = self.xp, []
+        published = []
         for N, up, down in self.levels:
             z, behind = matvec(N, r[..., 1::2, :]), down.shape[-3]
             published.append(z)
             r = r[..., 0::2, :].copy()
-            r[..., : z.shape[-2], :] -= matvec(transposed(xp, up), z)
-            r[..., 1 : behind + 1, :] -= matvec(transposed(xp, down), z[..., :behind, :])
-        x = matvec(transposed(xp, self.last), matvec(self.last, r))
+            r[..., : z.shape[-2], :] -= matvec(transposed(up), z)
+            r[..., 1 : behind + 1, :] -= matvec(transposed(down), z[..., :behind, :])
+        x = matvec(transposed(self.last), matvec(self.last, r))
         for (N, up, down), z in zip(reversed(self.levels), reversed(published), strict=True):
             x = self._between(x, N, up, down, z)
         return x
@@ -111,7 +98,7 @@ class CyclicReduction:
         rest[..., :behind, :] -= matvec(down, x[..., 1 : behind + 1, :])
         whole = self.xp.zeros((*x.shape[:-2], x.shape[-2] + odd, x.shape[-1]), dtype=x.dtype)
         whole[..., 0::2, :] = x
-        whole[..., 1::2, :] = matvec(transposed(self.xp, N), rest)
+        whole[..., 1::2, :] = matvec(transposed(N), rest)
         return whole
 
 
@@ -119,26 +106,26 @@ class OddEvenElimination:
     """x = OddEvenElimination(xp, D, U)(r)."""
 
     def __init__(self, xp, D, U):
-        self.xp, self.rounds, n, s = xp, [], D.shape[-3], 1
+        self.rounds, n, s = [], D.shape[-3], 1
         while s < n:
             N = inverse_factor(xp, D)
-            up = N[..., s:, :, :] @ transposed(xp, U)
+            up = N[..., s:, :, :] @ transposed(U)
             down = N[..., : n - s, :, :] @ U
             self.rounds.append((s, N, up, down))
             D = D.copy()
-            D[..., : n - s, :, :] -= transposed(xp, up) @ up
-            D[..., s:, :, :] -= transposed(xp, down) @ down
-            U = -transposed(xp, up[..., : max(n - 2 * s, 0), :, :]) @ down[..., s:, :, :]
+            D[..., : n - s, :, :] -= transposed(up) @ up
+            D[..., s:, :, :] -= transposed(down) @ down
+            U = -transposed(up[..., : max(n - 2 * s, 0), :, :]) @ down[..., s:, :, :]
             s *= 2
         self.last = inverse_factor(xp, D)
 
     def __call__(self, r):
-        xp, n, r = self.xp, r.shape[-2], r.copy()
+        n, r = r.shape[-2], r.copy()
         for s, N, up, down in self.rounds:
             z = matvec(N, r)
-            r[..., : n - s, :] -= matvec(transposed(xp, up), z[..., s:, :])
-            r[..., s:, :] -= matvec(transposed(xp, down), z[..., : n - s, :])
-        return matvec(transposed(xp, self.last), matvec(self.last, r))
+            r[..., : n - s, :] -= matvec(transposed(up), z[..., s:, :])
+            r[..., s:, :] -= matvec(transposed(down), z[..., : n - s, :])
+        return matvec(transposed(self.last), matvec(self.last, r))
 
 
-WAYS: dict[str, Callable] = {"cr": CyclicReduction, "oee": OddEvenElimination, "thomas": Thomas}
+CFA_ORDERINGS: dict[str, Callable] = {"cr": CyclicReduction, "oee": OddEvenElimination, "thomas": Thomas}

@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from typing import Literal, NamedTuple, get_args
 
+from dynamics_node.chains import CFA_ORDERINGS
 from dynamics_node.chains import SOLVERS as PARALLEL
-from dynamics_node.chains import WAYS
 from dynamics_node.codegen import DEVICES
 from dynamics_node.errors import ChoiceError
 from dynamics_node.graph import ORDERINGS
@@ -49,7 +49,7 @@ def resolve(solver: str = "best", ordering: str | Iterable[str] = "best", backen
             require_known("ordering", ordering, (*ORDERINGS, "best"))
         return Choice(solver, ordering, backend)
     if solver == "cfa":
-        require_known("ordering", ordering, ("best", *WAYS))
+        require_known("ordering", ordering, ("best", *CFA_ORDERINGS))
         return Choice(solver, ordering, backend)
     if ordering != "best":
         raise ChoiceError(f"solver {solver!r} has no orderings: leave ordering at 'best'")

@@ -14,8 +14,7 @@ from tolerances import EXACT, error
 import dynamics_node as dn
 from dynamics_demo.robots import five_bar
 from dynamics_node.algorithms import aba, crba, rnea
-from dynamics_node.chains import SOLVERS, WAYS, Motions, RobotArrays, forward_dynamics, inverse_dynamics
-from dynamics_node.chains.chain_arrays import body_poses
+from dynamics_node.chains import CFA_ORDERINGS, SOLVERS, Motions, forward_dynamics, inverse_dynamics
 from dynamics_node.chains.parallel_dynamics import mass_matrix
 from dynamics_node.errors import ChoiceError
 from dynamics_node.node.building.build_job import Job, do
@@ -41,19 +40,15 @@ def test_all_solvers_agree_with_the_recursions(make):
     model = make()
     q, qd, u, f_ext = states(model, 5)
     gravity = np.random.default_rng(5).uniform(-9, 9, (5, 3))
-    robot = RobotArrays(model)
     for wrenches, g in ((None, None), (f_ext, gravity), (f_ext[0], gravity[0])):
         expected = aba(model, q, qd, u, f_ext=wrenches, gravity=g)[0]
-        assert (
-            error(
-                inverse_dynamics(np, robot, q, qd, u, g, wrenches), rnea(model, q, qd, u, wrenches, g)
-            ).max()
-            <= 1e-13
-        )
-        for solver, way in [("jsiia", "cr"), ("abia", "cr"), *(("cfa", way) for way in WAYS)]:
-            qdd = forward_dynamics(np, robot, q, qd, u, g, wrenches, solver, tridiagonal=way)
-            assert error(qdd, expected).max() <= 1e-12, (solver, way)
-    assert error(mass_matrix(np, robot, body_poses(np, robot, q)), crba(model, q), 2).max() <= 1e-13
+        tau = inverse_dynamics(np, model, q, qd, u, g, wrenches)
+        assert error(tau, rnea(model, q, qd, u, wrenches, g)).max() <= 1e-13
+        for solver, ordering in [("jsiia", "cr"), ("abia", "cr"), *(("cfa", way) for way in CFA_ORDERINGS)]:
+            qdd = forward_dynamics(np, model, q, qd, u, g, wrenches, solver, ordering=ordering)
+            assert error(qdd, expected).max() <= 1e-12, (solver, ordering)
+    motions = Motions(np, model, q, qd, model.gravity)
+    assert error(mass_matrix(motions), crba(model, q), 2).max() <= 1e-13
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
@@ -62,7 +57,7 @@ def test_long_chains_agree_with_aba(solver, n, sliding):
     """Results are within 1e-10 of ABA, whose own residual is 4e-10 for the longest chain."""
     model = chain(n, sliding)
     q, qd, tau, _ = states(model, 3)
-    qdd = forward_dynamics(np, RobotArrays(model), q, qd, tau, solver=solver)
+    qdd = forward_dynamics(np, model, q, qd, tau, solver=solver)
     assert error(qdd, aba(model, q, qd, tau)[0]).max() <= EXACT
     assert error(rnea(model, q, qd, qdd), tau).max() <= 1e-9
 
@@ -71,13 +66,11 @@ def test_odd_even_elimination_alone_loses_digits():
     """It is not backward stable. CR and Thomas lose far less, and one correction suffices for all."""
     model = chain(256, 0.3)
     q, qd, tau, _ = states(model, 3)
-    expected, robot = aba(model, q, qd, tau)[0], RobotArrays(model)
+    expected = aba(model, q, qd, tau)[0]
     alone, corrected = (
         {
-            way: error(
-                forward_dynamics(np, robot, q, qd, tau, corrections=k, tridiagonal=way), expected
-            ).max()
-            for way in WAYS
+            way: error(forward_dynamics(np, model, q, qd, tau, corrections=k, ordering=way), expected).max()
+            for way in CFA_ORDERINGS
         }
         for k in (0, 1)
     )
@@ -91,7 +84,7 @@ def test_float32_stays_float32():
     expected = aba(model, q, qd, tau)[0]
     given = [array.astype(np.float32) for array in (q, qd, tau)]
     for solver in SOLVERS:
-        qdd = forward_dynamics(np, RobotArrays(model), *given, solver=solver)
+        qdd = forward_dynamics(np, model, *given, solver=solver)
         assert qdd.dtype == np.float32 and error(qdd, expected).max() <= 1e-5
 
 
@@ -99,12 +92,12 @@ def test_batches_have_any_leading_axes():
     model = chain(5)
     q, qd, tau, f_ext = states(model, 6)
     for solver in SOLVERS:
-        flat = forward_dynamics(np, RobotArrays(model), q, qd, tau, f_ext=f_ext, solver=solver)
+        flat = forward_dynamics(np, model, q, qd, tau, f_ext=f_ext, solver=solver)
         shaped = [a.reshape(2, 3, *a.shape[1:]) for a in (q, qd, tau, f_ext)]
-        qdd = forward_dynamics(np, RobotArrays(model), *shaped[:3], f_ext=shaped[3], solver=solver)
+        qdd = forward_dynamics(np, model, *shaped[:3], f_ext=shaped[3], solver=solver)
         assert np.allclose(qdd.reshape(6, -1), flat, rtol=0, atol=1e-10)
         assert np.allclose(
-            forward_dynamics(np, RobotArrays(model), q[0], qd[0], tau[0], f_ext=f_ext[0], solver=solver),
+            forward_dynamics(np, model, q[0], qd[0], tau[0], f_ext=f_ext[0], solver=solver),
             flat[0],
         )
 
@@ -120,15 +113,13 @@ def test_device_arrays_never_mix_with_numpy_arrays(make):
     q, qd, tau, f_ext = states(model, 3)
     on_device = [xp.asarray(a) for a in (q, qd, tau, model.gravity, f_ext)]
     for solver in SOLVERS:
-        for way in WAYS if solver == "cfa" else ("cr",):
-            qdd = forward_dynamics(xp, RobotArrays(model), *on_device, solver=solver, tridiagonal=way)
-            expected = forward_dynamics(
-                np, RobotArrays(model), q, qd, tau, f_ext=f_ext, solver=solver, tridiagonal=way
-            )
+        for way in CFA_ORDERINGS if solver == "cfa" else ("cr",):
+            qdd = forward_dynamics(xp, model, *on_device, solver=solver, ordering=way)
+            expected = forward_dynamics(np, model, q, qd, tau, f_ext=f_ext, solver=solver, ordering=way)
             assert np.array_equal(qdd.get(), expected)
     assert np.array_equal(
-        inverse_dynamics(xp, RobotArrays(model), *on_device).get(),
-        inverse_dynamics(np, RobotArrays(model), q, qd, tau, f_ext=f_ext),
+        inverse_dynamics(xp, model, *on_device).get(),
+        inverse_dynamics(np, model, q, qd, tau, f_ext=f_ext),
     )
 
 
@@ -136,7 +127,7 @@ def test_fake_device_rejects_numpy_arrays():
     model, xp = chain(3), DeviceModule()
     q, qd, _, _ = states(model, 2)
     with pytest.raises(TypeError, match="NumPy"):
-        Motions(xp, RobotArrays(model), xp.asarray(q), qd, xp.asarray(model.gravity))
+        Motions(xp, model, xp.asarray(q), qd, xp.asarray(model.gravity))
 
 
 def test_backend_cuda_uses_cupy_arrays(monkeypatch):
@@ -194,7 +185,7 @@ def test_shape_of_wrenches_is_unambiguous():
     assert error(forward(q, qd, tau, f_ext[0]), aba(model, q, qd, tau, f_ext=f_ext[0])[0]).max() <= 1e-12
 
 
-@pytest.mark.parametrize("way", ["best", *WAYS])
+@pytest.mark.parametrize("way", ["best", *CFA_ORDERINGS])
 def test_orderings_of_cfa(way):
     model = chain(5)
     q, qd, tau, _ = states(model, 2)
@@ -211,7 +202,7 @@ def test_float32_is_computed_in_float32(solver):
     forward = dn.build(model, dn.forward_dynamics(model), solver=solver, precision="float32")
     for push in (None, f_ext):
         gravity = model.gravity.astype(np.float32)
-        expected = forward_dynamics(np, RobotArrays(model), q, qd, tau, gravity, push, solver)
+        expected = forward_dynamics(np, model, q, qd, tau, gravity, push, solver)
         assert expected.dtype == np.float32
         qdd = forward(q, qd, tau, push)
         assert qdd.dtype == np.float32
@@ -220,7 +211,7 @@ def test_float32_is_computed_in_float32(solver):
         assert 1e-9 < error(qdd, precise).max() < 1e-3
     assert error(forward(q[0], qd[0], tau[0], f_ext[0]), precise[0]).max() < 1e-3
     inverse = dn.build(model, dn.inverse_dynamics(model), solver=solver, precision="float32")
-    expected = inverse_dynamics(np, RobotArrays(model), q, qd, tau, gravity)
+    expected = inverse_dynamics(np, model, q, qd, tau, gravity)
     np.testing.assert_array_equal(inverse(q, qd, tau), expected)
 
 
