@@ -132,6 +132,16 @@ class Description:
     digest: str = ""
 
 
+QUARTER, ROUNDING = np.pi / 2, 1e-9  # rad
+
+
+def rounded_turns(angles):
+    """Angles (any,) in rad, those within ROUNDING of a multiple of a quarter turn rounded to it: files write
+    it with few digits, and then limbs that look alike differ in all their products."""
+    quarters = QUARTER * np.round(np.asarray(angles) / QUARTER)
+    return np.where(np.abs(angles - quarters) < ROUNDING, quarters, angles)
+
+
 def snapped(X):
     """Remove the rounding of cos(pi/2) and the like: entries within 1e-14 of 0, 1 and -1."""
     nearest = np.round(X)

@@ -26,6 +26,7 @@ from dynamics_node.robot.description import (
     LoopDescription,
     LoopEnd,
     Mimic,
+    rounded_turns,
 )
 from dynamics_node.robot.joints import KINDS
 from dynamics_node.robot.planar import expand_planar
@@ -292,7 +293,7 @@ def rotation_of(attributes, owner):
     if "quat_xyzw" not in attributes:
         rpy = numbers(attributes.get("rpy") or "0 0 0", f"{owner}: rpy of <origin>", 3)
         require_finite(owner, "rpy of <origin>", rpy)
-        return rpy_rotation(rpy)
+        return rpy_rotation(rounded_turns(rpy))
     if "rpy" in attributes:
         raise ModelError(f"{owner}: an <origin> has both rpy and quat_xyzw: remove one")
     quaternion = numbers(attributes["quat_xyzw"], f"{owner}: quat_xyzw of <origin>", 4)

@@ -59,9 +59,9 @@ def _turns(units, n):
 
 
 def _in_stages(units, places, first):
-    """Rows in stages, each after its operands; None if rows depend on each other in a circle, which added
-    terms may cause. Among stages of the same phase those with fewer lanes come first. first: rows that come
-    before others if possible."""
+    """Rows in stages, each after its operands; None if rows depend on each other in a circle. Among
+    stages of the same phase those with fewer lanes come first. first: rows that come before others if
+    possible."""
 
     def later(other, row):
         """Whether an earlier stage must compute it: it has more lanes, or is read lane by lane."""

@@ -7,7 +7,6 @@ packed. Negations are signs of operands here (`without_negations`).
 
 from collections import defaultdict
 from collections.abc import Iterable
-from itertools import count
 from typing import NamedTuple
 
 from dynamics_node.symbolic.expression import TURNING, Op
@@ -50,8 +49,7 @@ def without_negations(program: Program) -> tuple[list[tuple[int, int]], dict[int
 
 class Packs(NamedTuple):
     """units: {row of packed values: Unit}, or None for rows that are only read: inputs, sines and cosines,
-    shared values; places: {value: (row, lane)} at which it is computed; constants: {number: constant}. Values
-    and constants may be new."""
+    shared values; places: {value: (row, lane)} at which it is computed; constants: {number: constant}."""
 
     units: dict[Row, Unit | None]
     places: dict[int, tuple[Row, int]]
@@ -88,9 +86,6 @@ class _Matching:
         for n, unit in units.items():
             for (value,) in dict.fromkeys(unit.operands):
                 self.uses[value].append(n)
-        self._new = count(program.first_operation + len(program.ops))
-        self._zero = next(self._new)
-        self.constants[self._zero] = 0.0
         self.before = set(range(program.first_operation)) - {n for row in rows for n in row}
         for n, unit in units.items():
             if all(m in self.before for (m,) in unit.operands):
@@ -121,26 +116,22 @@ class _Matching:
             if other is None:
                 return
             row += (other,)
-        for pack, unit in self._together(row, DEPTH, True, True) or ():
+        for pack, unit in self._together(row, DEPTH, True) or ():
             self.add(pack, unit)
 
     def _other(self, row, operand):
         """The operation on the operand of the next lane that completes a row; the first if there are several,
-        since a trace treats all limbs in the same order. An operation without an added term comes before
-        others."""
+        since a trace treats all limbs in the same order."""
         op = self.units[row[0]].op
-        longer = [n for n in self.uses[operand] if any(term.rest == operand for term in self._terms(n))]
-        users = [n for m in (operand, *longer) for n in self.uses[m]]
-        fitting = [n for n in users if self.units[n].op == op and n not in self.taken and n not in row]
-        for completed in (False, True):
-            for n in fitting:
-                if self._together((*row, n), DEPTH, False, completed) is not None:
-                    return n
+        for n in self.uses[operand]:
+            fits = self.units[n].op == op and n not in self.taken and n not in row
+            if fits and self._together((*row, n), DEPTH, False) is not None:
+                return n
         return None
 
-    def _together(self, row, depth, whole, completed):
+    def _together(self, row, depth, whole):
         """The packs to add so that the values of a row match, [(row, unit)]; None if they cannot. whole: the
-        row has all lanes; completed: a term missing on one lane may be added to it, times zero."""
+        row has all lanes."""
         if row in (self.packs if whole else self.beginnings) or all(n in self.constants for n in row):
             return []
         if row.count(row[0]) == len(row):
@@ -150,95 +141,29 @@ class _Matching:
         if depth == 0:
             return None
         if all(n in self.units and n not in self.taken for n in row):
-            packs = self._same(row, depth, whole, completed)
-            if packs is not None:
-                return packs
-        return self._with_term(row, depth, whole) if completed else None
+            return self._same(row, depth, whole)
+        return None
 
-    def _same(self, row, depth, whole, completed):
+    def _same(self, row, depth, whole):
         """`_together` for the same operation on all lanes."""
         first, *others = (self.units[n] for n in row)
         if any(unit.op != first.op for unit in others):
             return None
         if first.op in TURNING:  # with any constants next to the angles
             angles = tuple(self.units[n].operands[0][0] for n in row)
-            packs = self._together(angles, depth - 1, whole, completed)
+            packs = self._together(angles, depth - 1, whole)
             return None if packs is None else [*packs, (row, None)]
         rows, signs = list(first.operands), list(first.signs)
         for lane, unit in enumerate(others, start=1):
             swapped = unit._replace(operands=unit.operands[::-1], signs=unit.signs[::-1])
             for turned in (unit, swapped):
                 longer = [a + b for a, b in zip(rows, turned.operands, strict=True)]
-                if all(self._together(r, depth - 1, False, completed) is not None for r in longer):
+                if all(self._together(r, depth - 1, False) is not None for r in longer):
                     break
             else:
                 return None
             rows, signs = longer, [a | b << lane for a, b in zip(signs, turned.signs, strict=True)]
-        parts = [self._together(r, depth - 1, whole, completed) for r in rows]
+        parts = [self._together(r, depth - 1, whole) for r in rows]
         if None in parts:
             return None
         return [*(one for part in parts for one in part), (row, Unit(first.op, tuple(rows), tuple(signs)))]
-
-    def _with_term(self, row, depth, whole):
-        """`_together` for a sum with a constant times a term on one lane, where other lanes lack the sum:
-        their constant is zero. A quarter turn with few digits in one limb's description is an example."""
-        ways = [(lane, term) for lane, n in enumerate(row) if n not in self.taken for term in self._terms(n)]
-        completions = (self._completed(row, lane, term, depth - 1, whole) for lane, term in ways)
-        return next((more for more in completions if more is not None), None)
-
-    def _completed(self, row, lane, term, depth, whole):
-        """`_with_term` for this lane and term."""
-        rest = (*row[:lane], term.rest, *row[lane + 1 :])
-        packs = None if rest.count(rest[0]) == len(rest) else self._together(rest, depth, whole, True)
-        if packs is None or not whole:
-            return packs
-        factors, more = self._factors(term.factor, lane, len(row), depth)
-        if more is None:
-            return None
-        constants = tuple(term.constant if k == lane else self._zero for k in range(len(row)))
-        product = tuple(next(self._new) for _ in row)
-        return [
-            *packs,
-            *more,
-            (product, Unit(Op.MUL, (constants, factors), (0, term.signs[1] << lane))),
-            (row, Unit(Op.ADD, (rest, product), (term.signs[0] << lane, 0))),
-        ]
-
-    def _factors(self, value, lane, lanes, depth):
-        """The row for a value of one lane and the packs to add, as in `_together`; shared values are a row by
-        themselves."""
-        if value in self.taken:
-            row = self.places.get((value, lane), ())
-            return row, [] if len(row) == lanes else None
-        for term in self._terms(value):
-            other = self.places.get((term.rest, lane), ())
-            row = (*other[:lane], value, *other[lane + 1 :])
-            packs = self._together(row, depth, True, True) if len(other) == lanes else None
-            if packs is not None:
-                return row, packs
-        return (value,) * lanes, []
-
-    def _terms(self, n):
-        """The ways to split a sum into a rest and a term."""
-        unit = self.units.get(n)
-        if unit is None or unit.op != Op.ADD:
-            return
-        for k, ((product,), (rest,)) in enumerate(zip(unit.operands, unit.operands[::-1], strict=True)):
-            other = self.units.get(product)
-            for (constant,), (factor,) in _both_ways(other.operands) if other and other.op == Op.MUL else ():
-                if constant in self.constants:
-                    negative = unit.signs[k] ^ other.signs[0] ^ other.signs[1]
-                    yield _Term(rest, constant, factor, (unit.signs[1 - k], negative))
-
-
-class _Term(NamedTuple):
-    """rest + constant * factor, each with its sign."""
-
-    rest: int
-    constant: int
-    factor: int
-    signs: tuple[int, int]
-
-
-def _both_ways(pair):
-    return pair, pair[::-1]

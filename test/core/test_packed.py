@@ -27,7 +27,6 @@ def robot_of(name):
 MIRRORED = {
     "generic": {},
     "right angles": {"square": True},
-    "a coarse angle": {"square": True, "coarse": True},
     "a longer limb": {"longer": 1},
 }
 
@@ -57,14 +56,14 @@ def test_vectorized_program_gives_the_same_results(name, problem):
 @pytest.mark.parametrize(
     ("name", "problem", "ratio"),
     [
-        ("talos", "inverse", 0.62),
+        ("talos", "inverse", 0.61),
         ("solo12", "inverse", 0.37),
         ("solo12", "forward", 0.4),
         ("quadruped", "forward", 0.3),
         ("humanoid", "inverse", 0.56),
-        ("anymal_c", "inverse", 0.45),
+        ("anymal_c", "inverse", 0.39),
+        ("hyq", "forward", 0.39),
         ("generic", "inverse", 0.64),
-        ("a coarse angle", "inverse", 0.67),
     ],
 )
 def test_vectorization_reduces_operations(name, problem, ratio):
@@ -159,31 +158,6 @@ def test_difference_and_its_negative_are_one_operation():
     assert len(program.ops) == 3 and packed.op_count()["add"] == 2
 
 
-def test_missing_term_of_a_lane_is_multiplied_by_zero():
-    """The lane without the term adds it times zero."""
-
-    def function(x):
-        a, b = x
-        return {"y": [a[0] * a[1] * a[2], b[0] * (b[1] + 1e-9 * b[3]) * b[2], a[3] + b[3]]}
-
-    _, packed = staged(function, x=(2, 4))
-    assert sizes(packed)[-1][0] == 2 or sizes(packed)[0][0] == 2
-    assert packed.length <= 6
-
-
-def test_cyclic_term_prevents_vectorization():
-    """The missing term depends on the operation that would need it, so nothing is vectorized."""
-
-    def function(a, b):
-        u = a[0] * a[1]
-        shared = u + u * u
-        other = b[0] * (b[1] + 0.5 * (b[2] * shared))
-        return {"y": np.array([a[2] * shared, other])}
-
-    program = trace(lambda x: function(*x), {"x": (2, 3)})
-    assert vectorize(program, [(0, 3), (1, 4), (2, 5)]) is None
-
-
 def test_sines_are_scalar_and_read_by_lanes():
     _, packed = staged(lambda x: {"y": np.sin(x[:, 0]) * x[:, 1] + np.cos(x[:, 0] + 0.5)}, x=(4, 2))
     assert sizes(packed) == [(1, 8), (4, 2)]
@@ -198,7 +172,7 @@ def vectorized_variant(monkeypatch):
 
 @pytest.mark.usefixtures("vectorized_variant")
 @pytest.mark.parametrize("problem", PROBLEMS)
-@pytest.mark.parametrize("name", ["solo12", "generic", "a coarse angle"])
+@pytest.mark.parametrize("name", ["solo12", "generic", "right angles"])
 def test_compiled_lanes_give_the_same_results(name, problem):
     robot = robot_of(name)
     solver = dn.build(robot, PROBLEMS[problem](robot), backend="c")

@@ -8,22 +8,20 @@ from dynamics_node.robot.selection import Selection
 from dynamics_node.symbolic import rpy_rotation
 
 SIDES = {"left": np.eye(3), "right": np.diag([1.0, -1.0, 1.0])}
-EXACT, COARSE = np.pi / 2, 1.57079632679  # a quarter turn, and one rounded as in a file
 
 
-def two_limbs(n, seed=0, square=False, coarse=False, longer=0):
+def two_limbs(n, seed=0, square=False, longer=0):
     """A floating trunk and two limbs of n joints on it, each the other's mirror image.
 
-    square: joints at right angles, the generic ones otherwise; coarse: the last one of the right limb is
-    turned by COARSE; longer: number of additional joints of the right limb.
+    square: joints at right angles, the generic ones otherwise; longer: number of additional
+    joints of the right limb.
     """
     random = np.random.default_rng(seed)
     links, joints = [Link("trunk", 3.0, random.normal(size=3), np.diag([0.3, 0.4, 0.5]))], []
     for k in range(n + longer):
         shape = int(random.integers(1 << 30))
         for side, mirror in SIDES.items() if k < n else [("right", SIDES["right"])]:
-            roll = COARSE if coarse and side == "right" and k == n - 1 else EXACT
-            turn = rpy_rotation([roll * (-1) ** k, 0.0, 0.0]) if square else None
+            turn = rpy_rotation([np.pi / 2 * (-1) ** k, 0.0, 0.0]) if square else None
             above = f"{side}{k - 1}" if k else "trunk"
             _add(links, joints, np.random.default_rng(shape), f"{side}{k}", above, mirror, turn)
     description = Description("mirrored", tuple(links), tuple(joints))

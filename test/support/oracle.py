@@ -4,6 +4,7 @@ Joints match by name. Pinocchio's rates are G qd and its accelerations G qdd + g
 zero; for closed loops see loop_oracle.py.
 """
 
+import re
 from collections.abc import Sequence
 from itertools import chain
 from typing import NamedTuple
@@ -27,15 +28,26 @@ class Spread(NamedTuple):
     condition: float = 1.0
 
 
+def rounded_turns(text):
+    """URDF text with angles of `rpy` that are within 1e-9 rad of a multiple of a quarter turn rounded to it."""
+
+    def rounded(match):
+        angles = np.array(match[2].split(), dtype=float)
+        turns = np.round(angles / (np.pi / 2)) * (np.pi / 2)
+        return match[1] + " ".join(map(repr, np.where(np.abs(angles - turns) < 1e-9, turns, angles).tolist()))
+
+    return re.sub(r"""(\brpy\s*=\s*["'])([-+.\deE\s]*)""", rounded, text)
+
+
 class Oracle:
-    """A robot of robots.py without loops, read by Pinocchio from the same file. mimic: with Pinocchio's own mimic
+    """A robot of robots.py without loops, read by Pinocchio from the same text. mimic: with Pinocchio's own mimic
     joints; otherwise with free joints, coupled by our weights."""
 
     ties: Sequence = ()  # loop joints
 
     def __init__(self, robot, model, mimic=True):
         root = (pin.JointModelFreeFlyer(),) if robot.floating_base else ()
-        full = pin.buildModelFromUrdf(str(robot.file), *root, mimic=mimic)
+        full = pin.buildModelFromXML(rounded_turns(robot.file.read_text()), *root, mimic=mimic)
         if robot.joints is not None:
             others = [full.getJointId(name) for name in list(full.names)[1:] if name not in robot.joints]
             full = pin.buildReducedModel(full, others, pin.neutral(full))
