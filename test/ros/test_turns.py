@@ -1,6 +1,7 @@
 """The bounded executor, and turns of the node, in this process."""
 
 import time
+import warnings
 from array import array
 from types import SimpleNamespace
 
@@ -74,6 +75,33 @@ def bench():
 
 def turn(bench):
     return lambda: bench.executor.spin_once(timeout_sec=0)
+
+
+def test_a_reply_is_sent_again_until_its_client_is_discovered(bench, monkeypatch):
+    """The middleware may receive a request before it has discovered the reader of its reply; it then drops the reply
+    with a warning."""
+    monkeypatch.setattr(turns, "RETRY_PERIOD", 0.0)
+    node, attempts = bench.add(Node("node", context=bench.context)), []
+    service = node.create_service(Trigger, "late", lambda request, response: response)
+    send = service.send_response
+
+    def undiscovered(response, header):
+        attempts.append(header)
+        if len(attempts) < 3:
+            text = f"{turns.UNDISCOVERED} (timeout): client will not receive response"
+            warnings.warn(text, RuntimeWarning, stacklevel=1)
+        else:
+            send(response, header)
+
+    monkeypatch.setattr(service, "send_response", undiscovered)
+    future = bench.client(Trigger, "late").call_async(Trigger.Request())
+    bench.until(future.done, turn(bench))
+    assert len(attempts) == 3 and not bench.problems
+    attempts.clear()
+    monkeypatch.setattr(turns, "RETRIES", 1)
+    bench.client(Trigger, "late").call_async(Trigger.Request())
+    bench.until(lambda: bench.problems, turn(bench))
+    assert "a reply was lost" in str(bench.problems[0][1]) and len(attempts) == 2
 
 
 def test_a_service_does_not_wait_for_a_backlog(bench):

@@ -259,6 +259,13 @@ class Rig(Client):
                 self.describe(robot.file.read_text())
         self.process = NodeProcess(domain, self.parameters, namespace, arguments, **process)
 
+    def until(self, condition, timeout=TIMEOUT, what=""):
+        """As of Client; the failure has the log of the node."""
+        try:
+            return super().until(condition, timeout, what)
+        except AssertionError as error:
+            raise AssertionError(f"{error}; the log of the node:\n{self.process.output()}") from None
+
     def describe(self, text):
         self.description.publish(String(data=text))
 

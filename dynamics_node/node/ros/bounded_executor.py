@@ -1,15 +1,19 @@
 """An executor without a queue: pending messages stay in the middleware, where QoS bounds them."""
 
+import contextlib
 import time
+import warnings
 from collections import defaultdict, deque
 from inspect import iscoroutine
 from itertools import chain
+from typing import Any, NamedTuple
 
 from rclpy.context import Context
 from rclpy.exceptions import InvalidHandle
 from rclpy.executors import Executor, ExternalShutdownException
 from rclpy.impl.implementation_singleton import rclpy_implementation as _rclpy
 from rclpy.qos import QoSProfile
+from rclpy.service import Service
 from rclpy.utilities import timeout_sec_to_nsec
 
 REQUESTS = QoSProfile(depth=1000)  # of services; the middleware drops the oldest of more, without a reply
@@ -17,6 +21,8 @@ MOST_WAITING = 100  # requests of a service that wait for an answer; the reply t
 EVENTS_PERIOD = 5.0  # s between checks of QoS events, which only log warnings
 MOST = 100  # messages of one subscription in a turn, for any depth
 SHARE = 0.005  # s of processor time of one subscription in a turn
+RETRIES, RETRY_PERIOD = 10, 1.0  # of a reply whose client the middleware has not discovered yet
+UNDISCOVERED = "failed to send response"  # the warning of rclpy after 0.1 s of waiting for the client
 AWAITS = "the callback awaits: use another executor"
 
 
@@ -25,7 +31,9 @@ class TurnExecutor(Executor):
     subscriptions in the order of their creation.
 
     Every request has a reply: a turn takes the requests of a service from the middleware, in `share` s of
-    processor time. MOST_WAITING of them wait for their turn, others are rejected at once.
+    processor time. MOST_WAITING of them wait for their turn, others are rejected at once. A request may
+    arrive before the middleware has discovered the reader of its reply (ros2/rmw_fastrtps#842); the reply is
+    then sent again, RETRIES times.
 
     rclpy's EventsExecutor queues an event for every message, without a bound. If a message takes longer than
     the period, its input becomes ever older, and timers and services wait behind it. Here the QoS depths and
@@ -40,6 +48,7 @@ class TurnExecutor(Executor):
         super().__init__(context=context)
         self._problem, self._share = problem, share
         self._waiting: dict[int, deque] = defaultdict(deque)  # of services: requests with their headers
+        self._unsent: deque[_Reply] = deque()
         self._wait_set = None
         self._events_due = 0.0
 
@@ -58,11 +67,13 @@ class TurnExecutor(Executor):
 
     def spin_once(self, timeout_sec: float | None = None):
         """One turn; without work it ends after the timeout (None: never)."""
+        if self._unsent and time.monotonic() >= self._unsent[0].due:
+            self._send(self._unsent.popleft())
         if time.monotonic() >= self._events_due:
             self._handle_events()
         wait_set = self._wait_set or self._gather()
         try:
-            self._wait(wait_set, 0 if any(self._waiting.values()) else timeout_sec)
+            self._wait(wait_set, self._longest_wait(timeout_sec))
         except InvalidHandle:  # an entity was destroyed without a notification
             self._wait_set = None
             return
@@ -71,6 +82,15 @@ class TurnExecutor(Executor):
             for pointer in wait_set.get_ready_entities(kind):
                 if (entity := self._entities[kind].get(pointer)) is not None:
                     self._serve(entity, take, self._depth.get(pointer, 1))
+
+    def _longest_wait(self, timeout_sec):
+        """s until requests or replies of earlier turns are due, at most the timeout."""
+        if any(self._waiting.values()):
+            return 0
+        if self._unsent:
+            left = max(0.0, self._unsent[0].due - time.monotonic())
+            return left if timeout_sec is None else min(left, timeout_sec)
+        return timeout_sec
 
     def spin_once_until_future_complete(self, future, timeout_sec=None):
         """One turn; the future wakes it."""
@@ -122,7 +142,7 @@ class TurnExecutor(Executor):
                 if waiting:
                     request, header = waiting.popleft()
                     if (response := self._response(service, request)) is not None:
-                        service.send_response(response, header)
+                        self._send(_Reply(service, response, header))
             except InvalidHandle:  # a callback of the same turn destroyed it
                 waiting.clear()
             except Exception as error:
@@ -141,9 +161,23 @@ class TurnExecutor(Executor):
             if len(waiting) < most:
                 waiting.append((request, header))
             else:
-                service.send_response(busy, header)
+                self._send(_Reply(service, busy, header))
             if time.thread_time() >= end:
                 return
+
+    def _send(self, reply):
+        """Send a reply, or keep it for later if its client is not discovered yet."""
+        with warnings.catch_warnings(record=True) as caught, contextlib.suppress(InvalidHandle):
+            warnings.simplefilter("always")
+            reply.service.send_response(reply.response, reply.header)
+        if not any(UNDISCOVERED in str(warning.message) for warning in caught):
+            return
+        if reply.tries < RETRIES:
+            later = reply._replace(tries=reply.tries + 1, due=time.monotonic() + RETRY_PERIOD)
+            self._unsent.append(later)
+        else:
+            lost = TimeoutError("a reply was lost: the middleware has not discovered its client")
+            self._problem(_name(reply.service), lost)
 
     def _response(self, service, request):
         """Response of the callback; a failure after an exception, None if its type has none."""
@@ -193,6 +227,16 @@ class TurnExecutor(Executor):
         except InvalidHandle:
             return None
         return self._take_timer(timer) if due else None
+
+
+class _Reply(NamedTuple):
+    """A response and its address; due: the time of the next try."""
+
+    service: Service
+    response: Any
+    header: Any
+    tries: int = 0
+    due: float = 0.0
 
 
 def _wait_set(context, handles, events=0):
