@@ -57,7 +57,7 @@ def dynamics_methods(robot: Robot, problem: Problem) -> dict[str, Method]:
     methods: dict[str, Method] = {}
     if all(forward[own].all() or not forward[own].any() for own in columns(robot)):
         methods["aba"] = partial(_by_clusters, forward=forward)
-    if not methods or robot.nbodies < LONG or robot.constrained:
+    if not methods or robot.nbodies < LONG:
         methods["crba + solve"] = partial(by_mass_matrix, forward=forward)
     return methods
 

@@ -12,7 +12,7 @@ from robots import ROBOTS, closed_states, random_states, robot_of
 from tolerances import error
 
 import dynamics_node as dn
-from dynamics_node.codegen.c import kernel
+from dynamics_node.codegen.c import threads
 
 EULER, RK4 = "semi_implicit_euler", "rk4"
 IN_MUJOCO = {EULER: mujoco.mjtIntegrator.mjINT_EULER, RK4: mujoco.mjtIntegrator.mjINT_RK4}
@@ -110,7 +110,7 @@ def test_energy_and_momentum_in_free_flight():
 @pytest.mark.parametrize("name", ["floating", "five_bar"])
 def test_compiled_batches(name, integrator, monkeypatch):
     """Vectors of states on several threads: as one by one, to the last bit, and as interpreted."""
-    monkeypatch.setattr(kernel, "WORTH_A_THREAD", 1)
+    monkeypatch.setattr(threads, "WORTH_A_THREAD", 1)
     robot = FLOATING.model() if name == "floating" else robot_of(name)
     _, q, qd = start_of(name, 37) if name == "five_bar" else (robot, *random_states(robot, 37)[:2])
     tau = 0.1 * np.random.default_rng(0).normal(size=(37, 4, robot.nv))

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import compilers
 import numpy as np
 
-from dynamics_node.codegen.c import batch_kernel, kernel
+from dynamics_node.codegen.c import batch_kernel, kernel, library
 from dynamics_node.codegen.c.compiler import FLAGS
 from dynamics_node.codegen.c.render import text_of
 
@@ -123,6 +123,7 @@ def runs_on(processor, folder, monkeypatch, shift=0, more=()):
     for module in (kernel, batch_kernel):
         monkeypatch.setattr(module, "compile_fastest", compile_first)
     monkeypatch.setattr(kernel, "open_library", lambda path: path)
+    monkeypatch.setattr(library, "open_library", lambda path: path)
     monkeypatch.setattr(kernel.Kernel, "_open", open_kernel)
     monkeypatch.setattr(kernel.Kernel, "_wrap", wrap)
     monkeypatch.setattr(kernel.Kernel, "called_at_once", lambda own, cls: cls)

@@ -18,19 +18,12 @@ from dynamics_node.codegen.c.compiler import (
     has_avx512,
     open_library,
 )
-from dynamics_node.codegen.c.kernel import (
-    QUICK,
-    SHORT,
-    WORTH_A_THREAD,
-    Loaded,
-    builtin_function,
-    in_parts,
-    threads_worth,
-    trust_arrays,
-)
+from dynamics_node.codegen.c.kernel import QUICK, SHORT
+from dynamics_node.codegen.c.library import Loaded, builtin_function, trust_arrays
 from dynamics_node.codegen.c.render import ABOVE_CACHES, BATCH, renderer, shapes_table, text_of
 from dynamics_node.codegen.c.render_stage_loops import render_stage_loops
 from dynamics_node.codegen.c.render_straight import NUMBERS, VECTOR, VECTORS, memory, render_run
+from dynamics_node.codegen.c.threads import WORTH_A_THREAD, in_parts, threads_worth
 from dynamics_node.codegen.result_memory import new_array
 from dynamics_node.codegen.runner import PRECISIONS, UNIT_TOLERANCE, limits_in, returned, usable
 from dynamics_node.errors import CompileError

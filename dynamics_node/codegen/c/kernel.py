@@ -1,10 +1,6 @@
-"""A compiled Program as functions of Python: one state, the states of a small batch, several threads."""
+"""A compiled Program as functions of Python: one state, the states of a small batch."""
 
 import ctypes
-import inspect
-import os
-from abc import ABC, abstractmethod
-from concurrent.futures import ThreadPoolExecutor
 from copy import copy
 from functools import cache, partial
 
@@ -19,113 +15,19 @@ from dynamics_node.codegen.c.compiler import (
     compile_fastest,
     open_library,
 )
-from dynamics_node.codegen.c.render import BATCH, WORTH_A_THREAD, render, renderer
+from dynamics_node.codegen.c.library import Loaded, builtin_function, called_at_once, trust_arrays
+from dynamics_node.codegen.c.render import BATCH, render, renderer
+from dynamics_node.codegen.c.threads import in_parts, threads_worth
 from dynamics_node.codegen.result_memory import new_array
 from dynamics_node.codegen.runner import returned, taken, usable
-from dynamics_node.errors import CompileError, InputError
+from dynamics_node.errors import CompileError
 from dynamics_node.symbolic import LaneProgram, Program, vectorize
 
-BLOCK = 16  # states; threads split the batch at multiples of the widest vector, 16 numbers of float32
 SHORTER = 0.75  # of the operations: lanes that leave no more need no trial
 LONG = 5000  # operations above which GCC's own vectors, beside those of limbs, cost time
 SHORT, QUICK = 100, 20_000  # operations that take no time to speak of, and that are compiled in a second
 TRIED = 100  # states of a trial
 MOST_OPERATIONS = 500_000  # in two or three minutes
-
-
-class Loaded(ABC):
-    """A Program with its library. Compiled when it is made; when unpickled, in another process too, it opens
-    the library that the cache has. Raises CompileError then. key: of the library in the cache."""
-
-    def __init__(self, program):
-        self.program = program
-        self._sizes = [int(np.prod(shape, dtype=int)) for shape in program.inputs.values()]
-        self._outputs = sum(numbers.size for numbers in program.outputs.values())
-        self.key = self._compile()
-        self._open(open_library(self.key))
-
-    @abstractmethod
-    def _compile(self) -> str:
-        """Key of the library, compiled if the cache has none."""
-
-    @abstractmethod
-    def _open(self, library: ctypes.CDLL):
-        """Keep what is called of the library, in attributes that PER_PROCESS names."""
-
-    PER_PROCESS: tuple[str, ...] = ()
-
-    @staticmethod
-    def fitting(shapes, count, inputs, dtype):
-        """The inputs, (count, ...) or one state for all, as contiguous arrays of a type in the `shapes`
-        {name: shape}. Raises ValueError for a wrong number of entries."""
-        arrays = [np.require(array, dtype, ["C", "ALIGNED"]) for array in inputs]
-        for k, (array, shape) in enumerate(zip(arrays, shapes.values(), strict=True)):
-            size = int(np.prod(shape, dtype=int))
-            if array.shape in (shape, (count, *shape)):
-                continue
-            if array.shape not in ((size,), (count, size)):
-                raise InputError(f"an input of shape {array.shape}, not ({count}, {size}) or ({size},)")
-            arrays[k] = array.reshape((count, *shape) if array.ndim == 2 else shape)
-        return arrays
-
-    def __getstate__(self):
-        return {name: value for name, value in self.__dict__.items() if name not in self.PER_PROCESS}
-
-    def __setstate__(self, state):
-        self.__dict__.update(state)
-        try:
-            library = open_library(self.key)
-        except CompileError:  # somebody has emptied the cache meanwhile
-            self.key = self._compile()
-            library = open_library(self.key)
-        self._open(library)
-
-
-def trust_arrays(library, dtype):
-    """Let a library read NumPy's arrays of a type where they lie: see arrays.c."""
-    sample = np.empty((2, 3), dtype)
-    library.trust_arrays.argtypes = (ctypes.c_void_p, ctypes.c_void_p)
-    library.trust_arrays(id(sample), sample.ctypes.data)
-
-
-def builtin_function(library, definition, memory=None):
-    """Wrap a C function as a Python builtin whose `self` points to the array `memory`. A call with four
-    arrays takes 60 ns beside the Program, 160 ns with the buffer protocol, 1200 ns through cffi, 3900 ns
-    through ctypes. The library must stay open as long as the function lives."""
-    api = ctypes.pythonapi
-    api.PyCapsule_New.restype = api.PyCFunction_NewEx.restype = ctypes.py_object
-    api.PyCapsule_New.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
-    api.PyCFunction_NewEx.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.py_object]
-    memory = np.zeros(1) if memory is None else memory
-    capsule = api.PyCapsule_New(memory.ctypes.data, None, None)
-    address = ctypes.addressof(ctypes.c_char.in_dll(library, definition))
-    return api.PyCFunction_NewEx(address, capsule, memory)  # memory as its module: it keeps it alive
-
-
-_called_at_once: dict[type, type] = {}  # by the classes they are derived from, and by themselves
-
-
-def called_at_once(library, cls):
-    """A class derived from one with `__call__`, whose instances are called without a frame of Python, see
-    instances.c. `_reach(instance)` begins that; `_plain` is the class it is derived from."""
-    if cls not in _called_at_once:
-        size = cls.__basicsize__
-        library.spec_behind.restype, library.spec_behind.argtypes = ctypes.c_void_p, (ctypes.c_int,)
-        library.call_at_once.restype, library.call_at_once.argtypes = None, (ctypes.py_object, ctypes.c_long)
-        make = ctypes.pythonapi.PyType_FromSpecWithBases
-        make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object]
-        derived = make(library.spec_behind(size), (cls,))
-        attributes = {
-            **{name: getattr(cls, name) for name in ("__name__", "__qualname__", "__module__", "__doc__")},
-            "__signature__": property(lambda instance: inspect.signature(instance._by_python)),
-            "_by_python": cls.__call__,
-            "_plain": cls,
-            "_reach": staticmethod(lambda instance: library.call_at_once(instance, size)),
-        }
-        for name, value in attributes.items():
-            setattr(derived, name, value)
-        _called_at_once[cls] = _called_at_once[derived] = derived
-    return _called_at_once[cls]
 
 
 class Kernel(Loaded):
@@ -273,36 +175,3 @@ def _promising(program, ways, together):
 def _is_worth_it(program):
     """True of straight lines, neither too few for their time to count nor too many to compile often."""
     return isinstance(program, Program) and SHORT < program.length <= QUICK
-
-
-def threads_worth(operations, most=None):
-    """As many threads as the work is worth, by default at most one a core."""
-    worth = operations // WORTH_A_THREAD
-    return min(most or _cores(), worth) if worth > 1 else 1
-
-
-def in_parts(count, threads, work):
-    """The least of work(start, stop) over parts of count states, one a thread. The interpreter lock must be
-    free while it works."""
-    first, *others = _parts(count, threads)
-    at_work = [_pool().submit(work, *part) for part in others]
-    return min([work(*first), *(part.result() for part in at_work)])
-
-
-def _parts(count, number):
-    """(start, stop) of about equal parts, whole blocks each but the last."""
-    size = max(1, -(-count // (number * BLOCK))) * BLOCK
-    return [(start, min(start + size, count)) for start in range(0, max(1, count), size)]
-
-
-def _cores():
-    """Cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-@cache
-def _pool():
-    return ThreadPoolExecutor(_cores(), thread_name_prefix="dynamics_batch")
-
-
-os.register_at_fork(after_in_child=_pool.cache_clear)  # a forked child has none of the threads

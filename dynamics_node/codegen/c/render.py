@@ -16,8 +16,6 @@ from dynamics_node.codegen.result_memory import LARGE
 from dynamics_node.codegen.runner import UNIT_TOLERANCE
 from dynamics_node.symbolic import LaneProgram
 
-# Operations per additional thread; waking one costs about 100 us, in which a core does 3 million of them.
-WORTH_A_THREAD = 8_000_000
 BATCH = 64  # states from which vectors are worth another compilation
 # Instructions of a LaneProgram up to which straight lines over vectors of states are not slower than loops
 # over lanes. A result takes some: it is transposed.

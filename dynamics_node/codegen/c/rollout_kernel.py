@@ -7,9 +7,10 @@ import numpy as np
 
 from dynamics_node.codegen.c.batch_kernel import width_flags
 from dynamics_node.codegen.c.compiler import FOR_VECTORS, compile_library
-from dynamics_node.codegen.c.kernel import Loaded, in_parts, threads_worth
+from dynamics_node.codegen.c.library import Loaded
 from dynamics_node.codegen.c.render import renderer, text_of
 from dynamics_node.codegen.c.render_straight import VECTORS, memory, render_run, table
+from dynamics_node.codegen.c.threads import in_parts, threads_worth
 from dynamics_node.codegen.runner import PRECISIONS, limits_in
 from dynamics_node.symbolic import depth_first
 

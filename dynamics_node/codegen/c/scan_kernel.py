@@ -3,7 +3,7 @@
 import ctypes
 
 from dynamics_node.codegen.c.compiler import compile_library
-from dynamics_node.codegen.c.kernel import Loaded
+from dynamics_node.codegen.c.library import Loaded
 from dynamics_node.codegen.c.render import before_run, renderer, text_of
 from dynamics_node.codegen.c.render_straight import memory, render_run
 from dynamics_node.symbolic import depth_first
