@@ -4,20 +4,10 @@ from pathlib import Path
 
 import numpy as np
 
-from dynamics_node.cli.options import (
-    TABLES,
-    UsageError,
-    add_command,
-    add_friction,
-    add_output,
-    add_parameters,
-    add_strict,
-    file_to_write,
-    names,
-    numbers,
-    plot_to_write,
-    positive,
-)
+from dynamics_node.cli.documented import arguments_of
+from dynamics_node.cli.options import UsageError
+from dynamics_node.cli.parser import add_command
+from dynamics_node.cli.values import TABLES, file_to_write, names, plot_to_write, positive
 from dynamics_node.errors import InputError, TableError
 from dynamics_node.identification.excitation import message_text, read_limits
 from dynamics_node.io import plot_curves, read_table
@@ -32,7 +22,6 @@ from dynamics_node.trajectory import (
     verdict,
     write_check,
 )
-from dynamics_node.trajectory.trajectory_check import RATE, WINDOW
 
 INFEASIBLE = 1  # exit code
 USED = ("position", "velocity", "acceleration", "jerk", "effort", "effort_rate")
@@ -40,84 +29,58 @@ USED = ("position", "velocity", "acceleration", "jerk", "effort", "effort_rate")
 
 def add_check(commands):
     parser = add_command(
-        commands, "check", check_robot, "Check whether a robot can execute a trajectory.",
-        [
-            "robot.urdf trajectory.yaml",
-            "robot.urdf trajectory.yaml --payload tool0,3 --slow-down -o slower.yaml --page check.html",
-        ],
-    )  # fmt: skip
-    add_strict(parser)
-    parser.add_argument(
-        "input", type=Path, metavar="TRAJECTORY",
-        help="a trajectory_msgs/JointTrajectory in YAML or JSON, or a message that contains one; or a table "
-        f"with time, q and optionally qd, qdd: {', '.join(TABLES)}",
-    )  # fmt: skip
-    add_parameters(parser)
-    add_output(parser, file_to_write(".yaml", ".yml"), "the trajectory with its efforts", metavar="FILE.yaml")
-    parser.add_argument("--page", type=file_to_write(".html", ".htm"), metavar="FILE.html", help="a report")
-    parser.add_argument("--plot", type=plot_to_write, metavar="FILE", help="curves: .png, .svg, .pdf")
-    add_friction(parser, default=True)
-    parser.add_argument(
-        "--at", action="extend", type=numbers, metavar="Q,...",
-        help="positions of all joints, for those that the trajectory omits (default: those of its "
-        "trajectory_start, or zero)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--limits", metavar="FILE", help="YAML with joint_limits as for MoveIt; the tightest limit counts"
+        commands,
+        "check",
+        check_robot,
+        check_trajectory,
+        "robot.urdf trajectory.yaml",
+        "robot.urdf trajectory.yaml --payload tool0,3 --slow-down -o slower.yaml --page check.html",
+        parameters=True,
     )
-    parser.add_argument(
-        "--max-effort-rate", type=positive, metavar="RATE",
-        help="limit of the derivative of the efforts of all joints by time, N m/s or N/s",
-    )  # fmt: skip
-    parser.add_argument(
-        "--payload", type=names, action="append", default=[], metavar="LINK,KG[,X,Y,Z]",
-        help="a point mass on a link, at a point in its axes, m (default: its origin); may be repeated",
-    )  # fmt: skip
-    parser.add_argument(
-        "--largest-payload", type=names, action="append", default=[], metavar="LINK[,X,Y,Z]",
-        help="compute the largest mass there with which the trajectory stays feasible; may be repeated",
-    )  # fmt: skip
+    text = (
+        "a trajectory_msgs/JointTrajectory in YAML or JSON, or a message that contains one; or a table with "
+        f"time, q and optionally qd, qdd: {', '.join(TABLES)}"
+    )
+    parser.add_argument("input", type=Path, metavar="TRAJECTORY", help=text)
+    to_write = file_to_write(".yaml", ".yml")
+    parser.add_value("-o --output", "the trajectory with its efforts", "FILE.yaml", type=to_write)
+    parser.add_value("--page", "a report", "FILE.html", type=file_to_write(".html", ".htm"))
+    parser.add_value("--plot", "curves: .png, .svg, .pdf", "FILE", type=plot_to_write)
+    parser.add_documented(check_trajectory, "friction q0 thermal_window rate")
+    parser.add_value("--limits", "YAML with joint_limits as for MoveIt; the tightest limit counts", "FILE")
+    text = "limit of the derivative of the efforts of all joints by time, N m/s or N/s"
+    parser.add_value("--max-effort-rate", text, "RATE", type=positive)
+    text = "a point mass on a link, at a point in its axes, m (default: its origin); may be repeated"
+    parser.add_value("--payload", text, "LINK,KG[,X,Y,Z]", type=names, action="append", default=[])
+    text = "compute the largest mass there with which the trajectory stays feasible; may be repeated"
+    parser.add_value("--largest-payload", text, "LINK[,X,Y,Z]", type=names, action="append", default=[])
     times = parser.add_mutually_exclusive_group()
-    times.add_argument(
-        "--slow-down", action="store_true", help="slow an infeasible trajectory down until it is feasible"
-    )
-    times.add_argument(
-        "--time-optimal", action="store_true",
-        help="replace the times by the fastest feasible ones, from rest to rest (needs toppra)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--window", type=positive, default=WINDOW, metavar="S",
-        help=f"window of the thermal RMS, s (default: {WINDOW:g})",
-    )  # fmt: skip
-    parser.add_argument(
-        "--rate", type=positive, default=RATE, metavar="HZ",
-        help=f"samples a second between points (default: {RATE:g})",
-    )  # fmt: skip
+    parser.add_switch("--slow-down", "slow an infeasible trajectory down until it is feasible", to=times)
+    text = "replace the times by the fastest feasible ones, from rest to rest (needs toppra)"
+    parser.add_switch("--time-optimal", text, to=times)
 
 
 def check_robot(robot, options, printer):
     """Check, print and write. Exit code 1 for an infeasible trajectory."""
-    if options.at is not None and len(options.at) != robot.nq:
-        raise UsageError(f"--at needs {robot.nq} numbers, {', '.join(robot.q_names)}, not {len(options.at)}")
+    if options.q0 is not None and len(options.q0) != robot.nq:
+        raise UsageError(f"--q0 needs {robot.nq} numbers, {', '.join(robot.q_names)}, not {len(options.q0)}")
     for words in options.payload:
         robot = _loaded(robot, words)
     places = [(words[0], _point("--largest-payload", robot, words, 1)) for words in options.largest_payload]
-    limits = _limits(robot, options)
-    points, at = _points(robot, options)
+    points, options.q0 = _points(robot, options)
+    choices = arguments_of(options, check_trajectory) | {"limits": _limits(robot, options)}
     with printer.progress("checking"):
-        check = check_trajectory(
-            robot, points, at=at, limits=limits, friction=options.friction, window=options.window,
-            rate=options.rate,
-        )  # fmt: skip
+        check = check_trajectory(robot, points, **choices)
+    before = check.time[-1] - check.time[0]
     if options.slow_down and check.slowdown.limit is not None and check.slowdown.possible:
-        limit, end = check.slowdown.limit, check.time[-1]
-        check = check.slowed()
-        printer.data(slowed=check.time[-1] / end)
-        printer.line(f"slowed down by {check.time[-1] / end:.4g}: {limit.quantity} of {limit.joint}")
+        limit, end, check = check.slowdown.limit, check.time[-1], check.slowed()
+        scaled = check.time[-1] / end
+        printer.data(slowed=scaled)
+        printer.line(f"slowed down by {scaled:.4g}: {limit.quantity} of {limit.joint}")
     if options.time_optimal:
-        before = check.time[-1] - check.time[0]
+        del choices["thermal_window"]
         with printer.progress("scaling"):
-            check = _time_optimal(robot, points, at, options, limits)
+            check = _time_optimal(robot, points, choices)
         scaled = float((check.time[-1] - check.time[0]) / before) if before > 0 else 1.0
         printer.data(slowed=scaled)
         printer.line(f"time-optimal: {scaled:.4g} times the duration")
@@ -132,40 +95,37 @@ def _limits(robot, options):
     limits = {} if options.limits is None else read_limits(options.limits)
     if (most := options.max_effort_rate) is not None:
         for name in (name for name in robot.v_names if name in robot.q_names):
-            own = limits.setdefault(name, {})
-            own["max_effort_rate"] = min(most, own.get("max_effort_rate", most))
+            bounds = limits.setdefault(name, {})
+            bounds["max_effort_rate"] = min(most, bounds.get("max_effort_rate", most))
     return limits
 
 
-def _time_optimal(robot, points, at, options, limits):
+def _time_optimal(robot, points, choices):
     try:
-        return scale_trajectory(
-            robot, points, at=at, limits=limits, friction=options.friction, rate=options.rate
-        )
+        return scale_trajectory(robot, points, **choices)
     except ImportError as error:  # the message names what to install
         raise TableError(str(error)) from None
 
 
 def _points(robot, options):
     """The trajectory, and the positions of all joints at its start."""
-    path, at = options.input, options.at
+    path, q0 = options.input, options.q0
     if path.suffix not in TABLES:
         points, start = read_joint_trajectory(path)
-        if at is None and start:
-            at = np.array(
-                [start.get(name, own) for name, own in zip(robot.q_names, robot.neutral(), strict=True)]
-            )
-        return points, at
+        if q0 is None and start:
+            pairs = zip(robot.q_names, robot.neutral(), strict=True)
+            q0 = np.array([start.get(name, neutral) for name, neutral in pairs])
+        return points, q0
     rows = read_table(path, robot, ("q", "qd", "qdd"), ("time", "q"))
-    own = list(range(robot.nv))
+    columns = list(range(robot.nv))
     if rows["q"].shape[1] == robot.nq:
         if missing := [name for name in robot.v_names if name not in robot.q_names]:
             raise InputError(f"{path}: a trajectory has no positions of {listed(missing)}")
-        own = [robot.q_names.index(name) for name in robot.v_names]
+        columns = [robot.q_names.index(name) for name in robot.v_names]
     nothing = np.full((len(rows["time"]), robot.nv), np.nan)
     rates = (rows.get(kind, nothing) for kind in ("qd", "qdd"))
-    points = JointTrajectory(robot.v_names, rows["time"] - rows["time"][0], rows["q"][:, own], *rates)
-    return points, at
+    points = JointTrajectory(robot.v_names, rows["time"] - rows["time"][0], rows["q"][:, columns], *rates)
+    return points, q0
 
 
 def _loaded(robot, words):
@@ -200,7 +160,7 @@ def _show(check, payloads, printer):
         samples=len(check.time),
         duration=float(check.time[-1] - check.time[0]),
         worst=None if check.worst is None else _entries(check.worst),
-        margins=[_entries(own) for own in check.margins],
+        margins=[_entries(margin) for margin in check.margins],
         slowdown=check.slowdown.factor,
         at_rest=check.slowdown.at_rest,
         joints=_loads(check),
@@ -217,20 +177,18 @@ def _show(check, payloads, printer):
 
 
 def _show_limits(check, printer):
-    loads = {own["name"]: own for own in _loads(check)}
-    used = {(own.joint, own.quantity): f"{100 * own.used:.1f} %" for own in check.margins}
-    kinds = [kind for kind in USED if any(kind == own.quantity for own in check.margins)]
-    joints = list(dict.fromkeys([*loads, *(own.joint for own in check.margins)]))
-    width = max(5, *(len(name) for name in joints))
-    head = [*(f"{kind:>12}" for kind in kinds), *(f"{kind:>9}" for kind in HEAD)]
-    printer.line(f"{'joint':{width}} {' '.join(head)}")
-    for name in joints:
-        cells = [f"{used.get((name, kind), '-'):>12}" for kind in kinds]
-        cells += [f"{loads[name][kind]:9.4g}" for kind in LOADS if name in loads]
-        printer.line(f"{name:{width}} {' '.join(cells)}")
+    loads = {row["name"]: [row[kind] for kind in LOADS] for row in _loads(check)}
+    used = {(margin.joint, margin.quantity): f"{100 * margin.used:.1f} %" for margin in check.margins}
+    kinds = [kind for kind in USED if any(kind == margin.quantity for margin in check.margins)]
+    joints = dict.fromkeys([*loads, *(margin.joint for margin in check.margins)])
+    rows = [
+        [name, *(used.get((name, kind), "-") for kind in kinds), *loads.get(name, ["-"] * len(LOADS))]
+        for name in joints
+    ]
+    printer.table(("joint", *kinds, *HEAD), rows)
     printer.line(
-        f"limits used; efforts N m or N, thermal: RMS over {check.window:g} s; power W, of all joints "
-        f"{check.peak_total_power:.4g}; energy J, {check.energy.sum():.4g}"
+        f"limits used; efforts N m or N, thermal: RMS over {check.options.thermal_window:g} s; power W, of "
+        f"all joints {check.peak_total_power:.4g}; energy J, {check.energy.sum():.4g}"
     )
 
 

@@ -11,6 +11,7 @@ import warnings
 from dynamics_node import __version__
 from dynamics_node.cli import checking, evaluating, excitation, exporting, identifying, inspecting, motions
 from dynamics_node.cli.options import UsageError, input_paths, reject_overwritten_inputs
+from dynamics_node.cli.parser import Command
 from dynamics_node.cli.printer import Printer
 from dynamics_node.errors import (
     ChoiceError,
@@ -144,7 +145,7 @@ def make_parser():
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"dynamics_node {__version__}")
-    commands = parser.add_subparsers(required=True, metavar="COMMAND", dest="command")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND", dest="command", parser_class=Command)
     lines = []
     for group, adders in GROUPS.items():
         lines += [f"{group}:"]

@@ -9,33 +9,15 @@ from pathlib import Path
 import numpy as np
 
 from dynamics_node.algorithms import friction_torque
-from dynamics_node.cli.options import (
-    RECORDING,
-    TABLES,
-    UsageError,
-    add_command,
-    add_friction,
-    add_output,
-    add_parameters,
-    add_recording,
-    add_strict,
-    as_recorded,
-    cutoff,
-    folder_to_write,
-    joints_map,
-    names,
-    one_of,
-    plot_to_write,
-    positive,
-    table_to_write,
-    torques_of,
-)
+from dynamics_node.cli.options import UsageError, as_recorded, cutoff, joints_map, torques_of
+from dynamics_node.cli.parser import RECORDING, USUAL, add_command
+from dynamics_node.cli.values import TABLES, folder_to_write, one_of, plot_to_write, positive, table_to_write
 from dynamics_node.codegen.cache import cache_folder
 from dynamics_node.errors import TableError
 from dynamics_node.functions import SOLVERS, build, build_for_service, build_loop_solver
 from dynamics_node.graph import ORDERINGS
 from dynamics_node.identification import LowPass
-from dynamics_node.io import CUTOFF, Comparison, evaluate, open_table, plot_comparison, table_writer
+from dynamics_node.io import Comparison, evaluate, open_table, plot_comparison, table_writer
 from dynamics_node.io.differentiate import END
 from dynamics_node.robot import forward_dynamics, inverse_dynamics
 from dynamics_node.text import listed
@@ -48,21 +30,20 @@ PROBLEMS = {"inverse": inverse_dynamics, "forward": forward_dynamics}
 
 def add_compile(commands):
     parser = add_command(
-        commands, "compile", compile_robot, "Compile the code that the node needs, ahead of time.",
-        ["robot.urdf", "robot.urdf --tip-links tool0 -o cache   # start the node with XDG_CACHE_HOME=cache"],
-    )  # fmt: skip
-    add_strict(parser)
-    add_parameters(parser)
-    parser.add_argument(
-        "--problem", action="extend", type=one_of(*PROBLEMS), metavar="PROBLEM,...",
-        help="inverse, forward (default: both)",
-    )  # fmt: skip
-    parser.add_argument("--solver", choices=SOLVERS, default="best", help="(default: best)")
-    parser.add_argument("--ordering", choices=(*ORDERINGS, "best"), default="best", help="(default: best)")
-    parser.add_argument(
-        "--tip-links", action="extend", type=names, metavar="LINK,...", help="the node's parameter tip_links"
+        commands,
+        "compile",
+        compile_robot,
+        "Compile the code that the node needs, ahead of time.",
+        "robot.urdf",
+        "robot.urdf --tip-links tool0 -o cache   # start the node with XDG_CACHE_HOME=cache",
+        parameters=True,
     )
-    add_output(parser, folder_to_write, "cache folder (default: the user's cache)", metavar="FOLDER")
+    parser.add_list("--problem", "inverse, forward (default: both)", "PROBLEM,...", one_of(*PROBLEMS))
+    parser.add_choice("--solver", SOLVERS, default="best")
+    parser.add_choice("--ordering", (*ORDERINGS, "best"), default="best")
+    parser.add_list("--tip-links", "the node's parameter tip_links", "LINK,...")
+    text = "cache folder (default: the user's cache)"
+    parser.add_value("-o --output", text, "FOLDER", type=folder_to_write)
 
 
 def compile_robot(robot, options, printer):
@@ -107,47 +88,35 @@ def compile_robot(robot, options, printer):
 
 def add_evaluate(commands):
     parser = add_command(
-        commands, "evaluate", evaluate_table,
+        commands,
+        "evaluate",
+        evaluate_table,
         "Compute inverse or forward dynamics of every state of a table or a recording.",
-        [
-            "robot.urdf states.npz -o torques.npz",
-            "robot.urdf my_bag --differentiate --compare --plot torques.png",
-        ],
-    )  # fmt: skip
-    add_strict(parser)
+        "robot.urdf states.npz -o torques.npz",
+        "robot.urdf my_bag --differentiate --compare --plot torques.png",
+        parameters=True,
+    )
     parser.add_argument("input", type=Path, metavar="STATES", help=RECORDING)
-    add_parameters(parser)
-    parser.add_argument(
-        "--problem", choices=tuple(PROBLEMS), default="inverse",
-        help="inverse: torques; forward: accelerations (default: inverse)",
-    )  # fmt: skip
-    add_output(parser, table_to_write, f"results: {', '.join(TABLES)}", metavar="FILE")
-    add_recording(parser)
+    parser.add_choice("--problem", PROBLEMS, "torques, or accelerations", "inverse")
+    parser.add_value("-o --output", f"results: {', '.join(TABLES)}", "FILE", type=table_to_write)
+    parser.add_recording()
     still = parser.add_mutually_exclusive_group()
-    still.add_argument(
-        "--differentiate", action="store_true",
-        help="compute missing velocities and accelerations as derivatives, low-passed without delay",
-    )  # fmt: skip
-    still.add_argument("--zero-velocity", action="store_true", help="set missing velocities to zero")
-    parser.add_argument(
-        "--cutoff", type=positive, metavar="HZ",
-        help="cut-off of --differentiate, where half of the amplitude is left "
-        f"(default: {CUTOFF:g} Hz, or a quarter of the sampling rate if that is lower)",
-    )  # fmt: skip
-    add_friction(parser, default=False)
-    parser.add_argument("--compare", action="store_true", help="compare measured with computed torques")
-    parser.add_argument(
-        "--unfiltered", action="store_true",
-        help="compare torques as recorded (default: measured and computed torques pass the low-pass of the "
-        "accelerations)",
-    )  # fmt: skip
-    parser.add_argument("--plot", type=plot_to_write, metavar="FILE", help="the comparison: .png, .svg, .pdf")
-    parser.add_argument(
-        "--precision", choices=("float64", "float32"), default="float64", help="(default: float64)"
+    text = "compute missing velocities and accelerations as derivatives, low-passed without delay"
+    parser.add_switch("--differentiate", text, to=still)
+    parser.add_switch("--zero-velocity", "set missing velocities to zero", to=still)
+    text = f"cut-off of --differentiate, where half of the amplitude is left {USUAL}"
+    parser.add_value("--cutoff", text, "HZ", type=positive)
+    parser.add_friction(default=False)
+    parser.add_switch("--compare", "compare measured with computed torques")
+    text = (
+        "compare torques as recorded (default: measured and computed torques pass the low-pass of the "
+        "accelerations)"
     )
-    parser.add_argument(
-        "--chunk", type=int, default=16384, metavar="ROWS", help="rows in memory at a time (default: 16384)"
-    )
+    parser.add_switch("--unfiltered", text)
+    parser.add_value("--plot", "the comparison: .png, .svg, .pdf", "FILE", type=plot_to_write)
+    parser.add_choice("--precision", ("float64", "float32"), default="float64")
+    text = "rows in memory at a time (default: 16384)"
+    parser.add_value("--chunk", text, "ROWS", type=int, default=16384)
 
 
 def evaluate_table(robot, options, printer):
@@ -231,15 +200,15 @@ def _below(table, options):
 
 
 class _FilteredComparison:
-    """Passes the torques `own` to a Comparison, below a cut-off if given."""
+    """Passes the torques `columns` to a Comparison, below a cut-off if given."""
 
-    def __init__(self, comparison, own, cutoff):
-        self._comparison, self._own = comparison, own
+    def __init__(self, comparison, columns, cutoff):
+        self._comparison, self._columns = comparison, columns
         self._filter = None if cutoff is None else LowPass(cutoff, lambda part: part["columns"], self._take)
         self._begin = np.nan
 
     def __call__(self, measured, computed, time):
-        measured, computed = measured[:, self._own], computed[:, self._own]
+        measured, computed = measured[:, self._columns], computed[:, self._columns]
         if self._filter is None:
             self._comparison.add(measured, computed, time)
             return
@@ -257,16 +226,16 @@ def _run(solver, table, options, comparison, robot, printer):
     """The Summary of all rows, written and compared on request, of the joints of `robot`."""
     started = time.perf_counter()
     result = "tau" if options.problem == "inverse" else "qdd"
-    own = [solver.robot.v_names.index(name) for name in robot.v_names]
+    columns = [solver.robot.v_names.index(name) for name in robot.v_names]
     sinks: dict[str, Callable] = {}
     with contextlib.ExitStack() as stack:
         if comparison:
-            sinks["compare"] = _FilteredComparison(comparison, own, _below(table, options))
+            sinks["compare"] = _FilteredComparison(comparison, columns, _below(table, options))
         if options.output:
             write = stack.enter_context(table_writer(options.output, robot, result, table.timed))
-            sinks["write"] = lambda values, time: write(values[:, own], time)
-        advance = stack.enter_context(printer.progress("states", table.rows))
-        summary = evaluate(solver, table, advance=advance, **sinks)
+            sinks["write"] = lambda values, time: write(values[:, columns], time)
+        progress = stack.enter_context(printer.progress("states", table.rows))
+        summary = evaluate(solver, table, progress=progress, **sinks)
     printer.data(states=summary.rows, without_result=summary.bad)
     printer.line(f"{summary.rows} states in {time.perf_counter() - started:.2f} s")
     if options.output:
@@ -285,10 +254,17 @@ def _show(comparison, cutoff, printer):
             f"computed minus measured torque, both below {cutoff:g} Hz (--unfiltered: as recorded), of "
             f"{comparison.count} rows"
         )
-    width = max(5, *(len(row.name) for row in rows))
-    printer.line(
-        f"{'joint':{width}} unit  {'measured':>9} {'RMSE':>9} {'largest':>9} {'bias':>9} {'correlation':>11}"
-    )
-    for row in rows:
-        numbers = f"{row.measured:9.4g} {row.rmse:9.4g} {row.largest:9.4g} {row.bias:+9.3g}"
-        printer.line(f"{row.name:{width}} {row.unit:4}  {numbers} {row.correlation:11.4f}")
+    head = ("joint", "unit", "measured", "RMSE", "largest", "bias", "correlation")
+    cells = [
+        [
+            row.name,
+            row.unit,
+            row.measured,
+            row.rmse,
+            row.largest,
+            f"{row.bias:+.3g}",
+            f"{row.correlation:.4f}",
+        ]
+        for row in rows
+    ]
+    printer.table(head, cells)

@@ -5,23 +5,14 @@ from importlib.util import find_spec
 
 import numpy as np
 
-from dynamics_node.cli.options import (
-    UsageError,
-    add_command,
-    add_output,
-    add_strict,
-    folder_to_write,
-    names,
-    numbers,
-    one_of,
-    positive,
-)
+from dynamics_node.cli.documented import arguments_of
+from dynamics_node.cli.options import UsageError
+from dynamics_node.cli.parser import add_command
+from dynamics_node.cli.values import folder_to_write, names, one_of, positive
 from dynamics_node.errors import ExcitationError, ModelError
-from dynamics_node.identification import TERMS, USUAL
+from dynamics_node.identification import TERMS
 from dynamics_node.identification.excitation import (
-    CRITERIA,
     RATE,
-    UNITS,
     Box,
     ExcitationTrajectory,
     design_excitation,
@@ -44,79 +35,31 @@ POINTS, DRAWING = "trajectory.yaml", "trajectory.png"
 
 def add_excitation(commands):
     parser = add_command(
-        commands, "excitation", design_motion,
-        "Design a periodic motion that determines inertias and friction best, within limits.",
-        ["robot.urdf -o excited --acceleration 5 --box hand,0.2,0.8,-0.5,0.5,0.1,-"],
-    )  # fmt: skip
-    add_strict(parser)
-    add_output(
-        parser, folder_to_write, "trajectory.yaml, a JointTrajectory, and trajectory.png", metavar="FOLDER",
-        required=True,
-    )  # fmt: skip
+        commands,
+        "excitation",
+        design_motion,
+        design_excitation,
+        "robot.urdf -o excited --acceleration 5 --box hand,0.2,0.8,-0.5,0.5,0.1,-",
+    )
+    text = "trajectory.yaml, a JointTrajectory, and trajectory.png"
+    parser.add_value("-o --output", text, "FOLDER", type=folder_to_write, required=True)
     parser.set_defaults(writes=(POINTS, DRAWING))
-    _add_motion(parser)
-    _add_limits(parser)
-    parser.add_argument(
-        "--criterion", choices=tuple(CRITERIA), default="condition",
-        help="condition: condition number of the base regressor; volume: determinant of the covariance "
-        "(default: condition)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--units", choices=UNITS, default="usual",
-        help="units of parameters in the condition number: their usual sizes, or si (default: usual)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--terms", action="extend", type=one_of(*TERMS), metavar="TERM,...",
-        help=f"what will be identified, of {', '.join(TERMS)} (default: {','.join(USUAL)})",
-    )  # fmt: skip
-    parser.add_argument(
-        "--noise", action="extend", type=numbers, metavar="X,...",
-        help="noise of torques, N m or N, one for all joints or one each (default: 1)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--restarts", type=int, default=4, metavar="N", help="restarts of the search (default: 4)"
+    parser.add_documented(
+        design_excitation,
+        "period harmonics q0 factor velocity acceleration criterion units noise terms restarts seed "
+        "time_limit",
+        terms={"type": one_of(*TERMS), "metavar": "TERM,..."},
+        time_limit={"type": float},
     )
-    parser.add_argument("--seed", type=int, default=0, help="seed of the random starts (default: 0)")
-    parser.add_argument(
-        "--time-limit", type=float, metavar="S",
-        help="end the search after this time, compiling excluded, with the best motion so far",
-    )  # fmt: skip
-
-
-def _add_motion(parser):
-    parser.add_argument("--period", type=positive, default=10.0, metavar="S", help="s (default: 10)")
-    parser.add_argument(
-        "--harmonics", type=int, default=5, metavar="N", help="harmonics of 1/period (default: 5)"
+    text = f"points a second of trajectory.yaml (default: {RATE:g})"
+    parser.add_value("--rate", text, "HZ", type=positive, default=RATE)
+    parser.add_value("--limits", "YAML with joint_limits as for MoveIt; the tightest limit counts", "FILE")
+    text = (
+        "keep the link's origin, or a point on it, within these bounds, m, axes of the root; "
+        f"{OPEN}: no bound; may be repeated"
     )
-    parser.add_argument(
-        "--start", action="extend", type=numbers, metavar="Q,...",
-        help="position at which the motion starts and ends (default: any)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--rate", type=positive, default=RATE, metavar="HZ",
-        help=f"points a second of trajectory.yaml (default: {RATE:g})",
-    )  # fmt: skip
-
-
-def _add_limits(parser):
-    parser.add_argument(
-        "--limits-factor", type=float, default=0.9, metavar="X", help="share of all limits (default: 0.9)"
-    )
-    parser.add_argument(
-        "--velocity", type=float, metavar="X", help="velocity limit of every joint, rad/s or m/s"
-    )
-    parser.add_argument(
-        "--acceleration", type=float, metavar="X",
-        help="acceleration limit of every joint, rad/s^2 or m/s^2",
-    )  # fmt: skip
-    parser.add_argument(
-        "--limits", metavar="FILE", help="YAML with joint_limits as for MoveIt; the tightest limit counts"
-    )
-    parser.add_argument(
-        "--box", type=names, action="append", default=[], metavar="LINK,X0,X1,Y0,Y1,Z0,Z1[,X,Y,Z]",
-        help="keep the link's origin, or a point on it, within these bounds, m, axes of the root; "
-        f"{OPEN}: no bound; may be repeated",
-    )  # fmt: skip
+    words = {"type": names, "action": "append", "default": []}
+    parser.add_value("--box", text, "LINK,X0,X1,Y0,Y1,Z0,Z1[,X,Y,Z]", **words)
 
 
 def design_motion(robot, options, printer):
@@ -124,21 +67,16 @@ def design_motion(robot, options, printer):
     boxes = [_box(robot, words) for words in options.box]
     if (points := options.period * options.rate) > MOST_POINTS:
         raise UsageError(f"{points:.0f} points: at most {MOST_POINTS} are written, use a lower --rate")
-    limits = None if options.limits is None else read_limits(options.limits)
-    with printer.progress("solutions", solutions(options.criterion, options.restarts)) as advance:
+    choices = arguments_of(options, design_excitation) | {"boxes": boxes}
+    choices["limits"] = None if options.limits is None else read_limits(options.limits)
+    with printer.progress("solutions", solutions(options.criterion, options.restarts)) as progress:
         try:
-            motion = design_excitation(
-                robot, options.period, options.harmonics, criterion=options.criterion, units=options.units,
-                boxes=boxes, start=options.start, factor=options.limits_factor, velocity=options.velocity,
-                acceleration=options.acceleration, limits=limits, noise=options.noise or [1.0],
-                terms=options.terms or list(USUAL), restarts=options.restarts, seed=options.seed,
-                time_limit=options.time_limit, advance=advance,
-            )  # fmt: skip
+            motion = design_excitation(robot, **choices, progress=progress)
         except (ExcitationError, ModelError):
             raise
         except ValueError as error:  # an invalid argument comes from an option
             raise UsageError(str(error)) from None
-    _show(motion, options.limits_factor, printer)
+    _show(motion, options.factor, printer)
     _write(motion, options, printer)
 
 
@@ -218,19 +156,16 @@ def _show_deviations(motion, printer):
     printer.line(
         f"expected standard deviation from {count} samples with torque noise of {assumed} N m (or N)"
     )
-    for end, own in (("best", order[:ENDS]), ("worst", order[ENDS:][-ENDS:])):
-        for k in own:
+    for end, some in (("best", order[:ENDS]), ("worst", order[ENDS:][-ENDS:])):
+        for k in some:
             printer.line(f"  {end:5} {std[k]:9.2e}  {base.expressions[k]}")
 
 
 def _show_limits(motion, factor, printer):
-    joints, used = motion.robot.v_names, dict(motion.used)
-    width = max(5, *(len(name) for name in joints))
+    used = dict(motion.used)
     printer.line(f"largest use of the limits, of the {100 * factor:g} % available")
-    printer.line(f"{'joint':{width}} " + " ".join(f"{kind:>12}" for kind in KINDS))
-    for name in joints:
-        own = (used.pop(f"{kind} of {name}", None) for kind in KINDS)
-        cells = " ".join(f"{'-' if x is None else f'{100 * x:.1f} %':>12}" for x in own)
-        printer.line(f"{name:{width}} {cells}")
+    rows = [[name, *(used.pop(f"{kind} of {name}", None) for kind in KINDS)] for name in motion.robot.v_names]
+    cells = [[name, *("-" if x is None else f"{100 * x:.1f} %" for x in row)] for name, *row in rows]
+    printer.table(("joint", *KINDS), cells)
     for name, x in used.items():
         printer.line(f"{name} in its box: {100 * x:.1f} %")

@@ -4,16 +4,9 @@ from pathlib import Path
 from typing import get_args
 
 from dynamics_node.algorithms import QUANTITIES
-from dynamics_node.cli.options import (
-    UsageError,
-    add_command,
-    add_output,
-    add_parameters,
-    add_strict,
-    folder_to_write,
-    names,
-    one_of,
-)
+from dynamics_node.cli.options import UsageError
+from dynamics_node.cli.parser import add_command
+from dynamics_node.cli.values import folder_to_write, one_of
 from dynamics_node.codegen.export import DTYPES, TARGETS
 from dynamics_node.functions import build, build_loop_solver, export_functions
 from dynamics_node.functions.choices import Reference
@@ -24,45 +17,33 @@ _OPTIONS = ("link", "links", "joint", "reference", "forward_joints")
 
 def add_export(commands):
     parser = add_command(
-        commands, "export", export, "Export functions as source code for other systems.",
-        [
-            "panda.urdf --function inverse_dynamics -o panda_c",
-            "panda.urdf --function forward_dynamics,mass_matrix --target casadi --derivatives",
-            "panda.urdf --function frame_jacobian --link panda_hand --precision single --no-libm",
-        ],
-    )  # fmt: skip
-    add_strict(parser)
-    add_parameters(parser)
-    parser.add_argument(
-        "--function", action="extend", type=one_of(*QUANTITIES), metavar="NAME,...",
-        help="quantities of docs/reference/quantities.md (default: inverse_dynamics)",
-    )  # fmt: skip
-    parser.add_argument("--target", choices=TARGETS, default="c", help="(default: c)")
-    parser.add_argument("--derivatives", action="store_true", help="export first derivatives, too")
-    parser.add_argument(
-        "--second-derivatives", action="store_true", help="export first and second derivatives, too"
+        commands,
+        "export",
+        export,
+        "Export functions as source code for other systems.",
+        "panda.urdf --function inverse_dynamics -o panda_c",
+        "panda.urdf --function forward_dynamics,mass_matrix --target casadi --derivatives",
+        "panda.urdf --function frame_jacobian --link panda_hand --precision single --no-libm",
+        parameters=True,
     )
-    parser.add_argument("--precision", choices=tuple(DTYPES), default="double", help="(default: double)")
-    parser.add_argument(
-        "--runtime-parameters", action="extend", type=one_of(*PARAMETERS), metavar="NAME,...",
-        help="inertia, armature: arguments of the functions in place of constants (default: none)",
-    )  # fmt: skip
-    parser.add_argument("--no-libm", action="store_true", help="compute sine and cosine without <math.h>")
-    parser.add_argument("--name", help="prefix of all names (default: the robot's name)")
-    parser.add_argument("--link", help="of quantities of a link, such as frame_jacobian")
-    parser.add_argument(
-        "--links", action="extend", type=names, metavar="LINK,...", help="of quantities of links"
-    )
-    parser.add_argument("--joint", help="of sensor_wrench")
-    parser.add_argument("--reference", choices=get_args(Reference), help="axes of frame_jacobian and others")
-    parser.add_argument(
-        "--forward-joints", action="extend", type=names, metavar="JOINT,...",
-        help="of hybrid_dynamics: joints whose torque is known",
-    )  # fmt: skip
-    add_output(
-        parser, folder_to_write, "folder of the files (default: exported)", metavar="FOLDER",
-        default=Path("exported"),
-    )  # fmt: skip
+    text = "quantities of docs/reference/quantities.md (default: inverse_dynamics)"
+    parser.add_list("--function", text, "NAME,...", one_of(*QUANTITIES))
+    parser.add_choice("--target", TARGETS, default="c")
+    parser.add_switch("--derivatives", "export first derivatives, too")
+    parser.add_switch("--second-derivatives", "export first and second derivatives, too")
+    parser.add_choice("--precision", DTYPES, default="double")
+    text = "inertia, armature: arguments of the functions in place of constants (default: none)"
+    parser.add_list("--runtime-parameters", text, "NAME,...", one_of(*PARAMETERS))
+    parser.add_switch("--no-libm", "compute sine and cosine without <math.h>")
+    parser.add_value("--name", "prefix of all names (default: the robot's name)")
+    parser.add_value("--link", "of quantities of a link, such as frame_jacobian")
+    parser.add_list("--links", "of quantities of links", "LINK,...")
+    parser.add_value("--joint", "of sensor_wrench")
+    parser.add_choice("--reference", get_args(Reference), "axes of frame_jacobian and others")
+    text = "of hybrid_dynamics: joints whose torque is known"
+    parser.add_list("--forward-joints", text, "JOINT,...")
+    text = "folder of the files (default: exported)"
+    parser.add_value("-o --output", text, "FOLDER", type=folder_to_write, default=Path("exported"))
 
 
 def export(robot, options, printer):
@@ -72,9 +53,9 @@ def export(robot, options, printer):
     _check(wanted, given)
     functions = []
     for name in wanted:
-        own = {option: value for option, value in given.items() if option in QUANTITIES[name].options}
+        choices = {option: value for option, value in given.items() if option in QUANTITIES[name].options}
         with printer.progress(name):
-            functions.append(_built(robot, name, options, own))
+            functions.append(_built(robot, name, options, choices))
     closing = [build_loop_solver(robot, "numpy").step] if robot.constrained else []
     with printer.progress("writing"):
         paths = export_functions(

@@ -5,27 +5,14 @@ from pathlib import Path
 
 import yaml
 
-from dynamics_node.cli.options import (
-    RECORDING,
-    UsageError,
-    add_command,
-    add_derivatives,
-    add_output,
-    add_recording,
-    add_strict,
-    file_to_write,
-    folder_to_write,
-    one_of,
-    open_recordings,
-    positive,
-    total_rows,
-)
+from dynamics_node.cli.documented import arguments_of
+from dynamics_node.cli.options import UsageError, open_recordings, total_rows
+from dynamics_node.cli.parser import RECORDING, add_command
+from dynamics_node.cli.values import file_to_write, folder_to_write, one_of
 from dynamics_node.errors import TableError
 from dynamics_node.estimation import Payload, identify_payload, require_bearing
 from dynamics_node.identification import (
-    METHODS,
     TERMS,
-    USUAL,
     Identified,
     identify,
     summary,
@@ -45,37 +32,24 @@ MOMENTS = {"xx": (0, 0), "yy": (1, 1), "zz": (2, 2), "xy": (0, 1), "xz": (0, 2),
 
 def add_identify(commands):
     parser = add_command(
-        commands, "identify", identify_robot,
-        "Identify inertias and friction from recordings, and write the description with them.",
-        ["robot.urdf run1.csv run2 --joints-map 'fer_*=panda_*' -o out"],
+        commands, "identify", identify_robot, identify,
+        "robot.urdf run1.csv run2 --joints-map 'fer_*=panda_*' -o out",
     )  # fmt: skip
-    add_strict(parser)
-    parser.add_argument(
-        "recordings", type=Path, nargs="+", metavar="RECORDING", help=f"positions and efforts: {RECORDING}"
-    )
-    add_output(
-        parser, folder_to_write, "robot.urdf, parameters.yaml, report.yaml and report.html",
-        metavar="FOLDER", required=True,
-    )  # fmt: skip
+    _add_recordings(parser, "positions and efforts")
+    text = "robot.urdf, parameters.yaml, report.yaml and report.html"
+    parser.add_value("-o --output", text, "FOLDER", type=folder_to_write, required=True)
     parser.set_defaults(writes=FILES)
-    add_recording(parser)
-    parser.add_argument(
-        "--terms", action="extend", type=one_of(*TERMS), metavar="TERM,...",
-        help=f"what is identified, of {', '.join(TERMS)} (default: {','.join(USUAL)}, and others that help)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--method", choices=METHODS, default="weighted", help="least squares (default: weighted)"
-    )
-    parser.add_argument(
-        "--prior-std", type=positive, default=1.0, metavar="X",
-        help="expected relative error of the described inertias: a small one keeps poorly excited parameters "
-        "close to the description (default: 1)",
-    )  # fmt: skip
-    add_derivatives(parser)
-    parser.add_argument(
-        "--unfiltered", action="store_true",
-        help="use torques as recorded (default: torques and regressors pass the accelerations' low-pass)",
-    )  # fmt: skip
+    terms = {"type": one_of(*TERMS), "metavar": "TERM,..."}
+    parser.add_documented(identify, "terms method prior_std", terms=terms)
+    text = "use torques as recorded (default: torques and regressors pass the accelerations' low-pass)"
+    parser.add_switch("--unfiltered", text)
+
+
+def _add_recordings(parser, text):
+    """The argument of recordings, and the options for reading them."""
+    parser.add_argument("recordings", type=Path, nargs="+", metavar="RECORDING", help=f"{text}: {RECORDING}")
+    parser.add_recording()
+    parser.add_derivatives()
 
 
 def identify_robot(robot, options, printer):
@@ -83,9 +57,9 @@ def identify_robot(robot, options, printer):
     description = _description(options.urdf)
     moved, (tables,), measured = open_recordings(robot, options, printer, options.recordings)
     result = identify(
-        moved, [table.chunks for table in tables], options.terms, options.method,
-        options.prior_std, _cutoff(tables, options),
-        partial(_bar, printer, total_rows(tables)), measured=measured,
+        moved, [table.chunks for table in tables], **arguments_of(options, identify),
+        cutoff=_cutoff(tables, options), progress=partial(_bar, printer, total_rows(tables)),
+        measured=measured,
     )  # fmt: skip
     printer.data(better=result.better, **_report(result))
     _show(result, printer)
@@ -157,12 +131,10 @@ def _show(result, printer):
     for verdict in verdicts:
         if verdict.stage != "judge":
             printer.line(f"{verdict.stage}: {verdict.text}")
-    width = max(5, *(len(name) for name, _, _ in result.joints))
+    errors = result.rmse_nominal, result.rmse_fitted, result.rmse_cross_validated
     printer.line("RMS of measured minus computed torque")
-    printer.line(f"{'joint':{width}} {'described':>10} {'identified':>10} {'unseen':>10}")
-    for name, _, k in result.joints:
-        values = result.rmse_nominal[k], result.rmse_fitted[k], result.rmse_cross_validated[k]
-        printer.line(f"{name:{width}} " + " ".join(f"{value:10.4g}" for value in values))
+    rows = [[name, *(error[k] for error in errors)] for name, _, k in result.joints]
+    printer.table(("joint", "described", "identified", "unseen"), rows)
     for verdict in verdicts:
         if verdict.stage == "judge":
             printer.line(f"{verdict.stage}: {verdict.text}")
@@ -173,31 +145,15 @@ def _show(result, printer):
 
 def add_payload(commands):
     parser = add_command(
-        commands, "payload", estimate_payload,
-        "Estimate mass, center of mass and inertia of a payload from recorded torques.",
-        ["robot.urdf loaded.csv --link tool0 --tare empty.csv -o payload.yaml"],
+        commands, "payload", estimate_payload, identify_payload,
+        "robot.urdf loaded.csv --link tool0 --tare empty.csv -o payload.yaml",
     )  # fmt: skip
-    add_strict(parser)
-    parser.add_argument(
-        "recordings", type=Path, nargs="+", metavar="RECORDING",
-        help=f"positions and efforts with the payload: {RECORDING}",
-    )  # fmt: skip
-    parser.add_argument("--link", required=True, help="link that carries the payload")
-    parser.add_argument(
-        "--tare", type=Path, action="append", default=[], metavar="RECORDING",
-        help="recording of the same robot without the payload, to separate friction; may be repeated",
-    )  # fmt: skip
-    add_output(
-        parser, file_to_write(), "YAML of a request of ~/set_payload, if the motion excites the payload",
-        metavar="FILE",
-    )  # fmt: skip
-    add_recording(parser)
-    parser.add_argument(
-        "--no-friction", action="store_true",
-        help="take friction as described (default: identify an offset, Coulomb and viscous friction of every "
-        "joint)",
-    )  # fmt: skip
-    add_derivatives(parser)
+    _add_recordings(parser, "positions and efforts with the payload")
+    parser.add_documented(identify_payload, "link friction", link={"required": True})
+    text = "recording of the same robot without the payload, to separate friction; may be repeated"
+    parser.add_value("--tare", text, "RECORDING", type=Path, action="append", default=[])
+    text = "YAML of a request of ~/set_payload, if the motion excites the payload"
+    parser.add_value("-o --output", text, "FILE", type=file_to_write())
 
 
 def estimate_payload(robot, options, printer):
@@ -209,10 +165,10 @@ def estimate_payload(robot, options, printer):
     moved, (tables, tares), measured = open_recordings(
         robot, options, printer, options.recordings, options.tare
     )
-    with printer.progress("states", total_rows(tares + tables)) as advance:
+    with printer.progress("states", total_rows(tares + tables)) as progress:
         payload = identify_payload(
-            moved, options.link, [table.chunks for table in tables], tare=[table.chunks for table in tares],
-            friction=not options.no_friction, advance=advance, measured=measured,
+            moved, recordings=[table.chunks for table in tables], tare=[table.chunks for table in tares],
+            **arguments_of(options, identify_payload), progress=progress, measured=measured,
         )  # fmt: skip
     _show_payload(payload, printer)
     if payload.refusal:
@@ -243,13 +199,12 @@ def _show_payload(payload: Payload, printer):
     for warning in payload.warnings:
         printer.line(f"check: {warning}")
     printer.line(f"{payload.samples} states, condition {payload.condition:.3g}")
-    printer.line(f"{'':24} {'value':>10} {'std':>10}")
-    printer.line(f"{'mass [kg]':24} {mass:10.4g} {payload.mass_std:10.2g}")
+    rows = [["mass [kg]", mass, f"{payload.mass_std:.2g}"]]
     if mass > 0:  # else there is no center
         for axis, value, std in zip("xyz", payload.com, payload.com_std, strict=True):
-            printer.line(f"{f'center of mass {axis} [m]':24} {value:10.4g} {std:10.2g}")
-        for axes, (i, j) in MOMENTS.items():
-            printer.line(f"{f'inertia {axes} [kg m^2]':24} {payload.inertia[i, j]:10.4g}")
+            rows.append([f"center of mass {axis} [m]", value, f"{std:.2g}"])
+        rows += [[f"inertia {axes} [kg m^2]", payload.inertia[at], ""] for axes, at in MOMENTS.items()]
+    printer.table(("", "value", "std"), rows)
     for text in payload.not_excited:
         printer.line(f"check: {text}")
     if payload.refusal:

@@ -5,19 +5,9 @@ from pathlib import Path
 import numpy as np
 
 from dynamics_node.algorithms import first_closed
-from dynamics_node.cli.options import (
-    UsageError,
-    add_command,
-    add_output,
-    add_problem,
-    add_strict,
-    errors_of_description,
-    file_to_write,
-    folder_to_write,
-    names,
-    numbers,
-    read_problem,
-)
+from dynamics_node.cli.options import UsageError, errors_of_description, read_problem
+from dynamics_node.cli.parser import add_command
+from dynamics_node.cli.values import file_to_write, folder_to_write, numbers
 from dynamics_node.errors import SingularPivotError
 from dynamics_node.functions import UnobservableError, evaluate
 from dynamics_node.graph import (
@@ -39,7 +29,7 @@ from dynamics_node.robot.urdf_numbers import ALL_FIGURES, Inertial, with_numbers
 
 
 def _add_at(parser, text):
-    parser.add_argument("--at", action="extend", type=numbers, metavar="Q,...", help=text)
+    parser.add_list("--at", text, "Q,...", numbers)
 
 
 def _position(robot, options):
@@ -59,9 +49,8 @@ def _position(robot, options):
 def add_info(commands):
     parser = add_command(
         commands, "info", show_info, "Print joints, bodies, limits and warnings of a robot.",
-        ["panda.urdf", "panda.urdf --at 0,-0.5,0,-2,0,1.5,0.8,0", "panda.urdf --json"],
+        "panda.urdf", "panda.urdf --at 0,-0.5,0,-2,0,1.5,0.8,0", "panda.urdf --json",
     )  # fmt: skip
-    add_strict(parser)
     parser.set_defaults(lists_warnings=True)
     _add_at(parser, "print gravity torques and mass matrix at this position, too")
 
@@ -77,13 +66,13 @@ def show_info(robot, options, printer):
     printer.line(
         f"{robot.name}: {robot.nbodies} moving bodies, nq {robot.nq}, nv {robot.nv}, root {robot.base_link!r}"
     )
-    printer.line(f"{'body':28} {'joint':28} {'type':10} {'mass kg':>8} {'effort limit':>12}  mimics")
+    head = ("body", "joint", "type", "mass kg", "effort limit", "mimics")
+    rows = []
     for body in map(_body, robot.tree.bodies):
         effort = "" if body["effort_limit"] is None else f"{body['effort_limit']:g}"
-        printer.line(
-            f"{body['body']:28} {body['joint']:28} {body['type']:10} {body['mass']:8.3f} {effort:>12}  "
-            f"{', '.join(body['mimics'])}"
-        )
+        cells = (body["body"], body["joint"], body["type"], f"{body['mass']:.3f}")
+        rows.append([*cells, effort, ", ".join(body["mimics"])])
+    printer.table(head, rows)
     if robot.constrained:
         _show_constraints(robot, printer)
     for warning in robot.warnings:
@@ -115,12 +104,12 @@ def _constraints(robot):
 
 
 def _show_constraints(robot, printer):
-    printer.line(f"{'constraint':28} {'type':10} dependent joints")
-    previous = None
+    rows, previous = [], None
     for row in _constraints(robot):
         dependent = "" if row["dependent"] == previous else ", ".join(row["dependent"])
-        printer.line(f"{row['name']:28} {row['type']:10} {dependent}")
+        rows.append([row["name"], row["type"], dependent])
         previous = row["dependent"]
+    printer.table(("constraint", "type", "dependent joints"), rows)
     printer.line(f"independent: {', '.join(robot.v_names)}")
 
 
@@ -140,19 +129,13 @@ def _show_state(robot, q, printer):
 
 def add_doctor(commands):
     parser = add_command(
-        commands, "doctor", show_doctor,
-        "Report implausible inertias of links and their probable causes.",
-        ["robot.urdf", "robot.urdf -o report.html --repair repaired.urdf"],
-        read=read_report,
+        commands, "doctor", show_doctor, "Report implausible inertias of links and their probable causes.",
+        "robot.urdf", "robot.urdf -o report.html --repair repaired.urdf", read=read_report,
     )  # fmt: skip
-    add_output(
-        parser, file_to_write(".html", ".htm"), "the report as a page (default: doctor.html; --json: none)",
-        metavar="FILE.html",
-    )  # fmt: skip
-    parser.add_argument(
-        "--repair", type=file_to_write(), metavar="FILE",
-        help="write the description with the nearest consistent inertia for every impossible one",
-    )  # fmt: skip
+    text = "the report as a page (default: doctor.html; --json: none)"
+    parser.add_value("-o --output", text, "FILE.html", type=file_to_write(".html", ".htm"))
+    text = "write the description with the nearest consistent inertia for every impossible one"
+    parser.add_value("--repair", text, "FILE", type=file_to_write())
     parser.set_defaults(lists_warnings=True)
 
 
@@ -186,7 +169,7 @@ def show_doctor(read, options, printer):
 
 def _repair(report, text, path, printer):
     better = doctor.repairs(report.links)
-    inertias = {name: Inertial(own.inertia) for name, own in better.items()}
+    inertias = {name: Inertial(link.inertia) for name, link in better.items()}
     write_text(path, with_numbers(text, inertias, figures=ALL_FIGURES))
     repaired = ", ".join(map(repr, better)) or "no link: all are consistent"
     printer.line(f"repaired: {repaired}")
@@ -200,9 +183,8 @@ def _repair(report, text, path, printer):
 def add_sensors(commands):
     parser = add_command(
         commands, "sensors", show_sensors, "Report whether sensors determine the motion of a robot.",
-        ["robot.urdf sensors.yaml", "robot.urdf sensors.yaml --at 0,-0.5,0,-2,0,1.5,0.8,0"],
+        "robot.urdf sensors.yaml", "robot.urdf sensors.yaml --at 0,-0.5,0,-2,0,1.5,0.8,0",
     )  # fmt: skip
-    add_strict(parser)
     parser.add_argument("sensors", metavar="SENSORS.yaml", help="sensors, see docs/reference/sensors.md")
     _add_at(parser, "judge at this position, too")
 
@@ -227,15 +209,13 @@ def show_sensors(robot, options, printer):
 
 
 def _show_sensors(problem, printer):
-    rows = [("sensor", "type", "at", "rows", "std")]
+    rows = []
     for sensor, labels in zip(problem.sensors, problem.labels, strict=True):
         known = "" if sensor.value is None else f" = {_joined(sensor.value)}"
         std = "covariance" if sensor.std is None else _joined(sensor.std)
-        own = " ".join(label.removeprefix(f"{sensor.name}.") for label in labels if label != sensor.name)
-        rows.append((sensor.name, sensor.kind, sensor.place, own + known, std))
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        printer.line("  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip())
+        parts = " ".join(label.removeprefix(f"{sensor.name}.") for label in labels if label != sensor.name)
+        rows.append((sensor.name, sensor.kind, sensor.place, parts + known, std))
+    printer.table(("sensor", "type", "at", "rows", "std"), rows)
 
 
 def _joined(value):
@@ -247,18 +227,19 @@ def _joined(value):
 
 def add_graph(commands):
     parser = add_command(
-        commands, "graph", show_graph,
+        commands,
+        "graph",
+        show_graph,
         "Print the size of the Bayes net that each elimination ordering leaves, or draw one net.",
-        ["panda.urdf", "panda.urdf --problem forward --ordering aba -o net.svg"],
-    )  # fmt: skip
-    add_strict(parser)
-    add_problem(parser)
-    parser.add_argument(
-        "--ordering", choices=(*ORDERINGS, "best"), help="print this net (default: a table of all orderings)"
+        "panda.urdf",
+        "panda.urdf --problem forward --ordering aba -o net.svg",
     )
-    add_output(
-        parser, file_to_write(".svg", ".dot"), "the drawing of the net of --ordering", metavar="FILE.svg|.dot"
+    parser.add_problem()
+    parser.add_choice(
+        "--ordering", (*ORDERINGS, "best"), "print this net (default: a table of all orderings)"
     )
+    text = "the drawing of the net of --ordering"
+    parser.add_value("-o --output", text, "FILE.svg|.dot", type=file_to_write(".svg", ".dot"))
 
 
 def show_graph(robot, options, printer):
@@ -268,15 +249,14 @@ def show_graph(robot, options, printer):
     problem = read_problem(robot, options)
     graph = generic_graph(robot, problem)
     rows = []
-    printer.line(f"{'ordering':16} {'edges':>6} {'entries':>8}  pivots")
     for name in [options.ordering] if options.ordering else list(ORDERINGS):
         ordering, plan = plan_ordering(robot, problem, name)
         net = eliminate(graph, plan)
         rows.append(
             {"ordering": ordering.name, "edges": len(net.edges), "entries": plan.size, "safe": plan.safe}
         )
-        pivots = "safe" if plan.safe else "checked at run time"
-        printer.line(f"{ordering.name:16} {len(net.edges):6} {plan.size:8}  {pivots}")
+    cells = [[*list(row.values())[:3], "safe" if row["safe"] else "checked at run time"] for row in rows]
+    printer.table(("ordering", "edges", "entries", "pivots"), cells)
     printer.data(orderings=rows)
     if options.ordering:
         printer.line(str(net))
@@ -291,20 +271,18 @@ def show_graph(robot, options, printer):
 
 def add_explain(commands):
     parser = add_command(
-        commands, "explain", explain,
+        commands,
+        "explain",
+        explain,
         "Write one page about a problem: factor graph, elimination, matrices, operation counts, C code.",
-        ["panda.urdf --problem forward --ordering aba -o explained", "arm.urdf --ordering tau1,F1,A1,qdd1"],
-    )  # fmt: skip
-    add_strict(parser)
-    add_problem(parser)
-    parser.add_argument(
-        "--ordering", action="extend", type=names, metavar="ORDERING",
-        help=f"{', '.join(ORDERINGS)}, best, or the variables in order, as tau1,F1,... (default: best)",
-    )  # fmt: skip
-    add_output(
-        parser, folder_to_write, "the page and its files (default: explained)", metavar="FOLDER",
-        default=Path("explained"),
-    )  # fmt: skip
+        "panda.urdf --problem forward --ordering aba -o explained",
+        "arm.urdf --ordering tau1,F1,A1,qdd1",
+    )
+    parser.add_problem()
+    text = f"{', '.join(ORDERINGS)}, best, or the variables in order, as tau1,F1,... (default: best)"
+    parser.add_list("--ordering", text, "ORDERING")
+    text = "the page and its files (default: explained)"
+    parser.add_value("-o --output", text, "FOLDER", type=folder_to_write, default=Path("explained"))
 
 
 def explain(robot, options, printer):

@@ -8,23 +8,10 @@ from pathlib import Path
 import numpy as np
 
 from dynamics_node.algorithms import first_closed
-from dynamics_node.cli.options import (
-    RECORDING,
-    TABLES,
-    UsageError,
-    add_command,
-    add_friction,
-    add_output,
-    add_recording,
-    add_strict,
-    joints_map,
-    names,
-    numbers,
-    page_to_write,
-    plot_to_write,
-    positive,
-    table_to_write,
-)
+from dynamics_node.cli.documented import arguments_of
+from dynamics_node.cli.options import UsageError, joints_map
+from dynamics_node.cli.parser import RECORDING, add_command
+from dynamics_node.cli.values import TABLES, numbers, page_to_write, plot_to_write, table_to_write
 from dynamics_node.errors import TableError, TrajectoryError
 from dynamics_node.io import later, plot_curves, read_table, recordings, table_writer
 from dynamics_node.robot.sensor_fitting import fitting_labels
@@ -37,34 +24,30 @@ from dynamics_node.trajectory import (
     smooth,
     write_animation,
 )
-from dynamics_node.trajectory.inverse_problem import STDS
 from dynamics_node.trajectory.simulation import MOST_STEPS
 from dynamics_node.trajectory.trajectory import joined
 
-BACKENDS = ("auto", "c", "numpy")
-NOISE = {
-    "encoder_std": "standard deviation of a measured position, rad or m",
-    "torque_std": "standard deviation of the motors' torques, N m or N",
-    "jerk_density": "spectral density of the jerk, rad²/s⁵ or m²/s⁵: how fast accelerations change",
-    "external_torque_density": "spectral density of the rate of external torques, (N m)²/s or N²/s",
-}
+NOISE = "encoder_std torque_std jerk_density external_torque_density"
+BACKEND = {"choices": ("auto", "c", "numpy")}
 
 
-def motion_command(commands, name, run, text, examples):
-    """Parser of a command that computes a trajectory."""
-    parser = add_command(commands, name, run, text, examples)
-    add_strict(parser)
-    add_output(parser, table_to_write, f"the motion as a table: {', '.join(TABLES)}", metavar="FILE")
-    parser.add_argument("--plot", type=plot_to_write, metavar="FILE", help="its curves: .png, .svg, .pdf")
-    parser.add_argument("--animate", type=page_to_write, metavar="FILE.html", help="a page that plays it")
-    parser.add_argument(
-        "--show", action="extend", type=names, metavar="JOINT,...", help="joints in the plot (default: all)"
-    )
-    parser.add_argument(
-        "--backend", choices=BACKENDS, default="auto",
-        help="c: compiled code; numpy; auto: c if there is a compiler (default: auto)",
-    )  # fmt: skip
+def motion_command(commands, name, run, function, example):
+    """Parser of a command that computes a trajectory by a function."""
+    parser = add_command(commands, name, run, function, example)
+    text = f"the motion as a table: {', '.join(TABLES)}"
+    parser.add_value("-o --output", text, "FILE", type=table_to_write)
+    parser.add_value("--plot", "its curves: .png, .svg, .pdf", "FILE", type=plot_to_write)
+    parser.add_value("--animate", "a page that plays it", "FILE.html", type=page_to_write)
+    parser.add_list("--show", "joints in the plot (default: all)", "JOINT,...")
     return parser
+
+
+def _steps(text):
+    """A number of steps, None for 0: all of them."""
+    return int(text) or None
+
+
+LAG = {"type": _steps, "metavar": "STEPS"}
 
 
 def start_of(robot, given):
@@ -72,14 +55,14 @@ def start_of(robot, given):
     q = robot.neutral() if given is None else np.array(given, dtype=float)
     if len(q) not in (robot.nq, robot.nv):
         raise UsageError(
-            f"--start needs {robot.nq} numbers, {', '.join(robot.q_names)}, or the {robot.nv} of the "
+            f"--q0 needs {robot.nq} numbers, {', '.join(robot.q_names)}, or the {robot.nv} of the "
             f"independent joints, not {len(q)}"
         )
     if len(q) == robot.nv < robot.nq:
-        q, own = robot.neutral(), q
-        for name, value in zip(robot.v_names, own, strict=True):
+        q, independent = robot.neutral(), q
+        for name, value in zip(robot.v_names, independent, strict=True):
             if name not in robot.q_names:
-                raise UsageError(f"--start needs {robot.nq} numbers: {', '.join(robot.q_names)}")
+                raise UsageError(f"--q0 needs {robot.nq} numbers: {', '.join(robot.q_names)}")
             q[robot.q_names.index(name)] = value
     return first_closed(robot, q)
 
@@ -89,34 +72,21 @@ def start_of(robot, given):
 
 def add_simulate(commands):
     parser = motion_command(
-        commands, "simulate", simulate_robot, "Simulate a robot from a start, under torques.",
-        ["panda.urdf --start 0,-0.5,0,-2,0,1.6,0,0 --duration 2 -o fall.parquet --animate fall.html"],
-    )  # fmt: skip
-    parser.add_argument("--duration", type=positive, default=1.0, metavar="S", help="s (default: 1)")
-    parser.add_argument(
-        "--dt", type=positive, default=1e-3, metavar="S", help="time step, s (default: 0.001)"
+        commands,
+        "simulate",
+        simulate_robot,
+        simulate,
+        "panda.urdf --q0 0,-0.5,0,-2,0,1.6,0,0 --duration 2 -o fall.parquet --animate fall.html",
     )
-    parser.add_argument(
-        "--start", action="extend", type=numbers, metavar="Q,...",
-        help="positions of all joints, or of the independent ones (default: zero; loops are closed)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--velocity", action="extend", type=numbers, metavar="QD,...",
-        help="velocities of the independent joints (default: zero)",
-    )  # fmt: skip
+    names, more = "qd0 duration dt friction lag_steps backend", {"lag_steps": LAG, "backend": BACKEND}
+    parser.add_documented(simulate, names, duration={"default": 1.0}, **more)
+    text = "positions of all joints, or of the independent ones (default: zero; loops are closed)"
+    parser.add_list("--q0", text, "Q,...", numbers)
     torque = parser.add_mutually_exclusive_group()
-    torque.add_argument(
-        "--torque", action="extend", type=numbers, metavar="TAU,...",
-        help="constant torques of the independent joints (default: zero)",
-    )  # fmt: skip
-    torque.add_argument(
-        "--torques", type=Path, metavar="FILE", help="a table with time and tau, interpolated linearly"
-    )
-    add_friction(parser, default=True)
-    parser.add_argument(
-        "--lag-steps", type=int, default=2, metavar="STEPS",
-        help="steps solved at a time; 0: all of them (default: 2)",
-    )  # fmt: skip
+    text = "constant torques of the independent joints (default: zero)"
+    parser.add_list("--torque", text, "TAU,...", numbers, to=torque)
+    text = "a table with time and tau, interpolated linearly"
+    parser.add_value("--torques", text, "FILE", type=Path, to=torque)
 
 
 def simulate_robot(robot, options, printer):
@@ -124,22 +94,12 @@ def simulate_robot(robot, options, printer):
     check_outputs(robot, options)
     if (count := options.duration / options.dt) > MOST_STEPS:
         raise UsageError(f"--duration and --dt are {count:.3g} steps: at most {MOST_STEPS} are simulated")
-    _check_length(robot, "--velocity", options.velocity)
+    _check_length(robot, "--qd0", options.qd0)
     _check_length(robot, "--torque", options.torque)
-    start, torque = start_of(robot, options.start), options.torque
-    if options.torques is not None:
-        torque = _torques(robot, options)
-    with printer.progress("steps", None) as advance:
-        finish(
-            robot,
-            options,
-            printer,
-            lambda: simulate(
-                robot, start, options.velocity, options.duration, dt=options.dt, torque=torque,
-                backend=options.backend, lag_steps=options.lag_steps or None, friction=options.friction,
-                progress=lambda done: advance(1),
-            ),
-        )  # fmt: skip
+    choices = arguments_of(options, simulate) | {"q0": start_of(robot, options.q0)}
+    choices["torque"] = options.torque if options.torques is None else _torques(robot, options)
+    with printer.progress("steps") as progress:
+        finish(robot, options, printer, partial(simulate, robot, **choices, progress=lambda _: progress(1)))
 
 
 def _check_length(robot, option, values):
@@ -162,52 +122,34 @@ def _torques(robot, options):
 
 def add_inverse_trajectory(commands):
     parser = motion_command(
-        commands, "inverse-trajectory", torques_of_curve,
-        "Compute the torques that move a robot along a curve.",
-        ["five_bar.urdf curve.csv -o torques.csv"],
+        commands, "inverse-trajectory", torques_of_curve, inverse_trajectory,
+        "five_bar.urdf curve.csv -o torques.csv",
     )  # fmt: skip
-    parser.add_argument(
-        "input", type=Path, metavar="CURVE",
-        help=f"{RECORDING}: time and q of all joints or of the independent ones, optionally qd and qdd",
-    )  # fmt: skip
-    add_recording(parser)
-    parser.add_argument(
-        "--stds", type=numbers, default=list(STDS), metavar="Q,QD,QDD",
-        help="standard deviations of the curve, its rate and acceleration (default: 1e-5,1e-4,1e-2)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--start", action="extend", type=numbers, metavar="Q,...",
-        help="a closed position near the first one",
-    )  # fmt: skip
+    text = f"{RECORDING}: time and q of all joints or of the independent ones, optionally qd and qdd"
+    parser.add_argument("input", type=Path, metavar="CURVE", help=text)
+    parser.add_recording()
+    parser.add_documented(inverse_trajectory, "q0 stds backend", stds="Q,QD,QDD", backend=BACKEND)
 
 
 def torques_of_curve(robot, options, printer):
     """Compute torques and write the motion."""
     check_outputs(robot, options)
-    if len(options.stds) != 3:
+    if options.stds and len(options.stds) != 3:
         raise UsageError(f"--stds needs 3 numbers, of q, qd and qdd, not {len(options.stds)}")
-    curve = read_table(
-        options.input,
-        robot,
-        ("q", "qd", "qdd"),
-        ("time", "q"),
-        options.topic,
-        joints_map=joints_map(options),
-    )
-    start = start_of(robot, options.start) if options.start or curve["q"].shape[1] < robot.nq else None
-    with printer.progress("solving", None):
-        finish(
-            robot,
-            options,
-            printer,
-            *(
-                partial(
-                    inverse_trajectory, robot, own["time"], own["q"], own.get("qd"), own.get("qdd"),
-                    q0=start, stds=options.stds, backend=options.backend,
-                )
-                for own in each_recording(curve, printer)
-            ),
-        )  # fmt: skip
+    curve = _table(robot, options, ("q", "qd", "qdd"))
+    choices = arguments_of(options, inverse_trajectory)
+    if options.q0 or curve["q"].shape[1] < robot.nq:
+        choices["q0"] = start_of(robot, options.q0)
+    with printer.progress("solving"):
+        parts = each_recording(curve, printer)
+        solutions = [partial(inverse_trajectory, robot, **rows, **choices) for rows in parts]
+        finish(robot, options, printer, *solutions)
+
+
+def _table(robot, options, kinds, **more):
+    """The rows of the input."""
+    names = joints_map(options)
+    return read_table(options.input, robot, kinds, ("time", "q"), options.topic, joints_map=names, **more)
 
 
 # --- smooth ------------------------------------------------------------------------------------------------
@@ -215,32 +157,19 @@ def torques_of_curve(robot, options, printer):
 
 def add_smooth(commands):
     parser = motion_command(
-        commands, "smooth", smooth_recording,
-        "Estimate motion and external torques from a recording, with standard deviations.",
-        ["panda.urdf recording.parquet --sensors sensors.yaml -o smoothed.npz --animate smoothed.html"],
-    )  # fmt: skip
-    parser.add_argument(
-        "input", type=Path, metavar="RECORDING",
-        help=f"{RECORDING}: time, q, tau of the motors, and NAME.wx ... of sensors",
-    )  # fmt: skip
-    add_recording(parser)
-    parser.add_argument(
-        "--sensors", metavar="FILE", help="YAML of IMUs, gyros, accelerometers: see docs/reference/sensors.md"
+        commands,
+        "smooth",
+        smooth_recording,
+        smooth,
+        "panda.urdf recording.parquet --sensors sensors.yaml -o smoothed.npz --animate smoothed.html",
     )
-    for name, meaning in NOISE.items():
-        default = getattr(SmootherOptions(), name)
-        parser.add_argument(
-            f"--{name.replace('_', '-')}",
-            type=float,
-            default=default,
-            metavar="X",
-            help=f"{meaning} (default: {default:g})",
-        )
-    parser.add_argument(
-        "--lag-steps", type=int, default=0, metavar="STEPS",
-        help="steps of a fixed-lag smoother, as a node would estimate; 0: all readings count at all steps "
-        "(default: 0)",
-    )  # fmt: skip
+    text = f"{RECORDING}: time, q, tau of the motors, and NAME.wx ... of sensors"
+    parser.add_argument("input", type=Path, metavar="RECORDING", help=text)
+    parser.add_recording()
+    text = "YAML of IMUs, gyros, accelerometers: see docs/reference/sensors.md"
+    parser.add_value("--sensors", text, "FILE")
+    parser.add_documented(SmootherOptions, NOISE)
+    parser.add_documented(smooth, "lag_steps backend", lag_steps=LAG, backend=BACKEND)
 
 
 def smooth_recording(robot, options, printer):
@@ -248,43 +177,26 @@ def smooth_recording(robot, options, printer):
     check_outputs(robot, options)
     sensors = load_sensors(options.sensors) if options.sensors else ()
     labels = dict(zip((s.name for s in sensors), fitting_labels(robot, sensors), strict=True))
-    table = read_table(
-        options.input,
-        robot,
-        ("q", "tau"),
-        ("time", "q"),
-        options.topic,
-        joints_map=joints_map(options),
-        more=labels,
-    )
+    table = _table(robot, options, ("q", "tau"), more=labels)
     for name in labels.keys() - table.keys():
         raise TableError(
             f"{options.input} has no readings of sensor {name!r}: columns {', '.join(labels[name])}, in an "
             f".npz file an array {name!r}; recordings provide only JointStates"
         )
     parts = each_recording(table, printer)
-    noise = SmootherOptions(**{name: getattr(options, name) for name in NOISE})
-    with printer.progress("steps", sum(len(own["time"]) for own in parts)) as advance:
-        finish(
-            robot,
-            options,
-            printer,
-            *(
-                partial(
-                    smooth, robot, own.pop("time"), own, sensors, options=noise,
-                    lag_steps=options.lag_steps or None, backend=options.backend,
-                    progress=lambda done: advance(1),
-                )
-                for own in parts
-            ),
-        )  # fmt: skip
+    choices = arguments_of(options, smooth)
+    choices["options"] = SmootherOptions(**arguments_of(options, SmootherOptions))
+    with printer.progress("steps", sum(len(rows["time"]) for rows in parts)) as progress:
+        choices["progress"] = lambda _: progress(1)
+        smoothings = [partial(smooth, robot, rows.pop("time"), rows, sensors, **choices) for rows in parts]
+        finish(robot, options, printer, *smoothings)
 
 
 def each_recording(table, printer):
     """The rows {kind: (k, ...)} of each recording within a table, at increasing times."""
     parts = [{kind: rows[part] for kind, rows in table.items()} for part in recordings(table["time"])]
-    parts = [{kind: rows[later(own["time"])] for kind, rows in own.items()} for own in parts]
-    if left := len(table["time"]) - sum(len(own["time"]) for own in parts):
+    parts = [{kind: rows[later(part["time"])] for kind, rows in part.items()} for part in parts]
+    if left := len(table["time"]) - sum(len(part["time"]) for part in parts):
         printer.note(f"{left} of {len(table['time'])} rows are left out: their time does not increase")
     return parts
 
@@ -328,9 +240,9 @@ def _in_succession(motion):
     """The Trajectory with times from zero, in which each recording starts after the one before it."""
     parts = [motion.time[part] for part in recordings(motion.time)]
     start, times = 0.0, []
-    for own in parts:
-        times.append(own - own[0] + start)
-        start = times[-1][-1] + (np.median(np.diff(own)) if len(own) > 1 else 0.0)
+    for time_of_part in parts:
+        times.append(time_of_part - time_of_part[0] + start)
+        start = times[-1][-1] + (np.median(np.diff(time_of_part)) if len(time_of_part) > 1 else 0.0)
     return replace(motion, time=np.concatenate(times))
 
 
@@ -340,9 +252,7 @@ def _summarize(motion, elapsed, printer):
     printer.data(name=motion.name, states=len(motion), duration=float(span), largest_residuals=residuals)
     printer.line(f"{motion.name}: {len(motion)} states of {span:g} s in {elapsed:.2f} s")
     printer.line("largest residual of each kind of equation")
-    width = max(len(name) for name in residuals)
-    for name, largest in residuals.items():
-        printer.line(f"  {name:{width}} {largest:9.2e}")
+    printer.table(("", ""), [[f"  {name}", f"{largest:.2e}"] for name, largest in residuals.items()])
 
 
 def _write(robot, options, motion, printer):

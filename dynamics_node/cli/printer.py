@@ -30,6 +30,14 @@ class Printer:
         if not self._as_json:
             print(text, flush=True)
 
+    def table(self, head, rows):
+        """Lines of cells, texts or numbers, in columns: the first one aligned to the left."""
+        cells = [[cell if isinstance(cell, str) else f"{cell:.4g}" for cell in row] for row in (head, *rows)]
+        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+        for first, *rest in cells:
+            right = (f"{cell:>{width}}" for cell, width in zip(rest, widths[1:], strict=True))
+            self.line("  ".join([f"{first:{widths[0]}}", *right]).rstrip())
+
     def data(self, **values):
         """Entries of the JSON object."""
         self._data |= values

@@ -283,7 +283,7 @@ def identify_payload(
     tare: Iterable[Chunks] = (),
     friction: bool = True,
     torque_std: ArrayLike | None = None,
-    advance: Callable[[int], object] | None = None,
+    progress: Callable[[int], object] | None = None,
     backend: Backend = "auto",
     measured: Sequence[str] | None = None,
 ) -> Payload:
@@ -309,8 +309,8 @@ def identify_payload(
         described ones. Otherwise the described ones are used.
     torque_std : float or array_like (nv,), optional
         Standard deviation of one torque, N m or N; by default from the residuals.
-    advance : callable, optional
-        Progress callback: advance(rows).
+    progress : callable, optional
+        Progress callback: progress(rows).
     backend : str
         As in `build`.
     measured : sequence of str, optional
@@ -360,8 +360,8 @@ def identify_payload(
             check.add(chunk)
             count = rows_of.add(own, chunk, None if tare else doubt)
             samples += count if own is sums else 0
-            if advance:
-                advance(len(chunk["qd"]))
+            if progress:
+                progress(len(chunk["qd"]))
         which = "tare: " if own is empty else ""
         warnings += [which + warning for warning in check.warnings()]
     if not samples:

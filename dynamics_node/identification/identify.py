@@ -39,7 +39,7 @@ ROBUST = 3  # reweighting iterations
 Method = Literal["ordinary", "weighted", "robust"]
 METHODS: tuple[str, ...] = get_args(Method)
 Chunks = Callable[[], Iterator[dict[str, np.ndarray]]]  # {kind: (k, ...)} with q, qd, qdd, tau and maybe time
-Stages = Callable[[str, int | None], contextlib.AbstractContextManager[Callable[[int], object]]]
+Progress = Callable[[str, int | None], contextlib.AbstractContextManager[Callable[[int], object]]]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -205,7 +205,7 @@ def identify(
     method: Method = "weighted",
     prior_std: float = PRIOR_STD,
     cutoff: float | None = None,
-    stages: Stages | None = None,
+    progress: Progress | None = None,
     backend: Backend = "auto",
     measured: Sequence[str] | None = None,
 ) -> Identified:
@@ -222,7 +222,7 @@ def identify(
         Each call of a recording returns an iterator over its chunks. A chunk is a mapping: 'q' (k, nq), 'qd',
         'qdd' and 'tau' (k, nv), and optionally 'time' (k,), in rad, m, s, N m and N.
     terms : sequence of str, optional
-        Kinds of parameters: see RegressorModel. Default inertia, viscous, coulomb, offset, and those of
+        Kinds of parameters, of `RegressorModel`: by default inertia, viscous, coulomb, offset, and those of
         rotor, creep and spring that reduce the errors of unseen torques.
     method : str
         Least squares: 'ordinary', 'weighted' (each torque by its residuals) or 'robust' (Huber).
@@ -231,8 +231,8 @@ def identify(
         more strongly toward the description.
     cutoff : float, optional
         Cut-off of the low-pass filter for torques and regressors, Hz; default no filter.
-    stages : callable, optional
-        Progress: ``stages(name, total)`` returns a context manager for a long stage. Its function is called
+    progress : callable, optional
+        Progress: ``progress(name, total)`` returns a context manager for a long stage. Its function is called
         with the number of further rows.
     backend : str
         As in `build`, for the regressors.
@@ -284,15 +284,18 @@ def identify(
         RegressorModel, robot, backend=backend, measured=None if measured is None else tuple(measured)
     )
     linear = model(USUAL if terms is None else tuple(terms))
-    recordings, stages = [partial(_chunks, linear, one) for one in recordings], stages or _no_progress
-    with stages("base parameters", None):
+    recordings, progress = [partial(_chunks, linear, one) for one in recordings], progress or _no_progress
+    with progress("base parameters", None):
         base = base_parameters(linear)
-    warnings, sample, rows, late = _check_recordings(linear, base, recordings, stages)
+    warnings, sample, rows, late = _check_recordings(linear, base, recordings, progress)
     selection = select_terms(linear, base, {} if late else sample)
     if selection.added and terms is None:
         linear = model(selection.terms)
         base = base_parameters(linear)
-    sampler, summed = ResidualSampler(robot), partial(_summed, linear, base, recordings, cutoff, stages, rows)
+    sampler, summed = (
+        ResidualSampler(robot),
+        partial(_summed, linear, base, recordings, cutoff, progress, rows),
+    )
     sums, start = summed("sums of squares", sampler=sampler), base.values(linear.described)
     S, count = sums.total()
     warnings += about_torques(linear, base, sums, sample, late) if sample else []
@@ -303,13 +306,13 @@ def identify(
         last = summed(f"robust, {k + 1} of {ROBUST}", fit)
         solution = weighted(last, start)
     _require_rows(count, warnings)
-    with stages("bodies", None):
+    with progress("bodies", None):
         prior = joint_prior(linear, base, S, count)
         consistent = consistent_parameters(linear, base, solution, prior_std, prior)
         parameters = consistent.parameters
     motion = excitation(base, solution.information, _sizes(linear, parameters, prior))
     _require_motion(motion, count, warnings)
-    with stages("judge", None):
+    with progress("judge", None):
         least = ordinary if method == "ordinary" else weighted
         solve = partial(_bodies, linear, base, start, least, consistent, prior_std, prior)
         rmse_unseen, samples = _cross_validated(base, sums, last, solve), sampler.samples(linear, parameters)
@@ -352,11 +355,11 @@ def _no_progress(name, total):
     yield lambda done: None
 
 
-def _check_recordings(linear, base, recordings, stages):
+def _check_recordings(linear, base, recordings, progress):
     """Warnings, a sample of rows of all recordings, the number of rows, and whether torques are delayed."""
     warnings: list[str] = []
     checks, (linear, base) = [], checked(linear, base)
-    with stages("read and check", None) as advance:
+    with progress("read and check", None) as advance:
         for number, chunks in enumerate(recordings, 1):
             checks.append(check := RecordingCheck(linear, base))
             for chunk in chunks():
@@ -368,9 +371,9 @@ def _check_recordings(linear, base, recordings, stages):
     return warnings, sample, sum(check.rows for check in checks), any(check.late for check in checks)
 
 
-def _summed(linear, base, recordings, cutoff, stages, rows, name, fit=None, sampler=None):
+def _summed(linear, base, recordings, cutoff, progress, rows, name, fit=None, sampler=None):
     sums = RecordedSums(linear, base, cutoff, rows)
-    with stages(name, rows) as advance:
+    with progress(name, rows) as advance:
         for chunks in recordings:
             sums.begin()
             if sampler:

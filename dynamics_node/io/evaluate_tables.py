@@ -24,10 +24,10 @@ def _ignore(*values):
     """Default callback."""
 
 
-def evaluate(solver, table: Table, write=_ignore, advance=_ignore, compare=_ignore) -> Summary:
+def evaluate(solver, table: Table, write=_ignore, progress=_ignore, compare=_ignore) -> Summary:
     """Call write(result, time) for every chunk of a table, with a solver of inverse or forward dynamics.
-    advance: called with the number of finished rows; compare(measured, result, time): for a table opened with
-    `measured`.
+    progress: called with the number of finished rows; compare(measured, result, time): for a table opened
+    with `measured`.
 
     States that are nonfinite or have no solution give NaN. Loops are closed starting from the dependent
     joints of the table; those of a bag are already closed. Memory: some arrays of a chunk.
@@ -45,7 +45,7 @@ def evaluate(solver, table: Table, write=_ignore, advance=_ignore, compare=_igno
         write(result, chunk.get("time"))
         compare(chunk.get("tau"), result, chunk.get("time"))
         rows, bad = rows + len(result), bad + len(bad_rows)
-        advance(len(result))
+        progress(len(result))
     return Summary(rows, bad, first)
 
 

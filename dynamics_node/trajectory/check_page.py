@@ -72,7 +72,14 @@ def _margins(check):
 
 
 def _loads(check):
-    head = ("joint", "peak", "RMS", f"RMS over {check.window:g} s", "peak power, W", "energy, J")
+    head = (
+        "joint",
+        "peak",
+        "RMS",
+        f"RMS over {check.options.thermal_window:g} s",
+        "peak power, W",
+        "energy, J",
+    )
     columns = (check.peak_effort, check.rms_effort, check.thermal_effort, check.peak_power, check.energy)
     return table(head, zip(check.robot.v_names, *(column.tolist() for column in columns), strict=True))
 

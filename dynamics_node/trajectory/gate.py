@@ -209,7 +209,7 @@ class Gate:
         return (
             LEAST_PATIENCE
             if moved
-            else max(LEAST_PATIENCE, min(MOST_PATIENCE, self.smoother.options.window - 1))
+            else max(LEAST_PATIENCE, min(MOST_PATIENCE, self.smoother.options.lag_steps - 1))
         )
 
     def _recovered(self, key):

@@ -43,7 +43,7 @@ class SmootherOptions:
     ----------
     period : float
         Time between steps of the estimator, s.
-    window : int
+    lag_steps : int
         Number of steps that the estimator solves at a time, three or more.
     encoder_std : float or tuple of float
         Standard deviation of position readings, rad or m: one for all joints, or one per joint.
@@ -73,7 +73,7 @@ class SmootherOptions:
     """
 
     period: float = 0.002
-    window: int = 10
+    lag_steps: int = 10
     encoder_std: float | tuple[float, ...] = 1e-4
     torque_std: float | tuple[float, ...] = 0.2
     jerk_density: float = 1e4

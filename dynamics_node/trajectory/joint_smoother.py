@@ -54,14 +54,14 @@ class JointSmoother:
     """
 
     def __init__(self, smoothed: Smoothed, options: SmootherOptions, start):
-        if options.window < FIRST:
+        if options.lag_steps < FIRST:
             raise InputError(
-                f"window must be at least {FIRST} steps to determine rates, not {options.window}"
+                f"lag_steps must be at least {FIRST} steps to determine rates, not {options.lag_steps}"
             )
         self.smoothed, self.options, self.start, self.newest = smoothed, options, start, -1
         graph = smoothed.graph
         known = known_start(graph, options, start)
-        self.lag = FixedLag(graph, options.window, known, smoothed.backend, tolerance=TOLERANCE)
+        self.lag = FixedLag(graph, options.lag_steps, known, smoothed.backend, tolerance=TOLERANCE)
         shapes = graph.row
         self._blank = {weights_of(f.name): np.zeros(shapes[weights_of(f.name)]) for f in graph.weighted}
         for name, variance in walk_variances(options).items():

@@ -109,7 +109,7 @@ class LastingErrors:
         """Add the newest reading in the middle of the window to the mean. Returns whether this suspends the
         sensor."""
         alone, readings, mean = self.alone, self._readings[name], self._means[name]
-        middle = alone.newest - alone.options.window // 2
+        middle = alone.newest - alone.options.lag_steps // 2
         step = max((k for k in readings if k <= middle), default=-1)
         reading = readings.get(step)
         self._readings[name] = {k: values for k, values in readings.items() if k > middle}
@@ -151,4 +151,4 @@ def _correlation_steps(options: SmootherOptions):
     the time constant of a filter of white jerk, within the window."""
     std = float(np.max(options.encoder_std))
     time = 2.0 * (std**2 * options.period / options.jerk_density) ** (1.0 / 6.0)
-    return int(np.clip(np.ceil(time / options.period), 1, options.window - 2))
+    return int(np.clip(np.ceil(time / options.period), 1, options.lag_steps - 2))

@@ -31,7 +31,7 @@ def scale_trajectory(
     trajectory: Any,
     *,
     method: Method = "time_optimal",
-    at: ArrayLike | None = None,
+    q0: ArrayLike | None = None,
     limits: Mapping[str, Mapping[str, float]] | None = None,
     friction: bool = True,
     gravity: ArrayLike | None = None,
@@ -51,7 +51,7 @@ def scale_trajectory(
         from rest to rest, by toppra (``pip install toppra``). With limits of jerk or of effort rates, linear
         programs then find a motion without jumps of the acceleration. 'uniform': all times by the same
         factor, at least 1.
-    at, limits, friction, gravity, rate, backend
+    q0, limits, friction, gravity, rate, backend
         As in `check_trajectory`.
 
     Returns
@@ -89,7 +89,7 @@ def scale_trajectory(
     Debrouwere and others, "Time-Optimal Path Following for Robots With Convex-Concave Constraints Using
     Sequential Convex Programming", IEEE Transactions on Robotics, 2013.
     """
-    options: Any = {"at": at, "limits": limits, "friction": friction, "gravity": gravity, "rate": rate}
+    options: Any = {"q0": q0, "limits": limits, "friction": friction, "gravity": gravity, "rate": rate}
     return scaled(check_trajectory(robot, trajectory, backend=backend, **options), method, limits)
 
 

@@ -62,7 +62,7 @@ def smooth(
     options : SmootherOptions, optional
         The noise. Its period and window are not used: steps follow `time`.
     lag_steps : int, optional
-        Steps of a fixed lag, as in the node; default: a batch solution over all steps.
+        Steps of a fixed lag, as in the node; by default all readings count at all steps.
     q0 : array_like (nq,), optional
         A position near the first one, if the first reading does not determine the branch of assembly.
     backend : str

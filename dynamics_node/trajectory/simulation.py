@@ -65,7 +65,7 @@ def simulate(
         Torques of the motors, N m or N; default zero. A function ``torque(time, q, qd)`` returns (nv,). It
         reads the state of the previous step, like a controller.
     lag_steps : int or None
-        Number of steps that are solved at a time (fixed lag); None solves all at once.
+        Number of steps that are solved at a time (fixed lag); None, or 0 on the command line, for all.
     friction : bool
         Whether damping, friction, springs and offsets of the joints act.
     backend : str

@@ -39,7 +39,7 @@ class _Part(NamedTuple):
 def time_optimal(check, limits, most):
     """The TrajectoryCheck of the fastest motion, as cubics; limits are exceeded slightly at most.
     most: of its points times joints. Raises ValueError if there is none, InputError if nothing bounds it."""
-    path, rate = Path(check.trajectory), check.rate
+    path, rate = Path(check.trajectory), check.options.rate
     grids, speeds = [path.first(part, FIRST) for part in path.parts], None
     for number in range(PASSES):
         require_few_samples(sum(len(grid.s) for grid in grids), check.robot, most)

@@ -1,9 +1,9 @@
 """Whether a trajectory can be executed: limits, margins and loads of the motors."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -62,10 +62,8 @@ class TrajectoryCheck:
         Rates, accelerations and torques of the independent joints; torques include friction if requested.
     margins : tuple of Margin
         One for every limit of every joint, the most used one first.
-    window : float
-        Window of `thermal_effort`, s.
-    rate : float
-        Samples between points are at most 1 / rate apart, Hz.
+    options : CheckOptions
+        Limits, window of `thermal_effort` and rate of the samples.
     notes : tuple of str
         Parts of the trajectory that are not checked.
     functions : CheckFunctions
@@ -93,13 +91,11 @@ class TrajectoryCheck:
     qdd: np.ndarray
     tau: np.ndarray
     margins: tuple[Margin, ...]
-    window: float
-    rate: float
+    options: "CheckOptions"
     notes: tuple[str, ...]
     functions: CheckFunctions
     effort_rates: np.ndarray | None
-    _at: "_Columns"
-    _again: Callable[..., "TrajectoryCheck"]
+    _columns: "_Columns"
 
     def __repr__(self):
         worst, span = self.worst, f"{self.time[0]:.6g} to {self.time[-1]:.6g} s"
@@ -140,18 +136,18 @@ class TrajectoryCheck:
 
     @cached_property
     def thermal_effort(self) -> np.ndarray:
-        """Largest root mean square (nv,) of every torque over any time of length `window`, N m or N.
+        """Largest root mean square (nv,) of every torque over any time of the length of the window, N m or N.
 
         For a shorter trajectory it is `rms_effort`.
         """
-        if self.time[-1] - self.time[0] <= self.window:
+        if self.time[-1] - self.time[0] <= self.options.thermal_window:
             return self.rms_effort
-        begin = np.maximum(self.time - self.window, self.time[0])
+        begin = np.maximum(self.time - self.options.thermal_window, self.time[0])
         k = np.clip(np.searchsorted(self.time, begin, side="right"), 1, len(self.time) - 1)
         span = self.time[k] - self.time[k - 1]
         part = np.divide(begin - self.time[k - 1], span, out=np.zeros_like(span), where=span > 0)[:, None]
         before = self._heat[k - 1] + part * (self._heat[k] - self._heat[k - 1])
-        return np.sqrt((self._heat - before).max(axis=0) / self.window)
+        return np.sqrt((self._heat - before).max(axis=0) / self.options.thermal_window)
 
     @cached_property
     def _power(self):
@@ -258,8 +254,8 @@ class TrajectoryCheck:
         TrajectoryCheck
             Of this trajectory.
         """
-        changed = {} if limits is None else {"limits": limits}
-        return self._again(self.functions, joint_trajectory_of(trajectory), **changed)
+        options = self.options if limits is None else self.options._replace(limits=limits)
+        return _checked(self.functions, joint_trajectory_of(trajectory), options)
 
     def states(self, q: np.ndarray, *rates: np.ndarray) -> tuple[np.ndarray, ...]:
         """States of the robot at positions of the trajectory's joints.
@@ -281,12 +277,10 @@ class TrajectoryCheck:
         ClosureError
             If a loop cannot be closed.
         """
-        spread = np.empty((len(rates), len(q), self.robot.nv))
-        for own, values in zip(spread, rates, strict=True):
-            self._at.spread(own, values)
-        whole = self._at.positions(q)
-        closed = self.functions.closed(whole, self._at.dependent, np.full(len(q), np.nan))
-        return whole if closed is None else closed, *spread
+        columns, nothing = self._columns, np.full(len(q), np.nan)
+        whole = columns.positions(q)
+        closed = self.functions.closed(whole, columns.dependent, nothing)
+        return whole if closed is None else closed, *map(columns.rates, rates)
 
     def largest_payload(self, link: str, com: ArrayLike = (0.0, 0.0, 0.0)) -> float:
         """The largest point mass on a link with which the trajectory stays feasible.
@@ -312,18 +306,18 @@ class TrajectoryCheck:
         loaded = self.functions.loaded(link, com)
         if not self.feasible:
             return 0.0
-        return largest_mass(self, self._again(loaded, self.trajectory))
+        return largest_mass(self, _checked(loaded, self.trajectory, self.options))
 
 
 def check_trajectory(
     robot: Robot,
     trajectory: Any,
     *,
-    at: ArrayLike | None = None,
+    q0: ArrayLike | None = None,
     limits: Mapping[str, Mapping[str, float]] | None = None,
     friction: bool = True,
     gravity: ArrayLike | None = None,
-    window: float = WINDOW,
+    thermal_window: float = WINDOW,
     rate: float = RATE,
     backend: Backend = "auto",
 ) -> TrajectoryCheck:
@@ -338,7 +332,7 @@ def check_trajectory(
         The robot, for example with its payload, see `with_payload`.
     trajectory : JointTrajectory
         A trajectory_msgs/JointTrajectory, its fields as dictionaries and lists, or a `Trajectory`.
-    at : array_like (nq,), optional
+    q0 : array_like (nq,), optional
         Positions of joints that the trajectory does not name; they rest. For a robot with loops also start
         values of its implicit joints. By default `Robot.neutral`.
     limits : mapping, optional
@@ -349,8 +343,8 @@ def check_trajectory(
         Whether the motors overcome damping, dry friction, springs and offsets of the joints.
     gravity : array_like (3,), optional
         In place of the robot's, m/s^2.
-    window : float
-        Window of `TrajectoryCheck.thermal_effort`, s.
+    thermal_window : float
+        Window of the root mean square of the torques, `TrajectoryCheck.thermal_effort`, s.
     rate : float
         Samples between points are at most 1 / rate apart, Hz.
     backend : str
@@ -385,80 +379,93 @@ def check_trajectory(
     """
     require_robot(robot)
     points = joint_trajectory_of(trajectory)
-    start = robot.neutral() if at is None else finite("at", at, (robot.nq,))
+    q0 = robot.neutral() if q0 is None else finite("q0", q0, (robot.nq,))
     functions = CheckFunctions(
         robot, build(robot, "inverse_dynamics", backend=backend), gravity=gravity, friction=friction
     )
-    return checked(functions, points, start, limits=limits, window=window, rate=rate)
+    return checked(functions, points, q0, limits=limits, thermal_window=thermal_window, rate=rate)
 
 
 # --- the check ----------------------------------------------------------------------------------------------
 
 
+class CheckOptions(NamedTuple):
+    """q0 (nq,): positions of joints that a trajectory does not name; limits as in `check_trajectory`;
+    thermal_window, s; rate, Hz; most: samples times joints."""
+
+    q0: np.ndarray
+    limits: Mapping[str, Mapping[str, float]]
+    thermal_window: float
+    rate: float
+    most: int
+
+
 def checked(
     functions: CheckFunctions,
     points: JointTrajectory,
-    start: np.ndarray,
+    q0: np.ndarray,
     *,
     limits: Mapping[str, Mapping[str, float]] | None = None,
-    window: float = WINDOW,
+    thermal_window: float = WINDOW,
     rate: float = RATE,
     most: int = MOST_NUMBERS,
 ) -> TrajectoryCheck:
-    """The TrajectoryCheck of points. start (nq,): positions of joints that they do not name; most: of samples
-    times joints. Raises as `check_trajectory`."""
-    window, rate = positive("window", window, "seconds"), positive("rate", rate, "hertz")
-    robot = functions.robot
-    bounds = joint_limits(robot, {} if limits is None else limits)
-    rated = bool(np.isfinite(bounds.effort_rate).any())
-    with_jerk = rated or bool(np.isfinite(bounds.jerk).any())
-    require_few_samples(points.count(rate, with_jerk), robot, most)
-    count, parts = _samples(points, rate, with_jerk)
-    time = np.empty(count)
-    jerk = np.empty((count, robot.tree.nv)) if np.isfinite(bounds.jerk).any() else None
-    effort_rates = np.empty((3, count, robot.nv)) if rated else None
-    q, (qd, qdd, tau) = np.empty((count, robot.nq)), np.empty((3, count, robot.nv))
-    at = _Columns(robot, points, start)
-    anchors = functions.closed(at.positions(points.q), at.dependent, points.time)
+    """The TrajectoryCheck of points; arguments as in CheckOptions. Raises as `check_trajectory`."""
+    window = positive("thermal_window", thermal_window, "seconds")
+    rate = positive("rate", rate, "hertz")
+    return _checked(functions, points, CheckOptions(q0, limits or {}, window, rate, most))
+
+
+def _checked(functions, points, options):
+    robot, bounds = functions.robot, joint_limits(functions.robot, options.limits)
+    with_rates, with_jerks = (bool(np.isfinite(own).any()) for own in (bounds.effort_rate, bounds.jerk))
+    derived = with_rates or with_jerks
+    require_few_samples(points.count(options.rate, derived), robot, options.most)
+    columns = _Columns(robot, points, options.q0)
+    closed = functions.closed(columns.positions(points.q), columns.dependent, points.time)
+    count, parts = _samples(points, options.rate, derived)
+    time, q = np.empty(count), np.empty((count, robot.nq))
+    qd, qdd, tau = np.empty((3, count, robot.nv))
+    jerk = np.empty((count, robot.tree.nv)) if with_jerks else None
+    effort_rates = np.empty((count, 3, robot.nv)) if with_rates else None
     done = 0
-    for samples in parts:
-        rows = slice(done, done + len(samples.time))
-        time[rows], done = samples.time, rows.stop
-        q[rows] = at.positions(samples.q)
-        if anchors is not None:
-            for k in at.dependent:
-                q[rows, k] = np.interp(samples.time, points.time, anchors[:, k])
-            q[rows] = closed_samples(robot, q[rows], samples.time)
-        at.spread(qd[rows], samples.qd)
-        at.spread(qdd[rows], samples.qdd)
-        tau[rows] = functions.inverse(q[rows], qd[rows], qdd[rows])
-        tau[rows] += sum(functions.friction(q[rows], qd[rows]))
-        if effort_rates is not None:
-            effort_rates[:, rows] = _rates_of(functions.effort_parts, robot, at, samples, q[rows])
-        if jerk is not None and robot.constrained:  # also of the implicit joints
-            jerk[rows] = _rates_of(partial(_accelerations, robot), robot, at, samples, q[rows])
-        elif jerk is not None:
-            at.spread(jerk[rows], samples.jerk)
-    total = None if effort_rates is None else _with_jumps(effort_rates, time, qd, tau).sum(axis=0)
+    for part in parts:
+        rows = slice(done, done + len(part.time))
+        done = rows.stop
+        values = _sampled(functions, columns, points, closed, part, with_rates, with_jerks)
+        for whole, own in zip((time, q, qd, qdd, tau, jerk, effort_rates), values, strict=True):
+            if whole is not None:
+                whole[rows] = own
+    total = None
+    if effort_rates is not None:
+        effort_rates = _with_jumps(effort_rates.swapaxes(0, 1), time, qd, tau)
+        total = effort_rates.sum(axis=0)
     margins = margins_of(robot, points.names, bounds, time, q, qd, qdd, jerk, tau, total)
-    again = partial(checked, start=start, limits=limits, window=window, rate=rate, most=most)
+    notes = _notes(robot, points, columns.positions(points.q) if closed is None else closed)
     return TrajectoryCheck(
-        robot,
-        points,
-        time,
-        q,
-        qd,
-        qdd,
-        tau,
-        margins,
-        window,
-        rate,
-        _notes(robot, points, at.positions(points.q) if anchors is None else anchors),
-        functions,
-        effort_rates,
-        at,
-        again,
+        robot, points, time, q, qd, qdd, tau, margins, options, notes, functions, effort_rates, columns
     )
+
+
+def _sampled(functions, columns, points, closed, samples, with_rates, with_jerks):
+    """time, q, qd, qdd and tau of Samples; on request the jerks of all joints, and `effort_rates`. closed
+    (points, nq): positions at the points of a robot with loops."""
+    robot, q = functions.robot, columns.positions(samples.q)
+    qd, qdd = columns.rates(samples.qd), columns.rates(samples.qdd)
+    if closed is not None:
+        for k in columns.dependent:
+            q[:, k] = np.interp(samples.time, points.time, closed[:, k])
+        q = closed_samples(robot, q, samples.time)
+    tau = functions.inverse(q, qd, qdd)
+    tau += sum(functions.friction(q, qd))
+    jerk = effort_rates = None
+    if with_rates:
+        effort_rates = _rates_of(functions.effort_parts, robot, columns, samples, q).swapaxes(0, 1)
+    if with_jerks and robot.constrained:  # also of the implicit joints
+        jerk = _rates_of(partial(_accelerations, robot), robot, columns, samples, q)
+    elif with_jerks:
+        jerk = columns.rates(samples.jerk)
+    return samples.time, q, qd, qdd, tau, jerk, effort_rates
 
 
 def _samples(points, rate, jerk):
@@ -479,19 +486,16 @@ def require_few_samples(count, robot, most):
         )
 
 
-def _rates_of(values, robot, at, samples, q):
+def _rates_of(values, robot, columns, samples, q):
     """The derivative by time of values(q, qd, qdd) along the spline: differences over 2 STEP."""
     ends = []
     for step in (STEP, -STEP):
-        ahead = samples.q + step * (samples.qd + 0.5 * step * samples.qdd)
-        rates = samples.qd + step * (samples.qdd + 0.5 * step * samples.jerk)
-        there, (qd, qdd) = at.positions(ahead), np.empty((2, len(q), robot.nv))
-        at.spread(qd, rates)
-        at.spread(qdd, samples.qdd + step * samples.jerk)
+        ahead = columns.positions(samples.q + step * (samples.qd + 0.5 * step * samples.qdd))
+        qd = columns.rates(samples.qd + step * (samples.qdd + 0.5 * step * samples.jerk))
         if robot.constrained:
-            there[:, at.dependent] = q[:, at.dependent]
-            there = closed_samples(robot, there, samples.time)
-        ends.append(values(there, qd, qdd))
+            ahead[:, columns.dependent] = q[:, columns.dependent]
+            ahead = closed_samples(robot, ahead, samples.time)
+        ends.append(values(ahead, qd, columns.rates(samples.qdd + step * samples.jerk)))
     return (ends[0] - ends[1]) / (2 * STEP)
 
 
@@ -542,38 +546,37 @@ def _contradicted(robot, points, q):
 
 
 class _Columns:
-    """Places of the trajectory's joints in q and qd."""
+    """Places of the trajectory's joints in q and qd. q0 (nq,): positions of the other joints."""
 
-    def __init__(self, robot, points, start):
+    def __init__(self, robot, points, q0):
         scalar = {joint.name: joint for joint in robot.tree.independent_joints if joint.type.is_scalar}
-        own = {name: k for k, name in enumerate(robot.v_names)}
+        independent = {name: k for k, name in enumerate(robot.v_names)}
         require_joints(points, [body.joint.name for body in robot.bodies])
-        self._start, self._count = start, robot.nv
-        there = [(k, scalar[name]) for k, name in enumerate(points.names) if name in scalar]
-        self._given = [k for k, _ in there]
-        self._q = [joint.q.start for _, joint in there]
-        self._offset = np.array([joint.offset for _, joint in there])
-        moving = [(k, own[name]) for k, name in enumerate(points.names) if name in own]
+        self._q0, self._nv = q0, robot.nv
+        named = [(k, scalar[name]) for k, name in enumerate(points.names) if name in scalar]
+        self._named = [k for k, _ in named]
+        self._q = [joint.q.start for _, joint in named]
+        self._offset = np.array([joint.offset for _, joint in named])
+        moving = [(k, independent[name]) for k, name in enumerate(points.names) if name in independent]
         if not moving:
             raise InputError(f"the trajectory moves no joint of {', '.join(robot.v_names)}")
-        self._from, self._v = (list(part) for part in zip(*moving, strict=True))
-        named = set(robot.v_names)
-        self.dependent = [joint.q.start for name, joint in scalar.items() if name not in named]
-        self._all = self._v == list(range(robot.nv)) == self._from
-        self._all_positions = self._q == list(range(robot.nq)) == self._given
+        self._moving, self._v = (list(part) for part in zip(*moving, strict=True))
+        self.dependent = [joint.q.start for name, joint in scalar.items() if name not in independent]
+        self._has_rates = self._v == list(range(robot.nv)) == self._moving
+        self._has_positions = self._q == list(range(robot.nq)) == self._named
 
     def positions(self, values):
         """q (s, nq) of positions (s, joints)."""
-        if self._all_positions:
+        if self._has_positions:
             return values - self._offset
-        q = np.tile(self._start, (len(values), 1))
-        q[:, self._q] = values[:, self._given] - self._offset
+        q = np.tile(self._q0, (len(values), 1))
+        q[:, self._q] = values[:, self._named] - self._offset
         return q
 
-    def spread(self, out, values):
-        """Write rates (s, joints) into `out` (s, nv)."""
-        if self._all:
-            out[...] = values
-        else:
-            out[...] = 0.0
-            out[:, self._v] = values[:, self._from]
+    def rates(self, values):
+        """Rates (s, nv) of the independent joints, of those (s, joints) of the trajectory."""
+        if self._has_rates:
+            return values
+        rates = np.zeros((len(values), self._nv))
+        rates[:, self._v] = values[:, self._moving]
+        return rates

@@ -115,7 +115,7 @@ def test_page_and_plot(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("options", "code", "match"),
     [
-        (["--at", "0"], 2, "--at needs 2"),
+        (["--q0", "0"], 2, "--q0 needs 2"),
         (["--payload", "cart"], 2, "--payload"),
         (["--payload", "tool,1"], 2, "tool"),
         (["--payload", "cart,heavy"], 2, "heavy"),

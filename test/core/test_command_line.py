@@ -75,8 +75,8 @@ def test_version(capsys):
 @pytest.mark.parametrize(
     ("arguments", "joined"),
     [
-        (["--start", "-0.5,1", "x"], ["--start=-0.5,1", "x"]),
-        (["--start", "0.5,-1"], ["--start", "0.5,-1"]),
+        (["--q0", "-0.5,1", "x"], ["--q0=-0.5,1", "x"]),
+        (["--q0", "0.5,-1"], ["--q0", "0.5,-1"]),
         (["--at", "-1e-3"], ["--at=-1e-3"]),
         (["-o", "-1"], ["-o", "-1"]),
         (["--quiet", "-v"], ["--quiet", "-v"]),
@@ -179,7 +179,7 @@ def test_positive_numbers_have_an_ordinary_size(value, capsys):
         (["info", "PANDA", "--joints", "elbow"], "--joints: unknown joint 'elbow'; known: panda_joint1"),
         (["doctor", "PANDA", "--joints", "elbow", "--json"], "--joints: unknown joint 'elbow'"),
         (["simulate", "PANDA", "--torque", "1,2"], "--torque needs 8 numbers, not 2: panda_joint1, "),
-        (["simulate", "PANDA", "--velocity", "1"], "--velocity needs 8 numbers, not 1: panda_joint1, "),
+        (["simulate", "PANDA", "--qd0", "1"], "--qd0 needs 8 numbers, not 1: panda_joint1, "),
         (["explain", "PANDA", "--ordering", "F1,A1"], "--ordering: the ordering leaves out A2"),
         (["explain", "PANDA", "--ordering", "elbow1"], "--ordering: the ordering names unknown elbow1"),
         (["compile", "PANDA", "--tip-links", "elbow"], "--tip-links: unknown link elbow"),

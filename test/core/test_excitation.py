@@ -214,8 +214,8 @@ def test_compile_time_is_no_search_time(monkeypatch):
 def test_start_position_and_prismatic_joint():
     solved = []
     trajectory = dn.design_excitation(
-        dn.parse_robot(CART), 4.0, 3, start=[-0.1, 0.5], restarts=1, backend="numpy",
-        terms=("inertia", "viscous"), advance=solved.append, units="si",
+        dn.parse_robot(CART), 4.0, 3, q0=[-0.1, 0.5], restarts=1, backend="numpy",
+        terms=("inertia", "viscous"), progress=solved.append, units="si",
     )  # fmt: skip
     q, qd, qdd = trajectory.states(np.array([0.0, 4.0]))
     assert np.allclose(q, [-0.1, 0.5]) and np.allclose(qd, 0) and np.allclose(qdd, 0)
@@ -386,8 +386,8 @@ def test_infeasible_limits_raise():
         ({"noise": 0.0}, "noise.*positive"),
         ({"time_limit": np.nan}, "time limit.*negative"),
         ({"time_limit": -1.0}, "time limit.*negative"),
-        ({"start": [0.0]}, "start.*joint1, joint2"),
-        ({"start": [2.9, 0.0]}, "start.*joint1.*2.9.*-2.7.*2.7"),
+        ({"q0": [0.0]}, "q0.*joint1, joint2"),
+        ({"q0": [2.9, 0.0]}, "q0.*joint1.*2.9.*-2.7.*2.7"),
         ({"boxes": [dn.Box("hand", [0, 0, 0], [1, 1, 1])]}, "box.*'hand'"),
         ({"terms": ("mass",)}, "terms"),
     ],

@@ -36,7 +36,7 @@ def test_from_a_description_to_a_trajectory(arm, tmp_path, capsys):
         str(limits),
         "--rate",
         "50",
-        "--limits-factor",
+        "--factor",
         "0.8",
     ]
     assert main(["excitation", arm, "-o", str(out), *options, *box]) == 0
@@ -86,7 +86,7 @@ def test_invalid_input_ends_with_an_error(arm, tmp_path, capsys):
         (arm, ["--rate", "0"], "not a positive number", 2),
         (arm, ["--rate", "1e9"], "10000000000 points: at most 100000 are written, use a lower --rate", 2),
         (arm, ["--restarts", "0"], "restarts must be at least 1", 2),
-        (arm, ["--start", "0"], "start needs 2 numbers", 2),
+        (arm, ["--q0", "0"], "q0 needs 2 numbers", 2),
         (cart, ["--box", "cart,5,6,-,-,-,-", *QUICK], "x of cart comes to", 1),
     ):
         assert exit_code(["excitation", urdf, "-o", tmp_path / "out", *arguments]) == code

@@ -358,7 +358,7 @@ def test_stages_report_progress(arm):
         yield advance
 
     recordings = [in_chunks(arm.recording(k)) for k in (1, 2)]
-    fit = identify(arm.robot, recordings, method="robust", backend="numpy", stages=stages)
+    fit = identify(arm.robot, recordings, method="robust", backend="numpy", progress=stages)
     count = 2 * len(TIME)
     passes = [["sums of squares", count, count], *([f"robust, {k} of 3", count, count] for k in (1, 2, 3))]
     assert progress == [

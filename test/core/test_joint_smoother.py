@@ -13,7 +13,7 @@ from dynamics_node.trajectory.joint_smoother import JointSmoother, Smoothed, Smo
 
 STEPS, WINDOW = 8, 8
 OPTIONS = SmootherOptions(
-    period=0.004, window=WINDOW, encoder_std=(1e-4, 2e-4), torque_std=0.3, jerk_density=1e3
+    period=0.004, lag_steps=WINDOW, encoder_std=(1e-4, 2e-4), torque_std=0.3, jerk_density=1e3
 )
 IMU = Imu(link="lower", std=(0.01, 0.01, 0.01, 0.05, 0.05, 0.05), name="imu")
 
@@ -204,7 +204,7 @@ def test_estimate_of_a_closed_loop():
     robot = dn.parse_robot(four_bar())
     linkage = Smoothed(robot, backend="numpy")
     closed = dn.close_loops(robot, np.full(3, 0.1))
-    smoother = JointSmoother(linkage, SmootherOptions(period=0.01, window=4), closed)
+    smoother = JointSmoother(linkage, SmootherOptions(period=0.01, lag_steps=4), closed)
     tau = dn.build(robot, dn.inverse_dynamics(robot), backend="numpy")(closed, np.zeros(1), np.zeros(1))
     for k in range(8):
         smoother.step()

@@ -148,7 +148,7 @@ def test_a_path_that_turns_back():
     robot, limits = dn.parse_robot(CART), {"slide": {"max_acceleration": 1.0, "max_velocity": 9.0}}
     time, rates = np.array([0.0, 1.0]), np.array([[0.0], [-1.0]])
     out = dn.JointTrajectory(("slide",), time, np.array([[0.0], [0.1]]), rates, np.full((2, 1), np.nan))
-    fast = dn.scale_trajectory(robot, out, at=[0, 0.3], limits=limits, friction=False, backend="numpy")
+    fast = dn.scale_trajectory(robot, out, q0=[0, 0.3], limits=limits, friction=False, backend="numpy")
     furthest = CubicHermiteSpline(time, [0.0, 0.1], [0.0, -1.0])(np.linspace(0, 1, 100_001)).max()
     expected = 2 * np.sqrt(furthest) + 2 * np.sqrt(furthest - 0.1)
     assert np.isclose(fast.q[:, 0].max(), furthest, rtol=1e-4)
@@ -160,7 +160,7 @@ def test_a_limit_of_deceleration():
     robot, still = dn.parse_robot(CART), np.zeros((2, 1))
     points = dn.JointTrajectory(("slide",), np.array([0.0, 1.0]), np.array([[-0.2], [0.2]]), still, still)
     limits = {"slide": {"max_acceleration": 2.0, "max_deceleration": 0.5}}
-    fast = dn.scale_trajectory(robot, points, at=[0, 0.3], limits=limits, friction=False, backend="numpy")
+    fast = dn.scale_trajectory(robot, points, q0=[0, 0.3], limits=limits, friction=False, backend="numpy")
     assert np.isclose(fast.time[-1], np.sqrt(2 * 0.4 * 2.5 / 1.0), rtol=0.005)
 
 
@@ -192,8 +192,8 @@ def test_a_closed_loop_with_a_payload():
     points = spline(("j1", "j2"), np.array([1.9, 1.2]), reach=0.2)
     limits = {name: {"max_effort": 40.0, "max_velocity": 3.0} for name in ("j1", "j2", "j3")}
     del limits["j3"]["max_effort"]  # an implicit joint
-    fast = dn.scale_trajectory(robot, points, at=at, limits=limits, backend="numpy")
-    slow = dn.scale_trajectory(robot, points, at=at, limits=limits, method="uniform", backend="numpy")
+    fast = dn.scale_trajectory(robot, points, q0=at, limits=limits, backend="numpy")
+    slow = dn.scale_trajectory(robot, points, q0=at, limits=limits, method="uniform", backend="numpy")
     assert fast.feasible and fast.time[-1] <= slow.time[-1]
     assert np.abs(dn.close_loops(robot, fast.q) - fast.q).max() <= 1e-9
 
@@ -267,7 +267,7 @@ def test_the_shortest_time_with_a_limit_of_jerk():
     """From rest to rest over a length L: (32 L / jerk)^(1/3)."""
     robot, still = dn.parse_robot(CART), np.zeros((2, 1))
     points = dn.JointTrajectory(("slide",), np.array([0.0, 1.0]), np.array([[-0.2], [0.2]]), still, still)
-    options = {"at": [0.0, 0.3], "friction": False, "backend": "numpy"}
+    options = {"q0": [0.0, 0.3], "friction": False, "backend": "numpy"}
     limits = {"slide": {"max_jerk": 2.0}}
     scaled = dn.scale_trajectory(robot, points, limits=limits, **options)
     assert scaled.feasible
@@ -310,7 +310,7 @@ def test_rates_of_a_loop_and_of_a_stop():
     limits = {
         name: {"max_effort": 40.0, "max_velocity": 3.0, "max_effort_rate": 400.0} for name in ("j1", "j2")
     }
-    smooth = dn.scale_trajectory(robot, points, at=at, limits=limits, backend="numpy")
+    smooth = dn.scale_trajectory(robot, points, q0=at, limits=limits, backend="numpy")
     assert smooth.feasible
     _, *states = along(smooth.trajectory, 4)
     passed = np.abs(states[0] - q[1]).max(axis=1).argmin()
@@ -328,6 +328,6 @@ def test_a_limit_of_jerk_of_an_implicit_joint():
     limits = {name: {"max_effort": 40.0, "max_velocity": 3.0} for name in ("j1", "j2")}
     limits["j3"] = {"max_jerk": 300.0}
     at = dn.first_closed(robot, [1.9, 0, 1.2, 0])
-    smooth = dn.scale_trajectory(robot, points, at=at, limits=limits, backend="numpy")
+    smooth = dn.scale_trajectory(robot, points, q0=at, limits=limits, backend="numpy")
     assert smooth.feasible and smooth.time[-1] < 0.32
     assert (smooth.worst.joint, smooth.worst.quantity) == ("j3", "jerk") and smooth.worst.used > 0.98

@@ -235,7 +235,7 @@ def test_friction_of_the_motors():
 def test_closed_loop():
     robot = robot_of("five_bar")
     points = path(robot, scale=0.1)
-    check = dn.check_trajectory(robot, points, at=dn.first_closed(robot, [1.9, 0, 1.2, 0]), backend="numpy")
+    check = dn.check_trajectory(robot, points, q0=dn.first_closed(robot, [1.9, 0, 1.2, 0]), backend="numpy")
     closed = dn.close_loops(robot, check.q)
     assert np.abs(closed - check.q).max() <= 1e-9
     own = [robot.q_names.index(name) for name in robot.v_names]
@@ -243,7 +243,7 @@ def test_closed_loop():
     tau = dn.evaluate(robot, "inverse_dynamics", check.q, check.qd, check.qdd, backend="numpy")
     assert error(check.tau, tau + dn.friction_torque(robot, check.q, check.qd)).max() <= EXACT
     limits = {"j3": {"max_velocity": 0.1}}  # of an implicit joint
-    limited = dn.check_trajectory(robot, points, limits=limits, at=check.q[0], backend="numpy")
+    limited = dn.check_trajectory(robot, points, limits=limits, q0=check.q[0], backend="numpy")
     rates = dn.spanning(robot, check.q, check.qd)[1]
     j3 = [body.joint.name for body in robot.bodies].index("j3")
     assert limited.worst.joint == "j3" and np.isclose(limited.worst.used, np.abs(rates[:, j3]).max() / 0.1)
@@ -254,11 +254,11 @@ def test_positions_of_joints_that_follow_others():
     robot, at = robot_of("five_bar"), dn.first_closed(robot_of("five_bar"), [1.9, 0, 1.2, 0])
     q = np.stack([at, at])
     points = dn.JointTrajectory(robot.q_names, [0.0, 1.0], q, 0 * q, 0 * q)
-    right = dn.check_trajectory(robot, points, at=at, backend="numpy")
+    right = dn.check_trajectory(robot, points, q0=at, backend="numpy")
     assert not right.notes
     q[1, robot.q_names.index("j3")] += 3.0
     wrong = dn.check_trajectory(
-        robot, dn.JointTrajectory(robot.q_names, [0, 1], q, 0 * q, 0 * q), at=at, backend="numpy"
+        robot, dn.JointTrajectory(robot.q_names, [0, 1], q, 0 * q, 0 * q), q0=at, backend="numpy"
     )
     (note,) = wrong.notes
     assert note.startswith("j3 ") and "3 rad off at 1 s" in note
@@ -282,7 +282,7 @@ def test_a_loop_that_opens_on_the_way(end, speed, time):
     points = dn.JointTrajectory(("j1", "j2"), np.arange(2.0), np.array([[1.9, 1.2], end]), rates, 0 * rates)
     at = dn.first_closed(robot, [1.9, 0, 1.2, 0])
     with pytest.raises(dn.ClosureError, match=rf"^{time}: .*'j5'"):
-        dn.check_trajectory(robot, points, at=at, backend="numpy")
+        dn.check_trajectory(robot, points, q0=at, backend="numpy")
 
 
 def test_jerks_of_implicit_joints():
@@ -290,7 +290,7 @@ def test_jerks_of_implicit_joints():
     robot, step = robot_of("five_bar"), 1e-3
     points, names = path(robot, points=2, scale=0.1), robot.q_names
     at, own = dn.first_closed(robot, [1.9, 0, 1.2, 0]), [names.index(name) for name in robot.v_names]
-    options = {"at": at, "limits": {name: {"max_jerk": 1e9} for name in names}, "backend": "numpy"}
+    options = {"q0": at, "limits": {name: {"max_jerk": 1e9} for name in names}, "backend": "numpy"}
     margins = dn.check_trajectory(robot, points, **options).margins
     jerks = {margin.joint: margin for margin in margins if margin.quantity == "jerk"}
     for k, name in enumerate(names):
@@ -349,7 +349,7 @@ def test_joints_that_the_trajectory_omits_rest():
     robot = robot_of("panda7")
     at = np.array([0.1, -0.5, 0.2, -2.0, 0.0, 1.6, 0.8])
     points = dn.JointTrajectory(("panda_joint4", "panda_joint2"), np.array([0.5, 1.0]), np.array([[-2.0, -0.5], [-1.5, -0.7]]), *np.zeros((2, 2, 2)))  # fmt: skip
-    check = dn.check_trajectory(robot, points, at=at, backend="numpy")
+    check = dn.check_trajectory(robot, points, q0=at, backend="numpy")
     assert np.array_equal(np.ptp(check.q, axis=0) > 0, [False, True, False, True, False, False, False])
     assert np.array_equal(check.q[0], at) and np.allclose(check.q[-1, [3, 1]], [-1.5, -0.7])
     assert any("first point" in note for note in check.notes)
@@ -363,7 +363,9 @@ def test_joints_that_the_trajectory_omits_rest():
 
 def test_loads_against_sums_over_time():
     robot = robot_of("panda7")
-    check = dn.check_trajectory(robot, path(robot, seconds=3.0), window=0.5, rate=2000, backend="numpy")
+    check = dn.check_trajectory(
+        robot, path(robot, seconds=3.0), thermal_window=0.5, rate=2000, backend="numpy"
+    )
     time = np.linspace(check.time[0], check.time[-1], 40_001)
     tau, qd = (np.stack([np.interp(time, check.time, own) for own in array.T], axis=1) for array in (check.tau, check.qd))  # fmt: skip
     assert np.allclose(check.rms_effort, np.sqrt(np.mean(tau**2, axis=0)), rtol=1e-3)
@@ -424,7 +426,7 @@ def test_slowdown_is_the_first_feasible_factor(name, friction, scale, room):
         robot = dn.parse_robot(CART.replace('friction="2"', 'friction="0"').replace('"0.5" ', '"5" '))
     points = path(robot, points=4, seconds=0.8, scale=scale)
     at = dn.first_closed(robot, [1.9, 0, 1.2, 0]) if robot.constrained else None
-    options = {"friction": friction, "at": at}
+    options = {"friction": friction, "q0": at}
     check = dn.check_trajectory(robot, points, backend="numpy", **options)
     still = dn.evaluate(robot, "gravity_torque", check.q, backend="numpy")
     most = room * np.abs(still).max(axis=0) + 0.05 * np.ptp(check.tau, axis=0)
@@ -552,11 +554,11 @@ def test_largest_payload_with_limits_of_effort_rates():
         if robot.constrained:
             at = dn.first_closed(robot, [1.9, 0.0, 1.2, 0.0])
         limits = {joint: {"max_effort_rate": 1e9} for joint in robot.v_names}
-        margins = dn.check_trajectory(robot, points, at=at, limits=limits, backend="numpy").margins
+        margins = dn.check_trajectory(robot, points, q0=at, limits=limits, backend="numpy").margins
         limits = {
             m.joint: {"max_effort_rate": 1.2 * abs(m.value)} for m in margins if m.quantity == "effort_rate"
         }
-        options = {"at": at, "limits": limits, "backend": "numpy"}
+        options = {"q0": at, "limits": limits, "backend": "numpy"}
         mass = dn.check_trajectory(robot, points, **options).largest_payload(link)
         assert 0 < mass < np.inf
         for factor, feasible in ((0.999, True), (1.001, False)):
@@ -608,9 +610,9 @@ def test_wrong_trajectories(changes, match):
         ({"limits": {"knee": {"max_effort": 1.0}}}, "knee"),
         ({"limits": {"slide": {"max_force": 1.0}}}, "max_force"),
         ({"limits": {"slide": {"max_effort": -1.0}}}, "max_effort of 'slide'"),
-        ({"window": 0.0}, "window"),
+        ({"thermal_window": 0.0}, "window"),
         ({"rate": np.inf}, "rate"),
-        ({"at": [0.0]}, "at"),
+        ({"q0": [0.0]}, "q0"),
     ],
 )
 def test_wrong_options(options, match):
@@ -626,7 +628,7 @@ def test_a_floating_base_rests_at_its_pose(oracle_named):
     points = dn.JointTrajectory(names, np.array([0.0, 1.0]), q, *np.zeros((2, 2, 12)))
     at = robot.neutral()
     at[:7] = 0.1, 0.2, 0.3, 0.5, 0.5, -0.5, 0.5
-    check = dn.check_trajectory(robot, points, at=at, friction=False, backend="numpy")
+    check = dn.check_trajectory(robot, points, q0=at, friction=False, backend="numpy")
     assert (check.q[:, :7] == at[:7]).all() and not check.qd[:, :6].any()
     expected = [oracle.inverse(*s) for s in zip(check.q[::9], check.qd[::9], check.qdd[::9], strict=True)]
     assert error(check.tau[::9], expected).max() <= EXACT

@@ -38,7 +38,7 @@ def columns(path):
 def test_simulate_writes_what_evaluate_reads(pendulum, tmp_path, capsys):
     pytest.importorskip("viser", reason="pages that play a motion: pip install viser")
     out, page = tmp_path / "motion.npz", tmp_path / "motion.html"
-    arguments = ["--start", "0.3,0.3", "--torque", "0.01,0", "--duration", "0.5", "--output", str(out)]
+    arguments = ["--q0", "0.3,0.3", "--torque", "0.01,0", "--duration", "0.5", "--output", str(out)]
     assert main(["simulate", pendulum, *arguments, "--animate", str(page)]) == 0
     output = capsys.readouterr().out
     assert "501 states of 0.5 s" in output and "dynamics" in output and f"written: {page}" in output
@@ -64,7 +64,7 @@ def test_inverse_trajectory_can_be_simulated(linkage, tmp_path):
     assert np.abs(table["q.j1"] - curve[:, 0]).max() <= 1e-5
     again = tmp_path / "again.csv"
     start = ",".join(str(table[f"q.{name}"][0]) for name in ("j1", "j3", "j2", "j4"))
-    arguments = ["--start", start, "--duration", "0.5", "--torques", str(out), "--output", str(again)]
+    arguments = ["--q0", start, "--duration", "0.5", "--torques", str(out), "--output", str(again)]
     assert main(["simulate", linkage, *arguments]) == 0
     assert np.abs(columns(again)["q.j2"] - curve[:, 1]).max() <= 1e-5
 
@@ -72,7 +72,7 @@ def test_inverse_trajectory_can_be_simulated(linkage, tmp_path):
 def test_linkage_by_numpy_with_a_plot(linkage, tmp_path, capsys):
     pytest.importorskip("matplotlib", reason="plots: pip install matplotlib")
     out, plot, other = tmp_path / "x.npz", tmp_path / "x.png", tmp_path / "y.npz"
-    arguments = ["--start", "-1.2,0,-1.9,0", "--duration", "0.02"]
+    arguments = ["--q0", "-1.2,0,-1.9,0", "--duration", "0.02"]
     assert (
         main(["simulate", linkage, *arguments, "--output", str(out), "--plot", str(plot), "--show", "j1"])
         == 0
@@ -156,7 +156,7 @@ def test_smooth_of_a_bag(pendulum, tmp_path, capsys):
 
 def test_states_before_an_error_are_written(linkage, tmp_path, capsys):
     out = tmp_path / "kept.npz"
-    assert main(["simulate", linkage, "--start", "1.9,1.2", "--output", str(out)]) == 1
+    assert main(["simulate", linkage, "--q0", "1.9,1.2", "--output", str(out)]) == 1
     error = capsys.readouterr().err.splitlines()
     assert error[0].endswith("states before the error are written") and "singular position" in error[1]
     assert 200 < len(np.load(out)["time"]) < 400
@@ -165,7 +165,7 @@ def test_states_before_an_error_are_written(linkage, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["simulate", "PENDULUM", "--start", "1"], "--start needs 2 numbers, joint1, joint2"),
+        (["simulate", "PENDULUM", "--q0", "1"], "--q0 needs 2 numbers, joint1, joint2"),
         (["simulate", "PENDULUM", "--torque", "1"], "--torque needs 2 numbers, not 1: joint1, joint2"),
         (
             ["simulate", "PENDULUM", "--show", "knee"],
@@ -197,7 +197,7 @@ def test_memory_that_is_not_there_is_one_line(pendulum, capsys, monkeypatch):
     def allocate(*given, **more):
         raise MemoryError("Unable to allocate 7 TiB")
 
-    monkeypatch.setattr("dynamics_node.cli.motions.simulate", allocate)
+    monkeypatch.setattr("dynamics_node.cli.motions.finish", allocate)
     assert main(["simulate", pendulum]) == 3
     assert capsys.readouterr().err.splitlines()[-1] == "dynamics: not enough memory: Unable to allocate 7 TiB"
 

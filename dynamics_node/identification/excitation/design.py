@@ -38,7 +38,7 @@ def design_excitation(
     criterion: Criterion = "condition",
     units: Units = "usual",
     boxes: Iterable[Box] = (),
-    start: ArrayLike | None = None,
+    q0: ArrayLike | None = None,
     factor: float = FACTOR,
     velocity: float | None = None,
     acceleration: float | None = None,
@@ -48,7 +48,7 @@ def design_excitation(
     restarts: int = 4,
     seed: int = 0,
     time_limit: float | None = None,
-    advance: Callable[[int], object] | None = None,
+    progress: Callable[[int], object] | None = None,
     backend: Backend = "auto",
 ) -> ExcitationTrajectory:
     """Design the periodic motion that determines the base parameters of a robot best, within its limits.
@@ -70,7 +70,7 @@ def design_excitation(
         Units of the condition number: 'usual' for typical sizes of parameters, or 'si'.
     boxes : iterable of Box
         Allowed regions of points of links.
-    start : array_like (nv,), optional
+    q0 : array_like (nv,), optional
         Position at start and end, rad or m; default free.
     factor : float
         Available fraction of every limit, above 0 and at most 1.
@@ -84,14 +84,14 @@ def design_excitation(
     noise : array_like (nv,) or float
         Standard deviation of the torques, N m or N.
     terms : sequence of str
-        Kinds of parameters: see RegressorModel.
+        Kinds of parameters that will be identified, of `RegressorModel`.
     restarts : int
         Number of random motions that are optimized.
     seed : int
         Seed of the random motions. The same seed gives the same motion, unless `time_limit` ends the search.
     time_limit : float, optional
         Duration of the search after compilation, s.
-    advance : callable, optional
+    progress : callable, optional
         Progress: called with the number of further solutions.
     backend : str
         As in `build`.
@@ -133,14 +133,14 @@ def design_excitation(
         raise InputError(f"unknown units {units!r}; there are {', '.join(UNITS)}")
     if restarts < 1:
         raise InputError(f"restarts must be at least 1, not {restarts}")
-    clock, advance = Clock(time_limit), advance or (lambda solutions: None)
+    clock, progress = Clock(time_limit), progress or (lambda solutions: None)
     bounds = joint_bounds(robot, factor, velocity, acceleration, limits)
     linear = RegressorModel(robot, tuple(terms), backend)
     base = base_parameters(linear)
     sizes = base.sizes[base.chosen] if units == "usual" else np.ones(base.count)
     regressor = Regressor(linear, base, sizes, _noise(robot, noise), SMOOTHING * bounds.velocity)
     rows = [TorqueRows(robot, bounds, backend), *(BoxRows(robot, box, backend) for box in boxes)]
-    series = Series(float(period), harmonics, _start(robot, bounds, start))
+    series = Series(float(period), harmonics, _start(robot, bounds, q0))
     problem = Problem(series, bounds, regressor, rows)
     _compile(problem, CRITERIA[criterion])
     clock.start()
@@ -149,7 +149,7 @@ def design_excitation(
     candidates = inside[:1]
     for start in inside[:restarts]:
         if not clock.out:
-            candidates.append(improved(problem, start, criteria, clock, advance))
+            candidates.append(improved(problem, start, criteria, clock, progress))
     best = min(candidates, key=lambda x: criteria[-1](_information(problem, x))[0])
     trajectory = ExcitationTrajectory(problem, best, conditions[0], len(inside))
     if not trajectory.condition < LARGEST_CONDITION:
@@ -193,18 +193,18 @@ def _noise(robot, noise):
     return np.broadcast_to(noise, (robot.nv,))
 
 
-def _start(robot, bounds, start):
-    if start is None:
+def _start(robot, bounds, q0):
+    if q0 is None:
         return None
-    start = np.asarray(start, dtype=float)
-    if start.shape != (robot.nv,) or not np.isfinite(start).all():
-        raise InputError(f"start needs {robot.nv} numbers: {', '.join(robot.v_names)}")
-    for name, q, center, half in zip(robot.v_names, start, bounds.center, bounds.half, strict=True):
+    q0 = np.asarray(q0, dtype=float)
+    if q0.shape != (robot.nv,) or not np.isfinite(q0).all():
+        raise InputError(f"q0 needs {robot.nv} numbers: {', '.join(robot.v_names)}")
+    for name, q, center, half in zip(robot.v_names, q0, bounds.center, bounds.half, strict=True):
         if abs(q - center) >= half:
             raise InputError(
-                f"start: {name} at {q:g} is not between {center - half:.4g} and {center + half:.4g}"
+                f"q0: {name} at {q:g} is not between {center - half:.4g} and {center + half:.4g}"
             )
-    return start
+    return q0
 
 
 def _compile(problem, criteria):

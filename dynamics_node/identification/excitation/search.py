@@ -73,14 +73,14 @@ def brought_inside(problem: Problem, x, clock: Clock):
     return tuple(best)
 
 
-def improved(problem: Problem, x, criteria, clock: Clock, advance: Callable = lambda solutions: None):
+def improved(problem: Problem, x, criteria, clock: Clock, progress: Callable = lambda solutions: None):
     """Coefficients of the best motion reached from x, which is within all limits on the fine grid, as is x.
-    criteria: minimized one after the other. advance(solutions): progress callback, of len(criteria) + ROUNDS
+    criteria: minimized one after the other. progress(solutions): progress callback, of len(criteria) + ROUNDS
     in total."""
     best, least_value, allowed = x, problem.criterion(x, criteria[-1])[0], np.zeros(len(problem.names))
     for of in criteria:
         x = _solved(problem, x, of, allowed, clock)
-        advance(1)
+        progress(1)
     for left in range(ROUNDS, -1, -1):
         used, value = problem.used(x, problem.fine), problem.criterion(x, criteria[-1])[0]
         gained = least_value - value
@@ -91,8 +91,8 @@ def improved(problem: Problem, x, criteria, clock: Clock, advance: Callable = la
         excess = np.maximum(used - 1.0, 0.0)
         allowed = problem.smooth_used(x, SHARPNESS)[0] - used - MARGIN - 0.5 * excess
         x = _solved(problem, x, criteria[-1], allowed, clock)
-        advance(1)
-    advance(left)
+        progress(1)
+    progress(left)
     return best
 
 

@@ -159,7 +159,7 @@ class RunningEstimate:
         if smoother.newest >= 0 and missing > LONGEST_GAP:
             raise Gap(f"joint states are {missing * 1e-9:.3g} s apart; the limit is {LONGEST_GAP * 1e-9:g} s")
         while smoother.newest < step:
-            if smoother.newest - self._solved > smoother.options.window - 2:
+            if smoother.newest - self._solved > smoother.options.lag_steps - 2:
                 self.solve()  # before an unsolved step leaves the window
             smoother.step()
             self._apply_command()

@@ -164,7 +164,7 @@ class EstimatorSettings(DescriptionSettings):
         """Options of the JointSmoother."""
         return SmootherOptions(
             period=1.0 / self.rate,
-            window=self.steps,
+            lag_steps=self.steps,
             encoder_std=self.noise_encoder,
             torque_std=self.noise_torque,
             jerk_density=self.noise_jerk_density,

@@ -80,7 +80,8 @@ def _checked(core, request, limits, now, most=MAX_NUMBERS):
     )
     require_few_samples(len(points), model, most)
     return checked(
-        functions, points, _start(core, request.state, points, now), limits=limits, window=request.window,
+        functions, points, _start(core, request.state, points, now), limits=limits,
+        thermal_window=request.window,
         rate=request.rate, most=MAX_NUMBERS,
     )  # fmt: skip
 

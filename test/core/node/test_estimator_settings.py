@@ -46,7 +46,7 @@ def test_invalid_values_are_rejected(values, reason):
 def test_times_become_steps():
     chosen = settings(rate=250.0, window=0.1, lag=0.04)
     assert (chosen.steps, chosen.steps_of_lag) == (25, 10)
-    assert chosen.options().period == 0.004 and chosen.options().window == 25
+    assert chosen.options().period == 0.004 and chosen.options().lag_steps == 25
     assert settings(window=0.001, lag=0.0).steps == 5
 
 

@@ -56,7 +56,7 @@ def panda7():
 def test_a_reply_is_that_of_the_library(panda7):
     robot = panda7.core.model
     message = swing(robot.v_names, REST + 0.6, 0.6)
-    check = dn.check_trajectory(robot, message, window=0.2, backend="numpy")
+    check = dn.check_trajectory(robot, message, thermal_window=0.2, backend="numpy")
     answer = call(panda7, message, window=0.2, payload_link="panda_hand", payload_com=Point(z=0.1))
     assert answer.success and answer.feasible == check.feasible
     worst = check.worst
@@ -112,7 +112,7 @@ def test_omitted_joints_rest_at_the_state():
     message = trajectory(["slide"], [0.0, 1.0], [[0.0], [0.1]], np.zeros((2, 1)))
     answer = call(served, message)
     assert not answer.success and "hinge" in answer.message
-    check = dn.check_trajectory(served.core.model, message, at=[0.0, 0.7], backend="numpy")
+    check = dn.check_trajectory(served.core.model, message, q0=[0.0, 0.7], backend="numpy")
     assert np.allclose(call(served, message, ["slide", "hinge"], [0.0, 0.7]).peak_effort, check.peak_effort)
     served.now = monotonic_ns()  # the clock of the service
     served.receive(["slide", "hinge"], [0.0, 0.7], [0.0, 0.0])
@@ -128,7 +128,7 @@ def test_a_five_bar():
     robot = served.core.model
     at = np.zeros(robot.nq)
     at[[robot.q_names.index(name) for name in ALL]] = closed(Q)
-    check = dn.check_trajectory(robot, message, at=at, backend="numpy")
+    check = dn.check_trajectory(robot, message, q0=at, backend="numpy")
     assert answer.success and np.allclose(answer.peak_effort, check.peak_effort)
     assert np.allclose([point.effort for point in answer.solution.points], check.efforts)
 
@@ -247,7 +247,7 @@ def test_limits_of_deceleration_and_jerk():
         quantity = {"max_jerk": "jerk", "max_deceleration": "acceleration"}[field]
         answer = call(served, message, **state, **limits)
         assert not answer.feasible and (answer.joint, answer.quantity) == ("slide", quantity)
-        options = {"at": [0.0, 0.3], "limits": {"slide": {field: 2.0}}, "friction": False, "backend": "numpy"}
+        options = {"q0": [0.0, 0.3], "limits": {"slide": {field: 2.0}}, "friction": False, "backend": "numpy"}
         expected = dn.scale_trajectory(served.core.model, message, **options)
         scaled = call(served, message, **state, **limits, kind=SCALE)
         assert scaled.success and np.isclose(scaled.factor, expected.time[-1])
