@@ -12,7 +12,7 @@ from campaigns.attacks.descriptions import chain
 from campaigns.attacks.table import attack
 from campaigns.references import descriptions
 from campaigns.target import Start
-from dynamics_node.node.building.build_server import BACKGROUND, KINDS
+from dynamics_node.node.building.worker import BUILDER
 
 
 def node_with_own_cache(target, random):
@@ -32,7 +32,7 @@ def _builders(target):
     pids = []
     for number in target.children():
         with contextlib.suppress(OSError):
-            if (Path("/proc") / str(number) / "comm").read_text().strip() == KINDS[BACKGROUND].name:
+            if (Path("/proc") / str(number) / "comm").read_text().strip() == BUILDER.name:
                 pids.append(number)
     return pids
 

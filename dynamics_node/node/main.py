@@ -4,7 +4,7 @@ import sys
 from contextlib import suppress
 from importlib import import_module
 
-from dynamics_node.node.building.build_server import SERVER
+from dynamics_node.node.building import worker
 from dynamics_node.node.usage import help_requested, usage
 from dynamics_node.process import Stop, one_blas_thread
 from dynamics_node.text import one_line
@@ -23,16 +23,17 @@ def main(arguments=None):
 
         print(usage("dynamics_node", PARAMETERS, IMPORTANT, "dynamics.yaml"))
         return 0
-    return serve("dynamics_node", "dynamics_node.node.ros_node", "DynamicsNode", arguments)
+    module, workers = "dynamics_node.node.ros_node", worker.WORKERS
+    return serve("dynamics_node", module, "DynamicsNode", arguments, workers, worker.BUILD)
 
 
-def serve(executable, module, node, arguments=None, modules=()):
-    """Run a node, a class of a module, until a stop request; return the exit code of `main`. modules: imports
-    of its build jobs in addition to build_job."""
+def serve(executable, module, node, arguments, workers, build):
+    """Run a node, a class of a module, until a stop request; return the exit code of `main`. build: the
+    module that its build jobs need."""
     one_blas_thread()
     stop = Stop()  # from here on, including the imports below
-    with suppress(OSError):  # the first build reports a missing server
-        SERVER.fork(*modules)  # before the import of ROS, which starts threads
+    with suppress(OSError):  # the first build reports a missing process
+        worker.fork(workers, [build])  # before the import of ROS, which starts threads
     kind = getattr(import_module(module), node)
     from dynamics_node.node.ros.running import run, start_rclpy
 

@@ -1,6 +1,5 @@
 """The rclpy node: topics, services and timers around the core, which is free of ROS."""
 
-import os
 import sys
 from functools import partial
 from time import monotonic_ns
@@ -52,7 +51,7 @@ class DynamicsNode(RobotNode):
     def _create_services(self):
         names = {name: self.resolve_service_name(f"~/{name}") for name in COMPUTING}
         own = f"_{self.get_name()}_services", self.get_namespace()
-        start = Start(names, *own, arguments=sys.argv[1:], environment=dict(os.environ))
+        start = Start(names, *own, arguments=sys.argv[1:])
         self._computing = ServiceProcess(start, self._wake)
         payload = guarded(lambda: self._manager.core, set_payload)
         self.create_service(SetPayload, "~/set_payload", payload)

@@ -14,7 +14,7 @@ from rig import NodeProcess, efforts
 from std_srvs.srv import Trigger
 from tolerances import EXACT, error
 
-from dynamics_node.node.building import build_server
+from dynamics_node.node.building.worker import WORKERS
 
 
 def test_reload_reads_the_file_again(rig, panda, tmp_path):
@@ -67,17 +67,22 @@ def test_signals_during_the_start_end_the_node(number):
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_the_build_server_starts_and_ends_with_the_node(number):
+def test_workers_start_and_end_with_the_node(number):
+    """They are forks of the node without ROS; that of the services then imports it."""
     process = NodeProcess(fresh_domain())
     tasks = Path(f"/proc/{process.process.pid}/task/{process.process.pid}")
-    while not (children := (tasks / "children").read_text().split()):
+    while len(children := (tasks / "children").read_text().split()) < len(WORKERS):
         time.sleep(0.001)
-    server = Path(f"/proc/{children[0]}")
-    while (server / "comm").read_text().strip() != build_server.NAME:  # the fork has not set its name yet
+    workers = [Path(f"/proc/{child}") for child in children]
+    names = {worker.name for worker in WORKERS}
+    while {(worker / "comm").read_text().strip() for worker in workers} != names:  # of new forks
         time.sleep(0.001)
-    assert "rclpy" not in (server / "maps").read_text() and len([*(server / "task").iterdir()]) == 1
+    builders = [worker for worker in workers if (worker / "comm").read_text().strip() == WORKERS[0].name]
+    assert len(builders) == 2
+    for builder in builders:
+        assert "rclpy" not in (builder / "maps").read_text() and len([*(builder / "task").iterdir()]) == 1
     assert process.stop(number) == (-signal.SIGKILL if number == signal.SIGKILL else 0)
-    while server.exists() and (server / "cmdline").read_bytes():
+    while any(worker.exists() and (worker / "cmdline").read_bytes() for worker in workers):
         time.sleep(0.001)
 
 

@@ -14,17 +14,16 @@ from rig import TIMEOUT, floats, point, stamp_of, trajectory
 from sensor_msgs.msg import JointState
 from tolerances import EXACT, error
 
-from dynamics_node.node.building.build_server import KINDS, SERVING
+from dynamics_node.node.building.worker import SERVER
 
 NAMES = [f"panda_joint{i}" for i in range(1, 8)]
 
 
 def process_of(rig):
-    """Its process id, a grandchild of the node."""
+    """Its process id, a child of the node."""
 
     def services_pid():
-        of_node = _children(rig.process.process.pid)
-        of_services = [pid for server in of_node for pid in _children(server) if _serves(pid)]
+        of_services = [pid for pid in _children(rig.process.process.pid) if _serves(pid)]
         return of_services[0] if of_services else None
 
     return rig.until(services_pid, what="the process of the services")
@@ -41,7 +40,7 @@ def _children(pid):
 def _serves(pid):
     """Whether this process id is a process of services."""
     try:
-        return Path(f"/proc/{pid}/comm").read_text().strip() == KINDS[SERVING].name
+        return Path(f"/proc/{pid}/comm").read_text().strip() == SERVER.name
     except OSError:
         return False
 
@@ -105,10 +104,10 @@ def test_the_process_ends_with_the_node(rig, number):
 
 def test_the_process_ends_if_the_node_is_gone():
     script = (
-        "import os, sys; from multiprocessing import Pipe; from dynamics_node.node.services import service_process as it\n"
-        "start = it.Start({}, '_nobody', '/', [], dict(os.environ))\n"
-        "ours, its = Pipe(); ours.close(); reads, writes = os.pipe(); os.write(writes, it.pickle.dumps(start))\n"
-        "it.work(reads, os.dup(its.fileno()), True)\n"
+        "import socket; from dynamics_node.node.services import service_process as it\n"
+        "start = it.Start({}, '_nobody', '/', [])\n"
+        "ours, its = socket.socketpair(); connection = it.Connection(ours.detach())\n"
+        "connection.send_bytes(it.pickle.dumps(start)); connection.close(); it.work(its)\n"
     )
     process = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=TIMEOUT)
     assert (process.returncode, process.stderr) == (0, "")

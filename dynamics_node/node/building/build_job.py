@@ -1,7 +1,7 @@
 """The building process: a Job becomes a checked Robot with its solvers. See build_process.py.
 
-The process is a fork of the build server (build_server.py). It and its children end with the node. Its memory
-and time are limited, and the kernel kills it first if memory runs out.
+The process is a worker (worker.py). It and its children end with the node. Its memory and time are limited,
+and the kernel kills it first if memory runs out.
 """
 
 import contextlib
@@ -9,6 +9,7 @@ import logging
 import os
 import pickle
 import resource
+import socket
 import warnings
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -38,7 +39,6 @@ from dynamics_node.functions import (
     changeable,
 )
 from dynamics_node.node.state.sensor_readings import moving, read_sensors, sensor_named, unobservable_without
-from dynamics_node.process import yield_to_node
 from dynamics_node.robot import Robot, forward_dynamics, inverse_dynamics, named, sensor_problem
 from dynamics_node.robot.joint_names import Pairs, with_their_names
 from dynamics_node.robot.loops_file import read_loops_file
@@ -53,7 +53,9 @@ INERTIA: Final = "operational_space_inertia_inverse"
 REFERENCE = "world_aligned"
 NO_PAYLOAD = "no payload is estimated"  # start of a note with the reason
 MEMORY_LIMIT = 4 * 2**30  # bytes of the process and of each compiler process
-CPU_LIMIT = 900  # s of each process; TIME_LIMIT is the limit in wall time
+CPU_LIMIT = 900  # s of each job and compiler; TIME_LIMIT is the limit in wall time
+MOST_MEMORY = 2**30  # bytes; after a job that took more, a new process follows
+DONE = b"."
 LONGEST_REASON = 2000  # characters
 
 
@@ -307,24 +309,39 @@ def _collected_warnings():
 
 
 def limit_resources(reserves=False):
-    """Limit memory and CPU time of this process and of each child. reserves: limit the data segment instead
-    of the address space, of which device drivers reserve more than they use."""
-    memory = resource.RLIMIT_DATA if reserves else resource.RLIMIT_AS
-    for what, most in ((memory, MEMORY_LIMIT), (resource.RLIMIT_CPU, CPU_LIMIT)):
-        _, hard = resource.getrlimit(what)
-        bound = most if hard == resource.RLIM_INFINITY else min(most, hard)
+    """Limit memory and CPU time of this process and of each child, from now on. reserves: limit the data
+    segment instead of the address space, of which device drivers reserve more than they use."""
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    bounds = {
+        resource.RLIMIT_AS: resource.RLIM_INFINITY if reserves else MEMORY_LIMIT,
+        resource.RLIMIT_DATA: MEMORY_LIMIT if reserves else resource.RLIM_INFINITY,
+        resource.RLIMIT_CPU: CPU_LIMIT + int(usage.ru_utime + usage.ru_stime),
+    }
+    for kind, bound in bounds.items():
+        _, hard = resource.getrlimit(kind)
+        within = bound if hard == resource.RLIM_INFINITY or 0 <= bound < hard else hard
         with contextlib.suppress(ValueError, OSError):  # macOS has no limit of address space
-            resource.setrlimit(what, (bound, bound))
+            resource.setrlimit(kind, (within, hard))
 
 
-def work(request: int, answer: int, background: bool):
-    """Run the Job in the file descriptor `request` with its environment, and write the result to `answer`."""
+def work(connection: socket.socket):
+    """Run jobs until the node ends. Each message has the descriptors of a file with the Job, and of one for
+    the result; DONE follows the result."""
+    while True:
+        message, descriptors, _, _ = socket.recv_fds(connection, 1, 2)
+        if not message:
+            return
+        _run_job(*descriptors)
+        connection.send(DONE)
+        if resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 > MOST_MEMORY:
+            return  # the next job begins with little
+
+
+def _run_job(request, answer):
+    """Run the Job in the file descriptor `request`, and write the result to `answer`."""
     with os.fdopen(request, "rb") as file:
-        environment, job = pickle.load(file)
-    os.environ.clear()
-    os.environ.update(environment)
+        job = pickle.load(file)
     limit_resources(reserves=job.backend in DEVICES)
-    yield_to_node(background)
     with contextlib.suppress(CompileError):
         sweep()
     result = do(job)

@@ -2,7 +2,7 @@
 
 A busy thread delays a 1 kHz loop by milliseconds (the interpreter lock); a process does not. Job and answer
 are passed in anonymous files, in memory if the system has such, never through a shell or a path. The answer
-is read after the end of the process, so a killed or stopped process does not block the node. Without ROS.
+is read after the end of the job, so a killed or stopped process does not block the node. Without ROS.
 """
 
 import os
@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from dynamics_node.codegen.c.compiler import only_cached
-from dynamics_node.node.building.build_job import Failure, Job, ServedRobot
-from dynamics_node.node.building.build_server import BACKGROUND, FOREGROUND, LONGEST_WORD, SERVER
+from dynamics_node.node.building import worker
+from dynamics_node.node.building.build_job import DONE, Failure, Job, ServedRobot
 
 TIME_LIMIT = 300.0  # s
 MOST_BYTES = 256 * 2**20  # of an answer; 4096 joints take 30 MB
@@ -24,10 +24,8 @@ MOST_BYTES = 256 * 2**20  # of an answer; 4096 joints take 30 MB
 
 @dataclass
 class Building:
-    """A running Job in its own process. background: with low priority, next to a node that computes torques.
-
-    It ends with the thread that creates it, which must live as long as the node.
-    """
+    """A running Job in the process of a builder. background: with low priority, next to a node that computes
+    torques. A process has one Building at a time."""
 
     job: Job
     background: bool
@@ -36,14 +34,17 @@ class Building:
     def __post_init__(self):
         self._data: bytes | None = None
         self._failure: Failure | None = None
-        self._end: socket.socket | None = None
+        self._connection: socket.socket | None = None  # until the end of the job
+        self._worker = worker.BUILDER if self.background else worker.FIRST_BUILDER
+        if self.background:
+            worker.FIRST_BUILDER.end()
         try:
             self._answer = file_without_name()
             with file_without_name() as request:
-                pickle.dump((dict(os.environ), self.job), request)
+                pickle.dump(self.job, request)
                 request.seek(0)
-                kind = BACKGROUND if self.background else FOREGROUND
-                self._end = SERVER.submit(request.fileno(), self._answer.fileno(), kind)
+                self._connection = self._worker.send([request.fileno(), self._answer.fileno()])
+            self._connection.setblocking(False)
         except OSError as error:  # no memory, no descriptors, no processes
             self._failure = Failure(f"cannot start a building process: {error}", transient=True)
 
@@ -51,11 +52,20 @@ class Building:
         """The result, or None while it is being built. Never blocks or raises. Receiving and unpacking are
         separate calls, between which the caller computes torques."""
         if self._data is not None:
-            return _unpacked(self._data)
-        if self._failure is None and self._end is not None:
+            result = _unpacked(self._data)
+            if isinstance(result, Failure) and result.transient:  # the process has code that the cache lacks
+                self._worker.end()
+            return result
+        if self._connection is not None:
             try:
-                self._receive(self._end.recv(LONGEST_WORD).decode())
-            except BlockingIOError:
+                if self._connection.recv(1) == DONE:
+                    self._connection = None
+                    self._receive()
+                elif (code := self._worker.exit_code) is not None:
+                    memory = " (out of memory?)" * (code == -signal.SIGKILL)
+                    reason = f"the building process ended with code {code}{memory}"
+                    self._failure = Failure(reason, transient=True)
+            except (BlockingIOError, ConnectionResetError):  # a reset precedes the end
                 if time.monotonic() - self.started > TIME_LIMIT:
                     self._failure = Failure(f"building took more than {TIME_LIMIT:g} s")
             except OSError as error:
@@ -64,12 +74,9 @@ class Building:
                 self.cancel()
         return self._failure
 
-    def _receive(self, end):
-        """end: the exit code, or the reason for no process; empty if the server has ended."""
+    def _receive(self):
         try:
-            if end != "0":
-                self._failure = Failure(_reason(end), transient=True)
-            elif (size := os.fstat(self._answer.fileno()).st_size) > MOST_BYTES:
+            if (size := os.fstat(self._answer.fileno()).st_size) > MOST_BYTES:
                 self._failure = Failure(f"the robot takes {size} bytes; the limit is {MOST_BYTES}")
             else:
                 self._answer.seek(0)
@@ -78,22 +85,13 @@ class Building:
             self._failure = Failure(f"the result of the build cannot be read: {error}", transient=True)
 
     def cancel(self):
-        """End the process and its children, if they are running, without waiting."""
-        if self._end is not None:
-            self._end.close()
-            self._end = None
+        """End the process and its children, if the job is running, without waiting. The next job starts
+        another process."""
+        if self._connection is not None:
+            self._connection = None
+            self._worker.end()
         if "_answer" in self.__dict__:
             self._answer.close()
-
-
-def _reason(end):
-    if not end:
-        return "the build server has ended (out of memory?)"
-    try:
-        code = int(end)
-    except ValueError:
-        return f"cannot start a building process: {end}"
-    return f"the building process ended with code {code}" + " (out of memory?)" * (code == -signal.SIGKILL)
 
 
 def _unpacked(data) -> ServedRobot | Failure:

@@ -2,6 +2,7 @@
 
 import sys
 
+from dynamics_node.node.building.worker import BUILDERS
 from dynamics_node.node.main import serve
 from dynamics_node.node.usage import help_requested, usage
 
@@ -17,7 +18,7 @@ def main(arguments=None):
         return 0
     package = "dynamics_node.node.estimator"
     node = f"{package}.estimator_node", "EstimatorNode"
-    return serve("dynamics_estimator", *node, arguments, modules=(f"{package}.estimator_settings",))
+    return serve("dynamics_estimator", *node, arguments, BUILDERS, f"{package}.estimator_settings")
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from rclpy.node import Node
 from rclpy.parameter import Parameter as RosParameter
 from std_srvs.srv import Trigger
 
-from dynamics_node.node.building.build_server import SERVER
+from dynamics_node.node.building.worker import WORKERS
 from dynamics_node.node.core.consistency import read_settings
 from dynamics_node.node.core.diagnostics import Statistics
 from dynamics_node.node.core.parameters import Numbers, Parameter, Strings, as_declared
@@ -212,8 +212,8 @@ class RobotNode(Node, ABC):
     def _slices_of_report(self):
         """Publish the diagnostics, and log the reason if there is no output for long. Code that runs once a
         second is not in the caches of the processor: at once this takes 3 ms, several joint states."""
-        if SERVER.end_if_stopped():
-            self.get_logger().warning("the build server was stopped by a signal and is replaced")
+        if any([worker.end_if_stopped() for worker in WORKERS]):
+            self.get_logger().warning("a process of the node was stopped by a signal and is replaced")
         self._before_report()
         yield True
         status = self._status()

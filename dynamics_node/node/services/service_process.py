@@ -2,8 +2,7 @@
 
 rclpy converts a whole request to Python objects at once: 100 000 points take more than a second, during which
 the node could compute no torque. So a separate process answers these services with the state of the node,
-which it requests for each call. The process is a fork of the build server (building/build_server.py), which
-has imported the library.
+which it requests for each call. The process is a worker (building/worker.py).
 """
 
 import contextlib
@@ -21,8 +20,7 @@ from rclpy.node import Node
 from rclpy.signals import SignalHandlerOptions
 
 from dynamics_node.codegen import lost as lost_device
-from dynamics_node.node.building.build_process import file_without_name
-from dynamics_node.node.building.build_server import LONGEST_WORD, SERVER, SERVING
+from dynamics_node.node.building.worker import SERVER
 from dynamics_node.node.core.dynamics_core import Core
 from dynamics_node.node.core.served_state import Snapshot
 from dynamics_node.node.core.settings import Settings
@@ -30,23 +28,22 @@ from dynamics_node.node.errors import BadMessage
 from dynamics_node.node.ros.bounded_executor import REQUESTS
 from dynamics_node.node.ros.running import Guard, end, make_executor
 from dynamics_node.node.services.services import COMPUTING, Services
-from dynamics_node.process import Stop, yield_to_node
+from dynamics_node.process import Stop
 
 SHARE = 0.2  # s of processor time in which a turn takes the requests of a service
 SPIN_TIMEOUT = 1.0  # s; the process wakes for requests, signals and the end of the node
 REPLY_TIMEOUT = 5.0  # s for a reply of the node
 EXIT_TIMEOUT = 2.0  # s for the process to end
+EXIT_POLL = 0.005  # s
 
 
 class Start(NamedTuple):
-    """Start data of the process. names: resolved names of COMPUTING; arguments: for rclpy; environment: of
-    the node."""
+    """Start data of the process. names: resolved names of COMPUTING; arguments: for rclpy."""
 
     names: dict[str, str]
     node_name: str
     namespace: str
     arguments: list[str]
-    environment: dict[str, str]
 
 
 class Reply(NamedTuple):
@@ -70,28 +67,24 @@ class ServiceProcess:
     """
 
     def __init__(self, start: Start, wake):
-        """wake(): called from another thread on every query."""
+        """wake(): called from another thread on every query. Raises OSError."""
         self._start_request = start
         self._wake = wake
         self._sent = (None, None)  # robot and settings of the current version
         self._version = 0
-        self._end: socket.socket | None = None  # of the process, see BuildServer.submit
         self._start()
 
     def _start(self):
         self._query: tuple[int, int] | None = None
         self._replies: SimpleQueue[bytes] = SimpleQueue()
         self.lost_device = ""
-        self._socket, theirs = socket.socketpair()
-        with theirs, file_without_name() as request:
-            pickle.dump(self._start_request, request)
-            request.seek(0)
-            self._end = SERVER.submit(request.fileno(), theirs.fileno(), SERVING)
+        self._socket = SERVER.start()
         threading.Thread(target=self._converse, args=(self._socket, self._replies), daemon=True).start()
 
     def _converse(self, ours, replies):
         """Pass queries to the node, and replies back, in a thread: replies may have megabytes."""
         with contextlib.suppress(Exception), Connection(os.dup(ours.fileno())) as connection:
+            connection.send_bytes(pickle.dumps(self._start_request))
             while True:
                 number, version, lost = connection.recv_bytes().split(b" ", 2)
                 self.lost_device = lost.decode(errors="replace")
@@ -120,31 +113,24 @@ class ServiceProcess:
 
     def restart_if_ended(self) -> str:
         """Restart the process if it has ended; return the reason, "" while it runs. Raises OSError."""
-        try:
-            word = "" if self._end is None else self._end.recv(LONGEST_WORD).decode()
-        except BlockingIOError:
+        if SERVER.pid is not None:
             return ""
+        code = SERVER.exit_code
         self._leave()
         self._start()
-        why = f"with code {word}" if word.removeprefix("-").isdigit() else word or "with the build server"
-        return f"the process of the services ended {why} and was restarted"
+        return f"the process of the services ended with code {code} and was restarted"
 
     def close(self):
         """End the process and wait for its end: participants that end together may hang in Fast DDS."""
-        end, self._end = self._end, None
         self._leave()
-        if end is not None:
-            with end, contextlib.suppress(OSError):  # closing `end` ends the process
-                end.settimeout(EXIT_TIMEOUT)
-                end.recv(LONGEST_WORD)
+        end = time.monotonic() + EXIT_TIMEOUT
+        while SERVER.pid is not None and time.monotonic() < end:
+            time.sleep(EXIT_POLL)
+        SERVER.end()
 
     def _leave(self):
         _hang_up(self._socket)
         self._replies.put(b"")
-        self._socket.close()
-        if self._end is not None:
-            self._end.close()
-            self._end = None
 
 
 def _hang_up(connected):
@@ -200,15 +186,14 @@ class Follower:
         self._core.follow(reply.snapshot)
 
 
-def work(request: int, connection: int, background: bool):
-    """Answer services until a signal or the end of the node. request: descriptor of a file with the pickled
-    Start; connection: of the socket to the node."""
+def work(connected: socket.socket):
+    """Answer services until a signal or the end of the node, which sends a pickled Start first."""
+    connection = Connection(connected.detach())
+    try:
+        start: Start = pickle.loads(connection.recv_bytes())
+    except EOFError:
+        return
     stop = Stop()
-    yield_to_node()
-    with os.fdopen(request, "rb") as file:
-        start: Start = pickle.load(file)
-    os.environ.clear()
-    os.environ.update(start.environment)
     rclpy.init(args=start.arguments, signal_handler_options=SignalHandlerOptions.NO)
     node = Node(
         start.node_name,
@@ -217,7 +202,7 @@ def work(request: int, connection: int, background: bool):
         start_parameter_services=False,
         enable_rosout=False,
     )
-    follower = Follower(Connection(connection))
+    follower = Follower(connection)
     services = Services(follower.core)
     for name, resolved in start.names.items():
         kind = COMPUTING[name]
@@ -225,7 +210,7 @@ def work(request: int, connection: int, background: bool):
     guard = Guard(node.get_logger().error)
     executor = make_executor(guard, SHARE)
     executor.add_node(node)
-    stop.wake(executor.wake, connection)
+    stop.wake(executor.wake, connection.fileno())
     while not (stop.requested or follower.ended()):
         guard.call("services", executor.spin_once, timeout_sec=SPIN_TIMEOUT)
         guard.call("services", follower.report_lost_device)

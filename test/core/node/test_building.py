@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -16,15 +17,26 @@ import pytest
 
 from dynamics_demo.robots import four_bar
 from dynamics_node.codegen.c import compiler as library
-from dynamics_node.node.building import build_job, build_server
+from dynamics_node.node.building import build_job, worker
 from dynamics_node.node.building import build_process as building
 from dynamics_node.node.building.build_job import Failure, Job, ServedRobot, do
 from dynamics_node.node.building.build_process import Building
-from dynamics_node.node.building.build_server import BuildServer
+from dynamics_node.node.building.worker import BUILDER, BUILDERS, FIRST_BUILDER, Worker
 from dynamics_node.process import NICENESS
 
 PLAIN = Job(four_bar(), {}, "inverse", backend="numpy")
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="of Linux")
+
+
+@pytest.fixture(autouse=True)
+def environment(request):
+    """Processes have the environment of their start."""
+    changes = "fresh" in request.fixturenames or "monkeypatch" in request.fixturenames
+    for started in BUILDERS if changes else ():
+        started.end()
+    yield
+    for started in BUILDERS if changes else ():
+        started.end()
 
 
 def result_of(build, timeout=100.0):
@@ -34,21 +46,6 @@ def result_of(build, timeout=100.0):
         time.sleep(0.005)
         result = build.poll()
     return result
-
-
-def job_pids():
-    """Process ids of the jobs of the server."""
-    return [
-        *map(
-            int, Path(f"/proc/{building.SERVER.pid}/task/{building.SERVER.pid}/children").read_text().split()
-        )
-    ]
-
-
-def job_pid():
-    """The process id of the current or next job."""
-    wait_until(job_pids)
-    return job_pids()[0]
 
 
 def wait_until(condition, timeout=100.0):
@@ -63,76 +60,76 @@ def test_a_robot_is_built():
     assert isinstance(robot, ServedRobot) and robot.model.name == "four_bar" and robot.notes == ()
 
 
-def test_the_server_starts_before_a_job_and_serves_several():
+def test_a_process_runs_several_jobs():
     """Imports, which take long, are done once."""
-    building.SERVER.start()
-    server = building.SERVER.pid
-    assert server and job_pids() == []
+    pids = set()
     for _ in range(2):
-        assert isinstance(result_of(Building(PLAIN, background=False)), ServedRobot)
-    assert building.SERVER.pid == server
+        assert isinstance(result_of(Building(PLAIN, background=True)), ServedRobot)
+        pids.add(BUILDER.pid)
+    assert len(pids) == 1 and FIRST_BUILDER.pid is None
+
+
+def test_a_process_that_took_much_memory_is_replaced(replaced_work):
+    replaced_work("build_job.MOST_MEMORY = 0; build_job.work(connection); os._exit(0)")
+    for _ in range(2):
+        assert isinstance(result_of(Building(PLAIN, background=True)), ServedRobot)
+        pid = building.worker.BUILDER.pid
+        wait_until(lambda pid=pid: building.worker.BUILDER.pid != pid)
 
 
 # --- faults -------------------------------------------------------------------------------------------------
 
 
-def test_a_killed_process_is_a_failure(slow_compiler):
+def test_a_killed_process_is_a_failure(slow_compiler, monkeypatch):
+    """Its compilers end with it, and another process follows."""
     build = Building(COMPILED, background=False)
-    os.kill(job_pid(), signal.SIGKILL)
+    compiler, pid = child_of(slow_compiler), FIRST_BUILDER.pid
+    os.killpg(pid, signal.SIGKILL)
     result = result_of(build)
     assert result == Failure("the building process ended with code -9 (out of memory?)", transient=True)
-
-
-def test_the_server_is_restarted_after_its_end(slow_compiler, monkeypatch):
-    """Its jobs end with it, as transient failures."""
-    build = Building(COMPILED, background=False)
-    pids = job_pid(), child_of(slow_compiler), building.SERVER.pid
-    os.kill(building.SERVER.pid, signal.SIGKILL)
-    result = result_of(build)
-    assert result.transient and result.reason.startswith("the build server has ended")
-    wait_until(lambda: not any(map(is_alive, pids)))
+    wait_until(lambda: not is_alive(compiler))
     monkeypatch.delenv("CC")
-    assert (
-        isinstance(result_of(Building(PLAIN, background=False)), ServedRobot)
-        and building.SERVER.pid not in pids
-    )
+    assert isinstance(result_of(Building(PLAIN, background=False)), ServedRobot)
+    assert FIRST_BUILDER.pid != pid
 
 
-def test_a_stopped_server_is_replaced(slow_compiler, monkeypatch):
+def test_a_stopped_process_is_replaced(slow_compiler, monkeypatch):
     """By SIGSTOP; one that continues is not. Its job is a failure that is tried again."""
     build = Building(COMPILED, background=False)
-    job_pid()
-    server = building.SERVER.pid
-    monkeypatch.setattr(build_server, "STOPPED_LIMIT", 1e9)
-    os.kill(server, signal.SIGSTOP)
-    wait_until(lambda: build_server._is_stopped(server))
-    assert not building.SERVER.end_if_stopped() and not building.SERVER.end_if_stopped()
-    os.kill(server, signal.SIGCONT)
-    wait_until(lambda: not build_server._is_stopped(server))
-    monkeypatch.setattr(build_server, "STOPPED_LIMIT", 0.0)
-    assert not building.SERVER.end_if_stopped() and building.SERVER.pid == server
-    os.kill(server, signal.SIGSTOP)
-    wait_until(building.SERVER.end_if_stopped)
+    child_of(slow_compiler)
+    pid = FIRST_BUILDER.pid
+    monkeypatch.setattr(worker, "STOPPED_LIMIT", 1e9)
+    os.kill(pid, signal.SIGSTOP)
+    wait_until(lambda: worker._is_stopped(pid))
+    assert not FIRST_BUILDER.end_if_stopped() and not FIRST_BUILDER.end_if_stopped()
+    os.kill(pid, signal.SIGCONT)
+    wait_until(lambda: not worker._is_stopped(pid))
+    monkeypatch.setattr(worker, "STOPPED_LIMIT", 0.0)
+    assert not FIRST_BUILDER.end_if_stopped() and FIRST_BUILDER.pid == pid
+    os.kill(pid, signal.SIGSTOP)
+    wait_until(FIRST_BUILDER.end_if_stopped)
     failure = result_of(build)
-    assert failure.transient and "the build server has ended" in failure.reason
+    assert failure.transient and "code -9" in failure.reason
     assert isinstance(result_of(Building(PLAIN, background=False)), ServedRobot)
-    assert building.SERVER.pid != server
 
 
-@pytest.mark.parametrize("start", ["start", "fork"])
-def test_an_interrupted_server_prints_nothing_and_goes_on(start):
+@pytest.mark.parametrize("start", ["BUILDER.start()", "worker.fork([BUILDER], [worker.BUILD])"])
+def test_an_interrupted_process_prints_nothing_and_goes_on(start):
     """Also while it imports. The node handles SIGINT."""
     code = (
         "import os, signal\n"
-        "from dynamics_node.node.building.build_server import SERVER\n"
-        f"SERVER.{start}()\n"
-        "server = SERVER.pid\n"
-        "os.kill(server, signal.SIGINT)\n"
+        "from dynamics_node.process import one_blas_thread\n"
+        "one_blas_thread()\n"
+        "from dynamics_node.node.building import worker\n"
+        "from dynamics_node.node.building.worker import BUILDER\n"
+        f"{start}\n"
+        "pid = BUILDER.pid\n"
+        "os.kill(pid, signal.SIGINT)\n"
         "from test_building import PLAIN, Building, ServedRobot, result_of\n"
         "for _ in range(2):\n"
-        "    assert isinstance(result_of(Building(PLAIN, False)), ServedRobot)\n"
-        "    os.kill(server, signal.SIGINT)\n"
-        "assert SERVER.pid == server\n"
+        "    assert isinstance(result_of(Building(PLAIN, True)), ServedRobot)\n"
+        "    os.kill(pid, signal.SIGINT)\n"
+        "assert BUILDER.pid == pid\n"
     )
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     process = subprocess.run(
@@ -141,38 +138,50 @@ def test_an_interrupted_server_prints_nothing_and_goes_on(start):
     assert (process.returncode, process.stdout, process.stderr) == (0, "", "")
 
 
-def test_a_server_that_cannot_start_is_a_failure(monkeypatch):
-    monkeypatch.setattr(building, "SERVER", BuildServer([sys.executable, "-c", "raise SystemExit(1)"]))
-    result = result_of(Building(PLAIN, background=False))
-    assert result.transient and "build server" in result.reason
-
-
 @pytest.fixture
-def replaced_job(monkeypatch):
-    """replaced_job(script): jobs run this Python script, with the descriptor `answer`."""
+def replaced_work(monkeypatch):
+    """replaced_work(script): background processes run this Python script, with the names `connection`, or
+    `answer` of a first job and `done`, which ends the job."""
 
     def apply(script):
-        code = (
-            "import os, signal, time\nfrom dynamics_node.node.building import build_server\n"
-            f"def work(request, answer, background): exec({script!r}, globals() | locals())\n"
-            "build_server.main(lambda: work)"
+        source = (
+            "import os, pickle, signal, socket, sys, time\n"
+            "from dynamics_node.node.building import build_job, worker\n"
+            "def work(connection):\n"
+            f"    script = {script!r}\n"
+            "    if 'connection' not in script:\n"
+            "        answer = socket.recv_fds(connection, 1, 2)[1][1]\n"
+            "    done = lambda: connection.send(build_job.DONE)\n"
+            "    exec(script, globals() | locals())\n"
+            "    time.sleep(1000)\n"
         )
-        monkeypatch.setattr(building, "SERVER", BuildServer([sys.executable, "-c", code]))
+        folder = tmp_folder / f"replaced_{len([*tmp_folder.iterdir()])}.py"
+        folder.write_text(source)
+        monkeypatch.setattr(worker, "BUILDER", Worker(folder.stem, "dynamics_build", background=True))
 
+    tmp_folder = Path(tempfile.mkdtemp())
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_folder), *sys.path]))
     yield apply
-    building.SERVER.close()
+    worker.BUILDER.end()
+    shutil.rmtree(tmp_folder)
+
+
+def test_a_process_that_cannot_start_is_a_failure(replaced_work):
+    replaced_work("connection.close(); raise SystemExit(1)")
+    result = result_of(Building(PLAIN, background=True))
+    assert result.transient and "code 1" in result.reason
 
 
 HALF = "import os, pickle, time; os.write(answer, pickle.dumps(b'x' * 10**6)[:500_000])\n"
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
-def test_a_job_killed_or_stopped_while_it_answers_is_a_failure(replaced_job, monkeypatch, number):
+def test_a_job_killed_or_stopped_while_it_answers_is_a_failure(replaced_work, monkeypatch, number):
     """The node does not wait for the rest; a stopped job ends at its time limit."""
-    replaced_job(HALF + "time.sleep(1000)")
-    build = Building(PLAIN, background=False)
+    replaced_work(HALF + "time.sleep(1000)")
+    build = Building(PLAIN, background=True)
     wait_until(lambda: os.fstat(build._answer.fileno()).st_size == 500_000)
-    pid = job_pid()
+    pid = worker.BUILDER.pid
     if number == signal.SIGSTOP:
         monkeypatch.setattr(building, "TIME_LIMIT", 3.0)
     os.kill(pid, number)
@@ -185,32 +194,32 @@ def test_a_job_killed_or_stopped_while_it_answers_is_a_failure(replaced_job, mon
 @pytest.mark.parametrize(
     "script, reason",
     [
-        (HALF, "the result of the build cannot be loaded: pickle data was truncated"),
-        ("", "the result of the build cannot be loaded: Ran out of input"),
-        ("import os; os.write(answer, b'garbage')", "the result of the build cannot be loaded"),
-        ("import os; os.ftruncate(answer, 2**40)", "the robot takes 1099511627776 bytes; the limit is"),
+        (HALF + "done()", "the result of the build cannot be loaded: pickle data was truncated"),
+        ("done()", "the result of the build cannot be loaded: Ran out of input"),
+        ("os.write(answer, b'garbage'); done()", "the result of the build cannot be loaded"),
+        ("os.ftruncate(answer, 2**40); done()", "the robot takes 1099511627776 bytes; the limit is"),
         ("os._exit(3)", "the building process ended with code 3"),
         ("raise MemoryError", "the building process ended with code 1"),
     ],
     ids=["half", "nothing", "garbage", "endless", "code 3", "error"],
 )
-def test_an_invalid_answer_is_a_failure(replaced_job, script, reason):
-    replaced_job(script)
-    result = result_of(Building(PLAIN, background=False))
+def test_an_invalid_answer_is_a_failure(replaced_work, script, reason):
+    replaced_work(script)
+    result = result_of(Building(PLAIN, background=True))
     assert isinstance(result, Failure) and result.reason.startswith(reason)
 
 
-@pytest.mark.parametrize("what", ["fork", "files"])
+@pytest.mark.parametrize("what", ["process", "files"])
 def test_a_failed_start_of_a_process_is_a_failure(monkeypatch, what):
     def failing(*arguments, **options):
         raise OSError(11, "Resource temporarily unavailable")
 
-    if what == "fork":
-        monkeypatch.setattr(building, "SERVER", BuildServer())
-        monkeypatch.setattr(build_server.subprocess, "Popen", failing)
+    if what == "process":
+        monkeypatch.setattr(worker, "BUILDER", Worker(worker.BUILD, "dynamics_build", background=True))
+        monkeypatch.setattr(worker.subprocess, "Popen", failing)
     else:
         monkeypatch.setattr(building, "file_without_name", failing)
-    build = Building(PLAIN, background=False)
+    build = Building(PLAIN, background=True)
     result = build.poll()
     assert result.transient and result.reason.startswith("cannot start a building process: ")
     build.cancel()
@@ -291,8 +300,8 @@ COMPILED = Job(four_bar(), {}, "inverse", backend="c")
 def test_compilers_end_with_the_building(slow_compiler, background):
     """Jobs have their own process group, and low priority in the background."""
     build = Building(COMPILED, background)
-    compiler, job, own = child_of(slow_compiler), job_pid(), os.getpid()
-    assert len({os.getpgid(pid) for pid in (job, building.SERVER.pid, own)}) == 3, "Ctrl-C would end them"
+    compiler, job, own = child_of(slow_compiler), (BUILDER if background else FIRST_BUILDER).pid, os.getpid()
+    assert os.getpgid(job) != os.getpgid(own), "Ctrl-C would end it"
     assert os.getpgid(compiler) == os.getpgid(job)
     assert int(Path(f"/proc/{job}/oom_score_adj").read_text()) >= 500
     if sys.version_info >= (3, 11):
@@ -310,12 +319,12 @@ def test_compilers_end_with_the_node(slow_compiler, number):
     """Also if the node is killed."""
     code = (
         "import time; from test_building import *\n"
-        "build = Building(COMPILED, False); print(building.SERVER.pid, job_pid(), flush=True); time.sleep(1000)"
+        "build = Building(COMPILED, False); print(FIRST_BUILDER.pid, flush=True); time.sleep(1000)"
     )
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     node = subprocess.Popen([sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE, text=True)
-    started = [*map(int, node.stdout.readline().split()), child_of(slow_compiler)]
-    assert len(started) == 3 and all(map(is_alive, started))
+    started = [int(node.stdout.readline()), child_of(slow_compiler)]
+    assert all(map(is_alive, started))
     node.send_signal(number)
     node.wait(100)
     node.stdout.close()
@@ -331,7 +340,7 @@ def test_the_process_is_limited():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     memory, seconds = map(int, done.stdout.split())
     assert memory in (build_job.MEMORY_LIMIT, resource.getrlimit(resource.RLIMIT_AS)[1])
-    assert seconds == build_job.CPU_LIMIT
+    assert build_job.CPU_LIMIT <= seconds < build_job.CPU_LIMIT + 60
 
 
 def test_too_much_memory_is_a_failure(monkeypatch):
