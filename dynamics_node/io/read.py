@@ -1,5 +1,6 @@
 """Files of states -> chunks of states; the whole table is never in memory."""
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -104,7 +105,8 @@ def position_ranges(
 
 def _rows_of_positions(path, names, pairs):
     """(joint, positions (k,)) of a file of columns, chunk by chunk."""
-    theirs = _our_columns(path, _schema(path)[1], pairs)
+    with _arrow_file(path) as (_, recorded, _):
+        theirs = _our_columns(path, recorded, pairs)
     there = [name for name in names if f"q.{name}" in theirs]
     for chunk in _arrow_chunks(path, {"q": [theirs[f"q.{name}"] for name in there]}, 16384):
         yield from zip(there, chunk["q"].T, strict=True)
@@ -195,18 +197,31 @@ def _named(robot, kind):
 # --- columns ------------------------------------------------------------------------------------------------
 
 
+@contextlib.contextmanager
+def _arrow_file(path):
+    """rows or None, names of columns, and batches(chunk, names) of a .parquet or .csv file."""
+    pyarrow = require("pyarrow")
+    try:
+        if path.suffix == ".parquet":
+            with require("pyarrow.parquet").ParquetFile(path) as file:
+                yield file.metadata.num_rows, file.schema_arrow.names, file.iter_batches
+        else:
+            with require("pyarrow.csv").open_csv(path) as reader:
+                yield None, reader.schema.names, lambda chunk, columns: reader  # about a megabyte each
+    except (OSError, pyarrow.ArrowInvalid) as error:
+        raise TableError(f"{path}: {str(error).strip().splitlines()[0]}") from None
+
+
 def _arrow(path, names, needed, chunk, pairs):
-    rows, theirs = _schema(path)
-    present = _select_columns(path, _our_columns(path, theirs, pairs), names, needed)
+    with _arrow_file(path) as (rows, theirs, _):
+        present = _select_columns(path, _our_columns(path, theirs, pairs), names, needed)
     return Table(rows, tuple(present), lambda: _arrow_chunks(path, present, chunk))
 
 
-def _schema(path):
-    """(rows or None, names of columns)"""
-    try:
-        return _parquet_schema(path) if path.suffix == ".parquet" else _csv_schema(path)
-    except (OSError, require("pyarrow").ArrowInvalid) as error:
-        raise TableError(f"{path}: {_first_line(error)}") from None
+def _arrow_chunks(path, file_columns, chunk):
+    with _arrow_file(path) as (_, _, batches):
+        for batch in batches(chunk, columns=[name for names in file_columns.values() for name in names]):
+            yield {kind: _numbers(path, batch, kind, names) for kind, names in file_columns.items()}
 
 
 def _our_columns(path, names, pairs):
@@ -219,36 +234,6 @@ def _our_columns(path, names, pairs):
             raise TableError(f"{path}: columns {ours[our]!r} and {name!r} are both {our!r}")
         ours[our] = name
     return ours
-
-
-def _parquet_schema(path):
-    file = require("pyarrow.parquet").ParquetFile(path)
-    return file.metadata.num_rows, file.schema_arrow.names
-
-
-def _csv_schema(path):
-    with require("pyarrow.csv").open_csv(path) as reader:
-        return None, reader.schema.names
-
-
-def _arrow_chunks(path, file_columns, chunk):
-    flat = [name for names in file_columns.values() for name in names]
-    batches = _parquet_batches(path, flat, chunk) if path.suffix == ".parquet" else _csv_batches(path)
-    try:
-        for batch in batches:
-            yield {kind: _numbers(path, batch, kind, names) for kind, names in file_columns.items()}
-    except require("pyarrow").ArrowInvalid as error:
-        raise TableError(f"{path}: {_first_line(error)}") from None
-
-
-def _parquet_batches(path, names, chunk):
-    with require("pyarrow.parquet").ParquetFile(path) as file:
-        yield from file.iter_batches(chunk, columns=names)
-
-
-def _csv_batches(path):
-    with require("pyarrow.csv").open_csv(path) as reader:
-        yield from reader  # about a megabyte each
 
 
 def _select_columns(path, ours, wanted, needed):
@@ -295,7 +280,3 @@ def _numbers(path, batch, kind, names):
     return (
         numbers[0] if kind == "time" else np.stack(numbers, axis=1) if numbers else np.zeros((len(batch), 0))
     )
-
-
-def _first_line(error):
-    return str(error).strip().splitlines()[0]

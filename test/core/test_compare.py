@@ -203,7 +203,7 @@ def test_plot_without_matplotlib():
     """The command checks this before it computes anything."""
     code = (
         "import sys; sys.modules['matplotlib'] = None\n"
-        "from dynamics_node.io import check_plot, TableError\n"
+        "from dynamics_node.errors import TableError\nfrom dynamics_node.io import check_plot\n"
         "try:\n    check_plot('a.png')\nexcept TableError as error:\n    print(error)"
     )
     process = subprocess.run(
