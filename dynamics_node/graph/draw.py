@@ -6,7 +6,6 @@ Paper 1, figures 1, 3 and 8: twist factor (4), acceleration factor (5), wrench f
 """
 
 from collections.abc import Iterable
-from functools import singledispatch
 from html import escape
 from typing import NamedTuple
 
@@ -16,56 +15,36 @@ from dynamics_node.graph.robot_graph import kept_rows, spanning_problem
 from dynamics_node.graph.sketch import Node, Sketch
 from dynamics_node.robot.constraints import LoopJoint
 
-ROWS = ("tau", "C", "W", "F", "A", "V", "qdd", "qd", "q", "mu")
-SYMBOL = {
-    "tau": "τ",
-    "C": "C",
-    "mu": "μ",
-    "W": "W",
-    "F": "F",
-    "A": "A",
-    "V": "V",
-    "qdd": "q̈",
-    "qd": "q̇",
-    "q": "q",
+LOOKS = {  # kind: symbol and color, in rows from the top
+    "tau": ("τ", "#8fc9a9"),
+    "C": ("C", "#e5a58f"),
+    "W": ("W", "#e8d27a"),
+    "F": ("F", "#f2b872"),
+    "A": ("A", "#8db8e8"),
+    "V": ("V", "#b9c9de"),
+    "qdd": ("q̈", "#d7a3d9"),
+    "qd": ("q̇", "#e3c8e4"),
+    "q": ("q", "#eee0ee"),
+    "mu": ("μ", "#cccccc"),
 }
-COLOR = {
-    "tau": "#8fc9a9",
-    "C": "#e5a58f",
-    "mu": "#cccccc",
-    "W": "#e8d27a",
-    "F": "#f2b872",
-    "A": "#8db8e8",
-    "V": "#b9c9de",
-    "qdd": "#d7a3d9",
-    "qd": "#e3c8e4",
-    "q": "#eee0ee",
-}
+ROWS = tuple(LOOKS)
 _LARGE, _SMALL, _LEFT, _TOP = 26, 13, 88, 52
 FILL = "#d9534f"
 KINDS = ("tau", "F", "A", "V", "qdd", "qd", "q")
 KNOWN = ("q", "qd", "V")  # in every problem
 
 
-@singledispatch
-def to_dot(graph) -> str:
-    """Graphviz text of a FactorGraph or a BayesNet."""
-    raise TypeError(f"cannot draw {type(graph).__name__}")
-
-
-@to_dot.register
-def _(net: BayesNet) -> str:
-    nodes = [f'  "{c.variable}" [style=filled fillcolor="{COLOR[c.variable.kind]}"];' for c in net]
-    edges = [f'  "{parent}" -> "{child}";' for parent, child in net.edges]
-    return "\n".join(["digraph bayesnet {", *nodes, *edges, "}"])
-
-
-@to_dot.register
-def _(graph: FactorGraph) -> str:
-    nodes = [f'  "{x}" [style=filled fillcolor="{COLOR[x.kind]}"];' for x in graph.variables]
-    boxes = [f'  "{f.name}" [shape=point];' for f in graph.factors]
-    edges = [f'  "{x}" -- "{f.name}";' for f in graph.factors for x in f.blocks]
-    return "\n".join(["graph factors {", *nodes, *boxes, *edges, "}"])
+def to_dot(graph: FactorGraph | BayesNet) -> str:
+    """Graphviz text."""
+    if isinstance(graph, BayesNet):
+        kind, variables = "digraph bayesnet", [conditional.variable for conditional in graph]
+        lines = [f'  "{parent}" -> "{child}";' for parent, child in graph.edges]
+    else:
+        kind, variables = "graph factors", list(graph.variables)
+        lines = [f'  "{f.name}" [shape=point];' for f in graph.factors]
+        lines += [f'  "{x}" -- "{f.name}";' for f in graph.factors for x in f.blocks]
+    nodes = [f'  "{x}" [style=filled fillcolor="{_color(x)}"];' for x in variables]
+    return "\n".join([f"{kind} {{", *nodes, *lines, "}"])
 
 
 def to_svg(graph, title=None, parents=()) -> str:
@@ -94,7 +73,7 @@ def sketch(parts: Iterable, title=None, parents=()) -> Sketch:
 
 def node(kind, column, index=None, known=False, offset=0) -> Node:
     """A variable of a kind in the drawing."""
-    return Node(column, kind, SYMBOL[kind], index or str(column), COLOR[kind], known, offset)
+    return Node(column, kind, LOOKS[kind][0], index or str(column), LOOKS[kind][1], known, offset)
 
 
 def _title(parts):
@@ -107,7 +86,7 @@ def _title(parts):
 def graph_matrix(graph: FactorGraph, ordering=None) -> str:
     """Rows are factors, columns variables (in the order of an elimination, if given)."""
     columns = list(ordering or graph.variables)
-    rows = [_Row(factor.name, factor.rows, _own_colors(factor.blocks)) for factor in graph.factors]
+    rows = [_Row(factor.name, factor.rows, {x: _color(x) for x in factor.blocks}) for factor in graph.factors]
     return _svg(rows, columns, "equations (rows), unknown variables (columns)")
 
 
@@ -116,8 +95,8 @@ def net_matrix(net: BayesNet, graph: FactorGraph) -> str:
     neighbors, rows = graph.neighbors(), []
     for conditional in net:
         x = conditional.variable
-        blocks = _own_colors([x, *conditional.R])
-        blocks |= dict.fromkeys(conditional.R.keys() - neighbors[x], FILL)
+        filled = conditional.R.keys() - neighbors[x]
+        blocks = {y: FILL if y in filled else _color(y) for y in (x, *conditional.R)}
         rows.append(_Row(str(x), x.dim, blocks))
     return _svg(rows, [row.variable for row in net], "each row determines a variable from those to its right")
 
@@ -130,8 +109,8 @@ class _Row(NamedTuple):
     blocks: dict
 
 
-def _own_colors(variables):
-    return {x: COLOR[x.kind] for x in variables}
+def _color(variable):
+    return LOOKS[variable.kind][1]
 
 
 def _size(dim):
