@@ -17,7 +17,7 @@ import dynamics_node as dn
 from dynamics_node.algorithms import dynamics_programs
 from dynamics_node.graph import sensor_program
 from dynamics_node.graph.estimate import plan_estimate
-from dynamics_node.graph.permuted import Turn, scalar_rows
+from dynamics_node.graph.permuted import TransformBlock, scalar_rows
 from dynamics_node.graph.pivot_search import best_plan
 from dynamics_node.graph.sensor_system import sensor_system, sensor_values
 from dynamics_node.robot import sensors as s
@@ -257,7 +257,10 @@ def counted(n):
         problem = dn.sensor_problem(model, load_cells(model))
         counts["cells LU"] = arithmetic(sensor_program(model, problem))
         plan = fill(model, problem)
-        counts["cells fill"], counts["cells turns"] = plan.fill, sum(isinstance(x, Turn) for x in plan.steps)
+        counts["cells fill"], counts["cells turns"] = (
+            plan.fill,
+            sum(isinstance(x, TransformBlock) for x in plan.steps),
+        )
     return counts
 
 

@@ -28,28 +28,28 @@ LONG = 60
 
 
 def dynamics_programs(robot: Robot, problem: Problem, wrenches=False, parameters=()) -> dict[str, Program]:
-    """{readable name: Program} of the ways to solve the problem.
+    """{readable name: Program} of the methods for the problem.
 
     Inputs: those that the problem reads, with f_ext if there are `wrenches`, then the `parameters`: those of
     'inertia' and 'armature' that are inputs, see `parameter_values`. Outputs: those of the problem, and
     health.
     """
-    ways = dynamics_methods(robot, problem)
-    return {way: dynamics_program(robot, problem, way, wrenches, parameters) for way in ways}
+    methods = dynamics_methods(robot, problem)
+    return {name: dynamics_program(robot, problem, name, wrenches, parameters) for name in methods}
 
 
-def dynamics_program(robot: Robot, problem: Problem, way: str, wrenches=False, parameters=()) -> Program:
-    """The Program `way` of `dynamics_programs`."""
-    return _traced(robot, problem, way, bool(wrenches), tuple(parameters))
+def dynamics_program(robot: Robot, problem: Problem, name: str, wrenches=False, parameters=()) -> Program:
+    """The Program `name` of `dynamics_programs`."""
+    return _traced(robot, problem, name, bool(wrenches), tuple(parameters))
 
 
 @lru_cache(maxsize=32)  # a build needs the cheapest one twice
-def _traced(robot, problem, way, wrenches, parameters):
-    return problem_program(robot, problem, dynamics_methods(robot, problem)[way], wrenches, parameters)
+def _traced(robot, problem, name, wrenches, parameters):
+    return problem_program(robot, problem, dynamics_methods(robot, problem)[name], wrenches, parameters)
 
 
 def dynamics_methods(robot: Robot, problem: Problem) -> dict[str, Method]:
-    """{name: Method} of the ways to solve a problem, on symbols of one state; for a tree also on numbers of
+    """{name: Method} of the methods for a problem, on symbols of one state; for a tree also on numbers of
     many states."""
     if problem.kind == "inverse":
         return {"rnea": inverse_dynamics}

@@ -11,12 +11,12 @@ import numpy as np
 
 from dynamics_node.robot.robot import cached_on_robot
 from dynamics_node.symbolic import (
-    Shift,
-    Turn,
+    Rotation,
+    Translation,
+    axis_rotation,
     congruence,
     length,
     matvec,
-    plane_turn,
     product,
     transform_origin,
     transform_rotation,
@@ -74,23 +74,23 @@ class FactoredTransforms:
     def origin(self, i):
         place, turns = np.zeros(3), []
         for factor in reversed(self._factors[i]):
-            if isinstance(factor, Turn):
+            if isinstance(factor, Rotation):
                 turns.append(factor)
             else:
                 place = place + reduce(lambda x, turn: turn.vector_back(x), reversed(turns), factor.r)
         return place
 
     def vector(self, i, x):
-        turns = [factor for factor in self._factors[i] if isinstance(factor, Turn)]
+        turns = [factor for factor in self._factors[i] if isinstance(factor, Rotation)]
         return reduce(lambda x, turn: turn.vector(x), reversed(turns), x)
 
     def turns(self, i):
         """The turns among the factors, in order."""
-        return [factor for factor in self._factors[i] if isinstance(factor, Turn)]
+        return [factor for factor in self._factors[i] if isinstance(factor, Rotation)]
 
     def vector_back(self, i, x):
         """A vector (3,) of body i in the axes of the parent: E^T x."""
-        turns = [factor for factor in self._factors[i] if isinstance(factor, Turn)]
+        turns = [factor for factor in self._factors[i] if isinstance(factor, Rotation)]
         return reduce(lambda x, turn: turn.vector_back(x), turns, x)
 
     def point_back(self, i, p):
@@ -158,7 +158,7 @@ def _places_of_joints(robot):
 
 def _factors(body, q):
     X_tree = body.X_tree
-    fixed = (*fixed_turns(transform_rotation(X_tree)), Shift(fixed_shift(X_tree)))
+    fixed = (*fixed_turns(transform_rotation(X_tree)), Translation(fixed_shift(X_tree)))
     return (*_joint_factors(body.joint, q), *fixed)
 
 
@@ -184,10 +184,10 @@ def fixed_turns(E):
     elif E[2, 2] < 0:
         turns.append((0, -1.0, 0.0))
     turns = [(axis, _snap(c), _snap(s)) for axis, c, s in turns]
-    rest = reduce(lambda rest, turn: product(plane_turn(*turn).E.astype(float).T, rest), turns, E)
+    rest = reduce(lambda rest, turn: product(axis_rotation(*turn).E.astype(float).T, rest), turns, E)
     size = length(rest[0, :2])
     turns.append((2, _snap(rest[0, 0] / size), _snap(rest[0, 1] / size)))
-    return [plane_turn(*turn) for turn in turns if turn[1:] != (1.0, 0.0)]
+    return [axis_rotation(*turn) for turn in turns if turn[1:] != (1.0, 0.0)]
 
 
 def fixed_shift(X):

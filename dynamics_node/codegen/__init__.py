@@ -1,6 +1,6 @@
 """Program -> Runner: the interpreter, C (folder c), CUDA (folder cuda), rollouts, the compile cache."""
 
-from dynamics_node.codegen.backends import DEVICES, make
+from dynamics_node.codegen.backends import DEVICES, make_runner
 from dynamics_node.codegen.cuda import ArrayError, lost, on_device
 from dynamics_node.codegen.result_memory import new_array
 from dynamics_node.codegen.rollout import Rollouts
@@ -17,7 +17,7 @@ __all__ = [
     "WithFallback",
     "finite_states",
     "lost",
-    "make",
+    "make_runner",
     "new_array",
     "on_device",
 ]

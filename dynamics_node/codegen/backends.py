@@ -1,7 +1,7 @@
-"""Backends: `make` turns a Program into a Runner.
+"""Backends: `make_runner` turns a Program into a Runner.
 
 c: compiled by the system's compiler (folder c); numpy: interpreted; DEVICES: batches on another processor
-(folder cuda). A new backend is a class with the members of Runner and its name in `make`.
+(folder cuda). A new backend is a class with the members of Runner and its name in `make_runner`.
 """
 
 import logging
@@ -21,7 +21,7 @@ DEVICES = ("cuda",)  # backends that compute batches elsewhere
 BACKENDS = ("auto", "c", "numpy", *DEVICES)
 
 
-def make(
+def make_runner(
     program: Program | LaneProgram,
     backend="auto",
     parameters=None,

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dynamics_node.codegen import make
+from dynamics_node.codegen import make_runner
 from dynamics_node.display import titled
 from dynamics_node.errors import InputError
 from dynamics_node.functions.checks import finite, numbers, positive
@@ -85,7 +85,7 @@ class JointFilter:
         self._longest_gap = float(_positive("longest_gap", longest_gap, 1)[0])
         self._any_wraps = bool(self._wraps.any())
         self._noise = (variances[0] ** 2, variances[1])
-        self._runner = make(filter_program(count), backend)
+        self._runner = make_runner(filter_program(count), backend)
         self._state, self._next = np.full((9, count), np.nan), np.full((9, count), np.nan)
         self._dt = np.zeros(1)
         self.reset()

@@ -21,7 +21,7 @@ from dynamics_node.algorithms.first_positions import generic_positions
 from dynamics_node.algorithms.pivots import require_determined
 from dynamics_node.algorithms.rates import spanning_program
 from dynamics_node.algorithms.reduced_frames import parameter_values
-from dynamics_node.codegen import make
+from dynamics_node.codegen import make_runner
 from dynamics_node.codegen.cache import read_entry, write_entry
 from dynamics_node.errors import ChoiceError, CompileError, InputError, SingularPivotError
 from dynamics_node.functions.arguments import robot_signature
@@ -398,7 +398,9 @@ def build_loop_solver(robot: Robot, backend: str = "auto") -> LoopSolver:
     """
     signature, places = robot_signature(robot), robot.quaternion_places
     functions = [
-        ProgramFunction(signature=signature.named(name), runner=make(program, backend, quaternions=places))
+        ProgramFunction(
+            signature=signature.named(name), runner=make_runner(program, backend, quaternions=places)
+        )
         for name, program in (("loop_step", step_program(robot)), ("rates", spanning_program(robot)))
     ]
     return LoopSolver(robot, *functions)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics_node.algorithms.results import Rollout
-from dynamics_node.codegen import ArrayError, Runner, finite_states, make, on_device
+from dynamics_node.codegen import ArrayError, Runner, finite_states, make_runner, on_device
 from dynamics_node.codegen.export import Target
 from dynamics_node.display import titled
 from dynamics_node.errors import InputError, SolutionError
@@ -661,7 +661,7 @@ def compile(
     values = {key: np.asarray(value, dtype=precision) for key, value in (defaults or {}).items()}
     return ProgramFunction(
         signature=signature,
-        runner=make(program, backend),
+        runner=make_runner(program, backend),
         defaults=values,
         precision=precision,
     )

@@ -8,7 +8,7 @@ import numpy as np
 
 from dynamics_node.algorithms import isomorphic_inputs, parameter_values, reordered
 from dynamics_node.algorithms.pivots import require_watched, weak_coordinates
-from dynamics_node.codegen import Runner, WithFallback, make
+from dynamics_node.codegen import Runner, WithFallback, make_runner
 from dynamics_node.errors import InputError
 from dynamics_node.functions.choices import Choice
 from dynamics_node.robot import Problem, Robot, SensorProblem
@@ -52,7 +52,7 @@ class Spec:
             return numeric
         program = self.write(wrenches=wrenches) if program is None else program
         backend = self.choice.backend
-        runner = make(
+        runner = make_runner(
             program,
             backend,
             {name: values for name, values in self.values(self.robot).items() if name in self.parameters},
@@ -94,7 +94,7 @@ class Spec:
 
 
 def _reordered(robot, rivals, wrenches):
-    """See backends.make."""
+    """See backends.make_runner."""
     written = rivals(wrenches=wrenches)
     return {name: (program, reordered(robot, program)) for name, program in written.items()}
 

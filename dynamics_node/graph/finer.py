@@ -14,7 +14,7 @@ from dynamics_node.algorithms.recursion import joint_motions, outward
 from dynamics_node.algorithms.transforms import FactoredTransforms, joint_transforms
 from dynamics_node.graph.factors import ACCELERATION, LinearFactor, Variable, acceleration, wrench
 from dynamics_node.graph.sensor_system import SensorSystem
-from dynamics_node.symbolic import Shift, pseudo_inertia, skew, transpose
+from dynamics_node.symbolic import Translation, pseudo_inertia, skew, transpose
 
 _HAT = np.zeros((9, 6))  # of wd^ by (wd, a), row by row
 for _k in range(3):
@@ -113,7 +113,7 @@ class _Finer:
             if parent == i:
                 del blocks[wrench(child)]
                 blocks[_force(child, len(self.turns[child]))] = -transpose(
-                    Shift(self.X_up.origin(child)).matrix()
+                    Translation(self.X_up.origin(child)).matrix()
                 )
         ms, mass = J[:3, 3], J[3, 3]
         straight = np.zeros((6, 6), dtype=object)

@@ -26,7 +26,7 @@ class Pivot(NamedTuple):
     weak: bool
 
 
-class Turn(NamedTuple):
+class TransformBlock(NamedTuple):
     """Six rows multiplied by the inverse of their block in six columns, which is a transform X between two
     frames, X^T or minus that: for an orthogonal E its inverse only reorders entries. gone: as in a Pivot."""
 
@@ -42,7 +42,7 @@ class Permuted(NamedTuple):
 
     columns: tuple[Column, ...]
     pattern: tuple[tuple[int, ...], ...]
-    steps: tuple[Pivot | Turn, ...]
+    steps: tuple[Pivot | TransformBlock, ...]
     fill: int
     products: float
 
@@ -65,7 +65,7 @@ class Lu:
         self._steps: list[tuple] = []
         self.pivots: dict[int, Any] = {}
         for number, step in enumerate(plan.steps):
-            if isinstance(step, Turn):
+            if isinstance(step, TransformBlock):
                 self._steps.append(_turned(entries, step))
             else:
                 self._steps.append(_eliminated(entries, step))
@@ -87,7 +87,7 @@ class Lu:
         """The values of `plan.columns` for right-hand sides, one of every row."""
         b, x = list(rhs), [0.0] * len(self._plan.columns)
         for step, done in zip(self._plan.steps, self._steps, strict=True):
-            if isinstance(step, Turn):
+            if isinstance(step, TransformBlock):
                 old = [b[row] for row in step.rows]
                 for row, line in zip(step.rows, done, strict=True):
                     b[row] = _dot(line, old)
@@ -159,7 +159,7 @@ def _eliminated(rows, step: Pivot):
     return pivot, inverse, multipliers, line, scaled
 
 
-def _turned(rows, step: Turn):
+def _turned(rows, step: TransformBlock):
     """The inverse of the block; the rows are multiplied by it."""
     block = [[rows[row].get(column, 0.0) for column in step.columns] for row in step.rows]
     inverse = inverse_of_transform(block)

@@ -19,7 +19,7 @@ from dynamics_node.graph.factors import JOINT_ACCELERATION, NATURAL
 from dynamics_node.graph.permuted import (
     Permuted,
     Pivot,
-    Turn,
+    TransformBlock,
     inverse_of_transform,
     scalar_columns,
     scalar_rows,
@@ -34,7 +34,7 @@ WORST = 1e9  # the same of one that vanishes at some state
 
 
 class Block(NamedTuple):
-    """Six rows with a transform (states, 6, 6) in six columns: see Turn."""
+    """Six rows with a transform (states, 6, 6) in six columns: see TransformBlock."""
 
     rows: tuple[int, ...]
     columns: tuple[int, ...]
@@ -111,7 +111,7 @@ class SparseRows:
         columns = dict.fromkeys(c for row in block.rows for c in self.rows[row])
         return tuple(c for c in columns if c not in block.columns)
 
-    def turn(self, block: Block) -> Turn:
+    def turn(self, block: Block) -> TransformBlock:
         """Multiply the rows of a block by its inverse."""
         others, old = self.other_columns(block), [self.rows[row] for row in block.rows]
         inverse = np.array(inverse_of_transform(np.moveaxis(block.X, 0, -1)))
@@ -129,7 +129,7 @@ class SparseRows:
                     gone.append((number, c))
             for c in self.rows[number]:
                 self.columns[c].add(number)
-        return Turn(block.rows, block.columns, tuple(gone))
+        return TransformBlock(block.rows, block.columns, tuple(gone))
 
 
 def structure(row, states):
@@ -243,7 +243,7 @@ class PivotSearch(SparseRows):
 
     def run(self, most):
         """The steps."""
-        steps: list[Pivot | Turn] = []
+        steps: list[Pivot | TransformBlock] = []
         for number in self.rows:
             self._grade(number)
         for number in self.rows:

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from dynamics_node.symbolic import (
-    Shift,
-    Turn,
+    Rotation,
+    Translation,
+    axis_rotation,
     axis_rotation_parts,
     exp3,
     exp3_derivative,
@@ -16,7 +17,6 @@ from dynamics_node.symbolic import (
     motion_transform,
     moved_along,
     nearer_to_unit,
-    plane_turn,
     quaternion_difference,
     quaternion_exp,
     quaternion_log,
@@ -136,9 +136,9 @@ def _turning_parts(axis):
 def _turning_factors(axis, q):
     c, s = np.cos(q), np.sin(q)
     if axis[2] == 1.0:
-        return (plane_turn(2, c[0], s[0]),)
+        return (axis_rotation(2, c[0], s[0]),)
     P, C, S = (part.T for part in axis_rotation_parts(axis))
-    return (Turn(P + c * C + s * S),)
+    return (Rotation(P + c * C + s * S),)
 
 
 def _sliding_parts(axis):
@@ -148,7 +148,7 @@ def _sliding_parts(axis):
 
 
 def _sliding_factors(axis, q):
-    return (Shift(q * axis),)
+    return (Translation(q * axis),)
 
 
 def _one(q):
@@ -188,7 +188,7 @@ def _turns_of_all_axes(axis):
 
 
 def _orientation_factors(axis, q):
-    return (Turn(transpose(quaternion_rotation(q))),)
+    return (Rotation(transpose(quaternion_rotation(q))),)
 
 
 def _all_motions(axis):
@@ -196,7 +196,7 @@ def _all_motions(axis):
 
 
 def _pose_factors(axis, q):
-    return (Turn(transpose(quaternion_rotation(q[..., 3:]))), Shift(q[..., :3]))
+    return (Rotation(transpose(quaternion_rotation(q[..., 3:]))), Translation(q[..., :3]))
 
 
 def _pose_tangent(q):

@@ -136,7 +136,7 @@ class Staging:
         return self._stage(function, each + everywhere, lanes)
 
     def _stage(self, function, arguments, lanes):
-        table, rows = Table(), _Rows()
+        table, rows = Table(), _Operands()
         results = function(*mapped(lambda array: rows.symbols(table, _objects(array)), arguments))
         arrays = [np.asarray(array, dtype=object) for array in _leaves(results)]
         computed = {x.number: x for array in arrays for x in array.flat if _is_computed(x)}
@@ -196,7 +196,7 @@ def _leaves(arrays):
         yield arrays
 
 
-class _Rows:
+class _Operands:
     """The operands of a stage: for every symbol a row over the lanes."""
 
     def __init__(self):

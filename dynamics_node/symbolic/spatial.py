@@ -112,7 +112,7 @@ def inverse_motion_transform(X):
 
 
 @dataclass(frozen=True, eq=False)
-class Turn:
+class Rotation:
     """A rotation of axes: E (..., 3, 3) takes old coordinates to new ones."""
 
     E: Any
@@ -147,7 +147,7 @@ class Turn:
 
 
 @dataclass(frozen=True, eq=False)
-class PlaneTurn(Turn):
+class AxisRotation(Rotation):
     """A rotation about coordinate axis k by an angle of cosine c and sine s, in the plane (i, j)."""
 
     axis: int
@@ -172,18 +172,18 @@ class PlaneTurn(Turn):
         return out
 
 
-def plane_turn(axis, c, s) -> Turn:
+def axis_rotation(axis, c, s) -> Rotation:
     """The rotation about a coordinate axis by an angle of cosine c and sine s."""
     i, j = (axis + 1) % 3, (axis + 2) % 3
     E = np.eye(3, dtype=object)
     E[i, i], E[i, j], E[j, i], E[j, j] = c, s, -s, c
     if any(isinstance(x, float) and x == round(x) for x in (c, s)):
-        return Turn(E)  # a quarter turn permutes axes: nothing is cheaper than its matrix
-    return PlaneTurn(E, axis, c, s)
+        return Rotation(E)  # a quarter turn permutes axes: nothing is cheaper than its matrix
+    return AxisRotation(E, axis, c, s)
 
 
 @dataclass(frozen=True, eq=False)
-class Shift:
+class Translation:
     """The origin moved to r (..., 3)."""
 
     r: Any

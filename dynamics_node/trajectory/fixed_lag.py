@@ -4,7 +4,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from dynamics_node.codegen import make
+from dynamics_node.codegen import make_runner
 from dynamics_node.errors import InputError, NotConverged
 from dynamics_node.symbolic import Program, trace
 from dynamics_node.trajectory.gauss_newton import Sweeps, covariances, require_solvable, run
@@ -137,7 +137,7 @@ class FixedLag:
 
 @lru_cache(maxsize=16)  # graphs
 def _prediction(graph, backend):
-    return make(prediction_program(graph), backend)
+    return make_runner(prediction_program(graph), backend)
 
 
 def prediction_program(graph: TrajectoryGraph) -> Program:

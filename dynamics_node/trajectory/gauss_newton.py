@@ -10,7 +10,7 @@ from math import inf, isfinite
 
 import numpy as np
 
-from dynamics_node.codegen import Runner, Scan, make
+from dynamics_node.codegen import Runner, Scan, make_runner
 from dynamics_node.errors import NotConverged, SingularPosition, Unobservable
 from dynamics_node.trajectory.step_elimination import (
     LEAST,
@@ -29,7 +29,7 @@ from dynamics_node.trajectory.trajectory_graph import CHANGE, DAMPING, LINKED, P
 def _programs(graph: TrajectoryGraph, backend) -> tuple[Runner, Scan, Scan]:
     """Arrival, forward and backward. Raises CompileError for backend c without a compiler."""
     forward, backward = Scan(forward_program(graph), backend), Scan(backward_program(graph), backend)
-    return make(arrival_program(graph), backend), forward, backward
+    return make_runner(arrival_program(graph), backend), forward, backward
 
 
 class Sweeps:

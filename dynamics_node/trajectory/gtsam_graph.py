@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from dynamics_node.codegen import Runner, make
+from dynamics_node.codegen import Runner, make_runner
 from dynamics_node.errors import InputError, SingularPosition
 from dynamics_node.graph.by_gtsam import require_gtsam
 from dynamics_node.robot import Shapes
@@ -133,7 +133,7 @@ def _runner(factor: Factor, variables: tuple[Variable, ...], backend) -> Runner:
         blocks = [by[derivative_name("residual", name)] for name in steps]
         return {"linear": np.column_stack([interpret(value, **arrays)["residual"], *blocks])}
 
-    return make(trace(linear, shapes), backend)
+    return make_runner(trace(linear, shapes), backend)
 
 
 @lru_cache(maxsize=64)

@@ -15,7 +15,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from dynamics_node.codegen import make
+from dynamics_node.codegen import make_runner
 from dynamics_node.errors import InputError, SensorError
 from dynamics_node.robot import Robot
 from dynamics_node.robot.sensors import Accelerometer, Gyro, Imu, Sensor
@@ -162,7 +162,7 @@ def known_start(graph: TrajectoryGraph, options: SmootherOptions, start) -> Prio
 
 @lru_cache(maxsize=16)  # graphs
 def _predicting(graph, names, backend):
-    return make(reading_program(graph, names), backend)
+    return make_runner(reading_program(graph, names), backend)
 
 
 @lru_cache(maxsize=16)  # graphs

@@ -18,7 +18,7 @@ from tolerances import EXACT, error
 import dynamics_node as dn
 from dynamics_demo.robots import five_bar
 from dynamics_node.algorithms import first_closed
-from dynamics_node.codegen import WithFallback, make
+from dynamics_node.codegen import WithFallback, make_runner
 from dynamics_node.codegen.c import BATCH
 from dynamics_node.errors import InputError
 from dynamics_node.functions import ProgramFunction
@@ -236,7 +236,7 @@ def test_ill_conditioned_states_are_solved_in_float64():
 
 def test_fallback_solves_rejected_states():
     """The second runner has only the states that the first one rejects."""
-    first, second = make(quotient((100.0,)), "c"), make(quotient(), "numpy")
+    first, second = make_runner(quotient((100.0,)), "c"), make_runner(quotient(), "numpy")
     counts = []
 
     class CountingRunner:

@@ -5,15 +5,15 @@ import pytest
 from device_arrays import Tensor, real_cupy
 from gpu_programs import on_cpu, parameters, states, swinging
 
-from dynamics_node.codegen import ArrayError, make, on_device
+from dynamics_node.codegen import ArrayError, make_runner, on_device
 from dynamics_node.codegen.cuda import lost
-from dynamics_node.codegen.printer import Kernel
+from dynamics_node.codegen.printer import KernelSource
 
 COUNTS = (1, 127, 129, 1000)
 
 
 def made():
-    return make(swinging(), "cuda", parameters())
+    return make_runner(swinging(), "cuda", parameters())
 
 
 def expected(given):
@@ -94,7 +94,7 @@ def test_the_first_state_without_a_result(gpu):
 
 
 def test_batches_larger_than_the_indices_of_a_kernel(stand_in, monkeypatch):
-    monkeypatch.setattr(Kernel, "most_states", 256)
+    monkeypatch.setattr(KernelSource, "most_states", 256)
     a, b, g = states(300)
     with pytest.raises(ArrayError, match=r"300 states.* 256"):
         made().on_device([stand_in.cupy.asarray(a), stand_in.cupy.asarray(b), g])

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from gpu_programs import on_cpu, parameters, states, swinging
 
-from dynamics_node.codegen import make
+from dynamics_node.codegen import make_runner
 from dynamics_node.codegen.cuda import device, lost
 from dynamics_node.codegen.cuda import runner as runners
 
@@ -18,7 +18,7 @@ TOLERANCE = {np.float64: 1e-13, np.float32: 1e-5}
 
 
 def made():
-    return make(swinging(), "cuda", parameters())
+    return make_runner(swinging(), "cuda", parameters())
 
 
 def same(results, expected, dtype=np.float64):
@@ -168,7 +168,7 @@ def test_a_program_that_is_too_long_stays_on_the_cpu(stand_in, monkeypatch, capl
 
 def test_auto_takes_no_device(stand_in):
     """No GPU has run the kernels yet."""
-    runner = make(swinging(), "auto", parameters())
+    runner = make_runner(swinging(), "auto", parameters())
     assert type(runner).__name__ == "CRunner"
     same(runner.call_batch(5000, states(5000), DOUBLE), on_cpu().call_batch(5000, states(5000), DOUBLE))
     assert stand_in.launches == []

@@ -21,7 +21,7 @@ from dynamics_node.algorithms import dynamics_programs
 from dynamics_node.algorithms.first_positions import closed_samples
 from dynamics_node.codegen.c import CRunner
 from dynamics_node.codegen.c import kernel as one_state
-from dynamics_node.codegen.printer import Argument, Variant, kernel, kernel_arguments
+from dynamics_node.codegen.printer import KernelArgument, Variant, kernel, kernel_arguments
 from dynamics_node.codegen.runner import returned
 from dynamics_node.symbolic import interpret, trace
 
@@ -222,12 +222,12 @@ def test_arguments_by_value_and_by_pointer():
 
     program = trace(function, {"q": (2,), "g": (3,), "p": (10, 10)}, (1.0,))
     expected = (
-        Argument("count", "count"),
-        Argument("q", "array", 2),
-        *(Argument("g", "number", 1, k) for k in range(3)),
-        Argument("p", "same", 100),
-        Argument("y", "output", 2),
-        Argument("w", "output", 3),
+        KernelArgument("count", "count"),
+        KernelArgument("q", "array", 2),
+        *(KernelArgument("g", "number", 1, k) for k in range(3)),
+        KernelArgument("p", "same", 100),
+        KernelArgument("y", "output", 2),
+        KernelArgument("w", "output", 3),
     )
     one = kernel(program, Variant("double"), ("g", "p"))
     assert one.name == "states" and one.arguments == expected and one.shared == 0

@@ -5,7 +5,7 @@ from functools import cache
 
 import numpy as np
 
-from dynamics_node.codegen import make
+from dynamics_node.codegen import make_runner
 from dynamics_node.symbolic import Program, trace
 
 
@@ -38,4 +38,4 @@ def states(count, dtype=np.float64, seed=0):
 @cache
 def on_cpu():
     """The Runner of `swinging` by C, with `parameters`."""
-    return make(swinging(), "c", parameters())
+    return make_runner(swinging(), "c", parameters())

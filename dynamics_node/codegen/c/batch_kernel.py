@@ -12,9 +12,9 @@ import numpy as np
 
 from dynamics_node.codegen.c.compiler import (
     FOR_VECTORS,
-    Way,
+    CompileOption,
     compile_fastest,
-    fastest_way,
+    fastest_option,
     has_avx512,
     open_library,
 )
@@ -144,16 +144,15 @@ def width_flags() -> tuple[str, ...]:
     AVX-512. Measured once in a cache, by a small Program, which is optimized no more than that needs."""
     if not has_avx512():
         return ()
-    ways = {
-        name: Way(f"width {renderer()}", lambda: render_batch(_small_program()), flags)
+    options = {
+        name: CompileOption(f"width {renderer()}", lambda: render_batch(_small_program()), flags)
         for name, flags in {"whole": (), "half": HALF}.items()
     }
     try:
-        return (
-            HALF if fastest_way(ways, lambda key: _trial(_small_program(), np.float64, key)) == "half" else ()
-        )
+        fastest = fastest_option(options, partial(_trial, _small_program(), np.float64))
     except CompileError:  # the caller's own Program says why
         return ()
+    return HALF if fastest == "half" else ()
 
 
 @cache
@@ -209,15 +208,15 @@ class BatchKernel(Loaded):
     def _compile(self):
         how = (PRECISIONS[self.dtype], self._quaternions, limits_in(self.program, self.dtype))
         flags = FOR_VECTORS + width_flags()
-        ways = {
-            name: Way(
+        options = {
+            name: CompileOption(
                 f"batch {renderer()} {program.digest()} {how}",
                 partial(render_batch, program, *how),
                 flags,
             )
             for name, program in self._orders().items()
         }
-        return compile_fastest(ways, partial(_trial, self.program, self.dtype))
+        return compile_fastest(options, partial(_trial, self.program, self.dtype))
 
     def _orders(self):
         """The Program with its operations in several orders, of which one is the fastest. Depth first results

@@ -3,7 +3,7 @@ it.
 
 The key of a library is a hash of all its source depends on, of the flags and of the processor, and one of
 the compiler. What is loaded is a copy in memory of the very bytes that were checked: a file that is cut or
-exchanged afterwards changes nothing. Of several ways to compile a Program the fastest is measured once on
+exchanged afterwards changes nothing. Of several options to compile a Program the fastest is measured once on
 this processor and noted in the cache (`compile_fastest`).
 """
 
@@ -66,8 +66,8 @@ _only_cached = ContextVar("only_cached", default=False)
 _hanging: list[str] = []  # what is known of a compiler that did not come back
 _loaded: dict[str, ctypes.CDLL] = {}  # of this process; a library is never unloaded
 _numbers = itertools.count(1)
-ROUNDS = 40  # of all ways in turn; of each the shortest time counts
-CLEARLY = 0.98  # of the time of the first way: what another must stay below
+ROUNDS = 40  # of all options in turn; of each the shortest time counts
+CLEARLY = 0.98  # of the time of the first option: what another must stay below
 _untuned = ContextVar("untuned", default=False)
 
 
@@ -297,7 +297,7 @@ def _hash(*parts):
 
 @contextmanager
 def untuned():
-    """Inside, of a Program that was not measured before only the first way is compiled."""
+    """Inside, of a Program that was not measured before only the first option is compiled."""
     token = _untuned.set(True)
     try:
         yield
@@ -305,7 +305,7 @@ def untuned():
         _untuned.reset(token)
 
 
-class Way(NamedTuple):
+class CompileOption(NamedTuple):
     """identity, source, flags: as of `compile_library`."""
 
     identity: str
@@ -317,28 +317,30 @@ Trial = Callable[[str], Callable[[], object]]  # a key -> a function that runs t
 
 
 def compile_fastest(
-    ways: dict[str, Way], trial: Trial, promising: Callable[[], list[str]] | None = None
+    options: dict[str, CompileOption], trial: Trial, promising: Callable[[], list[str]] | None = None
 ) -> str:
-    """Key of the library compiled in the fastest of the ways, by their names: the first one unless another is
-    clearly faster, or `untuned`.
+    """Key of the library compiled with the fastest of the options: the first one unless another is clearly
+    faster, or `untuned`.
 
     promising(): the names of those worth a trial, by default all of them. Raises CompileError.
     """
-    return compile_library(*ways[fastest_way(ways, trial, promising)])
+    return compile_library(*options[fastest_option(options, trial, promising)])
 
 
-def fastest_way(ways: dict[str, Way], trial: Trial, promising: Callable[[], list[str]] | None = None) -> str:
-    """Name of the way that `compile_fastest` takes: as noted in the cache, else measured."""
-    first = next(iter(ways))
-    if len(ways) == 1:
+def fastest_option(
+    options: dict[str, CompileOption], trial: Trial, promising: Callable[[], list[str]] | None = None
+) -> str:
+    """Name of the option that `compile_fastest` takes: as noted in the cache, else measured."""
+    first = next(iter(options))
+    if len(options) == 1:
         return first
-    note = f"{hash_here(*(part for name, way in ways.items() for part in (name, way.identity)))}.way"
+    note = f"{hash_here(*(part for name, option in options.items() for part in (name, option.identity)))}.way"
     chosen = (read_entry(note) or b"").decode(errors="replace")
-    if chosen in ways:
+    if chosen in options:
         return chosen
     if _untuned.get():
         return first
-    tried = ways if promising is None else {name: ways[name] for name in promising()}
+    tried = options if promising is None else {name: options[name] for name in promising()}
     if len(tried) > 1:
         chosen = fastest({name: trial(key) for name, key in _compiled(tried).items()})
     else:
@@ -360,8 +362,11 @@ def fastest(trials: dict[str, Callable[[], object]]) -> str:
     return best if times[best] < CLEARLY * times[first] else first
 
 
-def _compiled(ways):
-    """Keys by the names of the ways; side by side, for the compiler is a process of its own."""
-    with ThreadPoolExecutor(len(ways)) as pool:
-        keys = {name: pool.submit(copy_context().run, compile_library, *way) for name, way in ways.items()}
+def _compiled(options):
+    """Keys by the names of the options; side by side, for the compiler is a process of its own."""
+    with ThreadPoolExecutor(len(options)) as pool:
+        keys = {
+            name: pool.submit(copy_context().run, compile_library, *option)
+            for name, option in options.items()
+        }
         return {name: key.result() for name, key in keys.items()}

@@ -11,7 +11,7 @@ from dynamics_node.codegen.c.compiler import (
     FOR_LIMBS,
     FOR_LONG_LIMBS,
     SCHEDULED,
-    Way,
+    CompileOption,
     compile_fastest,
     open_library,
 )
@@ -56,20 +56,20 @@ class Kernel(Loaded):
             raise CompileError(f"{length} operations are too many to compile")
         worth_it = _is_worth_it(self.program)
         flags = FOR_LANES if isinstance(self.program, LaneProgram) else SCHEDULED if worth_it else ()
-        ways = {"traced": self._way(self.program, flags)}
+        options = {"traced": self._option(self.program, flags)}
         if self._reordered is not None:
-            ways["reordered"] = self._way(self._reordered, SCHEDULED)
+            options["reordered"] = self._option(self._reordered, SCHEDULED)
         if not (self._isomorphic_inputs and worth_it):
-            return compile_fastest(ways, self._trial)
+            return compile_fastest(options, self._trial)
         together = cache(lambda: vectorize(self.program, self._isomorphic_inputs))  # a second, of a humanoid
         flags = FOR_LIMBS if length <= LONG else FOR_LONG_LIMBS
-        ways["side by side"] = self._way(self.program, flags, self._isomorphic_inputs, together)
-        return compile_fastest(ways, self._trial, partial(_promising, self.program, [*ways], together))
+        options["side by side"] = self._option(self.program, flags, self._isomorphic_inputs, together)
+        return compile_fastest(options, self._trial, partial(_promising, self.program, [*options], together))
 
-    def _way(self, program, flags, rows=(), together=None):
+    def _option(self, program, flags, rows=(), together=None):
         """rows: of isomorphic inputs; together(): the LaneProgram, where there are some."""
         how = (self._names, self._quaternions)
-        return Way(
+        return CompileOption(
             f"{renderer()} {program.digest()} {how} {rows}",
             lambda: render(program if together is None else together(), *how),
             flags,
@@ -163,13 +163,13 @@ def _entry(library):
     return entry
 
 
-def _promising(program, ways, together):
-    """The names of the ways that may be the fastest. Lanes that leave little to write down always are: for 52
-    Programs of 26 robots they took 0.33 to 0.92 of the time of the next one."""
+def _promising(program, options, together):
+    """The names of the options that may be the fastest. Lanes that leave little to write down always are: for
+    52 Programs of 26 robots they took 0.33 to 0.92 of the time of the next one."""
     lanes = together()
     if lanes is None:
-        return [name for name in ways if name != "side by side"]
-    return ["side by side"] if lanes.length <= SHORTER * program.length else ways
+        return [name for name in options if name != "side by side"]
+    return ["side by side"] if lanes.length <= SHORTER * program.length else options
 
 
 def _is_worth_it(program):

@@ -1,7 +1,7 @@
 """A LaneProgram -> C text of `run(x, y)`, as of render_straight.py, and of `run_into(x, out)`, which writes
 every output to an array of its own.
 
-All that stages leave lies in one memory w (`Layout`). What a stage of one lane computes is put where the
+All that stages leave lies in one memory w (`LaneLayout`). What a stage of one lane computes is put where the
 first stage that reads it on several lanes wants it, beside what the other lanes read; only what is not
 there, or belongs elsewhere too, is copied. A stage of several lanes loops over vectors of them; one of two
 or four is straight lines on a vector of just as many, which brings together in registers what does not lie
@@ -43,7 +43,7 @@ _DECLARED = "static void stage{}(const number *restrict x, number *restrict w, n
 
 def render_stages(program):
     """The stages of a LaneProgram, each a function, `run_into` and `run`."""
-    layout = Layout(program)
+    layout = LaneLayout(program)
     functions, calls = [], []
     for k, stage in enumerate(program.stages):
         if not len(stage.results):
@@ -136,7 +136,7 @@ def _side_by_side(layout, k, stage):
     return [_DECLARED.format(k), "{", *indented, "}"]
 
 
-class Layout:
+class LaneLayout:
     """Where every value is: at an address of w, in x, or a literal."""
 
     def __init__(self, program):

@@ -20,10 +20,10 @@ _DECLARED = "static void stage{}(const vector *restrict x, vector *restrict w, R
 
 def render_stage_loops(program: LaneProgram, single: bool, limits=()) -> list[str]:
     """The lines of `run` and its stages; limits: of the last output."""
-    return _Loops(program, VECTORS._replace(single=single)).lines(limits)
+    return _StageLoops(program, VECTORS._replace(single=single)).lines(limits)
 
 
-class _Loops:
+class _StageLoops:
     """Writes them. address: where every value is in w, which is used again; workspace: length of w."""
 
     def __init__(self, program, dialect):

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from dynamics_node.codegen.cuda.device import compiled
-from dynamics_node.codegen.printer import Kernel
+from dynamics_node.codegen.printer import KernelSource
 from dynamics_node.errors import InputError
 
 ROWS, COLUMNS = "rows", "columns"
@@ -35,7 +35,7 @@ def on_device(value) -> bool:
 # --- launches -----------------------------------------------------------------------------------------------
 
 
-def launch(cupy, kernel: Kernel, count: int, inputs: Mapping, outputs: Mapping, numbers: Mapping):
+def launch(cupy, kernel: KernelSource, count: int, inputs: Mapping, outputs: Mapping, numbers: Mapping):
     """Compute `count` states, at least one. inputs, outputs: {name: array of CuPy}, those that all states
     read included; numbers: {name: array of NumPy} of inputs that are handed over by value. Inside
     `at_work`."""
@@ -52,7 +52,7 @@ def launch(cupy, kernel: Kernel, count: int, inputs: Mapping, outputs: Mapping, 
     compiled(kernel.text, kernel.name)((kernel.blocks(count),), (kernel.variant.block,), arguments)
 
 
-def shared_arrays(cupy, kernel: Kernel, same: Mapping[str, np.ndarray]) -> dict[str, Any]:
+def shared_arrays(cupy, kernel: KernelSource, same: Mapping[str, np.ndarray]) -> dict[str, Any]:
     """{name: array of CuPy} of what all states read by a pointer."""
     names = {argument.name for argument in kernel.arguments if argument.kind == "same"}
     return {name: cupy.asarray(np.ascontiguousarray(same[name], kernel.variant.dtype)) for name in names}

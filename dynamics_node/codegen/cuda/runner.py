@@ -8,7 +8,7 @@ import numpy as np
 
 from dynamics_node.codegen.cuda.device import at_work, compiled, cupy_module, lost, streams, warn_once
 from dynamics_node.codegen.cuda.device_call import ROWS, DeviceCall, launch, shared_arrays
-from dynamics_node.codegen.printer import Kernel, Variant, kernel
+from dynamics_node.codegen.printer import KernelSource, Variant, kernel
 from dynamics_node.codegen.runner import PRECISIONS, returned, taken
 from dynamics_node.errors import CompileError
 from dynamics_node.symbolic import Program, depth_first
@@ -19,7 +19,7 @@ PIECE_BYTES = 2**23  # of a piece of a batch, in and out
 MOST_OPERATIONS = 100_000  # beyond, NVRTC takes many minutes
 
 
-class Batch(NamedTuple):
+class HostBatch(NamedTuple):
     """Arrays of NumPy for a call. arrays: {name: (states, *shape)}; same: {name: (*shape)} of what is the
     same in all states, parameters among them."""
 
@@ -44,7 +44,7 @@ class CudaRunner:
         self.program, self._quaternions = program, tuple(quaternions)
         self.inputs, self.outputs = taken(program, parameters or ()), returned(program)
         self._turning = _places(program, self._quaternions)
-        self._kernels: dict[tuple, Kernel] = {}  # shared by all that `with_parameters` returns
+        self._kernels: dict[tuple, KernelSource] = {}  # shared by all that `with_parameters` returns
         self._take(beside, dict(parameters or {}))
         cupy_module()
 
@@ -104,7 +104,7 @@ class CudaRunner:
             return None
         return outputs, self._mended(outputs, batch)
 
-    def _batch(self, count, inputs, dtype) -> Batch | None:
+    def _batch(self, count, inputs, dtype) -> HostBatch | None:
         """None for what the device is not to compute: too few, not plain arrays, or bad in all states."""
         if count < LEAST or dtype not in PRECISIONS or len(inputs) != len(self.inputs) or lost() is not None:
             return None
@@ -118,13 +118,13 @@ class CudaRunner:
                 same[name] = array
             else:
                 return None
-        return Batch(int(count), dtype, arrays, same)
+        return HostBatch(int(count), dtype, arrays, same)
 
     def parameters_in(self, dtype) -> dict[str, np.ndarray]:
         """{name: values} of the parameters in a type."""
         return {name: values.astype(dtype, copy=False) for name, values in self._parameters.items()}
 
-    def compute(self, batch: Batch) -> list[np.ndarray]:
+    def compute(self, batch: HostBatch) -> list[np.ndarray]:
         """The outputs by the device alone, in pieces. Raises CompileError, MemoryError."""
         outputs = {
             name: np.empty((batch.states, *shape), batch.dtype) for name, shape in self.outputs.items()
@@ -166,7 +166,7 @@ class CudaRunner:
         with at_work() as cupy:
             return DeviceCall(cupy, self, inputs, out)(raises)
 
-    def kernel(self, dtype, layout, same) -> Kernel:
+    def kernel(self, dtype, layout, same) -> KernelSource:
         """The kernel for arrays of a type and layout. Raises CompileError for a Program that is too long."""
         key = dtype, layout, frozenset(same)
         if key not in self._kernels:
@@ -190,7 +190,7 @@ class Pipeline:
     """Pieces of a batch over two streams: while one is computed, the next is on its way. Inside `at_work`;
     left by an error, too, nothing is on its way when the memory is used again."""
 
-    def __init__(self, cupy, kernel: Kernel, same):
+    def __init__(self, cupy, kernel: KernelSource, same):
         self._cupy, self._kernel, self._same = cupy, kernel, same
         self._constants = shared_arrays(cupy, kernel, same)
         cupy.cuda.get_current_stream().synchronize()  # they are there for all streams

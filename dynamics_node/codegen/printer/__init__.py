@@ -5,12 +5,12 @@ The text holds numbers and indices only: no name of a robot gets here. Which dia
 learns from the compiler that reads it.
 """
 
-from dynamics_node.codegen.printer.kernel_arguments import Argument, Kernel, Variant
+from dynamics_node.codegen.printer.kernel_arguments import KernelArgument, KernelSource, Variant
 from dynamics_node.codegen.printer.kernel_text import head, kernel
 
 __all__ = [
-    "Argument",
-    "Kernel",
+    "KernelArgument",
+    "KernelSource",
     "Variant",
     "head",
     "kernel",

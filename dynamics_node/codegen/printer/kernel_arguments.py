@@ -38,7 +38,7 @@ class Variant(NamedTuple):
         return Dialect("real", _OPERATIONS, self.precision == "float", "v")
 
 
-class Argument(NamedTuple):
+class KernelArgument(NamedTuple):
     """An argument of a kernel.
 
     kind: count: int, how many states there are; array: an input (count, size) or (size, count), by the
@@ -52,12 +52,12 @@ class Argument(NamedTuple):
     position: int = 0
 
 
-class Kernel(NamedTuple):
+class KernelSource(NamedTuple):
     """name: of the function; shared: bytes of shared memory in which a block stages rows."""
 
     name: str
     text: str
-    arguments: tuple[Argument, ...]
+    arguments: tuple[KernelArgument, ...]
     shared: int
     variant: Variant
 
@@ -71,20 +71,20 @@ class Kernel(NamedTuple):
         return -(-count // self.variant.block)
 
 
-def arguments(program: Program, same) -> tuple[Argument, ...]:
+def arguments(program: Program, same) -> tuple[KernelArgument, ...]:
     """The count; every input: an array, or where it is among `same` its numbers, one pointer if there are
     more than MOST_NUMBERS; every output that a call gives (not health)."""
-    own = [Argument("count", "count")]
+    own = [KernelArgument("count", "count")]
     for name, shape in program.inputs.items():
         size = int(np.prod(shape, dtype=int))
         if name not in same:
-            own.append(Argument(name, "array", size))
+            own.append(KernelArgument(name, "array", size))
         elif size <= MOST_NUMBERS:
-            own += [Argument(name, "number", 1, k) for k in range(size)]
+            own += [KernelArgument(name, "number", 1, k) for k in range(size)]
         else:
-            own.append(Argument(name, "same", size))
+            own.append(KernelArgument(name, "same", size))
     sizes = {name: int(np.prod(shape, dtype=int)) for name, shape in returned(program).items()}
-    return (*own, *(Argument(name, "output", size) for name, size in sizes.items()))
+    return (*own, *(KernelArgument(name, "output", size) for name, size in sizes.items()))
 
 
 class Place(NamedTuple):

@@ -10,7 +10,7 @@ from dynamics_node.codegen.printer.dialect import Values
 from dynamics_node.codegen.printer.kernel_arguments import (
     MOST_NUMBERS,
     Arrays,
-    Kernel,
+    KernelSource,
     Variant,
     arguments,
 )
@@ -23,19 +23,19 @@ NAME = "states"
 PLAIN = Variant()
 
 
-def kernel(program: Program, variant: Variant = PLAIN, same=(), quaternions=()) -> Kernel:
+def kernel(program: Program, variant: Variant = PLAIN, same=(), quaternions=()) -> KernelSource:
     """The kernel of a Program, of which every thread computes a state; a bad one has NaN for all
-    outputs: see State.
+    outputs: see ThreadLines.
 
     same: names of inputs that are the same in all states: the caller looks whether they are finite and of
     unit length; quaternions: where among all entries of the inputs four numbers of unit length begin.
     """
-    state = State(fused(program), variant, frozenset(same), tuple(quaternions))
+    state = ThreadLines(fused(program), variant, frozenset(same), tuple(quaternions))
     taken = arguments(program, same)
     places = state.places.values()
     text = "\n".join([*head(variant), _declared(state, taken), *_phases(state), ""])
     shared = sum(place.shared(variant.block) for place in places) * variant.dtype.itemsize
-    return Kernel(NAME, text, taken, shared, variant)
+    return KernelSource(NAME, text, taken, shared, variant)
 
 
 def head(variant: Variant) -> list[str]:
@@ -93,7 +93,7 @@ def _phases(state):
     ]
 
 
-class State(Arrays):
+class ThreadLines(Arrays):
     """Inputs are read where they are used first, outputs written as soon as they are there. A state is bad
     when an angle is beyond what sine and cosine can do, a quaternion is not of unit length, health is beyond
     its limits, or an input or output is not finite; all its outputs are then NaN.
