@@ -2,11 +2,13 @@
 
 import html
 from dataclasses import fields
+from typing import TypeVar
 
 import numpy as np
 
 from dynamics_node.text import listed
 
+T = TypeVar("T")
 SMALL = 9  # entries of an array that is printed in full
 WIDE = 100  # characters of a value
 
@@ -18,8 +20,13 @@ def titled(title: str, **rows: object) -> str:
     return "\n".join([title, *lines])
 
 
-def fields_of(record) -> str:
-    """The repr of a NamedTuple or dataclass: a line for every field, large arrays by their shape."""
+def shown_by_field(record: type[T]) -> type[T]:
+    """The class of a NamedTuple or dataclass, with a repr of a line for every field."""
+    record.__repr__ = _by_field  # type: ignore[method-assign]
+    return record
+
+
+def _by_field(record) -> str:
     names = getattr(record, "_fields", None) or [own.name for own in fields(record) if own.repr]
     return titled(type(record).__name__, **{name: getattr(record, name) for name in names})
 

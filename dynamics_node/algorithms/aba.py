@@ -19,7 +19,7 @@ from dynamics_node.errors import InputError
 from dynamics_node.symbolic import matvec, solve_definite, symmetric, transpose
 
 
-class Given(NamedTuple):
+class JointSolution(NamedTuple):
     """Results of the inward sweep at a joint: U (..., 6, k) = IA S. Known torque: D = S^T U and
     u = tau - S^T pA. Known acceleration: D is None and u = S^T pA."""
 
@@ -28,9 +28,9 @@ class Given(NamedTuple):
     u: np.ndarray
 
 
-class Passed(NamedTuple):
+class ClusterSolution(NamedTuple):
     """Results of the inward sweep at a cluster: S {body: (..., 6, d)}; U {body: (..., 6, d)}, of a single
-    body at that body, else at the parent bodies outside the cluster; D and u as in Given."""
+    body at that body, else at the parent bodies outside the cluster; D and u as in JointSolution."""
 
     S: dict[int, np.ndarray]
     U: dict[int, np.ndarray]
@@ -52,8 +52,8 @@ def aba(robot, q, qd, tau, qdd=None, forward=None, f_ext=None, gravity=None, rat
     X_up, changes = joint_transforms(tree, q), rates.accelerations(driven)
     pA = body_wrenches(tree, body_motions(tree, X_up, rates.qd, changes, gravity))
     pA = pA if f_ext is None else pA - f_ext
-    passed = inward(robot, X_up, rates.G, pA, changes, tau, free)
-    return _outward(robot, X_up, passed, tau, driven)
+    solutions = inward(robot, X_up, rates.G, pA, changes, tau, free)
+    return _outward(robot, X_up, solutions, tau, driven)
 
 
 def forward_clusters(robot, forward=None):
@@ -84,13 +84,13 @@ def _as_slice(places):
 def _where_driven(robot, free, qdd):
     """qdd with zeros at the forward clusters."""
     driven = np.array(qdd)
-    for own, gives_way in zip(columns(robot), free, strict=True):
-        if gives_way:
+    for own, is_forward in zip(columns(robot), free, strict=True):
+        if is_forward:
             driven[..., own] = 0.0
     return driven
 
 
-def inward(robot, X_up, G, pA, changes, tau, free) -> list[Passed]:
+def inward(robot, X_up, G, pA, changes, tau, free) -> list[ClusterSolution]:
     """Articulated inertias and bias forces from the tips to the root: the results at every cluster.
 
     G (nv of the tree, nv); pA (..., nbodies, 6); changes (..., nv of the tree): joint accelerations of the
@@ -98,17 +98,17 @@ def inward(robot, X_up, G, pA, changes, tau, free) -> list[Passed]:
     """
     tree, R = robot.tree, rotor_inertia(robot.tree)
     inertia, pA = _Inertias(tree.inertias), [pA[..., i, :] for i in range(tree.nbodies)]
-    passed: list[Passed] = []
-    for cluster, own, gives_way in reversed(list(zip(robot.clusters, columns(robot), free, strict=True))):
+    solutions: list[ClusterSolution] = []
+    for cluster, own, is_forward in reversed(list(zip(robot.clusters, columns(robot), free, strict=True))):
         v = sorted((*cluster.independent, *cluster.dependent))
-        weights, known = G[v][:, own], tau[..., own] if gives_way else None
+        weights, known = G[v][:, own], tau[..., own] if is_forward else None
         S = motion_subspaces(tree, X_up, cluster, G[:, own])
         rotors = weights.T @ R[np.ix_(v, v)]
-        felt = rotors @ weights, matvec(rotors, changes[..., v])
+        rotor_force = rotors @ weights, matvec(rotors, changes[..., v])
         by_itself = len(cluster.bodies) == 1 and not cluster.dependent and inertia.is_alone(*cluster.bodies)
         pass_on = _by_itself if by_itself else _together
-        passed.append(pass_on(tree, X_up, cluster.bodies, S, inertia, pA, felt, known))
-    return passed[::-1]
+        solutions.append(pass_on(tree, X_up, cluster.bodies, S, inertia, pA, rotor_force, known))
+    return solutions[::-1]
 
 
 def motion_subspaces(tree, X_up, cluster, G):
@@ -127,12 +127,12 @@ def motion_subspaces(tree, X_up, cluster, G):
 
 
 def driven_joint(IA, pA, S, rotors, tau):
-    """A joint with known acceleration: its Given, and the whole inertia and force for the parent."""
-    return Given(IA @ S, None, pA @ S), IA, pA
+    """A joint with known acceleration: its JointSolution, and the whole inertia and force for the parent."""
+    return JointSolution(IA @ S, None, pA @ S), IA, pA
 
 
 def free_joint(IA, pA, S, rotors, tau):
-    """A joint with known torque: its Given, and the projected inertia and force for the parent.
+    """A joint with known torque: its JointSolution, and the projected inertia and force for the parent.
     rotors (k, k): their inertia."""
     U = IA @ S
     D = S.T @ U + rotors
@@ -140,7 +140,7 @@ def free_joint(IA, pA, S, rotors, tau):
     K = transpose(
         _solve(D.astype(u.dtype, copy=False), transpose(U))
     )  # in a trace, constants count as symbols
-    return Given(U, D, u), _projected_inertia(IA, K, U, S, rotors), pA + matvec(K, u)
+    return JointSolution(U, D, u), _projected_inertia(IA, K, U, S, rotors), pA + matvec(K, u)
 
 
 def _solve(D, right):
@@ -167,10 +167,10 @@ def _by_itself(tree, X_up, bodies, S, inertia, pA, rotors, tau):
     given, Ia, pA[i] = (driven_joint if tau is None else free_joint)(inertia.of(i, i), pA[i], S[i], R, known)
     inertia.replace(i, Ia)
     _carry_on(tree, X_up, bodies, inertia, pA)
-    return Passed(S, {i: given.U}, given.D, given.u + torques if tau is None else given.u)
+    return ClusterSolution(S, {i: given.U}, given.D, given.u + torques if tau is None else given.u)
 
 
-def accelerate(given: Given, inherited):
+def accelerate(given: JointSolution, inherited):
     """Acceleration (..., k) of a free joint; inherited: its parent's added acceleration."""
     rest = given.u - matvec(transpose(given.U), inherited)
     return _solve(given.D, rest[..., None])[..., 0]
@@ -189,7 +189,7 @@ def _together(tree, X_up, bodies, S, inertia, pA, rotors, tau):
     _carry_on(tree, X_up, bodies, inertia, pA)
     carry_forces(tree, X_up, bodies, U)
     if tau is None:
-        return Passed(S, U, None, u)
+        return ClusterSolution(S, U, None, u)
     u = tau - u
     solved = {i: _solve(D, transpose(own)) for i, own in U.items()}
     for k, (i, own) in enumerate(U.items()):
@@ -197,7 +197,7 @@ def _together(tree, X_up, bodies, S, inertia, pA, rotors, tau):
         for j in list(U)[: k + 1]:
             block = own @ solved[j]
             inertia.add(i, j, -symmetric(block) if i == j else -block)
-    return Passed(S, U, D, u)
+    return ClusterSolution(S, U, D, u)
 
 
 def _carry_on(tree, X_up, bodies, inertia, pA):
@@ -263,19 +263,19 @@ class _Inertias:
 # --- outward ------------------------------------------------------------------------------------------------
 
 
-def _outward(robot, X_up, passed, tau, driven):
+def _outward(robot, X_up, solutions, tau, driven):
     """Add the accelerations of the forward clusters, from the root to the tips."""
     parents, still = robot.tree.parents, np.zeros((*tau.shape[:-1], 6))
     qdd_out, tau_out = np.zeros_like(tau), np.zeros_like(tau)
     added: dict[int, np.ndarray] = {}
-    for cluster, own, (S, U, D, u) in zip(robot.clusters, columns(robot), passed, strict=True):
+    for cluster, own, (S, U, D, u) in zip(robot.clusters, columns(robot), solutions, strict=True):
         for i in cluster.bodies:  # inherited
             added[i] = X_up.motion(i, added[parents[i]]) if parents[i] >= 0 else still
-        felt = sum(matvec(transpose(U[i]), added[i]) for i in U)
+        joint_force = sum(matvec(transpose(U[i]), added[i]) for i in U)
         if D is None:
-            qdd_out[..., own], tau_out[..., own] = driven[..., own], felt + u
+            qdd_out[..., own], tau_out[..., own] = driven[..., own], joint_force + u
             continue
-        rates = _solve(D, (u - felt)[..., None])[..., 0]
+        rates = _solve(D, (u - joint_force)[..., None])[..., 0]
         qdd_out[..., own], tau_out[..., own] = rates, tau[..., own]
         added |= {i: added[i] + matvec(S[i], rates) for i in cluster.bodies}
     return qdd_out, tau_out

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dynamics_node.algorithms.transforms import joint_transforms
-from dynamics_node.robot.constraints import Custom, LoopJoint
+from dynamics_node.robot.constraints import FunctionConstraint, LoopJoint
 from dynamics_node.robot.robot import cached_on_robot
 from dynamics_node.symbolic import (
     Program,
@@ -306,7 +306,7 @@ def _over_velocities(tree, q, derivative):
 # --- one function for each type of constraint ---------------------------------------------------------------
 
 
-def _custom(tree, X_up, constraint: Custom, q):
+def _custom(tree, X_up, constraint: FunctionConstraint, q):
     at = {joint.v.start: joint.q.start for joint in tree.independent_joints}
     return np.atleast_1d(constraint.function(q[[at[v] for v in constraint.coordinates]]))
 
@@ -362,7 +362,7 @@ def members_of(tree, constraint):
 
 
 def _equation(constraint) -> Any:
-    return {LoopJoint: _loop, Custom: _custom}[type(constraint)]
+    return {LoopJoint: _loop, FunctionConstraint: _custom}[type(constraint)]
 
 
 # --- independent ones ---------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from pathlib import Path
 from dynamics_node.algorithms.clusters import clusters
 from dynamics_node.errors import ModelError, ModelWarning
 from dynamics_node.robot import Robot
-from dynamics_node.robot.constraints import Custom
+from dynamics_node.robot.constraints import FunctionConstraint
 from dynamics_node.robot.description import Description
 from dynamics_node.robot.from_description import loop_joints, tree_from_description
 from dynamics_node.robot.loops_file import parse_loops_file, read_loops_file, with_loops
@@ -23,7 +23,7 @@ def parse_robot(
     *,
     loops: str | bytes | None = None,
     parameters: str | None = None,
-    constraints: Sequence[Callable[[Robot], Custom]] = (),
+    constraints: Sequence[Callable[[Robot], FunctionConstraint]] = (),
     strict: bool = False,
     floating_base: bool = False,
     joints: Iterable[str] | None = None,
@@ -87,7 +87,7 @@ def load_robot(
     *,
     loops_file: str | Path | None = None,
     parameters_file: str | Path | None = None,
-    constraints: Sequence[Callable[[Robot], Custom]] = (),
+    constraints: Sequence[Callable[[Robot], FunctionConstraint]] = (),
     strict: bool = False,
     floating_base: bool = False,
     joints: Iterable[str] | None = None,
@@ -108,7 +108,7 @@ def load_robot(
     parameters_file : str or Path, optional
         A file of inertias and friction, which replace those of the description.
     constraints : sequence of callables
-        Functions (tree) -> Custom, for constraints that no file can describe.
+        Functions (tree) -> FunctionConstraint, for constraints that no file can describe.
     strict : bool
         Whether implausible inertias raise ModelError; otherwise they are warnings.
     floating_base : bool

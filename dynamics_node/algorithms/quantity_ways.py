@@ -171,20 +171,16 @@ def extended_forces(robot, rates, q, links, reference="world_aligned"):
     tree = robot.tree
     X_up = joint_transforms(tree, q)
     still, rest = np.zeros((tree.nbodies, 6)), np.zeros(robot.nv)
-    passed = inward(robot, X_up, rates.G, still, np.zeros(tree.nv), rest, [True] * len(robot.clusters))
+    solutions = inward(robot, X_up, rates.G, still, np.zeros(tree.nv), rest, [True] * len(robot.clusters))
     wrenches = [_unit_wrenches(tree, q, link, reference) for link in links]
     total = np.zeros((6 * len(links), 6 * len(links)), dtype=object)
-    for cluster, (S, U, D, _) in reversed(list(zip(robot.clusters, passed, strict=True))):
-        felt = [sum(S[i].T @ P[i] for i in cluster.bodies if i in P) for P in wrenches]
-        W = np.concatenate([np.zeros((len(D), 6)) if isinstance(w, int) else w for w in felt], axis=1)
-        total = total + inverse_congruence(D, W.T)
-        solved = solve_definite(D, W) if U else W
-        for k, P in enumerate(wrenches):
-            if not isinstance(felt[k], int):
-                given = {i: own @ solved[:, 6 * k : 6 * k + 6] for i, own in U.items()}
-                P |= {i: P[i] - given.pop(i) for i in cluster.bodies if i in given}  # for a single body
-                carry_forces(tree, X_up, cluster.bodies, P)
-                P |= {i: P[i] - block for i, block in given.items()}
+    for cluster, (S, U, D, _) in reversed(list(zip(robot.clusters, solutions, strict=True))):
+        forces = np.concatenate([_joint_forces(S, P, len(D)) for P in wrenches], axis=1)
+        total = total + inverse_congruence(D, forces.T)
+        rates_of_links = np.split(solve_definite(D, forces) if U else forces, len(links), axis=1)
+        for P, rate in zip(wrenches, rates_of_links, strict=True):
+            if any(i in P for i in cluster.bodies):
+                _propagate(tree, X_up, cluster.bodies, P, {i: own @ rate for i, own in U.items()})
     J = np.concatenate([rates.columns(frame_jacobian(tree, q, link, reference)) for link in links])
     return symmetric(total), J
 
@@ -197,6 +193,23 @@ def _unit_wrenches(tree, q, link, reference):
     if reference_named(reference) == "body":
         return {frame.body: frame.X.T}
     return {frame.body: frame.X.T @ motion_to_reference(frame_transform(tree, q, link), reference).T}
+
+
+def _joint_forces(S, wrenches, d):
+    """The forces (d, 6) at the joints of a cluster with S {body: (6, d)} by wrenches {body: (6, 6)}."""
+    forces = [S[i].T @ wrenches[i] for i in S if i in wrenches]
+    return sum(forces) if forces else np.zeros((d, 6))
+
+
+def _propagate(tree, X_up, bodies, wrenches, absorbed):
+    """Move wrenches {body: (6, 6)} of a cluster to its parents, in place, without the parts that its motion
+    absorbs: {body: (6, 6)}, at the body of a cluster of one, else at the parents."""
+    for i in bodies:
+        if i in absorbed:
+            wrenches[i] = wrenches[i] - absorbed.pop(i)
+    carry_forces(tree, X_up, bodies, wrenches)
+    for i, block in absorbed.items():
+        wrenches[i] = wrenches[i] - block
 
 
 def invert(inertia_inverse):

@@ -4,19 +4,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics_node.display import fields_of
+from dynamics_node.display import shown_by_field
 
 
+@shown_by_field
 class HybridDynamics(NamedTuple):
     """qdd, tau (..., nv): complete, with the known entries unchanged."""
 
     qdd: np.ndarray
     tau: np.ndarray
 
-    def __repr__(self):
-        return fields_of(self)
 
-
+@shown_by_field
 class NearestDynamics(NamedTuple):
     """Dynamics of states that may be singular positions of closed loops, the result of `nearest`.
 
@@ -68,20 +67,16 @@ class NearestDynamics(NamedTuple):
     internal_torques: np.ndarray
     gap: np.ndarray
 
-    def __repr__(self):
-        return fields_of(self)
 
-
+@shown_by_field
 class Rollout(NamedTuple):
     """States q (..., steps + 1, nq), qd (..., steps + 1, nv) along steps of time; the first is the start."""
 
     q: np.ndarray
     qd: np.ndarray
 
-    def __repr__(self):
-        return fields_of(self)
 
-
+@shown_by_field
 class InverseDynamicsDerivatives(NamedTuple):
     """Derivatives (..., nv, nv) of tau by q (along the tangent space), qd and qdd; the last is M."""
 
@@ -89,10 +84,8 @@ class InverseDynamicsDerivatives(NamedTuple):
     dtau_dqd: np.ndarray
     dtau_dqdd: np.ndarray
 
-    def __repr__(self):
-        return fields_of(self)
 
-
+@shown_by_field
 class ForwardDynamicsDerivatives(NamedTuple):
     """Derivatives (..., nv, nv) of qdd by q (along the tangent space), qd and tau; the last is M^-1."""
 
@@ -100,10 +93,8 @@ class ForwardDynamicsDerivatives(NamedTuple):
     dqdd_dqd: np.ndarray
     dqdd_dtau: np.ndarray
 
-    def __repr__(self):
-        return fields_of(self)
 
-
+@shown_by_field
 class HybridDynamicsDerivatives(NamedTuple):
     """Derivatives (..., nv, nv) of the unknowns, coordinate by coordinate, by q (along the tangent space), by
     qd and by the knowns: row k is of qdd at a forward coordinate k, of tau elsewhere; column k of `dknown` is
@@ -113,10 +104,8 @@ class HybridDynamicsDerivatives(NamedTuple):
     dqd: np.ndarray
     dknown: np.ndarray
 
-    def __repr__(self):
-        return fields_of(self)
 
-
+@shown_by_field
 class InverseDynamicsSecondDerivatives(NamedTuple):
     """Second derivatives (..., nv, nv, nv) of tau: entry i, j, k of dq_dqd is the derivative of
     d tau_i / d q_j by qd_k; dqdd_dq is dM/dq. Absent derivatives are zero, or follow by symmetry."""
@@ -126,30 +115,24 @@ class InverseDynamicsSecondDerivatives(NamedTuple):
     dqd_dqd: np.ndarray
     dqdd_dq: np.ndarray
 
-    def __repr__(self):
-        return fields_of(self)
 
-
+@shown_by_field
 class GeneralizedMomentum(NamedTuple):
     """momentum (..., nv): p = M qd; rate (..., nv): dp/dt = tau + rate."""
 
     momentum: np.ndarray
     rate: np.ndarray
 
-    def __repr__(self):
-        return fields_of(self)
 
-
+@shown_by_field
 class CenterOfMass(NamedTuple):
     """position (..., 3) m in root axes; jacobian (..., 3, nv): velocity = jacobian qd."""
 
     position: np.ndarray
     jacobian: np.ndarray
 
-    def __repr__(self):
-        return fields_of(self)
 
-
+@shown_by_field
 class CenterOfMassMotion(NamedTuple):
     """position, velocity, acceleration (..., 3) in root axes: m, m/s, m/s^2."""
 
@@ -157,30 +140,24 @@ class CenterOfMassMotion(NamedTuple):
     velocity: np.ndarray
     acceleration: np.ndarray
 
-    def __repr__(self):
-        return fields_of(self)
 
-
+@shown_by_field
 class FramePose(NamedTuple):
     """rotation (..., 3, 3) from link to root axes; position (..., 3) m of the link's origin."""
 
     rotation: np.ndarray
     position: np.ndarray
 
-    def __repr__(self):
-        return fields_of(self)
 
-
+@shown_by_field
 class FramePoses(NamedTuple):
     """rotations (..., n, 3, 3), positions (..., n, 3) m of n links, see FramePose."""
 
     rotations: np.ndarray
     positions: np.ndarray
 
-    def __repr__(self):
-        return fields_of(self)
 
-
+@shown_by_field
 class FrameKinematics(NamedTuple):
     """rotation (..., 3, 3) from link to root axes, position (..., 3) of the link's origin, velocity and
     acceleration (..., 6), angular first: J qd and J qdd + dJ/dt qd."""
@@ -190,50 +167,40 @@ class FrameKinematics(NamedTuple):
     velocity: np.ndarray
     acceleration: np.ndarray
 
-    def __repr__(self):
-        return fields_of(self)
 
-
+@shown_by_field
 class OperationalSpaceInertia(NamedTuple):
     """inertia (..., 6 k, 6 k): Lambda = (J M^-1 J^T)^-1 of k links; jacobian (..., 6 k, nv)."""
 
     inertia: np.ndarray
     jacobian: np.ndarray
 
-    def __repr__(self):
-        return fields_of(self)
 
-
+@shown_by_field
 class OperationalSpaceInertiaInverse(NamedTuple):
     """inertia_inverse (..., 6 k, 6 k): Lambda^-1 = J M^-1 J^T of k links; jacobian (..., 6 k, nv)."""
 
     inertia_inverse: np.ndarray
     jacobian: np.ndarray
 
-    def __repr__(self):
-        return fields_of(self)
 
-
+@shown_by_field
 class MomentumRegressor(NamedTuple):
     """Regressors (..., nv, 10 nbodies), or (..., nv, 10) of a link, of the momentum and of its rate."""
 
     momentum: np.ndarray
     rate: np.ndarray
 
-    def __repr__(self):
-        return fields_of(self)
 
-
+@shown_by_field
 class EnergyRegressor(NamedTuple):
     """Regressors (..., 10 nbodies) of the kinetic and of the potential energy."""
 
     kinetic: np.ndarray
     potential: np.ndarray
 
-    def __repr__(self):
-        return fields_of(self)
 
-
+@shown_by_field
 class JointRegressor(NamedTuple):
     """Columns (..., nv, joints) of rotor inertias, viscous friction, torque offsets and springs."""
 
@@ -241,6 +208,3 @@ class JointRegressor(NamedTuple):
     viscous: np.ndarray
     offset: np.ndarray
     spring: np.ndarray
-
-    def __repr__(self):
-        return fields_of(self)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics_node.algorithms.health import why_not
-from dynamics_node.display import fields_of
+from dynamics_node.display import shown_by_field
 from dynamics_node.errors import ChoiceError, InputError, SolutionError
 from dynamics_node.functions.arguments import Signature, robot_signature
 from dynamics_node.functions.choices import COMPILED, Choice
@@ -52,6 +52,7 @@ class UnobservableError(InputError):
         return type(self), (self.observability,)
 
 
+@shown_by_field
 class Estimate(NamedTuple):
     """The result of an Estimator: accelerations, torques and external wrenches of minimum variance.
 
@@ -93,10 +94,8 @@ class Estimate(NamedTuple):
     tau_covariance: np.ndarray | None = None
     f_ext_covariance: np.ndarray | None = None
 
-    def __repr__(self):
-        return fields_of(self)
 
-
+@shown_by_field
 class ExternalWrenchEstimate(NamedTuple):
     """The wrench of the environment ON a link: docs/how-to/external_wrenches.md compares its estimators.
 
@@ -126,9 +125,6 @@ class ExternalWrenchEstimate(NamedTuple):
     link: str
     wrench: np.ndarray
     covariance: np.ndarray | None = None
-
-    def __repr__(self):
-        return fields_of(self)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)

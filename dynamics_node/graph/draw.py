@@ -186,10 +186,10 @@ def complete_sketch(robot, problem=None, title=None) -> Sketch:
     return drawn
 
 
-def _with_constraints(drawn, mechanism):
+def _with_constraints(drawn, robot):
     """Number constraints on after the bodies."""
-    bodies = {b.joint.v.start: i + 1 for i, b in enumerate(mechanism.bodies) if b.joint.masters is None}
-    numbered = enumerate(zip(mechanism.constraints, kept_rows(mechanism), strict=True), mechanism.nbodies + 1)
+    bodies = {b.joint.v.start: i + 1 for i, b in enumerate(robot.bodies) if b.joint.masters is None}
+    numbered = enumerate(zip(robot.constraints, kept_rows(robot), strict=True), robot.nbodies + 1)
     for number, (constraint, kept) in numbered:
         if not kept:
             continue

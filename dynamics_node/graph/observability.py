@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics_node.algorithms.first_positions import generic_positions
-from dynamics_node.display import fields_of
+from dynamics_node.display import shown_by_field
 from dynamics_node.graph.sensor_factors import sensor_factor
 from dynamics_node.graph.sensor_fusion import Space, determined_by, repeated, space, stacked, unobservable
 from dynamics_node.graph.sensor_system import (
@@ -78,6 +78,7 @@ class Help(NamedTuple):
     settles: int
 
 
+@shown_by_field
 @dataclass(frozen=True)
 class Observability:
     """The rank of a sensor problem: what its sensors determine, and which sensor would help.
@@ -133,9 +134,6 @@ class Observability:
     unobservable_here: tuple[str, ...] | None = None
     repeated_here: tuple[str, ...] | None = None
     help: tuple[Help, ...] = ()
-
-    def __repr__(self):
-        return fields_of(self)
 
     @property
     def observable(self) -> bool:

@@ -43,29 +43,29 @@ class _Opened(NamedTuple):
     on_torques: Mapping[int, Mapping]
 
 
-def build_graph(mechanism, problem, q, qd, qdd, tau, f_ext=None, gravity=None, kept=None):
+def build_graph(robot, problem, q, qd, qdd, tau, f_ext=None, gravity=None, kept=None):
     """The graph at closed states q (..., nq), qd, qdd, tau (..., nv); only known parts of qdd and tau are
     read. f_ext, gravity as in `rnea`; kept: rows of every constraint that enter, `kept_rows` by default."""
-    rates = sampled_rates(mechanism, q, qd).qd
-    return build_spanned_graph(mechanism, problem, q, rates, qdd, tau, f_ext, gravity, kept)
+    rates = sampled_rates(robot, q, qd).qd
+    return build_spanned_graph(robot, problem, q, rates, qdd, tau, f_ext, gravity, kept)
 
 
-def build_spanned_graph(mechanism, problem, q, rates, qdd, tau, f_ext=None, gravity=None, kept=None):
+def build_spanned_graph(robot, problem, q, rates, qdd, tau, f_ext=None, gravity=None, kept=None):
     """`build_graph` from the velocities of all joints, rates (..., nv of the tree), on floats or symbols."""
-    graph = FactorGraph(tuple(robot_factors(mechanism, q, rates, f_ext, gravity, kept)))
-    spanned = spanning_problem(mechanism, problem)
-    values = (_spanned(mechanism, array) for array in (qdd, tau))
-    return graph.given(known_values(mechanism.tree, spanned, *values))
+    graph = FactorGraph(tuple(robot_factors(robot, q, rates, f_ext, gravity, kept)))
+    spanned = spanning_problem(robot, problem)
+    values = (_spanned(robot, array) for array in (qdd, tau))
+    return graph.given(known_values(robot.tree, spanned, *values))
 
 
-def robot_factors(mechanism, q, qd, f_ext=None, gravity=None, kept=None):
+def robot_factors(robot, q, qd, f_ext=None, gravity=None, kept=None):
     """The equations at closed q (..., nq) with every acceleration and torque unknown; qd (..., nv of the
     tree) are those of all joints. kept: as in `build_graph`."""
-    tree, wrenches, torques = mechanism.tree, defaultdict[int, dict](dict), defaultdict[int, dict](dict)
+    tree, wrenches, torques = robot.tree, defaultdict[int, dict](dict), defaultdict[int, dict](dict)
     a_root = root_acceleration(tree, gravity)
     added: list[LinearFactor] = []
-    kept = kept_rows(mechanism) if kept is None else kept
-    for number, (constraint, rows) in enumerate(zip(mechanism.constraints, kept, strict=True), tree.nbodies):
+    kept = kept_rows(robot) if kept is None else kept
+    for number, (constraint, rows) in enumerate(zip(robot.constraints, kept, strict=True), tree.nbodies):
         if rows:
             open_it = _cut if isinstance(constraint, LoopJoint) else _uncoupled
             opened = open_it(tree, number, constraint, list(rows), q, qd, a_root)
@@ -95,12 +95,12 @@ def _uncoupled(tree, number, constraint, kept, q, qd, a_root):
     return _Opened((coupling_factor(number, joints, K, k),), {}, coupling_force_blocks(C, joints, K))
 
 
-def spanning_problem(mechanism, problem) -> Problem:
+def spanning_problem(robot, problem) -> Problem:
     """The Problem of the tree: dependent joints are forward joints with zero torque. Raises ValueError if
     that splits a joint."""
-    forward = np.ones(mechanism.tree.nv, dtype=bool)
-    forward[mechanism.independent] = problem.forward
-    for joint in mechanism.tree.independent_joints:
+    forward = np.ones(robot.tree.nv, dtype=bool)
+    forward[robot.independent] = problem.forward
+    for joint in robot.tree.independent_joints:
         if forward[joint.v].any() != forward[joint.v].all():
             raise InputError(
                 f"only some coordinates of {joint.kind} joint {joint.name!r} follow from the loop; the "
@@ -109,9 +109,9 @@ def spanning_problem(mechanism, problem) -> Problem:
     return Problem(problem.kind, tuple(forward.tolist()))
 
 
-def constraint_variables(mechanism) -> list[Variable]:
+def constraint_variables(robot) -> list[Variable]:
     """The unknown forces of the constraints."""
-    numbered = enumerate(zip(mechanism.constraints, kept_rows(mechanism), strict=True), mechanism.nbodies)
+    numbered = enumerate(zip(robot.constraints, kept_rows(robot), strict=True), robot.nbodies)
     return [_force(number, constraint, kept) for number, (constraint, kept) in numbered if kept]
 
 
@@ -120,26 +120,26 @@ def _force(number, constraint, kept):
     return kind(number, len(kept))
 
 
-def _spanned(mechanism, values):
+def _spanned(robot, values):
     """Values over the coordinates of the tree, zero at the dependent ones."""
-    out = np.zeros((*values.shape[:-1], mechanism.tree.nv), values.dtype)
-    out[..., mechanism.independent] = values
+    out = np.zeros((*values.shape[:-1], robot.tree.nv), values.dtype)
+    out[..., robot.independent] = values
     return out
 
 
 @cached_on_robot
-def kept_rows(mechanism) -> tuple[tuple[int, ...], ...]:
+def kept_rows(robot) -> tuple[tuple[int, ...], ...]:
     """For every constraint the rows of its acceleration factor that no other row of its cluster implies at
     most positions."""
-    return rows_kept_at(mechanism, generic_positions(mechanism)[0])
+    return rows_kept_at(robot, generic_positions(robot)[0])
 
 
-def rows_kept_at(mechanism, q) -> tuple[tuple[int, ...], ...]:
+def rows_kept_at(robot, q) -> tuple[tuple[int, ...], ...]:
     """`kept_rows` at one closed position q (nq,), at which other rows may be independent."""
     kept: list[tuple[int, ...]] = []
-    for cluster in mechanism.clusters:
+    for cluster in robot.clusters:
         if cluster.constraints:
-            K = [_rates(mechanism.tree, constraint, q) for constraint in cluster.constraints]
+            K = [_rates(robot.tree, constraint, q) for constraint in cluster.constraints]
             labels = [(c, row) for c, rows in enumerate(K) for row in range(len(rows))]
             chosen = [labels[k] for k in _independent_rows(np.concatenate(K), len(cluster.dependent))]
             kept += [tuple(r for c, r in sorted(chosen) if c == n) for n in range(len(K))]

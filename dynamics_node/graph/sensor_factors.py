@@ -20,7 +20,7 @@ from dynamics_node.graph.factors import (
     wrench,
 )
 from dynamics_node.robot import Robot
-from dynamics_node.robot.sensor_problem import Contact
+from dynamics_node.robot.sensor_problem import WrenchSite
 from dynamics_node.robot.sensors import MEASURED, ZERO, Sensor
 from dynamics_node.robot.subtree import subtree
 from dynamics_node.symbolic import (
@@ -45,7 +45,7 @@ class Site(NamedTuple):
     X_up: Transforms | FactoredTransforms
     velocities: np.ndarray
     root_acceleration: np.ndarray
-    contacts: tuple[Contact, ...]
+    contacts: tuple[WrenchSite, ...]
 
 
 class Rows(NamedTuple):
@@ -72,7 +72,7 @@ def zero_factor(site: Site, sensor, number: int) -> LinearFactor | None:
     return LinearFactor("no wrench", number, block, np.zeros(len(rows)))
 
 
-def contact_block(tree, contact: Contact):
+def contact_block(tree, contact: WrenchSite):
     """The body that a contact acts on, and the (6, rows) that take its unknown to f_ext of that body."""
     X = sensor_transform(tree, contact.link, contact.xyz, contact.rpy)
     return tree.frame(contact.link).body, transpose(X)[:, list(contact.rows)]

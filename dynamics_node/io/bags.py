@@ -407,16 +407,16 @@ def _chunks(path, topic, robot, latest, recorded, chunk):
         yield _packed(rows, recorded)
 
 
-def _closed_positions(mechanism):
+def _closed_positions(robot):
     """A function that closes the loops of successive positions, on the branch of the previous one."""
-    closing, last = build_loop_solver(mechanism), None
+    closing, last = build_loop_solver(robot), None
 
     def closed(q):
         nonlocal last
         try:
             last, _ = closing.following(q, last)
         except ClosureError:
-            return np.full(mechanism.nq, np.nan)
+            return np.full(robot.nq, np.nan)
         return last
 
     return closed

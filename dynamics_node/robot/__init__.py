@@ -9,14 +9,13 @@ from dynamics_node.robot.problem import (
     named,
 )
 from dynamics_node.robot.robot import Body, Cluster, Frame, Joint, Robot
-from dynamics_node.robot.sensor_problem import Contact, SensorProblem, sensor_problem
+from dynamics_node.robot.sensor_problem import SensorProblem, WrenchSite, sensor_problem
 from dynamics_node.robot.state_arrays import Coordinates, Shapes, state_shapes
 
 __all__ = [
     "KINDS",
     "Body",
     "Cluster",
-    "Contact",
     "Coordinates",
     "Frame",
     "Joint",
@@ -24,6 +23,7 @@ __all__ = [
     "Robot",
     "SensorProblem",
     "Shapes",
+    "WrenchSite",
     "forward_dynamics",
     "hybrid_dynamics",
     "inverse_dynamics",

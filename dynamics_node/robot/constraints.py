@@ -129,7 +129,7 @@ class LoopJoint:
 
 
 @dataclass(frozen=True, eq=False)
-class Custom:
+class FunctionConstraint:
     """function(q) -> array (rows,) that is zero; q (n,): positions of some joints with one coordinate each.
     It may use the operations of object arrays.
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from dynamics_node.errors import InputError
-from dynamics_node.robot.sensor_problem import Contact, SensorProblem, sensor_problem
+from dynamics_node.robot.sensor_problem import SensorProblem, WrenchSite, sensor_problem
 from dynamics_node.robot.state_arrays import Coordinates, Shapes, state_shapes
 
 KINDS = ("inverse", "forward", "hybrid")
@@ -194,11 +194,11 @@ def named(kind: str, robot: Coordinates, forward_joints: Iterable[str] = ()) -> 
 
 __all__ = [
     "KINDS",
-    "Contact",
     "Coordinates",
     "Problem",
     "SensorProblem",
     "Shapes",
+    "WrenchSite",
     "forward_dynamics",
     "hybrid_dynamics",
     "inverse_dynamics",

@@ -11,7 +11,7 @@ import numpy as np
 
 from dynamics_node.display import html_table, titled
 from dynamics_node.errors import UnknownNameError
-from dynamics_node.robot.constraints import Custom, LoopJoint
+from dynamics_node.robot.constraints import FunctionConstraint, LoopJoint
 from dynamics_node.robot.description import NO_LIMITS, Limits
 from dynamics_node.robot.joints import KINDS, JointType
 
@@ -216,7 +216,7 @@ class Cluster:
     ----------
     bodies : tuple of int
         Indices of the bodies, in order.
-    constraints : tuple of LoopJoint or Custom
+    constraints : tuple of LoopJoint or FunctionConstraint
         The constraints that close loops.
     independent, dependent : tuple of int
         Velocity coordinates of the tree in the cluster; the dependent ones are those of implicit joints.
@@ -230,7 +230,7 @@ class Cluster:
     """
 
     bodies: tuple[int, ...]
-    constraints: tuple[LoopJoint | Custom, ...]
+    constraints: tuple[LoopJoint | FunctionConstraint, ...]
     independent: tuple[int, ...]
     dependent: tuple[int, ...]
     samples: np.ndarray
@@ -338,7 +338,7 @@ class Robot:
         return {own.name: self.__dict__[own.name] for own in fields(self)}
 
     @cached_property
-    def constraints(self) -> tuple[LoopJoint | Custom, ...]:
+    def constraints(self) -> tuple[LoopJoint | FunctionConstraint, ...]:
         """All constraints, cluster by cluster."""
         return tuple(constraint for cluster in self.clusters for constraint in cluster.constraints)
 

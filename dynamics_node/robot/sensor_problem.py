@@ -15,8 +15,8 @@ from dynamics_node.robot.state_arrays import Coordinates, Shapes, state_shapes
 RESULTS = ("qdd", "tau", "f_ext")
 
 
-class Contact(NamedTuple):
-    """A contact with the environment: the wrench on a link, in the axes of a frame of the link at its origin.
+class WrenchSite(NamedTuple):
+    """Where the environment pushes: the wrench on a link, in the axes of a frame of the link at its origin.
     rows: which of its 6 components may be nonzero."""
 
     link: str
@@ -75,16 +75,16 @@ class SensorProblem:
         return tuple(places)
 
     @cached_property
-    def contacts(self) -> tuple[Contact, ...]:
-        """A contact for every link with an external wrench, in the frame of its first record.
+    def contacts(self) -> tuple[WrenchSite, ...]:
+        """A site for every link with an external wrench, in the frame of its first record.
 
         Rows that this record sets to zero are left out.
         """
-        first: dict[str, Contact] = {}
+        first: dict[str, WrenchSite] = {}
         for sensor in self.sensors:
             if isinstance(sensor, ExternalWrench) and sensor.link not in first:
                 rows = tuple(row for row, role in enumerate(sensor.rows) if role != ZERO)
-                first[sensor.link] = Contact(sensor.link, tuple(sensor.xyz), tuple(sensor.rpy), rows)
+                first[sensor.link] = WrenchSite(sensor.link, tuple(sensor.xyz), tuple(sensor.rpy), rows)
         return tuple(first.values())
 
     def sensor(self, name: str) -> Sensor:

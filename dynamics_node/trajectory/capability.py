@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics_node.algorithms.actuation import JointFriction, selected_friction
-from dynamics_node.display import fields_of, titled
+from dynamics_node.display import shown_by_field, titled
 from dynamics_node.errors import InputError
 from dynamics_node.functions import Backend, evaluate
 from dynamics_node.functions.checks import finite, require_robot, same_batch, shaped
@@ -73,6 +73,7 @@ class Capability:
         return Ellipsoid(center, *_semi_axes(generators))
 
 
+@shown_by_field
 class Manipulability(NamedTuple):
     """How well the joints move a link, by the singular values of its Jacobian.
 
@@ -94,9 +95,6 @@ class Manipulability(NamedTuple):
     measure: np.ndarray
     condition: np.ndarray
     ellipsoid: Ellipsoid
-
-    def __repr__(self):
-        return fields_of(self)
 
 
 def capability(

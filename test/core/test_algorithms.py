@@ -17,7 +17,7 @@ from dynamics_node.node.building.build_job import Job, do
 from dynamics_node.node.core.consistency import read_settings
 from dynamics_node.node.core.dynamics_core import Core
 from dynamics_node.node.core.settings import PARAMETERS
-from dynamics_node.robot.constraints import Custom
+from dynamics_node.robot.constraints import FunctionConstraint
 from dynamics_node.symbolic import interpret, trace
 
 PLAIN = {"four_bar", "five_bar", "geared_chain"}  # also without wrenches, which is another Program
@@ -193,7 +193,7 @@ def test_custom_constraints():
     text = geared_chain(1).replace(coupling("gear1", "l1", "r1", 6.0), "")
 
     def tie(function):
-        return lambda tree: Custom("tie", function, (0, 1), frozenset({0, 1}))
+        return lambda tree: FunctionConstraint("tie", function, (0, 1), frozenset({0, 1}))
 
     geared = dn.parse_robot(geared_chain(1))
     same = dn.parse_robot(text, constraints=[tie(lambda q: 6.0 * q[0] - q[1])])

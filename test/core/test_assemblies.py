@@ -26,7 +26,7 @@ from trials import tried
 import dynamics_node as dn
 from dynamics_demo.robots import four_bar
 from dynamics_node.algorithms import first_closed
-from dynamics_node.robot.constraints import Custom
+from dynamics_node.robot.constraints import FunctionConstraint
 
 SIXTY, RIGHT = np.pi / 3, np.pi / 2
 FOUR_BAR = next(k for k in range(99) if len(grid(np.random.default_rng(k)).ties) == 1)
@@ -165,7 +165,7 @@ def four_hinges(function, marks=None):
     """Hinges side by side with a constraint between their angles; marks: which are independent."""
     hinges = [joint(f"j{k}", "a", f"b{k}", independent=marks and marks[k]) for k in range(4)]
     text = robot(link("a"), *(link(f"b{k}", k, 1.0) for k in range(4)), *hinges)
-    tie = partial(Custom, "tie", function, tuple(range(4)), frozenset(range(4)))
+    tie = partial(FunctionConstraint, "tie", function, tuple(range(4)), frozenset(range(4)))
     return dn.parse_robot(text, constraints=[lambda tree: tie()])
 
 
@@ -232,7 +232,7 @@ def test_contradicting_equations_raise():
 
     def twice(tree):
         function = lambda q: (q[1] - q[0]) * np.array([1.0, 1.0 + 1e3 * q[0]])  # noqa: E731
-        return Custom("tie", function, (0, 1), frozenset({0, 1}))
+        return FunctionConstraint("tie", function, (0, 1), frozenset({0, 1}))
 
     mechanism = dn.parse_robot(text, constraints=[twice])
     inverse = dn.build(mechanism, dn.inverse_dynamics(mechanism), backend="numpy")

@@ -30,7 +30,7 @@ from dynamics_node.algorithms import Actuation, dynamics_programs
 from dynamics_node.algorithms.constraint_elimination import Elimination, parts
 from dynamics_node.algorithms.constraint_equations import counting_equations
 from dynamics_node.graph import build_graph, eliminate, plan_ordering
-from dynamics_node.robot.constraints import Custom
+from dynamics_node.robot.constraints import FunctionConstraint
 from dynamics_node.symbolic import interpret, trace
 
 AXES = {"x": (1, 0, 0), "y": (0, 1, 0), "z": (0, 0, 1), "oblique": (0.6, 0.0, 0.8)}
@@ -444,7 +444,7 @@ def test_rigid_assembly_is_singular():
 
     def alike(tree):
         function = lambda q: (q[1] - q[0]) * np.array([q[1] + q[0] - 2.0, q[1] - 3 * q[0] + 4.0])  # noqa: E731
-        return Custom("tie", function, (0, 1), frozenset({0, 1}))
+        return FunctionConstraint("tie", function, (0, 1), frozenset({0, 1}))
 
     mechanism = dn.parse_robot(text, constraints=[alike])
     inverse = dn.build(mechanism, dn.inverse_dynamics(mechanism), backend="numpy")

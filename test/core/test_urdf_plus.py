@@ -10,7 +10,7 @@ import dynamics_node as dn
 from benchmarks.cluster_alternatives import independent_tree
 from dynamics_demo.robots import belt_leg, coupling, five_bar, four_bar, geared_chain, humanoid
 from dynamics_node.algorithms.first_positions import generic_positions
-from dynamics_node.robot.constraints import Custom
+from dynamics_node.robot.constraints import FunctionConstraint
 
 
 @pytest.mark.parametrize("kind", ["revolute", "ball", "planar"])
@@ -183,7 +183,7 @@ def test_constraint_with_a_varying_rank():
 
     def two_branches(tree):
         function = lambda q: np.array([q[0] * q[1], q[0] * q[2]])  # noqa: E731
-        return Custom("fork", function, (0, 1, 2), frozenset({0, 1, 2}))
+        return FunctionConstraint("fork", function, (0, 1, 2), frozenset({0, 1, 2}))
 
     for marks, own in (((None, None, None), 0), ((True, False, False), 1)):
         joints = (joint(f"j{k}", "a", f"b{k}", independent=mark) for k, mark in enumerate(marks))

@@ -102,12 +102,12 @@ def margins_of(robot, q) -> list[Margin]:
     return sorted(margins, key=lambda margin: -margin.share)
 
 
-def loops_of(mechanism, q) -> Loops:
+def loops_of(robot, q) -> Loops:
     """Loops of a robot at closed q (n, nq)."""
-    names = tuple(sorted(constraint.name for constraint in mechanism.constraints))
+    names = tuple(sorted(constraint.name for constraint in robot.constraints))
     if not len(q):
         return Loops(names, np.nan, 0)
-    health = interpret(health_program(mechanism), q=q)["health"]
+    health = interpret(health_program(robot), q=q)["health"]
     return Loops(names, float(np.sqrt(np.abs(health[:, 0]).max())), len(q))
 
 
