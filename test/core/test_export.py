@@ -19,7 +19,7 @@ from urdf_text import joint, link
 from urdf_text import robot as urdf
 
 import dynamics_node as dn
-from dynamics_node.codegen.export import shared
+from dynamics_node.codegen.export import targets
 from dynamics_node.codegen.export.names import c_string, identifier, identifiers, in_comment
 from dynamics_node.errors import ChoiceError, CompileError
 from dynamics_node.functions import export_functions
@@ -480,9 +480,9 @@ def test_compilers_end_with_the_time_limit(tmp_path, monkeypatch):
     script = tmp_path / "cc"
     script.write_text(f"#!/bin/sh\nsleep 1000 &\necho $! > {sign}\nwait\n")
     script.chmod(0o700)
-    monkeypatch.setattr(shared, "TIME_LIMIT", 2.0)
+    monkeypatch.setattr(targets, "TIME_LIMIT", 2.0)
     with pytest.raises(CompileError, match="more than 2 s"):
-        shared.run([str(script)], tmp_path)
+        targets.run([str(script)], tmp_path)
     state = Path("/proc", sign.read_text().strip(), "stat")
     while state.exists() and state.read_text().split()[2] != "Z":  # SIGKILL takes effect a little later
         time.sleep(0.01)

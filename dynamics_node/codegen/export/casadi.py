@@ -14,8 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics_node.codegen.export.entry import Entry
-from dynamics_node.codegen.export.jacobian import first_derivatives, with_health, without_zeros
+from dynamics_node.codegen.export.entry import Entry, first_derivatives, with_health, without_zeros
 from dynamics_node.codegen.export.source import body, strings
 from dynamics_node.symbolic import Program, derivative_name, jacobian, pullback, pushforward
 from dynamics_node.symbolic.program import HEALTH

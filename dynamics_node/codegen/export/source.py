@@ -1,12 +1,12 @@
 """An Entry as C99: header and source, without a variable global, an allocation or a compiler's extension."""
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from dynamics_node.codegen.export.entry import DTYPES, Argument, Entry
-from dynamics_node.codegen.export.lanes import Lanes
 from dynamics_node.codegen.export.names import c_string, in_comment, number
 from dynamics_node.codegen.export.sincos import LARGEST, sincos_text
-from dynamics_node.codegen.export.statements import Statements, plain_c
+from dynamics_node.codegen.export.statements import Lanes, Statements, plain_c
 from dynamics_node.codegen.runner import limits_in
 from dynamics_node.symbolic import Program
 from dynamics_node.symbolic.program import HEALTH
@@ -26,53 +26,32 @@ def header(entry: Entry, more=()) -> str:
         'extern "C" {',
         "#endif",
         "",
-        *(
-            ["/* Returns 0, or 1 at a singular state: then no result is written. */"]
-            if entry.can_fail
-            else []
-        ),
+        *["/* Returns 0, or 1 at a singular state: then no result is written. */"] * entry.can_fail,
         f"{_signature(entry)};",
         "",
-        "/* Names of the velocities, in order; 0 beyond. */",
-        f"int {entry.name}_n_joints(void);",
-        f"const char *{entry.name}_joint_name(int i);",
-        "/* SHA-256 of the URDF with all options, and of its text alone; version of dynamics_node. */",
-        f"const char *{entry.name}_hash(void);",
-        f"const char *{entry.name}_urdf_hash(void);",
-        f"const char *{entry.name}_version(void);",
-        *_position_declarations(entry),
-        *_parameter_declarations(entry),
-        *more,
-        "",
-        "#ifdef __cplusplus",
-        "}",
-        "#endif",
-        "",
-        "#endif",
-        "",
     ]
-    return "\n".join(lines)
+    for accessor in _accessors(entry):
+        lines += [f"/* {accessor.comment} */"] * bool(accessor.comment) + [f"{accessor.signature};"]
+    return "\n".join([*lines, *more, "", "#ifdef __cplusplus", "}", "#endif", "", "#endif", ""])
 
 
 def source(entry: Entry, more=()) -> str:
     """The C file; more: further lines."""
-    own_sines = [sincos_text(own_name(entry, "sincos"), entry.precision), ""]
+    sines = [sincos_text(static_name(entry, "sincos"), entry.precision), ""]
     lines = [
         f"/* Made by dynamics_node {in_comment(entry.version)}; see {entry.name}.h. */",
-        *(["#include <math.h>"] if entry.libm else []),
+        *["#include <math.h>"] * entry.libm,
         f'#include "{entry.name}.h"',
         "",
-        *([] if entry.libm else own_sines),
+        *([] if entry.libm else sines),
         *_plain_function(entry),
-        *_facts(entry),
-        *_position_functions(entry),
-        *_parameter_functions(entry),
+        *(line for accessor in _accessors(entry) for line in accessor.definition),
         *more,
     ]
     return "\n".join(lines)
 
 
-def own_name(entry: Entry, word: str):
+def static_name(entry: Entry, word: str):
     """Name of a static function; None for sincos of <math.h>."""
     return None if word == "sincos" and entry.libm else f"{entry.name}_{word}"
 
@@ -89,7 +68,7 @@ class Body(NamedTuple):
 
 def body(entry: Entry, name: str, program: Program, given) -> Body:
     """What computes a Program in a function `name` whose inputs are {name: texts of the entries}."""
-    statements = Statements(program, plain_c(entry.precision), given, own_name(entry, "sincos"))
+    statements = Statements(program, plain_c(entry.precision), given, static_name(entry, "sincos"))
     parts, real = statements.parts(), entry.real
     before, lines = [], [line for own in parts for line in own]
     if len(parts) > 1:
@@ -131,7 +110,7 @@ def _unless_singular(entry, program, health):
 
 def _by_lanes(entry) -> Body:
     """What computes the LaneProgram of an Entry."""
-    lanes = Lanes(entry, own_name(entry, "sincos"))
+    lanes = Lanes(entry, static_name(entry, "sincos"))
     health = lanes.texts.pop(HEALTH) if lanes.program.limits else []
     lines = [*lanes.lines, *_unless_singular(entry, lanes.program, health)]
     return Body(lanes.before, lines, list(lanes.texts.values()), lanes.workspace)
@@ -186,127 +165,100 @@ def _comment(entry):
     return [f"/* {lines[0]}", *(f"   {line}".rstrip() for line in lines[1:-1]), f"   {lines[-1]} */"]
 
 
-# --- facts --------------------------------------------------------------------------------------------------
+# --- accessors ----------------------------------------------------------------------------------------------
 
 
-def _facts(entry):
-    facts = {"hash": entry.digest, "urdf_hash": entry.urdf_digest, "version": entry.version}
-    return [
-        f"int {entry.name}_n_joints(void) {{ return {len(entry.joints)}; }}",
-        "",
-        *strings(f"const char *{entry.name}_joint_name(int i)", entry.joints),
-        *(
-            f"const char *{entry.name}_{name}(void) {{ return {c_string(text)}; }}"
-            for name, text in facts.items()
-        ),
-        "",
-    ]
+class Accessor(NamedTuple):
+    """A small function beside the exported one: comment before its declaration, lines of its definition."""
+
+    comment: str
+    signature: str
+    definition: list[str]
 
 
-def _array(entry, name, values):
-    """Lines of a function that returns an array of constants."""
+def _accessors(entry) -> Iterator[Accessor]:
+    """Those of names and hashes; of positions, for a robot with loops; of inertial parameters."""
+    yield _constant(
+        "Names of the velocities, in order; 0 beyond.", entry, "int ", "n_joints", len(entry.joints), ""
+    )
+    yield _names("", entry, "joint_name", entry.joints)
+    comment = "SHA-256 of the URDF with all options, and of its text alone; version of dynamics_node."
+    yield _constant(comment, entry, "const char *", "hash", c_string(entry.digest))
+    yield _constant("", entry, "const char *", "urdf_hash", c_string(entry.urdf_digest))
+    yield _constant("", entry, "const char *", "version", c_string(entry.version), "")
+    if entry.positions:
+        comment = "Names of the positions, in order; 0 beyond. A position at which the loops are closed."
+        yield _names(comment, entry, "position_name", entry.positions)
+        yield _array("", entry, "closed_position", entry.start["q"])
+    for name, values in entry.parameters.items():
+        yield _array(f"The values of `{name}` of the robot itself.", entry, name, values)
+    if "inertia" in entry.parameters:
+        comment = "Names of the bodies, the rows of `inertia`; 0 beyond."
+        yield _names(comment, entry, "body_name", entry.bodies)
+        yield _payload(entry)
+
+
+def _constant(comment, entry, kind, name, value, *after):
+    """A number or a string of a type; after: lines."""
+    signature = f"{kind}{entry.name}_{name}(void)"
+    return Accessor(comment, signature, [f"{signature} {{ return {value}; }}", *after])
+
+
+def _array(comment, entry, name, values):
+    """An array of numbers."""
     texts = [number(x, entry.precision) for x in values.ravel().tolist()]
-    return [
-        f"const {entry.real} *{name}(void)",
-        "{",
-        f"  static const {entry.real} values[] = {{",
-        *(f"    {', '.join(texts[k : k + 10])}," for k in range(0, len(texts), 10)),
-        "  };",
-        "  return values;",
-        "}",
-        "",
-    ]
+    signature = f"const {entry.real} *{entry.name}_{name}(void)"
+    rows = [f"    {', '.join(texts[k : k + 10])}," for k in range(0, len(texts), 10)]
+    head = [signature, "{", f"  static const {entry.real} values[] = {{"]
+    return Accessor(comment, signature, [*head, *rows, "  };", "  return values;", "}", ""])
 
 
-def strings(signature, texts, index="i"):
-    """Lines of a function of an index that returns one of the strings, 0 beyond."""
+def _names(comment, entry, name, texts):
+    """One of several names."""
+    signature = f"const char *{entry.name}_{name}(int i)"
+    return Accessor(comment, signature, strings(signature, texts))
+
+
+def strings(signature, texts):
+    """Lines of a function of an index i that returns one of the strings, 0 beyond."""
     if not texts:
-        return [signature, "{", f"  (void){index};", "  return 0;", "}", ""]
+        return [signature, "{", "  (void)i;", "  return 0;", "}", ""]
     return [
         signature,
         "{",
         "  static const char *const strings[] = {",
         *(f"    {c_string(text)}," for text in texts),
         "  };",
-        f"  return {index} >= 0 && {index} < {len(texts)} ? strings[{index}] : 0;",
+        f"  return i >= 0 && i < {len(texts)} ? strings[i] : 0;",
         "}",
         "",
     ]
 
 
-# --- positions of closed loops ------------------------------------------------------------------------------
+_PAYLOAD = """{
+  REAL *const own = inertia + 10 * body;
+  const REAL x = com[0], y = com[1], z = com[2];
+  own[0] += mass;
+  own[1] += mass * com[0];
+  own[2] += mass * com[1];
+  own[3] += mass * com[2];
+  own[4] += moments[0] + mass * (y * y + z * z);
+  own[5] += moments[1] - mass * x * y;
+  own[6] += moments[2] + mass * (x * x + z * z);
+  own[7] += moments[3] - mass * x * z;
+  own[8] += moments[4] - mass * y * z;
+  own[9] += moments[5] + mass * (x * x + y * y);
+}
+"""
 
 
-def _position_declarations(entry):
-    if not entry.positions:
-        return []
-    return [
-        "/* Names of the positions, in order; 0 beyond. A position at which the loops are closed. */",
-        f"const char *{entry.name}_position_name(int i);",
-        f"const {entry.real} *{entry.name}_closed_position(void);",
-    ]
-
-
-def _position_functions(entry):
-    if not entry.positions:
-        return []
-    name = strings(f"const char *{entry.name}_position_name(int i)", entry.positions)
-    return [*name, *_array(entry, f"{entry.name}_closed_position", entry.start["q"])]
-
-
-# --- parameters ---------------------------------------------------------------------------------------------
-
-_PAYLOAD = """/* Adds a rigid payload to a body of `inertia`: mass in kg, com in m and the moments of inertia
-   about it (xx, xy, yy, xz, yz, zz) in kg m^2, in the axes of the body. */"""
-
-
-def _parameter_declarations(entry):
-    lines = [
-        line
-        for name in entry.parameters
-        for line in (
-            f"/* The values of `{name}` of the robot itself. */",
-            f"const {entry.real} *{entry.name}_{name}(void);",
-        )
-    ]
-    if "inertia" in entry.parameters:
-        lines += [
-            "/* Names of the bodies, the rows of `inertia`; 0 beyond. */",
-            f"const char *{entry.name}_body_name(int i);",
-            _PAYLOAD,
-            f"{_payload_signature(entry)};",
-        ]
-    return lines
-
-
-def _payload_signature(entry):
+def _payload(entry):
+    """What adds a payload to inertial parameters."""
     real = entry.real
-    return (
+    comment = """Adds a rigid payload to a body of `inertia`: mass in kg, com in m and the moments of inertia
+   about it (xx, xy, yy, xz, yz, zz) in kg m^2, in the axes of the body."""
+    signature = (
         f"void {entry.name}_add_payload({real} inertia[{10 * len(entry.bodies)}], int body, {real} mass, "
         f"const {real} com[3],\n  const {real} moments[6])"
     )
-
-
-def _parameter_functions(entry):
-    lines = []
-    for name, values in entry.parameters.items():
-        lines += _array(entry, f"{entry.name}_{name}", values)
-    if "inertia" in entry.parameters:
-        lines += strings(f"const char *{entry.name}_body_name(int i)", entry.bodies)
-        lines += [
-            _payload_signature(entry),
-            "{",
-            f"  {entry.real} *const own = inertia + 10 * body;",
-            f"  const {entry.real} x = com[0], y = com[1], z = com[2];",
-            "  own[0] += mass;",
-            *(f"  own[{k + 1}] += mass * com[{k}];" for k in range(3)),
-            "  own[4] += moments[0] + mass * (y * y + z * z);",
-            "  own[5] += moments[1] - mass * x * y;",
-            "  own[6] += moments[2] + mass * (x * x + z * z);",
-            "  own[7] += moments[3] - mass * x * z;",
-            "  own[8] += moments[4] - mass * y * z;",
-            "  own[9] += moments[5] + mass * (x * x + y * y);",
-            "}",
-            "",
-        ]
-    return lines
+    return Accessor(comment, signature, [signature, _PAYLOAD.replace("REAL", real)])

@@ -1,22 +1,27 @@
 """Entries -> the files of a target in a folder."""
 
 import contextlib
+import os
 import re
+import signal
+import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal, get_args
 
+from dynamics_node.codegen.c.compiler import FLAGS, compiler
 from dynamics_node.codegen.export import casadi, fmu
 from dynamics_node.codegen.export.entry import Entry
 from dynamics_node.codegen.export.project import cmake, readme, test_program
-from dynamics_node.codegen.export.shared import build_shared
 from dynamics_node.codegen.export.source import header, source
+from dynamics_node.errors import CompileError
 from dynamics_node.output_files import making, replacing
 
 Target = Literal["c", "casadi", "shared", "fmu"]
 TARGETS = get_args(Target)
 WITH_CASADI = ("casadi", "shared")
 DOUBLE = (*WITH_CASADI, "fmu")  # targets whose interface is double
+TIME_LIMIT = 600.0  # s, of a compiler
 
 
 def one_file(entry: Entry, with_casadi: bool = False) -> str:
@@ -76,3 +81,33 @@ def _written(folder, files) -> list[Path]:
             unfinished = stack.enter_context(replacing(path))
             unfinished.write_bytes(content if isinstance(content, bytes) else content.encode())
     return paths
+
+
+def build_shared(folder: Path, prefix: str, entries: list[Entry]) -> Path:
+    """Compile the functions of a folder into lib<prefix>.so. Raises CompileError."""
+    library = folder / f"lib{prefix}.so"
+    command = [compiler().path, *FLAGS, "-o", library.name, *(f"{entry.name}.c" for entry in entries), "-lm"]
+    run(command, folder)
+    return library
+
+
+def run(command, folder: Path):
+    """Run a compiler in a folder. Raises CompileError with the last line that it prints."""
+    try:
+        process = subprocess.Popen(
+            command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+            errors="replace", start_new_session=True,
+        )  # fmt: skip
+    except OSError as error:
+        raise CompileError(f"{command[0]}: {error}") from None
+    try:
+        _, printed = process.communicate(timeout=TIME_LIMIT)
+    except subprocess.TimeoutExpired:
+        raise CompileError(f"{command[0]} takes more than {TIME_LIMIT:g} s in {folder}") from None
+    finally:  # the compiler itself is a child of the command
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    if process.returncode:
+        last = (printed.strip().splitlines() or ["no message"])[-1]
+        raise CompileError(f"{command[0]} fails ({process.returncode}) in {folder}: {last}")
