@@ -27,7 +27,7 @@ def shown_by_field(record: type[T]) -> type[T]:
 
 
 def _by_field(record) -> str:
-    names = getattr(record, "_fields", None) or [own.name for own in fields(record) if own.repr]
+    names = getattr(record, "_fields", None) or [field.name for field in fields(record) if field.repr]
     return titled(type(record).__name__, **{name: getattr(record, name) for name in names})
 
 

@@ -13,7 +13,7 @@ _inputs: ContextVar[frozenset[tuple[int, int]]] = ContextVar("inputs", default=f
 def protecting(paths: Iterable[Path]) -> Iterator[None]:
     """Within the block, `replacing` raises OSError for these files and those directly in these folders, also
     through a link."""
-    before = _inputs.set(_inputs.get() | {_identity(own) for path in paths for own in _files(path)})
+    before = _inputs.set(_inputs.get() | {_identity(file) for path in paths for file in _files(path)})
     try:
         yield
     finally:
@@ -28,7 +28,7 @@ def is_protected(path) -> bool:
 def _files(path):
     """A regular file, or those of a folder; nothing else can be overwritten."""
     try:
-        return [own for own in (path.iterdir() if path.is_dir() else [path]) if own.is_file()]
+        return [file for file in (path.iterdir() if path.is_dir() else [path]) if file.is_file()]
     except (OSError, ValueError):  # unreadable, or no path
         return []
 
@@ -75,7 +75,7 @@ def making(folder) -> Iterator[Path]:
     """The folder, made with its parents if it is absent. After an exception, what was made is removed with
     all that is in it. Raises OSError."""
     folder = Path(folder)
-    made = next((own for own in (*reversed(folder.parents), folder) if not own.exists()), None)
+    made = next((parent for parent in (*reversed(folder.parents), folder) if not parent.exists()), None)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         yield folder

@@ -98,8 +98,8 @@ def _opened(path):
 
 
 COMPUTED = (
-    "SELECT own.name, info.name FROM sqlite_master AS own, pragma_table_xinfo(own.name) AS info "
-    "WHERE own.type = 'table' AND info.hidden <> 0"
+    "SELECT tables.name, info.name FROM sqlite_master AS tables, pragma_table_xinfo(tables.name) AS info "
+    "WHERE tables.type = 'table' AND info.hidden <> 0"
 )
 EVERY = 100_000  # steps between two checks
 FUNCTIONS = {"count", "length", "max", "min"}  # of queries of a database
@@ -278,9 +278,9 @@ class _Latest(JointBuffer):
         super().__init__((joint.name for joint in scalar), pairs)
         self.independent = [joint.name for joint in robot.independent_joints]
         number = {name: k for k, name in enumerate(self.names)}
-        self._own = np.array([number[name] for name in self.independent], dtype=int)
+        self._independent = np.array([number[name] for name in self.independent], dtype=int)
         self._still = [number[name] for name in still]
-        self._dependent = sorted({*number.values()}.difference(self._own))
+        self._dependent = sorted({*number.values()}.difference(self._independent))
         self._nq, self._q_at = robot.nq, [joint.q.start for joint in scalar]
         needed = {
             "q": self.independent,
@@ -315,7 +315,7 @@ class _Latest(JointBuffer):
     def vector(self, kind):
         """q (nq,), qd or tau (nv,)."""
         if kind != "q":
-            return self._values(kind)[self._own]
+            return self._values(kind)[self._independent]
         q = np.full(self._nq, np.nan)
         q[self._q_at] = self.position
         return q
@@ -338,8 +338,8 @@ def positions_of(path, names, topic=None, pairs: Pairs = ()):
 
 def _base_columns(robot, kind):
     """Column names of a floating base, which come first."""
-    own = columns(robot, kind)[: 7 if kind == "q" else 6]
-    return f"{own[0]} ... {own[-1]}"
+    names = columns(robot, kind)[: 7 if kind == "q" else 6]
+    return f"{names[0]} ... {names[-1]}"
 
 
 def _topic(path, topic, counts, others):

@@ -86,8 +86,8 @@ def _pieces(time, rows, gap):
     if not len(rows):
         return []
     pieces = []
-    for own in recordings(time[rows]):
-        part = rows[own]
+    for recording in recordings(time[rows]):
+        part = rows[recording]
         part = part[np.argsort(time[part], kind="stable")]
         pieces += np.split(part, np.flatnonzero(np.diff(time[part]) > gap) + 1)
     return pieces

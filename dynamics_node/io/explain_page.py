@@ -1,9 +1,9 @@
-"""The page of a Report about one robot, one problem and its orderings."""
+"""The page about one robot, one problem and the costs of its orderings."""
 
 from pathlib import Path
 
 from dynamics_node.graph import complete_sketch, graph_matrix, net_matrix, to_svg
-from dynamics_node.io.explain import Report
+from dynamics_node.io.explain import OrderingReport
 from dynamics_node.io.pages import bold, code_block, page, table, text, written
 from dynamics_node.output_files import making, write_text
 from dynamics_node.text import listed
@@ -14,7 +14,7 @@ _MOST_LINES = 4000  # of C in the page; the file has all
 _BAR = 20  # characters of the longest bar
 
 
-def write_page(report: Report, folder) -> Path:
+def write_page(report: OrderingReport, folder) -> Path:
     """Write index.html, its drawings and the C source to the folder. Returns the path of the page."""
     drawings = {f"{name}.svg": svg for name, svg in _drawings(report).items()}
     title = f"{report.robot.name}: {report.problem.kind} dynamics"
@@ -106,7 +106,7 @@ def _elimination(report):
 
 
 def _orderings(report):
-    most = max((line.operations or 0 for line in report.lines), default=1)
+    most = max((cost.operations or 0 for cost in report.costs), default=1)
     yield "## Orderings"
     yield (
         "Each ordering is an algorithm. Operations are additions, multiplications and divisions of its "
@@ -115,9 +115,9 @@ def _orderings(report):
     )
     head = ("ordering", "edges", "entries", "operations", "longest chain", "", "note")
     rows = []
-    for line in report.lines:
-        name = bold(line.name) if line.name == report.ordering.name else line.name
-        numbers = ("" if n is None else n for n in (line.edges, line.entries, line.operations, line.depth))
-        bar = "" if line.operations is None else "█" * max(1, round(_BAR * line.operations / most))
-        rows.append((name, *numbers, bar, line.note))
+    for cost in report.costs:
+        name = bold(cost.name) if cost.name == report.ordering.name else cost.name
+        numbers = ("" if n is None else n for n in (cost.edges, cost.entries, cost.operations, cost.depth))
+        bar = "" if cost.operations is None else "█" * max(1, round(_BAR * cost.operations / most))
+        rows.append((name, *numbers, bar, cost.note))
     yield table(head, rows)

@@ -74,11 +74,11 @@ def open_table(
 
 def _with_torques_of(table, robot, names):
     """The table with torques of some coordinates, NaN for the others."""
-    own, chunks = [robot.v_names.index(name) for name in names], table.chunks
+    places, chunks = [robot.v_names.index(name) for name in names], table.chunks
 
     def only(tau):
         torques = np.full((len(tau), robot.nv), np.nan)
-        torques[:, own] = tau if tau.shape[1] == len(own) else tau[:, own]
+        torques[:, places] = tau if tau.shape[1] == len(places) else tau[:, places]
         return torques
 
     return replace(table, chunks=lambda: (chunk | {"tau": only(chunk["tau"])} for chunk in chunks()))
@@ -147,8 +147,8 @@ def _read_table(path, robot, kinds, needed, topic, joints_map, more):
     names = {kind: _named(robot, kind) for kind in (*kinds, "time")} | {
         k: list(v) for k, v in (more or {}).items()
     }
-    own = [f"q.{name}" for name in robot.v_names]
-    choices = [names, names | {"q": own}] if names.get("q", own) != own else [names]
+    independent = [f"q.{name}" for name in robot.v_names]
+    choices = [names] if names.get("q", independent) == independent else [names, names | {"q": independent}]
     failures = []
     for choice in choices:
         try:

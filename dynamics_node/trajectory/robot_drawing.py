@@ -67,10 +67,10 @@ def robot_drawing(robot: Robot, q: np.ndarray) -> Drawing:
     tree = robot.tree
     places, bars, names = _Places(), [], []
     for i, body in enumerate(tree.bodies):
-        own = places.add(i, np.zeros(3))
-        names.append((own, body.joint.name))
+        origin = places.add(i, np.zeros(3))
+        names.append((origin, body.joint.name))
         if not body.joint.type.is_free:
-            bars.append((places.add(body.parent, np.zeros(3)), own, max(body.parent, 0)))
+            bars.append((places.add(body.parent, np.zeros(3)), origin, max(body.parent, 0)))
     ends = [places.add(i, end) for i, end in _ends(robot, tree)]
     bars += [(places.add(places.bodies[end], np.zeros(3)), end, places.bodies[end]) for end in ends]
     bars += _loops(robot, places, names)

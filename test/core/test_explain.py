@@ -76,12 +76,12 @@ def test_drawings_contain_the_graph(page_folder):
 def test_lines_of_the_table(page_folder):
     model = ROBOTS["panda7"].model()
     report = make_report(model, dn.forward_dynamics(model), "aba")
-    lines = {line.name: line for line in report.lines}
+    lines = {line.name: line for line in report.costs}
     assert lines["recursion: aba"].operations == 1211 and lines["aba"].edges == 26
     assert lines["colamd"].operations > 2000 and "checked at run time" in lines["colamd"].note
     assert report.code_of == "aba" and lines["aba"].operations < lines["crba"].operations
     page = (page_folder / "index.html").read_text()
-    assert all(f"<td>{line.name}</td>" in page for line in report.lines if line.name != "aba")
+    assert all(f"<td>{line.name}</td>" in page for line in report.costs if line.name != "aba")
     assert "<td><strong>aba</strong></td>" in page
     assert (page_folder / "program.c").read_text() == report.code
     unsafe = make_report(model, dn.forward_dynamics(model), "colamd")
