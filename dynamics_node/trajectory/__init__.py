@@ -11,8 +11,8 @@ from dynamics_node.trajectory.capability import (
 from dynamics_node.trajectory.check_functions import CheckFunctions, Slowdown
 from dynamics_node.trajectory.check_page import verdict, write_check
 from dynamics_node.trajectory.factor import (
-    Factor,
     Loss,
+    TrajectoryFactor,
     cauchy,
     factor_program,
     geman_mcclure,
@@ -20,7 +20,7 @@ from dynamics_node.trajectory.factor import (
     vector,
 )
 from dynamics_node.trajectory.fixed_lag import FixedLag
-from dynamics_node.trajectory.gauss_newton import Batch
+from dynamics_node.trajectory.gauss_newton import BatchSolver
 from dynamics_node.trajectory.graphs import estimation_graph, forward_graph, inverse_graph
 from dynamics_node.trajectory.gtsam_graph import from_gtsam, gtsam_key, to_gtsam
 from dynamics_node.trajectory.inverse_problem import inverse_trajectory
@@ -56,12 +56,11 @@ from dynamics_node.trajectory.trajectory_messages import joint_trajectory_of, re
 
 __all__ = [
     "LIMIT_KEYS",
-    "Batch",
+    "BatchSolver",
     "Capability",
     "CheckFunctions",
     "Drawing",
     "Ellipsoid",
-    "Factor",
     "FixedLag",
     "JointTrajectory",
     "Loss",
@@ -75,6 +74,7 @@ __all__ = [
     "System",
     "Trajectory",
     "TrajectoryCheck",
+    "TrajectoryFactor",
     "TrajectoryGraph",
     "acceleration_constraint",
     "accelerometer",

@@ -119,46 +119,49 @@ class CheckFunctions:
         for margin in check.margins:
             if margin.quantity == "position" and margin.used > 1 + TOLERANCE:
                 return Slowdown(np.inf, margin, False)
-        kinematic = [(m.used ** (1 / ORDERS[m.quantity]), m) for m in check.margins if m.quantity in ORDERS]
-        rates = [m for m in check.margins if m.quantity == "effort_rate"]
-        if rates and not np.isfinite(rates[0].used):
-            return Slowdown(np.inf, rates[0], False)
-        if rates:
-            kinematic.append(self._rate_limit(check, rates))
-        factor, limit = max(kinematic, default=(1.0, None), key=lambda own: own[0])
-        efforts = {m.joint: abs(m.limit) for m in check.margins if m.quantity == "effort"}
-        own = [k for k, name in enumerate(self.robot.v_names) if name in efforts]
-        if not own:
+        bounds = [(m.used ** (1 / ORDERS[m.quantity]), m) for m in check.margins if m.quantity in ORDERS]
+        if rates := [m for m in check.margins if m.quantity == "effort_rate"]:
+            if not np.isfinite(rates[0].used):
+                return Slowdown(np.inf, rates[0], False)
+            bounds.append(self._rate_limit(check, rates))
+        factor, limit = max(bounds, default=(1.0, None), key=lambda bound: bound[0])
+        slowest = 1 / max(factor, 1.0)  # as slow as velocities and accelerations need
+        speed, margin = self._effort_limit(check, slowest)
+        if margin is None:
             return Slowdown(max(factor, 1.0), limit, False)
+        return Slowdown(1 / speed if speed > 0 else np.inf, margin, speed == 0)
+
+    def _effort_limit(self, check, slowest):
+        """The largest speed up to `slowest` that satisfies the limits of efforts, and the Margin that bounds
+        it, None without."""
+        limits = {m.joint: abs(m.limit) for m in check.margins if m.quantity == "effort"}
+        joints = [k for k, name in enumerate(self.robot.v_names) if name in limits]
+        if not joints:
+            return slowest, None
         zero = np.zeros_like(check.qd)
         viscous, rest = self.friction(check.q, check.qd)
         still = self.inverse(check.q, zero, zero)
-        square = (check.tau - still - viscous - rest)[:, own]
-        linear = np.broadcast_to(viscous, zero.shape)[:, own]
-        constant = (still + rest)[:, own]
-        most = np.array([efforts[self.robot.v_names[k]] for k in own])
-        start = 1 / max(factor, 1.0)  # a motion as slow as velocities and accelerations need
-        parts = np.stack([constant, start * linear, start**2 * square]).reshape(3, -1)
-        x, entry = largest_speed(parts, np.broadcast_to(most, constant.shape).ravel())
+        parts = still + rest, np.broadcast_to(viscous, zero.shape), check.tau - still - viscous - rest
+        powers = np.stack([part[:, joints] * slowest**power for power, part in enumerate(parts)])
+        most = np.array([limits[self.robot.v_names[k]] for k in joints])
+        x, entry = largest_speed(powers.reshape(3, -1), np.broadcast_to(most, powers.shape[1:]).ravel())
         if entry < 0:
-            return Slowdown(max(factor, 1.0), limit, False)
-        sample, joint = divmod(entry, len(own))
-        x *= start
-        value = float(constant[sample, joint] + x * (linear[sample, joint] + x * square[sample, joint]))
-        margin = Margin(
-            self.robot.v_names[own[joint]], "effort", float(check.time[sample]), value,
-            float(np.copysign(most[joint], value)), abs(value) / most[joint],
-        )  # fmt: skip
-        return Slowdown(1 / x if x > 0 else np.inf, margin, x == 0)
+            return slowest, None
+        sample, joint = divmod(entry, len(joints))
+        constant, linear, square = powers[:, sample, joint]
+        value, bound = float(constant + x * (linear + x * square)), float(most[joint])
+        name, limit = self.robot.v_names[joints[joint]], float(np.copysign(bound, value))
+        time = float(check.time[sample])
+        return x * slowest, Margin(name, "effort", time, value, limit, abs(value) / bound)
 
     def _rate_limit(self, check, margins):
         """The smallest factor that satisfies limits of effort rates, and the Margin that bounds it."""
-        own = [self.robot.v_names.index(margin.joint) for margin in margins]
-        rates = check.effort_rates[..., own]
+        joints = [self.robot.v_names.index(margin.joint) for margin in margins]
+        rates = check.effort_rates[..., joints]
         most = np.array([abs(margin.limit) for margin in margins])
         parts = np.concatenate([np.zeros_like(rates[:1]), rates]).reshape(4, -1)
         x, entry = largest_speed(parts, np.broadcast_to(most, rates.shape[1:]).ravel())
-        return 1 / x, margins[entry % len(own)] if entry >= 0 else margins[0]
+        return 1 / x, margins[entry % len(joints)] if entry >= 0 else margins[0]
 
     def loaded(self, link, com) -> "CheckFunctions":
         """Those of the robot with 1 kg more on a link, at com (3,) in its axes."""

@@ -20,7 +20,7 @@ from dynamics_node.symbolic import Program, derivative_name, interpret, jacobian
 
 
 @dataclass(frozen=True, eq=False)
-class Variable:
+class TrajectoryVariable:
     """A variable of every step: `size` numbers, changed along `tangent` directions.
 
     names (tangent,): display names of the directions. moved: x (..., size), step (..., tangent) -> x after
@@ -46,13 +46,13 @@ class Variable:
         return len(self.names)
 
 
-def vector(name, names, rate="") -> Variable:
-    """A Variable in a vector space."""
+def vector(name, names, rate="") -> TrajectoryVariable:
+    """A TrajectoryVariable in a vector space."""
     names = tuple(names)
-    return Variable(name, names, np.zeros(len(names)), add, sub, _unchanged, rate)
+    return TrajectoryVariable(name, names, np.zeros(len(names)), add, sub, _unchanged, rate)
 
 
-def positions(tree: Robot, name="q", rate="qd") -> Variable:
+def positions(tree: Robot, name="q", rate="qd") -> TrajectoryVariable:
     """The positions q (nq,) of a tree, which change along its velocities."""
     joints = tree.independent_joints
 
@@ -64,7 +64,9 @@ def positions(tree: Robot, name="q", rate="qd") -> Variable:
         parts = [joint.type.difference(to[..., joint.q], start[..., joint.q]) for joint in joints]
         return np.concatenate(parts, axis=-1) if parts else to - start
 
-    return Variable(name, tree.v_names, tree.neutral(), moved, difference, partial(tangent_map, tree), rate)
+    return TrajectoryVariable(
+        name, tree.v_names, tree.neutral(), moved, difference, partial(tangent_map, tree), rate
+    )
 
 
 def _unchanged(x):
@@ -118,7 +120,7 @@ NEXT = "_next"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Factor:
+class TrajectoryFactor:
     """An error that is near zero, or exactly zero, at every step of a trajectory.
 
     residual: function of named arrays of symbols -> (rows,): the variables `now` of a step by their names,
@@ -161,7 +163,7 @@ class Factor:
 
 
 @lru_cache(maxsize=512)
-def factor_program(factor: Factor, variables: tuple[Variable, ...]) -> Program:
+def factor_program(factor: TrajectoryFactor, variables: tuple[TrajectoryVariable, ...]) -> Program:
     """The arguments of `residual` -> residual (rows,), and for every variable its Jacobian, (rows, tangent),
     an output `by ARGUMENT`. variables: those of the factor, in any order."""
     known = {variable.name: variable for variable in variables}

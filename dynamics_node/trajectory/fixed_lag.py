@@ -12,6 +12,12 @@ from dynamics_node.trajectory.step_elimination import packed, packed_prior
 from dynamics_node.trajectory.trajectory_graph import Prior, Steps, TrajectoryGraph
 
 
+def require_lag(lag_steps):
+    """Raise InputError for anything but a number of steps, or None for all."""
+    if lag_steps is not None and not (isinstance(lag_steps, int) and lag_steps > 0):
+        raise InputError(f"lag_steps must be a positive number of steps, or None, not {lag_steps!r}")
+
+
 class FixedLag:
     """The last `window` steps of a trajectory: lag.append(dt=..., ...) adds a step.
 

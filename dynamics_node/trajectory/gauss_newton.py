@@ -1,7 +1,7 @@
 """Gauss-Newton iterations over the steps of a trajectory: forward elimination, backward substitution.
 
-The elimination also yields the covariances of all steps (Rauch, Tung and Striebel 1965). `Batch` iterates
-over all steps at once, with damping if necessary (Levenberg and Marquardt).
+The elimination also yields the covariances of all steps (Rauch, Tung and Striebel 1965). `BatchSolver`
+iterates over all steps at once, with damping if necessary (Levenberg and Marquardt).
 """
 
 from dataclasses import dataclass
@@ -159,7 +159,7 @@ PATIENCE = 4  # increasing steps before the last good one is restored: exact fac
 
 
 @dataclass(frozen=True, eq=False)
-class Solution:
+class BatchSolution:
     """steps; cost: half the weighted sum of squares; squares {factor: (count,)}: squared errors divided by
     their variances; exact: the largest error of an exact factor; iterations."""
 
@@ -170,13 +170,15 @@ class Solution:
     iterations: int
 
 
-class Batch:
+class BatchSolver:
     """batch.solve(steps, prior): the trajectory of least cost. backend: c, numpy, or auto: c if available."""
 
     def __init__(self, graph: TrajectoryGraph, backend="auto"):
         self.graph, self.backend = graph, backend
 
-    def solve(self, steps: Steps, prior: Prior, iterations=50, tolerance=1e-10, observable=True) -> Solution:
+    def solve(
+        self, steps: Steps, prior: Prior, iterations=50, tolerance=1e-10, observable=True
+    ) -> BatchSolution:
         """Solve from the values in `steps`, which are not modified. tolerance: of the last relative change of
         any variable of a step, or ROUGH times as much if it stalls at rounding level; observable: whether
         undetermined directions raise, see FixedLag.
@@ -255,7 +257,7 @@ class _Search:
         names = [factor.name for factor in self.graph.weighted]
         squares = {name: outputs["squares"][:, k].copy() for k, name in enumerate(names)}
         worst = float(np.abs(outputs["exact"]).max(initial=0.0))
-        return Solution(self.steps.copy(), self._cost(), squares, worst, iterations)
+        return BatchSolution(self.steps.copy(), self._cost(), squares, worst, iterations)
 
 
 def total_cost(graph, squares):

@@ -10,7 +10,7 @@ from dynamics_node.errors import InputError, SingularPosition
 from dynamics_node.graph.by_gtsam import require_gtsam
 from dynamics_node.robot import Shapes
 from dynamics_node.symbolic import derivative_name, interpret, jacobian, trace
-from dynamics_node.trajectory.factor import Factor, Variable
+from dynamics_node.trajectory.factor import TrajectoryFactor, TrajectoryVariable
 from dynamics_node.trajectory.gauss_newton import run
 from dynamics_node.trajectory.trajectory_graph import Prior, Steps, TrajectoryGraph, weights_of
 
@@ -90,7 +90,7 @@ def gtsam_key(graph: TrajectoryGraph, variable: str, step: int) -> int:
 
 
 def _custom(graph, factor, steps, k, data, noise, backend, root=1.0):
-    """gtsam.CustomFactor of a Factor at step k; root: square roots of the weights of its rows."""
+    """gtsam.CustomFactor of a TrajectoryFactor at step k; root: square roots of the weights of its rows."""
     places = [(name, k + ahead) for name, ahead, _ in factor.variables]
     keys = [gtsam_key(graph, *place) for place in places]
     start = [steps[name][step].copy() for name, step in places]
@@ -112,7 +112,7 @@ def _custom(graph, factor, steps, k, data, noise, backend, root=1.0):
 
 
 @lru_cache(maxsize=512)
-def _runner(factor: Factor, variables: tuple[Variable, ...], backend) -> Runner:
+def _runner(factor: TrajectoryFactor, variables: tuple[TrajectoryVariable, ...], backend) -> Runner:
     """The arguments of the residual, a tangent step for each variable, the data -> linear (rows, 1 +
     directions): the residual after these steps, and its Jacobian by them."""
     known = {variable.name: variable for variable in variables}
@@ -137,7 +137,7 @@ def _runner(factor: Factor, variables: tuple[Variable, ...], backend) -> Runner:
 
 
 @lru_cache(maxsize=64)
-def _prior_factor(graph: TrajectoryGraph) -> Factor:
+def _prior_factor(graph: TrajectoryGraph) -> TrajectoryFactor:
     """A x - b with data A and b; x is the tangent of the first step from data `at NAME`."""
 
     def residual(A, b, **arrays):
@@ -148,7 +148,7 @@ def _prior_factor(graph: TrajectoryGraph) -> Factor:
     data |= {"A": (len(graph.free), len(graph.column_names)), "b": (len(graph.free),)}
     now = tuple(variable.name for variable in graph.variables)
     rows = tuple(f"row {k}" for k in range(len(graph.free)))
-    return Factor(name="prior", residual=residual, rows=rows, now=now, data=data)
+    return TrajectoryFactor(name="prior", residual=residual, rows=rows, now=now, data=data)
 
 
 def _prior_data(graph, prior):

@@ -15,7 +15,7 @@ from dynamics_node.functions.checks import finite, numbers, positive, require_ro
 from dynamics_node.functions.choices import require_known
 from dynamics_node.robot import Robot
 from dynamics_node.trajectory.assembly import require_branch
-from dynamics_node.trajectory.gauss_newton import Batch
+from dynamics_node.trajectory.gauss_newton import BatchSolver
 from dynamics_node.trajectory.graphs import inverse_graph
 from dynamics_node.trajectory.systems import robot_system
 from dynamics_node.trajectory.trajectory import Trajectory, located, trajectory_of
@@ -113,7 +113,7 @@ def inverse_trajectory(
     for name in ("trapezoidal q", "trapezoidal qd"):
         steps.weigh(name, integrated**2)
     try:
-        solved = Batch(steps.graph, backend).solve(steps, vague_prior(steps)).steps
+        solved = BatchSolver(steps.graph, backend).solve(steps, vague_prior(steps)).steps
     except TrajectoryError as error:
         last = getattr(error.solution, "steps", None)
         so_far = None if last is None else trajectory_of(system, times, last)

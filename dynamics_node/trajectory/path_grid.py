@@ -23,7 +23,7 @@ HALVINGS = 50
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(8)
 
 
-class Grid(NamedTuple):
+class PathGrid(NamedTuple):
     """Points of a part. s (k + 1,): times of the given trajectory; q, qs (k + 1, joints): positions and
     directions at them; rows: q, qs, qss (2 k, joints) at both ends of every interval; lengths (k,)."""
 
@@ -82,7 +82,7 @@ class Path:
             begin, end = (middle, end) if (qd * qdd).sum() < 0 else (begin, middle)
         return 0.5 * (begin + end)
 
-    def first(self, part, count) -> Grid:
+    def first(self, part, count) -> PathGrid:
         """About `count` points of a part, denser next to its stops."""
         own = (self._s > part[0]) & (self._s < part[1])
         s = np.concatenate([part[:1], self._s[own], part[1:]])
@@ -90,7 +90,7 @@ class Path:
         share = (length - length[0]) / (length[-1] - length[0])
         return self.spaced(s, np.arccos(np.clip(1 - 2 * share, -1, 1)), np.pi / count)
 
-    def spaced(self, s, progress, spacing) -> Grid:
+    def spaced(self, s, progress, spacing) -> PathGrid:
         """Points from s[0] to s[-1], at most `spacing` apart in the progress (k,) at times s (k,), and TURN
         in direction. Those of the trajectory are among them, unless there are more of them."""
         given, dense = (own[(own > s[0]) & (own < s[-1])] for own in (self._points.time, self._s))
@@ -113,7 +113,7 @@ class Path:
         ends = self._side(s[:-1], False, s[0], steps), self._side(s[1:], True, s[-1], steps)
         rows = tuple(np.stack(pair, axis=1).reshape(-1, pair[0].shape[1]) for pair in zip(*ends, strict=True))
         q = np.concatenate([rows[0][::2], rows[0][-1:]])
-        return Grid(s, q, np.concatenate([rows[1][::2], rows[1][-1:]]), rows, lengths)
+        return PathGrid(s, q, np.concatenate([rows[1][::2], rows[1][-1:]]), rows, lengths)
 
     def _side(self, s, left, stop, steps):
         """q and its derivatives by the length at times s (k,), from one side; at a stop the direction beside

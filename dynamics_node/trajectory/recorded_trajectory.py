@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,8 +14,8 @@ from dynamics_node.functions.choices import require_known
 from dynamics_node.robot import Robot
 from dynamics_node.robot.robot import cached_on_robot
 from dynamics_node.robot.sensors import Sensor
-from dynamics_node.trajectory.fixed_lag import FixedLag
-from dynamics_node.trajectory.gauss_newton import Batch
+from dynamics_node.trajectory.fixed_lag import FixedLag, require_lag
+from dynamics_node.trajectory.gauss_newton import BatchSolver
 from dynamics_node.trajectory.joint_graph import VARIABLES, known_start, walk_variances
 from dynamics_node.trajectory.joint_smoother import (
     FIRST,
@@ -24,7 +23,7 @@ from dynamics_node.trajectory.joint_smoother import (
     Smoothed,
     SmootherOptions,
 )
-from dynamics_node.trajectory.trajectory import Trajectory, located, trajectory_of
+from dynamics_node.trajectory.trajectory import SolvedSteps, Trajectory, located
 from dynamics_node.trajectory.trajectory_graph import CHANGE, DAMPING, LINKED, Steps, weights_of
 
 AHEAD = 10  # window of the initial fixed-lag pass
@@ -106,25 +105,27 @@ def smooth(
     require_known("backend", backend, BACKENDS)
     if not isinstance(readings, Mapping):
         raise InputError(f"readings must be {{'q': positions, ...}}, not {type(readings).__name__}")
-    if lag_steps is not None and not (isinstance(lag_steps, int) and lag_steps > 0):
-        raise InputError(f"lag_steps must be a positive number of steps, or None, not {lag_steps!r}")
+    require_lag(lag_steps)
     options = SmootherOptions() if options is None else options
     if not isinstance(options, SmootherOptions):
         raise TypeError(f"options must be SmootherOptions, not {type(options).__name__}")
     smoothed = _smoothed(robot, tuple(sensors), backend)
     steps = recorded_steps(smoothed, numbers("time", time), readings, options)
     first = first_position(robot, smoothed, steps, q0)
-    run = _Run(smoothed, steps, known_start(smoothed.graph, options, first), "tau" in readings)
+    known, columns = known_start(smoothed.graph, options, first), len(smoothed.graph.column_names)
+    solved, P = SolvedSteps(steps), np.full((len(steps), columns, columns), np.nan)
+    ahead = min(AHEAD if lag_steps is None else lag_steps, len(steps))
+    lag = FixedLag(smoothed.graph, ahead, known, smoothed.backend, tolerance=TOLERANCE)
     try:
-        ahead = min(AHEAD if lag_steps is None else lag_steps, len(steps))
-        run.along(ahead, lag_steps is not None, progress or (lambda done: None))
+        _solve_along(solved, lag, P if lag_steps is not None else None, progress)
         if lag_steps is None:
-            run.at_once()
+            solver = BatchSolver(smoothed.graph, smoothed.backend)
+            solved.improve(solver, known, tolerance=SETTLED)
+            P = solver.covariance(solved.steps, known)
     except TrajectoryError as error:
-        motion = run.motion(time)
-        place = f"{robot.name}, {len(motion)} of {len(steps)} steps done"
-        raise located(error, place, motion) from None
-    return run.motion(time)
+        place = f"{robot.name}, {solved.done} of {len(steps)} steps done"
+        raise located(error, place, _trajectory(smoothed, solved, P, time, "tau" in readings)) from None
+    return _trajectory(smoothed, solved, P, time, "tau" in readings)
 
 
 @cached_on_robot
@@ -135,57 +136,33 @@ def _smoothed(robot, sensors, backend):
 # --- the search ---------------------------------------------------------------------------------------------
 
 
-class _Run:
-    """Steps with progress. done: number of finished steps; P: covariances of all their columns."""
-
-    def __init__(self, smoothed: Smoothed, steps: Steps, known, with_torques):
-        self.smoothed, self.steps, self.known, self.with_torques = smoothed, steps, known, with_torques
-        self.done = 0
-        self.iterations: Any = np.zeros(len(steps), dtype=int)
-        columns = len(smoothed.graph.column_names)
-        self.P = np.full((len(steps), columns, columns), np.nan)
-
-    def along(self, window, wanted, progress):
-        """Solve step by step. wanted: compute covariances, too."""
-        graph, rows = self.smoothed.graph, self.steps.rows
-        lag = FixedLag(graph, window, self.known, self.smoothed.backend, tolerance=TOLERANCE)
-        written = {*(variable.name for variable in graph.variables), CHANGE, LINKED, DAMPING}
-        given = [name for name in graph.row if name not in written]
-        for k in range(len(self.steps)):
-            lag.extend(**{name: self.steps[name][k] for name in given})
-            if k + 1 >= FIRST:
-                self.iterations[k] = lag.solve()
-                part = slice(k + 1 - len(lag), k + 1)
-                rows[part] = lag.steps.rows[: len(lag)]
-                if wanted:
-                    self.P[part] = lag.covariance()
-                self.done = k + 1
+def _solve_along(solved, lag, P, progress):
+    """Solve step by step. P (steps, columns, columns): their covariances, if wanted."""
+    graph = lag.graph
+    written = {*(variable.name for variable in graph.variables), CHANGE, LINKED, DAMPING}
+    given = [name for name in graph.row if name not in written]
+    for k in range(len(solved.steps)):
+        lag.extend(**{name: solved.steps[name][k] for name in given})
+        if k + 1 >= FIRST:
+            part = solved.take(lag, k, lag.solve())
+            if P is not None:
+                P[part] = lag.covariance()
+        if progress:
             progress(k + 1)
 
-    def at_once(self):
-        batch = Batch(self.smoothed.graph, self.smoothed.backend)
-        solution = batch.solve(self.steps, self.known, tolerance=SETTLED)
-        self.steps, self.iterations = solution.steps, solution.iterations
-        self.P = batch.covariance(self.steps, self.known)
 
-    def motion(self, time) -> Trajectory:
-        system, graph = self.smoothed.system, self.smoothed.graph
-        steps, P = Steps(graph, self.steps.rows[: self.done + 1]), self.P[: self.done]
-        own = np.array(system.independent)
-        places = {name: graph.columns[name].start + own for name in VARIABLES[:3]}
-        places["external_torque"] = np.arange(*graph.columns["external_torque"].indices(P.shape[1])[:2])
-        covariance = {name: P[:, at][:, :, at] for name, at in places.items()}
-        std = {name: np.sqrt(np.diagonal(block, axis1=1, axis2=2)) for name, block in covariance.items()}
-        std["q"] = np.sqrt(np.diagonal(P, axis1=1, axis2=2)[:, graph.columns["q"]])
-        iterations = self.iterations[: self.done] if np.ndim(self.iterations) else self.iterations
-        motion = trajectory_of(
-            system, np.array(time), steps, iterations=iterations, std=std, covariance=covariance
-        )
-        if self.with_torques:
-            return motion
-        std = {k: v for k, v in motion.std.items() if k != "external_torque"}
-        covariance = {k: v for k, v in motion.covariance.items() if k != "external_torque"}
-        return replace(motion, external_torque=None, std=std, covariance=covariance)
+def _trajectory(smoothed: Smoothed, solved: SolvedSteps, P, time, with_torques) -> Trajectory:
+    """P (steps, columns, columns): covariances of the steps."""
+    system, graph, P = smoothed.system, smoothed.graph, P[: solved.done]
+    independent = np.array(system.independent)
+    places = {name: graph.columns[name].start + independent for name in VARIABLES[:3]}
+    if with_torques:
+        places["external_torque"] = np.arange(P.shape[1])[graph.columns["external_torque"]]
+    covariance = {name: P[:, at][:, :, at] for name, at in places.items()}
+    std = {name: np.sqrt(np.diagonal(block, axis1=1, axis2=2)) for name, block in covariance.items()}
+    std["q"] = np.sqrt(np.diagonal(P, axis1=1, axis2=2)[:, graph.columns["q"]])
+    motion = solved.trajectory(system, np.array(time), std=std, covariance=covariance)
+    return motion if with_torques else replace(motion, external_torque=None)
 
 
 # --- readings -> steps --------------------------------------------------------------------------------------

@@ -32,29 +32,29 @@ from dynamics_node.symbolic import (
     transform_origin,
     transform_rotation,
 )
-from dynamics_node.trajectory.factor import NEXT, Factor, Variable, vector
+from dynamics_node.trajectory.factor import NEXT, TrajectoryFactor, TrajectoryVariable, vector
 from dynamics_node.trajectory.passive import PassiveTorques
 from dynamics_node.trajectory.systems import System
 
 
-def position_constraint(system: System) -> Factor:
+def position_constraint(system: System) -> TrajectoryFactor:
     """phi(q) = 0 determines the dependent positions."""
     return _constraint(system, "position", system.positions, ("q",))
 
 
-def velocity_constraint(system: System) -> Factor:
+def velocity_constraint(system: System) -> TrajectoryFactor:
     """K(q) qd = 0 determines the dependent velocities."""
     return _constraint(system, "velocity", system.velocities, ("q", "qd"))
 
 
-def acceleration_constraint(system: System) -> Factor:
+def acceleration_constraint(system: System) -> TrajectoryFactor:
     """K qdd + dK/dt qd = 0 determines the dependent accelerations."""
     return _constraint(system, "acceleration", system.accelerations, ("q", "qd", "qdd"))
 
 
 def _constraint(system, kind, function, now):
     """A constraint that determines the last of its variables."""
-    return Factor(
+    return TrajectoryFactor(
         name=f"{kind} constraint",
         residual=lambda **x: function(*(x[name] for name in now)),
         rows=tuple(f"{kind} {system.directions[k]}" for k in system.dependent),
@@ -63,11 +63,11 @@ def _constraint(system, kind, function, now):
     )
 
 
-def prior_factor(x: Variable, directions=None) -> Factor:
+def prior_factor(x: TrajectoryVariable, directions=None) -> TrajectoryFactor:
     """x is near the data `prior NAME` (size,), along `directions`, default all."""
     chosen = list(range(x.tangent)) if directions is None else list(directions)
     value = f"prior {x.name}"
-    return Factor(
+    return TrajectoryFactor(
         name=value,
         residual=lambda **v: x.difference(v[x.name], v[value])[chosen],
         rows=tuple(x.names[k] for k in chosen),
@@ -81,7 +81,7 @@ def prior_factor(x: Variable, directions=None) -> Factor:
 
 def inverse_dynamics(
     system: System, determines: str | None, known=(), unknown=(), passive: PassiveTorques | None = None
-) -> Factor:
+) -> TrajectoryFactor:
     """ID(q, qd, qdd) - torque = 0, with passive torques added to ID if given.
 
     determines: 'qdd' of the independent directions (a forward problem), or one of `unknown` (an inverse one),
@@ -101,7 +101,7 @@ def inverse_dynamics(
         overcome = () if passive is None else (passive.torque(q, qd, **own),)
         return system.inverse(q, qd, qdd, *overcome) - sum(torques.values())
 
-    return Factor(
+    return TrajectoryFactor(
         name="dynamics",
         residual=residual,
         rows=system.torque_names,
@@ -115,7 +115,7 @@ def inverse_dynamics(
 # --- from one step to the next ------------------------------------------------------------------------------
 
 
-def trapezoidal(x: Variable, directions=None) -> Factor:
+def trapezoidal(x: TrajectoryVariable, directions=None) -> TrajectoryFactor:
     """Second order: x_next - x - dt/2 (xd + xd_next)."""
 
     def residual(dt, **v):
@@ -123,7 +123,7 @@ def trapezoidal(x: Variable, directions=None) -> Factor:
         return (step - 0.5 * dt * (v[x.rate] + rate))[chosen]
 
     chosen = _chosen(x, directions)
-    return Factor(
+    return TrajectoryFactor(
         name=f"trapezoidal {x.name}",
         residual=residual,
         rows=tuple(x.names[k] for k in chosen),
@@ -133,7 +133,7 @@ def trapezoidal(x: Variable, directions=None) -> Factor:
     )
 
 
-def random_walk(x: Variable, directions=None) -> Factor:
+def random_walk(x: TrajectoryVariable, directions=None) -> TrajectoryFactor:
     """x_next - x of an otherwise undriven variable, such as a bias; its variance grows with dt."""
 
     def residual(**v):
@@ -141,7 +141,9 @@ def random_walk(x: Variable, directions=None) -> Factor:
 
     chosen = _chosen(x, directions)
     rows = tuple(x.names[k] for k in chosen)
-    return Factor(name=f"random walk {x.name}", residual=residual, rows=rows, now=(x.name,), after=(x.name,))
+    return TrajectoryFactor(
+        name=f"random walk {x.name}", residual=residual, rows=rows, now=(x.name,), after=(x.name,)
+    )
 
 
 def _chosen(x, directions):
@@ -155,7 +157,7 @@ def _in_chart(x, start, to, rates):
 
 
 @lru_cache(maxsize=64)  # variables
-def _chart(x: Variable) -> Program:
+def _chart(x: TrajectoryVariable) -> Program:
     """start, to -> step (tangent,) and D (tangent, tangent), its Jacobian by the directions."""
     shapes = {"start": (x.size,), "to": (x.size,)}
     step = trace(lambda start, to: {"step": x.difference(to, start)}, shapes)
@@ -174,7 +176,7 @@ def _chart(x: Variable) -> Program:
 ROUNDING = 1e-14  # entries of a transform: smaller ones are rounding errors of zero
 
 
-def encoder(system: System, directions=None, name="encoder", bias=False) -> Factor:
+def encoder(system: System, directions=None, name="encoder", bias=False) -> TrajectoryFactor:
     """Positions, rad or m, of some directions with one coordinate, default all. Readings of continuous joints
     must be unwrapped."""
     chosen = _with_one_coordinate(system, directions)
@@ -182,34 +184,34 @@ def encoder(system: System, directions=None, name="encoder", bias=False) -> Fact
     return _reading(name, [system.directions[k] for k in chosen], ("q",), lambda q: q[places], bias)
 
 
-def velocity_reading(system: System, directions=None, name="velocity", bias=False) -> Factor:
+def velocity_reading(system: System, directions=None, name="velocity", bias=False) -> TrajectoryFactor:
     """Rates qd of some directions, default all."""
     chosen = list(range(len(system.directions)) if directions is None else directions)
     return _reading(name, [system.directions[k] for k in chosen], ("qd",), lambda qd: qd[chosen], bias)
 
 
-def torque(system: System, name="torque", bias=False, variable="tau") -> Factor:
+def torque(system: System, name="torque", bias=False, variable="tau") -> TrajectoryFactor:
     """The variable `tau` (nv,), N m or N, as measured by sensors at joints or motors."""
     return _reading(name, system.torque_names, (variable,), lambda **x: x[variable], bias)
 
 
-def gyro(robot: Robot, sensor: Gyro | Imu, bias=False) -> Factor:
+def gyro(robot: Robot, sensor: Gyro | Imu, bias=False) -> TrajectoryFactor:
     """The angular velocity (3) of a link in the sensor's axes, rad/s."""
     return _of_link(robot, sensor, bias, ("q", "qd"), _turning)
 
 
-def accelerometer(robot: Robot, sensor: Accelerometer | Imu, bias=False) -> Factor:
+def accelerometer(robot: Robot, sensor: Accelerometer | Imu, bias=False) -> TrajectoryFactor:
     """The proper acceleration (3) of a point of a link in the sensor's axes, m/s^2."""
     return _of_link(robot, sensor, bias, ("q", "qd", "qdd"), _proper_acceleration)
 
 
-def imu(robot: Robot, sensor: Imu, bias=False) -> Factor:
+def imu(robot: Robot, sensor: Imu, bias=False) -> TrajectoryFactor:
     """A gyro's three rows, then an accelerometer's."""
     return _of_link(robot, sensor, bias, ("q", "qd", "qdd"), _both)
 
 
-def bias_of(factor: Factor) -> Variable | None:
-    """The Variable of a factor's bias, None if it has none."""
+def bias_of(factor: TrajectoryFactor) -> TrajectoryVariable | None:
+    """The TrajectoryVariable of a factor's bias, None if it has none."""
     name = _bias(factor.name)
     return vector(name, factor.rows) if name in factor.now else None
 
@@ -232,7 +234,7 @@ def _reading(name, rows, now, predicted, bias):
         residuals = predicted(**{one: x[one] for one in now}) - x[reading]
         return residuals + x[offset] if bias else residuals
 
-    return Factor(
+    return TrajectoryFactor(
         name=name,
         residual=residual,
         rows=tuple(rows),

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,13 +12,13 @@ from dynamics_node.functions.checks import finite, numbers, positive, require_ro
 from dynamics_node.functions.choices import require_known
 from dynamics_node.robot import Robot
 from dynamics_node.trajectory.assembly import closed_start, require_branch
-from dynamics_node.trajectory.fixed_lag import FixedLag
-from dynamics_node.trajectory.gauss_newton import Batch
+from dynamics_node.trajectory.fixed_lag import FixedLag, require_lag
+from dynamics_node.trajectory.gauss_newton import BatchSolver
 from dynamics_node.trajectory.graphs import forward_graph
 from dynamics_node.trajectory.passive import DryFriction
 from dynamics_node.trajectory.systems import robot_system
-from dynamics_node.trajectory.trajectory import Trajectory, located, trajectory_of
-from dynamics_node.trajectory.trajectory_graph import Prior, Steps, TrajectoryGraph, prior, weights_of
+from dynamics_node.trajectory.trajectory import SolvedSteps, Trajectory, located
+from dynamics_node.trajectory.trajectory_graph import prior, weights_of
 
 STARTED = 1e-10  # variance of the start, in units squared
 INTEGRATED = 1e-2  # variance of the integrators (paper 2, Table 2): only relative weights matter
@@ -109,8 +108,7 @@ def simulate(
     """
     require_robot(robot)
     count = _count(duration, steps, dt) + 1
-    if lag_steps is not None and not (isinstance(lag_steps, int) and lag_steps > 0):
-        raise InputError(f"lag_steps must be a positive number of steps, or None, not {lag_steps!r}")
+    require_lag(lag_steps)
     require_known("backend", backend, BACKENDS)
     if not isinstance(friction, bool | np.bool_):
         raise InputError(f"friction must be True or False, not {friction!r}")
@@ -119,22 +117,35 @@ def simulate(
     graph = _graph(system, bool(friction))
     time = dt * np.arange(count)
     known = prior(graph, {"q": q0, "qd": qd0}, {"q": STARTED, "qd": STARTED})
-    dry = None
-    if friction and system.passive is not None and system.passive.has_dry_friction:
-        dry = DryFriction(system.passive)
-    run = _Run(graph, known, dry, count)
+    drive, ahead = _drive(torque, time, system), min(2 if lag_steps is None else lag_steps, max(count, 2))
+    lag = FixedLag(graph, ahead, known, backend, tolerance=EXACT, observable=False, least=KEPT)
+    solved = SolvedSteps(graph.steps(count))
     try:
-        ahead = min(2 if lag_steps is None else lag_steps, max(count, 2))
-        run.through(_drive(torque, time, system), dt, ahead, backend, progress or (lambda done: None))
+        _integrate(solved, lag, known, drive, dt, graph, system.passive, progress)
         if lag_steps is None:
-            run.at_once(known, backend)
+            solved.improve(BatchSolver(graph, backend), known, observable=False)
     except TrajectoryError as error:
-        raise _as_singular(
-            error, f"{system.name}, at {dt * run.done:.6g} s", run.motion(system, time)
-        ) from None
-    motion = run.motion(system, time)
+        place = f"{system.name}, at {dt * solved.done:.6g} s"
+        raise _as_singular(error, place, solved.trajectory(system, time)) from None
+    motion = solved.trajectory(system, time)
     require_branch(system, motion)
     return motion
+
+
+def _integrate(solved, lag, known, drive, dt, graph, passive, progress):
+    """Solve step by step; a step changes while it is in the window of the lag."""
+    numbers = {weights_of(factor.name): 1.0 / INTEGRATED for factor in graph.weighted}
+    dry = DryFriction(passive) if "friction" in graph.data else None
+    if dry is not None:
+        numbers |= dry.start(known.values["qd"])
+    for k in range(len(solved.steps)):
+        state = {name: solved.steps[name][k - 1] for name in ("q", "qd")} if k else known.values
+        iterations = lag.append(dt=dt, tau=drive(k, state), **({} if k else numbers))
+        if dry is not None:
+            iterations += dry.settle(lag)
+        solved.take(lag, k, iterations)
+        if progress:
+            progress(k + 1)
 
 
 def _as_singular(error, place, motion):
@@ -157,39 +168,6 @@ def _count(duration, steps, dt):
     if count > MOST_STEPS:
         raise InputError(f"{count:.3g} steps exceed {MOST_STEPS}: simulate in parts, or use a larger dt")
     return round(count)
-
-
-class _Run:
-    """Steps with progress. done: number of finished steps."""
-
-    def __init__(self, graph: TrajectoryGraph, known: Prior, dry: DryFriction | None, count):
-        self.graph, self.known, self.dry, self.done = graph, known, dry, 0
-        self.steps = graph.steps(count)
-        self.iterations: Any = np.zeros(count, dtype=int)
-
-    def through(self, drive, dt, window, backend, progress):
-        """Solve step by step; a step changes while it is in the window."""
-        lag = FixedLag(self.graph, window, self.known, backend, tolerance=EXACT, observable=False, least=KEPT)
-        first = {weights_of(factor.name): 1.0 / INTEGRATED for factor in self.graph.weighted}
-        if self.dry is not None:
-            first |= self.dry.start(self.known.values["qd"])
-        for k in range(len(self.steps)):
-            state = {name: self.steps[name][k - 1] for name in ("q", "qd")} if k else self.known.values
-            self.iterations[k] = lag.append(dt=dt, tau=drive(k, state), **({} if k else first))
-            if self.dry is not None:
-                self.iterations[k] += self.dry.settle(lag)
-            self.steps.rows[k + 1 - len(lag) : k + 1] = lag.steps.rows[: len(lag)]
-            self.done = k + 1
-            progress(self.done)
-
-    def at_once(self, known, backend):
-        solution = Batch(self.graph, backend).solve(self.steps, known, observable=False)
-        self.steps, self.iterations = solution.steps, solution.iterations
-
-    def motion(self, system, time):
-        steps = Steps(self.graph, self.steps.rows[: self.done + 1])
-        iterations = self.iterations[: self.done] if np.ndim(self.iterations) else self.iterations
-        return trajectory_of(system, time, steps, iterations=iterations)
 
 
 def _drive(torque, time, system):

@@ -51,7 +51,7 @@ def smoothed(check, fast, limits):
             break
     if not tried:
         raise InfeasibleError(f"no time-optimal motion: {remedy(check)}")
-    grid, motion = min(tried, key=lambda own: own[1].time[-1])
+    grid, motion = min(tried, key=lambda pair: pair[1].time[-1])
     tightness, result = 1.0, check.retimed(_trajectory(check, grid, motion))
     for _ in range(TIGHTENINGS):
         used = max(m.used for m in result.margins if m.quantity in ("jerk", "effort_rate"))
@@ -74,7 +74,7 @@ class _Motion(NamedTuple):
     u: np.ndarray
 
 
-class _Grid(NamedTuple):
+class _SplineGrid(NamedTuple):
     """s (k,): the path coordinate; q, qs, qss (k, joints): positions and derivatives; stops (k,) bool; speed
     (k,): a guess."""
 
@@ -92,7 +92,7 @@ class _Path(NamedTuple):
     stops: np.ndarray
     parts: list
 
-    def grid(self, motion) -> _Grid:
+    def grid(self, motion) -> _SplineGrid:
         """Points about SPACING of the motion apart."""
         coordinate = PchipInterpolator(motion.time, motion.s)
         times = np.interp(self.stops, motion.s, motion.time)
@@ -106,22 +106,23 @@ class _Path(NamedTuple):
             stops = np.arange(count) % (count - 1) == 0
             speed = np.interp(s, motion.s, motion.speed**1.5) ** (2 / 3)  # after a stop: ~ s^(2/3)
             speed = np.maximum(speed, least)
-            grids.append(_Grid(s, spline(s), spline(s, 1), spline(s, 2), stops, speed))
-        whole = zip(*(own if k == 0 else [a[1:] for a in own] for k, own in enumerate(grids)), strict=True)
-        return _Grid(*map(np.concatenate, whole))
+            grids.append(_SplineGrid(s, spline(s), spline(s, 1), spline(s, 2), stops, speed))
+        first, *others = grids
+        whole = zip(first, *([rows[1:] for rows in grid] for grid in others), strict=True)
+        return _SplineGrid(*map(np.concatenate, whole))
 
 
 def _path_of(trajectory):
     """The _Path through the points of a trajectory by its length, and the _Motion along it. It stops where
     the trajectory rests, and where the direction changes by a right angle or more."""
     steps = np.linalg.norm(np.diff(trajectory.q, axis=0), axis=1)
-    own = np.append(True, steps > SHARE * steps.sum())
-    q, time = trajectory.q[own], trajectory.time[own] - trajectory.time[0]
+    apart = np.append(True, steps > SHARE * steps.sum())
+    q, time = trajectory.q[apart], trajectory.time[apart] - trajectory.time[0]
     if len(q) < 2:
         raise InputError("the trajectory does not move: it has no times to change")
     ways = np.diff(q, axis=0)
     s = np.concatenate([[0.0], np.cumsum(np.linalg.norm(ways, axis=1))])
-    speed = np.linalg.norm(trajectory.qd[own], axis=1)
+    speed = np.linalg.norm(trajectory.qd[apart], axis=1)
     still = (speed[1:-1] <= SHARE * speed.max()) | ((ways[1:] * ways[:-1]).sum(axis=1) <= 0)
     stops = np.concatenate([[0], 1 + np.flatnonzero(still), [len(q) - 1]])
     if len(stops) - 2 > MOST_STOPS:
@@ -144,8 +145,8 @@ def _trajectory(check, grid, motion):
 # --- the linear program -------------------------------------------------------------------------------------
 
 
-class _Rows(NamedTuple):
-    """a u + b x + c (k, rows) at most upper, and at least -lower (k, rows)."""
+class _LinearRows(NamedTuple):
+    """Rows of -lower <= a u + b x + c <= upper, all (k, rows)."""
 
     a: np.ndarray
     b: np.ndarray
@@ -161,12 +162,12 @@ def _solved(fast, grid, limits, tightness, guesses=1) -> _Motion | None:
     path = PathLimits(fast, limits, grid.q, grid.qs, grid.qss)
     scale = path.scale  # of s and of speeds in the program: solvers have absolute tolerances
     speed = scale * grid.speed
-    values = _Rows(
+    values = _LinearRows(
         path.a / scale, path.b / scale**2, sum(path.friction_rows(grid.speed)), path.upper, path.lower
     )
     rated = _rated(path, fast.robot, limits, grid.speed, tightness)
     rated = rated._replace(a=rated.a / scale, b=rated.b / scale**2)
-    program = _Program(scale * grid.s, grid.stops, values, rated)
+    program = _TimingProgram(scale * grid.s, grid.stops, values, rated)
     motions, most = [], 1 / np.maximum(path.slowness / scale, 1 / MOST_SPEED) ** 2
     for number in range(QUARTERS):
         if (found := program.solved(speed**2 / 4**number, most)) is not None:
@@ -178,21 +179,26 @@ def _solved(fast, grid, limits, tightness, guesses=1) -> _Motion | None:
 
 
 def _rated(path, robot, limits, speed, tightness):
-    """The _Rows whose rates have limits: efforts, and accelerations."""
+    """The _LinearRows whose rates have limits: efforts, and accelerations."""
     bounds = joint_limits(robot, limits)
     efforts, joints = np.isfinite(bounds.effort_rate), np.isfinite(bounds.jerk)
     still = path.resting + path.friction(speed)[0]
     parts = zip([*path.torques, still], [*path.motion, np.zeros_like(path.motion[0])], strict=True)
-    a, b, c = (np.concatenate([own[:, efforts], rate[:, joints]], axis=1) for own, rate in parts)
+    a, b, c = (np.concatenate([tau[:, efforts], rate[:, joints]], axis=1) for tau, rate in parts)
     limit = tightness * np.concatenate([bounds.effort_rate[efforts], bounds.jerk[joints]])
-    return _Rows(a, b, c, limit, limit)
+    return _LinearRows(a, b, c, limit, limit)
 
 
-class _Program:
-    """Unknowns: x, u and y >= 1 / sqrt(x) (k,) at points s (k,).
+class _TimingProgram:
+    """The linear program of the fastest motion: x, u and y (k,) at points s (k,), one after the other.
 
-    values: within limits; rated: whose rates are within limits. stops (k,) bool: x = u = 0. Next to them the
-    jerk is constant, so that s ~ t^3.
+        minimize    the integral of y ds, the duration
+        subject to  y >= 1 / sqrt(x), by tangents at multiples of a previous x
+                    x_k+1 - x_k = ds (u_k + u_k+1)
+                    -lower <= a u + b x + c <= upper, of `values`
+                    |d/ds (a u + b x + c)| <= upper / sqrt(x), of `rated`, by the tangent at a previous x
+
+    At stops (k,), bool, x = u = 0. Next to them the jerk is constant: s ~ t^3, so |u| = x / (1.5 ds).
     """
 
     def __init__(self, s, stops, values, rated):
@@ -241,9 +247,9 @@ class _Program:
         return self._matrix((k, -one), (k + 1, one), (n + k, -step), (n + k + 1, -step))
 
     def _rates(self, end, x):
-        """For an end of every interval, 0 or 1, that does not stop: derivatives by s times ds, as a matrix
-        and a rest, and limit / s' times ds, as a bound and a matrix. Next to a stop the derivatives by the
-        time are constant, and the interval takes 3 ds / s'."""
+        """At an end of every interval, 0 or 1, that does not stop: |change + rest| <= bound + slope, with ds
+        times the derivatives by s, as a matrix and numbers, and ds limit / s', as numbers and a matrix. Next
+        to a stop the derivatives by time are constant, and the interval takes 3 ds / s'."""
         a, b, c, limit, _ = self._rated
         k = np.flatnonzero(~(self._left, self._right)[end])
         j, n = k + end, self._count

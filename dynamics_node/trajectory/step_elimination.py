@@ -76,7 +76,7 @@ def _solved_exactly(A, right, definite):
     return elimination.solve(right), elimination.condition()
 
 
-class Block(NamedTuple):
+class StepBlock(NamedTuple):
     """H, g over the free directions of a step, from the incoming information and its own factors; of factors
     linking to the next step: errors (rows,), variances (rows,), Jacobians by both steps (rows, free)."""
 
@@ -89,8 +89,8 @@ class Block(NamedTuple):
 
 
 def linearized(graph, H, g, arrays, after, own: Determined, ahead: Determined):
-    """The Block of a step with incoming information H, g, and the normalized squared errors of its weighted
-    factors. arrays: its numbers {name: array of symbols}, after: those of the next one."""
+    """The StepBlock of a step with incoming information H, g, and the normalized squared errors of its
+    weighted factors. arrays: its numbers {name: array of symbols}, after: those of the next one."""
     free, squares = len(graph.order), []
     links = [(np.zeros(0), np.zeros(0), np.zeros((0, free)), np.zeros((0, free)))]
     for factor in graph.weighted:
@@ -108,7 +108,7 @@ def linearized(graph, H, g, arrays, after, own: Determined, ahead: Determined):
         else:
             H, g = H + (J.T * weights) @ J, g - (J.T * weights) @ (error + offset)
     rows = (np.concatenate(parts)[graph.link_order] for parts in zip(*links, strict=True))
-    return Block(H, g, *rows), squares
+    return StepBlock(H, g, *rows), squares
 
 
 def reading_program(graph, names) -> Program:
@@ -157,7 +157,7 @@ WEAK = 1e-11  # fraction of a pivot: only damping or rounding determines the dir
 TINY = 1e-14  # to the sixth power, of the damping: gives undetermined directions a pivot of 0, not NaN
 
 
-class Eliminated(NamedTuple):
+class EliminatedStep(NamedTuple):
     """Stored factors of a step: H = L^T D L, as L below the diagonal, row by row, and 1 / D; the same for S,
     the covariance of the errors of its links; their Jacobians by this step and the next one, their errors for
     the estimate from incoming information; and g."""
@@ -173,10 +173,10 @@ class Eliminated(NamedTuple):
 
 
 def eliminated_shapes(graph: TrajectoryGraph) -> Shapes:
-    """{name: shape} of the parts of Eliminated."""
+    """{name: shape} of the parts of EliminatedStep."""
     n, m = len(graph.order), len(graph.link_order)
     shapes = (n * (n - 1) // 2,), (n,), (m * (m - 1) // 2,), (m,), (m, n), (m, n), (m,), (n,)
-    return dict(zip(Eliminated._fields, shapes, strict=True))
+    return dict(zip(EliminatedStep._fields, shapes, strict=True))
 
 
 # --- Programs -----------------------------------------------------------------------------------------------
@@ -231,16 +231,16 @@ def forward_program(graph: TrajectoryGraph) -> Program:
 
 
 def backward_program(graph: TrajectoryGraph) -> Program:
-    """carry: dx (free,) of the next step; stored, parts of Eliminated, offset, slopes from `forward_program`
-    -> carry: dx (free,), the variables after the step, and `change`: the sum over variables of squared dx
-    relative to 1 plus the squared variable."""
+    """carry: dx (free,) of the next step; stored, parts of EliminatedStep, offset, slopes from
+    `forward_program` -> carry: dx (free,), the variables after the step, and `change`: the sum over variables
+    of squared dx relative to 1 plus the squared variable."""
     exact = determined_shapes(graph)
     reads: Shapes = {"carry": (len(graph.order),), "stored": (graph.stored,)} | eliminated_shapes(graph)
     reads |= {name: exact[name] for name in ("offset", "slopes")}
 
     def function(carry, stored, offset, slopes, **parts):
         dx = np.zeros(len(graph.column_names), dtype=object)
-        dx[graph.order] = own = _substituted(Eliminated(**parts), carry)
+        dx[graph.order] = own = _substituted(EliminatedStep(**parts), carry)
         dx[graph.determined] = offset - slopes @ own
         free = np.isin(np.arange(len(dx)), graph.order)
         outputs, start, change = {"carry": own}, 0, 0.0
@@ -311,7 +311,7 @@ def _size(shapes: Shapes):
 
 
 def _eliminated(block, damping):
-    """Information about the next step, `packed`, Eliminated, and pivots. H must be regular: incoming
+    """Information about the next step, `packed`, EliminatedStep, and pivots. H must be regular: incoming
     information and the factors of the step determine it.
 
     The link errors have the covariance S = variances + F H^-1 F^T, and the next step gets their information
@@ -334,12 +334,12 @@ def _eliminated(block, damping):
     inverse_links = 1.0 / np.array(D_links, dtype=object)
     onward = half[:, :-1].T @ (half * inverse_links[:, None])
     factors = (_below(L), inverse, _below(L_links), inverse_links)
-    kept = Eliminated(*factors, block.by_own, block.by_next, errors, block.g)
+    kept = EliminatedStep(*factors, block.by_own, block.by_next, errors, block.g)
     pivots = (np.array(D, dtype=object) - nothing) / (diagonal + nothing)
     return packed(symmetric(onward[:, :-1]), -onward[:, -1]), kept, pivots
 
 
-def _substituted(kept: Eliminated, dx_next):
+def _substituted(kept: EliminatedStep, dx_next):
     """dx of a step from that of the next one."""
     forces = _solved(kept.L_links, kept.inverse_links, kept.errors + kept.by_next @ dx_next)
     return _solved(kept.L, kept.inverse, kept.g - kept.by_own.T @ forces)

@@ -19,7 +19,7 @@ from dynamics_node.algorithms.reduced_frames import economical_robot
 from dynamics_node.robot import Robot
 from dynamics_node.robot.robot import cached_on_robot
 from dynamics_node.symbolic import interpret
-from dynamics_node.trajectory.factor import Variable, positions, vector
+from dynamics_node.trajectory.factor import TrajectoryVariable, positions, vector
 from dynamics_node.trajectory.passive import PassiveTorques, passive_torques
 
 
@@ -42,7 +42,7 @@ class System:
     """
 
     name: str
-    q: Variable
+    q: TrajectoryVariable
     q_names: tuple[str, ...]
     units: dict[str, tuple[str, ...]]
     independent: tuple[int, ...]
@@ -64,15 +64,15 @@ class System:
         return tuple(self.directions[k] for k in self.independent)
 
     @cached_property
-    def qd(self) -> Variable:
+    def qd(self) -> TrajectoryVariable:
         return vector("qd", self.directions, "qdd")
 
     @cached_property
-    def qdd(self) -> Variable:
+    def qdd(self) -> TrajectoryVariable:
         return vector("qdd", self.directions)
 
-    def torque(self, name="tau") -> Variable:
-        """A Variable (nv,) conjugate to the independent directions."""
+    def torque(self, name="tau") -> TrajectoryVariable:
+        """A TrajectoryVariable (nv,) conjugate to the independent directions."""
         return vector(name, self.torque_names)
 
 

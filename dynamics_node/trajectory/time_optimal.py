@@ -13,7 +13,7 @@ import numpy as np
 
 from dynamics_node.errors import InfeasibleError, InputError
 from dynamics_node.trajectory.joint_trajectory import JointTrajectory
-from dynamics_node.trajectory.path_grid import Grid, Path
+from dynamics_node.trajectory.path_grid import Path, PathGrid
 from dynamics_node.trajectory.path_limits import PathLimits, uses
 from dynamics_node.trajectory.slowdown import TOLERANCE
 from dynamics_node.trajectory.trajectory_check import require_few_samples
@@ -28,10 +28,10 @@ MOST_SPEED = 1e3  # of the typical one
 LEAST_SPEED = 0.03  # of the largest, for viscous friction
 
 
-class _Part(NamedTuple):
-    """A Grid; its speeds (k + 1,) and times (k + 1,) from 0."""
+class _TimedGrid(NamedTuple):
+    """A PathGrid; its speeds (k + 1,) and times (k + 1,) from 0."""
 
-    grid: Grid
+    grid: PathGrid
     speed: np.ndarray
     time: np.ndarray
 
@@ -48,7 +48,7 @@ def time_optimal(check, limits, most):
         if number < PASSES - 1:
             grids = [path.spaced(part.grid.s, part.time, _spacing(part.time[-1], rate)) for part in parts]
             speeds = [
-                np.interp(grid.s, own.grid.s, own.speed) for grid, own in zip(grids, parts, strict=True)
+                np.interp(grid.s, part.grid.s, part.speed) for grid, part in zip(grids, parts, strict=True)
             ]
     result = check.retimed(_trajectory(check, parts))
     for _ in range(TIGHTENINGS):
@@ -70,10 +70,10 @@ def _trajectory(check, parts):
     """The points of the parts, one after the other."""
     begin, rows = check.trajectory.time[0], []
     for number, (grid, speed, time) in enumerate(parts):
-        own = slice(number > 0, None)
-        rows.append((begin + time[own], grid.q[own], (grid.qs * speed[:, None])[own]))
+        new = slice(number > 0, None)  # the first point is the last one of the previous part
+        rows.append((begin + time[new], grid.q[new], (grid.qs * speed[:, None])[new]))
         begin += time[-1]
-    time, q, qd = (np.concatenate(own) for own in zip(*rows, strict=True))
+    time, q, qd = map(np.concatenate, zip(*rows, strict=True))
     return JointTrajectory(check.trajectory.names, time, q, qd, np.full_like(q, np.nan)).rounded()
 
 
@@ -82,7 +82,7 @@ class _Problem:
 
     def __init__(self, check, limits, grids):
         self._check, self._limits, self._grids = check, limits, grids
-        rows = [np.concatenate(own) for own in zip(*(grid.rows for grid in grids), strict=True)]
+        rows = [np.concatenate(parts) for parts in zip(*(grid.rows for grid in grids), strict=True)]
         self._path = path = PathLimits(check, limits, *rows)
         if not (path.slowness.any() or (path.a / np.minimum(path.upper, path.lower)).any()):
             raise InputError("no limit of velocity, acceleration or effort bounds the motion: add one")
@@ -91,21 +91,20 @@ class _Problem:
         self._slower = np.ones(count)
 
     def solved(self, speeds):
-        """The _Part of every grid. speeds: guesses (k + 1,); None if there are none. Raises ValueError."""
+        """The _TimedGrid of every part. speeds: guesses (k + 1,), None without. Raises ValueError."""
         first, parts = 0, []
         for number, grid in enumerate(self._grids):
-            own = slice(first, first := first + len(grid.lengths))
-            guess = None if speeds is None else speeds[number]
-            parts.append(self._part(grid, own, guess))
+            intervals = slice(first, first := first + len(grid.lengths))
+            parts.append(self._part(grid, intervals, None if speeds is None else speeds[number]))
         return parts
 
-    def _part(self, grid, own, guess):
+    def _part(self, grid, intervals, guess):
         path, count = self._path, len(grid.lengths)
-        rows = slice(2 * own.start, 2 * own.stop)
+        rows = slice(2 * intervals.start, 2 * intervals.stop)
         a, b = (whole[rows] for whole in (path.a, path.b))
-        upper = path.upper[rows] * np.repeat(self._upper[own], 2, axis=0)
-        lower = path.lower[rows] * np.repeat(self._lower[own], 2, axis=0)
-        slowness = path.slowness[rows].reshape(count, 2) * self._slower[own, None]
+        upper = path.upper[rows] * np.repeat(self._upper[intervals], 2, axis=0)
+        lower = path.lower[rows] * np.repeat(self._lower[intervals], 2, axis=0)
+        slowness = path.slowness[rows].reshape(count, 2) * self._slower[intervals, None]
         slowness = np.maximum(np.append(slowness[:, 0], 0), np.append(0, slowness[:, 1]))
         typical = _typical(grid.lengths.sum(), a, np.minimum(upper, lower), slowness)
         guess = np.full(count + 1, typical) if guess is None else guess
@@ -116,7 +115,7 @@ class _Problem:
             bounded = a, b + 0.5 * viscous / at[:, None] ** 2, rest + 0.5 * viscous, upper, lower
             if (found := _solved(grid.lengths, bounded, slowness, typical)) is not None:
                 steps = 2 * grid.lengths / (found[1:] + found[:-1])
-                return _Part(grid, found, np.append(0.0, np.cumsum(steps)))
+                return _TimedGrid(grid, found, np.append(0.0, np.cumsum(steps)))
             if not viscous.any():
                 break
             guess = SLOWER * guess
@@ -190,7 +189,7 @@ def _toppra(s, a, b, c, most):
     from toppra.constraint import DiscretizationType, LinearConstraint
     from toppra.interpolator import SplineInterpolator
 
-    class Limits(LinearConstraint):
+    class RowLimits(LinearConstraint):
         def __init__(self):
             super().__init__()
             self.identical, self.discretization_type = True, DiscretizationType.Collocation
@@ -202,7 +201,7 @@ def _toppra(s, a, b, c, most):
 
     path = SplineInterpolator(s[[0, -1]], np.zeros((2, 1)))  # toppra reads its interval alone
     with _quiet():  # about problems without a solution
-        _, speeds, _ = TOPPRA([Limits()], path, gridpoints=s).compute_parameterization(0, 0)
+        _, speeds, _ = TOPPRA([RowLimits()], path, gridpoints=s).compute_parameterization(0, 0)
     good = speeds is not None and np.isfinite(speeds).all() and (speeds[1:] + speeds[:-1] > 0).all()
     return speeds if good else None
 

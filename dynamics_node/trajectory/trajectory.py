@@ -10,7 +10,7 @@ import numpy as np
 from dynamics_node.display import titled
 from dynamics_node.errors import TrajectoryError
 from dynamics_node.symbolic import Program, interpret, trace
-from dynamics_node.trajectory.factor import NEXT, Factor, Variable
+from dynamics_node.trajectory.factor import NEXT, TrajectoryFactor, TrajectoryVariable
 from dynamics_node.trajectory.systems import System
 from dynamics_node.trajectory.trajectory_graph import Steps, weights_of
 
@@ -240,6 +240,33 @@ def trajectory_of(system: System, time, steps: Steps, **more) -> Trajectory:
     )
 
 
+class SolvedSteps:
+    """Steps that a FixedLag solves one after the other, until a BatchSolver may solve all of them. done:
+    number of finished steps; iterations: of every step, or of all."""
+
+    def __init__(self, steps: Steps):
+        self.steps, self.done = steps, 0
+        self.iterations: Any = np.zeros(len(steps), dtype=int)
+
+    def take(self, lag, k, iterations) -> slice:
+        """Copy the window of a FixedLag whose newest step, k, is solved. Returns its steps."""
+        part = slice(k + 1 - len(lag), k + 1)
+        self.steps.rows[part] = lag.steps.rows[: len(lag)]
+        self.iterations[k], self.done = iterations, k + 1
+        return part
+
+    def improve(self, solver, known, **choices):
+        """Solve all steps at once. Raises as BatchSolver."""
+        solution = solver.solve(self.steps, known, **choices)
+        self.steps, self.iterations = solution.steps, solution.iterations
+
+    def trajectory(self, system: System, time, **more) -> Trajectory:
+        """The Trajectory of the finished steps."""
+        steps = Steps(self.steps.graph, self.steps.rows[: self.done + 1])
+        iterations = self.iterations[: self.done] if np.ndim(self.iterations) else self.iterations
+        return trajectory_of(system, time, steps, iterations=iterations, **more)
+
+
 def joined(motions: Sequence[Trajectory]) -> Trajectory:
     """Trajectories of one robot with the same kinds, one after the other, without `steps`; times stay."""
     first, *others = motions
@@ -277,7 +304,7 @@ def residuals(steps: Steps) -> dict[str, np.ndarray]:
 
 
 @lru_cache(maxsize=256)
-def residual_program(factor: Factor, variables: tuple[Variable, ...]) -> Program:
+def residual_program(factor: TrajectoryFactor, variables: tuple[TrajectoryVariable, ...]) -> Program:
     """The residual of a factor."""
     sizes = {variable.name: (variable.size,) for variable in variables}
     shapes = {name: sizes[name] for name in factor.now} | {name + NEXT: sizes[name] for name in factor.after}

@@ -413,7 +413,8 @@ def checked(
     """The TrajectoryCheck of points; arguments as in CheckOptions. Raises as `check_trajectory`."""
     window = positive("thermal_window", thermal_window, "seconds")
     rate = positive("rate", rate, "hertz")
-    return _checked(functions, points, CheckOptions(q0, limits or {}, window, rate, most))
+    limits = {} if limits is None else limits
+    return _checked(functions, points, CheckOptions(q0, limits, window, rate, most))
 
 
 def _checked(functions, points, options):

@@ -14,7 +14,7 @@ import numpy as np
 
 from dynamics_node.errors import InputError
 from dynamics_node.robot import Shapes
-from dynamics_node.trajectory.factor import Factor, Variable, factor_program
+from dynamics_node.trajectory.factor import TrajectoryFactor, TrajectoryVariable, factor_program
 
 CHANGE, LINKED, DAMPING = "change", "linked", "damping"  # entries of a row that solvers write
 
@@ -27,8 +27,8 @@ class TrajectoryGraph:
     ones. Raises ValueError for factors with unknown names.
     """
 
-    variables: tuple[Variable, ...]
-    factors: tuple[Factor, ...]
+    variables: tuple[TrajectoryVariable, ...]
+    factors: tuple[TrajectoryFactor, ...]
 
     def __post_init__(self):
         _require_unique("variable", [variable.name for variable in self.variables])
@@ -72,7 +72,7 @@ class TrajectoryGraph:
         """The rows of the factors linking to the next step, in elimination order."""
         return last_first(occupied_links(self)[1])
 
-    def variables_of(self, factor: Factor) -> tuple[Variable, ...]:
+    def variables_of(self, factor: TrajectoryFactor) -> tuple[TrajectoryVariable, ...]:
         """Variables of a factor."""
         return tuple(v for v in self.variables if v.name in (*factor.now, *factor.after))
 

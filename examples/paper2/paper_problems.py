@@ -12,7 +12,7 @@ import numpy as np
 
 from dynamics_node.errors import NotConverged
 from dynamics_node.trajectory import (
-    Batch,
+    BatchSolver,
     FixedLag,
     Trajectory,
     TrajectoryGraph,
@@ -21,7 +21,7 @@ from dynamics_node.trajectory import (
     random_walk,
     trapezoidal,
 )
-from dynamics_node.trajectory.factor import Factor
+from dynamics_node.trajectory.factor import TrajectoryFactor
 from dynamics_node.trajectory.graphs import closed, inverse_graph
 from dynamics_node.trajectory.inverse_problem import INTEGRATED as BALANCED
 from dynamics_node.trajectory.inverse_problem import STDS, vague_prior
@@ -61,7 +61,7 @@ def forward_graph(system: PlanarSystem, coordinates="independent", soft=False) -
 def _soft_dynamics(system, directions):
     """qdd - FD(q, qd, tau), with a variance: f_dyn of the paper."""
     chosen = list(directions)
-    return Factor(
+    return TrajectoryFactor(
         name="dynamics",
         residual=lambda q, qd, qdd, tau: (qdd - system.forward(q, qd, tau))[chosen],
         rows=tuple(system.directions[k] for k in chosen),
@@ -153,7 +153,7 @@ def _along(steps):
 
 def _at_once(steps):
     """Solve the last stage to convergence, the others loosely."""
-    solver, known = Batch(steps.graph), vague_prior(steps)
+    solver, known = BatchSolver(steps.graph), vague_prior(steps)
     if "tau" in steps.graph.columns:
         return solver.solve(steps, known).steps
     try:

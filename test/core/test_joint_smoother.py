@@ -116,7 +116,7 @@ def test_optimum_and_covariance_match_dense_least_squares(smoothed, readings):
 def test_short_window_keeps_the_information_of_older_readings(smoothed, readings):
     """The newest step of a short window has the information of all readings."""
     whole = run(smoothed, readings).estimate(STEPS - 1)
-    short = run(smoothed, readings, SmootherOptions(**{**vars(OPTIONS), "window": 3})).estimate(STEPS - 1)
+    short = run(smoothed, readings, replace(OPTIONS, lag_steps=3)).estimate(STEPS - 1)
     for value, expected, P in zip(short[1:5], whole[1:5], whole.covariances, strict=True):
         assert (np.abs(value - expected) < 0.02 * np.sqrt(np.diag(P))).all()
     for value, expected in zip(short.covariances, whole.covariances, strict=True):

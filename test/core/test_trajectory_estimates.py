@@ -7,7 +7,7 @@ from trajectory_cases import robot_of, system_of
 import dynamics_node as dn
 from dynamics_node.robot.sensors import Accelerometer, Gyro
 from dynamics_node.symbolic import interpret, trace
-from dynamics_node.trajectory import Batch, FixedLag, estimation_graph, forward_graph, prior
+from dynamics_node.trajectory import BatchSolver, FixedLag, estimation_graph, forward_graph, prior
 from dynamics_node.trajectory.robot_factors import accelerometer, encoder, gyro, torque
 from dynamics_node.trajectory.trajectory_graph import weights_of
 
@@ -60,7 +60,7 @@ def test_exact_readings_identify_pushes_and_biases(truth, measured):
     steps["reading plate gyro"][:] += BIAS
     steps["q"][:] = truth["q"]
     weak = {x.name: 1e3 for x in graph.variables}
-    estimate = Batch(graph).solve(steps, prior(graph, {"q": truth["q"][0]}, weak)).steps
+    estimate = BatchSolver(graph).solve(steps, prior(graph, {"q": truth["q"][0]}, weak)).steps
     assert np.abs(estimate["external_torque"] - PUSH).max() <= 1e-6
     assert np.abs(estimate["bias plate gyro"] - BIAS).max() <= 1e-6
     for name in truth:

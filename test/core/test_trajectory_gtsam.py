@@ -15,7 +15,7 @@ from two_links import Swing
 import dynamics_node as dn
 from dynamics_node import trajectory
 from dynamics_node.trajectory import (
-    Batch,
+    BatchSolver,
     FixedLag,
     Loss,
     from_gtsam,
@@ -25,7 +25,7 @@ from dynamics_node.trajectory import (
     to_gtsam,
     vector,
 )
-from dynamics_node.trajectory.factor import Factor
+from dynamics_node.trajectory.factor import TrajectoryFactor
 from dynamics_node.trajectory.joint_smoother import known_start
 from dynamics_node.trajectory.systems import robot_system
 from dynamics_node.trajectory.trajectory_graph import TrajectoryGraph, weights_of
@@ -93,7 +93,7 @@ def marginal(gtsam, linear, graph, names, keys):
 @pytest.mark.parametrize("name", CASES)
 def test_optimum_agrees_with_gtsam(gtsam, name):
     steps, start = CASES[name]()
-    solver = Batch(steps.graph, "numpy")
+    solver = BatchSolver(steps.graph, "numpy")
     solution = solver.solve(steps, start).steps
     assert_converged(gtsam, solution, start, solver.covariance(solution, start))
 
@@ -109,7 +109,7 @@ def test_optimum_agrees_with_gtsam(gtsam, name):
 )
 def test_motion_of_released_robots_agrees_with_gtsam(gtsam, name, coordinates):
     steps, start = released(name, coordinates)
-    solver = Batch(steps.graph, "numpy")
+    solver = BatchSolver(steps.graph, "numpy")
     solution = solver.solve(steps, start).steps
     assert_converged(gtsam, solution, start, solver.covariance(solution, start))
 
@@ -118,7 +118,7 @@ def test_motion_of_released_robots_agrees_with_gtsam(gtsam, name, coordinates):
 def test_levenberg_marquardt_finds_the_same_optimum(gtsam, name):
     """Cases without exact factors, which GTSAM's optimizers satisfy only approximately."""
     steps, start = CASES[name]()
-    ours = Batch(steps.graph, "numpy").solve(steps, start)
+    ours = BatchSolver(steps.graph, "numpy").solve(steps, start)
     params = gtsam.LevenbergMarquardtParams()
     params.setMaxIterations(100)
     params.setRelativeErrorTol(1e-15)
@@ -134,7 +134,7 @@ def test_levenberg_marquardt_finds_the_same_optimum(gtsam, name):
 def test_exact_factors_may_be_soft(gtsam):
     """GTSAM's optimum agrees up to the softness of exact factors."""
     steps, start = CASES["exact"]()
-    ours = Batch(steps.graph, "numpy").solve(steps, start)
+    ours = BatchSolver(steps.graph, "numpy").solve(steps, start)
     params = gtsam.LevenbergMarquardtParams()
     params.setLinearSolverType("MULTIFRONTAL_QR")
     graph, values = to_gtsam(steps, start, softness=1e-4, backend="numpy")
@@ -163,7 +163,7 @@ def test_torques_along_a_curve_agree_with_gtsam(gtsam):
     start = prior(
         motion.steps.graph, {v.name: motion.steps[v.name][0] for v in motion.steps.graph.variables}, {}
     )
-    covariance = Batch(motion.steps.graph, "numpy").covariance(motion.steps, start)
+    covariance = BatchSolver(motion.steps.graph, "numpy").covariance(motion.steps, start)
     assert_converged(gtsam, motion.steps, start, covariance)
 
 
@@ -198,7 +198,10 @@ def test_smoothed_simulation_agrees_with_gtsam(gtsam, torque_std):
 def assert_smoothed(gtsam, estimate, first, options):
     start = known_start(estimate.steps.graph, options, first)
     assert_converged(
-        gtsam, estimate.steps, start, Batch(estimate.steps.graph, "numpy").covariance(estimate.steps, start)
+        gtsam,
+        estimate.steps,
+        start,
+        BatchSolver(estimate.steps.graph, "numpy").covariance(estimate.steps, start),
     )
 
 
@@ -217,7 +220,7 @@ def test_steps_and_values_correspond(gtsam):
 def test_unsupported_loss_is_rejected(gtsam):
     x = vector("x", ["a"])
     loss = Loss("own", 1.0, lambda s: s, lambda s: 1.0 + 0.0 * s)
-    read = Factor(name="read", residual=lambda x: x, rows=("a",), now=("x",), loss=loss)
+    read = TrajectoryFactor(name="read", residual=lambda x: x, rows=("a",), now=("x",), loss=loss)
     steps = TrajectoryGraph((x,), (read,)).steps(2)
     with pytest.raises(ValueError, match="'read'.*'own'"):
         to_gtsam(steps)

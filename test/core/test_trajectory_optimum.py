@@ -6,7 +6,7 @@ import pytest
 from tolerances import OPTIMUM, SPREAD, error
 from trajectories import CASES, DT, chain
 
-from dynamics_node.trajectory import Batch, FixedLag
+from dynamics_node.trajectory import BatchSolver, FixedLag
 
 
 def assert_same(steps, right, tolerance=OPTIMUM):
@@ -25,7 +25,7 @@ def numbers(steps, k):
 def test_optimum_agrees_with_dense_algebra(name, backend):
     steps, prior = CASES[name]()
     right = dense.solve(steps, prior)
-    solver = Batch(steps.graph, backend)
+    solver = BatchSolver(steps.graph, backend)
     solution = solver.solve(steps, prior)
     assert_same(solution.steps, right)
     assert solution.cost == pytest.approx(dense.cost(right, prior), rel=OPTIMUM)
@@ -57,7 +57,7 @@ def test_batch_converges_from_zero():
     right = dense.solve(steps, prior)
     for variable in steps.graph.variables:
         steps[variable.name][:] = 0.0
-    assert_same(Batch(steps.graph, "numpy").solve(steps, prior, iterations=100).steps, right)
+    assert_same(BatchSolver(steps.graph, "numpy").solve(steps, prior, iterations=100).steps, right)
 
 
 def test_dense_solution_agrees_with_kalman_smoother():

@@ -7,7 +7,7 @@ from trajectory_cases import system_of
 
 from dynamics_node.errors import SingularPosition
 from dynamics_node.trajectory import FixedLag, forward_graph, prior
-from dynamics_node.trajectory.factor import Factor, vector
+from dynamics_node.trajectory.factor import TrajectoryFactor, vector
 from dynamics_node.trajectory.step_elimination import forward_program
 from dynamics_node.trajectory.trajectory_graph import TrajectoryGraph, last_first
 
@@ -44,7 +44,7 @@ def test_append_equals_extend_and_solve():
 def _points(inertia):
     """Two points with forces and an inertia matrix (2, 2), which determine the accelerations."""
     v, a = vector("v", ["1", "2"], "a"), vector("a", ["1", "2"])
-    newton = Factor(
+    newton = TrajectoryFactor(
         name="newton",
         residual=lambda v, a: inertia(v) @ a - np.array([1.0, 2.0]),
         rows=("1", "2"),
@@ -52,7 +52,7 @@ def _points(inertia):
         determines=(("a", 0), ("a", 1)),
         definite=True,
     )
-    rate = Factor(
+    rate = TrajectoryFactor(
         name="rate", residual=lambda v, v_next: v_next - v, rows=("1", "2"), now=("v",), after=("v",)
     )
     graph = TrajectoryGraph((v, a), (newton, rate))

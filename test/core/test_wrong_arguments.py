@@ -76,7 +76,7 @@ def moving(which):
 
 
 OPTIONS = {
-    "at": np.zeros(2),
+    "q0": np.zeros(2),
     "limits": {},
     "friction": True,
     "gravity": np.zeros(3),
@@ -84,7 +84,7 @@ OPTIONS = {
     "backend": "numpy",
 }
 CALLS = {  # name: function, arguments, (argument, kinds) that are not wrong
-    "check_trajectory": (dn.check_trajectory, lambda: {"robot": cart(), "trajectory": points(), **OPTIONS, "window": 1.0}, {}),
+    "check_trajectory": (dn.check_trajectory, lambda: {"robot": cart(), "trajectory": points(), **OPTIONS, "thermal_window": 1.0}, {}),
     "scale_trajectory": (
         dn.scale_trajectory,
         lambda: {"robot": cart(), "trajectory": points(), **OPTIONS, "method": "uniform"},
@@ -115,8 +115,8 @@ CALLS = {  # name: function, arguments, (argument, kinds) that are not wrong
     "simulate": (
         dn.simulate,
         lambda: {
-            "robot": cart(), "q": np.zeros(2), "qd": np.zeros(2), "duration": 0.01, "torque": np.zeros(2), "window": 2,
-            "rule": "euler", "coordinates": "independent", "friction": True, "backend": "numpy", "dt": 0.01,
+            "robot": cart(), "q0": np.zeros(2), "qd0": np.zeros(2), "duration": 0.01, "torque": np.zeros(2),
+            "lag_steps": 2, "friction": True, "backend": "numpy", "dt": 0.01,
         },
         {"torque": ("a function",)},
     ),
@@ -124,15 +124,15 @@ CALLS = {  # name: function, arguments, (argument, kinds) that are not wrong
         dn.inverse_trajectory,
         lambda: {
             "robot": cart(), "time": TIME, "q": CURVE, "qd": CURVE, "qdd": CURVE, "stds": (1.0, 1.0, 1.0),
-            "integrated": 1e-3, "equality": 1.0, "backend": "numpy",
+            "integrated": 1e-3, "backend": "numpy",
         },
         {},
     ),
     "smooth": (
         dn.smooth,
         lambda: {
-            "robot": cart(), "time": TIME, "readings": {"q": CURVE}, "options": dn.SmootherOptions(), "window": 2,
-            "start": np.zeros(2), "backend": "numpy",
+            "robot": cart(), "time": TIME, "readings": {"q": CURVE}, "options": dn.SmootherOptions(), "lag_steps": 2,
+            "q0": np.zeros(2), "backend": "numpy",
         },
         {},
     ),

@@ -4,7 +4,15 @@ import numpy as np
 from balls import ball_robot
 
 import dynamics_node as dn
-from dynamics_node.trajectory import Factor, TrajectoryGraph, cauchy, geman_mcclure, positions, prior, vector
+from dynamics_node.trajectory import (
+    TrajectoryFactor,
+    TrajectoryGraph,
+    cauchy,
+    geman_mcclure,
+    positions,
+    prior,
+    vector,
+)
 
 DT = 0.05
 SCALAR = {"dt": (1,)}
@@ -13,7 +21,9 @@ SCALAR = {"dt": (1,)}
 def chain(count=25):
     """A point with a random-walk rate and measured positions: a linear problem."""
     p, v = vector("p", ["p"], rate="v"), vector("v", ["v"])
-    walk = Factor(name="walk", residual=lambda v, v_next: v_next - v, rows=("v",), now=("v",), after=("v",))
+    walk = TrajectoryFactor(
+        name="walk", residual=lambda v, v_next: v_next - v, rows=("v",), now=("v",), after=("v",)
+    )
     graph = TrajectoryGraph((p, v), (_moves("p", "v"), walk, _read("p")))
     steps = _steps(graph, count, np.sin(DT * np.arange(count)), {"p moves": 1e-4, "walk": 2e-3, "read": 1e-3})
     return steps, prior(graph, {"v": [0.5]}, {"p": 0.1, "v": 0.2})
@@ -22,7 +32,7 @@ def chain(count=25):
 def pendulum(count=30, exact=True, loss=None, outliers=()):
     """A pendulum with measured angles and exact or noisy accelerations."""
     q, qd, qdd = vector("q", ["q"], "qd"), vector("qd", ["qd"], "qdd"), vector("qdd", ["qdd"])
-    falls = Factor(
+    falls = TrajectoryFactor(
         name="falls",
         residual=lambda q, qdd: np.array([qdd[0] + 9.8 * np.sin(q[0])]),
         rows=("qdd",),
@@ -51,15 +61,17 @@ def ball(count=12):
     graph = TrajectoryGraph(
         (q, qd),
         (
-            Factor(name="turns", residual=turns, rows=rows, now=("q", "qd"), after=("q",), data=SCALAR),
-            Factor(
+            TrajectoryFactor(
+                name="turns", residual=turns, rows=rows, now=("q", "qd"), after=("q",), data=SCALAR
+            ),
+            TrajectoryFactor(
                 name="walk",
                 residual=lambda qd, qd_next: qd_next - qd,
                 rows=rows,
                 now=("qd",),
                 after=("qd",),
             ),
-            Factor(
+            TrajectoryFactor(
                 name="read",
                 residual=lambda q, start: variable.difference(q, start),
                 rows=rows,
@@ -104,13 +116,13 @@ def _moves(x, rate):
     def residual(dt, **arrays):
         return arrays[x + "_next"] - arrays[x] - 0.5 * dt * (arrays[rate] + arrays[rate + "_next"])
 
-    return Factor(
+    return TrajectoryFactor(
         name=f"{x} moves", residual=residual, rows=(x,), now=(x, rate), after=(x, rate), data=SCALAR
     )
 
 
 def _read(x, loss=None):
-    return Factor(
+    return TrajectoryFactor(
         name="read",
         residual=lambda y, **read: read[x] - y,
         rows=("y",),
