@@ -22,7 +22,7 @@ from scipy.stats import chi2
 
 import dynamics_node as dn
 from dynamics_node.algorithms import inertias_of_parameters
-from dynamics_node.identification import Sums, base_parameters, consistent_parameters, weighted
+from dynamics_node.identification import ConsistentFit, Sums, base_parameters, weighted
 from dynamics_node.symbolic import pseudo_inertia
 
 COUNTS = (256, 1024, 4096)
@@ -91,7 +91,7 @@ def simulated():
     """Rows of base parameters from noisy data of many seeds, and of torques on an unseen motion."""
     truth = Truth(robot("panda"), backend="c")
     clean, unseen = truth.recording(1, noise=0.0, time=LONG), truth.recording(2, noise=NOISE)
-    linear, states = truth.linear, [clean[kind] for kind in ("q", "qd", "qdd")]
+    linear = truth.linear
     base = base_parameters(linear)
     true_values, start, inside, worst, bodies = (
         base.values(truth.parameters),
@@ -106,11 +106,11 @@ def simulated():
     bound = chi2.ppf(chi2.cdf(9.0, 1), base.count)  # the probability of three standard deviations
     for _ in range(SEEDS):
         sums = Sums(linear, base)
-        sums.add(*states, clean["tau"] + NOISE * random.normal(size=clean["tau"].shape))
+        sums.add(clean | {"tau": clean["tau"] + NOISE * random.normal(size=clean["tau"].shape)})
         solution = weighted(sums, start)
         miss = solution.x - true_values
         inside += miss @ solution.information @ miss <= bound
-        p = consistent_parameters(linear, base, solution).parameters
+        p = ConsistentFit(linear, base).parameters(solution).parameters
         worst = max(worst, np.max(_rms(W @ p - unseen["tau"]) / best))
         bodies += _are_consistent(p[linear.places("inertia")])
     share = f"of {SEEDS} seeds, {base.count} base parameters"

@@ -150,7 +150,7 @@ def least_squares(truth, recording):
     """Base parameters by weighted least squares."""
     base = base_parameters(truth.linear)
     sums = Sums(truth.linear, base)
-    sums.add(*(recording[kind] for kind in ("q", "qd", "qdd", "tau")))
+    sums.add(recording)
     return base, weighted(sums, base.values(truth.linear.described)).x
 
 

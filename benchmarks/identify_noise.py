@@ -17,8 +17,7 @@ from scipy.signal import lfilter
 from two_links import ARM
 
 import dynamics_node as dn
-from dynamics_node.identification import base_parameters, weighted
-from dynamics_node.identification.filtering import RecordedSums
+from dynamics_node.identification import Sums, base_parameters, weighted
 from dynamics_node.io.differentiate import Derivatives, differentiated
 
 CUTOFF, RATE, SEEDS = 10.0, 250.0, 30
@@ -72,10 +71,10 @@ def inside(arm, base, noise):
     for seed in range(SEEDS):
         chunks = list(differentiated([noisy(clean, noise, seed)], ANGLES, CUTOFF))
         for place, cutoff in enumerate((None, CUTOFF)):
-            sums = RecordedSums(arm.linear, base, cutoff)
+            sums = Sums(arm.linear, base, cutoff)
             sums.begin()
             for chunk in chunks:
-                sums.add_chunk(chunk)
+                sums.add(chunk)
             solution = weighted(sums, start)
             within[place, seed] = np.abs(solution.x - right) < 3 * solution.std
     return within.mean(axis=(1, 2))

@@ -15,12 +15,12 @@ from numpy.typing import ArrayLike
 from dynamics_node.algorithms import inertias_of_parameters
 from dynamics_node.display import titled
 from dynamics_node.errors import IdentificationError, InputError
-from dynamics_node.estimation.payload_sums import (
+from dynamics_node.estimation.payload_fit import (
     RANK_TOLERANCE,
     PayloadFit,
-    PayloadSums,
     fit_payload,
     friction_columns,
+    payload_sums,
 )
 from dynamics_node.functions import Backend, build
 from dynamics_node.identification.base_parameters import base_parameters, random_states
@@ -166,7 +166,10 @@ class Payload:
         mass = float(self.fitted.x[0])
         if mass < -SIGNIFICANT * self.mass_std:
             difference = f"{-mass:.3g} kg less than described (standard deviation {self.mass_std:.2g})"
-            listed = ", ".join(f"{name} {own:.3g} kg" for name, own in self.described.items()) or "nothing"
+            listed = (
+                ", ".join(f"{name} {kilograms:.3g} kg" for name, kilograms in self.described.items())
+                or "nothing"
+            )
             return (
                 f"the torques correspond to {difference}: is everything described there "
                 f"mounted ({listed})? A recording without payload (tare) corrects an error of the description"
@@ -225,7 +228,7 @@ def described_on(robot: Robot, link: str) -> dict[str, float]:
     """{link: kg} of the described links on the body of a link, heaviest first."""
     tree = robot.tree
     body = tree.frame(link).body
-    masses = {name: float(own.inertia[5, 5]) for name, own in tree.frames.items() if own.body == body}
+    masses = {name: float(frame.inertia[5, 5]) for name, frame in tree.frames.items() if frame.body == body}
     return dict(sorted(((name, mass) for name, mass in masses.items() if mass > 0), key=lambda one: -one[1]))
 
 
@@ -247,9 +250,11 @@ def payload_of(
 def _ball(mass, com, radius):
     """Parameters (10,) of a solid ball."""
     x, y, z = com
-    own = 0.4 * mass * radius**2
+    central = 0.4 * mass * radius**2
     moments = [y * y + z * z, -x * y, x * x + z * z, -x * z, -y * z, x * x + y * y]
-    return np.array([mass, *(mass * com), *(mass * np.array(moments) + own * np.array([1, 0, 1, 0, 0, 1]))])
+    return np.array(
+        [mass, *(mass * com), *(mass * np.array(moments) + central * np.array([1, 0, 1, 0, 0, 1]))]
+    )
 
 
 def _determined(information, identifiable):
@@ -350,29 +355,29 @@ def identify_payload(
     recordings, tare = required_recordings(recordings), required_recordings(tare)
     warnings: list[str] = []
     linear = RegressorModel(robot, backend=backend, measured=None if measured is None else tuple(measured))
-    rows_of = _Rows(robot, link, backend, linear.counts)
+    rows_of = _PayloadRows(robot, link, backend, linear.counts)
     base = base_parameters(linear)
-    empty, sums, doubt, samples = *(PayloadSums(robot.nv) for _ in range(3)), 0
-    for own, chunks in [(empty, one) for one in tare] + [(sums, one) for one in recordings]:
+    empty, sums, doubt, samples = *(payload_sums(robot.nv) for _ in range(3)), 0
+    for into, chunks in [(empty, one) for one in tare] + [(sums, one) for one in recordings]:
         check = RecordingCheck(linear, base)
         for chunk in chunks():
             chunk = chunk | {"tau": linear.torques(chunk["tau"])}
             check.add(chunk)
-            count = rows_of.add(own, chunk, None if tare else doubt)
-            samples += count if own is sums else 0
+            count = rows_of.add(into, chunk, None if tare else doubt)
+            samples += count if into is sums else 0
             if progress:
                 progress(len(chunk["qd"]))
-        which = "tare: " if own is empty else ""
+        which = "tare: " if into is empty else ""
         warnings += [which + warning for warning in check.warnings()]
     if not samples:
         raise IdentificationError("; ".join(["no row is usable", *warnings]))
-    fit = fit_payload(sums, friction, torque_std, empty if empty.count else None, rows_of.moved)
+    fit = fit_payload(sums, friction, torque_std, empty if empty.count.any() else None, rows_of.moved)
     identifiable = identifiable_parameters(robot, rows_of.regressor)
     error = None if tare else abs(float(fit_payload(doubt, friction, torque_std, moved=rows_of.moved).x[0]))
     return payload_of(link, fit, identifiable, samples, tuple(warnings), described_on(robot, link), error)
 
 
-class _Rows:
+class _PayloadRows:
     """Adds the rows of recordings with accelerations to sums."""
 
     def __init__(self, robot, link, backend, counts):
@@ -397,10 +402,11 @@ class _Rows:
             if self._friction.described.any():
                 known = known + self._friction.matrix(q, qd, qdd) @ self._friction.described
             rows = np.concatenate([W, friction_columns(qd), (tau - known)[..., None]], axis=-1)
-            sums.add(np.where(self._counts[:, None], rows, 0.0))
+            rows[:, ~self._counts] = 0.0
+            sums.accumulate(list(rows.swapaxes(0, 1)))
             if doubt is not None:
-                rows[..., -1] = DESCRIPTION_ERROR * described
-                doubt.add(np.where(self._counts[:, None], rows, 0.0))
+                rows[..., -1] = np.where(self._counts, DESCRIPTION_ERROR * described, 0.0)
+                doubt.accumulate(list(rows.swapaxes(0, 1)))
         return len(good)
 
     @property

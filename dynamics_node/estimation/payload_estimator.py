@@ -1,7 +1,7 @@
 """Recursive payload identification from joint states, without accelerations.
 
 With p = M qd and dp/dt = tau + rate (algorithms/energy_and_momentum.py), both linear in inertial parameters,
-a window of length T satisfies (p_end - p_begin) / T = mean(tau + rate). That is one row of `PayloadSums` per
+a window of length T satisfies (p_end - p_begin) / T = mean(tau + rate). That is one row of the sums per
 joint; both sides pass the same filter, a mean. Windows do not overlap, so that white torque noise is
 independent between them and covariances are correct; the outputs of a first-order filter would be correlated.
 Means use the trapezoidal rule, so steps may vary.
@@ -23,7 +23,7 @@ from dynamics_node.estimation.payload import (
     payload_of,
     require_bearing,
 )
-from dynamics_node.estimation.payload_sums import COLUMNS, PayloadSums, fit_payload
+from dynamics_node.estimation.payload_fit import COLUMNS, fit_payload, payload_sums
 from dynamics_node.functions import Backend, QuantityFunction, build
 from dynamics_node.robot import Robot
 from dynamics_node.robot.validate import HUGE
@@ -106,7 +106,7 @@ class PayloadEstimator:
     def __init__(self, functions: PayloadFunctions, horizon: float = 0.0):
         self.functions, self.horizon = functions, horizon
         nv = functions.robot.nv
-        self.sums, self.samples, self.trouble = PayloadSums(nv), 0, ""
+        self.sums, self.samples, self.trouble = payload_sums(nv), 0, ""
         self._drive, self._last = np.zeros((2, nv, COLUMNS))  # of this and of the previous sample
         self._drive[:, OFFSET] = self._last[:, OFFSET] = 1.0
         self._total = np.zeros((nv, COLUMNS))  # over the window
@@ -231,18 +231,23 @@ class PayloadEstimator:
         """
         if not self.samples:
             raise IdentificationError("no window is complete yet")
-        own, moved = self.functions, bool(np.any(self._high - self._low > STATIONARY))
+        functions, moved = self.functions, bool(np.any(self._high - self._low > STATIONARY))
         fit = fit_payload(self.sums, friction, torque_std, moved=moved)
         return payload_of(
-            own.link, fit, own.identifiable, self.samples, (), described_on(own.robot, own.link)
+            functions.link,
+            fit,
+            functions.identifiable,
+            self.samples,
+            (),
+            described_on(functions.robot, functions.link),
         )
 
     def _evaluate(self, q, qd, tau, gravity):
         """Compute momenta and their driving torques at a sample."""
-        own, (rate, R) = self.functions, self._rates
-        g = own.robot.gravity if gravity is None else gravity
-        _compute(own.momentum, (q, qd, g), (self._p, rate))
-        _compute(own.regressor, (q, qd, g), (self._P, R))
+        functions, (rate, R) = self.functions, self._rates
+        g = functions.robot.gravity if gravity is None else gravity
+        _compute(functions.momentum, (q, qd, g), (self._p, rate))
+        _compute(functions.regressor, (q, qd, g), (self._P, R))
         drive = tau + rate
         if not np.abs(drive).max(initial=0.0) < HUGE:
             raise InputError(f"tau is not finite or implausibly large: {tau}")
@@ -266,7 +271,7 @@ class PayloadEstimator:
             return False
         if self.horizon > 0:
             self.sums.fade(np.exp(-length / self.horizon))
-        self.sums.add(row[None])
+        self.sums.accumulate(list(row[:, None]))
         self.samples += self._count
         self.trouble = ""
         return True

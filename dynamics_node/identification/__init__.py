@@ -6,7 +6,7 @@ from dynamics_node.identification.base_parameters import (
     base_parameters,
     excitation,
 )
-from dynamics_node.identification.consistent import consistent_parameters
+from dynamics_node.identification.consistent import ConsistentFit
 from dynamics_node.identification.filtering import LowPass
 from dynamics_node.identification.identification_page import write_page
 from dynamics_node.identification.identified_robot import (
@@ -24,6 +24,7 @@ __all__ = [
     "TERMS",
     "USUAL",
     "BaseParameters",
+    "ConsistentFit",
     "Excitation",
     "Identified",
     "LowPass",
@@ -31,7 +32,6 @@ __all__ = [
     "Solution",
     "Sums",
     "base_parameters",
-    "consistent_parameters",
     "excitation",
     "identified_numbers",
     "identified_robot",

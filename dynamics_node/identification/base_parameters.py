@@ -7,7 +7,6 @@ is not part of the base, and its parameter is added to theirs. For example, the 
 axis is lumped with the previous link. `excitation` lists the combinations that a motion leaves undetermined.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -15,7 +14,6 @@ import numpy as np
 
 from dynamics_node.algorithms.first_positions import closed_samples
 from dynamics_node.display import titled
-from dynamics_node.errors import InputError
 from dynamics_node.identification.regression import spectrum
 from dynamics_node.identification.regressor_model import RegressorModel
 
@@ -111,12 +109,7 @@ def combination(row, names, first=None, figures=4):
     return " ".join(parts).removeprefix("+ ")
 
 
-def base_parameters(
-    linear: RegressorModel,
-    measured: Sequence[str] | None = None,
-    tolerance: float = TOLERANCE,
-    seed: int = 0,
-) -> BaseParameters:
+def base_parameters(linear: RegressorModel, tolerance: float = TOLERANCE, seed: int = 0) -> BaseParameters:
     """Find the smallest set of parameter combinations that determines the torques.
 
     The set depends on the robot alone, not on a motion. Columns of the regressor at random states are
@@ -126,8 +119,6 @@ def base_parameters(
     ----------
     linear : RegressorModel
         The torques as a linear function of p parameters.
-    measured : sequence of str, optional
-        Names of the coordinates with known torques; default all.
     tolerance : float
         Fraction of a column's length: smaller independent parts count as zero.
     seed : int
@@ -137,11 +128,6 @@ def base_parameters(
     -------
     BaseParameters
         `count` is their number r; `expressions` are their texts; `values(parameters)` computes them.
-
-    Raises
-    ------
-    ValueError
-        For an unknown coordinate.
 
     Examples
     --------
@@ -158,7 +144,7 @@ def base_parameters(
     Gautier, Numerical calculation of the base inertial parameters of robots, 1991.
     """
     robot = linear.robot
-    rows = _rows_of(robot.v_names, measured)
+    rows = np.flatnonzero(linear.counts)
     count = 2 + SPARE * len(linear.names) // max(1, len(rows))
     W = linear.matrix(*random_states(robot, count, seed))[:, rows, :]
     size = np.abs(W).max(axis=(1, 2), keepdims=True)
@@ -176,14 +162,6 @@ def random_states(robot, count, seed=0):
     random = np.random.default_rng(seed)
     q = np.asarray(closed_samples(robot, count, random, REACH))
     return q, *random.uniform(-2.0, 2.0, (2, len(q), robot.nv))
-
-
-def _rows_of(names, measured):
-    if measured is None:
-        return list(range(len(names)))
-    if unknown := [name for name in measured if name not in names]:
-        raise InputError(f"unknown coordinate {unknown[0]!r}; there are {', '.join(names)}")
-    return [k for k, name in enumerate(names) if name in measured]
 
 
 def independent_columns(W, tolerance=TOLERANCE):
@@ -259,9 +237,13 @@ def _reason(singular):
 
 
 def _singular(information, sizes):
-    """Singular values, largest first, and directions as rows."""
-    squares, vectors, _ = spectrum(information, sizes)
-    return np.sqrt(np.maximum(squares[::-1], 0.0)), vectors.T[::-1]
+    """Singular values, largest first, and directions as rows. Parameters without information have one of
+    their own."""
+    squares, vectors, seen = np.zeros(len(sizes)), np.eye(len(sizes)), information.any(axis=0)
+    found = spectrum(information[np.ix_(seen, seen)], sizes[seen])
+    squares[seen], vectors[np.ix_(seen, seen)] = found.values, found.directions
+    order = np.argsort(-squares, kind="stable")
+    return np.sqrt(np.maximum(squares[order], 0.0)), vectors.T[order]
 
 
 def _below(singular, directions, names, suffix=lambda size: ""):

@@ -15,6 +15,7 @@ If the description is grossly wrong, J0 is a poor prior. As long as the torques 
 estimate replaces J0 (proximal point method).
 """
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -66,41 +67,69 @@ class ConsistentParameters(NamedTuple):
     described: np.ndarray
 
 
-def consistent_parameters(
-    linear: RegressorModel, base: BaseParameters, solution: Solution, prior_std=PRIOR_STD, prior=None
-) -> ConsistentParameters:
-    """Physically consistent parameters with nonnegative friction and rotor inertias, fitted to `solution`.
+@dataclass(frozen=True, eq=False)
+class ConsistentFit:
+    """Physically consistent parameters, with nonnegative friction and rotor inertias, for a Solution.
 
     prior_std: relative standard deviation of the described bodies; the smaller it is, the more strongly
     poorly excited parameters are pulled toward the description. prior (p,): standard deviations of joint
-    parameters about their described values, vague by default; its body entries are ignored. Bodies described
-    without mass keep their values unless the torques contradict them. If the description cannot explain the
-    torques at all, all described bodies are discarded.
+    parameters about their described values, vague by default; its body entries are ignored.
     """
-    prior = VAGUE * linear.sizes if prior is None else prior
-    p, misfit = _fitted(linear, base, solution, prior_std, prior, linear.described)
-    fit = ConsistentParameters(p, linear.described)
-    massless = linear.described[linear.places("inertia")].reshape(-1, 10)[:, 0] <= 0
-    for unknown in (massless, np.ones_like(massless)):
-        if misfit > base.count and unknown.any():
-            start = _unknown(linear, unknown)
-            other, other_misfit = _fitted(linear, base, solution, prior_std, prior, start)
-            if other_misfit < REJECTED * misfit:
-                fit, misfit = ConsistentParameters(other, start), other_misfit
-    return fit
 
+    linear: RegressorModel
+    base: BaseParameters
+    prior_std: float = PRIOR_STD
+    prior: np.ndarray | None = None
 
-def refitted(
-    fit: ConsistentParameters,
-    linear: RegressorModel,
-    base: BaseParameters,
-    solution: Solution,
-    prior_std=PRIOR_STD,
-    prior=None,
-):
-    """Parameters (p,): `consistent_parameters` for other data of the same robot, started from `fit`."""
-    prior = VAGUE * linear.sizes if prior is None else prior
-    return _fitted(linear, base, solution, prior_std, prior, fit.described, fit.parameters)[0]
+    def parameters(self, solution: Solution) -> ConsistentParameters:
+        """Bodies described without mass keep their values unless the torques contradict them. If the
+        description cannot explain the torques at all, all described bodies are discarded."""
+        linear = self.linear
+        p, misfit = self._near(solution, linear.described)
+        fit = ConsistentParameters(p, linear.described)
+        massless = linear.described[linear.places("inertia")].reshape(-1, 10)[:, 0] <= 0
+        for unknown in (massless, np.ones_like(massless)):
+            if misfit > self.base.count and unknown.any():
+                described = self._unknown(unknown)
+                other, other_misfit = self._near(solution, described)
+                if other_misfit < REJECTED * misfit:
+                    fit, misfit = ConsistentParameters(other, described), other_misfit
+        return fit
+
+    def refitted(self, fit: ConsistentParameters, solution: Solution):
+        """Base values (r,) of `parameters` for other data of the same robot, started from `fit`."""
+        return self.base.values(self._near(solution, fit.described, fit.parameters)[0])
+
+    def _unknown(self, which):
+        """The described parameters (p,), with those of the bodies `which` (bodies,) replaced by a sphere-like
+        one."""
+        mass, radius = UNKNOWN
+        described = self.linear.described.copy()
+        inertias = described[self.linear.places("inertia")].reshape(-1, 10)
+        inertias[which] = [mass, 0, 0, 0, *mass * radius**2 * np.array([1, 0, 1, 0, 0, 1])]
+        return described
+
+    def _near(self, solution, described, start=None):
+        """The parameters (p,) near `described`, and their misfit: half the sum of squares."""
+        linear, base = self.linear, self.base
+        places = np.arange(len(described))
+        shaped = places[linear.places("inertia")].reshape(-1, 10)
+        bodies, joints = shaped[described[shaped][:, 0] > 0], np.setdiff1d(places, shaped)
+        bounded = np.concatenate([places[linear.places(term)] for term in BOUNDED])
+        known = (base.combinations, solution.x, solution.information)
+        prior = VAGUE * linear.sizes if self.prior is None else self.prior
+        cost = _Cost(described, bodies, joints, bounded, known, self.prior_std, prior)
+        p = cost.minimum(start)
+        misfit = cost.misfit(p)
+        for _ in range(PASSES):
+            if misfit <= base.count:
+                break
+            cost.J0 = nearby_bodies(_pseudo(p[cost.bodies]))
+            better = cost.minimum()
+            if cost.misfit(better) > CLEARLY * misfit:
+                break
+            p, misfit = better, cost.misfit(better)
+        return p, misfit
 
 
 def joint_prior(linear: RegressorModel, base: BaseParameters, S, count):
@@ -128,57 +157,27 @@ def joint_prior(linear: RegressorModel, base: BaseParameters, S, count):
 def consistent_body(x, information, described, prior_std=PRIOR_STD):
     """Parameters (10,) of one consistent body that fit x (10,) with its `information` (10, 10). described
     (10,): mean of the prior; prior_std: its relative standard deviation."""
-    own, none = np.arange(10)[None], np.zeros(0, dtype=int)
-    return _Fit(described, own, none, none, (np.eye(10), x, information), prior_std, np.ones(10)).minimum()
+    bodies, none = np.arange(10)[None], np.zeros(0, dtype=int)
+    known = np.eye(10), x, information
+    return _Cost(described, bodies, none, none, known, prior_std, np.ones(10)).minimum()
 
 
-def _unknown(linear, which):
-    """The described parameters (p,), with those of the bodies `which` (bodies,) replaced by a sphere-like
-    one."""
-    mass, radius = UNKNOWN
-    described = linear.described.copy()
-    inertias = described[linear.places("inertia")].reshape(-1, 10)
-    inertias[which] = [mass, 0, 0, 0, *mass * radius**2 * np.array([1, 0, 1, 0, 0, 1])]
-    return described
+class _Cost:
+    """The cost as a function of the parameters of `bodies` (bodies, 10) and of `joints`. known: K, x and A of
+    (K p - x)^T A (K p - x) / 2; bounded: indices of nonnegative parameters; prior (p,): standard deviations
+    of joint parameters about their described values."""
 
-
-def _fitted(linear, base, solution, prior_std, prior, described, near=None):
-    """The parameters (p,) near `described`, and their misfit: half the sum of squares."""
-    places = np.arange(len(described))
-    shaped = places[linear.places("inertia")].reshape(-1, 10)
-    own, joints = shaped[described[shaped][:, 0] > 0], np.setdiff1d(places, shaped)
-    bounded = np.concatenate([places[linear.places(term)] for term in BOUNDED])
-    known = (base.combinations, solution.x, solution.information)
-    fit = _Fit(described, own, joints, bounded, known, prior_std, prior)
-    p = fit.minimum(near)
-    misfit = fit.misfit(p)
-    for _ in range(PASSES):
-        if misfit <= base.count:
-            break
-        fit.J0 = nearby_bodies(_pseudo(p[fit.own]))
-        better = fit.minimum()
-        if fit.misfit(better) > CLEARLY * misfit:
-            break
-        p, misfit = better, fit.misfit(better)
-    return p, misfit
-
-
-class _Fit:
-    """The cost as a function of the parameters `own` of bodies (bodies, 10) and of `joints`. known: K, x and
-    A of (K p - x)^T A (K p - x) / 2; bounded: indices of nonnegative parameters; prior (p,): standard
-    deviations of joint parameters about their described values."""
-
-    def __init__(self, described, own, joints, bounded, known, prior_std, prior):
-        self.described, self.own = described.copy(), own
+    def __init__(self, described, bodies, joints, bounded, known, prior_std, prior):
+        self.described, self.bodies = described.copy(), bodies
         self.bounded, self.least = bounded, 1.0 / prior_std**2
-        self.J0 = nearby_bodies(_pseudo(self.described[own]))
+        self.J0 = nearby_bodies(_pseudo(self.described[bodies]))
         self.K, self.x, self.A = known
-        self.moving = np.concatenate([own.ravel(), joints])
+        self.moving = np.concatenate([bodies.ravel(), joints])
         K = self.K[:, self.moving]
         self.quadratic = K.T @ self.A @ K
         self.stiff = np.zeros(len(described))
         self.stiff[joints] = 1.0 / prior[joints] ** 2
-        self.place = np.searchsorted(joints, bounded) + own.size  # of `bounded` in `moving`
+        self.place = np.searchsorted(joints, bounded) + bodies.size  # of `bounded` in `moving`
         curvature = np.diagonal(self.quadratic)[self.place] + self.stiff[bounded]
         self.unit = column_scale(curvature)  # (bounded,): one standard deviation
 
@@ -188,7 +187,7 @@ class _Fit:
         p = self.described.copy() if near is None else near.copy()
         weight = self.least
         if near is None:
-            p[self.own] = np.einsum("aij,bij->ba", _dual(), self.J0)
+            p[self.bodies] = np.einsum("aij,bij->ba", _dual(), self.J0)
             weight = max(weight, self.misfit(p) / max(1, self.moving.size))
         p[self.bounded] = np.maximum(p[self.bounded], np.sqrt(weight) * self.unit)
         barrier = weight
@@ -207,11 +206,11 @@ class _Fit:
     def _newton(self, p, weight, barrier, end):
         """Minimize in place for given weights of divergence and barrier, approximately before the `end`.
         Returns whether it converged."""
-        count = self.own.size
+        count = self.bodies.size
         inverse0 = np.linalg.inv(self.J0)
         near = NEAR * len(p) * (weight if weight > self.least else barrier)
         for _ in range(STEPS):
-            inverse = np.linalg.inv(_pseudo(p[self.own]))
+            inverse = np.linalg.inv(_pseudo(p[self.bodies]))
             H, gradient = self.quadratic.copy(), self.K[:, self.moving].T @ (self.A @ (self.K @ p - self.x))
             gradient[:count] += weight * np.einsum("bij,aji->ba", inverse0 - inverse, _BASIS).ravel()
             gradient += (self.stiff * (p - self.described))[self.moving]
@@ -246,8 +245,8 @@ class _Fit:
 
     def _room(self, p, step):
         """Number of steps to the feasible boundary."""
-        half = np.linalg.inv(np.linalg.cholesky(_pseudo(p[self.own])))
-        change = half @ _pseudo(step[: self.own.size].reshape(-1, 10)) @ np.swapaxes(half, -1, -2)
+        half = np.linalg.inv(np.linalg.cholesky(_pseudo(p[self.bodies])))
+        change = half @ _pseudo(step[: self.bodies.size].reshape(-1, 10)) @ np.swapaxes(half, -1, -2)
         falls = np.append(-np.linalg.eigvalsh(change).ravel(), -step[self.place] / p[self.bounded])
         return 1.0 / max(falls.max(initial=0.0), 1e-300)
 
@@ -256,7 +255,7 @@ class _Fit:
         return 0.5 * off @ self.A @ off
 
     def _cost(self, p, weight, barrier):
-        J, above = _pseudo(p[self.own]), p[self.bounded]
+        J, above = _pseudo(p[self.bodies]), p[self.bounded]
         values = np.linalg.eigvalsh(J)
         if np.any(values[:, 0] <= ROUNDING * values[:, -1]) or np.any(above <= 0):
             return np.inf

@@ -14,9 +14,6 @@ from itertools import pairwise
 import numpy as np
 
 from dynamics_node.errors import InputError
-from dynamics_node.identification.base_parameters import BaseParameters
-from dynamics_node.identification.regressor_model import RegressorModel
-from dynamics_node.identification.sums import FEWEST_ROWS, ROWS, STRETCHES, Sums
 from dynamics_node.io.tables import BACK
 
 ORDER = 4  # as in io/differentiate.py
@@ -25,7 +22,7 @@ GAP = 0.5  # periods without a row: a longer gap ends a piece
 SLOWEST = 3.8  # rows per period: four, less the jitter of time stamps
 KEPT = 2  # rows per period
 ENOUGH = 20  # time steps needed to estimate the rate
-KINDS = ("q", "qd", "qdd", "tau")
+ROWS = 2000  # rows per call of `columns`
 
 
 class LowPass:
@@ -61,8 +58,8 @@ class LowPass:
             return
         if not len(self._weights):
             self._early.append((chunk, good))
-            chunk = {kind: np.concatenate([own[kind] for own, _ in self._early]) for kind in chunk}
-            good = np.concatenate([own for _, own in self._early])
+            chunk = {kind: np.concatenate([early[kind] for early, _ in self._early]) for kind in chunk}
+            good = np.concatenate([early for _, early in self._early])
             if not self._measure(np.asarray(chunk["time"], dtype=float)):
                 return
             self._early = []
@@ -113,49 +110,6 @@ class LowPass:
         if whole:
             self._take(filtered[:whole], self.rows + first + at[:whole, size // 2])
         self._kept, self._row, self._waiting = done + whole, self._row + count, list(filtered[whole:])
-
-
-class RecordedSums(Sums):
-    """Sums of recordings in chunks; call `begin` before each recording. cutoff: Hz, None: no filter; count:
-    approximate number of rows."""
-
-    def __init__(self, linear: RegressorModel, base: BaseParameters, cutoff: float | None = None, count=2500):
-        super().__init__(linear, base, count)
-        self._filter = None if cutoff is None else LowPass(cutoff, self._columns, self._take)
-        self._fit = None
-
-    def begin(self):
-        """Start a recording, possibly with another rate."""
-        if self._filter is not None:
-            self._filter.begin()
-
-    def add_chunk(self, chunk, fit=None):
-        """Add rows {kind: (k, ...)} in order, with q, qd, qdd, tau, and time if filtered. fit: see
-        `Sums.add`. Raises ValueError if there is no time or the rate is too low."""
-        if self._filter is None:
-            self.add(chunk["q"], chunk["qd"], chunk["qdd"], chunk["tau"], fit)
-            return
-        if "time" not in chunk:
-            raise InputError("a recording has no time, which the low-pass filter needs")
-        self._fit = fit
-        own = {kind: np.asarray(chunk[kind], dtype=float) for kind in (*KINDS, "time")}
-        good = np.all([np.isfinite(own[kind]).all(axis=1) for kind in KINDS[:-1]], axis=0)
-        self._filter.add(own, good & np.isfinite(own["tau"]).any(axis=1))
-        self.rows, self.skipped = self._filter.rows, self._filter.skipped
-
-    def _columns(self, part):
-        states = [np.ascontiguousarray(part[kind]) for kind in KINDS[:-1]]
-        W = self.base.reduced(self.linear.matrix(*states))
-        both = np.concatenate([W, (part["tau"] - self.linear.known(*states))[..., None]], axis=-1)
-        return both.reshape(len(both), -1)
-
-    def _take(self, rows, numbers):
-        rows = rows.reshape(len(rows), len(self.indices), -1)
-        stretches = (
-            numbers // max(self._block, FEWEST_ROWS * (self._filter.every if self._filter else 1))
-        ) % STRETCHES
-        for joint, indices in enumerate(self.indices):
-            self.accumulate(joint, rows[:, joint, np.append(indices, self.base.count)], stretches, self._fit)
 
 
 def weights(cutoff):

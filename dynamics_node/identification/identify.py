@@ -17,11 +17,10 @@ from dynamics_node.identification.base_parameters import (
     base_parameters,
     excitation,
 )
-from dynamics_node.identification.checks.fit import together
 from dynamics_node.identification.checks.recording_check import RecordingCheck, checked
+from dynamics_node.identification.checks.sample import together
 from dynamics_node.identification.checks.torque_checks import about_torques
-from dynamics_node.identification.consistent import PRIOR_STD, consistent_parameters, joint_prior, refitted
-from dynamics_node.identification.filtering import RecordedSums
+from dynamics_node.identification.consistent import PRIOR_STD, ConsistentFit, joint_prior
 from dynamics_node.identification.identified_robot import (
     identified_numbers,
     identified_robot,
@@ -29,7 +28,7 @@ from dynamics_node.identification.identified_robot import (
 )
 from dynamics_node.identification.regressor_model import USUAL, RegressorModel
 from dynamics_node.identification.summary import ResidualSampler, ResidualSamples
-from dynamics_node.identification.sums import Solution, folds, ordinary, residuals, weighted
+from dynamics_node.identification.sums import Solution, Sums, folds, ordinary, residuals, weighted
 from dynamics_node.identification.term_selection import TermSelection, select_terms
 from dynamics_node.robot import Robot
 from dynamics_node.robot.overrides import Overrides
@@ -119,8 +118,8 @@ class Identified:
     warnings: tuple[str, ...] = field(default=())
 
     def __repr__(self):
-        own = self.linear.counts
-        rms = {f"rms {name}": rms[own] for name, rms in self._rms().items()}
+        counts = self.linear.counts
+        rms = {f"rms {name}": rms[counts] for name, rms in self._rms().items()}
         verdict = "better" if self.better else "not better"
         return titled(
             f"Identified {self.linear.robot.name!r}: {verdict} than the description",
@@ -135,7 +134,9 @@ class Identified:
     def _repr_html_(self):
         """A table of joints with root mean squares of torque errors, for notebooks."""
         rms = self._rms()
-        rows = [(name, unit, *(f"{own[k]:.4g}" for own in rms.values())) for name, unit, k in self.joints]
+        rows = [
+            (name, unit, *(f"{errors[k]:.4g}" for errors in rms.values())) for name, unit, k in self.joints
+        ]
         return html_table(
             ("joint", "unit", *(f"rms {name}" for name in rms)), rows, repr(self).partition("\n")[0]
         )
@@ -193,9 +194,11 @@ class Identified:
     @property
     def better(self) -> bool:
         """Whether the computed torques are closer to the measured ones than the description's, on average."""
-        own = self.linear.counts
-        size = np.maximum(self.rmse_nominal[own], 1e-300)
-        return bool(np.mean((np.maximum(self.rmse_cross_validated, self.rmse_fitted)[own] / size) ** 2) < 1.0)
+        counts = self.linear.counts
+        size = np.maximum(self.rmse_nominal[counts], 1e-300)
+        return bool(
+            np.mean((np.maximum(self.rmse_cross_validated, self.rmse_fitted)[counts] / size) ** 2) < 1.0
+        )
 
 
 def identify(
@@ -292,30 +295,29 @@ def identify(
     if selection.added and terms is None:
         linear = model(selection.terms)
         base = base_parameters(linear)
-    sampler, summed = (
-        ResidualSampler(robot),
-        partial(_summed, linear, base, recordings, cutoff, progress, rows),
-    )
-    sums, start = summed("sums of squares", sampler=sampler), base.values(linear.described)
+    summed = partial(_summed, linear, base, recordings, cutoff, progress, rows)
+    sampler, start = ResidualSampler(robot), base.values(linear.described)
+    sums = summed("sums of squares", sampler=sampler)
     S, count = sums.total()
     warnings += about_torques(linear, base, sums, sample, late) if sample else []
-    solution = ordinary(sums, start) if method == "ordinary" else weighted(sums, start)
-    last = sums
+    least_squares = ordinary if method == "ordinary" else weighted
+    solution, last = least_squares(sums, start), sums
     for k in range(ROBUST if method == "robust" else 0):
-        fit = solution.x, solution.spread
-        last = summed(f"robust, {k + 1} of {ROBUST}", fit)
+        last = summed(f"robust, {k + 1} of {ROBUST}", (solution.x, solution.spread))
         solution = weighted(last, start)
     _require_rows(count, warnings)
     with progress("bodies", None):
         prior = joint_prior(linear, base, S, count)
-        consistent = consistent_parameters(linear, base, solution, prior_std, prior)
+        bodies = ConsistentFit(linear, base, prior_std, prior)
+        consistent = bodies.parameters(solution)
         parameters = consistent.parameters
     motion = excitation(base, solution.information, _sizes(linear, parameters, prior))
     _require_motion(motion, count, warnings)
     with progress("judge", None):
-        least = ordinary if method == "ordinary" else weighted
-        solve = partial(_bodies, linear, base, start, least, consistent, prior_std, prior)
-        rmse_unseen, samples = _cross_validated(base, sums, last, solve), sampler.samples(linear, parameters)
+        rmse_unseen = _cross_validated(
+            sums, lambda train: bodies.refitted(consistent, least_squares(last, start, train))
+        )
+        samples = sampler.samples(linear, parameters)
     return Identified(
         linear=linear,
         base=base,
@@ -372,34 +374,28 @@ def _check_recordings(linear, base, recordings, progress):
 
 
 def _summed(linear, base, recordings, cutoff, progress, rows, name, fit=None, sampler=None):
-    sums = RecordedSums(linear, base, cutoff, rows)
+    sums = Sums(linear, base, cutoff)
     with progress(name, rows) as advance:
         for chunks in recordings:
             sums.begin()
             if sampler:
                 sampler.begin()
             for chunk in chunks():
-                sums.add_chunk(chunk, fit)
+                sums.add(chunk, fit)
                 if sampler:
                     sampler.add(chunk)
                 advance(len(chunk["qd"]))
     return sums
 
 
-def _bodies(linear, base, start, solve, consistent, prior_std, prior, sums, stretches):
-    """Base values (r,) of consistent parameters fitted to some stretches."""
-    solution = solve(sums, start, stretches)
-    return base.values(refitted(consistent, linear, base, solution, prior_std, prior))
-
-
-def _cross_validated(base, sums, training_sums, solve):
+def _cross_validated(sums, solve):
     """Root mean squares (nv,) of torques over all folds, each tested on parameters fitted to the others.
-    training_sums: robust or not; solve(sums, stretches): base values (r,)."""
+    solve(stretches): base values (r,)."""
     squares = np.zeros(sums.count.shape[1])
     for test, train in folds():
         S, count = sums.total(test)
         if count.any() and sums.count[train].any():
-            squares += residuals(S, count, solve(training_sums, train)) ** 2 * count
+            squares += residuals(S, count, solve(train)) ** 2 * count
     return np.sqrt(squares / np.maximum(sums.count.sum(axis=0), 1.0))
 
 
@@ -407,9 +403,11 @@ def _sizes(linear, parameters, prior):
     """Sizes (p,) that a parameter of the robot may have: of the identified bodies, and the prior's standard
     deviations of joint parameters. Torques may determine little of a body except its mass, so a link is
     assumed to reach to the next joint."""
-    own = linear.described_inertias if "inertia" not in linear.terms else parameters[linear.places("inertia")]
+    inertias = (
+        linear.described_inertias if "inertia" not in linear.terms else parameters[linear.places("inertia")]
+    )
     sizes, bodies = prior.copy(), linear.places("inertia")
-    sizes[bodies] = linear.sizes_of(own, linear.ways)[bodies]
+    sizes[bodies] = linear.sizes_of(inertias, linear.ways)[bodies]
     return sizes
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 RANK = 1e-12  # fraction of the largest eigenvalue of the scaled information: smaller ones are rounding errors
 SURE = 0.1  # fraction of the condition number 1 / RANK: below it, the matrix certainly has full rank
+FEWEST_GROUPS = 4  # needed to estimate the correlation of residuals
 TINY = 1e-300  # squared length of an empty column
 
 
@@ -60,9 +61,9 @@ def fit_rows(rows, right) -> RowFit:
     """Least squares for rows (m, n), m >= n, of unit variance; x is zero in rank-deficient directions."""
     scale = column_scale(np.sum(rows**2, axis=0))
     U, sizes, directions = np.linalg.svd(rows * scale, full_matrices=False)
-    own = Spectrum(sizes[::-1] ** 2, directions[::-1].T, scale)
-    half = own.half_inverse()
-    return RowFit(half @ (U[:, ::-1][:, own.kept()].T @ right), half @ half.T, own)
+    found = Spectrum(sizes[::-1] ** 2, directions[::-1].T, scale)
+    half = found.half_inverse()
+    return RowFit(half @ (U[:, ::-1][:, found.kept()].T @ right), half @ half.T, found)
 
 
 def covariance_of(information):
@@ -97,15 +98,18 @@ def solve_definite_scaled(H, right):
     return scale * np.linalg.solve(scaled, scale * right)
 
 
-def nuisance_fit(S, nuisance, others, squares, tolerance):
-    """B (..., nuisance, others), the least-squares coefficients of the columns `nuisance` of normal equations
-    S (..., n, n) for the others, and the rank (...,) of these columns. squares (..., n): of the columns
-    before elimination; relative to them, values below `tolerance` are rounding errors."""
-    own = spectrum(S[..., nuisance[:, None], nuisance], column_scale(squares[..., nuisance]))
-    kept = own.values > tolerance
-    root = np.where(kept, 1.0 / np.sqrt(np.where(kept, own.values, 1.0)), 0.0)
-    half = own.directions * own.scale[..., None] * root[..., None, :]
-    return half @ (np.swapaxes(half, -1, -2) @ S[..., nuisance[:, None], others]), kept.sum(axis=-1)
+def eliminated(S, gone, squares, tolerance):
+    """Normal equations S (..., n, n) without the columns `gone`, the least-squares coefficients B (..., gone,
+    others) of these for the others, and their rank (...,). squares (..., n): of the columns before
+    elimination; relative to them, values below `tolerance` are rounding errors."""
+    others = np.delete(np.arange(S.shape[-1]), gone)
+    directions = spectrum(S[..., gone[:, None], gone], column_scale(squares[..., gone]))
+    kept = directions.values > tolerance
+    root = np.where(kept, 1.0 / np.sqrt(np.where(kept, directions.values, 1.0)), 0.0)
+    half = directions.directions * directions.scale[..., None] * root[..., None, :]
+    across = S[..., gone[:, None], others]
+    B = half @ (np.swapaxes(half, -1, -2) @ across)
+    return S[..., others[:, None], others] - np.swapaxes(across, -1, -2) @ B, B, kept.sum(axis=-1)
 
 
 def inflation(scores, information, spread, tolerance=RANK) -> float:
@@ -119,7 +123,7 @@ def inflation(scores, information, spread, tolerance=RANK) -> float:
     """
     half = spectrum(information).half_inverse(tolerance)
     groups, rank = len(scores), half.shape[1]
-    if groups < 2 or not rank:
+    if groups < FEWEST_GROUPS or not rank:
         return 1.0
     squares = np.sum((scores @ half) ** 2) / (rank * spread**2)
     return max(1.0, float(squares) * groups / (groups - 1.0))

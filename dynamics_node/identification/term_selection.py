@@ -11,14 +11,12 @@ from typing import NamedTuple
 import numpy as np
 
 from dynamics_node.identification.base_parameters import BaseParameters
-from dynamics_node.identification.regression import covariance_of
 from dynamics_node.identification.regressor_model import RegressorModel
-from dynamics_node.identification.sums import FAINTEST, residuals
+from dynamics_node.identification.sums import STATES, fit_of, residuals, squares_of, torque_rows
 
 CANDIDATES = ("rotor", "creep", "spring")
 PARTS = 5
 FEWEST = 50  # rows per part
-ROUNDS = 3  # of weighting each torque by its residuals
 WORTH = 0.95  # ratio of errors: a term must reduce it below this
 
 
@@ -44,49 +42,38 @@ def select_terms(linear: RegressorModel, base: BaseParameters, rows) -> TermSele
     terms = linear.terms
     if "inertia" not in terms or len(rows.get("q", ())) < PARTS * FEWEST:
         return TermSelection(terms)
-    states = [rows[kind] for kind in ("q", "qd", "qdd")]
-    blocks, left = linear.joint_blocks(*states), [term for term in CANDIDATES if term not in terms]
-    W = np.concatenate([base.reduced(linear.matrix(*states)), *(blocks[term] for term in left)], axis=-1)
-    S, count = _sums(W, rows["tau"] - linear.known(*states))
-    own = np.arange(base.count)
-    places = (
-        dict(zip(left, np.split(np.arange(base.count, W.shape[-1]), len(left)), strict=True)) if left else {}
-    )
-    first = before = _unseen(S, count, own)
+    blocks = linear.joint_blocks(*(rows[kind] for kind in STATES))
+    left = [term for term in CANDIDATES if term not in terms]
+    base_rows = torque_rows(linear, base, rows)
+    joint_columns = (blocks[term] for term in left)
+    every = np.concatenate([base_rows[..., :-1], *joint_columns, base_rows[..., -1:]], axis=-1)
+    parts = np.array_split(every, PARTS)
+    S, count = np.array([squares_of(part) for part in parts]), np.array([len(part) for part in parts])
+    chosen, joints = np.arange(base.count), len(linear.joints)
+    places = {term: base.count + k * joints + np.arange(joints) for k, term in enumerate(left)}
+    first = before = _unseen(S, count, chosen)
     added: list[str] = []
     while places:
-        errors = {term: _unseen(S, count, np.append(own, columns)) for term, columns in places.items()}
+        errors = {term: _unseen(S, count, np.append(chosen, columns)) for term, columns in places.items()}
         best = min(places, key=lambda term: _ratio(errors[term], before))
         if _ratio(errors[best], before) > WORTH:
             break
         added.append(best)
-        own, before = np.append(own, places.pop(best)), errors[best]
+        chosen, before = np.append(chosen, places.pop(best)), errors[best]
     return TermSelection((*terms, *added), tuple(added), _ratio(before, first))
-
-
-def _sums(W, tau):
-    """(PARTS, nv, k + 1, k + 1): sums of squares of columns W (n, nv, k) and tau (n, nv), by part; and the
-    numbers (PARTS,) of rows."""
-    both = np.concatenate([W, tau[..., None]], axis=-1)
-    parts = [np.ascontiguousarray(part.swapaxes(0, 1)) for part in np.array_split(both, PARTS)]
-    return np.stack([part.swapaxes(1, 2) @ part for part in parts]), np.array([p.shape[1] for p in parts])
 
 
 def _unseen(S, count, columns):
     """Root mean squares (nv,) of torques, every part fitted to the others with some of the columns; 0 for
-    torques that are not measured in all of them."""
+    torques that are not measured in all of them. S (PARTS, nv, k + 1, k + 1), count (PARTS,): rows."""
     at = np.append(columns, S.shape[-1] - 1)
-    S = S[..., at[:, None], at]
-    squares, measured = np.zeros(S.shape[1]), S[..., -1, -1].all(axis=0)
-    for part in range(PARTS):
-        train, rows = S.sum(axis=0) - S[part], count.sum() - count[part]
-        spread = np.where(measured, np.sqrt(train[:, -1, -1] / rows), np.inf)
-        for _ in range(ROUNDS):
-            total = np.einsum("j,jkl->kl", 1.0 / spread**2, train)
-            x = covariance_of(total[:-1, :-1]) @ total[:-1, -1]
-            spread = np.maximum(residuals(train, np.full(len(train), rows), x), FAINTEST * spread)
-        squares += residuals(S[part], np.full(len(train), count[part]), x) ** 2 * count[part]
-    return np.where(measured, np.sqrt(squares / count.sum()), 0.0)
+    measured = S[..., -1, -1].all(axis=0)
+    S = np.where(measured[:, None, None], S[..., at[:, None], at], 0.0)
+    squares = np.zeros(S.shape[1])
+    for part, rows in enumerate(count):
+        x, _ = fit_of(S.sum(axis=0) - S[part], count.sum() - rows)
+        squares += residuals(S[part], np.full(S.shape[1], rows), x) ** 2 * rows
+    return np.sqrt(squares / count.sum())
 
 
 def _ratio(errors, before):

@@ -9,8 +9,8 @@ from two_links import ARM
 
 import dynamics_node as dn
 from dynamics_node.errors import IdentificationError
-from dynamics_node.identification import RegressorModel, base_parameters, identify, weighted
-from dynamics_node.identification.filtering import ORDER, RecordedSums, weights
+from dynamics_node.identification import RegressorModel, Sums, base_parameters, identify, weighted
+from dynamics_node.identification.filtering import ORDER, weights
 from dynamics_node.io import differentiate
 from dynamics_node.io.differentiate import Derivatives, differentiated
 
@@ -29,11 +29,11 @@ def base(arm):
 
 
 def sums_of(arm, base, recordings, size=10_000, fit=None, cutoff=CUTOFF):
-    sums = RecordedSums(arm.linear, base, cutoff)
+    sums = Sums(arm.linear, base, cutoff)
     for recording in recordings:
         sums.begin()
         for chunk in in_chunks(recording, size)():
-            sums.add_chunk(chunk, fit)
+            sums.add(chunk, fit)
     return sums
 
 
@@ -147,7 +147,7 @@ def test_recordings_that_cannot_be_filtered(arm, base):
     assert not timeless.count.any() and not timeless.total()[0].any()
     del recording["time"]
     with pytest.raises(ValueError, match="time"):
-        RecordedSums(arm.linear, base, CUTOFF).add_chunk(recording)
+        Sums(arm.linear, base, CUTOFF).add(recording)
 
 
 def test_identification_with_a_cutoff():
@@ -167,8 +167,8 @@ def test_identification_with_a_cutoff():
 def test_empty_chunks_change_nothing(arm, base):
     recording = arm.recording(1, time=np.arange(0.0, 6.0, 0.01))
     empty = {kind: rows[:0] for kind, rows in recording.items()}
-    plain, sums = sums_of(arm, base, [recording]), RecordedSums(arm.linear, base, CUTOFF)
+    plain, sums = sums_of(arm, base, [recording]), Sums(arm.linear, base, CUTOFF)
     for chunk in (empty, {kind: rows[:300] for kind, rows in recording.items()}, empty):
-        sums.add_chunk(chunk)
-    sums.add_chunk({kind: rows[300:] for kind, rows in recording.items()})
+        sums.add(chunk)
+    sums.add({kind: rows[300:] for kind, rows in recording.items()})
     assert np.allclose(sums.total()[0], plain.total()[0]) and sums.rows == plain.rows

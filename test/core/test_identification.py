@@ -13,16 +13,15 @@ import dynamics_node as dn
 from dynamics_node.algorithms import inertias_of_parameters
 from dynamics_node.errors import IdentificationError
 from dynamics_node.identification import (
+    ConsistentFit,
     RegressorModel,
     Sums,
     base_parameters,
-    consistent_parameters,
     identified_robot,
     identify,
     summary,
     weighted,
 )
-from dynamics_node.identification.sums import STRETCHES
 from dynamics_node.robot.inertial_parameters import with_parameters
 from dynamics_node.symbolic import pseudo_inertia
 
@@ -81,10 +80,10 @@ def test_names_of_base_parameters():
     assert "left_upper.Izz + 0.16 left_lower.m + 0.64 right_lower.Izz" in base.expressions
     assert "left_lower.my" in base.alone and "left_lower.Ixx" in base.unidentifiable
     model = ROBOTS["panda7"].model()
-    last = base_parameters(RegressorModel(model, ("inertia",), "numpy"), measured=["panda_joint7"])
+    last = base_parameters(RegressorModel(model, ("inertia",), "numpy", ("panda_joint7",)))
     assert all(name.startswith("panda_link7") for name in last.alone) and 0 < last.count < 10
     with pytest.raises(ValueError, match="'elbow'"):
-        base_parameters(RegressorModel(model), measured=["elbow"])
+        RegressorModel(model, measured=("elbow",))
     with pytest.raises(ValueError, match=r"terms.*'mass'"):
         RegressorModel(model, ("mass",))
 
@@ -136,9 +135,7 @@ def test_errors_match_the_covariance(arm, fit):
         sums = Sums(linear, base)
         noisy = W @ right + 0.05 * random.normal(size=W.shape[:2])
         rows = np.concatenate([W, noisy[..., None]], axis=-1)
-        for joint, columns in enumerate(sums.indices):
-            joint_rows = rows[:, joint, np.append(columns, base.count)]
-            sums.accumulate(joint, joint_rows, np.arange(len(rows)) * STRETCHES // len(rows))
+        sums.accumulate([rows[:, joint, columns] for joint, columns in enumerate(sums.columns)])
         solution = weighted(sums, start)
         deviation = solution.x - right
         inside += deviation @ solution.information @ deviation <= base.count + 3 * np.sqrt(2 * base.count)
@@ -219,9 +216,9 @@ def test_friction_is_not_negative(arm):
     recording = arm.recording(1)
     W = linear.matrix(*(recording[kind] for kind in ("q", "qd", "qdd")))
     sums = Sums(linear, base)
-    sums.add(recording["q"], recording["qd"], recording["qdd"], W @ p)
+    sums.add(recording | {"tau": W @ p})
     solution = weighted(sums, base.values(linear.described))
-    fitted = consistent_parameters(linear, base, solution).parameters
+    fitted = ConsistentFit(linear, base).parameters(solution).parameters
     assert np.all(fitted[linear.places("viscous")] == 0) and np.all(fitted[linear.places("coulomb")] >= 0)
 
 

@@ -7,7 +7,7 @@ from robots import robot_of
 import dynamics_node as dn
 from dynamics_demo.robots import geared_chain
 from dynamics_node.display import WIDE
-from dynamics_node.estimation.payload_sums import PayloadFit
+from dynamics_node.estimation.payload_fit import PayloadFit
 
 NAMES = ("talos", "five_bar")
 

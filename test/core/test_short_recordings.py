@@ -10,11 +10,11 @@ from robots import ROBOTS
 from scipy.optimize import lsq_linear
 
 from dynamics_node.identification import (
+    ConsistentFit,
     RegressorModel,
     Solution,
     Sums,
     base_parameters,
-    consistent_parameters,
     identify,
     summary,
     weighted,
@@ -105,9 +105,9 @@ def test_standard_deviations_account_for_correlated_noise(arm, base):
     true_values, start, inside, alone = base.values(arm.parameters), base.values(arm.linear.described), [], []
     for seed in range(6):
         clean = arm.recording(seed, noise=0.0, time=np.arange(0.0, 20.0, 1 / 60))
-        sums, noisy = Sums(arm.linear, base, 1200), as_measured(arm, clean, seed, 0.3)
+        sums, noisy = Sums(arm.linear, base), as_measured(arm, clean, seed, 0.3)
         more = noisy["tau"] - as_measured(arm, clean, seed, 0.0)["tau"]  # the noise alone
-        sums.add(clean["q"], clean["qd"], clean["qdd"], clean["tau"] + more)
+        sums.add(clean | {"tau": clean["tau"] + more})
         solution = weighted(sums, start)
         off = np.abs(solution.x - true_values)
         inside.append(off < 3.0 * solution.std)
@@ -135,7 +135,7 @@ def test_bounded_friction_is_the_constrained_minimum(friction_model, seed):
         x[:2] = -1.0, -0.5
     solution = Solution(x, np.eye(len(x)), np.ones(6), A.T @ A, np.ones(6))
     prior = np.full(len(friction_model.names), 3.0)
-    parameters = consistent_parameters(friction_model, base, solution, prior=prior).parameters
+    parameters = ConsistentFit(friction_model, base, prior=prior).parameters(solution).parameters
     bound = np.where(["offset" in name for name in friction_model.names], -np.inf, 0.0)
     K = np.vstack([A @ base.combinations, np.diag(1.0 / prior)])
     right = np.concatenate([A @ x, friction_model.described / prior])
@@ -146,8 +146,8 @@ def test_bounded_friction_is_the_constrained_minimum(friction_model, seed):
 
 
 def test_priors_scale_with_torques(arm, base):
-    recording, sums = recorded(arm, 8.0), Sums(arm.linear, base, 240)
-    sums.add(*(recording[kind] for kind in ("q", "qd", "qdd", "tau")))
+    recording, sums = recorded(arm, 8.0), Sums(arm.linear, base)
+    sums.add(recording)
     prior = joint_prior(arm.linear, base, *sums.total())
     size = np.sqrt(np.mean(recording["tau"] ** 2, axis=0))
     assert np.allclose(prior[arm.linear.places("coulomb")], size, rtol=1e-6)
