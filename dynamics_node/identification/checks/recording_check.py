@@ -5,10 +5,11 @@ from dataclasses import replace
 import numpy as np
 
 from dynamics_node.identification.base_parameters import BaseParameters, base_parameters
-from dynamics_node.identification.checks.fit import KINDS, Sample, fit_of
+from dynamics_node.identification.checks.sample import KINDS, RecordingSample
 from dynamics_node.identification.checks.timing import about_delay, about_positions, about_rates, delay
 from dynamics_node.identification.checks.torque_checks import about_load
 from dynamics_node.identification.regressor_model import USUAL, RegressorModel
+from dynamics_node.identification.sums import torque_rows
 from dynamics_node.text import listed
 
 STATIONARY = 1e-3  # rad/s or m/s: slower joints do not move
@@ -37,7 +38,7 @@ class RecordingCheck:
         """linear: with the usual terms (`checked`), even if not identified: friction that no term explains
         looks like a load."""
         self._linear, self._base, self._names = linear, base, linear.robot.v_names
-        self.sample = Sample(len(self._names) * len(linear.names))
+        self.sample = RecordingSample(len(self._names) * len(linear.names))
         self._low = np.full(len(self._names), np.inf)
         self._high = -self._low
         self._travelled = np.zeros(len(self._names))
@@ -120,17 +121,17 @@ class RecordingCheck:
         sentences = about_saturation(rows, self._names)
         if inconsistent := about_positions(self._linear, rows) + about_rates(self._linear, stretches):
             return sentences + inconsistent
-        fit = fit_of(self._linear, self._base, rows)
-        if all("time" in own for own in stretches):
-            self.late = delay(fit, [own["time"] for own in stretches])
+        if all("time" in stretch for stretch in stretches):
+            fitted = torque_rows(self._linear, self._base, rows)
+            self.late = delay(fitted, [stretch["time"] for stretch in stretches])
         if self.late:
             return sentences + about_delay(self.late)
-        return sentences + about_load(self._linear, fit, stretches, rows)
+        return sentences + about_load(self._linear, self._base, stretches)
 
     def _named(self, which):
         """Names of the joints whose torques are used."""
         which = np.logical_and(which, self._linear.counts)
-        return [name for name, own in zip(self._names, which, strict=True) if own]
+        return [name for name, counts in zip(self._names, which, strict=True) if counts]
 
 
 def about_saturation(rows, names):

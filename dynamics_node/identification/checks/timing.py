@@ -7,8 +7,8 @@ count.
 
 import numpy as np
 
-from dynamics_node.identification.checks.fit import Columns, Fit
 from dynamics_node.identification.regressor_model import RegressorModel
+from dynamics_node.identification.sums import fit_of, packed_squares
 from dynamics_node.text import listed
 
 SLOW = 0.5  # s between samples: slower recordings have wrong time units
@@ -38,7 +38,11 @@ def about_positions(linear: RegressorModel, rows):
 
 def about_rates(linear: RegressorModel, stretches):
     """Warnings about rates that do not match the positions."""
-    steps = [np.median(np.diff(own["time"])) for own in stretches if "time" in own and len(own["time"]) > 1]
+    steps = [
+        np.median(np.diff(stretch["time"]))
+        for stretch in stretches
+        if "time" in stretch and len(stretch["time"]) > 1
+    ]
     if not steps:
         return []
     if np.median(steps) > SLOW:
@@ -82,12 +86,12 @@ def _slopes(linear, stretches):
         if name not in joints:
             continue
         moved, integrated = [], []
-        for own in stretches:
-            if "time" not in own or len(own["time"]) <= APART:
+        for stretch in stretches:
+            if "time" not in stretch or len(stretch["time"]) <= APART:
                 continue
-            rates = own["qd"][:, k]
-            path = np.append(0.0, np.cumsum(0.5 * (rates[1:] + rates[:-1]) * np.diff(own["time"])))
-            q = own["q"][:, joints[name].q.start]
+            rates = stretch["qd"][:, k]
+            path = np.append(0.0, np.cumsum(0.5 * (rates[1:] + rates[:-1]) * np.diff(stretch["time"])))
+            q = stretch["q"][:, joints[name].q.start]
             q = np.unwrap(q) if joints[name].kind == "continuous" else q
             moved.append(q[APART:] - q[:-APART])
             integrated.append(path[APART:] - path[:-APART])
@@ -111,40 +115,53 @@ CHANGED = 0.02  # fraction of the residual of a torque: smaller changes are igno
 AGREEMENT = 0.8  # fraction of all changes: least share of improvements
 
 
-def delay(fit: Fit, times):
-    """s that torques are behind the positions, or 0. fit: of stretches of rows in a row; times: of each
-    stretch."""
+def delay(rows, times):
+    """s that torques are behind the positions, or 0. rows (n, nv, r + 1): see `torque_rows`, of stretches;
+    times: of each stretch."""
+    from scipy.optimize import minimize_scalar  # takes 0.2 s to import
+
     times = [np.asarray(time) for time in times]
-    steps = float(np.median(np.concatenate([np.diff(time) for time in times])))
-    reach, least = min(LONGEST, 0.25 * min(np.ptp(time) for time in times)), max(LATE, SHARE * steps)
+    step = float(np.median(np.concatenate([np.diff(time) for time in times])))
+    reach = min(LONGEST, 0.25 * min(np.ptp(time) for time in times))
     inside = [np.flatnonzero((time >= time[0] + reach) & (time <= time[-1] - reach)) for time in times]
-    if sum(map(len, inside)) < fit.columns.parameters:
+    count = sum(map(len, inside))
+    if count < rows.shape[-1] - 1:
         return 0.0
-    earlier, logarithms = _Earlier(fit, times, inside), {}
+    starts = np.cumsum([0, *(len(time) for time in times[:-1])])
+    used = rows.any(axis=0)
+    used[:, -1] = True
+    packed, torques = rows[:, used], np.nonzero(used)[1] == used.shape[1] - 1
+    steps = np.diff(packed, axis=0)
+    tau = packed[np.concatenate([start + at for start, at in zip(starts, inside, strict=True)])][:, torques]
 
-    def left(delay):
-        """Logarithms (nv,) of the residuals."""
-        delay = round(float(delay) / FINE) * FINE
-        if delay not in logarithms:
-            logarithms[delay] = np.log(earlier.fit(delay).spread)
-        return logarithms[delay]
+    def left(seconds):
+        """Logarithms (nv,) of the residuals of the regressor at an earlier time."""
+        low, shares = [], []
+        for start, time, at in zip(starts, times, inside, strict=True):
+            place = np.interp(time[at] - seconds, time, np.arange(len(time)))
+            low.append(np.minimum(place.astype(int), len(time) - 2) + start)
+            shares.append(place + start - low[-1])
+        earlier = steps[np.concatenate(low)]
+        earlier *= np.concatenate(shares)[:, None]
+        earlier += packed[np.concatenate(low)]
+        earlier[:, torques] = tau
+        return np.log(fit_of(packed_squares(earlier, used), count)[1])
 
-    count = int(reach / STEP + 1e-9)
-    tried = STEP * np.arange(-count, count + 1) if count else np.array([-reach, 0.0, reach])
-    best, step = float(min(tried, key=lambda delay: left(delay).sum())), STEP if count else reach
-    while step > FINE:
-        if abs(best) + step <= least:  # halved steps cannot reach farther than the last one
-            return 0.0
-        step *= 0.5
-        best = float(min((best, best - step, best + step), key=lambda delay: left(delay).sum()))
-    gain = left(0.0) - left(best)
-    changed = np.abs(gain) > CHANGED
-    if abs(best) < least or abs(best) >= reach or not changed.any():
-        return 0.0
-    rows = sum(map(len, inside))
-    certain = rows * gain.sum() > LIKELIHOOD_GAIN and 1.0 - np.exp(-2.0 * gain[changed].mean()) > WORTH
-    agreed = np.sum(gain[gain > 0]) >= AGREEMENT * np.sum(np.abs(gain))
-    return best if certain and agreed else 0.0
+    coarse = np.linspace(-reach, reach, 1 + 2 * max(1, round(reach / STEP)))
+    near = min(coarse, key=lambda seconds: left(seconds).sum())
+    bounds = np.clip((near - coarse[1] + coarse[0], near + coarse[1] - coarse[0]), -reach, reach)
+    found = minimize_scalar(
+        lambda seconds: left(seconds).sum(), bounds=bounds, method="bounded", options={"xatol": FINE}
+    )
+    gain = left(0.0) - left(found.x)
+    changed = gain[np.abs(gain) > CHANGED]
+    is_late = (
+        max(LATE, SHARE * step) <= abs(found.x) < reach - FINE
+        and count * gain.sum() > LIKELIHOOD_GAIN
+        and 1.0 - np.exp(-2.0 * changed.sum() / max(1, len(changed))) > WORTH
+        and np.sum(gain[gain > 0]) >= AGREEMENT * np.sum(np.abs(gain))
+    )
+    return float(found.x) if is_late else 0.0
 
 
 def about_delay(delay):
@@ -152,31 +169,3 @@ def about_delay(delay):
     if not delay:
         return []
     return [f"torques are {1e3 * abs(delay):.0f} ms {'behind' if delay > 0 else 'ahead of'} the positions"]
-
-
-class _Earlier:
-    """Fits of torques at some rows to the regressor of an earlier time, interpolated between rows."""
-
-    def __init__(self, fit: Fit, times, inside):
-        """inside: indices of the rows of each stretch that are used."""
-        starts = np.cumsum([0, *(len(time) for time in times[:-1])])
-        self._places = list(zip(starts, times, inside, strict=True))
-        self._tau = fit.tau[np.concatenate([start + own for start, _, own in self._places])]
-        self._indices, self._count = fit.columns.indices, fit.columns.parameters
-        self._columns = np.concatenate(fit.columns.own, axis=1)  # all joints side by side
-        self._steps = np.diff(self._columns, axis=0)
-        self._edges = np.cumsum([len(indices) for indices in fit.columns.indices])[:-1]
-
-    def fit(self, delay) -> Fit:
-        """Fit to the regressor at a time `delay` before each torque."""
-        rows, shares = [], []
-        for start, time, own in self._places:
-            at = np.interp(time[own] - delay, time, np.arange(len(time)))
-            row = np.minimum(at.astype(int), len(time) - 2)
-            rows.append(start + row)
-            shares.append(at - row)
-        low, share = np.concatenate(rows), np.concatenate(shares)
-        columns = self._steps[low]
-        columns *= share[:, None]
-        columns += self._columns[low]
-        return Fit(Columns(np.split(columns, self._edges, axis=1), self._indices, self._count), self._tau)
