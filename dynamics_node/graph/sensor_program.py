@@ -20,7 +20,14 @@ from dynamics_node.algorithms.reduced_frames import (
     parameter_shapes,
     with_inputs,
 )
-from dynamics_node.graph.estimate import Estimate, EstimatePlan, choose_basis, estimate, plan_estimate, spread
+from dynamics_node.graph.estimate import (
+    EstimatePlan,
+    SystemSolution,
+    choose_basis,
+    estimate,
+    plan_estimate,
+    spread,
+)
 from dynamics_node.graph.finer import finer
 from dynamics_node.graph.sensor_system import (
     SensorSystem,
@@ -100,7 +107,7 @@ class _Writing:
     def __init__(self, robot, problem, parameters, fine):
         self.robot, self.problem, self.parameters, self.fine = robot, problem, parameters, fine
         self.regrouped = regroups(problem)
-        self.own, self.T = economical_robot(robot, self.regrouped)
+        self.reframed, self.T = economical_robot(robot, self.regrouped)
         self.reads = problem.reads(robot) | parameter_shapes(robot, parameters)
         generic = self.generic()
         state = self.states(generic, STATES, seed=20)
@@ -112,12 +119,12 @@ class _Writing:
     def generic(self):
         """The robot with generic parameters, without accidental zeros."""
         if not self.parameters:
-            return self.own
-        tree = generic_parameters(self.own.tree, self.parameters)
-        return self.own.with_tree(regroup(tree) if self.regrouped else tree)
+            return self.reframed
+        tree = generic_parameters(self.reframed.tree, self.parameters)
+        return self.reframed.with_tree(regroup(tree) if self.regrouped else tree)
 
     def program(self):
-        state = self.states(self.own, TRIED, seed=23)
+        state = self.states(self.reframed, TRIED, seed=23)
         tried = at_states(self.system, self.reads, state)
         first = estimate(self.plan, tried)
         self.sizes = {k: usual_size(np.abs(pivot)) for k, pivot in first.lu.pivots.items()}
@@ -129,20 +136,23 @@ class _Writing:
         program = self.traced((*limits, np.inf))
         return replace(program, limits=(*limits, health_limit(program, state, [(name,) for name in RESULTS])))
 
-    def states(self, own, count, seed):
+    def states(self, robot, count, seed):
         """{input: array} of a robot in the frames of the Program, at `count` random states."""
         random = np.random.default_rng(seed)
-        state = {"q": closed_samples(own, count, random), "qd": random.uniform(-1, 1, (count, self.robot.nv))}
+        state = {
+            "q": closed_samples(robot, count, random),
+            "qd": random.uniform(-1, 1, (count, self.robot.nv)),
+        }
         state["readings"] = random.uniform(-1, 1, (count, len(self.problem.readings)))
-        values = own_values(own.tree)
+        values = own_values(robot.tree)
         return state | {"gravity": self.robot.gravity} | {name: values[name] for name in self.parameters}
 
     def system(self, q, qd, readings, gravity, inertia=None, armature=None) -> SensorSystem:
         """On symbols."""
-        own = with_inputs(self.own, inertia, armature, self.regrouped)
-        rates = rates_at(own, q, qd, explicit=True).qd
-        system = spanned_sensor_system(own, self.problem, q, rates, readings, gravity)
-        return finer(system, own.tree, q, rates, gravity) if self.fine else system
+        robot = with_inputs(self.reframed, inertia, armature, self.regrouped)
+        rates = rates_at(robot, q, qd, explicit=True).qd
+        system = spanned_sensor_system(robot, self.problem, q, rates, readings, gravity)
+        return finer(system, robot.tree, q, rates, gravity) if self.fine else system
 
     def traced(self, limits):
         return trace(partial(self.function, with_health=bool(limits)), self.reads, limits)
@@ -156,13 +166,13 @@ class _Writing:
         for name in self.problem.covariance:
             results[f"{name}_covariance"] = self.covariance(name, solution.gain)
         if with_health:
-            closed = health(self.own, q, rates_at(self.own, q, qd, explicit=True))
+            closed = health(self.reframed, q, rates_at(self.reframed, q, qd, explicit=True))
             results["health"] = np.append(closed, self.growth(solution))
         return results
 
     def results(self, values):
         """qdd, tau and f_ext, in the robot's own frames."""
-        qdd, tau, f_ext = sensor_values(self.own, self.problem, values)
+        qdd, tau, f_ext = sensor_values(self.reframed, self.problem, values)
         return qdd, tau, matvec(transpose(self.T), f_ext)
 
     def covariance(self, name, gain):
@@ -183,7 +193,7 @@ class _Writing:
                 by_reading[number[label]] = residuals[k]
         return by_reading
 
-    def growth(self, solution: Estimate):
+    def growth(self, solution: SystemSolution):
         """The squared loss of digits: the product over all weak parts, relative to the usual values."""
         total = 1.0
         for number, value in solution.lu.weakness(self.sizes).items():

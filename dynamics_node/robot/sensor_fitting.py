@@ -9,26 +9,15 @@ from dynamics_node.errors import SensorError
 from dynamics_node.robot.sensors import (
     MEASURED,
     WRENCH,
-    Accelerometer,
-    AngularAcceleration,
     ExternalWrench,
     ForceTorque,
     Gyro,
     Imu,
     JointAcceleration,
     JointTorque,
-    Sensor,
+    LinkSensor,
 )
 from dynamics_node.robot.subtree import subtree
-
-_ANGULAR, _LINEAR = ("wx", "wy", "wz"), ("ax", "ay", "az")
-_LABELS: dict[type[Sensor], tuple[str, ...]] = {
-    ForceTorque: WRENCH,
-    Accelerometer: _LINEAR,
-    AngularAcceleration: ("alphax", "alphay", "alphaz"),
-    Gyro: _ANGULAR,
-    Imu: (*_ANGULAR, *_LINEAR),
-}
 
 
 def fitting_labels(robot, sensors) -> tuple[tuple[str, ...], ...]:
@@ -44,22 +33,22 @@ def fitting_labels(robot, sensors) -> tuple[tuple[str, ...], ...]:
 
 def _labels(robot, sensor) -> tuple[str, ...]:
     """Names of its rows. Raises SensorError for a joint or link without such a reading."""
-    if not isinstance(sensor, Sensor):
-        raise SensorError(f"{sensor!r} is not a sensor")
     if isinstance(sensor, (JointTorque, JointAcceleration)):
         joint = _driven(robot, sensor) if isinstance(sensor, JointTorque) else _joint(robot, sensor)
-        rows: tuple[str, ...] = joint.type.v_names
+        rows = joint.type.v_names
+        if not rows:
+            return (sensor.name,)
+    elif isinstance(sensor, ForceTorque):
+        _require_parted(robot, sensor)
+        rows = WRENCH
     elif isinstance(sensor, ExternalWrench):
         _require_moving(robot, sensor)
         rows = tuple(name for name, role in zip(WRENCH, sensor.rows, strict=True) if role == MEASURED)
+    elif isinstance(sensor, LinkSensor):
+        _require_moving(robot, sensor)
+        rows = sensor.labels
     else:
-        if isinstance(sensor, ForceTorque):
-            _require_parted(robot, sensor)
-        else:
-            _require_moving(robot, sensor)
-        rows = _LABELS[type(sensor)]
-    if isinstance(sensor, (JointTorque, JointAcceleration)) and not rows:
-        return (sensor.name,)
+        raise SensorError(f"{sensor!r} is not a sensor")
     return tuple(f"{sensor.name}.{row}" for row in rows)
 
 
@@ -77,15 +66,15 @@ def _require_parted(robot, sensor):
     """Raise SensorError for an unknown joint, and if the side of the joint on which a loop ends is
     ambiguous."""
     try:
-        own = subtree(robot, sensor.joint)
+        child_side = subtree(robot, sensor.joint)
     except KeyError as error:
         raise SensorError(f"sensor {sensor.name!r}: {error.args[0]}") from None
     ends = [
         loop.name
         for loop in getattr(robot, "constraints", ())
-        if own.body in (getattr(loop, "predecessor", None), getattr(loop, "successor", None))
+        if child_side.body in (getattr(loop, "predecessor", None), getattr(loop, "successor", None))
     ]
-    if robot.frames[own.link].fixed_joint and ends:
+    if robot.frames[child_side.link].fixed_joint and ends:
         raise SensorError(
             f"sensor {sensor.name!r}: loop {ends[0]!r} ends at a link that is fixed to both sides of joint "
             f"{sensor.joint!r}; the side is ambiguous: let the joint move, or leave the sensor out"
@@ -95,7 +84,7 @@ def _require_parted(robot, sensor):
 def _driven(robot, sensor):
     """The joint of a torque sensor."""
     joint = _joint(robot, sensor)
-    own = {own.name: own for own in robot.independent_joints}
+    independent = {independent.name: independent for independent in robot.independent_joints}
     if joint.masters is not None:
         masters = ", ".join(map(repr, joint.masters.names))
         raise SensorError(
@@ -104,10 +93,10 @@ def _driven(robot, sensor):
         )
     if joint.type.is_free:
         raise SensorError(f"sensor {sensor.name!r}: no motor drives floating joint {joint.name!r}")
-    if joint.name not in own:
+    if joint.name not in independent:
         raise SensorError(
             f"sensor {sensor.name!r}: joint {joint.name!r} follows from a loop, and its torque is counted at "
-            f"the independent joints: {', '.join(own)}"
+            f"the independent joints: {', '.join(independent)}"
         )
     return joint
 

@@ -15,6 +15,7 @@ from dynamics_node.robot.sensors.records import (
     Imu,
     JointAcceleration,
     JointTorque,
+    LinkSensor,
     Posed,
     Sensor,
 )
@@ -35,6 +36,7 @@ __all__ = [
     "Imu",
     "JointAcceleration",
     "JointTorque",
+    "LinkSensor",
     "Posed",
     "Sensor",
     "load_sensors",

@@ -239,10 +239,8 @@ class ForceTorque(Posed):
 
 
 @dataclass(frozen=True)
-class Accelerometer(Posed):
-    """A sensor of the proper acceleration (3) of a point of a link in its own axes, m/s^2.
-
-    At rest it reads 9.81 upward.
+class LinkSensor(Posed):
+    """The base of sensors that read the motion of a link in their own axes.
 
     Parameters
     ----------
@@ -250,60 +248,44 @@ class Accelerometer(Posed):
         A link that moves.
     xyz, rpy, std, covariance, value, name, topic, frame
         As in `Posed`.
+    """
+
+    labels: ClassVar[tuple[str, ...]]  # of its rows
+    link: str
+
+
+class Accelerometer(LinkSensor):
+    """A sensor of the proper acceleration (3) of a point of a link, m/s^2: a `LinkSensor`.
+
+    At rest it reads 9.81 upward.
     """
 
     kind = "accelerometer"
-    link: str
+    labels = ("ax", "ay", "az")
 
 
-@dataclass(frozen=True)
-class AngularAcceleration(Posed):
-    """A sensor of the angular acceleration (3) of a link in its own axes, rad/s^2.
-
-    Parameters
-    ----------
-    link : str
-        A link that moves.
-    xyz, rpy, std, covariance, value, name, topic, frame
-        As in `Posed`.
-    """
+class AngularAcceleration(LinkSensor):
+    """A sensor of the angular acceleration (3) of a link, rad/s^2: a `LinkSensor`."""
 
     kind = "angular_acceleration"
-    link: str
+    labels = ("alphax", "alphay", "alphaz")
 
 
-@dataclass(frozen=True)
-class Gyro(Posed):
-    """A sensor of the angular velocity (3) of a link in its own axes, rad/s.
+class Gyro(LinkSensor):
+    """A sensor of the angular velocity (3) of a link, rad/s: a `LinkSensor`.
 
     The velocity follows from q and qd. Such rows determine nothing, but contradict others if they are wrong.
-
-    Parameters
-    ----------
-    link : str
-        A link that moves.
-    xyz, rpy, std, covariance, value, name, topic, frame
-        As in `Posed`.
     """
 
     kind = "gyro"
-    link: str
+    labels = ("wx", "wy", "wz")
 
 
-@dataclass(frozen=True)
-class Imu(Posed):
-    """A gyro (rows 0 to 2, rad/s) and an accelerometer (rows 3 to 5, m/s^2) at one place.
-
-    Parameters
-    ----------
-    link : str
-        A link that moves.
-    xyz, rpy, std, covariance, value, name, topic, frame
-        As in `Posed`.
-    """
+class Imu(LinkSensor):
+    """A gyro (rows 0 to 2, rad/s) and an accelerometer (rows 3 to 5, m/s^2) at one place: a `LinkSensor`."""
 
     kind = "imu"
-    link: str
+    labels = (*Gyro.labels, *Accelerometer.labels)
 
 
 @dataclass(frozen=True)
