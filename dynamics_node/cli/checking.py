@@ -9,8 +9,8 @@ from dynamics_node.cli.options import UsageError
 from dynamics_node.cli.parser import add_command
 from dynamics_node.cli.values import TABLES, file_to_write, names, plot_to_write, positive
 from dynamics_node.errors import InputError, TableError
-from dynamics_node.identification.excitation import message_text, read_limits
 from dynamics_node.io import plot_curves, read_table
+from dynamics_node.io.motion_files import message_text, read_limits
 from dynamics_node.output_files import write_text
 from dynamics_node.robot.inertial_parameters import with_payload
 from dynamics_node.text import listed

@@ -16,11 +16,10 @@ from dynamics_node.identification.excitation import (
     Box,
     ExcitationTrajectory,
     design_excitation,
-    message_text,
-    read_limits,
     solutions,
 )
 from dynamics_node.io import plot_curves
+from dynamics_node.io.motion_files import message_text, read_limits
 from dynamics_node.output_files import making, write_text
 from dynamics_node.text import listed
 

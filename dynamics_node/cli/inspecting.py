@@ -140,7 +140,7 @@ def add_doctor(commands):
 
 
 def read_report(options):
-    """(Report, text of the description). Raises as `errors_of_description`."""
+    """(DoctorReport, text of the description). Raises as `errors_of_description`."""
     path = Path(options.urdf)
     text = path.read_bytes()
     choices = {"floating_base": options.floating_base, "joints": options.joints}

@@ -11,6 +11,7 @@ import numpy as np
 
 from dynamics_node.errors import InputError
 from dynamics_node.functions.checks import numbers
+from dynamics_node.io.motion_files import trajectory_message
 from dynamics_node.robot.safe_files import documents, plain, read_regular_file
 from dynamics_node.text import listed
 from dynamics_node.trajectory.joint_trajectory import FIELDS, JointTrajectory
@@ -132,14 +133,8 @@ def in_order(check, names) -> np.ndarray:
 
 def message_of(trajectory: JointTrajectory, efforts) -> dict:
     """The fields of a trajectory_msgs/JointTrajectory with efforts (k, n)."""
-    points = []
-    for k, time in enumerate(trajectory.time.tolist()):
-        sec, nanosec = divmod(round(time * 1e9), 10**9)
-        rows = zip(FIELDS, (trajectory.q[k], trajectory.qd[k], trajectory.qdd[k]), strict=True)
-        point: dict = {field: row.tolist() for field, row in rows if not np.isnan(row[0])}
-        point["effort"] = efforts[k].tolist()
-        points.append(point | {"time_from_start": {"sec": sec, "nanosec": nanosec}})
-    return {"joint_names": list(trajectory.names), "points": points}
+    fields = dict(zip(FIELDS, (trajectory.q, trajectory.qd, trajectory.qdd), strict=True))
+    return trajectory_message(trajectory.names, trajectory.time, fields | {"effort": efforts})
 
 
 class TrajectoryFile(NamedTuple):

@@ -15,10 +15,11 @@ from two_links import ARM
 import dynamics_node as dn
 from dynamics_node.algorithms import smooth_friction
 from dynamics_node.identification import TERMS, RegressorModel, base_parameters
-from dynamics_node.identification.excitation import joint_bounds, message_text, read_limits, solutions
+from dynamics_node.identification.excitation import joint_bounds, solutions
 from dynamics_node.identification.excitation.information import Regressor, roundness, volume
 from dynamics_node.identification.excitation.limits_along_motion import BoxRows, TorqueRows
-from dynamics_node.identification.excitation.objective import Problem, Series, random_motion
+from dynamics_node.identification.excitation.objective import ExcitationProblem, Series, random_motion
+from dynamics_node.io.motion_files import message_text, read_limits, trajectory_message
 
 WALLS = {
     "panda7": ("panda_link7", [-1.0, -np.inf, 0.1], [1.0, 0.6, np.inf]),
@@ -43,7 +44,7 @@ def problem_of(name, start=None, boxed=True):
     rows = [TorqueRows(model, bounds, "numpy")]
     if boxed:
         rows.append(BoxRows(model, dn.Box(*WALLS[name], point=[0.1, 0.2, 0.3]), "numpy"))
-    return Problem(Series(6.0, 3, start), bounds, regressor, rows)
+    return ExcitationProblem(Series(6.0, 3, start), bounds, regressor, rows)
 
 
 def small(**choices):
@@ -331,8 +332,7 @@ def test_messages_have_the_types_of_ros(arm):
 
 def test_names_that_look_like_yaml_stay_names():
     names = ["a: b", "- c", "yes", "1.0", "d\ne", "#f"]
-    rows = np.zeros((1, 6))
-    message = dn.identification.excitation.joint_trajectory(names, np.zeros(1), rows, rows, rows)
+    message = trajectory_message(names, np.zeros(1), {"positions": np.zeros((1, 6))})
     assert yaml.safe_load(message_text(message))["joint_names"] == names
 
 

@@ -10,7 +10,7 @@ from cart_pole import CART
 
 import dynamics_node as dn
 from dynamics_node.cli import main
-from dynamics_node.identification.excitation import message_text
+from dynamics_node.io.motion_files import message_text
 from dynamics_node.trajectory import joint_trajectory_of, read_joint_trajectory
 
 TRAJECTORY = {

@@ -3,14 +3,9 @@
 See docs/how-to/excitation.md.
 """
 
-from dynamics_node.identification.excitation.bounds import Bounds, joint_bounds, read_limits
+from dynamics_node.identification.excitation.bounds import Bounds, joint_bounds
 from dynamics_node.identification.excitation.design import CRITERIA, UNITS, design_excitation, solutions
-from dynamics_node.identification.excitation.excitation_trajectory import (
-    RATE,
-    ExcitationTrajectory,
-    joint_trajectory,
-    message_text,
-)
+from dynamics_node.identification.excitation.excitation_trajectory import RATE, ExcitationTrajectory
 from dynamics_node.identification.excitation.limits_along_motion import Box
 
 __all__ = [
@@ -22,8 +17,5 @@ __all__ = [
     "ExcitationTrajectory",
     "design_excitation",
     "joint_bounds",
-    "joint_trajectory",
-    "message_text",
-    "read_limits",
     "solutions",
 ]

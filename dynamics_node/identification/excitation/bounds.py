@@ -1,9 +1,5 @@
-"""Joint bounds for the search, from the description, arguments and `joint_limits` files.
+"""Joint bounds for the search, from the description and arguments."""
 
-These files have the format of MoveIt and ros2_control.
-"""
-
-import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -11,7 +7,6 @@ import numpy as np
 
 from dynamics_node.errors import InputError
 from dynamics_node.robot import Robot
-from dynamics_node.robot.safe_files import composed, plain, read_regular_file
 
 REACH = {"rad": np.pi, "m": 0.25}  # to either side of zero, for a joint without position limits
 SPEED = {"rad": 1.0, "m": 0.25}  # per second, for a joint without a velocity limit
@@ -45,20 +40,20 @@ def joint_bounds(robot: Robot, factor=FACTOR, velocity=None, acceleration=None, 
     if not 0 < factor <= 1:
         raise InputError(f"the factor of limits must be above 0 and at most 1, not {factor:g}")
     units = ["rad" if joint.type.turns else "m" for joint in robot.independent_joints]
-    own = _described_limits(robot, limits or {})
-    notes = own.notes + _fill_positions(robot, units, own.lower, own.upper)
-    speed = np.minimum(own.velocity, _upper_bound(velocity, "velocity"))
+    tightest, notes = _described_limits(robot, limits or {})
+    notes += _fill_positions(robot, units, tightest.lower, tightest.upper)
+    speed = np.minimum(tightest.velocity, _upper_bound(velocity, "velocity"))
     notes += _fill_speeds(robot, units, speed)
-    acceleration_limits = np.minimum(own.acceleration, _upper_bound(acceleration, "acceleration"))
+    acceleration_limits = np.minimum(tightest.acceleration, _upper_bound(acceleration, "acceleration"))
     assumption = f"assuming {RISE:.2g} s to reach the highest velocity"
     notes += _notes(robot, np.isinf(acceleration_limits), "no acceleration limit", assumption)
-    notes += _notes(robot, np.isinf(own.effort), "no effort limit", "torques are not limited")
+    notes += _notes(robot, np.isinf(tightest.effort), "no effort limit", "torques are not limited")
     return Bounds(
-        (own.lower + own.upper) / 2,
-        factor * (own.upper - own.lower) / 2,
+        (tightest.lower + tightest.upper) / 2,
+        factor * (tightest.upper - tightest.lower) / 2,
         factor * speed,
         factor * np.where(np.isinf(acceleration_limits), speed / RISE, acceleration_limits),
-        factor * own.effort,
+        factor * tightest.effort,
         tuple(notes),
     )
 
@@ -72,60 +67,60 @@ def _upper_bound(value, name):
 
 
 class _Limits(NamedTuple):
-    """Limits (nv,) each, infinite if unspecified."""
+    """Limits of one coordinate, or (nv,) of all; infinite if unspecified."""
 
-    lower: np.ndarray
-    upper: np.ndarray
-    velocity: np.ndarray
-    acceleration: np.ndarray
-    effort: np.ndarray
-    notes: list[str]
+    lower: float | np.ndarray
+    upper: float | np.ndarray
+    velocity: float | np.ndarray
+    acceleration: float | np.ndarray
+    effort: float | np.ndarray
 
 
 def _described_limits(robot, limits):
-    """Limits of each joint and of the mimic joints that follow it alone, from the description and
-    `limits`."""
-    joints = [(body.joint, *_one_master(body.joint)) for body in robot.bodies]
-    joints = [(joint, at, m) for joint, at, m in joints if m]
-    unused = sorted(set(limits) - {joint.name for joint, *_ in joints})
-    notes = [f"{', '.join(unused)}: limits are not used, no such movable joint"] if unused else []
-    if several := [j.name for j in robot.explicit_joints if len(j.masters.names) > 1]:
-        notes.append(f"{', '.join(several)}: limits are not used, each follows several joints")
-    upper, speed, acceleration = np.full((3, robot.nv), np.inf)
-    combined = _Limits(-upper, upper, speed, acceleration, np.array(robot.effort_limits), notes)
-    for joint, at, m in joints:
-        more = limits.get(joint.name, {})
-        lower, upper = more.get("min_position", -np.inf), more.get("max_position", np.inf)
-        if joint.type.bounded:
-            lower, upper = max(lower, joint.limits.lower), min(upper, joint.limits.upper)
-        ends = ((lower - joint.offset) / m, (upper - joint.offset) / m)[:: 1 if m > 0 else -1]
-        combined.lower[at], combined.upper[at] = (
-            max(combined.lower[at], ends[0]),
-            min(combined.upper[at], ends[1]),
-        )
-        for rows, own in (
-            (combined.velocity, joint.limits.velocity or np.inf),
-            (combined.velocity, more.get("max_velocity", np.inf)),
-            (combined.acceleration, joint.limits.acceleration or np.inf),
-            (combined.acceleration, joint.limits.deceleration or np.inf),
-            (combined.acceleration, more.get("max_acceleration", np.inf)),
-            (combined.acceleration, more.get("max_deceleration", np.inf)),
-        ):
-            rows[at] = min(rows[at], own / abs(m))
-        if joint.masters is None:
-            combined.effort[at] = min(combined.effort[at], more.get("max_effort", np.inf))
-    combined.lower[combined.lower < -ENDLESS] = -np.inf
-    for rows in (combined.upper, combined.velocity):
-        rows[rows > ENDLESS] = np.inf
-    return combined
+    """Limits of each coordinate: the tightest of its joint and of the mimic joints that follow it alone, from
+    the description and `limits`; and notes about limits without effect."""
+    found = [[_Limits(-np.inf, np.inf, np.inf, np.inf, effort)] for effort in robot.effort_limits]
+    several, used = [], set()
+    for joint in (body.joint for body in robot.bodies):
+        masters = joint.masters
+        if masters is not None and len(masters.v) > 1:
+            several.append(joint.name)
+            continue
+        at, multiplier = (joint.v.start, 1.0) if masters is None else (masters.v[0], masters.weights[0])
+        if multiplier:
+            used.add(joint.name)
+            found[at].append(_joint_limits(joint, limits.get(joint.name, {}), multiplier))
+    notes = [f"{', '.join(several)}: limits are not used, each follows several joints"] if several else []
+    if unused := sorted(set(limits) - used):
+        notes.insert(0, f"{', '.join(unused)}: limits are not used, no such movable joint")
+    return _Limits(*np.array([_tightest(limits_of_one) for limits_of_one in found]).reshape(-1, 5).T), notes
 
 
-def _one_master(joint):
-    """(coordinate, multiplier) of a joint that moves with one coordinate; the multiplier is 0 if it follows
-    several."""
-    if joint.masters is None:
-        return joint.v.start, 1.0
-    return joint.masters.v[0], joint.masters.weights[0] if len(joint.masters.v) == 1 else 0.0
+def _joint_limits(joint, more, multiplier) -> _Limits:
+    """Limits of the coordinate that a joint follows with this multiplier. more: of the joint, as from
+    `read_limits`."""
+    described, none = joint.limits, np.inf
+    lower, upper = (described.lower, described.upper) if joint.type.bounded else (-none, none)
+    ends = max(lower, more.get("min_position", -none)), min(upper, more.get("max_position", none))
+    lower, upper = ((end - joint.offset) / multiplier for end in ends[:: 1 if multiplier > 0 else -1])
+    velocity = min(described.velocity or none, more.get("max_velocity", none))
+    accelerations = [described.acceleration or none, described.deceleration or none]
+    accelerations += [more.get(f"max_{kind}", none) for kind in ("acceleration", "deceleration")]
+    effort = more.get("max_effort", none) if joint.masters is None else none
+    return _Limits(lower, upper, velocity / abs(multiplier), min(accelerations) / abs(multiplier), effort)
+
+
+def _tightest(limits) -> _Limits:
+    """The tightest of several limits; those above ENDLESS are ignored."""
+    lower, *others = zip(*limits, strict=True)
+    low, high, velocity, acceleration, effort = max(lower), *map(min, others)
+    return _Limits(
+        low if low >= -ENDLESS else -np.inf,
+        high if high <= ENDLESS else np.inf,
+        velocity if velocity <= ENDLESS else np.inf,
+        acceleration,
+        effort,
+    )
 
 
 def _fill_positions(robot, units, lower, upper):
@@ -140,8 +135,10 @@ def _fill_positions(robot, units, lower, upper):
         raise InputError(f"{message}: exclude it by listing the others in --joints")
     notes = []
     for unit in REACH:
-        own = (endless | below | above) & (np.array(units) == unit)
-        notes += _notes(robot, own, "no position limits", f"assuming a range of {2 * REACH[unit]:.4g} {unit}")
+        assumed = (endless | below | above) & (np.array(units) == unit)
+        notes += _notes(
+            robot, assumed, "no position limits", f"assuming a range of {2 * REACH[unit]:.4g} {unit}"
+        )
     return notes
 
 
@@ -161,52 +158,5 @@ def _fill_speeds(robot, units, speed):
 
 
 def _notes(robot, which, missing, assumption):
-    names = [name for name, own in zip(robot.v_names, which, strict=True) if own]
+    names = [name for name, is_missing in zip(robot.v_names, which, strict=True) if is_missing]
     return [f"{', '.join(names)}: {missing}, {assumption}"] if names else []
-
-
-LIMIT_KEYS = (
-    "min_position", "max_position", "max_velocity", "max_acceleration", "max_deceleration", "max_jerk",
-    "max_effort", "max_effort_rate",
-)  # fmt: skip
-MAX_BYTES = 1_000_000
-_FALSE = ("false", "no", "off")
-_SIGNED = ("min_position", "max_position")
-
-
-def read_limits(path) -> dict[str, dict[str, float]]:
-    """{joint: {one of LIMIT_KEYS: value in rad or m, s, N m or N}} from a YAML file
-
-        joint_limits:
-          joint1: {has_velocity_limits: true, max_velocity: 2.0, max_acceleration: 5.0}
-
-    Numbers whose has_..._limits is false and other keys are ignored. Raises OSError, or ValueError with the
-    file and joint.
-    """
-    content = plain(composed(read_regular_file(path, MAX_BYTES), "limits", ValueError))
-    joints = content.get("joint_limits") if isinstance(content, dict) else None
-    if not isinstance(joints, dict) or not joints:
-        raise InputError(f"{path}: no mapping joint_limits")
-    return {joint: _numbers(path, joint, own) for joint, own in joints.items()}
-
-
-def _numbers(path, joint, own):
-    if not isinstance(own, dict):
-        raise InputError(f"{path}: {joint} has no mapping of limits")
-    numbers = {}
-    for key in LIMIT_KEYS:
-        kind = key.partition("_")[2]
-        if key in own and str(own.get(f"has_{kind}_limits")).lower() not in _FALSE:
-            numbers[key] = _number(path, joint, key, own[key])
-    return numbers
-
-
-def _number(path, joint, key, text):
-    try:
-        value = float(text)
-    except (TypeError, ValueError):
-        value = math.nan
-    if not math.isfinite(value) or (value <= 0 and key not in _SIGNED):
-        kind = "a number" if key in _SIGNED else "a positive number"
-        raise InputError(f"{path}: {key} of {joint} is not {kind}")
-    return value

@@ -13,7 +13,7 @@ from dynamics_node.identification.excitation.bounds import FACTOR, joint_bounds
 from dynamics_node.identification.excitation.excitation_trajectory import ExcitationTrajectory
 from dynamics_node.identification.excitation.information import Regressor, roundness, volume
 from dynamics_node.identification.excitation.limits_along_motion import Box, BoxRows, TorqueRows
-from dynamics_node.identification.excitation.objective import Problem, Series, random_motion
+from dynamics_node.identification.excitation.objective import ExcitationProblem, Series, random_motion
 from dynamics_node.identification.excitation.search import ROUNDS, SHARPNESS, Clock, brought_inside, improved
 from dynamics_node.identification.regressor_model import USUAL, RegressorModel
 from dynamics_node.robot import Robot
@@ -141,7 +141,7 @@ def design_excitation(
     regressor = Regressor(linear, base, sizes, _noise(robot, noise), SMOOTHING * bounds.velocity)
     rows = [TorqueRows(robot, bounds, backend), *(BoxRows(robot, box, backend) for box in boxes)]
     series = Series(float(period), harmonics, _start(robot, bounds, q0))
-    problem = Problem(series, bounds, regressor, rows)
+    problem = ExcitationProblem(series, bounds, regressor, rows)
     _compile(problem, CRITERIA[criterion])
     clock.start()
     inside, conditions = _random_motions(problem, restarts, np.random.default_rng(seed), clock)

@@ -1,23 +1,21 @@
-"""The result of the search: a motion, its information and use of limits; as a ROS message.
-
-The message is a trajectory_msgs/JointTrajectory in the YAML that `ros2 topic pub` accepts.
-"""
+"""The result of the search: a motion, its information and use of limits."""
 
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import yaml
 from numpy.typing import ArrayLike
 
 from dynamics_node.algorithms import friction_torque
 from dynamics_node.display import titled
 from dynamics_node.functions import build
 from dynamics_node.identification.base_parameters import BaseParameters
-from dynamics_node.identification.excitation.objective import Problem
+from dynamics_node.identification.excitation.objective import ExcitationProblem
 from dynamics_node.identification.regressor_model import RegressorModel
+from dynamics_node.io.motion_files import trajectory_message
 from dynamics_node.robot import Robot
 
+DIGITS = 6  # after the decimal point: micrometers, below encoder resolution
 RATE = 20.0  # points per second: controllers interpolate them by fifth-degree polynomials
 
 
@@ -29,7 +27,7 @@ class ExcitationTrajectory:
 
     Attributes
     ----------
-    problem : Problem
+    problem : ExcitationProblem
         The Fourier series, the limits and the regressor.
     coefficients : ndarray (nv, size)
         Coefficients of the series.
@@ -50,7 +48,7 @@ class ExcitationTrajectory:
     (['j1'], 101)
     """
 
-    problem: Problem
+    problem: ExcitationProblem
     coefficients: np.ndarray
     before: float
     tried: int
@@ -159,7 +157,9 @@ class ExcitationTrajectory:
             The fields of the message; `yaml.safe_dump` writes it for ``ros2 topic pub``.
         """
         time = self.times(rate)
-        return joint_trajectory(self.robot.v_names, time, *self.states(time))
+        kinds = zip(("positions", "velocities", "accelerations"), self.states(time), strict=True)
+        fields = {kind: np.round(rows, DIGITS) + 0.0 for kind, rows in kinds}  # no negative zero
+        return trajectory_message(self.robot.v_names, time, fields)
 
     @cached_property
     def used(self) -> dict[str, float]:
@@ -191,27 +191,3 @@ class ExcitationTrajectory:
             Standard deviations, in SI units.
         """
         return self.problem.regressor.sizes * np.sqrt(np.diagonal(np.linalg.inv(self.information)) / count)
-
-
-DIGITS = 6  # after the decimal point: micrometers, below encoder resolution
-
-
-def joint_trajectory(names, time, q, qd, qdd):
-    """The message as dictionaries and lists. names: of the joints; time (count,) s; q, qd, qdd (count,
-    joints)."""
-    points = []
-    for t, *states in zip(time.tolist(), q, qd, qdd, strict=True):
-        sec, nanosec = divmod(round(t * 1e9), 10**9)
-        kinds = zip(("positions", "velocities", "accelerations"), states, strict=True)
-        own = {kind: [_plain(value) for value in values.tolist()] for kind, values in kinds}
-        points.append(own | {"time_from_start": {"sec": sec, "nanosec": nanosec}})
-    return {"joint_names": list(names), "points": points}
-
-
-def _plain(value):
-    return round(value, DIGITS) + 0.0  # no negative zero
-
-
-def message_text(message) -> str:
-    """YAML with one point per line. Names are quoted if necessary."""
-    return yaml.safe_dump(message, sort_keys=False, default_flow_style=None, width=10**6)

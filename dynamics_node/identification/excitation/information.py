@@ -39,8 +39,8 @@ class Regressor:
     def pulled(self, weights, q, qd, qdd):
         """Derivatives by q, qd and qdd, each (states, nv), of the sum of weights * matrix."""
         weights = weights * self._scale
-        own = np.ascontiguousarray(weights[..., self._inertial])
-        slopes = [np.array(part) for part in self._gradient(q, qd, qdd, own)]
+        inertial_weights = np.ascontiguousarray(weights[..., self._inertial])
+        slopes = [np.array(part) for part in self._gradient(q, qd, qdd, inertial_weights)]
         for column, (term, at) in self._of_joints:
             _, kind, slope = self._joint_term(term, at, q, qd, qdd)
             if kind is not None:
@@ -80,8 +80,8 @@ class Regressor:
                 places.append(column - inertial.start)
             else:
                 joint, _, term = self.base.names[column].rpartition(".")
-                own = next(own for own in self.linear.joints if own.name == joint)
-                places.append((term, own.v.start))
+                candidate = next(candidate for candidate in self.linear.joints if candidate.name == joint)
+                places.append((term, candidate.v.start))
         return places
 
     @cached_property

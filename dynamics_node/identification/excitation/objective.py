@@ -114,7 +114,7 @@ class Curves:
         return np.einsum("tj,jtm->jm", slopes, self._parts[kind])
 
 
-class Problem:
+class ExcitationProblem:
     """The optimization problem: coefficients x (nv, size) of a Series, in the units of Curves. nonlinear:
     constraint rows in addition to those of joints."""
 
@@ -168,12 +168,12 @@ class Problem:
         most, weights = _smooth_largest(values, self.two_sided, sharpness)
         slopes, nv, start = [], self.shape[0], 3 * self.shape[0]
         for kind, limit in enumerate(self.joints.limits):
-            own = self.curves.joint_pulled(kind, weights[:, kind * nv : (kind + 1) * nv] / limit)
-            slopes.append(np.eye(nv)[..., None] * own)
+            slopes_of_kind = self.curves.joint_pulled(kind, weights[:, kind * nv : (kind + 1) * nv] / limit)
+            slopes.append(np.eye(nv)[..., None] * slopes_of_kind)
         for part in self.nonlinear:
             stop = start + len(part.names)
-            own = weights[:, start:stop, None]
-            slopes.append(self.curves.pulled([own * slope for slope in part.slopes(*states)]))
+            slopes_of_kind = weights[:, start:stop, None]
+            slopes.append(self.curves.pulled([slopes_of_kind * slope for slope in part.slopes(*states)]))
             start = stop
         return most, np.concatenate(slopes)
 
@@ -192,7 +192,7 @@ SHRINK = 0.8
 TOUCHING = 0.999  # fraction of a limit: avoids rounding errors above it
 
 
-def random_motion(problem: Problem, random: np.random.Generator):
+def random_motion(problem: ExcitationProblem, random: np.random.Generator):
     """Random coefficients (nv, size): every joint reaches one of its own limits. If torques or boxes are then
     exceeded, all joints move less, at most SHRINKS times."""
     x = _within_joint_limits(problem, random)

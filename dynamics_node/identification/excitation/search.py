@@ -1,7 +1,7 @@
 """Search for the best motion within limits: sequential quadratic programming from several starts.
 
 Limits at the samples do not bound the motion between them. A smooth maximum over the samples exceeds the
-largest one (see Problem.smooth_used). After every solution, the excess and the overshoot between samples are
+largest one (see smooth_used). After every solution, the excess and the overshoot between samples are
 measured on the fine grid, and the limits of the next solution are corrected accordingly.
 """
 
@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 
 from dynamics_node.errors import InputError
-from dynamics_node.identification.excitation.objective import Problem
+from dynamics_node.identification.excitation.objective import ExcitationProblem
 
 SHARPNESS = 50.0  # of smooth maxima
 TRUST_REGIONS = (1.0, 0.3, 0.1)  # largest change of a coefficient in a solution
@@ -47,7 +47,7 @@ class _Stop(Exception):
     pass
 
 
-def brought_inside(problem: Problem, x, clock: Clock):
+def brought_inside(problem: ExcitationProblem, x, clock: Clock):
     """Coefficients near x whose motion keeps within all limits, or the closest ones, and their use (rows,) of
     every limit. The smooth maximum of all smooth maxima is minimized until no limit is exceeded."""
     from scipy.optimize import minimize  # takes 0.5 s to import
@@ -73,7 +73,9 @@ def brought_inside(problem: Problem, x, clock: Clock):
     return tuple(best)
 
 
-def improved(problem: Problem, x, criteria, clock: Clock, progress: Callable = lambda solutions: None):
+def improved(
+    problem: ExcitationProblem, x, criteria, clock: Clock, progress: Callable = lambda solutions: None
+):
     """Coefficients of the best motion reached from x, which is within all limits on the fine grid, as is x.
     criteria: minimized one after the other. progress(solutions): progress callback, of len(criteria) + ROUNDS
     in total."""

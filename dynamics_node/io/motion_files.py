@@ -1,0 +1,76 @@
+"""Files of motions and their limits: JointTrajectory messages in the YAML that `ros2 topic pub` accepts, and
+`joint_limits` of MoveIt and ros2_control."""
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+import yaml
+
+from dynamics_node.errors import InputError
+from dynamics_node.robot.safe_files import composed, plain, read_regular_file
+
+
+def trajectory_message(names, time, fields: Mapping[str, np.ndarray]) -> dict:
+    """The message as dictionaries and lists. names: of the joints; time (count,) s; fields: {name: (count,
+    joints)}, without the rows that begin with NaN."""
+    points = []
+    for k, seconds in enumerate(time.tolist()):
+        sec, nanosec = divmod(round(seconds * 1e9), 10**9)
+        point: dict = {
+            name: rows[k].tolist() for name, rows in fields.items() if not np.isnan(rows[k, :1]).any()
+        }
+        points.append(point | {"time_from_start": {"sec": sec, "nanosec": nanosec}})
+    return {"joint_names": list(names), "points": points}
+
+
+def message_text(message) -> str:
+    """YAML with one point per line. Names are quoted if necessary."""
+    return yaml.safe_dump(message, sort_keys=False, default_flow_style=None, width=10**6)
+
+
+LIMIT_KEYS = (
+    "min_position", "max_position", "max_velocity", "max_acceleration", "max_deceleration", "max_jerk",
+    "max_effort", "max_effort_rate",
+)  # fmt: skip
+MAX_BYTES = 1_000_000
+_FALSE = ("false", "no", "off")
+_SIGNED = ("min_position", "max_position")
+
+
+def read_limits(path) -> dict[str, dict[str, float]]:
+    """{joint: {one of LIMIT_KEYS: value in rad or m, s, N m or N}} from a YAML file
+
+        joint_limits:
+          joint1: {has_velocity_limits: true, max_velocity: 2.0, max_acceleration: 5.0}
+
+    Numbers whose has_..._limits is false and other keys are ignored. Raises OSError, or ValueError with the
+    file and joint.
+    """
+    content = plain(composed(read_regular_file(path, MAX_BYTES), "limits", ValueError))
+    joints = content.get("joint_limits") if isinstance(content, dict) else None
+    if not isinstance(joints, dict) or not joints:
+        raise InputError(f"{path}: no mapping joint_limits")
+    return {joint: _numbers(path, joint, entries) for joint, entries in joints.items()}
+
+
+def _numbers(path, joint, entries):
+    if not isinstance(entries, dict):
+        raise InputError(f"{path}: {joint} has no mapping of limits")
+    numbers = {}
+    for key in LIMIT_KEYS:
+        kind = key.partition("_")[2]
+        if key in entries and str(entries.get(f"has_{kind}_limits")).lower() not in _FALSE:
+            numbers[key] = _number(path, joint, key, entries[key])
+    return numbers
+
+
+def _number(path, joint, key, text):
+    try:
+        value = float(text)
+    except (TypeError, ValueError):
+        value = math.nan
+    if not math.isfinite(value) or (value <= 0 and key not in _SIGNED):
+        kind = "a number" if key in _SIGNED else "a positive number"
+        raise InputError(f"{path}: {key} of {joint} is not {kind}")
+    return value
