@@ -20,7 +20,7 @@ from harness import HERE, Row, arguments, finish, versions
 
 from dynamics_node.errors import ModelError
 from dynamics_node.identification.doctor.diagnosis import LinkFacts, common_errors, diagnose, negligible
-from dynamics_node.identification.doctor.evidence import Inertial, second_moments
+from dynamics_node.identification.doctor.evidence import MassProperties, second_moments
 from dynamics_node.identification.doctor.faults import FAULTS, SWAPPED
 from dynamics_node.identification.doctor.report import facts
 from dynamics_node.identification.doctor.solids import (
@@ -164,7 +164,7 @@ def _random_link(name, material, size, random):
     masses = np.array([mass for mass, _, _ in parts])
     com = masses @ np.array([center for _, center, _ in parts]) / masses.sum()
     spread = sum(m * (second + np.outer(c - com, c - com)) for m, c, second in parts)
-    own = Inertial(masses.sum(), com, np.trace(spread) * np.eye(3) - spread)
+    own = MassProperties(masses.sum(), com, np.trace(spread) * np.eye(3) - spread)
     return LinkFacts(name, own, joined(shapes), True)
 
 

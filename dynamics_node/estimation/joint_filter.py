@@ -240,43 +240,31 @@ def filter_program(count):
     (9, count): x, then the covariance -> state."""
 
     def function(position, dt, settings, state):
-        variance, density = settings[:count], settings[count:]
-        x, P = _predicted(state[:3], state[3:], density, dt[0])
-        return {"state": np.concatenate(_updated(x, P, position, variance))}
+        joints = zip(position, settings[:count], settings[count:], state.T, strict=True)
+        return {"state": np.stack([_filtered(*joint, dt[0]) for joint in joints], axis=1)}
 
     shapes = {"position": (count,), "dt": (1,), "settings": (2 * count,), "state": (9, count)}
     return trace(function, shapes)
 
 
-def _predicted(x, P, density, dt):
-    """F x and F P F^T + Q of all joints: (3, count), (6, count)."""
-    half = 0.5 * dt * dt
-    F = ((1.0, dt, half), (0.0, 1.0, dt), (0.0, 0.0, 1.0))
-    moved = np.stack([sum(F[i][k] * x[k] for k in range(i, 3)) for i in range(3)])
+def _filtered(position, variance, density, state, dt):
+    """State (9,) of one joint after a step and a reading."""
     dt2 = dt * dt
-    dt3 = dt2 * dt
-    noise = (dt3 * dt2 / 20, dt2 * dt2 / 8, dt3 / 6, dt3 / 3, dt2 / 2, dt)
-    FP = [[sum(F[i][k] * P[_NUMBER[k, j]] for k in range(i, 3)) for j in range(3)] for i in range(3)]
-    spread = [sum(FP[i][k] * F[j][k] for k in range(j, 3)) for i, j in _PLACES]
-    return moved, np.stack([own + q * density for own, q in zip(spread, noise, strict=True)])
+    F = np.array([[1.0, dt, 0.5 * dt2], [0.0, 1.0, dt], [0.0, 0.0, 1.0]])
+    noise = np.array([dt2 * dt2 * dt / 20, dt2 * dt2 / 8, dt2 * dt / 6, dt2 * dt / 3, dt2 / 2, dt])
+    x, P = F @ state[:3], _matrix(_entries(F @ _matrix(state[3:]) @ F.T) + density * noise)
+    gain = P[:, 0] / (P[0, 0] + variance)
+    keep = np.eye(3) - np.outer(gain, (1.0, 0.0, 0.0))  # I - K H
+    x = x + gain * (position - x[0])
+    return np.append(x, _entries(keep @ P @ keep.T + variance * np.outer(gain, gain)))
 
 
-def _updated(x, P, position, variance):
-    """(x, P) after a reading: (I - K H) P (I - K H)^T + K R K^T, H = (1, 0, 0)."""
-    gain = [P[_NUMBER[i, 0]] / (P[0] + variance) for i in range(3)]
-    x = np.stack([x[i] + gain[i] * (position - x[0]) for i in range(3)])
-    complement = 1.0 - gain[0]
-    left = [[_less(P, gain, complement, i, j) for j in range(3)] for i in range(3)]
-    joseph = [
-        (left[i][j] - gain[j] * left[i][0] if j else complement * left[i][0]) + variance * (gain[i] * gain[j])
-        for i, j in _PLACES
-    ]
-    return x, np.stack(joseph)
+def _matrix(entries):
+    return np.array([[entries[_NUMBER[i, j]] for j in range(3)] for i in range(3)])
 
 
-def _less(P, gain, complement, i, j):
-    """An element of (I - K H) P."""
-    return complement * P[_NUMBER[0, j]] if i == 0 else P[_NUMBER[i, j]] - gain[i] * P[_NUMBER[0, j]]
+def _entries(P):
+    return np.array([P[place] for place in _PLACES])
 
 
 def _wrapping(joints):

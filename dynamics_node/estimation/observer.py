@@ -394,8 +394,8 @@ def _written(make, *arguments, wrenches=False, **more):
 
 
 def _settings(options, velocity_std, torque_std, model_std, bandwidth):
-    """The numbers of observer_program.Settings. For contact detection, a constant error counts as white noise
-    of the same strength in the longest window."""
+    """The numbers of ObserverSettings. For contact detection, a constant error counts as white noise of the
+    same strength in the longest window."""
     drift = 2.0 * max(options.windows) * model_std**2
     lasting, rates = [options.velocity_correlation_time], 1.0 / np.array(options.windows)
     return np.concatenate([bandwidth, torque_std**2, model_std**2, drift, lasting, rates, 0.0 * rates])

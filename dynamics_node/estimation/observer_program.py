@@ -65,7 +65,7 @@ class ObserverState(NamedTuple):
         return np.concatenate([np.ravel(part) for part in self._replace(**parts)])
 
 
-class Settings(NamedTuple):
+class ObserverSettings(NamedTuple):
     """Constants, (nv,) each: bandwidth, rad/s; variances of torque, (N m)^2, of one sample and of a constant
     error; drift, (N m)^2 s: its density in contact detection. lasting (1,): correlation time of velocity
     errors, s; rates (windows,): of the windows, 1/s; levels (windows,): inverse thresholds of their sums of
@@ -84,8 +84,8 @@ def begin_program(robot: Robot, windows: int, parameters=()) -> Program:
     """q, qd, tau, gravity, velocity_variance (nv,) -> state, after the first sample."""
     reads = _reads(robot)
 
-    def function(own, q, qd, tau, gravity, velocity_variance):
-        p, rate, M, health = _dynamics(own, q, qd, gravity)
+    def function(reframed, q, qd, tau, gravity, velocity_variance):
+        p, rate, M, health = _dynamics(reframed, q, qd, gravity)
         N, zero, empty = _propagated(M, velocity_variance), 0.0 * M[0], np.zeros((windows, robot.nv))
         state = ObserverState(p, tau + rate, N, zero, zero, zero, zero, 0.0 * M, p, N, empty, empty)
         return {"state": state.packed()} | health
@@ -109,8 +109,8 @@ def cycle_program(robot: Robot, windows: int, link=None, components=range(6), pa
         "state": (state_size(nv, windows),),
     }
 
-    def function(own, q, qd, tau, gravity, velocity_variance, dt, settings, state):
-        p, rate, M, health = _dynamics(own, q, qd, gravity)
+    def function(reframed, q, qd, tau, gravity, velocity_variance, dt, settings, state):
+        p, rate, M, health = _dynamics(reframed, q, qd, gravity)
         settings, before = _settings_of(settings, nv), _unpacked(state, nv, windows)
         now = before._replace(p=p, drive=tau + rate, noise=_propagated(M, velocity_variance))
         now, covariance = _estimated(before, now, settings, dt[0])
@@ -118,7 +118,7 @@ def cycle_program(robot: Robot, windows: int, link=None, components=range(6), pa
         outputs = {"state": now.packed(), "torque": now.r, "torque_covariance": covariance}
         ambiguity = 0.0
         if link is not None:
-            J = _jacobian(own, q, link)[list(components)]
+            J = _jacobian(reframed, q, link)[list(components)]
             outputs["wrench"], outputs["wrench_covariance"], ambiguity = _wrench(
                 J, now.r, covariance, components
             )
@@ -242,7 +242,7 @@ def _split(numbers, shapes):
 
 def _settings_of(numbers, nv):
     windows = ((len(numbers) - 4 * nv - 1) // 2,)
-    return Settings(*_split(numbers, [(nv,)] * 4 + [(1,), windows, windows]))
+    return ObserverSettings(*_split(numbers, [(nv,)] * 4 + [(1,), windows, windows]))
 
 
 def _unpacked(numbers, nv, windows):

@@ -67,8 +67,8 @@ class Tool:
     Examples
     --------
     >>> q, rest = np.random.default_rng(0).uniform(-1, 1, (8, 7)), np.zeros(7)
-    >>> own = dn.with_tool(robot, "panda_joint7", 0.8, [0.01, 0.02, 0.1])
-    >>> readings = dn.evaluate(own, "sensor_wrench", q, rest, rest, joint="panda_joint7", backend="numpy")
+    >>> held = dn.with_tool(robot, "panda_joint7", 0.8, [0.01, 0.02, 0.1])
+    >>> readings = dn.evaluate(held, "sensor_wrench", q, rest, rest, joint="panda_joint7", backend="numpy")
     >>> noisy = readings + np.random.default_rng(1).normal(size=(8, 6), scale=[0.001] * 3 + [0.01] * 3)
     >>> tool = dn.identify_tool(robot, "panda_joint7", q, noisy, std=[0.001] * 3 + [0.01] * 3)
     >>> tool.com.round(2)
@@ -187,8 +187,8 @@ def identify_tool(
     Examples
     --------
     >>> q, rest = np.random.default_rng(0).uniform(-1, 1, (8, 7)), np.zeros(7)
-    >>> own = dn.with_tool(robot, "panda_joint7", 0.8, [0.01, 0.02, 0.1])
-    >>> readings = dn.evaluate(own, "sensor_wrench", q, rest, rest, joint="panda_joint7", backend="numpy")
+    >>> held = dn.with_tool(robot, "panda_joint7", 0.8, [0.01, 0.02, 0.1])
+    >>> readings = dn.evaluate(held, "sensor_wrench", q, rest, rest, joint="panda_joint7", backend="numpy")
     >>> bias = [0.1, 0.2, 0.3, 1.0, 2.0, 3.0]
     >>> tool = dn.identify_tool(robot, "panda_joint7", q, readings + bias)
     >>> tool.bias.round(3)
@@ -256,7 +256,7 @@ def _residual_std(A, left):
     left = (left.ravel() - flat @ np.linalg.lstsq(flat, left.ravel(), rcond=None)[0]).reshape(-1, 6)
     free = [3 * poses - 3, 3 * poses - 3] if columns == 6 else [3 * poses - 6, 3 * poses - 4]
     squares = [(part**2).sum() for part in (left[:, :3], left[:, 3:])]
-    std = [np.sqrt(square / max(own, 1)) for square, own in zip(squares, free, strict=True)]
+    std = [np.sqrt(square / max(freedom, 1)) for square, freedom in zip(squares, free, strict=True)]
     return np.repeat(np.maximum(std, FINEST_STD), 3)
 
 
@@ -301,9 +301,9 @@ def _require_excited(spectrum, most):
 def _tool(tree, joint, sensor, added, covariance):
     """Mass and center of mass of the whole tool, and the Jacobian (10, 10) of bias and both with respect to
     the solution. added: () or mass and first moment in addition to the described ones."""
-    own = subtree(tree, joint)
+    tool = subtree(tree, joint)
     described, moment = mass_and_moment(
-        congruence(inverse_motion_transform(own.sensor(**sensor)), own.inertia)
+        congruence(inverse_motion_transform(tool.sensor(**sensor)), tool.inertia)
     )
     if not added.size:
         return described, moment / described if described > 0 else np.zeros(3), np.eye(6)

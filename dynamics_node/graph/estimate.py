@@ -97,7 +97,7 @@ class EstimatePlan(NamedTuple):
     redundant: tuple[int, ...]
 
 
-class Estimate(NamedTuple):
+class SystemSolution(NamedTuple):
     """values {variable: (..., dim)}; residuals eps (..., m) of all noisy rows; chi_square (...), with as many
     degrees of freedom as redundant rows. lu: its pivots show the loss of digits, and so does leverage (...),
     the trace of G R G'; gain: for `spread`."""
@@ -137,8 +137,8 @@ def plan_estimate(system: SensorSystem, basis=None) -> EstimatePlan:
 # --- at every state -----------------------------------------------------------------------------------------
 
 
-def estimate(plan: EstimatePlan, system: SensorSystem, responses=False) -> Estimate:
-    """The Estimate for a system with the planned structure. responses: needed for `spread`; always present
+def estimate(plan: EstimatePlan, system: SensorSystem, responses=False) -> SystemSolution:
+    """The solution of a system with the planned structure. responses: needed for `spread`; always present
     with redundant rows."""
     batch = _Batch(system)
     rows, rhs = scalar_rows((*system.exact, *system.noisy), plan.lu.columns, plan.lu.pattern)
@@ -160,7 +160,7 @@ def estimate(plan: EstimatePlan, system: SensorSystem, responses=False) -> Estim
     units = {row: _by_variable(plan.lu.columns, y, batch) for row, y in unit.items()}
     gain = Gain(units, weighed.R, weighed.M, weighed.S)
     values = _by_variable(plan.lu.columns, x, batch)
-    return Estimate(values, weighed.eps, weighed.chi_square, lu, weighed.leverage, gain)
+    return SystemSolution(values, weighed.eps, weighed.chi_square, lu, weighed.leverage, gain)
 
 
 def spread(plan: EstimatePlan, gain: Gain, function):
@@ -212,7 +212,7 @@ class _Noise:
 
 
 class _Weighed(NamedTuple):
-    """Fields as in Estimate and Gain."""
+    """Fields as in SystemSolution and Gain."""
 
     eps: Any
     chi_square: Any
@@ -226,17 +226,17 @@ def _weighed(plan, noise: _Noise, T, e) -> _Weighed:
     """T (..., p, b): response of redundant rows to unit readings of the basis; e (..., p)."""
     basis, redundant = list(plan.basis), list(plan.redundant)
     R = noise.columns(basis)
-    own, across = R[basis], R[redundant]  # of the basis, and between redundant rows and the basis
+    of_basis, across = R[basis], R[redundant]  # of the basis, and between redundant rows and the basis
     if not redundant:
         nothing = np.zeros((*T.shape[:-2], noise.size), T.dtype)
-        return _Weighed(nothing, nothing.sum(axis=-1), 0.0, own, None, None)
+        return _Weighed(nothing, nothing.sum(axis=-1), 0.0, of_basis, None, None)
     if len(redundant) <= len(basis):
-        return _by_redundant_rows(basis, redundant, noise, T, e, own)
-    leverage = sum(noise.variances(redundant)) + (T * (T @ own - 2.0 * across)).sum(axis=(-1, -2))
+        return _by_redundant_rows(basis, redundant, noise, T, e, of_basis)
+    leverage = sum(noise.variances(redundant)) + (T * (T @ of_basis - 2.0 * across)).sum(axis=(-1, -2))
     return _by_basis(basis, redundant, noise, T, e, leverage)
 
 
-def _by_redundant_rows(basis, redundant, noise, T, e, own):
+def _by_redundant_rows(basis, redundant, noise, T, e, of_basis):
     RG = np.zeros((*T.shape[:-2], noise.size, len(redundant)), T.dtype)
     RG[...] = noise.columns(redundant)
     RG = RG - noise.columns(basis) @ np.swapaxes(T, -1, -2)
@@ -244,7 +244,7 @@ def _by_redundant_rows(basis, redundant, noise, T, e, own):
     weighed = solve_definite(S, e[..., None])
     chi_square = (e * weighed[..., 0]).sum(axis=-1)
     leverage = np.trace(S, axis1=-2, axis2=-1)
-    return _Weighed((RG @ weighed)[..., 0], chi_square, leverage, own, RG[..., basis, :], S)
+    return _Weighed((RG @ weighed)[..., 0], chi_square, leverage, of_basis, RG[..., basis, :], S)
 
 
 def _by_basis(basis, redundant, noise, T, e, leverage):

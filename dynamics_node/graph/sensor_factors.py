@@ -48,7 +48,7 @@ class Site(NamedTuple):
     contacts: tuple[WrenchSite, ...]
 
 
-class Rows(NamedTuple):
+class SensorRows(NamedTuple):
     """sum blocks x + known = reading; blocks {variable: (rows, dim)}, known (..., rows) or zero."""
 
     body: int
@@ -95,60 +95,64 @@ def _rotation(rpy):
 
 def _torque(site, sensor):
     body, joint = _joint(site, sensor.joint)
-    return Rows(body, {torque(body, joint.type.nv): np.eye(joint.type.nv)})
+    return SensorRows(body, {torque(body, joint.type.nv): np.eye(joint.type.nv)})
 
 
 def _acceleration(site, sensor):
     """The acceleration of a joint; an explicit one moves with its masters."""
     body, joint = _joint(site, sensor.joint)
     if joint.masters is None:
-        return Rows(body, {joint_acceleration(body, joint.type.nv): np.eye(joint.type.nv)})
+        return SensorRows(body, {joint_acceleration(body, joint.type.nv): np.eye(joint.type.nv)})
     owners = [_joint(site, name)[0] for name in joint.masters.names]
     weights = zip(owners, joint.masters.weights, strict=True)
-    return Rows(body, {joint_acceleration(owner): np.array([[weight]]) for owner, weight in weights})
+    return SensorRows(body, {joint_acceleration(owner): np.array([[weight]]) for owner, weight in weights})
 
 
 def _force_torque(site, sensor):
     """F of the joint. For a fixed joint, the wrench for the motion of its links: I A + V x* I V + sum_c X_c^T
     F_c - f_ext over these links and the bodies on them. With the sign of the sensor."""
-    own = subtree(site.tree, sensor.joint)
-    X = sensor_transform(site.tree, own.link, sensor.xyz, sensor.rpy)
+    child_side = subtree(site.tree, sensor.joint)
+    X = sensor_transform(site.tree, child_side.link, sensor.xyz, sensor.rpy)
     to_sensor = sensor.sign * transpose(inverse_motion_transform(X))
-    if not site.tree.frames[own.link].fixed_joint:
-        return Rows(own.body, {wrench(own.body): to_sensor})
-    blocks = {wrench(c): to_sensor @ transpose(site.X_up.matrix(c)) for c in own.children}
+    if not site.tree.frames[child_side.link].fixed_joint:
+        return SensorRows(child_side.body, {wrench(child_side.body): to_sensor})
+    blocks = {wrench(c): to_sensor @ transpose(site.X_up.matrix(c)) for c in child_side.children}
     for number, contact in enumerate(site.contacts):
-        if contact.link in own.links and contact.rows:
+        if contact.link in child_side.links and contact.rows:
             block = contact_block(site.tree, contact)[1]
             blocks[external_wrench(number, len(contact.rows))] = -product(to_sensor, block)
-    if own.body < 0:
-        return Rows(own.body, blocks, matvec(product(to_sensor, own.inertia), site.root_acceleration))
-    V = site.velocities[..., own.body, :]
-    blocks[acceleration(own.body)] = product(to_sensor, own.inertia)
-    return Rows(own.body, blocks, matvec(to_sensor, cross_force(V, matvec(own.inertia, V))))
+    if child_side.body < 0:
+        return SensorRows(
+            child_side.body, blocks, matvec(product(to_sensor, child_side.inertia), site.root_acceleration)
+        )
+    V = site.velocities[..., child_side.body, :]
+    blocks[acceleration(child_side.body)] = product(to_sensor, child_side.inertia)
+    return SensorRows(
+        child_side.body, blocks, matvec(to_sensor, cross_force(V, matvec(child_side.inertia, V)))
+    )
 
 
 def _accelerometer(site, sensor):
     """The linear half of X A + w x v, the classical acceleration of its origin (RBDA 2.51)."""
     body, X = _on_link(site, sensor)
     V = matvec(X, site.velocities[..., body, :])
-    return Rows(body, {acceleration(body): X[3:]}, matvec(skew(V[..., :3]), V[..., 3:]))
+    return SensorRows(body, {acceleration(body): X[3:]}, matvec(skew(V[..., :3]), V[..., 3:]))
 
 
 def _angular_acceleration(site, sensor):
     body, X = _on_link(site, sensor)
-    return Rows(body, {acceleration(body): X[:3]})
+    return SensorRows(body, {acceleration(body): X[:3]})
 
 
 def _gyro(site, sensor):
     body, X = _on_link(site, sensor)
-    return Rows(body, {}, matvec(X[:3], site.velocities[..., body, :]))
+    return SensorRows(body, {}, matvec(X[:3], site.velocities[..., body, :]))
 
 
 def _imu(site, sensor):
     turning, linear = _gyro(site, sensor), _accelerometer(site, sensor)
     blocks = {x: np.concatenate([np.zeros((3, x.dim)), block]) for x, block in linear.blocks.items()}
-    return Rows(linear.body, blocks, np.concatenate([turning.known, linear.known], axis=-1))
+    return SensorRows(linear.body, blocks, np.concatenate([turning.known, linear.known], axis=-1))
 
 
 def _wrench(site, sensor):
@@ -156,7 +160,7 @@ def _wrench(site, sensor):
     frame = _to_sensor(site, sensor, site.contacts[number])
     rows = [row for row, role in enumerate(sensor.rows) if role == MEASURED]
     blocks = {external_wrench(number, frame.shape[1]): frame[rows]} if frame[rows].any() else {}
-    return Rows(number, blocks)
+    return SensorRows(number, blocks)
 
 
 _ROWS = {

@@ -212,8 +212,8 @@ def solved(robot, problem: SensorProblem, q, qd, readings, gravity=None):
             weighted = [type(rows)(W @ rows.A, W @ rows.b) for W, rows in zip(roots, noisy, strict=True)]
             N, r = stacked(weighted, None, few.size)
             fit = solve(E, e, N, r, determined)
-        own = tuple(_at(array, k, array.ndim - 1) for array in results)
-        yield State(few, own, noisy, system.labels, system.sensors, roots, determined, fit)
+        at_state = tuple(_at(array, k, array.ndim - 1) for array in results)
+        yield State(few, at_state, noisy, system.labels, system.sensors, roots, determined, fit)
 
 
 def affine_results(robot, problem, few: Reduced):

@@ -32,7 +32,7 @@ from dynamics_node.robot.sensor_problem import SensorProblem, deviations
 from dynamics_node.robot.sensors import ExternalWrench
 
 CANCELLED = 1e-12  # coefficients relative to the terms of their sum
-_OWN = {"acceleration": ACCELERATION, "wrench": WRENCH, "torque": TORQUE}
+_SOLVED = {"acceleration": ACCELERATION, "wrench": WRENCH, "torque": TORQUE}
 
 
 class SensorSystem(NamedTuple):
@@ -144,12 +144,12 @@ def _touched(tree, problem):
 def _undriven(robot):
     """Torques that are zero: of floating joints, and of the dependent joints of loops."""
     tree = robot.tree
-    own = {joint.name for joint in robot.independent_joints}
+    independent = {joint.name for joint in robot.independent_joints}
     bodies = enumerate(tree.bodies)
     return {
         torque(i, body.joint.type.nv)
         for i, body in bodies
-        if body.joint.masters is None and (body.joint.type.is_free or body.joint.name not in own)
+        if body.joint.masters is None and (body.joint.type.is_free or body.joint.name not in independent)
     }
 
 
@@ -192,24 +192,24 @@ class Reduced(NamedTuple):
 
 def reduced(system: SensorSystem) -> Reduced:
     """The same problem in the free variables, for floats."""
-    own = {x: factor for factor in system.exact if (x := _own(factor)) is not None}
-    free = tuple(x for x in system.variables if x not in own)
+    equations = {x: factor for factor in system.exact if (x := _solved_variable(factor)) is not None}
+    free = tuple(x for x in system.variables if x not in equations)
     batch = np.broadcast_shapes(*(factor.rhs.shape[:-1] for factor in (*system.exact, *system.noisy)))
     values = _selected(free, batch)
-    for x in sorted(own, key=recursion_order):
-        A, b = factor_rows(own[x], values, without=x)
+    for x in sorted(equations, key=recursion_order):
+        A, b = factor_rows(equations[x], values, without=x)
         values[x] = np.concatenate([b[..., None], -A], axis=-1)
-    others = tuple(factor for factor in system.exact if _own(factor) is None)
+    others = tuple(factor for factor in system.exact if _solved_variable(factor) is None)
     exact = tuple(Rows(*factor_rows(factor, values)) for factor in others)
     noisy = tuple(Rows(*factor_rows(factor, values)) for factor in system.noisy)
     return Reduced(free, values, exact, others, noisy)
 
 
-def _own(factor) -> Variable | None:
+def _solved_variable(factor) -> Variable | None:
     """The variable with an identity block in an equation of the dynamics, if it occurs."""
-    if factor.kind not in _OWN:
+    if factor.kind not in _SOLVED:
         return None
-    variable = Variable(_OWN[factor.kind], factor.body, factor.rows)
+    variable = Variable(_SOLVED[factor.kind], factor.body, factor.rows)
     return variable if variable in factor.blocks else None
 
 

@@ -38,15 +38,15 @@ def identified_robot(linear: RegressorModel, parameters):
     joints = _joints(linear, parameters)
     bodies = []
     for body in tree.bodies:
-        joint, own = body.joint, joints.get(body.joint.name)
-        if own is not None:
+        joint, numbers = body.joint, joints.get(body.joint.name)
+        if numbers is not None:
             joint = replace(
                 joint,
-                damping=own.viscous,
-                friction=own.coulomb,
-                creep=own.creep,
-                torque_offset=own.offset,
-                spring=own.spring,
+                damping=numbers.viscous,
+                friction=numbers.coulomb,
+                creep=numbers.creep,
+                torque_offset=numbers.offset,
+                spring=numbers.spring,
             )
         bodies.append(replace(body, joint=joint))
     return linear.robot.with_tree(replace(tree, bodies=tuple(bodies)))
@@ -72,7 +72,8 @@ def identified_text(text, linear: RegressorModel, parameters, figures=FIGURES) -
     numbers, friction = identified_numbers(linear, parameters), {}
     if {"viscous", "coulomb"} & set(linear.terms):
         friction = {
-            name: Dynamics(own.viscous or 0.0, own.coulomb or 0.0) for name, own in numbers.joints.items()
+            name: Dynamics(number.viscous or 0.0, number.coulomb or 0.0)
+            for name, number in numbers.joints.items()
         }
     return with_numbers(text, numbers.links, friction, figures)
 
@@ -91,13 +92,13 @@ def _joints(linear, parameters):
     }
     numbers = {}
     for k, joint in enumerate(linear.joints):
-        own = {}
+        values = {}
         for term, (name, all_of) in described.items():
-            own[term] = float(getattr(joint, name))
+            values[term] = float(getattr(joint, name))
             if term in linear.terms:
-                value = parameters[linear.places(term)][k] - (all_of[linear.axles[k]] - own[term])
-                own[term] = float(value if term in SIGNED else max(0.0, value))
-        numbers[joint.name] = JointNumbers(**own)
+                value = parameters[linear.places(term)][k] - (all_of[linear.axles[k]] - values[term])
+                values[term] = float(value if term in SIGNED else max(0.0, value))
+        numbers[joint.name] = JointNumbers(**values)
     return numbers
 
 
@@ -111,11 +112,11 @@ def _links_of(tree, body, wanted):
     for share in SHARES:
         kept = [_share(frame.inertia, share) for frame in others]
         rest = (congruence(frame.X, inertia) for frame, inertia in zip(others, kept, strict=True))
-        own = congruence(back, wanted - sum(rest, np.zeros((6, 6))))
-        if _is_body(own):
+        remainder = congruence(back, wanted - sum(rest, np.zeros((6, 6))))
+        if _is_body(remainder):
             break
     changed = {frame.name: _inertial(inertia) for frame, inertia in zip(others, kept, strict=True)}
-    return {heaviest.name: _inertial(own)} | ({} if share == 1.0 else changed)
+    return {heaviest.name: _inertial(remainder)} | ({} if share == 1.0 else changed)
 
 
 def _share(inertia, share):

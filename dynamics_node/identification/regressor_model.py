@@ -93,15 +93,17 @@ class RegressorModel:
     @cached_property
     def axles(self) -> list[int]:
         """Indices of these joints in Robot.axle_map."""
-        own = [joint.v.start for joint in self.joints if joint.masters is None]
-        return [*own, *range(self.robot.tree.nv, len(self.robot.tree.axle_map))]
+        independent = [joint.v.start for joint in self.joints if joint.masters is None]
+        return [*independent, *range(self.robot.tree.nv, len(self.robot.tree.axle_map))]
 
     @cached_property
     def names(self) -> tuple[str, ...]:
         """Names of the columns."""
         inertial = [f"{body.name}.{name}" for body in self.robot.bodies for name in NAMES]
-        own = {term: [f"{joint.name}.{term}" for joint in self.joints] for term in TERMS}
-        return tuple(name for term in self.terms for name in (inertial if term == "inertia" else own[term]))
+        by_joint = {term: [f"{joint.name}.{term}" for joint in self.joints] for term in TERMS}
+        return tuple(
+            name for term in self.terms for name in (inertial if term == "inertia" else by_joint[term])
+        )
 
     def places(self, term: str) -> slice:
         """Columns of a term.
@@ -117,9 +119,9 @@ class RegressorModel:
             Its columns; empty for a term that is not among `terms`.
         """
         start = 0
-        for own in self.terms:
-            size = PER_BODY * self.robot.nbodies if own == "inertia" else len(self.joints)
-            if own == term:
+        for kind in self.terms:
+            size = PER_BODY * self.robot.nbodies if kind == "inertia" else len(self.joints)
+            if kind == term:
                 return slice(start, start + size)
             start += size
         return slice(start, start)
@@ -191,9 +193,9 @@ class RegressorModel:
         mass = J[:, 3, 3]
         moment = np.trace(J[:, :3, :3], axis1=1, axis2=2)
         moment = np.maximum(moment, np.maximum(mass, 0.0) * radius**2)
-        own = np.stack([mass, *3 * [np.sqrt(moment * np.maximum(mass, 0.0))], *6 * [moment]], axis=-1)
+        of_body = np.stack([mass, *3 * [np.sqrt(moment * np.maximum(mass, 0.0))], *6 * [moment]], axis=-1)
         least = np.array([1.0, *3 * [0.1], *6 * [0.01]])
-        sizes = {"inertia": np.maximum(own, least).ravel(), "rotor": np.full(len(self.joints), 0.01)}
+        sizes = {"inertia": np.maximum(of_body, least).ravel(), "rotor": np.full(len(self.joints), 0.01)}
         return np.concatenate([sizes.get(term, np.ones(len(self.joints))) for term in self.terms])
 
     @cached_property

@@ -62,7 +62,7 @@ class ResidualSampler:
         good = np.flatnonzero(np.isfinite(rows[:, : -linear.robot.nv]).all(axis=1))
         for at in np.array_split(good, 1 + len(good) // BLOCK):
             if len(at):
-                state = [np.ascontiguousarray(own[at]) for own in (q, qd, qdd)]
+                state = [np.ascontiguousarray(array[at]) for array in (q, qd, qdd)]
                 W, known = linear.matrix(*state), linear.known(*state)
                 both[:, at] = known + W @ linear.described, known + W @ parameters
         return ResidualSamples(time[:, 0], tau, both[0], both[1], self._states.every, self._timed)
@@ -86,10 +86,10 @@ def worse_joints(identified):
                 f"the description's {identified.rmse_nominal[k]:.3g} {unit}"
             )
         elif part := _in_parts(identified.samples, k):
-            count, own, described = part
+            count, result_error, described = part
             sentences[name] = (
                 f"in {count} of {PARTS} parts of the recordings the error is larger than the description's, "
-                f"{own:.3g} {unit} instead of {described:.3g} {unit}"
+                f"{result_error:.3g} {unit} instead of {described:.3g} {unit}"
             )
     return sentences
 
@@ -152,9 +152,9 @@ def _solved(identified):
 
 
 def _bodies(identified):
-    own = identified.linear.counts
+    counts = identified.linear.counts
     more = float(
-        (identified.rmse_fitted[own] / np.maximum(identified.rmse_base[own], 1e-300)).max(initial=1.0)
+        (identified.rmse_fitted[counts] / np.maximum(identified.rmse_base[counts], 1e-300)).max(initial=1.0)
     )
     return (
         "masses and inertias are physically consistent; their torque errors are at most "

@@ -16,7 +16,7 @@ from dynamics_node.errors import ModelError
 from dynamics_node.identification.doctor import diagnose, evidence, examine, nearest_consistent, repairs
 from dynamics_node.identification.doctor.doctor_page import page
 from dynamics_node.identification.doctor.evidence import (
-    Inertial,
+    MassProperties,
     describe_anomalies,
     ellipsoid,
     is_inconsistent,
@@ -39,7 +39,7 @@ from dynamics_node.identification.doctor.solids import (
     read_triangles,
     sphere,
 )
-from dynamics_node.identification.doctor.workspace import (
+from dynamics_node.identification.doctor.whole_robot import (
     PARAMETERS,
     condition_of,
     margins_of,
@@ -92,7 +92,7 @@ def own_inertials():
     solids = {name: solid_of(boxes) for name, boxes in ARM.items()}
     masses = {name: DENSITY * solid.volume for name, solid in solids.items()}
     return {
-        name: Inertial(
+        name: MassProperties(
             np.array(masses[name]),
             solid.center,
             masses[name] * (np.trace(solid.second) * np.eye(3) - solid.second),
@@ -197,7 +197,7 @@ def test_mirrored_twin_reveals_wrong_products():
         corners = np.sort([mirror @ solid.low, mirror @ solid.high], axis=0)
         return link._replace(
             name="other " + link.name,
-            inertial=Inertial(own.mass, mirror @ own.com, mirror @ own.inertia @ mirror),
+            inertial=MassProperties(own.mass, mirror @ own.com, mirror @ own.inertia @ mirror),
             solid=solid._replace(
                 center=mirror @ solid.center,
                 second=mirror @ solid.second @ mirror,
@@ -241,13 +241,15 @@ def test_no_mass_within_its_shapes_has_more_than_the_largest_inertia(monkeypatch
         weights = random.dirichlet(np.full(len(corners), random.choice([0.1, 1.0])))
         com = weights @ corners
         spread = (weights[:, None] * (corners - com)).T @ (corners - com)
-        own = Inertial(np.array(2.0), com, 2.0 * (np.trace(spread) * np.eye(3) - spread))
+        own = MassProperties(np.array(2.0), com, 2.0 * (np.trace(spread) * np.eye(3) - spread))
         shares.append(share_of_largest(own, enclosed(hull(corners))))
     assert 0.5 < max(shares) <= 1 + 1e-9
-    ends = Inertial(np.array(1.0), np.zeros(3), np.diag([0.0, 4.0, 4.0]))  # two points at x = -2 and x = 2
+    ends = MassProperties(
+        np.array(1.0), np.zeros(3), np.diag([0.0, 4.0, 4.0])
+    )  # two points at x = -2 and x = 2
     rod = enclosed(box((4.0, 1e-6, 1e-6)))
     assert share_of_largest(ends, rod) == pytest.approx(1, abs=1e-6)
-    ring = Inertial(np.array(1.0), np.zeros(3), np.diag([0.5, 0.5, 1.0]))
+    ring = MassProperties(np.array(1.0), np.zeros(3), np.diag([0.5, 0.5, 1.0]))
     assert share_of_largest(ring, enclosed(cylinder(1.0, 1e-6))) == pytest.approx(1, abs=1e-6)
 
 
@@ -257,7 +259,7 @@ def test_bounds_contain_collision_shapes_and_masses_outside():
     assert solid.volume < 0.005 and solid.high[0] == pytest.approx(0.1, rel=0.05)
     np.testing.assert_allclose(solid.bounds, [[-1, -0.1, -0.1], [1, 0.1, 0.1]], rtol=0.05)
     assert solid.radius == pytest.approx(np.sqrt(1 + 2 * 0.05**2))
-    own = Inertial(
+    own = MassProperties(
         np.array(1.0), np.array([3.0, 0, 0]), 1e-4 * np.eye(3)
     )  # its center is outside, it is small
     assert 0 < share_of_largest(own, solid) < 1

@@ -3,12 +3,12 @@
 from dynamics_node.identification.doctor.diagnosis import Finding, LinkFacts, diagnose
 from dynamics_node.identification.doctor.doctor_page import page, write_page
 from dynamics_node.identification.doctor.faults import nearest_consistent, repairs
-from dynamics_node.identification.doctor.report import Report, examine, lines
+from dynamics_node.identification.doctor.report import DoctorReport, examine, lines
 
 __all__ = [
+    "DoctorReport",
     "Finding",
     "LinkFacts",
-    "Report",
     "diagnose",
     "examine",
     "lines",

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dynamics_node.identification.doctor.evidence import (
-    Inertial,
+    MassProperties,
     describe_anomalies,
     find_sisters,
     is_impossible,
@@ -44,17 +44,17 @@ MESH, UNKNOWN, NOTHING, IMPOSSIBLE = "mesh in mm", "unknown", "no inertia", "imp
 
 
 class LinkFacts(NamedTuple):
-    """A link: its name, Inertial, Solid (None: no geometry), and whether a joint moves it."""
+    """A link: its name, MassProperties, Solid (None: no geometry), and whether a joint moves it."""
 
     name: str
-    inertial: Inertial
+    inertial: MassProperties
     solid: Solid | None
     moves: bool
 
 
 class Finding(NamedTuple):
     """link; cause: a name of FAULTS, MESH, UNKNOWN, NOTHING or IMPOSSIBLE; symptom: the problem; advice: the
-    remedy; odd: current oddness; right: oddness after correction; put_right: the corrected Inertial."""
+    remedy; odd: current oddness; right: oddness after correction; put_right: the corrected MassProperties."""
 
     link: str
     cause: str
@@ -62,7 +62,7 @@ class Finding(NamedTuple):
     advice: str
     odd: float = np.nan
     right: float = np.nan
-    put_right: Inertial | None = None
+    put_right: MassProperties | None = None
 
 
 def diagnose(links) -> list[Finding]:
@@ -180,7 +180,7 @@ def _by_geometry(links):
 
 class Best(NamedTuple):
     """The best explanation of a link: its Finding (None: healthy), its gain, and the corrected Inertials
-    {link index: Inertial}."""
+    {link index: MassProperties}."""
 
     finding: Finding | None
     gain: float

@@ -6,7 +6,7 @@ import numpy as np
 
 from dynamics_node.identification.doctor.evidence import describe_anomalies, ellipsoid
 from dynamics_node.identification.doctor.link_drawing import draw_link
-from dynamics_node.identification.doctor.report import Report, grouped, overview, sentence
+from dynamics_node.identification.doctor.report import DoctorReport, grouped, overview, sentence
 from dynamics_node.io import Figures, bold, bullet_list, table, text, written
 from dynamics_node.io import page as page_of
 
@@ -17,12 +17,12 @@ _LEGEND = (
 )
 
 
-def write_page(report: Report, path) -> Path:
+def write_page(report: DoctorReport, path) -> Path:
     """Write the page to a path and return it; missing folders are created."""
     return written(page(report), path)
 
 
-def page(report: Report) -> str:
+def page(report: DoctorReport) -> str:
     """HTML text; all names of the robot are escaped."""
     figures = Figures()
     return page_of(f"{report.name}: findings of the doctor", _blocks(report, figures), figures)

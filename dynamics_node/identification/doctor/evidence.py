@@ -19,7 +19,7 @@ OUTSIDE = 0.1  # fraction of the link's diagonal: larger distances from its boun
 #              that no shape contains is assumed to be nearer
 
 
-class Ellipsoid(NamedTuple):
+class EquivalentEllipsoid(NamedTuple):
     """The ellipsoid and the box of uniform density with a link's mass, center and inertia. half_axes (3,) m
     of the ellipsoid and sides (3,) m of the box, nan if it does not exist; axes (3, 3): their directions, in
     columns; center (3,): m. All in link axes."""
@@ -30,11 +30,11 @@ class Ellipsoid(NamedTuple):
     center: np.ndarray
 
 
-def ellipsoid(inertial) -> Ellipsoid:
-    """Ellipsoid of an Inertial with mass: its principal mean squares are sides^2 / 12 and half_axes^2 / 5."""
+def ellipsoid(inertial) -> EquivalentEllipsoid:
+    """Ellipsoid of a link with mass: its principal mean squares are sides^2 / 12 and half_axes^2 / 5."""
     squares, axes = np.linalg.eigh(second_moments(inertial))
     squares = np.where(squares < -1e-9 * np.abs(squares).max(), np.nan, np.maximum(squares, 0))
-    return Ellipsoid(np.sqrt(5 * squares), np.sqrt(12 * squares), axes, np.asarray(inertial.com))
+    return EquivalentEllipsoid(np.sqrt(5 * squares), np.sqrt(12 * squares), axes, np.asarray(inertial.com))
 
 
 def describe_anomalies(inertial, solid) -> list[str]:
@@ -81,7 +81,7 @@ INCONSISTENT = 6.0  # oddness of an impossible inertia
 TINY = 1e-12  # fraction of the solid's second moment: lower bound
 
 
-class Inertial(NamedTuple):
+class MassProperties(NamedTuple):
     """mass (...,) kg, com (..., 3) m, inertia (..., 3, 3) kg m^2 about the com, in link axes."""
 
     mass: np.ndarray
@@ -89,13 +89,13 @@ class Inertial(NamedTuple):
     inertia: np.ndarray
 
     def at(self, index):
-        """The Inertial at an index."""
-        return Inertial(*(part[index] for part in self))
+        """The MassProperties at an index."""
+        return MassProperties(*(part[index] for part in self))
 
 
-def stacked(inertials) -> Inertial:
+def stacked(inertials) -> MassProperties:
     """Several Inertials as one with a leading axis."""
-    return Inertial(*(np.array(part, dtype=float) for part in zip(*inertials, strict=True)))
+    return MassProperties(*(np.array(part, dtype=float) for part in zip(*inertials, strict=True)))
 
 
 def second_moments(inertial):
@@ -109,7 +109,7 @@ def differences(inertial, solid):
     """{name: (...,)}: differences between Inertials with mass and a Solid in units of their typical scales.
     The arrays of the Solid may have leading axes, too."""
     spread = second_moments(inertial)
-    own, seen = (np.trace(s, axis1=-2, axis2=-1) for s in (spread, solid.second))
+    size, seen = (np.trace(s, axis1=-2, axis2=-1) for s in (spread, solid.second))
     away = inertial.com - solid.center
     far = np.einsum("...i,...ij,...j->...", away, np.linalg.inv(solid.second), away)
     turned = _shape(spread) - _shape(solid.second)
@@ -117,7 +117,7 @@ def differences(inertial, solid):
     products = np.stack([turned[..., 0, 1], turned[..., 0, 2], turned[..., 1, 2]], axis=-1)
     return {
         "density": (np.log(inertial.mass / solid.volume) - DENSITY[0]) / DENSITY[1],
-        "size": (np.log(np.maximum(own, TINY * seen) / seen) - SIZE[0]) / SIZE[1],
+        "size": (np.log(np.maximum(size, TINY * seen) / seen) - SIZE[0]) / SIZE[1],
         "center": np.sqrt(far) / CENTER,
         "moments": np.linalg.norm(diagonal, axis=-1) / MOMENTS,
         "products": np.linalg.norm(products, axis=-1) / PRODUCTS,
@@ -214,7 +214,7 @@ def find_sisters(solids):
             if len(ways):
                 sisters[i].append(Sister(j, ways))
                 sisters[j].append(Sister(i, ways.transpose(0, 2, 1)))
-    return [tuple(own) for own in sisters]
+    return [tuple(found) for found in sisters]
 
 
 def _ways(one, other):
@@ -233,7 +233,7 @@ def sister_distance(inertials, solid, sisters, others):
     sister; 0 for a link without sisters. others: the Inertials of all links, None for those that are not
     compared."""
     nearest = np.full(len(inertials.mass), np.inf)
-    size, own = np.trace(solid.second), second_moments(inertials)
+    size, spreads = np.trace(solid.second), second_moments(inertials)
     for sister in sisters:
         other = others[sister.place]
         if other is None:
@@ -242,6 +242,6 @@ def sister_distance(inertials, solid, sisters, others):
         com = sister.ways @ other.com
         mass = np.log(inertials.mass / other.mass)[:, None]
         away = np.linalg.norm(inertials.com[:, None] - com, axis=2) / np.sqrt(size)
-        apart = np.linalg.norm(own[:, None] - spread, axis=(2, 3)) / size
+        apart = np.linalg.norm(spreads[:, None] - spread, axis=(2, 3)) / size
         nearest = np.minimum(nearest, (mass**2 + away**2 + apart**2).min(axis=1))
     return np.where(np.isfinite(nearest), np.log1p(np.minimum(nearest, 1.0) / CLOSE**2), 0.0)

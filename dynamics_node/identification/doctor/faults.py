@@ -1,7 +1,7 @@
 """Twelve typical errors of inertias: how each is made and reversed; the nearest consistent inertia.
 
-Tests and benchmarks plant faults and the diagnosis reverses them. Both are functions on an Inertial; `undo`
-returns one candidate for every variant of the fault.
+Tests and benchmarks plant faults and the diagnosis reverses them. Both change MassProperties; `undo` returns
+one candidate for every variant of the fault.
 """
 
 from collections.abc import Callable
@@ -10,13 +10,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics_node.identification.doctor.evidence import Inertial, is_inconsistent, second_moments
+from dynamics_node.identification.doctor.evidence import MassProperties, is_inconsistent, second_moments
 
 
 class Fault(NamedTuple):
-    """name; symptom: the problem; advice: the remedy. plant: (Inertial, random) -> Inertial; undo: Inertial
-    -> list of candidates. surprise: negative log prior odds. If undo is None, the numbers alone reveal the
-    fault (see diagnosis.py)."""
+    """name; symptom: the problem; advice: the remedy. plant: (MassProperties, random) -> MassProperties;
+    undo: MassProperties -> list of candidates. surprise: negative log prior odds. If undo is None, the
+    numbers alone reveal the fault (see diagnosis.py)."""
 
     name: str
     symptom: str
@@ -95,11 +95,11 @@ def _plant_slipped(link, random):
 
 
 def _plant_default(link, random):
-    return Inertial(np.array(1.0), np.zeros(3), np.eye(3))
+    return MassProperties(np.array(1.0), np.zeros(3), np.eye(3))
 
 
 def _plant_massless(link, random):
-    return Inertial(np.array(0.0), np.zeros(3), np.zeros((3, 3)))
+    return MassProperties(np.array(0.0), np.zeros(3), np.zeros((3, 3)))
 
 
 UNITS = 5.0  # errors by a factor of a thousand need no high prior probability
@@ -145,8 +145,8 @@ FAULTS = {
 FLAT = 1e-3  # fraction of the largest mean square: lower bound of the others
 
 
-def nearest_consistent(inertial) -> Inertial:
-    """Inertial with the same mass and center and the nearest positive definite second moments in the
+def nearest_consistent(inertial) -> MassProperties:
+    """MassProperties with the same mass and center and the nearest positive definite second moments in the
     Frobenius norm: eigenvalues below FLAT of the largest one are raised. Requires a mass above 0."""
     squares, axes = np.linalg.eigh(second_moments(inertial))
     raised = np.maximum(squares, FLAT * max(squares.max(), 1e-300))
@@ -155,7 +155,7 @@ def nearest_consistent(inertial) -> Inertial:
 
 
 def repairs(links):
-    """{link: Inertial} of the LinkFacts whose inertia is physically inconsistent."""
+    """{link: MassProperties} of the LinkFacts whose inertia is physically inconsistent."""
     return {
         link.name: nearest_consistent(link.inertial)
         for link in links

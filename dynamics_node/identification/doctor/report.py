@@ -14,12 +14,12 @@ from dynamics_node.identification.doctor.diagnosis import (
     diagnose,
     negligible,
 )
-from dynamics_node.identification.doctor.evidence import Inertial
+from dynamics_node.identification.doctor.evidence import MassProperties
 from dynamics_node.identification.doctor.solids import Geometry, link_geometry
-from dynamics_node.identification.doctor.workspace import (
+from dynamics_node.identification.doctor.whole_robot import (
     Condition,
+    EffortMargin,
     Loops,
-    Margin,
     condition_of,
     loops_of,
     margins_of,
@@ -38,12 +38,12 @@ class RobotReport(NamedTuple):
     irrelevant parameters}."""
 
     condition: Condition
-    margins: list[Margin]
+    margins: list[EffortMargin]
     loops: Loops | None
     unseen: dict[str, tuple[str, ...]]
 
 
-class Report(NamedTuple):
+class DoctorReport(NamedTuple):
     """name of the robot; links: LinkFacts, and geometries by name; findings: about links; common: errors that
     most links share; light: names of links too light to be judged; robot: None if it cannot be loaded or has
     no joints, why: the reason; left_out: skipped elements; warnings: of the description."""
@@ -70,8 +70,8 @@ class Report(NamedTuple):
         return [*self.common, *([] if self.robot is None else _robot_findings(self.robot))]
 
 
-def examine(text, folder=".", **choices) -> Report:
-    """Report about URDF text; meshes are searched from `folder`. choices: as in `parse_robot`. Raises
+def examine(text, folder=".", **choices) -> DoctorReport:
+    """DoctorReport about URDF text; meshes are searched from `folder`. choices: as in `parse_robot`. Raises
     ModelError if the text describes no robot, UnknownNameError for joints that it lacks."""
     description = read_description(text)
     warnings = validate(description)
@@ -86,7 +86,7 @@ def examine(text, folder=".", **choices) -> Report:
     left = list(dict.fromkeys(missing))
     findings = diagnose(links)
     common = common_errors(links, findings)
-    return Report(
+    return DoctorReport(
         description.name, links, geometries, findings, common, negligible(links), robot, why, left, warnings
     )
 
@@ -97,7 +97,7 @@ def facts(description: Description, solids) -> list[LinkFacts]:
     return [
         LinkFacts(
             link.name,
-            Inertial(np.array(link.mass), link.com, link.inertia),
+            MassProperties(np.array(link.mass), link.com, link.inertia),
             solids.get(link.name),
             link.name in moved,
         )
@@ -146,7 +146,7 @@ def _robot_findings(robot):
 LISTED = 6  # names per line
 
 
-def lines(report: Report):
+def lines(report: DoctorReport):
     """Lines to print."""
     heavy = [link for link in report.links if link.inertial.mass > 0 and link.name not in report.light]
     mass = sum(float(link.inertial.mass) for link in report.links)

@@ -36,7 +36,7 @@ class Condition(NamedTuple):
         return not self.worst < BADLY
 
 
-class Margin(NamedTuple):
+class EffortMargin(NamedTuple):
     """joint; gravity: largest absolute holding torque over the positions, N m or N; effort: its limit."""
 
     joint: str
@@ -88,14 +88,14 @@ def condition_of(robot, q) -> Condition:
     return Condition(float(np.median(conditions)), float(conditions[worst]), body.name, robot.v_names[v])
 
 
-def margins_of(robot, q) -> list[Margin]:
+def margins_of(robot, q) -> list[EffortMargin]:
     """Margins of the joints that have an effort limit and a coordinate of their own, tightest first."""
     rest = np.zeros((len(q), robot.nv))
     torques = np.abs(evaluate(robot, "nonlinear_effects", q, rest)).max(axis=0)
     tree, names = robot.tree, list(robot.v_names)
     limits = {joint.name: joint.limits.effort for joint in tree.independent_joints if joint.type.is_scalar}
     margins = [
-        Margin(name, float(torques[names.index(name)]), float(effort))
+        EffortMargin(name, float(torques[names.index(name)]), float(effort))
         for name, effort in limits.items()
         if name in names and 0 < effort < np.inf
     ]
