@@ -10,8 +10,8 @@ INDENT = 26  # of descriptions
 def help_requested(arguments=None) -> bool:
     """Whether -h or --help precedes the arguments of ROS. arguments: default those of the process."""
     words = list(sys.argv[1:] if arguments is None else arguments)
-    own = words[: words.index("--ros-args")] if "--ros-args" in words else words
-    return "-h" in own or "--help" in own
+    mine = words[: words.index("--ros-args")] if "--ros-args" in words else words
+    return "-h" in mine or "--help" in mine
 
 
 def usage(executable: str, parameters, names, config: str) -> str:
@@ -24,8 +24,8 @@ def usage(executable: str, parameters, names, config: str) -> str:
     ]
     for name in names:
         text = f"{table[name].description} (default: {_written(table[name].default)})"
-        own = f"  {name:{INDENT - 2}}"
-        lines += textwrap.wrap(text, WIDTH, initial_indent=own, subsequent_indent=" " * INDENT)
+        label = f"  {name:{INDENT - 2}}"
+        lines += textwrap.wrap(text, WIDTH, initial_indent=label, subsequent_indent=" " * INDENT)
     lines += ["", f"all parameters: config/{config}; documentation: docs/index.rst of the repository"]
     return "\n".join(lines)
 

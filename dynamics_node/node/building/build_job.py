@@ -139,10 +139,10 @@ class ServedRobot:
     @property
     def way(self) -> tuple[str, str, str]:
         """Solver, algorithm and backend, for reports."""
-        own = self.solver
-        if isinstance(own, Estimator):
-            return "least squares", own.description, own.runner.backend
-        return own.choice.solver, own.description, own.runner.backend
+        solver = self.solver
+        if isinstance(solver, Estimator):
+            return "least squares", solver.description, solver.runner.backend
+        return solver.choice.solver, solver.description, solver.runner.backend
 
     def with_inertias(self, model: Robot) -> "ServedRobot":
         """A copy with the inertias of another Robot, without compilation."""

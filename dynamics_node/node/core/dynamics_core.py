@@ -9,7 +9,7 @@ from dynamics_node.node.core.external_torque import torques_of
 from dynamics_node.node.core.served_state import ServedState
 from dynamics_node.node.core.torques import Result
 from dynamics_node.node.errors import NoOutput
-from dynamics_node.node.state.reference import Sample
+from dynamics_node.node.state.reference import ReferenceSample
 from dynamics_node.node.state.sensor_readings import Estimation
 from dynamics_node.text import listed, one_line
 
@@ -78,20 +78,20 @@ class Core(ServedState):
     def filtered_acceleration(self):
         """qdd (nv,) of the position filter, 0 for a floating base. Raises NoOutput."""
         qdd = np.zeros(self.model.nv)
-        qdd[self.coordinates.own_v] = self.state.filtered_now().acceleration
+        qdd[self.coordinates.independent_v] = self.state.filtered_now().acceleration
         return qdd
 
     def reference_acceleration(self, ros_now, steady_now):
         """qdd (nv,) of the reference, 0 for joints without one."""
         return self._accelerations(self._sample(ros_now, steady_now))
 
-    def _sample(self, ros_now, steady_now) -> Sample | None:
+    def _sample(self, ros_now, steady_now) -> ReferenceSample | None:
         """The active sample of the reference, None without one."""
         if self.reference is None:
             return None
         return self.reference.at(ros_now, steady_now, self.reference_timeout)
 
-    def _reference_state(self, sample: Sample | None, steady_now):
+    def _reference_state(self, sample: ReferenceSample | None, steady_now):
         self.state.require_supported()
         if sample is None:
             raise NoOutput("no active reference (state_source: reference)", self.reference is not None)
@@ -102,13 +102,13 @@ class Core(ServedState):
         base = self.state.base_now(steady_now)
         return self.state.vectors(sample.positions, np.nan_to_num(sample.velocities), base)
 
-    def _accelerations(self, sample: Sample | None):
+    def _accelerations(self, sample: ReferenceSample | None):
         qdd, at = np.zeros(self.model.nv), self.coordinates
         if sample is not None:
-            qdd[at.own_v] = np.nan_to_num(sample.accelerations[at.own])
+            qdd[at.independent_v] = np.nan_to_num(sample.accelerations[at.independent])
         return qdd
 
-    def _known_torques(self, sample: Sample | None, q):
+    def _known_torques(self, sample: ReferenceSample | None, q):
         """tau (nv,) of the reference, else measured."""
         effort = self.joints.effort
         if sample is not None:

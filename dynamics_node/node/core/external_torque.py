@@ -7,7 +7,7 @@ import numpy as np
 from dynamics_node.errors import InputError, SolutionError
 from dynamics_node.functions import ExternalWrenchEstimate
 from dynamics_node.node.errors import NoOutput
-from dynamics_node.node.state.coordinates import Coordinates
+from dynamics_node.node.state.coordinates import JointCoordinates
 from dynamics_node.node.state.joint_memory import all_possible, possible
 from dynamics_node.text import listed
 
@@ -48,7 +48,7 @@ def _velocity_variance(core):
         return None
     std = core.robot.observer.options.velocity_std
     variance = np.broadcast_to(np.square(std), (core.model.nv,)).copy()
-    variance[core.coordinates.own_v] = core.state.filtered_now().variance
+    variance[core.coordinates.independent_v] = core.state.filtered_now().variance
     return variance
 
 
@@ -65,7 +65,7 @@ def measured_torques(core, q):
     return torques_of(core.coordinates, q, core.joints.effort, everywhere, "joint_states", GIVE_EFFORT)
 
 
-def torques_of(coordinates: Coordinates, q, efforts, forward, source, remedy=""):
+def torques_of(coordinates: JointCoordinates, q, efforts, forward, source, remedy=""):
     """tau (nv,) of efforts (joints,), NaN if unknown. forward (nv,): coordinates whose acceleration the
     problem computes, which need an effort. Raises NoOutput with the joints that have none."""
     if all_possible(efforts):

@@ -54,7 +54,7 @@ class Parameter(NamedTuple):
 def parameters_of(kind: type, groups: tuple[str, ...]) -> tuple[Parameter, ...]:
     """The fields of a dataclass. Fields of a group have a dot: `fixed_joints` is the parameter
     `fixed.joints`."""
-    return tuple(_parameter(own, groups) for own in fields(kind))
+    return tuple(_parameter(entry, groups) for entry in fields(kind))
 
 
 def read_fields(kind: type[Kind], parameters: tuple[Parameter, ...], values: dict[str, Any]) -> Kind:
@@ -63,11 +63,11 @@ def read_fields(kind: type[Kind], parameters: tuple[Parameter, ...], values: dic
     return kind(**{p.field: _checked(p, values[p.name]) for p in parameters})
 
 
-def _parameter(own, groups) -> Parameter:
-    group = next((group for group in groups if own.name.startswith(f"{group}_")), "")
-    name = f"{group}.{own.name.removeprefix(f'{group}_')}" if group else own.name
-    default = list(own.default) if isinstance(own.default, tuple) else own.default
-    return Parameter(name, own.name, own.type, default, **own.metadata)
+def _parameter(entry, groups) -> Parameter:
+    group = next((group for group in groups if entry.name.startswith(f"{group}_")), "")
+    name = f"{group}.{entry.name.removeprefix(f'{group}_')}" if group else entry.name
+    default = list(entry.default) if isinstance(entry.default, tuple) else entry.default
+    return Parameter(name, entry.name, entry.type, default, **entry.metadata)
 
 
 def _checked(parameter, value):

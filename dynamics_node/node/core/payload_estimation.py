@@ -59,10 +59,10 @@ class PayloadEstimation:
         return True
 
     def _begin(self, robot):
-        own = robot.payload
-        self._estimator, self._payload_parameters = PayloadEstimator(own, self._horizon), None
-        self._model, self.link, self.pending = robot.model, own.link, ""
-        self._built_link = own.link
+        functions = robot.payload
+        self._estimator, self._payload_parameters = PayloadEstimator(functions, self._horizon), None
+        self._model, self.link, self.pending = robot.model, functions.link, ""
+        self._built_link = functions.link
         self.running, self.reason = True, ""
 
     def stop(self, reason=""):
@@ -72,21 +72,22 @@ class PayloadEstimation:
 
     def gather(self, core, steady_now):
         """Add the newest joint state."""
-        own, functions = self._estimator, core.robot.payload
-        if own is None or functions is None or functions.link != self.link:
+        estimator, functions = self._estimator, core.robot.payload
+        if estimator is None or functions is None or functions.link != self.link:
             return  # its functions are being built
-        if functions is not own.functions:
-            own.use(functions)
+        if functions is not estimator.functions:
+            estimator.use(functions)
             self._payload_parameters = _inertial_parameters(core.payloads.get(self.link))
         try:
             q, qd = core.state.vectors_now(steady_now)
             tau = measured_torques(core, q) - core.torques.friction(q, qd)
-            own.step(core.joints.seconds, q, qd, tau, core.gravity(steady_now), self._payload_parameters)
+            gravity, parameters = core.gravity(steady_now), self._payload_parameters
+            estimator.step(core.joints.seconds, q, qd, tau, gravity, parameters)
         except (NoOutput, InputError, SolutionError) as reason:
-            own.interrupt()
+            estimator.interrupt()
             self.reason = str(reason)
         else:
-            self.reason = own.trouble
+            self.reason = estimator.trouble
 
     def estimate(self, link: str) -> Payload:
         """The payload of a link, '' for the last one. Raises BadMessage with the reason for no estimate."""

@@ -12,7 +12,7 @@ from dynamics_node.node.core.torques import Result
 from dynamics_node.node.errors import NoOutput
 
 
-class Input(Protocol):
+class NewestInput(Protocol):
     """The newest input. stamp: its stamp; ros_now(): ns of ROS time."""
 
     stamp: Any
@@ -28,7 +28,7 @@ class Publisher:
         self,
         manager: RobotManager,
         statistics: Statistics,
-        inputs: Input,
+        inputs: NewestInput,
         publish: Callable[[Core, Result, Any], object],
         publish_external_torque: Callable[[Core, ExternalTorque, Any], object],
         steady_now: Callable[[], int] = monotonic_ns,

@@ -10,7 +10,7 @@ from dynamics_node.node.core.consistency import with_sensed_tool
 from dynamics_node.node.core.payload_estimation import PayloadEstimation
 from dynamics_node.node.core.settings import Settings
 from dynamics_node.node.core.torques import Torques
-from dynamics_node.node.state.coordinates import Coordinates
+from dynamics_node.node.state.coordinates import JointCoordinates
 from dynamics_node.node.state.environment import ExternalWrenches, Gravity, Tilt
 from dynamics_node.node.state.joint_memory import JointMemory
 from dynamics_node.node.state.reference import Reference
@@ -59,7 +59,7 @@ class ServedState:
         return self.state.joints
 
     @property
-    def coordinates(self) -> Coordinates:
+    def coordinates(self) -> JointCoordinates:
         return self.state.coordinates
 
     def apply(self, settings: Settings):

@@ -8,7 +8,7 @@ import numpy as np
 from dynamics_node.algorithms.actuation import JointFriction
 from dynamics_node.functions import ExternalWrenchEstimate
 from dynamics_node.node.core.settings import DescriptionSettings, Settings
-from dynamics_node.node.state.coordinates import Coordinates
+from dynamics_node.node.state.coordinates import JointCoordinates
 from dynamics_node.robot import Robot
 
 
@@ -27,7 +27,7 @@ class Result(NamedTuple):
 class Torques:
     """The parameters compensate.*, friction.* and effort_limits* applied to one robot."""
 
-    def __init__(self, model: Robot, coordinates: Coordinates, settings: Settings):
+    def __init__(self, model: Robot, coordinates: JointCoordinates, settings: Settings):
         self._coordinates, self._settings = coordinates, settings
         self._joints = joint_friction(model, settings)
         self._limits = _limits(coordinates, settings)
@@ -80,8 +80,8 @@ def friction_of(model: Robot, settings: DescriptionSettings):
     viscous, coulomb = tree.damping.copy(), tree.friction.copy()
     at = {joint.name: joint.v for joint in tree.independent_joints}
     rows = zip(settings.friction_joints, settings.friction_viscous, settings.friction_coulomb, strict=True)
-    for name, own_viscous, own_coulomb in rows:
-        viscous[at[name]], coulomb[at[name]] = own_viscous, own_coulomb
+    for name, of_viscous, of_coulomb in rows:
+        viscous[at[name]], coulomb[at[name]] = of_viscous, of_coulomb
     return viscous, coulomb
 
 

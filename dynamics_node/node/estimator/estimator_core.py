@@ -1,6 +1,6 @@
 """The estimator without ROS: readings in as plain values; estimates, or NoOutput with the reason, out.
 
-PendingReadings buffers readings until the step of their time on the Grid exists. EstimatorCore restarts
+PendingReadings buffers readings until the step of their time on the TimeGrid exists. EstimatorCore restarts
 its RunningEstimate after gaps and changes.
 """
 
@@ -14,9 +14,9 @@ from dynamics_node.errors import ClosureError, TrajectoryError
 from dynamics_node.node.core.torques import JointFriction, joint_friction
 from dynamics_node.node.errors import LEAVE_OUT, NO_STATES, BadMessage, NoOutput
 from dynamics_node.node.estimator.estimator_settings import MEASURED, NONE, EstimatedRobot, EstimatorSettings
-from dynamics_node.node.state.coordinates import Coordinates, coordinates_of
+from dynamics_node.node.state.coordinates import JointCoordinates, coordinates_of
 from dynamics_node.node.state.joint_memory import JUMP_BACK, NEVER, JointMemory, possible
-from dynamics_node.node.state.sensor_readings import SensorMessage, own_numbers
+from dynamics_node.node.state.sensor_readings import SensorMessage, numbers_of
 from dynamics_node.robot import Robot
 from dynamics_node.text import listed, one_line
 from dynamics_node.trajectory.gate import ENCODER, FAR, TORQUE, Gate
@@ -25,7 +25,7 @@ from dynamics_node.trajectory.joint_smoother import FIRST, JointEstimate, JointS
 MOST_PENDING = 10_000  # readings ahead of the joint states
 
 
-class Grid(NamedTuple):
+class TimeGrid(NamedTuple):
     """Time grid with steps of `period` ns; the first is at `origin`, ns of ROS time."""
 
     origin: int
@@ -94,8 +94,8 @@ class RunningEstimate:
     def __init__(
         self,
         smoother: JointSmoother,
-        grid: Grid,
-        coordinates: Coordinates,
+        grid: TimeGrid,
+        coordinates: JointCoordinates,
         friction: JointFriction,
         commands: Sequence[Reading],
         commands_last: int,
@@ -192,10 +192,10 @@ class RunningEstimate:
     def _motor_torques(self, torques, step):
         """Torques (independent joints,) minus friction."""
         if not self._friction.any:
-            return torques[self._at.own]
+            return torques[self._at.independent]
         q, qd, _ = self.smoother.at(step)
         friction = self._at.gather(q, self._friction(q, qd))
-        return torques[self._at.own] - friction[self._at.own_v]
+        return torques[self._at.independent] - friction[self._at.independent_v]
 
 
 MOST_COMMANDS = 1000  # motor commands in the buffer
@@ -218,7 +218,7 @@ class EstimatorCore:
         self.topics = robot.topics
         self.coordinates = coordinates_of(robot, explicit=False)
         followers = [joint.name for joint in robot.model.explicit_joints]
-        self.joints = JointMemory(self.coordinates.joints, self.coordinates.own, followers)
+        self.joints = JointMemory(self.coordinates.joints, self.coordinates.independent, followers)
         self.apply(settings)
 
     def serves(self, model: Robot) -> bool:
@@ -278,8 +278,8 @@ class EstimatorCore:
     def receive_sensor(self, topic: str, message: SensorMessage):
         """Add a sensor message of a topic; its stamp: ns. Raises BadMessage if it is not finite or has
         another frame."""
-        for name, own in [(s.name, own_numbers(s, message)) for s in self.topics[topic].sensors]:
-            self._add(name, message.stamp, message.received, own)
+        for name, values in [(s.name, numbers_of(s, message)) for s in self.topics[topic].sensors]:
+            self._add(name, message.stamp, message.received, values)
 
     def receive_command(self, names, efforts, stamp: int, received: int):
         """Add commanded motor torques by joint, valid from `stamp`. Raises BadMessage."""
@@ -357,7 +357,7 @@ class EstimatorCore:
             raise NoOutput(str(error)) from None
         smoother = JointSmoother(self.robot.smoothed, self._options, q)
         self.pending.pop_until(newest - 1)  # readings before the first step
-        grid = Grid(newest, round(1e9 / self.settings.rate))
+        grid = TimeGrid(newest, round(1e9 / self.settings.rate))
         return RunningEstimate(
             smoother, grid, at, self._friction, self._commands, self._timeout, self.pending
         )

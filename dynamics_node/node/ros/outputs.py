@@ -84,8 +84,8 @@ def _solution(core):
 
 
 def _gravity_torques(core):
-    at = core.coordinates.own_v
-    return _efforts(core, core.coordinates.own_names, lambda result: core.weights(result.q)[at])
+    at = core.coordinates.independent_v
+    return _efforts(core, core.coordinates.independent_names, lambda result: core.weights(result.q)[at])
 
 
 def _estimated_wrenches(core):
@@ -108,8 +108,8 @@ OUTPUTS = (
 
 
 def _external_torques(core):
-    at = core.coordinates.own_v
-    return _efforts(core, core.coordinates.own_names, lambda torque: torque.torques[at])
+    at = core.coordinates.independent_v
+    return _efforts(core, core.coordinates.independent_names, lambda torque: torque.torques[at])
 
 
 def _external_wrench(core):

@@ -102,13 +102,13 @@ def _unknown(name):
 
 def _options(core, request):
     """Options of the request, by keyword. Raises BadMessage for an unknown or a missing option."""
-    name, own = request.quantity, [o for o in OPTIONS if o in QUANTITIES[request.quantity].options]
+    name, options = request.quantity, [o for o in OPTIONS if o in QUANTITIES[request.quantity].options]
     given = {option: value for option in OPTIONS if (value := getattr(request, option))}
-    if foreign := [option for option in given if option not in own]:
-        has = f"it has {', '.join(own)}" if own else "it has none"
+    if foreign := [option for option in given if option not in options]:
+        has = f"it has {', '.join(options)}" if options else "it has none"
         raise BadMessage(f"{name} has no option {listed(foreign)}; {has}")
     needed = () if name in OF_ALL else NEEDED
-    if missing := [option for option in needed if option in own and option not in given]:
+    if missing := [option for option in needed if option in options and option not in given]:
         raise BadMessage(f"{name} needs the field {missing[0]}")
     if "links" in given or "links" in QUANTITIES[name].needs:
         given["links"] = read_links(core, given.get("links", ()))
@@ -143,9 +143,9 @@ def _coordinates(model):
 
 
 def _axles(tree):
-    own, shared = _coordinates(tree), [joint.name for joint in tree.shared_joints]
+    axis, shared = _coordinates(tree), [joint.name for joint in tree.shared_joints]
     return Axis(
-        [*own.names, *shared], np.append(own.order, len(own.order) + np.arange(len(shared))).astype(int)
+        [*axis.names, *shared], np.append(axis.order, len(axis.order) + np.arange(len(shared))).astype(int)
     )
 
 

@@ -24,7 +24,7 @@ from dynamics_node.text import listed
 LIMITS = ("max_velocity", "max_acceleration", "max_deceleration", "max_jerk", "max_effort", "max_effort_rate")
 
 
-class State(NamedTuple):
+class RequestedState(NamedTuple):
     """position, velocity and effort of the scalar joints, NaN if unknown, and the floating base.
 
     why: the reason for the absence of a measured state.
@@ -37,7 +37,7 @@ class State(NamedTuple):
     why: str = ""
 
 
-class Batch(NamedTuple):
+class RequestedStates(NamedTuple):
     """q (k, nq), qd, qdd (k, nv) of k points; efforts (k, joints), NaN if unknown. times: k Durations."""
 
     q: np.ndarray
@@ -47,8 +47,8 @@ class Batch(NamedTuple):
     times: list
 
 
-def read_state(core: Core, message, now, complete=True) -> State:
-    """State of a DynamicsState; without joints, the latest measured state.
+def read_state(core: Core, message, now, complete=True) -> RequestedState:
+    """The state of a DynamicsState; without joints, the latest measured state.
 
     complete: whether the measured state is required; if not, its absence gives NaN. Raises BadMessage and
     NoOutput.
@@ -66,7 +66,7 @@ def read_state(core: Core, message, now, complete=True) -> State:
             position = effort = np.full(len(core.joints.names), np.nan)
             velocity = np.full(len(core.joints.names), 0.0 if core.joints.missing() else np.nan)
             why = reason.with_remedy
-    return State(position, velocity, effort, _base(core, message, now), why)
+    return RequestedState(position, velocity, effort, _base(core, message, now), why)
 
 
 def read_vectors(core: Core, message, now):
@@ -87,11 +87,11 @@ def read_accelerations(core: Core, names, values):
     if len(values) != len(names):
         raise BadMessage(f"{len(names)} names in state.joints but {len(values)} entries in accelerations")
     at, given = core.coordinates, dict(zip(names, values, strict=True))
-    own = np.array([given[name] for name in at.own_names], dtype=float)
-    if not possible(own).all():
-        bad = int(np.flatnonzero(~possible(own))[0])
-        raise BadMessage(f"acceleration of {at.own_names[bad]!r} is {impossible(own[bad])}")
-    qdd[at.own_v] = own
+    entries = np.array([given[name] for name in at.independent_names], dtype=float)
+    if not possible(entries).all():
+        bad = int(np.flatnonzero(~possible(entries))[0])
+        raise BadMessage(f"acceleration of {at.independent_names[bad]!r} is {impossible(entries[bad])}")
+    qdd[at.independent_v] = entries
     return qdd
 
 
@@ -117,9 +117,9 @@ def read_limits(core, request) -> dict[str, dict[str, float]]:
         for name, value in zip(request.limited_joints, values, strict=False):
             limits[name][field] = min(value, limits[name].get(field, np.inf))
     if core.settings.effort_limits == "list":
-        own = set(core.model.v_names)
+        moving = set(core.model.v_names)
         for name, value in zip(core.coordinates.names, core.settings.effort_limits_list, strict=True):
-            if name in own and value > 0:
+            if name in moving and value > 0:
                 limit = limits.setdefault(name, {})
                 limit["max_effort"] = min(value, limit.get("max_effort", np.inf))
     return limits
@@ -134,7 +134,7 @@ def read_stamp(core: Core, message) -> Time:
 
 
 def _given_joints(core, joints, now):
-    memory = JointMemory(core.coordinates.joints, core.coordinates.own)
+    memory = JointMemory(core.coordinates.joints, core.coordinates.independent)
     memory.update(joints.name, joints.position, joints.velocity, joints.effort, 0, now)
     if missing := memory.missing():
         raise BadMessage(f"the state lacks joint {listed(missing)}")
@@ -154,7 +154,7 @@ def _base(core, message, now):
     return core.state.base_now(now)
 
 
-def read_batch(core: Core, message, points, now) -> Batch:
+def read_batch(core: Core, message, points, now) -> RequestedStates:
     """The state of a request, overridden by entries of its points. Raises BadMessage and NoOutput, also if
     neither has a position."""
     state = read_state(core, message, now, complete=not points.points)
@@ -172,19 +172,19 @@ def read_batch(core: Core, message, points, now) -> Batch:
 
 
 def _batch(core, fields, state, times):
-    """Batch of positions, velocities, accelerations and efforts (k, joints)."""
+    """States of positions, velocities, accelerations and efforts (k, joints)."""
     positions, *rates, efforts = fields
     at, count = core.coordinates, len(positions)
-    require_known(at.own_names, positions[:, at.own], "position", state.why)
-    require_known(at.own_names, rates[0][:, at.own], "velocity", state.why)
+    require_known(at.independent_names, positions[:, at.independent], "position", state.why)
+    require_known(at.independent_names, rates[0][:, at.independent], "velocity", state.why)
     q = np.zeros((count, core.model.nq))
     q[:, at.q_at[: at.counted]] = positions[:, : at.counted]
     qd, qdd = np.zeros((2, count, core.model.nv))
-    for own, given in zip((qd, qdd), rates, strict=True):
-        own[:, at.own_v] = given[:, at.own]
+    for coordinates, given in zip((qd, qdd), rates, strict=True):
+        coordinates[:, at.independent_v] = given[:, at.independent]
     if state.base is not None:
         q[:, :7], qd[:, :6] = state.base.pose, state.base.twist
-    return Batch(at.close_all(q), qd, qdd, efforts, times)
+    return RequestedStates(at.close_all(q), qd, qdd, efforts, times)
 
 
 def known_torques(core, batch, forward):

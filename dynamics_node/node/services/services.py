@@ -247,16 +247,18 @@ def _header(core, request) -> Header:
 
 def estimate_payload(set_parameters, core, request, response):
     """Reply of EstimatePayload. set_parameters: {name: value} -> reason of a rejection, or ''."""
-    command, own = request.command, core.payload_estimation
+    command, estimation = request.command, core.payload_estimation
     if command == request.START:
-        return _start(set_parameters, core, request.link or own.link or core.settings.payload_estimation_link)
+        return _start(
+            set_parameters, core, request.link or estimation.link or core.settings.payload_estimation_link
+        )
     if command == request.STOP:
-        own.stop()
-        response.samples = own.samples
-        return f"stopped with {own.samples} samples"
+        estimation.stop()
+        response.samples = estimation.samples
+        return f"stopped with {estimation.samples} samples"
     if command not in (request.COMPUTE, request.APPLY):
         raise BadMessage(f"unknown command {one_line(command)!r}; known: start, compute, apply, stop")
-    estimate = own.estimate(request.link)
+    estimate = estimation.estimate(request.link)
     _fill_payload_estimate(estimate, response)
     mass = f"{estimate.mass:.4g} kg (standard deviation {estimate.mass_std:.2g} kg)"
     message = f"{estimate.link}: {mass} from {estimate.samples} samples"
@@ -266,19 +268,19 @@ def estimate_payload(set_parameters, core, request, response):
         message = set_payload(core, SetPayload.Request(link=estimate.link, inertia=response.inertia), None)
     elif estimate.refusal:
         message = f"{message}; cannot be applied: {estimate.refusal}"
-    if own.running and own.reason:
-        message = f"{message}; new states are skipped: {own.reason}"
+    if estimation.running and estimation.reason:
+        message = f"{message}; new states are skipped: {estimation.reason}"
     return one_line(message)
 
 
 def _start(set_parameters, core, link):
     if not link:
         raise BadMessage("set the link whose payload is estimated")
-    own = core.payload_estimation
+    estimation = core.payload_estimation
     require_bearing(core.model, link)
     if reason := set_parameters({"payload_estimation.link": link}):
         raise BadMessage(reason)
-    if own.start(core.unloaded, link):
+    if estimation.start(core.unloaded, link):
         return one_line(f"{link}: estimation started")
     return one_line(f"{link}: estimation starts when its functions are built")
 

@@ -48,7 +48,7 @@ def scale_trajectory(core, request, response, now):
         result = scaled(check, method, limits, most)
     except ImportError as error:  # the text has the package to install
         raise BadMessage(f"{error}; or set method to uniform") from None
-    before, after = (own.time[-1] - own.time[0] for own in (check, result))
+    before, after = (each.time[-1] - each.time[0] for each in (check, result))
     response.factor = float(after / before) if before > 0 else 1.0
     _fill(response, result)
     points, efforts = result.trajectory, in_order(result, result.trajectory.names)
@@ -68,7 +68,8 @@ def _checked(core, request, limits, now, most=MAX_NUMBERS):
     names = list(request.trajectory.joint_names)
     time, table = read_points(names, request.trajectory.points)
     nothing = np.full((len(time), len(names)), np.nan)
-    points = JointTrajectory(tuple(names), time, *(own if own.size else nothing for own in table[:3]))
+    values = (rows if rows.size else nothing for rows in table[:3])
+    points = JointTrajectory(tuple(names), time, *values)
     model, at = core.model, core.coordinates
     require_joints(points, [body.joint.name for body in model.bodies])
     functions = CheckFunctions(
@@ -111,8 +112,8 @@ def _start(core, message, points, now):
     """q (nq,) of the state. Raises BadMessage for joints whose position neither has."""
     state = read_state(core, message, now, complete=False)
     at, given = core.coordinates, set(points.names)
-    own = [k for k in np.arange(len(at.names))[at.own] if at.names[k] not in given]
-    require_known([at.names[k] for k in own], state.position[None, own], "position", state.why)
+    absent = [k for k in np.arange(len(at.names))[at.independent] if at.names[k] not in given]
+    require_known([at.names[k] for k in absent], state.position[None, absent], "position", state.why)
     q = np.zeros(core.model.nq)
     q[at.q_at[: at.counted]] = state.position[: at.counted]
     if state.base is not None:

@@ -23,14 +23,15 @@ class Spread(NamedTuple):
     tau: np.ndarray
 
 
-class Coordinates:
+class JointCoordinates:
     """Coordinates of a robot without loops.
 
     joints: scalar joints, explicit ones last; q_at, v_at: their indices in a Spread; counted: number of
-    joints with coordinates; own: indices of the independent joints; own_v: their indices in qd, qdd and tau.
+    joints with coordinates; independent: indices of the independent joints; independent_v: their indices in
+    qd, qdd and tau.
     """
 
-    own: slice | np.ndarray = slice(None)
+    independent: slice | np.ndarray = slice(None)
     condition: float | None = None  # condition number of the loops at the last position
     branch: object = None  # last closed position, where `close` starts
     unrealized = 0.0  # largest torque at an independent joint that driven joints cannot produce
@@ -49,9 +50,9 @@ class Coordinates:
         more = np.arange(len(self.explicit))
         self.q_at = np.array([*(j.q.start for j in measured), *(tree.nq + more)], dtype=int)
         self.v_at = np.array([*(j.v.start for j in measured), *(tree.nv + more)], dtype=int)
-        self.own_v = self.v_at[: self.counted]
+        self.independent_v = self.v_at[: self.counted]
         self.scalar_only = np.array_equal(self.q_at, np.arange(tree.nq))
-        self.own = np.arange(self.counted) if self.explicit else slice(None)
+        self.independent = np.arange(self.counted) if self.explicit else slice(None)
         self._nv, self._nv_of_tree = tree.nv, tree.nv
         self._places = {name: v for v, name in enumerate(tree.v_names)} | {
             joint.name: tree.nv + k for k, joint in enumerate(self.explicit)
@@ -60,10 +61,10 @@ class Coordinates:
         self._driven: list[int] = []  # indices of its joints
 
     @property
-    def own_names(self):
-        return tuple(np.array(self.names, dtype=object)[self.own])
+    def independent_names(self):
+        return tuple(np.array(self.names, dtype=object)[self.independent])
 
-    def resumed(self, before: "Coordinates") -> "Coordinates":
+    def resumed(self, before: "JointCoordinates") -> "JointCoordinates":
         """These coordinates with the state of the previous ones, such as the branch of the loops."""
         return self
 
@@ -130,7 +131,7 @@ class Coordinates:
             driven = self._actuation.from_coordinates(q, tau, G)
             torques[..., [self._places[name] for name in self._actuation.joints]] = driven.torques
             if q.ndim == 1:  # not for requests
-                self.unrealized = float(np.abs(driven.rest[self.own_v]).max(initial=0.0))
+                self.unrealized = float(np.abs(driven.rest[self.independent_v]).max(initial=0.0))
         return torques
 
     def _with_explicit(self, q, rates, accelerations, torques) -> Spread:
@@ -155,18 +156,18 @@ class Coordinates:
         acceleration is computed."""
         if self._actuation is not None:
             return np.array(self._driven if np.any(forward) else [], dtype=int)
-        return np.arange(len(self.joints))[self.own][np.asarray(forward)[self.own_v]]
+        return np.arange(len(self.joints))[self.independent][np.asarray(forward)[self.independent_v]]
 
     def collect(self, q, efforts):
         """tau (..., nv) of efforts (..., joints) at positions (..., nq)."""
         if self._actuation is not None:
             return self._actuation.to_coordinates(q, efforts[..., self._driven])
         tau = np.zeros((*efforts.shape[:-1], self._nv))
-        tau[..., self.own_v] = efforts[..., self.own]
+        tau[..., self.independent_v] = efforts[..., self.independent]
         return tau
 
 
-class LoopCoordinates(Coordinates):
+class LoopCoordinates(JointCoordinates):
     """Coordinates of a robot with loops: dependent joints follow from the independent ones, on the branch of
     the last position."""
 
@@ -175,8 +176,8 @@ class LoopCoordinates(Coordinates):
         super().__init__(loop_solver.robot, explicit)
         number = {name: k for k, name in enumerate(self.names)}
         independent = [j for j in self._robot.independent_joints if j.type.is_scalar]
-        self.own = np.array([number[joint.name] for joint in independent], dtype=int)
-        self.own_v = np.array([joint.v.start for joint in independent], dtype=int)
+        self.independent = np.array([number[joint.name] for joint in independent], dtype=int)
+        self.independent_v = np.array([joint.v.start for joint in independent], dtype=int)
         self.scalar_only, self._nv = False, self._robot.nv
         several = [joint for joint in self._robot.tree.independent_joints if not joint.type.is_scalar]
         self._unmeasured = [k for j in several if not j.type.is_free for k in range(j.q.start, j.q.stop)]
@@ -188,7 +189,7 @@ class LoopCoordinates(Coordinates):
         return self
 
     def close(self, q):
-        """See Coordinates.close. Raises ClosureError."""
+        """See JointCoordinates.close. Raises ClosureError."""
         self.branch, self.condition = self._following(q, self.branch)
         return self.branch
 
@@ -211,7 +212,7 @@ class LoopCoordinates(Coordinates):
 
     def forget(self, positions, not_given):
         numbers = np.arange(self.counted)
-        dependent = np.setdiff1d(numbers, numbers[self.own])
+        dependent = np.setdiff1d(numbers, numbers[self.independent])
         positions = positions.copy()
         later = positions[1:, dependent]
         later[not_given[1:, dependent]] = np.nan
@@ -246,8 +247,8 @@ class HasLoopSolver(Protocol):
     def loop_solver(self) -> LoopSolver | None: ...
 
 
-def coordinates_of(robot: HasLoopSolver, explicit=True) -> Coordinates:
+def coordinates_of(robot: HasLoopSolver, explicit=True) -> JointCoordinates:
     """Coordinates of a robot in use. explicit: whether to include explicit joints."""
     if robot.loop_solver is not None:
         return LoopCoordinates(robot.loop_solver, explicit)
-    return Coordinates(robot.model, explicit)
+    return JointCoordinates(robot.model, explicit)

@@ -14,7 +14,7 @@ SLICE = 200  # points read at once: a millisecond
 FIELDS = ("positions", "velocities", "accelerations", "effort")
 
 
-class Sample(NamedTuple):
+class ReferenceSample(NamedTuple):
     """Values of all joints at one instant, NaN if the reference has none."""
 
     positions: np.ndarray
@@ -29,20 +29,20 @@ class Reference(NamedTuple):
     stamp: int
     received: int
     times: np.ndarray
-    values: Sample
+    values: ReferenceSample
 
     def at(self, ros_now, steady_now, timeout):
-        """The active Sample, or None. One point is valid for `timeout` ns after its reception; several points
+        """The active sample, or None. One point is valid for `timeout` ns after its reception; several points
         are interpolated linearly at ros_now() - stamp."""
         if len(self.times) == 1:
             fresh = steady_now - self.received <= timeout
-            return Sample(*(field[0] for field in self.values)) if fresh else None
+            return ReferenceSample(*(field[0] for field in self.values)) if fresh else None
         t = (ros_now() - self.stamp) * 1e-9
         if not self.times[0] <= t <= self.times[-1]:
             return None
         k = min(int(np.searchsorted(self.times, t, side="right")), len(self.times) - 1)
         weight = (t - self.times[k - 1]) / (self.times[k] - self.times[k - 1])
-        return Sample(*((1 - weight) * field[k - 1] + weight * field[k] for field in self.values))
+        return ReferenceSample(*((1 - weight) * field[k - 1] + weight * field[k] for field in self.values))
 
 
 def read_reference(joint_names, names, points, stamp, now):
@@ -56,7 +56,7 @@ def read_reference(joint_names, names, points, stamp, now):
     _require_rising(times)
     shape = (len(points), len(joint_names))
     values = [_nothing(shape) if not entries.size else _spread(shape, target, entries) for entries in table]
-    return Reference(stamp, now, times, Sample(*values))
+    return Reference(stamp, now, times, ReferenceSample(*values))
 
 
 def reading(joint_names, data: bytes, ros_now: int, now: int):
@@ -83,7 +83,7 @@ def reading(joint_names, data: bytes, ros_now: int, now: int):
             values[k] = _with_rows(values[k], rows, filled, target, entries)
         first = rows.stop
     _require_rising(times)
-    return Reference(trajectory.stamp or ros_now, now, times, Sample(*values))
+    return Reference(trajectory.stamp or ros_now, now, times, ReferenceSample(*values))
 
 
 def _with_rows(values, rows, filled, target, entries):

@@ -79,7 +79,7 @@ class RobotState:
 
     def __init__(self, robot: ServedRobot, settings: Settings):
         self.coordinates = coordinates_of(robot)
-        self.joints = JointMemory(self.coordinates.joints, self.coordinates.own)
+        self.joints = JointMemory(self.coordinates.joints, self.coordinates.independent)
         self.base: Base | None = None
         self.filtered: Filtered | None = None
         self._rates = robot.rates
@@ -160,7 +160,7 @@ class RobotState:
         if at.scalar_only:
             return position, velocity
         q, qd = at.position(position), np.zeros(self._model.nv)
-        qd[at.own_v] = velocity[at.own]
+        qd[at.independent_v] = velocity[at.independent]
         if base is not None:
             q[:7], qd[:6] = base.pose, base.twist
         try:
@@ -175,10 +175,10 @@ class RobotState:
             rates = self._rates
             if rates is None:
                 raise NoOutput("the filter of the positions is being built")
-            if not rates.step(now, self.joints.position[self.coordinates.own]):
+            if not rates.step(now, self.joints.position[self.coordinates.independent]):
                 raise NoOutput("the filter needs a second position")
-            own = (rates.velocity, rates.velocity_variance, rates.acceleration)
-            self.filtered = Filtered(now, *(array.copy() for array in own))
+            filtered = (rates.velocity, rates.velocity_variance, rates.acceleration)
+            self.filtered = Filtered(now, *(array.copy() for array in filtered))
         return self.filtered
 
     def _outdated(self, steady_now) -> NoOutput:
@@ -201,10 +201,10 @@ class RobotState:
         if source == "zero" or not wanted:
             return np.zeros(len(self.joints.names))
         velocity = self.joints.velocity if source == "message" else self._computed_velocity(source)
-        if all_possible(own := velocity[self.coordinates.own]):
+        if all_possible(needed := velocity[self.coordinates.independent]):
             return velocity
         try:
-            require_possible("velocity", self.coordinates.own_names, own)
+            require_possible("velocity", self.coordinates.independent_names, needed)
         except BadMessage as error:
             raise NoOutput(error) from None
         absent = listed(self.joints.joints_without(velocity))
@@ -218,7 +218,7 @@ class RobotState:
         if source == "differentiate":
             return self.joints.differentiated()
         velocity = np.full(len(self.joints.names), np.nan)
-        velocity[self.coordinates.own] = self.filtered_now().velocity
+        velocity[self.coordinates.independent] = self.filtered_now().velocity
         return velocity
 
 

@@ -160,14 +160,14 @@ def _message(sensor) -> str | None:
     return _MESSAGES[type(sensor)][0] if _rows(sensor) else None
 
 
-def own_numbers(sensor: Sensor, message: SensorMessage) -> np.ndarray:
+def numbers_of(sensor: Sensor, message: SensorMessage) -> np.ndarray:
     """The readings of a sensor in a message. Raises BadMessage if they are not `possible` or have another
     frame."""
     check_frame(sensor, message)
-    own = np.array(message.numbers, dtype=float)[_rows(sensor)]
-    if not possible(own).all():
+    numbers = np.array(message.numbers, dtype=float)[_rows(sensor)]
+    if not possible(numbers).all():
         raise BadMessage(f"sensor {sensor.name!r}: a reading is not finite, or above {LARGEST:g}")
-    return own
+    return numbers
 
 
 def check_frame(sensor: Sensor, message: SensorMessage):
@@ -206,7 +206,7 @@ class Estimation:
     def update(self, sensor: Sensor, message: SensorMessage):
         """Store a message of a sensor of this problem; others are ignored. Raises BadMessage."""
         if sensor.name in self._topic_sensors:
-            self._values[self._place[sensor.name]] = own_numbers(sensor, message)
+            self._values[self._place[sensor.name]] = numbers_of(sensor, message)
             self._received[sensor.name] = message.received
 
     def vector(self, efforts, steady_now, timeout):

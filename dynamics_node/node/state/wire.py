@@ -35,7 +35,7 @@ class States(NamedTuple):
     stamp: tuple[int, int]
 
 
-class Trajectory(NamedTuple):
+class SerializedTrajectory(NamedTuple):
     """Stamp (ns), joint names, number of points and their offset in `data`."""
 
     stamp: int
@@ -93,7 +93,7 @@ class StateReader:
         return known
 
 
-def read_trajectory(data: bytes, most: int) -> Trajectory:
+def read_trajectory(data: bytes, most: int) -> SerializedTrajectory:
     """The header of a trajectory_msgs/JointTrajectory. Raises BadMessage if it has more than `most` points,
     more than MAX_NAMES names or is truncated."""
     names, at = _read_names(data)
@@ -103,10 +103,10 @@ def read_trajectory(data: bytes, most: int) -> Trajectory:
     if count * POINT_BYTES > len(data) - at + POINT_BYTES:
         raise BadMessage("the message is truncated")
     seconds, rest = _time(data, HEAD)
-    return Trajectory(seconds * 1_000_000_000 + rest, names, count, at, data)
+    return SerializedTrajectory(seconds * 1_000_000_000 + rest, names, count, at, data)
 
 
-def points_in_slices(trajectory: Trajectory, size: int) -> Iterator[Points]:
+def points_in_slices(trajectory: SerializedTrajectory, size: int) -> Iterator[Points]:
     """The points of a trajectory, `size` at a time. Raises BadMessage if the message is truncated."""
     data, at = trajectory.data, trajectory.start
     for first in range(0, trajectory.points, size):

@@ -14,7 +14,7 @@ from dynamics_node.node.building.build_job import ServedRobot
 from dynamics_node.node.core.settings import Settings
 from dynamics_node.node.errors import BadMessage, NoOutput
 from dynamics_node.node.state.joint_memory import LARGEST, possible
-from dynamics_node.node.state.sensor_readings import SensorMessage, own_numbers
+from dynamics_node.node.state.sensor_readings import SensorMessage, numbers_of
 from dynamics_node.robot.sensors import ForceTorque
 from dynamics_node.robot.subtree import subtree
 
@@ -24,7 +24,7 @@ STILL = 2e-3  # rad or m; largest motion of a joint in a pose
 MOST_POSES = 1000
 
 
-class Pose(NamedTuple):
+class RestPose(NamedTuple):
     """q (nq,) at rest, the mean wrench (6,) by the parent ON the child, gravity (3,)."""
 
     q: np.ndarray
@@ -36,7 +36,7 @@ class WrenchSensor:
     """The force/torque sensor of a Core. sensor: of wrench_sensor.name; reason: for no output, or ''."""
 
     def __init__(self):
-        self.poses: list[Pose] = []
+        self.poses: list[RestPose] = []
         self.sensor: ForceTorque | None = None
         self.reason = ""
         self._newest: SensorMessage | None = None
@@ -59,7 +59,7 @@ class WrenchSensor:
         """Store a message of this sensor; others are ignored. Raises BadMessage."""
         if sensor != self.sensor:
             return
-        self._newest = message._replace(numbers=own_numbers(sensor, message), frame=sensor.frame)
+        self._newest = message._replace(numbers=numbers_of(sensor, message), frame=sensor.frame)
         self._recent.append((self._newest, position))
         while self._recent[0][0].received < message.received - WINDOW:
             self._recent.popleft()
@@ -127,7 +127,7 @@ class WrenchSensor:
         if len(self.poses) >= MOST_POSES:
             raise BadMessage(f"the limit of {MOST_POSES} poses is reached: reset them")
         mean = np.mean([numbers for numbers, _ in recent], axis=0)
-        self.poses.append(Pose(q, self._sign * mean, core.gravity(steady_now)))
+        self.poses.append(RestPose(q, self._sign * mean, core.gravity(steady_now)))
 
     def tare(self, core, steady_now) -> tuple[Tool, np.ndarray, np.ndarray]:
         """The bias that compensates the last readings to zero with the current tool; collected poses are

@@ -6,7 +6,7 @@ from two_links import ARM, NAMES, PUSH, SENSORS, Swing
 
 from dynamics_node.node.building.build_job import Failure, do
 from dynamics_node.node.errors import BadMessage, NoOutput
-from dynamics_node.node.estimator.estimator_core import EstimatorCore, Grid
+from dynamics_node.node.estimator.estimator_core import EstimatorCore, TimeGrid
 from dynamics_node.node.estimator.estimator_settings import PARAMETERS, EstimatorJob, read_settings
 from dynamics_node.node.state.sensor_readings import SensorMessage
 
@@ -317,7 +317,7 @@ def test_a_robot_can_be_pickled(robot):
 
 
 def test_grid_returns_the_nearest_step():
-    grid = Grid(1000, 100)
+    grid = TimeGrid(1000, 100)
     assert [grid.step(stamp) for stamp in (949, 950, 1000, 1049, 1050)] == [-1, 0, 0, 0, 1]
     assert grid.time(3) == 1300
 
