@@ -46,12 +46,12 @@ class DynamicsNode(RobotNode):
         self._create_services()
         self._output_timer = None
         self._schedule_output()
-        self._begin()
+        self._begin(self._manager.settings.autostart)
 
     def _create_services(self):
         names = {name: self.resolve_service_name(f"~/{name}") for name in COMPUTING}
-        own = f"_{self.get_name()}_services", self.get_namespace()
-        start = Start(names, *own, arguments=sys.argv[1:])
+        place = f"_{self.get_name()}_services", self.get_namespace()
+        start = Start(names, *place, arguments=sys.argv[1:])
         self._computing = ServiceProcess(start, self._wake)
         payload = guarded(lambda: self._manager.core, set_payload)
         self.create_service(SetPayload, "~/set_payload", payload)
@@ -127,8 +127,15 @@ class DynamicsNode(RobotNode):
         result = self.set_parameters_atomically(changes)
         return "" if result.successful else result.reason
 
+    def _set_active(self, is_active):
+        self._publisher.enabled = is_active
+
     def _set_enabled(self, request, response):
-        self._publisher.enabled = request.data
+        if request.data != self._publisher.enabled:
+            if request.data:
+                self.trigger_activate()
+            else:
+                self.trigger_deactivate()
         response.success, response.message = True, "enabled" if request.data else "disabled"
         return response
 

@@ -10,11 +10,57 @@ from pathlib import Path
 
 import pytest
 from domains import fresh_domain
+from dynamics_interfaces.srv import GetMassMatrix
+from lifecycle_msgs.msg import Transition
+from lifecycle_msgs.srv import ChangeState, GetState
 from rig import NodeProcess, efforts
-from std_srvs.srv import Trigger
+from std_srvs.srv import SetBool, Trigger
 from tolerances import EXACT, error
 
 from dynamics_node.node.building.worker import WORKERS
+
+
+def change(rig, transition):
+    """Whether a transition succeeds."""
+    request = ChangeState.Request(transition=Transition(id=transition))
+    return rig.call(ChangeState, "change_state", request).success
+
+
+def state(rig):
+    """The label of the state."""
+    return rig.call(GetState, "get_state", GetState.Request()).current_state.label
+
+
+def test_an_inactive_node_publishes_nothing_and_keeps_its_robot(rig, panda):
+    r = rig()
+    r.answered(panda.names, panda.q, panda.qd)
+    assert state(r) == "active" and change(r, Transition.TRANSITION_DEACTIVATE)
+    assert state(r) == "inactive"
+    assert r.silent_for(0.3, lambda: r.send_state(panda.names, panda.q, panda.qd))
+    assert r.call(GetMassMatrix, "get_mass_matrix", GetMassMatrix.Request()).success
+    assert change(r, Transition.TRANSITION_ACTIVATE)
+    torques = efforts(r.answered(panda.names, panda.q, panda.qd), panda.names)
+    assert error(torques, panda.torque()) <= EXACT
+
+
+def test_a_node_that_is_cleaned_up_has_no_robot_until_it_is_configured(rig, panda):
+    r = rig()
+    r.answered(panda.names, panda.q, panda.qd)
+    assert change(r, Transition.TRANSITION_DEACTIVATE) and change(r, Transition.TRANSITION_CLEANUP)
+    response = r.call(GetMassMatrix, "get_mass_matrix", GetMassMatrix.Request())
+    assert (response.success, response.message) == (False, "no robot yet")
+    assert change(r, Transition.TRANSITION_CONFIGURE) and change(r, Transition.TRANSITION_ACTIVATE)
+    torques = efforts(r.answered(panda.names, panda.q, panda.qd), panda.names)
+    assert error(torques, panda.torque()) <= EXACT
+
+
+def test_without_autostart_a_node_is_configured_and_not_active(rig, panda):
+    """A transition that the state does not allow has a reply."""
+    r = rig(parameters={"autostart": False})
+    assert r.silent_for(0.3, lambda: r.send_state(panda.names, panda.q, panda.qd))
+    assert state(r) == "inactive" and not change(r, Transition.TRANSITION_CONFIGURE)
+    assert r.call(SetBool, "set_enabled", SetBool.Request(data=True)).success
+    assert state(r) == "active" and r.answered(panda.names, panda.q, panda.qd)
 
 
 def test_reload_reads_the_file_again(rig, panda, tmp_path):

@@ -267,12 +267,13 @@ def test_an_internal_error_has_a_reply(bench):
 
 @pytest.mark.parametrize("kind", [DynamicsNode, EstimatorNode])
 def test_services_hold_what_clients_send(bench, kind):
-    """All but get_type_description, whose depth rcl chooses."""
+    """All but get_type_description and those of the lifecycle, whose depth rcl chooses."""
     node = bench.add(kind(context=bench.context))
     depths = {own.srv_name: own.qos_profile.depth for own in node.services}
     assert len(depths) > 6
-    few = [name for name, depth in depths.items() if depth < turns.REQUESTS.depth]
-    assert few == [f"{node.get_name()}/get_type_description"]
+    few = {name.rpartition("/")[2] for name, depth in depths.items() if depth < turns.REQUESTS.depth}
+    states = {"change_state", "get_state", "get_available_states", "get_available_transitions"}
+    assert few == {"get_type_description", "get_transition_graph", *states}
 
 
 # --- the node -----------------------------------------------------------------------------------------

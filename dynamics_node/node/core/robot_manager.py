@@ -134,6 +134,11 @@ class RobotManager:
         """End the current build."""
         self._builds.cancel()
 
+    def drop(self):
+        """End the current build, and drop the robot until a description or `reload`."""
+        self.cancel()
+        self.core, self.failure = None, ""
+
     def _take(self, job: Job, result: ServedRobot | Failure) -> bool:
         """Use the result of a build, or store its error."""
         try:

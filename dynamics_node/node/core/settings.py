@@ -247,7 +247,7 @@ class Settings(DescriptionSettings):
         0.0, "Output rate, Hz; 0: at every joint state", bounds=(0.01, 10_000.0), or_zero=True
     )
     autostart: bool = parameter(
-        True, "Start enabled; otherwise ~/set_enabled enables the output", read_only=True
+        True, "Activate at start; otherwise the lifecycle or ~/set_enabled does", read_only=True
     )
 
     def job(self, text: str | bytes) -> Job:

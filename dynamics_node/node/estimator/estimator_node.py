@@ -160,14 +160,18 @@ class EstimatorNode(RobotNode):
         self._estimates = Outputs(self, ESTIMATES)
         self._inputs = EstimatorInputs(self, self._manager, self._statistics)
         self._inputs.subscribe()
+        self._is_active = False
         self._begin()
 
     def after_spin(self):
         """Publish the estimate after a turn with readings."""
         core = self._manager.core
-        if self._inputs.end_turn() and core is not None:
+        if self._inputs.end_turn() and core is not None and self._is_active:
             self._estimate(core)
         return self.report_on()
+
+    def _set_active(self, is_active):
+        self._is_active = is_active
 
     def _estimate(self, core):
         started = perf_counter()

@@ -113,8 +113,8 @@ class TurnExecutor(Executor):
             "guard_condition": self._take_guard_condition,
             "subscription": self._take_subscription,
         }
-        self._handles = {kind: [entity.handle for entity in own] for kind, own in entities.items()}
-        self._entities = {kind: {e.handle.pointer: e for e in own} for kind, own in entities.items()}
+        self._handles = {kind: [entity.handle for entity in group] for kind, group in entities.items()}
+        self._entities = {kind: {e.handle.pointer: e for e in group} for kind, group in entities.items()}
         self._depth = {s.handle.pointer: _depth(s.qos_profile) for s in entities["subscription"]}
         for gone in self._waiting.keys() - self._entities["service"].keys():
             del self._waiting[gone]
@@ -258,9 +258,11 @@ def _add_event(event, wait_set):
 def _failure(service, reason):
     """A response that states a failure; None if the type of the service has none."""
     response = service.srv_type.Response()
-    if not (hasattr(response, "success") and hasattr(response, "message")):
+    if not hasattr(response, "success"):
         return None
-    response.success, response.message = False, reason
+    response.success = False
+    if hasattr(response, "message"):
+        response.message = reason
     return response
 
 

@@ -7,7 +7,7 @@ from diagnostic_msgs.msg import DiagnosticArray
 from rcl_interfaces.msg import FloatingPointRange, ParameterDescriptor, SetParametersResult
 from rclpy.clock import Clock, ClockType, JumpThreshold
 from rclpy.duration import Duration
-from rclpy.node import Node
+from rclpy.lifecycle import LifecycleNode, TransitionCallbackReturn
 from rclpy.parameter import Parameter as RosParameter
 from std_srvs.srv import Trigger
 
@@ -112,8 +112,9 @@ def _descriptor(parameter: Parameter):
 POLL_PERIOD = 0.005  # s between polls of a build
 
 
-class RobotNode(Node, ABC):
-    """A subclass creates its `_inputs`, then calls `_begin`.
+class RobotNode(LifecycleNode, ABC):
+    """A subclass creates its `_inputs`, then calls `_begin`. A configured node has a robot, an active one
+    publishes.
 
     table: its parameters; read: settings from {name: value}; served: options of its RobotManager; TITLE: of
     its diagnostics; LOST_ON_JUMP_BACK: log text for a jump of ROS time.
@@ -145,11 +146,13 @@ class RobotNode(Node, ABC):
         """See rclpy, whose own depth is ten requests."""
         return super().create_service(*arguments, qos_profile=qos_profile, **options)
 
-    def _begin(self):
-        """Accept changes of parameters, and load the robot that they specify."""
+    def _begin(self, activate=True):
+        """Accept changes of parameters, configure, and activate."""
         self.add_on_set_parameters_callback(self._validate_parameters)
         self.add_post_set_parameters_callback(self._use_parameters)
-        self._manager.load_configured()
+        self.trigger_configure()
+        if activate:
+            self.trigger_activate()
 
     def _steady_timer(self, period, callback):
         """A timer on steady time: builds and staleness checks continue while simulated time stands still."""
@@ -159,6 +162,37 @@ class RobotNode(Node, ABC):
         """Log an internal error and count it in the diagnostics."""
         self._statistics.failed(text)
         self.get_logger().error(text)
+
+    # --- lifecycle ----------------------------------------------------------------------------
+
+    @abstractmethod
+    def _set_active(self, is_active: bool):
+        """Begin or end the output."""
+
+    def on_configure(self, state):
+        """Load the robot of the parameters, or of the last description."""
+        self._manager.reload()
+        return TransitionCallbackReturn.SUCCESS
+
+    def on_activate(self, state):
+        """Begin the output."""
+        self._set_active(True)
+        return TransitionCallbackReturn.SUCCESS
+
+    def on_deactivate(self, state):
+        """End the output; the robot stays."""
+        self._set_active(False)
+        return TransitionCallbackReturn.SUCCESS
+
+    def on_cleanup(self, state):
+        """Drop the robot."""
+        self._manager.drop()
+        return TransitionCallbackReturn.SUCCESS
+
+    def on_shutdown(self, state):
+        """End the output, and drop the robot."""
+        self._set_active(False)
+        return self.on_cleanup(state)
 
     # --- robots and time ----------------------------------------------------------------------
 
