@@ -39,7 +39,7 @@ def test_builds_and_commands_import_no_scipy(module):
 LINEAR_ALGEBRA = {  # code that imports NumPy
     "a command": "from dynamics_node.cli import main; main(['info', '/nowhere'])",
     "a demo": "import dynamics_demo.__main__",
-    "a node": "from dynamics_node.node.main import serve; serve('node', 'numpy', 'absent')",
+    "a node": "from dynamics_node.node.main import serve, worker; serve('n', 'numpy', 'absent', None, worker.WORKERS, worker.BUILD)",
     "the library": "import dynamics_node.library, numpy",
 }
 
