@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from numpy.typing import ArrayLike
+
 from dynamics_node.algorithms.clusters import clusters
 from dynamics_node.errors import ModelError, ModelWarning
 from dynamics_node.robot import Robot
@@ -30,7 +32,7 @@ def parse_robot(
     positions: Mapping[str, float] | None = None,
     root: str | None = None,
     tips: Iterable[str] | None = None,
-    gravity=None,
+    gravity: ArrayLike | None = None,
     armature: Mapping[str, float] | None = None,
 ) -> Robot:
     """Read a Robot from the text of a URDF or URDF+ file.
@@ -94,7 +96,7 @@ def load_robot(
     positions: Mapping[str, float] | None = None,
     root: str | None = None,
     tips: Iterable[str] | None = None,
-    gravity=None,
+    gravity: ArrayLike | None = None,
     armature: Mapping[str, float] | None = None,
 ) -> Robot:
     """Read a Robot from a URDF or URDF+ file.

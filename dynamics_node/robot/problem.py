@@ -46,7 +46,7 @@ class Problem:
     def __repr__(self):
         return f"Problem({self.kind!r}, {sum(self.forward)} of {len(self.forward)} coordinates forward)"
 
-    def reads(self, robot: Coordinates, wrenches=False) -> Shapes:
+    def reads(self, robot: Coordinates, wrenches: bool = False) -> Shapes:
         """Return the shapes of the arguments at a state.
 
         Parameters

@@ -4,11 +4,12 @@ A link that no joint moves any more still has its mass. Only links above a new r
 out: a fixed root has no part in the dynamics.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dynamics_node.errors import ModelError, UnknownNameError
 from dynamics_node.robot.description import Description, JointDescription, snapped
@@ -29,7 +30,7 @@ class Selection(NamedTuple):
     positions: Mapping[str, float] | None = None
     root: str | None = None
     tips: Iterable[str] | None = None
-    gravity: Sequence[float] | None = None
+    gravity: ArrayLike | None = None
     armature: Mapping[str, float] | None = None
 
 

@@ -139,7 +139,7 @@ class SensorProblem:
         spread = [np.broadcast_to(part, (*batch, part.shape[-1])) for part in parts]
         return np.concatenate([np.zeros((*batch, 0)), *spread], axis=-1)
 
-    def reads(self, robot: Coordinates, wrenches=False) -> Shapes:
+    def reads(self, robot: Coordinates, wrenches: bool = False) -> Shapes:
         """Return the shapes of the arguments at a state.
 
         Parameters
