@@ -165,8 +165,10 @@ ECHO = "--echo", "torques"
 
 
 def node_arguments(robot):
-    """Module and arguments of the node."""
-    joints = "joints:=[" + ",".join(joint_names(robot)) + "]"
+    """Module and arguments of the node, which finds its functions in the cache."""
+    names = joint_names(robot)
+    do(Job(robot_file(robot).read_text(), {"joints": tuple(names)}, "inverse", services="auto"))
+    joints = "joints:=[" + ",".join(names) + "]"
     description = f"robot_description_file:={robot_file(robot)}"
     remapped = "-r", "~/joint_torques:=torques", "-p", joints, "-p", description
     return "dynamics_node.node.main", "--ros-args", *remapped
@@ -188,7 +190,6 @@ def compare(save):
     rows = []
     for robot, rate in CASES:
         names = joint_names(robot)
-        do(Job(robot_file(robot).read_text(), {"joints": tuple(names)}, "inverse"))  # fills the cache
         node = [sys.executable, "-m", *node_arguments(robot)]
         rounds = [(measure(peer, rate, robot), measure(node, rate, robot)) for _ in range(ROUNDS)]
         medians = np.median(np.array(rounds), axis=0).tolist()

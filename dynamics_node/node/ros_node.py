@@ -131,11 +131,13 @@ class DynamicsNode(RobotNode):
         self._publisher.enabled = is_active
 
     def _set_enabled(self, request, response):
-        if request.data != self._publisher.enabled:
-            if request.data:
-                self.trigger_activate()
-            else:
-                self.trigger_deactivate()
+        change = self.trigger_activate if request.data else self.trigger_deactivate
+        try:
+            if request.data != self._publisher.enabled:
+                change()
+        except RuntimeError:  # of a state without this transition
+            response.success, response.message = False, "the node is not configured"
+            return response
         response.success, response.message = True, "enabled" if request.data else "disabled"
         return response
 

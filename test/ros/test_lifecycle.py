@@ -49,6 +49,8 @@ def test_a_node_that_is_cleaned_up_has_no_robot_until_it_is_configured(rig, pand
     assert change(r, Transition.TRANSITION_DEACTIVATE) and change(r, Transition.TRANSITION_CLEANUP)
     response = r.call(GetMassMatrix, "get_mass_matrix", GetMassMatrix.Request())
     assert (response.success, response.message) == (False, "no robot yet")
+    response = r.call(SetBool, "set_enabled", SetBool.Request(data=True))
+    assert (response.success, response.message) == (False, "the node is not configured")
     assert change(r, Transition.TRANSITION_CONFIGURE) and change(r, Transition.TRANSITION_ACTIVATE)
     torques = efforts(r.answered(panda.names, panda.q, panda.qd), panda.names)
     assert error(torques, panda.torque()) <= EXACT
