@@ -9,6 +9,7 @@ import numpy as np
 from dynamics_node.symbolic.expression import Expression, Op
 from dynamics_node.symbolic.lane_program import LaneProgram
 from dynamics_node.symbolic.program import Program, trace
+from dynamics_node.symbolic.sines import DOUBLE
 
 
 def _sine(angle, offset=0.0):
@@ -39,22 +40,6 @@ _MEANING: dict[int, Callable] = {  # keyed by int: an Op hashes differently
 }
 _ADD, _SUB, _MUL = Op.ADD.value, Op.SUB.value, Op.MUL.value  # quicker to compare than members of an Enum
 _RECIPROCAL, _NEG = Op.RECIPROCAL.value, Op.NEG.value
-_QUARTERS_PER_RADIAN = float.fromhex("0x1.45f306dc9c883p-1")
-_QUARTER = [float.fromhex(x) for x in ("0x1.921fb544p0", "0x1.0b4611a6p-34", "0x1.3198a2e037073p-69")]
-_SINE = [
-    float.fromhex(x)
-    for x in (
-        "0x1.5d93a5acfd57cp-33", "-0x1.ae5e68a2b9cebp-26", "0x1.71de357b1fe7dp-19",
-        "-0x1.a01a019c161d5p-13", "0x1.111111110f8a6p-7", "-0x1.5555555555549p-3",
-    )
-]  # fmt: skip
-_COSINE = [
-    float.fromhex(x)
-    for x in (
-        "-0x1.8fae9be8838d4p-37", "0x1.1ee9ebdb4b1c4p-29", "-0x1.27e4f809c52adp-22",
-        "0x1.a01a019cb159p-16", "-0x1.6c16c16c15177p-10", "0x1.555555555554cp-5",
-    )
-]  # fmt: skip
 FEW = 4  # up to this many states, scalar code is faster
 CHUNK = 512  # states at a time: all values of a Program are kept
 
@@ -92,19 +77,21 @@ def _rounded(function, split, *operands):
 
 
 def _portable_sine(angle, offset=0.0, quarters=0):
-    """Sine of an angle plus quarter turns; accurate to some units in the last place up to 2^16 rad. The
-    quarters and polynomials are those of codegen/c/sincos_double.c."""
+    """Sine of an angle plus quarter turns; accurate to some units in the last place up to 2^16 rad."""
     x, add = np.asarray(angle), np.asarray(offset)
-    k = np.rint((x + add) * _QUARTERS_PER_RADIAN)
-    r = ((x - k * _QUARTER[0]) - k * _QUARTER[1]) - k * _QUARTER[2] + add
+    k = np.rint((x + add) * DOUBLE.quarters_per_radian)
+    r = reduce(lambda rest, part: rest - k * part, DOUBLE.parts, x) + add
     z, n = r * r, k.astype(np.int64) + quarters
-    sine, cosine = r + r * z * _polynomial(_SINE, z), 1.0 - 0.5 * z + z * z * _polynomial(_COSINE, z)
+    sine, cosine = (
+        r + r * z * _polynomial(DOUBLE.sine, z),
+        1.0 - 0.5 * z + z * z * _polynomial(DOUBLE.cosine, z),
+    )
     result = np.where(n & 1, cosine, sine)
     return np.where(n & 2, -result, result)
 
 
 def _polynomial(coefficients, z):
-    return reduce(lambda total, coefficient: total * z + coefficient, coefficients)
+    return reduce(lambda total, coefficient: total * z + coefficient, reversed(coefficients))
 
 
 def _interpreted(program, inputs, meaning):

@@ -13,7 +13,7 @@ import numpy as np
 
 from dynamics_node.codegen.c import batch_kernel, kernel, library
 from dynamics_node.codegen.c.compiler import FLAGS
-from dynamics_node.codegen.c.render import text_of
+from dynamics_node.codegen.c.render_straight import text_of
 
 MAIN = Path(__file__).with_name("foreign.c").read_text()
 FLAGS_OF_LIBRARIES = ("-fPIC", "-shared", "-Wl,-z,now")

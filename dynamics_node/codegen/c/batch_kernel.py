@@ -20,9 +20,17 @@ from dynamics_node.codegen.c.compiler import (
 )
 from dynamics_node.codegen.c.kernel import QUICK, SHORT
 from dynamics_node.codegen.c.library import Loaded, builtin_function, trust_arrays
-from dynamics_node.codegen.c.render import ABOVE_CACHES, BATCH, renderer, shapes_table, text_of
+from dynamics_node.codegen.c.render import ABOVE_CACHES, BATCH, renderer, shapes_table
 from dynamics_node.codegen.c.render_stage_loops import render_stage_loops
-from dynamics_node.codegen.c.render_straight import NUMBERS, VECTOR, VECTORS, memory, render_run
+from dynamics_node.codegen.c.render_straight import (
+    NUMBERS,
+    VECTOR,
+    VECTORS,
+    memory,
+    render_run,
+    sines,
+    text_of,
+)
 from dynamics_node.codegen.c.threads import WORTH_A_THREAD, in_parts, threads_worth
 from dynamics_node.codegen.result_memory import new_array
 from dynamics_node.codegen.runner import PRECISIONS, UNIT_TOLERANCE, limits_in, returned, usable
@@ -46,8 +54,7 @@ def render_batch(program, precision="double", quaternions=(), limits=()) -> str:
             f"#define INPUTS {len(program.inputs)}",
             f"#define OUTPUTS {len(program.outputs)}",
             f"#define UNIT_TOLERANCE {UNIT_TOLERANCE}",
-            text_of(f"sincos_{precision}.c"),
-            text_of("sincos.c"),
+            *sines(precision),
             text_of("past_caches.c"),
             text_of("batch.c"),
             *_run(program, single, lanes, limits),

@@ -5,12 +5,10 @@ render_lanes.py). call.c makes it callable from Python; `program(count, x, y)` r
 states. `render_batch` writes the same text with vectors of states for numbers (batch.c, batch_call.c).
 """
 
-from importlib.resources import files
-
 import numpy as np
 
 from dynamics_node.codegen.c.render_lanes import render_stages
-from dynamics_node.codegen.c.render_straight import STACK_BYTES, WIDEST, render_run, table
+from dynamics_node.codegen.c.render_straight import STACK_BYTES, WIDEST, render_run, sines, table, text_of
 from dynamics_node.codegen.cache import source_digest
 from dynamics_node.codegen.result_memory import LARGE
 from dynamics_node.codegen.runner import UNIT_TOLERANCE
@@ -54,7 +52,8 @@ def before_run() -> list[str]:
     return [
         text_of("declared.c"),
         f"#define WIDEST {WIDEST}",
-        *map(text_of, ("vectors.c", "sincos_double.c", "sincos.c")),
+        text_of("vectors.c"),
+        *sines("double"),
     ]
 
 
@@ -76,10 +75,6 @@ def _run(program):
 def renderer() -> str:
     """Digest of what turns a Program into C: the files of this folder, of the printer and of Programs."""
     return source_digest(__package__, "dynamics_node.codegen.printer", "dynamics_node.symbolic")
-
-
-def text_of(name):
-    return files(__package__).joinpath(name).read_text()
 
 
 def _sizes(program, parameters, quaternions):

@@ -9,11 +9,13 @@ of a robot gets here.
 """
 
 from collections import defaultdict
+from importlib.resources import files
 
 import numpy as np
 
 from dynamics_node.codegen.printer.dialect import COSINE, TURNING, Parts, in_parts, of_c, plain
 from dynamics_node.symbolic.fused import Operand
+from dynamics_node.symbolic.sines import DOUBLE, SINGLE, without
 
 VECTOR = 8  # doubles to whose multiples arrays are filled up: the widest vector
 WIDEST = 32  # bytes in a vector of sincos.c, of one state: wider ones slow down numbers around them
@@ -22,6 +24,11 @@ PART = 1500  # operations in a function
 NUMBERS = of_c("number", "sin", "cos")
 VECTORS = of_c("vector", "sin_lanes", "cos_lanes")  # of states
 _RESULTS = {"number": "number", "vector": "Results"}
+
+
+def text_of(name):
+    """A file of this folder."""
+    return files(__package__).joinpath(name).read_text()
 
 
 def table(kind, name, array):
@@ -35,6 +42,22 @@ def memory(kind, name, size):
     """Line that defines a local array of numbers or vectors; a large one is the thread's, and stays."""
     storage = "static _Thread_local " if size * (8 * VECTOR if kind == "vector" else 8) > STACK_BYTES else ""
     return f"  {storage}{kind} {name}[{size}] __attribute__((aligned(64)));"
+
+
+def sines(precision: str) -> list[str]:
+    """Vectors of 'double' or 'float', and their sines."""
+    numbers = DOUBLE if precision == "double" else SINGLE
+    literal = NUMBERS._replace(single=precision == "float").literal
+    terms = {name: ", ".join(map(literal, getattr(numbers, name))) for name in ("sine", "cosine")}
+    return [
+        text_of(f"{precision}.c"),
+        f"#define LARGE {literal(numbers.largest)} /* rad */",
+        f"#define QUARTERS_PER_RADIAN {literal(numbers.quarters_per_radian)}",
+        f"#define REDUCED(x, n) {without(numbers.parts, literal, '({x} - n * {part})')}",
+        f"enum {{ TERMS = {len(numbers.sine)} }};",
+        *(f"static const number {name}_term[TERMS] = {{{text}}};" for name, text in terms.items()),
+        text_of("sincos.c"),
+    ]
 
 
 def render_run(program, dialect=NUMBERS, writing=None):

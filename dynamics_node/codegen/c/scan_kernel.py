@@ -4,8 +4,8 @@ import ctypes
 
 from dynamics_node.codegen.c.compiler import compile_library
 from dynamics_node.codegen.c.library import Loaded
-from dynamics_node.codegen.c.render import before_run, renderer, text_of
-from dynamics_node.codegen.c.render_straight import memory, render_run
+from dynamics_node.codegen.c.render import before_run, renderer
+from dynamics_node.codegen.c.render_straight import memory, render_run, text_of
 from dynamics_node.symbolic import depth_first
 
 _LONG, _POINTER = ctypes.c_long, ctypes.c_void_p

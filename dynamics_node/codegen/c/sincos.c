@@ -3,7 +3,8 @@
    (Cody and Waite), then a polynomial. Within 2.5 units in the last place for angles up to LARGE; for one beyond, or not
    finite, the C library is asked.
 
-   A step is taken for n vectors, 1 or 2, before the next one: two share constants, which are in registers then. */
+   A step is taken for n vectors, 1 or 2, before the next one: two share constants, which are in registers then.
+   LARGE, QUARTERS_PER_RADIAN, REDUCED(x, n), TERMS, sine_term and cosine_term are from symbolic/sines.py. */
 #define INLINE static inline __attribute__((always_inline))
 #define UNROLLED _Pragma("GCC unroll 8")
 #define EACH UNROLLED for (int i = 0; i < n; ++i)
@@ -32,7 +33,7 @@ INLINE void sincos_lanes(int n, const vector *x, const vector *offset, vector *r
     quarter[i] = (bits)shifted;
     k[i] = shifted - ROUNDING;
   }
-  EACH r[i] = offset ? reduced(x[i], k[i]) + offset[i] : reduced(x[i], k[i]);
+  EACH r[i] = offset ? REDUCED(x[i], k[i]) + offset[i] : REDUCED(x[i], k[i]);
   EACH z[i] = r[i] * r[i];
   polynomials(n, z, s, c);
   EACH s[i] = r[i] + r[i] * z[i] * s[i];

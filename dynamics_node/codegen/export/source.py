@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from dynamics_node.codegen.export.entry import DTYPES, Argument, Entry
 from dynamics_node.codegen.export.names import c_string, in_comment, number
-from dynamics_node.codegen.export.sincos import LARGEST, sincos_text
+from dynamics_node.codegen.export.sincos import NUMBERS, sincos_text
 from dynamics_node.codegen.export.statements import Lanes, Statements, plain_c
 from dynamics_node.codegen.runner import limits_in
 from dynamics_node.symbolic import Program
@@ -153,7 +153,7 @@ def _comment(entry):
         *map(in_comment, entry.notes),
     ]
     if not entry.libm:
-        lines.append(f"Angles beyond {LARGEST[entry.precision]:g} rad give NaN.")
+        lines.append(f"Angles beyond {NUMBERS[entry.precision].largest:g} rad give NaN.")
     for argument in (*entry.inputs, *entry.outputs):
         shape = " x ".join(map(str, argument.shape)) or "1"
         first, *rest = argument.text or ("",)

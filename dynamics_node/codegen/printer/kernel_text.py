@@ -18,6 +18,7 @@ from dynamics_node.codegen.runner import limits_in, returned
 from dynamics_node.symbolic import Program
 from dynamics_node.symbolic.fused import Fused, fused
 from dynamics_node.symbolic.program import HEALTH
+from dynamics_node.symbolic.sines import DOUBLE, SINGLE, horner, without
 
 NAME = "states"
 PLAIN = Variant()
@@ -45,12 +46,21 @@ def head(variant: Variant) -> list[str]:
         "WIDTH": variant.block,
         "EXACT_RECIPROCAL": int(variant.exact_reciprocal),
     }
-    return [*(f"#define {name} {number}" for name, number in numbers.items()), *_library()]
+    return [*(f"#define {name} {number}" for name, number in numbers.items()), *_library(variant.precision)]
 
 
 @cache
-def _library():
-    return [files(__package__).joinpath(name).read_text() for name in ("dialects.h", "sincos.h")]
+def _library(precision):
+    numbers, literal = SINGLE if precision == "float" else DOUBLE, Variant(precision).dialect.literal
+    macros = {
+        "LARGE": literal(numbers.largest),
+        "QUARTERS_PER_RADIAN": literal(numbers.quarters_per_radian),
+        "REDUCED(x, n)": without(numbers.fused, literal, "FMA(n, -({part}), {x})"),
+        "SINE(z)": horner(numbers.sine, literal, "FMA(z, {rest}, {c})"),
+        "COSINE(z)": horner(numbers.cosine, literal, "FMA(z, {rest}, {c})"),
+    }
+    dialects, sines = (files(__package__).joinpath(name).read_text() for name in ("dialects.h", "sincos.h"))
+    return [dialects, *(f"#define {name} {text}" for name, text in macros.items()), sines]
 
 
 def _declared(state, taken):
