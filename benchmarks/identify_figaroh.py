@@ -27,7 +27,7 @@ from robots import PANDA, robot, robot_file
 # isort: split
 from identified import Truth, in_chunks  # of test/support, which `robots` adds to the path
 
-from dynamics_node.algorithms.actuation import SMOOTHING
+from dynamics_node.algorithms.joint_friction import SMOOTHING
 from dynamics_node.identification import Sums, base_parameters, identify, weighted
 
 TERMS = ("inertia", "rotor", "viscous", "coulomb", "offset")

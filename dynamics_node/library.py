@@ -91,7 +91,7 @@ from dynamics_node.robot import (
 )
 from dynamics_node.robot.inertial_parameters import with_parameters, with_payload
 from dynamics_node.robot.sensors import load_sensors
-from dynamics_node.robot.subtree import with_tool
+from dynamics_node.robot.tool_inertia import with_tool
 from dynamics_node.symbolic import exp3, exp6, log3, log6, trace
 from dynamics_node.trajectory import (
     Capability,

@@ -1,7 +1,7 @@
 """Algorithms of robots, on floats or symbols: recursions, loop closure, the table of quantities."""
 
 from dynamics_node.algorithms.aba import aba
-from dynamics_node.algorithms.actuation import Actuation, Driven, friction_torque, smooth_friction
+from dynamics_node.algorithms.actuation import Actuation, Driven
 from dynamics_node.algorithms.crba import coriolis_matrix, crba
 from dynamics_node.algorithms.derivative_programs import derivative_program
 from dynamics_node.algorithms.dynamics_programs import (
@@ -23,6 +23,7 @@ from dynamics_node.algorithms.energy_and_momentum import (
 )
 from dynamics_node.algorithms.first_positions import continued, first_closed
 from dynamics_node.algorithms.frame_kinematics import frame_jacobian, frame_kinematics, frame_pose
+from dynamics_node.algorithms.joint_friction import friction_torque, smooth_friction
 from dynamics_node.algorithms.limbs import isomorphic_inputs, limb_after_limb, reordered
 from dynamics_node.algorithms.loading import load_robot, parse_robot, robot_from_description
 from dynamics_node.algorithms.loop_closure import close_loops, step_program

@@ -8,7 +8,7 @@ from dynamics_node.algorithms.first_positions import brought_nearer
 from dynamics_node.errors import ModelError
 from dynamics_node.robot import Cluster
 from dynamics_node.robot.constraints import LoopJoint
-from dynamics_node.robot.robot import groups_of
+from dynamics_node.robot.grouping import groups_of
 from dynamics_node.robot.state_arrays import moved
 from dynamics_node.symbolic import pivoted
 

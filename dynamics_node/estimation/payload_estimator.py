@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dynamics_node.algorithms.actuation import SMOOTHING
+from dynamics_node.algorithms.joint_friction import SMOOTHING
 from dynamics_node.algorithms.regressors import PER_BODY
 from dynamics_node.errors import IdentificationError, InputError
 from dynamics_node.estimation.payload import (

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics_node.algorithms.actuation import SMOOTHING
+from dynamics_node.algorithms.joint_friction import SMOOTHING
 from dynamics_node.algorithms.regressors import PER_BODY
 from dynamics_node.identification.regression import column_scale, eliminated, spectrum
 from dynamics_node.identification.sums import (

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics_node.algorithms import inertial_parameters, inertias_of_parameters
-from dynamics_node.algorithms.actuation import CREEP, SMOOTHING
+from dynamics_node.algorithms.joint_friction import CREEP, SMOOTHING
 from dynamics_node.algorithms.regressors import NAMES, PER_BODY
 from dynamics_node.display import titled
 from dynamics_node.errors import InputError

@@ -1,5 +1,7 @@
 """Robots as data: bodies, joints, constraints, sensors, their URDF; Problems."""
 
+from dynamics_node.robot.bodies import Body, Frame, Joint
+from dynamics_node.robot.grouping import Cluster
 from dynamics_node.robot.problem import (
     KINDS,
     Problem,
@@ -8,7 +10,7 @@ from dynamics_node.robot.problem import (
     inverse_dynamics,
     named,
 )
-from dynamics_node.robot.robot import Body, Cluster, Frame, Joint, Robot
+from dynamics_node.robot.robot import Robot
 from dynamics_node.robot.sensor_problem import SensorProblem, WrenchSite, sensor_problem
 from dynamics_node.robot.state_arrays import Coordinates, Shapes, state_shapes
 

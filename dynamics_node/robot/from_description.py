@@ -5,11 +5,12 @@ from dataclasses import replace
 import numpy as np
 
 from dynamics_node.errors import ModelError
+from dynamics_node.robot.bodies import Body, Frame, Joint, Masters
 from dynamics_node.robot.constraints import LoopJoint
 from dynamics_node.robot.description import Description, JointDescription, snapped
 from dynamics_node.robot.explicit import explicit_joints, joints_apart
 from dynamics_node.robot.joints import KINDS
-from dynamics_node.robot.robot import Body, Frame, Joint, Masters, Robot
+from dynamics_node.robot.robot import Robot
 from dynamics_node.robot.selection import WHOLE, Selection, require_known, selected
 from dynamics_node.robot.validate import HUGE, TINY, is_free
 from dynamics_node.symbolic import (

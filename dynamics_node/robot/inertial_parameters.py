@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics_node.errors import InputError
-from dynamics_node.robot.robot import Frame, Robot
+from dynamics_node.robot.bodies import Frame
+from dynamics_node.robot.robot import Robot
 from dynamics_node.robot.validate import HUGE, principal_moments
 from dynamics_node.symbolic import product, spatial_inertia, transformed_inertia, transpose
 

@@ -1,7 +1,7 @@
 """The kinds of joints, one record each, with everything that the layers above need."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -34,7 +34,7 @@ POSE = ("x", "y", "z", "qx", "qy", "qz", "qw")
 TWIST = tuple(f"{part}.{axis}" for part in ("angular", "linear") for axis in "xyz")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class JointType:
     """The properties of one kind of joint. X_J (6, 6) takes motion vectors from the joint's frame on the
     parent to the body; q (..., nq) and rates (..., nv) are of one joint, angular rates first, in body axes.
@@ -174,10 +174,18 @@ def _unchanged(step):
     return one, one
 
 
-_LINE = (_one, _added, _subtracted, _added, _subtracted, _unchanged)
-_CIRCLE = (_one, _added, _subtracted, _added, _nearest_turn, _unchanged)
-_TURNING = (_along(0), _turning_factors, _turning_parts)
-_SLIDING = (_along(3), _sliding_factors, _sliding_parts)
+_TURNING = JointType(
+    motion=_along(0),
+    factors=_turning_factors,
+    parts=_turning_parts,
+    tangent=_one,
+    moved=_added,
+    difference=_subtracted,
+    integrate=_added,
+    logarithm=_subtracted,
+    step_derivatives=_unchanged,
+    turns=True,
+)
 
 
 # --- several coordinates ------------------------------------------------------------------------------------
@@ -255,33 +263,42 @@ def _of_unit_length(quaternion):
 _CONJUGATE = np.array([-1.0, -1.0, -1.0, 1.0])
 
 KINDS: dict[str, JointType] = {
-    "revolute": JointType(*_TURNING, *_LINE, turns=True, bounded=True),
-    "continuous": JointType(*_TURNING, *_CIRCLE, turns=True, wraps=True),
-    "prismatic": JointType(*_SLIDING, *_LINE, lengths=(0,), slides=True, bounded=True),
+    "revolute": replace(_TURNING, bounded=True),
+    "continuous": replace(_TURNING, logarithm=_nearest_turn, wraps=True),
+    "prismatic": replace(
+        _TURNING,
+        motion=_along(3),
+        factors=_sliding_factors,
+        parts=_sliding_parts,
+        lengths=(0,),
+        turns=False,
+        slides=True,
+        bounded=True,
+    ),
     "ball": JointType(
-        _turns_of_all_axes,
-        _orientation_factors,
-        None,
-        quaternion_rates,
-        turned_quaternion,
-        quaternion_difference,
-        _ball_integrated,
-        _ball_logarithm,
-        _ball_step_derivatives,
+        motion=_turns_of_all_axes,
+        factors=_orientation_factors,
+        parts=None,
+        tangent=quaternion_rates,
+        moved=turned_quaternion,
+        difference=quaternion_difference,
+        integrate=_ball_integrated,
+        logarithm=_ball_logarithm,
+        step_derivatives=_ball_step_derivatives,
         q_names=POSE[3:],
         v_names=TWIST[:3],
         quaternion=0,
     ),
     "floating": JointType(
-        _all_motions,
-        _pose_factors,
-        None,
-        _pose_tangent,
-        _pose_moved,
-        _pose_difference,
-        _pose_integrated,
-        _pose_logarithm,
-        _pose_step_derivatives,
+        motion=_all_motions,
+        factors=_pose_factors,
+        parts=None,
+        tangent=_pose_tangent,
+        moved=_pose_moved,
+        difference=_pose_difference,
+        integrate=_pose_integrated,
+        logarithm=_pose_logarithm,
+        step_derivatives=_pose_step_derivatives,
         q_names=POSE,
         v_names=TWIST,
         quaternion=3,

@@ -2,242 +2,18 @@
 and a frame for every link."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property, wraps
 from operator import attrgetter
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
 from dynamics_node.display import html_table, titled
 from dynamics_node.errors import UnknownNameError
+from dynamics_node.robot.bodies import Body, Frame, Joint
 from dynamics_node.robot.constraints import FunctionConstraint, LoopJoint
-from dynamics_node.robot.description import NO_LIMITS, Limits
-from dynamics_node.robot.joints import KINDS, JointType
-
-
-class Masters(NamedTuple):
-    """The joints that an explicit joint follows: its position is their weighted sum, plus an offset.
-
-    Attributes
-    ----------
-    names : tuple of str
-        Names of the joints.
-    q, v : tuple of int
-        Their indices in q and in the tree's qd.
-    weights : tuple of float
-        Their weights.
-    is_mimic : bool
-        Whether `<mimic>` gives them, not a gear or belt; a mimic joint has no motor.
-    """
-
-    names: tuple[str, ...]
-    q: tuple[int, ...]
-    v: tuple[int, ...]
-    weights: tuple[float, ...]
-    is_mimic: bool = False
-
-
-@dataclass(frozen=True, eq=False)
-class Joint:
-    """The joint that moves a body relative to its parent.
-
-    Attributes
-    ----------
-    name : str
-        Name of the joint.
-    kind : str
-        Its type, such as 'revolute': a key of KINDS.
-    axis : ndarray (3,)
-        Unit vector in joint axes.
-    q, v : slice
-        Coordinates of the joint in q and in the tree's qd. Those of an explicit joint, which has none of its
-        own, reach from its first master to its last.
-    limits : Limits
-        Limits of position, rad or m, of speed, rad/s or m/s, and of torque, N m or N.
-    damping, friction, armature, creep, spring, torque_offset : float
-        Coefficients of the joint, SI units, as in the arrays of a Robot.
-    offset : float
-        Position of the joint when all coordinates are zero, rad or m.
-    masters : Masters or None
-        The joints that an explicit joint (mimic, gear, belt) follows.
-    S : ndarray (6, n)
-        Motion subspace by the coordinates `v`, angular part first. Joints in between have columns of zeros.
-    """
-
-    name: str
-    kind: str
-    axis: np.ndarray
-    q: slice
-    v: slice
-    limits: Limits = NO_LIMITS
-    damping: float = 0.0
-    friction: float = 0.0
-    armature: float = 0.0
-    creep: float = 0.0
-    spring: float = 0.0
-    torque_offset: float = 0.0
-    offset: float = 0.0
-    masters: Masters | None = None
-    S: np.ndarray = field(init=False, repr=False)
-
-    def __repr__(self):
-        return f"Joint({self.name!r}, {self.kind})"
-
-    def __post_init__(self):
-        S = self.subspace if self.masters is None else self.subspace @ self.weights
-        object.__setattr__(self, "S", S)
-
-    @property
-    def type(self) -> JointType:
-        """The properties of its kind."""
-        return KINDS[self.kind]
-
-    def position(self, q):
-        """Return its own position (..., nq of the kind) at q (..., nq of the robot)."""
-        if self.masters is None:
-            return q[..., self.q] + self.offset
-        return _weighted(q[..., list(self.masters.q)], self.masters.weights) + self.offset
-
-    def rate(self, qd):
-        """Return its own velocity (..., nv of the kind) at rates (..., nv) of the robot's tree.
-
-        Accelerations follow likewise.
-        """
-        if self.masters is None:
-            return qd[..., self.v]
-        return _weighted(qd[..., list(self.masters.v)], self.masters.weights)
-
-    @cached_property
-    def subspace(self) -> np.ndarray:
-        """Motion of the body (6, nv of the kind), in its axes, by the joint's own rates.
-
-        The sign for an explicit joint makes its largest weight positive.
-        """
-        S = self.type.motion(self.axis)
-        return S if self.masters is None or max(self.masters.weights, key=abs) > 0 else -S
-
-    @cached_property
-    def weights(self) -> np.ndarray:
-        """Map (nv of the kind, n) from the coordinates `v` to the rates of `subspace`."""
-        if self.masters is None:
-            return np.eye(self.type.nv)
-        own, weights = np.array(self.masters.weights), np.zeros((1, self.v.stop - self.v.start))
-        weights[0, np.array(self.masters.v) - self.v.start] = own * np.sign(max(own, key=abs))
-        return weights
-
-    @property
-    def moved_by(self) -> tuple[int, ...]:
-        """Velocity coordinates of the tree that move it: its own, or those of its masters."""
-        return tuple(range(self.v.start, self.v.stop)) if self.masters is None else self.masters.v
-
-    @property
-    def torque_units(self):
-        """Unit of the torques at its coordinates: N m for turning ones, else N."""
-        turning = np.any(self.S[:3], axis=0).tolist()
-        return tuple("N m" if turns else "N" for turns in turning)
-
-
-def _weighted(values, weights):
-    """The weighted sum (..., 1) of values (..., n)."""
-    return sum(weight * values[..., k, None] for k, weight in enumerate(weights))
-
-
-@dataclass(frozen=True, eq=False)
-class Body:
-    """A moving body: a link and everything fixed to it. Its frame is that of the link.
-
-    Attributes
-    ----------
-    name : str
-        The link.
-    parent : int
-        Index of the parent body; -1 for the root.
-    joint : Joint
-        The joint that moves it relative to its parent.
-    X_tree : ndarray (6, 6)
-        Motion transform from the parent body to the joint frame at position zero.
-    inertia : ndarray (6, 6)
-        Spatial inertia about the body frame's origin, angular part first.
-    """
-
-    name: str
-    parent: int
-    joint: Joint
-    X_tree: np.ndarray
-    inertia: np.ndarray
-
-    def __repr__(self):
-        return f"Body({self.name!r}, parent={self.parent}, joint={self.joint.name!r})"
-
-    @property
-    def mass(self) -> float:
-        """Mass of the link and everything fixed to it, kg."""
-        return float(self.inertia[5, 5])
-
-
-@dataclass(frozen=True, eq=False)
-class Frame:
-    """The frame of a link, which is fixed to a body or to the root.
-
-    Attributes
-    ----------
-    name : str
-        The link.
-    body : int
-        Index of its body; -1 for the root.
-    X : ndarray (6, 6)
-        Motion transform from the body to the link.
-    parent : str
-        The parent link; empty for the root.
-    fixed_joint : str
-        Name of the joint to the parent, if it is fixed; otherwise empty.
-    inertia : ndarray (6, 6)
-        Spatial inertia of this link alone, in its axes about its origin. Those of all links of a body add up
-        to the body's.
-    """
-
-    name: str
-    body: int
-    X: np.ndarray
-    parent: str = ""
-    fixed_joint: str = ""
-    inertia: np.ndarray = field(default_factory=lambda: np.zeros((6, 6)))
-
-    def __repr__(self):
-        return f"Frame({self.name!r}, body={self.body}, parent={self.parent!r})"
-
-
-@dataclass(frozen=True, eq=False)
-class Cluster:
-    """Bodies that share constraints or follow each other; every other body is a cluster of one.
-
-    Attributes
-    ----------
-    bodies : tuple of int
-        Indices of the bodies, in order.
-    constraints : tuple of LoopJoint or FunctionConstraint
-        The constraints that close loops.
-    independent, dependent : tuple of int
-        Velocity coordinates of the tree in the cluster; the dependent ones are those of implicit joints.
-    samples : ndarray (count, nq)
-        Closed positions at which the constraints have their generic rank.
-
-    References
-    ----------
-    Chignoli, Adrian, Kim and Wensing, "Recursive Rigid-Body Dynamics Algorithms for Systems with Kinematic
-    Loops", sec. IV.
-    """
-
-    bodies: tuple[int, ...]
-    constraints: tuple[LoopJoint | FunctionConstraint, ...]
-    independent: tuple[int, ...]
-    dependent: tuple[int, ...]
-    samples: np.ndarray
-
-    def __repr__(self):
-        names = [constraint.name for constraint in self.constraints]
-        return f"Cluster(bodies={self.bodies}, constraints={names}, independent={self.independent})"
+from dynamics_node.robot.grouping import Cluster, groups_of, tied
 
 
 @dataclass(frozen=True, eq=False)
@@ -301,7 +77,7 @@ class Robot:
 
     def __post_init__(self):
         if not self.clusters:
-            object.__setattr__(self, "clusters", tuple(_tied(self, group) for group in groups_of(self)))
+            object.__setattr__(self, "clusters", tuple(tied(self, group) for group in groups_of(self)))
 
     def __repr__(self):
         explicit = [
@@ -676,38 +452,6 @@ def cached_on_robot(function: _F) -> _F:
         return known[at]
 
     return of  # type: ignore[return-value]
-
-
-# --- clusters -----------------------------------------------------------------------------------------------
-
-
-def groups_of(robot, ties=()):
-    """Groups of bodies, in order: those of each of the `ties`, sets that may share bodies; those on the paths
-    from an explicit joint to its masters; and every other body alone."""
-    groups: list[set[int]] = []
-    for tie in (*ties, *_explicit_ties(robot)):
-        shared = [group for group in groups if group & tie]
-        groups = [group for group in groups if not group & tie] + [tie.union(*shared)]
-    taken = set().union(*groups)
-    groups += [{i} for i in range(robot.nbodies) if i not in taken]
-    return sorted((tuple(sorted(group)) for group in groups), key=min)
-
-
-def _explicit_ties(robot):
-    owner = {
-        v: i for i, body in enumerate(robot.bodies) if not body.joint.masters for v in body.joint.moved_by
-    }
-    for i, body in enumerate(robot.bodies):
-        for v in body.joint.masters.v if body.joint.masters else ():
-            apart = set(robot.ancestors[i]) ^ set(robot.ancestors[owner[v]])
-            yield apart | {i, owner[v]}
-
-
-def _tied(robot, bodies):
-    """The Cluster of bodies without a constraint."""
-    joints = (robot.bodies[i].joint for i in bodies)
-    own = tuple(v for joint in joints if joint.masters is None for v in joint.moved_by)
-    return Cluster(bodies, (), own, (), np.zeros((0, robot.nq)))
 
 
 def _coordinate_names(joints):

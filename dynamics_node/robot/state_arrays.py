@@ -6,7 +6,8 @@ from typing import Protocol
 
 import numpy as np
 
-from dynamics_node.robot.robot import Joint, cached_on_robot
+from dynamics_node.robot.bodies import Joint
+from dynamics_node.robot.robot import cached_on_robot
 
 Shapes = dict[str, tuple[int, ...]]
 

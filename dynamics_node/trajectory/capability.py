@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dynamics_node.algorithms.actuation import JointFriction, selected_friction
+from dynamics_node.algorithms.joint_friction import JointFriction, selected_friction
 from dynamics_node.display import shown_by_field, titled
 from dynamics_node.errors import InputError
 from dynamics_node.functions import Backend, evaluate

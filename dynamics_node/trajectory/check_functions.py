@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics_node.algorithms import close_loops, first_closed
-from dynamics_node.algorithms.actuation import JointFriction, selected_friction
+from dynamics_node.algorithms.joint_friction import JointFriction, selected_friction
 from dynamics_node.algorithms.rates import sampled_rates
 from dynamics_node.errors import ClosureError
 from dynamics_node.functions import build

@@ -6,7 +6,7 @@ from functools import cached_property
 import numpy as np
 
 from dynamics_node.algorithms import quantity_program
-from dynamics_node.algorithms.actuation import CREEP
+from dynamics_node.algorithms.joint_friction import CREEP
 from dynamics_node.functions import compile
 from dynamics_node.identification.base_parameters import BaseParameters
 from dynamics_node.identification.regressor_model import RegressorModel

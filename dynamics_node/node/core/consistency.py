@@ -11,7 +11,7 @@ from dynamics_node.node.state.sensor_readings import used_sensors
 from dynamics_node.robot import Robot, named
 from dynamics_node.robot.joint_names import name_pairs
 from dynamics_node.robot.sensors import ForceTorque
-from dynamics_node.robot.subtree import with_tool
+from dynamics_node.robot.tool_inertia import with_tool
 from dynamics_node.robot.validate import HUGE
 
 # Names of parameters.

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics_node.algorithms.actuation import JointFriction
+from dynamics_node.algorithms.joint_friction import JointFriction
 from dynamics_node.functions import ExternalWrenchEstimate
 from dynamics_node.node.core.settings import DescriptionSettings, Settings
 from dynamics_node.node.state.coordinates import JointCoordinates
