@@ -60,7 +60,7 @@ def forward_clusters(robot, forward=None):
     """For every cluster, whether its torques are known. Raises ValueError if `forward` splits one."""
     if forward is None:
         return [True] * len(robot.clusters)
-    chosen = [np.asarray(forward)[own] for own in columns(robot)]
+    chosen = [np.asarray(forward)[at] for at in columns(robot)]
     for cluster, mask in zip(robot.clusters, chosen, strict=True):
         if mask.any() != mask.all():
             names = ", ".join(repr(robot.bodies[i].joint.name) for i in cluster.bodies)
@@ -84,9 +84,9 @@ def _as_slice(places):
 def _where_driven(robot, free, qdd):
     """qdd with zeros at the forward clusters."""
     driven = np.array(qdd)
-    for own, is_forward in zip(columns(robot), free, strict=True):
+    for at, is_forward in zip(columns(robot), free, strict=True):
         if is_forward:
-            driven[..., own] = 0.0
+            driven[..., at] = 0.0
     return driven
 
 
@@ -99,10 +99,10 @@ def inward(robot, X_up, G, pA, changes, tau, free) -> list[ClusterSolution]:
     tree, R = robot.tree, rotor_inertia(robot.tree)
     inertia, pA = _Inertias(tree.inertias), [pA[..., i, :] for i in range(tree.nbodies)]
     solutions: list[ClusterSolution] = []
-    for cluster, own, is_forward in reversed(list(zip(robot.clusters, columns(robot), free, strict=True))):
+    for cluster, at, is_forward in reversed(list(zip(robot.clusters, columns(robot), free, strict=True))):
         v = sorted((*cluster.independent, *cluster.dependent))
-        weights, known = G[v][:, own], tau[..., own] if is_forward else None
-        S = motion_subspaces(tree, X_up, cluster, G[:, own])
+        weights, known = G[v][:, at], tau[..., at] if is_forward else None
+        S = motion_subspaces(tree, X_up, cluster, G[:, at])
         rotors = weights.T @ R[np.ix_(v, v)]
         rotor_force = rotors @ weights, matvec(rotors, changes[..., v])
         by_itself = len(cluster.bodies) == 1 and not cluster.dependent and inertia.is_alone(*cluster.bodies)
@@ -191,11 +191,11 @@ def _together(tree, X_up, bodies, S, inertia, pA, rotors, tau):
     if tau is None:
         return ClusterSolution(S, U, None, u)
     u = tau - u
-    solved = {i: _solve(D, transpose(own)) for i, own in U.items()}
-    for k, (i, own) in enumerate(U.items()):
+    solved = {i: _solve(D, transpose(force)) for i, force in U.items()}
+    for k, (i, force) in enumerate(U.items()):
         pA[i] = pA[i] + matvec(transpose(solved[i]), u)
         for j in list(U)[: k + 1]:
-            block = own @ solved[j]
+            block = force @ solved[j]
             inertia.add(i, j, -symmetric(block) if i == j else -block)
     return ClusterSolution(S, U, D, u)
 
@@ -212,9 +212,9 @@ def _carry_on(tree, X_up, bodies, inertia, pA):
 def carry_forces(tree, X_up, bodies, forces):
     """Propagate forces {body: (..., 6, k)} on the bodies of a cluster to their parents outside, in place."""
     for i in reversed(bodies):
-        parent, own = tree.parents[i], forces.pop(i, None)
+        parent, force = tree.parents[i], forces.pop(i, None)
         if parent >= 0:
-            moved = np.zeros((6, 1)) if own is None else X_up.forces(i, own)
+            moved = np.zeros((6, 1)) if force is None else X_up.forces(i, force)
             forces[parent] = forces[parent] + moved if parent in forces else moved
 
 
@@ -268,14 +268,14 @@ def _outward(robot, X_up, solutions, tau, driven):
     parents, still = robot.tree.parents, np.zeros((*tau.shape[:-1], 6))
     qdd_out, tau_out = np.zeros_like(tau), np.zeros_like(tau)
     added: dict[int, np.ndarray] = {}
-    for cluster, own, (S, U, D, u) in zip(robot.clusters, columns(robot), solutions, strict=True):
+    for cluster, at, (S, U, D, u) in zip(robot.clusters, columns(robot), solutions, strict=True):
         for i in cluster.bodies:  # inherited
             added[i] = X_up.motion(i, added[parents[i]]) if parents[i] >= 0 else still
         joint_force = sum(matvec(transpose(U[i]), added[i]) for i in U)
         if D is None:
-            qdd_out[..., own], tau_out[..., own] = driven[..., own], joint_force + u
+            qdd_out[..., at], tau_out[..., at] = driven[..., at], joint_force + u
             continue
         rates = _solve(D, (u - joint_force)[..., None])[..., 0]
-        qdd_out[..., own], tau_out[..., own] = rates, tau[..., own]
+        qdd_out[..., at], tau_out[..., at] = rates, tau[..., at]
         added |= {i: added[i] + matvec(S[i], rates) for i in cluster.bodies}
     return qdd_out, tau_out

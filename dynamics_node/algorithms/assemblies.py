@@ -109,12 +109,12 @@ def _by_rank(tree, constraints, coordinates, q):
     K = interpret(position_program(tree, constraints), q=q)["K"][:, :, coordinates]
     sizes = np.linalg.svd(K, compute_uv=False)
     ranks = (sizes > RANK * sizes[:, :1]).sum(axis=1)
-    own = {rank: np.flatnonzero(ranks == rank) for rank in sorted(set(ranks.tolist()))}
-    for rank, places in own.items():
+    by_rank = {rank: np.flatnonzero(ranks == rank) for rank in sorted(set(ranks.tolist()))}
+    for rank, places in by_rank.items():
         least = sizes[places, max(rank, 1) - 1].astype(np.float32)  # float32: ties go to the first
         best = places[np.argsort(-least, kind="stable")]
         regular = (is_regular(tree, constraints, coordinates, one, rank) for one in q[best[:TRIED]])
-        if len(own) == 1 or np.mean([*regular]) > 0.5:
+        if len(by_rank) == 1 or np.mean([*regular]) > 0.5:
             still, far = _still(K[best[:FEW]], rank), np.float32(np.abs(q[best]).max(axis=1).min())
             positions, K_there = _regular(tree, constraints, coordinates, q[best], rank)
             yield Assembly(rank, positions, K_there, still, far)
@@ -185,8 +185,8 @@ def _reason(tree, cluster, q):
     (condition,) = _conditions(tree, cluster, at[None])
     singular = f"a loop is at a singular position, or too near: {names}"
     if rank == usual and condition > HEALTHY:
-        own = ", ".join(repr(tree.v_names[v]) for v in cluster.independent)
-        return f"{singular}: its other joints do not follow from {own} there (condition {condition:.2g})"
+        joints = ", ".join(repr(tree.v_names[v]) for v in cluster.independent)
+        return f"{singular}: its other joints do not follow from {joints} there (condition {condition:.2g})"
     if rank == usual:
         gap = np.abs(interpret(program, q=q)["gaps"]).max()
         return (

@@ -8,7 +8,7 @@ from dynamics_node.algorithms.first_positions import brought_nearer
 from dynamics_node.errors import ModelError
 from dynamics_node.robot import Cluster
 from dynamics_node.robot.constraints import LoopJoint
-from dynamics_node.robot.grouping import groups_of
+from dynamics_node.robot.grouping import groups_of, tied
 from dynamics_node.robot.state_arrays import moved
 from dynamics_node.symbolic import pivoted
 
@@ -22,19 +22,19 @@ def clusters(tree, constraints, flags):
     """The clusters, in the order of their first bodies: bodies tied by constraints, and every other body
     alone."""
     members = [set(members_of(tree, constraint)) for constraint in constraints]
-    for constraint, own in zip(constraints, members, strict=True):
-        if not own:
+    for constraint, bodies_of in zip(constraints, members, strict=True):
+        if not bodies_of:
             raise ModelError(f"loop {constraint.name!r}: no joint moves its ends against each other")
     for bodies in groups_of(tree, members):
         pairs = zip(constraints, members, strict=True)
-        yield _cluster(tree, bodies, tuple(one for one, own in pairs if own <= {*bodies}), flags)
+        yield _cluster(tree, bodies, tuple(one for one, bodies_of in pairs if bodies_of <= {*bodies}), flags)
 
 
 def _cluster(tree, bodies, constraints, flags):
     joints = [tree.bodies[i].joint for i in bodies]
     coordinates = [v for joint in joints if joint.masters is None for v in joint.moved_by]
     if not constraints:
-        return Cluster(bodies, (), tuple(coordinates), (), np.zeros((0, tree.nq)))
+        return tied(tree, bodies)
     if any(tree.bodies[i].joint.type.is_free for i in bodies):
         raise ModelError(f"{_names(constraints)}: a floating joint cannot be part of a loop")
     _require_single_positions(tree, constraints)

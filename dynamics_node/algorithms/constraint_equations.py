@@ -93,8 +93,8 @@ def _geometry(tree, constraints):
 
 def _place(body):
     joint = body.joint
-    own = joint.kind, joint.q.start, joint.v.start, joint.masters, joint.offset
-    return *own, *_numbers(body.X_tree, joint.axis)
+    numbers = joint.kind, joint.q.start, joint.v.start, joint.masters, joint.offset
+    return *numbers, *_numbers(body.X_tree, joint.axis)
 
 
 def _form(constraint):
@@ -160,7 +160,7 @@ def closing_program(tree, constraints: tuple) -> Program:
         now, rates = interpret(values, q=q), interpret(derivatives, q=q)
         axes, others = (_over_velocities(tree, q, rates[derivative_name(name, "q")]) for name in now)
         open_rows, K, at = [now["others"]], [others], 0
-        for directions in (own for own in map(_directions, constraints) if len(own)):
+        for directions in (rows for rows in map(_directions, constraints) if len(rows)):
             size = directions.size
             open_rows.append(_rotation(directions, now["axes"][at : at + size].reshape(-1, 3)))
             K.append(_spin(now["axes"][at : at + size].reshape(-1, 3), axes[at : at + size]))

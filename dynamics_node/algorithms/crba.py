@@ -70,17 +70,17 @@ def coriolis_matrix(robot, q, qd):
     v = outward(robot, X_up, joint_motions(robot, qd))
     inertias, B = composite_inertias(robot, X_up), _composite(robot, X_up, v)
     S = [body.joint.subspace for body in robot.bodies]
-    turning = [_columns(cross_motion, v[..., i, :], own) for i, own in enumerate(S)]
+    turning = [_columns(cross_motion, v[..., i, :], subspace) for i, subspace in enumerate(S)]
     C = np.zeros((*q.shape[:-1], robot.nv, robot.nv), dtype=np.result_type(q, qd, float))
     for i, body in enumerate(robot.bodies):
         at = body.joint.v
-        own = inertias[i] @ turning[i] + B[i] @ S[i]
+        rates_force = inertias[i] @ turning[i] + B[i] @ S[i]
         momenta, turned = inertias[i] @ S[i], transpose(B[i]) @ S[i]
-        C[..., at, at] += by_coordinates(S[i].T @ own, body.joint, body.joint)
+        C[..., at, at] += by_coordinates(S[i].T @ rates_force, body.joint, body.joint)
         for j, above in steps_up(robot, i):
-            own, momenta, turned = (X_up.forces(j, F) for F in (own, momenta, turned))
+            rates_force, momenta, turned = (X_up.forces(j, F) for F in (rates_force, momenta, turned))
             joint = robot.bodies[above].joint
-            C[..., joint.v, at] += by_coordinates(S[above].T @ own, joint, body.joint)
+            C[..., joint.v, at] += by_coordinates(S[above].T @ rates_force, joint, body.joint)
             block = transpose(momenta) @ turning[above] + transpose(turned) @ S[above]
             C[..., at, joint.v] += by_coordinates(block, body.joint, joint)
     return C

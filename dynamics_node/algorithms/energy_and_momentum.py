@@ -28,7 +28,7 @@ def generalized_momentum(robot, q, qd, gravity=None):
     momenta). It also holds for the rates of balls and floating bases, which are no derivatives of
     coordinates.
 
-    q (..., nq), qd (..., nv), gravity (..., 3) in place of the model's. Units: N m s or N s; N m or N.
+    q (..., nq), qd (..., nv), gravity (..., 3) in place of the robot's. Units: N m s or N s; N m or N.
     """
     X_up = joint_transforms(robot, q)
     v = outward(robot, X_up, joint_motions(robot, qd))

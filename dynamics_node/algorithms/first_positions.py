@@ -95,13 +95,13 @@ def _first_closed(robot, cluster, q):
 def continued(robot, start, q):
     """The closed position (nq,) with the independent joints of q, reached in steps from a closed one. The
     steps keep the branch where a single Newton solve would lose it. Raises ClosureError."""
-    own = positions_of(robot.tree, [v for c in robot.clusters if c.dependent for v in c.independent])
+    moving = positions_of(robot.tree, [v for c in robot.clusters if c.dependent for v in c.independent])
     there, start = np.array(q, dtype=float), np.asarray(start, dtype=float)
     dependent = positions_of(robot.tree, [v for c in robot.clusters for v in c.dependent])
     there[dependent] = start[dependent]
     goal = _with_near_quaternions(robot, np.asarray(q, dtype=float), start)
     for part in np.linspace(0, 1, WAY + 1)[1:]:
-        there[own] = start[own] + part * (goal[own] - start[own])
+        there[moving] = start[moving] + part * (goal[moving] - start[moving])
         there = close_loops(robot, _of_unit_length(robot, there))
     return there
 

@@ -26,7 +26,7 @@ PINOCCHIO = {"LOCAL_WORLD_ALIGNED": "world_aligned", "LOCAL": "body", "WORLD": "
 def frame_jacobian(robot, q, link, reference="world_aligned"):
     """J (..., 6, nv), angular rows first: J qd = velocity of the link.
 
-    reference: 'world_aligned' (of the link's origin, in axes of the model root), 'body' (the same in axes of
+    reference: 'world_aligned' (of the link's origin, in axes of the root), 'body' (the same in axes of
     the link) or 'world' (of the point of the link at the root's origin, in axes of the root), or the
     Pinocchio name of one. Raises KeyError for an unknown link, ValueError for an unknown reference.
     """
@@ -86,7 +86,7 @@ def frame_transform(robot, q, link):
 
 def frame_poses(robot, q, links=None):
     """R (..., n, 3, 3) and p (..., n, 3) as in `frame_pose`, of n links: by default of all, in the order of
-    `model.frames`."""
+    `robot.frames`."""
     frames = [robot.frame(link) for link in (robot.frames if links is None else links)]
     if not frames:
         raise InputError("frame_poses needs at least one link")
@@ -98,7 +98,8 @@ def frame_poses(robot, q, links=None):
     poses = [_of_frame(frame, *at[frame.body]) for frame in frames]
     return tuple(
         np.stack(
-            [np.broadcast_to(own, (*batch, *own.shape[own.ndim - axes :])) for own in part], axis=-1 - axes
+            [np.broadcast_to(array, (*batch, *array.shape[array.ndim - axes :])) for array in part],
+            axis=-1 - axes,
         )
         for axes, part in zip((2, 1), zip(*poses, strict=True), strict=True)
     )
@@ -189,10 +190,10 @@ def body_jacobians(robot, X_up, starts=None):
         above = by_body[parent] if parent >= 0 else {}
         columns = {v: X_up.motion(i, column) for v, column in above.items()}
         for k, v in enumerate(range(robot.nv)[body.joint.v]):
-            own = starts[i][..., k]
-            columns[v] = columns[v] + own if v in columns else own
+            column = starts[i][..., k]
+            columns[v] = columns[v] + column if v in columns else column
         by_body.append(columns)
-    return [(np.array(list(own)), _side_by_side(list(own.values()))) for own in by_body]
+    return [(np.array(list(columns)), _side_by_side(list(columns.values()))) for columns in by_body]
 
 
 def _side_by_side(columns):

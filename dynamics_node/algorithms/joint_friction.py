@@ -61,8 +61,9 @@ def selected_friction(robot: Robot, friction: bool | JointFriction) -> JointFric
     """The given one, for True that of the description; None without any. Raises ValueError."""
     if not isinstance(friction, bool | np.bool_ | JointFriction):
         raise InputError(f"friction must be True or False, not {friction!r}")
-    own = friction if isinstance(friction, JointFriction) else JointFriction(robot.tree) if friction else None
-    return own if own and own.any else None
+    if not isinstance(friction, JointFriction):
+        return selected_friction(robot, JointFriction(robot.tree)) if friction else None
+    return friction if friction.any else None
 
 
 def friction_torque(robot: Robot, q: ArrayLike, qd: ArrayLike) -> np.ndarray:

@@ -80,8 +80,8 @@ def parse_robot(
     array([9.81])
     """
     selection = Selection(floating_base, joints, positions, root, tips, gravity, armature)
-    own = None if loops is None else parse_loops_file(loops)
-    return _warned(_loaded(text, own, parameters, constraints, strict, selection))
+    file = None if loops is None else parse_loops_file(loops)
+    return _warned(_loaded(text, file, parameters, constraints, strict, selection))
 
 
 def load_robot(
@@ -221,7 +221,7 @@ def _require_independent(robot, motors):
     """Raise ModelError if a motor is at an implicit joint, where no torque acts."""
     for v, name in enumerate(robot.tree.v_names):
         if name in motors and v not in robot.independent:
-            (cluster,) = (own for own in robot.clusters if v in own.dependent)
+            (cluster,) = (cluster for cluster in robot.clusters if v in cluster.dependent)
             loops = ", ".join(repr(constraint.name) for constraint in cluster.constraints)
             raise ModelError(
                 f"motor {name!r} of the file of loops is not independent: it follows from others in {loops}"

@@ -110,8 +110,8 @@ def inertia_scale(robot, q):
         scale[..., joint.v] = scale[..., joint.v] + joint_scale(joint.S, moment, mass)
         sharing[joint.v] += 1
         if parent >= 0:
-            own, of_own = composite[parent]
-            composite[parent] = own + moved_moment(moment, mass, X_up.origin(i)), of_own + mass
+            moment_above, mass_above = composite[parent]
+            composite[parent] = moment_above + moved_moment(moment, mass, X_up.origin(i)), mass_above + mass
     return scale * sharing + (robot.axle_map**2).T @ robot.armature
 
 
@@ -148,8 +148,8 @@ def _least_pivots(robot):
         at, S = body.joint.v, body.joint.S
         if before[parent] < at.start and len(body.joint.moved_by) == S.shape[1]:
             with np.errstate(all="ignore"):
-                own = definite_pivots(S.T @ body.inertia @ S)
-            least[at] += np.nan_to_num(own)
+                pivots = definite_pivots(S.T @ body.inertia @ S)
+            least[at] += np.nan_to_num(pivots)
         before[i] = max(before[parent], at.stop - 1)
     return least
 
@@ -182,7 +182,7 @@ def pivot_health(robot, rates, q, forward, watched):
 
 def _scale(robot, rates, q):
     """The size (..., nv) of the numbers that a pivot is left over from."""
-    sharing = {v: 1.0 + len(own.dependent) for own in robot.clusters for v in own.independent}
+    sharing = {v: 1.0 + len(cluster.dependent) for cluster in robot.clusters for v in cluster.independent}
     sizes = rates.squares(inertia_scale(robot.tree, q))
     return sizes * np.array([sharing[v] for v in robot.independent.tolist()])
 

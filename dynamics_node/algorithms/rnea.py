@@ -96,7 +96,7 @@ def rnea(robot, q, qd, qdd, f_ext=None, gravity=None):
     """tau (..., nv) in N m or N that produces qdd.
 
     q (..., nq), qd, qdd (..., nv); f_ext (..., nbodies, 6): wrench of the environment ON every body,
-    moment first, body axes, at the body origin; gravity (..., 3) in place of the model's.
+    moment first, body axes, at the body origin; gravity (..., 3) in place of the robot's.
     """
     X_up = joint_transforms(robot, q)
     f = body_wrenches(robot, body_motions(robot, X_up, qd, qdd, gravity))

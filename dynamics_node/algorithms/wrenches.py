@@ -83,8 +83,8 @@ def reaction_wrenches(robot, q, qd, qdd, gravity=None, f_ext=0.0):
     of the environment ON the bodies in their axes at their origins; the other arguments as in `rnea`. For one
     joint, also a fixed one, in the axes of a sensor: `sensor_wrench`."""
     X_up = joint_transforms(robot, q)
-    own = body_wrenches(robot, body_motions(robot, X_up, qd, qdd, gravity))
-    wrenches = inward(robot, X_up, own - f_ext)
+    bodies = body_wrenches(robot, body_motions(robot, X_up, qd, qdd, gravity))
+    wrenches = inward(robot, X_up, bodies - f_ext)
     back = [transpose(inverse_motion_transform(robot.frames[body.name].X)) for body in robot.bodies]
     reactions = [matvec(X, wrenches[..., i, :]) for i, X in enumerate(back)]
     return np.stack(reactions, axis=-2) if reactions else wrenches
@@ -97,16 +97,16 @@ def sensor_wrench(robot, q, qd, qdd, gravity=None, *, joint, xyz=(0, 0, 0), rpy=
     q (..., nq), qd, qdd (..., nv), gravity as in `rnea`; xyz (m), rpy (rad): pose of the sensor in the child
     link of the joint, which may be fixed. Raises KeyError for an unknown joint.
     """
-    own = subtree(robot, joint)
+    below = subtree(robot, joint)
     X_up = joint_transforms(robot, q)
     motions = body_motions(robot, X_up, qd, qdd, gravity)
     wrenches = inward(robot, X_up, body_wrenches(robot, motions))
-    X = inverse_motion_transform(own.sensor(xyz, rpy))
-    if own.body >= 0:
-        return matvec(transpose(X), wrenches[..., own.body, :])
+    X = inverse_motion_transform(below.sensor(xyz, rpy))
+    if below.body >= 0:
+        return matvec(transpose(X), wrenches[..., below.body, :])
     root = root_motion(robot.gravity if gravity is None else gravity)
-    total = body_wrench(root.U, root.a, pseudo_inertia(own.inertia))
-    for child in own.children:
+    total = body_wrench(root.U, root.a, pseudo_inertia(below.inertia))
+    for child in below.children:
         total = total + X_up.force(child, wrenches[..., child, :])
     return matvec(transpose(X), total)
 
@@ -114,12 +114,12 @@ def sensor_wrench(robot, q, qd, qdd, gravity=None, *, joint, xyz=(0, 0, 0), rpy=
 def tool_regressor(robot, q, qd, qdd, gravity=None, *, joint, xyz=(0, 0, 0), rpy=(0, 0, 0)):
     """Y (..., 6, 4): contribution to `sensor_wrench` of a mass (kg) and a first moment (3,) (kg m, in sensor
     axes from its origin) fixed to the sensor. Arguments as there, of floats; any Robot."""
-    own = subtree(robot, joint)
-    if own.body >= 0:
-        motion = body_motions(robot, joint_transforms(robot, q), qd, qdd, gravity)[own.body]
+    below = subtree(robot, joint)
+    if below.body >= 0:
+        motion = body_motions(robot, joint_transforms(robot, q), qd, qdd, gravity)[below.body]
     else:
         motion = root_motion(robot.gravity if gravity is None else np.asarray(gravity))
-    X = own.sensor(xyz, rpy)
+    X = below.sensor(xyz, rpy)
     E, r = transform_rotation(X), transform_origin(X)
     a = matvec(E, motion.a + matvec(motion.U, r))
     U = E @ motion.U @ transpose(E)

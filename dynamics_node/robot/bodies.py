@@ -116,8 +116,8 @@ class Joint:
         """Map (nv of the kind, n) from the coordinates `v` to the rates of `subspace`."""
         if self.masters is None:
             return np.eye(self.type.nv)
-        own, weights = np.array(self.masters.weights), np.zeros((1, self.v.stop - self.v.start))
-        weights[0, np.array(self.masters.v) - self.v.start] = own * np.sign(max(own, key=abs))
+        factors, weights = np.array(self.masters.weights), np.zeros((1, self.v.stop - self.v.start))
+        weights[0, np.array(self.masters.v) - self.v.start] = factors * np.sign(max(factors, key=abs))
         return weights
 
     @property

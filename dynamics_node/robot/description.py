@@ -142,7 +142,7 @@ def rounded_turns(angles):
     return np.where(np.abs(angles - quarters) < ROUNDING, quarters, angles)
 
 
-def snapped(X):
-    """Remove the rounding of cos(pi/2) and the like: entries within 1e-14 of 0, 1 and -1."""
+def snapped(X, rounding=1e-14):
+    """Remove the rounding of cos(pi/2) and the like: entries within `rounding` of 0, 1 and -1."""
     nearest = np.round(X)
-    return np.where((np.abs(X - nearest) < 1e-14) & (np.abs(nearest) <= 1), nearest, X)
+    return np.where((np.abs(X - nearest) < rounding) & (np.abs(nearest) <= 1), nearest, X)

@@ -46,8 +46,9 @@ def explicit_joints(description: Description) -> dict[str, Explicit]:
         pivot = weights.pop(name)
         if not weights:
             raise ModelError(f"{equation.name!r}: joint {name!r} cannot move (mobility 0)")
-        own = {name: Explicit({other: -weight / pivot for other, weight in weights.items()}, offset / pivot)}
-        changed = {other: _resolved(explicit_of[other], own) for other in followers.pop(name, ())} | own
+        factors = {other: -weight / pivot for other, weight in weights.items()}
+        solved = {name: Explicit(factors, offset / pivot)}
+        changed = {other: _resolved(explicit_of[other], solved) for other in followers.pop(name, ())} | solved
         for other, explicit in changed.items():
             _require_ordinary(other, explicit)
             for master in explicit.weights:
@@ -77,9 +78,9 @@ def _substituted(weights, offset, explicit):
     total: dict[str, float] = {}
     largest: dict[str, float] = {}
     for name, weight in weights.items():
-        own = explicit.get(name, Explicit({name: 1.0}, 0.0))
-        offset = offset - weight * own.offset
-        for other, part in own.weights.items():
+        function = explicit.get(name, Explicit({name: 1.0}, 0.0))
+        offset = offset - weight * function.offset
+        for other, part in function.weights.items():
             total[other] = total.get(other, 0.0) + weight * part
             largest[other] = max(largest.get(other, 0.0), abs(weight * part))
     return {name: weight for name, weight in total.items() if abs(weight) > ROUNDING * largest[name]}, offset
@@ -128,7 +129,7 @@ def _couplings(description):
             raise ModelError(f"coupling {coupling.name!r}: no joint moves its links against each other")
         order = sorted(
             (*ways[0], *ways[1]),
-            key=lambda own: (own.independent is not False, links_above[own.child], -places[own.name]),
+            key=lambda joint: (joint.independent is not False, links_above[joint.child], -places[joint.name]),
         )
         yield _Equation(coupling.name, weights, 0.0, tuple(joint.name for joint in order))
 

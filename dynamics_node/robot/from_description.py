@@ -77,11 +77,11 @@ def _number(part, floating_base, warnings):
     for joint in joints:
         parent = frames.get(joint.parent, world)
         X = snapped(product(motion_transform(joint.rotation.T, joint.origin), parent.X))
-        own = {"parent": joint.parent, "inertia": inertias[joint.child]}
+        shared = {"parent": joint.parent, "inertia": inertias[joint.child]}
         if joint.kind == "fixed":
-            frames[joint.child] = Frame(joint.child, parent.body, X, fixed_joint=joint.name, **own)
+            frames[joint.child] = Frame(joint.child, parent.body, X, fixed_joint=joint.name, **shared)
         else:
-            frames[joint.child] = Frame(joint.child, len(bodies), np.eye(6), **own)
+            frames[joint.child] = Frame(joint.child, len(bodies), np.eye(6), **shared)
             moving = _joint(joint, slices, explicit.get(joint.name))
             bodies.append(Body(joint.child, parent.body, moving, X, np.zeros((6, 6))))
     lumped = _lumped_inertias(description, frames, len(bodies))

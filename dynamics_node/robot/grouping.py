@@ -64,5 +64,5 @@ def _explicit_ties(robot):
 def tied(robot, bodies):
     """The Cluster of bodies without a constraint."""
     joints = (robot.bodies[i].joint for i in bodies)
-    own = tuple(v for joint in joints if joint.masters is None for v in joint.moved_by)
-    return Cluster(bodies, (), own, (), np.zeros((0, robot.nq)))
+    coordinates = tuple(v for joint in joints if joint.masters is None for v in joint.moved_by)
+    return Cluster(bodies, (), coordinates, (), np.zeros((0, robot.nq)))

@@ -43,10 +43,10 @@ def with_parameters(robot: Robot, inertias: np.ndarray, armature: np.ndarray) ->
     for body, inertia in zip(robot.bodies, inertias, strict=True):
         joint = body.joint
         if joint.masters is not None:  # the rotor of a joint with one master counts at the master
-            own = next(shared) if len(joint.masters.names) > 1 else 0.0
+            rotor = next(shared) if len(joint.masters.names) > 1 else 0.0
         else:
-            own = 0.0 if joint.type.is_free else armature[joint.v.start]
-        joint = replace(joint, armature=own)
+            rotor = 0.0 if joint.type.is_free else armature[joint.v.start]
+        joint = replace(joint, armature=rotor)
         bodies.append(replace(body, joint=joint, inertia=inertia))
     return replace(robot, bodies=tuple(bodies))
 
@@ -128,8 +128,8 @@ def with_more(robot: Robot, frame: Frame, inertia) -> Robot:
     bodies = list(robot.bodies)
     body = bodies[frame.body]
     bodies[frame.body] = replace(body, inertia=body.inertia + transformed_inertia(frame.X, inertia))
-    own = replace(frame, inertia=frame.inertia + inertia)
-    return replace(robot, bodies=tuple(bodies), frames={**robot.frames, frame.name: own})
+    heavier = replace(frame, inertia=frame.inertia + inertia)
+    return replace(robot, bodies=tuple(bodies), frames={**robot.frames, frame.name: heavier})
 
 
 def _checked_payload(mass, com, inertia_com):

@@ -70,7 +70,7 @@ def inverse_pairs(pairs: Pairs) -> Pairs:
 
 
 def with_their_names(robot: Robot, pairs: Pairs) -> Robot:
-    """The model with their joint names. Raises ValueError if two joints get one name."""
+    """The Robot with their joint names. Raises ValueError if two joints get one name."""
     back = inverse_pairs(pairs)
     taken: dict[str, str] = {}
     names = [joint.name for joint in _scalar(robot)]

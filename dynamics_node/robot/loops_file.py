@@ -93,14 +93,14 @@ def _universal_axes(kind):
 # --- its effect ---------------------------------------------------------------------------------------------
 
 
-def with_loops(description: Description, own: LoopsFile) -> Description:
+def with_loops(description: Description, file: LoopsFile) -> Description:
     """The description with what a file of loops says. Raises ModelError for an unknown joint."""
     frames = {joint.name: joint.child for joint in description.joints}
     frames |= {link.name: link.name for link in description.links}
-    cut = [replace(loop, **{end: _frame(frames, loop, end) for end in _ENDS}) for loop in own.loops]
+    cut = [replace(loop, **{end: _frame(frames, loop, end) for end in _ENDS}) for loop in file.loops]
     links, joints = [*description.links], []
     for joint in description.joints:
-        kind = own.joint_types.get(joint.name, "")
+        kind = file.joint_types.get(joint.name, "")
         if letters := _universal_axes(kind):
             middle = f"{joint.name}_{letters[0]}"
             links.append(Link(middle))
@@ -109,9 +109,9 @@ def with_loops(description: Description, own: LoopsFile) -> Description:
             joints.append(replace(joint, kind=_KINDS[kind], limits=NO_LIMITS))
         else:
             joints.append(joint)
-    _require(own.joint_types, {joint.name for joint in description.joints}, "joint_name")
-    _require(own.motors, {joint.name for joint in joints}, "name_mot")
-    joints = [replace(joint, independent=True) if joint.name in own.motors else joint for joint in joints]
+    _require(file.joint_types, {joint.name for joint in description.joints}, "joint_name")
+    _require(file.motors, {joint.name for joint in joints}, "name_mot")
+    joints = [replace(joint, independent=True) if joint.name in file.motors else joint for joint in joints]
     return replace(description, links=tuple(links), joints=tuple(joints), loops=(*description.loops, *cut))
 
 

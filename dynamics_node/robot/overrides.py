@@ -73,15 +73,15 @@ def overrides_text(overrides: Overrides) -> str:
 
     links = {
         name: {
-            "mass": float(own.mass or 0.0),
-            "com": np.asarray(own.com, dtype=float).tolist(),
-            "inertia": {key: float(own.inertia[at]) for key, at in MOMENTS.items()},
+            "mass": float(inertial.mass or 0.0),
+            "com": np.asarray(inertial.com, dtype=float).tolist(),
+            "inertia": {key: float(inertial.inertia[at]) for key, at in MOMENTS.items()},
         }
-        for name, own in overrides.links.items()
+        for name, inertial in overrides.links.items()
     }
     joints = {
-        name: {key: float(value) for key, value in own._asdict().items() if value is not None}
-        for name, own in overrides.joints.items()
+        name: {key: float(value) for key, value in numbers._asdict().items() if value is not None}
+        for name, numbers in overrides.joints.items()
     }
     return yaml.safe_dump({"links": links, "joints": joints}, sort_keys=False, default_flow_style=None)
 
@@ -105,10 +105,10 @@ def _require(names, known, what):
         )
 
 
-def _overridden_link(link, own):
-    if own is None:
+def _overridden_link(link, inertial):
+    if inertial is None:
         return link
-    link = Link(link.name, float(own.mass), np.array(own.com), np.array(own.inertia))
+    link = Link(link.name, float(inertial.mass), np.array(inertial.com), np.array(inertial.inertia))
     try:
         require_possible_body(link)
     except ModelError as error:
@@ -116,14 +116,14 @@ def _overridden_link(link, own):
     return link
 
 
-def _overridden_joint(joint, own):
-    if own is None:
+def _overridden_joint(joint, numbers):
+    if numbers is None:
         return joint
     if joint.kind not in KINDS or not KINDS[joint.kind].is_scalar:
         raise ModelError(f"the parameters file: joint {joint.name!r} is {joint.kind}, it has no such numbers")
     fields = ("armature", "damping", "friction", "creep", "torque_offset", "spring")
     return replace(
-        joint, **{name: value for name, value in zip(fields, own, strict=True) if value is not None}
+        joint, **{name: value for name, value in zip(fields, numbers, strict=True) if value is not None}
     )
 
 
@@ -158,12 +158,12 @@ def _inertial(node):
     inertia = np.zeros((3, 3))
     for key, at in MOMENTS.items():
         inertia[at] = inertia[at[::-1]] = _number(moments[key])
-    return Inertial(inertia, _number(parts["mass"]), np.array([_number(own) for own in com]))
+    return Inertial(inertia, _number(parts["mass"]), np.array([_number(node) for node in com]))
 
 
 def _joint(node):
     parts = _entries(node, JointNumbers._fields)
-    return JointNumbers(**{name: _number(own) for name, own in parts.items()})
+    return JointNumbers(**{name: _number(node) for name, node in parts.items()})
 
 
 def _number(node):

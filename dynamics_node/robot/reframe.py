@@ -15,6 +15,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from dynamics_node.robot.description import snapped
 from dynamics_node.robot.robot import Robot
 from dynamics_node.symbolic import (
     angle_of,
@@ -55,7 +56,7 @@ def reframe(robot: Robot) -> tuple[Robot, np.ndarray]:
             X_tree, angle = _without_turn(X_tree)
             joint = replace(joint, offset=joint.offset + angle)
         inertia = inertias_in(T_i, body.inertia)
-        bodies.append(replace(body, joint=joint, X_tree=_snap(X_tree), inertia=inertia))
+        bodies.append(replace(body, joint=joint, X_tree=snapped(X_tree, ROUNDING), inertia=inertia))
     frames = {name: _moved(frame, T) for name, frame in robot.frames.items()}
     return replace(robot, bodies=tuple(bodies), frames=frames), np.array(T).reshape(-1, 6, 6)
 
@@ -118,11 +119,6 @@ def _without_turn(X):
     return motion_transform(product(back, E), transform_origin(X)), angle
 
 
-def _snap(X):
-    nearest = np.round(X)
-    return np.where((np.abs(X - nearest) < ROUNDING) & (np.abs(nearest) <= 1), nearest, X)
-
-
 def _moved(frame, T):
     if frame.body < 0:
         return frame
@@ -147,7 +143,7 @@ def regroup(robot: Robot) -> Robot:
             T = _to_parent(body.X_tree)
             J[body.parent] = J[body.parent] + transformed_inertia(T.T, still)
     inertias = inertia_of_pseudo(np.array(J).reshape(-1, 4, 4))
-    bodies = [replace(body, inertia=own) for body, own in zip(robot.bodies, inertias, strict=True)]
+    bodies = [replace(body, inertia=inertia) for body, inertia in zip(robot.bodies, inertias, strict=True)]
     return replace(robot, bodies=tuple(bodies))
 
 

@@ -111,7 +111,7 @@ class Robot:
 
     def __getstate__(self):
         """The state without cached facts, see `cached_on_robot`."""
-        return {own.name: self.__dict__[own.name] for own in fields(self)}
+        return {field.name: self.__dict__[field.name] for field in fields(self)}
 
     @cached_property
     def constraints(self) -> tuple[LoopJoint | FunctionConstraint, ...]:
@@ -177,8 +177,8 @@ class Robot:
 
     @cached_property
     def _joints_of_tree(self):
-        own = (body.joint for body in self.bodies if body.joint.masters is None)
-        return tuple(sorted(own, key=lambda joint: joint.v.start))
+        joints = (body.joint for body in self.bodies if body.joint.masters is None)
+        return tuple(sorted(joints, key=lambda joint: joint.v.start))
 
     @cached_property
     def independent_joints(self) -> tuple[Joint, ...]:
@@ -186,9 +186,9 @@ class Robot:
         at = {v: k for k, v in enumerate(self.independent.tolist())}
         owners = []
         for joint in self._joints_of_tree:
-            own = [at[v] for v in range(joint.v.start, joint.v.stop) if v in at]
-            if own:
-                v = slice(own[0], own[-1] + 1)
+            places = [at[v] for v in range(joint.v.start, joint.v.stop) if v in at]
+            if places:
+                v = slice(places[0], places[-1] + 1)
                 owners.append(joint if joint.v == v else replace(joint, v=v))
         return tuple(owners)
 
@@ -329,7 +329,9 @@ class Robot:
     @cached_property
     def torque_offsets(self) -> np.ndarray:
         """Constant torques (axles,) at position 0, N m or N, see `axle_map`."""
-        return self._of_axles(lambda own: own.torque_offset + own.spring * own.offset, lambda weight: weight)
+        return self._of_axles(
+            lambda joint: joint.torque_offset + joint.spring * joint.offset, lambda weight: weight
+        )
 
     @cached_property
     def lower_position_limits(self) -> np.ndarray:
@@ -379,13 +381,13 @@ class Robot:
         values = [value(body.joint) for body in self.bodies]
         total = np.zeros(len(self.axle_map), dtype=np.result_type(np.array(values).dtype, float))
         shared = {id(joint): self._nv_of_tree + k for k, joint in enumerate(self.shared_joints)}
-        for joint, own in zip((body.joint for body in self.bodies), values, strict=True):
+        for joint, number in zip((body.joint for body in self.bodies), values, strict=True):
             if joint.masters is None:
-                total[joint.v] += own
+                total[joint.v] += number
             elif id(joint) in shared:
-                total[shared[id(joint)]] += own
+                total[shared[id(joint)]] += number
             else:
-                total[joint.masters.v[0]] += share(joint.masters.weights[0]) * own
+                total[joint.masters.v[0]] += share(joint.masters.weights[0]) * number
         return total
 
     @cached_property

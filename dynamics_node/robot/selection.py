@@ -130,7 +130,7 @@ def _towards(description, explicit, within, tips):
         {joint.name for way in joints_apart(up, loop.predecessor.link, loop.successor.link) for joint in way}
         for loop in description.loops
     ]
-    coupled = [*loops, *({name, *own.weights} for name, own in explicit.items())]
+    coupled = [*loops, *({name, *function.weights} for name, function in explicit.items())]
     while more := [group for group in coupled if not names.isdisjoint(group) and not group <= names]:
         names.update(*more)
     return names
@@ -150,7 +150,7 @@ def _turned(description, explicit, fixed, root, positions):
     """The rotation (3, 3) of a root in the axes of the whole one's, and a warning of joints without position
     that turn it. fixed: the description with fixed joints."""
     rotation, turned = np.eye(3), []
-    at, up = ({joint.child: joint for joint in own.joints} for own in (fixed, description))
+    at, up = ({joint.child: joint for joint in each.joints} for each in (fixed, description))
     for joint in joints_above(up, root):
         names = explicit[joint.name].weights if joint.name in explicit else (joint.name,)
         if not set(positions).issuperset(names) and _tilts(joint, product(rotation, joint.rotation)):
@@ -174,7 +174,7 @@ def _fix_others(description, explicit, chosen, positions):
     """The Description with joints fixed that are not chosen, or follow no chosen one; and the functions of
     the other explicit joints."""
     _check_choice(description, explicit, chosen, positions)
-    moving = {name: _following(own, chosen, positions) for name, own in explicit.items()}
+    moving = {name: _following(function, chosen, positions) for name, function in explicit.items()}
 
     def place(joint):
         """The joint, fixed if it does not move."""
@@ -182,11 +182,11 @@ def _fix_others(description, explicit, chosen, positions):
             return joint
         if joint.name not in explicit:
             return joint if joint.name in chosen else _fixed_at(joint, positions.get(joint.name, 0.0))
-        own = moving[joint.name]
-        return joint if own.weights else _fixed_at(joint, own.offset)
+        function = moving[joint.name]
+        return joint if function.weights else _fixed_at(joint, function.offset)
 
     description = replace(description, joints=tuple(place(joint) for joint in description.joints))
-    return description, {name: own for name, own in moving.items() if own.weights}
+    return description, {name: function for name, function in moving.items() if function.weights}
 
 
 def _check_choice(description, explicit, chosen, positions):

@@ -63,9 +63,9 @@ def moved(robot, q, coordinates, step):
     places, columns, others = _movers(robot, tuple(coordinates))
     out = np.array(q, dtype=np.result_type(q, step))
     out[..., places] = q[..., places] + step[..., columns]
-    for joint, own, from_columns in others:
+    for joint, moving, from_columns in others:
         rates = np.zeros((*step.shape[:-1], joint.type.nv), dtype=step.dtype)
-        rates[..., own] = step[..., from_columns]
+        rates[..., moving] = step[..., from_columns]
         out[..., joint.q] = joint.type.moved(q[..., joint.q], rates)
     return out
 
@@ -77,11 +77,11 @@ def _movers(robot, coordinates):
     column = {v: k for k, v in enumerate(coordinates)}
     places, columns, others = [], [], []
     for joint in robot.independent_joints:
-        own = [v - joint.v.start for v in range(joint.v.start, joint.v.stop) if v in column]
-        indices = [column[joint.v.start + k] for k in own]
-        if own and joint.type.is_scalar:
+        moving = [v - joint.v.start for v in range(joint.v.start, joint.v.stop) if v in column]
+        indices = [column[joint.v.start + k] for k in moving]
+        if moving and joint.type.is_scalar:
             places.append(joint.q.start)
             columns += indices
-        elif own:
-            others.append((joint, own, indices))
+        elif moving:
+            others.append((joint, moving, indices))
     return places, columns, others

@@ -97,14 +97,14 @@ def only_subtree(robot: Robot, joint: str, **_) -> Robot:
 
 
 def _only(robot, joint):
-    own = subtree(robot, joint)
+    below = subtree(robot, joint)
     subtree_bodies: set[int] = set()
     bodies = []
     for i, body in enumerate(robot.bodies):
-        if i in own.children or body.parent in subtree_bodies:
+        if i in below.children or body.parent in subtree_bodies:
             subtree_bodies.add(i)
         inertia = body.inertia if i in subtree_bodies else np.zeros((6, 6))
-        bodies.append(replace(body, inertia=own.inertia if i == own.body else inertia))
+        bodies.append(replace(body, inertia=below.inertia if i == below.body else inertia))
     return replace(robot, bodies=tuple(bodies))
 
 

@@ -61,12 +61,12 @@ def with_tool(
     com = np.asarray(com, dtype=float)
     if not (np.isfinite(mass) and mass > 0 and com.shape == (3,) and np.isfinite(com).all()):
         raise InputError(f"tool: it needs a positive mass and a center of mass, not {mass:g} and {com}")
-    own = subtree(robot, joint)
-    if own.body < 0:
+    tool = subtree(robot, joint)
+    if tool.body < 0:
         raise InputError(f"joint {joint!r} is fixed to the root: nothing moves its tool")
-    X = own.sensor(xyz, rpy)
+    X = tool.sensor(xyz, rpy)
     back = inverse_motion_transform(X)
-    described = transformed_inertia(back, own.inertia)
+    described = transformed_inertia(back, tool.inertia)
     wanted = spatial_inertia(mass, com, central_moments(described))
-    X_link = product(X, inverse_motion_transform(own.X))
-    return with_more(robot, robot.frames[own.link], transformed_inertia(X_link, wanted - described))
+    X_link = product(X, inverse_motion_transform(tool.X))
+    return with_more(robot, robot.frames[tool.link], transformed_inertia(X_link, wanted - described))

@@ -119,7 +119,9 @@ def _check_tree(description):
             )
         parent_joint[joint.child] = joint
     roots = [link.name for link in description.links if link.name not in parent_joint]
-    _check_acyclic(description, parent_joint)
+    parents = {name: joint.parent for name, joint in parent_joint.items()}
+    if cycle := _cycle([link.name for link in description.links], parents.get):
+        raise ModelError(f"the links form a cycle, there is no root: {' -> '.join(reversed(cycle))}")
     if len(roots) != 1:
         names = ", ".join(repr(name) for name in roots)
         raise ModelError(f"the links are not one tree; links without a parent joint: {names}")
@@ -130,7 +132,7 @@ def _as_loop(joint, joints):
     kind, link, axis = {"continuous": "revolute"}.get(joint.kind, joint.kind), joint.child, joint.axis
     planar = joint.name.removesuffix(".theta")
     if joint.parent == f"{planar}.y":  # the last of the three joints that stand for a planar one
-        kind, joint = "planar", next(own for own in joints if own.name == f"{planar}.x")
+        kind, joint = "planar", next(one for one in joints if one.name == f"{planar}.x")
     if kind not in LOOP_KINDS:
         return f"Links form a tree: remove joint {joint.name!r}, which constrains nothing"
     name, parent, child = map(escape, (planar if kind == "planar" else joint.name, joint.parent, link))
@@ -147,19 +149,20 @@ def _words(numbers):
     return " ".join(f"{number:.9g}" for number in np.asarray(numbers) + 0.0)
 
 
-def _check_acyclic(description, parent_joint):
-    rooted: set[str] = set()
-    for link in description.links:
+def _cycle(names, above):
+    """Names of the first cycle on the ways up from some names, with the first one again at the end; empty if
+    there is none. above: name -> the next one, None at the end."""
+    ending: set[str] = set()  # names whose way ends
+    for name in names:
         path: dict[str, None] = {}  # in order
-        name = link.name
-        while name in parent_joint and name not in rooted:
+        while name is not None and name not in ending:
             if name in path:
-                names = list(path)
-                cycle = " -> ".join(reversed([*names[names.index(name) :], name]))
-                raise ModelError(f"the links form a cycle, there is no root: {cycle}")
+                cycle = list(path)
+                return [*cycle[cycle.index(name) :], name]
             path[name] = None
-            name = parent_joint[name].parent
-        rooted.update(path)
+            name = above(name)
+        ending.update(path)
+    return []
 
 
 def _check_mimic(description):
@@ -167,7 +170,9 @@ def _check_mimic(description):
     for joint in description.joints:
         if joint.mimic is not None:
             _check_mimic_joint(joint, joints)
-    _check_mimic_acyclic(description.joints, joints)
+    masters = {joint.name: joint.mimic.joint for joint in description.joints if joint.mimic is not None}
+    if cycle := _cycle(masters, masters.get):
+        raise ModelError(f"joints mimic each other in a cycle: {' -> '.join(cycle)}")
 
 
 def _check_mimic_joint(joint, joints):
@@ -183,19 +188,6 @@ def _check_mimic_joint(joint, joints):
         if kind != "fixed" and not KINDS[kind].is_scalar:
             raise ModelError(f"joint {joint.name!r}: a {kind} joint cannot mimic or be mimicked")
     require_finite(f"joint {joint.name!r}", "mimic", (mimic.multiplier, mimic.offset))
-
-
-def _check_mimic_acyclic(joints, by_name):
-    ending: set[str] = set()  # joints whose chain of masters ends
-    for joint in joints:
-        path: dict[str, None] = {}  # in order
-        name = joint.name
-        while name not in ending and by_name[name].mimic is not None:
-            path[name] = None
-            name = by_name[name].mimic.joint
-            if name in path:
-                raise ModelError(f"joints mimic each other in a cycle: {' -> '.join([*path, name])}")
-        ending.update(path)
 
 
 def _check_closures(description):
