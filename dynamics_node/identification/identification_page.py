@@ -61,7 +61,7 @@ def _torques(identified, figures):
     )
     across = "Time in s, recordings concatenated" if samples.timed else "Rows, or s if known"
     drawn = f"; one state in {samples.every} is plotted" if samples.every > 1 else ""
-    yield "Torques: grey measured, orange described, blue identified; below them the residuals."
+    yield "Torques: gray measured, orange described, blue identified; below them the residuals."
     yield f"Horizontal axis: {across}{drawn}."
     for name, unit, k in identified.joints:
         torques = [(color, getattr(samples, kind)[:, k]) for kind, color in _COLORS.items()]
