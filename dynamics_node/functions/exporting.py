@@ -21,6 +21,7 @@ from dynamics_node.codegen.export import (
     WITH_CASADI,
     Argument,
     Entry,
+    RobotFacts,
     Target,
     identifier,
     identifiers,
@@ -59,10 +60,9 @@ _UNITS = {
 
 @dataclass(frozen=True)
 class Options:
-    """name: prefix of all identifiers; precision: double or single; order: of derivatives; libm: whether sine
-    and cosine come from <math.h>."""
+    """precision: double or single, None as the Function; order: of derivatives; libm: whether sine and cosine
+    come from <math.h>."""
 
-    name: str | None
     precision: str | None
     order: int
     libm: bool
@@ -87,7 +87,7 @@ def export_functions(
     if precision not in (None, *DTYPES):
         raise ChoiceError(f"unknown precision {precision!r}; there are {', '.join(DTYPES)}")
     order = 2 if second_derivatives else int(derivatives)
-    options = Options(name, precision, order, libm)
+    options = Options(precision, order, libm)
     exported = (*functions, *undifferentiated)
     if target in DOUBLE and any(_precision(f, options) != "double" for f in exported):
         raise ChoiceError(f"the interface of target {target!r} is double: leave precision at 'double'")
@@ -108,7 +108,7 @@ def exported_entry(function, order: int = 0, precision: str = "double") -> Entry
         raise ChoiceError(f"order must be 0, 1 or 2, not {order!r}")
     robot, _ = _origin(function)
     prefix = identifier("dynamics" if robot is None else robot.name)
-    return _entry(function, prefix, Options(None, precision, order, libm=True), "casadi")
+    return _entry(function, prefix, Options(precision, order, libm=True), "casadi")
 
 
 def _precision(function, options):
@@ -135,54 +135,31 @@ def _with_derivatives(function, options, target):
 
 
 def _entry(function, prefix, options, target) -> Entry:
-    precision = _precision(function, options)
-    robot, spec = _origin(function)
-    parameters = {} if spec is None else _parameters(robot, spec)
-    program = _with_standard_parameters(function, _program(function))
-    constants = {"gravity": robot.gravity} if robot is not None and "gravity" in program.inputs else {}
-    program = _with_constants(program, constants)
-    results = [name for name in program.outputs if not (program.limits and name == HEALTH)]
-    shapes = [program.outputs[name].shape for name in results]
-    returned = getattr(getattr(function, "result", None), "_fields", results)
-    names = identifiers([*program.inputs, *_distinct(returned, program.inputs)])
-    inputs = [
-        Argument(own, shape, _text(robot, name, shape))
-        for own, (name, shape) in zip(names, program.inputs.items(), strict=False)
-    ]
-    outputs = [
-        Argument(own, shape, _text(robot, name, shape))
-        for own, name, shape in zip(names[len(inputs) :], returned, shapes, strict=True)
-    ]
-    states, values = _reference(robot, program, parameters, precision)
-    called = {a.name: n for a, n in zip(inputs, program.inputs, strict=True)}
-    name = f"{prefix}_{identifier(function.signature.name, 'function')}"
-    order = options.order if target in WITH_CASADI else 0
-    derivative, jacobians = (
-        _cheap_jacobians(function, program, constants, called, outputs) if order else (None, {})
-    )
+    robot, _ = _origin(function)
+    precision, order = _precision(function, options), options.order if target in WITH_CASADI else 0
+    written, given = _traced(function), _parameters(function)
+    inputs, outputs = _arguments(function, written)
+    program = _renamed(written, inputs, outputs)
+    states, results = _reference(robot, program, given, precision)
+    derivative, jacobians = _cheap_jacobians(function, inputs, outputs) if order else (None, {})
     return Entry(
-        name=name,
+        name=f"{prefix}_{identifier(function.signature.name, 'function')}",
         title=_title(function),
-        program=_renamed(program, called, [a.name for a in outputs]),
-        inputs=tuple(inputs),
-        outputs=tuple(outputs),
-        joints=() if robot is None else robot.v_names,
-        bodies=() if robot is None else tuple(body.name for body in robot.bodies),
-        sizes={} if robot is None else {"NQ": robot.nq, "NV": robot.nv, "N_BODIES": robot.nbodies},
-        digest=_digest(function, program, precision, options),
-        urdf_digest="" if robot is None else robot.urdf_digest,
+        program=program,
+        inputs=inputs,
+        outputs=outputs,
+        robot=_facts(robot),
+        digest=_digest(function, written, precision, options),
         version=__version__,
         precision=precision,
         libm=options.libm,
-        states={own: states[called[own]] for own in called},
-        results=dict(zip([a.name for a in outputs], values, strict=True)),
-        start={own: _at_rest(robot, name, program.inputs[name], parameters) for own, name in called.items()},
-        parameters={own: parameters[called[own]] for own in called if called[own] in parameters},
-        positions=robot.q_names if robot is not None and robot.constrained else (),
-        notes=_notes(robot),
+        states=states,
+        results=results,
+        start={a.name: _at_rest(robot, a, given) for a in inputs},
+        parameters=given,
         order=order,
-        lanes=_lanes(function, program, called, constants),
-        fixed=constants,
+        lanes=_lanes(function, program),
+        fixed=_fixed(function),
         derivative=derivative,
         jacobians=jacobians,
     )
@@ -193,7 +170,7 @@ def _origin(function) -> tuple[Any, Any]:
     return getattr(function, "robot", None), getattr(function, "spec", None)
 
 
-def _lanes(function, program, called, constants) -> LaneProgram | None:
+def _lanes(function, program) -> LaneProgram | None:
     """The LaneProgram of a Function whose straight lines, the Program, are long."""
     _, spec = _origin(function)
     staged = function.program
@@ -201,8 +178,7 @@ def _lanes(function, program, called, constants) -> LaneProgram | None:
         staged = spec.write(wrenches=False)
     if not isinstance(staged, LaneProgram) or spec.parameters or len(program.ops) < MANY:
         return None
-    own = {name: name for name in constants} | {name: called for called, name in called.items()}
-    return replace(staged, inputs={own[name]: shape for name, shape in staged.inputs.items()})
+    return staged
 
 
 def _program(function) -> Program:
@@ -230,25 +206,44 @@ def _written(robot, spec) -> Program | None:
     return quantity_program(robot, spec.name, spec.parameters, **spec.options)
 
 
-def _with_constants(program, values) -> Program:
-    """The Program with some inputs as constants."""
-    shapes = {name: shape for name, shape in program.inputs.items() if name not in values}
-    return trace(lambda **state: interpret(program, **state, **values), shapes, program.limits)
+def _fixed(function) -> dict[str, np.ndarray]:
+    """{name: value} of inputs of the Program that are constants of the code."""
+    robot, _ = _origin(function)
+    return {} if robot is None or "gravity" not in function.runner.inputs else {"gravity": robot.gravity}
 
 
-def _renamed(program, called, results) -> Program:
-    """The Program with other names of inputs and results."""
-    inputs = {own: program.inputs[name] for own, name in called.items()}
-    health = [HEALTH] * bool(program.limits)
-    outputs = dict(zip([*results, *health], program.outputs.values(), strict=True))
-    return Program(
-        inputs, program.constants, program.ops, program.left, program.right, outputs, program.limits
+def _arguments(function, program) -> tuple[tuple[Argument, ...], tuple[Argument, ...]]:
+    """The inputs and the results of a Program. A result with the name of an input is called `<name>_out`."""
+    robot, _ = _origin(function)
+    shapes = [n.shape for name, n in program.outputs.items() if not (program.limits and name == HEALTH)]
+    returned = getattr(getattr(function, "result", None), "_fields", [*program.outputs][: len(shapes)])
+    results = [f"{name}_out" if name in program.inputs else name for name in returned]
+    named = [*program.inputs.items(), *zip(returned, shapes, strict=True)]
+    names = identifiers([*program.inputs, *results])
+    made = [
+        Argument(n, shape, _text(robot, name, shape)) for n, (name, shape) in zip(names, named, strict=True)
+    ]
+    return tuple(made[: len(program.inputs)]), tuple(made[len(program.inputs) :])
+
+
+def _renamed(program, inputs, outputs) -> Program:
+    """The Program with the names of arguments and results."""
+    names = [a.name for a in outputs] + [HEALTH] * bool(program.limits)
+    renamed = dict(zip(names, program.outputs.values(), strict=True))
+    return replace(program, inputs={a.name: a.shape for a in inputs}, outputs=renamed)
+
+
+def _facts(robot) -> RobotFacts:
+    if robot is None:
+        return RobotFacts()
+    return RobotFacts(
+        joints=robot.v_names,
+        bodies=tuple(body.name for body in robot.bodies),
+        positions=robot.q_names if robot.constrained else (),
+        sizes={"NQ": robot.nq, "NV": robot.nv, "N_BODIES": robot.nbodies},
+        urdf_digest=robot.urdf_digest,
+        notes=_notes(robot),
     )
-
-
-def _distinct(returned, read):
-    """Names of results, none of which is that of an input."""
-    return [f"{name}_out" if name in read else name for name in returned]
 
 
 def _digest(function, program, precision, options):
@@ -271,32 +266,36 @@ def _digest(function, program, precision, options):
 # --- inertial parameters ------------------------------------------------------------------------------------
 
 
-def _parameters(robot, spec) -> dict[str, np.ndarray]:
+def _parameters(function) -> dict[str, np.ndarray]:
     """{name: values} of the parameters that are arguments, as the user has them."""
+    robot, spec = _origin(function)
+    if spec is None or not spec.parameters:
+        return {}
     values = {"inertia": inertial_parameters(robot.tree.inertias), "armature": robot.tree.armature}
     return {name: values[name] for name in PARAMETERS if name in spec.parameters}
 
 
-def _with_standard_parameters(function, program) -> Program:
-    """The Program with inertial parameters as the user has them, in place of its own."""
+def _traced(function) -> Program:
+    """The Program of a Function with constant gravity, and with inertial parameters as the user has them."""
     robot, spec = _origin(function)
-    if spec is None or not spec.parameters:
-        return program
+    program, fixed, given = _program(function), _fixed(function), _parameters(function)
 
     def traced(inertia=None, armature=None, **state):
+        if not given:
+            return interpret(program, **state, **fixed)
         tree = robot.tree
         inertias = tree.inertias if inertia is None else inertias_of_parameters(inertia)
         tree = with_parameters(tree, inertias, tree.armature if armature is None else armature)
-        return interpret(program, **state, **spec.inputs(robot.with_tree(tree)))
+        return interpret(program, **state, **fixed, **spec.inputs(robot.with_tree(tree)))
 
-    shapes = {name: array.shape for name, array in _parameters(robot, spec).items()}
-    return trace(traced, program.inputs | shapes, program.limits)
+    shapes = program.inputs | {name: array.shape for name, array in given.items()}
+    return trace(traced, {n: shape for n, shape in shapes.items() if n not in fixed}, program.limits)
 
 
 # --- derivatives --------------------------------------------------------------------------------------------
 
 
-def _cheap_jacobians(function, program, constants, called, outputs):
+def _cheap_jacobians(function, inputs, outputs):
     """The Program of the derivatives of a quantity and {(result, argument): its output}, where those by q are
     by the numbers of q: of a tree without quaternions. Otherwise None and {}."""
     robot, spec = _origin(function)
@@ -304,24 +303,15 @@ def _cheap_jacobians(function, program, constants, called, outputs):
         return None, {}
     if spec.parameters or robot.constrained or robot.quaternions:
         return None, {}
-    derived = _renamed_inputs(_with_constants(_program(function.derivatives("numpy")), constants), called)
-    names = {"q": "dq", "qd": "dqd"}
-    return derived, {(outputs[0].name, own): names.get(name, "dknown") for own, name in called.items()}
-
-
-def _renamed_inputs(program, called):
-    back = {name: own for own, name in called.items()}
-    inputs = {back[name]: shape for name, shape in program.inputs.items()}
-    return Program(
-        inputs, program.constants, program.ops, program.left, program.right, program.outputs, program.limits
-    )
+    names, derived = {"q": "dq", "qd": "dqd"}, _traced(function.derivatives("numpy"))
+    return derived, {(outputs[0].name, a.name): names.get(a.name, "dknown") for a in inputs}
 
 
 # --- reference states ---------------------------------------------------------------------------------------
 
 
 def _reference(robot, program, parameters, precision):
-    """{input: array (STATES, *shape)}, rounded to the precision, and the results there."""
+    """{input: array (STATES, *shape)}, rounded to the precision, and {result: array} there."""
     random = np.random.default_rng(SEED)
     states: dict[str, np.ndarray] = {
         name: random.uniform(-1, 1, (DRAWN, *shape)) for name, shape in program.inputs.items()
@@ -333,25 +323,24 @@ def _reference(robot, program, parameters, precision):
     dtype: np.dtype = DTYPES[precision]
     states = {name: array.astype(dtype).astype(np.float64) for name, array in states.items()}
     with np.errstate(all="ignore"):
-        results = list(interpret(program, **states).values())
-    results = [
-        np.broadcast_to(a, (DRAWN, *n.shape)) for a, n in zip(results, program.outputs.values(), strict=True)
-    ]
+        results = interpret(program, **states)
+    results = {n: np.broadcast_to(a, (DRAWN, *program.outputs[n].shape)) for n, a in results.items()}
     good = np.ones(DRAWN, dtype=bool)
     if program.limits:
-        good = healthy(results.pop(), limits_in(program, DTYPES[precision]))
-    good &= np.logical_and.reduce([np.isfinite(a).all(axis=tuple(range(1, a.ndim))) for a in results])
+        good = healthy(results.pop(HEALTH), limits_in(program, dtype))
+    for array in results.values():
+        good &= np.isfinite(array).all(axis=tuple(range(1, array.ndim)))
     chosen = np.flatnonzero(good)[:STATES]
-    return {name: array[chosen] for name, array in states.items()}, [array[chosen] for array in results]
+    return tuple({name: array[chosen] for name, array in side.items()} for side in (states, results))
 
 
-def _at_rest(robot, name, shape, parameters) -> np.ndarray:
+def _at_rest(robot, argument, parameters) -> np.ndarray:
     """Value of an input that nobody sets: closed near the neutral position, without motion, of the robot."""
-    if name in parameters:
-        return parameters[name]
-    if robot is not None and name == "q" and shape == (robot.nq,):
+    if argument.name in parameters:
+        return parameters[argument.name]
+    if robot is not None and argument.name == "q" and argument.shape == (robot.nq,):
         return first_closed(robot, robot.neutral()) if robot.constrained else robot.neutral()
-    return np.zeros(shape)
+    return np.zeros(argument.shape)
 
 
 # --- texts --------------------------------------------------------------------------------------------------
@@ -369,8 +358,6 @@ def _title(function):
 
 
 def _notes(robot):
-    if robot is None:
-        return ()
     notes = [f"Gravity is constant: {', '.join(f'{x:g}' for x in robot.gravity)} m/s^2 in root axes."]
     if robot.quaternions:
         notes.append("Quaternions (x y z w) have unit length; this is not checked.")

@@ -123,11 +123,11 @@ def test_singular_states_are_nan(jax):
 
 def test_error_on_a_gpu(jax):
     """What is registered there, called here."""
-    from dynamics_node.functions.bridges.code import Code, text_of
+    from dynamics_node.functions.bridges.compiled_entry import CompiledEntry, text_of
 
     function, states = built("five_bar", "gravity_torque")
     flags = (f"-I{jax.ffi.include_dir()}",)
-    library = Code.of(function, 0).library(np.float64, text_of("handler.c"), flags, jax.__version__)
+    library = CompiledEntry.of(function, 0).library(np.float64, text_of("handler.c"), flags, jax.__version__)
     jax.ffi.register_ffi_target("on_a_gpu", jax.ffi.pycapsule(library.on_a_gpu), platform="cpu")
     call = jax.ffi.ffi_call("on_a_gpu", jax.ShapeDtypeStruct((2,), np.float64))
     with pytest.raises(RuntimeError, match=r"run on the CPU.*default_device"):

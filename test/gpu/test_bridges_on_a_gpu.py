@@ -14,7 +14,7 @@ from parallel_robots import chain, states, tree
 
 import dynamics_node as dn
 from dynamics_node.codegen.printer import Variant, kernel
-from dynamics_node.functions.bridges.code import Code
+from dynamics_node.functions.bridges.compiled_entry import CompiledEntry
 
 COUNT, STREAM = 70, 4321
 ARGUMENTS = (0, 1, 2)
@@ -126,8 +126,8 @@ def jax(gpu, monkeypatch):
 def test_kernels_of_results_and_derivatives(gpu, robot, quantity):
     on_gpu, on_cpu, given = functions(robot, quantity)
     given[1][3] = np.nan
-    right, code = on_cpu(*given, errors="nan"), Code.of(on_gpu, 1)
-    assert np.isnan(right[3]).all() and code.takes_cuda and not Code.of(on_cpu, 1).takes_cuda
+    right, code = on_cpu(*given, errors="nan"), CompiledEntry.of(on_gpu, 1)
+    assert np.isnan(right[3]).all() and code.takes_cuda and not CompiledEntry.of(on_cpu, 1).takes_cuda
     there, stream = [gpu.cupy.asarray(array) for array in given], gpu.cupy.cuda.Stream(non_blocking=True)
     derived, called = code.derivative()
     results = [[gpu.cupy.empty((COUNT, *a.shape)) for a in one.entry.outputs] for one in (code, derived)]
@@ -147,7 +147,7 @@ def test_kernels_of_results_and_derivatives(gpu, robot, quantity):
 def test_devices_take_the_kernel_of_derivatives():
     """As text for the newest of them; nothing is spilled."""
     model, _ = arm()
-    derived, _ = Code.of(dn.build(model, "inverse_dynamics", backend="numpy"), 1).derivative()
+    derived, _ = CompiledEntry.of(dn.build(model, "inverse_dynamics", backend="numpy"), 1).derivative()
     made = kernel(derived.entry.program, Variant("float", "rows"), same=(), quaternions=())
     assert by_nvrtc.compiled(made.text, by_nvrtc.ARCHS[-1]).spilled == 0
 

@@ -1,7 +1,7 @@
 """Programs as source for other systems, see docs/how-to/export.md."""
 
 from dynamics_node.codegen.export.casadi import casadi_name
-from dynamics_node.codegen.export.entry import DTYPES, Argument, Entry, derivative_entry
+from dynamics_node.codegen.export.entry import DTYPES, Argument, Entry, RobotFacts, derivative_entry
 from dynamics_node.codegen.export.names import identifier, identifiers, plain
 from dynamics_node.codegen.export.statements import MANY
 from dynamics_node.codegen.export.targets import (
@@ -21,6 +21,7 @@ __all__ = [
     "WITH_CASADI",
     "Argument",
     "Entry",
+    "RobotFacts",
     "Target",
     "casadi_name",
     "derivative_entry",

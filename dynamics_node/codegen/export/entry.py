@@ -1,5 +1,6 @@
 """What is exported: a Program with the names, texts and facts that stand beside it; its derivatives."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -24,19 +25,30 @@ class Argument:
         return int(np.prod(self.shape, dtype=int))
 
 
+@dataclass(frozen=True)
+class RobotFacts:
+    """The robot behind a function. joints: names of the velocities; bodies: names of the rows of inertial
+    parameters; positions: names of the positions, of a robot with closed loops; notes: lines of text."""
+
+    joints: tuple[str, ...] = ()
+    bodies: tuple[str, ...] = ()
+    positions: tuple[str, ...] = ()
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    urdf_digest: str = ""
+    notes: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True, eq=False)
 class Entry:
     """A function to export.
 
     name: its identifier; title: one line; program: straight-line, with the arguments as inputs and the
-    results as outputs, in order, and health if it has limits. joints: names of the velocities; bodies: names
-    of the rows of inertial parameters; parameters: {name of an argument: its value}. states, results: {name:
-    array (count, *shape)} of reference states and of what the interpreter returns there. start: {name of an
-    argument: its value at rest, of the robot itself}. positions: names of the positions, of a robot with
-    closed loops. jacobians: {(result, argument): name of an output of `derivative`}, a Program of first
-    derivatives with the same inputs, if there is one with fewer operations than a differentiated one. lanes:
-    a LaneProgram with the same results, if straight lines would be long; fixed: values of those of its
-    inputs that are no arguments.
+    results as outputs, in order, and health if it has limits. parameters: {name of an argument: its value}.
+    states, results: {name: array (count, *shape)} of reference states and of what the interpreter returns
+    there. start: {name of an argument: its value at rest, of the robot itself}. jacobians: {(result,
+    argument): name of an output of `derivative`}, a Program of first derivatives with the same inputs, if
+    there is one with fewer operations than a differentiated one. lanes: a LaneProgram with the same results,
+    if straight lines would be long; fixed: values of those of its inputs that are no arguments.
     """
 
     name: str
@@ -44,11 +56,8 @@ class Entry:
     program: Program
     inputs: tuple[Argument, ...]
     outputs: tuple[Argument, ...]
-    joints: tuple[str, ...]
-    bodies: tuple[str, ...]
-    sizes: dict[str, int]
+    robot: RobotFacts
     digest: str
-    urdf_digest: str
     version: str
     precision: str
     libm: bool
@@ -56,8 +65,6 @@ class Entry:
     results: dict[str, np.ndarray]
     start: dict[str, np.ndarray]
     parameters: dict[str, np.ndarray] = field(default_factory=dict)
-    positions: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
     order: int = 0
     lanes: LaneProgram | None = None
     fixed: dict[str, np.ndarray] = field(default_factory=dict)

@@ -20,7 +20,7 @@ def header(entry: Entry, more=()) -> str:
         f"#ifndef {guard}",
         f"#define {guard}",
         "",
-        *(f"#define {entry.name.upper()}_{name} {size}" for name, size in entry.sizes.items()),
+        *(f"#define {entry.name.upper()}_{name} {size}" for name, size in entry.robot.sizes.items()),
         "",
         "#ifdef __cplusplus",
         'extern "C" {',
@@ -150,7 +150,7 @@ def _comment(entry):
         f"{in_comment(entry.title)}. Made by dynamics_node {in_comment(entry.version)}.",
         "",
         f"{', '.join(a.name for a in entry.outputs)} = f({names}), SI units, row-major arrays.",
-        *map(in_comment, entry.notes),
+        *map(in_comment, entry.robot.notes),
     ]
     if not entry.libm:
         lines.append(f"Angles beyond {NUMBERS[entry.precision].largest:g} rad give NaN.")
@@ -179,22 +179,22 @@ class Accessor(NamedTuple):
 def _accessors(entry) -> Iterator[Accessor]:
     """Those of names and hashes; of positions, for a robot with loops; of inertial parameters."""
     yield _constant(
-        "Names of the velocities, in order; 0 beyond.", entry, "int ", "n_joints", len(entry.joints), ""
+        "Names of the velocities, in order; 0 beyond.", entry, "int ", "n_joints", len(entry.robot.joints), ""
     )
-    yield _names("", entry, "joint_name", entry.joints)
+    yield _names("", entry, "joint_name", entry.robot.joints)
     comment = "SHA-256 of the URDF with all options, and of its text alone; version of dynamics_node."
     yield _constant(comment, entry, "const char *", "hash", c_string(entry.digest))
-    yield _constant("", entry, "const char *", "urdf_hash", c_string(entry.urdf_digest))
+    yield _constant("", entry, "const char *", "urdf_hash", c_string(entry.robot.urdf_digest))
     yield _constant("", entry, "const char *", "version", c_string(entry.version), "")
-    if entry.positions:
+    if entry.robot.positions:
         comment = "Names of the positions, in order; 0 beyond. A position at which the loops are closed."
-        yield _names(comment, entry, "position_name", entry.positions)
+        yield _names(comment, entry, "position_name", entry.robot.positions)
         yield _array("", entry, "closed_position", entry.start["q"])
     for name, values in entry.parameters.items():
         yield _array(f"The values of `{name}` of the robot itself.", entry, name, values)
     if "inertia" in entry.parameters:
         comment = "Names of the bodies, the rows of `inertia`; 0 beyond."
-        yield _names(comment, entry, "body_name", entry.bodies)
+        yield _names(comment, entry, "body_name", entry.robot.bodies)
         yield _payload(entry)
 
 
@@ -254,11 +254,9 @@ _PAYLOAD = """{
 
 def _payload(entry):
     """What adds a payload to inertial parameters."""
-    real = entry.real
+    real, size = entry.real, 10 * len(entry.robot.bodies)
     comment = """Adds a rigid payload to a body of `inertia`: mass in kg, com in m and the moments of inertia
    about it (xx, xy, yy, xz, yz, zz) in kg m^2, in the axes of the body."""
-    signature = (
-        f"void {entry.name}_add_payload({real} inertia[{10 * len(entry.bodies)}], int body, {real} mass, "
-        f"const {real} com[3],\n  const {real} moments[6])"
-    )
+    first = f"{real} inertia[{size}], int body, {real} mass, const {real} com[3]"
+    signature = f"void {entry.name}_add_payload({first},\n  const {real} moments[6])"
     return Accessor(comment, signature, [signature, _PAYLOAD.replace("REAL", real)])

@@ -7,7 +7,7 @@ import numpy as np
 
 from dynamics_node.errors import InputError
 from dynamics_node.functions.bridges import required
-from dynamics_node.functions.bridges.code import Code, text_of
+from dynamics_node.functions.bridges.compiled_entry import CompiledEntry, text_of
 
 JAX = "jax>=0.6.1"
 _registered: set[str] = set()
@@ -20,9 +20,9 @@ class JaxFunction:
     def __init__(self, function, order: int):
         self._jax = required("jax", JAX)
         self._function, self._order = function, order
-        code = Code.of(function, order)
-        self._entry, self._call = code.entry, _custom_call(self._jax, code)
-        self._names = [a.name for a in self._entry.inputs]
+        compiled = CompiledEntry.of(function, order)
+        self._entry, self._call = compiled.entry, _custom_call(self._jax, compiled)
+        self._in_order, self._names = compiled.in_order, [a.name for a in self._entry.inputs]
         result = getattr(function, "result", None)
         self._result = partial(tuple.__new__, result or tuple)
         self._compiled = self._jax.jit(self._traced)
@@ -52,11 +52,8 @@ class JaxFunction:
 
     def _arrays(self, arrays, named):
         """All arguments in order, of one type: float32 or float64."""
-        jnp, rest = self._jax.numpy, self._names[len(arrays) :]
-        if len(arrays) > len(self._names) or set(named) != set(rest):
-            given = f"{len(arrays)} by position and {', '.join(named) or 'none'} by name"
-            raise TypeError(f"{self._entry.title} takes {', '.join(self._names)}, not {given}")
-        placed = [jnp.asarray(array) for array in (*arrays, *(named[name] for name in rest))]
+        jnp = self._jax.numpy
+        placed = [jnp.asarray(array) for array in self._in_order(arrays, named)]
         for name, array in zip(self._names, placed, strict=True):
             if jnp.issubdtype(array.dtype, jnp.complexfloating):
                 raise InputError(f"{name} is complex")
@@ -66,17 +63,17 @@ class JaxFunction:
 
 
 class _Target:
-    """The name of the custom call of some Code and a type, which XLA has once for all of a process."""
+    """The name of the custom call of a CompiledEntry and a type, which XLA has once for all of a process."""
 
-    def __init__(self, jax, code):
-        self._jax, self._code = jax, code
+    def __init__(self, jax, compiled):
+        self._jax, self._compiled = jax, compiled
 
     def name(self, dtype):
         """Compiled and registered when it is traced for the first time."""
         folder = self._jax.ffi.include_dir()
         version = f"jax {self._jax.__version__}"
-        library = self._code.library(dtype, text_of("handler.c"), (f"-I{folder}",), version)
-        name = f"dynamics_node_{self._code.digest(dtype)}"
+        library = self._compiled.library(dtype, text_of("handler.c"), (f"-I{folder}",), version)
+        name = f"dynamics_node_{self._compiled.digest(dtype)}"
         with _lock:
             if name not in _registered:
                 for platform, handler in (("cpu", library.handler), ("CUDA", library.on_a_gpu)):
@@ -87,25 +84,25 @@ class _Target:
 
 
 class _Differentiated:
-    """The custom call of the derivatives of some Code, made when one is traced for the first time."""
+    """The custom call of the derivatives of a CompiledEntry, made when one is traced for the first time."""
 
-    def __init__(self, jax, code):
-        self._jax, self._code = jax, code
+    def __init__(self, jax, compiled):
+        self._jax, self._compiled = jax, compiled
 
     @cached_property
     def made(self):
         """The call, and {(result, argument): number of its result}."""
-        code, called = self._code.derivative()
+        compiled, called = self._compiled.derivative()
         numbers = {pair: k for k, pair in enumerate(called)}
-        return (_custom_call(self._jax, code) if called else None), numbers
+        return (_custom_call(self._jax, compiled) if called else None), numbers
 
 
-def _custom_call(jax, code):
+def _custom_call(jax, compiled):
     """f(*arrays) -> a tuple; all arrays (*batch, *shape), of one type.
 
     The Jacobian times tangents is plain JAX, so that JAX can turn it around for reverse mode.
     """
-    entry, target, derivative = code.entry, _Target(jax, code), _Differentiated(jax, code)
+    entry, target, derivative = compiled.entry, _Target(jax, compiled), _Differentiated(jax, compiled)
     axes = len(entry.inputs[0].shape)
 
     @jax.custom_jvp
@@ -113,9 +110,9 @@ def _custom_call(jax, code):
         batch, dtype = arrays[0].shape[: arrays[0].ndim - axes], arrays[0].dtype
         results = [jax.ShapeDtypeStruct((*batch, *a.shape), dtype) for a in entry.outputs]
         run = jax.ffi.ffi_call(target.name(dtype), results, vmap_method="broadcast_all")
-        if not code.takes_cuda:
+        if not compiled.takes_cuda:
             return tuple(run(*arrays))
-        return tuple(jax.lax.platform_dependent(*arrays, cuda=_launching(code, results), default=run))
+        return tuple(jax.lax.platform_dependent(*arrays, cuda=_launching(compiled, results), default=run))
 
     @partial(call.defjvp, symbolic_zeros=True)
     def tangents_of(primals, tangents):
@@ -135,12 +132,12 @@ def _custom_call(jax, code):
     return call
 
 
-def _launching(code, results):
+def _launching(compiled, results):
     """A function of arrays on a CUDA device, called by Python for each launch, with XLA's stream."""
     from jax.experimental.buffer_callback import buffer_callback
 
     def launch(context, places, *arrays):
-        code.launch(context.stream, arrays, places)
+        compiled.launch(context.stream, arrays, places)
 
     return buffer_callback(launch, results, vmap_method="broadcast_all")
 

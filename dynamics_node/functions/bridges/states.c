@@ -1,4 +1,4 @@
-/* A function over many states, behind its own C text: see code.py. */
+/* A function over many states, behind its own C text: see compiled_entry.py. */
 #ifdef __cplusplus
 #error "C, not C++"
 #endif

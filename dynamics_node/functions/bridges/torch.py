@@ -9,7 +9,7 @@ import numpy as np
 
 from dynamics_node.errors import InputError
 from dynamics_node.functions.bridges import required
-from dynamics_node.functions.bridges.code import Code
+from dynamics_node.functions.bridges.compiled_entry import CompiledEntry
 
 TORCH = "torch>=2.4"
 _numbers = count()
@@ -22,9 +22,9 @@ class TorchFunction:
     def __init__(self, function, order: int):
         self._torch = required("torch", TORCH)
         self._function, self._order = function, order
-        code = Code.of(function, order)
-        self._entry, self._takes_cuda, self._call = code.entry, code.takes_cuda, _call(self._torch, code)
-        self._names = [a.name for a in self._entry.inputs]
+        compiled = CompiledEntry.of(function, order)
+        self._compiled, self._entry = compiled, compiled.entry
+        self._names, self._call = [a.name for a in self._entry.inputs], _call(self._torch, compiled)
         self._result = partial(tuple.__new__, getattr(function, "result", None) or tuple)
 
     @property
@@ -55,11 +55,8 @@ class TorchFunction:
 
     def _arrays(self, arrays, named) -> list:
         """All arguments in order, of one type: float32 or float64."""
-        torch, rest = self._torch, self._names[len(arrays) :]
-        if len(arrays) > len(self._names) or set(named) != set(rest):
-            given = f"{len(arrays)} by position and {', '.join(named) or 'none'} by name"
-            raise TypeError(f"{self._entry.title} takes {', '.join(self._names)}, not {given}")
-        placed = [torch.as_tensor(array) for array in (*arrays, *(named[name] for name in rest))]
+        torch = self._torch
+        placed = [torch.as_tensor(array) for array in self._compiled.in_order(arrays, named)]
         if not all(array.is_cpu for array in placed):
             self._require_one_device(placed)
         kinds = {array.dtype for array in placed}
@@ -78,21 +75,21 @@ class TorchFunction:
             own = f"{name} is on {array.device}"
             if array.device.type not in ("cpu", "cuda"):
                 raise InputError(f"{own}: move it to the CPU, or to an NVIDIA GPU")
-            if array.is_cuda and not self._takes_cuda:
+            if array.is_cuda and not self._compiled.takes_cuda:
                 raise InputError(f"{own}: build the function with backend='cuda', or move it to the CPU")
             if array.device != first:
                 raise InputError(f"{own}, and {self._names[0]} on {first}: move all to one device")
 
 
 class _Evaluation:
-    """The numbers of some Code, and products with its derivatives."""
+    """The numbers of a CompiledEntry, and products with its derivatives."""
 
-    def __init__(self, torch, code):
-        self._torch, self._code = torch, code
-        self.inputs, self.outputs = code.entry.inputs, code.entry.outputs
+    def __init__(self, torch, compiled):
+        self._torch, self._compiled = torch, compiled
+        self.inputs, self.outputs = compiled.entry.inputs, compiled.entry.outputs
         self._pointers = ctypes.c_void_p * len(self.inputs), ctypes.c_void_p * len(self.outputs)
         types = {torch.float64: np.float64, torch.float32: np.float32}
-        self._states = cache(lambda dtype: _states(code, types[dtype]))  # compiled on first use
+        self._states = cache(lambda dtype: _states(compiled, types[dtype]))  # compiled on first use
 
     def empty(self, first):
         """Tensors for the results, for a first argument."""
@@ -105,7 +102,7 @@ class _Evaluation:
         results = self.empty(arrays[0])
         if arrays[0].is_cuda:
             stream = self._torch.cuda.current_stream(arrays[0].device)
-            self._code.launch(stream.cuda_stream, arrays, results)
+            self._compiled.launch(stream.cuda_stream, arrays, results)
             return results
         count = prod(arrays[0].shape[: arrays[0].ndim - len(self.inputs[0].shape)])
         read, written = self._pointers
@@ -117,7 +114,7 @@ class _Evaluation:
     @cached_property
     def _derivative(self):
         """The call of the derivatives, and (number of the result, of the argument, of the derivative)."""
-        derived, called = self._code.derivative()
+        derived, called = self._compiled.derivative()
         named = [(o.name, i.name) for o in self.outputs for i in self.inputs]
         places = {pair: divmod(k, len(self.inputs)) for k, pair in enumerate(named)}
         triples = [(*places[pair], k) for k, pair in enumerate(called)]
@@ -138,8 +135,8 @@ class _Evaluation:
         return sums
 
 
-def _states(code, dtype):
-    states = code.library(dtype).states
+def _states(compiled, dtype):
+    states = compiled.library(dtype).states
     states.argtypes, states.restype = (ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p), None
     return states
 
@@ -168,9 +165,9 @@ def operator():
     return made
 
 
-def _call(torch, code):
+def _call(torch, compiled):
     """f(*arrays) -> a tuple; all arrays (*batch, *shape), of one type."""
-    evaluation, number = _Evaluation(torch, code), str(next(_numbers))
+    evaluation, number = _Evaluation(torch, compiled), str(next(_numbers))
     _evaluations[number], traced = evaluation, operator()
 
     class Call(torch.autograd.Function):  # type: ignore[name-defined] # torch is an argument

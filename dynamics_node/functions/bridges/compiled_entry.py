@@ -21,7 +21,7 @@ MOST_IN_VECTORS = 5000  # operations: what compiles within two seconds
 PRECISIONS = {np.dtype(np.float64): "double", np.dtype(np.float32): "single"}
 
 
-class Code:
+class CompiledEntry:
     """An Entry, or its derivatives of an order, as libraries of one precision each, and as kernels.
 
     entry: whose arguments and results it has; takes_cuda: whether it takes arrays on a CUDA device.
@@ -29,7 +29,7 @@ class Code:
 
     def __init__(self, entry: Entry, order: int, takes_cuda: bool):
         self.entry, self.order, self.takes_cuda = entry, order, takes_cuda
-        self._derivative: tuple[Code, dict] | None = None
+        self._derivative: tuple[CompiledEntry, dict] | None = None
 
     @classmethod
     def of(cls, function, order: int):
@@ -37,7 +37,16 @@ class Code:
         takes_cuda = getattr(function.runner, "on_device", None) is not None
         return cls(exported_entry(function, order), order, takes_cuda)
 
-    def derivative(self) -> "tuple[Code, dict[tuple[str, str], str]]":
+    def in_order(self, arrays, named) -> list:
+        """Arguments by position and by name, in order. Raises TypeError for others than those there are."""
+        names = [a.name for a in self.entry.inputs]
+        rest = names[len(arrays) :]
+        if len(arrays) > len(names) or set(named) != set(rest):
+            given = f"{len(arrays)} by position and {', '.join(named) or 'none'} by name"
+            raise TypeError(f"{self.entry.title} takes {', '.join(names)}, not {given}")
+        return [*arrays, *(named[name] for name in rest)]
+
+    def derivative(self) -> "tuple[CompiledEntry, dict[tuple[str, str], str]]":
         """The code of the derivatives, and {(result, argument): its result}. Raises TypeError beyond
         the order."""
         if not self.order:
@@ -47,7 +56,7 @@ class Code:
             )
         if self._derivative is None:
             entry, called = derivative_entry(self.entry)
-            self._derivative = Code(entry, self.order - 1, self.takes_cuda), called
+            self._derivative = CompiledEntry(entry, self.order - 1, self.takes_cuda), called
         return self._derivative
 
     def library(self, dtype, handler="", flags=(), identity="") -> ctypes.CDLL:
