@@ -414,9 +414,8 @@ def _signature(robot):
     return type(signature)("observer", inputs, signature.quaternions)
 
 
-RANK_TOLERANCE = (
-    1e-4  # of the largest singular value of the Jacobian: smaller ones leave a direction unidentified
-)
+# Of the largest singular value of the Jacobian: smaller ones leave a direction unidentified
+RANK_TOLERANCE = 1e-4
 SHARE = 0.05  # fraction of an unidentified direction: components with smaller shares are identified
 
 

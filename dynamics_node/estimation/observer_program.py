@@ -32,10 +32,8 @@ from dynamics_node.algorithms.reduced_frames import economical_program
 from dynamics_node.robot import Robot, Shapes, state_shapes
 from dynamics_node.symbolic import Program, half_solved, inverse_congruence, solve_definite, symmetric
 
-LARGEST_GROWTH, LARGEST_VARIANCE = (
-    1e6,
-    1e8,
-)  # of variances, (N m)^2 or N^2: above them, the wrench is unidentified
+# Of variances, (N m)^2 or N^2: above them, the wrench is unidentified
+LARGEST_GROWTH, LARGEST_VARIANCE = 1e6, 1e8
 _MATRICES = ("noise", "S", "P")  # symmetric matrices of ObserverState
 WEAKEST = 1e-12  # 1/N^2 and relative: least information of a wrench, which keeps its equations solvable
 
@@ -190,9 +188,8 @@ def _detected(before, now, settings, dt):
     predicted = before.predicted + 0.5 * dt * (now.drive + before.drive)
     P = before.P + np.diag(dt * (dt * settings.torque_variance + settings.drift))
     right = np.concatenate([(now.p - predicted)[:, None], P], axis=1)
-    noise = (
-        1.0 + 2.0 * settings.lasting[0] / dt
-    ) * now.noise  # white noise with the same density at low frequency
+    lasting = 2.0 * settings.lasting[0] / dt  # white noise with the same density at low frequency
+    noise = (1.0 + lasting) * now.noise
     _, pivots, half = half_solved(P + noise, right)
     pivots = np.array(pivots, dtype=object)
     innovations, gains = half[:, 0], half[:, 1:]

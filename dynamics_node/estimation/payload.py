@@ -39,9 +39,8 @@ FIRST_RADIUS = 0.1  # m: of the initial prior, 1 kg at the origin
 STATIONARY = 0.01  # rad or m: a smaller range is position noise
 DESCRIPTION_ERROR = 0.05  # relative error of described inertias that `mass_of_description` assumes
 SIGNIFICANT = 3.0  # standard deviations: least significant mass
-SIZES = np.array(
-    [0.5] + 3 * [0.05] + 6 * [0.01]
-)  # kg, kg m, kg m^2: parameters with larger standard deviations are not excited
+# kg, kg m, kg m^2: parameters with larger standard deviations are not excited
+SIZES = np.array([0.5] + 3 * [0.05] + 6 * [0.01])
 ISOLATED = 0.9  # fraction of a parameter's unit square: above it, the parameter itself is undetermined
 LARGEST_STD = 10.0  # SIZES: standard deviation of undetermined directions
 NEGLIGIBLE = 1e-9  # fraction of the largest entry of a regressor: smaller ones are rounding errors

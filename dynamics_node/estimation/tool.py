@@ -291,7 +291,9 @@ def _stacked(A, b, prior):
 def _require_excited(spectrum, most):
     """Raise ValueError with the parameters that are not excited."""
     if (condition := spectrum.condition()) > most:
-        weak = spectrum.directions[:, ~spectrum.kept() | (spectrum.values * most**2 < spectrum.values[-1])]
+        weak = spectrum.directions[
+            :, ~spectrum.determined() | (spectrum.values * most**2 < spectrum.values[-1])
+        ]
         named = named_in(weak, NAMES[: len(weak)], SHARE)
         raise InputError(
             f"the poses do not excite {', '.join(named)} (condition {condition:.3g}, at "

@@ -89,9 +89,9 @@ def sensor_program(robot: Robot, problem: SensorProblem, parameters=(), wrenches
     fine = write(fine=True)
     if not fine.plan.lu.fill:
         return fine.program()
-    ways = (fine, write(fine=False))
-    fewest = min(way.plan.lu.weak for way in ways)
-    programs = [way.program() for way in ways if way.plan.lu.weak == fewest]
+    writings = (fine, write(fine=False))
+    fewest = min(writing.plan.lu.weak for writing in writings)
+    programs = [writing.program() for writing in writings if writing.plan.lu.weak == fewest]
     return min(programs, key=lambda program: len(program.ops))
 
 

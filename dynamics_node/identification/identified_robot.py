@@ -13,16 +13,8 @@ from dynamics_node.robot.urdf_numbers import FIGURES, Dynamics, Inertial, with_n
 from dynamics_node.symbolic import congruence, inverse_motion_transform, pseudo_inertia
 
 SIGNED = ("offset", "spring")  # terms without a sign constraint
-SHARES = (
-    1.0,
-    0.5,
-    0.25,
-    0.1,
-    0.03,
-    0.01,
-    0.001,
-    0.0,
-)  # of the inertia of links that are fixed to a body's heaviest link
+# Of the inertia of links that are fixed to a body's heaviest link
+SHARES = (1.0, 0.5, 0.25, 0.1, 0.03, 0.01, 0.001, 0.0)
 
 
 def identified_robot(linear: RegressorModel, parameters):

@@ -283,17 +283,17 @@ def identify(
     if method not in METHODS:
         raise InputError(f"unknown method {method!r}; there are {', '.join(METHODS)}")
     recordings = required_recordings(recordings)
-    model = partial(
+    regressor_model = partial(
         RegressorModel, robot, backend=backend, measured=None if measured is None else tuple(measured)
     )
-    linear = model(USUAL if terms is None else tuple(terms))
+    linear = regressor_model(USUAL if terms is None else tuple(terms))
     recordings, progress = [partial(_chunks, linear, one) for one in recordings], progress or _no_progress
     with progress("base parameters", None):
         base = base_parameters(linear)
     warnings, sample, rows, late = _check_recordings(linear, base, recordings, progress)
     selection = select_terms(linear, base, {} if late else sample)
     if selection.added and terms is None:
-        linear = model(selection.terms)
+        linear = regressor_model(selection.terms)
         base = base_parameters(linear)
     summed = partial(_summed, linear, base, recordings, cutoff, progress, rows)
     sampler, start = ResidualSampler(robot), base.values(linear.described)
@@ -407,7 +407,7 @@ def _sizes(linear, parameters, prior):
         linear.described_inertias if "inertia" not in linear.terms else parameters[linear.places("inertia")]
     )
     sizes, bodies = prior.copy(), linear.places("inertia")
-    sizes[bodies] = linear.sizes_of(inertias, linear.ways)[bodies]
+    sizes[bodies] = linear.sizes_of(inertias, linear.reaches)[bodies]
     return sizes
 
 

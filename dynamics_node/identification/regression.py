@@ -27,18 +27,18 @@ class Spectrum(NamedTuple):
     directions: np.ndarray
     scale: np.ndarray
 
-    def kept(self, tolerance=RANK):
+    def determined(self, tolerance=RANK):
         """Mask (k,) of values above this share of the largest."""
         return self.values > tolerance * self.values.max(initial=0.0)
 
     def half_inverse(self, tolerance=RANK):
-        """L (n, rank) with L L^T the inverse of the information in the kept directions."""
-        kept = self.kept(tolerance)
-        return self.directions[:, kept] * self.scale[:, None] / np.sqrt(self.values[kept])
+        """L (n, rank) with L L^T the inverse of the information in the determined directions."""
+        determined = self.determined(tolerance)
+        return self.directions[:, determined] * self.scale[:, None] / np.sqrt(self.values[determined])
 
     def condition(self, tolerance=RANK):
         """Condition of the rows with columns of unit length; infinite if a direction is dropped."""
-        full = len(self.values) and self.kept(tolerance).all()
+        full = len(self.values) and self.determined(tolerance).all()
         return float(np.sqrt(self.values[-1] / self.values[0])) if full else np.inf
 
 
@@ -63,7 +63,7 @@ def fit_rows(rows, right) -> RowFit:
     U, sizes, directions = np.linalg.svd(rows * scale, full_matrices=False)
     found = Spectrum(sizes[::-1] ** 2, directions[::-1].T, scale)
     half = found.half_inverse()
-    return RowFit(half @ (U[:, ::-1][:, found.kept()].T @ right), half @ half.T, found)
+    return RowFit(half @ (U[:, ::-1][:, found.determined()].T @ right), half @ half.T, found)
 
 
 def covariance_of(information):
@@ -104,12 +104,12 @@ def eliminated(S, gone, squares, tolerance):
     elimination; relative to them, values below `tolerance` are rounding errors."""
     others = np.delete(np.arange(S.shape[-1]), gone)
     directions = spectrum(S[..., gone[:, None], gone], column_scale(squares[..., gone]))
-    kept = directions.values > tolerance
-    root = np.where(kept, 1.0 / np.sqrt(np.where(kept, directions.values, 1.0)), 0.0)
+    determined = directions.values > tolerance
+    root = np.where(determined, 1.0 / np.sqrt(np.where(determined, directions.values, 1.0)), 0.0)
     half = directions.directions * directions.scale[..., None] * root[..., None, :]
     across = S[..., gone[:, None], others]
     B = half @ (np.swapaxes(half, -1, -2) @ across)
-    return S[..., others[:, None], others] - np.swapaxes(across, -1, -2) @ B, B, kept.sum(axis=-1)
+    return S[..., others[:, None], others] - np.swapaxes(across, -1, -2) @ B, B, determined.sum(axis=-1)
 
 
 def inflation(scores, information, spread, tolerance=RANK) -> float:

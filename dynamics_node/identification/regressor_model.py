@@ -199,15 +199,15 @@ class RegressorModel:
         return np.concatenate([sizes.get(term, np.ones(len(self.joints))) for term in self.terms])
 
     @cached_property
-    def ways(self) -> np.ndarray:
+    def reaches(self) -> np.ndarray:
         """Distance (nbodies,) in m from the frame of a body to its farthest child joint."""
         tree = self.robot.tree
-        ways = np.zeros(tree.nbodies)
+        reaches = np.zeros(tree.nbodies)
         for body in tree.bodies:
             if body.parent >= 0:
-                way = np.linalg.norm(transform_origin(body.X_tree))
-                ways[body.parent] = max(ways[body.parent], way)
-        return ways
+                reach = np.linalg.norm(transform_origin(body.X_tree))
+                reaches[body.parent] = max(reaches[body.parent], reach)
+        return reaches
 
     def matrix(self, q: ArrayLike, qd: ArrayLike, qdd: ArrayLike) -> np.ndarray:
         """Regressor of all parameters.

@@ -188,7 +188,9 @@ class Solution(NamedTuple):
         """Standard deviations (r,); infinite for parameters without information of their own."""
         variances = np.diagonal(self.covariance)
         directions = regression.spectrum(self.information)
-        missing = np.abs(directions.directions[:, ~directions.kept()]).max(axis=1, initial=0.0) > UNKNOWN
+        missing = (
+            np.abs(directions.directions[:, ~directions.determined()]).max(axis=1, initial=0.0) > UNKNOWN
+        )
         return np.where(missing, np.inf, np.sqrt(np.maximum(variances, 0.0)))
 
 

@@ -41,7 +41,7 @@ def test_unidentifiable_direction_is_zero_and_named(column):
         W[:, column] = 0.0
     x, covariance, own = fit_rows(W, y)
     lost = ("b", "d") if column is None else ("c",)
-    assert named_in(own.directions[:, ~own.kept()], "abcd", 0.2) == lost
+    assert named_in(own.directions[:, ~own.determined()], "abcd", 0.2) == lost
     assert own.condition() == np.inf
     expected = W / UNITS @ np.linalg.lstsq(W / UNITS, y, rcond=None)[0]
     np.testing.assert_allclose(W @ x, expected, atol=1e-10)

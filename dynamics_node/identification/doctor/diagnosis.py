@@ -35,10 +35,8 @@ MESH_SYMPTOM = (
 )
 LIGHT = 1e-3  # fraction of the robot's mass, and of the median moment of inertia of its links
 USUAL_DENSITY = (200.0, 3500.0)  # kg/m^3, median over the convex hulls of a robot; published: 410 to 2800
-USUAL_SIZE = (
-    0.2,
-    3.5,
-)  # median of the mean squared distance from the center, relative to the hull; 0.4 to 3.1
+# Median of the mean squared distance from the center, relative to the hull; 0.4 to 3.1
+USUAL_SIZE = (0.2, 3.5)
 FEWEST = 3  # links for these medians
 MESH, UNKNOWN, NOTHING, IMPOSSIBLE = "mesh in mm", "unknown", "no inertia", "impossible"
 
@@ -222,7 +220,7 @@ class Cases:
             best = Best(_finding(link, fault, odd, corrected[j], undone), gain, {k: undone})
         elif odd > UNEXPLAINED or is_impossible(link.inertial, link.solid):
             best = Best(_unexplained(link, odd), max(odd - UNEXPLAINED, 0.0), {})
-        return max(best, self._swap(k, odd), key=lambda way: way.gain)
+        return max(best, self._swap(k, odd), key=lambda explanation: explanation.gain)
 
     def _shrunk(self, k):
         """Oddness of link k if its geometry were a thousand times smaller."""

@@ -196,11 +196,11 @@ _SIGNED = np.array(
 
 
 class Sister(NamedTuple):
-    """place: index of another link; ways (n, 3, 3): rotations and reflections that map its solid onto this
-    one."""
+    """place: index of another link; symmetries (n, 3, 3): rotations and reflections that map its solid onto
+    this one."""
 
     place: int
-    ways: np.ndarray
+    symmetries: np.ndarray
 
 
 def find_sisters(solids):
@@ -210,14 +210,14 @@ def find_sisters(solids):
         for j, other in enumerate(solids[:i]):
             if abs(one.volume - other.volume) > 3 * ALIKE * one.volume:
                 continue
-            ways = _ways(one, other)
-            if len(ways):
-                sisters[i].append(Sister(j, ways))
-                sisters[j].append(Sister(i, ways.transpose(0, 2, 1)))
+            symmetries = _symmetries(one, other)
+            if len(symmetries):
+                sisters[i].append(Sister(j, symmetries))
+                sisters[j].append(Sister(i, symmetries.transpose(0, 2, 1)))
     return [tuple(found) for found in sisters]
 
 
-def _ways(one, other):
+def _symmetries(one, other):
     """(n, 3, 3): Q with Q other = one."""
     size = one.diagonal
     centers = np.abs(_SIGNED @ other.center - one.center).max(axis=1) < ALIKE * size
@@ -238,8 +238,8 @@ def sister_distance(inertials, solid, sisters, others):
         other = others[sister.place]
         if other is None:
             continue
-        spread = sister.ways @ second_moments(other) @ sister.ways.transpose(0, 2, 1)
-        com = sister.ways @ other.com
+        spread = sister.symmetries @ second_moments(other) @ sister.symmetries.transpose(0, 2, 1)
+        com = sister.symmetries @ other.com
         mass = np.log(inertials.mass / other.mass)[:, None]
         away = np.linalg.norm(inertials.com[:, None] - com, axis=2) / np.sqrt(size)
         apart = np.linalg.norm(spreads[:, None] - spread, axis=(2, 3)) / size
