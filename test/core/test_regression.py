@@ -5,10 +5,10 @@ import pytest
 
 from dynamics_node.identification.regression import (
     covariance_of,
+    eliminated,
     fit_rows,
     inflation,
     named_in,
-    nuisance_fit,
     spectrum,
 )
 
@@ -53,11 +53,14 @@ def test_nuisance_columns_are_projected_out():
     W, y = rows_and_right()
     W = np.column_stack([W, W[:, 0], y])  # the second nuisance repeats the first
     S, nuisance, others = W.T @ W, np.array([0, 4]), np.array([1, 2, 3, 5])
-    B, rank = nuisance_fit(S, nuisance, others, np.diagonal(S), 1e-10)
+    left, B, rank = eliminated(S, nuisance, np.diagonal(S), 1e-10)
     expected = W[:, others] - np.outer(W[:, 0], W[:, 0] @ W[:, others]) / (W[:, 0] @ W[:, 0])
     assert rank == 1
     size = np.linalg.norm(W[:, others], axis=0)
     np.testing.assert_allclose((W[:, others] - W[:, nuisance] @ B) / size, expected / size, atol=1e-12)
+    np.testing.assert_allclose(
+        left / np.outer(size, size), expected.T @ expected / np.outer(size, size), atol=1e-12
+    )
 
 
 def test_repeated_rows_count_once():
