@@ -26,7 +26,7 @@ from dynamics_node.functions import Backend, build
 from dynamics_node.identification.base_parameters import base_parameters, random_states
 from dynamics_node.identification.checks.recording_check import RecordingCheck
 from dynamics_node.identification.consistent import consistent_body
-from dynamics_node.identification.identify import Chunks, required_recordings
+from dynamics_node.identification.identify import Chunks, measured_chunks, required_recordings
 from dynamics_node.identification.regression import spectrum
 from dynamics_node.identification.regressor_model import RegressorModel
 from dynamics_node.robot import Robot
@@ -359,8 +359,7 @@ def identify_payload(
     empty, sums, doubt, samples = *(payload_sums(robot.nv) for _ in range(3)), 0
     for into, chunks in [(empty, one) for one in tare] + [(sums, one) for one in recordings]:
         check = RecordingCheck(linear, base)
-        for chunk in chunks():
-            chunk = chunk | {"tau": linear.torques(chunk["tau"])}
+        for chunk in measured_chunks(linear, chunks):
             check.add(chunk)
             count = rows_of.add(into, chunk, None if tare else doubt)
             samples += count if into is sums else 0

@@ -287,7 +287,10 @@ def identify(
         RegressorModel, robot, backend=backend, measured=None if measured is None else tuple(measured)
     )
     linear = regressor_model(USUAL if terms is None else tuple(terms))
-    recordings, progress = [partial(_chunks, linear, one) for one in recordings], progress or _no_progress
+    recordings, progress = (
+        [partial(measured_chunks, linear, one) for one in recordings],
+        progress or _no_progress,
+    )
     with progress("base parameters", None):
         base = base_parameters(linear)
     warnings, sample, rows, late = _check_recordings(linear, base, recordings, progress)
@@ -347,9 +350,9 @@ def required_recordings(recordings: Iterable[Chunks]) -> list[Chunks]:
     return recordings
 
 
-def _chunks(linear, chunks):
+def measured_chunks(linear: RegressorModel, chunks: Chunks):
     """Chunks of a recording, with NaN for unused torques."""
-    return (chunk | {"tau": linear.torques(chunk["tau"])} for chunk in chunks())
+    return (chunk | {"tau": np.where(linear.counts, chunk["tau"], np.nan)} for chunk in chunks())
 
 
 @contextlib.contextmanager

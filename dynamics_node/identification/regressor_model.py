@@ -250,20 +250,6 @@ class RegressorModel:
         at = self.axles
         return self.joint_blocks(q, qd, qdd)["rotor"] @ tree.armature[at]
 
-    def torques(self, tau: ArrayLike) -> np.ndarray:
-        """Replace the torques that are not used by NaN.
-
-        Parameters
-        ----------
-        tau : ndarray (..., nv)
-            Measured torques, N m or N.
-
-        Returns
-        -------
-        ndarray (..., nv)
-        """
-        return np.asarray(tau) if self.measured is None else np.where(self.counts, tau, np.nan)
-
     @cached_property
     def _inertial(self):
         return build(self.robot, "joint_torque_regressor", backend=self.backend)

@@ -108,27 +108,30 @@ def box(size):
 
 def cylinder(radius, length):
     """Surface of a cylinder along z."""
-    return hull(np.concatenate([_ring(radius, -length / 2), _ring(radius, length / 2)]))
+    return _revolved([(radius, -length / 2), (radius, length / 2)])
 
 
 def capsule(radius, length):
     """Surface of a cylinder along z with a hemisphere at each end."""
-    return hull(np.concatenate([_ball(radius) + np.array([0, 0, z]) for z in (-length / 2, length / 2)]))
+    return _revolved([(r, h + z) for r, h in _arc(radius) for z in (-length / 2, length / 2)])
 
 
 def sphere(radius):
     """Surface of a sphere."""
-    return hull(_ball(radius))
+    return _revolved(_arc(radius))
 
 
-def _ring(radius, height, count=24):
-    angles = 2 * np.pi * np.arange(count) / count
-    return np.stack([radius * np.cos(angles), radius * np.sin(angles), np.full(count, height)], axis=1)
-
-
-def _ball(radius, rings=9):
+def _arc(radius, rings=9):
+    """(radius, height) of the rings of a sphere."""
     angles = np.pi * (np.arange(rings) / (rings - 1) - 0.5)
-    return np.concatenate([_ring(radius * np.cos(a), radius * np.sin(a)) for a in angles])
+    return [(radius * np.cos(angle), radius * np.sin(angle)) for angle in angles]
+
+
+def _revolved(rings, count=24):
+    """Surface of the hull of rings (radius, height) about z."""
+    angles = 2 * np.pi * np.arange(count) / count
+    circle = np.stack([np.cos(angles), np.sin(angles), np.ones(count)], axis=1)
+    return hull(np.concatenate([circle * (radius, radius, height) for radius, height in rings]))
 
 
 MOST_BYTES = 256 * 1024 * 1024
@@ -192,11 +195,8 @@ def read_triangles(path: Path):
 
 
 _SURFACES: dict[str, Callable] = {
-    "box": lambda *size: box(size),
-    "cylinder": cylinder,
-    "capsule": capsule,
-    "sphere": sphere,
-}
+    "box": lambda *size: box(size), "cylinder": cylinder, "capsule": capsule, "sphere": sphere,
+}  # fmt: skip
 
 
 class Geometry(NamedTuple):
