@@ -98,7 +98,7 @@ class Identified:
       joints          j1
       rms described   [0.0737]
       rms identified  [0.0141]
-      rms unseen      [0.0142]
+      rms unseen      [0.0141]
     """
 
     linear: RegressorModel
