@@ -267,22 +267,22 @@ def test_fallback_solves_rejected_states():
 @pytest.fixture(scope="module")
 def linkage():
     """A five-bar, states near a closed position, and wrenches."""
-    mechanism = dn.parse_robot(five_bar())
+    robot = dn.parse_robot(five_bar())
     random = np.random.default_rng(2)
-    q = first_closed(mechanism, mechanism.neutral()) + np.zeros((200, 1))
-    q[:, mechanism.independent] += random.uniform(-0.1, 0.1, (200, mechanism.nv))
-    rates = random.uniform(-1, 1, (2, 200, mechanism.nv))
-    f_ext = random.uniform(-1, 1, (200, mechanism.nbodies, 6))
-    return mechanism, (dn.close_loops(mechanism, q), *rates), f_ext
+    q = first_closed(robot, robot.neutral()) + np.zeros((200, 1))
+    q[:, robot.independent] += random.uniform(-0.1, 0.1, (200, robot.nv))
+    rates = random.uniform(-1, 1, (2, 200, robot.nv))
+    f_ext = random.uniform(-1, 1, (200, robot.nbodies, 6))
+    return robot, (dn.close_loops(robot, q), *rates), f_ext
 
 
 @pytest.mark.parametrize("kind", ["inverse", "forward"])
 @pytest.mark.parametrize("precision", ["float64", "float32"])
 def test_batches_of_linkages_are_vectorized(linkage, kind, precision):
-    mechanism, state, f_ext = linkage
-    problem = getattr(dn, f"{kind}_dynamics")(mechanism)
-    solver = dn.build(mechanism, problem, backend="c", precision=precision)
-    exact = dn.build(mechanism, problem, backend="numpy")
+    robot, state, f_ext = linkage
+    problem = getattr(dn, f"{kind}_dynamics")(robot)
+    solver = dn.build(robot, problem, backend="c", precision=precision)
+    exact = dn.build(robot, problem, backend="numpy")
     limit = EXACT if precision == "float64" else 1e-3
     for wrenches, runner in ((None, solver.runner), (f_ext, solver.with_wrenches)):
         results = solver(*state, wrenches)
@@ -290,7 +290,7 @@ def test_batches_of_linkages_are_vectorized(linkage, kind, precision):
         assert results.dtype == precision and error(results, exact(*state, wrenches)).max() <= max(
             limit, 1e-9
         )
-        rounded = dn.build(mechanism, problem, backend="c")(*state, wrenches).astype(precision)
+        rounded = dn.build(robot, problem, backend="c")(*state, wrenches).astype(precision)
         assert np.array_equal(results, rounded) == (precision == "float64"), "float32 rounds every operation"
     with pytest.raises(dn.SolutionError, match="'j5'.*open"):
         solver(state[0] + 0.01, *state[1:])
@@ -299,9 +299,9 @@ def test_batches_of_linkages_are_vectorized(linkage, kind, precision):
 @pytest.mark.parametrize("backend", RUNNERS)
 def test_one_wrench_for_all_states(linkage, backend):
     """As many states as bodies, and one wrench per body: names identify the axes."""
-    mechanism, state, f_ext = linkage
-    n = mechanism.nbodies
-    solver = dn.build(mechanism, dn.inverse_dynamics(mechanism), backend=backend)
+    robot, state, f_ext = linkage
+    n = robot.nbodies
+    solver = dn.build(robot, dn.inverse_dynamics(robot), backend=backend)
     some = [a[:n] for a in state]
     torques = solver(*some, f_ext[0])
     assert error(torques, solver(*some, np.tile(f_ext[0], (n, 1, 1)))).max() <= EXACT

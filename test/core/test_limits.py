@@ -46,8 +46,8 @@ def test_error_states_the_limit():
 
 def test_links_in_any_order():
     """In reverse order, each link's path to the root is the whole chain."""
-    model = dn.parse_robot(chain(1500, "fixed", backward=True))
-    assert model.nbodies == 0 and len(model.frames) == 1501
+    robot = dn.parse_robot(chain(1500, "fixed", backward=True))
+    assert robot.nbodies == 0 and len(robot.frames) == 1501
 
 
 def test_memory_of_long_robots_is_linear():

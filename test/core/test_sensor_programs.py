@@ -182,17 +182,17 @@ def test_operations_of_inverse_dynamics_are_at_most_the_textbook_count(n):
 
 @pytest.mark.parametrize("name", ["four_bar", "five_bar", "geared_chain"])
 def test_robots_with_loops(name):
-    mechanism = robot_of(name)
-    own = [joint.name for joint in mechanism.independent_joints]
+    robot = robot_of(name)
+    own = [joint.name for joint in robot.independent_joints]
     sensors = [s.JointAcceleration(name, std=0.1) for name in own]
     sensors += [s.JointTorque(name, std=0.3) for name in own]
-    problem = dn.sensor_problem(mechanism, sensors)
-    q, qd, _ = closed_states(mechanism, 5, reach=0.05)
+    problem = dn.sensor_problem(robot, sensors)
+    q, qd, _ = closed_states(robot, 5, reach=0.05)
     readings = np.random.default_rng(3).uniform(-2, 2, (5, len(problem.readings)))
-    program = sensor_program(mechanism, problem)
-    results = interpret(program, q=q, qd=qd, readings=readings, gravity=mechanism.gravity)
+    program = sensor_program(robot, problem)
+    results = interpret(program, q=q, qd=qd, readings=readings, gravity=robot.gravity)
     assert np.all(results["health"] <= program.limits)
-    right = dn.build(mechanism, problem, backend="numpy")(q, qd, readings)
+    right = dn.build(robot, problem, backend="numpy")(q, qd, readings)
     for field in ("qdd", "tau", "residuals"):
         assert error(results[field], getattr(right, field)).max() <= 1e-9, field
 
