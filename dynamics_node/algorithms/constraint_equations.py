@@ -115,11 +115,12 @@ def _once(program):
     robots that are read again."""
     made = lru_cache(maxsize=256)(lambda geometry: program(geometry.tree, geometry.constraints))
 
-    @lru_cache(maxsize=256)  # clusters of recent robots
+    @cached_on_robot
+    @wraps(program)
     def of(tree, constraints):
         return made(_geometry(tree, constraints))
 
-    return wraps(program)(of)
+    return of
 
 
 @_once
