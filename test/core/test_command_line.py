@@ -341,6 +341,9 @@ def inputs(tmp_path, monkeypatch):
     ],
 )  # fmt: skip
 def test_no_input_is_overwritten(line, inputs, capsys):
+    if "--animate" in line:
+        pytest.importorskip("viser", reason="pages that play a motion: pip install viser")
+
     def contents():
         return {path: path.read_bytes() for path in Path().rglob("*") if path.is_file()}
 
