@@ -78,16 +78,6 @@ def test_odd_even_elimination_alone_loses_digits():
     assert alone["oee"] > 1e-9 and max(corrected.values()) <= EXACT
 
 
-def test_float32_stays_float32():
-    model = chain(8)
-    q, qd, tau, _ = states(model, 4)
-    expected = aba(model, q, qd, tau)[0]
-    given = [array.astype(np.float32) for array in (q, qd, tau)]
-    for solver in SOLVERS:
-        qdd = forward_dynamics(np, model, *given, solver=solver)
-        assert qdd.dtype == np.float32 and error(qdd, expected).max() <= 1e-5
-
-
 def test_batches_have_any_leading_axes():
     model = chain(5)
     q, qd, tau, f_ext = states(model, 6)
@@ -96,10 +86,8 @@ def test_batches_have_any_leading_axes():
         shaped = [a.reshape(2, 3, *a.shape[1:]) for a in (q, qd, tau, f_ext)]
         qdd = forward_dynamics(np, model, *shaped[:3], f_ext=shaped[3], solver=solver)
         assert np.allclose(qdd.reshape(6, -1), flat, rtol=0, atol=1e-10)
-        assert np.allclose(
-            forward_dynamics(np, model, q[0], qd[0], tau[0], f_ext=f_ext[0], solver=solver),
-            flat[0],
-        )
+        one = forward_dynamics(np, model, q[0], qd[0], tau[0], f_ext=f_ext[0], solver=solver)
+        assert np.allclose(one, flat[0])
 
 
 # --- another array module -----------------------------------------------------------------------------------
@@ -117,10 +105,8 @@ def test_device_arrays_never_mix_with_numpy_arrays(make):
             qdd = forward_dynamics(xp, model, *on_device, solver=solver, ordering=way)
             expected = forward_dynamics(np, model, q, qd, tau, f_ext=f_ext, solver=solver, ordering=way)
             assert np.array_equal(qdd.get(), expected)
-    assert np.array_equal(
-        inverse_dynamics(xp, model, *on_device).get(),
-        inverse_dynamics(np, model, q, qd, tau, f_ext=f_ext),
-    )
+    expected = inverse_dynamics(np, model, q, qd, tau, f_ext=f_ext)
+    assert np.array_equal(inverse_dynamics(xp, model, *on_device).get(), expected)
 
 
 def test_fake_device_rejects_numpy_arrays():
@@ -128,17 +114,6 @@ def test_fake_device_rejects_numpy_arrays():
     q, qd, _, _ = states(model, 2)
     with pytest.raises(TypeError, match="NumPy"):
         Motions(xp, model, xp.asarray(q), qd, xp.asarray(model.gravity))
-
-
-def test_backend_cuda_uses_cupy_arrays(monkeypatch):
-    model = chain(4)
-    q, qd, tau, f_ext = states(model, 3)
-    monkeypatch.setitem(sys.modules, "cupy", DeviceModule())
-    for solver in SOLVERS:
-        choice = {"solver": solver, "ordering": "cr" if solver == "cfa" else "best"}
-        forward = dn.build(model, dn.forward_dynamics(model), **choice, backend="cuda")
-        assert forward.choice.backend == "cuda"
-        assert error(forward(q, qd, tau, f_ext), aba(model, q, qd, tau, f_ext=f_ext)[0]).max() <= 1e-12
 
 
 def test_backend_cuda_names_missing_packages(monkeypatch):
@@ -163,13 +138,8 @@ def test_build_with_every_solver(solver):
     forward = pickle.loads(pickle.dumps(dn.build(model, dn.forward_dynamics(model), solver=solver)))
     assert (forward.choice.solver, forward.choice.backend) == (solver, "numpy")
     assert error(forward(q, qd, u, f_ext), aba(model, q, qd, u, f_ext=f_ext)[0]).max() <= 1e-12
-    assert (
-        error(
-            forward(q[0], qd[0], u[0], gravity=[1, 2, 3]),
-            aba(model, q[0], qd[0], u[0], gravity=np.array([1.0, 2, 3]))[0],
-        )
-        <= 1e-12
-    )
+    expected = aba(model, q[0], qd[0], u[0], gravity=np.array([1.0, 2, 3]))[0]
+    assert error(forward(q[0], qd[0], u[0], gravity=[1, 2, 3]), expected) <= 1e-12
     inverse = dn.build(model, dn.inverse_dynamics(model), solver=solver)
     assert inverse.description == "rnea by scans"
     assert error(inverse(q, qd, u, f_ext), rnea(model, q, qd, u, f_ext)).max() <= 1e-12
@@ -208,7 +178,7 @@ def test_float32_is_computed_in_float32(solver):
         assert qdd.dtype == np.float32
         np.testing.assert_array_equal(qdd, expected)
         precise = aba(model, *(np.asarray(array, float) for array in (q, qd, tau)), f_ext=push)[0]
-        assert 1e-9 < error(qdd, precise).max() < 1e-3
+        assert 1e-9 < error(qdd, precise).max() < 1e-5
     assert error(forward(q[0], qd[0], tau[0], f_ext[0]), precise[0]).max() < 1e-3
     inverse = dn.build(model, dn.inverse_dynamics(model), solver=solver, precision="float32")
     expected = inverse_dynamics(np, model, q, qd, tau, gravity)
