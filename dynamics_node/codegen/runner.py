@@ -63,9 +63,6 @@ class Runner(Protocol):
     def with_parameters(self, values) -> "Runner":
         """A Runner with other values {name: array} of the parameters; names it does not have are ignored."""
 
-    def require(self, dtype: np.dtype):
-        """Raise DeviceError where there is no arithmetic of a type."""
-
     def prepare(self, batches: bool = False):
         """Do now what many states need later. Raises CompileError."""
 
@@ -74,9 +71,6 @@ class NoFastPath:
     """A Runner without a fast path: every call goes through `run_checked`."""
 
     checks = False
-
-    def require(self, dtype):
-        """It takes any."""
 
     def prepare(self, batches=False):
         """Nothing is left to do."""

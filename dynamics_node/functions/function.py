@@ -84,7 +84,6 @@ class Function:
 
     def __post_init__(self):
         """Store `call_one` and `call_new` of the runner as attributes: Python looks these up fastest."""
-        self.runner.require(np.dtype(self.precision))
         one, new = self._quick_ways(self.runner)
         first = next(iter(self.runner.inputs.values()), ())
         self._keep(_one_state=one, _new=new, _axes_of_many=1 + len(first), dtype=np.dtype(self.precision))

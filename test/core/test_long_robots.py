@@ -44,8 +44,6 @@ def test_functions_agree_with_recursions_on_arrays(name):
     assert error(torques, rnea(heavier, q[:5], qd[:5], u[:5])).max() <= EXACT
 
 
-@pytest.mark.long
-@pytest.mark.timeout(900)
 @pytest.mark.parametrize("bodies", [200, 400])
 def test_forward_dynamics_of_a_long_chain_inverts_inverse_dynamics(bodies):
     robot = chain(bodies)

@@ -26,9 +26,9 @@ from dynamics_node.codegen.c.render_straight import (
     NUMBERS,
     VECTOR,
     VECTORS,
+    before_run,
     memory,
     render_run,
-    sines,
     text_of,
 )
 from dynamics_node.codegen.c.threads import WORTH_A_THREAD, in_parts, threads_worth
@@ -49,12 +49,10 @@ def render_batch(program, precision="double", quaternions=(), limits=()) -> str:
     lanes = MOST_LANES if single else VECTOR
     return "\n".join(
         [
-            text_of("declared.c"),
-            text_of("vectors.c"),
             f"#define INPUTS {len(program.inputs)}",
             f"#define OUTPUTS {len(program.outputs)}",
             f"#define UNIT_TOLERANCE {UNIT_TOLERANCE}",
-            *sines(precision),
+            *before_run(precision),
             text_of("past_caches.c"),
             text_of("batch.c"),
             *_run(program, single, lanes, limits),

@@ -8,7 +8,14 @@ states. `render_batch` writes the same text with vectors of states for numbers (
 import numpy as np
 
 from dynamics_node.codegen.c.render_lanes import render_stages
-from dynamics_node.codegen.c.render_straight import STACK_BYTES, WIDEST, render_run, sines, table, text_of
+from dynamics_node.codegen.c.render_straight import (
+    STACK_BYTES,
+    WIDEST,
+    before_run,
+    render_run,
+    table,
+    text_of,
+)
 from dynamics_node.codegen.cache import source_digest
 from dynamics_node.codegen.result_memory import LARGE
 from dynamics_node.codegen.runner import UNIT_TOLERANCE
@@ -31,6 +38,7 @@ def render(program, parameters=(), quaternions=()) -> str:
     """
     return "\n".join(
         [
+            f"#define WIDEST {WIDEST}",
             *before_run(),
             *_run(program),
             *_sizes(program, parameters, quaternions),
@@ -45,16 +53,6 @@ def render(program, parameters=(), quaternions=()) -> str:
             "",
         ]
     )
-
-
-def before_run() -> list[str]:
-    """What the text of `run` for one state needs before it."""
-    return [
-        text_of("declared.c"),
-        f"#define WIDEST {WIDEST}",
-        text_of("vectors.c"),
-        *sines("double"),
-    ]
 
 
 def in_straight_lines(program: LaneProgram):

@@ -44,12 +44,14 @@ def memory(kind, name, size):
     return f"  {storage}{kind} {name}[{size}] __attribute__((aligned(64)));"
 
 
-def sines(precision: str) -> list[str]:
-    """Vectors of 'double' or 'float', and their sines."""
+def before_run(precision="double") -> list[str]:
+    """What the text of `run` needs before it: vectors of 'double' or 'float', and their sines."""
     numbers = DOUBLE if precision == "double" else SINGLE
     literal = NUMBERS._replace(single=precision == "float").literal
     terms = {name: ", ".join(map(literal, getattr(numbers, name))) for name in ("sine", "cosine")}
     return [
+        text_of("declared.c"),
+        text_of("vectors.c"),
         text_of(f"{precision}.c"),
         f"#define LARGE {literal(numbers.largest)} /* rad */",
         f"#define QUARTERS_PER_RADIAN {literal(numbers.quarters_per_radian)}",

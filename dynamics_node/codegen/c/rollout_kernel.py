@@ -9,7 +9,7 @@ from dynamics_node.codegen.c.batch_kernel import width_flags
 from dynamics_node.codegen.c.compiler import FOR_VECTORS, compile_library
 from dynamics_node.codegen.c.library import Loaded
 from dynamics_node.codegen.c.render import renderer
-from dynamics_node.codegen.c.render_straight import VECTORS, memory, render_run, sines, table, text_of
+from dynamics_node.codegen.c.render_straight import VECTORS, before_run, memory, render_run, table, text_of
 from dynamics_node.codegen.c.threads import in_parts, threads_worth
 from dynamics_node.codegen.runner import PRECISIONS, limits_in
 from dynamics_node.symbolic import depth_first
@@ -33,9 +33,7 @@ def render_rollout(program, precision="double", limits=()) -> str:
     }
     return "\n".join(
         [
-            text_of("declared.c"),
-            text_of("vectors.c"),
-            *sines(precision),
+            *before_run(precision),
             "typedef vector Results;",
             *render_run(program, VECTORS._replace(single=precision == "float")),
             *(f"#define {name} {value}" for name, value in sizes.items()),

@@ -41,9 +41,6 @@ class CRunner:
         instances.c."""
         return self.kernel.called_at_once(cls)
 
-    def require(self, dtype):
-        """It has float64 and float32."""
-
     def prepare(self, batches=False):
         """Compile now what many states need. Raises CompileError."""
         if batches:

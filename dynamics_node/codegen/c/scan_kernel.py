@@ -4,8 +4,8 @@ import ctypes
 
 from dynamics_node.codegen.c.compiler import compile_library
 from dynamics_node.codegen.c.library import Loaded
-from dynamics_node.codegen.c.render import before_run, renderer
-from dynamics_node.codegen.c.render_straight import memory, render_run, text_of
+from dynamics_node.codegen.c.render import renderer
+from dynamics_node.codegen.c.render_straight import WIDEST, before_run, memory, render_run, text_of
 from dynamics_node.symbolic import depth_first
 
 _LONG, _POINTER = ctypes.c_long, ctypes.c_void_p
@@ -25,6 +25,7 @@ def render_scan(program) -> str:
     outputs = sum(numbers.size for numbers in program.outputs.values())
     return "\n".join(
         [
+            f"#define WIDEST {WIDEST}",
             *before_run(),
             *render_run(program),
             f"#define INPUT_SIZE {program.input_size}",

@@ -64,9 +64,6 @@ class CudaRunner:
         other._take(self.beside.with_parameters(values), known)
         return other
 
-    def require(self, dtype):
-        """It has float64 and float32."""
-
     def prepare(self, batches=False):
         """Compile now what many states need. Raises CompileError."""
         self.beside.prepare(batches)

@@ -38,7 +38,6 @@ typedef unsigned bits;
 #define THREAD ((int)threadIdx.x)
 #define BARRIER __syncthreads()
 #define ROLLED _Pragma("unroll 1")
-#define UNROLLED _Pragma("unroll")
 #define NO_NUMBER ((real)__int_as_float(0x7fc00000))
 
 #else
@@ -71,7 +70,6 @@ static ucontext_t block_threads[WIDTH], between_turns;
 #define MUL(x, y) ((x) * (y))
 #define KERNEL void
 #define ROLLED
-#define UNROLLED
 #define NO_NUMBER ((real)NAN)
 FUNCTION bits BITS(real x)
 {
