@@ -2,7 +2,7 @@
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Literal, get_args
 
@@ -283,31 +283,24 @@ def identify(
     if method not in METHODS:
         raise InputError(f"unknown method {method!r}; there are {', '.join(METHODS)}")
     recordings = required_recordings(recordings)
-    regressor_model = partial(
-        RegressorModel, robot, backend=backend, measured=None if measured is None else tuple(measured)
-    )
-    linear = regressor_model(USUAL if terms is None else tuple(terms))
-    recordings, progress = (
-        [partial(measured_chunks, linear, one) for one in recordings],
-        progress or _no_progress,
-    )
+    torques = None if measured is None else tuple(measured)
+    linear = RegressorModel(robot, USUAL if terms is None else tuple(terms), backend, torques)
+    recordings = [partial(measured_chunks, linear, one) for one in recordings]
+    progress = progress or _no_progress
     with progress("base parameters", None):
         base = base_parameters(linear)
     warnings, sample, rows, late = _check_recordings(linear, base, recordings, progress)
     selection = select_terms(linear, base, {} if late else sample)
     if selection.added and terms is None:
-        linear = regressor_model(selection.terms)
+        linear = replace(linear, terms=selection.terms)
         base = base_parameters(linear)
     summed = partial(_summed, linear, base, recordings, cutoff, progress, rows)
     sampler, start = ResidualSampler(robot), base.values(linear.described)
     sums = summed("sums of squares", sampler=sampler)
     S, count = sums.total()
     warnings += about_torques(linear, base, sums, sample, late) if sample else []
-    least_squares = ordinary if method == "ordinary" else weighted
-    solution, last = least_squares(sums, start), sums
-    for k in range(ROBUST if method == "robust" else 0):
-        last = summed(f"robust, {k + 1} of {ROBUST}", (solution.x, solution.spread))
-        solution = weighted(last, start)
+    solve = _solver(summed, sums, start, method)
+    solution = solve()
     _require_rows(count, warnings)
     with progress("bodies", None):
         prior = joint_prior(linear, base, S, count)
@@ -317,9 +310,7 @@ def identify(
     motion = excitation(base, solution.information, _sizes(linear, parameters, prior))
     _require_motion(motion, count, warnings)
     with progress("judge", None):
-        rmse_unseen = _cross_validated(
-            sums, lambda train: bodies.refitted(consistent, least_squares(last, start, train))
-        )
+        rmse_unseen = _cross_validated(sums, lambda train: bodies.refitted(consistent, solve(train)))
         samples = sampler.samples(linear, parameters)
     return Identified(
         linear=linear,
@@ -389,6 +380,15 @@ def _summed(linear, base, recordings, cutoff, progress, rows, name, fit=None, sa
                     sampler.add(chunk)
                 advance(len(chunk["qd"]))
     return sums
+
+
+def _solver(summed: Callable[..., Sums], sums: Sums, start, method: Method) -> Callable[..., Solution]:
+    """Least squares by a method: a function of the numbers of stretches, by default all."""
+    least_squares = ordinary if method == "ordinary" else weighted
+    for k in range(ROBUST if method == "robust" else 0):
+        fit = least_squares(sums, start)
+        sums = summed(f"robust, {k + 1} of {ROBUST}", (fit.x, fit.spread))
+    return partial(least_squares, sums, start)
 
 
 def _cross_validated(sums, solve):

@@ -50,7 +50,7 @@ def about_load(linear: RegressorModel, base: BaseParameters, stretches):
         across = total[np.ix_(others, kept)]
         left = total[np.ix_(kept, kept)] - across.T @ inverse @ across
         change = covariance_of(left[:-1, :-1]) @ left[:-1, -1]
-        share = change @ left[:-1, -1] / max(left[-1, -1], ROUNDING * size)
+        share = change @ left[:-1, -1] / max(left[-1, -1], ROUNDING * size, 1e-300)
         if share > best and abs(change[0]) > HEAVY:
             best, found = share, (float(change[0]), stretches[number])
     if found is None:
