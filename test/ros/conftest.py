@@ -43,6 +43,15 @@ def arm():
     made.close()
 
 
+@pytest.fixture(scope="module")
+def dog():
+    """A quadruped by NumPy, whose states last 30 s."""
+    made = Rig(ROBOTS["solo12"], NUMPY | {"joint_state_timeout": 30.0})
+    made.until(lambda: "12 joints" in made.process.output())
+    yield made
+    made.close()
+
+
 @pytest.fixture(scope="session")
 def panda():
     """The Panda, its oracle and a state."""

@@ -222,13 +222,13 @@ class Fuzz:
         joints = JointState(name=list(self.panda.names), position=floats(q), velocity=floats(qd))
         state = DynamicsState(joints=joints)
         if self.random.random() < 0.5:
-            answer = self.rig.call(GetMassMatrix, "get_mass_matrix", GetMassMatrix.Request(state=state))
+            answer = self.rig.ask(GetMassMatrix, state=state)
             assert answer.success != bad, answer.message
             if not bad:
                 M = np.array(answer.mass_matrix.data).reshape(7, 7)
                 assert error(M, self.panda.oracle.mass_matrix(np.array(q)), tail=2) <= EXACT
             return
-        answer = self.rig.call(InverseDynamics, "inverse_dynamics", InverseDynamics.Request(state=state))
+        answer = self.rig.ask(InverseDynamics, state=state)
         assert answer.success != bad, answer.message
 
     def description(self):
@@ -291,5 +291,5 @@ def test_torques_match_a_mirror_for_thousands_of_inputs(rig, panda):
     assert order == sorted(set(order)), "each once, in the order of sending"
     assert len(wanted) > COUNT / 3
     assert fuzz.bursts_answered > COUNT / LONGEST_BURST
-    answer = r.call(GetParameters, "get_parameters", GetParameters.Request(names=["problem"]))
+    answer = r.ask(GetParameters, names=["problem"])
     assert answer.values[0].string_value == "inverse"

@@ -22,13 +22,12 @@ from dynamics_node.node.building.worker import WORKERS
 
 def change(rig, transition):
     """Whether a transition succeeds."""
-    request = ChangeState.Request(transition=Transition(id=transition))
-    return rig.call(ChangeState, "change_state", request).success
+    return rig.ask(ChangeState, transition=Transition(id=transition)).success
 
 
 def state(rig):
     """The label of the state."""
-    return rig.call(GetState, "get_state", GetState.Request()).current_state.label
+    return rig.ask(GetState).current_state.label
 
 
 def test_an_inactive_node_publishes_nothing_and_keeps_its_robot(rig, panda):
@@ -37,7 +36,7 @@ def test_an_inactive_node_publishes_nothing_and_keeps_its_robot(rig, panda):
     assert state(r) == "active" and change(r, Transition.TRANSITION_DEACTIVATE)
     assert state(r) == "inactive"
     assert r.silent_for(0.3, lambda: r.send_state(panda.names, panda.q, panda.qd))
-    assert r.call(GetMassMatrix, "get_mass_matrix", GetMassMatrix.Request()).success
+    assert r.ask(GetMassMatrix).success
     assert change(r, Transition.TRANSITION_ACTIVATE)
     torques = efforts(r.answered(panda.names, panda.q, panda.qd), panda.names)
     assert error(torques, panda.torque()) <= EXACT
@@ -47,7 +46,7 @@ def test_a_node_that_is_cleaned_up_has_no_robot_until_it_is_configured(rig, pand
     r = rig()
     r.answered(panda.names, panda.q, panda.qd)
     assert change(r, Transition.TRANSITION_DEACTIVATE) and change(r, Transition.TRANSITION_CLEANUP)
-    response = r.call(GetMassMatrix, "get_mass_matrix", GetMassMatrix.Request())
+    response = r.ask(GetMassMatrix)
     assert (response.success, response.message) == (False, "no robot yet")
     response = r.call(SetBool, "set_enabled", SetBool.Request(data=True))
     assert (response.success, response.message) == (False, "the node is not configured")

@@ -15,9 +15,9 @@ from dynamics_node.node.core.settings import PARAMETERS
 
 def test_every_parameter_is_described(arm):
     names = [p.name for p in PARAMETERS]
-    listed = arm.call(ListParameters, "list_parameters").result.names
+    listed = arm.ask(ListParameters).result.names
     assert set(names) <= set(listed)
-    answer = arm.call(DescribeParameters, "describe_parameters", DescribeParameters.Request(names=names))
+    answer = arm.ask(DescribeParameters, names=names)
     for parameter, descriptor in zip(PARAMETERS, answer.descriptors, strict=True):
         assert descriptor.description == parameter.description
         assert ("can be set only at start" in descriptor.additional_constraints) == parameter.read_only
@@ -46,8 +46,7 @@ def test_invalid_values_are_rejected_and_the_old_ones_kept(arm, panda, kind):
     assert not ok and reason
     assert expected in reason, reason
     for name, value in values.items():
-        request = GetParameters.Request(names=[name.replace("__", ".")])
-        stored = arm.call(GetParameters, "get_parameters", request).values  # empty: never set
+        stored = arm.ask(GetParameters, names=[name.replace("__", ".")]).values  # empty: never set
         assert [value] != [parameter_value_to_python(v) for v in stored], name
     assert error(efforts(arm.answered(panda.names, panda.q, panda.qd), panda.names), panda.torque()) <= EXACT
 
@@ -82,11 +81,9 @@ def test_extreme_values_do_not_stop_the_torques(rig, panda, tmp_path):
     (tmp_path / "sensors.yaml").write_text(f"sensors: [{wrist}]")
     r = rig(parameters=EVERYTHING | {"sensors_file": str(tmp_path / "sensors.yaml")})
     tau = efforts(r.answered(panda.names, panda.q, panda.qd, panda.qd), panda.names)
-    request = GetParameters.Request(names=[parameter.name for parameter in PARAMETERS])
-    stored = r.call(GetParameters, "get_parameters", request).values
-    defaults = {
-        name: parameter_value_to_python(value) for name, value in zip(request.names, stored, strict=True)
-    }
+    names = [parameter.name for parameter in PARAMETERS]
+    stored = map(parameter_value_to_python, r.ask(GetParameters, names=names).values)
+    defaults = dict(zip(names, stored, strict=True))
     for name, value in extremes(PARAMETERS):
         dotted = name.replace(".", "__")
         ok, reason = r.set_parameters(**{dotted: value})

@@ -31,8 +31,7 @@ def recording():
 
 
 def call(served, command, link=HAND):
-    request = EstimatePayload.Request(command=command, link=link)
-    return served.call(EstimatePayload, "estimate_payload", request)
+    return served.ask(EstimatePayload, command=command, link=link)
 
 
 def send(served, q, qd, tau=None):

@@ -26,9 +26,9 @@ def test_a_payload_acts_until_removed(rig, panda):
     loaded = oracle.inverse(panda.q, panda.qd, 0 * panda.q)
     assert error(loaded, panda.torque()) > 0.05
     assert error(torque(r, panda), loaded) <= EXACT
-    tau = r.call(InverseDynamics, "inverse_dynamics").solution.points[0].effort
+    tau = r.ask(InverseDynamics).solution.points[0].effort
     assert error(np.array(tau), loaded) <= EXACT
-    M = r.call(GetMassMatrix, "get_mass_matrix").mass_matrix
+    M = r.ask(GetMassMatrix).mass_matrix
     assert error(np.array(M.data).reshape(7, 7), oracle.mass_matrix(panda.q), tail=2) <= EXACT
     _, values, _ = r.diagnostic(send=lambda: r.send_state(panda.names, panda.q, panda.qd))
     assert values["payloads"] == f"{HAND} 1.5 kg"

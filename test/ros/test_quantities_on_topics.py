@@ -8,9 +8,8 @@ from environments import load
 from five_bars import ALL, DRIVEN, FIVE_BAR, QD, QDD, Q, closed, oracle
 from oracle import Oracle, Quantities
 from payloads import payload
-from rig import Rig, floats, stamp_of
-from robots import ROBOTS
-from sensor_msgs.msg import JointState
+from rig import Rig, floats, stamp_of, state
+from robots import PANDA_JOINTS, ROBOTS
 from tolerances import EXACT, error
 
 import dynamics_node as dn
@@ -39,14 +38,6 @@ def other():
 
 
 @pytest.fixture(scope="module")
-def dog():
-    made = Rig(ROBOTS["solo12"], {"joint_state_timeout": 30.0, "backend": "numpy"})
-    made.until(lambda: "12 joints" in made.process.output())
-    yield made
-    made.close()
-
-
-@pytest.fixture(scope="module")
 def bars():
     made = Rig(None, {"joint_state_timeout": 60.0, "backend": "numpy"})
     made.describe(FIVE_BAR)
@@ -55,15 +46,10 @@ def bars():
     made.close()
 
 
-def state(names=(), q=(), qd=()):
-    return DynamicsState(joints=JointState(name=list(names), position=floats(q), velocity=floats(qd)))
-
-
 def call(rig, quantity, given=None, accelerations=(), **options):
     """The response."""
-    request = GetQuantity.Request(quantity=quantity, state=given or DynamicsState(), **options)
-    request.accelerations = floats(accelerations)
-    return rig.call(GetQuantity, "get_quantity", request)
+    fields = {"state": given or DynamicsState(), "accelerations": floats(accelerations)}
+    return rig.ask(GetQuantity, quantity=quantity, **fields, **options)
 
 
 def results(response):
@@ -263,7 +249,7 @@ def test_quantities_of_closed_loops(bars):
 
 # --- refusals -----------------------------------------------------------------------------------------------
 
-NAMES = [f"panda_joint{i}" for i in range(1, 8)]
+NAMES = list(PANDA_JOINTS)
 FULL = state(NAMES, [0.1] * 7, [0.1] * 7)
 HOSTILE = "x\n\x1b[31m" + "y" * 100_000
 WRONG = {

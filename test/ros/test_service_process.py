@@ -8,15 +8,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from dynamics_interfaces.msg import DynamicsState
 from dynamics_interfaces.srv import GetOperationalSpaceInertia, InverseDynamics
-from rig import TIMEOUT, floats, point, stamp_of, trajectory
-from sensor_msgs.msg import JointState
+from rig import TIMEOUT, floats, point, stamp_of, state, trajectory
+from robots import PANDA_JOINTS
 from tolerances import EXACT, error
 
 from dynamics_node.node.building.worker import SERVER
 
-NAMES = [f"panda_joint{i}" for i in range(1, 8)]
+NAMES = list(PANDA_JOINTS)
+WHOLE = state(NAMES, [0.1] * 7, [0.0] * 7)
 
 
 def process_of(rig):
@@ -45,11 +45,6 @@ def _serves(pid):
         return False
 
 
-def whole_state():
-    joints = JointState(name=NAMES, position=[0.1] * 7, velocity=[0.0] * 7)
-    return DynamicsState(joints=joints)
-
-
 def test_torques_continue_during_a_long_request(rig, panda):
     """The conversion of 20 000 points by rclpy takes longer than ten of these states."""
     r = rig(parameters={"joint_state_timeout": 60.0})
@@ -57,7 +52,7 @@ def test_torques_continue_during_a_long_request(rig, panda):
     points = [point(float(k), qdd=panda.qdd) for k in range(20_000)]
     client = r.node.create_client(InverseDynamics, "dynamics_node/inverse_dynamics")
     r.until(client.service_is_ready)
-    request = InverseDynamics.Request(state=whole_state(), points=trajectory(NAMES, *points))
+    request = InverseDynamics.Request(state=WHOLE, points=trajectory(NAMES, *points))
     future = client.call_async(request)
     sent, last = [], None
     while not future.done():
@@ -73,8 +68,7 @@ def test_torques_continue_during_a_long_request(rig, panda):
 
 def test_a_killed_process_is_restarted(rig, panda):
     r = rig().serving()
-    request = InverseDynamics.Request(state=whole_state())
-    assert r.call(InverseDynamics, "inverse_dynamics", request).success
+    assert r.ask(InverseDynamics, state=WHOLE).success
     first = process_of(r)
     os.kill(first, signal.SIGKILL)
     r.until(lambda: f"ended with code -{signal.SIGKILL.value}" in r.process.output())
@@ -84,7 +78,7 @@ def test_a_killed_process_is_restarted(rig, panda):
     futures = []
 
     def answered():  # DDS keeps the killed process alive for a while
-        futures.append(client.call_async(request))
+        futures.append(client.call_async(InverseDynamics.Request(state=WHOLE)))
         r.spin(0.3)
         return next((future for future in futures if future.done()), None)
 
@@ -117,8 +111,7 @@ def test_links_are_counted_before_the_computation(rig):
     r = rig().serving()
 
     def reason(links):
-        request = GetOperationalSpaceInertia.Request(state=whole_state(), links=links)
-        response = r.call(GetOperationalSpaceInertia, "get_operational_space_inertia", request)
+        response = r.ask(GetOperationalSpaceInertia, state=WHOLE, links=links)
         return "" if response.success else response.message
 
     assert "50000 links in the request; the robot has" in reason(["panda_hand"] * 50_000)
@@ -134,7 +127,7 @@ def test_points_with_a_whole_state_need_no_measured_state(rig, panda):
 
     def reply(**fields):
         points = trajectory(panda.names, point(**fields))
-        return r.call(InverseDynamics, "inverse_dynamics", InverseDynamics.Request(points=points))
+        return r.ask(InverseDynamics, points=points)
 
     response = reply(q=panda.q, qd=panda.qd)
     assert response.success, response.message

@@ -18,9 +18,8 @@ from dynamics_interfaces.srv import (
 from geometry_msgs.msg import Vector3
 from payloads import payload
 from rclpy.qos import QoSProfile
-from rig import Rig, floats, point, stamp_of, trajectory
-from robots import ROBOTS
-from sensor_msgs.msg import JointState
+from rig import Rig, floats, point, stamp_of, state, trajectory
+from robots import PANDA_JOINTS, ROBOTS
 from tolerances import EXACT, error
 
 LINEAR_FIRST = [3, 4, 5, 0, 1, 2]
@@ -33,19 +32,6 @@ def arm(case):
     made.answered(panda.names, panda.q, panda.qd)
     yield made
     made.close()
-
-
-@pytest.fixture(scope="module")
-def dog(case):
-    made = Rig(ROBOTS["solo12"], {"joint_state_timeout": 30.0, "backend": "numpy"})
-    made.until(lambda: "12 joints" in made.process.output())
-    yield made
-    made.close()
-
-
-def state(names=(), q=(), qd=(), effort=()):
-    joints = JointState(name=list(names), position=floats(q), velocity=floats(qd), effort=floats(effort))
-    return DynamicsState(joints=joints)
 
 
 def with_base(message, pose, twist=(0,) * 6):
@@ -89,15 +75,14 @@ def test_every_request_of_a_burst_has_a_reply(arm, panda):
 
 
 def test_inverse_of_a_state(arm, panda):
-    request = InverseDynamics.Request(state=state(panda.names, panda.q, panda.qd))
-    (only,) = good(arm.call(InverseDynamics, "inverse_dynamics", request)).solution.points
+    (only,) = good(arm.ask(InverseDynamics, state=state(panda.names, panda.q, panda.qd))).solution.points
     assert error(only.effort, panda.torque()) <= EXACT
     assert np.array_equal(only.positions, panda.q) and np.array_equal(only.velocities, panda.qd)
 
 
 def test_an_empty_request_uses_the_latest_measured_state(arm, panda):
     arm.answered(panda.names, panda.q, panda.qd)
-    solution = good(arm.call(InverseDynamics, "inverse_dynamics")).solution
+    solution = good(arm.ask(InverseDynamics)).solution
     assert tuple(solution.joint_names) == panda.names
     assert error(solution.points[0].effort, panda.torque()) <= EXACT
 
@@ -107,8 +92,9 @@ def test_inverse_of_a_trajectory(arm, panda):
     q, qd, qdd = random.uniform(-1, 1, (3, 200, 7))
     order = random.permutation(7)
     points = [point(0.01 * k, q[k, order], qd[k, order], qdd[k, order]) for k in range(200)]
-    request = InverseDynamics.Request(points=trajectory([panda.names[k] for k in order], *points))
-    solution = good(arm.call(InverseDynamics, "inverse_dynamics", request)).solution
+    solution = good(
+        arm.ask(InverseDynamics, points=trajectory([panda.names[k] for k in order], *points))
+    ).solution
     expected = [panda.oracle.inverse(*s) for s in zip(q, qd, qdd, strict=True)]
     assert error([p.effort for p in solution.points], expected).max() <= EXACT
     assert solution.points[150].time_from_start == points[150].time_from_start
@@ -116,10 +102,13 @@ def test_inverse_of_a_trajectory(arm, panda):
 
 def test_points_of_a_batch_need_no_times(arm, panda):
     """A batch is not a motion."""
-    request = InverseDynamics.Request(
-        state=state(panda.names, panda.q), points=trajectory(panda.names, *[point(q=panda.q)] * 2)
-    )
-    solution = good(arm.call(InverseDynamics, "inverse_dynamics", request)).solution
+    solution = good(
+        arm.ask(
+            InverseDynamics,
+            state=state(panda.names, panda.q),
+            points=trajectory(panda.names, *[point(q=panda.q)] * 2),
+        )
+    ).solution
     expected = panda.torque(qd=0 * panda.qd)
     assert error([p.effort for p in solution.points], [expected] * 2).max() <= EXACT
 
@@ -130,13 +119,9 @@ def test_replies_have_the_stamp_of_their_state(arm, panda):
     measured = stamp_of(arm.answered(panda.names, panda.q, panda.qd))
     for stated, stamp in ((DynamicsState(), None), (given, 12 * 10**9)):
         replies = (
-            arm.call(InverseDynamics, "inverse_dynamics", InverseDynamics.Request(state=stated)).solution,
-            arm.call(GetMassMatrix, "get_mass_matrix", GetMassMatrix.Request(state=stated)),
-            arm.call(
-                GetOperationalSpaceInertia,
-                "get_operational_space_inertia",
-                GetOperationalSpaceInertia.Request(state=stated, links=["panda_link7"]),
-            ),
+            arm.ask(InverseDynamics, state=stated).solution,
+            arm.ask(GetMassMatrix, state=stated),
+            arm.ask(GetOperationalSpaceInertia, state=stated, links=["panda_link7"]),
         )
         for reply in replies:
             assert reply.header.frame_id == "panda_link0"
@@ -146,8 +131,9 @@ def test_replies_have_the_stamp_of_their_state(arm, panda):
 
 def test_points_override_the_state(arm, panda):
     points = trajectory(["panda_joint4"], point(qdd=[2.0]))
-    request = InverseDynamics.Request(state=state(panda.names, panda.q, panda.qd), points=points)
-    (only,) = good(arm.call(InverseDynamics, "inverse_dynamics", request)).solution.points
+    (only,) = good(
+        arm.ask(InverseDynamics, state=state(panda.names, panda.q, panda.qd), points=points)
+    ).solution.points
     assert error(only.effort, panda.torque(qdd=2.0 * (np.arange(7) == 3))) <= EXACT
 
 
@@ -167,24 +153,23 @@ def test_forward_of_state_and_of_points(arm, panda):
 def test_missing_efforts_are_rejected(arm, panda):
     without_effort = state(panda.names, panda.q, panda.qd)
     assert_rejected(
-        arm.call(ForwardDynamics, "forward_dynamics", ForwardDynamics.Request(state=without_effort)),
+        arm.ask(ForwardDynamics, state=without_effort),
         "neither points nor state have the effort of panda_joint1",
     )
     some = trajectory(panda.names[:6], point(effort=[0.0] * 6))
-    request = HybridDynamics.Request(state=without_effort, points=some, forward_joints=["panda_joint7"])
-    assert_rejected(arm.call(HybridDynamics, "hybrid_dynamics", request), "the effort of panda_joint7")
-    request.forward_joints = ["panda_joint6"]
-    good(arm.call(HybridDynamics, "hybrid_dynamics", request))
+    fields = {"state": without_effort, "points": some}
+    rejected = arm.ask(HybridDynamics, **fields, forward_joints=["panda_joint7"])
+    assert_rejected(rejected, "the effort of panda_joint7")
+    good(arm.ask(HybridDynamics, **fields, forward_joints=["panda_joint6"]))
 
 
 def test_base_of_the_request_with_measured_joints(dog, case):
     solo = case("solo12")
     pose = np.array([0.1, 0.2, 0.3, 0.5, 0.5, -0.5, 0.5])
-    request = GetMassMatrix.Request(state=with_base(state(), pose))
 
     def measured():
         dog.send_state(solo.names, solo.q, solo.qd)
-        answer = dog.call(GetMassMatrix, "get_mass_matrix", request)
+        answer = dog.ask(GetMassMatrix, state=with_base(state(), pose))
         return answer if answer.success else None
 
     answer = dog.until(measured, what="a measured state")
@@ -198,19 +183,20 @@ def test_hybrid(arm, panda):
     forward = np.isin(panda.names, chosen)
     tau = panda.torque(qdd=panda.qdd)
     points = point(qdd=np.where(forward, 0, panda.qdd), effort=np.where(forward, tau, 0))
-    request = HybridDynamics.Request(
-        state=state(panda.names, panda.q, panda.qd),
-        points=trajectory(panda.names, points),
-        forward_joints=chosen,
-    )
-    (only,) = good(arm.call(HybridDynamics, "hybrid_dynamics", request)).solution.points
+    (only,) = good(
+        arm.ask(
+            HybridDynamics,
+            state=state(panda.names, panda.q, panda.qd),
+            points=trajectory(panda.names, points),
+            forward_joints=chosen,
+        )
+    ).solution.points
     assert error(only.accelerations, panda.qdd) <= 1e-9 and error(only.effort, tau) <= 1e-9
 
 
 def test_gravity_set_at_run_time_is_used(arm, panda):
-    request = InverseDynamics.Request(state=state(panda.names, panda.q, 0 * panda.qd))
     assert arm.set_parameters(gravity=[0.0, 0.0, 0.0])[0]
-    (only,) = good(arm.call(InverseDynamics, "inverse_dynamics", request)).solution.points
+    (only,) = good(arm.ask(InverseDynamics, state=state(panda.names, panda.q, 0 * panda.qd))).solution.points
     assert np.abs(only.effort).max() < 1e-12
     assert arm.set_parameters(gravity=[0.0, 0.0, -9.81])[0]
 
@@ -219,8 +205,7 @@ def test_gravity_set_at_run_time_is_used(arm, panda):
 
 
 def test_mass_matrix(arm, panda):
-    request = GetMassMatrix.Request(state=state(panda.names, panda.q, panda.qd))
-    answer = good(arm.call(GetMassMatrix, "get_mass_matrix", request))
+    answer = good(arm.ask(GetMassMatrix, state=state(panda.names, panda.q, panda.qd)))
     assert tuple(answer.mass_matrix.row_names) == tuple(answer.mass_matrix.col_names) == panda.names
     assert error(matrix(answer.mass_matrix), panda.oracle.mass_matrix(panda.q), tail=2) <= EXACT
     assert error(answer.nonlinear_effects, panda.torque()) <= EXACT
@@ -229,10 +214,11 @@ def test_mass_matrix(arm, panda):
 @pytest.mark.parametrize("reference", ["", "world_aligned", "body"])
 @pytest.mark.parametrize("links", [[], ["panda_hand"], ["panda_link4", "panda_hand"]])
 def test_operational_space(arm, panda, links, reference):
-    request = GetOperationalSpaceInertia.Request(
-        state=state(panda.names, panda.q), links=links, reference=reference
+    answer = good(
+        arm.ask(
+            GetOperationalSpaceInertia, state=state(panda.names, panda.q), links=links, reference=reference
+        )
     )
-    answer = good(arm.call(GetOperationalSpaceInertia, "get_operational_space_inertia", request))
     names = links or ["panda_hand"]
     rows = [f"{n}.{part}.{axis}" for n in names for part in ("linear", "angular") for axis in "xyz"]
     assert list(answer.jacobian.row_names) == list(answer.inertia_inverse.row_names) == rows
@@ -256,7 +242,7 @@ def test_floating_base(dog, case):
     pose = np.array([0.1, 0.2, 0.3, 0.5, 0.5, -0.5, 0.5])
     twist = np.array([0.3, -0.1, 0.2, 0.5, 0.4, -0.3])
     message = with_base(state(solo.names, solo.q, solo.qd), pose, twist)
-    answer = good(dog.call(GetMassMatrix, "get_mass_matrix", GetMassMatrix.Request(state=message)))
+    answer = good(dog.ask(GetMassMatrix, state=message))
     assert list(answer.mass_matrix.row_names[:6]) == [
         f"floating_base.{part}.{axis}" for part in ("linear", "angular") for axis in "xyz"
     ]
@@ -265,15 +251,13 @@ def test_floating_base(dog, case):
     M = solo.oracle.mass_matrix(q)[np.ix_(order, order)]
     assert error(matrix(answer.mass_matrix), M, tail=2) <= EXACT
     assert error(answer.nonlinear_effects, solo.oracle.inverse(q, qd, 0 * qd)[order]) <= EXACT
-    request = GetOperationalSpaceInertia.Request(state=message, links=["FL_FOOT", "HR_FOOT"])
-    answer = good(dog.call(GetOperationalSpaceInertia, "get_operational_space_inertia", request))
+    answer = good(dog.ask(GetOperationalSpaceInertia, state=message, links=["FL_FOOT", "HR_FOOT"]))
     J = np.concatenate(
         [solo.oracle.jacobian(q, n, "world_aligned")[LINEAR_FIRST] for n in ("FL_FOOT", "HR_FOOT")]
     )[:, order]
     assert error(matrix(answer.jacobian), J, tail=2) <= EXACT
     assert error(matrix(answer.inertia_inverse), J @ np.linalg.solve(M, J.T), tail=2) <= 1e-9
-    request = InverseDynamics.Request(state=message)
-    (only,) = good(dog.call(InverseDynamics, "inverse_dynamics", request)).solution.points
+    (only,) = good(dog.ask(InverseDynamics, state=message)).solution.points
     assert error(only.effort, solo.oracle.inverse(q, qd, 0 * qd)[6:]) <= EXACT
 
 
@@ -291,24 +275,21 @@ def test_services_fail_without_a_robot(rig):
         (GetOperationalSpaceInertia, "get_operational_space_inertia"),
     ):
         assert_rejected(r.call(kind, name), "no robot yet")
-    assert_rejected(
-        r.call(GetQuantity, "get_quantity", GetQuantity.Request(quantity="nonlinear_effects")), "no robot yet"
-    )
+    assert_rejected(r.ask(GetQuantity, quantity="nonlinear_effects"), "no robot yet")
 
 
 def test_empty_state_before_any_measurement(rig):
     r = rig()
     r.until(lambda: "7 joints" in r.process.output())
-    assert_rejected(r.call(GetMassMatrix, "get_mass_matrix"), "never seen: panda_joint1")
-    assert_rejected(r.call(InverseDynamics, "inverse_dynamics"), "never seen: panda_joint1")
+    assert_rejected(r.ask(GetMassMatrix), "never seen: panda_joint1")
+    assert_rejected(r.ask(InverseDynamics), "never seen: panda_joint1")
     some = InverseDynamics.Request(points=trajectory(["panda_joint1"], point(q=[0.1])))
     assert_rejected(r.call(InverseDynamics, "inverse_dynamics", some), "the position of panda_joint2")
-    names = [f"panda_joint{i}" for i in range(1, 8)]
-    whole = InverseDynamics.Request(points=trajectory(names, point(q=[0.1] * 7)))
+    whole = InverseDynamics.Request(points=trajectory(NAMES, point(q=[0.1] * 7)))
     good(r.call(InverseDynamics, "inverse_dynamics", whole))
 
 
-NAMES = [f"panda_joint{i}" for i in range(1, 8)]
+NAMES = list(PANDA_JOINTS)
 BAD_STATES = {
     "missing": (state(NAMES[:6], [0] * 6), "the state lacks joint panda_joint7"),
     "twice": (state([*NAMES, NAMES[0]], [0] * 8), "joint 'panda_joint1' is listed twice"),
@@ -322,10 +303,8 @@ BAD_STATES = {
 @pytest.mark.parametrize("case_name", BAD_STATES)
 def test_invalid_states_are_rejected(arm, case_name):
     message, reason = BAD_STATES[case_name]
-    assert_rejected(arm.call(GetMassMatrix, "get_mass_matrix", GetMassMatrix.Request(state=message)), reason)
-    assert_rejected(
-        arm.call(InverseDynamics, "inverse_dynamics", InverseDynamics.Request(state=message)), reason
-    )
+    assert_rejected(arm.ask(GetMassMatrix, state=message), reason)
+    assert_rejected(arm.ask(InverseDynamics, state=message), reason)
 
 
 FULL = state(NAMES, [0.1] * 7)
@@ -340,8 +319,7 @@ BAD_POINTS = {
 @pytest.mark.parametrize("case_name", BAD_POINTS)
 def test_invalid_points_are_rejected(arm, case_name):
     points, reason = BAD_POINTS[case_name]
-    request = InverseDynamics.Request(state=FULL, points=points)
-    assert_rejected(arm.call(InverseDynamics, "inverse_dynamics", request), reason)
+    assert_rejected(arm.ask(InverseDynamics, state=FULL, points=points), reason)
 
 
 def test_too_many_points_are_rejected(arm):
@@ -355,8 +333,7 @@ def test_too_many_points_are_rejected(arm):
 
 def test_invalid_links_and_references_are_rejected(arm):
     def call(**fields):
-        request = GetOperationalSpaceInertia.Request(state=FULL, **fields)
-        return arm.call(GetOperationalSpaceInertia, "get_operational_space_inertia", request)
+        return arm.ask(GetOperationalSpaceInertia, state=FULL, **fields)
 
     assert_rejected(call(links=["nose"]), "unknown link 'nose'; the robot has: panda_hand")
     assert_rejected(call(links=["panda_hand"], reference="sideways"), "unknown reference 'sideways'")
@@ -365,35 +342,33 @@ def test_invalid_links_and_references_are_rejected(arm):
 def test_a_request_without_links_is_rejected(dog, case):
     solo = case("solo12")
     message = with_base(state(solo.names, solo.q), (0, 0, 0, 0, 0, 0, 1))
-    request = GetOperationalSpaceInertia.Request(state=message)
-    assert_rejected(
-        dog.call(GetOperationalSpaceInertia, "get_operational_space_inertia", request), "no links"
-    )
+    assert_rejected(dog.ask(GetOperationalSpaceInertia, state=message), "no links")
 
 
 def test_hybrid_with_an_unknown_joint_is_rejected(arm):
-    request = HybridDynamics.Request(state=FULL, forward_joints=["knee"])
-    assert_rejected(arm.call(HybridDynamics, "hybrid_dynamics", request), "forward joint 'knee' is unknown")
+    assert_rejected(
+        arm.ask(HybridDynamics, state=FULL, forward_joints=["knee"]), "forward joint 'knee' is unknown"
+    )
 
 
 def test_a_missing_or_invalid_base_is_rejected(dog, case):
     solo = case("solo12")
-    request = GetMassMatrix.Request(state=state(solo.names, solo.q))
     assert_rejected(
-        dog.call(GetMassMatrix, "get_mass_matrix", request), "floating base, but no odom message yet"
+        dog.ask(GetMassMatrix, state=state(solo.names, solo.q)), "floating base, but no odom message yet"
     )
-    request = GetMassMatrix.Request(state=with_base(state(solo.names, solo.q), (0, 0, 0, 1, 1, 1, 1)))
-    assert_rejected(dog.call(GetMassMatrix, "get_mass_matrix", request), "quaternion of the base has norm 2")
+    assert_rejected(
+        dog.ask(GetMassMatrix, state=with_base(state(solo.names, solo.q), (0, 0, 0, 1, 1, 1, 1))),
+        "quaternion of the base has norm 2",
+    )
 
 
 def test_the_last_robot_serves_during_a_build(arm, panda):
     """Also after an invalid description."""
     arm.describe("<robot name='broken'>")
-    request = GetMassMatrix.Request(state=state(panda.names, panda.q))
-    good(arm.call(GetMassMatrix, "get_mass_matrix", request))
+    good(arm.ask(GetMassMatrix, state=state(panda.names, panda.q)))
     message, _, _ = arm.diagnostic(lambda s: "malformed" in s.message)
     assert "the last valid robot is in use" in message
-    good(arm.call(GetMassMatrix, "get_mass_matrix", request))
+    good(arm.ask(GetMassMatrix, state=state(panda.names, panda.q)))
     arm.describe(panda.robot.file.read_text())
 
 
@@ -420,15 +395,14 @@ def test_check_of_a_trajectory(arm, panda):
     random = np.random.default_rng(7)
     q, qd, qdd = panda.q + random.uniform(-0.05, 0.05, (20, 7)), *random.uniform(-0.1, 0.1, (2, 20, 7))
     points = [point(0.5 * k, q[k], qd[k], qdd[k]) for k in range(20)]
-    request = CheckTrajectory.Request(trajectory=trajectory(panda.names, *points), friction=False)
-    answer = good(arm.call(CheckTrajectory, "check_trajectory", request))
+    answer = good(arm.ask(CheckTrajectory, trajectory=trajectory(panda.names, *points), friction=False))
     expected = [panda.oracle.inverse(*s) for s in zip(q, qd, qdd, strict=True)]
     assert error([p.effort for p in answer.solution.points], expected).max() <= EXACT
     assert answer.solution.joint_names == list(panda.names) == answer.joint_names
     assert answer.solution.points[7].time_from_start == points[7].time_from_start
     assert (np.array(answer.peak_effort) >= np.abs(expected).max(axis=0) * (1 - 1e-9)).all()
     assert answer.feasible == (answer.used <= 1 + 1e-6)
-    rejected = arm.call(CheckTrajectory, "check_trajectory", CheckTrajectory.Request())
+    rejected = arm.ask(CheckTrajectory)
     assert_rejected(rejected, "no points")
 
 
@@ -437,10 +411,11 @@ def test_a_scaled_trajectory_is_feasible(arm, panda):
     rest = np.array([0.0, -0.5, 0.0, -2.0, 0.0, 1.6, 0.8])
     q = np.stack([rest, rest + 0.1])
     points = [point(0.04 * k, q[k], np.zeros(7)) for k in range(2)]
-    request = ScaleTrajectory.Request(
-        trajectory=trajectory(panda.names, *points), method="uniform", friction=False
+    answer = good(
+        arm.ask(
+            ScaleTrajectory, trajectory=trajectory(panda.names, *points), method="uniform", friction=False
+        )
     )
-    answer = good(arm.call(ScaleTrajectory, "scale_trajectory", request))
     rows = [(p.positions, p.velocities) for p in answer.solution.points]
     assert np.allclose(rows, [(q[k], np.zeros(7)) for k in range(2)])
     span = answer.factor * 0.04
@@ -449,7 +424,6 @@ def test_a_scaled_trajectory_is_feasible(arm, panda):
         panda.oracle.inverse(q[k], np.zeros(7), s * 6 * (q[1] - q[0]) / span**2) for k, s in ((0, 1), (1, -1))
     ]
     assert error([p.effort for p in answer.solution.points], expected).max() <= 1e-6
-    request = CheckTrajectory.Request(trajectory=answer.solution, friction=False)
-    assert good(arm.call(CheckTrajectory, "check_trajectory", request)).feasible
-    rejected = arm.call(ScaleTrajectory, "scale_trajectory", ScaleTrajectory.Request(method="fastest"))
+    assert good(arm.ask(CheckTrajectory, trajectory=answer.solution, friction=False)).feasible
+    rejected = arm.ask(ScaleTrajectory, method="fastest")
     assert_rejected(rejected, "no points")

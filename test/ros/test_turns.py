@@ -14,7 +14,7 @@ from rclpy.context import Context
 from rclpy.node import Node
 from rclpy.qos import QoSProfile
 from rig import TIMEOUT, point, stamp_of, trajectory
-from robots import ROBOTS
+from robots import PANDA_JOINTS, ROBOTS
 from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import JointState
 from std_srvs.srv import SetBool, Trigger
@@ -278,7 +278,7 @@ def test_services_hold_what_clients_send(bench, kind):
 
 # --- the node -----------------------------------------------------------------------------------------
 
-NAMES = [f"panda_joint{i}" for i in range(1, 8)]
+NAMES = list(PANDA_JOINTS)
 Q = np.array([0.1, -0.4, 0.3, -1.5, 0.2, 1.2, 0.4])
 
 

@@ -1,5 +1,6 @@
 """A real node in its own process and isolated domain, and a client of its topics and services."""
 
+import re
 import signal
 import subprocess
 import sys
@@ -16,6 +17,7 @@ pytest.importorskip("dynamics_interfaces", reason="build dynamics_interfaces fir
 
 import yaml
 from diagnostic_msgs.msg import DiagnosticArray
+from dynamics_interfaces.msg import DynamicsState
 from nav_msgs.msg import Odometry
 from rcl_interfaces.msg import Parameter as ParameterMessage
 from rcl_interfaces.srv import SetParametersAtomically
@@ -223,6 +225,11 @@ class Client:
         self.node.destroy_client(client)
         return future.result()
 
+    def ask(self, kind, **fields):
+        """Response of the service that is called like its type, to a request with these fields."""
+        name = re.sub("(?<!^)(?=[A-Z])", "_", kind.__name__).lower()
+        return self.call(kind, name, kind.Request(**fields))
+
     def set_parameters(self, **values):
         """Set atomically and return (successful, reason). __ in a name stands for a dot, [] for an empty list of numbers."""
         request = SetParametersAtomically.Request()
@@ -287,6 +294,12 @@ class Rig(Client):
 
 def stamp_of(message):
     return message.header.stamp.sec * 1_000_000_000 + message.header.stamp.nanosec
+
+
+def state(names=(), q=(), qd=(), effort=()):
+    """A DynamicsState of joints."""
+    joints = JointState(name=list(names), position=floats(q), velocity=floats(qd), effort=floats(effort))
+    return DynamicsState(joints=joints)
 
 
 def set_stamp(message, stamp):
