@@ -29,6 +29,7 @@ class CompiledEntry:
 
     def __init__(self, entry: Entry, order: int, takes_cuda: bool):
         self.entry, self.order, self.takes_cuda = entry, order, takes_cuda
+        self.names = [a.name for a in entry.inputs]
         self._derivative: tuple[CompiledEntry, dict] | None = None
 
     @classmethod
@@ -39,11 +40,10 @@ class CompiledEntry:
 
     def in_order(self, arrays, named) -> list:
         """Arguments by position and by name, in order. Raises TypeError for others than those there are."""
-        names = [a.name for a in self.entry.inputs]
-        rest = names[len(arrays) :]
-        if len(arrays) > len(names) or set(named) != set(rest):
+        rest = self.names[len(arrays) :]
+        if len(arrays) > len(self.names) or set(named) != set(rest):
             given = f"{len(arrays)} by position and {', '.join(named) or 'none'} by name"
-            raise TypeError(f"{self.entry.title} takes {', '.join(names)}, not {given}")
+            raise TypeError(f"{self.entry.title} takes {', '.join(self.names)}, not {given}")
         return [*arrays, *(named[name] for name in rest)]
 
     def derivative(self) -> "tuple[CompiledEntry, dict[tuple[str, str], str]]":
@@ -64,8 +64,8 @@ class CompiledEntry:
         CompileError."""
         text = f"{self._text(PRECISIONS[np.dtype(dtype)])}\n{handler}"
         library = open_library(compile_library(f"bridge {identity} {text}", lambda: text, flags))
-        program, names = self.entry.program, [a.name for a in self.entry.inputs]
-        if len(program.ops) <= MOST_IN_VECTORS and list(program.inputs) == names:
+        program = self.entry.program
+        if len(program.ops) <= MOST_IN_VECTORS and list(program.inputs) == self.names:
             vectors = self._vectors(np.dtype(dtype)).whole_vectors
             ctypes.c_void_p.in_dll(library, "vectors").value = ctypes.cast(vectors, ctypes.c_void_p).value
         return library
@@ -78,7 +78,7 @@ class CompiledEntry:
         """Compute `results` of `arrays` (*batch, *shape): contiguous, of one type, on a CUDA device, with
         __cuda_array_interface__. The work is given to the CUDA stream with this address; nothing waits.
         Raises DeviceError, CompileError, MemoryError."""
-        runner, names = self._on_cuda, [a.name for a in self.entry.inputs]
+        runner, names = self._on_cuda, self.names
         with at_work() as cupy:
             given = dict(zip(names, map(cupy.asarray, arrays), strict=True))
             places = tuple(map(cupy.asarray, results))

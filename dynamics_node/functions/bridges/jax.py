@@ -22,7 +22,7 @@ class JaxFunction:
         self._function, self._order = function, order
         compiled = CompiledEntry.of(function, order)
         self._entry, self._call = compiled.entry, _custom_call(self._jax, compiled)
-        self._in_order, self._names = compiled.in_order, [a.name for a in self._entry.inputs]
+        self._in_order, self._names = compiled.in_order, compiled.names
         result = getattr(function, "result", None)
         self._result = partial(tuple.__new__, result or tuple)
         self._compiled = self._jax.jit(self._traced)

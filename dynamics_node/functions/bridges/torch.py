@@ -24,7 +24,7 @@ class TorchFunction:
         self._function, self._order = function, order
         compiled = CompiledEntry.of(function, order)
         self._compiled, self._entry = compiled, compiled.entry
-        self._names, self._call = [a.name for a in self._entry.inputs], _call(self._torch, compiled)
+        self._names, self._call = compiled.names, _call(self._torch, compiled)
         self._result = partial(tuple.__new__, getattr(function, "result", None) or tuple)
 
     @property
