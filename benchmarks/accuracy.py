@@ -22,10 +22,10 @@ NAMES = ("approximate", "unconstrained")
 
 def leg(text, foot):
     """Names of the joints between the base and a foot, including rotors, without the floating base."""
-    robot = dn.parse_robot(text)
-    tree, chain = robot.tree, set(robot.tree.ancestors[robot.frame(foot).body])
+    mechanism = dn.parse_robot(text)
+    tree, chain = mechanism.tree, set(mechanism.tree.ancestors[mechanism.frame(foot).body])
     bodies = set(chain)
-    for cluster in robot.clusters:
+    for cluster in mechanism.clusters:
         if chain & set(cluster.bodies):
             bodies |= set(cluster.bodies)
     return [tree.bodies[i].joint.name for i in sorted(bodies) if tree.bodies[i].joint.kind != "floating"]

@@ -117,15 +117,15 @@ def _of_explicit_joints(robot, tree, rates, q):
     return _Spanning(tree, positions, _Ratios(G, G @ rates.qd), K, np.zeros(len(K)), independent)
 
 
-def _independent_equations(robot, q, rates):
+def _independent_equations(mechanism, q, rates):
     """K (r, nv of the tree) and k (r,) of the linearly independent rows."""
-    K, k = [np.zeros((0, robot.tree.nv))], [np.zeros(0)]
-    for cluster in robot.clusters:
+    K, k = [np.zeros((0, mechanism.tree.nv))], [np.zeros(0)]
+    for cluster in mechanism.clusters:
         if cluster.dependent:
-            program = velocity_program(robot.tree, cluster.constraints)
+            program = velocity_program(mechanism.tree, cluster.constraints)
             equations, rows = (
                 interpret(program, q=q, qd=rates),
-                counting_equations(robot.tree, cluster).rows,
+                counting_equations(mechanism.tree, cluster).rows,
             )
             K.append(equations["K"][rows])
             k.append(equations["k"][rows])

@@ -54,16 +54,16 @@ def _loop_time(text, pins, states, lcaba):
 
 def _in_their_order(model, text, states):
     """Positions, rates and efforts of all joints (STATES, nv), and the accelerations at the first state."""
-    robot = dn.parse_robot(text)
-    q, yd, tau = states(robot)
-    order = [model.joints[model.getJointId(n)].idx_v for n in robot.tree.v_names]
+    mechanism = dn.parse_robot(text)
+    q, yd, tau = states(mechanism)
+    order = [model.joints[model.getJointId(n)].idx_v for n in mechanism.tree.v_names]
     place, rates, effort = np.zeros((3, STATES, model.nv))
     expected = np.zeros(model.nv)
-    ydd = dn.build(robot, "forward_dynamics", backend="numpy")(q[0], yd[0], tau[0])
+    ydd = dn.build(mechanism, "forward_dynamics", backend="numpy")(q[0], yd[0], tau[0])
     place[:, order] = q
-    rates[:, order] = dn.spanning(robot, q, yd)[1]
-    effort[:, [order[v] for v in robot.independent]] = tau
-    expected[order] = dn.spanning(robot, q[0], yd[0], ydd)[2]
+    rates[:, order] = dn.spanning(mechanism, q, yd)[1]
+    effort[:, [order[v] for v in mechanism.independent]] = tau
+    expected[order] = dn.spanning(mechanism, q[0], yd[0], ydd)[2]
     return place, rates, effort, expected
 
 

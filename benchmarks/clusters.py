@@ -51,16 +51,16 @@ IMPLICIT = ("16 four-bars",)  # rows without a target
 ROUNDS = 3
 
 
-def states(robot, count=STATES, reach=0.1):
+def states(mechanism, count=STATES, reach=0.1):
     """Closed positions, rates and torques."""
     random = np.random.default_rng(3)
-    start = robot.neutral()
-    movable = [joint.q.start for joint in robot.tree.independent_joints if joint.kind != "floating"]
+    start = mechanism.neutral()
+    movable = [joint.q.start for joint in mechanism.tree.independent_joints if joint.kind != "floating"]
     start[movable] += 0.1
-    q = dn.close_loops(robot, start) + np.zeros((count, 1))
-    own = [joint.q.start for joint in robot.independent_joints if joint.kind != "floating"]
+    q = dn.close_loops(mechanism, start) + np.zeros((count, 1))
+    own = [joint.q.start for joint in mechanism.independent_joints if joint.kind != "floating"]
     q[:, own] += random.uniform(-reach, reach, (count, len(own)))
-    return dn.close_loops(robot, q), *random.uniform(-1, 1, (2, count, robot.nv))
+    return dn.close_loops(mechanism, q), *random.uniform(-1, 1, (2, count, mechanism.nv))
 
 
 def kernel_times(programs, robot, q, *rates):
@@ -84,28 +84,28 @@ def _call(program, robot, q, *rates):
     return lambda _: kernel.run(x, y)
 
 
-def tips(robot):
+def tips(mechanism):
     """Links at the ends of the robot, without rotors."""
-    tree = robot.tree
+    tree = mechanism.tree
     independent = {
         i
         for i, body in enumerate(tree.bodies)
-        if body.joint.masters is None and body.joint.v.start in robot.independent
+        if body.joint.masters is None and body.joint.v.start in mechanism.independent
     }
     parents = {tree.parents[i] for i in independent}
     return [tree.bodies[i].name for i in sorted(independent - parents)]
 
 
-def exact_programs(robot, tree):
+def exact_programs(mechanism, tree):
     """{algorithm: Program}. tree: of a geared robot, with coordinates of the explicit joints."""
-    forward = dynamics_programs(robot, dn.forward_dynamics(robot))
-    inverse = dynamics_programs(robot, dn.inverse_dynamics(robot))
-    inertia = quantity_programs(robot, "operational_space_inertia_inverse", links=tips(robot))
+    forward = dynamics_programs(mechanism, dn.forward_dynamics(mechanism))
+    inverse = dynamics_programs(mechanism, dn.inverse_dynamics(mechanism))
+    inertia = quantity_programs(mechanism, "operational_space_inertia_inverse", links=tips(mechanism))
     return {
         "C-RNEA": inverse["rnea"],
         "C-ABA": forward["aba"],
         "projection": forward["crba + solve"],
-        **alternative_programs(robot, tree),
+        **alternative_programs(mechanism, tree),
         "C-EFPA": inertia["by clusters"],
         "projected OSIM": inertia["by the tree"],
     }
@@ -131,13 +131,13 @@ ALTERNATIVES = {  # to each cluster algorithm; the article's projected RNEA is t
 }
 
 
-def measure(robot, text=None, **choices):
+def measure(mechanism, text=None, **choices):
     """{algorithm: (us, operations)}, with the text of a geared robot also of the approximations."""
-    programs = exact_programs(robot, text and spanning_tree(text, **choices))
-    times = kernel_times(programs, robot, *states(robot))
+    programs = exact_programs(mechanism, text and spanning_tree(text, **choices))
+    times = kernel_times(programs, mechanism, *states(mechanism))
     if text is not None:
         model = independent_tree(text, **choices)
-        approximate = approximate_programs(model, tips(robot))
+        approximate = approximate_programs(model, tips(mechanism))
         times |= kernel_times(approximate, model, *random_states(model, STATES))
         programs |= approximate
     return {name: (time, len(programs[name].ops)) for name, time in times.items()}
@@ -174,11 +174,11 @@ def talos_scale():
     return microseconds(lambda k: pin.aba(model, data, q[k], v[k], tau[k]), STATES) / TALOS_THERE
 
 
-def call_time(robot):
+def call_time(mechanism):
     """us of the public call of forward dynamics."""
-    solver = dn.build(robot, "forward_dynamics", backend="c")
-    q, yd, tau = (list(a) for a in states(robot))
-    out = np.empty(robot.nv)
+    solver = dn.build(mechanism, "forward_dynamics", backend="c")
+    q, yd, tau = (list(a) for a in states(mechanism))
+    out = np.empty(mechanism.nv)
     return microseconds(lambda k: solver(q[k], yd[k], tau[k], out=out), STATES)
 
 
@@ -223,8 +223,8 @@ def main():
     if options.robots:
         geared |= {name: (options.robots / f"{name}.urdf").read_text() for name in ARTICLE}
     for name, text in geared.items():
-        robot = dn.parse_robot(text, floating_base=True)
-        figures[name] = measure(robot, text, floating_base=True)
+        mechanism = dn.parse_robot(text, floating_base=True)
+        figures[name] = measure(mechanism, text, floating_base=True)
     times = {(chain, n): None for chain in CHAINS for n in LENGTHS}
     for chain, n in times:
         text = CHAINS[chain](n)

@@ -53,21 +53,22 @@ def one_state():
     """Rows of the call against its builtin, and of hybrid dynamics against inverse dynamics."""
     model = robot("panda")
     q, qd, u, f_ext = (*(a[0] for a in random_states(model, 1)), np.ones((model.nbodies, 6)))
-    inverse = dn.build(model, "inverse_dynamics", backend="c")
+    inverse, pushed = (dn.build(model, "inverse_dynamics", backend="c", f_ext=f) for f in (False, True))
     out, g = np.empty(7), model.gravity
     solve = inverse.runner.call_one
     ours, alone = together(lambda: inverse(q, qd, u, out=out), lambda: solve(q, qd, u, g, out), repeat=200)
     yield row("panda inverse, call", ours, "builtin", alone)
     both = out, np.empty(7)
     for free, target in ((1, 1.3), (4, None)):
-        hybrid = dn.build(model, dn.hybrid_dynamics(model, PANDA[:free]), backend="c")
-        for push, what in ((None, ""), (f_ext, ", f_ext")):
+        problem = dn.hybrid_dynamics(model, PANDA[:free])
+        for push, other, what in (((), inverse, ""), ((f_ext,), pushed, ", f_ext")):
+            hybrid = dn.build(model, problem, backend="c", f_ext=bool(push))
             ours, theirs = together(
-                lambda p=push, h=hybrid: h(q, qd, u, u, p, out=both),
-                lambda p=push: inverse(q, qd, u, p, out=out),
+                lambda p=push, h=hybrid: h(q, qd, u, u, *p, out=both),
+                lambda p=push, o=other: o(q, qd, u, *p, out=out),
                 repeat=200,
             )
-            note = f"{len(hybrid.program.ops)} / {len(inverse.program.ops)} operations"
+            note = f"{len(hybrid.program.ops)} / {len(other.program.ops)} operations"
             name = f"panda hybrid, {free} of 7 joints forward{what}"
             yield row(name, ours, "inverse, call", theirs, target, note)
 
@@ -132,17 +133,19 @@ def trees():
 def _batches(name, robot, problem, precision):
     solver = dn.build(robot, problem, backend="c", precision=precision)
     dtype = solver.dtype
+    with_f_ext = dn.build(robot, problem, backend="c", precision=precision, f_ext=True)
     q, qd, u = _states(robot, max(MANY))
     f_ext = np.random.default_rng(4).uniform(-1, 1, (max(MANY), robot.nbodies, 6))
     for push in (False, True):
-        program = (solver.with_wrenches if push else solver.runner).program
-        kernel = BatchKernel(program, dtype, robot.quaternion_places)
+        function = with_f_ext if push else solver
+        kernel = BatchKernel(function.program, dtype, robot.quaternion_places)
         for count in MANY:
             arrays = [a[:count].astype(dtype) for a in (q, qd, u)]
             pushed = [f_ext[:count].astype(dtype)] if push else []
-            inputs = [*arrays, robot.gravity.astype(dtype), *pushed]
+            inputs = [*arrays, *pushed, robot.gravity.astype(dtype)]
             ours, alone = together(
-                lambda a=arrays, p=pushed: solver(*a, *p), lambda i=inputs, k=kernel, n=count: k.quick(n, *i)
+                lambda a=arrays, p=pushed, f=function: f(*a, *p),
+                lambda i=inputs, k=kernel, n=count: k.quick(n, *i),
             )
             suffix = ", f_ext" * push + ", float32" * (precision == "float32")
             yield row(f"{name}, {count}{suffix}", ours, "kernel", alone, 1.3)

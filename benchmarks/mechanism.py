@@ -108,8 +108,8 @@ def free_motion():
 
 
 def _differential():
-    robot = dn.parse_robot(differential())
-    return robot, dn.close_loops(robot, np.array([0.7, 0.1, 0.7, 0.7]))
+    mechanism = dn.parse_robot(differential())
+    return mechanism, dn.close_loops(mechanism, np.array([0.7, 0.1, 0.7, 0.7]))
 
 
 # --- speed --------------------------------------------------------------------------------------------------

@@ -136,7 +136,7 @@ def _solvers(model, case, problem):
     choices += [{"solver": "factor_graph", "backend": "numpy"}] if case.graph else []
     choices += [{"backend": "c"}] if case.compiled else []
     for choice in choices:
-        solver = dn.build(model, problem, **choice)
+        solver = dn.build(model, problem, f_ext=True, **choice)
         yield " ".join(choice.values()), _call_of(solver, problem)
 
 

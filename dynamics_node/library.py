@@ -55,6 +55,7 @@ from dynamics_node.functions import (
     ExternalWrenchEstimate,
     Function,
     LoopSolver,
+    RobotFunction,
     UnobservableError,
     build,
     build_loop_solver,
@@ -145,6 +146,7 @@ __all__ = [  # noqa: RUF022 (by subject)
     "evaluate",  # the same in one call
     "QUANTITIES",  # their table: arguments and results
     "Function",  # named arrays in, named arrays out
+    "RobotFunction",  # of a robot: other inertias, derivatives, rollouts
     "NearestDynamics",  # accelerations and torques at singular positions of loops, and what is open there
     "Problem",  # which of tau and qdd is known at every joint
     "inverse_dynamics",  # the Problem q, qd, qdd -> tau

@@ -29,8 +29,10 @@ from dynamics_node.algorithms.loading import load_robot, parse_robot, robot_from
 from dynamics_node.algorithms.loop_closure import close_loops, step_program
 from dynamics_node.algorithms.quantities import (
     QUANTITIES,
+    ArrayQuantity,
     Quantity,
     QuantityName,
+    QuantityOptions,
     quantity_program,
     quantity_programs,
 )
@@ -56,10 +58,12 @@ from dynamics_node.algorithms.wrenches import (
 __all__ = [
     "QUANTITIES",
     "Actuation",
+    "ArrayQuantity",
     "Driven",
     "NearestDynamics",
     "Quantity",
     "QuantityName",
+    "QuantityOptions",
     "aba",
     "center_of_mass",
     "center_of_mass_motion",

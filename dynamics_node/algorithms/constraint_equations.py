@@ -115,12 +115,11 @@ def _once(program):
     robots that are read again."""
     made = lru_cache(maxsize=256)(lambda geometry: program(geometry.tree, geometry.constraints))
 
-    @cached_on_robot
-    @wraps(program)
+    @lru_cache(maxsize=256)  # clusters of recent robots
     def of(tree, constraints):
         return made(_geometry(tree, constraints))
 
-    return of
+    return wraps(program)(of)
 
 
 @_once

@@ -55,7 +55,6 @@ def derivative_program(
     some position.
     """
     shapes, more = problem.reads(robot, wrenches), parameter_shapes(robot, parameters)
-    shapes["gravity"] = shapes.pop("gravity")  # last: callers may leave it out
     if robot.constrained:
         return _derived(robot, problem, shapes, more, wrenches, parameters)
     stages = derivative_stages(robot, problem, shapes | more)

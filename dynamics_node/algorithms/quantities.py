@@ -1,8 +1,8 @@
 """The table of the quantities of a robot: arguments, results and computation of each; their Programs."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypedDict
 
 import numpy as np
 
@@ -29,10 +29,25 @@ from dynamics_node.algorithms.regressors import joint_torque_regressor as tree_j
 from dynamics_node.algorithms.wrenches import sensor_wrench as tree_sensor_wrench
 from dynamics_node.errors import InputError
 from dynamics_node.robot import Problem, Robot, named, state_shapes
-from dynamics_node.robot.problem import KNOWN, UNKNOWN
+from dynamics_node.robot.problem import KNOWN, UNKNOWN, with_wrenches
 from dynamics_node.robot.subtree import only_subtree
 
 Q, QD, QDD = ("q",), ("q", "qd"), ("q", "qd", "qdd")
+Reference = Literal["world_aligned", "body", "world", "LOCAL_WORLD_ALIGNED", "LOCAL", "WORLD"]
+Redundant = Literal["refuse", "least"]
+
+
+class QuantityOptions(TypedDict, total=False):
+    """Options of quantities, see docs/reference/quantities.md. xyz is in m, rpy in rad."""
+
+    forward_joints: Iterable[str] | None
+    link: str | None
+    links: Iterable[str] | None
+    joint: str | None
+    reference: Reference | None
+    xyz: Sequence[float] | None
+    rpy: Sequence[float] | None
+    redundant: Redundant | None
 
 
 class Quantity(NamedTuple):
@@ -74,6 +89,24 @@ class Quantity(NamedTuple):
         returns = getattr(self.result, "_fields", self.returns)
         rows = {"reads": self.reads, "returns": returns, "options": self.options}
         return f"Quantity({', '.join(f'{row}: ' + ' '.join(own) for row, own in rows.items() if own)})"
+
+    @property
+    def is_problem(self):
+        """Whether a solver of `problem` computes it."""
+        return self.problem is not None and self.write is None
+
+    def checked(self, name, options):
+        """The options that are not None, names in tuples. Raises TypeError for a foreign or a missing one."""
+        given = {option: value for option, value in options.items() if value is not None}
+        if foreign := [option for option in given if option not in self.options]:
+            has = f"its options: {', '.join(self.options)}" if self.options else "it has no options"
+            raise TypeError(f"{name} has no option {', '.join(foreign)}; {has}")
+        if missing := [option for option in self.needs if option not in given]:
+            raise TypeError(f"{name} needs the option {', '.join(missing)}")
+        for option in given.keys() & {"forward_joints", "links"}:
+            names = given[option]
+            given[option] = (names,) if isinstance(names, str) else tuple(names)
+        return given
 
     def ways(self, robot):
         """{readable name: way} on symbols of one state."""
@@ -302,41 +335,44 @@ REGRESSORS = {
 
 QUANTITIES: dict[str, Quantity] = {**SOLVED, **DYNAMICS, **WHOLE, **LINKS, **REGRESSORS}
 
-# for completion in editors
-QuantityName = Literal[
+# for completion in editors: the quantities with one array as the result, and all
+ArrayQuantity = Literal[
     "inverse_dynamics",
     "forward_dynamics",
-    "hybrid_dynamics",
-    "inverse_dynamics_derivatives",
-    "forward_dynamics_derivatives",
-    "hybrid_dynamics_derivatives",
-    "inverse_dynamics_second_derivatives",
     "mass_matrix",
     "inverse_mass_matrix",
     "nonlinear_effects",
     "gravity_torque",
     "coriolis_torque",
     "coriolis_matrix",
-    "generalized_momentum",
     "kinetic_energy",
     "potential_energy",
     "spatial_momentum",
     "spatial_momentum_matrix",
     "centroidal_momentum",
     "centroidal_momentum_matrix",
-    "center_of_mass",
-    "center_of_mass_motion",
     "frame_jacobian",
     "frame_jacobian_time_derivative",
-    "frame_pose",
-    "frame_poses",
-    "frame_kinematics",
     "frame_jacobian_bias",
-    "operational_space_inertia",
-    "operational_space_inertia_inverse",
     "sensor_wrench",
     "reaction_wrenches",
     "joint_torque_regressor",
+]
+QuantityName = Literal[
+    ArrayQuantity,
+    "hybrid_dynamics",
+    "inverse_dynamics_derivatives",
+    "forward_dynamics_derivatives",
+    "hybrid_dynamics_derivatives",
+    "inverse_dynamics_second_derivatives",
+    "generalized_momentum",
+    "center_of_mass",
+    "center_of_mass_motion",
+    "frame_pose",
+    "frame_poses",
+    "frame_kinematics",
+    "operational_space_inertia",
+    "operational_space_inertia_inverse",
     "momentum_regressor",
     "energy_regressor",
     "joint_regressor",
@@ -371,12 +407,12 @@ def quantity_programs(robot: Robot, name: str, parameters=(), wrenches=False, **
     every = np.full(robot.nv, quantity.inverts)
     watched = weak_coordinates(robot, every)
     limits = np.concatenate([health_limits(robot, watched), quantity.limits])
-    reads = state_shapes(robot, quantity.reads + ("f_ext",) * (wrenches and quantity.wrenches))
+    reads = state_shapes(robot, with_wrenches(quantity.reads) if wrenches else quantity.reads)
 
     def program(way):
         def function(own, q, qd=None, **arrays):
             rates = quantity.rates(own, q, qd)
-            results = way(own, rates, q, *arrays.values(), **options)
+            results = way(own, rates, q, **arrays, **options)
             named = dict(zip(quantity.returns, results, strict=not quantity.limits))
             if len(limits):
                 more = results[-1] if quantity.limits else ()

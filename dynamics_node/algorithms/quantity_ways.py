@@ -39,12 +39,11 @@ def of_the_tree(function, reads, rows=(), columns=()):
     rows.
     """
 
-    def way(robot, rates, q, *rest, **options):
-        given = dict(zip([name for name in reads if name != "qd"], (q, *rest), strict=True))
-        if "qdd" in given:
-            given["qdd"] = rates.accelerations(given["qdd"])
-        arrays = {name: rates.qd if name == "qd" else given[name] for name in reads}
-        results = list(function(robot.tree, *arrays.values(), **options))
+    def way(robot, rates, q, qdd=None, gravity=None, **options):
+        given = {"q": q, "qd": rates.qd, "gravity": gravity}
+        if qdd is not None:
+            given["qdd"] = rates.accelerations(qdd)
+        results = list(function(robot.tree, *(given[name] for name in reads), **options))
         for k in rows:
             results[k] = rates.rows(results[k])
         for k in columns:

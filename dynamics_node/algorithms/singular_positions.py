@@ -68,7 +68,7 @@ def nearest_dynamics(
     robot, forward, q, qd, qdd=None, tau=None, f_ext=None, gravity=None, rates=None
 ) -> NearestDynamics:
     """The NearestDynamics of one state. forward (nv,) bool: where tau is known, and qdd elsewhere; rates (nv
-    of the tree,): see DynamicsFunction.nearest. Raises UndeterminedError."""
+    of the tree,): see RobotFunction.nearest. Raises UndeterminedError."""
     if reason := why_open(robot, q):
         raise UndeterminedError(reason)
     tree, own, forward = robot.tree, robot.independent, np.asarray(forward, dtype=bool)

@@ -60,7 +60,8 @@ def external_wrenches(robot: Robot, wrenches: Mapping[str, Any]) -> np.ndarray:
     >>> f_ext = dn.external_wrenches(robot, {"panda_hand": [0, 0, 0, 0, 0, -10.0]})
     >>> f_ext.shape
     (7, 6)
-    >>> inverse, zero = dn.build(robot, "inverse_dynamics", backend="numpy"), np.zeros(7)
+    >>> inverse = dn.build(robot, "inverse_dynamics", backend="numpy", f_ext=True)
+    >>> zero = np.zeros(7)
     >>> (inverse(zero, zero, zero, f_ext=f_ext) - inverse(zero, zero, zero)).round(3) + 0.0
     array([ 0.   ,  0.88 ,  0.   , -0.055,  0.   , -0.88 ,  0.   ])
     """

@@ -29,19 +29,19 @@ class Cfa:
     def __init__(self, motions: Motions, ordering="cr"):
         self.arrays, self.scan = motions.arrays, motions.scan
         robot, xp, dtype = self.arrays.robot, self.arrays.xp, self.arrays.dtype
-        self.constraints = constraint_arrays(robot, xp, dtype)
+        self.own = constraint_arrays(robot, xp, dtype)
         self.solve = CFA_ORDERINGS[ordering](xp, *self._blocks())
 
     def _blocks(self):
         """D (..., depths, width m, width m) and U of one depth and the next: W^T K W = B^T J^-1 B. B has W at
         the body of a joint, and -X^T W at its parent."""
-        places, W, _, W_J_inverse, J_inverse_above, diagonal = self.constraints
-        above = places.joined(self.arrays.xp, places.parent, -transposed(self.scan.X) @ W)
-        D = diagonal + transposed(above) @ (J_inverse_above @ above)
-        return D, W_J_inverse[:-1] @ above[..., 1:, :, :]
+        own = self.own
+        above = own.places.joined(self.arrays.xp, own.places.parent, -transposed(self.scan.X) @ own.W)
+        D = own.diagonal + transposed(above) @ (own.J_inverse_above @ above)
+        return D, own.W_J_inverse[:-1] @ above[..., 1:, :, :]
 
     def __call__(self, torques):
-        places, W = self.constraints.places, self.constraints.W
+        places, W = self.own.places, self.own.W
         active = self.arrays.motions(torques)  # S tau
         right = -transposed(W) @ self._across(active)
         x = places.by_body(self.solve(places.by_depth(self.arrays.xp, right)))
@@ -49,7 +49,7 @@ class Cfa:
 
     def _across(self, F):
         """K F: relative accelerations across the joints (..., n, 6, 1)."""
-        a = self.constraints.J_inverse @ (F - self.scan.child_sums(F))
+        a = self.own.J_inverse @ (F - self.scan.child_sums(F))
         return a - self.scan.inherited(a)
 
 

@@ -5,6 +5,7 @@ import os
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -137,7 +138,7 @@ def evaluate_table(robot, options, printer):
         printer.note(note)
     comparison = Comparison(robot) if compares else None
     with printer.progress("compiling"):
-        solver = build(moved, problem, precision=options.precision)
+        solver: Any = build(moved, problem, precision=options.precision)
     if options.friction:
         solver = _WithFriction(solver)
     summary = _run(solver, table, options, comparison, robot, printer)

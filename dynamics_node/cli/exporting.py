@@ -4,12 +4,12 @@ from pathlib import Path
 from typing import get_args
 
 from dynamics_node.algorithms import QUANTITIES
+from dynamics_node.algorithms.quantities import Reference
 from dynamics_node.cli.options import UsageError
 from dynamics_node.cli.parser import add_command
 from dynamics_node.cli.values import folder_to_write, one_of
 from dynamics_node.codegen.export import DTYPES, TARGETS
 from dynamics_node.functions import build, build_loop_solver, export_functions
-from dynamics_node.functions.choices import Reference
 from dynamics_node.robot.inertial_parameters import PARAMETERS
 
 _OPTIONS = ("link", "links", "joint", "reference", "forward_joints")

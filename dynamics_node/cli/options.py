@@ -130,15 +130,15 @@ def as_recorded(robot, options, paths, printer):
     files = {path: position_ranges(path, others, options.topic, joints_map=pairs) for path in paths}
     ranges = {}
     for name in others:
-        if ends := [found[name] for found in files.values() if name in found]:
+        if ends := [own[name] for own in files.values() if name in own]:
             ranges[name] = RecordedRange(min(low for low, _ in ends), max(high for _, high in ends))
-    moving = [name for name, recorded in ranges.items() if recorded.moves]
-    fixed = {name: recorded.middle for name, recorded in ranges.items() if not recorded.moves}
+    moving = [name for name, own in ranges.items() if own.moves]
+    fixed = {name: own.middle for name, own in ranges.items() if not own.moves}
     fixed = {name: position for name, position in fixed.items() if abs(position) > STATIONARY}
     if not moving and not fixed:
         return robot
-    for path, found in files.items():
-        if missing := [name for name in moving if name not in found]:
+    for path, own in files.items():
+        if missing := [name for name in moving if name not in own]:
             raise TableError(
                 f"{path} has no positions of {listed(missing)}, which move in other recordings and are not "
                 "among --joints"
@@ -166,18 +166,18 @@ def open_recordings(robot, options, printer, *groups):
     """For commands with `add_derivatives`: the robot `as_recorded`; the tables of each group of recordings,
     whose notes are printed; and `measured` for computations with them, None for all coordinates."""
     moved = as_recorded(robot, options, [path for group in groups for path in group], printer)
-    measured, problem = torques_of(robot, moved), inverse_dynamics(moved)
-
-    def opened(path) -> Table:
+    measured = torques_of(robot, moved)
+    problem = inverse_dynamics(moved)
+    tables: list[list[Table]] = [[] for _ in groups]
+    for own, path in ((own, path) for own, group in zip(tables, groups, strict=True) for path in group):
         table = open_table(
             path, moved, problem, topic=options.topic, joints_map=joints_map(options), measured=measured,
             cutoff=cutoff(options), velocities=options.velocities,
         )  # fmt: skip
         for note in table.notes:
             printer.note(f"{path}: {note}")
-        return table
-
-    return moved, [list(map(opened, group)) for group in groups], None if measured is True else measured
+        own.append(table)
+    return moved, tables, None if measured is True else measured
 
 
 def total_rows(tables):

@@ -88,7 +88,8 @@ class NoFastPath:
 
 @dataclass(frozen=True, eq=False)
 class WithFallback:
-    """A Runner: `first`, and `second`, slower and surer, for the states of which `first` has no result."""
+    """A Runner: `first`, and `second`, slower and surer, for the states of which `first` has no result. On a
+    device such states stay NaN."""
 
     first: Any
     second: Any

@@ -5,7 +5,7 @@ wrench the joint torques determine.
 """
 
 from collections.abc import Iterable
-from functools import lru_cache, partial
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -23,7 +23,7 @@ from dynamics_node.functions import ExternalWrenchEstimate
 from dynamics_node.functions.arguments import Arguments, robot_signature
 from dynamics_node.functions.checks import finite, require_robot
 from dynamics_node.functions.choices import BACKENDS, Choice, require_known
-from dynamics_node.functions.spec import Spec
+from dynamics_node.functions.spec import FunctionSpec
 from dynamics_node.identification.regression import named_in
 from dynamics_node.robot import Robot
 from dynamics_node.robot.robot import cached_on_robot
@@ -81,10 +81,10 @@ class MomentumObserver:
     De Luca and Albu-Schaeffer, Robot collisions, 2017. docs/explanation/estimation.md has the equations.
     """
 
-    def __init__(self, robot: Robot, options: ObserverOptions, runners, specs):
+    def __init__(self, robot: Robot, options: ObserverOptions, runners, spec):
         self.robot, self.options = robot, options
         self._runners: tuple[Runner, Runner] = runners  # of a cycle and of the first sample
-        self._specs: tuple[Spec, Spec] = specs
+        self._spec: FunctionSpec = spec
         each = {name: options.each(name, robot.v_names) for name in _EACH}
         self._settings = _settings(options, **each)
         self._bind_fast_path()
@@ -167,11 +167,10 @@ class MomentumObserver:
         ValueError
             If the robot differs in more than that.
         """
-        for spec in self._specs:
-            spec.require_changeable(robot)
-        pairs = zip(self._runners, self._specs, strict=True)
-        runners = tuple(runner.with_parameters(spec.values(robot)) for runner, spec in pairs)
-        return MomentumObserver(robot, self.options, runners, self._specs)
+        self._spec.require_changeable(robot, is_program=True)
+        values = self._spec.values(robot)
+        runners = tuple(runner.with_parameters(values) for runner in self._runners)
+        return MomentumObserver(robot, self.options, runners, self._spec)
 
     def step(
         self,
@@ -371,26 +370,16 @@ def build_observer(
     for name in _EACH:
         options.each(name, robot.v_names)
     parameters = tuple(runtime_parameters)
-    begin = partial(_written, begin_program, robot, windows, parameters=runtime_parameters)
-    cycle = partial(
-        _written, cycle_program, robot, windows, options.link, places, parameters=runtime_parameters
+    cycle = cycle_program(robot, windows, options.link, places, parameters=parameters)
+    begin = begin_program(robot, windows, parameters=parameters)
+    spec = FunctionSpec(
+        robot=robot,
+        name="observer",
+        choice=Choice("best", None, backend),
+        forward=(False,) * robot.nv,
+        parameters=parameters,
     )
-    specs = tuple(
-        Spec(
-            robot=robot,
-            name="observer",
-            choice=Choice("best", None, backend),
-            forward=(False,) * robot.nv,
-            write=write,
-            parameters=parameters,
-        )
-        for write in (cycle, begin)
-    )
-    return MomentumObserver(robot, options, tuple(spec.runner() for spec in specs), specs)
-
-
-def _written(make, *arguments, wrenches=False, **more):
-    return make(*arguments, **more)
+    return MomentumObserver(robot, options, (spec.runner(cycle), spec.runner(begin)), spec)
 
 
 def _settings(options, velocity_std, torque_std, model_std, bandwidth):

@@ -24,7 +24,7 @@ from dynamics_node.estimation.payload import (
     require_bearing,
 )
 from dynamics_node.estimation.payload_fit import COLUMNS, fit_payload, payload_sums
-from dynamics_node.functions import Backend, QuantityFunction, build
+from dynamics_node.functions import Backend, RobotFunction, build
 from dynamics_node.robot import Robot
 from dynamics_node.robot.validate import HUGE
 
@@ -42,8 +42,8 @@ class PayloadFunctions:
 
     robot: Robot
     link: str
-    momentum: QuantityFunction
-    regressor: QuantityFunction
+    momentum: RobotFunction
+    regressor: RobotFunction
     identifiable: np.ndarray
 
     def with_inertias(self, robot: Robot) -> "PayloadFunctions":

@@ -17,9 +17,9 @@ from dynamics_node.functions.estimator import (
     UnobservableError,
 )
 from dynamics_node.functions.exporting import export_functions
-from dynamics_node.functions.function import Function, ProgramFunction, compile
+from dynamics_node.functions.function import Function, compile
 from dynamics_node.functions.loop_solver import LoopSolver
-from dynamics_node.functions.robot_functions import QuantityFunction, RobotFunction
+from dynamics_node.functions.robot_function import RobotFunction
 
 __all__ = [
     "BACKENDS",
@@ -30,8 +30,6 @@ __all__ = [
     "ExternalWrenchEstimate",
     "Function",
     "LoopSolver",
-    "ProgramFunction",
-    "QuantityFunction",
     "RobotFunction",
     "UnobservableError",
     "build",

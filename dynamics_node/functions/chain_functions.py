@@ -1,4 +1,4 @@
-"""The parallel solvers cfa, jsiia and abia as Functions: their Spec, and the array module they run on."""
+"""The parallel solvers cfa, jsiia and abia as Functions: their Runner, and the array module they run on."""
 
 from dataclasses import dataclass, replace
 from functools import partial
@@ -16,9 +16,8 @@ from dynamics_node.chains import (
 )
 from dynamics_node.codegen.cuda import at_work, cupy_module
 from dynamics_node.errors import ChoiceError, DeviceError
-from dynamics_node.functions.choices import Choice
-from dynamics_node.functions.spec import Spec
-from dynamics_node.graph import dynamics_runner
+from dynamics_node.functions.spec import FunctionSpec
+from dynamics_node.graph import NumericRunner, dynamics_runner
 from dynamics_node.robot import Problem, Robot
 
 NUMBERS_A_JOINT = 1000  # of a state in memory at once, approximately
@@ -29,25 +28,17 @@ AT_ONCE = {
 }  # numbers of all states together that fit caches, or a device
 
 
-def parallel_solver(robot: Robot, problem: Problem, choice: Choice, parameters, precision="float64"):
-    """(description, Spec, None): see build; everything is computed in the precision. Raises ChoiceError for
-    an unsupported problem or robot, ModelError for unsupported joints and links, DeviceError for backend cuda
+def chain_runner(spec: FunctionSpec, precision: str) -> tuple[str, NumericRunner]:
+    """(description, Runner), see build; everything is computed in the precision. Raises ChoiceError for an
+    unsupported problem or robot, ModelError for unsupported joints and links, DeviceError for backend cuda
     without CuPy or a device."""
+    robot, problem, choice = spec.robot, spec.problem, spec.choice
+    assert isinstance(problem, Problem)
     _require_supported(robot, problem, choice)
     backend = "numpy" if choice.backend == "auto" else choice.backend
     algorithm = ParallelDynamics(robot.tree, problem, choice.solver, choice.ordering, backend, precision)
     algorithm.require_supported()
-    numeric = partial(dynamics_runner, algorithm, problem, backend=backend)
-    spec = Spec(
-        robot=robot,
-        name=f"{problem.kind}_dynamics",
-        problem=problem,
-        choice=choice._replace(backend=backend),
-        forward=problem.forward,
-        numeric=numeric,
-        parameters=parameters,
-    )
-    return algorithm.description, spec, None
+    return algorithm.description, dynamics_runner(algorithm, problem, spec.f_ext, backend)
 
 
 def _require_supported(robot, problem, choice):
@@ -124,7 +115,7 @@ class ParallelDynamics:
         for start in range(0, len(results), step):
             part = slice(start, start + step)
             given = [
-                a if a is None or a.ndim == axes else a[part] for a, axes in zip(arrays, AXES, strict=True)
+                a if a is None or a.ndim == own else a[part] for a, own in zip(arrays, AXES, strict=True)
             ]
             results[part] = on_host(solve(*(a if a is None else xp.asarray(a) for a in given)))
         return results

@@ -13,9 +13,7 @@ from dynamics_node.text import similar
 Backend = Literal["auto", "numpy", "c", "cuda", "gtsam"]
 Solver = Literal["best", "factor_graph", "cluster", "cfa", "jsiia", "abia"]
 Precision = Literal["float64", "float32"]
-Reference = Literal["world_aligned", "body", "world", "LOCAL_WORLD_ALIGNED", "LOCAL", "WORLD"]
 Singular = Literal["error", "nearest"]
-Redundant = Literal["refuse", "least"]
 SOLVERS, BACKENDS, PRECISIONS = get_args(Solver), get_args(Backend), get_args(Precision)
 SINGULAR = get_args(Singular)
 COMPILED = ("auto", "c", *DEVICES)  # backends that run Programs

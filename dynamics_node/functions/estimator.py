@@ -4,7 +4,7 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,8 +14,8 @@ from dynamics_node.display import shown_by_field
 from dynamics_node.errors import ChoiceError, InputError, SolutionError
 from dynamics_node.functions.arguments import Signature, robot_signature
 from dynamics_node.functions.choices import COMPILED, Choice
-from dynamics_node.functions.robot_functions import RobotFunction
-from dynamics_node.functions.spec import Spec
+from dynamics_node.functions.robot_function import RobotFunction
+from dynamics_node.functions.spec import FunctionSpec
 from dynamics_node.graph import (
     Judgement,
     Observability,
@@ -128,7 +128,7 @@ class ExternalWrenchEstimate(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class Estimator(RobotFunction):
+class Estimator(RobotFunction[Estimate]):
     """The motion, torques and external wrenches at one instant, estimated from sensors.
 
     `build` returns it for the result of `sensor_problem`; a call is ``estimator(q, qd, readings)``.
@@ -159,6 +159,7 @@ class Estimator(RobotFunction):
     """
 
     observability: Observability
+    _takes_arrays = False
 
     def __post_init__(self):
         super().__post_init__()
@@ -266,7 +267,7 @@ class Estimator(RobotFunction):
             raise SolutionError(_why_not(self.robot, self.problem, q, qd, readings, g))
         return judgement
 
-    def __call__(
+    def __call__(  # type: ignore[override]
         self,
         q: ArrayLike,
         qd: ArrayLike,
@@ -306,7 +307,7 @@ class Estimator(RobotFunction):
         arrays = self._arrays(q, qd, readings, gravity)
         results = self._new(tuple, *arrays)
         if results is None:
-            results = self._states(self.runner, arrays, None, errors)
+            results = self._states(arrays, None, errors)
         return Estimate(**dict(zip(self.runner.outputs, results, strict=True)))
 
     def _arrays(self, q, qd, readings, gravity):
@@ -328,22 +329,21 @@ def build_estimator(robot: Robot, problem: SensorProblem, backend="auto", parame
     observed = observability(robot, problem)
     if not observed.observable:
         raise UnobservableError(observed)
-    numeric = partial(sensor_runner, robot, problem, "gtsam" if backend == "gtsam" else "numpy")
-    write = partial(sensor_program, robot, problem, parameters)
-    program = _program(write, backend)
-    spec = Spec(
+    program = _program(robot, problem, backend, parameters)
+    spec = FunctionSpec(
         robot=robot,
         name="estimator",
         problem=problem,
         choice=Choice("best", None, "numpy" if program is None and backend == "auto" else backend),
         forward=(False,) * robot.nv,
-        write=None if program is None else write,
-        numeric=numeric,
         parameters=parameters,
-        refines=program is not None and bool(program.limits),
         regrouped=regroups(problem),
     )
-    runner = spec.runner(program=program)
+    runner: Any = None
+    if program is None or program.limits:
+        runner = sensor_runner(robot, problem, "gtsam" if backend == "gtsam" else "numpy")
+    if program is not None:
+        runner = spec.runner(program, runner)
     return Estimator(
         signature=_signature(robot, problem),
         runner=runner,
@@ -354,12 +354,12 @@ def build_estimator(robot: Robot, problem: SensorProblem, backend="auto", parame
     )
 
 
-def _program(write, backend):
+def _program(robot, problem, backend, parameters):
     """The Program for a backend that compiles it; None for others."""
     if backend not in COMPILED:
         return None
     try:
-        program = write()
+        program = sensor_program(robot, problem, parameters)
     except NoPivotError as error:
         if backend != "auto":
             raise

@@ -93,7 +93,7 @@ def export_functions(
         raise ChoiceError(f"the interface of target {target!r} is double: leave precision at 'double'")
     robots = [robot for robot in (getattr(f, "robot", None) for f in functions) if robot is not None]
     prefix = identifier(name or (robots[0].name if robots else "dynamics"))
-    differentiated = [each for f in functions for each in _with_derivatives(f, options, target)]
+    differentiated = [own for f in functions for own in _with_derivatives(f, options, target)]
     entries = [_entry(f, prefix, options, target) for f in differentiated]
     entries += [_entry(f, prefix, replace(options, order=0), target) for f in undifferentiated]
     twice = [e.name for k, e in enumerate(entries) if e.name in [other.name for other in entries[:k]]]
@@ -118,18 +118,17 @@ def _precision(function, options):
 def _with_derivatives(function, options, target):
     """The Function and those of its derivatives, which targets with CasADi's interface have by CasADi's
     names."""
-    functions = [function]
+    own = [function]
     for _ in range(0 if target in WITH_CASADI else options.order):
-        last = functions[-1]
-        row = QUANTITIES.get(last.spec.name) if hasattr(last, "spec") else None
+        row = QUANTITIES.get(own[-1].spec.name) if hasattr(own[-1], "spec") else None
         if row is None or row.derivatives is None:
             known = ", ".join(name for name, other in QUANTITIES.items() if other.derivatives)
             raise ChoiceError(
-                f"{last.signature.name} has no derivatives for target {target!r}; those of {known} exist; "
+                f"{own[-1].signature.name} has no derivatives for target {target!r}; those of {known} exist; "
                 f"targets {' and '.join(WITH_CASADI)} differentiate every function"
             )
-        functions.append(last.derivatives("numpy"))
-    return functions
+        own.append(own[-1].derivatives("numpy"))
+    return own
 
 
 # --- an Entry -----------------------------------------------------------------------------------------------
@@ -167,7 +166,7 @@ def _entry(function, prefix, options, target) -> Entry:
 
 
 def _origin(function) -> tuple[Any, Any]:
-    """The Robot and the Spec; None for a Function that is compiled from a Program."""
+    """The Robot and the FunctionSpec; None for a Function that is compiled from a Program."""
     return getattr(function, "robot", None), getattr(function, "spec", None)
 
 
@@ -175,8 +174,6 @@ def _lanes(function, program) -> LaneProgram | None:
     """The LaneProgram of a Function whose straight lines, the Program, are long."""
     _, spec = _origin(function)
     staged = function.program
-    if staged is None and spec is not None and spec.write is not None:
-        staged = spec.write(wrenches=False)
     if not isinstance(staged, LaneProgram) or spec.parameters or len(program.ops) < MANY:
         return None
     return staged
@@ -187,7 +184,7 @@ def _program(function) -> Program:
     robot, spec = _origin(function)
     program = function.program
     if program is None and spec is not None:
-        program = _written(robot, spec) if spec.write is None else spec.write(wrenches=False)
+        program = _written(robot, spec)
     if isinstance(program, LaneProgram):
         program = flattened(program)
     if not isinstance(program, Program):
@@ -202,9 +199,9 @@ def _written(robot, spec) -> Program | None:
     """The Program of a Function that computes without one; None for algorithms that users choose."""
     if spec.name not in QUANTITIES or spec.choice.solver not in ("best", "cluster"):
         return None
-    if spec.problem is not None and QUANTITIES[spec.name].write is None:
-        return cheapest(dynamics_programs(robot, spec.problem, False, spec.parameters))[1]
-    return quantity_program(robot, spec.name, spec.parameters, **spec.options)
+    if QUANTITIES[spec.name].is_problem:
+        return cheapest(dynamics_programs(robot, spec.problem, spec.f_ext, spec.parameters))[1]
+    return quantity_program(robot, spec.name, spec.parameters, spec.f_ext, **spec.options)
 
 
 def _fixed(function) -> dict[str, np.ndarray]:

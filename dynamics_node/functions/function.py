@@ -1,15 +1,15 @@
 """Functions: named arrays over a Runner, the base of all compiled and numeric functions of the library."""
 
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import BuiltinFunctionType
-from typing import Literal
+from typing import Any, Generic, Literal, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dynamics_node.algorithms.results import Rollout
 from dynamics_node.codegen import ArrayError, Runner, finite_states, make_runner, on_device
 from dynamics_node.codegen.export import Target
 from dynamics_node.display import titled
@@ -20,19 +20,18 @@ from dynamics_node.functions.choices import Backend, Precision
 from dynamics_node.functions.exporting import export_functions
 from dynamics_node.symbolic import Program
 
-ERRORS = ("raise", "nan")
+Result = TypeVar("Result")
+Errors = Literal["raise", "nan"]
+ERRORS = get_args(Errors)
 QUICK = ("_one_state", "_new", "_at_once")  # builtin functions of this process
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Function:
+class Function(Generic[Result]):
     """Named arrays in, named arrays out: the result of `build` and `compile`. Picklable.
 
     A call returns one array, or a tuple of several. Arguments are arrays (..., *shape) in SI units, by
-    position or by name; leading axes are a batch and broadcast. A call raises InputError, naming argument and
-    entry, and SolutionError. With errors='nan' a state without a result is NaN, and the others are right.
-    `out` is the place of the result, or a tuple of places; its content is undefined if the call raises an
-    error.
+    position or by name; leading axes are a batch and broadcast.
 
     Parameters
     ----------
@@ -45,6 +44,10 @@ class Function:
     precision : str
         'float64', or 'float32' for arguments and results. Compiled code then computes many states in float32.
         Small numbers of states, and those that need more digits, are computed in float64.
+    defaults : dict
+        {name: array} of the last inputs, which are optional.
+    result : type, optional
+        The NamedTuple of several results, by default a tuple.
 
     Attributes
     ----------
@@ -55,7 +58,7 @@ class Function:
     --------
     >>> mass_matrix = dn.build(robot, "mass_matrix", backend="numpy")
     >>> mass_matrix
-    QuantityFunction 'mass_matrix'
+    RobotFunction 'mass_matrix'
       robot      panda, nq 7, nv 7
       algorithm  mass_matrix
       reads      q (7,)
@@ -71,50 +74,134 @@ class Function:
     runner: Runner
     why: Callable | None = None
     precision: str = "float64"
+    defaults: dict[str, np.ndarray] = field(default_factory=dict)
+    result: type[tuple] | None = None
     dtype: np.dtype = field(init=False, repr=False)
     _one_state: Callable = field(init=False, repr=False)
     _new: Callable = field(init=False, repr=False)
     _axes_of_many: int = field(init=False, repr=False)
-    _at_once_first = False  # whether the class calls `_call_at_once`
+    _names: tuple[str, ...] = field(init=False, repr=False)
+    _rest: tuple = field(init=False, repr=False)
+    _result: type[tuple] = field(init=False, repr=False)
+    _single: bool = field(init=False, repr=False)
+    _takes_arrays = True  # whether calls with arrays alone may reach compiled code before Python
 
     def __new__(cls, *arguments, runner=None, precision="float64", **named):
         """An instance of the class that compiled code derives from this one, where there is one."""
-        derive = _derives(runner) if cls._at_once_first and precision == "float64" else None
+        derive = _derives(runner) if cls._takes_arrays and precision == "float64" else None
         return object.__new__(derive(cls) if derive else cls)
 
     def __post_init__(self):
         """Store `call_one` and `call_new` of the runner as attributes: Python looks these up fastest."""
-        one, new = self._quick_ways(self.runner)
+        one, new = _declined, _nothing
+        if self.precision == "float64":
+            one, new = self.runner.call_one, self.runner.call_new
         first = next(iter(self.runner.inputs.values()), ())
         self._keep(_one_state=one, _new=new, _axes_of_many=1 + len(first), dtype=np.dtype(self.precision))
+        self._keep(_names=tuple(self.runner.inputs), _rest=tuple(self.defaults.values()))
+        self._keep(_result=self.result or tuple, _single=len(self.runner.outputs) == 1)
+        if self._takes_arrays:
+            self._call_at_once()
 
     def __repr__(self):
         return titled(f"{type(self).__name__} {self.signature.name!r}", **self._summary())
 
     def _summary(self):
         """Rows of the repr."""
-        shapes = {"reads": self.runner.inputs, "returns": self.runner.outputs}
-        rows = {row: [f"{name} {shape}" for name, shape in own.items()] for row, own in shapes.items()}
+        names = self.runner.outputs if self.result is None else self.result._fields  # type: ignore[attr-defined]
+        returns = dict(zip(names, self.runner.outputs.values(), strict=True))
+        shapes = {"reads": self.runner.inputs, "returns": returns}
+        rows = {row: [f"{name} {shape}" for name, shape in named.items()] for row, named in shapes.items()}
         return {**rows, "backend": f"{self.runner.backend}, {self.precision}"}
 
     def _keep(self, **attributes):
         for name, value in attributes.items():
             object.__setattr__(self, name, value)
 
-    def _quick_ways(self, runner):
-        """`call_one` and `call_new` of a runner, for float64."""
-        return (runner.call_one, runner.call_new) if self.precision == "float64" else (_declined, _nothing)
-
-    def _call_at_once(self, result, *rest):
-        """Let calls with arrays and `out` alone reach compiled code before Python. result: the class of
-        several results; rest: inputs behind the arguments."""
+    def _call_at_once(self):
+        """Let calls with nothing but arrays and `out` reach compiled code before Python."""
         reach = getattr(type(self), "_reach", None)
         if reach is None:
             return
-        ways = (self._one_state, self._new)
-        if all(isinstance(way, BuiltinFunctionType) for way in ways):
-            self._keep(_at_once=(*ways, result, *rest))
+        builtins = (self._one_state, self._new)
+        if all(isinstance(function, BuiltinFunctionType) for function in builtins):
+            names = tuple(map(sys.intern, self._names))  # the call compares addresses
+            self._keep(_at_once=(*builtins, self._result, names, *self._rest))
         reach(self)
+
+    def __call__(
+        self,
+        *arrays: ArrayLike | None,
+        out: np.ndarray | tuple[np.ndarray, ...] | None = None,
+        errors: Errors = "raise",
+        **named: ArrayLike | None,
+    ) -> Result:
+        """Compute the results.
+
+        Parameters
+        ----------
+        *arrays, **named : array_like (..., *shape)
+            The inputs by position or by name, over one batch; None for the default.
+        out : ndarray or tuple of ndarray, optional
+            An array for every result. It is written during the computation: its content is undefined if the
+            call raises.
+        errors : str
+            'raise', or 'nan': NaN for states without a result.
+
+        Returns
+        -------
+        ndarray or tuple (..., *shape)
+            `out` if it is given.
+
+        Raises
+        ------
+        InputError
+            For an invalid argument, naming argument and entry.
+        SolutionError
+            If there is no finite result.
+        TypeError
+            For a wrong number of arguments, or an unknown name.
+        """
+        if named:
+            arrays = self._placed(arrays, named)
+        elif 0 < (missing := len(self._names) - len(arrays)) <= len(self._rest):
+            arrays += self._rest[-missing:]
+        if out is None:
+            results = self._new(self._result, *arrays)
+            if results is not None:
+                return results
+            results = self._states(arrays, None, errors)
+            new: Any = results[0] if self._single else tuple.__new__(self._result, results)
+            return new
+        places = out if isinstance(out, tuple) else (out,)
+        if self._one_state(*arrays, *places) is not None:
+            self._states(arrays, places, errors)
+        written: Any = places[0] if self._single else places
+        return written
+
+    def _placed(self, arrays, named):
+        """All arguments in the order of the inputs."""
+        placed = list(arrays)
+        for name in self._names[len(arrays) :]:
+            value = named.pop(name, None)
+            value = self.defaults.get(name) if value is None else value
+            if value is not None:
+                placed.append(value)
+        if named:
+            reason = f"not {', '.join(named)} as well"
+            raise TypeError(f"{self.signature.name} takes {', '.join(self._names)}: {reason}")
+        return tuple(placed)
+
+    def _complete(self, arrays):
+        """The arrays with defaults in place of None. Raises TypeError for a wrong number."""
+        names = self._names
+        if len(arrays) != len(names):
+            required = ", ".join(names[: len(names) - len(self._rest)])
+            takes = f"{required} and optionally {', '.join(self.defaults)}" if self._rest else required
+            counted = "1 argument is" if len(arrays) == 1 else f"{len(arrays)} arguments are"
+            raise TypeError(f"{self.signature.name} takes {takes}: {counted} given")
+        pairs = zip(names, arrays, strict=True)
+        return tuple(self.defaults.get(name) if array is None else array for name, array in pairs)
 
     def __reduce__(self):
         return _restored, (getattr(type(self), "_plain", type(self)), self.__getstate__())
@@ -301,100 +388,41 @@ class Function:
 
         return TorchFunction(self, order)
 
-    def rollout(
-        self,
-        q: ArrayLike,
-        qd: ArrayLike,
-        tau: ArrayLike,
-        dt: float,
-        *,
-        integrator: Literal["semi_implicit_euler", "rk4"] = "semi_implicit_euler",
-    ) -> Rollout:
-        """Simulate many states along many steps, for planners that sample, see docs/how-to/rollouts.md.
-
-        For forward dynamics. Positions move on their manifold, as in `integrate`. Torques are constant within
-        a step. Closed loops stay closed. Friction, limits of joints and contacts do not act.
-
-        Parameters
-        ----------
-        q : array_like (..., nq)
-            Positions at the start, closed, rad and m.
-        qd : array_like (..., nv)
-            Velocities at the start, rad/s and m/s.
-        tau : array_like (..., steps, nv)
-            Torques and forces of the joints, N m and N; leading axes broadcast.
-        dt : float
-            Length of a step, s.
-        integrator : str
-            'semi_implicit_euler', of first order, or 'rk4', of fourth order with four times the work.
-
-        Returns
-        -------
-        Rollout
-            q (..., steps + 1, nq) and qd (..., steps + 1, nv); the first states are those at the start. From
-            the step on in which a state diverges, or is singular, its results are NaN. It changes no other.
-
-        Raises
-        ------
-        InputError
-            For a wrong shape, a dt that is not positive, or a start or torque that is not finite.
-        ChoiceError
-            For another quantity, an unknown integrator, or a solver of parallel machines.
-        CompileError
-            For backend c without a compiler.
-
-        See Also
-        --------
-        simulate : implicit, with friction and a trajectory.
-
-        Examples
-        --------
-        >>> forward = dn.build(robot, "forward_dynamics", backend="numpy")
-        >>> tau = np.zeros((3, 10, robot.nv))  # 3 samples of 10 steps
-        >>> q, qd = forward.rollout(robot.neutral(), np.zeros(robot.nv), tau, dt=0.01)
-        >>> q.shape, qd.shape
-        ((3, 11, 7), (3, 11, 7))
-        >>> qd[0, -1].round(2)  # rad/s, after a fall of 0.1 s
-        array([ 0.2 ,  1.7 ,  0.21,  3.49, -0.38, -3.86, -0.38])
-        """
-        from dynamics_node.functions.rollout import roll_out  # avoids a circular import
-
-        return roll_out(self, q, qd, tau, dt, integrator)
-
     # --- many states, or other arrays -----------------------------------------------------------------------
 
-    def _states(self, runner, arrays, out, errors):
-        """The results (..., *shape) in a tuple, without the fast path; arrays: all inputs of the
-        runner."""
-        results = None if out is None else self._quick_ways(runner)[1](tuple, *arrays)
+    def _states(self, arrays, out, errors):
+        """The results (..., *shape) in a tuple, without the fast path; arrays: all inputs."""
+        if errors not in ERRORS:
+            raise InputError(f"errors must be {' or '.join(map(repr, ERRORS))}, not {errors!r}")
+        arrays = self._complete(arrays)
+        results = None if out is None else self._new(tuple, *arrays)
         if results is None:
-            results = self._many(runner, arrays, out)
+            results = self._many(arrays, out)
         if results is None and any(map(on_device, arrays)):
-            return self._on_device(runner, arrays, out, errors)
+            return self._on_device(arrays, out, errors)
         if results is None:
-            results = self._checked(runner, arrays, errors)
+            results = self._checked(arrays, errors)
         elif isinstance(results, np.ndarray):
             results = (results,)
         if out is None:
             return tuple(results)
         return tuple(written_to(result, place) for result, place in zip(results, out, strict=True))
 
-    def _many(self, runner, arrays, out):
+    def _many(self, arrays, out):
         """The results by `call_batch`, without checks in Python; None if it cannot."""
         first = arrays[0] if arrays else None
         if not isinstance(first, np.ndarray) or first.ndim != self._axes_of_many:
             return None
-        return runner.call_batch(len(first), arrays, self.dtype, out)
+        return self.runner.call_batch(len(first), arrays, self.dtype, out)
 
-    def _on_device(self, runner, arrays, out, errors):
+    def _on_device(self, arrays, out, errors):
         """The results for arrays on a GPU: there, of their type, layout and library. A state without a
         result is NaN; with errors='raise' the call waits, and the message has the number of the first such
         state."""
-        names = self._names(runner, arrays, errors)
-        there = getattr(runner, "on_device", None)
+        there = getattr(self.runner, "on_device", None)
         if there is None:
-            lying = ", ".join(name for name, a in zip(names, arrays, strict=True) if on_device(a))
-            reason = f"on a GPU, and this function runs by {runner.backend}"
+            lying = ", ".join(name for name, a in zip(self._names, arrays, strict=True) if on_device(a))
+            reason = f"on a GPU, and this function runs by {self.runner.backend}"
             raise InputError(f"{lying}: arrays {reason}: build it with backend='cuda'")
         try:
             results, bad = there(arrays, out, errors == "raise")
@@ -405,29 +433,19 @@ class Function:
             raise SolutionError(f"state {bad} has no result: {reason}; errors='nan' makes it NaN")
         return results
 
-    def _names(self, runner, arrays, errors):
-        """Names of the inputs. Raises ValueError and TypeError for an invalid call."""
-        if errors not in ERRORS:
-            raise InputError(f"errors must be {' or '.join(map(repr, ERRORS))}, not {errors!r}")
-        names = list(runner.inputs)
-        if len(arrays) != len(names):
-            reason = f"{len(names)} arguments, not {len(arrays)}"
-            raise TypeError(f"{self.signature.name} takes {', '.join(names)}: {reason}")
-        return names
-
-    def _checked(self, runner, arrays, errors):
-        names = self._names(runner, arrays, errors)
-        arguments = Arguments(self.signature, dict(zip(names, arrays, strict=True)), self.dtype)
+    def _checked(self, arrays, errors):
+        runner = self.runner
+        arguments = Arguments(self.signature, dict(zip(self._names, arrays, strict=True)), self.dtype)
         results: list[np.ndarray] = []
         good = False
         if runner.checks:
             results, good = runner.run_checked(arguments.count, list(arguments.rows().values()), self.dtype)
         if not good:
-            results = self._careful(runner, arguments, errors)
+            results = self._careful(arguments, errors)
         shaped = [array.reshape((*arguments.batch, *array.shape[1:])) for array in results]
         return [array.astype(self.dtype, copy=False) for array in shaped]
 
-    def _careful(self, runner, arguments, errors):
+    def _careful(self, arguments, errors):
         """The results over all states, with double precision; raises for the first bad state, or sets bad
         states to NaN."""
         if errors == "raise":
@@ -437,7 +455,7 @@ class Function:
             chosen = arguments.good()
             rows = arguments.rows(chosen)
         rows = {name: array.astype(np.float64, copy=False) for name, array in rows.items()}
-        solved = self._run(runner, np.count_nonzero(chosen), rows, errors)
+        solved = self._run(np.count_nonzero(chosen), rows, errors)
         if errors == "raise":
             if not (good := finite_states(solved)).all():
                 bad = int(np.flatnonzero(~good)[0])
@@ -449,21 +467,21 @@ class Function:
             target[chosen] = array
         return results
 
-    def _run(self, runner, count, rows, errors):
+    def _run(self, count, rows, errors):
         """Run a numeric algorithm; if it fails because of one state, state by state."""
         try:
-            return runner.run_checked(count, list(rows.values()))[0]
+            return self.runner.run_checked(count, list(rows.values()))[0]
         except np.linalg.LinAlgError as error:
             if errors == "raise":
                 raise SolutionError(self._why(rows, f"no solution at this state: {error}")) from None
-        return self._one_by_one(runner, count, rows)
+        return self._one_by_one(count, rows)
 
-    def _one_by_one(self, runner, count, rows):
-        results = [np.full((count, *shape), np.nan) for shape in runner.outputs.values()]
+    def _one_by_one(self, count, rows):
+        results = [np.full((count, *shape), np.nan) for shape in self.runner.outputs.values()]
         for k in range(count):
             one = [a if a.ndim == self._axes(name) else a[k : k + 1] for name, a in rows.items()]
             try:
-                solved, _ = runner.run_checked(1, one)
+                solved, _ = self.runner.run_checked(1, one)
             except np.linalg.LinAlgError:
                 continue
             for target, array in zip(results, solved, strict=True):
@@ -478,120 +496,8 @@ class Function:
         change."""
         if self.why is None:
             return otherwise
-        find, kept = self.why, {name: array.copy() for name, array in rows.items()}
-        return lambda: find(**kept) or otherwise
-
-
-@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class ProgramFunction(Function):
-    """A Function whose arguments are the inputs of its Program, by position or by name.
-
-    Parameters
-    ----------
-    defaults : dict
-        {name: array} of the last inputs, which are optional.
-    result : type, optional
-        The NamedTuple of several results, by default a tuple.
-    """
-
-    defaults: dict[str, np.ndarray] = field(default_factory=dict)
-    result: type | None = None
-    _result: type[tuple] = field(init=False, repr=False)
-    _rest: tuple = field(init=False, repr=False)
-    _single: bool = field(init=False, repr=False)
-    _at_once_first = True
-    _takes_f_ext = False  # as an argument in addition to the inputs
-
-    def __post_init__(self):
-        super().__post_init__()
-        self._keep(_result=self.result or tuple, _rest=tuple(self.defaults.values()))
-        self._keep(_single=len(self.runner.outputs) == 1)
-        self._call_at_once(self._result, *self._rest)
-
-    def __call__(self, *arrays, out=None, errors="raise", **named):
-        """Compute the results.
-
-        Parameters
-        ----------
-        *arrays, **named : array_like (..., *shape)
-            The inputs by position or by name, over one batch.
-        out : ndarray or tuple of ndarray, optional
-            An array for every result. It is written during the computation: its content is undefined if the
-            call raises.
-        errors : str
-            'raise', or 'nan': NaN for states without a result.
-
-        Returns
-        -------
-        ndarray or tuple (..., *shape)
-            `out` if it is given.
-
-        Raises
-        ------
-        InputError
-            For an invalid argument, naming argument and entry.
-        SolutionError
-            If there is no finite result.
-        TypeError
-            For a wrong number of arguments, or an unknown name.
-        """
-        if named:
-            if "f_ext" in named and self._takes_f_ext:
-                return self._with_f_ext(arrays, named, out, errors)
-            arrays = self._placed(arrays, named)
-        else:
-            arrays = arrays + self._rest
-        if out is None:
-            results = self._new(self._result, *arrays)
-            return self._slowly(self.runner, self._complete(arrays), errors) if results is None else results
-        places = out if isinstance(out, tuple) else (out,)
-        if self._one_state(*arrays, *places) is not None:
-            self._states(self.runner, self._complete(arrays), places, errors)
-        return places[0] if self._single else places
-
-    def _summary(self):
-        rows = super()._summary()
-        if self.result is None:
-            return rows
-        names = self.result._fields  # type: ignore[attr-defined]
-        fields = zip(names, self.runner.outputs.values(), strict=True)
-        return {**rows, "returns": [f"{name} {shape}" for name, shape in fields]}
-
-    def _complete(self, arrays):
-        """The arguments that the fast path declines; arrays: with the defaults at the end, which are
-        superfluous if optional arguments are given by position. Raises TypeError for a wrong number."""
-        names, optional = list(self.runner.inputs), len(self._rest)
-        given = arrays[: len(arrays) - optional]
-        if len(given) == len(names):
-            return given
-        if len(arrays) == len(names):
-            return arrays
-        required = ", ".join(names[: len(names) - optional])
-        takes = f"{required} and optionally {', '.join(self.defaults)}" if optional else required
-        counted = "1 argument is" if len(given) == 1 else f"{len(given)} arguments are"
-        raise TypeError(f"{self.signature.name} takes {takes}: {counted} given")
-
-    def _slowly(self, runner, arrays, errors):
-        """The results if `call_new` cannot compute them."""
-        results = self._states(runner, arrays, None, errors)
-        return results[0] if self._single else tuple.__new__(self._result, results)
-
-    def _with_f_ext(self, arrays, named, out, errors):
-        """The results of a Function that `_takes_f_ext`."""
-        raise NotImplementedError
-
-    def _placed(self, arrays, named):
-        """All arguments in the order of the inputs."""
-        placed = list(arrays)
-        for name in list(self.runner.inputs)[len(arrays) :]:
-            value = named.pop(name, None)
-            value = self.defaults.get(name) if value is None else value
-            if value is not None:
-                placed.append(value)
-        if named:
-            reason = f"not {', '.join(named)} as well"
-            raise TypeError(f"{self.signature.name} takes {', '.join(self.runner.inputs)}: {reason}")
-        return tuple(placed)
+        find, copies = self.why, {name: array.copy() for name, array in rows.items()}
+        return lambda: find(**copies) or otherwise
 
 
 def _derives(runner):
@@ -620,7 +526,7 @@ def compile(
     name: str = "function",
     precision: Precision = "float64",
     defaults: Mapping[str, ArrayLike] | None = None,
-) -> ProgramFunction:
+) -> Function[Any]:
     """Compile a Program: a Function of its inputs, over any batch.
 
     Parameters
@@ -638,7 +544,7 @@ def compile(
 
     Returns
     -------
-    ProgramFunction
+    Function
         f(*arrays): arguments (..., *shape) by position or by name. It returns an array, or a tuple of
         several.
 
@@ -658,7 +564,7 @@ def compile(
     """
     signature = plain_signature(name, program.inputs)
     values = {key: np.asarray(value, dtype=precision) for key, value in (defaults or {}).items()}
-    return ProgramFunction(
+    return Function(
         signature=signature,
         runner=make_runner(program, backend),
         defaults=values,

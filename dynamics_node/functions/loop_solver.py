@@ -19,7 +19,7 @@ from dynamics_node.algorithms.loop_closure import (
 )
 from dynamics_node.display import titled
 from dynamics_node.errors import ClosureError
-from dynamics_node.functions.function import ProgramFunction
+from dynamics_node.functions.function import Function
 from dynamics_node.robot import Robot
 
 MOST_STEPS = 8  # two or three suffice from a position a few milliseconds ago
@@ -35,9 +35,9 @@ class LoopSolver:
     ----------
     robot : Robot
         A robot with closed loops.
-    step : ProgramFunction
+    step : Function
         q (nq,) -> the position after a Newton step, and health at q.
-    rates : ProgramFunction
+    rates : Function
         q (nq,), qd and qdd (nv,) -> rates and accelerations of all joints, and G: see `spread`.
 
     Examples
@@ -55,8 +55,8 @@ class LoopSolver:
     """
 
     robot: Robot
-    step: ProgramFunction
-    rates: ProgramFunction
+    step: Function
+    rates: Function
 
     def __repr__(self):
         robot = self.robot

@@ -18,16 +18,15 @@ from dynamics_node.functions.checks import (
     shaped,
 )
 from dynamics_node.functions.choices import require_known
-from dynamics_node.functions.robot_functions import ForwardDynamicsFunction
 from dynamics_node.symbolic import LaneProgram, Program
 
 
 def roll_out(function, q, qd, tau, dt, integrator) -> Rollout:
-    """See Function.rollout."""
+    """See RobotFunction.rollout."""
     rollouts = _rollouts(function, integrator)
     dt = positive("dt", dt, "seconds")
     robot = function.robot
-    same = {"dt": np.array(dt), "gravity": robot.gravity, **function.spec.inputs(robot)}
+    same = {"dt": np.array(dt), **function.defaults, **function.spec.inputs(robot)}
     if any(map(on_device, (q, qd, tau))):
         try:
             return Rollout(*rollouts.on_device(q, qd, tau, same))
@@ -62,17 +61,13 @@ def _checked(function, values):
 
 def _rollouts(function, integrator) -> Rollouts:
     """Made on first use, and shared with the results of `with_inertias`. Raises ChoiceError, DeviceError."""
-    if not isinstance(function, ForwardDynamicsFunction):
-        raise ChoiceError(
-            f"{function.signature.name} has no rollouts: use dn.build(robot, 'forward_dynamics')"
-        )
     require_known("integrator", integrator, INTEGRATORS)
-    if integrator not in function._made:
+    if integrator not in function._rollouts:
         program, stages = integrator_of(function.robot, _forward_program(function), integrator)
         backend = "cuda" if function.spec.choice.backend == "cuda" else function.runner.backend
         places = function.robot.quaternion_places
-        function._made[integrator] = Rollouts(program, stages, backend, places)
-    return function._made[integrator]
+        function._rollouts[integrator] = Rollouts(program, stages, backend, places)
+    return function._rollouts[integrator]
 
 
 def _forward_program(function):

@@ -66,7 +66,7 @@ class SecondDerivatives(NoFastPath):
         return outputs, all(np.isfinite(array).all() for array in outputs)
 
 
-def second_derivatives_runner(robot: Robot, values, wrenches=False) -> SecondDerivatives:
+def second_derivatives_runner(robot: Robot, values) -> SecondDerivatives:
     """The Runner of a robot; values: {name: array} of the parameters that may change."""
     first = derivative_program(robot, inverse_dynamics(robot), parameters=tuple(values))
     return SecondDerivatives(robot, first, values)

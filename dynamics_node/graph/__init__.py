@@ -1,5 +1,6 @@
 """The dynamics as a factor graph; elimination in any ordering, on symbols, NumPy and GTSAM."""
 
+from dynamics_node.graph.by_gtsam import gtsam_elimination
 from dynamics_node.graph.by_numpy import Elimination, elimination
 from dynamics_node.graph.draw import complete_sketch, graph_matrix, net_matrix, to_dot, to_svg
 from dynamics_node.graph.eliminated_program import (
@@ -22,11 +23,7 @@ from dynamics_node.graph.ordering import (
     plan_ordering,
 )
 from dynamics_node.graph.robot_graph import build_graph, robot_factors
-from dynamics_node.graph.runners import (
-    dynamics_runner,
-    elimination_algorithm,
-    sensor_runner,
-)
+from dynamics_node.graph.runners import NumericRunner, dynamics_runner, sensor_runner
 from dynamics_node.graph.sensor_fusion import Judgement, chi_square_limit, judge
 from dynamics_node.graph.sensor_program import regroups, sensor_program
 
@@ -37,6 +34,7 @@ __all__ = [
     "FactorGraph",
     "Judgement",
     "Memory",
+    "NumericRunner",
     "Observability",
     "Ordering",
     "Plan",
@@ -51,13 +49,13 @@ __all__ = [
     "eliminate",
     "eliminate_some",
     "elimination",
-    "elimination_algorithm",
     "elimination_program",
     "filled",
     "generic_graph",
     "graph_matrix",
     "graph_rank",
     "growth",
+    "gtsam_elimination",
     "judge",
     "named_ordering",
     "net_matrix",

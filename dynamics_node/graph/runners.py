@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from dynamics_node.codegen import NoFastPath
-from dynamics_node.graph.by_gtsam import GtsamLeastSquares, gtsam_elimination
-from dynamics_node.graph.by_numpy import Checked, elimination
+from dynamics_node.graph.by_gtsam import GtsamLeastSquares
+from dynamics_node.graph.by_numpy import Checked
 from dynamics_node.graph.sensor_fusion import SensorLeastSquares
 from dynamics_node.robot import Problem, Robot, SensorProblem, Shapes
 
@@ -47,13 +47,6 @@ class NumericRunner(NoFastPath):
         return outputs, all(np.isfinite(array).all() for array in outputs)
 
 
-def elimination_algorithm(robot: Robot, problem: Problem, ordering, backend, parameters=()):
-    """Elimination of the factor graph in an ordering; backend numpy or gtsam. Raises as in `elimination`."""
-    if backend == "gtsam":
-        return gtsam_elimination(robot, problem, ordering)
-    return elimination(robot, problem, ordering, parameters)
-
-
 def dynamics_runner(algorithm, problem: Problem, wrenches=False, backend="numpy") -> NumericRunner:
     """The Runner of an algorithm for a Problem; NaN for states without a result."""
     robot = algorithm.robot
@@ -62,7 +55,7 @@ def dynamics_runner(algorithm, problem: Problem, wrenches=False, backend="numpy"
     return NumericRunner(own, problem.reads(robot, wrenches), returns, backend)
 
 
-def sensor_runner(robot: Robot, problem: SensorProblem, backend, wrenches=False) -> NumericRunner:
+def sensor_runner(robot: Robot, problem: SensorProblem, backend) -> NumericRunner:
     """The Runner of a sensor problem, by numpy or gtsam; NaN if the sensors do not determine a state."""
     solve = GtsamLeastSquares if backend == "gtsam" else SensorLeastSquares
     returns = problem.returns(robot)

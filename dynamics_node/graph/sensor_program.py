@@ -78,12 +78,11 @@ def _arrays(system):
         yield from (np.asarray(array) for array in (*factor.blocks.values(), factor.rhs))
 
 
-def sensor_program(robot: Robot, problem: SensorProblem, parameters=(), wrenches=False) -> Program:
+def sensor_program(robot: Robot, problem: SensorProblem, parameters=()) -> Program:
     """The Program of a sensor problem: its inputs and outputs, then health.
 
-    parameters: those of 'inertia' and 'armature' that are inputs, see `parameter_values`; wrenches: unused,
-    since they are results. Raises NoPivotError if sensors do not determine generic states, RedundantError if
-    exact rows imply each other.
+    parameters: those of 'inertia' and 'armature' that are inputs, see `parameter_values`. Raises
+    NoPivotError if sensors do not determine generic states, RedundantError if exact rows imply each other.
     """
     write = partial(_Writing, robot, problem, tuple(parameters))
     fine = write(fine=True)

@@ -59,11 +59,11 @@ class Problem:
         Returns
         -------
         dict of str to tuple
-            Shapes of q, qd, the known ones of qdd and tau, gravity, and with `wrenches` f_ext. Unknown
+            Shapes of q, qd, the known ones of qdd and tau, with `wrenches` f_ext, and gravity. Unknown
             entries of qdd and tau of a hybrid problem have no effect.
         """
-        names = ["q", "qd", *KNOWN[self.kind], "gravity"] + ["f_ext"] * wrenches
-        return state_shapes(robot, names)
+        names = ("q", "qd", *KNOWN[self.kind], "gravity")
+        return state_shapes(robot, with_wrenches(names) if wrenches else names)
 
     def returns(self, robot: Coordinates) -> Shapes:
         """Return the shapes of the results at a state.
@@ -79,6 +79,11 @@ class Problem:
             Shape of qdd or tau. A hybrid problem has both, complete with their known entries.
         """
         return state_shapes(robot, UNKNOWN[self.kind])
+
+
+def with_wrenches(names: tuple[str, ...]) -> tuple[str, ...]:
+    """The names of arguments with f_ext, which like gravity is optional: before it at the end."""
+    return (*names[:-1], "f_ext", names[-1])
 
 
 def inverse_dynamics(robot: Coordinates) -> Problem:

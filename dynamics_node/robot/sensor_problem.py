@@ -139,15 +139,13 @@ class SensorProblem:
         spread = [np.broadcast_to(part, (*batch, part.shape[-1])) for part in parts]
         return np.concatenate([np.zeros((*batch, 0)), *spread], axis=-1)
 
-    def reads(self, robot: Coordinates, wrenches: bool = False) -> Shapes:
+    def reads(self, robot: Coordinates) -> Shapes:
         """Return the shapes of the arguments at a state.
 
         Parameters
         ----------
         robot : Robot
             The robot.
-        wrenches : bool
-            No effect: external wrenches are results, not arguments.
 
         Returns
         -------

@@ -192,8 +192,8 @@ def capability(
     passive = selected_friction(robot, friction)
     resistance = passive.independent(robot, q, qd) if passive else 0.0
     free, held = (
-        evaluate(robot, "inverse_dynamics", q, qd, accelerations, gravity=gravity, **compute) + resistance
-        for accelerations in (still, moving)
+        evaluate(robot, "inverse_dynamics", q, qd, own, gravity=gravity, **compute) + resistance
+        for own in (still, moving)
     )
     A = J @ evaluate(robot, "inverse_mass_matrix", q, **compute)
     center, generators = change - matvec(A, free), A * most
@@ -345,7 +345,7 @@ def _require_link(robot, link):
 def _efforts(robot, limits):
     """Effort limits (nv,), finite. Raises InputError."""
     most = joint_limits(robot, limits).effort
-    if missing := [name for name, limit in zip(robot.v_names, most, strict=True) if not np.isfinite(limit)]:
+    if missing := [name for name, own in zip(robot.v_names, most, strict=True) if not np.isfinite(own)]:
         raise InputError(
             f"no effort limit of {listed(missing)}: add limits={{{missing[0]!r}: {{'max_effort': ...}}}}"
         )
@@ -357,10 +357,10 @@ def _states(robot, q, *rates):
     arrays = {"q": (shaped("q", q, ((robot.nq,), robot.q_names)), 1)}
     zero = np.zeros(robot.nv)
     for name, given in zip(("qd", "qdd"), rates, strict=True):
-        rates_or_zero = zero if given is None else shaped(name, given, ((robot.nv,), robot.v_names))
-        arrays[name] = (rates_or_zero, 1)
+        own = zero if given is None else shaped(name, given, ((robot.nv,), robot.v_names))
+        arrays[name] = (own, 1)
     batch = same_batch(arrays)
-    q, qd, qdd = (np.broadcast_to(array, (*batch, array.shape[-1])) for array, _ in arrays.values())
+    q, qd, qdd = (np.broadcast_to(own, (*batch, own.shape[-1])) for own, _ in arrays.values())
     return q, qd, np.broadcast_to(zero, qd.shape), qdd
 
 

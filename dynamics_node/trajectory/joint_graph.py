@@ -118,10 +118,10 @@ class Smoothed:
         _require_scalar(system)
         self.scalars = tuple(system.scalars)
         self.names = tuple(system.directions[k] for k in self.scalars)
-        on_links = [(sensor, _reading(robot, sensor)) for sensor in self.sensors]
-        readings = [encoder(system), torque(system), *(factor for _, factor in on_links)]
+        own = [(sensor, _reading(robot, sensor)) for sensor in self.sensors]
+        readings = [encoder(system), torque(system), *(factor for _, factor in own)]
         self.graph = estimation_graph(system, readings, determines="external_torque")
-        self.deviations = {factor.name: _deviations(sensor, factor) for sensor, factor in on_links}
+        self.deviations = {factor.name: _deviations(sensor, factor) for sensor, factor in own}
         self.read = ("encoder", "torque", *self.deviations)
         self.predict = _predicting(self.graph, self.read, backend)
 

@@ -120,9 +120,7 @@ def scaled(
         return _fastest(check, limits, most)
     from dynamics_node.trajectory.smooth_timing import smoothed  # imports scipy
 
-    others = {
-        name: {k: of_joint[k] for k in of_joint if k not in SMOOTH} for name, of_joint in limits.items()
-    }
+    others = {name: {k: own[k] for k in own if k not in SMOOTH} for name, own in limits.items()}
     fast = _fastest(check.retimed(check.trajectory, others), others, most)
     return smoothed(check, fast, limits)
 

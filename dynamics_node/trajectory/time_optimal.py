@@ -160,8 +160,8 @@ class _Problem:
 def _typical(length, a, limit, slowness):
     """A speed of the order of the fastest motion: solvers have absolute tolerances."""
     strength = (np.abs(a) / limit).max(axis=1, initial=0.0)
-    squares = [length / np.median(positive) for positive in [strength[strength > 0]] if positive.size]
-    squares += [1 / np.median(positive) ** 2 for positive in [slowness[slowness > 0]] if positive.size]
+    squares = [length / np.median(own) for own in [strength[strength > 0]] if own.size]
+    squares += [1 / np.median(own) ** 2 for own in [slowness[slowness > 0]] if own.size]
     return float(np.sqrt(min(squares)))
 
 
@@ -169,12 +169,12 @@ def _solved(lengths, rows, slowness, typical):
     """Speeds (k + 1,) from rest to rest; None if there are none. rows: a, b, c, upper, lower (2 k, rows).
     slowness (k + 1,): inverse of the largest speed."""
     steps = lengths / typical
-    a, b, c, upper, lower = (array.reshape(len(lengths), 2, -1) for array in rows)
+    a, b, c, upper, lower = (own.reshape(len(lengths), 2, -1) for own in rows)
     a, b = a * typical, b * typical**2
     a[:, 1] += 2 * steps[:, None] * b[:, 1]  # x at the end of an interval is that at its start + 2 u ds
-    sides = [np.concatenate([array / upper, -array / lower], axis=2) for array in (a, b, c)]
-    sides = [array.reshape(len(lengths), -1) for array in sides]
-    a, b, c = (np.concatenate([array, array[-1:]]) for array in sides)
+    sides = [np.concatenate([own / upper, -own / lower], axis=2) for own in (a, b, c)]
+    sides = [own.reshape(len(lengths), -1) for own in sides]
+    a, b, c = (np.concatenate([own, own[-1:]]) for own in sides)
     most = 1 / np.maximum(slowness * typical, 1 / MOST_SPEED) ** 2
     speeds = _toppra(np.append(0.0, np.cumsum(steps)), a, b, c, most)
     return None if speeds is None else speeds * typical

@@ -221,7 +221,7 @@ def _rows(array, part):
 
 def trajectory_of(system: System, time, steps: Steps, **more) -> Trajectory:
     """The Trajectory of the current steps; torques if the graph has them. more: further fields."""
-    independent, views = list(system.independent), steps.views
+    own, views = list(system.independent), steps.views
     count = len(steps)
     return Trajectory(
         name=system.name,
@@ -230,8 +230,8 @@ def trajectory_of(system: System, time, steps: Steps, **more) -> Trajectory:
         units=system.units,
         time=time[:count],
         q=views["q"].copy(),
-        qd=views["qd"][:, independent],
-        qdd=views["qdd"][:, independent],
+        qd=views["qd"][:, own],
+        qdd=views["qdd"][:, own],
         tau=views["tau"].copy(),
         external_torque=views["external_torque"].copy() if "external_torque" in views else None,
         residuals=residuals(steps),
@@ -272,9 +272,9 @@ def joined(motions: Sequence[Trajectory]) -> Trajectory:
     first, *others = motions
     if not others:
         return first
-    rows: dict[str, Any] = {name: _joined([getattr(motion, name) for motion in motions]) for name in ROWS}
+    rows: dict[str, Any] = {name: _joined([getattr(own, name) for own in motions]) for name in ROWS}
     for name in ("std", "covariance", "residuals"):
-        parts = [getattr(motion, name) for motion in motions]
+        parts = [getattr(own, name) for own in motions]
         rows[name] = {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
     return replace(first, **rows, steps=None)
 

@@ -419,7 +419,7 @@ def checked(
 
 def _checked(functions, points, options):
     robot, bounds = functions.robot, joint_limits(functions.robot, options.limits)
-    with_rates, with_jerks = (bool(np.isfinite(limit).any()) for limit in (bounds.effort_rate, bounds.jerk))
+    with_rates, with_jerks = (bool(np.isfinite(own).any()) for own in (bounds.effort_rate, bounds.jerk))
     derived = with_rates or with_jerks
     require_few_samples(points.count(options.rate, derived), robot, options.most)
     columns = _Columns(robot, points, options.q0)
@@ -434,9 +434,9 @@ def _checked(functions, points, options):
         rows = slice(done, done + len(part.time))
         done = rows.stop
         values = _sampled(functions, columns, points, closed, part, with_rates, with_jerks)
-        for whole, chunk in zip((time, q, qd, qdd, tau, jerk, effort_rates), values, strict=True):
+        for whole, own in zip((time, q, qd, qdd, tau, jerk, effort_rates), values, strict=True):
             if whole is not None:
-                whole[rows] = chunk
+                whole[rows] = own
     total = None
     if effort_rates is not None:
         effort_rates = _with_jumps(effort_rates.swapaxes(0, 1), time, qd, tau)

@@ -17,10 +17,10 @@ import dynamics_node as dn
 )
 def test_linkages_at_zero(make, seed):
     linkage = make(np.random.default_rng(seed))
-    robot = dn.parse_robot(linkage.text, floating_base=False)
-    mujoco, q = Connected(linkage, robot), np.zeros(robot.nq)
-    yd, ydd = np.random.default_rng(0).uniform(-1, 1, (2, robot.nv))
-    solver = dn.build(robot, dn.inverse_dynamics(robot))
+    mechanism = dn.parse_robot(linkage.text, floating_base=False)
+    mujoco, q = Connected(linkage, mechanism), np.zeros(mechanism.nq)
+    yd, ydd = np.random.default_rng(0).uniform(-1, 1, (2, mechanism.nv))
+    solver = dn.build(mechanism, dn.inverse_dynamics(mechanism))
     assert error(solver(q, 0 * yd, ydd), mujoco.torques(q, 0 * yd, ydd)) <= EXACT
     assert error(solver(q, yd, ydd), mujoco.torques(q, yd, ydd)) <= 1e-7
 

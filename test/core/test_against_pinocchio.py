@@ -71,7 +71,7 @@ def case(request):
 
 
 def test_inverse_dynamics(case):
-    solver = dn.build(case.robot, dn.inverse_dynamics(case.robot), backend="numpy")
+    solver = dn.build(case.robot, dn.inverse_dynamics(case.robot), backend="numpy", f_ext=True)
     assert np.all(error(solver(*case.states), case.tau) <= case.exact)
 
 
@@ -90,7 +90,9 @@ def test_forward_dynamics(case):
     """The oracle solves loops in one system with their constraint forces."""
     q, qd, _, f_ext = case.states
     tau = np.random.default_rng(5).uniform(-20, 20, qd.shape)
-    qdd = dn.build(case.robot, dn.forward_dynamics(case.robot), backend="numpy")(q, qd, tau, f_ext)
+    qdd = dn.build(case.robot, dn.forward_dynamics(case.robot), backend="numpy", f_ext=True)(
+        q, qd, tau, f_ext
+    )
     expected = [case.oracle.forward(*state) for state in zip(q, qd, tau, f_ext, strict=True)]
     assert np.all(error(qdd, expected) <= case.solved)
     residual = [case.oracle.inverse(*state) for state in zip(q, qd, qdd, f_ext, strict=True)]
@@ -103,7 +105,7 @@ def test_hybrid_dynamics(case):
     problem = dn.hybrid_dynamics(case.robot, [joint.name for joint in case.robot.independent_joints[::2]])
     forward = np.array(problem.forward)
     known = np.where(forward, np.nan, qdd), np.where(forward, case.tau, np.nan)
-    accelerations, torques = dn.build(case.robot, problem, backend="numpy")(q, qd, *known, f_ext)
+    accelerations, torques = dn.build(case.robot, problem, backend="numpy", f_ext=True)(q, qd, *known, f_ext)
     assert np.all(error(accelerations, qdd) <= case.solved)
     assert np.array_equal(accelerations[:, ~forward], qdd[:, ~forward])
     assert np.array_equal(torques[:, forward], case.tau[:, forward])

@@ -29,25 +29,25 @@ def test_every_algorithm_and_backend_agrees(name):
     """Forward dynamics is compiled for most, the other problems for some."""
     backends = ("c", "numpy") if name in COMPILED else ("numpy",)
     other = "c" if name in ("five_bar", "wrist") else "numpy"
-    robot = robot_of(name)
-    q, yd, ydd = closed_states(robot, 70, reach=0.03)
-    f_ext = np.random.default_rng(5).uniform(-2, 2, (70, robot.nbodies, 6))
-    forward, inverse = dn.forward_dynamics(robot), dn.inverse_dynamics(robot)
-    tau = dn.build(robot, inverse, backend=other)(q, yd, ydd, f_ext)
+    mechanism = robot_of(name)
+    q, yd, ydd = closed_states(mechanism, 70, reach=0.03)
+    f_ext = np.random.default_rng(5).uniform(-2, 2, (70, mechanism.nbodies, 6))
+    forward, inverse = dn.forward_dynamics(mechanism), dn.inverse_dynamics(mechanism)
+    tau = dn.build(mechanism, inverse, backend=other, f_ext=True)(q, yd, ydd, f_ext)
     for wrenches in (False, True) if name in PLAIN else (True,):
         forces = f_ext if wrenches else None
-        torques = tau if wrenches else dn.build(robot, inverse, backend="numpy")(q, yd, ydd)
-        inputs = {"q": q, "qd": yd, "tau": torques, "gravity": robot.gravity, "f_ext": f_ext}
-        for program in dynamics_programs(robot, forward, wrenches).values():
+        torques = tau if wrenches else dn.build(mechanism, inverse, backend="numpy", f_ext=True)(q, yd, ydd)
+        inputs = {"q": q, "qd": yd, "tau": torques, "gravity": mechanism.gravity, "f_ext": f_ext}
+        for program in dynamics_programs(mechanism, forward, wrenches).values():
             assert error(interpret(program, **inputs)["qdd"], ydd).max() <= 1e-8
         for backend in backends:
-            solver = dn.build(robot, forward, backend=backend)
+            solver = dn.build(mechanism, forward, backend=backend, f_ext=True)
             assert error(solver(q, yd, torques, forces), ydd).max() <= 1e-8
             one = [solver(q[k], yd[k], torques[k], None if forces is None else forces[k]) for k in range(3)]
             assert error(np.array(one), ydd[:3]).max() <= 1e-8
-    if robot.nv > 1:
-        problem = dn.hybrid_dynamics(robot, [robot.independent_joints[0].name])
-        hybrid = dn.build(robot, problem, backend=other)(q, yd, ydd, tau, f_ext)
+    if mechanism.nv > 1:
+        problem = dn.hybrid_dynamics(mechanism, [mechanism.independent_joints[0].name])
+        hybrid = dn.build(mechanism, problem, backend=other, f_ext=True)(q, yd, ydd, tau, f_ext)
         assert error(hybrid[0], ydd).max() <= 1e-8 and error(hybrid[1], tau).max() <= 1e-8
 
 
@@ -107,11 +107,13 @@ def _without_couplings(text, ratio):
 
 @pytest.mark.parametrize("name", LOOPS)
 def test_alternative_algorithms_agree(name):
-    robot = robot_of(name)
-    q, yd, ydd = closed_states(robot, 3, reach=0.05)
-    tau = dn.build(robot, dn.inverse_dynamics(robot), backend="numpy")(q, yd, ydd)
-    alternatives = alternative_programs(robot, None if robot.constraints else spanning_tree(LOOPS[name]))
-    given = {"q": q, "qd": yd, "gravity": robot.gravity}
+    mechanism = robot_of(name)
+    q, yd, ydd = closed_states(mechanism, 3, reach=0.05)
+    tau = dn.build(mechanism, dn.inverse_dynamics(mechanism), backend="numpy")(q, yd, ydd)
+    alternatives = alternative_programs(
+        mechanism, None if mechanism.constraints else spanning_tree(LOOPS[name])
+    )
+    given = {"q": q, "qd": yd, "gravity": mechanism.gravity}
     assert error(interpret(alternatives["Lagrange"], tau=tau, **given)["qdd"], ydd).max() <= 1e-8
     assert error(interpret(alternatives["projected M and h"], qdd=ydd, **given)["tau"], tau).max() <= EXACT
 
@@ -160,15 +162,15 @@ def test_rotor_inertia_couples_two_joints(solver):
 def test_with_inertias_equals_a_rebuild(way):
     """A payload on a coupler, with wrenches and in batches."""
     backend, solver = way
-    robot = dn.parse_robot(LOOPS["five_bar"])
-    q, yd, ydd = closed_states(robot, 70, reach=0.1)
-    f_ext = np.random.default_rng(4).uniform(-1, 1, (70, robot.nbodies, 6))
-    loaded = dn.with_payload(robot, "left_lower", 2.0, (0.4, 0.1, 0.0), 0.01 * np.eye(3))
-    for problem in (dn.inverse_dynamics(robot), dn.forward_dynamics(robot)):
+    mechanism = dn.parse_robot(LOOPS["five_bar"])
+    q, yd, ydd = closed_states(mechanism, 70, reach=0.1)
+    f_ext = np.random.default_rng(4).uniform(-1, 1, (70, mechanism.nbodies, 6))
+    loaded = dn.with_payload(mechanism, "left_lower", 2.0, (0.4, 0.1, 0.0), 0.01 * np.eye(3))
+    for problem in (dn.inverse_dynamics(mechanism), dn.forward_dynamics(mechanism)):
         choice = {"backend": backend, "solver": solver}
-        first = dn.build(robot, problem, runtime_parameters=["inertia"], **choice)
+        first = dn.build(mechanism, problem, runtime_parameters=["inertia"], **choice, f_ext=True)
         first(q, yd, ydd, f_ext)
-        changed, rebuilt = first.with_inertias(loaded), dn.build(loaded, problem, **choice)
+        changed, rebuilt = first.with_inertias(loaded), dn.build(loaded, problem, **choice, f_ext=True)
         for wrenches in (None, f_ext):
             assert error(changed(q, yd, ydd, wrenches), rebuilt(q, yd, ydd, wrenches)).max() <= 1e-9
             first_wrenches = None if wrenches is None else wrenches[0]
@@ -180,7 +182,7 @@ def test_with_inertias_equals_a_rebuild(way):
             )
         assert error(changed(q, yd, ydd), first(q, yd, ydd)).max() > 1e-3
     with pytest.raises(ValueError, match="constant inertia"):
-        dn.build(robot, dn.inverse_dynamics(robot), backend="numpy").with_inertias(loaded)
+        dn.build(mechanism, dn.inverse_dynamics(mechanism), backend="numpy", f_ext=True).with_inertias(loaded)
     other = dn.parse_robot(LOOPS["five_bar"])
     with pytest.raises(ValueError, match="differs"):
         first.with_inertias(other)

@@ -57,36 +57,36 @@ def test_sarrus(seed):
     linkage = sarrus(np.random.default_rng(seed))
     trial = tried(linkage, compiled=seed == 0)
     assert not trial.wrong and not trial.refused and trial.conditions
-    robot = dn.parse_robot(linkage.text, floating_base=linkage.floating_base)
-    assert robot.nv == 1 + 6 * linkage.floating_base
-    q = first_closed(robot, robot.neutral())
-    assert dn.build_loop_solver(robot, "numpy").is_regular(q)
+    mechanism = dn.parse_robot(linkage.text, floating_base=linkage.floating_base)
+    assert mechanism.nv == 1 + 6 * linkage.floating_base
+    q = first_closed(mechanism, mechanism.neutral())
+    assert dn.build_loop_solver(mechanism, "numpy").is_regular(q)
 
 
-def regular_positions(robot):
+def regular_positions(mechanism):
     """Closed positions (count, nq) on all branches of a linkage, away from singularities. It has one cluster and a
     fixed base."""
-    (cluster,) = (own for own in robot.clusters if own.constraints)
+    (cluster,) = (own for own in mechanism.clusters if own.constraints)
     return cluster.samples[:12]
 
 
 @pytest.mark.parametrize("name", LINKAGES)
 def test_every_assembly_matches_the_oracle(name):
     linkage = LINKAGES[name]()
-    robot = dn.parse_robot(linkage.text)
-    reference, random = LoopOracle(linkage.text, robot), np.random.default_rng(1)
+    mechanism = dn.parse_robot(linkage.text)
+    reference, random = LoopOracle(linkage.text, mechanism), np.random.default_rng(1)
     inverse, forward, graph = (
-        dn.build(robot, problem, **options)
+        dn.build(mechanism, problem, **options)
         for problem, options in (
-            (dn.inverse_dynamics(robot), {"backend": "numpy"}),
-            (dn.forward_dynamics(robot), {"backend": "numpy"}),
-            (dn.inverse_dynamics(robot), {"solver": "factor_graph", "backend": "numpy"}),
+            (dn.inverse_dynamics(mechanism), {"backend": "numpy"}),
+            (dn.forward_dynamics(mechanism), {"backend": "numpy"}),
+            (dn.inverse_dynamics(mechanism), {"solver": "factor_graph", "backend": "numpy"}),
         )
     )
-    mass_matrix = dn.build(robot, "mass_matrix", backend="numpy")
+    mass_matrix = dn.build(mechanism, "mass_matrix", backend="numpy")
     compared = 0
-    for q in regular_positions(robot):
-        yd, ydd = random.uniform(-1, 1, (2, robot.nv))
+    for q in regular_positions(mechanism):
+        yd, ydd = random.uniform(-1, 1, (2, mechanism.nv))
         spread, tau = reference.spread(q, yd), reference.inverse(q, yd, ydd)
         assert reference.gap(q) <= 1e-9
         if spread.condition < 1e3:
@@ -107,11 +107,11 @@ def test_against_mujoco(name):
     from mujoco_oracle import Connected  # skips without MuJoCo
 
     linkage = LINKAGES[name]()
-    robot = dn.parse_robot(linkage.text)
-    mujoco, random = Connected(linkage, robot), np.random.default_rng(2)
-    inverse = dn.build(robot, dn.inverse_dynamics(robot), backend="numpy")
-    for q in regular_positions(robot)[:4]:
-        yd, ydd = random.uniform(-1, 1, (2, robot.nv))
+    mechanism = dn.parse_robot(linkage.text)
+    mujoco, random = Connected(linkage, mechanism), np.random.default_rng(2)
+    inverse = dn.build(mechanism, dn.inverse_dynamics(mechanism), backend="numpy")
+    for q in regular_positions(mechanism)[:4]:
+        yd, ydd = random.uniform(-1, 1, (2, mechanism.nv))
         assert error(inverse(q, 0 * yd, ydd), mujoco.torques(q, 0 * yd, ydd)) <= 1e-9
         assert error(inverse(q, yd, ydd), mujoco.torques(q, yd, ydd)) <= 1e-6
 
@@ -155,9 +155,9 @@ def test_equal_cranks_are_loaded_away_from_the_flat_position(cranks, length, wid
     d.add("plate", "crank0", (length, 0, 0), axis, independent=False if marked else None)
     for k in range(1, cranks):
         d.tie("revolute", "plate", f"crank{k}", np.array([length + width * k, 0, 0]), axis)
-    robot = dn.parse_robot(d.done().text)
-    assert robot.nv == 1
-    sizes = [abs(np.sin(q[robot.q_names.index("j_crank0")])) for q in regular_positions(robot)]
+    mechanism = dn.parse_robot(d.done().text)
+    assert mechanism.nv == 1
+    sizes = [abs(np.sin(q[mechanism.q_names.index("j_crank0")])) for q in regular_positions(mechanism)]
     assert len(sizes) >= 8 and min(sizes) > 1e-4
 
 
@@ -171,10 +171,10 @@ def four_hinges(function, marks=None):
 
 def test_joints_are_loaded_for_one_of_many_branches():
     """If a product of angles is zero, one hinge is still, and another on each of four branches."""
-    robot = four_hinges(lambda q: q[:1] * q[1:2] * q[2:3] * q[3:])
-    inverse = dn.build(robot, dn.inverse_dynamics(robot), backend="numpy")
-    still = [k for k, name in enumerate(robot.q_names) if name not in robot.v_names]
-    for q in regular_positions(robot):
+    mechanism = four_hinges(lambda q: q[:1] * q[1:2] * q[2:3] * q[3:])
+    inverse = dn.build(mechanism, dn.inverse_dynamics(mechanism), backend="numpy")
+    still = [k for k, name in enumerate(mechanism.q_names) if name not in mechanism.v_names]
+    for q in regular_positions(mechanism):
         assert np.abs(q[still]).max() <= 1e-9 and np.isfinite(inverse(q, np.ones(3), np.ones(3))).all()
 
 
@@ -189,8 +189,8 @@ def test_proposed_joints_load():
 
 def test_turning_point_error_names_the_joint():
     """With crank and coupler in line the rocker turns back: it does not determine the direction of the crank."""
-    robot = dn.parse_robot(four_bar(independent=(False, False, True)))
-    inverse = dn.build(robot, dn.inverse_dynamics(robot), backend="numpy")
+    mechanism = dn.parse_robot(four_bar(independent=(False, False, True)))
+    inverse = dn.build(mechanism, dn.inverse_dynamics(mechanism), backend="numpy")
     x = (1.1**2 + 0.7**2 - 0.6**2) / (2 * 0.7)
     y = np.sqrt(1.1**2 - x * x)
     q = np.array([np.arctan2(y, x), 0.0, np.arctan2(y, x - 0.7)])
@@ -204,14 +204,14 @@ def test_accuracy_near_a_branch_point(backend):
     to eps times the squared condition number. No method does better: moving a crank by its last digit changes an
     exact torque as much."""
     linkage = three_cranks()
-    robot = dn.parse_robot(linkage.text)
-    reference = LoopOracle(linkage.text, robot)
+    mechanism = dn.parse_robot(linkage.text)
+    reference = LoopOracle(linkage.text, mechanism)
     inverse, forward = (
-        dn.build(robot, problem, backend=backend)
-        for problem in (dn.inverse_dynamics(robot), dn.forward_dynamics(robot))
+        dn.build(mechanism, problem, backend=backend)
+        for problem in (dn.inverse_dynamics(mechanism), dn.forward_dynamics(mechanism))
     )
-    moves = np.array([{"j_rod": -1.0}.get(name, 1.0) for name in robot.q_names])
-    G, closing, one = moves[:, None], dn.build_loop_solver(robot, "numpy"), np.array([1.0])
+    moves = np.array([{"j_rod": -1.0}.get(name, 1.0) for name in mechanism.q_names])
+    G, closing, one = moves[:, None], dn.build_loop_solver(mechanism, "numpy"), np.array([1.0])
     for away in (1.0, 1e-2, 1e-3, 1e-4, 1e-5, 5e-6):
         q = away * moves
         condition = closing(q)[1]

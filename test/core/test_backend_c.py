@@ -289,8 +289,8 @@ def test_call_new_returns_counted_references(result):
 
 def test_single_state_matches_numpy_and_errors_name_entries():
     model = ROBOTS["solo12"].model()
-    inverse = dn.build(model, dn.inverse_dynamics(model), backend="c")
-    plain = dn.build(model, dn.inverse_dynamics(model), backend="numpy")
+    inverse = dn.build(model, dn.inverse_dynamics(model), backend="c", f_ext=True)
+    plain = dn.build(model, dn.inverse_dynamics(model), backend="numpy", f_ext=True)
     q, qd, qdd, f_ext = (a[0] for a in random_states(model, 1))
     out = np.zeros(model.nv)
     assert inverse(q, qd, qdd, out=out) is out and error(out, plain(q, qd, qdd)) <= EXACT
@@ -331,9 +331,11 @@ def test_inertias_and_armature_as_inputs(name, solver):
     loaded = with_parameters(loaded, loaded.inertias, rotors)
     for problem in (dn.inverse_dynamics(model), dn.forward_dynamics(model)):
         choice = {"solver": solver, "ordering": "crba" if solver == "factor_graph" else "best"}
-        plain = dn.build(loaded, problem, backend="numpy", **choice)
-        solve = dn.build(model, problem, backend="c", runtime_parameters=("inertia", "armature"), **choice)
-        unloaded = dn.build(model, problem, backend="numpy", **choice)(q, qd, qdd)
+        plain = dn.build(loaded, problem, backend="numpy", **choice, f_ext=True)
+        solve = dn.build(
+            model, problem, backend="c", runtime_parameters=("inertia", "armature"), **choice, f_ext=True
+        )
+        unloaded = dn.build(model, problem, backend="numpy", **choice, f_ext=True)(q, qd, qdd)
         tolerance = 1e-8
         assert error(solve(q, qd, qdd), unloaded).max() <= tolerance
         other = solve.with_inertias(loaded)
@@ -393,7 +395,7 @@ def test_parts_use_slots_of_the_workspace_again():
 
 def test_empty_batch_and_any_shape():
     model = ROBOTS["panda7"].model()
-    inverse = dn.build(model, dn.inverse_dynamics(model), backend="c")
+    inverse = dn.build(model, dn.inverse_dynamics(model), backend="c", f_ext=True)
     assert inverse(np.zeros((0, 7)), np.zeros((0, 7)), np.zeros((0, 7))).shape == (0, 7)
     q, qd, qdd, f_ext = random_states(model, 6)
     whole = inverse(q, qd, qdd, f_ext)

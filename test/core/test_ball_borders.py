@@ -24,9 +24,9 @@ def path(tmp_path):
 
 
 def test_urdf_with_a_ball_joint(path):
-    robot = dn.load_robot(path)
-    assert [body.joint.kind for body in robot.bodies] == ["ball", "revolute"]
-    assert not robot.warnings
+    model = dn.load_robot(path)
+    assert [body.joint.kind for body in model.bodies] == ["ball", "revolute"]
+    assert not model.warnings
     with pytest.raises(dn.ModelError, match="'spherical'.*ball|'hip'.*spherical"):
         dn.parse_robot(path.read_text().replace('type="ball"', 'type="spherical"'))
 
@@ -43,8 +43,8 @@ def test_info_graph_and_explain(path, tmp_path, capsys):
 
 @pytest.mark.parametrize("kind", ["csv", "npz"])
 def test_table_is_evaluated(path, tmp_path, kind):
-    robot = dn.load_robot(path)
-    q, qd, qdd, _ = random_states(robot, 6, seed=51)
+    model = dn.load_robot(path)
+    q, qd, qdd, _ = random_states(model, 6, seed=51)
     states, out = tmp_path / f"states.{kind}", tmp_path / "out.npz"
     if kind == "npz":
         np.savez(states, q=q, qd=qd, qdd=qdd)
@@ -52,42 +52,42 @@ def test_table_is_evaluated(path, tmp_path, kind):
         pytest.importorskip("pyarrow")
         names = [
             f"{k}.{n}"
-            for k, columns in (("q", robot.q_names), ("qd", robot.v_names), ("qdd", robot.v_names))
+            for k, columns in (("q", model.q_names), ("qd", model.v_names), ("qdd", model.v_names))
             for n in columns
         ]
         with states.open("w", newline="") as file:
             csv.writer(file).writerows([names, *np.hstack([q, qd, qdd]).tolist()])
-    problem = dn.inverse_dynamics(robot)
-    solver = dn.build(robot, problem)
-    table = open_table(states, robot, problem)
-    with table_writer(out, robot, "tau", table.timed) as write:
+    problem = dn.inverse_dynamics(model)
+    solver = dn.build(model, problem)
+    table = open_table(states, model, problem)
+    with table_writer(out, model, "tau", table.timed) as write:
         evaluate(solver, table, write)
     assert error(np.load(out)["tau"], solver(q, qd, qdd)).max() <= 1e-12
 
 
 def test_tables_without_ball_joint_data_raise(path, tmp_path):
-    robot = dn.load_robot(path)
-    q = random_states(robot, 6, seed=52)[0]
+    model = dn.load_robot(path)
+    q = random_states(model, 6, seed=52)[0]
     np.savez(tmp_path / "positions.npz", q=q, time=np.linspace(0, 1, 6))
     with pytest.raises(TableError, match="velocities.*'hip'"):
-        open_table(tmp_path / "positions.npz", robot, dn.inverse_dynamics(robot), cutoff=5.0)
+        open_table(tmp_path / "positions.npz", model, dn.inverse_dynamics(model), cutoff=5.0)
     pytest.importorskip("rosbags")
     write_bag(tmp_path / "bag", [("/joint_states", ["knee"], [0.1], [0.0], [0.0])])
     with pytest.raises(TableError, match="position.*'hip'"):
-        open_table(tmp_path / "bag", robot, dn.inverse_dynamics(robot))
+        open_table(tmp_path / "bag", model, dn.inverse_dynamics(model))
 
 
 def test_bag_may_omit_a_dependent_ball_joint(tmp_path):
     """The bag has one hinge of the wrist."""
-    robot = dn.parse_robot(wrist())
-    (hinge,) = robot.joint_names
+    mechanism = dn.parse_robot(wrist())
+    (hinge,) = mechanism.joint_names
     write_bag(tmp_path / "bag", [("/joint_states", [hinge], [-0.1], [0.2], [0.0])])
-    (rows,) = open_table(tmp_path / "bag", robot, dn.inverse_dynamics(robot)).chunks()
+    (rows,) = open_table(tmp_path / "bag", mechanism, dn.inverse_dynamics(mechanism)).chunks()
     q = rows["q"][0]
-    assert q[robot.q_names.index(hinge)] == -0.1
-    assert error(dn.close_loops(robot, q), q) <= 1e-8
+    assert q[mechanism.q_names.index(hinge)] == -0.1
+    assert error(dn.close_loops(mechanism, q), q) <= 1e-8
 
 
 def test_coordinate_names_are_unique():
-    robot = dn.parse_robot(ball_robot(3), floating_base=True)
-    assert len(set(robot.q_names)) == robot.nq and len(set(robot.v_names)) == robot.nv
+    model = dn.parse_robot(ball_robot(3), floating_base=True)
+    assert len(set(model.q_names)) == model.nq and len(set(model.v_names)) == model.nv

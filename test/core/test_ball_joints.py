@@ -14,21 +14,23 @@ MANY = 70  # states, enough for SIMD vectors
 
 
 def test_coordinates():
-    robot = dn.parse_robot(ball_robot(0, joints=1))
-    assert (robot.nq, robot.nv) == (4, 3) and robot.joint_names == ()
-    assert robot.q_names == ("j1.qx", "j1.qy", "j1.qz", "j1.qw")
-    assert robot.v_names == ("j1.angular.x", "j1.angular.y", "j1.angular.z")
-    assert robot.neutral().tolist() == [0, 0, 0, 1]
+    model = dn.parse_robot(ball_robot(0, joints=1))
+    assert (model.nq, model.nv) == (4, 3) and model.joint_names == ()
+    assert model.q_names == ("j1.qx", "j1.qy", "j1.qz", "j1.qw")
+    assert model.v_names == ("j1.angular.x", "j1.angular.y", "j1.angular.z")
+    assert model.neutral().tolist() == [0, 0, 0, 1]
 
 
 @pytest.mark.parametrize("name", BALLS[::2])
 def test_inverse_and_forward_compiled(name):
     """On a fixed or floating base, with rotors at some joints; one state and many, against Pinocchio."""
-    robot, oracle = robot_of(name), oracle_of(name)
-    q, qd, qdd, f_ext = random_states(robot, MANY, seed=41)
+    model, oracle = robot_of(name), oracle_of(name)
+    q, qd, qdd, f_ext = random_states(model, MANY, seed=41)
     torques = np.array([oracle.inverse(*state) for state in zip(q, qd, qdd, f_ext, strict=True)])
-    inverse, forward = (dn.build(robot, f"{kind}_dynamics", backend="c") for kind in ("inverse", "forward"))
-    tolerance = solved(dn.evaluate(robot, "mass_matrix", q, backend="numpy"))
+    inverse, forward = (
+        dn.build(model, f"{kind}_dynamics", backend="c", f_ext=True) for kind in ("inverse", "forward")
+    )
+    tolerance = solved(dn.evaluate(model, "mass_matrix", q, backend="numpy"))
     assert error(inverse(q, qd, qdd, f_ext), torques).max() <= EXACT
     assert (error(forward(q, qd, torques, f_ext), qdd) <= tolerance).all()
     for k in range(3):
@@ -38,19 +40,19 @@ def test_inverse_and_forward_compiled(name):
 
 
 def test_hybrid_compiled():
-    robot = dn.parse_robot(ball_robot(1), floating_base=True)
-    q, qd, qdd, _ = random_states(robot, MANY, seed=43)
-    tau = dn.build(robot, dn.inverse_dynamics(robot), backend="numpy")(q, qd, qdd)
-    solution = dn.build(robot, dn.hybrid_dynamics(robot, ["j1"]), backend="c")(q, qd, qdd, tau)
+    model = dn.parse_robot(ball_robot(1), floating_base=True)
+    q, qd, qdd, _ = random_states(model, MANY, seed=43)
+    tau = dn.build(model, dn.inverse_dynamics(model), backend="numpy")(q, qd, qdd)
+    solution = dn.build(model, dn.hybrid_dynamics(model, ["j1"]), backend="c")(q, qd, qdd, tau)
     assert error(solution[0], qdd).max() <= 1e-9 and error(solution[1], tau).max() <= 1e-9
 
 
 @pytest.mark.parametrize("backend", ["numpy", "c"])
 def test_quaternion_norms_are_checked(backend):
-    robot = dn.parse_robot(ball_robot(2))
-    q, qd, qdd, _ = random_states(robot, MANY, seed=44)
-    solver = dn.build(robot, dn.inverse_dynamics(robot), backend=backend)
-    right, (name, at) = solver(q, qd, qdd), robot.quaternions[-1]
+    model = dn.parse_robot(ball_robot(2))
+    q, qd, qdd, _ = random_states(model, MANY, seed=44)
+    solver = dn.build(model, dn.inverse_dynamics(model), backend=backend)
+    right, (name, at) = solver(q, qd, qdd), model.quaternions[-1]
     nearly, bad = q.copy(), q.copy()
     nearly[:, at] *= 1 + 5e-7
     assert error(solver(nearly, qd, qdd), right).max() <= 1e-12
@@ -66,21 +68,21 @@ def test_quaternion_norms_are_checked(backend):
 
 
 def test_single_precision():
-    robot = dn.parse_robot(ball_robot(3))
-    q, qd, qdd, _ = random_states(robot, MANY, seed=45)
-    right = dn.build(robot, dn.inverse_dynamics(robot))(q, qd, qdd)
-    torques = dn.build(robot, dn.inverse_dynamics(robot), precision="float32")(q, qd, qdd)
+    model = dn.parse_robot(ball_robot(3))
+    q, qd, qdd, _ = random_states(model, MANY, seed=45)
+    right = dn.build(model, dn.inverse_dynamics(model))(q, qd, qdd)
+    torques = dn.build(model, dn.inverse_dynamics(model), precision="float32")(q, qd, qdd)
     assert torques.dtype == np.float32 and error(torques, right).max() <= 1e-3
 
 
 def test_with_inertias_changes_payload_and_rotor():
-    robot = dn.parse_robot(ball_robot(4), armature={"j1": 0.1})
-    q, qd, qdd, _ = random_states(robot, 3, seed=46)
+    model = dn.parse_robot(ball_robot(4), armature={"j1": 0.1})
+    q, qd, qdd, _ = random_states(model, 3, seed=46)
     solver = dn.build(
-        robot, dn.forward_dynamics(robot), backend="c", runtime_parameters=("inertia", "armature")
+        model, dn.forward_dynamics(model), backend="c", runtime_parameters=("inertia", "armature")
     )
     other = dn.parse_robot(ball_robot(4), armature={"j1": 0.2})
-    other = dn.with_payload(other, robot.bodies[-1].name, 1.0, (0.1, 0, 0.2), np.eye(3) * 0.01)
+    other = dn.with_payload(other, model.bodies[-1].name, 1.0, (0.1, 0, 0.2), np.eye(3) * 0.01)
     expected = dn.build(other, dn.forward_dynamics(other), backend="numpy")(q, qd, qdd)
     assert error(solver.with_inertias(other)(q, qd, qdd), expected).max() <= 1e-9
 
@@ -89,8 +91,8 @@ def test_locked_ball_joint_stays_at_neutral():
     text = ball_robot(0)
     whole = dn.parse_robot(text)
     scalar = [joint.name for joint in whole.independent_joints if joint.type.is_scalar]
-    robot = dn.parse_robot(text, joints=scalar)
-    q, qd, qdd, _ = random_states(robot, 3, seed=48)
+    model = dn.parse_robot(text, joints=scalar)
+    q, qd, qdd, _ = random_states(model, 3, seed=48)
     q_all = np.tile(whole.neutral(), (3, 1))
     places = {joint.name: joint for joint in whole.independent_joints}
     v = [places[name].v.start for name in scalar]
@@ -99,7 +101,7 @@ def test_locked_ball_joint_stays_at_neutral():
     rates[..., v] = qd, qdd
     expected = dn.build(whole, dn.inverse_dynamics(whole), backend="numpy")(q_all, *rates)[:, v]
     assert (
-        error(dn.build(robot, dn.inverse_dynamics(robot), backend="numpy")(q, qd, qdd), expected).max()
+        error(dn.build(model, dn.inverse_dynamics(model), backend="numpy")(q, qd, qdd), expected).max()
         <= EXACT
     )
     with pytest.raises(dn.ModelError, match="'j1'.*fixed"):
@@ -117,9 +119,9 @@ def test_base_parameters_of_a_ball_joint():
     """The mass at its center moves to its parent, so a regrouped Program is as short as one without that mass."""
     from dynamics_node.robot.reframe import regroup
 
-    robot = dn.parse_robot(ball_robot(0))
-    own = regroup(robot).bodies[0].inertia
-    assert own[5, 5] == 0 and robot.bodies[0].inertia[5, 5] > 0
+    model = dn.parse_robot(ball_robot(0))
+    own = regroup(model).bodies[0].inertia
+    assert own[5, 5] == 0 and model.bodies[0].inertia[5, 5] > 0
 
 
 # --- in closed loops ------------------------------------------------------------------------------------------
@@ -141,10 +143,10 @@ def test_mobility(name):
 
 
 def test_factor_graph_rejects_a_partly_dependent_ball_joint():
-    robot = dn.parse_robot(rssr())
+    mechanism = dn.parse_robot(rssr())
     message = "'j_ball'.*'cluster'"
     with pytest.raises(ValueError, match=message):
-        dn.build(robot, dn.inverse_dynamics(robot), solver="factor_graph")
+        dn.build(mechanism, dn.inverse_dynamics(mechanism), solver="factor_graph")
 
 
 def test_joint_marks_must_match_the_mobility():
@@ -167,11 +169,11 @@ def test_gear_at_a_ball_joint_raises():
 def test_torques_of_driven_joints():
     """The pistons drive the foot about two axes; the rest of the torque is returned. Each coordinate of a ball joint
     can have a drive."""
-    robot = dn.parse_robot(ankle())
-    q = dn.algorithms.first_closed(robot, robot.neutral())
-    actuation = dn.algorithms.Actuation(robot, ["j_piston0", "j_piston1", "ball.angular.z"])
-    tau = np.array([1.0, -2.0, 3.0])[: robot.nv]
+    mechanism = dn.parse_robot(ankle())
+    q = dn.algorithms.first_closed(mechanism, mechanism.neutral())
+    actuation = dn.algorithms.Actuation(mechanism, ["j_piston0", "j_piston1", "ball.angular.z"])
+    tau = np.array([1.0, -2.0, 3.0])[: mechanism.nv]
     solution = actuation.from_coordinates(q, tau)
     assert np.allclose(actuation.to_coordinates(q, solution.torques), tau - solution.rest, atol=1e-12)
     with pytest.raises(ValueError, match="'ball'.*unknown"):
-        dn.algorithms.Actuation(robot, ["ball"])
+        dn.algorithms.Actuation(mechanism, ["ball"])

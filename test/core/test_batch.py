@@ -184,7 +184,7 @@ def test_facade_on_many_states(name):
     model = ROBOTS[name].model()
     q, qd, qdd, f_ext = random_states(model, 500, seed=71)
     for problem in (dn.forward_dynamics(model) if name == "panda7" else dn.inverse_dynamics(model),):
-        solver = dn.build(model, problem, backend="c", runtime_parameters=("inertia",))
+        solver = dn.build(model, problem, backend="c", runtime_parameters=("inertia",), f_ext=True)
         whole = solver(q, qd, qdd)
         assert len(solver.runner.batches) == 1
         assert (
@@ -206,15 +206,15 @@ def test_float32_on_request(robot):
     model = robot.model()
     q, qd, qdd, f_ext = random_states(model, 100, seed=5)
     for problem in (dn.inverse_dynamics(model), dn.forward_dynamics(model)):
-        exact = dn.build(model, problem, backend="c")(q, qd, qdd, f_ext)
+        exact = dn.build(model, problem, backend="c", f_ext=True)(q, qd, qdd, f_ext)
         for backend in ("c", "numpy"):
-            solver = dn.build(model, problem, backend=backend, precision="float32")
+            solver = dn.build(model, problem, backend=backend, precision="float32", f_ext=True)
             for states in (slice(None), slice(7), 0):
                 results = solver(q[states], qd[states], qdd[states], f_ext[states])
                 assert results.dtype == np.float32
                 assert error(results, exact[states]).max() <= 1e-3  # float32 loses digits in forward dynamics
     with pytest.raises(ValueError, match="'float16'.*float64, float32"):
-        dn.build(model, problem, precision="float16")
+        dn.build(model, problem, precision="float16", f_ext=True)
 
 
 @pytest.mark.parametrize("backend", ["c", "numpy"])

@@ -51,14 +51,14 @@ def test_closing_follows_a_motion(name, backend):
 
 def test_long_step_stays_on_its_branch():
     """Newton's method alone would leave the branch; the library divides a long step."""
-    robot = dn.parse_robot(four_bar())
-    start = dn.close_loops(robot, [0.4, 0.1, 1.0])
+    mechanism = dn.parse_robot(four_bar())
+    start = dn.close_loops(mechanism, [0.4, 0.1, 1.0])
     goal = np.array([2.6, np.nan, np.nan])
     closed = start.copy()
     for crank in np.linspace(0.4, 2.6, 400):
         closed[0] = crank
-        closed = dn.close_loops(robot, closed)
-    assert np.allclose(continued(robot, start, np.nan_to_num(goal)), closed, atol=1e-9)
+        closed = dn.close_loops(mechanism, closed)
+    assert np.allclose(continued(mechanism, start, np.nan_to_num(goal)), closed, atol=1e-9)
 
 
 @pytest.mark.parametrize("branch, starts", [
@@ -82,10 +82,10 @@ def test_positions_near_a_singular_one_are_closed_to_the_last_digits(branch, sta
 
 def test_first_position_without_passive_joints():
     """From all joints at zero, a singular position of the five-bar."""
-    robot = dn.parse_robot(five_bar())
-    q = first_closed(robot, np.zeros(4))
-    assert np.abs(q[robot.independent]).max() == 0.0
-    assert np.abs(dn.close_loops(robot, q) - q).max() <= 1e-9
+    mechanism = dn.parse_robot(five_bar())
+    q = first_closed(mechanism, np.zeros(4))
+    assert np.abs(q[mechanism.independent]).max() == 0.0
+    assert np.abs(dn.close_loops(mechanism, q) - q).max() <= 1e-9
 
 
 def test_loops_close_from_many_starts():
@@ -96,14 +96,14 @@ def test_loops_close_from_many_starts():
         ("differential", 0.3),
         ("ball", 0.1),
     ):
-        robot = robot_of(name)
-        q, _, _ = closed_states(robot, 100, reach=reach)
-        dependent = [v for v in range(robot.tree.nv) if v not in robot.independent]
+        mechanism = robot_of(name)
+        q, _, _ = closed_states(mechanism, 100, reach=reach)
+        dependent = [v for v in range(mechanism.tree.nv) if v not in mechanism.independent]
         start = q.copy()
         start[:, dependent] += np.random.default_rng(1).uniform(-reach / 2, reach / 2, (100, len(dependent)))
-        closed = dn.close_loops(robot, start)
-        assert np.array_equal(closed[:, robot.independent], q[:, robot.independent])
-        residuals = interpret(position_program(robot.tree, robot.constraints), q=closed)["phi"]
+        closed = dn.close_loops(mechanism, start)
+        assert np.array_equal(closed[:, mechanism.independent], q[:, mechanism.independent])
+        residuals = interpret(position_program(mechanism.tree, mechanism.constraints), q=closed)["phi"]
         assert np.abs(residuals).max() <= 1e-9 and np.abs(closed - q).max() <= 1e-8
 
 
@@ -140,9 +140,9 @@ def test_impossible_loop_is_named():
 
 
 def test_unreachable_position_raises():
-    robot = dn.parse_robot(four_bar(independent=(False, False, True)))
+    mechanism = dn.parse_robot(four_bar(independent=(False, False, True)))
     with pytest.raises(dn.ClosureError, match="'pin'.*open"):
-        dn.close_loops(robot, [0.0, 0.0, 3.1])
+        dn.close_loops(mechanism, [0.0, 0.0, 3.1])
 
 
 @pytest.mark.parametrize("name, backend", [("five_bar", "numpy"), ("ball", "numpy"), ("five_bar", "c")])

@@ -15,7 +15,6 @@ from robots import PANDA, ROBOTS, data_folder
 import dynamics_node as dn
 from dynamics_node.cli import main
 from dynamics_node.cli.commands import EXIT_CODES, joined_numbers, make_parser
-from dynamics_node.cli.documented import arguments_of
 from dynamics_node.cli.options import INPUTS, OUTPUTS
 
 REST = "0,-0.5,0,-2,0,1.5,0.8,0"
@@ -57,21 +56,6 @@ def test_every_command_has_the_shared_options(name):
     assert not [flag for flag, action in flags.items() if action.nargs in ("+", "*")]  # none takes the URDF
     assert f"dynamics {name} " in parser.epilog and parser.description.endswith(".")
     assert all(action.help for action in parser._actions)
-
-
-def test_documented_options_are_those_of_the_function():
-    """Help is the first sentence of the docstring; values are arguments, lists only if they are given."""
-    options = {action.dest: action for action in commands()["simulate"]._actions}
-    assert options["dt"].help == "length of a step, s (default: 0.001)"
-    assert options["qd0"].help.startswith("start velocity of the independent joints, rad/s or m/s")
-    usual = {"duration": 1.0, "dt": 1e-3, "friction": True, "lag_steps": 2, "backend": "auto"}
-    for words, changes in (
-        ([], {}),
-        (["--lag-steps", "0", "--no-friction"], {"lag_steps": None, "friction": False}),
-        (["--qd0", "1,2", "--qd0", "3"], {"qd0": [1.0, 2.0, 3.0]}),
-    ):
-        values = arguments_of(make_parser().parse_args(["simulate", "arm.urdf", *words]), dn.simulate)
-        assert values == usual | changes
 
 
 def test_help_lists_every_command_and_exit_code(capsys):
@@ -341,9 +325,6 @@ def inputs(tmp_path, monkeypatch):
     ],
 )  # fmt: skip
 def test_no_input_is_overwritten(line, inputs, capsys):
-    if "--animate" in line:
-        pytest.importorskip("viser", reason="pages that play a motion: pip install viser")
-
     def contents():
         return {path: path.read_bytes() for path in Path().rglob("*") if path.is_file()}
 

@@ -85,19 +85,19 @@ def test_unknown_names_raise():
 # --- dynamics -----------------------------------------------------------------------------------------------
 
 
-def expected(robot, q, qd, f_ext, known, forward):
+def expected(model, q, qd, f_ext, known, forward):
     """Derivatives by q, qd and known of one state, by complex steps through the recursions. known: the mixed vector."""
 
     def unknown(*state):
         count = max(np.atleast_2d(x).shape[0] for x in state)
         q, qd, known = (np.broadcast_to(x, (count, x.shape[-1])) for x in state)
         qdd = np.where(forward, 0, known) + 0j
-        missing = (known - rnea(robot, q, qd, qdd, f_ext))[:, forward, None]
-        qdd[:, forward] = np.linalg.solve(crba(robot, q)[:, forward][:, :, forward], missing)[..., 0]
-        return np.where(forward, qdd, rnea(robot, q, qd, qdd, f_ext))
+        missing = (known - rnea(model, q, qd, qdd, f_ext))[:, forward, None]
+        qdd[:, forward] = np.linalg.solve(crba(model, q)[:, forward][:, :, forward], missing)[..., 0]
+        return np.where(forward, qdd, rnea(model, q, qd, qdd, f_ext))
 
     return (
-        complex_steps(lambda x: unknown(x, qd, known), q, tangent_map(robot, q)),
+        complex_steps(lambda x: unknown(x, qd, known), q, tangent_map(model, q)),
         complex_steps(lambda x: unknown(q, x, known), qd),
         complex_steps(lambda x: unknown(q, qd, x), known),
     )
@@ -120,7 +120,7 @@ def test_against_complex_steps(name, kind, wrenches):
     }[kind](model)  # fmt: skip
     forward = np.array(problem.forward)
     q, qd, u, f_ext = random_states(model, 3, seed=31)
-    derivatives = dn.build(model, problem, backend="numpy").derivatives()
+    derivatives = dn.build(model, problem, backend="numpy", f_ext=True).derivatives()
     known = (u, u) if kind == "hybrid" else (u,)
     computed = derivatives(q, qd, *known, f_ext=f_ext if wrenches else None)
     for k in range(3):
@@ -135,11 +135,11 @@ def test_against_complex_steps(name, kind, wrenches):
 @pytest.mark.parametrize("name", ["panda7", "solo12", "talos", "balls1", "balls2"])
 def test_against_pinocchio(name):
     """In tangent space, with ball joints and floating bases."""
-    robot, oracle = robot_of(name), oracle_of(name)
+    model, oracle = robot_of(name), oracle_of(name)
     order = np.ix_(oracle.order, oracle.order)
-    q, qd, u, f_ext = random_states(robot, 5, seed=32)
-    inverse = dn.build(robot, "inverse_dynamics_derivatives", backend="numpy")
-    forward = dn.build(robot, "forward_dynamics_derivatives", backend="numpy")
+    q, qd, u, f_ext = random_states(model, 5, seed=32)
+    inverse = dn.build(model, "inverse_dynamics_derivatives", backend="numpy", f_ext=True)
+    forward = dn.build(model, "forward_dynamics_derivatives", backend="numpy", f_ext=True)
     of_torques, of_accelerations = inverse(q, qd, u, f_ext=f_ext), forward(q, qd, u)
     for k in range(5):
         arguments = [oracle.q(q[k]), oracle.v(qd[k]), oracle.v(u[k])]

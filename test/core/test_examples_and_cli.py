@@ -215,17 +215,19 @@ def test_compile_loops(capsys, linkage, tmp_path, monkeypatch):
 
 def test_evaluate_loops(linkage, tmp_path):
     """Dependent joints are closed from the table's positions; a row that cannot be closed is NaN."""
-    robot = dn.load_robot(linkage)
-    start = first_closed(robot, np.array([1.9, 0, 1.2, 0]))
+    mechanism = dn.load_robot(linkage)
+    start = first_closed(mechanism, np.array([1.9, 0, 1.2, 0]))
     q = np.tile(start, (5, 1)) + 0.01 * np.random.default_rng(0).normal(size=(5, 4))
-    q[2, robot.independent] = 3.1, 0.0  # too far apart
+    q[2, mechanism.independent] = 3.1, 0.0  # too far apart
     q[3, 1] = np.nan
     rates = np.random.default_rng(1).normal(size=(2, 5, 2))
     np.savez(tmp_path / "in.npz", q=q, qd=rates[0], qdd=rates[1])
     assert main(["evaluate", linkage, str(tmp_path / "in.npz"), "--output", str(tmp_path / "out.npz")]) == 0
     tau = np.load(tmp_path / "out.npz")["tau"]
     good = [0, 1, 4]
-    expected = dn.build(robot, dn.inverse_dynamics(robot))(dn.close_loops(robot, q[good]), *rates[:, good])
+    expected = dn.build(mechanism, dn.inverse_dynamics(mechanism))(
+        dn.close_loops(mechanism, q[good]), *rates[:, good]
+    )
     assert error(tau[good], expected).max() <= EXACT and np.isnan(tau[2:4]).all()
 
 

@@ -270,12 +270,12 @@ def test_short_branches_share_a_band():
 
 @pytest.mark.parametrize("name", ["quadruped", "humanoid"])
 def test_variables_of_a_robot_with_loops_do_not_overlap(name):
-    robot = dn.parse_robot(getattr(linkages, name)())
-    problem = dn.forward_dynamics(robot)
-    graph = generic_graph(robot, problem)
+    mechanism = dn.parse_robot(getattr(linkages, name)())
+    problem = dn.forward_dynamics(mechanism)
+    graph = generic_graph(mechanism, problem)
     for svg, count in (
-        (to_svg(graph, parents=robot.tree.parents), len(graph.variables)),
-        (complete_sketch(robot, problem).svg(), len(complete_sketch(robot, problem).nodes)),
+        (to_svg(graph, parents=mechanism.tree.parents), len(graph.variables)),
+        (complete_sketch(mechanism, problem).svg(), len(complete_sketch(mechanism, problem).nodes)),
     ):
         places = places_of(svg)
         assert len(places) == count and len(set(places)) == count and max(places)[0] <= 46 + 13 * 110

@@ -11,7 +11,7 @@ from tolerances import EXACT, error
 import dynamics_node as dn
 from dynamics_demo.robots import four_bar
 from dynamics_node.algorithms.quantity_ways import invert
-from dynamics_node.functions import ProgramFunction
+from dynamics_node.functions import Function
 from dynamics_node.functions.arguments import robot_signature
 from dynamics_node.graph import dynamics_runner
 
@@ -27,7 +27,7 @@ def quadruped():
 
 
 def test_batches_of_any_shape_and_broadcasting(panda):
-    inverse = dn.build(panda, dn.inverse_dynamics(panda))
+    inverse = dn.build(panda, dn.inverse_dynamics(panda), f_ext=True)
     q, qd, qdd, f_ext = random_states(panda, 12)
     flat = inverse(q, qd, qdd, f_ext)
     shaped = inverse(*(a.reshape(3, 4, *a.shape[1:]) for a in (q, qd, qdd, f_ext)))
@@ -61,7 +61,7 @@ def test_inputs_are_never_changed(panda, kind, choice):
     q, qd, qdd, f_ext = random_states(panda, 3)
     arguments = [q, qd, qdd, *([qdd.copy()] if kind == "hybrid" else []), f_ext]
     copies = [a.copy() for a in arguments]
-    result = dn.build(panda, problem, **choice)(*arguments)
+    result = dn.build(panda, problem, **choice, f_ext=True)(*arguments)
     for array in result if isinstance(result, tuple) else (result,):
         assert not any(np.shares_memory(array, a) for a in arguments)
     assert all(np.array_equal(a, c) for a, c in zip(arguments, copies, strict=True))
@@ -87,7 +87,7 @@ def test_inputs_are_never_changed(panda, kind, choice):
 def test_input_error_names_the_entry(panda, change, words):
     arguments = {"q": np.zeros(7), "qd": np.zeros(7), "qdd": np.zeros(7), **change}
     with pytest.raises(dn.InputError, match=words):
-        dn.build(panda, dn.inverse_dynamics(panda))(**arguments)
+        dn.build(panda, dn.inverse_dynamics(panda), f_ext=True)(**arguments)
 
 
 @pytest.mark.filterwarnings("error")
@@ -309,10 +309,10 @@ def test_states_solved_one_by_one_have_all_wrenches(panda):
             return {"tau": q + f_ext.sum()}
 
     runner = dynamics_runner(SingleState(), dn.inverse_dynamics(panda), wrenches=True)
-    function = ProgramFunction(signature=robot_signature(panda), runner=runner)
+    function = Function(signature=robot_signature(panda), runner=runner)
     q = np.zeros((panda.nbodies, panda.nv))
     q[2] = 1.0
-    torques = function(q, q[0], q[0], panda.gravity, np.ones((panda.nbodies, 6)), errors="nan")
+    torques = function(q, q[0], q[0], np.ones((panda.nbodies, 6)), panda.gravity, errors="nan")
     assert np.isnan(torques).any(axis=1).tolist() == [k == 2 for k in range(panda.nbodies)]
     assert np.all(torques[[0, 6]] == 6.0 * panda.nbodies)
 
@@ -350,7 +350,7 @@ def test_wrong_wrenches_raise(panda):
         dn.external_wrenches(panda, {"panda_hand": np.zeros(3)})
     q = np.zeros(7)
     with pytest.raises(dn.InputError, match="^f_ext is not an array of numbers: use dn.external_wrenches"):
-        dn.build(panda, "inverse_dynamics", backend="numpy")(q, q, q, {"panda_hand": np.zeros(6)})
+        dn.build(panda, "inverse_dynamics", backend="numpy", f_ext=True)(q, q, q, {"panda_hand": np.zeros(6)})
 
 
 def test_input_error_names_the_state_of_a_batch(panda):

@@ -21,7 +21,7 @@ from dynamics_node.algorithms import first_closed
 from dynamics_node.codegen import WithFallback, make_runner
 from dynamics_node.codegen.c import BATCH
 from dynamics_node.errors import InputError
-from dynamics_node.functions import ProgramFunction
+from dynamics_node.functions import Function
 from dynamics_node.functions.arguments import plain_signature
 from dynamics_node.node.building.build_job import REFERENCE, Job, do
 from dynamics_node.symbolic import trace
@@ -156,8 +156,8 @@ def test_pickled_function_has_its_limits_and_defaults():
 def test_call_without_python_accepts_what_python_does():
     """The class of a compiled Function adds a call; all else is that of its own class."""
     function, x = dn.compile(quotient(), "c", defaults={"m": arrays(1)[1][0]}), arrays(2)[0]
-    assert type(function) is not ProgramFunction and type(function).__name__ == "ProgramFunction"
-    assert inspect.signature(function) == inspect.signature(ProgramFunction.__call__.__get__(function))
+    assert type(function) is not Function and type(function).__name__ == "Function"
+    assert inspect.signature(function) == inspect.signature(Function.__call__.__get__(function))
     copies = function, pickle.loads(pickle.dumps(function)), copy.copy(function), replace(function)
     assert {type(other) for other in copies} == {type(function)}
     out = np.empty(2), np.empty(1)
@@ -248,7 +248,7 @@ def test_fallback_solves_rejected_states():
             return second.run_checked(count, inputs, dtype)
 
     runner = WithFallback(first, CountingRunner())
-    function = ProgramFunction(signature=plain_signature("both", first.inputs), runner=runner)
+    function = Function(signature=plain_signature("both", first.inputs), runner=runner)
     x, m = arrays(100)
     function(x, m)
     assert counts == []
@@ -267,30 +267,30 @@ def test_fallback_solves_rejected_states():
 @pytest.fixture(scope="module")
 def linkage():
     """A five-bar, states near a closed position, and wrenches."""
-    robot = dn.parse_robot(five_bar())
+    mechanism = dn.parse_robot(five_bar())
     random = np.random.default_rng(2)
-    q = first_closed(robot, robot.neutral()) + np.zeros((200, 1))
-    q[:, robot.independent] += random.uniform(-0.1, 0.1, (200, robot.nv))
-    rates = random.uniform(-1, 1, (2, 200, robot.nv))
-    f_ext = random.uniform(-1, 1, (200, robot.nbodies, 6))
-    return robot, (dn.close_loops(robot, q), *rates), f_ext
+    q = first_closed(mechanism, mechanism.neutral()) + np.zeros((200, 1))
+    q[:, mechanism.independent] += random.uniform(-0.1, 0.1, (200, mechanism.nv))
+    rates = random.uniform(-1, 1, (2, 200, mechanism.nv))
+    f_ext = random.uniform(-1, 1, (200, mechanism.nbodies, 6))
+    return mechanism, (dn.close_loops(mechanism, q), *rates), f_ext
 
 
 @pytest.mark.parametrize("kind", ["inverse", "forward"])
 @pytest.mark.parametrize("precision", ["float64", "float32"])
 def test_batches_of_linkages_are_vectorized(linkage, kind, precision):
-    robot, state, f_ext = linkage
-    problem = getattr(dn, f"{kind}_dynamics")(robot)
-    solver = dn.build(robot, problem, backend="c", precision=precision)
-    exact = dn.build(robot, problem, backend="numpy")
+    mechanism, state, f_ext = linkage
+    problem = getattr(dn, f"{kind}_dynamics")(mechanism)
+    solver = dn.build(mechanism, problem, backend="c", precision=precision, f_ext=True)
+    exact = dn.build(mechanism, problem, backend="numpy", f_ext=True)
     limit = EXACT if precision == "float64" else 1e-3
-    for wrenches, runner in ((None, solver.runner), (f_ext, solver.with_wrenches)):
+    for wrenches in (None, f_ext):
         results = solver(*state, wrenches)
-        assert list(runner.batches) == [np.dtype(precision)]
+        assert list(solver.runner.batches) == [np.dtype(precision)]
         assert results.dtype == precision and error(results, exact(*state, wrenches)).max() <= max(
             limit, 1e-9
         )
-        rounded = dn.build(robot, problem, backend="c")(*state, wrenches).astype(precision)
+        rounded = dn.build(mechanism, problem, backend="c", f_ext=True)(*state, wrenches).astype(precision)
         assert np.array_equal(results, rounded) == (precision == "float64"), "float32 rounds every operation"
     with pytest.raises(dn.SolutionError, match="'j5'.*open"):
         solver(state[0] + 0.01, *state[1:])
@@ -299,9 +299,9 @@ def test_batches_of_linkages_are_vectorized(linkage, kind, precision):
 @pytest.mark.parametrize("backend", RUNNERS)
 def test_one_wrench_for_all_states(linkage, backend):
     """As many states as bodies, and one wrench per body: names identify the axes."""
-    robot, state, f_ext = linkage
-    n = robot.nbodies
-    solver = dn.build(robot, dn.inverse_dynamics(robot), backend=backend)
+    mechanism, state, f_ext = linkage
+    n = mechanism.nbodies
+    solver = dn.build(mechanism, dn.inverse_dynamics(mechanism), backend=backend, f_ext=True)
     some = [a[:n] for a in state]
     torques = solver(*some, f_ext[0])
     assert error(torques, solver(*some, np.tile(f_ext[0], (n, 1, 1)))).max() <= EXACT
@@ -353,7 +353,7 @@ def test_services_are_compiled_and_follow_a_payload(robot):
     q = q if robot.loop_solver is None else robot.loop_solver.following(q)[0]
     compiled = serving.operational_space_inertia([link], REFERENCE)
     at_call = serving.operational_space_inertia([link], "body")
-    assert (compiled.runner.backend, at_call.runner.backend) == ("c", "numpy")
+    assert compiled.runner.backend == "c" and compiled is not at_call
     assert serving.mass_matrix.runner.backend == serving.nonlinear_effects.runner.backend == "c"
     reference = dn.build(loaded, "mass_matrix", backend="numpy")
     assert error(serving.mass_matrix(q), reference(q), tail=2) <= 1e-9
@@ -369,10 +369,10 @@ def test_one_hybrid_state_is_compiled():
     """A NaN among unread inputs has no effect."""
     model = ROBOTS["panda7"].model()
     q, qd, u, f_ext = (a[0] for a in random_states(model, 1))
-    solver = dn.build(model, dn.hybrid_dynamics(model, model.joint_names[::2]), backend="c")
-    plain = dn.build(model, solver.problem, backend="numpy")
+    solver = dn.build(model, dn.hybrid_dynamics(model, model.joint_names[::2]), backend="c", f_ext=True)
+    plain = dn.build(model, solver.problem, backend="numpy", f_ext=True)
     one, other = np.empty(7), np.empty(7)
-    assert solver.runner.call_one(q, qd, u, u, model.gravity, one, other) is None
+    assert solver.runner.call_one(q, qd, u, u, f_ext, model.gravity, one, other) is None
     forward = np.array(solver.problem.forward)
     unread = np.where(forward, np.nan, u), np.where(forward, u, np.nan)
     for wrenches in (None, f_ext):

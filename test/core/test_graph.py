@@ -28,7 +28,7 @@ from dynamics_node.graph import (
     to_dot,
     to_svg,
 )
-from dynamics_node.graph.by_numpy import refined
+from dynamics_node.graph.by_numpy import elimination, refined
 from dynamics_node.graph.factors import joint_acceleration, minimum_torque_factors, torque
 from dynamics_node.graph.ordering import minimum_degree_order
 from dynamics_node.robot.inertial_parameters import with_payload
@@ -46,7 +46,7 @@ def problems(model):
 def solve(model, problem, states, **choice):
     """qdd, tau of a solver that gets only the known inputs of the problem."""
     q, qd, qdd, tau, f_ext = states
-    solver = dn.build(model, problem, **{"solver": "factor_graph", "backend": "numpy"} | choice)
+    solver = dn.build(model, problem, **{"solver": "factor_graph", "backend": "numpy"} | choice, f_ext=True)
     if problem.kind == "inverse":
         return qdd, solver(q, qd, qdd, f_ext)
     if problem.kind == "forward":
@@ -57,7 +57,13 @@ def solve(model, problem, states, **choice):
 @cache
 def consistent_states(model, count):
     q, qd, qdd, f_ext = random_states(model, count, seed=21)
-    return q, qd, qdd, dn.build(model, dn.inverse_dynamics(model), backend="numpy")(q, qd, qdd, f_ext), f_ext
+    return (
+        q,
+        qd,
+        qdd,
+        dn.build(model, dn.inverse_dynamics(model), backend="numpy", f_ext=True)(q, qd, qdd, f_ext),
+        f_ext,
+    )
 
 
 def three_link_arm():
@@ -235,13 +241,12 @@ def test_vanishing_pivot_of_one_state_raises():
     """A double pendulum whose second hinge is known: the other state of the batch does not hide it."""
     model = ROBOTS["double_pendulum"].model()
     problem = dn.hybrid_dynamics(model, [model.joint_names[0]])
-    solver = dn.build(model, problem, solver="factor_graph", ordering="colamd", backend="numpy")
-    elimination = solver.runner.algorithm.algorithm
-    assert not elimination.plan.safe
+    plan = elimination(model, problem, "colamd").plan
+    assert not plan.safe
     q, qd, qdd, tau = (np.zeros((2, 2)) for _ in range(4))
     q[:], qd[1], tau[:] = [[0.3, 0.4], [0.5, 0.6]], 1e7, 1.0
     graph = build_graph(model, problem, q, qd, qdd, tau)
-    exact = eliminate(graph, elimination.plan).solve()
+    exact = eliminate(graph, plan).solve()
 
     def solve_badly(system):
         """Corrections of the first state stay large."""
@@ -260,19 +265,11 @@ def test_parameters_of_the_factor_graph(ordering, parameters):
     other = with_payload(model, "panda_link7", 1.5, (0.1, 0, 0.05), 0.01 * np.eye(3))
     other = other if "inertia" in parameters else model
     for problem in problems(model).values():
-        solver = dn.build(
-            model,
-            problem,
-            solver="factor_graph",
-            ordering=ordering,
-            backend="numpy",
-            runtime_parameters=parameters,
-        )
+        solver = elimination(model, problem, ordering, parameters)
         for one in (model, other):
             states = consistent_states(one, 10)
             names = ("q", "qd", "qdd", "tau", "f_ext")
-            algorithm = solver.with_inertias(one).runner.algorithm
-            qdd, tau = algorithm(**dict(zip(names, states, strict=True))).values()
+            qdd, tau = solver.with_inertias(one)(**dict(zip(names, states, strict=True))).values()
             assert np.all(
                 error(qdd, states[2]) <= solved(dn.evaluate(one, "mass_matrix", states[0], backend="numpy"))
             )
@@ -299,8 +296,8 @@ def test_gtsam_near_right_angles(ordering):
 @pytest.mark.parametrize("kind", ["inverse", "forward", "hybrid"])
 def test_five_bar_is_square_and_of_full_rank(kind):
     """Without rows out of the plane and with as many force components: 54 equations for 54 unknowns."""
-    robot = robot_of("five_bar")
-    graph = generic_graph(robot, problems(robot)[kind])
+    mechanism = robot_of("five_bar")
+    graph = generic_graph(mechanism, problems(mechanism)[kind])
     assert graph_rank(graph)[:3] == (54, 54, 54)
     names = [str(factor) for factor in graph.factors]
     assert next(x for x in graph.variables if str(x) == "F5").dim == 2
@@ -308,20 +305,20 @@ def test_five_bar_is_square_and_of_full_rank(kind):
 
 
 def test_ordering_of_a_loop_by_names():
-    robot = robot_of("four_bar")
-    q, yd, ydd = closed_states(robot, 2)
-    forward = dn.forward_dynamics(robot)
+    mechanism = robot_of("four_bar")
+    q, yd, ydd = closed_states(mechanism, 2)
+    forward = dn.forward_dynamics(mechanism)
     names = ["F4", "A3", "F3", "qdd3", "A1", "F1", "F2", "A2", "qdd1", "qdd2"]
-    solver = dn.build(robot, forward, solver="factor_graph", ordering=names)
-    tau = dn.build(robot, dn.inverse_dynamics(robot))(q, yd, ydd)
+    solver = dn.build(mechanism, forward, solver="factor_graph", ordering=names)
+    tau = dn.build(mechanism, dn.inverse_dynamics(mechanism))(q, yd, ydd)
     assert error(solver(q, yd, tau), ydd).max() <= 1e-9
     assert solver.description == "custom"
 
 
 def test_graph_of_an_open_loop_raises():
-    robot = robot_of("four_bar")
-    q, yd, ydd = closed_states(robot, 3)
-    solver = dn.build(robot, dn.inverse_dynamics(robot), solver="factor_graph")
+    mechanism = robot_of("four_bar")
+    q, yd, ydd = closed_states(mechanism, 3)
+    solver = dn.build(mechanism, dn.inverse_dynamics(mechanism), solver="factor_graph")
     right = solver(q, yd, ydd)
     q[1] += 0.01
     with pytest.raises(dn.SolutionError, match="'pin'.*open"):
@@ -333,11 +330,13 @@ def test_graph_of_an_open_loop_raises():
 @pytest.mark.parametrize("kind", ["inverse_dynamics", "forward_dynamics"])
 def test_loops_are_compiled_through_the_graph(kind):
     """The cheapest ordering, with and without wrenches; an open loop raises."""
-    robot = robot_of("five_bar")
-    problem = getattr(dn, kind)(robot)
-    solver, plain = (dn.build(robot, problem, solver=s, backend="c") for s in ("factor_graph", "cluster"))
-    q, yd, u = closed_states(robot, 70, reach=0.05)
-    f_ext = np.random.default_rng(4).uniform(-1, 1, (70, robot.nbodies, 6))
+    mechanism = robot_of("five_bar")
+    problem = getattr(dn, kind)(mechanism)
+    solver, plain = (
+        dn.build(mechanism, problem, solver=s, backend="c", f_ext=True) for s in ("factor_graph", "cluster")
+    )
+    q, yd, u = closed_states(mechanism, 70, reach=0.05)
+    f_ext = np.random.default_rng(4).uniform(-1, 1, (70, mechanism.nbodies, 6))
     for wrenches in (None, f_ext):
         right = plain(q, yd, u, wrenches)
         assert error(solver(q, yd, u, wrenches), right).max() <= 1e-9
@@ -351,47 +350,47 @@ def test_loops_are_compiled_through_the_graph(kind):
 def test_minimum_torque_factors_match_actuation(name):
     """More driven joints than degrees of freedom: the graph alone is under-determined. Minimum-torque factors give the
     torques of Actuation."""
-    robot = robot_of(name)
-    q, yd, ydd = closed_states(robot, 3)
-    joints = robot.tree.joint_names[: robot.nv + 1]
+    mechanism = robot_of(name)
+    q, yd, ydd = closed_states(mechanism, 3)
+    joints = mechanism.tree.joint_names[: mechanism.nv + 1]
     weights = dict(zip(joints, (1.0, 3.0, 0.5, 2.0, 1.5), strict=False))
-    bodies = {body.joint.name: i for i, body in enumerate(robot.tree.bodies)}
-    _, rates, accelerations = dn.spanning(robot, q, yd, ydd)
-    graph = FactorGraph(tuple(robot_factors(robot, q, rates)))
+    bodies = {body.joint.name: i for i, body in enumerate(mechanism.tree.bodies)}
+    _, rates, accelerations = dn.spanning(mechanism, q, yd, ydd)
+    graph = FactorGraph(tuple(robot_factors(mechanism, q, rates)))
     known = {torque(i): np.zeros(1) for joint, i in bodies.items() if joint not in weights}
-    at = {name: v for name, v in zip(robot.tree.v_names, range(robot.tree.nv), strict=True)}
-    independent = robot.joint_names
+    at = {name: v for name, v in zip(mechanism.tree.v_names, range(mechanism.tree.nv), strict=True)}
+    independent = mechanism.joint_names
     known |= {joint_acceleration(bodies[j]): accelerations[:, [at[j]]] for j in independent}
     open_graph = graph.given(known)
     with pytest.raises(IllPosedError, match=r"under-determined.*tau"):
         plan_elimination(open_graph, minimum_degree_order(None, None, open_graph))
     costs = {bodies[joint]: weight for joint, weight in weights.items()}
     rows = {bodies[joint]: at[joint] for joint in weights}
-    cost_factors = minimum_torque_factors(costs, rows, closure_matrix(robot, q))
+    cost_factors = minimum_torque_factors(costs, rows, closure_matrix(mechanism, q))
     closed = FactorGraph((*open_graph.factors, *cost_factors))
     assert graph_rank(closed).open == ()
     values = eliminate(closed, plan_elimination(closed, minimum_degree_order(None, None, closed))).solve()
-    tau = dn.build(robot, dn.inverse_dynamics(robot))(q, yd, ydd)
-    driven = Actuation(robot, weights, list(weights.values())).from_coordinates(q, tau).torques
+    tau = dn.build(mechanism, dn.inverse_dynamics(mechanism))(q, yd, ydd)
+    driven = Actuation(mechanism, weights, list(weights.values())).from_coordinates(q, tau).torques
     torques = np.concatenate([values[torque(bodies[joint])] for joint in weights], axis=1)
     assert error(torques, driven).max() <= 1e-9
 
 
 def test_contradicting_accelerations_raise():
     """All accelerations are given, and are inconsistent."""
-    robot = robot_of("five_bar")
-    q, yd, ydd = closed_states(robot, 3)
-    _, rates, accelerations = dn.spanning(robot, q, yd, ydd)
-    graph = FactorGraph(tuple(robot_factors(robot, q, rates)))
-    bodies = range(robot.nbodies)
-    passive = {torque(i): np.zeros(1) for i in bodies if i not in robot.independent}
+    mechanism = robot_of("five_bar")
+    q, yd, ydd = closed_states(mechanism, 3)
+    _, rates, accelerations = dn.spanning(mechanism, q, yd, ydd)
+    graph = FactorGraph(tuple(robot_factors(mechanism, q, rates)))
+    bodies = range(mechanism.nbodies)
+    passive = {torque(i): np.zeros(1) for i in bodies if i not in mechanism.independent}
     given = {joint_acceleration(i): accelerations[:, [i]] for i in bodies}
     solved = graph.given(given | passive)
     # Redundant, but consistent rows
     plan = plan_elimination(solved, minimum_degree_order(None, None, solved))
-    tau = dn.build(robot, dn.inverse_dynamics(robot))(q, yd, ydd)
+    tau = dn.build(mechanism, dn.inverse_dynamics(mechanism))(q, yd, ydd)
     values = eliminate(solved, plan).solve()
-    torques = np.concatenate([values[torque(i)] for i in robot.independent], axis=1)
+    torques = np.concatenate([values[torque(i)] for i in mechanism.independent], axis=1)
     assert error(torques, tau).max() <= EXACT
     given[joint_acceleration(1)] = given[joint_acceleration(1)] + 1.0
     wrong = graph.given(given | passive)
@@ -400,13 +399,13 @@ def test_contradicting_accelerations_raise():
 
 
 def test_drawings_of_loops():
-    robot = robot_of("five_bar")
-    graph = generic_graph(robot, dn.forward_dynamics(robot))
-    net = eliminate(graph, plan_ordering(robot, dn.forward_dynamics(robot), "aba")[1])
+    mechanism = robot_of("five_bar")
+    graph = generic_graph(mechanism, dn.forward_dynamics(mechanism))
+    net = eliminate(graph, plan_ordering(mechanism, dn.forward_dynamics(mechanism), "aba")[1])
     assert '"F5" -- "loop acceleration5"' not in to_dot(graph) and '"F5" -- "wrench4"' in to_dot(graph)
     assert "loop acceleration5(" in to_svg(graph) and "F5" in to_dot(net)
     assert {str(c.variable) for c in net} >= {"F5", "A4", "qdd4"}
-    sketch = complete_sketch(robot, dn.forward_dynamics(robot))
+    sketch = complete_sketch(mechanism, dn.forward_dynamics(mechanism))
     loop_factors = [keys for name, keys in sketch.factors if name == "loop acceleration 5"]
     assert loop_factors == [[("A", 2), ("A", 4), ("V", 2), ("V", 4)]]
     assert sketch.nodes["F", 5].known is False and sketch.nodes["tau", 3].known is True
@@ -414,10 +413,10 @@ def test_drawings_of_loops():
 
 def test_equations_hold_at_the_solution_of_the_clusters():
     """Residuals of every factor at the accelerations and wrenches of the recursions."""
-    robot = robot_of("universal")
-    q, yd, ydd = closed_states(robot, 2, reach=0.05)
-    problem = dn.inverse_dynamics(robot)
-    graph = build_graph(robot, problem, q, yd, ydd, np.zeros_like(ydd))
-    values = eliminate(graph, plan_ordering(robot, problem, "metis")[1]).solve()
+    mechanism = robot_of("universal")
+    q, yd, ydd = closed_states(mechanism, 2, reach=0.05)
+    problem = dn.inverse_dynamics(mechanism)
+    graph = build_graph(mechanism, problem, q, yd, ydd, np.zeros_like(ydd))
+    values = eliminate(graph, plan_ordering(mechanism, problem, "metis")[1]).solve()
     for factor in graph.residuals(values).factors:
         assert np.abs(factor.rhs).max(initial=0.0) <= 1e-9

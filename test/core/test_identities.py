@@ -256,16 +256,16 @@ def test_regressors_of_joints(case):
 
 def test_rate_of_momentum_costs_less_than_a_derivative():
     """The recursion has fewer operations than dT/dq of the traced energy and the weight."""
-    robot = robot_of("panda7")
-    recursion = quantity_program(robot, "generalized_momentum")
+    model = robot_of("panda7")
+    recursion = quantity_program(model, "generalized_momentum")
     energy = trace(
         lambda q, qd: {
-            "T": 0.5 * np.array(qd @ generalized_momentum(robot, q, qd, np.zeros(3))[0], dtype=object)
+            "T": 0.5 * np.array(qd @ generalized_momentum(model, q, qd, np.zeros(3))[0], dtype=object)
         },
         {"q": (7,), "qd": (7,)},
     )
     weight = trace(
-        lambda q, g: {"g": rnea(robot, q, np.zeros(7), np.zeros(7), gravity=g)}, {"q": (7,), "g": (3,)}
+        lambda q, g: {"g": rnea(model, q, np.zeros(7), np.zeros(7), gravity=g)}, {"q": (7,), "g": (3,)}
     )
     derivative = jacobian(energy, ["T"], ["q", "qd"])
     assert len(recursion.ops) < 0.8 * (len(derivative.ops) + len(weight.ops))

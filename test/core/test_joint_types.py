@@ -152,9 +152,9 @@ def test_floating_joint_has_no_rotor():
     <inertia ixx="0.1" iyy="0.2" izz="0.25" ixy="0" ixz="0" iyz="0"/></inertial></link>
     <joint name="free" type="floating"><parent link="world"/><child link="body"/>
     <dynamics armature="0.5"/></joint></robot>"""
-    robot = dn.parse_robot(text)
-    assert not robot.armature.any()
-    assert any("'free': a floating joint has no rotor" in warning for warning in robot.warnings)
+    model = dn.parse_robot(text)
+    assert not model.armature.any()
+    assert any("'free': a floating joint has no rotor" in warning for warning in model.warnings)
     with pytest.raises(dn.ModelError, match="'free'.*rotor"):
         dn.parse_robot(text, armature={"free": 0.5})
 

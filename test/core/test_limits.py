@@ -46,8 +46,8 @@ def test_error_states_the_limit():
 
 def test_links_in_any_order():
     """In reverse order, each link's path to the root is the whole chain."""
-    robot = dn.parse_robot(chain(1500, "fixed", backward=True))
-    assert robot.nbodies == 0 and len(robot.frames) == 1501
+    model = dn.parse_robot(chain(1500, "fixed", backward=True))
+    assert model.nbodies == 0 and len(model.frames) == 1501
 
 
 def test_memory_of_long_robots_is_linear():
@@ -107,13 +107,13 @@ def test_compiled_code_of_long_robots_runs_on_small_stacks():
         "from dynamics_node.codegen.c import kernel\n"
         "kernel.QUICK = 0\n"
         "model = dn.parse_robot(chain(1000))\n"
-        "solve = dn.build(model, dn.inverse_dynamics(model), backend='c')\n"
+        "solve = dn.build(model, dn.inverse_dynamics(model), backend='c', f_ext=True)\n"
         "q, f_ext, results = np.full(model.nv, 0.1), np.ones((model.nbodies, 6)), []\n"
         "def run():\n"
         "    results.append([solve(q, q, q), solve(q, q, q, f_ext)])\n"
         "threading.stack_size(128 * 1024)\n"
         "for thread in [threading.Thread(target=run) for _ in range(2)]: thread.start(); thread.join()\n"
-        "plain = dn.build(model, dn.inverse_dynamics(model), backend='numpy')\n"
+        "plain = dn.build(model, dn.inverse_dynamics(model), backend='numpy', f_ext=True)\n"
         "for tau, expected in zip(results[0], (plain(q, q, q), plain(q, q, q, f_ext))):\n"
         "    assert np.abs(tau - expected).max() <= 1e-10 * np.abs(expected).max()\n"
         "assert all(np.array_equal(a, b) for a, b in zip(results[0], results[1]))\n"

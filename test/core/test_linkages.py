@@ -96,59 +96,65 @@ COMPILED = LEGS["oblique"].text
 
 @pytest.mark.parametrize("linkage", [arm(), *LEGS.values()], ids=["arm", *AXES])
 def test_every_method_at_home(linkage: Linkage):
-    robot = dn.parse_robot(linkage.text)
-    reference = LoopOracle(linkage.text, robot)
-    q = np.array([linkage.home[name] for name in robot.q_names])
-    yd, ydd = np.random.default_rng(0).uniform(-1, 1, (2, robot.nv))
+    mechanism = dn.parse_robot(linkage.text)
+    reference = LoopOracle(linkage.text, mechanism)
+    q = np.array([linkage.home[name] for name in mechanism.q_names])
+    yd, ydd = np.random.default_rng(0).uniform(-1, 1, (2, mechanism.nv))
     spread, tau = reference.spread_over_bodies(q, yd), reference.inverse(q, yd, ydd)
     assert spread.condition < 1e4
-    problems = {"inverse": dn.inverse_dynamics(robot), "forward": dn.forward_dynamics(robot)}
+    problems = {"inverse": dn.inverse_dynamics(mechanism), "forward": dn.forward_dynamics(mechanism)}
     backends = ("c", "numpy") if linkage.text == COMPILED else ("numpy",)
     choices = [*({"backend": backend} for backend in backends), {"solver": "factor_graph", "ordering": "aba"}]
     for choice in choices:
-        inverse, forward = (dn.build(robot, problem, **choice) for problem in problems.values())
+        inverse, forward = (
+            dn.build(mechanism, problem, **choice, f_ext=True) for problem in problems.values()
+        )
         assert error(inverse(q, yd, ydd), tau) <= EXACT
         assert error(forward(q, yd, tau), ydd) <= 1e-9
         batch = inverse(np.tile(q, (70, 1)), yd, ydd)
         assert error(batch, np.tile(tau, (70, 1))).max() <= EXACT
     assert error(reference.forward(q, yd, tau), ydd) <= 1e-8
     for backend in backends:
-        quantity = dn.build(robot, "mass_matrix", backend=backend)
+        quantity = dn.build(mechanism, "mass_matrix", backend=backend)
         assert error(quantity(q), reference.mass_matrix(q), tail=2) <= EXACT
-        closing = dn.build_loop_solver(robot, backend)
+        closing = dn.build_loop_solver(mechanism, backend)
         at, condition = closing(q)
         assert error(at + 1, q + 1) <= 1e-9 and 1 <= condition < 1e4 and closing.is_regular(q)
         rates, accelerations, G = closing.spread(q, yd, ydd)
         assert error(rates, spread.G @ yd) <= EXACT and error(G, spread.G, tail=2) <= EXACT
         assert error(accelerations, spread.G @ ydd + spread.g) <= EXACT
-        dq, dqd, M = dn.build(robot, "inverse_dynamics_derivatives", backend=backend)(q, yd, ydd)
+        dq, dqd, M = dn.build(mechanism, "inverse_dynamics_derivatives", backend=backend, f_ext=True)(
+            q, yd, ydd
+        )
         assert error(M, reference.mass_matrix(q), tail=2) <= EXACT
         assert error(dqd, _by_differences(lambda v: reference.inverse(q, v, ydd), yd), tail=2) <= 1e-7
-        moved = _by_differences(lambda x: reference.inverse(_moved(robot, q, x), yd, ydd), np.zeros(robot.nv))
+        moved = _by_differences(
+            lambda x: reference.inverse(_moved(mechanism, q, x), yd, ydd), np.zeros(mechanism.nv)
+        )
         assert error(dq, moved, tail=2) <= 1e-6
 
 
 def test_graph_replaces_vanishing_pivots():
     """If a pivot of the plan vanishes at a position, another one is taken; for one state and in a batch."""
     linkage, ordering = draw(parallelograms, 5), "colamd"
-    robot = dn.parse_robot(linkage.text, floating_base=linkage.floating_base)
-    reference = LoopOracle(linkage.text, robot)
-    problem = dn.forward_dynamics(robot)
-    solver = dn.build(robot, problem, solver="factor_graph", ordering=ordering)
-    states = list(positions(linkage, robot, np.random.default_rng(1)))
+    mechanism = dn.parse_robot(linkage.text, floating_base=linkage.floating_base)
+    reference = LoopOracle(linkage.text, mechanism)
+    problem = dn.forward_dynamics(mechanism)
+    solver = dn.build(mechanism, problem, solver="factor_graph", ordering=ordering)
+    states = list(positions(linkage, mechanism, np.random.default_rng(1)))
     q = np.array([states[0], states[-1], states[0]])
-    assert reference.spread(q[0], np.zeros(robot.nv)).condition < 100
-    assert not _residual(robot, problem, ordering, q[0]) <= 1e-6
-    yd, ydd = np.random.default_rng(0).uniform(-1, 1, (2, 3, robot.nv))
+    assert reference.spread(q[0], np.zeros(mechanism.nv)).condition < 100
+    assert not _residual(mechanism, problem, ordering, q[0]) <= 1e-6
+    yd, ydd = np.random.default_rng(0).uniform(-1, 1, (2, 3, mechanism.nv))
     tau = np.array([reference.inverse(*state) for state in zip(q, yd, ydd, strict=True)])
     assert error(solver(q, yd, tau), ydd).max() <= 1e-9
     assert error(solver(q[0], yd[0], tau[0]), ydd[0]) <= 1e-9
 
 
-def _residual(robot, problem, ordering, q):
+def _residual(mechanism, problem, ordering, q):
     """The largest residual of an ordering's plan at a position."""
-    _, plan = plan_ordering(robot, problem, ordering)
-    graph = build_graph(robot, problem, q, *np.ones((3, robot.nv)))
+    _, plan = plan_ordering(mechanism, problem, ordering)
+    graph = build_graph(mechanism, problem, q, *np.ones((3, mechanism.nv)))
     try:
         residuals = graph.residuals(eliminate(graph, plan).solve())
     except np.linalg.LinAlgError:
@@ -156,10 +162,10 @@ def _residual(robot, problem, ordering, q):
     return max(np.abs(factor.rhs).max() for factor in residuals.factors)
 
 
-def _moved(robot, q, change):
+def _moved(mechanism, q, change):
     at = q.copy()
-    at[[joint.q.start for joint in robot.independent_joints]] += change
-    return dn.close_loops(robot, at)
+    at[[joint.q.start for joint in mechanism.independent_joints]] += change
+    return dn.close_loops(mechanism, at)
 
 
 def _by_differences(function, x, step=1e-5):
@@ -255,8 +261,8 @@ def test_parts_of_coupled_loops():
 
 def test_stewart_platform_is_solved_three_times():
     """For rates, accelerations and torques; solving for every rod took 3277 operations."""
-    robot = dn.parse_robot(draw(stewart, 0).text)
-    (program,) = dynamics_programs(robot, dn.inverse_dynamics(robot)).values()
+    mechanism = dn.parse_robot(draw(stewart, 0).text)
+    (program,) = dynamics_programs(mechanism, dn.inverse_dynamics(mechanism)).values()
     assert len(program.ops) <= 2360
 
 
@@ -280,28 +286,28 @@ def welded(kind):
 
 @pytest.mark.parametrize("kind", ["fixed", "prismatic"])
 def test_half_a_turn_apart_is_open(kind):
-    robot = dn.parse_robot(welded(kind).text)
-    turn = robot.q_names.index("j_t")
-    start = np.zeros(robot.nq)
-    start[robot.q_names.index("j_a")] = 0.3
-    q = dn.close_loops(robot, start)
+    mechanism = dn.parse_robot(welded(kind).text)
+    turn = mechanism.q_names.index("j_t")
+    start = np.zeros(mechanism.nq)
+    start[mechanism.q_names.index("j_a")] = 0.3
+    q = dn.close_loops(mechanism, start)
     assert q[turn] == pytest.approx(0.3)
     flipped = q.copy()
     flipped[turn] += np.pi
-    one = np.ones(robot.nv)
+    one = np.ones(mechanism.nv)
     for choice in ({"backend": "c"}, {"backend": "numpy"}, {"solver": "factor_graph", "ordering": "rnea"}):
-        solver = dn.build(robot, dn.inverse_dynamics(robot), **choice)
+        solver = dn.build(mechanism, dn.inverse_dynamics(mechanism), **choice)
         assert np.isfinite(solver(q, one, one)).all()
         with pytest.raises(dn.SolutionError, match="'tie0'.*turned"):
             solver(flipped, one, one)
     with pytest.raises(dn.TrajectoryError, match="half a turn"):
-        dn.simulate(robot, flipped, steps=1, backend="numpy")
+        dn.simulate(mechanism, flipped, steps=1, backend="numpy")
     for away in (0.0, -0.01, 0.5)[2 * (kind == "prismatic") :]:  # the slide is across its axis on the way
         start = flipped.copy()
         start[turn] -= away
-        closed = dn.close_loops(robot, start)
+        closed = dn.close_loops(mechanism, start)
         assert np.remainder(closed[turn] - q[turn] + 1, 2 * np.pi) == pytest.approx(1, abs=1e-9)
-    closing = dn.build_loop_solver(robot)
+    closing = dn.build_loop_solver(mechanism)
     assert closing.is_regular(q) and not closing.is_regular(flipped)
     assert closing.following(flipped)[0][turn] == pytest.approx(q[turn], abs=1e-9)
 
@@ -323,12 +329,12 @@ def upright(kind):
 
 @pytest.mark.parametrize("kind", ["revolute", "planar"])
 def test_upside_down_is_open(kind):
-    robot = dn.parse_robot(upright(kind).text)
-    q = dn.close_loops(robot, robot.neutral())
-    one = np.ones(robot.nv)
-    solver = dn.build(robot, dn.inverse_dynamics(robot), backend="numpy")
+    mechanism = dn.parse_robot(upright(kind).text)
+    q = dn.close_loops(mechanism, mechanism.neutral())
+    one = np.ones(mechanism.nv)
+    solver = dn.build(mechanism, dn.inverse_dynamics(mechanism), backend="numpy")
     assert np.isfinite(solver(q, one, one)).all()
-    q[robot.q_names.index("j_b0")] += np.pi
+    q[mechanism.q_names.index("j_b0")] += np.pi
     with pytest.raises(dn.SolutionError, match="'tie0'.*turned"):
         solver(q, one, one)
 
@@ -340,9 +346,9 @@ def test_tolerance_of_rods_is_in_meters(length):
     drawing.add("a", "ground", (0, 0, 0), (0, 0, 1), "prismatic", True)
     drawing.add("b", "ground", (0, 0, 0), (1, 0, 0), "prismatic", False)
     rod(drawing, "a", np.array([0, 0, -0.6 * length]), "b", np.array([0.8 * length, 0, 0]))
-    robot = dn.parse_robot(drawing.done().text)
-    solver = dn.build(robot, dn.inverse_dynamics(robot), backend="numpy")
-    along = robot.q_names.index("j_b")
+    mechanism = dn.parse_robot(drawing.done().text)
+    solver = dn.build(mechanism, dn.inverse_dynamics(mechanism), backend="numpy")
+    along = mechanism.q_names.index("j_b")
     for gap, is_open in ((0.5e-6, False), (1.5e-6, True)):
         q = np.zeros(2)
         q[along] = gap / 0.8
@@ -352,7 +358,7 @@ def test_tolerance_of_rods_is_in_meters(length):
         else:
             assert np.isfinite(solver(q, [0.1], [0.1])).all()
     q[along] += 0.01 * length
-    closed = dn.close_loops(robot, q)
+    closed = dn.close_loops(mechanism, q)
     assert abs(np.hypot(closed[along] + 0.8 * length, 0.6 * length) - length) <= 1e-10
 
 
@@ -372,12 +378,12 @@ COLAMD = {"solver": "factor_graph", "ordering": "colamd"}
 @pytest.mark.parametrize("choice", [{"backend": "c"}, {"backend": "numpy"}, COLAMD], ids=str)
 def test_batches_of_bad_states_and_empty_batches(choice):
     """A chunk of bad rows is NaN; an empty one is empty."""
-    robot = dn.parse_robot(four_bar())
+    mechanism = dn.parse_robot(four_bar())
     results = 0
-    for problem in (dn.inverse_dynamics(robot), dn.forward_dynamics(robot)):
-        solver = dn.build(robot, problem, **choice)
+    for problem in (dn.inverse_dynamics(mechanism), dn.forward_dynamics(mechanism)):
+        solver = dn.build(mechanism, problem, **choice, f_ext=True)
         for count in (0, 3, 70):
-            q, x, f_ext = np.full((count, 3), np.nan), np.zeros((count, 1)), np.zeros((robot.nbodies, 6))
+            q, x, f_ext = np.full((count, 3), np.nan), np.zeros((count, 1)), np.zeros((mechanism.nbodies, 6))
             for wrenches in (None, f_ext, np.tile(f_ext, (count, 1, 1))):
                 torques = solver(q, x, x, wrenches, errors="nan")
                 assert torques.shape == (count, 1) and np.isnan(torques).all()
@@ -388,11 +394,11 @@ def test_batches_of_bad_states_and_empty_batches(choice):
 
 @pytest.mark.parametrize("backend", ["c", "numpy"])
 def test_quantities_of_bad_states_are_nan(backend):
-    robot = dn.parse_robot(four_bar())
+    mechanism = dn.parse_robot(four_bar())
     quantities = (
-        (dn.build(robot, "mass_matrix", backend=backend), 1),
+        (dn.build(mechanism, "mass_matrix", backend=backend), 1),
         (
-            dn.build(robot, "inverse_dynamics_derivatives", backend=backend),
+            dn.build(mechanism, "inverse_dynamics_derivatives", backend=backend),
             3,
         ),
     )
@@ -430,10 +436,10 @@ def without_marks(text):
 
 def test_double_parallelogram_moves():
     """One equation is redundant, and which one changes with the position."""
-    robot = dn.parse_robot(draw(parallelograms, 0).text)
-    (cluster,) = (cluster for cluster in robot.clusters if cluster.dependent)
+    mechanism = dn.parse_robot(draw(parallelograms, 0).text)
+    (cluster,) = (cluster for cluster in mechanism.clusters if cluster.dependent)
     assert len(cluster.constraints) == 2 and len(cluster.dependent) == 3
-    assert len(counting_equations(robot.tree, cluster).rows) == 4
+    assert len(counting_equations(mechanism.tree, cluster).rows) == 4
 
 
 def test_rigid_assembly_is_singular():
@@ -465,38 +471,38 @@ def with_wheel(moment, **options):
 
 
 def test_error_names_a_joint_without_inertia():
-    robot = with_wheel(0)
-    assert "axle" in robot.joint_names
-    forward = dn.forward_dynamics(robot)
-    link_name = robot.bodies[-1].name
+    mechanism = with_wheel(0)
+    assert "axle" in mechanism.joint_names
+    forward = dn.forward_dynamics(mechanism)
+    link_name = mechanism.bodies[-1].name
     builds = (
-        lambda: dn.build(robot, forward),
-        lambda: dn.build(robot, forward, backend="numpy"),
-        lambda: dn.build(robot, forward, solver="factor_graph"),
-        lambda: dn.build(robot, dn.hybrid_dynamics(robot, ["axle"])),
-        lambda: dn.build(robot, "forward_dynamics_derivatives"),
-        lambda: dn.build(robot, "operational_space_inertia_inverse", links=[link_name]),
+        lambda: dn.build(mechanism, forward),
+        lambda: dn.build(mechanism, forward, backend="numpy"),
+        lambda: dn.build(mechanism, forward, solver="factor_graph"),
+        lambda: dn.build(mechanism, dn.hybrid_dynamics(mechanism, ["axle"])),
+        lambda: dn.build(mechanism, "forward_dynamics_derivatives"),
+        lambda: dn.build(mechanism, "operational_space_inertia_inverse", links=[link_name]),
     )
     for build in builds:
         with pytest.raises(dn.ModelError, match="forward dynamics.*'axle'"):
             build()
-    dn.build(robot, dn.inverse_dynamics(robot), backend="numpy")
+    dn.build(mechanism, dn.inverse_dynamics(mechanism), backend="numpy")
     for regular in (with_wheel(1e-5), with_wheel(0, armature={"axle": 1e-4})):
         dn.build(regular, dn.forward_dynamics(regular), backend="numpy")
 
 
 def test_singular_position_of_a_batch_gives_nan():
     """Next to a regular one: NaN, and no error from LAPACK."""
-    robot = dn.parse_robot(draw(grid, 1).text)
-    q = np.stack([np.zeros(robot.nq), dn.close_loops(robot, np.full(robot.nq, 0.3))])
-    one = np.ones((2, robot.nv))
+    mechanism = dn.parse_robot(draw(grid, 1).text)
+    q = np.stack([np.zeros(mechanism.nq), dn.close_loops(mechanism, np.full(mechanism.nq, 0.3))])
+    one = np.ones((2, mechanism.nv))
     for array in (
-        dn.spanning(robot, q, one)[1],
-        *Actuation(robot, ["j_first"]).from_coordinates(q, one),
+        dn.spanning(mechanism, q, one)[1],
+        *Actuation(mechanism, ["j_first"]).from_coordinates(q, one),
     ):
         assert np.isnan(array[0]).all() and np.isfinite(array[1]).all()
     for backend in ("c", "numpy"):
-        closing = dn.build_loop_solver(robot, backend)
+        closing = dn.build_loop_solver(mechanism, backend)
         assert not closing.is_regular(q[0]) and closing.is_regular(q[1])
 
 

@@ -23,19 +23,21 @@ def test_functions_agree_with_recursions_on_arrays(name):
     """One state, a pickled copy, batches in vectors, other inertias; inverse dynamics of the accelerations found are
     the torques."""
     robot = ROBOTS[name]()
-    q, qd, u, _ = states(robot, 70)
+    q, qd, u, f_ext = states(robot, 70)
     build = {"backend": "c", "runtime_parameters": ("inertia",)}
-    forward, inverse = (dn.build(robot, f"{kind}_dynamics", **build) for kind in ("forward", "inverse"))
+    forward, inverse = (
+        dn.build(robot, f"{kind}_dynamics", **build, f_ext=True) for kind in ("forward", "inverse")
+    )
     tolerance = solved(dn.evaluate(robot, "mass_matrix", q[:5], backend="numpy"))
     for function, reference, bound in (
-        (forward, lambda *x: aba(robot, *x)[0], tolerance),
+        (forward, lambda *x: aba(robot, *x[:3], f_ext=x[3])[0], tolerance),
         (inverse, lambda *x: rnea(robot, *x), EXACT),
     ):
-        right = reference(*(x[:5] for x in (q, qd, u)))
+        right = reference(*(x[:5] for x in (q, qd, u, f_ext)))
         assert function.runner.backend == "c"
-        assert np.all(error(function(q, qd, u)[:5], right) <= bound)
+        assert np.all(error(function(q, qd, u, f_ext)[:5], right) <= bound)
         copy = pickle.loads(pickle.dumps(function))
-        assert np.all(error(copy(q[0], qd[0], u[0]), right[0]) <= np.max(bound))
+        assert np.all(error(copy(q[0], qd[0], u[0], f_ext[0]), right[0]) <= np.max(bound))
     qdd = forward(q, qd, u)
     assert error(inverse(q, qd, qdd), u).max() <= EXACT
     last = robot.bodies[-1].name

@@ -98,7 +98,7 @@ def built(name, kind, backend="numpy", **choice):
         "inverse": dn.inverse_dynamics,
         "hybrid": lambda robot: dn.hybrid_dynamics(robot, [first]),
     }[kind](robot)
-    return dn.build(robot, problem, backend=backend, singular="nearest", **choice)
+    return dn.build(robot, problem, backend=backend, singular="nearest", f_ext=True, **choice)
 
 
 def possible(rates, internal_torques):
@@ -136,7 +136,7 @@ def test_results_are_those_of_proximal_steps(name, kind):
     for own, other in zip(called if kind == "hybrid" else [called], function.runner.outputs, strict=True):
         assert np.array_equal(own, getattr(result, other))
     with pytest.raises(dn.SolutionError, match="singular position"):
-        dn.build(robot, function.problem, backend="numpy")(*given, f_ext)
+        dn.build(robot, function.problem, backend="numpy", f_ext=True)(*given, f_ext)
 
 
 @pytest.mark.parametrize("name", ["five-bar with its rods in line", "flat parallelogram"])
@@ -193,7 +193,7 @@ def test_open_directions(name):
 def test_regular_positions_have_the_ordinary_results(name, kind):
     robot = robot_of(name)
     q, qd, u, f_ext = states_of(name, 3)
-    function = dn.build(robot, f"{kind}_dynamics", backend="numpy")
+    function = dn.build(robot, f"{kind}_dynamics", backend="numpy", f_ext=True)
     result = function.nearest(q, qd, u, f_ext=f_ext)
     right = function(q, qd, u, f_ext)
     assert error(result.qdd if kind == "forward" else result.tau, right).max() < 1e-9

@@ -71,15 +71,17 @@ def test_estimates_of_a_floating_base_are_consistent():
 
 def test_estimates_of_a_loop_are_consistent():
     """A five-bar with motors at two of its four joints."""
-    robot = robot_of("five_bar")
-    q, _, _ = closed_states(robot, 60, reach=0.1)
+    mechanism = robot_of("five_bar")
+    q, _, _ = closed_states(mechanism, 60, reach=0.1)
     random = np.random.default_rng(7)
-    link, plane, at = robot.bodies[-1].name, ("moment.z", "force.y"), [2, 4]
+    link, plane, at = mechanism.bodies[-1].name, ("moment.z", "force.y"), [2, 4]
     wrench = np.zeros((60, 6))
     wrench[:, at] = random.uniform(-1, 1, (60, 2))
-    run = simulate(robot, q, np.zeros((60, 2)), 50, wrench, link, step=2e-3)
+    run = simulate(mechanism, q, np.zeros((60, 2)), 50, wrench, link, step=2e-3)
     noise = {"velocity_std": 0.005, "torque_std": 0.05}
-    own = dn.build_observer(robot, dn.ObserverOptions(**noise, link=link, components=plane, bandwidth=60.0))
+    own = dn.build_observer(
+        mechanism, dn.ObserverOptions(**noise, link=link, components=plane, bandwidth=60.0)
+    )
     observed = observe(own, run, *noise.values())
     require_consistent(observed.torque - run.pushed[-1], observed.torque_covariance, 60)
     own_covariance = observed.wrench_covariance[np.ix_(range(60), at, at)]
@@ -247,9 +249,9 @@ def test_observer_follows_a_payload():
 
 def test_unidentifiable_wrenches_are_named():
     """build raises an error if no position identifies the wrench; at a singular position it is NaN and named."""
-    robot = robot_of("five_bar")
+    mechanism = robot_of("five_bar")
     with pytest.raises(ValueError, match=r"2 joint torques.*moment.*link"):
-        dn.build_observer(robot, dn.ObserverOptions(**NOISE, link=robot.bodies[-1].name))
+        dn.build_observer(mechanism, dn.ObserverOptions(**NOISE, link=mechanism.bodies[-1].name))
     with pytest.raises(KeyError, match="hand"):
         observer(link="hand")
     model = ROBOTS["ur5"].model()
@@ -269,9 +271,9 @@ def test_unidentifiable_wrenches_are_named():
 
 
 def test_open_loop_raises_an_error():
-    robot = robot_of("five_bar")
-    q, yd, _ = closed_states(robot, 1)
-    own = dn.build_observer(robot, dn.ObserverOptions(**NOISE))
+    mechanism = robot_of("five_bar")
+    q, yd, _ = closed_states(mechanism, 1)
+    own = dn.build_observer(mechanism, dn.ObserverOptions(**NOISE))
     own.step(0.0, q[0], yd[0], np.zeros(2))
     with pytest.raises(dn.SolutionError, match="open"):
         own.step(0.001, q[0] + 0.1, yd[0], np.zeros(2))

@@ -130,9 +130,9 @@ def run(robot, program, q, qd, u):
     return np.hstack([*results.values()]), healthy
 
 
-def expected(robot, problem, q, qd, u):
+def expected(model, problem, q, qd, u):
     known = [u] * (2 if problem.kind == "hybrid" else 1)
-    results = dn.build(robot, problem, backend="numpy")(q, qd, *known)
+    results = dn.build(model, problem, backend="numpy")(q, qd, *known)
     return np.hstack(results) if problem.kind == "hybrid" else results
 
 
@@ -148,15 +148,15 @@ def feasible_program(robot, name, kind, ordering):
 @pytest.mark.parametrize("name", TREES)
 def test_programs_are_accurate_within_health_limits(name, ordering):
     """At random states, few of which have bad health; hybrid problems only for arms."""
-    robot = robot_of(name)
-    q, qd, u, _ = random_states(robot, 60, seed=61)
-    for kind, problem in problems(robot).items():
+    model = robot_of(name)
+    q, qd, u, _ = random_states(model, 60, seed=61)
+    for kind, problem in problems(model).items():
         if kind == "hybrid" and name not in ARMS:
             continue
-        program = feasible_program(robot, name, kind, ordering)
-        results, healthy = run(robot, program, q, qd, u)
-        tolerance = solved(dn.evaluate(robot, "mass_matrix", q, backend="numpy"))
-        wrong = error(results, expected(robot, problem, q, qd, u))
+        program = feasible_program(model, name, kind, ordering)
+        results, healthy = run(model, program, q, qd, u)
+        tolerance = solved(dn.evaluate(model, "mass_matrix", q, backend="numpy"))
+        wrong = error(results, expected(model, problem, q, qd, u))
         assert np.all(wrong[healthy] <= np.maximum(ACCURATE, tolerance[healthy])), (
             kind,
             wrong[healthy].max(),
@@ -169,26 +169,26 @@ def test_programs_are_accurate_within_health_limits(name, ordering):
 )
 def test_compiled_solver_is_accurate_or_names_a_pivot(name, ordering):
     """Through `build`; `./dev bench orderings_of_robots` covers all of TREES."""
-    robot, problem = robot_of(name), dn.forward_dynamics(robot_of(name))
-    solver = dn.build(robot, problem, solver="factor_graph", ordering=ordering, backend="c")
-    q, qd, u, _ = random_states(robot, 60, seed=61)
+    model, problem = robot_of(name), dn.forward_dynamics(robot_of(name))
+    solver = dn.build(model, problem, solver="factor_graph", ordering=ordering, backend="c")
+    q, qd, u, _ = random_states(model, 60, seed=61)
     qdd = solver(q, qd, u, errors="nan")
     solved_states = np.isfinite(qdd).all(axis=1)
-    tolerance = np.maximum(ACCURATE, solved(dn.evaluate(robot, "mass_matrix", q, backend="numpy")))
-    wrong = error(qdd, expected(robot, problem, q, qd, u))
+    tolerance = np.maximum(ACCURATE, solved(dn.evaluate(model, "mass_matrix", q, backend="numpy")))
+    wrong = error(qdd, expected(model, problem, q, qd, u))
     assert solved_states.mean() >= 0.9 and np.all(wrong[solved_states] <= tolerance[solved_states])
     for k in np.flatnonzero(~solved_states):
         with pytest.raises(dn.SolutionError, match="pivot"):
             solver(q[k], qd[k], u[k])
 
 
-def line(robot, seed):
+def line(model, seed):
     """(function of t (count,) -> q (count, nq) along a line between random states, qd, tau)."""
-    (a, *rates), (b, *_) = random_states(robot, 1, seed=seed), random_states(robot, 1, seed=seed + 100)
+    (a, *rates), (b, *_) = random_states(model, 1, seed=seed), random_states(model, 1, seed=seed + 100)
 
     def at(t):
         q = a + np.outer(t, b - a)
-        for k in robot.quaternion_places:
+        for k in model.quaternion_places:
             q[:, k : k + 4] /= np.linalg.norm(q[:, k : k + 4], axis=1, keepdims=True)
         return q
 
@@ -199,12 +199,12 @@ COUNT = 56
 OFFSETS = np.concatenate([sign * 10.0 ** -np.linspace(1, 14, COUNT // 2) for sign in (1, -1)])
 
 
-def weakest(robot, program, at, qd, u):
+def weakest(model, program, at, qd, u):
     """The parameter of a line at which a pivot is weakest."""
     t = np.linspace(0.0, 1.0, COUNT)
     for _ in range(10):
         with np.errstate(all="ignore"):
-            health = interpret(program, q=at(t), qd=qd, qdd=u, tau=u, gravity=robot.gravity)["health"][:, -1]
+            health = interpret(program, q=at(t), qd=qd, qdd=u, tau=u, gravity=model.gravity)["health"][:, -1]
         worst = t[np.argmax(np.nan_to_num(health, nan=np.inf))]
         t = np.linspace(worst - (t[1] - t[0]), worst + (t[1] - t[0]), COUNT)
     return worst
@@ -214,16 +214,16 @@ def weakest(robot, program, at, qd, u):
 @pytest.mark.parametrize("name", ["kinova", "solo12"])
 def test_programs_are_accurate_near_vanishing_pivots(name, ordering):
     """States with good health have correct results, however near; states with bad health do lose digits."""
-    robot, problem = robot_of(name), dn.forward_dynamics(robot_of(name))
-    program = feasible_program(robot, name, "forward", ordering)
+    model, problem = robot_of(name), dn.forward_dynamics(robot_of(name))
+    program = feasible_program(model, name, "forward", ordering)
     lost = []
     for seed in range(3):
-        at, qd, u = line(robot, seed)
-        q = at(weakest(robot, program, at, qd, u) + OFFSETS)
-        results, healthy = run(robot, program, q, qd, u)
+        at, qd, u = line(model, seed)
+        q = at(weakest(model, program, at, qd, u) + OFFSETS)
+        results, healthy = run(model, program, q, qd, u)
         wrong = error(np.nan_to_num(results, nan=1e300, posinf=1e300, neginf=-1e300),
-                      expected(robot, problem, q, qd, u))  # fmt: skip
-        tolerance = np.maximum(ACCURATE, solved(dn.evaluate(robot, "mass_matrix", q, backend="numpy")))
+                      expected(model, problem, q, qd, u))  # fmt: skip
+        tolerance = np.maximum(ACCURATE, solved(dn.evaluate(model, "mass_matrix", q, backend="numpy")))
         assert np.all(wrong[healthy] <= tolerance[healthy]), wrong[healthy].max()
         lost.append(wrong.max())
     if ordering != "rnea":
@@ -235,14 +235,14 @@ def test_programs_are_accurate_near_vanishing_pivots(name, ordering):
 def test_programs_of_loops_are_accurate_within_health_limits(name, ordering):
     """Against the recursions over clusters, at closed positions. (Nested dissection of the palletizer never reaches
     1e-10.)"""
-    robot, random = robot_of(name), np.random.default_rng(7)
-    q = closed_samples(robot, 40, random)
-    qd, u = random.uniform(-1, 1, (2, 40, robot.nv))
-    for problem in (dn.inverse_dynamics(robot), dn.forward_dynamics(robot)):
-        cluster = next(iter(dynamics_programs(robot, problem).values()))
-        right, regular = run(robot, cluster, q, qd, u)
-        program = elimination_program(robot, problem, ordering)
-        results, healthy = run(robot, program, q, qd, u)
+    mechanism, random = robot_of(name), np.random.default_rng(7)
+    q = closed_samples(mechanism, 40, random)
+    qd, u = random.uniform(-1, 1, (2, 40, mechanism.nv))
+    for problem in (dn.inverse_dynamics(mechanism), dn.forward_dynamics(mechanism)):
+        cluster = next(iter(dynamics_programs(mechanism, problem).values()))
+        right, regular = run(mechanism, cluster, q, qd, u)
+        program = elimination_program(mechanism, problem, ordering)
+        results, healthy = run(mechanism, program, q, qd, u)
         assert healthy.mean() >= (0.9 if ordering in ("rnea", "crba", "aba") else 0.0)
         assert not (healthy & ~regular).any()
         assert error(results[healthy], right[healthy]).max(initial=0.0) <= ACCURATE
@@ -250,16 +250,16 @@ def test_programs_of_loops_are_accurate_within_health_limits(name, ordering):
 
 def test_unhealthy_states_of_compiled_code_are_refined():
     """States with bad health go from compiled code to NumPy, which refines them, in a batch and alone."""
-    robot = robot_of("xarm7")
-    problem = dn.forward_dynamics(robot)
+    model = robot_of("xarm7")
+    problem = dn.forward_dynamics(model)
     program = program_of("xarm7", "forward", "metis")
-    at, qd, u = line(robot, 0)
-    q = at(weakest(robot, program, at, qd, u) + OFFSETS)
-    _, healthy = run(robot, program, q, qd, u)
+    at, qd, u = line(model, 0)
+    q = at(weakest(model, program, at, qd, u) + OFFSETS)
+    _, healthy = run(model, program, q, qd, u)
     assert healthy.any() and not healthy.all()
-    solver = dn.build(robot, problem, solver="factor_graph", ordering="metis", backend="c")
+    solver = dn.build(model, problem, solver="factor_graph", ordering="metis", backend="c")
     q, qd, u, healthy = (np.concatenate([a, a]) for a in (q, qd, u, healthy))
-    right = expected(robot, problem, q, qd, u)
+    right = expected(model, problem, q, qd, u)
     qdd = solver(q, qd, u, errors="nan")
     solved_states = np.isfinite(qdd).all(axis=1)
     assert solved_states[healthy].all() and solved_states.sum() > healthy.sum(), (
@@ -273,17 +273,17 @@ def test_unhealthy_states_of_compiled_code_are_refined():
 @pytest.mark.parametrize("backend", ["numpy", "c"])
 def test_vanishing_pivot_is_replaced(backend):
     """At right angles the planned equation for F3 does not contain it."""
-    robot = robot_of("so101")
-    problem = dn.forward_dynamics(robot)
-    solver = dn.build(robot, problem, solver="factor_graph", ordering="colamd", backend=backend)
+    model = robot_of("so101")
+    problem = dn.forward_dynamics(model)
+    solver = dn.build(model, problem, solver="factor_graph", ordering="colamd", backend=backend)
     q = np.array([2, 1, 0, -1, -1, -2]) * np.pi / 2
     rates = np.full(6, 0.3)
-    planned = elimination(robot, problem, "colamd")
-    graph = filled(build_graph(robot, problem, q[None], rates[None], *np.zeros((2, 1, 6))), planned.blocks)
+    planned = elimination(model, problem, "colamd")
+    graph = filled(build_graph(model, problem, q[None], rates[None], *np.zeros((2, 1, 6))), planned.blocks)
     with pytest.raises(np.linalg.LinAlgError):
         refined(graph, lambda own: eliminate(own, planned.plan).solve())
     assert str(weakest_pivot(graph, planned.plan)) == "F3"
-    right = dn.build(robot, problem, backend="numpy")(q, rates, rates)
+    right = dn.build(model, problem, backend="numpy")(q, rates, rates)
     assert error(solver(q, rates, rates), right) <= ACCURATE
 
 
@@ -296,12 +296,12 @@ def test_weak_pivots_follow_a_payload(ordering):
     problem = dn.forward_dynamics(bare)
     program = elimination_program(bare, problem, ordering, parameters=("inertia", "armature"))
     q, qd, u, _ = random_states(bare, 60, seed=3)
-    for robot in (bare, other):
-        state = {"q": q, "qd": qd, "tau": u, "gravity": robot.gravity}
-        results = interpret(program, **state, **parameter_values(robot))
+    for model in (bare, other):
+        state = {"q": q, "qd": qd, "tau": u, "gravity": model.gravity}
+        results = interpret(program, **state, **parameter_values(model))
         healthy = (results["health"] <= program.limits).all(axis=-1)
         assert healthy.mean() >= 0.5
-        assert error(results["qdd"], expected(robot, problem, q, qd, u))[healthy].max() <= ACCURATE
+        assert error(results["qdd"], expected(model, problem, q, qd, u))[healthy].max() <= ACCURATE
 
 
 def test_cheapest_ordering_may_have_weak_pivots():
@@ -320,11 +320,11 @@ def test_cheapest_ordering_may_have_weak_pivots():
 
 def test_pivot_is_definite_only_after_natural_pivots():
     """After operations on other equations, the sign of a pivot at a few states proves nothing."""
-    robot = robot_of("panda7")
-    problem = dn.forward_dynamics(robot)
-    graph = generic_graph(robot, problem)
+    model = robot_of("panda7")
+    problem = dn.forward_dynamics(model)
+    graph = generic_graph(model, problem)
     for name in ORDERINGS:
-        plan = plan_elimination(graph, chosen_ordering(name, robot, problem, graph).variables)
+        plan = plan_elimination(graph, chosen_ordering(name, model, problem, graph).variables)
         mixed = False
         for step in plan.steps:
             assert not (step.pivot.definite and mixed)

@@ -135,12 +135,14 @@ def test_backend_cuda_names_missing_packages(monkeypatch):
 def test_build_with_every_solver(solver):
     model = tree(FIVE_LIMBS, 0.3, floating=True)
     q, qd, u, f_ext = states(model, 700)  # more than one block
-    forward = pickle.loads(pickle.dumps(dn.build(model, dn.forward_dynamics(model), solver=solver)))
+    forward = pickle.loads(
+        pickle.dumps(dn.build(model, dn.forward_dynamics(model), solver=solver, f_ext=True))
+    )
     assert (forward.choice.solver, forward.choice.backend) == (solver, "numpy")
     assert error(forward(q, qd, u, f_ext), aba(model, q, qd, u, f_ext=f_ext)[0]).max() <= 1e-12
     expected = aba(model, q[0], qd[0], u[0], gravity=np.array([1.0, 2, 3]))[0]
     assert error(forward(q[0], qd[0], u[0], gravity=[1, 2, 3]), expected) <= 1e-12
-    inverse = dn.build(model, dn.inverse_dynamics(model), solver=solver)
+    inverse = dn.build(model, dn.inverse_dynamics(model), solver=solver, f_ext=True)
     assert inverse.description == "rnea by scans"
     assert error(inverse(q, qd, u, f_ext), rnea(model, q, qd, u, f_ext)).max() <= 1e-12
     with pytest.raises(dn.InputError, match="finite"):
@@ -151,7 +153,7 @@ def test_shape_of_wrenches_is_unambiguous():
     """f_ext (n, 6) applies to all of n states, (n, n, 6) to each its own."""
     model = chain(4)
     q, qd, tau, f_ext = states(model, 4)
-    forward = dn.build(model, dn.forward_dynamics(model), solver="cfa")
+    forward = dn.build(model, dn.forward_dynamics(model), solver="cfa", f_ext=True)
     assert error(forward(q, qd, tau, f_ext[0]), aba(model, q, qd, tau, f_ext=f_ext[0])[0]).max() <= 1e-12
 
 
@@ -169,7 +171,7 @@ def test_float32_is_computed_in_float32(solver):
     """Results equal the float32 arrays bit by bit and differ from float64; with wrenches, and for one state."""
     model = chain(5, 0.3)
     q, qd, tau, f_ext = (array.astype(np.float32) for array in states(model, 6))
-    forward = dn.build(model, dn.forward_dynamics(model), solver=solver, precision="float32")
+    forward = dn.build(model, dn.forward_dynamics(model), solver=solver, precision="float32", f_ext=True)
     for push in (None, f_ext):
         gravity = model.gravity.astype(np.float32)
         expected = forward_dynamics(np, model, q, qd, tau, gravity, push, solver)

@@ -117,6 +117,6 @@ def built(model, problem, algorithm, backend):
         "hybrid": lambda: dn.hybrid_dynamics(model, [j.name for j in model.independent_joints[::2]]),
     }[problem]()
     try:
-        return dn.build(model, chosen, **ALGORITHMS[algorithm], backend=backend)
+        return dn.build(model, chosen, **ALGORITHMS[algorithm], backend=backend, f_ext=True)
     except SingularPivotError:
         pytest.skip(f"{algorithm} is infeasible for this robot")

@@ -72,9 +72,9 @@ def test_inputs_are_in_order():
     """The inputs are q, qd, the known values, gravity and wrenches, in this order."""
     model = ROBOTS["ur5"].model()
     inverse, forward, hybrid = (list(problem.reads(model, wrenches=True)) for problem in problems(model))
-    assert inverse == ["q", "qd", "qdd", "gravity", "f_ext"]
-    assert forward == ["q", "qd", "tau", "gravity", "f_ext"]
-    assert hybrid == ["q", "qd", "qdd", "tau", "gravity", "f_ext"]
+    assert inverse == ["q", "qd", "qdd", "f_ext", "gravity"]
+    assert forward == ["q", "qd", "tau", "f_ext", "gravity"]
+    assert hybrid == ["q", "qd", "qdd", "tau", "f_ext", "gravity"]
 
 
 def test_named():

@@ -155,24 +155,26 @@ def test_force_of_a_ball_agrees_with_pinocchio():
 @pytest.mark.parametrize("name", ["geared_chain", "belt_leg"])
 def test_gears_and_belts_act_between_body_and_parent(name):
     """The wrench between a body and its parent moves the subtree, as for trees."""
-    robot = robot_of(name)
-    q, yd, ydd = (a[0] for a in closed_states(robot, 1))
-    wrenches = dn.build(robot, "reaction_wrenches", backend="numpy")(q, yd, ydd)
-    right = reaction_wrenches(robot.tree, q, *spread_rates(robot, q, yd, ydd))
+    mechanism = robot_of(name)
+    q, yd, ydd = (a[0] for a in closed_states(mechanism, 1))
+    wrenches = dn.build(mechanism, "reaction_wrenches", backend="numpy")(q, yd, ydd)
+    right = reaction_wrenches(mechanism.tree, q, *spread_rates(mechanism, q, yd, ydd))
     assert error(wrenches, np.asarray(right, dtype=float), tail=2) <= EXACT
 
 
 def test_undetermined_wrenches_raise_an_error_with_the_joint():
-    robot = robot_of("five_bar")
+    mechanism = robot_of("five_bar")
     message = "'j5'.* 5 components.* 2 joints"
     with pytest.raises(dn.ModelError, match=message):
-        dn.build(robot, "reaction_wrenches")
+        dn.build(mechanism, "reaction_wrenches")
     with pytest.raises(ValueError, match="'most'.*refuse, least"):
-        dn.build(robot, "reaction_wrenches", redundant="most")
+        dn.build(mechanism, "reaction_wrenches", redundant="most")
 
 
 def test_compiled_wrenches_of_many_states():
-    robot = robot_of("ball")
-    q, yd, ydd = closed_states(robot, 40, reach=0.05)
-    plain, compiled = (dn.build(robot, "reaction_wrenches", backend=backend) for backend in ("numpy", "c"))
+    mechanism = robot_of("ball")
+    q, yd, ydd = closed_states(mechanism, 40, reach=0.05)
+    plain, compiled = (
+        dn.build(mechanism, "reaction_wrenches", backend=backend) for backend in ("numpy", "c")
+    )
     assert error(compiled(q, yd, ydd), plain(q, yd, ydd), tail=2).max() <= 1e-9

@@ -15,7 +15,9 @@ def test_results_do_not_depend_on_body_frames(model):
     other, T = reframe(model)
     q, qd, qdd, f_ext = random_states(model, 10, seed=41)
     moved = np.einsum("iba,...ib->...ia", np.linalg.inv(T), f_ext)
-    inverse, inverse_other = (dn.build(m, dn.inverse_dynamics(m), backend="numpy") for m in (model, other))
+    inverse, inverse_other = (
+        dn.build(m, dn.inverse_dynamics(m), backend="numpy", f_ext=True) for m in (model, other)
+    )
     assert error(inverse_other(q, qd, qdd, moved), inverse(q, qd, qdd, f_ext)).max() <= EXACT
     assert (
         error(
@@ -40,7 +42,7 @@ def test_results_do_not_depend_on_regrouped_mass(model):
     M = dn.evaluate(model, "mass_matrix", q, backend="numpy")
     assert error(rnea(fewer, q, qd, qdd, moved), tau).max() <= EXACT
     assert error(dn.evaluate(fewer, "mass_matrix", q, backend="numpy"), M, tail=2).max() <= EXACT
-    forward = dn.build(fewer, dn.forward_dynamics(fewer), backend="numpy")
+    forward = dn.build(fewer, dn.forward_dynamics(fewer), backend="numpy", f_ext=True)
     assert np.all(error(forward(q, qd, tau, moved), qdd) <= solved(M))
     pseudo_inertias = pseudo_inertia(fewer.inertias)
     assert np.abs(pseudo_inertias[regrouped_away(fewer)]).max(initial=0.0) < 1e-12

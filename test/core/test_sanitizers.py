@@ -24,7 +24,7 @@ for name, floating in (("ur5", False), ("double_pendulum", True)):
     q, qd, qdd, f_ext = random_states(model, 3)
     problems = [dn.inverse_dynamics(model), dn.forward_dynamics(model)]
     for problem in problems[: 2 if floating else 1]:
-        solve = dn.build(model, problem, backend="c", runtime_parameters=("inertia", "armature"))
+        solve = dn.build(model, problem, backend="c", runtime_parameters=("inertia", "armature"), f_ext=True)
         for k in range(3):
             solve(q[k], qd[k], qdd[k])
             solve(q[k], qd[k], qdd[k], f_ext[k], gravity=np.array([1.0, 2.0, 3.0]), out=np.zeros(model.nv))

@@ -87,12 +87,12 @@ def test_root_below_a_joint_that_turns_it_causes_a_warning():
 
 def test_part_agrees_with_pinocchio():
     pin = pytest.importorskip("pinocchio")
-    robot = pin.buildModelFromXML(TEXT)
-    fixed = [robot.getJointId(name) for name in ("wrist", "grip", "neck")]
-    robot = pin.buildReducedModel(robot, fixed, pin.neutral(robot))
+    model = pin.buildModelFromXML(TEXT)
+    fixed = [model.getJointId(name) for name in ("wrist", "grip", "neck")]
+    model = pin.buildReducedModel(model, fixed, pin.neutral(model))
     part = dn.parse_robot(TEXT, tips=["flange"])
     q, qd, qdd = np.random.default_rng(1).uniform(-1, 1, (3, 3))
-    expected = pin.rnea(robot, robot.createData(), q, qd, qdd)
+    expected = pin.rnea(model, model.createData(), q, qd, qdd)
     assert error(dn.evaluate(part, "inverse_dynamics", q, qd, qdd, backend="numpy"), expected) <= EXACT
 
 

@@ -398,25 +398,25 @@ def test_invalid_choices_are_rejected(choice):
 def test_floating_base_with_a_support_wrench():
     """The supporting wrench is measured, or follows from torques and accelerations."""
     linkage = palletizer(np.random.default_rng(3))._replace(floating_base=True)
-    robot = dn.parse_robot(linkage.text, floating_base=True)
-    reference, random = LoopOracle(linkage.text, robot), np.random.default_rng(5)
-    q = list(positions(linkage, robot, random))[-1]
-    qd, qdd = random.uniform(-1, 1, (2, robot.nv))
+    mechanism = dn.parse_robot(linkage.text, floating_base=True)
+    reference, random = LoopOracle(linkage.text, mechanism), np.random.default_rng(5)
+    q = list(positions(linkage, mechanism, random))[-1]
+    qd, qdd = random.uniform(-1, 1, (2, mechanism.nv))
     tau = reference.inverse(q, qd, qdd)
-    root, base = robot.bodies[0].name, slice(0, 6)
-    motors = [s.JointTorque(name, std=0.1) for name in robot.joint_names]
+    root, base = mechanism.bodies[0].name, slice(0, 6)
+    motors = [s.JointTorque(name, std=0.1) for name in mechanism.joint_names]
     support = s.ExternalWrench(root, std=0.5)
-    moving = [s.JointAcceleration(joint.name, std=0.1) for joint in robot.independent_joints]
+    moving = [s.JointAcceleration(joint.name, std=0.1) for joint in mechanism.independent_joints]
     readings = {x.name: tau[6 + k] for k, x in enumerate(motors)} | {support.name: tau[base]}
-    readings |= {x.name: qdd[joint.v] for x, joint in zip(moving, robot.independent_joints, strict=True)}
+    readings |= {x.name: qdd[joint.v] for x, joint in zip(moving, mechanism.independent_joints, strict=True)}
     for sensors in (
         [*motors, support],
         [*moving, s.ExternalWrench(root, rows="unknown")],
         [*motors, *moving, support],
     ):
-        problem = dn.sensor_problem(robot, sensors)
+        problem = dn.sensor_problem(mechanism, sensors)
         given = {x.name: readings[x.name] for x, at in zip(sensors, problem.labels, strict=True) if at}
-        estimate = dn.build(robot, problem, backend="numpy")(q, qd, given)
+        estimate = dn.build(mechanism, problem, backend="numpy")(q, qd, given)
         assert error(estimate.qdd, qdd) <= ACCURATE
         assert error(estimate.tau, np.append(np.zeros(6), tau[6:])) <= ACCURATE
         assert error(estimate.f_ext[0], tau[base]) <= ACCURATE

@@ -182,17 +182,17 @@ def test_operations_of_inverse_dynamics_are_at_most_the_textbook_count(n):
 
 @pytest.mark.parametrize("name", ["four_bar", "five_bar", "geared_chain"])
 def test_robots_with_loops(name):
-    robot = robot_of(name)
-    own = [joint.name for joint in robot.independent_joints]
+    mechanism = robot_of(name)
+    own = [joint.name for joint in mechanism.independent_joints]
     sensors = [s.JointAcceleration(name, std=0.1) for name in own]
     sensors += [s.JointTorque(name, std=0.3) for name in own]
-    problem = dn.sensor_problem(robot, sensors)
-    q, qd, _ = closed_states(robot, 5, reach=0.05)
+    problem = dn.sensor_problem(mechanism, sensors)
+    q, qd, _ = closed_states(mechanism, 5, reach=0.05)
     readings = np.random.default_rng(3).uniform(-2, 2, (5, len(problem.readings)))
-    program = sensor_program(robot, problem)
-    results = interpret(program, q=q, qd=qd, readings=readings, gravity=robot.gravity)
+    program = sensor_program(mechanism, problem)
+    results = interpret(program, q=q, qd=qd, readings=readings, gravity=mechanism.gravity)
     assert np.all(results["health"] <= program.limits)
-    right = dn.build(robot, problem, backend="numpy")(q, qd, readings)
+    right = dn.build(mechanism, problem, backend="numpy")(q, qd, readings)
     for field in ("qdd", "tau", "residuals"):
         assert error(results[field], getattr(right, field)).max() <= 1e-9, field
 
@@ -221,7 +221,7 @@ def test_pose_with_a_rank_deficiency_has_no_result(backend):
     readings = np.array([0.1, -0.2, 3.0])
     still = np.zeros(2)
     bent = estimator([0.3, 0.7], still, readings)
-    tau = dn.build(model, dn.inverse_dynamics(model))([0.3, 0.7], still, readings[:2], bent.f_ext)
+    tau = dn.build(model, dn.inverse_dynamics(model), f_ext=True)([0.3, 0.7], still, readings[:2], bent.f_ext)
     np.testing.assert_allclose(tau[0], 3.0, atol=1e-9)
     with pytest.raises(dn.SolutionError, match="lower"):
         estimator([0.3, 0.0], still, readings)
@@ -242,7 +242,7 @@ def test_health_exceeds_its_limit_before_digits_are_lost():
     passed = results["health"][:, -1] <= program.limits[-1]
     assert passed[0]
     assert not passed[-3:].any()
-    tau = dn.build(model, dn.inverse_dynamics(model), backend="numpy")(
+    tau = dn.build(model, dn.inverse_dynamics(model), backend="numpy", f_ext=True)(
         q[passed], np.zeros_like(q[passed]), np.tile(readings[:2], (passed.sum(), 1)), results["f_ext"][passed], gravity=gravity
     )  # fmt: skip
     assert np.abs(tau[:, 0] - 3.0).max() <= 1e-8

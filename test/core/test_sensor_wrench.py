@@ -125,23 +125,23 @@ def test_what_hangs_on_an_inner_free_joint_counts():
 
 
 def test_joint_bridged_by_a_loop_raises_an_error():
-    robot = dn.parse_robot(five_bar())
+    mechanism = dn.parse_robot(five_bar())
     with pytest.raises(dn.ModelError, match="'j1'.*bridged"):
-        dn.build(robot, "sensor_wrench", joint="j1")
+        dn.build(mechanism, "sensor_wrench", joint="j1")
 
 
 @pytest.mark.parametrize("parameters", [(), ("inertia",)])
 def test_sensor_below_a_linkage(parameters):
     """A sensor below a five-bar: its weight at rest, and compiled results equal to those of the tree."""
-    robot = dn.parse_robot(five_bar())
+    mechanism = dn.parse_robot(five_bar())
     plain, compiled = (
-        dn.build(robot, "sensor_wrench", backend=backend, runtime_parameters=parameters, joint="mount")
+        dn.build(mechanism, "sensor_wrench", backend=backend, runtime_parameters=parameters, joint="mount")
         for backend in ("numpy", "c")
     )
-    q = closed_states(robot, 1)[0][0]
+    q = closed_states(mechanism, 1)[0][0]
     qd, qdd = np.array([0.7, -0.4]), np.array([1.1, 0.3])
     assert error(compiled(q, qd, qdd), plain(q, qd, qdd)) <= EXACT
-    weight = 9.81 * sum(frame.inertia[5, 5] for frame in robot.frames.values())
+    weight = 9.81 * sum(frame.inertia[5, 5] for frame in mechanism.frames.values())
     assert np.linalg.norm(compiled(q, 0 * qd, 0 * qd)[3:]) == pytest.approx(weight)
 
 

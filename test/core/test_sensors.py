@@ -185,10 +185,10 @@ def test_force_sensor_inside_a_loop_is_rejected():
             f'<child link="{name}"/><origin xyz="{0.2 + 0.3 * k} 0.1 0"/><axis xyz="0 0 1"/>'
             '<limit lower="-1" upper="1" effort="1" velocity="1"/></joint>'
         )
-    robot = dn.parse_robot(text.format("".join(parts)))
+    mechanism = dn.parse_robot(text.format("".join(parts)))
     with pytest.raises(dn.SensorError, match="'jd force torque'.*'tie'"):
-        dn.sensor_problem(robot, [s.ForceTorque("jd", measures="parent_to_child", std=1)])
-    dn.sensor_problem(robot, [s.ForceTorque("jb", measures="parent_to_child", std=1)])
+        dn.sensor_problem(mechanism, [s.ForceTorque("jd", measures="parent_to_child", std=1)])
+    dn.sensor_problem(mechanism, [s.ForceTorque("jb", measures="parent_to_child", std=1)])
 
 
 # --- files --------------------------------------------------------------------------------------------------

@@ -123,8 +123,8 @@ def test_real_robots_are_regular(name):
 def test_long_chains_are_regular():
     from test_frames_lose_no_digits import chain
 
-    robot = dn.parse_robot(chain(*[{"xyz": "0.3 0.2 0.1", "rpy": "0.1 0.2 0.7", "axis": "0 1 1"}] * 300))
-    assert undetermined_joints(robot) == ()
+    model = dn.parse_robot(chain(*[{"xyz": "0.3 0.2 0.1", "rpy": "0.1 0.2 0.7", "axis": "0 1 1"}] * 300))
+    assert undetermined_joints(model) == ()
 
 
 def test_null_space_of_matrices():

@@ -201,7 +201,7 @@ class SingularCase:
 
 
 def built(**choice):
-    return lambda model: dn.build(model, dn.forward_dynamics(model), **choice)
+    return lambda model: dn.build(model, dn.forward_dynamics(model), f_ext=True, **choice)
 
 
 COMMON_WAYS = {  # for every robot

@@ -324,10 +324,10 @@ def planar_arm(axis="0 0 1"):
 
 
 def test_planar_joint_has_three_coordinates():
-    robot = parse_robot(planar_arm())
-    assert robot.joint_names == ("cart.x", "cart.y", "cart.theta", "j2")
+    model = parse_robot(planar_arm())
+    assert model.joint_names == ("cart.x", "cart.y", "cart.theta", "j2")
     rotation, place = dn.evaluate(
-        robot, "frame_pose", np.array([0.5, -0.2, 0.3, 0.0]), link="a", backend="numpy"
+        model, "frame_pose", np.array([0.5, -0.2, 0.3, 0.0]), link="a", backend="numpy"
     )
     assert np.allclose(place, [0.5, -0.2, 0.3])  # the joint's origin is 0.3 above
     assert np.allclose(rotation[:, 0], [np.cos(0.3), np.sin(0.3), 0])
@@ -336,23 +336,23 @@ def test_planar_joint_has_three_coordinates():
 @pytest.mark.parametrize("axis", ["0 1 0", "1 0 0", "1 -2 0.5", "0 0 -1", "0.1 0 -3"])
 def test_planar_joint_moves_in_its_plane(axis):
     """Translations stay in the plane, and rotations are about its normal."""
-    robot = parse_robot(planar_arm(axis))
+    model = parse_robot(planar_arm(axis))
     normal = np.array(axis.split(), dtype=float)
     normal /= np.linalg.norm(normal)
-    _, origin = dn.evaluate(robot, "frame_pose", np.zeros(4), link="a", backend="numpy")
+    _, origin = dn.evaluate(model, "frame_pose", np.zeros(4), link="a", backend="numpy")
     for k in range(2):
-        _, place = dn.evaluate(robot, "frame_pose", np.eye(4)[k], link="a", backend="numpy")
+        _, place = dn.evaluate(model, "frame_pose", np.eye(4)[k], link="a", backend="numpy")
         assert abs((place - origin) @ normal) < 1e-12 and np.linalg.norm(place - origin) == pytest.approx(1)
-    rotation, _ = dn.evaluate(robot, "frame_pose", np.eye(4)[2], link="a", backend="numpy")
+    rotation, _ = dn.evaluate(model, "frame_pose", np.eye(4)[2], link="a", backend="numpy")
     assert np.allclose(rotation @ normal, normal)
 
 
 def test_planar_joint_agrees_with_pinocchio():
     """Rates of Pinocchio's planar joint are in body axes; ours are the time derivatives of x, y and theta."""
     pin = pytest.importorskip("pinocchio")
-    robot, theirs = parse_robot(planar_arm()), pin.buildModelFromXML(planar_arm())
+    model, theirs = parse_robot(planar_arm()), pin.buildModelFromXML(planar_arm())
     assert theirs.joints[1].shortname() == "JointModelPlanar"
-    inverse = dn.build(robot, dn.inverse_dynamics(robot))
+    inverse = dn.build(model, dn.inverse_dynamics(model))
     random = np.random.default_rng(0)
     for q, qd, qdd in random.uniform(-2, 2, (5, 3, 4)):
         c, s, turn = np.cos(q[2]), np.sin(q[2]), qd[2]
@@ -506,8 +506,8 @@ LOADED_BY_ROS = {
 @pytest.mark.parametrize("kind", [str, bytes])
 def test_text_that_ros_loads(case, kind):
     text = LOADED_BY_ROS[case]
-    robot = parse_robot(text if kind is str else text.encode())
-    assert robot.joint_names == ("j1", "j2") and robot.warnings == ()
+    model = parse_robot(text if kind is str else text.encode())
+    assert model.joint_names == ("j1", "j2") and model.warnings == ()
     changed = with_numbers(text, {"b": Inertial(0.05 * np.eye(3), 3.0)})
     assert changed.startswith(text[:10]) and parse_robot(changed).masses.tolist() == [1.0, 3.0]
 
@@ -647,10 +647,10 @@ def test_advice_for_a_four_bar_closes_it():
     with pytest.raises(ModelError) as caught:
         parse_robot(text)
     advice = re.search("<loop.*</loop>", str(caught.value))[0]
-    robot = parse_robot(
+    model = parse_robot(
         text.replace(second, advice.replace('"coupler"><origin xyz="0', '"coupler"><origin xyz="0.9'))
     )
-    assert robot.nv == 1 and set(robot.q_names) == {"motor", "rock", "c1"}
+    assert model.nv == 1 and set(model.q_names) == {"motor", "rock", "c1"}
 
 
 def test_second_parent_that_floats_is_to_be_removed():
@@ -723,24 +723,24 @@ def test_armature_beyond_any_rotor(armature):
 @pytest.mark.parametrize("most", ["1.7976931348623157e308", "1e16", "inf"])
 def test_the_largest_number_is_no_limit(most):
     limits = {f"limit_{key}": most for key in ("upper", "effort", "velocity", "acceleration", "jerk")}
-    robot = parse_robot(second(limit_lower=f"-{most}", **limits))
+    model = parse_robot(second(limit_lower=f"-{most}", **limits))
     for own in (
-        robot.upper_position_limits,
-        robot.effort_limits,
-        robot.velocity_limits,
-        -robot.lower_position_limits,
+        model.upper_position_limits,
+        model.effort_limits,
+        model.velocity_limits,
+        -model.lower_position_limits,
     ):
         assert own[1] == np.inf
-    assert np.isfinite(dn.random_configuration(robot)).all() and robot.warnings == ()
+    assert np.isfinite(dn.random_configuration(model)).all() and model.warnings == ()
 
 
 def test_zero_velocity_limit_is_no_limit_and_warns():
-    robot = parse_robot(second(limit_velocity="0"))
-    assert robot.velocity_limits[1] == np.inf
-    assert robot.warnings == ("joint 'j2': velocity limit 0 means no limit",)
+    model = parse_robot(second(limit_velocity="0"))
+    assert model.velocity_limits[1] == np.inf
+    assert model.warnings == ("joint 'j2': velocity limit 0 means no limit",)
 
 
 @pytest.mark.parametrize("multiplier", [1e13, -1e13, 1e-13])
 def test_mimics_with_odd_factors_still_follow(multiplier):
-    robot = parse_robot(second(mimic_joint="j1", mimic_multiplier=repr(multiplier)))
-    assert robot.nv == 1 and robot.bodies[1].joint.masters.weights == (multiplier,)
+    model = parse_robot(second(mimic_joint="j1", mimic_multiplier=repr(multiplier)))
+    assert model.nv == 1 and model.bodies[1].joint.masters.weights == (multiplier,)

@@ -16,8 +16,8 @@ from dynamics_node.robot.constraints import FunctionConstraint
 @pytest.mark.parametrize("kind", ["revolute", "ball", "planar"])
 def test_kind_of_loop_joint_determines_planar_mobility(kind):
     """A pin and a ball give a planar loop the same mobility; a planar joint in its own plane adds no constraint."""
-    robot = dn.parse_robot(four_bar(kind, (None, None, None)))
-    assert robot.nv == (3 if kind == "planar" else 1)
+    mechanism = dn.parse_robot(four_bar(kind, (None, None, None)))
+    assert mechanism.nv == (3 if kind == "planar" else 1)
 
 
 def test_fixed_joints_of_geared_robots():

@@ -55,17 +55,17 @@ def _list(values):
 @given(trees(), st.booleans())
 def test_every_tree_is_read(tree, floating_base):
     text, names, kinds = tree
-    robot = parse_robot(text, floating_base=floating_base)
-    assert set(robot.frames) == set(names)
+    model = parse_robot(text, floating_base=floating_base)
+    assert set(model.frames) == set(names)
     dof = {"fixed": 0, "floating": 6}
     own = sum(dof.get(kind, 1) for kind in kinds)
-    assert robot.nv in (own, own + 6)
-    assert all(parent < k for k, parent in enumerate(robot.parents))
-    if robot.nv:
-        M = dn.evaluate(robot, "mass_matrix", robot.neutral(), backend="numpy")
+    assert model.nv in (own, own + 6)
+    assert all(parent < k for k, parent in enumerate(model.parents))
+    if model.nv:
+        M = dn.evaluate(model, "mass_matrix", model.neutral(), backend="numpy")
         assert np.linalg.eigvalsh(M).min() > 0
         assert np.isfinite(
-            dn.evaluate(robot, "nonlinear_effects", robot.neutral(), np.zeros(robot.nv), backend="numpy")
+            dn.evaluate(model, "nonlinear_effects", model.neutral(), np.zeros(model.nv), backend="numpy")
         ).all()
 
 
@@ -104,10 +104,10 @@ def test_hostile_values_give_a_model_or_one_line(tree, value, data):
 
 def _model_or_one_line(text):
     try:
-        robot = parse_robot(text)
+        model = parse_robot(text)
     except ModelError as error:
         assert str(error) and "\n" not in str(error)
     else:
-        assert np.isfinite(robot.inertias).all()
-        if robot.nv:
-            assert np.isfinite(dn.evaluate(robot, "mass_matrix", robot.neutral(), backend="numpy")).all()
+        assert np.isfinite(model.inertias).all()
+        if model.nv:
+            assert np.isfinite(dn.evaluate(model, "mass_matrix", model.neutral(), backend="numpy")).all()

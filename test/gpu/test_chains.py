@@ -14,7 +14,7 @@ from dynamics_node.codegen.cuda import lost
 
 
 def build(robot, solver, **choices):
-    return dn.build(robot, "forward_dynamics", solver=solver, backend="cuda", **choices)
+    return dn.build(robot, "forward_dynamics", solver=solver, backend="cuda", f_ext=True, **choices)
 
 
 @pytest.mark.parametrize("solver", SOLVERS)

@@ -48,7 +48,7 @@ def close(result, expected, tolerance=1e-9):
 @pytest.mark.parametrize("kind", WAYS)
 def test_what_c_computes(gpu, kind, robot):
     model = robot()
-    on_gpu, on_cpu = both(model, WAYS[kind](model))
+    on_gpu, on_cpu = both(model, WAYS[kind](model), f_ext=True)
     q, qd, u, f_ext = states(model, COUNT)
     given = (q, qd, u, 2 * u) if kind == "hybrid" else (q, qd, u)
     assert on_gpu.runner.backend == "cuda"

@@ -35,7 +35,7 @@ def rates(robot, q):
 
 
 def require_tangent(robot, q, by_numbers, along):
-    """Derivatives by the numbers of q, which lie along velocities, are those of `Function.derivatives`."""
+    """Derivatives by the numbers of q, which lie along velocities, are those of `RobotFunction.derivatives`."""
     scale = max(1.0, np.abs(along).max())
     assert np.abs(by_numbers @ rates(robot, q) - along).max() <= 1e-7 * scale
     for _, at in robot.quaternions:

@@ -13,7 +13,7 @@ class Connected:
     """A linkage of hinges on a fixed base, read by MuJoCo from the same text. Two points of its axis connect the ends of
     a loop; one if it is a ball."""
 
-    def __init__(self, linkage, robot):
+    def __init__(self, linkage, mechanism):
         spec = mujoco.MjSpec.from_string(linkage.text.replace("<link", COMPILER + "<link", 1))
         spec.option.jacobian = mujoco.mjtJacobian.mjJAC_DENSE
         for tie in linkage.ties:
@@ -30,9 +30,9 @@ class Connected:
                 )
         self.model = spec.compile()
         self.data = mujoco.MjData(self.model)
-        names = robot.tree.v_names
+        names = mechanism.tree.v_names
         self.order = [self.model.jnt_dofadr[self.model.joint(name).id] for name in names]
-        own = robot.independent
+        own = mechanism.independent
         self.own, self.dependent = own, np.setdiff1d(np.arange(len(names)), own)
 
     def _at(self, q, qd):

@@ -52,9 +52,7 @@ def humanoid_with_hands():
         wrist = limb(chest, f"{side}_arm", (y, x, z, y, z, y, x))
         for finger in range(5):
             limb(wrist, f"{side}_finger{finger}", (x, y, y, y))
-    return tree_from_description(
-        Description("humanoid", tuple(links), tuple(joints)), Selection(floating_base=True)
-    )
+    return tree_from_description(Description("humanoid", tuple(links), tuple(joints)), floating_base=True)
 
 
 def states(model, count, seed=0):

@@ -26,7 +26,7 @@ def simulate(
     Motor torques compensate gravity at q0 and add a sine in every joint, of amplitude `swing` rad/s^2. A controller
     with a natural frequency of `stiffness` rad/s returns to q0. begin: time, q and qd to continue from.
     """
-    forward = dn.build(robot, dn.forward_dynamics(robot))
+    forward = dn.build(robot, dn.forward_dynamics(robot), f_ext=True)
     runs, nv = qd0.shape
     random = np.random.default_rng(seed)
     speed, phase = random.uniform(3.0, 9.0, (2, runs, nv))

@@ -27,43 +27,43 @@ class Trial(NamedTuple):
 
 def tried(linkage, compiled=False, seed=0) -> Trial:
     """Raises ModelError if loading rejects the linkage. compiled: also with compiled code."""
-    robot = dn.parse_robot(linkage.text, floating_base=linkage.floating_base)
+    mechanism = dn.parse_robot(linkage.text, floating_base=linkage.floating_base)
     trial = Trial([], [], [])
-    if robot.nv:
-        reference, random = LoopOracle(linkage.text, robot), np.random.default_rng(seed)
-        solvers = {backend: _Solvers(robot, backend) for backend in ("numpy", "c")[: 1 + compiled]}
-        for q in positions(linkage, robot, random):
+    if mechanism.nv:
+        reference, random = LoopOracle(linkage.text, mechanism), np.random.default_rng(seed)
+        solvers = {backend: _Solvers(mechanism, backend) for backend in ("numpy", "c")[: 1 + compiled]}
+        for q in positions(linkage, mechanism, random):
             _try(trial, reference, solvers, q, random)
     return trial
 
 
-def positions(linkage, robot, random):
+def positions(linkage, mechanism, random):
     """The home position and closed positions near it."""
-    home, names = robot.neutral(), robot.q_names
+    home, names = mechanism.neutral(), mechanism.q_names
     for name in set(linkage.home) & set(names):  # these determine the others
         home[names.index(name)] = linkage.home[name]
-    own = [joint.q.start for joint in robot.independent_joints if joint.kind != "floating"]
+    own = [joint.q.start for joint in mechanism.independent_joints if joint.kind != "floating"]
     for reach in REACHES:
         q = home.copy()
         if linkage.floating_base:
             turn = random.normal(size=4)
             q[:3], q[3:7] = random.normal(size=3), turn / np.linalg.norm(turn)
         q[own] += reach * random.uniform(-1, 1, len(own))
-        yield dn.close_loops(robot, q, errors="nan") if reach else q
+        yield dn.close_loops(mechanism, q, errors="nan") if reach else q
 
 
 class _Solvers:
     """The functions under test, by one backend."""
 
-    def __init__(self, robot, backend):
-        self.inverse = dn.build(robot, dn.inverse_dynamics(robot), backend=backend)
-        self.forward = dn.build(robot, dn.forward_dynamics(robot), backend=backend)
-        self.mass_matrix = dn.build(robot, "mass_matrix", backend=backend)
+    def __init__(self, mechanism, backend):
+        self.inverse = dn.build(mechanism, dn.inverse_dynamics(mechanism), backend=backend)
+        self.forward = dn.build(mechanism, dn.forward_dynamics(mechanism), backend=backend)
+        self.mass_matrix = dn.build(mechanism, "mass_matrix", backend=backend)
 
 
 def _try(trial, reference, solvers, q, random):
-    robot = reference.model
-    yd, ydd = random.uniform(-1, 1, (2, robot.nv))
+    mechanism = reference.model
+    yd, ydd = random.uniform(-1, 1, (2, mechanism.nv))
     if not np.isfinite(q).all():
         return  # no closed position is near
     if (gap := reference.gap(q)) > OPEN:
@@ -79,7 +79,7 @@ def _try(trial, reference, solvers, q, random):
     condition = max(1.0, spread.condition, np.abs(spread.G).max())
     exact = EXACT * condition
     solved = np.maximum(1e-9, 100 * EPS * _forward_condition(M, tau, ydd)) * condition
-    expected = {"rates": (lambda: dn.spanning(robot, q, yd)[1], spread.G @ yd, exact)}
+    expected = {"rates": (lambda: dn.spanning(mechanism, q, yd)[1], spread.G @ yd, exact)}
     for name, one in solvers.items():
         expected |= {
             f"inverse ({name})": (lambda one=one: one.inverse(q, yd, ydd), tau, exact),

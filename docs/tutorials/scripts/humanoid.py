@@ -51,7 +51,7 @@ print(fall[:6].round(6))
 # Inverse dynamics at rest returns the joint torques. The first six numbers are the missing moment and force
 # on the root: the whole weight.
 
-inverse = dn.build(robot, "inverse_dynamics")
+inverse = dn.build(robot, "inverse_dynamics", f_ext=True)
 hanging = inverse(q, qd, np.zeros(robot.nv))
 mass = hanging[5] / 9.81
 print(f"weight {hanging[5]:.2f} N: {mass:.2f} kg")

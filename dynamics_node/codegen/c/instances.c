@@ -2,7 +2,8 @@
    arguments (vectorcall, PEP 590): with arrays, and an `out` or nothing else, a call goes to the builtin functions above.
    What these decline, and any other call, goes to `_by_python`.
 
-   An instance may have `_at_once`: (solve, solve_new, the class of its results, inputs behind those that are given).
+   An instance may have `_at_once`: (solve, solve_new, the class of its results, names of the inputs, defaults of the last
+   ones).
    Several places are a tuple. The address of `called` lies behind the fields of the base class. */
 typedef struct {
   int slot;
@@ -33,7 +34,7 @@ extern int PyDict_SetItem(PyObject *, PyObject *, PyObject *);
 extern PyObject *(*PyCFunction_GetFunction(PyObject *))(PyObject *, PyObject *const *, ssize_t);
 extern PyObject *PyCFunction_GetSelf(PyObject *);
 enum { TP_CALL = 50, TP_MEMBERS = 72, DERIVABLE = 1 << 10, VECTORCALL = 1 << 11, SIGNED_SIZE = 19, READ_ONLY = 1 };
-enum { MOST_ARGUMENTS = 32, OF_ONE = 0, OF_NEW = 1, OF_RESULTS = 2, OF_REST = 3 };
+enum { MOST_ARGUMENTS = 32, OF_ONE = 0, OF_NEW = 1, OF_RESULTS = 2, OF_NAMES = 3, OF_DEFAULTS = 4 };
 #define NUMBER_OF_ARGUMENTS(flagged) ((ssize_t)((flagged) & ~((__SIZE_TYPE__)1 << (8 * sizeof(__SIZE_TYPE__) - 1))))
 
 /* Appends the entries of a tuple from `first` on; more than MOST_ARGUMENTS: none are to be called. */
@@ -49,15 +50,40 @@ static int is_tuple(PyObject *object)
   return ((const Array *)object)->type != array_type && PyObject_IsInstance(object, (PyObject *)&PyTuple_Type);
 }
 
+/* The inputs, with the defaults of those that are not given, in `list`, and their number; -1 when one is missing or a
+   name is none of theirs. names: of the arguments behind `number`, of which `out` is none. */
+static ssize_t all_inputs(PyObject **list, PyObject *at_once, PyObject *const *given, ssize_t number, PyObject *names,
+                      PyObject *out_name)
+{
+  PyObject *const inputs = PyTuple_GetItem(at_once, OF_NAMES);
+  const ssize_t total = PyTuple_Size(inputs), required = total + OF_DEFAULTS - PyTuple_Size(at_once);
+  const ssize_t named = names ? PyTuple_Size(names) : 0;
+  if (number > total || total >= MOST_ARGUMENTS) return -1;
+  for (ssize_t k = 0; k < total; ++k)
+    list[k] = k < number ? given[k] : k < required ? 0 : PyTuple_GetItem(at_once, OF_DEFAULTS + k - required);
+  for (ssize_t k = 0; k < named; ++k) {
+    PyObject *const name = PyTuple_GetItem(names, k), *const value = given[number + k];
+    ssize_t place = number;
+    if (name == out_name) continue;
+    while (place < total && PyTuple_GetItem(inputs, place) != name) ++place;
+    if (place == total) return -1;
+    if (value != &_Py_NoneStruct) list[place] = value;
+  }
+  for (ssize_t k = number; k < required; ++k)
+    if (!list[k]) return -1;
+  return total;
+}
+
 /* What a builtin function returns for these arguments; 0 when it declines, or with an exception. */
-static PyObject *called_at_once(PyObject *at_once, PyObject *const *given, ssize_t number, PyObject *out)
+static PyObject *called_at_once(PyObject *at_once, PyObject *const *given, ssize_t number, PyObject *names,
+                                PyObject *out_name, PyObject *out)
 {
   PyObject *list[MOST_ARGUMENTS + 1];
   ssize_t count = 0;
-  if (number >= MOST_ARGUMENTS) return 0;
   if (!out) list[count++] = PyTuple_GetItem(at_once, OF_RESULTS);
-  for (ssize_t k = 0; k < number; ++k) list[count++] = given[k];
-  append(list, &count, at_once, OF_REST);
+  const ssize_t inputs = all_inputs(list + count, at_once, given, number, names, out_name);
+  if (inputs < 0) return 0;
+  count += inputs;
   if (out && is_tuple(out)) {
     if (PyTuple_Size(out) == 1) return 0;
     append(list, &count, out, 0);
@@ -99,15 +125,14 @@ static PyObject *called(PyObject *self, PyObject *const *given, __SIZE_TYPE__ fl
     by_python_name = PyUnicode_InternFromString("_by_python");
     at_once_name = PyUnicode_InternFromString("_at_once");
   }
-  const ssize_t number = NUMBER_OF_ARGUMENTS(flagged), named = names ? PyTuple_Size(names) : 0;
-  PyObject *const out = named == 1 && PyTuple_GetItem(names, 0) == out_name ? given[number] : 0;
-  if (named == 0 || (out && out != &_Py_NoneStruct)) {
-    PyObject *at_once = PyObject_GetAttr(self, at_once_name);
-    PyObject *value = at_once ? called_at_once(at_once, given, number, out) : 0;
-    if (!at_once) PyErr_Clear();
-    Py_DecRef(at_once);
-    if (value || PyErr_Occurred()) return value;
-  }
+  const ssize_t number = NUMBER_OF_ARGUMENTS(flagged);
+  PyObject *out = 0, *at_once = PyObject_GetAttr(self, at_once_name);
+  for (ssize_t k = names ? PyTuple_Size(names) : 0; k-- > 0;)
+    if (PyTuple_GetItem(names, k) == out_name && given[number + k] != &_Py_NoneStruct) out = given[number + k];
+  PyObject *at_once_value = at_once ? called_at_once(at_once, given, number, names, out_name, out) : 0;
+  if (!at_once) PyErr_Clear();
+  Py_DecRef(at_once);
+  if (at_once_value || PyErr_Occurred()) return at_once_value;
   PyObject *by_python = PyObject_GetAttr(self, by_python_name);
   if (!by_python) return 0;
   PyObject *value = called_by_python(by_python, given, number, names);

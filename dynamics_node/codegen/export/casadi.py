@@ -55,7 +55,7 @@ void F_release(int mem) { (void)mem; }
 
 
 @dataclass(frozen=True, eq=False)
-class CasadiMatrix:
+class Block:
     """An argument as a matrix.
 
     numbers (rows, columns): of an input the places of its entries in the array of the Program; of a result
@@ -116,14 +116,14 @@ def definitions(entry: Entry) -> list[str]:
 # result is turned over; of three axes the last two are its columns.
 
 
-def as_input(name, numbers) -> CasadiMatrix:
-    """A CasadiMatrix of the numbers of an array in the layout of inputs."""
-    return CasadiMatrix(name, numbers.reshape(-1, 1) if numbers.ndim < 2 else _matrix(numbers).T)
+def as_input(name, numbers) -> Block:
+    """A Block of the numbers of an array in the layout of inputs."""
+    return Block(name, numbers.reshape(-1, 1) if numbers.ndim < 2 else _matrix(numbers).T)
 
 
-def as_result(name, numbers) -> CasadiMatrix:
-    """A CasadiMatrix of the numbers of an array in the layout of results."""
-    return CasadiMatrix(name, _matrix(numbers))
+def as_result(name, numbers) -> Block:
+    """A Block of the numbers of an array in the layout of results."""
+    return Block(name, _matrix(numbers))
 
 
 def _matrix(numbers):
@@ -216,9 +216,9 @@ class Derived(NamedTuple):
     """A derivative: its inputs, of which a Program reads some, and results of its values."""
 
     name: str
-    inputs: list[CasadiMatrix]
+    inputs: list[Block]
     program: Program
-    results: list[CasadiMatrix]
+    results: list[Block]
 
 
 def _text(entry, derived):
@@ -234,20 +234,16 @@ def _text(entry, derived):
     made = body(entry, derived.name, replace(derived.program, outputs=outputs | health), given)
     lines += [f"(void){unused};" for unused in ("iw", "w", "mem")]
     lines += made.lines
-    for k, texts in enumerate(made.texts):
-        if texts:
-            lines += [
-                f"if (res[{k}]) {{",
-                *(f"  res[{k}][{n}] = {text};" for n, text in enumerate(texts)),
-                "}",
-            ]
+    for k, own in enumerate(made.texts):
+        if own:
+            lines += [f"if (res[{k}]) {{", *(f"  res[{k}][{n}] = {text};" for n, text in enumerate(own)), "}"]
     about = _about(derived.name, derived.inputs, derived.results, made.workspace)
     return [*made.before, *_defined(derived.name, lines), *about]
 
 
 def _derivatives(entry) -> Iterator[Derived]:
     """The derivatives of an Entry."""
-    name, program = casadi_name(entry), entry.program
+    name, program = casadi_name(entry), _renamed(entry)
     ins, outs = [a.name for a in entry.inputs], [a.name for a in entry.outputs]
     inputs = [as_input(a.name, _places(a.shape)) for a in entry.inputs]
     inputs += [as_result(f"out_{a.name}", _places(a.shape)) for a in entry.outputs]
@@ -274,7 +270,7 @@ def _first(entry, name, program, inputs) -> Derived:
         for i in ins:
             columns = as_input("", _places(i.shape)).columns
             numbers = first.outputs[names[o.name, i.name]].reshape(o.size, i.size)[rows][:, columns]
-            results.append(CasadiMatrix(f"jac_{o.name}_{i.name}", without_zeros(first, numbers)))
+            results.append(Block(f"jac_{o.name}_{i.name}", without_zeros(first, numbers)))
     return Derived(name, inputs, first, results)
 
 
@@ -287,18 +283,26 @@ def _differentiated(derived) -> Derived:
     second = with_health(jacobian(program, [b.name for b in derived.results], read), program)
     results = []
     for block in derived.results:
-        for given in derived.inputs:
-            numbers = np.full((block.numbers.size, given.numbers.size), -1)
-            if given.name in read:
-                there = second.outputs[derivative_name(block.name, given.name)]
+        for own in derived.inputs:
+            numbers = np.full((block.numbers.size, own.numbers.size), -1)
+            if own.name in read:
+                there = second.outputs[derivative_name(block.name, own.name)]
                 there = np.moveaxis(there.reshape(*block.numbers.shape, -1), 0, 1).reshape(numbers.shape)
                 constant = (block.columns < 0)[:, None]
-                numbers = np.where(constant, -1, without_zeros(second, there[:, given.columns]))
-            results.append(CasadiMatrix(f"jac_{block.name}_{given.name}", numbers))
-    inputs = [*derived.inputs, *(CasadiMatrix(f"out_{b.name}", _stored(b.numbers)) for b in derived.results)]
+                numbers = np.where(constant, -1, without_zeros(second, there[:, own.columns]))
+            results.append(Block(f"jac_{block.name}_{own.name}", numbers))
+    inputs = [*derived.inputs, *(Block(f"out_{b.name}", _stored(b.numbers)) for b in derived.results)]
     return Derived(f"jac_{derived.name}", inputs, second, results)
 
 
 def _stored(numbers):
     """Places of an input with the pattern of a result."""
     return np.where(numbers < 0, -1, 0)
+
+
+def _renamed(entry):
+    """The Program with the names of the results."""
+    program = entry.program
+    names = [name for name in program.outputs if not (program.limits and name == HEALTH)]
+    named = dict(zip(names, (a.name for a in entry.outputs), strict=True))
+    return replace(program, outputs={named.get(name, name): own for name, own in program.outputs.items()})

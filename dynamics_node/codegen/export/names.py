@@ -35,12 +35,12 @@ def identifiers(names) -> list[str]:
     """Different identifiers of names, none of which is a local of generated functions."""
     made: list[str] = []
     for name in names:
-        first = identifier(name, "value")
-        first = f"value_{first}" if _LOCAL.fullmatch(first) else first
+        own = identifier(name, "value")
+        own = f"value_{own}" if _LOCAL.fullmatch(own) else own
         count = 2
-        unique = first
+        unique = own
         while unique in made:
-            unique, count = f"{first}_{count}", count + 1
+            unique, count = f"{own}_{count}", count + 1
         made.append(unique)
     return made
 

@@ -56,7 +56,7 @@ def static_name(entry: Entry, word: str):
     return None if word == "sincos" and entry.libm else f"{entry.name}_{word}"
 
 
-class FunctionBody(NamedTuple):
+class Body(NamedTuple):
     """before: lines of static functions; lines: of the function itself, with `return 1` at a singular state;
     texts: of the entries of every result; workspace: numbers that the array w has to hold."""
 
@@ -66,37 +66,37 @@ class FunctionBody(NamedTuple):
     workspace: int
 
 
-def body(entry: Entry, name: str, program: Program, given) -> FunctionBody:
+def body(entry: Entry, name: str, program: Program, given) -> Body:
     """What computes a Program in a function `name` whose inputs are {name: texts of the entries}."""
     statements = Statements(program, plain_c(entry.precision), given, static_name(entry, "sincos"))
     parts, real = statements.parts(), entry.real
-    before, lines = [], [line for part in parts for line in part]
+    before, lines = [], [line for own in parts for line in own]
     if len(parts) > 1:
-        arguments = ", ".join([*(f"const {real} *{name}" for name in given), f"{real} *w"])
+        arguments = ", ".join([*(f"const {real} *{own}" for own in given), f"{real} *w"])
         call = ", ".join([*given, "w"])
         lines = [f"{name}_part{k}({call});" for k in range(len(parts))]
-        unused = " ".join(f"(void){name};" for name in given)
-        for k, part in enumerate(parts):
+        unused = " ".join(f"(void){own};" for own in given)
+        for k, own in enumerate(parts):
             before += [
                 f"static void {name}_part{k}({arguments})",
                 "{",
                 f"  {unused}",
-                *_indented(part),
+                *_indented(own),
                 "}",
                 "",
             ]
     outputs = statements.outputs()
     lines += _unless_singular(entry, program, outputs.pop(HEALTH) if program.limits else [])
     texts: list[list[str]] = []
-    for entries in outputs.values():
+    for own in outputs.values():
         texts.append([])
-        for text in entries:
+        for text in own:
             if "[" in text and "w[" not in text:  # an argument, which results may overwrite
                 lines.append(f"const {real} r{len(lines)} = {text};")
                 text = f"r{len(lines) - 1}"
             texts[-1].append(text)
-    quiet = [f"(void){name};" for name in given if name not in statements.read]
-    return FunctionBody(before, [*quiet, *lines], texts, statements.workspace)
+    quiet = [f"(void){own};" for own in given if own not in statements.read]
+    return Body(before, [*quiet, *lines], texts, statements.workspace)
 
 
 def _unless_singular(entry, program, health):
@@ -108,12 +108,12 @@ def _unless_singular(entry, program, health):
     return [f"if (!({' && '.join(within)})) return 1;"]
 
 
-def _by_lanes(entry) -> FunctionBody:
+def _by_lanes(entry) -> Body:
     """What computes the LaneProgram of an Entry."""
     lanes = Lanes(entry, static_name(entry, "sincos"))
     health = lanes.texts.pop(HEALTH) if lanes.program.limits else []
     lines = [*lanes.lines, *_unless_singular(entry, lanes.program, health)]
-    return FunctionBody(lanes.before, lines, list(lanes.texts.values()), lanes.workspace)
+    return Body(lanes.before, lines, list(lanes.texts.values()), lanes.workspace)
 
 
 def _indented(lines):
@@ -126,9 +126,9 @@ def _plain_function(entry):
     else:
         made = _by_lanes(entry)
     lines = [f"{entry.real} w[{made.workspace}];"] * bool(made.workspace) + made.lines
-    for argument, texts in zip(entry.outputs, made.texts, strict=True):
+    for argument, own in zip(entry.outputs, made.texts, strict=True):
         lines += [f"(void){argument.name};"] * (not argument.size)  # of a robot without joints
-        lines += [f"{place} = {text};" for place, text in zip(_entries(argument), texts, strict=True)]
+        lines += [f"{place} = {text};" for place, text in zip(_entries(argument), own, strict=True)]
     lines += ["return 0;"] * entry.can_fail
     return [*made.before, _signature(entry), "{", *_indented(lines), "}", ""]
 

@@ -49,9 +49,9 @@ class Statements(Parts):
     def __init__(
         self, program: Program, dialect: Dialect, given: Mapping[str, Sequence[str]], sincos: str | None
     ):
-        self._places = [name for name, texts in given.items() for _ in texts]
+        self._places = [name for name, own in given.items() for _ in own]
         self._sincos, self._fused, self.read = sincos, fused(program), set[str]()
-        texts = [text for entries in given.values() for text in entries]
+        texts = [text for own in given.values() for text in own]
         super().__init__(program, dialect, texts, in_parts(self._fused.operations, self.longest))
         if len(self.operations) > 1:
             results = [x.value for operands in self._fused.outputs.values() for x in operands]
@@ -69,7 +69,7 @@ class Statements(Parts):
 
     def outputs(self) -> dict[str, list[str]]:
         """{output: texts of its entries}, after all parts."""
-        return {name: [self.text(x) for x in operands] for name, operands in self._fused.outputs.items()}
+        return {name: [self.text(x) for x in own] for name, own in self._fused.outputs.items()}
 
     def computed(self, operation):
         if operation.kind != "sincos":
@@ -83,7 +83,7 @@ class Statements(Parts):
             ]
         kinds = zip((SINE, COSINE), operation.values, strict=True)
         single = [Operation(kind, operation.operands, (n,)) for kind, n in kinds if n >= 0]
-        return [self.dialect.line(operation, self.text) for operation in single]
+        return [self.dialect.line(own, self.text) for own in single]
 
 
 # --- stages -------------------------------------------------------------------------------------------------
@@ -132,19 +132,19 @@ class Lanes:
         if constants:
             self._table(f"static const {self.entry.real}", "constants", map(self._number, constants))
             lines.append(
-                f"for (int i = 0; i < {len(constants)}; ++i) w[{at} + i] = {self._name('constants')}[i];"
+                f"for (int i = 0; i < {len(constants)}; ++i) w[{at} + i] = {self._own('constants')}[i];"
             )
         return lines
 
     def _number(self, value):
         return number(value, self.entry.precision)
 
-    def _name(self, word):
+    def _own(self, word):
         return f"{self.entry.name}_{word}"
 
     def _table(self, kind, word, texts):
         texts = list(texts)
-        self.before.append(f"{kind} {self._name(word)}[] = {{")
+        self.before.append(f"{kind} {self._own(word)}[] = {{")
         for k in range(0, len(texts), _PER_LINE):
             self.before.append(f"  {', '.join(texts[k : k + _PER_LINE])},")
         self.before += ["};", ""]
@@ -153,7 +153,7 @@ class Lanes:
         """Add a stage."""
         function, start, reads = self._function(k, stage), self._starts[k], len(stage.reads)
         self._table("static const unsigned", f"reads{k}", map(str, stage.reads.T.ravel().tolist()))
-        place = f"w, {self._name(f'reads{k}')}"
+        place = f"w, {self._own(f'reads{k}')}"
         if stage.lanes == 1:
             self.lines.append(f"{function}({place}, w + {start});")
         else:
@@ -164,11 +164,11 @@ class Lanes:
         """Name of the function of a stage; equal stages share one."""
         key = stage.program.digest(), stage.lanes
         if key not in self._functions:
-            self._functions[key] = name = self._name(f"stage{k}")
+            self._functions[key] = name = self._own(f"stage{k}")
             real, given = self.entry.real, {"x": [f"x{n}" for n in range(len(stage.reads))]}
             statements = _Whole(stage.program, plain_c(self.entry.precision), given, self._sincos)
             lines = [line for part in statements.parts() for line in part]
-            results = [text for texts in statements.outputs().values() for text in texts]
+            results = [text for own in statements.outputs().values() for text in own]
             loads = [f"const {real} x{n} = v[reads[{n}]];" for n in range(len(stage.reads))]
             self.before += [
                 f"static void {name}(const {real} *v, const unsigned *reads, {real} *y)",

@@ -98,7 +98,7 @@ class CompiledEntry:
         return open_library(compile_library(f"bridge {text}", lambda: text, FOR_VECTORS + width_flags()))
 
     def _text(self, precision):
-        # the library has names of its own
+        # the names in the code are the library's own
         entry = replace(self.entry, name="function", precision=precision)
         inputs = [f"in[{k}]" for k in range(len(entry.inputs))]
         outputs = [f"out[{k}]" for k in range(len(entry.outputs))]

@@ -11,6 +11,7 @@ import pickle
 import resource
 import socket
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
@@ -31,12 +32,11 @@ from dynamics_node.estimation import (
 from dynamics_node.functions import (
     Estimator,
     LoopSolver,
-    QuantityFunction,
     RobotFunction,
-    build,
     build_for_service,
     build_loop_solver,
     changeable,
+    evaluate,
 )
 from dynamics_node.node.state.sensor_readings import moving, read_sensors, sensor_named, unobservable_without
 from dynamics_node.robot import Robot, forward_dynamics, inverse_dynamics, named, sensor_problem
@@ -123,14 +123,14 @@ class ServedRobot:
     solver: RobotFunction
     inverse: RobotFunction
     forward: RobotFunction
-    mass_matrix: QuantityFunction
-    nonlinear_effects: QuantityFunction
-    inertias: dict[tuple[tuple[str, ...], str], QuantityFunction]
+    mass_matrix: RobotFunction
+    nonlinear_effects: RobotFunction
+    inertias: dict[tuple[tuple[str, ...], str], RobotFunction]
     loop_solver: LoopSolver | None = None
     sensors: tuple[Sensor, ...] = ()
     unobservable_without: dict[str, tuple[str, ...]] = field(default_factory=dict)
     wrench_sensor: ForceTorque | None = None
-    sensor_wrench: QuantityFunction | None = None
+    sensor_wrench: RobotFunction | None = None
     observer: MomentumObserver | None = None
     rates: JointFilter | None = None
     payload: PayloadFunctions | None = None
@@ -160,11 +160,12 @@ class ServedRobot:
         }
         return replace(self, model=model, **changed)
 
-    def operational_space_inertia(self, links, reference) -> QuantityFunction:
+    def operational_space_inertia(self, links, reference) -> Callable:
         """The compiled function of the default links, or an interpreted one. Raises KeyError for an unknown
         link, ValueError for an unknown reference."""
         compiled = self.inertias.get((tuple(links), reference))
-        return compiled or build(self.model, INERTIA, backend="numpy", links=list(links), reference=reference)
+        options = {"backend": "numpy", "links": tuple(links), "reference": reference}
+        return compiled or partial(evaluate, self.model, INERTIA, **options)
 
 
 @dataclass(frozen=True)
@@ -226,7 +227,7 @@ def _build(job):
 def _solver(model, job):
     problem = named(job.problem, model, job.forward_joints)
     choice = {"solver": job.solver, "ordering": job.ordering, "backend": job.backend}
-    return build_for_service(model, problem, **choice)
+    return build_for_service(model, problem, f_ext=True, **choice)
 
 
 def _estimator(model, job, sensors):

@@ -43,10 +43,10 @@ class Core(ServedState):
                 tau = self.torques.compensation(self.solver, q, qd, qdd, f_ext, gravity)
             elif self.kind == "forward":
                 tau = self._known_torques(sample, q)
-                qdd = self.solver(q, qd, tau, f_ext, gravity=gravity)
+                qdd = self.solver(q, qd, tau, f_ext=f_ext, gravity=gravity)
             else:
                 known = self._known_torques(sample, q)
-                qdd, tau = self.solver(q, qd, qdd, known, f_ext, gravity=gravity)
+                qdd, tau = self.solver(q, qd, qdd, known, f_ext=f_ext, gravity=gravity)
         except (InputError, SolutionError) as error:
             raise NoOutput(error) from None
         return self.torques.result(q, qd, qdd, tau)

@@ -44,7 +44,7 @@ class Torques:
             q,
             qd if settings.compensate_coriolis else 0.0 * qd,
             qdd if settings.compensate_inertia else 0.0 * qdd,
-            f_ext,
+            f_ext=f_ext,
             gravity=gravity if settings.compensate_gravity else 0.0 * gravity,
         )
         return tau + self.friction(q, qd) if settings.compensate_friction else tau

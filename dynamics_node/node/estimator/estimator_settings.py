@@ -5,10 +5,10 @@ An EstimatorJob runs in a separate process, see node/building/build_process.py.
 
 import logging
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from dynamics_node.errors import InputError
-from dynamics_node.functions import LoopSolver, build_loop_solver
+from dynamics_node.functions import Backend, LoopSolver, build_loop_solver
 from dynamics_node.node.building.build_job import described_robot
 from dynamics_node.node.core.consistency import check_description, require_joints, require_joints_once
 from dynamics_node.node.core.parameters import parameter, parameters_of, read_fields
@@ -76,7 +76,7 @@ class EstimatorJob:
         topics = topics_of(sensor_problem(robot, sensors).sensors)
         smoothed = Smoothed(robot, sensors, self.backend)
         smoothed.compile()
-        loop_solver = build_loop_solver(robot, self.backend) if robot.constrained else None
+        loop_solver = build_loop_solver(robot, cast(Backend, self.backend)) if robot.constrained else None
         return EstimatedRobot(robot, smoothed, topics, loop_solver)
 
 

@@ -1,0 +1,135 @@
+"""Solvers: the Program or the algorithm at call time of a FunctionSpec, and its Runner."""
+
+import contextlib
+
+import numpy as np
+
+from dynamics_node.algorithms import QUANTITIES, cheapest, dynamics_programs, quantity_program
+from dynamics_node.algorithms.first_positions import generic_positions
+from dynamics_node.algorithms.pivots import require_determined
+from dynamics_node.algorithms.reduced_frames import parameter_values
+from dynamics_node.codegen import Runner
+from dynamics_node.codegen.cache import read_entry, write_entry
+from dynamics_node.errors import ChoiceError, CompileError, InputError, SingularPivotError
+from dynamics_node.functions.chain_functions import chain_runner
+from dynamics_node.functions.second_derivatives import second_derivatives_runner
+from dynamics_node.functions.spec import FunctionSpec
+from dynamics_node.graph import (
+    Memory,
+    best_ordering,
+    chosen_ordering,
+    dynamics_runner,
+    economical_graph,
+    elimination,
+    elimination_program,
+    generic_graph,
+    gtsam_elimination,
+    plan_ordering,
+)
+from dynamics_node.robot.inertial_parameters import generic_parameters
+from dynamics_node.symbolic import interpret
+
+
+def solver_of(spec: FunctionSpec, precision: str) -> tuple[str, Runner]:
+    """(readable name of the algorithm, its Runner). Raises as `build`."""
+    if spec.f_ext and not QUANTITIES[spec.name].wrenches:
+        raise ChoiceError(f"{spec.name} reads no external wrenches: leave f_ext at False")
+    if any(spec.forward):
+        robot = spec.robot  # with generic parameters, none of which is zero by chance
+        if spec.parameters:
+            robot = robot.with_tree(generic_parameters(robot.tree, spec.parameters))
+        require_determined(robot, np.array(spec.forward))
+    if not QUANTITIES[spec.name].is_problem:
+        return spec.name, _quantity(spec)
+    _require_whole_joints(spec)
+    if spec.choice.solver == "cluster":
+        programs = dynamics_programs(spec.robot, spec.problem, spec.f_ext, spec.parameters)
+        name, program = cheapest(programs)
+        return name, spec.runner(program)
+    if spec.choice.solver != "factor_graph":
+        return chain_runner(spec, precision)
+    return _by_gtsam(spec) if spec.choice.backend == "gtsam" else _elimination(spec)
+
+
+def _require_whole_joints(spec):
+    """Raise InputError for a joint with both forward and inverse coordinates."""
+    for joint in spec.robot.independent_joints:
+        if len(set(spec.forward[joint.v])) > 1:
+            raise InputError(f"joint {joint.name!r} must be forward or inverse as a whole")
+
+
+# --- other quantities ---------------------------------------------------------------------------------------
+
+
+def _quantity(spec):
+    robot, row = spec.robot, QUANTITIES[spec.name]
+    if spec.name == "inverse_dynamics_second_derivatives" and spec.choice.backend == "numpy":
+        return second_derivatives_runner(robot, spec.inputs(robot))
+    if row.write is not None:
+        return spec.runner(row.write(robot, spec.problem, spec.f_ext, spec.parameters))
+    try:
+        program = quantity_program(robot, spec.name, spec.parameters, spec.f_ext, **spec.options)
+    except ZeroDivisionError:  # a pivot is zero at every position
+        if not row.limits:
+            raise
+        raise _dependent(spec) from None
+    if row.limits:
+        state = {"q": generic_positions(robot)[0], **parameter_values(robot)}
+        health = interpret(program, **{name: state[name] for name in program.inputs})["health"]
+        if not health[-1] <= program.limits[-1]:
+            raise _dependent(spec)
+    return spec.runner(program)
+
+
+def _dependent(spec):
+    """The error of a Lambda that is singular at a position that is not special, hence at all."""
+    return InputError(
+        f"the joints of {spec.robot.name} do not move {', '.join(spec.options['links'])} independently in "
+        f"all directions: build {spec.name}_inverse instead"
+    )
+
+
+# --- the factor graph ---------------------------------------------------------------------------------------
+
+
+def _by_gtsam(spec):
+    algorithm = gtsam_elimination(spec.robot, spec.problem, spec.choice.ordering)
+    return algorithm.description, dynamics_runner(algorithm, spec.problem, spec.f_ext, "gtsam")
+
+
+def _elimination(spec):
+    """By an ordering. States at which a pivot of the Program is near zero are refined at call time."""
+    ordering, program = _ordered(spec)
+    fallback = None
+    if program.limits:
+        with contextlib.suppress(SingularPivotError):  # impossible in the robot's own frames
+            algorithm = elimination(spec.robot, spec.problem, ordering, spec.parameters)
+            fallback = dynamics_runner(algorithm, spec.problem, spec.f_ext)
+    return ordering.name, spec.runner(program, fallback)
+
+
+def _ordered(spec):
+    """The Ordering, and its Program. For NumPy 'best' has the fewest numbers in its Bayes net: the search for
+    the cheapest Program takes seconds."""
+    robot, problem, parameters = spec.robot, spec.problem, spec.parameters
+    ordering = spec.choice.ordering
+    if ordering != "best":
+        chosen = chosen_ordering(ordering, robot, problem, generic_graph(robot, problem))
+    elif spec.choice.backend == "numpy":
+        chosen, _ = plan_ordering(robot, problem, graph=economical_graph(robot, problem, parameters))
+    else:
+        chosen = best_ordering(robot, problem, parameters, Memory(_read, _write)).ordering
+    return chosen, elimination_program(robot, problem, chosen, spec.f_ext, parameters)
+
+
+def _read(name):
+    """A note of the cache; None if there is no valid one."""
+    with contextlib.suppress(CompileError):
+        return read_entry(name)
+    return None
+
+
+def _write(name, content):
+    """Store a note in the cache, if there is one."""
+    with contextlib.suppress(CompileError):
+        write_entry(name, content)
