@@ -138,9 +138,10 @@ def _integrate(solved, lag, known, drive, dt, graph, passive, progress):
     dry = DryFriction(passive) if "friction" in graph.data else None
     if dry is not None:
         numbers |= dry.start(known.values["qd"])
+    states, start = solved.steps.views, {name: known.values[name][None] for name in ("q", "qd")}
     for k in range(len(solved.steps)):
-        state = {name: solved.steps[name][k - 1] for name in ("q", "qd")} if k else known.values
-        iterations = lag.append(dt=dt, tau=drive(k, state), **({} if k else numbers))
+        tau = drive(k, states if k else start)
+        iterations = lag.append(dt=dt, tau=tau, **({} if k else numbers))
         if dry is not None:
             iterations += dry.settle(lag)
         solved.take(lag, k, iterations)
@@ -171,14 +172,13 @@ def _count(duration, steps, dt):
 
 
 def _drive(torque, time, system):
-    """(number of the step, the state before it) -> its torques (nv,)."""
+    """(number of a step, {'q', 'qd': rows of which the one before it is its state}) -> its torques (nv,)."""
     nv, independent = len(system.independent), list(system.independent)
     if callable(torque):
 
-        def controlled(k, state):
-            tau = numbers(
-                f"the torque at {time[k]:.6g} s", torque(time[k], state["q"].copy(), state["qd"][independent])
-            )
+        def controlled(k, states):
+            q, qd = states["q"][k - 1].copy(), states["qd"][k - 1][independent]
+            tau = numbers(f"the torque at {time[k]:.6g} s", torque(time[k], q, qd))
             if tau.shape != (nv,) or not np.isfinite(tau).all():
                 raise InputError(f"at {time[k]:.6g} s the torque must be {nv} finite numbers, not {tau}")
             return tau
@@ -188,4 +188,4 @@ def _drive(torque, time, system):
     if given.shape not in ((nv,), (len(time), nv)) or not np.isfinite(given).all():
         raise InputError(f"torque must be finite, ({nv},) or ({len(time)}, {nv}), not {given.shape}")
     rows = np.broadcast_to(given, (len(time), nv))
-    return lambda k, state: rows[k]
+    return lambda k, states: rows[k]

@@ -250,9 +250,9 @@ class SolvedSteps:
 
     def take(self, lag, k, iterations) -> slice:
         """Copy the window of a FixedLag whose newest step, k, is solved. Returns its steps."""
-        part = slice(k + 1 - len(lag), k + 1)
-        self.steps.rows[part] = lag.steps.rows[: len(lag)]
-        self.iterations[k], self.done = iterations, k + 1
+        rows = lag.steps.rows[:-1]
+        part = slice(k + 1 - len(rows), k + 1)
+        self.steps.rows[part], self.iterations[k], self.done = rows, iterations, k + 1
         return part
 
     def improve(self, solver, known, **choices):
