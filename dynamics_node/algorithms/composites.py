@@ -148,7 +148,7 @@ class Composites:
             products = self.staging.side_by_side(by.dot, self._load[lanes], shared=(self._S[k],))
             M.add(self._weights[lanes], self._weights[k], products)
             M.add(self._weights[k], self._weights[lanes[below]], products[below])
-        there = [k for k, own in enumerate(armature) if not (isinstance(own, float) and own == 0.0)]
+        there = [k for k, rotor in enumerate(armature) if not (isinstance(rotor, float) and rotor == 0.0)]
         M.add(self.tree.axle_map[there], self.tree.axle_map[there], armature[there])
         return M.matrix(self.staging)
 
@@ -222,7 +222,7 @@ class _Sums:
 
 def _totals(weights, *terms):
     pairs = zip(weights, terms, strict=True)
-    return np.array([sum(w * x for w, x in zip(*own, strict=True)) for own in pairs], dtype=object)
+    return np.array([sum(w * x for w, x in zip(*terms, strict=True)) for terms in pairs], dtype=object)
 
 
 def _joined(join, a, b):

@@ -77,11 +77,11 @@ def _derived(robot, problem, shapes, more, wrenches, parameters):
     def function(**state):
         results = _derivatives(robot, forward, inverse, derived, **state)
         if len(limits):
-            own, q = (
+            reframed, q = (
                 with_inputs(economical_robot(robot)[0], **{name: state[name] for name in more}),
                 state["q"],
             )
-            results["health"] = health(own, q, rates_at(own, q, state["qd"]), forward, watched)
+            results["health"] = health(reframed, q, rates_at(reframed, q, state["qd"]), forward, watched)
         return results
 
     return trace(function, shapes | more, limits)
@@ -115,11 +115,11 @@ def _derivatives(robot, forward, inverse, derived, q, qd, qdd=None, tau=None, **
     dq = D[derivative_name("tau", "q")] @ tangent(robot, q)
     # changes of torques at constant accelerations (dq, dqd), and with the knowns
     changes = np.concatenate([dq, D[derivative_name("tau", "qd")], np.where(forward, 0.0, M)], axis=1)
-    own = np.eye(nv)[free]
-    own = np.concatenate([np.zeros((len(free), 2 * nv)), own], axis=1)
+    units = np.eye(nv)[free]
+    units = np.concatenate([np.zeros((len(free), 2 * nv)), units], axis=1)
     unknowns = np.array(changes, dtype=object)
     if free.size:
-        unknowns[free] = solve_definite(M_free, own - changes[free])
+        unknowns[free] = solve_definite(M_free, units - changes[free])
         unknowns[driven] = changes[driven] + M[driven[:, None], free] @ unknowns[free]
     return dict(zip(("dq", "dqd", "dknown"), np.split(unknowns, 3, axis=1), strict=True))
 
@@ -169,22 +169,22 @@ def _solved(work, forward, M, armature, tau):
     """dq, dqd and dknown if some joints are forward ones."""
     staging, nv = work.staging, len(forward)
     free, driven = np.flatnonzero(forward), np.flatnonzero(~forward)
-    own = staging.alone(factors, M[free[:, None], free])
+    factored = staging.alone(factors, M[free[:, None], free])
     qdd = np.zeros(nv, dtype=object)
-    qdd[free] = staging.alone(_accelerations, tau[free], work.torques(armature)[free], own)
+    qdd[free] = staging.alone(_accelerations, tau[free], work.torques(armature)[free], factored)
     work.accelerate_more(qdd)
     known = np.where(forward, np.diag(-1.0 * forward), M)
     changes = np.concatenate([*work.derivatives(), known], axis=1)  # of torques at constant accelerations
     unknowns = np.zeros(changes.shape, dtype=object)
-    unknowns[free] = solution_by_branches(staging, own, changes[free])
+    unknowns[free] = solution_by_branches(staging, factored, changes[free])
     if driven.size:
         columns, shared = (changes[driven].T, unknowns[free].T), (M[driven[:, None], free],)
         unknowns[driven] = staging.side_by_side(_driven, *columns, shared=shared).T
     return dict(zip(("dq", "dqd", "dknown"), np.split(unknowns, 3, axis=1), strict=True))
 
 
-def _accelerations(tau, torques, own):
-    return solution(torques - tau, *own)
+def _accelerations(tau, torques, factored):
+    return solution(torques - tau, *factored)
 
 
 def _driven(torques, accelerations, M):
@@ -194,8 +194,8 @@ def _driven(torques, accelerations, M):
 
 
 def _health(tree, forward, watched, names, q, M, *parameters):
-    own = with_inputs(tree, **dict(zip(names, parameters, strict=True)))
-    return total_loss(losses(M, forward, watched, inertia_scale(own, q)))
+    given = with_inputs(tree, **dict(zip(names, parameters, strict=True)))
+    return total_loss(losses(M, forward, watched, inertia_scale(given, q)))
 
 
 # --- second derivatives -------------------------------------------------------------------------------------

@@ -83,10 +83,10 @@ def placed_wrench(R, p, f):
 
 def placed_inertia(R, p, J) -> Inertia:
     """The Inertia of a pseudo-inertia J (..., 4, 4) in the common frame."""
-    own, mass = matvec(R, J[..., :3, 3]), J[..., 3, 3:]
-    first = own + mass * p
+    moment, mass = matvec(R, J[..., :3, 3]), J[..., 3, 3:]
+    first = moment + mass * p
     turned = symmetric(R @ J[..., :3, :3] @ transpose(R))
-    return Inertia(mass, first, symmetric(turned + _outer(own, p) + _outer(p, first)))
+    return Inertia(mass, first, symmetric(turned + _outer(moment, p) + _outer(p, first)))
 
 
 def momentum(inertia: Inertia, v) -> Momentum:

@@ -38,7 +38,7 @@ class Integrator(NamedTuple):
 
 def integrator_of(robot: Robot, forward: Program | LaneProgram, name: IntegratorName) -> Integrator:
     """The Integrator `name` with the Program of forward dynamics."""
-    own, _ = economical_robot(robot)
+    reframed, _ = economical_robot(robot)
     others = {key: shape for key, shape in forward.inputs.items() if key not in ("q", "qd", "tau")}
     runge_kutta = name == "rk4"
 
@@ -51,21 +51,21 @@ def integrator_of(robot: Robot, forward: Program | LaneProgram, name: Integrator
             return results["qdd"]
 
         if runge_kutta:
-            after = _runge_kutta_stage(own, accelerations, q, qd, dt, hidden, stage)
+            after = _runge_kutta_stage(reframed, accelerations, q, qd, dt, hidden, stage)
         else:
-            after = _semi_implicit_euler(own, accelerations, q, qd, dt)
-        if own.constrained:
-            health.append(squared_residuals(own, after["q"]))
+            after = _semi_implicit_euler(reframed, accelerations, q, qd, dt)
+        if reframed.constrained:
+            health.append(squared_residuals(reframed, after["q"]))
         return after | ({HEALTH: np.array(health)} if health else {})
 
     inputs = {"q": (robot.nq,), "qd": (robot.nv,)}
     if runge_kutta:
-        inputs["hidden"] = (2 * (own.tree.nv + own.nv),)
+        inputs["hidden"] = (2 * (reframed.tree.nv + reframed.nv),)
     inputs["tau"] = (robot.nv,)
     stages = RK4 if runge_kutta else np.zeros((1, 0))
     if stages.size:
         inputs["stage"] = stages.shape[1:]
-    limits = (*forward.limits, *([OPEN**2] if own.constrained else []))
+    limits = (*forward.limits, *([OPEN**2] if reframed.constrained else []))
     program = trace(function, {**inputs, "dt": (), **others}, limits)
     return Integrator(program, stages)
 

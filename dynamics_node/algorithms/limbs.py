@@ -56,11 +56,11 @@ def _entries(robot):
     joints = [body.joint for body in tree.bodies]
     rates = [[*joint.moved_by] if joint.masters is None else [] for joint in joints]
     place = {v: k for k, v in enumerate(robot.independent.tolist())}
-    own = [[place[v] for v in numbers if v in place] for numbers in rates]
+    independent = [[place[v] for v in numbers if v in place] for numbers in rates]
     bodies = [[k] for k in range(tree.nbodies)]
     q = [list(range(joint.q.start, joint.q.stop)) if joint.masters is None else [] for joint in joints]
     places = {"q": q, "armature": rates}
-    return places | {"f_ext": bodies, "inertia": bodies} | dict.fromkeys(_RATES, own)
+    return places | {"f_ext": bodies, "inertia": bodies} | dict.fromkeys(_RATES, independent)
 
 
 @cached_on_robot
@@ -148,7 +148,7 @@ def _groups(robot, limbs):
     for body, limb in zip(tree.bodies, limbs, strict=True):
         if body.joint.masters is None:
             q[body.joint.q], rates[body.joint.v] = limb, limb
-    own = rates[robot.independent]
+    independent = rates[robot.independent]
     bodies = np.array(limbs)
     shared = [limb for body, limb in zip(tree.bodies, limbs, strict=True) if body.joint in tree.shared_joints]
     groups = {
@@ -157,4 +157,4 @@ def _groups(robot, limbs):
         "f_ext": bodies[:, None],
         "inertia": bodies[:, None],
     }
-    return groups | dict.fromkeys(_RATES, own)
+    return groups | dict.fromkeys(_RATES, independent)

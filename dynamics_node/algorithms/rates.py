@@ -134,16 +134,16 @@ class Rates(Projection):
         column = {v: k for k, v in enumerate(robot.independent.tolist())}
         tied = [cluster for cluster in robot.clusters if cluster.dependent]
         self._clusters = [_Equations(robot.tree, cluster, column, q) for cluster in tied]
-        self._implicit = [] if explicit else [own for own in self._clusters if own.implicit]
+        self._implicit = [] if explicit else [cluster for cluster in self._clusters if cluster.implicit]
         self.G = np.zeros((robot.tree.nv, robot.nv), dtype=object)
         self.G[robot.independent, np.arange(robot.nv)] = 1.0
-        for own in self._clusters:
-            if own not in self._implicit:
-                self.G[np.ix_(own.dependent, own.columns)] = own.block
+        for cluster in self._clusters:
+            if cluster not in self._implicit:
+                self.G[np.ix_(cluster.dependent, cluster.columns)] = cluster.block
         self.qd = self._along(yd)
-        for own in self._implicit:
-            self.qd[own.dependent] = own.following(yd)
-        self._g = {id(own): own.right_hand_side(self.qd) for own in self._clusters}
+        for cluster in self._implicit:
+            self.qd[cluster.dependent] = cluster.following(yd)
+        self._g = {id(cluster): cluster.right_hand_side(self.qd) for cluster in self._clusters}
 
     def _along(self, yd):
         return self.G @ yd + np.zeros(len(self.G), dtype=object)
@@ -151,27 +151,27 @@ class Rates(Projection):
     def accelerations(self, ydd):
         """qdd (nv of the tree,)."""
         qdd = self._along(ydd)
-        for own in self._clusters:
-            k = self._g[id(own)]
-            if own in self._implicit:
-                qdd[own.dependent] = own.following(ydd, k)
+        for cluster in self._clusters:
+            k = self._g[id(cluster)]
+            if cluster in self._implicit:
+                qdd[cluster.dependent] = cluster.following(ydd, k)
             else:
-                qdd[own.dependent] = qdd[own.dependent] + own.elimination.solve(k[:, None])[:, 0]
+                qdd[cluster.dependent] = qdd[cluster.dependent] + cluster.elimination.solve(k[:, None])[:, 0]
         return qdd
 
     def independent(self, tau):
         """G^T tau (nv,) of torques (nv of the tree,)."""
         out = self.G.T @ tau
-        for own in self._implicit:
-            out[own.columns] = out[own.columns] + own.independent_torques(tau)
+        for cluster in self._implicit:
+            out[cluster.columns] = out[cluster.columns] + cluster.independent_torques(tau)
         return out
 
     def turning(self, p):
         """Torques (nv of the tree,) that `independent` takes to (dG/dt)^T p, p (nv of the tree,): K G = 0 at
         all times, so K_dep dG_dep = -(dK/dt) G."""
         torques = np.zeros(len(self.G), dtype=object)
-        for own in self._clusters:
-            torques = torques - own.turning(self.qd, p)
+        for cluster in self._clusters:
+            torques = torques - cluster.turning(self.qd, p)
         return torques
 
     @cached_property
@@ -190,7 +190,7 @@ class Rates(Projection):
     @property
     def condition(self):
         """See ExplicitRates."""
-        return sum((own.condition() for own in self._clusters), np.array(1.0, dtype=object))
+        return sum((cluster.condition() for cluster in self._clusters), np.array(1.0, dtype=object))
 
 
 class _Equations:

@@ -20,11 +20,11 @@ def joint_forces(robot, wrenches):
     """Generalized forces of the wrenches at the joints: (..., nbodies, 6) -> (..., nv)."""
     bodies, places, S = robot.scalar_motions
     forces = np.zeros((*wrenches.shape[:-2], robot.nv), wrenches.dtype)
-    own = (wrenches[..., bodies, :] * S).sum(axis=-1)
+    along = (wrenches[..., bodies, :] * S).sum(axis=-1)
     if robot.explicit_joints:  # these share coordinates
-        np.add.at(np.moveaxis(forces, -1, 0), places, np.moveaxis(own, -1, 0))
+        np.add.at(np.moveaxis(forces, -1, 0), places, np.moveaxis(along, -1, 0))
     else:
-        forces[..., places] = own
+        forces[..., places] = along
     for body, place, S in robot.vector_motions:
         forces[..., place] += wrenches[..., body, :] @ S
     return forces

@@ -115,10 +115,10 @@ def _require_ours(folder):
 def _is_private(group):
     """Whether a group is that of this user alone, with the same name, as most distributions make one."""
     try:
-        own, user = grp.getgrgid(group), pwd.getpwuid(os.getuid())
+        members, user = grp.getgrgid(group), pwd.getpwuid(os.getuid())
     except KeyError:
         return False
-    return group == user.pw_gid and own.gr_name == user.pw_name and not {*own.gr_mem} - {user.pw_name}
+    return group == user.pw_gid and members.gr_name == user.pw_name and not {*members.gr_mem} - {user.pw_name}
 
 
 def _close_to_others(folder):

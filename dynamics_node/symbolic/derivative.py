@@ -128,12 +128,12 @@ def _forward(program, values, wanted, of):
     """Rows of the Jacobian for every value: {input: derivative}, without zeros."""
     tangents = {n: {n: 1.0} for n in of}
     for n, partials in _all_partials(program, values):
-        own: dict = {}
+        row: dict = {}
         for operand, partial in partials:
             for direction, tangent in tangents.get(operand, {}).items():
-                _add(own, direction, tangent * partial)
-        if own:
-            tangents[n] = own
+                _add(row, direction, tangent * partial)
+        if row:
+            tangents[n] = row
     return [[tangents.get(n, {}).get(direction, 0.0) for direction in of] for n in wanted]
 
 

@@ -121,8 +121,8 @@ def _state_after_state(program, rows, outputs):
         scalars = [x for array in rows.values() for x in array[state : state + 1].ravel().tolist()]
         values = scalar_values(program, scalars)
         for name, numbers in program.outputs.items():
-            own = np.array([values[n] for n in numbers.ravel().tolist()], outputs[name].dtype)
-            outputs[name][state, ...] = own.reshape(numbers.shape)
+            entries = np.array([values[n] for n in numbers.ravel().tolist()], outputs[name].dtype)
+            outputs[name][state, ...] = entries.reshape(numbers.shape)
 
 
 def _in_chunks(program, rows, outputs, meaning):

@@ -234,8 +234,8 @@ def exp6_derivative(motion):
     along = (w * v).sum(axis=-1)[..., None, None]  # the angle times its change along v
     A, B = skew(w), skew(v)
     coupling = along * (second_change * (A @ A) - first_change * A) - first * B + second * (A @ B + B @ A)
-    own = exp3_derivative(w)
-    rows = np.concatenate([own, np.zeros_like(own)], -1), np.concatenate([coupling, own], -1)
+    block = exp3_derivative(w)
+    rows = np.concatenate([block, np.zeros_like(block)], -1), np.concatenate([coupling, block], -1)
     return np.concatenate(rows, axis=-2)
 
 
@@ -270,9 +270,9 @@ def _power_series(n, square):
 
 def _series():
     """Coefficients (4, TERMS) of `_coefficients` by powers of the square of the angle."""
-    own = [[(-1) ** k / factorial(2 * k + n) for k in range(TERMS + 1)] for n in (2, 3)]
-    changes = [[2.0 * (k + 1) * row[k + 1] for k in range(TERMS)] for row in own]
-    return np.array([row[:TERMS] for row in own] + changes)
+    rows = [[(-1) ** k / factorial(2 * k + n) for k in range(TERMS + 1)] for n in (2, 3)]
+    changes = [[2.0 * (k + 1) * row[k + 1] for k in range(TERMS)] for row in rows]
+    return np.array([row[:TERMS] for row in rows] + changes)
 
 
 _SERIES = _series()

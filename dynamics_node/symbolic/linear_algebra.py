@@ -73,9 +73,9 @@ def least_squares(A, b, damping=0.0):
     transposed = np.swapaxes(A, -1, -2)
     wide = A.shape[-2] < A.shape[-1]
     normal = product(A, transposed) if wide else product(transposed, A)
-    own = range(normal.shape[-1])
-    normal[..., own, own] += np.asarray(damping)[..., None]
-    normal[..., own, own] += FAINT**2 * np.trace(normal, axis1=-2, axis2=-1)[..., None] + np.finfo(float).tiny
+    k = range(normal.shape[-1])
+    normal[..., k, k] += np.asarray(damping)[..., None]
+    normal[..., k, k] += FAINT**2 * np.trace(normal, axis1=-2, axis2=-1)[..., None] + np.finfo(float).tiny
     inverse = _inverse(normal)
     back = product(transposed, inverse) if wide else product(inverse, transposed)
     x = product(back, b[..., None])

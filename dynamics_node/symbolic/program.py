@@ -133,11 +133,11 @@ def _validate(program):
     turning = np.isin(program.ops, TURNING)
     if not np.all(binary | turning | np.isin(program.ops, UNARY)):
         raise ProgramError("an operation is not in the set")
-    own = first + np.arange(count)
-    if not (np.all(program.left >= 0) and np.all(program.left < own)):
+    numbers = first + np.arange(count)
+    if not (np.all(program.left >= 0) and np.all(program.left < numbers)):
         raise ProgramError("an operand is used before it is computed")
     alone = program.right == -1
-    if not np.all(np.where(binary, (program.right >= 0) & (program.right < own), turning | alone)):
+    if not np.all(np.where(binary, (program.right >= 0) & (program.right < numbers), turning | alone)):
         raise ProgramError("an operand is used before it is computed, or a unary operation has two")
     constant = (program.right >= program.input_size) & (program.right < first)
     if not np.all(constant | alone | ~turning):

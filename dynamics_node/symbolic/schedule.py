@@ -29,10 +29,10 @@ def group_after_group(program: Program, groups: dict[str, np.ndarray], above: Se
     columns = zip(program.left.tolist(), program.right.tolist(), strict=True)
     known: dict[frozenset, int] = {}
     for n, (a, b) in enumerate(columns, start=program.first_operation):
-        own = depends[n] = depends[a] | depends[b] if b >= 0 else depends[a]
-        if own not in known:
-            known[own] = walk[_stop(own, paths)]
-        place[n] = max(known[own], place[a], place[b] if b >= 0 else 0)
+        needed = depends[n] = depends[a] | depends[b] if b >= 0 else depends[a]
+        if needed not in known:
+            known[needed] = walk[_stop(needed, paths)]
+        place[n] = max(known[needed], place[a], place[b] if b >= 0 else 0)
     return in_order(program, np.argsort(place[program.first_operation :], kind="stable"))
 
 

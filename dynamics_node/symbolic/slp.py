@@ -160,7 +160,7 @@ class _Stage:
     def __init__(self, writer, rows, left):
         self.writer, self.lanes, self.left = writer, len(rows[0]), left
         self.full = (1 << self.lanes) - 1
-        self._own = set(rows)
+        self._rows = set(rows)
         self.sources: dict[tuple[Row, int], None] = {}
         self._steps = [self._step(row) for row in rows]
 
@@ -198,7 +198,7 @@ class _Stage:
             masks[0], rest = rest, 0
         elif unit.op == Op.MUL and constant is not None:
             keys[constant], rest = (unit.operands[constant], rest), 0
-        self.sources |= {key: None for key in keys if key[0] not in self._own}
+        self.sources |= {key: None for key in keys if key[0] not in self._rows}
         self.sources |= {((), mask): None for mask in (*masks, rest) if mask not in (0, self.full)}
         return row, unit.op, [*zip(keys, masks, strict=True)], rest
 
@@ -229,7 +229,7 @@ class LaneSigns:
     def factors(self, row: Row) -> list[int]:
         """Signs to multiply the operands of a sum with, or the result of any other operation."""
         unit = self.units[row]
-        signs = [self.read(operand) ^ own for operand, own in zip(unit.operands, unit.signs, strict=True)]
+        signs = [self.read(operand) ^ sign for operand, sign in zip(unit.operands, unit.signs, strict=True)]
         if unit.op == Op.ADD:
             return [sign ^ self.of[row] for sign in signs]
         return [reduce(xor, signs, self.of[row])]
@@ -279,8 +279,8 @@ class LaneSigns:
 
     def _wanted(self, row, mask):
         """Number of outputs with the wrong sign if all lanes are multiplied with a mask."""
-        own = self.of[row] ^ mask
-        return int(any(own >> lane & 1 != sign for lane, sign in self.outputs.get(row, {}).items()))
+        signs = self.of[row] ^ mask
+        return int(any(signs >> lane & 1 != sign for lane, sign in self.outputs.get(row, {}).items()))
 
     def _has_constant(self, row):
         return any(all(n in self.constants for n in operand) for operand in self.units[row].operands)

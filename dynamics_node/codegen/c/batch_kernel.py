@@ -125,8 +125,8 @@ def _writing_row(program, output, row, lanes):
             text, values = lines[-1]
             lines[-1] = (f"{text}\n  write_zeros({place});", values)
         else:
-            own = ", ".join(["{}"] * (stop - start))
-            line = f"write_part({place}, (const vector[]){{{{{own}}}}});"
+            fields = ", ".join(["{}"] * (stop - start))
+            line = f"write_part({place}, (const vector[]){{{{{fields}}}}});"
             lines.append((line, tuple(row[start:stop].tolist())))
     return lines if lines[0][0] else lines[1:]
 

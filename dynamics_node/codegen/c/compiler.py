@@ -134,8 +134,8 @@ def _built(source, flags, work):
     """None when the folder has gone meanwhile. Raises CompileError and OSError."""
     text, built = work / "program.c", work / "program.so"
     text.write_text(source)
-    own = compiler()
-    said, code = _compile(own.path, (*own.native, *flags), work)
+    cc = compiler()
+    said, code = _compile(cc.path, (*cc.native, *flags), work)
     if not text.is_file():
         return None
     if code or not built.is_file():

@@ -136,7 +136,7 @@ class Kernel(Loaded):
         ]
 
         def solve(start, stop):
-            given = [a[start:stop] if own else a for a, own in zip(inputs, differ, strict=True)]
+            given = [a[start:stop] if many else a for a, many in zip(inputs, differ, strict=True)]
             return self._rows(stop - start, *given, *(array[start:stop] for array in results))
 
         return in_parts(count, threads_worth(count * self._operations), solve)

@@ -68,8 +68,8 @@ class _StageLoops:
         for k, stage in enumerate(self.program.stages):
             if stage.size:
                 write = self._alone if stage.lanes == 1 else self._side_by_side
-                own, after = write(k, stage)
-                functions += own
+                lines, after = write(k, stage)
+                functions += lines
                 calls += [f"  stage{k}(x, w, y);", *after]
             calls += self._outputs(k, limits)
         inputs, literals = self.program.input_size, list(map(self.dialect.literal, self.program.constants))
@@ -109,8 +109,8 @@ class _StageLoops:
 
     def _alone(self, k, stage):
         """The function of a stage of one lane, and the lines after it."""
-        own = self.address[self.starts[k] : self.starts[k + 1]]
-        place = dict(zip(stage.results.tolist(), own.tolist(), strict=True))
+        addresses = self.address[self.starts[k] : self.starts[k + 1]]
+        place = dict(zip(stage.results.tolist(), addresses.tolist(), strict=True))
         given = [self._text(n) for n in stage.reads[:, 0].tolist()]
         title = f"stage{k}_"
         names = Names(stage.program, self.dialect, given, dict(place), self.workspace)

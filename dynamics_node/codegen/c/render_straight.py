@@ -177,7 +177,7 @@ def _sines(names, calls):
     offsets = [names.text(Operand(b)) if b >= 0 else names.dialect.literal(0.0) for _, b in names.angles]
     if number == "number":
         sets = [[*angles[k : k + 4], *["0"] * 3][:4] for k in range(0, len(angles), 4)]
-        filling = [f"  FOUR_ANGLES({4 * k}, {', '.join(own)});" for k, own in enumerate(sets)]
+        filling = [f"  FOUR_ANGLES({4 * k}, {', '.join(four)});" for k, four in enumerate(sets)]
         size = f"{4 * len(sets)} / LANES"
     else:
         filling = [f"  angle[{k}] = {angle};" for k, angle in enumerate(angles)]

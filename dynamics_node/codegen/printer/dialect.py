@@ -105,7 +105,9 @@ class Parts(Values):
     ):
         super().__init__(program, dialect, given)
         self.operations, self.now = operations, -1
-        self.part = {n: k for k, own in enumerate(operations) for operation in own for n in operation.values}
+        self.part = {
+            n: k for k, part in enumerate(operations) for operation in part for n in operation.values
+        }
         self.slot: dict[int, int] = {}
         self.workspace = 0
 
@@ -113,7 +115,7 @@ class Parts(Values):
         """Slots from `start` on for what other parts read, unless it has one; readers: (part, values) of what
         reads beside the operations, a part beyond the last one for what is needed to the end."""
         last: dict[int, int] = {}
-        operands = ((k, [x for x, _ in of.operands]) for k, own in enumerate(self.operations) for of in own)
+        operands = ((k, [x for x, _ in of.operands]) for k, part in enumerate(self.operations) for of in part)
         for k, values in (*operands, *readers):
             for n in values:
                 if self.part.get(n, k) != k:
@@ -121,9 +123,9 @@ class Parts(Values):
         slots: dict[int, int] = {}
         free: list[int] = []
         self.workspace = start
-        for k, own in enumerate(self.operations):
+        for k, part in enumerate(self.operations):
             free += [slots[n] for n, reader in last.items() if reader == k - 1 and n in slots]
-            for n in (n for operation in own for n in operation.values if n in last and n not in self.slot):
+            for n in (n for operation in part for n in operation.values if n in last and n not in self.slot):
                 if not free:
                     free.append(self.workspace)
                     self.workspace += 1

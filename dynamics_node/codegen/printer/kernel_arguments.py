@@ -74,17 +74,17 @@ class KernelSource(NamedTuple):
 def arguments(program: Program, same) -> tuple[KernelArgument, ...]:
     """The count; every input: an array, or where it is among `same` its numbers, one pointer if there are
     more than MOST_NUMBERS; every output that a call gives (not health)."""
-    own = [KernelArgument("count", "count")]
+    listed = [KernelArgument("count", "count")]
     for name, shape in program.inputs.items():
         size = int(np.prod(shape, dtype=int))
         if name not in same:
-            own.append(KernelArgument(name, "array", size))
+            listed.append(KernelArgument(name, "array", size))
         elif size <= MOST_NUMBERS:
-            own += [KernelArgument(name, "number", 1, k) for k in range(size)]
+            listed += [KernelArgument(name, "number", 1, k) for k in range(size)]
         else:
-            own.append(KernelArgument(name, "same", size))
+            listed.append(KernelArgument(name, "same", size))
     sizes = {name: int(np.prod(shape, dtype=int)) for name, shape in returned(program).items()}
-    return (*own, *(KernelArgument(name, "output", size) for name, size in sizes.items()))
+    return (*listed, *(KernelArgument(name, "output", size) for name, size in sizes.items()))
 
 
 class Place(NamedTuple):

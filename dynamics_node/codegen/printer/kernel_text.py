@@ -83,13 +83,13 @@ def _phases(state):
         way: [line for (kind, _), place in staged.items() if kind == way for line in place.copies(block, way)]
         for way in ("input", "output")
     }
-    own = ["  const int own = count - first < WIDTH ? count - first : WIDTH;"] if staged else []
+    states = ["  const int own = count - first < WIDTH ? count - first : WIDTH;"] if staged else []
     return [
         "{",
         *(place.declared(block) for place in staged.values()),
         "  EACH_BLOCK(count) {",
         "  const int first = BLOCK * WIDTH;",
-        *own,
+        *states,
         *(["  EACH_THREAD {", *copies["input"], "  }", "  BARRIER;"] if copies["input"] else []),
         "  EACH_THREAD {",
         "    const int state = first + THREAD;",
