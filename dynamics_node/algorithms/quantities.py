@@ -51,9 +51,12 @@ class QuantityOptions(TypedDict, total=False):
 
 
 class Quantity(NamedTuple):
-    """reads, returns: names of the arrays, in order; result: the NamedTuple of several; options, needs:
-    keywords, and those of them without a default. way: see quantity_ways.py; by_clusters: another one, on
-    symbols of one state, for robots with loops. wrenches: whether external wrenches are another input.
+    """reads: names of the arrays, in order; returns: {name: letters of its axes}, in order. Letters are v:
+    velocity coordinates; t: those of all joints, including dependent ones; l: links; m: their motions; s:
+    motion of the whole robot; w: a wrench; x: a position; b: bodies; p: their inertial parameters, or those
+    of one link. result: the NamedTuple of several; options, needs: keywords, and those of them without a
+    default. way: see quantity_ways.py; by_clusters: another one, on symbols of one state, for robots with
+    loops. wrenches: whether external wrenches are another input.
     projects: whether it needs G, not only rates. inverts: whether the mass matrix must be invertible.
     view(robot, **options): the robot whose inertias count, if not the whole one.
 
@@ -67,7 +70,7 @@ class Quantity(NamedTuple):
     result; refusal: the reason."""
 
     reads: tuple[str, ...]
-    returns: tuple[str, ...]
+    returns: dict[str, str]
     way: Callable | None = None
     by_clusters: Callable | None = None
     wrenches: bool = False
@@ -140,7 +143,7 @@ def _problem(kind, derivatives, write=None, result=None, **facts):
     """The row of a Problem, or of its derivatives."""
     return Quantity(
         ("q", "qd", *KNOWN[kind], "gravity"),
-        UNKNOWN[kind] if write is None else ("dq", "dqd", "dknown"),
+        dict.fromkeys(UNKNOWN[kind], "v") if write is None else dict.fromkeys(("dq", "dqd", "dknown"), "vv"),
         wrenches=True,
         problem=partial(named, kind),
         write=write,
@@ -155,7 +158,7 @@ def _lambda(result, way, by_clusters, **facts):
     """The row of an operational-space inertia of some links."""
     return Quantity(
         Q,
-        result._fields,
+        dict(zip(result._fields, ("mm", "mv"), strict=True)),
         way,
         by_clusters=by_clusters,
         projects=True,
@@ -188,7 +191,7 @@ SOLVED = {
     ),
     "inverse_dynamics_second_derivatives": Quantity(
         (*QDD, "gravity"),
-        SECOND,
+        dict.fromkeys(SECOND, "vvv"),
         problem=partial(named, "inverse"),
         write=second_derivative_program,
         result=results.InverseDynamicsSecondDerivatives,
@@ -196,43 +199,50 @@ SOLVED = {
 }
 
 DYNAMICS = {
-    "mass_matrix": Quantity(Q, ("mass_matrix",), of.mass_matrix, projects=True),
+    "mass_matrix": Quantity(Q, {"mass_matrix": "vv"}, of.mass_matrix, projects=True),
     "inverse_mass_matrix": Quantity(
-        Q, ("inverse_mass_matrix",), of.inverse_mass_matrix, projects=True, inverts=True
+        Q, {"inverse_mass_matrix": "vv"}, of.inverse_mass_matrix, projects=True, inverts=True
     ),
     "nonlinear_effects": Quantity(
-        (*QD, "gravity"), ("nonlinear_effects",), of.nonlinear_effects, wrenches=True
+        (*QD, "gravity"), {"nonlinear_effects": "v"}, of.nonlinear_effects, wrenches=True
     ),
-    "gravity_torque": Quantity((*Q, "gravity"), ("gravity_torque",), of.gravity_torque, projects=True),
-    "coriolis_torque": Quantity(QD, ("coriolis_torque",), of.coriolis_torque),
-    "coriolis_matrix": Quantity(QD, ("coriolis_matrix",), of.coriolis_matrix, projects=True),
+    "gravity_torque": Quantity((*Q, "gravity"), {"gravity_torque": "v"}, of.gravity_torque, projects=True),
+    "coriolis_torque": Quantity(QD, {"coriolis_torque": "v"}, of.coriolis_torque),
+    "coriolis_matrix": Quantity(QD, {"coriolis_matrix": "vv"}, of.coriolis_matrix, projects=True),
     "generalized_momentum": Quantity(
-        (*QD, "gravity"), ("momentum", "rate"), of.generalized_momentum, result=results.GeneralizedMomentum
+        (*QD, "gravity"),
+        {"momentum": "v", "rate": "v"},
+        of.generalized_momentum,
+        result=results.GeneralizedMomentum,
     ),
 }
 
 WHOLE = {
-    "kinetic_energy": _row(QD, ("kinetic_energy",), _one(whole.kinetic_energy)),
+    "kinetic_energy": _row(QD, {"kinetic_energy": ""}, _one(whole.kinetic_energy)),
     "potential_energy": _row(
-        (*Q, "gravity"), ("potential_energy",), _one(whole.potential_energy), regrouped=False
+        (*Q, "gravity"), {"potential_energy": ""}, _one(whole.potential_energy), regrouped=False
     ),
-    "spatial_momentum": _row(QD, ("spatial_momentum",), _one(whole.spatial_momentum), regrouped=False),
+    "spatial_momentum": _row(QD, {"spatial_momentum": "s"}, _one(whole.spatial_momentum), regrouped=False),
     "spatial_momentum_matrix": _row(
-        Q, ("spatial_momentum_matrix",), _one(whole.spatial_momentum_matrix), columns=(0,), regrouped=False
+        Q,
+        {"spatial_momentum_matrix": "sv"},
+        _one(whole.spatial_momentum_matrix),
+        columns=(0,),
+        regrouped=False,
     ),
     "centroidal_momentum": _row(
-        QD, ("centroidal_momentum",), _one(whole.centroidal_momentum), regrouped=False
+        QD, {"centroidal_momentum": "s"}, _one(whole.centroidal_momentum), regrouped=False
     ),
     "centroidal_momentum_matrix": _row(
         Q,
-        ("centroidal_momentum_matrix",),
+        {"centroidal_momentum_matrix": "sv"},
         _one(whole.centroidal_momentum_matrix),
         columns=(0,),
         regrouped=False,
     ),
     "center_of_mass": _row(
         Q,
-        ("position", "jacobian"),
+        {"position": "x", "jacobian": "xv"},
         whole.center_of_mass,
         columns=(1,),
         regrouped=False,
@@ -240,7 +250,7 @@ WHOLE = {
     ),
     "center_of_mass_motion": _row(
         QDD,
-        ("position", "velocity", "acceleration"),
+        {"position": "x", "velocity": "x", "acceleration": "x"},
         whole.center_of_mass_motion,
         regrouped=False,
         result=results.CenterOfMassMotion,
@@ -248,29 +258,33 @@ WHOLE = {
 }
 
 LINKS = {
-    "frame_jacobian": Quantity(Q, ("jacobian",), of.jacobian, projects=True, **LINK),
+    "frame_jacobian": Quantity(Q, {"jacobian": "mv"}, of.jacobian, projects=True, **LINK),
     "frame_jacobian_time_derivative": Quantity(
-        QD, ("time_derivative",), of.frame_jacobian_time_derivative, projects=True, **LINK
+        QD, {"time_derivative": "mv"}, of.frame_jacobian_time_derivative, projects=True, **LINK
     ),
     "frame_pose": _row(
         Q,
-        ("rotation", "position"),
+        {"rotation": "xx", "position": "x"},
         tree_link_pose,
         result=results.FramePose,
         options=("link",),
         needs=("link",),
     ),
     "frame_poses": _row(
-        Q, ("rotations", "positions"), tree_frame_poses, result=results.FramePoses, options=("links",)
+        Q,
+        {"rotations": "lxx", "positions": "lx"},
+        tree_frame_poses,
+        result=results.FramePoses,
+        options=("links",),
     ),
     "frame_kinematics": _row(
         QDD,
-        ("rotation", "position", "velocity", "acceleration"),
+        {"rotation": "xx", "position": "x", "velocity": "m", "acceleration": "m"},
         tree_frame_kinematics,
         result=results.FrameKinematics,
         **LINK,
     ),
-    "frame_jacobian_bias": Quantity(QD, ("frame_jacobian_bias",), of.frame_jacobian_bias, **LINK),
+    "frame_jacobian_bias": Quantity(QD, {"frame_jacobian_bias": "m"}, of.frame_jacobian_bias, **LINK),
     "operational_space_inertia": _lambda(
         results.OperationalSpaceInertia,
         of.inverted(of.operational_space_inertia_inverse),
@@ -284,7 +298,7 @@ LINKS = {
     ),
     "sensor_wrench": _row(
         (*QDD, "gravity"),
-        ("wrench",),
+        {"wrench": "w"},
         _one(tree_sensor_wrench),
         view=only_subtree,
         regrouped=False,
@@ -292,14 +306,14 @@ LINKS = {
         needs=("joint",),
     ),
     "reaction_wrenches": Quantity(
-        (*QDD, "gravity"), ("wrenches",), of.reaction_wrenches, regrouped=False, options=("redundant",)
+        (*QDD, "gravity"), {"wrenches": "bw"}, of.reaction_wrenches, regrouped=False, options=("redundant",)
     ),
 }
 
 REGRESSORS = {
     "joint_torque_regressor": _row(
         (*QDD, "gravity"),
-        ("regressor",),
+        {"regressor": "vp"},
         _one(tree_joint_torque_regressor),
         rows=(0,),
         regrouped=False,
@@ -308,7 +322,7 @@ REGRESSORS = {
     ),
     "momentum_regressor": Quantity(
         (*QD, "gravity"),
-        ("momentum", "rate"),
+        {"momentum": "vp", "rate": "vp"},
         of.momentum_regressor,
         result=results.MomentumRegressor,
         projects=True,
@@ -318,7 +332,7 @@ REGRESSORS = {
     ),
     "energy_regressor": _row(
         (*QD, "gravity"),
-        ("kinetic", "potential"),
+        {"kinetic": "p", "potential": "p"},
         tree_energy_regressor,
         result=results.EnergyRegressor,
         regrouped=False,
@@ -326,7 +340,7 @@ REGRESSORS = {
     ),
     "joint_regressor": _row(
         QDD,
-        ("rotor", "viscous", "offset", "spring"),
+        {"rotor": "vt", "viscous": "vt", "offset": "vt", "spring": "vt"},
         tree_joint_regressor,
         rows=(0, 1, 2, 3),
         result=results.JointRegressor,

@@ -12,7 +12,7 @@ from robots import LOOPS, closed_states, random_states, robot_of
 from tolerances import EXACT, error
 
 import dynamics_node as dn
-from dynamics_node.algorithms import QUANTITIES, QuantityName
+from dynamics_node.algorithms import QUANTITIES, QuantityName, quantity_program
 
 CASES = [
     ("mass_matrix", None),
@@ -73,6 +73,36 @@ def as_tuple(result):
 
 def test_editors_complete_every_name():
     assert set(get_args(QuantityName)) == set(QUANTITIES)
+
+
+@pytest.mark.parametrize("robot", ["panda7", "belt_chain"])
+def test_results_have_their_axes(robot):
+    """Shapes of the outputs of Programs."""
+    model = robot_of(robot)
+    link, joint = list(model.frames)[-1], model.bodies[-1].joint.name
+    chosen = {"link": link, "links": [link], "joint": joint, "forward_joints": model.joint_names[:1]}
+    sizes = {
+        "v": model.nv,
+        "l": 1,
+        "m": 6,
+        "s": 6,
+        "w": 6,
+        "x": 3,
+        "b": model.nbodies,
+        "p": 10 * model.nbodies,
+    }
+    sizes["t"] = model.tree.nv + len(model.tree.shared_joints)
+    for name, row in QUANTITIES.items():
+        if name in ("inverse_dynamics_second_derivatives", "operational_space_inertia"):
+            continue  # takes long; has the axes of its inverse, which exists everywhere
+        options = {option: chosen[option] for option in row.needs}
+        options |= {"links": [link]} if name == "frame_poses" else {}
+        if name == "reaction_wrenches":
+            options["redundant"] = "least"
+        program = quantity_program(model, name, **options)
+        shapes = {result: tuple(sizes[letter] for letter in axes) for result, axes in row.returns.items()}
+        outputs = {result: numbers.shape for result, numbers in program.outputs.items() if result in shapes}
+        assert outputs == shapes, name
 
 
 def test_out_and_errors():

@@ -63,7 +63,7 @@ def results(response):
 
 def compare(response, right, quantity):
     matrices = results(response)
-    assert tuple(matrices) == QUANTITIES[quantity].returns
+    assert tuple(matrices) == tuple(QUANTITIES[quantity].returns)
     for (name, matrix), array, message in zip(matrices.items(), right, response.values, strict=True):
         assert len(message.row_names) == message.rows and len(message.col_names) == message.cols
         assert error(matrix.ravel(), np.ravel(array)) <= LOOSER.get(quantity, EXACT), (quantity, name)

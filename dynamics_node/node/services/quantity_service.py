@@ -27,41 +27,7 @@ OF_ALL = (
     "momentum_regressor",
 )  # quantities of all bodies if a request names no link
 
-# Axes of every result, as letters of `_axes`; a result without axes is one number.
-RESULTS: dict[str, tuple[str, ...]] = {
-    "inverse_dynamics": ("v",),
-    "inverse_dynamics_derivatives": ("vv",) * 3,
-    "inverse_dynamics_second_derivatives": ("vvv",) * 4,
-    "mass_matrix": ("vv",),
-    "inverse_mass_matrix": ("vv",),
-    "nonlinear_effects": ("v",),
-    "gravity_torque": ("v",),
-    "coriolis_torque": ("v",),
-    "coriolis_matrix": ("vv",),
-    "generalized_momentum": ("v", "v"),
-    "kinetic_energy": ("",),
-    "potential_energy": ("",),
-    "spatial_momentum": ("s",),
-    "spatial_momentum_matrix": ("sv",),
-    "centroidal_momentum": ("s",),
-    "centroidal_momentum_matrix": ("sv",),
-    "center_of_mass": ("x", "xv"),
-    "center_of_mass_motion": ("x", "x", "x"),
-    "frame_jacobian": ("mv",),
-    "frame_jacobian_time_derivative": ("mv",),
-    "frame_pose": ("xx", "x"),
-    "frame_poses": ("lxx", "lx"),
-    "frame_kinematics": ("xx", "x", "m", "m"),
-    "frame_jacobian_bias": ("m",),
-    "operational_space_inertia": ("mm", "mv"),
-    "operational_space_inertia_inverse": ("mm", "mv"),
-    "sensor_wrench": ("w",),
-    "reaction_wrenches": ("bw",),
-    "joint_torque_regressor": ("vp",),
-    "momentum_regressor": ("vp", "vp"),
-    "energy_regressor": ("p", "p"),
-    "joint_regressor": ("vt",) * 4,
-}
+RESULTS = {name: row for name, row in QUANTITIES.items() if "tau" not in row.reads}
 
 
 class Axis(NamedTuple):
@@ -90,7 +56,7 @@ def answer_quantity(core, request, response, now):
     response.names = list(row.returns)
     response.values = [
         _message(result, array, [axes[letter] for letter in letters])
-        for result, array, letters in zip(response.names, results, RESULTS[name], strict=True)
+        for result, array, letters in zip(response.names, results, row.returns.values(), strict=True)
     ]
 
 
@@ -116,9 +82,7 @@ def _options(core, request):
 
 
 def _axes(model, options) -> dict[str, Axis]:
-    """v: velocity coordinates; t: those of all joints, including dependent ones; l: links of the request, or
-    all; m: their motions; s: motion of the whole robot; w: a wrench; x: a position; b: bodies; p: their
-    inertial parameters, or those of one link."""
+    """{letter: Axis}, see Quantity.returns."""
     tree, bodies = model.tree, [body.name for body in model.bodies]
     links = options.get("links") or [options.get("link", "")]
     carriers = [options["link"]] if "link" in options else bodies
@@ -154,7 +118,9 @@ def _plain_axis(names):
 
 
 def _require_small(name, axes):
-    numbers = max(prod(len(axes[letter].names) for letter in letters) for letters in RESULTS[name])
+    numbers = max(
+        prod(len(axes[letter].names) for letter in letters) for letters in RESULTS[name].returns.values()
+    )
     if numbers > MOST_NUMBERS:
         raise BadMessage(f"{name} of this robot has {numbers} numbers; the limit is {MOST_NUMBERS}")
 
