@@ -80,18 +80,16 @@ class FactoredTransforms:
                 place = place + reduce(lambda x, turn: turn.vector_back(x), reversed(turns), factor.r)
         return place
 
-    def vector(self, i, x):
-        turns = [factor for factor in self._factors[i] if isinstance(factor, Rotation)]
-        return reduce(lambda x, turn: turn.vector(x), reversed(turns), x)
-
     def turns(self, i):
-        """The turns among the factors, in order."""
+        """The rotations among the factors, in order."""
         return [factor for factor in self._factors[i] if isinstance(factor, Rotation)]
+
+    def vector(self, i, x):
+        return reduce(lambda x, turn: turn.vector(x), reversed(self.turns(i)), x)
 
     def vector_back(self, i, x):
         """A vector (3,) of body i in the axes of the parent: E^T x."""
-        turns = [factor for factor in self._factors[i] if isinstance(factor, Rotation)]
-        return reduce(lambda x, turn: turn.vector_back(x), turns, x)
+        return reduce(lambda x, turn: turn.vector_back(x), self.turns(i), x)
 
     def point_back(self, i, p):
         """A point (3,) of body i in the frame of the parent."""
@@ -113,8 +111,8 @@ class FactoredTransforms:
 def joint_transforms(robot, q, bodies=None) -> Transforms | FactoredTransforms:
     """X_up of every body at q (..., nq); for symbols, optionally of some bodies only, in order."""
     if q.dtype == object:
-        own = range(robot.nbodies) if bodies is None else bodies
-        return FactoredTransforms({i: _factors(robot.bodies[i], q) for i in own})
+        bodies = range(robot.nbodies) if bodies is None else bodies
+        return FactoredTransforms({i: _factors(robot.bodies[i], q) for i in bodies})
     X0, Xc, Xs, Xp = _transform_parts(robot)
     position = _first_coordinates(robot, q)[..., None, None]
     X_up = X0 + np.cos(position) * Xc + np.sin(position) * Xs + position * Xp

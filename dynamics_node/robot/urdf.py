@@ -1,6 +1,6 @@
 """The element <robot> of a URDF -> Description. It may come from the network.
 
-urdf_parser_py gets copies of links and joints with the elements that it knows, and with words that are
+urdf_parser_py gets copies of links and joints with the parts that are read, and with words that are
 numbers; validate.py checks their values. urdf_elements.py lists what is read.
 """
 
@@ -31,7 +31,7 @@ from dynamics_node.robot.description import (
 from dynamics_node.robot.joints import KINDS
 from dynamics_node.robot.planar import expand_planar
 from dynamics_node.robot.rotors import armatures
-from dynamics_node.robot.urdf_elements import unread
+from dynamics_node.robot.urdf_elements import READ, unread
 from dynamics_node.robot.validate import HUGE, require_finite
 from dynamics_node.symbolic import length, quaternion_rotation, rpy_rotation, transformed_inertia
 from dynamics_node.text import number, one_line
@@ -49,23 +49,9 @@ _COUNTED = {
 DEFINITIONS = ("property", "arg", "macro")  # of xacro: they produce nothing by themselves
 
 _BOUNDED = [kind for kind, joint_type in KINDS.items() if joint_type.bounded]
-# {element: attributes, elements} of the copy for urdf_parser_py
-_KNOWN: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "link": (("name",), ("inertial",)),
-    "inertial": ((), ("mass", "inertia")),
-    "mass": (("value",), ()),
-    "inertia": (("ixx", "ixy", "ixz", "iyy", "iyz", "izz"), ()),
-    "joint": (("name", "type"), ("parent", "child", "axis", "limit", "dynamics", "mimic")),
-    "parent": (("link",), ()),
-    "child": (("link",), ()),
-    "axis": (("xyz",), ()),
-    "limit": (("lower", "upper", "effort", "velocity"), ()),
-    "dynamics": (("damping", "friction"), ()),
-    "mimic": (("joint", "multiplier", "offset"), ()),
-}
-_WORDS = ("name", "type", "link", "joint")  # attributes that are no numbers
+_WORDS = ("name", "type", "independent", "link", "joint")  # attributes that are no numbers
 _REQUIRED = ("value", "link")  # the parser reads None
-_ENDS = ("parent", "child")  # all that counts of a fixed joint, beside its origin
+_ENDS = ("parent", "child")  # all that counts of a fixed joint, beside its <origin>
 _UNKNOWN_TO_PARSER = ("ball",)  # types of URDF+; read as floating joints first
 _CLOSURES = {"loop": ("predecessor", "successor"), "constraint": ("parent", "child")}  # element: its ends
 
@@ -155,23 +141,24 @@ def _owner(element):
 
 
 def _copy(element, owner, is_fixed=False):
-    """What urdf_parser_py knows of an element: of several children of a kind the first one. Raises ModelError
-    for words that are no numbers."""
-    attributes, children = _KNOWN[element.tag]
-    copy = etree.Element(element.tag)
-    for key in attributes:
-        if (text := element.get(key)) is not None:
+    """What is read of an element, except <origin>, for urdf_parser_py: of several children of a kind the
+    first one. Raises ModelError for words that are no numbers."""
+    content, copy = READ[element.tag], etree.Element(element.tag)
+    for key, text in element.items():
+        if key in content.attributes:
             words = [text] if key in _WORDS else map(repr, _numbers(element, key, owner).tolist())
             copy.set(key, " ".join(words))
-        elif key in _REQUIRED:
+    for key in _REQUIRED:
+        if key in content.attributes and key not in element.attrib:
             raise ModelError(f"{owner}: <{element.tag}> has no {key}")
     if element.tag == "limit":  # the parser requires both
         for key in ("effort", "velocity"):
             copy.set(key, copy.get(key, "inf"))
     if copy.get("type") in _UNKNOWN_TO_PARSER:
         copy.set("type", "floating")
-    for tag in _ENDS if is_fixed else children:
-        if (child := element.find(tag)) is not None:
+    wanted = _ENDS if is_fixed else content.elements - {"origin"}
+    for child in element:
+        if child.tag in wanted and copy.find(child.tag) is None:
             copy.append(_copy(child, owner))
     return copy
 
