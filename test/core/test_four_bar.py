@@ -1,6 +1,7 @@
 """The reproduction of paper 2 passes, and fails for another mechanism; its reference solution conserves energy."""
 
 import sys
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -17,7 +18,9 @@ def test_reproduction_passes_and_draws(tmp_path, capsys, monkeypatch):
     assert four_bar.main() == 0
     output = capsys.readouterr().out
     assert "(0.002361)" in output and "\npassed" in output
-    assert plot.stat().st_size > 10_000 and plot.with_suffix(".html").stat().st_size > 10_000
+    assert plot.stat().st_size > 10_000
+    if find_spec("viser"):
+        assert plot.with_suffix(".html").stat().st_size > 10_000
 
 
 def test_reproduction_fails_for_another_mechanism(monkeypatch, capsys):
