@@ -21,6 +21,7 @@ from dynamics_node.identification import LowPass
 from dynamics_node.io import Comparison, evaluate, open_table, plot_comparison, table_writer
 from dynamics_node.io.differentiate import END
 from dynamics_node.robot import forward_dynamics, inverse_dynamics
+from dynamics_node.symbolic import Program
 from dynamics_node.text import listed
 
 SERVICE_QUANTITIES = ("mass_matrix", "nonlinear_effects")  # quantities of the node's services
@@ -59,7 +60,9 @@ def compile_robot(robot, options, printer):
     if robot.constrained:
         with printer.progress("closing loops"):
             closing = build_loop_solver(robot, "c")
-        printer.line(f"closing loops: {len(closing.step.program.ops)} operations a step of Newton's method")
+        program = closing.step.program
+        if isinstance(program, Program):
+            printer.line(f"closing loops: {len(program.ops)} operations a step of Newton's method")
     with printer.progress("services"):
         for name in SERVICE_QUANTITIES:
             build_for_service(robot, name, backend="c")

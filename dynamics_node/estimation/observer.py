@@ -81,10 +81,12 @@ class MomentumObserver:
     De Luca and Albu-Schaeffer, Robot collisions, 2017. docs/explanation/estimation.md has the equations.
     """
 
-    def __init__(self, robot: Robot, options: ObserverOptions, runners, spec):
+    def __init__(
+        self, robot: Robot, options: ObserverOptions, runners: tuple[Runner, Runner], spec: FunctionSpec
+    ):
         self.robot, self.options = robot, options
-        self._runners: tuple[Runner, Runner] = runners  # of a cycle and of the first sample
-        self._spec: FunctionSpec = spec
+        self._runners = runners  # of a cycle and of the first sample
+        self._spec = spec
         each = {name: options.each(name, robot.v_names) for name in _EACH}
         self._settings = _settings(options, **each)
         self._bind_fast_path()
@@ -169,8 +171,8 @@ class MomentumObserver:
         """
         self._spec.require_changeable(robot, is_program=True)
         values = self._spec.values(robot)
-        runners = tuple(runner.with_parameters(values) for runner in self._runners)
-        return MomentumObserver(robot, self.options, runners, self._spec)
+        cycle, first = (runner.with_parameters(values) for runner in self._runners)
+        return MomentumObserver(robot, self.options, (cycle, first), self._spec)
 
     def step(
         self,

@@ -169,8 +169,7 @@ def build(
         variable names; for 'cfa': cr, oee, thomas.
     backend : str
         'c' (compiled for this robot and cached), 'numpy', 'gtsam' ('factor_graph' only), or 'cuda' (batches
-        on a GPU, the rest by 'c', see docs/how-to/gpu.md). 'auto' is 'c' if it works, and a GPU for batches
-        if it pays.
+        on a GPU, the rest by 'c', see docs/how-to/gpu.md). 'auto' is 'c' if it works, else 'numpy'.
     runtime_parameters : str or iterable of str
         Parameters that `with_inertias` may change without another build: 'inertia', 'armature'.
     precision : str

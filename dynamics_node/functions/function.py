@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import BuiltinFunctionType
-from typing import Any, Generic, Literal, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,7 +18,13 @@ from dynamics_node.functions.arguments import Arguments, Signature, plain_signat
 from dynamics_node.functions.checks import written_to
 from dynamics_node.functions.choices import Backend, Precision
 from dynamics_node.functions.exporting import export_functions
-from dynamics_node.symbolic import Program
+from dynamics_node.symbolic import LaneProgram, Program
+
+if TYPE_CHECKING:
+    import casadi
+
+    from dynamics_node.functions.bridges.jax import JaxFunction
+    from dynamics_node.functions.bridges.torch import TorchFunction
 
 Result = TypeVar("Result")
 Errors = Literal["raise", "nan"]
@@ -214,7 +220,7 @@ class Function(Generic[Result]):
         self.__post_init__()
 
     @property
-    def program(self):
+    def program(self) -> Program | LaneProgram | None:
         """The compiled Program; None for an algorithm at call time."""
         return self.runner.program
 
@@ -301,7 +307,7 @@ class Function(Generic[Result]):
             libm=libm,
         )
 
-    def casadi(self, order: Literal[0, 1, 2] = 1):
+    def casadi(self, order: Literal[0, 1, 2] = 1) -> "casadi.Function":
         """Return the function as a `casadi.Function` with exact derivatives, see docs/how-to/frameworks.md.
 
         Inputs and results have the names and the order of this function; gravity is constant. A matrix that
@@ -330,7 +336,7 @@ class Function(Generic[Result]):
 
         return to_casadi(self, order)
 
-    def jax(self, order: Literal[0, 1, 2] = 1):
+    def jax(self, order: Literal[0, 1, 2] = 1) -> "JaxFunction":
         """Return the function for JAX with exact derivatives, see docs/how-to/frameworks.md.
 
         It takes the same arguments over any batch, by position or by name. It works inside `jax.jit`,
@@ -359,7 +365,7 @@ class Function(Generic[Result]):
 
         return JaxFunction(self, order)
 
-    def torch(self, order: Literal[0, 1, 2] = 1):
+    def torch(self, order: Literal[0, 1, 2] = 1) -> "TorchFunction":
         """Return the function for PyTorch with exact derivatives, see docs/how-to/frameworks.md.
 
         It takes the same arguments over any batch, by position or by name. It works with `backward`,

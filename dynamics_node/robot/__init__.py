@@ -12,13 +12,12 @@ from dynamics_node.robot.problem import (
 )
 from dynamics_node.robot.robot import Robot
 from dynamics_node.robot.sensor_problem import SensorProblem, WrenchSite, sensor_problem
-from dynamics_node.robot.state_arrays import Coordinates, Shapes, state_shapes
+from dynamics_node.robot.state_arrays import Shapes, state_shapes
 
 __all__ = [
     "KINDS",
     "Body",
     "Cluster",
-    "Coordinates",
     "Frame",
     "Joint",
     "Problem",

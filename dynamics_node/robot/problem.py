@@ -4,8 +4,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from dynamics_node.errors import InputError
+from dynamics_node.robot.robot import Robot
 from dynamics_node.robot.sensor_problem import SensorProblem, WrenchSite, sensor_problem
-from dynamics_node.robot.state_arrays import Coordinates, Shapes, state_shapes
+from dynamics_node.robot.state_arrays import Shapes, state_shapes
 
 KINDS = ("inverse", "forward", "hybrid")
 KNOWN = {"inverse": ("qdd",), "forward": ("tau",), "hybrid": ("qdd", "tau")}
@@ -46,7 +47,7 @@ class Problem:
     def __repr__(self):
         return f"Problem({self.kind!r}, {sum(self.forward)} of {len(self.forward)} coordinates forward)"
 
-    def reads(self, robot: Coordinates, wrenches: bool = False) -> Shapes:
+    def reads(self, robot: Robot, wrenches: bool = False) -> Shapes:
         """Return the shapes of the arguments at a state.
 
         Parameters
@@ -65,7 +66,7 @@ class Problem:
         names = ("q", "qd", *KNOWN[self.kind], "gravity")
         return state_shapes(robot, with_wrenches(names) if wrenches else names)
 
-    def returns(self, robot: Coordinates) -> Shapes:
+    def returns(self, robot: Robot) -> Shapes:
         """Return the shapes of the results at a state.
 
         Parameters
@@ -86,7 +87,7 @@ def with_wrenches(names: tuple[str, ...]) -> tuple[str, ...]:
     return (*names[:-1], "f_ext", names[-1])
 
 
-def inverse_dynamics(robot: Coordinates) -> Problem:
+def inverse_dynamics(robot: Robot) -> Problem:
     """Return the problem with known accelerations and unknown torques.
 
     Parameters
@@ -114,7 +115,7 @@ def inverse_dynamics(robot: Coordinates) -> Problem:
     return Problem("inverse", (False,) * robot.nv)
 
 
-def forward_dynamics(robot: Coordinates) -> Problem:
+def forward_dynamics(robot: Robot) -> Problem:
     """Return the problem with known torques and unknown accelerations.
 
     Parameters
@@ -142,7 +143,7 @@ def forward_dynamics(robot: Coordinates) -> Problem:
     return Problem("forward", (True,) * robot.nv)
 
 
-def hybrid_dynamics(robot: Coordinates, forward_joints: Iterable[str]) -> Problem:
+def hybrid_dynamics(robot: Robot, forward_joints: Iterable[str]) -> Problem:
     """Return the problem with known torques at some joints, and known accelerations at the others.
 
     Parameters
@@ -187,7 +188,7 @@ def hybrid_dynamics(robot: Coordinates, forward_joints: Iterable[str]) -> Proble
     return Problem("hybrid", tuple(forward))
 
 
-def named(kind: str, robot: Coordinates, forward_joints: Iterable[str] = ()) -> Problem:
+def named(kind: str, robot: Robot, forward_joints: Iterable[str] = ()) -> Problem:
     """The problem of one of KINDS; only a hybrid one has `forward_joints`. Raises ValueError for an unknown
     kind, and as in `hybrid_dynamics`."""
     if kind not in KINDS:
@@ -199,7 +200,6 @@ def named(kind: str, robot: Coordinates, forward_joints: Iterable[str] = ()) -> 
 
 __all__ = [
     "KINDS",
-    "Coordinates",
     "Problem",
     "SensorProblem",
     "Shapes",

@@ -8,9 +8,10 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from dynamics_node.errors import InputError, SensorError, UnknownNameError
+from dynamics_node.robot.robot import Robot
 from dynamics_node.robot.sensor_fitting import fitting_labels
 from dynamics_node.robot.sensors import ZERO, ExternalWrench, Sensor
-from dynamics_node.robot.state_arrays import Coordinates, Shapes, state_shapes
+from dynamics_node.robot.state_arrays import Shapes, state_shapes
 
 RESULTS = ("qdd", "tau", "f_ext")
 
@@ -139,7 +140,7 @@ class SensorProblem:
         spread = [np.broadcast_to(part, (*batch, part.shape[-1])) for part in parts]
         return np.concatenate([np.zeros((*batch, 0)), *spread], axis=-1)
 
-    def reads(self, robot: Coordinates) -> Shapes:
+    def reads(self, robot: Robot) -> Shapes:
         """Return the shapes of the arguments at a state.
 
         Parameters
@@ -155,7 +156,7 @@ class SensorProblem:
         shapes = state_shapes(robot, ("q", "qd", "gravity"))
         return {"q": shapes["q"], "qd": shapes["qd"], "readings": (len(self.readings),)} | shapes
 
-    def returns(self, robot: Coordinates) -> Shapes:
+    def returns(self, robot: Robot) -> Shapes:
         """Return the shapes of the results at a state.
 
         Parameters
@@ -176,9 +177,7 @@ class SensorProblem:
         return shapes | more | {f"{name}_covariance": squares[name] for name in self.covariance}
 
 
-def sensor_problem(
-    robot: Coordinates, sensors: Iterable[Sensor], covariance: Iterable[str] = ()
-) -> SensorProblem:
+def sensor_problem(robot: Robot, sensors: Iterable[Sensor], covariance: Iterable[str] = ()) -> SensorProblem:
     """Return the problem of estimating accelerations, torques and wrenches from sensors.
 
     Two assumptions: the environment touches no link without an ExternalWrench, and no motor drives floating

@@ -2,33 +2,14 @@
 (the tangent space).
 """
 
-from typing import Protocol
-
 import numpy as np
 
-from dynamics_node.robot.bodies import Joint
-from dynamics_node.robot.robot import cached_on_robot
+from dynamics_node.robot.robot import Robot, cached_on_robot
 
 Shapes = dict[str, tuple[int, ...]]
 
 
-class Coordinates(Protocol):
-    """The part of a Robot that a Problem needs."""
-
-    @property
-    def nq(self) -> int: ...
-
-    @property
-    def nv(self) -> int: ...
-
-    @property
-    def nbodies(self) -> int: ...
-
-    @property
-    def independent_joints(self) -> tuple[Joint, ...]: ...
-
-
-def state_shapes(robot: Coordinates, names) -> Shapes:
+def state_shapes(robot: Robot, names) -> Shapes:
     """{name: shape} of the named arrays of the robot's state."""
     rates = (robot.nv,)
     shapes: Shapes = {"q": (robot.nq,), "qd": rates, "qdd": rates, "tau": rates, "gravity": (3,)}
