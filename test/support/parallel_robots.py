@@ -52,7 +52,8 @@ def humanoid_with_hands():
         wrist = limb(chest, f"{side}_arm", (y, x, z, y, z, y, x))
         for finger in range(5):
             limb(wrist, f"{side}_finger{finger}", (x, y, y, y))
-    return tree_from_description(Description("humanoid", tuple(links), tuple(joints)), floating_base=True)
+    description = Description("humanoid", tuple(links), tuple(joints))
+    return tree_from_description(description, Selection(floating_base=True))
 
 
 def states(model, count, seed=0):
