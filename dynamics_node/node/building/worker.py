@@ -99,12 +99,14 @@ class Worker:
     def send(self, descriptors: Iterable[int]) -> socket.socket:
         """Send descriptors of open files to the process, which is started unless it runs. Returns the
         connection. Raises OSError."""
+        connection = self.start()
         try:
-            socket.send_fds(self.start(), [b"+"], [*descriptors])
+            socket.send_fds(connection, [b"+"], [*descriptors])
         except (BrokenPipeError, ConnectionResetError):  # it is ending
             self.end()
-            socket.send_fds(self.start(), [b"+"], [*descriptors])
-        return self.start()
+            connection = self.start()
+            socket.send_fds(connection, [b"+"], [*descriptors])
+        return connection
 
     def end_if_stopped(self) -> bool:
         """End the process if calls STOPPED_LIMIT apart have seen it stopped. Returns whether it did."""

@@ -75,24 +75,24 @@ class Publisher:
         """Publish the output of on_stale if the input is stale; for rate 0, where each output needs an
         input."""
         core = self._manager.core
-        if not self.enabled or core is None:
-            return
-        try:
-            core.state.vectors_now(self._steady_now(), with_velocity=False)
-        except NoOutput as reason:
+        if self.enabled and core is not None and (reason := self._missing_state(core)) is not None:
             self._statistics.no_output(reason)
             if reason.stale:
                 self._answer_stale(core)
 
     def note_stale_input(self):
         """Store the reason if joint states have stopped; with rate 0 no other call detects it."""
-        core = self._manager.core
-        if core is None or self._manager.settings.state_source != "measured":
-            return
+        core, source = self._manager.core, self._manager.settings.state_source
+        if core is not None and source == "measured" and (reason := self._missing_state(core)) is not None:
+            self._statistics.note(reason)
+
+    def _missing_state(self, core) -> NoOutput | None:
+        """Why there is no measured position now, None if there is one."""
         try:
             core.state.vectors_now(self._steady_now(), with_velocity=False)
         except NoOutput as reason:
-            self._statistics.note(reason)
+            return reason
+        return None
 
     def _answer_stale(self, core):
         if self._manager.settings.on_stale == "silent":

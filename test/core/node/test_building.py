@@ -73,8 +73,7 @@ def test_a_process_that_took_much_memory_is_replaced(replaced_work):
     replaced_work("build_job.MOST_MEMORY = 0; build_job.work(connection); os._exit(0)")
     for _ in range(2):
         assert isinstance(result_of(Building(PLAIN, background=True)), ServedRobot)
-        pid = building.worker.BUILDER.pid
-        wait_until(lambda pid=pid: building.worker.BUILDER.pid != pid)
+        wait_until(lambda: worker.BUILDER.pid is None)
 
 
 # --- faults -------------------------------------------------------------------------------------------------
