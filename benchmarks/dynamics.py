@@ -96,7 +96,7 @@ class OneWay(Kernel):
         super().__init__(program)
 
     def _compile(self):
-        return compile_library(*self._way(self.program, self._flags))
+        return compile_library(*self._option(self.program, self._flags))
 
 
 def orders(name):

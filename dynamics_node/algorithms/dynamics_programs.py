@@ -49,8 +49,7 @@ def _traced(robot, problem, name, wrenches, parameters):
 
 
 def dynamics_methods(robot: Robot, problem: Problem) -> dict[str, Method]:
-    """{name: Method} of the methods for a problem, on symbols of one state; for a tree also on numbers of
-    many states."""
+    """{name: Method} for a problem, on symbols of one state."""
     if problem.kind == "inverse":
         return {"rnea": inverse_dynamics}
     forward = np.array(problem.forward, dtype=bool)
