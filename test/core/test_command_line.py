@@ -41,16 +41,8 @@ def usage_error(arguments, capsys):
 def test_every_command_has_the_shared_options(name):
     parser = commands()[name]
     flags = {flag: action for action in parser._actions for flag in action.option_strings}
-    assert {
-        "--json",
-        "-q",
-        "--quiet",
-        "-v",
-        "--verbose",
-        "--joints",
-        "--loops",
-        "--floating-base",
-    } <= flags.keys()
+    shared = {"--json", "-q", "--quiet", "-v", "--verbose", "--joints", "--loops", "--floating-base"}
+    assert shared <= flags.keys()
     assert not {"--out", "--input"} & flags.keys()
     assert ("-o" in flags) == ("--output" in flags) == (name not in ("info", "sensors"))
     assert not [flag for flag, action in flags.items() if action.nargs in ("+", "*")]  # none takes the URDF

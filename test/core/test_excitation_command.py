@@ -27,19 +27,9 @@ def test_from_a_description_to_a_trajectory(arm, tmp_path, capsys):
     pytest.importorskip("matplotlib", reason="plots: pip install 'dynamics_node[tables]'")
     limits, out = tmp_path / "limits.yaml", tmp_path / "out"
     limits.write_text("joint_limits: {joint2: {max_velocity: 1.5}}")
+    options = ["--acceleration", "4", "--rate", "50", "--factor", "0.8", "--limits", str(limits)]
     box = ["--box", "lower,-,0.9,-,-,-0.5,-,0.1,0,0"]
-    options = [
-        *QUICK,
-        "--acceleration",
-        "4",
-        "--limits",
-        str(limits),
-        "--rate",
-        "50",
-        "--factor",
-        "0.8",
-    ]
-    assert main(["excitation", arm, "-o", str(out), *options, *box]) == 0
+    assert main(["excitation", arm, "-o", str(out), *QUICK, *options, *box]) == 0
     captured = capsys.readouterr()
     message = yaml.safe_load((out / "trajectory.yaml").read_text())
     assert message["joint_names"] == ["joint1", "joint2"] and len(message["points"]) == 251
@@ -52,9 +42,8 @@ def test_from_a_description_to_a_trajectory(arm, tmp_path, capsys):
     assert point[:, 0].max() <= 0.9 and point[:, 2].min() >= -0.5
     assert (out / "trajectory.png").read_bytes().startswith(b"\x89PNG")
     assert "joint2: no position limits, assuming a range of 6.283 rad" in captured.out
-    after, before = re.search(
-        r"12 base parameters: (\S+); the best of \d+ random motions has (\S+)", captured.out
-    ).groups()
+    search = r"12 base parameters: (\S+); the best of \d+ random motions has (\S+)"
+    after, before = re.search(search, captured.out).groups()
     assert float(after) <= float(before)
     assert "of the 80 % available" in captured.out and "x of lower in its box:" in captured.out
     assert len(re.findall(r"^  (?:best |worst) +\S+  \w", captured.out, re.M)) == 10

@@ -147,15 +147,7 @@ def test_evaluate_and_identify_agree_on_the_description(tmp_path, capsys):
     run = write(tmp_path / "run.csv", arm.recording(1, noise=2.0), arm.robot)
     assert main(["identify", urdf, run, "-o", str(tmp_path / "out")]) == 0
     rms = yaml.safe_load((tmp_path / "out" / "report.yaml").read_text())["rms"]
-    compare = [
-        "evaluate",
-        urdf,
-        run,
-        "--differentiate",
-        "--compare",
-        "--plot",
-        str(tmp_path / "a.svg"),
-    ]
+    compare = ["evaluate", urdf, run, "--differentiate", "--compare", "--plot", str(tmp_path / "a.svg")]
     rmse = {}
     for options in ([], ["--unfiltered"]):
         capsys.readouterr()
