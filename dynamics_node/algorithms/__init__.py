@@ -7,7 +7,6 @@ from dynamics_node.algorithms.derivative_programs import derivative_program
 from dynamics_node.algorithms.dynamics_programs import (
     cheapest,
     cost,
-    dynamics_program,
     dynamics_programs,
 )
 from dynamics_node.algorithms.energy_and_momentum import (
@@ -76,7 +75,6 @@ __all__ = [
     "cost",
     "crba",
     "derivative_program",
-    "dynamics_program",
     "dynamics_programs",
     "economical_robot",
     "energy_regressor",

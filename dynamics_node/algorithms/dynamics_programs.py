@@ -5,14 +5,14 @@ has an output `health`, with limits: see algorithms/health.py.
 """
 
 from collections.abc import Callable
-from functools import lru_cache, partial
+from functools import partial
 
 import numpy as np
 
 from dynamics_node.algorithms.aba import aba, columns
 from dynamics_node.algorithms.health import health, health_limits
 from dynamics_node.algorithms.pivots import weak_coordinates
-from dynamics_node.algorithms.quantity_ways import inverse_dynamics, mass_matrix
+from dynamics_node.algorithms.quantity_methods import inverse_dynamics, mass_matrix
 from dynamics_node.algorithms.rates import rates_at
 from dynamics_node.algorithms.reduced_frames import economical_program
 from dynamics_node.robot import Problem, Robot
@@ -34,18 +34,10 @@ def dynamics_programs(robot: Robot, problem: Problem, wrenches=False, parameters
     'inertia' and 'armature' that are inputs, see `parameter_values`. Outputs: those of the problem, and
     health.
     """
-    methods = dynamics_methods(robot, problem)
-    return {name: dynamics_program(robot, problem, name, wrenches, parameters) for name in methods}
-
-
-def dynamics_program(robot: Robot, problem: Problem, name: str, wrenches=False, parameters=()) -> Program:
-    """The Program `name` of `dynamics_programs`."""
-    return _traced(robot, problem, name, bool(wrenches), tuple(parameters))
-
-
-@lru_cache(maxsize=32)  # a build needs the cheapest one twice
-def _traced(robot, problem, name, wrenches, parameters):
-    return problem_program(robot, problem, dynamics_methods(robot, problem)[name], wrenches, parameters)
+    return {
+        name: problem_program(robot, problem, method, wrenches, parameters)
+        for name, method in dynamics_methods(robot, problem).items()
+    }
 
 
 def dynamics_methods(robot: Robot, problem: Problem) -> dict[str, Method]:

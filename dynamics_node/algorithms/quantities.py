@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple, TypedDict
 import numpy as np
 
 from dynamics_node.algorithms import energy_and_momentum as whole
-from dynamics_node.algorithms import quantity_ways as of
+from dynamics_node.algorithms import quantity_methods as of
 from dynamics_node.algorithms import results
 from dynamics_node.algorithms.derivative_programs import (
     SECOND,
@@ -20,7 +20,7 @@ from dynamics_node.algorithms.frame_kinematics import frame_pose as tree_link_po
 from dynamics_node.algorithms.frame_kinematics import frame_poses as tree_frame_poses
 from dynamics_node.algorithms.health import health, health_limits
 from dynamics_node.algorithms.pivots import weak_coordinates
-from dynamics_node.algorithms.quantity_ways import extended_forces, of_the_tree
+from dynamics_node.algorithms.quantity_methods import extended_forces, of_the_tree
 from dynamics_node.algorithms.rates import Identity, rates_at
 from dynamics_node.algorithms.reduced_frames import economical_program
 from dynamics_node.algorithms.regressors import energy_regressor as tree_energy_regressor
@@ -55,8 +55,8 @@ class Quantity(NamedTuple):
     velocity coordinates; t: those of all joints, including dependent ones; l: links; m: their motions; s:
     motion of the whole robot; w: a wrench; x: a position; b: bodies; p: their inertial parameters, or those
     of one link. result: the NamedTuple of several; options, needs: keywords, and those of them without a
-    default. way: see quantity_ways.py; by_clusters: another one, on symbols of one state, for robots with
-    loops. wrenches: whether external wrenches are another input.
+    default. method: see quantity_methods.py; by_clusters: another one, for robots with loops.
+    wrenches: whether external wrenches are another input.
     projects: whether it needs G, not only rates. inverts: whether the mass matrix must be invertible.
     view(robot, **options): the robot whose inertias count, if not the whole one.
 
@@ -64,14 +64,14 @@ class Quantity(NamedTuple):
     in other frames than the robot's own; columns of a regressor refer to the robot's own. Inertias as inputs
     are in the other frames, so a quantity that is not reframed reads none.
 
-    problem(robot, **options): the Problem to solve, in place of a way. write(robot, problem, wrenches,
+    problem(robot, **options): the Problem to solve, in place of a method. write(robot, problem, wrenches,
     parameters): makes the Program of a quantity derived from that of the problem. derivatives: the name of
-    the quantity with them. limits: of the entries of one more result of the ways; above them there is no
+    the quantity with them. limits: of the entries of one more result of the methods; above them there is no
     result; refusal: the reason."""
 
     reads: tuple[str, ...]
     returns: dict[str, str]
-    way: Callable | None = None
+    method: Callable | None = None
     by_clusters: Callable | None = None
     wrenches: bool = False
     projects: bool = False
@@ -111,14 +111,14 @@ class Quantity(NamedTuple):
             given[option] = (names,) if isinstance(names, str) else tuple(names)
         return given
 
-    def ways(self, robot):
-        """{readable name: way} on symbols of one state."""
+    def methods(self, robot):
+        """{readable name: method} on symbols of one state."""
         by_clusters = any(len(cluster.bodies) > 1 for cluster in robot.clusters)
         other = {"by clusters": self.by_clusters} if self.by_clusters and by_clusters else {}
-        return {"by the tree": self.way} | other
+        return {"by the tree": self.method} | other
 
     def rates(self, robot, q, qd=None):
-        """The Rates that the ways need; None if positions suffice."""
+        """The Rates that the methods need; None if positions suffice."""
         if self.projects or "qd" in self.reads:
             return rates_at(robot, q, qd, explicit=self.projects)
         return Identity(robot.tree.nv)
@@ -135,8 +135,8 @@ def _one(function):
 
 def _row(reads, returns, function, rows=(), columns=(), **facts):
     """The row of a function of the tree, see `of_the_tree`."""
-    way = of_the_tree(function, reads, rows, columns)
-    return Quantity(reads, returns, way, projects=bool(rows or columns), **facts)
+    method = of_the_tree(function, reads, rows, columns)
+    return Quantity(reads, returns, method, projects=bool(rows or columns), **facts)
 
 
 def _problem(kind, derivatives, write=None, result=None, **facts):
@@ -154,12 +154,12 @@ def _problem(kind, derivatives, write=None, result=None, **facts):
     )
 
 
-def _lambda(result, way, by_clusters, **facts):
+def _lambda(result, method, by_clusters, **facts):
     """The row of an operational-space inertia of some links."""
     return Quantity(
         Q,
         dict(zip(result._fields, ("mm", "mv"), strict=True)),
-        way,
+        method,
         by_clusters=by_clusters,
         projects=True,
         inverts=True,
@@ -397,15 +397,15 @@ QuantityName = Literal[
 
 
 def quantity_program(robot: Robot, name: str, parameters=(), wrenches=False, **options) -> Any:
-    """The Program of a quantity of QUANTITIES, by the way with the fewest operations. Arguments and errors as
-    in `quantity_programs`."""
+    """The Program of a quantity of QUANTITIES, by the method with the fewest operations. Arguments and errors
+    as in `quantity_programs`."""
     programs = quantity_programs(robot, name, parameters, wrenches, **options)
     return min(programs.values(), key=lambda program: program.length)
 
 
 def quantity_programs(robot: Robot, name: str, parameters=(), wrenches=False, **options) -> dict[str, Any]:
-    """{readable name: Program} of the ways to compute a quantity: inputs and outputs as in QUANTITIES, f_ext
-    if there are `wrenches`, then parameters and health as in `dynamics_programs`.
+    """{readable name: Program} of the methods for a quantity: inputs and outputs as in QUANTITIES, f_ext if
+    there are `wrenches`, then parameters and health as in `dynamics_programs`.
 
     options: keywords of the quantity. Raises ValueError for an unknown name, KeyError for an unknown link or
     joint."""
@@ -423,10 +423,10 @@ def quantity_programs(robot: Robot, name: str, parameters=(), wrenches=False, **
     limits = np.concatenate([health_limits(robot, watched), quantity.limits])
     reads = state_shapes(robot, with_wrenches(quantity.reads) if wrenches else quantity.reads)
 
-    def program(way):
+    def program(method):
         def function(own, q, qd=None, **arrays):
             rates = quantity.rates(own, q, qd)
-            results = way(own, rates, q, **arrays, **options)
+            results = method(own, rates, q, **arrays, **options)
             named = dict(zip(quantity.returns, results, strict=not quantity.limits))
             if len(limits):
                 more = results[-1] if quantity.limits else ()
@@ -437,4 +437,4 @@ def quantity_programs(robot: Robot, name: str, parameters=(), wrenches=False, **
             robot, reads, function, parameters, limits, quantity.regrouped, quantity.reframed
         )
 
-    return {description: program(way) for description, way in quantity.ways(robot).items()}
+    return {description: program(method) for description, method in quantity.methods(robot).items()}

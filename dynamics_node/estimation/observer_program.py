@@ -26,7 +26,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dynamics_node.algorithms.health import health, health_limits
-from dynamics_node.algorithms.quantity_ways import generalized_momentum, jacobian, mass_matrix
+from dynamics_node.algorithms.quantity_methods import generalized_momentum, jacobian, mass_matrix
 from dynamics_node.algorithms.rates import rates_at
 from dynamics_node.algorithms.reduced_frames import economical_program
 from dynamics_node.robot import Robot, Shapes, state_shapes

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from dynamics_node.algorithms.dynamics_programs import cheapest, dynamics_programs
 from dynamics_node.algorithms.first_positions import first_closed
 from dynamics_node.algorithms.quantities import QUANTITIES, quantity_program
 from dynamics_node.algorithms.regressors import inertial_parameters, inertias_of_parameters
@@ -196,11 +195,10 @@ def _program(function) -> Program:
 
 
 def _written(robot, spec) -> Program | None:
-    """The Program of a Function that computes without one; None for algorithms that users choose."""
-    if spec.name not in QUANTITIES or spec.choice.solver not in ("best", "cluster"):
+    """The Program of second derivatives, which NumPy computes without one; None for algorithms that users
+    choose."""
+    if spec.name not in QUANTITIES or QUANTITIES[spec.name].is_problem:
         return None
-    if QUANTITIES[spec.name].is_problem:
-        return cheapest(dynamics_programs(robot, spec.problem, spec.f_ext, spec.parameters))[1]
     return quantity_program(robot, spec.name, spec.parameters, spec.f_ext, **spec.options)
 
 

@@ -19,12 +19,10 @@ from dynamics_node.graph import (
     best_ordering,
     chosen_ordering,
     dynamics_runner,
-    economical_graph,
     elimination,
     elimination_program,
     generic_graph,
     gtsam_elimination,
-    plan_ordering,
 )
 from dynamics_node.robot.inertial_parameters import generic_parameters
 from dynamics_node.symbolic import interpret
@@ -48,7 +46,9 @@ def solver_of(spec: FunctionSpec, precision: str) -> tuple[str, Runner]:
         return name, spec.runner(program)
     if spec.choice.solver != "factor_graph":
         return chain_runner(spec, precision)
-    return _by_gtsam(spec) if spec.choice.backend == "gtsam" else _elimination(spec)
+    if spec.choice.backend in ("gtsam", "numpy"):
+        return _at_call_time(spec)
+    return _elimination(spec)
 
 
 def _require_whole_joints(spec):
@@ -92,9 +92,14 @@ def _dependent(spec):
 # --- the factor graph ---------------------------------------------------------------------------------------
 
 
-def _by_gtsam(spec):
-    algorithm = gtsam_elimination(spec.robot, spec.problem, spec.choice.ordering)
-    return algorithm.description, dynamics_runner(algorithm, spec.problem, spec.f_ext, "gtsam")
+def _at_call_time(spec):
+    """By numbers, refined at every state: an interpreted Program has errors of 1e-8 where a pivot is small."""
+    backend, ordering = spec.choice.backend, spec.choice.ordering
+    if backend == "gtsam":
+        algorithm = gtsam_elimination(spec.robot, spec.problem, ordering)
+    else:
+        algorithm = elimination(spec.robot, spec.problem, ordering, spec.parameters)
+    return algorithm.description, dynamics_runner(algorithm, spec.problem, spec.f_ext, backend)
 
 
 def _elimination(spec):
@@ -109,14 +114,11 @@ def _elimination(spec):
 
 
 def _ordered(spec):
-    """The Ordering, and its Program. For NumPy 'best' has the fewest numbers in its Bayes net: the search for
-    the cheapest Program takes seconds."""
+    """The Ordering, and its Program."""
     robot, problem, parameters = spec.robot, spec.problem, spec.parameters
     ordering = spec.choice.ordering
     if ordering != "best":
         chosen = chosen_ordering(ordering, robot, problem, generic_graph(robot, problem))
-    elif spec.choice.backend == "numpy":
-        chosen, _ = plan_ordering(robot, problem, graph=economical_graph(robot, problem, parameters))
     else:
         chosen = best_ordering(robot, problem, parameters, Memory(_read, _write)).ordering
     return chosen, elimination_program(robot, problem, chosen, spec.f_ext, parameters)

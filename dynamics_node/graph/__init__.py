@@ -6,7 +6,6 @@ from dynamics_node.graph.draw import complete_sketch, graph_matrix, net_matrix, 
 from dynamics_node.graph.eliminated_program import (
     Memory,
     best_ordering,
-    economical_graph,
     elimination_program,
 )
 from dynamics_node.graph.elimination import Plan, eliminate, eliminate_some, growth, plan_elimination
@@ -45,7 +44,6 @@ __all__ = [
     "complete_sketch",
     "custom_ordering",
     "dynamics_runner",
-    "economical_graph",
     "eliminate",
     "eliminate_some",
     "elimination",

@@ -16,7 +16,7 @@ from dynamics_node.graph.elimination import Plan, eliminate, plan_elimination, w
 from dynamics_node.graph.factor_graph import joint_values
 from dynamics_node.graph.factors import Variable
 from dynamics_node.graph.ordering import Ordering, filled, generic_graph, plan_ordering, stacked
-from dynamics_node.graph.robot_graph import build_graph, rows_kept_at
+from dynamics_node.graph.robot_graph import build_graph, rows_selected_at
 from dynamics_node.robot import Problem, Robot, state_shapes
 from dynamics_node.robot.inertial_parameters import generic_parameters
 from dynamics_node.symbolic import interpret
@@ -103,7 +103,7 @@ class Elimination:
 
     def _graph_here(self, q, qd, qdd, tau, f_ext, gravity):
         state = (self.robot, self.problem, q, qd, qdd, tau, f_ext, gravity)
-        return build_graph(*state, rows_kept_at(self.robot, q[0]))
+        return build_graph(*state, rows_selected_at(self.robot, q[0]))
 
 
 def _state_of(array, k, axes):

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from dynamics_node.graph.factor_graph import BayesNet, FactorGraph, coordinate_owners, owned_by, unknown_of
 from dynamics_node.graph.factors import torque
-from dynamics_node.graph.robot_graph import kept_rows, spanning_problem
+from dynamics_node.graph.robot_graph import selected_rows, spanning_problem
 from dynamics_node.graph.sketch import Node, Sketch
 from dynamics_node.robot.constraints import LoopJoint
 
@@ -189,9 +189,9 @@ def complete_sketch(robot, problem=None, title=None) -> Sketch:
 def _with_constraints(drawn, robot):
     """Number constraints on after the bodies."""
     bodies = {b.joint.v.start: i + 1 for i, b in enumerate(robot.bodies) if b.joint.masters is None}
-    numbered = enumerate(zip(robot.constraints, kept_rows(robot), strict=True), robot.nbodies + 1)
-    for number, (constraint, kept) in numbered:
-        if not kept:
+    numbered = enumerate(zip(robot.constraints, selected_rows(robot), strict=True), robot.nbodies + 1)
+    for number, (constraint, selected) in numbered:
+        if not selected:
             continue
         if isinstance(constraint, LoopJoint):
             ends = [constraint.predecessor + 1, constraint.successor + 1]

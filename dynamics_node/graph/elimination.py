@@ -34,7 +34,7 @@ class Step(NamedTuple):
     pivot: Pivot
     touched: tuple[int, ...]
     parents: tuple[Variable, ...]
-    kept: tuple[tuple[Variable, ...], ...]
+    remaining: tuple[tuple[Variable, ...], ...]
 
 
 class Plan(NamedTuple):
@@ -83,9 +83,9 @@ def _planned(graph, ordering):
         conditional, rest = _solve_and_substitute(factors, touched, variable, pivot)
         rest = {n: factor for n, factor in rest.items() if factor.rows}
         parents = _non_zero(conditional.R)
-        kept = {n: _non_zero(factor.blocks) for n, factor in rest.items()}
-        steps.append(Step(variable, pivot, touched, parents, tuple(kept.get(n, ()) for n in touched)))
-        factors = _advance(factors, touched, rest, kept)
+        remaining = {n: _non_zero(factor.blocks) for n, factor in rest.items()}
+        steps.append(Step(variable, pivot, touched, parents, tuple(remaining.get(n, ()) for n in touched)))
+        factors = _advance(factors, touched, rest, remaining)
     return Plan(tuple(steps))
 
 
@@ -114,10 +114,10 @@ def eliminate_some(graph: FactorGraph, plan: Plan, count: int) -> tuple[BayesNet
 
 def follow(factors, step: Step):
     """The conditional of a step, and the factors after it; factors: {number: factor} before it."""
-    variable, pivot, touched, parents, kept = step
+    variable, pivot, touched, parents, remaining = step
     conditional, rest = _solve_and_substitute(factors, touched, variable, pivot)
     R = {y: conditional.R[y] for y in parents}
-    following = _advance(factors, touched, rest, dict(zip(touched, kept, strict=True)))
+    following = _advance(factors, touched, rest, dict(zip(touched, remaining, strict=True)))
     return Conditional(variable, R, conditional.d), following
 
 
@@ -230,12 +230,12 @@ def _non_zero(blocks):
     return tuple(y for y, size in sizes.items() if size > least)
 
 
-def _advance(factors, touched, rest, kept):
+def _advance(factors, touched, rest, remaining):
     """The factors after a step; one without rows or variables leaves the graph."""
     factors = {number: factor for number, factor in factors.items() if number not in touched}
     for number, factor in rest.items():
-        if kept[number]:
-            factors[number] = replace(factor, blocks={y: factor.blocks[y] for y in kept[number]})
+        if remaining[number]:
+            factors[number] = replace(factor, blocks={y: factor.blocks[y] for y in remaining[number]})
     return factors
 
 

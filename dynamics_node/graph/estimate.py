@@ -129,8 +129,8 @@ def plan_estimate(system: SensorSystem, basis=None) -> EstimatePlan:
     rows imply each other."""
     exact, noisy = sum(f.rows for f in system.exact), sum(f.rows for f in system.noisy)
     basis = choose_basis(system) if basis is None else basis
-    kept = [*range(exact), *(exact + row for row in basis)]
-    lu = best_plan((*system.exact, *system.noisy), kept)
+    selected = [*range(exact), *(exact + row for row in basis)]
+    lu = best_plan((*system.exact, *system.noisy), selected)
     return EstimatePlan(lu, exact, basis, tuple(row for row in range(noisy) if row not in set(basis)))
 
 

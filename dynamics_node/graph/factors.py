@@ -4,7 +4,7 @@ A factor is sum_k A_k x_k = b over typed variables (section II).
 
 X takes motion vectors from the parent of a body to the body; the angular part comes first. A loop joint is
 cut (section VII): the force T F that it transmits acts on the successor, and its opposite on the predecessor.
-kept: the directions of T that no other constraint implies. Notation: see loop_forces.py.
+selected: the directions of T that no other constraint implies. Notation: see loop_forces.py.
 """
 
 from collections.abc import Mapping
@@ -188,18 +188,18 @@ def torque_factor(owner, motion_subspaces, rotors):
     return LinearFactor("torque", owner, blocks, np.zeros(dim))
 
 
-def loop_wrench_blocks(loop, F, cut, kept):
+def loop_wrench_blocks(loop, F, cut, selected):
     """{body: {F: block}}: contributions of a cut loop joint, which transmits T F, to the wrench factors (6)
     of its ends."""
     ends = ((loop.predecessor, cut["X_p"], -1.0), (loop.successor, cut["X_s"], 1.0))
-    T = cut["T"][..., kept]
+    T = cut["T"][..., selected]
     return {body: {F: sign * transpose(X) @ T} for body, X, sign in ends if body >= 0}
 
 
-def loop_acceleration_factor(number, loop, cut, kept, root_acceleration):
+def loop_acceleration_factor(number, loop, cut, selected, root_acceleration):
     """T^T (X_p A_p - X_s A_s) = T^T (V_s x V_p) - (dT/dt)^T (V_p - V_s); the root's acceleration is known."""
-    T = transpose(cut["T"])[..., kept, :]
-    blocks, rhs = {}, cut["change"][..., kept]
+    T = transpose(cut["T"])[..., selected, :]
+    blocks, rhs = {}, cut["change"][..., selected]
     for body, X in ((loop.predecessor, T @ cut["X_p"]), (loop.successor, -T @ cut["X_s"])):
         if body >= 0:
             blocks[acceleration(body)] = X

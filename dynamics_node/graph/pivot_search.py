@@ -152,23 +152,23 @@ class NoPivotError(InputError):
         super().__init__(f"no equation is left for {', '.join(sorted({str(x) for x, _ in self.open}))}")
 
 
-def best_plan(factors, kept=None) -> Permuted:
+def best_plan(factors, selected=None) -> Permuted:
     """The cheapest of some searches with the fewest pivots that vanish somewhere: body by body toward the
     root, as in articulated bodies, or free.
 
-    factors: at several generic states (one leading axis); kept: numbers of the rows that may be pivots, by
+    factors: at several generic states (one leading axis); selected: numbers of rows that may be pivots, by
     default all. Raises NoPivotError.
     """
-    best = plan_permuted(factors, kept, inward=True)
+    best = plan_permuted(factors, selected, inward=True)
     for own in (True, False) if best.fill or best.weak else ():
         most = (WORTHLESS if best.weak else 1) * best.products
-        other = plan_permuted(factors, kept, own=own, most=most)
+        other = plan_permuted(factors, selected, own=own, most=most)
         if (other.weak, other.products) < (best.weak, best.products):
             best = other
     return best
 
 
-def plan_permuted(factors, kept=None, inward=False, own=True, most=np.inf) -> Permuted:
+def plan_permuted(factors, selected=None, inward=False, own=True, most=np.inf) -> Permuted:
     """The plan of one search. inward: body by body toward the root; own: a variable with an equation of its
     own, for example an acceleration, is solved from it; most: products at which the search stops, with a plan
     of infinite cost. Other arguments and errors as in `best_plan`."""
@@ -176,7 +176,7 @@ def plan_permuted(factors, kept=None, inward=False, own=True, most=np.inf) -> Pe
     rows, _ = scalar_rows(factors, columns)
     states = max((len(f.rhs) for f in factors if f.rhs.ndim > 1), default=1)
     whole = [structure(row, states) for row in rows]
-    active = {k: dict(whole[k]) for k in (range(len(rows)) if kept is None else kept)}
+    active = {k: dict(whole[k]) for k in (range(len(rows)) if selected is None else selected)}
     search = PivotSearch(active, columns, inward)
     search.own = _own_columns(factors, columns) if own else {}
     search.blocks = [b for b in _transforms(factors, columns, states) if active.keys() >= set(b.rows)]

@@ -43,29 +43,29 @@ class _Opened(NamedTuple):
     on_torques: Mapping[int, Mapping]
 
 
-def build_graph(robot, problem, q, qd, qdd, tau, f_ext=None, gravity=None, kept=None):
+def build_graph(robot, problem, q, qd, qdd, tau, f_ext=None, gravity=None, selected=None):
     """The graph at closed states q (..., nq), qd, qdd, tau (..., nv); only known parts of qdd and tau are
-    read. f_ext, gravity as in `rnea`; kept: rows of every constraint that enter, `kept_rows` by default."""
+    read. f_ext, gravity as in `rnea`; selected: rows of every constraint, `selected_rows` by default."""
     rates = sampled_rates(robot, q, qd).qd
-    return build_spanned_graph(robot, problem, q, rates, qdd, tau, f_ext, gravity, kept)
+    return build_spanned_graph(robot, problem, q, rates, qdd, tau, f_ext, gravity, selected)
 
 
-def build_spanned_graph(robot, problem, q, rates, qdd, tau, f_ext=None, gravity=None, kept=None):
+def build_spanned_graph(robot, problem, q, rates, qdd, tau, f_ext=None, gravity=None, selected=None):
     """`build_graph` from the velocities of all joints, rates (..., nv of the tree), on floats or symbols."""
-    graph = FactorGraph(tuple(robot_factors(robot, q, rates, f_ext, gravity, kept)))
+    graph = FactorGraph(tuple(robot_factors(robot, q, rates, f_ext, gravity, selected)))
     spanned = spanning_problem(robot, problem)
     values = (_spanned(robot, array) for array in (qdd, tau))
     return graph.given(known_values(robot.tree, spanned, *values))
 
 
-def robot_factors(robot, q, qd, f_ext=None, gravity=None, kept=None):
+def robot_factors(robot, q, qd, f_ext=None, gravity=None, selected=None):
     """The equations at closed q (..., nq) with every acceleration and torque unknown; qd (..., nv of the
-    tree) are those of all joints. kept: as in `build_graph`."""
+    tree) are those of all joints. selected: as in `build_graph`."""
     tree, wrenches, torques = robot.tree, defaultdict[int, dict](dict), defaultdict[int, dict](dict)
     a_root = root_acceleration(tree, gravity)
     added: list[LinearFactor] = []
-    kept = kept_rows(robot) if kept is None else kept
-    for number, (constraint, rows) in enumerate(zip(robot.constraints, kept, strict=True), tree.nbodies):
+    selected = selected_rows(robot) if selected is None else selected
+    for number, (constraint, rows) in enumerate(zip(robot.constraints, selected, strict=True), tree.nbodies):
         if rows:
             open_it = _cut if isinstance(constraint, LoopJoint) else _uncoupled
             opened = open_it(tree, number, constraint, list(rows), q, qd, a_root)
@@ -79,19 +79,19 @@ def robot_factors(robot, q, qd, f_ext=None, gravity=None, kept=None):
     yield from added
 
 
-def _cut(tree, number, loop, kept, q, qd, a_root):
+def _cut(tree, number, loop, selected, q, qd, a_root):
     cut = interpret(cut_program(tree, loop), q=q, qd=qd)
-    F = _force(number, loop, kept)
-    factor = loop_acceleration_factor(number, loop, cut, kept, a_root)
-    return _Opened((factor,), loop_wrench_blocks(loop, F, cut, kept), {})
+    F = _force(number, loop, selected)
+    factor = loop_acceleration_factor(number, loop, cut, selected, a_root)
+    return _Opened((factor,), loop_wrench_blocks(loop, F, cut, selected), {})
 
 
-def _uncoupled(tree, number, constraint, kept, q, qd, a_root):
+def _uncoupled(tree, number, constraint, selected, q, qd, a_root):
     velocities = interpret(velocity_program(tree, (constraint,)), q=q, qd=qd)
-    K, k = velocities["K"][..., kept, :], velocities["k"][..., kept]
+    K, k = velocities["K"][..., selected, :], velocities["k"][..., selected]
     v_of = {body.joint.v.start: i for i, body in enumerate(tree.bodies) if body.joint.masters is None}
     joints = {v_of[v]: v for v in constraint.coordinates}
-    C = _force(number, constraint, kept)
+    C = _force(number, constraint, selected)
     return _Opened((coupling_factor(number, joints, K, k),), {}, coupling_force_blocks(C, joints, K))
 
 
@@ -111,13 +111,13 @@ def spanning_problem(robot, problem) -> Problem:
 
 def constraint_variables(robot) -> list[Variable]:
     """The unknown forces of the constraints."""
-    numbered = enumerate(zip(robot.constraints, kept_rows(robot), strict=True), robot.nbodies)
-    return [_force(number, constraint, kept) for number, (constraint, kept) in numbered if kept]
+    numbered = enumerate(zip(robot.constraints, selected_rows(robot), strict=True), robot.nbodies)
+    return [_force(number, constraint, selected) for number, (constraint, selected) in numbered if selected]
 
 
-def _force(number, constraint, kept):
+def _force(number, constraint, selected):
     kind = wrench if isinstance(constraint, LoopJoint) else coupling_force
-    return kind(number, len(kept))
+    return kind(number, len(selected))
 
 
 def _spanned(robot, values):
@@ -128,22 +128,22 @@ def _spanned(robot, values):
 
 
 @cached_on_robot
-def kept_rows(robot) -> tuple[tuple[int, ...], ...]:
+def selected_rows(robot) -> tuple[tuple[int, ...], ...]:
     """For every constraint the rows of its acceleration factor that no other row of its cluster implies at
     most positions."""
-    return rows_kept_at(robot, generic_positions(robot)[0])
+    return rows_selected_at(robot, generic_positions(robot)[0])
 
 
-def rows_kept_at(robot, q) -> tuple[tuple[int, ...], ...]:
-    """`kept_rows` at one closed position q (nq,), at which other rows may be independent."""
-    kept: list[tuple[int, ...]] = []
+def rows_selected_at(robot, q) -> tuple[tuple[int, ...], ...]:
+    """`selected_rows` at one closed position q (nq,), at which other rows may be independent."""
+    selected: list[tuple[int, ...]] = []
     for cluster in robot.clusters:
         if cluster.constraints:
             K = [_rates(robot.tree, constraint, q) for constraint in cluster.constraints]
             labels = [(c, row) for c, rows in enumerate(K) for row in range(len(rows))]
             chosen = [labels[k] for k in _independent_rows(np.concatenate(K), len(cluster.dependent))]
-            kept += [tuple(r for c, r in sorted(chosen) if c == n) for n in range(len(K))]
-    return tuple(kept)
+            selected += [tuple(r for c, r in sorted(chosen) if c == n) for n in range(len(K))]
+    return tuple(selected)
 
 
 def _rates(tree, constraint, q):

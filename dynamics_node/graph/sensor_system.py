@@ -56,20 +56,22 @@ class SensorSystem(NamedTuple):
         return tuple(dict.fromkeys(x for factor in (*self.exact, *self.noisy) for x in factor.blocks))
 
 
-def sensor_system(robot, problem: SensorProblem, q, qd, readings, gravity=None, kept=None) -> SensorSystem:
+def sensor_system(
+    robot, problem: SensorProblem, q, qd, readings, gravity=None, selected=None
+) -> SensorSystem:
     """The rows at closed q (..., nq), qd (..., nv), readings (..., m) in the order of `problem.readings`;
-    gravity (..., 3) in place of the model's; kept as in `robot_factors`. On symbols loops need
+    gravity (..., 3) in place of the model's; selected as in `robot_factors`. On symbols loops need
     `spanned_sensor_system`."""
     rates = sampled_rates(robot, q, qd).qd
-    return spanned_sensor_system(robot, problem, q, rates, readings, gravity, kept)
+    return spanned_sensor_system(robot, problem, q, rates, readings, gravity, selected)
 
 
 def spanned_sensor_system(
-    robot, problem: SensorProblem, q, rates, readings, gravity=None, kept=None
+    robot, problem: SensorProblem, q, rates, readings, gravity=None, selected=None
 ) -> SensorSystem:
     """`sensor_system` from the velocities of all joints, rates (..., nv of the tree), also on symbols."""
     site = site_of(robot, problem, q, rates, gravity)
-    exact = [*_dynamics(robot, problem, q, rates, gravity, kept), *_no_wrench(site, problem)]
+    exact = [*_dynamics(robot, problem, q, rates, gravity, selected), *_no_wrench(site, problem)]
     noisy, covariances, names, owners, exact_names = [], [], [], [], {}
     for sensor, labels, at in zip(problem.sensors, problem.labels, problem.places, strict=True):
         if not labels:
@@ -114,11 +116,11 @@ def site_of(robot, problem: SensorProblem, q, rates, gravity=None) -> Site:
     return Site(tree, X_up, velocities, root_acceleration(tree, gravity), problem.contacts)
 
 
-def _dynamics(robot, problem, q, rates, gravity, kept):
+def _dynamics(robot, problem, q, rates, gravity, selected):
     """The equations of motion with every external wrench unknown; torques that are always zero are left
     out."""
     tree = robot.tree
-    factors = robot_factors(robot, q, rates, None, gravity, kept)
+    factors = robot_factors(robot, q, rates, None, gravity, selected)
     touched = _touched(tree, problem)
     undriven = _undriven(robot)
     for factor in factors:

@@ -11,7 +11,7 @@ from benchmarks.cluster_alternatives import alternative_programs, spanning_tree
 from dynamics_demo.robots import belt_chain, coupling, four_bar, geared_chain
 from dynamics_node.algorithms import QUANTITIES, aba, dynamics_programs, quantity_programs, rnea
 from dynamics_node.algorithms.aba import columns
-from dynamics_node.algorithms.quantity_ways import extended_forces, operational_space_inertia_inverse
+from dynamics_node.algorithms.quantity_methods import extended_forces, operational_space_inertia_inverse
 from dynamics_node.algorithms.rates import closure_matrix, rates_at, spread_rates
 from dynamics_node.node.building.build_job import Job, do
 from dynamics_node.node.core.consistency import read_settings

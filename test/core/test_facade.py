@@ -10,7 +10,7 @@ from tolerances import EXACT, error
 
 import dynamics_node as dn
 from dynamics_demo.robots import four_bar
-from dynamics_node.algorithms.quantity_ways import invert
+from dynamics_node.algorithms.quantity_methods import invert
 from dynamics_node.functions import Function
 from dynamics_node.functions.arguments import robot_signature
 from dynamics_node.graph import dynamics_runner

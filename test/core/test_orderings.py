@@ -75,7 +75,7 @@ def consistent(name):
     robot, gravity = robot_of(name), np.array([1.0, -2.0, -9.0])
     q, qd, qdd, f_ext = states_of(name, 3 if name in TEXTS else 10, seed=21)
     acts = {"f_ext": f_ext, "gravity": gravity}
-    tau = dn.build(robot, dn.inverse_dynamics(robot), backend="numpy")(q, qd, qdd, **acts)
+    tau = dn.build(robot, dn.inverse_dynamics(robot), backend="numpy", f_ext=True)(q, qd, qdd, **acts)
     return (
         (q, qd, qdd, tau),
         acts,
@@ -94,14 +94,8 @@ def test_every_ordering_gives_the_same_result(backend, name, ordering):
         if kind == "inverse" and name == "rssr":
             continue  # a component of a ball joint is dependent: test_ball_joints.py
         known = {"inverse": (qdd,), "forward": (tau,), "hybrid": (qdd, tau)}[kind]
-        if backend == "numpy":
-            solver = elimination(robot, problem, ordering)
-            results = solver(q, qd, qdd=qdd, tau=tau, **acts)
-            results = [results[name] for name in ("qdd", "tau")]
-            results = results if kind == "hybrid" else results[kind == "inverse"]
-        else:
-            solver = dn.build(robot, problem, solver="factor_graph", ordering=ordering, backend=backend)
-            results = solver(q, qd, *known, **acts)
+        choice = {"solver": "factor_graph", "ordering": ordering, "backend": backend}
+        results = dn.build(robot, problem, f_ext=True, **choice)(q, qd, *known, **acts)
         if kind != "inverse":
             wrong = error(results[0] if kind == "hybrid" else results, qdd)
             assert np.all(wrong <= np.maximum(tolerance, exact)), kind

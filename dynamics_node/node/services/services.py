@@ -18,7 +18,7 @@ from dynamics_interfaces.srv import (
 )
 from std_msgs.msg import Header
 
-from dynamics_node.algorithms.quantity_ways import MAX_CONDITION, invert
+from dynamics_node.algorithms.quantity_methods import MAX_CONDITION, invert
 from dynamics_node.estimation import require_bearing
 from dynamics_node.functions import build
 from dynamics_node.node.building.build_job import REFERENCE

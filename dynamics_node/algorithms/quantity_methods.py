@@ -1,7 +1,7 @@
-"""Ways to compute the quantities of a robot over states: results of the tree at the rates of all its joints,
+"""Methods for the quantities of a robot over states: results of the tree at the rates of all its joints,
 projected to the independent ones.
 
-A way is a function (robot, rates, q, *arrays, **options) -> results. rates: `rates_at` of the state; the
+A method is a function (robot, rates, q, *arrays, **options) -> results. rates: `rates_at` of the state; the
 arrays are those that the quantity reads after q and qd.
 """
 
@@ -33,13 +33,13 @@ from dynamics_node.symbolic import (
 
 
 def of_the_tree(function, reads, rows=(), columns=()):
-    """The way of a function (tree, *arrays, **options) -> results, for the arrays `reads` by name.
+    """The method of a function (tree, *arrays, **options) -> results, for the arrays `reads` by name.
 
     rows, columns: numbers of the results whose rows or columns belong to the joints of the tree; torques have
     rows.
     """
 
-    def way(robot, rates, q, qdd=None, gravity=None, **options):
+    def method(robot, rates, q, qdd=None, gravity=None, **options):
         given = {"q": q, "qd": rates.qd, "gravity": gravity}
         if qdd is not None:
             given["qdd"] = rates.accelerations(qdd)
@@ -50,7 +50,7 @@ def of_the_tree(function, reads, rows=(), columns=()):
             results[k] = rates.columns(results[k])
         return tuple(results)
 
-    return way
+    return method
 
 
 def mass_matrix(robot, rates, q):
@@ -131,12 +131,12 @@ def operational_space_inertia_inverse(robot, rates, q, links, reference="world_a
     return inverse_congruence(M, J), J
 
 
-def inverted(way):
-    """The way of Lambda (..., 6 k, 6 k) and J, from one of Lambda^-1 and J. It also returns the square of
+def inverted(method):
+    """The method of Lambda (..., 6 k, 6 k) and J, from one of Lambda^-1 and J. It also returns the square of
     Lambda's condition number (..., 1) in the Frobenius norm, infinite where floats have no inverse."""
 
     def inertia(robot, rates, q, links, **options):
-        inverse, J = way(robot, rates, q, links, **options)
+        inverse, J = method(robot, rates, q, links, **options)
         unit = np.eye(inverse.shape[-1], dtype=inverse.dtype)
         if inverse.dtype == object:
             Lambda = symmetric(solve_definite(inverse, unit))
