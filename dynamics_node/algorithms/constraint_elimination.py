@@ -13,7 +13,7 @@ import numpy as np
 COFACTORS = 3  # most unknowns for cofactors
 
 
-class Elimination:
+class ConstraintElimination:
     """Elimination of A (m, n), m >= n, of full rank at most positions. sizes (m,): the usual norms of its
     equations, including their other terms."""
 

@@ -5,7 +5,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dynamics_node.algorithms.constraint_elimination import Elimination
+from dynamics_node.algorithms.constraint_elimination import ConstraintElimination
 from dynamics_node.algorithms.constraint_equations import (
     closing_program,
     counting_equations,
@@ -176,7 +176,7 @@ def nearer_to_closed(robot: Robot, q):
         if cluster.dependent:
             equations = interpret(position_program(tree, cluster.constraints), q=q)
             rows, sizes = counting_equations(tree, cluster)
-            elimination = Elimination(equations["K"][rows][:, list(cluster.dependent)], sizes)
+            elimination = ConstraintElimination(equations["K"][rows][:, list(cluster.dependent)], sizes)
             step = -elimination.solve(equations["phi"][rows][:, None])[:, 0]
             following = moved(tree, following, cluster.dependent, step)
     return following

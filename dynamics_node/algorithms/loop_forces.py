@@ -13,7 +13,7 @@ Constraints between coordinates act like drives, between a body and its parent.
 
 import numpy as np
 
-from dynamics_node.algorithms.constraint_elimination import Elimination
+from dynamics_node.algorithms.constraint_elimination import ConstraintElimination
 from dynamics_node.algorithms.constraint_equations import (
     common_ancestor,
     end_frames,
@@ -129,7 +129,7 @@ def _add(total, tree, cluster, q, tau, redundant):
             f"joints bridged by {names} transmit wrenches that their motion does not determine: {len(K)} "
             f"components constrain {len(cluster.dependent)} joints; redundant='least' selects the smallest"
         )
-    elimination = Elimination(K, np.ones(len(K)))
+    elimination = ConstraintElimination(K, np.ones(len(K)))
     multipliers = elimination.solve_transposed(tau[list(cluster.dependent)][:, None])[:, 0]
     ends = np.cumsum([len(own) for own in rows])[:-1]
     for constraint, own in zip(cluster.constraints, np.split(multipliers, ends), strict=True):

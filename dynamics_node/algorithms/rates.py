@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dynamics_node.algorithms.constraint_elimination import Elimination
+from dynamics_node.algorithms.constraint_elimination import ConstraintElimination
 from dynamics_node.algorithms.constraint_equations import (
     change_program,
     counting_equations,
@@ -204,7 +204,7 @@ class _Equations:
         self._constraints = tree, cluster.constraints
         K = interpret(self._program, q=q, qd=np.zeros(tree.nv))["K"][self._rows]
         self._K_dep, self._K_ind = K[:, self.dependent], K[:, list(cluster.independent)]
-        self.elimination = Elimination(self._K_dep, sizes)
+        self.elimination = ConstraintElimination(self._K_dep, sizes)
 
     @property
     def implicit(self):

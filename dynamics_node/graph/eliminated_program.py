@@ -173,7 +173,7 @@ def best_ordering(robot: Robot, problem: Problem, parameters=(), memory=FORGETFU
 
     Raises SingularPivotError if none of ORDERINGS is possible.
     """
-    search = _Search(robot, problem, tuple(parameters))
+    search = _OrderingSearch(robot, problem, tuple(parameters))
     note = f"ordering-{search.identity()}.json"
     ordering = search.read(memory.read(note))
     if ordering is None:
@@ -182,7 +182,7 @@ def best_ordering(robot: Robot, problem: Problem, parameters=(), memory=FORGETFU
     return OrderedProgram(ordering, elimination_program(robot, problem, ordering, parameters=parameters))
 
 
-class _Search:
+class _OrderingSearch:
     """Orderings of one graph and the costs of their Programs."""
 
     def __init__(self, robot, problem, parameters):

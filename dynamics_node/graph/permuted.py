@@ -12,7 +12,7 @@ from dynamics_node.graph.factors import Variable
 Column = tuple[Variable, int]  # a component of a variable
 
 
-class Pivot(NamedTuple):
+class ScalarPivot(NamedTuple):
     """Row and column (numbers); targets: rows from which the column is eliminated; rest: columns of the row
     that are solved for later; gone: (row, column) that vanish at every state after it; safe: the pivot is
     constant; weak: it vanishes at some states, or is small."""
@@ -28,7 +28,8 @@ class Pivot(NamedTuple):
 
 class TransformBlock(NamedTuple):
     """Six rows multiplied by the inverse of their block in six columns, which is a transform X between two
-    frames, X^T or minus that: for an orthogonal E its inverse only reorders entries. gone: as in a Pivot."""
+    frames, X^T or minus that: for an orthogonal E its inverse only reorders entries. gone: as in a
+    ScalarPivot."""
 
     rows: tuple[int, ...]
     columns: tuple[int, ...]
@@ -42,13 +43,13 @@ class Permuted(NamedTuple):
 
     columns: tuple[Column, ...]
     pattern: tuple[tuple[int, ...], ...]
-    steps: tuple[Pivot | TransformBlock, ...]
+    steps: tuple[ScalarPivot | TransformBlock, ...]
     fill: int
     products: float
 
     @property
     def pivots(self):
-        return tuple(step for step in self.steps if isinstance(step, Pivot))
+        return tuple(step for step in self.steps if isinstance(step, ScalarPivot))
 
     @property
     def weak(self):
@@ -98,7 +99,7 @@ class Lu:
             for row, factor in zip(step.targets, multipliers, strict=True):
                 b[row] = _less(b[row], _product(factor, b[step.row]))
         for step, done in zip(reversed(self._plan.steps), reversed(self._steps), strict=True):
-            if isinstance(step, Pivot):
+            if isinstance(step, ScalarPivot):
                 _, inverse, _, rest, scaled = done
                 value = b[step.row]
                 for column, entry in zip(step.rest, rest, strict=True):
@@ -136,7 +137,7 @@ def _entry(array):
     return array.item() if array.ndim == 0 else array
 
 
-def _eliminated(rows, step: Pivot):
+def _eliminated(rows, step: ScalarPivot):
     """(pivot, its inverse, multipliers of the targets, rest of the row, whether row and right-hand side are
     divided by the pivot). The pivot divides the side with fewer products."""
     own = rows[step.row]

@@ -18,7 +18,7 @@ from dynamics_node.graph.elimination import VANISHES
 from dynamics_node.graph.factors import JOINT_ACCELERATION, NATURAL
 from dynamics_node.graph.permuted import (
     Permuted,
-    Pivot,
+    ScalarPivot,
     TransformBlock,
     inverse_of_transform,
     scalar_columns,
@@ -33,7 +33,7 @@ VARIES = 20.0  # products that a constant pivot may cost more than one that vari
 WORST = 1e9  # the same of one that vanishes at some state
 
 
-class Block(NamedTuple):
+class TransformPlace(NamedTuple):
     """Six rows with a transform (states, 6, 6) in six columns: see TransformBlock."""
 
     rows: tuple[int, ...]
@@ -97,7 +97,7 @@ class SparseRows:
         self.columns[column].discard(number)
         return [(number, column)]
 
-    def is_intact(self, block: Block):
+    def is_intact(self, block: TransformPlace):
         """Whether a block is unchanged."""
         zero = np.zeros(1)
         return all(row in self.rows for row in block.rows) and all(
@@ -106,12 +106,12 @@ class SparseRows:
             for k, c in enumerate(block.columns)
         )
 
-    def other_columns(self, block: Block) -> tuple[int, ...]:
+    def other_columns(self, block: TransformPlace) -> tuple[int, ...]:
         """The other columns of the rows of a block."""
         columns = dict.fromkeys(c for row in block.rows for c in self.rows[row])
         return tuple(c for c in columns if c not in block.columns)
 
-    def turn(self, block: Block) -> TransformBlock:
+    def turn(self, block: TransformPlace) -> TransformBlock:
         """Multiply the rows of a block by its inverse."""
         others, old = self.other_columns(block), [self.rows[row] for row in block.rows]
         inverse = np.array(inverse_of_transform(np.moveaxis(block.X, 0, -1)))
@@ -214,7 +214,7 @@ def _transforms(factors, columns, states):
         for x, block in factor.blocks.items():
             if x.dim == factor.rows == 6 and _is_transform(block):
                 X = np.broadcast_to(block, (states, 6, 6))
-                yield Block(tuple(range(top, top + 6)), tuple(number[x, k] for k in range(6)), X)
+                yield TransformPlace(tuple(range(top, top + 6)), tuple(number[x, k] for k in range(6)), X)
         top += factor.rows
 
 
@@ -234,7 +234,7 @@ class PivotSearch(SparseRows):
         super().__init__(rows)
         self.fill = self.products = 0
         self.own: dict[int, int] = {}
-        self.blocks: list[Block] = []
+        self.blocks: list[TransformPlace] = []
         self._variable = [x for x, _ in columns]
         self._rank = [-x.body if inward else 0 for x in self._variable]
         self._grades: dict[int, dict] = {}
@@ -243,7 +243,7 @@ class PivotSearch(SparseRows):
 
     def run(self, most):
         """The steps."""
-        steps: list[Pivot | TransformBlock] = []
+        steps: list[ScalarPivot | TransformBlock] = []
         for number in self.rows:
             self._grade(number)
         for number in self.rows:
@@ -327,7 +327,7 @@ class PivotSearch(SparseRows):
                 changed |= self.neighbors(self.rows[target])
         for number in changed | self.neighbors(rest):
             self._offer(number)
-        return Pivot(row, column, targets, rest, gone, bool(is_constant(pivot)), weak)
+        return ScalarPivot(row, column, targets, rest, gone, bool(is_constant(pivot)), weak)
 
     def _turned(self, block):
         self.blocks.remove(block)

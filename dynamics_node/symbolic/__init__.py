@@ -1,7 +1,7 @@
 """Programs: expressions, tracing, derivatives, interpretation, passes over operations. Spatial algebra."""
 
 from dynamics_node.symbolic.derivative import derivative_name, gradient, jacobian, pullback, pushforward
-from dynamics_node.symbolic.expression import Expression, Op, Table
+from dynamics_node.symbolic.expression import Expression, Op, Tape
 from dynamics_node.symbolic.fused import Fused, fused
 from dynamics_node.symbolic.interpret import flattened, interpret, interpret_portable
 from dynamics_node.symbolic.lane_program import LaneProgram, Stage, Staging, Value, entries, mapped
@@ -81,7 +81,7 @@ __all__ = [
     "Rotation",
     "Stage",
     "Staging",
-    "Table",
+    "Tape",
     "Translation",
     "Value",
     "angle_of",

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from dynamics_node.symbolic.expression import Op, Table
+from dynamics_node.symbolic.expression import Op, Tape
 from dynamics_node.symbolic.interpret import scalar_values
 from dynamics_node.symbolic.program import Program, program_of
 
@@ -86,8 +86,8 @@ def _accumulated(program, outputs, inputs, rows):
 
 
 def _symbols(program):
-    """A Table, the symbols of the inputs, and `_input_places`."""
-    table = Table()
+    """A Tape, the symbols of the inputs, and `_input_places`."""
+    table = Tape()
     return table, [table.input() for _ in range(program.input_size)], _input_places(program)
 
 

@@ -38,7 +38,7 @@ BINARY = (Op.ADD, Op.SUB, Op.MUL)
 _INPUT, _CONSTANT, _ADD, _SUB, _MUL, _RECIPROCAL, _NEG, _SIN, _COS = (op.value for op in Op)
 
 
-class Table:
+class Tape:
     """All nodes of one trace, in order of creation: an operand always comes before its use."""
 
     def __init__(self):
@@ -85,12 +85,12 @@ class Table:
         return self.binary(_SUB, one, other) if opposite is None else -opposite
 
     def clear(self):
-        """Drop all nodes: they refer to their Table, so their memory is freed at once."""
+        """Drop all nodes: they refer to their Tape, so their memory is freed at once."""
         self.nodes, self._constants, self._operations = [], {}, [{} for _ in Op]
 
 
 class Expression:
-    """A node of a Table. It adds, multiplies and divides with Expressions and numbers.
+    """A node of a Tape. It adds, multiplies and divides with Expressions and numbers.
 
     It has no truth value and no float value: a computation that needs one depends on the value of its input
     and is no straight-line program.

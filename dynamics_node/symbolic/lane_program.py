@@ -15,7 +15,7 @@ from itertools import accumulate
 import numpy as np
 
 from dynamics_node.errors import ProgramError
-from dynamics_node.symbolic.expression import Expression, Op, Table
+from dynamics_node.symbolic.expression import Expression, Op, Tape
 from dynamics_node.symbolic.program import Program, program_of, require_health
 
 
@@ -136,7 +136,7 @@ class Staging:
         return self._stage(function, each + everywhere, lanes)
 
     def _stage(self, function, arguments, lanes):
-        table, rows = Table(), _Operands()
+        table, rows = Tape(), _Operands()
         results = function(*mapped(lambda array: rows.symbols(table, _objects(array)), arguments))
         arrays = [np.asarray(array, dtype=object) for array in _leaves(results)]
         computed = {x.number: x for array in arrays for x in array.flat if _is_computed(x)}

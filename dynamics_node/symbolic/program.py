@@ -11,7 +11,7 @@ import numpy as np
 
 from dynamics_node.display import titled
 from dynamics_node.errors import ProgramError
-from dynamics_node.symbolic.expression import BINARY, TURNING, UNARY, Expression, Op, Table
+from dynamics_node.symbolic.expression import BINARY, TURNING, UNARY, Expression, Op, Tape
 
 FORMAT = 3
 HEALTH = "health"
@@ -196,7 +196,7 @@ def trace(
     >>> torque([0.0, np.pi / 6, np.pi / 2]).round(3)
     array([0.   , 4.905, 9.81 ])
     """
-    table = Table()
+    table = Tape()
     arrays = {name: _input_array(table, shape) for name, shape in inputs.items()}
     results = {name: np.asarray(value, dtype=object) for name, value in function(**arrays).items()}
     return program_of(table, dict(inputs), results, limits)
@@ -210,8 +210,8 @@ def _input_array(table, shape):
 
 
 def program_of(table, inputs, results, limits=()) -> Program:
-    """The Program for results {name: array of Expressions and numbers} of a Table whose inputs are {name:
-    shape} in order. The Table is cleared."""
+    """The Program for results {name: array of Expressions and numbers} of a Tape whose inputs are {name:
+    shape} in order. The Tape is cleared."""
     wanted = {name: [_node(table, x) for x in array.flat] for name, array in results.items()}
     live = _live(table, wanted.values())
     inputs_first = [node for node in table.nodes if node.op == _INPUT]

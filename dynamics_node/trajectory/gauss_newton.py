@@ -185,7 +185,7 @@ class BatchSolver:
 
         Raises NotConverged, SingularPosition and Unobservable with the solution so far.
         """
-        return _Search(steps.copy(), prior, self.backend, tolerance, observable).run(iterations)
+        return _Iterations(steps.copy(), prior, self.backend, tolerance, observable).run(iterations)
 
     def covariance(self, steps: Steps, prior: Prior) -> np.ndarray:
         """Covariance (count, columns, columns) of all directions at every step, at a solution."""
@@ -195,7 +195,7 @@ class BatchSolver:
         return covariances(self.graph, sweeps.outputs)
 
 
-class _Search:
+class _Iterations:
     """State of the iterations."""
 
     def __init__(self, steps, prior, backend, tolerance, observable):

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics_node.algorithms.constraint_elimination import Elimination
+from dynamics_node.algorithms.constraint_elimination import ConstraintElimination
 from dynamics_node.robot import Shapes
 from dynamics_node.symbolic import (
     Program,
@@ -72,7 +72,7 @@ def _solved_exactly(A, right, definite):
     if definite:
         traces = np.trace(A) * np.sum(inverse_diagonal(A, np.ones(len(A), dtype=bool)))
         return solve_definite(A, right), traces * traces
-    elimination = Elimination(A, np.ones(len(A)))
+    elimination = ConstraintElimination(A, np.ones(len(A)))
     return elimination.solve(right), elimination.condition()
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from paper_problems import PlanarSystem
 
-from dynamics_node.algorithms.constraint_elimination import Elimination
+from dynamics_node.algorithms.constraint_elimination import ConstraintElimination
 from dynamics_node.symbolic import derivative_name, interpret, jacobian, solve_definite, symmetric, trace
 from dynamics_node.trajectory import Drawing, vector
 
@@ -128,7 +128,7 @@ class _Motion:
     def _elimination(self, q):
         K = self._jacobian(q)
         A = K[:, self._dependent]
-        return Elimination(A, np.ones(len(A))), K[:, self._independent]
+        return ConstraintElimination(A, np.ones(len(A))), K[:, self._independent]
 
     def inverse(self, q, qd, qdd):
         """R^T (M qdd - Q)."""

@@ -1,8 +1,10 @@
 """`import dynamics_node` is quick; public names are imported at first use."""
 
+import ast
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -60,3 +62,14 @@ def test_entry_points_use_one_thread_and_the_library_sets_no_variables(entry):
         assert set(variables).isdisjoint(names)
     else:
         assert int(threads) == 1
+
+
+def test_a_class_name_has_one_meaning():
+    """No two classes of the library have the same name, even in packages far apart."""
+    places = {}
+    for file in sorted(Path(dn.__file__).parent.rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.ClassDef):
+                places.setdefault(node.name, []).append(file.name)
+    assert len(places) > 300
+    assert not {name: files for name, files in places.items() if len(files) > 1}

@@ -27,7 +27,7 @@ from trials import positions, tried
 import dynamics_node as dn
 from dynamics_demo.robots import four_bar
 from dynamics_node.algorithms import Actuation, dynamics_programs
-from dynamics_node.algorithms.constraint_elimination import Elimination, parts
+from dynamics_node.algorithms.constraint_elimination import ConstraintElimination, parts
 from dynamics_node.algorithms.constraint_equations import counting_equations
 from dynamics_node.graph import build_graph, eliminate, plan_ordering
 from dynamics_node.robot.constraints import FunctionConstraint
@@ -183,7 +183,7 @@ def solve_by_elimination(A, b):
     def function(numbers, b):
         symbols = np.zeros(A.shape, dtype=object)
         symbols[nonzero] = numbers
-        elimination = Elimination(symbols, np.ones(len(A)))
+        elimination = ConstraintElimination(symbols, np.ones(len(A)))
         return {"x": elimination.solve(b), "condition": np.array([elimination.condition()])}
 
     program = trace(function, {"numbers": (np.count_nonzero(nonzero),), "b": b.shape})
@@ -219,7 +219,7 @@ def test_transposed_elimination(n, rows):
         b = A.T @ random.normal(size=(n + rows, 2))
 
         def function(numbers, b, A=A):
-            return {"x": Elimination(numbers.reshape(A.shape), np.ones(len(A))).solve_transposed(b)}
+            return {"x": ConstraintElimination(numbers.reshape(A.shape), np.ones(len(A))).solve_transposed(b)}
 
         program = trace(function, {"numbers": (A.size,), "b": b.shape})
         solution = interpret(program, numbers=A.ravel(), b=b)["x"]
@@ -252,7 +252,7 @@ def test_parts_of_coupled_loops():
     def transposed(numbers, b):
         symbols = np.zeros(shuffled.shape, dtype=object)
         symbols[shuffled != 0] = numbers
-        return {"x": Elimination(symbols, np.ones(7)).solve_transposed(b)}
+        return {"x": ConstraintElimination(symbols, np.ones(7)).solve_transposed(b)}
 
     program = trace(transposed, {"numbers": (np.count_nonzero(shuffled),), "b": x.shape})
     solution = interpret(program, numbers=shuffled[shuffled != 0], b=shuffled.T @ x)["x"]

@@ -55,7 +55,7 @@ void F_release(int mem) { (void)mem; }
 
 
 @dataclass(frozen=True, eq=False)
-class Block:
+class MatrixArgument:
     """An argument as a matrix.
 
     numbers (rows, columns): of an input the places of its entries in the array of the Program; of a result
@@ -116,14 +116,14 @@ def definitions(entry: Entry) -> list[str]:
 # result is turned over; of three axes the last two are its columns.
 
 
-def as_input(name, numbers) -> Block:
-    """A Block of the numbers of an array in the layout of inputs."""
-    return Block(name, numbers.reshape(-1, 1) if numbers.ndim < 2 else _matrix(numbers).T)
+def as_input(name, numbers) -> MatrixArgument:
+    """A MatrixArgument of the numbers of an array in the layout of inputs."""
+    return MatrixArgument(name, numbers.reshape(-1, 1) if numbers.ndim < 2 else _matrix(numbers).T)
 
 
-def as_result(name, numbers) -> Block:
-    """A Block of the numbers of an array in the layout of results."""
-    return Block(name, _matrix(numbers))
+def as_result(name, numbers) -> MatrixArgument:
+    """A MatrixArgument of the numbers of an array in the layout of results."""
+    return MatrixArgument(name, _matrix(numbers))
 
 
 def _matrix(numbers):
@@ -216,9 +216,9 @@ class Derived(NamedTuple):
     """A derivative: its inputs, of which a Program reads some, and results of its values."""
 
     name: str
-    inputs: list[Block]
+    inputs: list[MatrixArgument]
     program: Program
-    results: list[Block]
+    results: list[MatrixArgument]
 
 
 def _text(entry, derived):
@@ -270,7 +270,7 @@ def _first(entry, name, program, inputs) -> Derived:
         for i in ins:
             columns = as_input("", _places(i.shape)).columns
             numbers = first.outputs[names[o.name, i.name]].reshape(o.size, i.size)[rows][:, columns]
-            results.append(Block(f"jac_{o.name}_{i.name}", without_zeros(first, numbers)))
+            results.append(MatrixArgument(f"jac_{o.name}_{i.name}", without_zeros(first, numbers)))
     return Derived(name, inputs, first, results)
 
 
@@ -290,8 +290,11 @@ def _differentiated(derived) -> Derived:
                 there = np.moveaxis(there.reshape(*block.numbers.shape, -1), 0, 1).reshape(numbers.shape)
                 constant = (block.columns < 0)[:, None]
                 numbers = np.where(constant, -1, without_zeros(second, there[:, own.columns]))
-            results.append(Block(f"jac_{block.name}_{own.name}", numbers))
-    inputs = [*derived.inputs, *(Block(f"out_{b.name}", _stored(b.numbers)) for b in derived.results)]
+            results.append(MatrixArgument(f"jac_{block.name}_{own.name}", numbers))
+    inputs = [
+        *derived.inputs,
+        *(MatrixArgument(f"out_{b.name}", _stored(b.numbers)) for b in derived.results),
+    ]
     return Derived(f"jac_{derived.name}", inputs, second, results)
 
 

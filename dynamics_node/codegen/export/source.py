@@ -56,7 +56,7 @@ def static_name(entry: Entry, word: str):
     return None if word == "sincos" and entry.libm else f"{entry.name}_{word}"
 
 
-class Body(NamedTuple):
+class FunctionBody(NamedTuple):
     """before: lines of static functions; lines: of the function itself, with `return 1` at a singular state;
     texts: of the entries of every result; workspace: numbers that the array w has to hold."""
 
@@ -66,7 +66,7 @@ class Body(NamedTuple):
     workspace: int
 
 
-def body(entry: Entry, name: str, program: Program, given) -> Body:
+def body(entry: Entry, name: str, program: Program, given) -> FunctionBody:
     """What computes a Program in a function `name` whose inputs are {name: texts of the entries}."""
     statements = Statements(program, plain_c(entry.precision), given, static_name(entry, "sincos"))
     parts, real = statements.parts(), entry.real
@@ -96,7 +96,7 @@ def body(entry: Entry, name: str, program: Program, given) -> Body:
                 text = f"r{len(lines) - 1}"
             texts[-1].append(text)
     quiet = [f"(void){own};" for own in given if own not in statements.read]
-    return Body(before, [*quiet, *lines], texts, statements.workspace)
+    return FunctionBody(before, [*quiet, *lines], texts, statements.workspace)
 
 
 def _unless_singular(entry, program, health):
@@ -108,12 +108,12 @@ def _unless_singular(entry, program, health):
     return [f"if (!({' && '.join(within)})) return 1;"]
 
 
-def _by_lanes(entry) -> Body:
+def _by_lanes(entry) -> FunctionBody:
     """What computes the LaneProgram of an Entry."""
     lanes = Lanes(entry, static_name(entry, "sincos"))
     health = lanes.texts.pop(HEALTH) if lanes.program.limits else []
     lines = [*lanes.lines, *_unless_singular(entry, lanes.program, health)]
-    return Body(lanes.before, lines, list(lanes.texts.values()), lanes.workspace)
+    return FunctionBody(lanes.before, lines, list(lanes.texts.values()), lanes.workspace)
 
 
 def _indented(lines):
