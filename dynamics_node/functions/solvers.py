@@ -93,7 +93,7 @@ def _dependent(spec):
 
 
 def _at_call_time(spec):
-    """By numbers, refined at every state: an interpreted Program has errors of 1e-8 where a pivot is small."""
+    """By numbers, refined at every state: an interpreted Program errs by 1e-8 where a pivot is small."""
     backend, ordering = spec.choice.backend, spec.choice.ordering
     if backend == "gtsam":
         algorithm = gtsam_elimination(spec.robot, spec.problem, ordering)
