@@ -456,7 +456,7 @@ def _evaluated(robot, name, backend, f_ext, options):
     return build(robot, name, backend=backend, f_ext=f_ext, **dict(options))
 
 
-def build_for_service(robot: Robot, what, batches: bool = False, **choices: Any) -> Any:
+def build_for_service(robot: Robot, what: Any, batches: bool = False, **choices: Any) -> Any:
     """A Function for the node: inertias, and rotors if there are any, can change; everything is compiled at
     once, with `batches` also the code for many states. Arguments and errors as in `build`."""
     function = build(robot, what, runtime_parameters=changeable(robot), **choices)

@@ -69,7 +69,7 @@ class Options:
 
 def export_functions(
     functions: Sequence,
-    folder,
+    folder: str | Path,
     target: Target = "c",
     *,
     name: str | None = None,

@@ -20,7 +20,7 @@ from std_msgs.msg import Header
 
 from dynamics_node.algorithms.quantity_methods import MAX_CONDITION, invert
 from dynamics_node.estimation import require_bearing
-from dynamics_node.functions import build
+from dynamics_node.functions import evaluate
 from dynamics_node.node.building.build_job import REFERENCE
 from dynamics_node.node.errors import BadMessage, NoOutput
 from dynamics_node.node.ros.messages import (
@@ -183,8 +183,10 @@ class Services:
                 "hybrid dynamics does not support driven.joints: use inverse or forward dynamics"
             )
         known = known_torques(core, batch, problem.forward)
-        solver = build(core.model, problem, backend="numpy")  # compilation would take longer than one solve
-        qdd, tau = solver(batch.q, batch.qd, batch.qdd, known, gravity=core.gravity(monotonic_ns()))
+        state, gravity = (batch.q, batch.qd, batch.qdd, known), core.gravity(monotonic_ns())
+        options = {"forward_joints": request.forward_joints, "gravity": gravity}
+        # compilation would take longer than one solve
+        qdd, tau = evaluate(core.model, "hybrid_dynamics", *state, backend="numpy", **options)
         response.solution = self._solution(core, request, batch, qdd, tau)
 
     def _mass_matrix(self, core, request, response):
