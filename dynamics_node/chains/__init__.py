@@ -8,15 +8,3 @@ from dynamics_node.chains.chain_arrays import (
 )
 from dynamics_node.chains.parallel_dynamics import SOLVERS, forward_dynamics, inverse_dynamics, on_host
 from dynamics_node.chains.tridiagonal import CFA_ORDERINGS
-
-__all__ = [
-    "CFA_ORDERINGS",
-    "SOLVERS",
-    "Motions",
-    "chain_arrays",
-    "forward_dynamics",
-    "inverse_dynamics",
-    "on_host",
-    "require_definite_inertias",
-    "require_narrow_tree",
-]

@@ -6,18 +6,3 @@ from dynamics_node.codegen.result_memory import new_array
 from dynamics_node.codegen.rollout import Rollouts
 from dynamics_node.codegen.runner import NoFastPath, Runner, WithFallback, finite_states
 from dynamics_node.codegen.scan import Scan
-
-__all__ = [
-    "DEVICES",
-    "ArrayError",
-    "NoFastPath",
-    "Rollouts",
-    "Runner",
-    "Scan",
-    "WithFallback",
-    "finite_states",
-    "lost",
-    "make_runner",
-    "new_array",
-    "on_device",
-]

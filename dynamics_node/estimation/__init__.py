@@ -3,7 +3,6 @@
 from dynamics_node.estimation.joint_filter import JointFilter
 from dynamics_node.estimation.observer import MomentumObserver, build_observer
 from dynamics_node.estimation.observer_options import COMPONENTS, ObserverOptions
-from dynamics_node.estimation.observer_program import views
 from dynamics_node.estimation.payload import Payload, identify_payload, require_bearing
 from dynamics_node.estimation.payload_estimator import (
     PayloadEstimator,
@@ -12,21 +11,3 @@ from dynamics_node.estimation.payload_estimator import (
     payload_functions,
 )
 from dynamics_node.estimation.tool import Tool, identify_tool
-
-__all__ = [
-    "COMPONENTS",
-    "JointFilter",
-    "MomentumObserver",
-    "ObserverOptions",
-    "Payload",
-    "PayloadEstimator",
-    "PayloadFunctions",
-    "Tool",
-    "build_observer",
-    "build_payload_estimator",
-    "identify_payload",
-    "identify_tool",
-    "payload_functions",
-    "require_bearing",
-    "views",
-]

@@ -20,30 +20,3 @@ from dynamics_node.functions.exporting import export_functions
 from dynamics_node.functions.function import Function, compile
 from dynamics_node.functions.loop_solver import LoopSolver
 from dynamics_node.functions.robot_function import RobotFunction
-
-__all__ = [
-    "BACKENDS",
-    "SOLVERS",
-    "Backend",
-    "Estimate",
-    "Estimator",
-    "ExternalWrenchEstimate",
-    "Function",
-    "LoopSolver",
-    "RobotFunction",
-    "UnobservableError",
-    "build",
-    "build_for_service",
-    "build_loop_solver",
-    "changeable",
-    "compile",
-    "difference",
-    "difference_derivatives",
-    "evaluate",
-    "export_functions",
-    "integrate",
-    "integrate_derivatives",
-    "interpolate",
-    "random_configuration",
-    "resolve",
-]

@@ -1,11 +1,6 @@
 """Inertias and friction from recordings; excitation design; checks of descriptions (doctor)."""
 
-from dynamics_node.identification.base_parameters import (
-    BaseParameters,
-    Excitation,
-    base_parameters,
-    excitation,
-)
+from dynamics_node.identification.base_parameters import base_parameters, excitation
 from dynamics_node.identification.consistent import ConsistentFit
 from dynamics_node.identification.filtering import LowPass
 from dynamics_node.identification.identification_page import write_page
@@ -14,32 +9,7 @@ from dynamics_node.identification.identified_robot import (
     identified_robot,
     identified_text,
 )
-from dynamics_node.identification.identify import METHODS, Identified, identify
+from dynamics_node.identification.identify import Identified, identify
 from dynamics_node.identification.regressor_model import TERMS, USUAL, RegressorModel
 from dynamics_node.identification.summary import summary, worse_joints
-from dynamics_node.identification.sums import Solution, Sums, ordinary, weighted
-
-__all__ = [
-    "METHODS",
-    "TERMS",
-    "USUAL",
-    "BaseParameters",
-    "ConsistentFit",
-    "Excitation",
-    "Identified",
-    "LowPass",
-    "RegressorModel",
-    "Solution",
-    "Sums",
-    "base_parameters",
-    "excitation",
-    "identified_numbers",
-    "identified_robot",
-    "identified_text",
-    "identify",
-    "ordinary",
-    "summary",
-    "weighted",
-    "worse_joints",
-    "write_page",
-]
+from dynamics_node.identification.sums import Solution, Sums, weighted

@@ -3,10 +3,3 @@
 from dynamics_node.codegen.c.batch_kernel import BATCH, BatchKernel
 from dynamics_node.codegen.c.kernel import Kernel
 from dynamics_node.codegen.c.runner import CRunner
-
-__all__ = [
-    "BATCH",
-    "BatchKernel",
-    "CRunner",
-    "Kernel",
-]

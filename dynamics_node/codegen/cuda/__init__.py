@@ -5,14 +5,3 @@ from dynamics_node.codegen.cuda.device import at_work, compiled, cupy_module, lo
 from dynamics_node.codegen.cuda.device_call import ArrayError, on_device
 from dynamics_node.codegen.cuda.rollout import DeviceRollouts
 from dynamics_node.codegen.cuda.runner import CudaRunner
-
-__all__ = [
-    "ArrayError",
-    "CudaRunner",
-    "DeviceRollouts",
-    "at_work",
-    "compiled",
-    "cupy_module",
-    "lost",
-    "on_device",
-]

@@ -12,22 +12,3 @@ from dynamics_node.codegen.export.targets import (
     one_file,
     write,
 )
-
-__all__ = [
-    "DOUBLE",
-    "DTYPES",
-    "MANY",
-    "TARGETS",
-    "WITH_CASADI",
-    "Argument",
-    "Entry",
-    "RobotFacts",
-    "Target",
-    "casadi_name",
-    "derivative_entry",
-    "identifier",
-    "identifiers",
-    "one_file",
-    "plain",
-    "write",
-]

@@ -6,12 +6,4 @@ learns from the compiler that reads it.
 """
 
 from dynamics_node.codegen.printer.kernel_arguments import KernelArgument, KernelSource, Variant
-from dynamics_node.codegen.printer.kernel_text import head, kernel
-
-__all__ = [
-    "KernelArgument",
-    "KernelSource",
-    "Variant",
-    "head",
-    "kernel",
-]
+from dynamics_node.codegen.printer.kernel_text import kernel

@@ -3,19 +3,7 @@
 See docs/how-to/excitation.md.
 """
 
-from dynamics_node.identification.excitation.bounds import Bounds, joint_bounds
-from dynamics_node.identification.excitation.design import CRITERIA, UNITS, design_excitation, solutions
+from dynamics_node.identification.excitation.bounds import joint_bounds
+from dynamics_node.identification.excitation.design import design_excitation, solutions
 from dynamics_node.identification.excitation.excitation_trajectory import RATE, ExcitationTrajectory
 from dynamics_node.identification.excitation.limits_along_motion import Box
-
-__all__ = [
-    "CRITERIA",
-    "RATE",
-    "UNITS",
-    "Bounds",
-    "Box",
-    "ExcitationTrajectory",
-    "design_excitation",
-    "joint_bounds",
-    "solutions",
-]

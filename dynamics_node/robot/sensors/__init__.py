@@ -2,8 +2,6 @@
 
 from dynamics_node.robot.sensors.records import (
     MEASURED,
-    ROLES,
-    SENSORS,
     UNKNOWN,
     WRENCH,
     ZERO,
@@ -16,29 +14,6 @@ from dynamics_node.robot.sensors.records import (
     JointAcceleration,
     JointTorque,
     LinkSensor,
-    Posed,
     Sensor,
 )
 from dynamics_node.robot.sensors.sensors_file import load_sensors, parse_sensors
-
-__all__ = [
-    "MEASURED",
-    "ROLES",
-    "SENSORS",
-    "UNKNOWN",
-    "WRENCH",
-    "ZERO",
-    "Accelerometer",
-    "AngularAcceleration",
-    "ExternalWrench",
-    "ForceTorque",
-    "Gyro",
-    "Imu",
-    "JointAcceleration",
-    "JointTorque",
-    "LinkSensor",
-    "Posed",
-    "Sensor",
-    "load_sensors",
-    "parse_sensors",
-]
