@@ -21,7 +21,7 @@ MOST_WAITING = 100  # requests of a service that wait for an answer; the reply t
 EVENTS_PERIOD = 5.0  # s between checks of QoS events, which only log warnings
 MOST = 100  # messages of one subscription in a turn, for any depth
 SHARE = 0.005  # s of processor time of one subscription in a turn
-RETRIES, RETRY_PERIOD = 10, 1.0  # of a reply whose client the middleware has not discovered yet
+RETRIES, RETRY_PERIOD = 4, 1.0  # of a reply whose client the middleware has not discovered yet
 UNDISCOVERED = "failed to send response"  # the warning of rclpy after 0.1 s of waiting for the client
 AWAITS = "the callback awaits: use another executor"
 
