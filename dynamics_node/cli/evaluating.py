@@ -73,10 +73,11 @@ def compile_robot(robot, options, printer):
     for kind in options.problem or PROBLEMS:
         started = time.perf_counter()
         with printer.progress(f"{kind} dynamics"):
+            problem = PROBLEMS[kind](robot)
+            build_for_service(robot, problem, batches=True, backend="c")  # of whole trajectories
             solver = build_for_service(
-                robot, PROBLEMS[kind](robot), batches=True, solver=options.solver,
-                ordering=options.ordering, backend="c",
-            )  # fmt: skip
+                robot, problem, f_ext=True, solver=options.solver, ordering=options.ordering, backend="c"
+            )
         counts = solver.program.op_count()
         operations, seconds = counts["mul"] + counts["add"] + counts["div"], time.perf_counter() - started
         rows.append({"problem": kind, "solver": solver.description, "operations": operations})
