@@ -199,7 +199,7 @@ class Reference(Oracle):
         owners = {joint.name: joint for joint in model.independent_joints}
         root = [pin.JointModelFreeFlyer()] if "floating_base" in owners else []
         self.mimics, rotors = mimics or {}, armature or {}
-        self._take(model, pin.buildModelFromXML(text, *root))
+        self._take(model, pin.buildModelFromXML(rounded_turns(text), *root))
         self.weights, self.followed, inertias = np.zeros((self.pin.nv, model.nv)), [], np.zeros(self.pin.nv)
         for name in list(self.pin.names)[1:]:
             there = self.pin.joints[self.pin.getJointId(name)]
