@@ -127,7 +127,7 @@ def test_joints_that_a_plan_omits_rest_at_its_start(tmp_path, capsys):
     plan = {"joint_trajectory": {"joint_names": ["slide"], "points": rows}}
     path.write_text(yaml.safe_dump({"trajectory": [plan], "trajectory_start": START}))
     peaks = []
-    for options in ([], ["--at", "0,0.3"], ["--at", "0,0"]):
+    for options in ([], ["--q0", "0,0.3"], ["--q0", "0,0"]):
         assert main(["check", str(robot), str(path), "--json", *options]) == 0
         peaks.append(
             {own["name"]: own["peak_effort"] for own in json.loads(capsys.readouterr().out)["joints"]}[
