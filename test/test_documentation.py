@@ -158,7 +158,7 @@ def test_troubleshooting_reasons_match_the_node():
 def test_workflow_and_hooks_use_the_commands_of_developers():
     jobs = yaml.safe_load((ROOT / ".github" / "workflows" / "test.yml").read_text())["jobs"]
     commands = {name: job["steps"][-1].get("run", "") for name, job in jobs.items() if name != "docs"}
-    assert len(commands) == 3 and all("./dev test" in command for command in commands.values())
+    assert len(commands) == 4 and all("./dev test" in command for command in commands.values())
     (ruff,) = (
         repo
         for repo in yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"]
