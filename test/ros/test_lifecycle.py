@@ -31,7 +31,7 @@ def state(rig):
 
 
 def test_an_inactive_node_publishes_nothing_and_keeps_its_robot(rig, panda):
-    r = rig()
+    r = rig(parameters={"joint_state_timeout": 60.0})
     r.answered(panda.names, panda.q, panda.qd)
     assert state(r) == "active" and change(r, Transition.TRANSITION_DEACTIVATE)
     assert state(r) == "inactive"
