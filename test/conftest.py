@@ -44,49 +44,21 @@ def pytest_collection_finish():
     gc.set_threshold(20_000, 20, 20)
 
 
-# Left out by `./dev test -m "not long"`: they take two thirds of the time, measured on two cores
-LONG = set(
-    [
-        "test_long_robots",
-        "test_dev",
-        "test_packaging",
-        "test_linkages",
-        "test_orderings",
-        "test_building",
-        "test_estimator",
-        "test_cache",
-        "test_export",
-        "test_batch",
-        "test_product",
-        "test_observer",
-        "test_identified_demo",
-        "test_odd_recordings",
-        "test_nearest_dynamics",
-        "test_backend_c",
-        "test_limits",
-        "test_sensor_programs",
-        "test_payload_estimates",
-        "test_number_campaigns",
-        "test_estimated_arm",
-        "test_sanitizers",
-        "test_assemblies",
-        "test_path_timing",
-        "test_algorithms",
-        "test_singular_positions",
-        "test_every_processor",
-        "test_derivatives",
-        "test_packed",
-        "test_excitation",
-        "test_advice_of_identify",
-        "test_identify_command",
-        "test_widths",
-        "test_trajectory_answers",
-        "test_noisy_velocities",
-        "test_text_of_kernels",
-        "test_stressed_trees",
-        "test_trajectory_factors",
-    ]
-)
+# Left out by `./dev test -m "not long"`: they take most of the time, measured on two cores
+LONG = {
+    "test_long_robots", "test_dev", "test_packaging", "test_linkages", "test_orderings", "test_building",
+    "test_estimator", "test_cache", "test_export", "test_batch", "test_product", "test_observer",
+    "test_identified_demo", "test_odd_recordings", "test_nearest_dynamics", "test_backend_c", "test_limits",
+    "test_sensor_programs", "test_payload_estimates", "test_number_campaigns", "test_estimated_arm",
+    "test_sanitizers", "test_assemblies", "test_path_timing", "test_algorithms", "test_singular_positions",
+    "test_every_processor", "test_derivatives", "test_packed", "test_excitation", "test_advice_of_identify",
+    "test_identify_command", "test_widths", "test_trajectory_answers", "test_noisy_velocities",
+    "test_text_of_kernels", "test_stressed_trees", "test_trajectory_factors", "test_trajectory_commands",
+    "test_trajectory_problems", "test_identification", "test_tables", "test_controllers", "test_quantities",
+    "test_demo", "test_estimator_on_topics", "test_service_process", "test_campaigns",
+    "test_payload_estimates_on_topics", "test_parameters", "test_services", "test_bad_input",
+    "test_wrench_sensor_on_topics", "test_confined", "test_switching", "test_fuzz",
+}  # fmt: skip
 
 
 @pytest.hookimpl(tryfirst=True)  # before -m chooses
