@@ -109,11 +109,11 @@ def parameter_values(
     reframed, T = frames or reframe(tree)
     own = with_parameters(reframed, inertias_in(T, tree.inertias), tree.armature)
     own = regroup(own) if regrouped else own
-    values = own_values(own)
+    values = robot_values(own)
     return {name: values[name] for name in parameters}
 
 
-def own_values(tree: Robot) -> dict[str, np.ndarray]:
+def robot_values(tree: Robot) -> dict[str, np.ndarray]:
     """{name: array} of all possible inputs, of a tree in the frames of the Program."""
     return {"inertia": pseudo_inertia(tree.inertias)[:, _UPPER[0], _UPPER[1]], "armature": tree.armature}
 

@@ -188,8 +188,8 @@ def joint_regressor(robot, q, qd, qdd):
         [np.ones_like(joint.position(q)) for joint in shared],
         [joint.position(q) - joint.offset for joint in shared],  # frames have the same position
     )
-    own_values = (qdd[..., places], qd[..., places], np.ones_like(positions), positions)
-    for values, more in zip(own_values, of_shared, strict=True):
+    single_values = (qdd[..., places], qd[..., places], np.ones_like(positions), positions)
+    for values, more in zip(single_values, of_shared, strict=True):
         matrix = np.zeros(
             (*q.shape[:-1], robot.nv, len(robot.axle_map)), dtype=np.result_type(q.dtype, float)
         )

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from html import escape
 from typing import NamedTuple
 
-from dynamics_node.graph.factor_graph import BayesNet, FactorGraph, coordinate_owners, owned_by, unknown_of
+from dynamics_node.graph.factor_graph import BayesNet, FactorGraph, coordinate_owners, owners_at, unknown_of
 from dynamics_node.graph.factors import torque
 from dynamics_node.graph.robot_graph import selected_rows, spanning_problem
 from dynamics_node.graph.sketch import Node, Sketch
@@ -170,7 +170,7 @@ def complete_sketch(robot, problem=None, title=None) -> Sketch:
         return _with_constraints(complete_sketch(robot.tree, spanned, title), robot)
     drawn = Sketch(title or "Dynamics as a factor graph; squares are known", ROWS, robot.parents)
     owners = coordinate_owners(robot)
-    owners_of = [tuple(owned_by(owners, i)) for i in range(robot.nbodies)]
+    owners_of = [tuple(owners_at(owners, i)) for i in range(robot.nbodies)]
     for kind in ("A", "V"):
         drawn.nodes[kind, 0] = node(kind, 0, "0", problem is not None)
     for i in range(robot.nbodies):

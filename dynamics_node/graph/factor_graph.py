@@ -73,7 +73,7 @@ def coordinate_owners(robot):
     return owners
 
 
-def owned_by(owners, i):
+def owners_at(owners, i):
     """{body that owns coordinates: S (6, k)} of the coordinates that move a body's joint. owners:
     `coordinate_owners`."""
     return {owner: members[i] for owner, members in owners.items() if i in members}
@@ -114,7 +114,9 @@ def tree_factors(robot, q, qd, f_ext=None, gravity=None):
     owners = coordinate_owners(robot)
     for i, body in enumerate(robot.bodies):
         X = X_up.matrix(i)
-        yield acceleration_factor(i, body.parent, owned_by(owners, i), X, velocity_product[..., i, :], a_root)
+        yield acceleration_factor(
+            i, body.parent, owners_at(owners, i), X, velocity_product[..., i, :], a_root
+        )
     for i in range(robot.nbodies):
         children = [c for c, parent in enumerate(robot.parents) if parent == i]
         yield wrench_factor(

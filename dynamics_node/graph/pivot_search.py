@@ -178,7 +178,7 @@ def plan_permuted(factors, selected=None, inward=False, own=True, most=np.inf) -
     whole = [structure(row, states) for row in rows]
     active = {k: dict(whole[k]) for k in (range(len(rows)) if selected is None else selected)}
     search = PivotSearch(active, columns, inward)
-    search.own = _own_columns(factors, columns) if own else {}
+    search.own = _defined_columns(factors, columns) if own else {}
     search.blocks = [b for b in _transforms(factors, columns, states) if active.keys() >= set(b.rows)]
     steps = search.run(most)
     pattern = tuple(tuple(row) for row in whole)
@@ -191,10 +191,10 @@ def plan_permuted(factors, selected=None, inward=False, own=True, most=np.inf) -
     return plan
 
 
-def _own_columns(factors, columns):
+def _defined_columns(factors, columns):
     """{row: column} of the equations that define a variable: (5) of A, (6) of F, (7) of tau."""
     number, top = {column: k for k, column in enumerate(columns)}, 0
-    own_column: dict[int, int] = {}
+    defined: dict[int, int] = {}
     for factor in factors:
         for x in factor.blocks:
             if (
@@ -202,9 +202,9 @@ def _own_columns(factors, columns):
                 and NATURAL.get(x.kind, x.kind) == factor.kind
                 and x.kind != JOINT_ACCELERATION
             ):
-                own_column |= {top + k: number[x, k] for k in range(x.dim)}
+                defined |= {top + k: number[x, k] for k in range(x.dim)}
         top += factor.rows
-    return own_column
+    return defined
 
 
 def _transforms(factors, columns, states):

@@ -16,8 +16,8 @@ from dynamics_node.algorithms.health import TRIED, health, health_limit, health_
 from dynamics_node.algorithms.rates import rates_at
 from dynamics_node.algorithms.reduced_frames import (
     economical_robot,
-    own_values,
     parameter_shapes,
+    robot_values,
     with_inputs,
 )
 from dynamics_node.graph.estimate import (
@@ -143,7 +143,7 @@ class _Writing:
             "qd": random.uniform(-1, 1, (count, self.robot.nv)),
         }
         state["readings"] = random.uniform(-1, 1, (count, len(self.problem.readings)))
-        values = own_values(robot.tree)
+        values = robot_values(robot.tree)
         return state | {"gravity": self.robot.gravity} | {name: values[name] for name in self.parameters}
 
     def system(self, q, qd, readings, gravity, inertia=None, armature=None) -> SensorSystem:

@@ -132,19 +132,19 @@ class Lanes:
         if constants:
             self._table(f"static const {self.entry.real}", "constants", map(self._number, constants))
             lines.append(
-                f"for (int i = 0; i < {len(constants)}; ++i) w[{at} + i] = {self._own('constants')}[i];"
+                f"for (int i = 0; i < {len(constants)}; ++i) w[{at} + i] = {self._prefixed('constants')}[i];"
             )
         return lines
 
     def _number(self, value):
         return number(value, self.entry.precision)
 
-    def _own(self, word):
+    def _prefixed(self, word):
         return f"{self.entry.name}_{word}"
 
     def _table(self, kind, word, texts):
         texts = list(texts)
-        self.before.append(f"{kind} {self._own(word)}[] = {{")
+        self.before.append(f"{kind} {self._prefixed(word)}[] = {{")
         for k in range(0, len(texts), _PER_LINE):
             self.before.append(f"  {', '.join(texts[k : k + _PER_LINE])},")
         self.before += ["};", ""]
@@ -153,7 +153,7 @@ class Lanes:
         """Add a stage."""
         function, start, reads = self._function(k, stage), self._starts[k], len(stage.reads)
         self._table("static const unsigned", f"reads{k}", map(str, stage.reads.T.ravel().tolist()))
-        place = f"w, {self._own(f'reads{k}')}"
+        place = f"w, {self._prefixed(f'reads{k}')}"
         if stage.lanes == 1:
             self.lines.append(f"{function}({place}, w + {start});")
         else:
@@ -164,7 +164,7 @@ class Lanes:
         """Name of the function of a stage; equal stages share one."""
         key = stage.program.digest(), stage.lanes
         if key not in self._functions:
-            self._functions[key] = name = self._own(f"stage{k}")
+            self._functions[key] = name = self._prefixed(f"stage{k}")
             real, given = self.entry.real, {"x": [f"x{n}" for n in range(len(stage.reads))]}
             statements = _Whole(stage.program, plain_c(self.entry.precision), given, self._sincos)
             lines = [line for part in statements.parts() for line in part]
