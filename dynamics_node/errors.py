@@ -47,6 +47,10 @@ class SensorError(InputError):
     """An error of a sensor; the message names it, the reason and the remedy."""
 
 
+class ContactError(InputError):
+    """An invalid contact; the message names it, the reason and the remedy."""
+
+
 class ChoiceError(InputError):
     """An impossible combination of solver, ordering and backend; the message names valid ones."""
 

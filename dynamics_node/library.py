@@ -19,6 +19,7 @@ from dynamics_node.errors import (
     ChoiceError,
     ClosureError,
     CompileError,
+    ContactError,
     DeviceError,
     Error,
     ExcitationError,
@@ -90,6 +91,7 @@ from dynamics_node.robot import (
     sensor_problem,
     sensors,
 )
+from dynamics_node.robot.contacts import Contact, load_contacts
 from dynamics_node.robot.inertial_parameters import with_parameters, with_payload
 from dynamics_node.robot.sensors import load_sensors
 from dynamics_node.robot.tool_inertia import with_tool
@@ -152,6 +154,8 @@ __all__ = [  # noqa: RUF022 (by subject)
     "inverse_dynamics",  # the Problem q, qd, qdd -> tau
     "forward_dynamics",  # q, qd, tau -> qdd
     "hybrid_dynamics",  # torques known at some joints, accelerations at the others
+    "Contact",  # a foot, sole, hand or wheel: where the world, or another link, can push
+    "load_contacts",  # a file of contacts -> records
     "build_loop_solver",  # -> LoopSolver
     "LoopSolver",  # `close_loops` at the rate of a controller
     "trace",  # a function of arrays -> Program
@@ -215,6 +219,7 @@ __all__ = [  # noqa: RUF022 (by subject)
     "ModelWarning",  # an odd description
     "UnknownNameError",  # a joint, link or sensor that the robot lacks
     "SensorError",  # a sensor that does not fit the robot
+    "ContactError",  # a contact that is invalid, or does not fit the robot
     "UnobservableError",  # sensors that do not determine the motion
     "IllPosedError",  # a problem that leaves variables open, or contradicts itself
     "ChoiceError",  # an impossible solver, ordering or backend

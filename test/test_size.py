@@ -22,12 +22,12 @@ BUDGETS = {
     "identification": 5950,
     "io": 2150,
     "node": 8100,
-    "robot": 5500,
+    "robot": 5900,
     "symbolic": 2900,
     "trajectory": 7750,
     ".": 900,  # the modules next to the packages
 }
-TESTS = 48_200
+TESTS = 48_400
 LONGEST = 600  # lines of one module
 
 

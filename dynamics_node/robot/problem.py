@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from dynamics_node.errors import InputError
+from dynamics_node.robot.contacts import Contact, ContactRows, valid_contacts
 from dynamics_node.robot.robot import Robot
 from dynamics_node.robot.sensor_problem import SensorProblem, WrenchSite, sensor_problem
 from dynamics_node.robot.state_arrays import Shapes, state_shapes
@@ -15,7 +16,7 @@ UNKNOWN = {"inverse": ("tau",), "forward": ("qdd",), "hybrid": ("qdd", "tau")}
 
 @dataclass(frozen=True)
 class Problem:
-    """A choice of known and unknown quantities at every joint: the same equations with other unknowns.
+    """A choice of known and unknown quantities at joints and contacts: the same equations, other unknowns.
 
     `inverse_dynamics`, `forward_dynamics` and `hybrid_dynamics` make it, and `build` solves it.
 
@@ -26,6 +27,9 @@ class Problem:
     forward : tuple of bool (nv,)
         For every velocity coordinate, whether its torque is known and its acceleration unknown. Otherwise
         the acceleration is known and the torque unknown.
+    contacts : tuple of Contact
+        Contacts. Which are active is an argument: there the acceleration is known and the force unknown,
+        elsewhere the force is zero.
 
     References
     ----------
@@ -43,9 +47,17 @@ class Problem:
 
     kind: str
     forward: tuple[bool, ...]
+    contacts: tuple[Contact, ...] = ()
 
     def __repr__(self):
-        return f"Problem({self.kind!r}, {sum(self.forward)} of {len(self.forward)} coordinates forward)"
+        contacts = f", {len(self.contacts)} contacts" if self.contacts else ""
+        forward = f"{sum(self.forward)} of {len(self.forward)} coordinates forward"
+        return f"Problem({self.kind!r}, {forward}{contacts})"
+
+    @property
+    def rows(self) -> ContactRows:
+        """Names and places of the rows of the contacts in `contact_forces` and `contact_accelerations`."""
+        return ContactRows(self.contacts)
 
     def reads(self, robot: Robot, wrenches: bool = False) -> Shapes:
         """Return the shapes of the arguments at a state.
@@ -60,11 +72,14 @@ class Problem:
         Returns
         -------
         dict of str to tuple
-            Shapes of q, qd, the known ones of qdd and tau, with `wrenches` f_ext, and gravity. Unknown
-            entries of qdd and tau of a hybrid problem have no effect.
+            Shapes of q, qd, the known ones of qdd and tau, and gravity. With contacts, those of `active` and
+            `contact_accelerations`; with `wrenches`, that of f_ext. Unknown entries of qdd and tau of a
+            hybrid problem have no effect.
         """
-        names = ("q", "qd", *KNOWN[self.kind], "gravity")
-        return state_shapes(robot, with_wrenches(names) if wrenches else names)
+        shapes = state_shapes(robot, ("q", "qd", *KNOWN[self.kind]))
+        if self.contacts:
+            shapes |= {"active": (len(self.contacts),), "contact_accelerations": (len(self.rows.names),)}
+        return shapes | state_shapes(robot, ("f_ext", "gravity") if wrenches else ("gravity",))
 
     def returns(self, robot: Robot) -> Shapes:
         """Return the shapes of the results at a state.
@@ -77,9 +92,11 @@ class Problem:
         Returns
         -------
         dict of str to tuple
-            Shape of qdd or tau. A hybrid problem has both, complete with their known entries.
+            Shape of qdd or tau; with contacts, that of `contact_forces`. A hybrid problem has both qdd and
+            tau, complete with their known entries.
         """
-        return state_shapes(robot, UNKNOWN[self.kind])
+        forces = {"contact_forces": (len(self.rows.names),)} if self.contacts else {}
+        return state_shapes(robot, UNKNOWN[self.kind]) | forces
 
 
 def with_wrenches(names: tuple[str, ...]) -> tuple[str, ...]:
@@ -87,18 +104,27 @@ def with_wrenches(names: tuple[str, ...]) -> tuple[str, ...]:
     return (*names[:-1], "f_ext", names[-1])
 
 
-def inverse_dynamics(robot: Robot) -> Problem:
+def inverse_dynamics(robot: Robot, contacts: Iterable[Contact] = ()) -> Problem:
     """Return the problem with known accelerations and unknown torques.
 
     Parameters
     ----------
     robot : Robot
         The robot.
+    contacts : iterable of Contact, optional
+        Contacts whose forces are unknown where they are active. The shortest forces are chosen that leave no
+        torque at a floating base; torques there are what they cannot give.
 
     Returns
     -------
     Problem
-        Its Function computes tau (..., nv) from q, qd and qdd.
+        Its Function computes tau (..., nv) from q, qd and qdd. With contacts it also reads active, and
+        returns contact_forces.
+
+    Raises
+    ------
+    ContactError
+        For a contact at an unknown link or at one that is fixed; the message names it.
 
     References
     ----------
@@ -112,21 +138,29 @@ def inverse_dynamics(robot: Robot) -> Problem:
     >>> tau[[1, 3, 5]].round(2)  # against gravity
     array([-4.04, -3.27,  2.3 ])
     """
-    return Problem("inverse", (False,) * robot.nv)
+    return Problem("inverse", (False,) * robot.nv, valid_contacts(robot, contacts))
 
 
-def forward_dynamics(robot: Robot) -> Problem:
+def forward_dynamics(robot: Robot, contacts: Iterable[Contact] = ()) -> Problem:
     """Return the problem with known torques and unknown accelerations.
 
     Parameters
     ----------
     robot : Robot
         The robot.
+    contacts : iterable of Contact, optional
+        Contacts whose accelerations are known where they are active, zero by default.
 
     Returns
     -------
     Problem
-        Its Function computes qdd (..., nv) from q, qd and tau.
+        Its Function computes qdd (..., nv) from q, qd and tau. With contacts it also reads active, and
+        returns contact_forces.
+
+    Raises
+    ------
+    ContactError
+        For a contact at an unknown link or at one that is fixed; the message names it.
 
     References
     ----------
@@ -140,10 +174,10 @@ def forward_dynamics(robot: Robot) -> Problem:
     >>> qdd[[1, 3]].round(1)  # the arm falls
     array([16.6, 34.2])
     """
-    return Problem("forward", (True,) * robot.nv)
+    return Problem("forward", (True,) * robot.nv, valid_contacts(robot, contacts))
 
 
-def hybrid_dynamics(robot: Robot, forward_joints: Iterable[str]) -> Problem:
+def hybrid_dynamics(robot: Robot, forward_joints: Iterable[str], contacts: Iterable[Contact] = ()) -> Problem:
     """Return the problem with known torques at some joints, and known accelerations at the others.
 
     Parameters
@@ -152,16 +186,22 @@ def hybrid_dynamics(robot: Robot, forward_joints: Iterable[str]) -> Problem:
         The robot.
     forward_joints : iterable of str
         Independent joints with known torque and unknown acceleration.
+    contacts : iterable of Contact, optional
+        Contacts as in `forward_dynamics`. With a floating base as the only forward joint, these are the
+        inverse dynamics of a robot on its feet.
 
     Returns
     -------
     Problem
-        Its Function computes complete qdd and tau (..., nv) from q, qd, qdd and tau.
+        Its Function computes complete qdd and tau (..., nv) from q, qd, qdd and tau. With contacts it also
+        reads active, and returns contact_forces.
 
     Raises
     ------
     ValueError
         For a joint that is unknown or mimics another; the message names it.
+    ContactError
+        For a contact at an unknown link or at one that is fixed; the message names it.
 
     References
     ----------
@@ -185,17 +225,19 @@ def hybrid_dynamics(robot: Robot, forward_joints: Iterable[str]) -> Problem:
                 f"forward joint {name!r} is unknown or mimics another; known: {', '.join(known)}"
             )
         forward[known[name].v] = [True] * (known[name].v.stop - known[name].v.start)
-    return Problem("hybrid", tuple(forward))
+    return Problem("hybrid", tuple(forward), valid_contacts(robot, contacts))
 
 
-def named(kind: str, robot: Robot, forward_joints: Iterable[str] = ()) -> Problem:
+def named(
+    kind: str, robot: Robot, forward_joints: Iterable[str] = (), contacts: Iterable[Contact] = ()
+) -> Problem:
     """The problem of one of KINDS; only a hybrid one has `forward_joints`. Raises ValueError for an unknown
     kind, and as in `hybrid_dynamics`."""
     if kind not in KINDS:
         raise InputError(f"unknown problem {kind!r}; there are {', '.join(KINDS)}")
     if kind == "hybrid":
-        return hybrid_dynamics(robot, forward_joints)
-    return (inverse_dynamics if kind == "inverse" else forward_dynamics)(robot)
+        return hybrid_dynamics(robot, forward_joints, contacts)
+    return (inverse_dynamics if kind == "inverse" else forward_dynamics)(robot, contacts)
 
 
 __all__ = [
