@@ -53,7 +53,7 @@ def aba(robot, q, qd, tau, qdd=None, forward=None, f_ext=None, gravity=None, rat
     pA = body_wrenches(tree, body_motions(tree, X_up, rates.qd, changes, gravity))
     pA = pA if f_ext is None else pA - f_ext
     solutions = inward(robot, X_up, rates.G, pA, changes, tau, free)
-    return _outward(robot, X_up, solutions, tau, driven)
+    return accelerations_and_torques(robot, X_up, solutions, tau, driven)
 
 
 def forward_clusters(robot, forward=None):
@@ -263,8 +263,10 @@ class _Inertias:
 # --- outward ------------------------------------------------------------------------------------------------
 
 
-def _outward(robot, X_up, solutions, tau, driven):
-    """Add the accelerations of the forward clusters, from the root to the tips."""
+def accelerations_and_torques(robot, X_up, solutions, tau, driven):
+    """qdd, tau (..., nv): add the accelerations of the forward clusters, from the root to the tips.
+
+    solutions: of `inward`; driven (..., nv): accelerations of the others."""
     parents, still = robot.tree.parents, np.zeros((*tau.shape[:-1], 6))
     qdd_out, tau_out = np.zeros_like(tau), np.zeros_like(tau)
     added: dict[int, np.ndarray] = {}

@@ -10,6 +10,7 @@ from functools import partial
 import numpy as np
 
 from dynamics_node.algorithms.aba import aba, columns
+from dynamics_node.algorithms.contact_dynamics import UNCLEAR, contact_dynamics
 from dynamics_node.algorithms.health import health, health_limits
 from dynamics_node.algorithms.pivots import weak_coordinates
 from dynamics_node.algorithms.quantity_methods import inverse_dynamics, mass_matrix
@@ -34,17 +35,21 @@ def dynamics_programs(robot: Robot, problem: Problem, wrenches=False, parameters
     'inertia' and 'armature' that are inputs, see `parameter_values`. Outputs: those of the problem, and
     health.
     """
+    limits = [UNCLEAR] if problem.contacts else []
     return {
-        name: problem_program(robot, problem, method, wrenches, parameters)
+        name: problem_program(robot, problem, method, wrenches, parameters, limits)
         for name, method in dynamics_methods(robot, problem).items()
     }
 
 
 def dynamics_methods(robot: Robot, problem: Problem) -> dict[str, Method]:
     """{name: Method} for a problem, on symbols of one state."""
+    forward = np.array(problem.forward, dtype=bool)
+    if problem.contacts:
+        given = {"contacts": problem.contacts, "forward": forward, "inverse": problem.kind == "inverse"}
+        return {"contact forces last": partial(contact_dynamics, **given)}
     if problem.kind == "inverse":
         return {"rnea": inverse_dynamics}
-    forward = np.array(problem.forward, dtype=bool)
     methods: dict[str, Method] = {}
     if all(forward[own].all() or not forward[own].any() for own in columns(robot)):
         methods["aba"] = partial(_by_clusters, forward=forward)
@@ -93,11 +98,12 @@ def problem_program(
     limits = np.concatenate([health_limits(robot, watched), more_limits])
     zero = np.zeros(robot.nv)
 
-    def function(own, q, qd, gravity, qdd=zero, tau=zero, f_ext=None):
-        rates = rates_at(own, q, qd, explicit=problem.kind != "inverse")
-        unknowns = method(own, rates, q, np.where(forward, tau, qdd), f_ext, gravity)
-        unknowns, more = unknowns if len(more_limits) else (unknowns, ())
+    def function(own, q, qd, gravity, qdd=zero, tau=zero, f_ext=None, **of_contacts):
+        rates = rates_at(own, q, qd, explicit=problem.kind != "inverse" or bool(of_contacts))
+        unknowns = method(own, rates, q, np.where(forward, tau, qdd), f_ext, gravity, *of_contacts.values())
+        unknowns, *forces, more = unknowns if len(more_limits) else (unknowns, ())
         complete = {"qdd": np.where(forward, unknowns, qdd), "tau": np.where(forward, tau, unknowns)}
+        complete |= dict(zip(("contact_forces",), forces, strict=False))
         results = {name: complete[name] for name in returns}
         if len(limits):
             results["health"] = np.concatenate([health(own, q, rates, forward, watched), more])

@@ -91,10 +91,7 @@ def frame_poses(robot, q, links=None):
     if not frames:
         raise InputError("frame_poses needs at least one link")
     X_up, batch = joint_transforms(robot, q), q.shape[:-1]
-    moving = sorted({i for frame in frames if frame.body >= 0 for i in robot.ancestors[frame.body]})
-    at = {-1: (np.eye(3), np.zeros(3))}
-    for i in moving:
-        at[i] = _next_pose(X_up, i, *at[robot.parents[i]])
+    at = body_poses(robot, X_up, {frame.body for frame in frames} - {-1})
     poses = [_of_frame(frame, *at[frame.body]) for frame in frames]
     return tuple(
         np.stack(
@@ -103,6 +100,15 @@ def frame_poses(robot, q, links=None):
         )
         for axes, part in zip((2, 1), zip(*poses, strict=True), strict=True)
     )
+
+
+def body_poses(robot, X_up, bodies):
+    """{body: (E (..., 3, 3) from root axes to those of the body, p (..., 3) of its origin in the root frame)}
+    of the bodies and their ancestors, and of the root, -1."""
+    poses = {-1: (np.eye(3), np.zeros(3))}
+    for i in sorted({i for body in bodies for i in robot.ancestors[body]}):
+        poses[i] = _next_pose(X_up, i, *poses[robot.parents[i]])
+    return poses
 
 
 def _next_pose(X_up, i, E, p):

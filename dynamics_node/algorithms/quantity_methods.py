@@ -7,10 +7,11 @@ arrays are those that the quantity reads after q and qd.
 
 import numpy as np
 
-from dynamics_node.algorithms.aba import carry_forces, inward
+from dynamics_node.algorithms.aba import inward
 from dynamics_node.algorithms.crba import coriolis_matrix as tree_coriolis_matrix
 from dynamics_node.algorithms.crba import crba
 from dynamics_node.algorithms.energy_and_momentum import generalized_momentum as tree_momentum
+from dynamics_node.algorithms.force_propagation import apparent_matrix, forces_at_joints
 from dynamics_node.algorithms.frame_kinematics import (
     frame_jacobian,
     frame_jacobian_change,
@@ -165,23 +166,15 @@ MAX_CONDITION = 1e12  # of Lambda
 
 
 def extended_forces(robot, rates, q, links, reference="world_aligned"):
-    """Lambda^-1 (6k, 6k) and J (6k, nv) of k links by C-EFPA. Eq. (62): unit wrenches at the links propagate
-    to the root through free clusters; Lambda^-1 sums their effects on the way. rates: explicit."""
+    """Lambda^-1 (6k, 6k) and J (6k, nv) of k links by force propagation. rates: explicit."""
     tree = robot.tree
     X_up = joint_transforms(tree, q)
     still, rest = np.zeros((tree.nbodies, 6)), np.zeros(robot.nv)
     solutions = inward(robot, X_up, rates.G, still, np.zeros(tree.nv), rest, [True] * len(robot.clusters))
     wrenches = [_unit_wrenches(tree, q, link, reference) for link in links]
-    total = np.zeros((6 * len(links), 6 * len(links)), dtype=object)
-    for cluster, (S, U, D, _) in reversed(list(zip(robot.clusters, solutions, strict=True))):
-        forces = np.concatenate([_joint_forces(S, P, len(D)) for P in wrenches], axis=1)
-        total = total + inverse_congruence(D, forces.T)
-        rates_of_links = np.split(solve_definite(D, forces) if U else forces, len(links), axis=1)
-        for P, rate in zip(wrenches, rates_of_links, strict=True):
-            if any(i in P for i in cluster.bodies):
-                _propagate(tree, X_up, cluster.bodies, P, {i: own @ rate for i, own in U.items()})
+    forces = forces_at_joints(robot, X_up, solutions, wrenches, [6] * len(links))
     J = np.concatenate([rates.columns(frame_jacobian(tree, q, link, reference)) for link in links])
-    return symmetric(total), J
+    return symmetric(apparent_matrix(solutions, forces)), J
 
 
 def _unit_wrenches(tree, q, link, reference):
@@ -192,23 +185,6 @@ def _unit_wrenches(tree, q, link, reference):
     if reference_named(reference) == "body":
         return {frame.body: frame.X.T}
     return {frame.body: frame.X.T @ motion_to_reference(frame_transform(tree, q, link), reference).T}
-
-
-def _joint_forces(S, wrenches, d):
-    """The forces (d, 6) at the joints of a cluster with S {body: (6, d)} by wrenches {body: (6, 6)}."""
-    forces = [S[i].T @ wrenches[i] for i in S if i in wrenches]
-    return sum(forces) if forces else np.zeros((d, 6))
-
-
-def _propagate(tree, X_up, bodies, wrenches, absorbed):
-    """Move wrenches {body: (6, 6)} of a cluster to its parents, in place, without the parts that its motion
-    absorbs: {body: (6, 6)}, at the body of a cluster of one, else at the parents."""
-    for i in bodies:
-        if i in absorbed:
-            wrenches[i] = wrenches[i] - absorbed.pop(i)
-    carry_forces(tree, X_up, bodies, wrenches)
-    for i, block in absorbed.items():
-        wrenches[i] = wrenches[i] - block
 
 
 def invert(inertia_inverse):

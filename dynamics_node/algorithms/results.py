@@ -16,6 +16,38 @@ class HybridDynamics(NamedTuple):
 
 
 @shown_by_field
+class ContactForwardDynamics(NamedTuple):
+    """qdd (..., nv); contact_forces (..., rows) on the links, in the axes of the contacts."""
+
+    qdd: np.ndarray
+    contact_forces: np.ndarray
+
+
+@shown_by_field
+class ContactInverseDynamics(NamedTuple):
+    """tau (..., nv); contact_forces (..., rows) on the links, in the axes of the contacts."""
+
+    tau: np.ndarray
+    contact_forces: np.ndarray
+
+
+@shown_by_field
+class ContactHybridDynamics(NamedTuple):
+    """qdd, tau (..., nv): complete, with the known entries unchanged; contact_forces (..., rows) as above."""
+
+    qdd: np.ndarray
+    tau: np.ndarray
+    contact_forces: np.ndarray
+
+
+WITH_CONTACTS = {
+    "forward_dynamics": ContactForwardDynamics,
+    "inverse_dynamics": ContactInverseDynamics,
+    "hybrid_dynamics": ContactHybridDynamics,
+}
+
+
+@shown_by_field
 class NearestDynamics(NamedTuple):
     """Dynamics of states that may be singular positions of closed loops, the result of `nearest`.
 

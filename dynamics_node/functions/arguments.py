@@ -31,6 +31,17 @@ class Signature:
     def named(self, name) -> "Signature":
         return Signature(name, self.inputs, self.quaternions)
 
+    def with_contacts(self, rows) -> "Signature":
+        """With the arguments of contacts, given their ContactRows or None."""
+        if rows is None:
+            return self
+        names = tuple(contact.name for contact in rows.contacts)
+        more = {
+            "active": ((len(names),), names),
+            "contact_accelerations": ((len(rows.names),), rows.names),
+        }
+        return Signature(self.name, self.inputs | more, self.quaternions)
+
 
 def plain_signature(name, shapes) -> Signature:
     """The Signature of arrays whose entries have no names: messages have their numbers."""

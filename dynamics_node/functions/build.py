@@ -244,6 +244,8 @@ def build(
     name, problem, given = _requested(robot, what, options)
     row = QUANTITIES[name]
     choice = resolve(solver, ordering, backend) if row.is_problem else Choice("best", None, backend)
+    if singular == "nearest" and problem is not None and problem.contacts:
+        raise ChoiceError("a problem with contacts has no nearest solution: leave singular at 'error'")
     if not row.is_problem and singular == "nearest":
         raise ChoiceError(f"{name} has no result at singular positions: leave singular at 'error'")
     if not row.is_problem and (solver, ordering) != ("best", "best"):

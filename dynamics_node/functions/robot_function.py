@@ -7,6 +7,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dynamics_node.algorithms import results
 from dynamics_node.algorithms.health import why_not
 from dynamics_node.algorithms.quantities import QUANTITIES
 from dynamics_node.algorithms.results import NearestDynamics, Rollout
@@ -59,6 +60,8 @@ class RobotFunction(Function[Result]):
         row = QUANTITIES.get(self.spec.name)
         self._keep(why=partial(_why, self.robot, self.spec.forward, row and row.refusal))
         optional = {"f_ext": np.zeros((self.robot.nbodies, 6)), "gravity": self.robot.gravity}
+        if rows := self.runner.inputs.get("contact_accelerations"):
+            optional = {"contact_accelerations": np.zeros(rows), **optional}
         names = [name for name in optional if name in self.runner.inputs]
         self._keep(defaults={name: optional[name].astype(self.precision) for name in names})
         super().__post_init__()
@@ -139,6 +142,7 @@ class RobotFunction(Function[Result]):
           dqdd_dtau  array (7, 7)
         """
         spec, row = self.spec, QUANTITIES.get(self.spec.name)
+        self._refuse_contacts("derivatives")
         if row is None or row.derivatives is None:
             derived = ", ".join(name for name, other in QUANTITIES.items() if other.derivatives)
             raise ChoiceError(f"{spec.name} has no derivatives; there are those of {derived}")
@@ -300,7 +304,12 @@ class RobotFunction(Function[Result]):
         problem = self.spec.problem
         if not isinstance(problem, Problem) or not QUANTITIES[self.spec.name].is_problem:
             raise ChoiceError(f"{self.spec.name} has no {what}: use dn.build(robot, 'forward_dynamics')")
+        self._refuse_contacts(what)
         return problem
+
+    def _refuse_contacts(self, what):
+        if isinstance(self.spec.problem, Problem) and self.spec.problem.contacts:
+            raise ChoiceError(f"{self.spec.name} with contacts has no {what}")
 
     def _placed(self, arrays, named):
         """See Function; f_ext=None is no argument."""
@@ -322,14 +331,15 @@ class RobotFunction(Function[Result]):
 def robot_function(spec: FunctionSpec, precision: str) -> RobotFunction[Any]:
     """The Function of a FunctionSpec. Raises as `build`."""
     description, runner = solver_of(spec, precision)
+    contacts = spec.problem.rows if isinstance(spec.problem, Problem) and spec.problem.contacts else None
     return RobotFunction(
-        signature=robot_signature(spec.robot).named(spec.name),
+        signature=robot_signature(spec.robot).named(spec.name).with_contacts(contacts),
         runner=runner,
         precision=precision,
         robot=spec.robot,
         spec=spec,
         description=description,
-        result=QUANTITIES[spec.name].result,
+        result=QUANTITIES[spec.name].result if contacts is None else results.WITH_CONTACTS[spec.name],
     )
 
 

@@ -40,6 +40,8 @@ def solver_of(spec: FunctionSpec, precision: str) -> tuple[str, Runner]:
     if not QUANTITIES[spec.name].is_problem:
         return spec.name, _quantity(spec)
     _require_whole_joints(spec)
+    if spec.problem.contacts and spec.choice.solver != "cluster":
+        raise ChoiceError(f"solver {spec.choice.solver!r} has no contacts: leave solver at 'best'")
     if spec.choice.solver == "cluster":
         programs = dynamics_programs(spec.robot, spec.problem, spec.f_ext, spec.parameters)
         name, program = cheapest(programs)

@@ -1,0 +1,143 @@
+"""Forward, inverse and hybrid dynamics with contacts, one state on symbols. Which contacts are active is an
+input: one Program serves all sets.
+
+Forward and hybrid dynamics, forces last: unit forces of the contacts propagate to the root through the
+articulated bodies (algorithms/force_propagation.py). With F (d, rows) the forces at the free joints, A = sum
+F^T D^-1 F is the Delassus matrix, and b + A lambda is the acceleration of the contacts. With s = 1 at active
+contacts and 0 at others, the rows s (b + A lambda - a) + (1 - s) lambda = 0 determine lambda. It acts at the
+joints as F lambda, so that the outward sweep of the articulated-body algorithm is needed once.
+
+Inverse dynamics: accelerations are known everywhere, also that of a floating base, which has no motor. The
+shortest forces of active contacts produce the wrench that its motion needs.
+
+Redundant contacts have many forces: see `shortest_solution`. Contradictory accelerations are met by least
+squares.
+
+Featherstone, RBDA, chapter 8. Carpentier, Budhiraja and Mansard 2021, Proximal and sparse resolution of
+constrained dynamic equations.
+"""
+
+import numpy as np
+
+from dynamics_node.algorithms.aba import accelerations_and_torques, forward_clusters, inward
+from dynamics_node.algorithms.contact_equations import accelerations_along, contact_equations
+from dynamics_node.algorithms.force_propagation import apparent_matrix, forces_at_joints
+from dynamics_node.algorithms.rnea import body_motions, body_wrenches
+from dynamics_node.algorithms.solution_by_branches import factors, solution
+from dynamics_node.algorithms.transforms import joint_transforms
+
+REDUNDANT = 2.0**-30  # relative to the mean of the diagonal of a matrix: less in a direction counts as zero
+UNCLEAR = 1e-6  # limit of `health`: above, a direction is neither redundant nor regular
+USUAL_LENGTH = 0.1  # m; a moment of 1 N m at a surface without half lengths counts as 10 N
+
+
+def contact_dynamics(
+    robot, rates, q, known, f_ext, gravity, active, accelerations, *, contacts, forward, inverse
+):
+    """Unknowns (nv,), contact forces (rows,), and health (1,).
+
+    known (nv,): tau where `forward` (nv,) bool is true, qdd elsewhere; the unknowns are the other one of the
+    two. active (contacts,): 0 or 1; accelerations (rows,) of active contacts; contacts: records; inverse:
+    whether all accelerations are known. rates: explicit. f_ext, gravity as in `rnea`.
+    """
+    tree, zero = robot.tree, np.zeros(robot.nv)
+    tau, driven = np.where(forward, known, zero), np.where(forward, zero, known)
+    X_up, changes = joint_transforms(tree, q), rates.accelerations(driven)
+    motions = body_motions(tree, X_up, rates.qd, changes, gravity)
+    pA = body_wrenches(tree, motions) - (0.0 if f_ext is None else f_ext)
+    solutions = inward(robot, X_up, rates.G, pA, changes, tau, forward_clusters(robot, forward))
+    touch = _Touch(contacts, contact_equations(tree, X_up, contacts), active)
+    forces = forces_at_joints(robot, X_up, solutions, touch.wrenches(), touch.sizes)
+    if inverse:
+        components, health = _of_floating_bases(robot, solutions, forces, touch)
+    else:
+        free = accelerations_along(tree, X_up, motions, rates.qd, gravity, touch.equations)
+        b = free - touch.along_equations(accelerations)
+        components, health = _of_stuck_contacts(solutions, forces, b, touch)
+    solutions = [_loaded(given, F @ components) for given, F in zip(solutions, forces, strict=True)]
+    qdd, torques = accelerations_and_torques(robot, X_up, solutions, tau, driven)
+    return np.where(forward, qdd, torques), touch.along_axes(components), health
+
+
+def _loaded(given, force):
+    """The ClusterSolution with more force (d,) at its joints."""
+    return given._replace(u=given.u - force if given.D is None else given.u + force)
+
+
+class _Touch:
+    """Contacts at a state: their ContactEquations, which are active, and the units of their rows."""
+
+    def __init__(self, contacts, equations, active):
+        self.equations, self.sizes = equations, [equation.size for equation in equations]
+        self.active = np.repeat(active, self.sizes)
+        lengths = [np.mean(contact.half_lengths or USUAL_LENGTH) for contact in contacts]
+        rows = zip(contacts, lengths, strict=True)
+        self.units = np.array([size if row[0] == "m" else 1.0 for c, size in rows for row in c.rows])
+
+    def wrenches(self):
+        """For every contact {body: (6, rows)}: the wrenches by unit forces."""
+        return [dict(equation.sides) for equation in self.equations]
+
+    def along_equations(self, components):
+        return self._each("inward", components)
+
+    def along_axes(self, components):
+        return self._each("outward", components)
+
+    def _each(self, way, components):
+        parts = np.split(components, np.cumsum(self.sizes)[:-1])
+        return np.concatenate([getattr(e, way)(part) for e, part in zip(self.equations, parts, strict=True)])
+
+
+def _of_stuck_contacts(solutions, forces, b, touch):
+    """The components lambda of the forces that stop the accelerations b (rows,) of active contacts, and
+    health (1,)."""
+    free = [given.u for given in solutions]
+    products = apparent_matrix(solutions, forces, free)
+    scale = touch.units
+    A = scale[:, None] * products[:-1, :-1] * scale
+    b = scale * (b + products[:-1, -1])
+    s, size = touch.active, np.trace(A) * (1.0 / len(A))
+    A = s[:, None] * A * s + np.diag((1.0 - s) * size)
+    lambdas, health = shortest_solution(A, -s * b, size)
+    return scale * lambdas, health
+
+
+def _of_floating_bases(robot, solutions, forces, touch):
+    """The shortest components lambda of active contacts that hold the floating bases, and health (1,)."""
+    bases = [
+        k
+        for k, cluster in enumerate(robot.clusters)
+        if any(robot.bodies[i].joint.type.is_free and robot.tree.parents[i] < 0 for i in cluster.bodies)
+    ]
+    if not bases:
+        return np.zeros(len(touch.active)), np.zeros(1)
+    scale = touch.units * touch.active
+    F = np.concatenate([forces[k] for k in bases]) * scale
+    A = F @ F.T
+    y, health = shortest_solution(A, np.concatenate([solutions[k].u for k in bases]), np.trace(A) + 1e-3)
+    return scale * (F.T @ y), health
+
+
+def shortest_solution(A, right, size):
+    """The shortest least-squares solution x (n,) of A x = right, A (n, n) symmetric and not negative, and
+    health (1,).
+
+    With r = REDUNDANT size, S = A + r is regular, and T = r S^-1 is 0 in regular directions, to r, and 1 in
+    redundant ones. So x = S^-1 (1 + T - 2 T^2) right is exact to 3 T^2 in regular directions, and zero in
+    redundant ones. Health measures the rest by a fixed vector v: v^T (T - T^2) v.
+    """
+    r = REDUNDANT * size
+    factored = factors(A + r * np.eye(len(A)))
+    y = [-solution(right, *factored)]
+    y += [-r * solution(y[-1], *factored)]
+    y += [-r * solution(y[-1], *factored)]
+    v = _fixed_vector(len(A))
+    Tv = -r * solution(v, *factored)
+    return y[0] + y[1] - 2.0 * y[2], np.array([Tv @ (v - Tv)])
+
+
+def _fixed_vector(n):
+    """A vector of length 1 without pattern, of few digits."""
+    v = np.array([1.0 + ((k * k * 7 + 3 * k) % 11) / 16.0 for k in range(n)])
+    return (np.round(v / np.sqrt((v * v).sum()) * 1024) / 1024).astype(object)

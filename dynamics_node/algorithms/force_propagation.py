@@ -1,0 +1,58 @@
+"""How wrenches on bodies act through free joints: extended force propagation (C-EFPA, paper 3, eq. 62).
+
+Unit wrenches propagate to the root through the articulated bodies. The motion of every joint with known
+torque absorbs a part. The effects on the way sum up to the operational-space matrix of the links.
+"""
+
+import numpy as np
+
+from dynamics_node.algorithms.aba import carry_forces
+from dynamics_node.symbolic import inverse_congruence, solve_definite
+
+
+def forces_at_joints(robot, X_up, solutions, wrenches, sizes) -> list[np.ndarray]:
+    """For every cluster the forces (d, columns) at its joints by wrenches, and by those that propagate from
+    the clusters behind it.
+
+    wrenches: of several places, {body: (6, size)} each, on the bodies in their axes; changed in place. sizes:
+    of each place. solutions: of `aba.inward`."""
+    ends, found = np.cumsum(sizes)[:-1], []
+    for cluster, (S, U, D, _) in reversed(list(zip(robot.clusters, solutions, strict=True))):
+        d = next(iter(S.values())).shape[1]
+        forces = [_joint_forces(S, P, d, size) for P, size in zip(wrenches, sizes, strict=True)]
+        F = np.concatenate(forces, axis=1)
+        found.append(F)
+        rates = np.split(F if D is None or not U else solve_definite(D, F), ends, axis=1)
+        for P, rate in zip(wrenches, rates, strict=True):
+            if any(i in P for i in cluster.bodies):
+                absorbed = {} if D is None else {i: force @ rate for i, force in U.items()}
+                _propagate(robot.tree, X_up, cluster.bodies, P, absorbed)
+    return found[::-1]
+
+
+def apparent_matrix(solutions, forces, right=None):
+    """Sum of F^T D^-1 F (columns, columns) over the clusters with known torque. right: for each of them one
+    more column (d,), whose products are the last row and column."""
+    total = 0.0
+    for k, (_, _, D, _) in enumerate(solutions):
+        if D is not None:
+            F = forces[k] if right is None else np.concatenate([forces[k], right[k][:, None]], axis=1)
+            total = total + inverse_congruence(D, F.T)
+    return total
+
+
+def _joint_forces(S, wrenches, d, size):
+    """The forces (d, size) at the joints of a cluster with S {body: (6, d)} by wrenches {body: (6, size)}."""
+    forces = [S[i].T @ wrenches[i] for i in S if i in wrenches]
+    return sum(forces) if forces else np.zeros((d, size))
+
+
+def _propagate(tree, X_up, bodies, wrenches, absorbed):
+    """Move wrenches {body: (6, k)} of a cluster to its parents, in place, without the parts that its motion
+    absorbs: {body: (6, k)}, at the body of a cluster of one, else at the parents."""
+    for i in bodies:
+        if i in absorbed:
+            wrenches[i] = wrenches[i] - absorbed.pop(i)
+    carry_forces(tree, X_up, bodies, wrenches)
+    for i, block in absorbed.items():
+        wrenches[i] = wrenches[i] - block
