@@ -15,7 +15,7 @@ from dynamics_node.robot.description import Description
 from dynamics_node.robot.from_description import loop_joints, tree_from_description
 from dynamics_node.robot.loops_file import parse_loops_file, read_loops_file, with_loops
 from dynamics_node.robot.overrides import overridden, read_overrides, read_parameters_file
-from dynamics_node.robot.reading import read_description
+from dynamics_node.robot.reading import read_description, read_file
 from dynamics_node.robot.selection import WHOLE, Selection
 from dynamics_node.robot.validate import validate
 
@@ -81,7 +81,7 @@ def parse_robot(
     """
     selection = Selection(floating_base, joints, positions, root, tips, gravity, armature)
     file = None if loops is None else parse_loops_file(loops)
-    return _warned(_loaded(text, file, parameters, constraints, strict, selection))
+    return _warned(_loaded(read_description(text), file, parameters, constraints, strict, selection))
 
 
 def load_robot(
@@ -175,7 +175,7 @@ def load_robot(
         loops = parse_loops_file(read_loops_file(loops_file), f"loops file {str(loops_file)!r}")
     parameters = None if parameters_file is None else read_parameters_file(parameters_file)
     selection = Selection(floating_base, joints, positions, root, tips, gravity, armature)
-    return _warned(_loaded(Path(path).read_bytes(), loops, parameters, constraints, strict, selection))
+    return _warned(_loaded(read_file(path), loops, parameters, constraints, strict, selection))
 
 
 LISTED = 3  # warnings of a robot in a ModelWarning
@@ -191,8 +191,7 @@ def _warned(robot):
     return robot
 
 
-def _loaded(text, loops, parameters, constraints, strict, selection):
-    description = read_description(text)
+def _loaded(description, loops, parameters, constraints, strict, selection):
     if parameters is not None:
         description = overridden(description, read_overrides(parameters))
     if loops is not None:

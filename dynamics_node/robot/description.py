@@ -121,7 +121,7 @@ class Coupling:
 @dataclass(frozen=True)
 class Description:
     """All links and joints of a file, in its order, and its loops. warnings: elements of the file that are
-    ignored; digest: SHA-256 of the file, in hex."""
+    ignored; digest: SHA-256 of the file, in hex; gravity: m/s^2, None if the file has none."""
 
     name: str
     links: tuple[Link, ...]
@@ -130,6 +130,7 @@ class Description:
     couplings: tuple[Coupling, ...] = ()
     warnings: tuple[str, ...] = ()
     digest: str = ""
+    gravity: tuple[float, ...] | None = None
 
 
 QUARTER, ROUNDING = np.pi / 2, 1e-9  # rad

@@ -51,7 +51,8 @@ def selected(description: Description, explicit: dict[str, Explicit], selection:
     """The part in which only the selected joints move, and those that follow them. Raises ModelError for
     unknown names, for tips and joints that are not below the root, and for gravity that is not finite."""
     root, tips, joints, given = selection.root, selection.tips, selection.joints, selection.gravity
-    gravity = np.array(GRAVITY if given is None else given, dtype=float)
+    usual = GRAVITY if description.gravity is None else description.gravity
+    gravity = np.array(usual if given is None else given, dtype=float)
     if gravity.shape != (3,) or not np.all(np.abs(gravity) < HUGE):
         raise ModelError(f"gravity must be three numbers below {HUGE:g}, not {gravity.tolist()}")
     positions = dict(selection.positions or {})

@@ -1,0 +1,238 @@
+"""Files in MJCF, against MuJoCo; and the URDF that is written of them."""
+
+import importlib.util
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tolerances import EXACT
+
+import dynamics_node as dn
+from dynamics_node.algorithms.first_positions import closed_samples
+from dynamics_node.algorithms.rates import sampled_rates
+from dynamics_node.robot.mjcf import read_mjcf
+from dynamics_node.robot.reading import read_description
+from dynamics_node.robot.urdf_writer import left_out, urdf_text
+
+mujoco = pytest.importorskip("mujoco", reason="MuJoCo: pip install mujoco")
+
+INERTIAL = '<inertial mass="{}" pos=".02 -.01 .1" fullinertia=".03 .02 .025 .001 -.002 .003"/>'
+ARM = f"""
+<mujoco model="arm">
+  <compiler angle="degree"/>
+  <option gravity="0 1 -9.7"/>
+  <default><joint armature=".01" damping=".2" frictionloss=".1"/></default>
+  <worldbody>
+    <body name="base" pos="0 0 .3" euler="10 20 30">
+      {INERTIAL.format(3)}
+      <body name="shoulder" pos=".1 0 .2" quat=".9 .1 .2 .3">
+        <joint name="yaw" axis="0 0 1" pos=".01 .02 .03" range="-90 90" actuatorfrcrange="-40 30"/>
+        <joint name="pitch" axis="0 1 .2" pos="0 0 .05" ref="30"/>
+        <joint name="reach" type="slide" axis="1 0 0" ref=".1" stiffness="100" springref=".2"/>
+        {INERTIAL.format(2)}
+        <site name="mount" pos="0 .1 0" euler="0 0 90"/>
+        <body pos="0 0 .4"> <joint type="ball" pos="0 0 -.1"/> {INERTIAL.format(1)} </body>
+        <body name="thing" pos="0 0 .4"> {INERTIAL.format(0.5)} </body>
+      </body>
+    </body>
+    <body name="floats" pos="1 1 1">
+      <freejoint name="free"/> {INERTIAL.format(2)}
+      <body name="leg"> <joint name="knee" axis="0 1 0"/> {INERTIAL.format(1)} </body>
+    </body>
+  </worldbody>
+  <actuator> <motor joint="knee" gear="50" ctrlrange="-2 1"/> <motor joint="knee" gear="2" forcerange="-3 3"/> </actuator>
+</mujoco>"""
+BAR = '<geom type="capsule" size=".02" fromto="0 0 0 {} 0 0"/>'
+FOUR_BAR = f"""
+<mujoco model="four bar">
+  <worldbody>
+    <body name="crank"> <joint name="crank" axis="0 0 1"/> {BAR.format(0.2)}
+      <body name="coupler" pos=".2 0 0"> <joint name="coupler" axis="0 0 1"/> {BAR.format(0.5)} </body>
+    </body>
+    <body name="rocker" pos=".5 0 0"> <joint name="rocker" axis="0 0 1"/> {BAR.format(0.4)} </body>
+    <body name="second" pos="0 1 0"> <joint name="follower" axis="0 0 1" ref=".3"/> {BAR.format(0.3)} </body>
+  </worldbody>
+  <equality>
+    <connect name="pin" body1="coupler" body2="rocker" anchor=".5 0 0"/>
+    <joint name="gear" joint1="follower" joint2="crank" polycoef=".1 -2 0 0 0"/>
+  </equality>
+</mujoco>"""
+
+
+class Truth:
+    """MuJoCo's mass matrix and forces, in our coordinates: rates of MuJoCo are T times ours."""
+
+    def __init__(self, path, robot):
+        spec = mujoco.MjSpec.from_file(str(path))
+        spec.compiler.fusestatic = False
+        self.model, self.robot = spec.compile(), robot
+        self.data = mujoco.MjData(self.model)
+        bits = mujoco.mjtDisableBit
+        self.model.opt.disableflags |= bits.mjDSBL_CONSTRAINT | bits.mjDSBL_SPRING | bits.mjDSBL_DAMPER
+        ours = {body.joint.name: body.joint for body in robot.bodies}
+        named = [self.model.joint(k).name for k in range(self.model.njnt)]
+        missing = [joint for name, joint in ours.items() if name not in named]
+        self.joints = [ours[name] if name else missing.pop(0) for name in named]
+
+    def place(self, q, qd):
+        """T (nv, nv) and dT/dt qd at a state of the tree."""
+        T, turning, nv = np.zeros((self.model.nv, self.robot.tree.nv)), np.zeros(self.model.nv), len(qd)
+        for k, joint in enumerate(self.joints):
+            at, v = self.model.jnt_qposadr[k], self.model.jnt_dofadr[k]
+            mine, rates = joint.position(q), np.eye(nv)[joint.v]
+            if joint.kind == "floating":
+                self.data.qpos[at : at + 7] = [*mine[:3], mine[6], *mine[3:6]]
+                R = np.zeros(9)
+                mujoco.mju_quat2Mat(R, self.data.qpos[at + 3 : at + 7])
+                T[v : v + 3], T[v + 3 : v + 6] = R.reshape(3, 3) @ rates[3:], rates[:3]
+                turning[v : v + 3] = R.reshape(3, 3) @ np.cross(qd[joint.v][:3], qd[joint.v][3:])
+            elif joint.kind == "ball":
+                self.data.qpos[at : at + 4], T[v : v + 3] = [mine[3], *mine[:3]], rates
+            else:
+                self.data.qpos[at], T[v] = mine[0], joint.rate(np.eye(nv)).T
+        return T, turning
+
+    def mass_and_bias(self, q, qd):
+        T, turning = self.place(q, qd)
+        self.data.qvel[:] = T @ qd
+        mujoco.mj_forward(self.model, self.data)
+        M = np.array([self._times(unit) for unit in np.eye(self.model.nv)])
+        return T.T @ M @ T, T.T @ (M @ turning + self.data.qfrc_bias)
+
+    def _times(self, unit):
+        column = np.zeros(self.model.nv)
+        mujoco.mj_mulM(self.model, self.data, column, unit)
+        return column
+
+
+def compare(path, count=4, truth_from=None):
+    robot, random = dn.load_robot(path), np.random.default_rng(5)
+    truth = Truth(truth_from or path, robot)
+    mass = dn.build(robot, "mass_matrix", backend="numpy")
+    bias = dn.build(robot, "nonlinear_effects", backend="numpy")
+    for q in closed_samples(robot, count, random):
+        qd = random.uniform(-1, 1, robot.nv)
+        rates = sampled_rates(robot, q, qd)
+        M, forces = truth.mass_and_bias(q, rates.qd)
+        assert np.abs(mass(q) - rates.G.T @ M @ rates.G).max() < EXACT * np.abs(M).max()
+        expected = rates.G.T @ (M @ rates.accelerations(np.zeros(robot.nv)) + forces)
+        assert np.abs(bias(q, qd) - expected).max() < EXACT * max(1.0, np.abs(expected).max())
+
+
+@pytest.mark.parametrize("text", [ARM, FOUR_BAR], ids=["arm", "four bar"])
+def test_the_dynamics_of_mujoco(text, tmp_path):
+    file = tmp_path / "robot.xml"
+    file.write_text(text)
+    compare(file)
+
+
+def _published():
+    """Files of robots in MJCF that installed packages carry."""
+    found = []
+    for package, pattern in (
+        ("dm_control", "suite/*.xml"),
+        ("robosuite", "models/assets/robots/*/robot.xml"),
+    ):
+        spec = importlib.util.find_spec(package)
+        found += sorted(Path(spec.submodule_search_locations[0]).glob(pattern)) if spec else []
+    return [path for path in found if path.stem != "lqr"]
+
+
+@pytest.mark.parametrize(
+    "path", _published() or [None], ids=lambda path: path and f"{path.parent.name}/{path.stem}"
+)
+def test_published_robots(path):
+    if path is None:
+        pytest.skip("models in MJCF: pip install dm_control robosuite")
+    compare(path, 2)
+
+
+def test_numbers_of_joints(tmp_path):
+    file = tmp_path / "arm.xml"
+    file.write_text(ARM)
+    joints = {joint.name: joint for joint in read_mjcf(file).joints}
+    yaw, reach, knee = (joints[name] for name in ("yaw", "reach", "knee"))
+    assert (yaw.limits.lower, yaw.limits.upper) == pytest.approx((-np.pi / 2, np.pi / 2))
+    assert yaw.limits.effort == 40
+    assert knee.limits.effort == 50 * 2 + 2 * 3
+    assert (yaw.armature, yaw.damping, yaw.friction) == (0.01, 0.2, 0.1)
+    assert (reach.spring, reach.torque_offset) == pytest.approx((100, -20))
+    robot = dn.load_robot(file)
+    assert robot.gravity.tolist() == [0, 1, -9.7]
+    assert "mount" in robot.frames
+    spring = dn.friction_torque(robot, robot.neutral(), np.zeros(robot.nv))
+    assert spring[robot.v_names.index("reach")] == pytest.approx(-20)  # it is 0.2 m from its rest
+
+
+def test_loops_close_where_mujoco_closes_them(tmp_path):
+    file = tmp_path / "four_bar.xml"
+    file.write_text(FOUR_BAR)
+    robot = dn.load_robot(file)
+    assert [constraint.kind for constraint in robot.constraints] == ["ball"]
+    truth = Truth(file, robot)
+    truth.model.opt.disableflags &= ~int(mujoco.mjtDisableBit.mjDSBL_CONSTRAINT)
+    (q,) = closed_samples(robot, 1, np.random.default_rng(2))
+    truth.place(q, np.zeros(robot.tree.nv))
+    mujoco.mj_forward(truth.model, truth.data)
+    assert np.abs(truth.data.efc_pos[: truth.data.ne]).max() < 1e-9
+
+
+@pytest.mark.parametrize("text", [ARM, FOUR_BAR], ids=["arm", "four bar"])
+def test_the_urdf_of_it_is_the_same_robot(text, tmp_path):
+    file = tmp_path / "robot.xml"
+    file.write_text(text)
+    description = read_mjcf(file)
+    again = dn.parse_robot(urdf_text(description), gravity=description.gravity)
+    robot = dn.load_robot(file)
+    for q in closed_samples(robot, 3, np.random.default_rng(1)):
+        for name in ("mass_matrix", "gravity_torque"):
+            ours, theirs = (dn.evaluate(r, name, q, backend="numpy") for r in (robot, again))
+            np.testing.assert_allclose(ours, theirs, atol=1e-12)
+    lacks = " ".join(left_out(description))
+    assert ("reach" in lacks and "gravity" in lacks) if text is ARM else not lacks
+
+
+def test_what_is_left_out_is_a_warning(tmp_path):
+    file = tmp_path / "robot.xml"
+    file.write_text(
+        FOUR_BAR.replace('polycoef=".1 -2 0 0 0"', 'polycoef=".1 -2 3 0 0"').replace(
+            "</mujoco>",
+            '<tendon><fixed name="rope"><joint joint="crank" coef="1"/></fixed></tendon></mujoco>',
+        )
+    )
+    warnings = " ".join(read_mjcf(file).warnings)
+    assert "gear" in warnings
+    assert "rope" in warnings
+
+
+def test_meshes_that_determine_no_inertia_need_not_be_there(tmp_path):
+    plain, meshed = tmp_path / "plain.xml", tmp_path / "meshed.xml"
+    plain.write_text(ARM)
+    text = ARM.replace("<worldbody>", '<asset><mesh name="m" file="absent.stl"/></asset><worldbody>', 1)
+    meshed.write_text(text.replace("<site", '<geom type="mesh" mesh="m"/><site'))
+    compare(meshed, 1, truth_from=plain)
+
+
+@pytest.mark.parametrize(
+    "text, word",
+    [("<mujoco", "XML"), ("<mujoco><bogus/></mujoco>", "read"), ("<robot/>", "link"), ("", "XML")],
+)
+def test_an_invalid_file_names_itself_and_the_reason(text, word, tmp_path):
+    file = tmp_path / "broken.xml"
+    file.write_text(text)
+    with pytest.raises(dn.ModelError, match=word):
+        dn.load_robot(file)
+
+
+def test_text_from_elsewhere_is_never_read_as_mjcf():
+    """It may include any file of the machine."""
+    with pytest.raises(dn.ModelError, match="load_robot"):
+        dn.parse_robot(ARM)
+
+
+def test_urdf_texts_hold_all_digits():
+    from dynamics_demo.robots import five_bar
+
+    description = read_description(five_bar())
+    once = urdf_text(description)
+    assert urdf_text(read_description(once)) == once
