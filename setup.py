@@ -27,6 +27,7 @@ CHECKS = [
 ]
 ORACLE = ["pin>=3.4"]  # brings NumPy 2; a sourced ROS 2 on Ubuntu 24.04 has Pinocchio for its NumPy 1.26
 MUJOCO = ["mujoco>=3.2,<4"]  # another oracle: linkages by its equality constraints
+XACRO = ["xacro>=2.0"]
 DOCTOR = ["trimesh>=4.0", "pycollada>=0.8", "lxml>=4.9"]  # meshes; COLLADA needs the other two
 BAGS = ["rosbags>=0.11.9", "rich>=13.0", "matplotlib>=3.5"]
 TABLES = ["pyarrow>=12.0", *BAGS]
@@ -41,7 +42,7 @@ TORCH = ["torch>=2.4"]
 PLANNING = ["toppra>=0.6.10"]  # time-optimal trajectories
 VIEWER = ["viser>=1.1"]  # pages that play a motion
 EXPORTS = [*CASADI, "fmpy>=0.3.20"]  # what loads exported functions
-TEST = DEMO + CHECKS + TABLES + CLUSTER + DOCTOR + GTSAM + GPU_CHECKS + EXPORTS + PLANNING + VIEWER
+TEST = DEMO + XACRO + CHECKS + TABLES + CLUSTER + DOCTOR + GTSAM + GPU_CHECKS + EXPORTS + PLANNING + VIEWER
 BENCH = [*TEST, "figaroh>=1.0.2"]
 SITE = [  # the documentation
     "sphinx>=8.1",
@@ -146,6 +147,8 @@ setup(
         "casadi": CASADI,
         "jax": JAX,
         "torch": TORCH,
+        "mjcf": MUJOCO,
+        "xacro": XACRO,
         "planning": PLANNING,
         "viewer": VIEWER,
         "cuda": ["cupy-cuda13x[ctk]>=14.0"],  # for drivers before 580: pip install 'cupy-cuda12x[ctk]'

@@ -14,7 +14,7 @@ KINDS = {".py", ".c", ".h", ".js"}
 BUDGETS = {
     "algorithms": 7000,
     "chains": 700,
-    "cli": 2400,
+    "cli": 2450,
     "codegen": 6900,
     "estimation": 2350,
     "functions": 4300,
@@ -22,12 +22,12 @@ BUDGETS = {
     "identification": 5950,
     "io": 2150,
     "node": 8100,
-    "robot": 5900,
+    "robot": 6300,
     "symbolic": 2900,
     "trajectory": 7750,
     ".": 900,  # the modules next to the packages
 }
-TESTS = 48_600
+TESTS = 48_700
 LONGEST = 600  # lines of one module
 
 

@@ -87,6 +87,7 @@ def parse_robot(
 def load_robot(
     path: str | Path,
     *,
+    xacro_arguments: Mapping[str, str] | None = None,
     loops_file: str | Path | None = None,
     parameters_file: str | Path | None = None,
     constraints: Sequence[Callable[[Robot], FunctionConstraint]] = (),
@@ -99,12 +100,15 @@ def load_robot(
     gravity: ArrayLike | None = None,
     armature: Mapping[str, float] | None = None,
 ) -> Robot:
-    """Read a Robot from a URDF or URDF+ file.
+    """Read a Robot from a file in URDF, URDF+, xacro or MJCF.
 
     Parameters
     ----------
     path : str or Path
-        The description; see docs/reference/files.md for its elements.
+        The description; see docs/reference/files.md for its elements. A file that ends in .xacro is expanded
+        first. MJCF is read by MuJoCo.
+    xacro_arguments : mapping of str to str, optional
+        Arguments of a xacro file, in place of their defaults.
     loops_file : str or Path, optional
         A file with more loops.
     parameters_file : str or Path, optional
@@ -143,6 +147,8 @@ def load_robot(
         For an invalid description; the message names the joint, link, loop or coupling. Loops without
         mobility, of changing rank or without an assembled position are invalid, too, and so is a singular
         choice of independent joints.
+    ImportError
+        For xacro or MJCF without the package that reads it.
     OSError
         For a file that cannot be read.
     TypeError
@@ -175,7 +181,9 @@ def load_robot(
         loops = parse_loops_file(read_loops_file(loops_file), f"loops file {str(loops_file)!r}")
     parameters = None if parameters_file is None else read_parameters_file(parameters_file)
     selection = Selection(floating_base, joints, positions, root, tips, gravity, armature)
-    return _warned(_loaded(read_file(path), loops, parameters, constraints, strict, selection))
+    return _warned(
+        _loaded(read_file(path, xacro_arguments), loops, parameters, constraints, strict, selection)
+    )
 
 
 LISTED = 3  # warnings of a robot in a ModelWarning

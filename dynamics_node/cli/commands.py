@@ -9,7 +9,16 @@ import traceback
 import warnings
 
 from dynamics_node import __version__
-from dynamics_node.cli import checking, evaluating, excitation, exporting, identifying, inspecting, motions
+from dynamics_node.cli import (
+    checking,
+    converting,
+    evaluating,
+    excitation,
+    exporting,
+    identifying,
+    inspecting,
+    motions,
+)
 from dynamics_node.cli.options import UsageError, input_paths, reject_overwritten_inputs
 from dynamics_node.cli.parser import Command
 from dynamics_node.cli.printer import Printer
@@ -38,6 +47,7 @@ GROUPS = {
         inspecting.add_sensors,
         inspecting.add_graph,
         inspecting.add_explain,
+        converting.add_convert,
     ),
     "compute": (
         evaluating.add_evaluate,

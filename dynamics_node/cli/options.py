@@ -55,12 +55,22 @@ def read_robot(options, **choices):
     with errors_of_description(options):
         return load_robot(
             options.urdf,
+            xacro_arguments=xacro_arguments(options),
             loops_file=options.loops,
             parameters_file=getattr(options, "parameters", None),
             floating_base=options.floating_base,
             strict=getattr(options, "strict", False),
             **({"joints": options.joints} | choices),
         )
+
+
+def xacro_arguments(options):
+    """{name: value} of --xacro, None without it. Raises UsageError for another form."""
+    pairs = [entry.partition(":=") for entry in options.xacro or ()]
+    for name, sign, _ in pairs:
+        if not sign or not name:
+            raise UsageError(f"--xacro takes NAME:=VALUE, not {name!r}")
+    return {name: value for name, _, value in pairs} or None
 
 
 @contextlib.contextmanager

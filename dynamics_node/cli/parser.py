@@ -92,13 +92,14 @@ def add_command(commands, name, run, about, *examples, read=None, parameters=Fal
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.add_argument("urdf", help="robot description: a URDF file")
+    parser.add_argument("urdf", help="robot description: a file in URDF, xacro or MJCF")
     parser.set_defaults(run=run, read=read or read_robot, usage_error=parser.error)
     robot, printing = map(parser.add_argument_group, ("robot", "printing"))
     text = "let the root link move freely (default: it is fixed)"
     parser.add_switch("--floating-base", text, to=robot)
     text = "joints that move; the others are fixed at zero, or move as a recording has them (default: all)"
     parser.add_list("--joints", text, "JOINT,...", to=robot)
+    parser.add_list("--xacro", "arguments of a xacro file", "NAME:=VALUE,...", to=robot)
     parser.add_value("--loops", "YAML file with the loops of the robot", "FILE", to=robot)
     if read is None:
         parser.add_switch("--strict", "reject implausible inertias", to=robot)

@@ -300,6 +300,10 @@ def _numbers(element, key, owner, default=()):
 
 def numbers(text, what, count=0) -> np.ndarray:
     """The numbers (count,) in a text; 0 allows any count. Raises ModelError, which begins with `what`."""
+    if "${" in text or "$(" in text:
+        raise ModelError(
+            f"{what}: {one_line(text, 40)!r} is an expression of xacro: expand the file, or name it .xacro"
+        )
     try:
         read = np.array([number(word) for word in text.split()])
     except ValueError as error:

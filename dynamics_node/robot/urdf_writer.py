@@ -48,10 +48,11 @@ def left_out(description: Description) -> list[str]:
     """What the text of a Description lacks."""
     springs = [joint.name for joint in description.joints if joint.spring or joint.torque_offset]
     creep = [joint.name for joint in description.joints if joint.creep]
-    parts = [(f"springs of {listed(springs)}", springs), (f"creep of {listed(creep)}", creep)]
-    gravity = GRAVITY if description.gravity is None else description.gravity
-    parts.append((f"gravity {list(gravity)}", not np.array_equal(gravity, GRAVITY)))
-    return [text for text, there in parts if there]
+    named = {"springs": springs, "creep": creep}
+    found = [f"{what} of {listed(joints)}" for what, joints in named.items() if joints]
+    if description.gravity is not None and tuple(description.gravity) != GRAVITY:
+        found.append(f"gravity {list(description.gravity)}")
+    return found
 
 
 def _add_joint(robot, joint: JointDescription):

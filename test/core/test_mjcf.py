@@ -236,3 +236,48 @@ def test_urdf_texts_hold_all_digits():
     description = read_description(five_bar())
     once = urdf_text(description)
     assert urdf_text(read_description(once)) == once
+
+
+# --- xacro --------------------------------------------------------------------------------------------------
+
+PENDULUM = """
+<robot name="pendulum" xmlns:xacro="http://www.ros.org/wiki/xacro">
+  <xacro:arg name="mass" default="2"/>
+  <link name="world"/>
+  <joint name="hinge" type="continuous"> <parent link="world"/> <child link="rod"/> <axis xyz="0 1 0"/> </joint>
+  <link name="rod"> <inertial> <origin xyz="0 0 ${-1/2}"/> <mass value="$(arg mass)"/>
+    <inertia ixx=".1" iyy=".1" izz=".1" ixy="0" ixz="0" iyz="0"/> </inertial> </link>
+</robot>"""
+
+
+def test_xacro_is_expanded(tmp_path):
+    pytest.importorskip("xacro", reason="xacro: pip install xacro")
+    file = tmp_path / "pendulum.urdf.xacro"
+    file.write_text(PENDULUM)
+    assert dn.load_robot(file).inertias[0, 5, 5] == 2
+    assert dn.load_robot(file, xacro_arguments={"mass": "3"}).inertias[0, 5, 5] == 3
+    file.write_text(PENDULUM.replace("-1/2", "nothing"))
+    with pytest.raises(dn.ModelError, match="nothing"):
+        dn.load_robot(file)
+
+
+def test_an_expression_names_xacro():
+    with pytest.raises(dn.ModelError, match=r"rod.*xacro"):
+        dn.parse_robot(PENDULUM)
+
+
+def test_arguments_of_xacro_need_a_xacro_file(tmp_path):
+    file = tmp_path / "arm.xml"
+    file.write_text(ARM)
+    with pytest.raises(dn.ModelError, match="xacro"):
+        dn.load_robot(file, xacro_arguments={"mass": "3"})
+
+
+def test_convert(tmp_path, capsys):
+    from dynamics_node.cli.commands import run
+
+    file, urdf = tmp_path / "arm.xml", tmp_path / "arm.urdf"
+    file.write_text(ARM)
+    assert run(["convert", str(file), "-o", str(urdf)]) == 0
+    assert "gravity" in "".join(capsys.readouterr())
+    assert dn.load_robot(urdf).nv == dn.load_robot(file).nv
