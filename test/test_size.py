@@ -22,12 +22,12 @@ BUDGETS = {
     "identification": 5950,
     "io": 2150,
     "node": 8100,
-    "robot": 6300,
+    "robot": 6450,
     "symbolic": 2900,
     "trajectory": 7750,
     ".": 900,  # the modules next to the packages
 }
-TESTS = 48_700
+TESTS = 48_800
 LONGEST = 600  # lines of one module
 
 

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from dynamics_node.algorithms.clusters import clusters
 from dynamics_node.errors import ModelError, ModelWarning
 from dynamics_node.robot import Robot
+from dynamics_node.robot.cad_loops import with_cad_loops
 from dynamics_node.robot.constraints import FunctionConstraint
 from dynamics_node.robot.description import Description
 from dynamics_node.robot.from_description import loop_joints, tree_from_description
@@ -214,6 +215,7 @@ def robot_from_description(
     description: Description, selection: Selection = WHOLE, constraints=(), strict=False
 ) -> Robot:
     """The Robot of a Description. constraints, strict and errors as in `load_robot`."""
+    description = with_cad_loops(description)
     tree = tree_from_description(description, selection, validate(description, strict))
     loops, open_loops = loop_joints(tree, description)
     tree = replace(tree, warnings=(*tree.warnings, *open_loops))
