@@ -70,16 +70,3 @@ def test_a_controller_receives_valid_commands(bench, panda, joints):
         "without output the last value remains"
     )
     assert controller.rejected == 0
-
-
-def test_another_robot_sends_no_command_of_a_wrong_length(bench, panda):
-    """Its joints differ from command_joints: the old robot remains, or there is no output."""
-    rig, controller = bench
-    rig.answered(panda.names, panda.q, panda.qd)
-    rig.describe(ROBOTS["ur5"].file.read_text())
-    rig.diagnostic(
-        lambda s: "last valid robot is in use" in s.message,
-        send=lambda: rig.send_state(panda.names, panda.q, panda.qd),
-    )
-    rig.until(lambda: controller.accepted)
-    assert controller.rejected == 0 and np.isfinite(controller.command).all()

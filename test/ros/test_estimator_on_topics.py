@@ -153,16 +153,6 @@ def test_a_stale_joint_is_named_until_it_returns(estimator):
     assert len(estimator.estimates) > before
 
 
-def test_invalid_messages_are_dropped_with_reasons(estimator):
-    estimator.diagnostic(lambda s: s.message == "running", send=lambda: estimator.move(1))
-    estimator.send_state(NAMES, [np.nan, 0.0])
-    estimator.send_state(("joint1", "joint1"), [0.0, 0.0])
-    _, values, _ = estimator.diagnostic(
-        lambda s: "listed twice" in value(s, "last drop"), send=lambda: estimator.move(1)
-    )
-    assert int(values["dropped messages"]) >= 2 and values["errors"] == "0"
-
-
 def test_parameters_can_change_at_run_time(estimator):
     assert estimator.set_parameters(lag=0.5) == (False, "lag 0.5 s must be less than the window of 0.02 s")
     done, reason = estimator.set_parameters(noise__encoder=[1e-4, 1e-4, 1e-4])
@@ -174,16 +164,6 @@ def test_parameters_can_change_at_run_time(estimator):
         assert estimator.estimates[-1].lag == 0.0
     finally:
         estimator.set_parameters(lag=0.01)
-
-
-def test_a_jump_back_of_stamps_restarts_the_estimate(estimator):
-    estimator.move(30)
-    estimator.begin -= 5 * NS
-    estimator.estimates.clear()
-    estimator.move(60)
-    estimator.until(lambda: estimator.estimates, what="estimates")
-    assert estimator.step_of(estimator.estimates[-1]) < estimator.k
-    assert "the stamps of joint states jumped back" in estimator.process.output()
 
 
 def test_commands_by_name_or_in_order():

@@ -14,7 +14,7 @@ from dynamics_interfaces.srv import GetMassMatrix
 from lifecycle_msgs.msg import Transition
 from lifecycle_msgs.srv import ChangeState, GetState
 from rig import NodeProcess, efforts
-from std_srvs.srv import SetBool, Trigger
+from std_srvs.srv import SetBool
 from tolerances import EXACT, error
 
 from dynamics_node.node.building.worker import WORKERS
@@ -62,18 +62,6 @@ def test_without_autostart_a_node_is_configured_and_not_active(rig, panda):
     assert state(r) == "inactive" and not change(r, Transition.TRANSITION_CONFIGURE)
     assert r.call(SetBool, "set_enabled", SetBool.Request(data=True)).success
     assert state(r) == "active" and r.answered(panda.names, panda.q, panda.qd)
-
-
-def test_reload_reads_the_file_again(rig, panda, tmp_path):
-    path = tmp_path / "robot.urdf"
-    text = panda.robot.file.read_text()
-    path.write_text(text)
-    r = rig(parameters={"robot_description_file": str(path)}, describe=False)
-    before = efforts(r.answered(panda.names, panda.q, panda.qd), panda.names)
-    path.write_text(text.replace("panda_link0", "pedestal"))
-    assert r.call(Trigger, "reload").success
-    r.until(lambda: r.answered(panda.names, panda.q, panda.qd).header.frame_id == "pedestal")
-    assert error(efforts(r.torque_log[-1], panda.names), before) <= EXACT
 
 
 def test_a_signal_ends_a_running_node(rig, panda):

@@ -11,7 +11,7 @@ from dynamics_interfaces.srv import (
     HybridDynamics,
     InverseDynamics,
 )
-from five_bars import ALL, DRIVEN, FIVE_BAR, PASSIVE, QD, QDD, SINGULAR, Q, closed, flat_four_bar, oracle
+from five_bars import ALL, DRIVEN, FIVE_BAR, PASSIVE, QD, QDD, Q, closed, oracle
 from rig import Rig, efforts, point, trajectory
 from sensor_msgs.msg import JointState
 from tolerances import EXACT, error
@@ -126,25 +126,6 @@ def test_a_trajectory_keeps_its_branch(bars):
     order = in_order(solution, ALL)
     for solved, at in zip(solution.points, path, strict=True):
         assert error(np.array(solved.positions)[order], closed(at)) <= EXACT
-
-
-def test_singular_positions_give_no_output(rig):
-    """The topic and replies name the loop."""
-    r, names = rig(None), ["crank_j", "coupler_j", "rocker_j"]
-    r.describe(flat_four_bar())
-
-    def flat():
-        r.send_state(names, [0, 0, 0], [0.5, 0, 0])
-
-    r.diagnostic(lambda s: SINGULAR in s.message, send=flat)
-    assert not r.torque_log
-    for kind, name in ((InverseDynamics, "inverse_dynamics"), (GetMassMatrix, "get_mass_matrix")):
-        request = kind.Request()
-        request.state.joints = JointState(name=names, position=[0.0] * 3, velocity=[0.5, 0.0, 0.0])
-        response = r.call(kind, name, request)
-        assert not response.success and SINGULAR in response.message
-    bent = r.answered(names, [0.5, -0.5, 0.5], [0.5, 0, 0])
-    assert np.isfinite(bent.effort).all() and efforts(bent, ["crank_j"]).any()
 
 
 def test_driven_joints_have_the_torques(rig):

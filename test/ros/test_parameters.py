@@ -1,7 +1,6 @@
 """Parameters through the services of ROS. For validation and effects, see test/core/node/test_settings and
 test_robot_manager; for torques during changes, test_switching."""
 
-import numpy as np
 import pytest
 from domains import fresh_domain
 from plain import extremes
@@ -49,13 +48,6 @@ def test_invalid_values_are_rejected_and_the_old_ones_kept(arm, panda, kind):
         stored = arm.ask(GetParameters, names=[name.replace("__", ".")]).values  # empty: never set
         assert [value] != [parameter_value_to_python(v) for v in stored], name
     assert error(efforts(arm.answered(panda.names, panda.q, panda.qd), panda.names), panda.torque()) <= EXACT
-
-
-def test_a_value_without_a_rebuild_applies_at_once(arm, panda):
-    assert arm.set_parameters(gravity=[0.0, 0.0, 0.0])[0]
-    still = np.zeros(7)
-    assert np.abs(efforts(arm.answered(panda.names, panda.q, still), panda.names)).max() < 1e-12
-    assert arm.set_parameters(gravity=[0.0, 0.0, -9.81])[0]
 
 
 EVERYTHING = {  # that numbers are for
@@ -114,14 +106,6 @@ def test_invalid_start_parameters_end_the_node_with_one_line():
         assert all("[rcl]" in text for text in logged), logged
 
 
-def test_solver_is_named_in_diagnostics(arm):
-    assert arm.set_parameters(solver="factor_graph", ordering="colamd")[0]
-    _, values, _ = arm.diagnostic(lambda s: ("algorithm", "colamd") in {(v.key, v.value) for v in s.values})
-    assert (values["solver"], values["problem"]) == ("factor_graph", "inverse")
-    assert arm.set_parameters(solver="best", ordering="best")[0]
-    arm.diagnostic(lambda s: ("algorithm", "rnea") in {(v.key, v.value) for v in s.values})
-
-
 def test_compiled_code_replaces_numpy(rig, panda, monkeypatch):
     """The node starts with NumPy and swaps in the compiled solver."""
     monkeypatch.delenv("CC")
@@ -141,23 +125,3 @@ def test_gtsam_backend_at_run_time(arm, panda):
     tau = efforts(arm.answered(panda.names, panda.q, panda.qd), panda.names)
     assert error(tau, panda.torque()) <= 1e-8
     assert arm.set_parameters(solver="best", ordering="best", backend="numpy")[0]
-
-
-def test_problem_changes_at_run_time(arm, panda):
-    """Forward dynamics of the efforts in joint_states publishes no commands."""
-    tau = np.array([5.0, -20, 3, 10, 1, 2, 0.5])
-    assert arm.set_parameters(problem="forward", command_joints=list(panda.names))[0]
-
-    def solved():
-        stamp = arm.send_state(panda.names, panda.q, panda.qd, tau)
-        arm.spin(0.05)
-        return arm.solutions.get(stamp)
-
-    arm.diagnostic(lambda s: ("problem", "forward") in {(v.key, v.value) for v in s.values}, send=solved)
-    arm.commands.clear()
-    solution = arm.until(solved, what="a solution").points[0]
-    assert error(solution.accelerations, panda.oracle.forward(panda.q, panda.qd, tau)) <= 1e-9
-    assert error(solution.effort, tau) <= EXACT and not arm.commands
-    assert arm.set_parameters(problem="inverse")[0]
-    arm.diagnostic(lambda s: ("problem", "inverse") in {(v.key, v.value) for v in s.values})
-    assert error(efforts(arm.answered(panda.names, panda.q, panda.qd), panda.names), panda.torque()) <= EXACT

@@ -87,13 +87,3 @@ def test_the_external_wrench_is_estimated(touched):
     t, f = message.wrench.torque, message.wrench.force
     assert message.header.frame_id == HAND
     assert error(np.array([t.x, t.y, t.z, f.x, f.y, f.z]), PUSH) < 1e-6
-
-
-def test_a_missing_sensor_is_named(touched):
-    def send():
-        touched.send_hand()
-        touched.send_joints()
-
-    message, values, _ = touched.rig.diagnostic(lambda status: "sensor wrist" in status.message, send=send)
-    assert "not observable without it: external" in message
-    assert "wrist never, hand" in values["sensors"] and not touched.pushes

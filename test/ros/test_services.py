@@ -1,4 +1,5 @@
-"""Services: replies against Pinocchio, and invalid requests."""
+"""Services: replies against Pinocchio, and invalid requests. For those about trajectories and capability, see
+test/core/node/test_trajectory_answers and test_capability_answers."""
 
 import numpy as np
 import pytest
@@ -15,7 +16,6 @@ from dynamics_interfaces.srv import (
     ScaleTrajectory,
     SetPayload,
 )
-from geometry_msgs.msg import Vector3
 from payloads import payload
 from rclpy.qos import QoSProfile
 from rig import Rig, floats, point, stamp_of, state, trajectory
@@ -98,19 +98,6 @@ def test_inverse_of_a_trajectory(arm, panda):
     expected = [panda.oracle.inverse(*s) for s in zip(q, qd, qdd, strict=True)]
     assert error([p.effort for p in solution.points], expected).max() <= EXACT
     assert solution.points[150].time_from_start == points[150].time_from_start
-
-
-def test_points_of_a_batch_need_no_times(arm, panda):
-    """A batch is not a motion."""
-    solution = good(
-        arm.ask(
-            InverseDynamics,
-            state=state(panda.names, panda.q),
-            points=trajectory(panda.names, *[point(q=panda.q)] * 2),
-        )
-    ).solution
-    expected = panda.torque(qd=0 * panda.qd)
-    assert error([p.effort for p in solution.points], [expected] * 2).max() <= EXACT
 
 
 def test_replies_have_the_stamp_of_their_state(arm, panda):
@@ -273,20 +260,12 @@ def test_services_fail_without_a_robot(rig):
         (HybridDynamics, "hybrid_dynamics"),
         (GetMassMatrix, "get_mass_matrix"),
         (GetOperationalSpaceInertia, "get_operational_space_inertia"),
+        (GetCapability, "get_capability"),
+        (CheckTrajectory, "check_trajectory"),
+        (ScaleTrajectory, "scale_trajectory"),
     ):
         assert_rejected(r.call(kind, name), "no robot yet")
     assert_rejected(r.ask(GetQuantity, quantity="nonlinear_effects"), "no robot yet")
-
-
-def test_empty_state_before_any_measurement(rig):
-    r = rig()
-    r.until(lambda: "7 joints" in r.process.output())
-    assert_rejected(r.ask(GetMassMatrix), "never seen: panda_joint1")
-    assert_rejected(r.ask(InverseDynamics), "never seen: panda_joint1")
-    some = InverseDynamics.Request(points=trajectory(["panda_joint1"], point(q=[0.1])))
-    assert_rejected(r.call(InverseDynamics, "inverse_dynamics", some), "the position of panda_joint2")
-    whole = InverseDynamics.Request(points=trajectory(NAMES, point(q=[0.1] * 7)))
-    good(r.call(InverseDynamics, "inverse_dynamics", whole))
 
 
 NAMES = list(PANDA_JOINTS)
@@ -370,60 +349,3 @@ def test_the_last_robot_serves_during_a_build(arm, panda):
     assert "the last valid robot is in use" in message
     good(arm.ask(GetMassMatrix, state=state(panda.names, panda.q)))
     arm.describe(panda.robot.file.read_text())
-
-
-def test_forces_of_a_link(arm, panda):
-    """Against Pinocchio: the largest upward force, and the effective mass."""
-    still = dict(zip(panda.names, panda.q, strict=True))
-    request = GetCapability.Request(state=state(still, still.values()), link="panda_hand", friction=False)
-    request.directions = [Vector3(z=2.0)]
-    answer = good(arm.call(GetCapability, "get_capability", request))
-    row = panda.oracle.jacobian(panda.q, "panda_hand")[5]
-    held, most = panda.torque(qd=0 * panda.q), panda.model.effort_limits
-    felt = np.abs(row) > 1e-9
-    expected = ((np.copysign(most, row) - held)[felt] / row[felt]).min()
-    assert np.isclose(answer.force.data[0], expected)
-    mass = 1 / (row @ np.linalg.solve(panda.oracle.mass_matrix(panda.q), row))
-    assert np.isclose(answer.effective_mass.data[0], mass) and answer.force.col_names == ["direction 0"]
-
-
-# --- trajectories of planners ---------------------------------------------------------------------------
-
-
-def test_check_of_a_trajectory(arm, panda):
-    """Efforts against Pinocchio, at points with given accelerations."""
-    random = np.random.default_rng(7)
-    q, qd, qdd = panda.q + random.uniform(-0.05, 0.05, (20, 7)), *random.uniform(-0.1, 0.1, (2, 20, 7))
-    points = [point(0.5 * k, q[k], qd[k], qdd[k]) for k in range(20)]
-    answer = good(arm.ask(CheckTrajectory, trajectory=trajectory(panda.names, *points), friction=False))
-    expected = [panda.oracle.inverse(*s) for s in zip(q, qd, qdd, strict=True)]
-    assert error([p.effort for p in answer.solution.points], expected).max() <= EXACT
-    assert answer.solution.joint_names == list(panda.names) == answer.joint_names
-    assert answer.solution.points[7].time_from_start == points[7].time_from_start
-    assert (np.array(answer.peak_effort) >= np.abs(expected).max(axis=0) * (1 - 1e-9)).all()
-    assert answer.feasible == (answer.used <= 1 + 1e-6)
-    rejected = arm.ask(CheckTrajectory)
-    assert_rejected(rejected, "no points")
-
-
-def test_a_scaled_trajectory_is_feasible(arm, panda):
-    """Efforts against Pinocchio, at the points of the reply."""
-    rest = np.array([0.0, -0.5, 0.0, -2.0, 0.0, 1.6, 0.8])
-    q = np.stack([rest, rest + 0.1])
-    points = [point(0.04 * k, q[k], np.zeros(7)) for k in range(2)]
-    answer = good(
-        arm.ask(
-            ScaleTrajectory, trajectory=trajectory(panda.names, *points), method="uniform", friction=False
-        )
-    )
-    rows = [(p.positions, p.velocities) for p in answer.solution.points]
-    assert np.allclose(rows, [(q[k], np.zeros(7)) for k in range(2)])
-    span = answer.factor * 0.04
-    assert span > 0.04
-    expected = [
-        panda.oracle.inverse(q[k], np.zeros(7), s * 6 * (q[1] - q[0]) / span**2) for k, s in ((0, 1), (1, -1))
-    ]
-    assert error([p.effort for p in answer.solution.points], expected).max() <= 1e-6
-    assert good(arm.ask(CheckTrajectory, trajectory=answer.solution, friction=False)).feasible
-    rejected = arm.ask(ScaleTrajectory, method="fastest")
-    assert_rejected(rejected, "no points")

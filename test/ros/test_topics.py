@@ -36,13 +36,6 @@ def drops(r, words, send):
 # --- joint states, torques, solutions -----------------------------------------------------------------------
 
 
-def test_torques_of_a_measured_state(arm, panda):
-    message = arm.answered(panda.names, panda.q, panda.qd)
-    assert error(efforts(message, panda.names), panda.torque()) <= EXACT
-    assert tuple(message.name) == panda.names
-    assert message.header.frame_id == panda.model.base_link
-
-
 def test_a_solution_has_state_and_acceleration(arm, panda):
     def solution():
         """The node publishes it only after discovery of the subscription."""
