@@ -20,6 +20,18 @@ def test_a_stale_joint_is_named(panda):
     assert error(served.tau(), panda.torque()) <= EXACT
 
 
+def test_input_that_becomes_stale_during_a_solve_raises(panda):
+    served = serve("panda7")
+    served.receive(panda.names, panda.q, panda.qd)
+    assert np.isfinite(served.wait(199).tau()).all()
+    served.core.require_fresh(200 * MS)
+    with pytest.raises(NoOutput, match=r"older.*panda_joint1") as caught:
+        served.core.require_fresh(201 * MS)
+    assert caught.value.stale
+    served.use(state_source="reference")
+    served.core.require_fresh(201 * MS)
+
+
 def test_a_needed_joint_that_is_missing_is_named(panda):
     served = serve("panda7")
     assert (

@@ -72,10 +72,7 @@ def test_loops_have_driver_names():
 
 @pytest.mark.parametrize(
     ("driver_names", "names", "reason"),
-    [
-        (["fer_*"], [], "joint_names.from.*joint_names.to"),
-        (["fer_*"], ["panda_"], "'fer_\\*=panda_'.*star"),
-    ],
+    [(["fer_*"], [], "joint_names.from.*joint_names.to"), (["fer_*"], ["panda_"], "'fer_\\*=panda_'.*star")],
 )
 def test_invalid_pairs_are_rejected(driver_names, names, reason):
     with pytest.raises(ValueError, match=reason):

@@ -78,9 +78,7 @@ FAKE_MODULES = {  # the used parts of launch, which is not on PyPI; test/launch 
         "TextSubstitution": lambda text: text,
     },
     "launch_ros.actions": {"Node": lambda **options: options},
-    "launch_ros.parameter_descriptions": {
-        "ParameterValue": lambda value, value_type: (value, value_type),
-    },
+    "launch_ros.parameter_descriptions": {"ParameterValue": lambda value, value_type: (value, value_type)},
 }
 
 
@@ -100,8 +98,7 @@ def launch_file(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "name, executable",
-    [("dynamics", "dynamics_node"), ("estimator", "dynamics_estimator")],
+    "name, executable", [("dynamics", "dynamics_node"), ("estimator", "dynamics_estimator")]
 )
 def test_arguments_reach_the_node(launch_file, name, executable):
     """Arguments have the types of the parameters; others keep the values of the parameter file."""

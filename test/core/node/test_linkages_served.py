@@ -136,10 +136,7 @@ def test_friction_of_passive_joints_loads_the_driven_ones():
             FIVE_BAR.replace('independent="true"', 'independent="false"'),
             "2 joints follow from the others, but the file marks 4",
         ),
-        (
-            four_bar().replace('xyz="0.7 0 0"', 'xyz="9 0 0"'),
-            "no closed position",
-        ),
+        (four_bar().replace('xyz="0.7 0 0"', 'xyz="9 0 0"'), "no closed position"),
     ],
 )
 def test_invalid_loops_are_rejected(wrong, reason):

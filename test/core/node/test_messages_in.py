@@ -127,8 +127,7 @@ def test_a_description_that_is_too_long_is_rejected_unread(bench):
 
 
 @pytest.mark.parametrize(
-    "topic, most",
-    [("joint_states", MIDDLE), ("~/reference", LONG), ("~/external_wrench", SHORT)],
+    "topic, most", [("joint_states", MIDDLE), ("~/reference", LONG), ("~/external_wrench", SHORT)]
 )
 def test_a_message_that_is_too_long_is_dropped_unread(bench, topic, most):
     bench.send(topic, bytes(most + 1))

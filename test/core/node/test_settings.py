@@ -1,9 +1,16 @@
-"""Parameters: values that cannot be computed with are rejected."""
+"""Parameters: values that cannot be computed with are rejected, conversion of types, and the files of config/."""
+
+from array import array
+from pathlib import Path
 
 import pytest
+import yaml
 from plain import settings
 
+from dynamics_node.node.core.consistency import read_settings
+from dynamics_node.node.core.parameters import as_declared
 from dynamics_node.node.core.settings import PARAMETERS
+from dynamics_node.node.estimator.estimator_settings import PARAMETERS as ESTIMATOR
 
 
 @pytest.mark.parametrize(
@@ -48,34 +55,22 @@ from dynamics_node.node.core.settings import PARAMETERS
         ({"ordering": "aba"}, "orderings"),
         ({"solver": "factor_graph", "ordering": "custom"}, "custom_ordering"),
         ({"problem": "forward", "compensate__gravity": False}, "compensate\\.\\*"),
-        (
-            {"problem": "forward", "compensate__friction": True},
-            "compensate.friction.*inverse",
-        ),
+        ({"problem": "forward", "compensate__friction": True}, "compensate.friction.*inverse"),
         ({"command_joints": ["a", "a"]}, "command_joints.*twice"),
         ({"effort_limits_list": [-1.0]}, "effort_limits_list.*negative"),
         ({"fixed__joints": ["a"]}, "fixed.joints.*fixed.positions"),
-        (
-            {"fixed__joints": ["a"], "fixed__positions": [0.0]},
-            "fixed.joints.*empty",
-        ),
+        ({"fixed__joints": ["a"], "fixed__positions": [0.0]}, "fixed.joints.*empty"),
         ({"armature__joints": ["a"]}, "armature.joints.*armature.values"),
         (
             {"armature__joints": ["a", "b"], "armature__values": [1.0, 1.0], "armature__gears": [1.0]},
             "armature.joints.*armature.gears",
         ),
-        (
-            {"friction__viscous": [1.0], "friction__coulomb": [1.0]},
-            "friction.joints.*friction.viscous",
-        ),
+        ({"friction__viscous": [1.0], "friction__coulomb": [1.0]}, "friction.joints.*friction.viscous"),
         (
             {"friction__joints": ["a"], "friction__viscous": [-1.0], "friction__coulomb": [1.0]},
             "friction.viscous.*negative",
         ),
-        (
-            {"driven__joints": ["a"], "driven__weights": [-1.0]},
-            "driven.weights.*1e-06.*-1",
-        ),
+        ({"driven__joints": ["a"], "driven__weights": [-1.0]}, "driven.weights.*1e-06.*-1"),
         ({"driven__joints": ["a"], "driven__weights": [1.0, 1.0]}, "driven.joints.*driven.weights"),
     ],
 )
@@ -94,3 +89,103 @@ def test_names_match_fields_and_groups():
     assert fields["joint_names.from"] == "joint_names_from" and fields["fixed.joints"] == "fixed_joints"
     assert fields["joint_state_timeout"] == "joint_state_timeout"
     assert all(name.replace(".", "_") == field for name, field in fields.items())
+
+
+# --- conversion to the declared type --------------------------------------------------------------------------
+
+
+TABLE = {parameter.name: parameter for parameter in PARAMETERS}
+
+ACCEPTED = [
+    ("rate", 100, 100.0),
+    ("rate", 0.5, 0.5),
+    ("gravity", [0, 0, -10], [0.0, 0.0, -10.0]),
+    ("gravity", array("d", [0.0, 0.0, -9.81]), [0.0, 0.0, -9.81]),
+    ("gravity", "[0, 0, -9.81]", [0.0, 0.0, -9.81]),
+    ("armature.values", [], []),
+    ("armature.values", None, []),
+    ("joints", [], []),
+    ("joints", ["a", "b"], ["a", "b"]),
+    ("strict", True, True),
+    ("problem", "forward", "forward"),
+    ("problem", None, "inverse"),
+]
+REJECTED = [
+    ("rate", True, "rate must be a number, not True"),
+    ("rate", "fast", "rate must be a number, not 'fast'"),
+    ("rate", 10**400, "rate must be a number, not 1"),
+    ("rate", [1.0], r"rate must be a number, not \[1.0\]"),
+    ("gravity", -9.81, "gravity must be a list of numbers, not -9.81"),
+    ("gravity", "down", "gravity must be a list of numbers, not 'down'"),
+    ("gravity", [0.0, 0.0, True], "gravity must be a list of numbers"),
+    ("joints", "panda_joint1", "joints must be a list of texts, as .*, not 'panda_joint1'"),
+    ("joints", [1, 2], "joints must be a list of texts"),
+    ("strict", 1, "strict must be true or false, not 1"),
+    ("problem", 3, "problem must be a text, not 3"),
+]
+
+
+@pytest.mark.parametrize(("name", "written", "value"), ACCEPTED)
+def test_values_are_converted_to_the_declared_type(name, written, value):
+    read = as_declared(TABLE[name], written)
+    assert read == value and type(read) is type(value)
+    assert [type(entry) for entry in (read if isinstance(read, list) else [])] == [
+        type(entry) for entry in (value if isinstance(value, list) else [])
+    ]
+
+
+@pytest.mark.parametrize(("name", "written", "reason"), REJECTED)
+def test_another_type_is_rejected_with_the_name(name, written, reason):
+    with pytest.raises(ValueError, match=reason):
+        as_declared(TABLE[name], written)
+
+
+def test_defaults_have_their_types_and_are_consistent():
+    values = {name: as_declared(parameter, parameter.default) for name, parameter in TABLE.items()}
+    assert values == {name: parameter.default for name, parameter in TABLE.items()}
+    read_settings(values)
+
+
+# --- the files of config/ -------------------------------------------------------------------------------------
+
+
+CONFIG = Path(__file__).parents[3] / "config"
+TABLES = {"dynamics": PARAMETERS, "estimator": ESTIMATOR}
+
+
+def flat(tree, prefix=""):
+    for key, value in tree.items():
+        if isinstance(value, dict):
+            yield from flat(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_the_file_has_every_parameter_with_its_default(name):
+    text = (CONFIG / f"{name}.yaml").read_text()
+    written = dict(flat(yaml.safe_load(text)["/**"]["ros__parameters"]))
+    assert list(written) == [parameter.name for parameter in TABLES[name]]
+    for parameter in TABLES[name]:
+        empty = parameter.default == [] and written[parameter.name] in ([""], [0.0], [])
+        assert empty or written[parameter.name] == parameter.default, parameter.name
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_comments_of_the_file_match_the_table(name):
+    lines = [line.strip() for line in (CONFIG / f"{name}.yaml").read_text().splitlines()]
+    for parameter in TABLES[name]:
+        comment = [parameter.description]
+        comment += [f"({', '.join(parameter.choices)})"] if parameter.choices else []
+        or_zero = ", or 0" * parameter.or_zero
+        comment += ["({:g} to {:g}{})".format(*parameter.bounds, or_zero)] if parameter.bounds else []
+        comment += ["(read only)"] if parameter.read_only else []
+        at = lines.index(f"# {' '.join(comment)}")
+        assert lines[at + 1].startswith(f"{parameter.name.rpartition('.')[2]}:")
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_file_parameters_are_read_only(name):
+    files = {parameter.name for parameter in TABLES[name] if parameter.name.endswith("_file")}
+    assert files == {"robot_description_file", "loops_file", "parameters_file", "sensors_file"}
+    assert all(parameter.read_only for parameter in TABLES[name] if parameter.name in files)

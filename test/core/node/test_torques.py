@@ -1,10 +1,14 @@
 """Computed torques: states, omitted parts and limits. Against Pinocchio."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from cases import case_of
 from plain import MS, point, serve
 from tolerances import EXACT, error
+
+from dynamics_node.node.errors import NoOutput
 
 
 def test_names_in_any_order_with_unknown_joints(panda):
@@ -116,6 +120,14 @@ def test_gravity_of_the_parameter(panda):
     served.receive(panda.names, panda.q, 0 * panda.qd)
     served.use(gravity=[0.0, 0.0, 0.0])
     assert np.abs(served.tau()).max() < 1e-12
+
+
+def test_a_gravity_that_overflows_gives_no_output(panda):
+    served = serve("panda7", on_stale="gravity")
+    served.receive(panda.names, panda.q, panda.qd)
+    served.core.apply(replace(served.core.settings, gravity=(-1.7e308, 0.0, -1.7e308)))
+    with pytest.raises(NoOutput):
+        served.core.gravity_torques()
 
 
 # --- velocities ---------------------------------------------------------------------------------------------

@@ -56,6 +56,16 @@ def test_a_payload_replaces_the_last_one_and_survives_a_rebuild(panda, own, serv
     assert served.core.solver.description == "crba" and error(served.tau(), expected) <= EXACT
 
 
+def test_a_core_with_the_snapshot_computes_the_same(served):
+    """The process of the services copies the Core of the node."""
+    other = serve("panda7", wrench_timeout=0.4, joint_state_timeout=60.0)
+    for mass in (MASS, 0):
+        set_payload(served, mass=mass)
+        other.core.follow(served.core.snapshot())
+        assert np.array_equal(other.tau(), served.tau())
+    assert other.core.payloads == {}
+
+
 def test_a_payload_on_the_fixed_root_changes_nothing(panda, served):
     set_payload(served, "panda_link0")
     assert error(served.tau(), panda.torque()) <= EXACT

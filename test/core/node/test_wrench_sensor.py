@@ -308,15 +308,9 @@ NAMED = {"wrench_sensor__name": "a", "sensors_file": "sensors.yaml"}
 @pytest.mark.parametrize(
     "values, expected",
     [
-        (
-            {**NAMED, "wrench_sensor__bias": [1.0]},
-            "wrench_sensor.bias.* 6 .*1",
-        ),
+        ({**NAMED, "wrench_sensor__bias": [1.0]}, "wrench_sensor.bias.* 6 .*1"),
         ({**NAMED, "wrench_sensor__tool_mass": 1.0}, "tool_mass.*requires.*tool_com"),
-        (
-            {**NAMED, "wrench_sensor__tool_com": [0.0] * 3},
-            "positive.*wrench_sensor.tool_mass",
-        ),
+        ({**NAMED, "wrench_sensor__tool_com": [0.0] * 3}, "positive.*wrench_sensor.tool_mass"),
         ({"wrench_sensor__bias": [0.0] * 6}, "wrench_sensor.name.*empty"),
         ({"wrench_sensor__name": "a"}, "wrench_sensor.name.*sensors_file"),
     ],
