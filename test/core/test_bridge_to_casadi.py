@@ -1,13 +1,9 @@
-"""Functions in CasADi: results, derivatives, several threads, pickles."""
-
-import pickle
-import sys
-from concurrent.futures import ThreadPoolExecutor
+"""Functions in CasADi: results, derivatives."""
 
 import compilers
 import numpy as np
 import pytest
-from bridged import CALLS, CASES, GROWTH, STEP, built, require_tangent, resident
+from bridged import CASES, STEP, built, require_tangent
 from robots import robot_of
 
 import dynamics_node as dn
@@ -87,34 +83,3 @@ def test_singular_state():
         bridge(np.zeros(7))
     good = [0.1, 0.2, 0.3, -1, 0.5, 1, 0.7]
     assert np.allclose(np.array(bridge(good)[0]), function(good)[0].reshape(6, -1), rtol=1e-9)
-
-
-def test_pickle_and_threads():
-    function, states = built("five_bar", "forward_dynamics")
-    bridge = pickle.loads(pickle.dumps(function.casadi()))
-    right = function(*states)
-
-    def work(k):
-        own = pickle.loads(pickle.dumps(bridge))  # a casadi.Function has memory of its own for one thread
-        state = [array[k] for array in states]
-        return all(np.allclose(np.array(own(*state)).ravel(), right[k], rtol=1e-10) for _ in range(300))
-
-    with ThreadPoolExecutor(2) as pool:
-        assert all(pool.map(work, range(4)))
-
-
-def test_memory_does_not_grow():
-    function, states = built("panda7", "inverse_dynamics")
-    bridge, state = function.casadi(), [casadi.DM(array[0]) for array in states]
-    for _ in range(1000):
-        bridge(*state)
-    before = resident()
-    for _ in range(CALLS):
-        bridge(*state)
-    assert resident() - before < GROWTH
-
-
-def test_without_casadi(monkeypatch):
-    monkeypatch.setitem(sys.modules, "casadi", None)
-    with pytest.raises(ImportError, match=r"dynamics_node\[casadi\].*casadi>=3"):
-        built("five_bar", "gravity_torque")[0].casadi()

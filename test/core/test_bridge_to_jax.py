@@ -1,13 +1,9 @@
-"""Functions in JAX: results, derivatives, jit, vmap, several threads, pickles."""
-
-import pickle
-import sys
-from concurrent.futures import ThreadPoolExecutor
+"""Functions in JAX: results, derivatives, jit, vmap."""
 
 import compilers
 import numpy as np
 import pytest
-from bridged import CALLS, CASES, GROWTH, built, require_tangent, resident
+from bridged import CASES, built, float64_in_jax, require_tangent
 from robots import robot_of
 
 import dynamics_node as dn
@@ -18,11 +14,9 @@ compilers.require("cc", module=True)
 @pytest.fixture(scope="module")
 def jax():
     """With float64."""
-    jax = pytest.importorskip("jax", reason="pip install 'dynamics_node[jax]'")
-    before = jax.config.jax_enable_x64
-    jax.config.update("jax_enable_x64", True)
-    yield jax
-    jax.config.update("jax_enable_x64", before)
+    module = pytest.importorskip("jax", reason="pip install 'dynamics_node[jax]'")
+    with float64_in_jax():
+        yield module
 
 
 @pytest.mark.parametrize(("name", "quantity"), CASES)
@@ -86,39 +80,10 @@ def test_vmap_jit_and_eager(jax, dtype):
         assert np.allclose(own, each, rtol=0, atol=100 * np.finfo(dtype).eps * np.abs(each).max())
 
 
-def test_several_results_and_matrices(jax):
+def test_derivative_of_a_matrix(jax):
     function, (q,) = built("panda7", "frame_pose", link="panda_hand")
-    pose, right = function.jax()(q), function(q)
-    assert type(pose) is type(right)
-    assert all(np.allclose(a, b, rtol=0, atol=1e-12) for a, b in zip(pose, right, strict=True))
     turned = jax.vmap(jax.jacfwd(lambda x: function.jax()(x).rotation))(q)
     assert turned.shape == (4, 3, 3, 7) and np.abs(turned).max() > 0.1
-
-
-def test_arguments(jax):
-    function, states = built("panda7", "inverse_dynamics")
-    bridge = function.jax()
-    assert bridge([0] * 7, [0] * 7, [1] * 7).dtype == np.float64
-    mixed = bridge(*(array.astype(kind) for array, kind in zip(states, "fdf", strict=True)))
-    assert mixed.dtype == np.float64
-    with pytest.raises(dn.InputError, match="qd has the shape"):
-        bridge(states[0], states[1][:, :6], states[2])
-    for wrong in (states[:2], (*states, states[0])):
-        with pytest.raises(TypeError, match="q, qd, qdd"):
-            bridge(*wrong)
-    with pytest.raises(TypeError, match="q, qd, qdd"):
-        bridge(*states[:2], tau=states[2])
-
-
-def test_singular_states_are_nan(jax):
-    function = dn.build(
-        robot_of("panda7"), "operational_space_inertia", backend="numpy", links=["panda_hand"]
-    )
-    q = np.array([[0.0] * 7, [0.1, 0.2, 0.3, -1, 0.5, 1, 0.7], [np.nan] * 7])
-    results, right = function.jax(order=0)(q), function(q, errors="nan")
-    for own, reference in zip(results, right, strict=True):
-        assert np.isnan(own[0]).all() and np.isnan(own[2]).all() and np.isfinite(own[1]).all()
-        assert np.allclose(own, reference, rtol=1e-9, equal_nan=True)
 
 
 def test_error_on_a_gpu(jax):
@@ -134,19 +99,6 @@ def test_error_on_a_gpu(jax):
         jax.block_until_ready(call(states[0][0]))
 
 
-def test_many_states(jax):
-    """In vectors, but for those around a singular one."""
-    function = dn.build(
-        robot_of("panda7"), "operational_space_inertia", backend="numpy", links=["panda_hand"]
-    )
-    q = np.random.default_rng(3).uniform(-1, 1, (600, 7))
-    q[300] = 0
-    results, right = function.jax(order=0)(q), function(q, errors="nan")
-    assert np.isnan(right[0][300]).all() and np.isfinite(right[0]).sum() > 599 * 30
-    for own, reference in zip(results, right, strict=True):
-        assert np.allclose(own, reference, rtol=1e-7, equal_nan=True)
-
-
 @pytest.mark.parametrize("quantity", ["inverse_dynamics", "forward_dynamics"])
 def test_derivatives_of_many_states(jax, quantity):
     function = dn.build(robot_of("panda7"), quantity, backend="numpy")
@@ -154,34 +106,3 @@ def test_derivatives_of_many_states(jax, quantity):
     blocks = jax.jit(jax.vmap(jax.jacfwd(function.jax(), (0, 1, 2))))(*states)
     for own, right in zip(blocks, function.derivatives()(*states), strict=True):
         assert np.allclose(own, right, rtol=0, atol=1e-9 * np.abs(right).max())
-
-
-def test_pickle_and_threads(jax):
-    function, states = built("five_bar", "forward_dynamics")
-    bridge = pickle.loads(pickle.dumps(function.jax()))
-    right = function(*states)
-
-    def work(k):
-        state = [array[k] for array in states]
-        return all(np.allclose(bridge(*state), right[k], rtol=1e-10) for _ in range(300))
-
-    with ThreadPoolExecutor(2) as pool:
-        assert all(pool.map(work, range(4)))
-
-
-def test_memory_does_not_grow(jax):
-    function, states = built("panda7", "inverse_dynamics")
-    bridge, state = function.jax(), [jax.numpy.asarray(array[0]) for array in states]
-    for _ in range(1000):
-        bridge(*state).block_until_ready()
-    before = resident()
-    for _ in range(CALLS):
-        bridge(*state)
-    bridge(*state).block_until_ready()
-    assert resident() - before < GROWTH
-
-
-def test_without_jax(monkeypatch):
-    monkeypatch.setitem(sys.modules, "jax", None)
-    with pytest.raises(ImportError, match=r"dynamics_node\[jax\].*jax>=0"):
-        built("five_bar", "gravity_torque")[0].jax()

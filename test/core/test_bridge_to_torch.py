@@ -1,14 +1,9 @@
-"""Functions in PyTorch: results, derivatives, vmap, several threads, pickles."""
-
-import pickle
-import sys
-from concurrent.futures import ThreadPoolExecutor
+"""Functions in PyTorch: results, derivatives, vmap, compilation."""
 
 import compilers
 import numpy as np
 import pytest
-from bridged import CALLS, CASES, GROWTH, built, require_tangent, resident
-from robots import robot_of
+from bridged import CASES, built, require_tangent
 
 import dynamics_node as dn
 
@@ -98,76 +93,7 @@ def test_operator(torch):
     assert len(checks) >= 4 and set(checks.values()) == {"SUCCESS"}
 
 
-def test_several_results(torch):
-    function, (q,) = built("panda7", "frame_pose", link="panda_hand")
-    pose, right = function.torch()(q), function(q)
-    assert type(pose) is type(right)
-    assert all(np.allclose(a, b, rtol=0, atol=1e-12) for a, b in zip(pose, right, strict=True))
-
-
-def test_arguments(torch):
+def test_an_argument_on_another_device(torch):
     function, states = built("panda7", "inverse_dynamics")
-    bridge = function.torch()
-    assert bridge([0] * 7, [0] * 7, [1] * 7).dtype == torch.get_default_dtype()
-    mixed = bridge(*(array.astype(kind) for array, kind in zip(states, "fdf", strict=True)))
-    assert mixed.dtype == torch.float64
-    with pytest.raises(dn.InputError, match="qd has the shape"):
-        bridge(states[0], states[1][:, :6], states[2])
     with pytest.raises(dn.InputError, match="qd is on meta"):
-        bridge(states[0], torch.zeros(4, 7, device="meta"), states[2])
-    for wrong in (states[:2], (*states, states[0])):
-        with pytest.raises(TypeError, match="q, qd, qdd"):
-            bridge(*wrong)
-
-
-def test_singular_states_are_nan(torch):
-    function = dn.build(
-        robot_of("panda7"), "operational_space_inertia", backend="numpy", links=["panda_hand"]
-    )
-    q = np.array([[0.0] * 7, [0.1, 0.2, 0.3, -1, 0.5, 1, 0.7], [np.nan] * 7])
-    for own, right in zip(function.torch(order=0)(q), function(q, errors="nan"), strict=True):
-        assert np.isnan(own[0]).all() and np.isnan(own[2]).all() and np.isfinite(own[1]).all()
-        assert np.allclose(own, right, rtol=1e-9, equal_nan=True)
-
-
-def test_many_states(torch):
-    """In vectors, but for those around a singular one."""
-    function = dn.build(
-        robot_of("panda7"), "operational_space_inertia", backend="numpy", links=["panda_hand"]
-    )
-    q = np.random.default_rng(3).uniform(-1, 1, (600, 7))
-    q[300] = 0
-    results, right = function.torch(order=0)(q), function(q, errors="nan")
-    assert np.isnan(right[0][300]).all() and np.isfinite(right[0]).sum() > 599 * 30
-    for own, reference in zip(results, right, strict=True):
-        assert np.allclose(own, reference, rtol=1e-7, equal_nan=True)
-
-
-def test_pickle_and_threads(torch):
-    function, states = built("five_bar", "forward_dynamics")
-    bridge = pickle.loads(pickle.dumps(function.torch()))
-    right = function(*states)
-
-    def work(k):
-        state = [array[k] for array in states]
-        return all(np.allclose(bridge(*state), right[k], rtol=1e-10) for _ in range(300))
-
-    with ThreadPoolExecutor(2) as pool:
-        assert all(pool.map(work, range(4)))
-
-
-def test_memory_does_not_grow(torch):
-    function, states = built("panda7", "inverse_dynamics")
-    bridge, state = function.torch(), [torch.tensor(array[0], requires_grad=True) for array in states]
-    for _ in range(1000):
-        bridge(*state)
-    before = resident()
-    for _ in range(CALLS):
-        bridge(*state)
-    assert resident() - before < GROWTH
-
-
-def test_without_torch(monkeypatch):
-    monkeypatch.setitem(sys.modules, "torch", None)
-    with pytest.raises(ImportError, match=r"dynamics_node\[torch\].*torch>=2"):
-        built("five_bar", "gravity_torque")[0].torch()
+        function.torch()(states[0], torch.zeros(4, 7, device="meta"), states[2])

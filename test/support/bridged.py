@@ -1,5 +1,7 @@
 """Functions inside other frameworks: their states, and derivatives to compare with."""
 
+import sys
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -40,6 +42,19 @@ def require_tangent(robot, q, by_numbers, along):
     assert np.abs(by_numbers @ rates(robot, q) - along).max() <= 1e-7 * scale
     for _, at in robot.quaternions:
         assert np.abs(by_numbers[:, at] @ q[at]).max() <= 1e-9 * scale  # nothing along the quaternion
+
+
+@contextmanager
+def float64_in_jax():
+    """JAX, if it is imported, has float64 inside."""
+    if "jax" not in sys.modules:
+        yield
+        return
+    config = sys.modules["jax"].config
+    before = config.jax_enable_x64
+    config.update("jax_enable_x64", True)
+    yield
+    config.update("jax_enable_x64", before)
 
 
 def resident():
