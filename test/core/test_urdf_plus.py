@@ -54,12 +54,8 @@ def test_loops_of_a_sidecar_file(tmp_path):
     ours, theirs = (dn.build(m, dn.inverse_dynamics(m))(q, yd, ydd) for m in (from_file, from_urdf))
     assert from_file.v_names == from_urdf.v_names and error(ours, theirs).max() <= EXACT
     for text, words in {
-        "closed_loop: [[end2, nothing]]": "successor.*'nothing'",
-        "closed_loop: [[end2, end4]]\ntype: [glued]": "type 'glued'",
-        "closed_loop: [[end2, end4]]\ntype: [3d, 6d]": "1 pairs.*types",
         "closed_loop: [end2]": "closed_loop.*pairs",
         "[1, 2": "YAML",
-        "- 1": "closed_loop",
         "x" * 2_000_000: "1048576 bytes",
     }.items():
         with pytest.raises(dn.ModelError, match=words):
@@ -108,12 +104,7 @@ def test_motors_and_joint_types_of_a_loops_file(tmp_path):
         for own, at in ((from_file, q[:, order]), (from_urdf, q))
     )
     assert error(ours, theirs).max() <= EXACT
-    for text, words in {
-        spec.replace("[j3]", "[j3, j1]"): "motor 'j[13]'.*'closed_loop 1'",
-        spec.replace("[j3]", "[nothing]"): "name_mot.*'nothing'",
-        spec.replace("[s, u]", "[s, nothing]"): "joint_name.*'nothing'",
-        spec.replace("name_mot", "motors"): "loops.yaml.*unknown key 'motors'",
-    }.items():
+    for text, words in {spec.replace("name_mot", "motors"): "loops.yaml.*unknown key 'motors'"}.items():
         (tmp_path / "loops.yaml").write_text(text)
         with pytest.raises(dn.ModelError, match=words):
             dn.load_robot(tmp_path / "robot.urdf", loops_file=tmp_path / "loops.yaml")
@@ -139,16 +130,11 @@ def test_independent_tree_reflects_rotor_inertia():
 
 
 INVALID = {
-    "no such link": (four_bar().replace('predecessor link="coupler"', 'predecessor link="hand"'), "predecessor.*'hand'"),
-    "type": (four_bar("glued"), "'pin'.*'glued'"),
-    "no predecessor": (robot(link("a"), '<loop name="x" type="fixed"/>'), "'x'.*<predecessor>"),
     "rigid": (spatial_loop("fixed"), "'tie'.*move"),
     "too many marked": (four_bar(independent=(False, False, False)), "'pin'.* 2 joints.*marks 3"),
     "too few marked": (four_bar(independent=(True, True, False)), "2 joints.*marks 1 .*'rocker_j'"),
     "never closed": (four_bar().replace('xyz="0.7 0 0"', 'xyz="9 0 0"'), "'pin'.*closed"),
     "ends on one body": (four_bar().replace('successor link="rocker"', 'successor link="coupler"'), "'pin'.*ends"),
-    "ratio": (geared_chain(1, 0.0), "'gear1'.*ratio 0.0"),
-    "flag": (four_bar().replace('independent="true"', 'independent="yes"'), "independent.*'yes'"),
     "axis": (four_bar().replace('</successor><axis xyz="0 0 1"/>', '</successor><axis xyz="0 0 0"/>'), "'pin'.*axis.*zero"),
     "numbers": (four_bar().replace('</successor><axis xyz="0 0 1"/>', '</successor><axis xyz="0 0"/>'), " 3 numbers.* 2"),
     "two gears at odds": (geared_chain(1).replace("</robot>", coupling("more", "l1", "r1", 5.0) + "</robot>"), "'more'.*'j1'.*move"),
