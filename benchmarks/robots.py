@@ -10,7 +10,7 @@ from dynamics_node.robot.state_arrays import sample_positions
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "test" / "support"))
 
-from generic_chains import chain as random_chain
+from parallel_robots import chain as random_chain
 
 __all__ = ["mujoco_tree", "random_chain", "random_states", "robot", "robot_file"]
 

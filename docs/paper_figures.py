@@ -26,7 +26,7 @@ from dynamics_node.graph import (
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "test" / "support"))
 
-from generic_chains import chain
+from parallel_robots import chain
 
 HERE = Path(__file__).parent
 TABLE_3 = {  # paper 1, Table III: tau_1, qdd_2 and qdd_3 are asked

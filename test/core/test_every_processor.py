@@ -10,7 +10,7 @@ from decimal import Decimal, localcontext
 from pathlib import Path
 
 import numpy as np
-from generic_chains import chain
+from parallel_robots import chain
 
 from dynamics_node.algorithms import economical_robot
 from dynamics_node.symbolic import angle_of, sine_cosine

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from generic_chains import chain
+from parallel_robots import chain
 from robots import ROBOTS
 
 import dynamics_node as dn

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from generic_chains import chain
+from parallel_robots import chain
 
 import dynamics_node as dn
 from dynamics_demo.robots import ROBOTS

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from generic_chains import chain
 from mirrored import two_limbs
+from parallel_robots import chain
 from random_lanes import nearly_alike
 from robots import ROBOTS, random_states
 from tolerances import error
@@ -24,11 +24,7 @@ def robot_of(name):
     return dn.parse_robot(LINKAGES[name]()) if name in LINKAGES else ROBOTS[name].model()
 
 
-MIRRORED = {
-    "generic": {},
-    "right angles": {"square": True},
-    "a longer limb": {"longer": 1},
-}
+MIRRORED = {"generic": {}, "right angles": {"square": True}, "a longer limb": {"longer": 1}}
 
 
 def program_of(robot, problem):

@@ -5,7 +5,7 @@ import pytest
 
 pytest.importorskip("pinocchio", reason="the oracle: pip install pin")
 
-from generic_chains import chain
+from parallel_robots import chain
 from robots import ROBOTS, random_states
 from tolerances import error, solved
 
@@ -118,8 +118,9 @@ def test_unobservable_variable_has_no_pivot():
 def test_precise_reading_dominates_a_contradicting_one():
     """Of two readings of one torque the precise one dominates, in either order."""
     model = chain(2)
-    fine, coarse = s.JointTorque("j1", std=1e-3, name="fine"), s.JointTorque("j1", std=10.0, name="coarse")
-    known = [s.JointAcceleration("j2", std=1.0)]
+    first, second = (joint.name for joint in model.independent_joints)
+    fine, coarse = s.JointTorque(first, std=1e-3, name="fine"), s.JointTorque(first, std=10.0, name="coarse")
+    known = [s.JointAcceleration(second, std=1.0)]
     for sensors in ([fine, coarse], [coarse, fine]):
         problem, system, (_, _, readings) = system_of(model, [*sensors, *known])
         plan = plan_estimate(system)

@@ -7,8 +7,8 @@ import pytest
 
 pytest.importorskip("pinocchio", reason="the oracle: pip install pin")
 
-from generic_chains import chain
 from mechanisms import joint, link, robot
+from parallel_robots import chain
 from robots import ROBOTS, closed_states, random_states, robot_of
 from sensor_truth import Truth
 from tolerances import EXACT, error
@@ -98,11 +98,7 @@ def test_true_motion_is_estimated(name, sensors):
 
 @pytest.mark.parametrize(
     ("name", "sensors", "backend"),
-    [
-        ("panda", redundant, "interpreter"),
-        ("panda", redundant, "c"),
-        ("panda", from_the_root, "c"),
-    ],
+    [("panda", redundant, "interpreter"), ("panda", redundant, "c"), ("panda", from_the_root, "c")],
 )
 def test_contradicting_readings_give_the_least_squares_solution(name, sensors, backend):
     model = ROBOTS[name].model()
