@@ -102,11 +102,7 @@ def checks(tmp_path):
 
 @pytest.mark.parametrize(
     ("failing", "failed_stages"),
-    [
-        ("", ""),
-        ("ruff", "lint, format"),
-        ("python mypy", "types, tests on topics, tests"),
-    ],
+    [("", ""), ("ruff", "lint, format"), ("python mypy", "types, tests on topics, tests")],
 )
 def test_every_stage_runs_and_the_last_line_names_failed_stages(checks, tmp_path, failing, failed_stages):
     done = checks("-x", FAILING=failing)

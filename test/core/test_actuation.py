@@ -43,9 +43,6 @@ def test_rotor_torque_is_the_joint_torque_over_the_ratio():
     q, _, tau = closed_states(mechanism, 2)
     rotors = Actuation(mechanism, ["m1", "m2", "m3"])
     assert np.allclose(rotors.from_coordinates(q, tau).torques, tau / 6.0)
-    for wrong, words in (
-        (["m9"], "'m9'.*unknown"),
-        (["m1", "m2"], "weights.* 2 "),
-    ):
+    for wrong, words in ((["m9"], "'m9'.*unknown"), (["m1", "m2"], "weights.* 2 ")):
         with pytest.raises(ValueError, match=words):
             Actuation(mechanism, wrong, weights=[1.0, -1.0])

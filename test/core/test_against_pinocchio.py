@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from cases import oracle_of
 from oracle import Quantities, pin
-from robots import BALLS, DISTINCT, LEGGED, LOOPS, ROBOTS, TEXTS, closed_states, robot_of, states_of
+from robots import BALLS, DISTINCT, GEARED, LEGGED, ROBOTS, TEXTS, closed_states, robot_of, states_of
 from tolerances import EXACT, error, solved
 
 import dynamics_node as dn
@@ -14,6 +14,8 @@ from dynamics_demo.robots import four_bar
 from dynamics_node.algorithms import QUANTITIES
 
 ALL = (*ROBOTS, *BALLS, *TEXTS, *LEGGED)
+MOBILITY = {"four_bar": 1, "five_bar": 2, "tilted five_bar": 2, "geared_chain": 4, "belt_chain": 4, "belt_leg": 3, "differential": 2,
+            "revolute": 1, "prismatic": 1, "universal": 2, "ball": 3, "planar": 3, "rod": 5}  # fmt: skip
 FEW = 3
 ROUNDING = 1e-12  # absolute, for zeros
 
@@ -165,9 +167,9 @@ def test_quantities_of_the_whole_robot(distinct):
         )
 
 
-@pytest.mark.parametrize("name", [*LOOPS, *LEGGED])
+@pytest.mark.parametrize("name", [*TEXTS, *LEGGED])
 def test_coordinates(name):
-    """Pinocchio finds the loops closed; legged robots have the drawn numbers of joints and coordinates."""
+    """Pinocchio finds the loops closed; robots have the drawn numbers of joints and coordinates."""
     case, (q, qd, _, _) = case_of(name), case_of(name).states
     for x, v in zip(q, qd, strict=True):
         assert case.oracle.gap(x) <= 1e-9
@@ -176,6 +178,9 @@ def test_coordinates(name):
         assert error(rates, G @ v) <= EXACT * condition and error(accelerations, g) <= EXACT * condition**2
     if name in LEGGED:
         assert (len(case.robot.joint_map), case.robot.nv) == LEGGED[name][1:]
+    if name in MOBILITY:
+        assert case.robot.nv == MOBILITY[name] == len(case.robot.v_names)
+        assert bool(case.robot.constrained) == (name not in GEARED), "gears and belts have no constraints"
 
 
 def test_four_bar_against_pinocchios_constraint_dynamics():

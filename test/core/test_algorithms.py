@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from mechanisms import joint, link, loop, robot
 from robots import LEGGED, LOOPS, SPATIAL, TEXTS, closed_states, random_states, robot_of, states_of
 from tolerances import EXACT, error
 
@@ -158,36 +157,6 @@ def test_rotor_inertia_couples_two_joints(solver):
     assert error(by_tau @ M, np.eye(2), tail=2) <= 1e-9
 
 
-@pytest.mark.parametrize("way", [("c", "best"), ("numpy", "best"), ("numpy", "factor_graph")])
-def test_with_inertias_equals_a_rebuild(way):
-    """A payload on a coupler, with wrenches and in batches."""
-    backend, solver = way
-    mechanism = dn.parse_robot(LOOPS["five_bar"])
-    q, yd, ydd = closed_states(mechanism, 70, reach=0.1)
-    f_ext = np.random.default_rng(4).uniform(-1, 1, (70, mechanism.nbodies, 6))
-    loaded = dn.with_payload(mechanism, "left_lower", 2.0, (0.4, 0.1, 0.0), 0.01 * np.eye(3))
-    for problem in (dn.inverse_dynamics(mechanism), dn.forward_dynamics(mechanism)):
-        choice = {"backend": backend, "solver": solver}
-        first = dn.build(mechanism, problem, runtime_parameters=["inertia"], **choice, f_ext=True)
-        first(q, yd, ydd, f_ext)
-        changed, rebuilt = first.with_inertias(loaded), dn.build(loaded, problem, **choice, f_ext=True)
-        for wrenches in (None, f_ext):
-            assert error(changed(q, yd, ydd, wrenches), rebuilt(q, yd, ydd, wrenches)).max() <= 1e-9
-            first_wrenches = None if wrenches is None else wrenches[0]
-            assert (
-                error(
-                    changed(q[0], yd[0], ydd[0], first_wrenches), rebuilt(q[0], yd[0], ydd[0], first_wrenches)
-                )
-                <= 1e-9
-            )
-        assert error(changed(q, yd, ydd), first(q, yd, ydd)).max() > 1e-3
-    with pytest.raises(ValueError, match="constant inertia"):
-        dn.build(mechanism, dn.inverse_dynamics(mechanism), backend="numpy", f_ext=True).with_inertias(loaded)
-    other = dn.parse_robot(LOOPS["five_bar"])
-    with pytest.raises(ValueError, match="differs"):
-        first.with_inertias(other)
-
-
 def test_custom_constraints():
     """A function of two joints replaces a coupling, or describes a cam."""
     text = geared_chain(1).replace(coupling("gear1", "l1", "r1", 6.0), "")
@@ -211,27 +180,6 @@ def test_custom_constraints():
     for solver in ("cluster", "factor_graph"):
         back = dn.build(cam, dn.forward_dynamics(cam), solver=solver)(q, yd, tau)
         assert error(back, ydd).max() <= 1e-9
-
-
-def test_open_and_singular_loops_raise():
-    mechanism = dn.parse_robot(four_bar())
-    q, yd, ydd = closed_states(mechanism, 1)
-    for backend in ("c", "numpy"):
-        solver = dn.build(mechanism, dn.inverse_dynamics(mechanism), backend=backend)
-        opened = q[0] + [0.0, 0.01, 0.0]
-        with pytest.raises(dn.SolutionError, match="'pin'.*open.*close_loops"):
-            solver(opened, yd[0], ydd[0])
-        assert np.isnan(solver(opened, yd[0], ydd[0], errors="nan")).all()
-    square = dn.parse_robot(  # a stretched parallelogram: its coupler can turn either way
-        robot(link("ground"), *(link(f"l{k}", k, 1.0) for k in (1, 2, 3)),
-              joint("a", "ground", "l1", independent=True), joint("b", "l1", "l2", "0.5 0 0", independent=False),
-              joint("c", "ground", "l3", "1 0 0", independent=False), loop("pin", "revolute", "l2", "1 0 0", "l3", "0.5 0 0"))
-    )  # fmt: skip
-    solver = dn.build(square, dn.inverse_dynamics(square))
-    with pytest.raises(dn.SolutionError, match="singular.*pin"):
-        solver(np.zeros(3), [1.0], [1.0])
-    bent = dn.close_loops(square, [0.5, -0.5, 0.5])
-    assert np.isfinite(solver(bent, [1.0], [1.0])).all()
 
 
 def test_node_swaps_a_tree_for_a_loop_without_constraint():

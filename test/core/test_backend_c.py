@@ -26,23 +26,6 @@ from dynamics_node.robot.inertial_parameters import with_parameters, with_payloa
 from dynamics_node.symbolic import interpret, trace
 
 
-@pytest.mark.parametrize("name", ["panda", "panda_floating"])
-def test_gravity_argument(name):
-    """The argument replaces the model's gravity in every problem. For other inputs see test_product."""
-    model, tilted = ROBOTS[name].model(), (1.0, 2.0, -9.0)
-    q, qd, qdd, _ = random_states(model, 50, seed=31)
-    tolerance = solved(dn.evaluate(model, "mass_matrix", q, backend="numpy"))
-    tau = dn.build(model, dn.inverse_dynamics(model), backend="numpy")(q, qd, qdd, gravity=tilted)
-    inverse = dn.build(model, dn.inverse_dynamics(model), backend="c")
-    assert error(inverse(q, qd, qdd, gravity=tilted), tau).max() <= EXACT
-    forward = dn.build(model, dn.forward_dynamics(model), backend="c")
-    assert np.all(error(forward(q, qd, tau, gravity=tilted), qdd) <= tolerance)
-    problem = dn.hybrid_dynamics(model, [joint.name for joint in model.independent_joints[::2]])
-    hybrid = dn.build(model, problem, backend="c")
-    accelerations, torques = hybrid(q, qd, qdd, tau, gravity=tilted)
-    assert np.all(error(accelerations, qdd) <= tolerance) and np.all(error(torques, tau) <= tolerance)
-
-
 @pytest.mark.parametrize("kind", ["inverse_dynamics", "forward_dynamics"])
 def test_best_ordering_costs_least(kind):
     """Compared with all named orderings; a small graph is searched as well."""
@@ -106,15 +89,6 @@ def test_cheapest_algorithm_is_chosen():
     arm, humanoid = ROBOTS["panda7"].model(), ROBOTS["talos"].model()
     assert dn.build(arm, dn.forward_dynamics(arm), backend="c").description == "crba + solve"
     assert dn.build(humanoid, dn.forward_dynamics(humanoid), backend="c").description == "aba"
-
-
-def test_compiled_equals_interpreted():
-    model = ROBOTS["ur5"].model()
-    program = dynamics_programs(model, dn.forward_dynamics(model))["aba"]
-    q, qd, tau, _ = random_states(model, 10)
-    gravity = np.tile(model.gravity, (10, 1))
-    expected = interpret(program, q=q, qd=qd, tau=tau, gravity=gravity)["qdd"]
-    assert error(packed(Kernel(program)(10, q, qd, tau, gravity)), expected).max() <= 1e-12
 
 
 def test_golden_text():
@@ -287,30 +261,6 @@ def test_call_new_returns_counted_references(result):
     assert sys.getrefcount(result) == before
 
 
-def test_single_state_matches_numpy_and_errors_name_entries():
-    model = ROBOTS["solo12"].model()
-    inverse = dn.build(model, dn.inverse_dynamics(model), backend="c", f_ext=True)
-    plain = dn.build(model, dn.inverse_dynamics(model), backend="numpy", f_ext=True)
-    q, qd, qdd, f_ext = (a[0] for a in random_states(model, 1))
-    out = np.zeros(model.nv)
-    assert inverse(q, qd, qdd, out=out) is out and error(out, plain(q, qd, qdd)) <= EXACT
-    tilted = np.array([1.0, 2.0, -9.0])
-    torques = inverse(q, qd, qdd, f_ext, gravity=tilted)
-    assert error(torques, plain(q, qd, qdd, f_ext, gravity=tilted)) <= EXACT
-    assert error(inverse(q.tolist(), qd.tolist(), qdd.tolist()), plain(q, qd, qdd)) <= EXACT
-    longer = q.copy()
-    longer[3:7] *= 1 + 3e-7
-    assert error(inverse(longer, qd, qdd), plain(q, qd, qdd)) <= EXACT
-    longer[3:7] *= 1.1
-    with pytest.raises(dn.InputError, match="quaternion"):
-        inverse(longer, qd, qdd)
-    qd[7] = np.nan
-    with pytest.raises(dn.InputError, match=r"qd\[7\] \(" + model.v_names[7]):
-        inverse(q, qd, qdd)
-    copy = pickle.loads(pickle.dumps(inverse))
-    assert np.array_equal(copy(q, 0 * q[1:], qdd), inverse(q, 0 * q[1:], qdd))
-
-
 # --- parameters -----------------------------------------------------------------------------------------
 
 
@@ -391,30 +341,6 @@ def test_parts_use_slots_of_the_workspace_again():
     assert workspace < 0.7 * source.count("  w[")
     x = np.random.default_rng(1).uniform(-0.3, 0.3, (3, 3))
     assert error(packed(Kernel(program)(3, x)), interpret(program, x=x)["y"]).max() <= EXACT
-
-
-def test_empty_batch_and_any_shape():
-    model = ROBOTS["panda7"].model()
-    inverse = dn.build(model, dn.inverse_dynamics(model), backend="c", f_ext=True)
-    assert inverse(np.zeros((0, 7)), np.zeros((0, 7)), np.zeros((0, 7))).shape == (0, 7)
-    q, qd, qdd, f_ext = random_states(model, 6)
-    whole = inverse(q, qd, qdd, f_ext)
-    shaped = inverse(*(a.reshape(2, 3, *a.shape[1:]) for a in (q, qd, qdd, f_ext)))
-    assert np.array_equal(shaped.reshape(6, 7), whole)
-    assert np.array_equal(inverse(q[2], qd[2], qdd[2], f_ext[2]), whole[2])
-    assert np.array_equal(
-        inverse(q[0], qd, qdd[:1], f_ext[0]),
-        inverse(*map(np.array, ([q[0]] * 6, qd, [qdd[0]] * 6, [f_ext[0]] * 6))),
-    )
-    gravity = np.tile([0.0, 0.0, -9.81], (6, 1))
-    assert np.array_equal(inverse(q, qd, qdd, f_ext, gravity=gravity), whole)
-
-
-def test_robot_without_joints():
-    model = dn.parse_robot("<robot name='r'><link name='l'/></robot>")
-    solver = dn.build(model, dn.inverse_dynamics(model), backend="c")
-    assert solver([], [], []).shape == (0,)
-    assert solver(*np.zeros((3, 4, 0))).shape == (4, 0)
 
 
 def test_source_contains_no_names_of_the_robot():

@@ -92,10 +92,6 @@ def test_a_constant_beyond_floats_is_an_error():
         BatchKernel(program, np.float32)
 
 
-def test_empty_batch():
-    assert [y.shape for y in BatchKernel(program())(0, np.zeros((0, 2)), np.zeros(4))[0]] == [(0, 2), (0, 3)]
-
-
 @pytest.mark.parametrize("more", [0, 5])
 def test_results_do_not_depend_on_threads(more):
     count = 3 * WORTH_A_THREAD // len(program().ops) + more
@@ -178,29 +174,6 @@ def test_sines_of_floats(magnitude):
         assert np.abs((values - exact) / np.spacing(np.abs(exact).astype(np.float32))).max() <= 2.5
 
 
-@pytest.mark.optimized
-@pytest.mark.parametrize("name", ["panda7", "panda_floating"])
-def test_facade_on_many_states(name):
-    model = ROBOTS[name].model()
-    q, qd, qdd, f_ext = random_states(model, 500, seed=71)
-    for problem in (dn.forward_dynamics(model) if name == "panda7" else dn.inverse_dynamics(model),):
-        solver = dn.build(model, problem, backend="c", runtime_parameters=("inertia",), f_ext=True)
-        whole = solver(q, qd, qdd)
-        assert len(solver.runner.batches) == 1
-        assert (
-            error(whole[:20], np.array([solver(*row) for row in zip(q, qd, qdd, strict=True)][:20])).max()
-            <= EXACT
-        )
-        shaped = (a.reshape(5, 100, *a.shape[1:]) for a in (q, qd, qdd, f_ext))
-        loaded_torques = solver(q, qd, qdd, f_ext)
-        assert np.array_equal(solver(*shaped).reshape(loaded_torques.shape), loaded_torques)
-        assert error(solver(q[3], qd[3], qdd[3], f_ext[3]), loaded_torques[3]) <= EXACT
-        heavier = dn.with_payload(model, model.bodies[-1].name, 1.0, np.zeros(3), 0.01 * np.eye(3))
-        loaded = solver.with_inertias(heavier)
-        assert error(loaded(q, qd, qdd)[7], loaded(q[7], qd[7], qdd[7])) <= EXACT
-        assert error(loaded(q, qd, qdd), whole).max() > 1e-6
-
-
 @pytest.mark.parametrize("robot", [ROBOTS["panda7"], FLOATING], ids=["fixed", "floating"])
 def test_float32_on_request(robot):
     model = robot.model()
@@ -253,19 +226,6 @@ def test_bad_states_become_nan_and_others_stay_right(backend, count, kind):
                zip(solve(2, errors="nan"), expected, strict=True))  # fmt: skip
     with pytest.raises(ValueError, match="errors.*'ignore'"):
         solve(slice(None), errors="ignore")
-
-
-def test_states_without_a_solution_become_nan():
-    """Without inertia there are no accelerations."""
-    model = ROBOTS["panda7"].model()
-    weightless = dn.robot.inertial_parameters.with_parameters(model, 0 * model.inertias, model.armature)
-    for backend in ("c", "numpy"):
-        solver = dn.build(model, dn.forward_dynamics(model), backend=backend, runtime_parameters=("inertia",))
-        q, qd, tau, _ = random_states(model, 70)
-        light = solver.with_inertias(weightless)
-        with pytest.raises(dn.SolutionError):
-            light(q, qd, tau)
-        assert np.isnan(light(q, qd, tau, errors="nan")).all()
 
 
 def test_forked_child_has_its_own_threads():

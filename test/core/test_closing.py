@@ -90,12 +90,7 @@ def test_first_position_without_passive_joints():
 
 def test_loops_close_from_many_starts():
     """100 starts near reachable positions: residuals are below 1e-9 and independent joints do not move."""
-    for name, reach in (
-        ("five_bar", 0.4),
-        ("four_bar", 0.4),
-        ("differential", 0.3),
-        ("ball", 0.1),
-    ):
+    for name, reach in (("five_bar", 0.4), ("four_bar", 0.4), ("differential", 0.3), ("ball", 0.1)):
         mechanism = robot_of(name)
         q, _, _ = closed_states(mechanism, 100, reach=reach)
         dependent = [v for v in range(mechanism.tree.nv) if v not in mechanism.independent]

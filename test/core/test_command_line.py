@@ -81,11 +81,8 @@ def test_a_list_may_begin_with_a_minus_sign(arguments, joined):
 
 def test_lists_take_commas_and_repetition(capsys):
     data = []
-    for joints in (
-        ["--joints", "panda_joint1,panda_joint2"],
-        ["--joints", "panda_joint1", "--joints", "panda_joint2"],
-    ):
-        assert main(["info", *joints, panda(), "--json"]) == 0
+    for joints in ("--joints panda_joint1,panda_joint2", "--joints panda_joint1 --joints panda_joint2"):
+        assert main(["info", *joints.split(), panda(), "--json"]) == 0
         data.append(json.loads(capsys.readouterr().out))
     assert data[0] == data[1] and data[0]["v_names"] == ["panda_joint1", "panda_joint2"]
 
@@ -265,9 +262,7 @@ def test_completion_in_a_shell(tmp_path):
 
 # --- outputs ------------------------------------------------------------------------------------------------
 
-NO_FILES = {  # texts, not paths
-    "topic", "link", "joint", "name",
-}  # fmt: skip
+NO_FILES = {"topic", "link", "joint", "name"}  # texts, not paths
 
 
 @pytest.mark.parametrize("name", commands())

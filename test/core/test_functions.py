@@ -27,37 +27,18 @@ from dynamics_node.node.building.build_job import REFERENCE, Job, do
 from dynamics_node.symbolic import trace
 
 RUNNERS = ("c", "numpy")  # backends that run Programs
-EXPORTED_BY_PYTHON_3_10 = set(  # of those that compiled code uses
-    [
-        "PyBool_FromLong",
-        "PyBuffer_Release",
-        "PyCFunction_GetFunction",
-        "PyCFunction_GetSelf",
-        "PyCapsule_GetPointer",
-        "PyDict_New",
-        "PyDict_SetItem",
-        "PyErr_Clear",
-        "PyErr_Occurred",
-        "PyEval_RestoreThread",
-        "PyEval_SaveThread",
-        "PyLong_AsLong",
-        "PyLong_FromLong",
-        "PyObject_Call",
-        "PyObject_CallObject",
-        "PyObject_GetAttr",
-        "PyObject_GetBuffer",
-        "PyObject_IsInstance",
-        "PyTuple_GetItem",
-        "PyTuple_New",
-        "PyTuple_SetItem",
-        "PyTuple_Size",
-        "PyTuple_Type",
-        "PyType_FromSpecWithBases",
-        "PyType_GenericAlloc",
-        "PyUnicode_InternFromString",
-        "PyVectorcall_Call",
-    ]
-)
+EXPORTED_BY_PYTHON_3_10 = set(
+    re.findall(
+        r"\w+",
+        """
+    PyBool_FromLong PyBuffer_Release PyCFunction_GetFunction PyCFunction_GetSelf PyCapsule_GetPointer
+    PyDict_New PyDict_SetItem PyErr_Clear PyErr_Occurred PyEval_RestoreThread PyEval_SaveThread
+    PyLong_AsLong PyLong_FromLong PyObject_Call PyObject_CallObject PyObject_GetAttr PyObject_GetBuffer
+    PyObject_IsInstance PyTuple_GetItem PyTuple_New PyTuple_SetItem PyTuple_Size PyTuple_Type
+    PyType_FromSpecWithBases PyType_GenericAlloc PyUnicode_InternFromString PyVectorcall_Call
+""",
+    )
+)  # of those that compiled code uses
 COUNTS = (0, 1, 2, 7, BATCH - 1, BATCH, 3 * BATCH + 5)
 
 

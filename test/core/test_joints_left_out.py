@@ -92,14 +92,7 @@ def test_still_joints_are_fixed_at_their_recorded_positions(arm, tmp_path, capsy
     )
     W = arm.linear.matrix(recording["q"], recording["qd"], recording["qdd"])
     run = write(tmp_path / "run.csv", recording | {"tau": W @ arm.linear.described})
-    command = [
-        "evaluate",
-        URDF,
-        str(run),
-        "--compare",
-        "--joints",
-        f"{ONE},shoulder_lift_joint,{WRIST}",
-    ]
+    command = ["evaluate", URDF, str(run), "--compare", "--joints", f"{ONE},shoulder_lift_joint,{WRIST}"]
     assert main(command) == 0
     captured = capsys.readouterr()
     assert "fixed at their recorded position: elbow_joint at 0.7, wrist_1_joint at -0.4" in captured.err
@@ -109,15 +102,7 @@ def test_still_joints_are_fixed_at_their_recorded_positions(arm, tmp_path, capsy
 def test_missing_positions_end_with_an_error(arm, recording, tmp_path, capsys):
     few = {key: rows[:50] for key, rows in recording.items()}
     run, other = write(tmp_path / "run.csv", few), tmp_path / "other.csv"
-    forward = [
-        "evaluate",
-        URDF,
-        str(run),
-        "--output",
-        str(tmp_path / "out.npz"),
-        "--problem",
-        "forward",
-    ]
+    forward = ["evaluate", URDF, str(run), "--output", str(tmp_path / "out.npz"), "--problem", "forward"]
     assert main([*forward, "--joints", ONE]) == 2
     assert "shoulder_lift_joint, elbow_joint" in capsys.readouterr().err
     header, _, rows = run.read_text().partition("\n")

@@ -397,10 +397,7 @@ def test_quantities_of_bad_states_are_nan(backend):
     mechanism = dn.parse_robot(four_bar())
     quantities = (
         (dn.build(mechanism, "mass_matrix", backend=backend), 1),
-        (
-            dn.build(mechanism, "inverse_dynamics_derivatives", backend=backend),
-            3,
-        ),
+        (dn.build(mechanism, "inverse_dynamics_derivatives", backend=backend), 3),
     )
     for quantity, arguments in quantities:
         for count in (0, 3, 70):

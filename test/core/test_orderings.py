@@ -17,13 +17,7 @@ import dynamics_node as dn
 from dynamics_node.algorithms import cost, dynamics_programs, parameter_values
 from dynamics_node.algorithms.first_positions import closed_samples
 from dynamics_node.errors import SingularPivotError
-from dynamics_node.graph import (
-    ORDERINGS,
-    build_graph,
-    eliminate,
-    elimination_program,
-    plan_elimination,
-)
+from dynamics_node.graph import ORDERINGS, build_graph, eliminate, elimination_program, plan_elimination
 from dynamics_node.graph.by_numpy import elimination, refined
 from dynamics_node.graph.elimination import weakest_pivot
 from dynamics_node.graph.factors import is_natural

@@ -149,14 +149,6 @@ def test_build_with_every_solver(solver):
         forward(q[0], qd[0], np.full(model.nv, np.nan))
 
 
-def test_shape_of_wrenches_is_unambiguous():
-    """f_ext (n, 6) applies to all of n states, (n, n, 6) to each its own."""
-    model = chain(4)
-    q, qd, tau, f_ext = states(model, 4)
-    forward = dn.build(model, dn.forward_dynamics(model), solver="cfa", f_ext=True)
-    assert error(forward(q, qd, tau, f_ext[0]), aba(model, q, qd, tau, f_ext=f_ext[0])[0]).max() <= 1e-12
-
-
 @pytest.mark.parametrize("way", ["best", *CFA_ORDERINGS])
 def test_orderings_of_cfa(way):
     model = chain(5)

@@ -16,59 +16,39 @@ def point(name, xyz="0 0 0"):
 
 
 BASE = link("base", 0, 1.0)
-SINGULAR = {
+HINGES = [joint(f"j{k}", parent, child, "0.3 0 0") for k, (parent, child) in enumerate(("sa", "ab", "bc"), 1)]
+SINGULAR = {  # parts, joints that nothing determines
     "a wheel without inertia": (
-        (BASE, link("a", 1, 1.0), point("w"), joint("j", "base", "a"), joint("wheel", "a", "w")),
-        {},
-        ["wheel"],
+        (BASE, link("a", 1, 1.0), point("w"), joint("j", "base", "a"), joint("wheel", "a", "w")), ["wheel"],
     ),
     "coaxial joints, a massless link between": (
-        (BASE, link("a"), link("b", 1, 1.0), joint("j1", "base", "a"), joint("j2", "a", "b", "0 0 1")),
-        {},
-        ["j1", "j2"],
+        (BASE, link("a"), link("b", 1, 1.0), joint("j1", "base", "a"), joint("j2", "a", "b", "0 0 1")), ["j1", "j2"],
     ),
     "parallel slides": (
         (
-            BASE,
-            link("a"),
-            link("b", 1, 1.0),
-            joint("s1", "base", "a", kind="prismatic"),
+            BASE, link("a"), link("b", 1, 1.0), joint("s1", "base", "a", kind="prismatic"),
             joint("s2", "a", "b", "1 0 0", kind="prismatic"),
         ),
-        {},
         ["s1", "s2"],
     ),
     "a massless floating base with one child": (
-        (link("base"), link("a", 1, 1.0), joint("j", "base", "a", "0.1 0 0")),
-        {"floating_base": True},
-        ["floating_base", "j"],
+        (link("base"), link("a", 1, 1.0), joint("j", "base", "a", "0.1 0 0")), ["floating_base", "j"],
     ),
-    "a rod without inertia about itself": (
-        (BASE, point("a", "0 0 0.3"), joint("roll", "base", "a")),
-        {},
-        ["roll"],
-    ),
+    "a rod without inertia about itself": ((BASE, point("a", "0 0 0.3"), joint("roll", "base", "a")), ["roll"]),
     "three hinges in a plane and one point": (
-        (
-            BASE,
-            link("a"),
-            link("b"),
-            point("c", "0.3 0 0"),
-            *(
-                joint(n, p, c, "0.3 0 0")
-                for n, p, c in (("j1", "base", "a"), ("j2", "a", "b"), ("j3", "b", "c"))
-            ),
-        ),
-        {},
-        ["j1", "j2", "j3"],
+        (link("s", 0, 1.0), link("a"), link("b"), point("c", "0.3 0 0"), *HINGES), ["j1", "j2", "j3"],
     ),
-}
+}  # fmt: skip
+
+
+def singular(name, **choices):
+    parts, joints = SINGULAR[name]
+    return dn.parse_robot(robot(*parts), floating_base="floating base" in name, **choices), joints
 
 
 @pytest.mark.parametrize("name", SINGULAR)
 def test_singular_mass_matrix_raises_an_error_with_the_joints(name):
-    parts, choices, joints = SINGULAR[name]
-    model = dn.parse_robot(robot(*parts), **choices)
+    model, joints = singular(name)
     assert list(undetermined_joints(model)) == joints
     problem = dn.forward_dynamics(model)
     builds = [lambda b=b: dn.build(model, problem, backend=b) for b in ("c", "numpy")]
@@ -85,22 +65,19 @@ def test_singular_mass_matrix_raises_an_error_with_the_joints(name):
 
 @pytest.mark.parametrize("name", SINGULAR)
 def test_inverse_dynamics_of_singular_robots_is_finite(name):
-    parts, choices, _ = SINGULAR[name]
-    model = dn.parse_robot(robot(*parts), **choices)
+    model, _ = singular(name)
     tau = dn.build(model, dn.inverse_dynamics(model))(model.neutral(), np.ones(model.nv), np.ones(model.nv))
     assert np.isfinite(tau).all()
 
 
 def test_armature_makes_a_robot_regular():
-    parts, choices, joints = SINGULAR["coaxial joints, a massless link between"]
-    model = dn.parse_robot(robot(*parts), **choices, armature={"j1": 1e-6})
+    model, _ = singular("coaxial joints, a massless link between", armature={"j1": 1e-6})
     assert undetermined_joints(model) == ()
     assert np.isfinite(dn.build(model, dn.forward_dynamics(model))([0.1, 0.2], [0, 0], [1, 1])).all()
 
 
 def test_hybrid_dynamics_may_be_regular():
-    parts, choices, joints = SINGULAR["coaxial joints, a massless link between"]
-    model = dn.parse_robot(robot(*parts), **choices)
+    model, _ = singular("coaxial joints, a massless link between")
     solver = dn.build(model, dn.hybrid_dynamics(model, ["j1"]))
     qdd, tau = solver([0.1, 0.2], [0, 0], [0, 1.0], [1.0, 0])
     assert np.isfinite(qdd).all() and np.isfinite(tau).all()

@@ -2,6 +2,7 @@
 joint."""
 
 from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -83,65 +84,42 @@ GIMBAL = (
 )  # fmt: skip
 
 
-# name: (parts, choices, coordinate that leaves the singular position, that position, joint in the message)
+class Place(NamedTuple):
+    """A robot at a singular position home, which the coordinate moved leaves; named: the joint in the message."""
+
+    parts: tuple
+    moved: str = "tilt"
+    named: str = "pan"
+    home: dict = {}
+    choices: dict = {}
+
+
+HINGES = (BASE, link("a"), joint("j1", "base", "a"), joint("j2", "a", "b", "0.5 0 0"))
+SLIDES = (
+    BASE, link("a"), link("b"), link("c", 4, 1.0, solid=True),
+    joint("s1", "base", "a", axis="1 0 0", kind="prismatic"), joint("turn", "a", "b"),
+    joint("s2", "b", "c", "0.2 0 0", "1 0 0", kind="prismatic"),
+)  # fmt: skip
 ROBOTS = {
-    "gimbal": ((BASE, *gimbal()), {}, "tilt", {}, "pan"),
-    "gimbal of nearly massless links": (
-        (BASE, *gimbal(between=lambda name: point(name, "0 0 0", 1e-17, 1e-18))),
-        {},
-        "tilt",
-        {},
-        "pan",
+    "gimbal": Place((BASE, *gimbal())),
+    "gimbal of nearly massless links": Place(
+        (BASE, *gimbal(between=lambda name: point(name, "0 0 0", 1e-17, 1e-18)))
     ),
-    "gimbal on a floating base": (
-        (link("base", 2, 5.0, solid=True), *gimbal()),
-        {"floating_base": True},
-        "tilt",
-        {},
-        "pan",
+    "gimbal on a floating base": Place(
+        (link("base", 2, 5.0, solid=True), *gimbal()), choices={"floating_base": True}
     ),
-    "gimbal and a joint that mimics": (
-        (BASE, *gimbal(), *mimicking("m", "base", "tilt")),
-        {},
-        "tilt",
-        {},
-        "pan",
+    "gimbal and a joint that mimics": Place((BASE, *gimbal(), *mimicking("m", "base", "tilt"))),
+    "gimbal with a tiny rotor": Place((BASE, *gimbal()), choices={"armature": {"pan": 1e-18}}),
+    "stretched, two links and one point": Place((*HINGES, point("b", "0.3 0 0")), "j2", "j1"),
+    "folded, so that the point is on the first axis": Place(
+        (*HINGES, point("b", "0.5 0 0")), "j2", "j1", {"j2": np.pi}
     ),
-    "gimbal with a tiny rotor": ((BASE, *gimbal()), {"armature": {"pan": 1e-18}}, "tilt", {}, "pan"),
-    "stretched, two links and one point": (
-        (BASE, link("a"), point("b", "0.3 0 0"), joint("j1", "base", "a"), joint("j2", "a", "b", "0.5 0 0")),
-        {},
-        "j2",
-        {},
-        "j1",
-    ),
-    "folded, so that the point is on the first axis": (
-        (BASE, link("a"), point("b", "0.5 0 0"), joint("j1", "base", "a"), joint("j2", "a", "b", "0.5 0 0")),
-        {},
-        "j2",
-        {"j2": np.pi},
-        "j1",
-    ),
-    "slides that line up": (
-        (
-            BASE,
-            link("a"),
-            link("b"),
-            link("c", 4, 1.0, solid=True),
-            joint("s1", "base", "a", axis="1 0 0", kind="prismatic"),
-            joint("turn", "a", "b"),
-            joint("s2", "b", "c", "0.2 0 0", "1 0 0", kind="prismatic"),
-        ),
-        {},
-        "turn",
-        {"s2": 0.4},
-        "s1",
-    ),
+    "slides that line up": Place(SLIDES, "turn", "s1", {"s2": 0.4}),
 }
 LINKAGES = {
-    "four_bar at a turning point": (four_bar(), {}, "crank_j", turned_back(), "crank_j"),
-    "slider_crank at its dead point": (SLIDER, {}, "crank_j", {}, "crank_j"),
-    "gimbal on a rocker": (four_bar(*GIMBAL), {}, "tilt", {"crank_j": 0.4, "rocker_j": -2.0}, "pan"),
+    "four_bar at a turning point": Place(four_bar(), "crank_j", "crank_j", turned_back()),
+    "slider_crank at its dead point": Place(SLIDER, "crank_j", "crank_j"),
+    "gimbal on a rocker": Place(four_bar(*GIMBAL), home={"crank_j": 0.4, "rocker_j": -2.0}),
 }
 
 
@@ -152,22 +130,18 @@ class SingularCase:
     eigenvalue."""
 
     def __init__(self, name):
-        parts, choices, self.moved, self.home, self.named = (ROBOTS | LINKAGES)[name]
+        parts, self.moved, self.named, self.home, choices = (ROBOTS | LINKAGES)[name]
         self.text = robot(*parts)
         self.model = model = dn.parse_robot(self.text, **choices)
         random, names = np.random.default_rng(5), list(model.q_names)
         looped = model.constrained
         mimics = {"m": ("tilt", 0.5, 0.0)} if model.explicit_joints else {}
-        self.reference = (
-            LoopOracle(self.text, model)
-            if looped
-            else Reference(self.text, model, mimics, choices.get("armature"))
-        )
-        q = (
-            np.zeros((len(DISTANCES), model.nq))
-            if looped
-            else sample_positions(model, len(DISTANCES), random)
-        )
+        if looped:
+            self.reference = LoopOracle(self.text, model)
+            q = np.zeros((len(DISTANCES), model.nq))
+        else:
+            self.reference = Reference(self.text, model, mimics, choices.get("armature"))
+            q = sample_positions(model, len(DISTANCES), random)
         for coordinate, at in self.home.items():
             q[:, names.index(coordinate)] = at
         beside = -np.array(DISTANCES) if looped else np.array(DISTANCES)
@@ -298,7 +272,8 @@ def test_derivatives_and_operational_space_inertia_near_singular_positions(name,
     derivatives = dn.build(model, "forward_dynamics_derivatives", backend=backend)
     Mi = np.array([np.linalg.pinv(M) for M in case.M])
     case.judge(derivatives(case.q, case.qd, tau, errors="nan")[2], Mi)
-    osi = dn.build(model, "operational_space_inertia_inverse", backend=backend, links=[model.bodies[-1].name])
+    ends = {"links": [model.bodies[-1].name], "backend": backend}
+    osi = dn.build(model, "operational_space_inertia_inverse", **ends)
     J = dn.evaluate(model, "frame_jacobian", case.q, link=model.bodies[-1].name, backend="numpy")
     case.judge(osi(case.q, errors="nan")[0], J @ Mi @ np.swapaxes(J, -1, -2))
     many = [np.tile(x[0], (70, 1)) for x in (case.q, case.qd, tau)]
@@ -307,13 +282,7 @@ def test_derivatives_and_operational_space_inertia_near_singular_positions(name,
         lambda: derivatives(*many),
         lambda: osi(case.q[0]),
         lambda: osi(many[0]),
-        lambda: dn.evaluate(
-            model,
-            "operational_space_inertia_inverse",
-            case.q[0],
-            links=[model.bodies[-1].name],
-            backend="numpy",
-        ),
+        lambda: dn.evaluate(model, "operational_space_inertia_inverse", case.q[0], **ends),
     ):
         with pytest.raises(dn.SolutionError, match=f"'{case.named}'.*move"):
             call()

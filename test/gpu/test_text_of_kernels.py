@@ -29,11 +29,7 @@ COUNTS = (1, 31, 128, 129, 1000)
 ROUNDING = {"float": 2e-6, "double": 4e-15}  # error of half of the states, relative to their largest number
 MOST = {"float": 1e-2, "double": 1e-10}  # of the worst: near a position where a linkage is singular
 PROBLEMS = {"inverse": dn.inverse_dynamics, "forward": dn.forward_dynamics}
-CASES = (
-    ("panda7", "forward", "crba + solve"),
-    ("solo12", "inverse", "rnea"),
-    ("five_bar", "forward", "aba"),
-)
+CASES = (("panda7", "forward", "crba + solve"), ("solo12", "inverse", "rnea"), ("five_bar", "forward", "aba"))
 SAME = ("gravity",)
 
 

@@ -170,10 +170,7 @@ def plane(name, random):
 def palletizer(random):
     """An arm whose three parallelograms keep its tool level (Dobot, uArm, ABB IRB 660), with its upper arm vertical."""
     cm = lambda low, high: round(float(random.uniform(low, high)), 2)  # noqa: E731
-    p, (upper, fore, crank) = (
-        plane("palletizer", random),
-        (cm(0.2, 0.4), cm(0.2, 0.4), cm(0.05, 0.15)),
-    )
+    p, (upper, fore, crank) = (plane("palletizer", random), (cm(0.2, 0.4), cm(0.2, 0.4), cm(0.05, 0.15)))
     at, there = (cm(-0.08, 0.08), cm(-0.1, -0.01)), (cm(0.01, 0.08), cm(0.02, 0.1))
     p.hinge("upper", p.base, 0, 0, True)
     p.hinge("crank", p.base, 0, 0, True)

@@ -127,22 +127,6 @@ LEGGED = {  # text or file, coordinates of all joints, independent ones
     "jvrc1_humanoid": (SHARED / "jvrc1_humanoid.urdf", 63, 38),
     "tello_humanoid": (SHARED / "tello_humanoid.urdf", 42, 42),
 }
-GEARS = {  # {robot: (rotor, ratio, joints whose sum drives it)}, as in the texts
-    "geared_chain": [(f"m{k}", 6.0, [f"j{k}"]) for k in range(1, 5)],
-    "belt_chain": [
-        (f"m{pair}", 4.0, joints)
-        for k in (1, 2)
-        for pair, joints in ((f"a{k}", [f"ja{k}"]), (f"b{k}", [f"ja{k}", f"jb{k}"]))
-    ],
-    "belt_leg": [
-        (f"leg_{part}_rotor_joint", ratio, [f"leg_{joint}_joint" for joint in joints])
-        for part, ratio, joints in (
-            ("thigh", 6.0, ["thigh"]),
-            ("shank", -12.0, ["shank"]),
-            ("foot", 12.0, ["shank", "foot"]),
-        )
-    ],
-}
 
 
 def text_of(name):
