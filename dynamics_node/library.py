@@ -76,6 +76,7 @@ from dynamics_node.identification import (
     base_parameters,
     identify,
 )
+from dynamics_node.identification.comparison import RobotComparison, compare
 from dynamics_node.identification.excitation import (
     Box,
     ExcitationTrajectory,
@@ -209,6 +210,8 @@ __all__ = [  # noqa: RUF022 (by subject)
     "Identified",  # fitted inertias and friction, and a description with them
     "RegressorModel",  # torques as a regressor times parameters
     "base_parameters",  # the parameter combinations that torques determine
+    "compare",  # two robots -> RobotComparison
+    "RobotComparison",  # whether they have the same torques; limits, frames, masses that differ
     "design_excitation",  # a motion that determines them best -> ExcitationTrajectory
     "ExcitationTrajectory",  # the motion, and the parameters it excites
     "Box",  # the allowed region of a link

@@ -14,12 +14,12 @@ KINDS = {".py", ".c", ".h", ".js"}
 BUDGETS = {
     "algorithms": 7000,
     "chains": 700,
-    "cli": 2450,
+    "cli": 2550,
     "codegen": 6900,
     "estimation": 2350,
     "functions": 4300,
     "graph": 4800,
-    "identification": 5950,
+    "identification": 6300,
     "io": 2150,
     "node": 8100,
     "robot": 6450,
@@ -27,7 +27,7 @@ BUDGETS = {
     "trajectory": 7750,
     ".": 900,  # the modules next to the packages
 }
-TESTS = 47_700
+TESTS = 47_800
 LONGEST = 600  # lines of one module
 
 

@@ -48,6 +48,7 @@ GROUPS = {
         inspecting.add_graph,
         inspecting.add_explain,
         converting.add_convert,
+        converting.add_compare,
     ),
     "compute": (
         evaluating.add_evaluate,
@@ -68,8 +69,8 @@ GROUPS = {
 NEGATIVE, USAGE, UNREADABLE = 1, 2, 3
 EXIT_CODES = {
     0: "done",
-    NEGATIVE: "a negative result: findings of `doctor`, an infeasible trajectory, torques explained no "
-    "better, too little excitation, motion that is not observable, no solution",
+    NEGATIVE: "a negative result: findings of `doctor`, robots that differ, an infeasible trajectory, no "
+    "better torques, too little excitation, motion that is not observable, no solution",
     USAGE: "wrong usage: an option or a combination of options",
     UNREADABLE: "an input that cannot be read or does not fit the robot or the memory, an output that cannot "
     "be written",

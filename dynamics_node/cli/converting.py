@@ -1,14 +1,19 @@
-"""dynamics convert: the URDF of a robot described by MJCF or xacro, for the node and other programs."""
+"""dynamics convert and compare: other files of the same robot."""
 
 from pathlib import Path
 
-from dynamics_node.algorithms.loading import robot_from_description
-from dynamics_node.cli.options import errors_of_description, xacro_arguments
+from dynamics_node.algorithms.loading import load_robot, robot_from_description
+from dynamics_node.cli.options import UsageError, errors_of_description, xacro_arguments
 from dynamics_node.cli.parser import add_command
-from dynamics_node.cli.values import file_to_write
-from dynamics_node.output_files import replacing
+from dynamics_node.cli.values import file_to_write, names
+from dynamics_node.errors import InputError, ModelError
+from dynamics_node.identification.comparison import compare
+from dynamics_node.identification.comparison_page import write_comparison
+from dynamics_node.output_files import write_text
 from dynamics_node.robot.reading import read_file
 from dynamics_node.robot.urdf_writer import left_out, urdf_text
+
+DIFFERENT = 1  # exit code
 
 
 def add_convert(commands):
@@ -29,10 +34,71 @@ def read(options):
 
 
 def convert(description, options, printer):
-    """Write the file, and say what a URDF cannot hold."""
+    """Write the file, and print what a URDF cannot hold."""
     path = options.output or Path(Path(options.urdf).name.split(".")[0] + ".urdf")
-    with replacing(path) as unfinished:
-        unfinished.write_text(urdf_text(description), encoding="utf-8")
+    write_text(path, urdf_text(description))
     for what in left_out(description):
         printer.note(f"a URDF cannot hold {what}")
     printer.written(path)
+
+
+# --- compare ------------------------------------------------------------------------------------------------
+
+
+def add_compare(commands):
+    parser = add_command(
+        commands, "compare", show_comparison, compare,
+        "robot.urdf robot.xml", "before.urdf after.urdf -o page.html --names 'left_*=l_*'",
+    )  # fmt: skip
+    parser.add_argument("input", type=Path, metavar="OTHER", help="the second description")
+    text = "joints and links of the second robot, and what the first one calls them"
+    parser.add_list("--names", text, "THEIRS=OURS,...", names)
+    parser.add_documented(compare, "tolerance")
+    to_write = file_to_write(".html", ".htm")
+    parser.add_value("-o --output", "the comparison as a page", "FILE.html", type=to_write)
+
+
+def show_comparison(robot, options, printer):
+    """Print the comparison, and write its page. Exit code 1 if torques differ."""
+    try:
+        other = load_robot(options.input, floating_base=options.floating_base, joints=options.joints)
+    except ModelError as error:
+        raise ModelError(f"{options.input}: {error}") from None
+    try:
+        comparison = compare(robot, other, names=_names(options, other), tolerance=options.tolerance)
+    except InputError as error:
+        raise UsageError(f"--{error}") from None
+    for line in comparison.lines():
+        printer.line(line)
+    printer.data(
+        is_same=comparison.is_same,
+        only_first=comparison.only_first,
+        only_second=comparison.only_second,
+        kinds=comparison.kinds,
+        frames=comparison.frames,
+        numbers=[one._asdict() for one in comparison.numbers],
+        torques=comparison.torques,
+        sizes=comparison.sizes,
+        worst=None if comparison.worst is None else comparison.worst._asdict(),
+    )
+    if options.output:
+        titles = Path(options.urdf).name, options.input.name
+        printer.written(write_comparison(comparison, titles, options.output))
+    return None if comparison.is_same else DIFFERENT
+
+
+def _names(options, other):
+    """{name in the other robot: ours} of --names, in which a star stands for the part that stays."""
+    found = {}
+    for entry in options.names or ():
+        theirs, sign, ours = entry.partition("=")
+        if not sign:
+            raise UsageError(f"--names takes THEIRS=OURS, not {theirs!r}")
+        if "*" not in theirs:
+            found[theirs] = ours
+            continue
+        head, _, tail = theirs.partition("*")
+        for name in (*other.frames, *(body.joint.name for body in other.bodies)):
+            if name.startswith(head) and name.endswith(tail) and len(name) >= len(head) + len(tail):
+                found[name] = ours.replace("*", name[len(head) : len(name) - len(tail)])
+    return found

@@ -1,0 +1,307 @@
+"""Do two descriptions describe the same robot? Joints, limits, frames, masses; then what torques show."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from dynamics_node.algorithms.first_positions import closed_samples
+from dynamics_node.algorithms.regressors import NAMES, PER_BODY, inertial_parameters
+from dynamics_node.errors import InputError
+from dynamics_node.functions import evaluate
+from dynamics_node.functions.checks import positive, require_robot
+from dynamics_node.robot import Robot
+from dynamics_node.text import listed
+
+STATES = 300
+SPEED = 2.0  # rad/s or m/s, and their rates: of joints without a limit
+MOVED = 1e-6  # m and rad: smaller differences of frames are rounding of files
+LIMITS = ("lower", "upper", "velocity", "effort")
+NUMBERS = ("damping", "friction", "spring", "torque_offset", "armature")
+
+
+class NumberDifference(NamedTuple):
+    """One number of both robots. what: `limit`, `mass`, ...; of: the joint or link; unit: SI."""
+
+    what: str
+    of: str
+    first: float
+    second: float
+    unit: str
+
+
+class TorqueDifference(NamedTuple):
+    """The largest difference of a torque, N m or N: its joint, the torques of both, and the state. link,
+    parameter: whose difference contributes most; "" if frames differ, which explains it."""
+
+    joint: str
+    first: float
+    second: float
+    q: np.ndarray
+    qd: np.ndarray
+    qdd: np.ndarray
+    link: str = ""
+    parameter: str = ""
+
+
+@dataclass(frozen=True)
+class RobotComparison:
+    """Two descriptions, compared: the result of `compare`.
+
+    Attributes
+    ----------
+    joints : tuple of str
+        Velocity coordinates of the first robot, in the order of `torques`.
+    only_first, only_second : tuple of str
+        Joints that only one robot has. If there are any, dynamics are not compared.
+    kinds : tuple of str
+        Joints of different kinds.
+    numbers : tuple of NumberDifference
+        Limits, masses of bodies, and numbers of joints that differ.
+    frames : dict of str to tuple of float
+        Largest distance, m, and angle, rad, between the frames of a link in both robots.
+    torques : ndarray (nv,)
+        Largest difference of every torque, N m or N.
+    sizes : ndarray (nv,)
+        Largest torque of the first robot at the same states.
+    worst : TorqueDifference or None
+        The largest difference relative to `sizes`.
+    tolerance : float
+        Differences relative to `sizes` that count as none.
+
+    Examples
+    --------
+    >>> heavier = dn.with_payload(robot, "panda_link7", 0.1, [0, 0, 0.05], np.zeros((3, 3)))
+    >>> comparison = dn.compare(robot, heavier)
+    >>> comparison.is_same, comparison.worst.link, comparison.worst.parameter
+    (False, 'panda_link7', 'm')
+    """
+
+    joints: tuple[str, ...]
+    only_first: tuple[str, ...]
+    only_second: tuple[str, ...]
+    kinds: tuple[str, ...]
+    numbers: tuple[NumberDifference, ...]
+    frames: dict[str, tuple[float, float]]
+    torques: np.ndarray
+    sizes: np.ndarray
+    worst: TorqueDifference | None
+    tolerance: float
+
+    @property
+    def is_comparable(self) -> bool:
+        """Whether both have the same joints."""
+        return not (self.only_first or self.only_second or self.kinds)
+
+    @property
+    def is_same(self) -> bool:
+        """Whether torques agree within the tolerance; limits and friction may differ."""
+        return self.is_comparable and bool(
+            np.all(self.torques <= self.tolerance * np.maximum(self.sizes, 1e-9))
+        )
+
+    def lines(self) -> list[str]:
+        """Return the comparison in words.
+
+        Returns
+        -------
+        list of str
+            Sentences, the verdict first.
+        """
+        lines = [self._verdict()]
+        for names, whose in ((self.only_first, "first"), (self.only_second, "second")):
+            if names:
+                lines.append(f"only the {whose} has {listed(names, 10)}")
+        if self.kinds:
+            lines.append(f"of another kind: {listed(self.kinds, 10)}")
+        if moved := [f"{link} by {d:.3g} m, {a:.3g} rad" for link, (d, a) in self.frames.items()]:
+            lines.append(f"frames differ: {listed(moved, 8)}")
+        lines += [
+            f"{one.what} of {one.of}: {one.first:.6g} and {one.second:.6g} {one.unit}".rstrip()
+            for one in self.numbers
+        ]
+        return lines
+
+    def _verdict(self):
+        if not self.is_comparable:
+            return "not comparable: their joints differ"
+        if self.is_same or self.worst is None:
+            return f"the same torques, within {self.tolerance:g} of the largest of every joint"
+        worst = self.worst
+        cause = f", most of it by {worst.parameter} of {worst.link}" if worst.link else ""
+        gap = worst.second - worst.first
+        return f"torques differ: {worst.joint} by {gap:.4g}, it is {worst.first:.4g} in the first{cause}"
+
+
+def compare(
+    first: Robot, second: Robot, *, names: Mapping[str, str] | None = None, tolerance: float = 1e-4
+) -> RobotComparison:
+    """Compare two robots: descriptions of one robot by different files, or before and after a change.
+
+    States are random, and the same in every call. Positions are within the limits of the first robot,
+    velocities and accelerations up to 2 rad/s and 2 rad/s^2.
+
+    Parameters
+    ----------
+    first, second : Robot
+        The robots.
+    names : mapping of str to str, optional
+        Joints and links of the second robot, and what the first one calls them.
+    tolerance : float
+        Difference of a torque, relative to the largest one of its joint, that counts as none.
+
+    Returns
+    -------
+    RobotComparison
+
+    Raises
+    ------
+    InputError
+        For a tolerance that is not positive, or `names` that the robots lack.
+
+    Examples
+    --------
+    >>> heavier = dn.with_payload(robot, "panda_link7", 0.1, [0, 0, 0.05], np.zeros((3, 3)))
+    >>> first, second = dn.compare(robot, heavier).lines()
+    >>> second
+    'mass of panda_link7: 1.49552 and 1.59552 kg'
+    """
+    require_robot(first)
+    require_robot(second)
+    positive("tolerance", tolerance)
+    pair = _Pair(first, second, dict(names or {}))
+    empty = np.zeros(0)
+    common = (first.v_names, pair.only_first, pair.only_second, pair.kinds)
+    if any(common[1:]):
+        return RobotComparison(*common, (), {}, empty, empty, None, tolerance)
+    states = _states(first)
+    torques, others = pair.torques(*states)
+    gaps, sizes = np.abs(torques - others), np.abs(torques).max(axis=0)
+    gaps[np.isnan(gaps)] = np.inf  # a loop that only one of them closes
+    frames = pair.frames(states[0])
+    worst = _worst(pair, states, torques, others, sizes, bool(frames)) if first.nv else None
+    return RobotComparison(
+        *common, pair.numbers(), frames, gaps.max(axis=0, initial=0.0), sizes, worst, tolerance
+    )
+
+
+def _states(robot):
+    """q, qd, qdd (STATES, ...): the first at rest in the neutral position."""
+    random = np.random.default_rng(0)
+    q = closed_samples(robot, STATES, random)
+    speed = np.where(np.isfinite(robot.velocity_limits), robot.velocity_limits, SPEED)
+    qd = random.uniform(-1, 1, (STATES, robot.nv)) * np.minimum(speed, SPEED)
+    return q, qd, random.uniform(-SPEED, SPEED, (STATES, robot.nv))
+
+
+class _Pair:
+    """Two robots whose joints and links have the names of the first."""
+
+    def __init__(self, first, second, names):
+        joints = [{body.joint.name: body.joint for body in robot.bodies} for robot in (first, second)]
+        if unknown := [name for name in names if name not in {*second.frames, *joints[1]}]:
+            raise InputError(f"names: the second robot has no joint or link {listed(unknown)}")
+        self.first, self.second, self._names = first, second, names
+        ours, theirs = joints[0], {self._named(name): joint for name, joint in joints[1].items()}
+        self.only_first = tuple(name for name in ours if name not in theirs)
+        self.only_second = tuple(name for name in theirs if name not in ours)
+        self.joints = [(name, ours[name], theirs[name]) for name in ours if name in theirs]
+        self.kinds = tuple(name for name, a, b in self.joints if _kind(a) != _kind(b))
+
+    def _named(self, name):
+        """The name in the first robot of a joint, link or coordinate (`base.qx`) of the second one."""
+        joint, dot, part = name.rpartition(".")
+        return f"{self._names[joint]}.{part}" if dot and joint in self._names else self._names.get(name, name)
+
+    def moved(self, array, names_of):
+        """An array (..., n) over coordinates of the first robot, in the order of the second."""
+        theirs, ours = ([*map(self._named, names_of(self.second))], list(names_of(self.first)))
+        return array[..., [ours.index(name) for name in theirs]]
+
+    def torques(self, q, qd, qdd):
+        """tau (..., nv) of both, in the order of the first."""
+        state = self.moved(q, _q), self.moved(qd, _v), self.moved(qdd, _v)
+        order = np.argsort(self.moved(np.arange(self.first.nv), _v))
+        tau = evaluate(self.first, "inverse_dynamics", q, qd, qdd, errors="nan", backend="numpy")
+        other = evaluate(self.second, "inverse_dynamics", *state, errors="nan", backend="numpy")
+        return tau, other[..., order]
+
+    def frames(self, q):
+        """{link: (distance, angle)} of the links that both have and that differ, at q (count, nq)."""
+        theirs = {self._named(link): link for link in self.second.frames}
+        links = [link for link in self.first.frames if link in theirs]
+        if not links:
+            return {}
+        R, p = evaluate(self.first, "frame_poses", q, links=links, backend="numpy")
+        others = [theirs[link] for link in links]
+        S, s = evaluate(self.second, "frame_poses", self.moved(q, _q), links=others, backend="numpy")
+        distance = np.linalg.norm(p - s, axis=-1).max(axis=0)
+        cosine = 0.5 * (np.einsum("...ij,...ij->...", R, S) - 1.0)
+        angle = np.arccos(np.clip(cosine, -1.0, 1.0)).max(axis=0)
+        angle[angle < 1e-7] = 0.0  # rounding of the cosine
+        found = zip(links, distance.tolist(), angle.tolist(), strict=True)
+        return {link: (d, a) for link, d, a in found if d > MOVED or a > MOVED}
+
+    def numbers(self):
+        """The differences of limits, masses and numbers of joints."""
+        found = []
+        for name, a, b in self.joints:
+            pairs = [(f"{what} limit", getattr(a.limits, what), getattr(b.limits, what)) for what in LIMITS]
+            pairs += [(what, getattr(a, what), getattr(b, what)) for what in NUMBERS]
+            found += [NumberDifference(what, name, x, y, "") for what, x, y in pairs if not _close(x, y)]
+        for body, m, n in self._masses():
+            if not _close(m, n):
+                found.append(NumberDifference("mass", body, m, n, "kg"))
+        return tuple(found)
+
+    def _masses(self):
+        theirs = {self._named(body.joint.name): body.inertia[5, 5] for body in self.second.bodies}
+        return [
+            (body.name, float(body.inertia[5, 5]), float(theirs[body.joint.name]))
+            for body in self.first.bodies
+        ]
+
+    def shares(self, q, qd, qdd, joint):
+        """(nbodies, 10): what the inertial parameters of every body contribute to the difference of a torque,
+        by number, at one state; in the order of the first robot."""
+        state = self.moved(q, _q), self.moved(qd, _v), self.moved(qdd, _v)
+        other = int(self.moved(np.arange(self.first.nv), _v).tolist().index(joint))
+        ours = evaluate(self.first, "joint_torque_regressor", q, qd, qdd, backend="numpy")[joint]
+        theirs = evaluate(self.second, "joint_torque_regressor", *state, backend="numpy")[other]
+        order = [self._named(body.joint.name) for body in self.second.bodies]
+        order = [order.index(body.joint.name) for body in self.first.bodies]
+        parts = theirs.reshape(-1, PER_BODY) * inertial_parameters(self.second.tree.inertias)
+        return parts[order] - ours.reshape(-1, PER_BODY) * inertial_parameters(self.first.tree.inertias)
+
+
+def _q(robot):
+    return robot.q_names
+
+
+def _v(robot):
+    return robot.v_names
+
+
+def _kind(joint):
+    return {"continuous": "revolute"}.get(joint.kind, joint.kind)
+
+
+def _close(x, y):
+    return x == y or abs(x - y) <= MOVED * max(abs(x), abs(y))
+
+
+def _worst(pair, states, torques, others, sizes, frames_differ):
+    """The TorqueDifference that is the largest relative to the sizes; None if all are zero."""
+    gaps = np.nan_to_num(np.abs(torques - others), nan=0.0) / np.maximum(sizes, 1e-9)
+    if not gaps.any():
+        return None
+    k, joint = (int(n) for n in np.unravel_index(int(np.argmax(gaps)), gaps.shape))
+    q, qd, qdd = (array[k] for array in states)
+    link = parameter = ""
+    if not frames_differ:
+        shares = pair.shares(q, qd, qdd, joint) * np.sign(others[k, joint] - torques[k, joint])
+        body, number = np.unravel_index(int(np.argmax(shares)), shares.shape)
+        link, parameter = pair.first.bodies[int(body)].name, NAMES[int(number)]
+    first, second = float(torques[k, joint]), float(others[k, joint])
+    return TorqueDifference(pair.first.v_names[joint], first, second, q, qd, qdd, link, parameter)

@@ -1,0 +1,96 @@
+"""Whether two descriptions describe the same robot."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from robots import robot_of
+
+import dynamics_node as dn
+from dynamics_demo.robots import five_bar, quadruped
+from dynamics_node.robot.reading import read_description
+from dynamics_node.robot.urdf_writer import urdf_text
+
+
+def test_a_robot_is_itself():
+    for robot in (robot_of("panda7"), robot_of("solo12"), dn.parse_robot(five_bar())):
+        comparison = dn.compare(robot, robot)
+        assert comparison.is_same
+        assert not comparison.numbers
+        assert not comparison.frames
+        assert comparison.torques.max() == 0
+        assert "same torques" in comparison.lines()[0]
+
+
+def test_the_cause_of_a_difference():
+    robot = robot_of("panda7")
+    heavier = dn.with_payload(robot, "panda_link5", 0.3, [0, 0, 0], np.zeros((3, 3)))
+    comparison = dn.compare(robot, heavier)
+    assert not comparison.is_same
+    assert (comparison.worst.link, comparison.worst.parameter) == ("panda_link5", "m")
+    (mass,) = [one for one in comparison.numbers if one.what == "mass"]
+    assert mass.second - mass.first == pytest.approx(0.3)
+    q, qd, qdd = comparison.worst.q, comparison.worst.qd, comparison.worst.qdd
+    joint = robot.v_names.index(comparison.worst.joint)
+    for each, torque in ((robot, comparison.worst.first), (heavier, comparison.worst.second)):
+        assert dn.evaluate(each, "inverse_dynamics", q, qd, qdd)[joint] == pytest.approx(torque)
+
+
+def test_names_and_the_order_of_joints_do_not_count():
+    description = read_description(quadruped())
+    turned = urdf_text(
+        replace(description, joints=description.joints[::-1], couplings=description.couplings[::-1])
+    )
+    first = dn.parse_robot(quadruped(), floating_base=True)
+    second = dn.parse_robot(turned.replace('"fl_', '"front_'), floating_base=True)
+    assert second.v_names != first.v_names
+    named = {
+        name: name.replace("front_", "fl_")
+        for name in (*second.frames, *(b.joint.name for b in second.bodies))
+    }
+    assert not dn.compare(first, second).is_comparable
+    comparison = dn.compare(
+        first, second, names={theirs: ours for theirs, ours in named.items() if theirs != ours}
+    )
+    assert comparison.is_same, comparison.lines()
+    with pytest.raises(dn.InputError, match="nothing"):
+        dn.compare(first, second, names={"nothing": "something"})
+
+
+def test_other_frames_are_named():
+    robot = robot_of("panda7")
+    text = five_bar()
+    first = dn.parse_robot(text)
+    second = dn.parse_robot(text.replace('xyz="0', 'xyz="0.01', 1))
+    comparison = dn.compare(first, second)
+    assert comparison.frames or not comparison.is_same
+    other = dn.compare(robot, first)
+    assert not other.is_comparable
+    assert other.torques.size == 0
+
+
+def test_limits_and_friction_are_numbers_only():
+    robot = robot_of("panda7")
+    bodies = list(robot.bodies)
+    joint = replace(bodies[2].joint, damping=3.0, limits=replace(bodies[2].joint.limits, effort=1.0))
+    bodies[2] = replace(bodies[2], joint=joint)
+    comparison = dn.compare(robot, replace(robot, bodies=tuple(bodies)))
+    assert comparison.is_same
+    assert {one.what for one in comparison.numbers} == {"damping", "effort limit"}
+
+
+def test_the_command(tmp_path, capsys):
+    from dynamics_node.cli.commands import run
+
+    first, second = tmp_path / "first.urdf", tmp_path / "second.urdf"
+    first.write_text(five_bar())
+    second.write_text(five_bar().replace('"j', '"k'))
+    page = tmp_path / "page.html"
+    assert run(["compare", str(first), str(first), "-o", str(page)]) == 0
+    assert "same torques" in capsys.readouterr().out
+    assert "same torques" in page.read_text()
+    assert run(["compare", str(first), str(second)]) == 1
+    assert "not comparable" in capsys.readouterr().out
+    assert run(["compare", str(first), str(second), "--names", "k*=j*"]) == 0
+    assert run(["compare", str(first), str(second), "--names", "k1"]) == 2
+    assert run(["compare", str(first), str(tmp_path / "absent.urdf")]) == 3
