@@ -62,10 +62,9 @@ import warnings
 import numpy as np
 
 import dynamics_node as dn
-from dynamics_demo.panda import PANDA_JOINTS, find_panda
 
 warnings.simplefilter("ignore", dn.ModelWarning)
-robot = dn.load_robot(find_panda(), joints=PANDA_JOINTS)
+robot = dn.example_robot("panda", tips=["panda_hand"])
 """
 doctest_test_doctest_blocks = "default"
 

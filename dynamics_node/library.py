@@ -8,6 +8,8 @@ from dynamics_node.algorithms import (
     QUANTITIES,
     NearestDynamics,
     close_loops,
+    example_robot,
+    example_robot_file,
     external_wrenches,
     first_closed,
     friction_torque,
@@ -125,6 +127,8 @@ __all__ = [  # noqa: RUF022 (by subject)
     "Robot",  # bodies, joints, clusters, frames, gravity; frozen
     "load_robot",  # a URDF file -> Robot
     "parse_robot",  # the text of one
+    "example_robot",  # a robot of example-robot-data by name
+    "example_robot_file",  # its URDF
     "with_payload",  # the Robot with a body fixed to a link
     "with_tool",  # with another tool after a joint
     "with_parameters",  # with other inertias and rotor inertias

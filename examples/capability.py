@@ -22,9 +22,8 @@ from mpl_toolkits.mplot3d.art3d import Poly3DCollection
 from scipy.spatial import ConvexHull
 
 import dynamics_node as dn
-from dynamics_demo.panda import PANDA_JOINTS, find_panda
 
-robot = dn.load_robot(find_panda(), joints=PANDA_JOINTS)
+robot = dn.example_robot("panda", tips=["panda_hand"])
 ends = np.array([[0.9, -0.9, 0.0, -2.5, 0.0, 1.6, 0.8], [-0.9, 1.0, 0.0, -0.45, 0.0, 1.45, 0.8]])
 share = np.linspace(0, 1, 101)
 q = dn.interpolate(robot, ends[0], ends[1], share)

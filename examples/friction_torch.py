@@ -20,7 +20,7 @@ import numpy as np
 import torch
 
 import dynamics_node as dn
-from dynamics_demo.panda import PANDA_JOINTS, find_panda
+from dynamics_demo.panda import PANDA_JOINTS
 
 ZEROS = np.radians([0.0, 2.0, -1.5, -2.5, 1.0, 2.0, 0.0])  # errors; the torques do not show that of joint 1
 NOISE = 0.2  # N m
@@ -132,7 +132,7 @@ def main():
 
     torch.manual_seed(0)
     torch.set_num_threads(1)
-    robot = dn.load_robot(find_panda(), joints=PANDA_JOINTS)
+    robot = dn.example_robot("panda", tips=["panda_hand"])
     arm, training, other = Arm(robot), recorded(robot, 1), recorded(robot, 2)
     *state, tau = other
     before = rms(torch.from_numpy(dn.build(robot, "inverse_dynamics")(*(x.numpy() for x in state))) - tau)

@@ -12,11 +12,13 @@ import sys
 import numpy as np
 
 import dynamics_node as dn
-from dynamics_demo.panda import PANDA_JOINTS, find_panda
+from dynamics_demo.panda import PANDA_JOINTS
 
 
 def main():
-    path, joints = (sys.argv[1], None) if len(sys.argv) > 1 else (find_panda(), PANDA_JOINTS)
+    path, joints = (
+        (sys.argv[1], None) if len(sys.argv) > 1 else (dn.example_robot_file("panda"), PANDA_JOINTS)
+    )
     model = dn.load_robot(path, joints=joints)
     q, qd, qdd = np.random.default_rng(0).uniform(-1, 1, (3, 1000, model.nv))
 

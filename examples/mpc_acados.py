@@ -15,7 +15,6 @@ import numpy as np
 from acados_template import AcadosOcp, AcadosOcpSolver
 
 import dynamics_node as dn
-from dynamics_demo.panda import PANDA_JOINTS, find_panda
 
 INTERVALS, HORIZON = 20, 1.0  # s
 START = np.array([0.9, 0.5, 0.0, -1.8, 0.0, 2.3, 0.8])
@@ -52,7 +51,7 @@ def problem(robot, folder):
 
 
 def main():
-    robot = dn.load_robot(find_panda(), joints=PANDA_JOINTS)
+    robot = dn.example_robot("panda", tips=["panda_hand"])
     ocp = problem(robot, FOLDER.absolute())
     ocp.code_gen_options.code_export_directory = str(FOLDER / "generated")
     solver = AcadosOcpSolver(ocp, verbose=False)

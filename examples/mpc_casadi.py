@@ -21,7 +21,7 @@ import casadi
 import numpy as np
 
 import dynamics_node as dn
-from dynamics_demo.panda import PANDA_JOINTS, find_panda
+from dynamics_demo.panda import PANDA_JOINTS
 
 HAND = "panda_hand"
 INTERVALS, STEP = 20, 0.05  # of the horizon, s
@@ -137,7 +137,7 @@ def main():
     parser.add_argument("--plot", metavar="FILE")
     options = parser.parse_args()
 
-    robot = dn.load_robot(find_panda(), joints=PANDA_JOINTS)
+    robot = dn.example_robot("panda", tips=["panda_hand"])
     problem, arm, q, qd = planner(robot, options.hessian), Arm(robot), START, 0 * START
     position = dn.build(robot, "frame_pose", link=HAND)
     hands, torques, seconds, counts = [position(q).position], [], [], []

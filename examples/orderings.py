@@ -12,12 +12,14 @@ import sys
 import numpy as np
 
 import dynamics_node as dn
-from dynamics_demo.panda import PANDA_JOINTS, find_panda
+from dynamics_demo.panda import PANDA_JOINTS
 from dynamics_node.graph import ORDERINGS, eliminate, generic_graph, plan_ordering
 
 
 def main():
-    path, joints = (sys.argv[1], None) if len(sys.argv) > 1 else (find_panda(), PANDA_JOINTS)
+    path, joints = (
+        (sys.argv[1], None) if len(sys.argv) > 1 else (dn.example_robot_file("panda"), PANDA_JOINTS)
+    )
     model = dn.load_robot(path, joints=joints)
     problem = dn.forward_dynamics(model)
     graph = generic_graph(model, problem)

@@ -10,6 +10,7 @@ from dynamics_node.algorithms.dynamics_programs import (
     dynamics_programs,
 )
 from dynamics_node.algorithms.energy_and_momentum import generalized_momentum
+from dynamics_node.algorithms.example_robots import example_robot, example_robot_file
 from dynamics_node.algorithms.first_positions import continued, first_closed
 from dynamics_node.algorithms.frame_kinematics import frame_jacobian, frame_kinematics
 from dynamics_node.algorithms.joint_friction import friction_torque, smooth_friction

@@ -167,8 +167,7 @@ def load_robot(
 
     Examples
     --------
-    >>> from dynamics_demo.panda import find_panda
-    >>> dn.load_robot(find_panda(), tips=["panda_link2"])  # the joints beyond are fixed at 0
+    >>> dn.example_robot("panda", tips=["panda_link2"])  # the joints beyond are fixed at 0
     Robot 'panda': 2 bodies, nq 2, nv 2
       root      panda_link0, fixed
       joints    panda_joint1, panda_joint2

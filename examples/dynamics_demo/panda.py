@@ -1,36 +1,12 @@
 """The Panda: its URDF, and an arm in MuJoCo under computed-torque control. Without ROS."""
 
-import os
 import re
 from collections.abc import Callable
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-_FILE = "robots/panda_description/urdf/panda.urdf"
-
-
-def find_panda() -> Path:
-    """URDF of the Franka Panda in example-robot-data, installed by pip or by ROS.
-
-    Raises FileNotFoundError with the installation command.
-    """
-    for share in _share_folders():
-        path = share / "example-robot-data" / _FILE
-        if path.is_file():
-            return path
-    raise FileNotFoundError("the demo needs the URDF of example-robot-data: pip install example-robot-data")
-
-
-def _share_folders():
-    yield from (Path(p) / "share" for p in os.environ.get("AMENT_PREFIX_PATH", "").split(os.pathsep) if p)
-    try:
-        import pinocchio
-    except ImportError:
-        return
-    yield from (folder / "share" for folder in Path(pinocchio.__file__).parents)
-
+import dynamics_node as dn
 
 PANDA_JOINTS = tuple(f"panda_joint{i}" for i in range(1, 8))
 
@@ -67,7 +43,7 @@ NO_NOISE = Noise()
 
 def description() -> str:
     """URDF of a Panda without joint friction and with fixed fingers, as simulated."""
-    text = re.sub(r"<dynamics[^>]*/>", "", find_panda().read_text())
+    text = re.sub(r"<dynamics[^>]*/>", "", dn.example_robot_file("panda").read_text())
     for finger in ("panda_finger_joint1", "panda_finger_joint2"):
         text = re.sub(rf'(name="{finger}" type=)"prismatic"', r'\1"fixed"', text)
     return re.sub(r"<mimic[^>]*/>", "", text)

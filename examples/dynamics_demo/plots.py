@@ -5,7 +5,8 @@ import re
 
 import numpy as np
 
-from dynamics_demo.panda import PANDA_JOINTS, find_panda
+import dynamics_node as dn
+from dynamics_demo.panda import PANDA_JOINTS
 from dynamics_demo.tracked_arm import CYCLE, PAYLOAD, THIRDS, described
 
 ARM = f"Panda with {PAYLOAD.mass:g} kg in its hand"
@@ -187,7 +188,7 @@ class Drawing:
 def _model(mujoco):
     """The arm with its collision meshes and the ball in its hand."""
     text = re.sub(r"<visual\b.*?</visual>", "", described(), flags=re.S)
-    text = text.replace("package://example-robot-data/robots", str(find_panda().parents[2]))
+    text = text.replace("package://example-robot-data/robots", str(dn.example_robot_file("panda").parents[2]))
     spec = mujoco.MjSpec.from_string(text.replace("<link", _COMPILER + "<link", 1))
     for geom in spec.geoms:
         geom.rgba = [0.86, 0.87, 0.9, 1]

@@ -11,16 +11,15 @@ the package and the Panda: ``pip install '.[demo]'`` in a checkout, or ``./dev r
 # Load a robot
 # ------------
 #
-# A robot comes from a URDF file. ``find_panda`` returns the path of the Panda of ``example-robot-data``; use
-# the path of your own file in its place.
+# A robot comes from a URDF file. ``example_robot`` reads one of the package ``example-robot-data``; for your
+# own file it is ``dn.load_robot("arm.urdf")``.
 
 import matplotlib.pyplot as plt
 import numpy as np
 
 import dynamics_node as dn
-from dynamics_demo.panda import PANDA_JOINTS, find_panda
 
-robot = dn.load_robot(find_panda(), joints=PANDA_JOINTS)
+robot = dn.example_robot("panda", tips=["panda_hand"])
 print(robot.name, robot.nq, robot.nv)
 print(robot.v_names)
 
