@@ -17,7 +17,7 @@ BUDGETS = {
     "cli": 2550,
     "codegen": 6900,
     "estimation": 2350,
-    "functions": 4300,
+    "functions": 4350,
     "graph": 4800,
     "identification": 6300,
     "io": 2150,

@@ -51,7 +51,8 @@ def frame_jacobian_change(robot, q, qd, link, reference="world_aligned"):
 
 def reference_named(reference):
     """One of REFERENCES, for one of them or a Pinocchio name. Raises ValueError for others."""
-    name = PINOCCHIO.get(reference, reference)
+    word = str(reference)
+    name = PINOCCHIO.get(word.upper(), word.lower())
     if name not in REFERENCES:
         raise InputError(
             f"unknown reference {reference!r}; choose one of {', '.join(REFERENCES)} (Pinocchio: "

@@ -265,6 +265,39 @@ def build(
     return robot_function(spec, precision)
 
 
+# names of Pinocchio, MuJoCo, KDL and Drake
+ELSEWHERE = {
+    "rnea": "inverse_dynamics",
+    "mj_inverse": "inverse_dynamics",
+    "aba": "forward_dynamics",
+    "mj_forward": "forward_dynamics",
+    "crba": "mass_matrix",
+    "M": "mass_matrix",
+    "mj_fullM": "mass_matrix",
+    "JntToMass": "mass_matrix",
+    "CalcMassMatrix": "mass_matrix",
+    "computeMinverse": "inverse_mass_matrix",
+    "nle": "nonlinear_effects",
+    "nonLinearEffects": "nonlinear_effects",
+    "qfrc_bias": "nonlinear_effects",
+    "CalcBiasTerm": "coriolis_torque",
+    "JntToCoriolis": "coriolis_torque",
+    "computeCoriolisMatrix": "coriolis_matrix",
+    "gravity": "gravity_torque",
+    "JntToGravity": "gravity_torque",
+    "computeGeneralizedGravity": "gravity_torque",
+    "jacobian": "frame_jacobian",
+    "computeFrameJacobian": "frame_jacobian",
+    "mj_jac": "frame_jacobian",
+    "forwardKinematics": "frame_kinematics",
+    "com": "center_of_mass",
+    "centerOfMass": "center_of_mass",
+    "ccrba": "centroidal_momentum_matrix",
+    "computeJointTorqueRegressor": "joint_torque_regressor",
+    "computeRNEADerivatives": "inverse_dynamics_derivatives",
+    "computeABADerivatives": "forward_dynamics_derivatives",
+}
+
 _OF_SENSORS = ("best", "best", "float64", "error", False)
 
 
@@ -278,8 +311,12 @@ def _requested(robot, what, options):
         name = getattr(what, "__name__", type(what).__name__)
         raise TypeError(f"what must be the name of a quantity, a Problem or a SensorProblem, not {name}")
     if what not in QUANTITIES:
-        raise InputError(f"unknown quantity {what!r}; {similar(what, QUANTITIES)}")
+        here = f"here it is {ELSEWHERE[what]!r}" if what in ELSEWHERE else similar(what, QUANTITIES)
+        raise InputError(f"unknown quantity {what!r}; {here}")
     row = QUANTITIES[what]
+    if foreign := [option for option in options if option not in BuildChoices.__annotations__]:
+        hint = ELSEWHERE.get(foreign[0]) or similar(foreign[0], BuildChoices.__annotations__)
+        raise TypeError(f"{foreign[0]!r} is no keyword; {hint}")
     given = row.checked(what, options)
     return what, None if row.problem is None else row.problem(robot, **given), given
 

@@ -30,7 +30,8 @@ class Choice(NamedTuple):
 
 
 def resolve(solver: str = "best", ordering: str | Iterable[str] = "best", backend: str = "auto") -> Choice:
-    """The combination with `best` replaced by a solver or ordering; `build` decides `auto`.
+    """The combination with `best` replaced by a solver or ordering; `build` decides `auto`. An ordering alone
+    implies the factor graph.
 
     Raises ChoiceError for an unknown or impossible combination.
     """
@@ -42,15 +43,17 @@ def resolve(solver: str = "best", ordering: str | Iterable[str] = "best", backen
         )
     if not isinstance(ordering, str):
         ordering = tuple(ordering)
-    if solver == "factor_graph":
+    if solver == "factor_graph" or (solver == "best" and ordering != "best"):
         if isinstance(ordering, str):
             require_known("ordering", ordering, (*ORDERINGS, "best"))
-        return Choice(solver, ordering, backend)
+        return Choice("factor_graph", ordering, backend)
     if solver == "cfa":
         require_known("ordering", ordering, ("best", *CFA_ORDERINGS))
         return Choice(solver, ordering, backend)
     if ordering != "best":
-        raise ChoiceError(f"solver {solver!r} has no orderings: leave ordering at 'best'")
+        raise ChoiceError(
+            f"orderings belong to solver 'factor_graph': leave out solver={solver!r} or ordering"
+        )
     return Choice(solver if solver in PARALLEL else "cluster", None, backend)
 
 

@@ -28,8 +28,9 @@ def read_description(text: str | bytes) -> Description:
 def read_file(path: str | Path, xacro_arguments: Mapping[str, str] | None = None) -> Description:
     """The Description of a file in URDF, xacro or MJCF, not yet validated. Raises as `read_description` and
     `read_mjcf`, and ImportError without what the format needs."""
-    text: str | bytes = Path(path).read_bytes()
-    if Path(path).suffix == ".xacro":
+    path = Path(path).expanduser()
+    text: str | bytes = path.read_bytes()
+    if path.suffix == ".xacro":
         text = expanded(path, xacro_arguments or {})
     elif xacro_arguments:
         raise ModelError(f"{path}: arguments of xacro are for files that end in .xacro")
@@ -41,8 +42,9 @@ def _read(root, text):
     if root.tag == MJCF:
         raise ModelError("MJCF is read from a file, since it includes others: use dn.load_robot(path)")
     if root.tag not in READERS:
-        known = " or ".join(f"<{tag}>" for tag in READERS)
-        raise ModelError(f"robot description starts with <{root.tag}>, not {known}")
+        remedy = "convert it first" if root.tag == "sdf" else "a URDF starts with <robot>, MJCF with <mujoco>"
+        page = "see docs/how-to/bring_your_robot.md"
+        raise ModelError(f"robot description starts with <{one_line(root.tag, 40)}>: {remedy}, {page}")
     return replace(READERS[root.tag](root), digest=_digest(text))
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from robots import ROBOTS, random_states
+from robots import ROBOTS, random_states, robot_of
 from tolerances import EXACT, error
 
 import dynamics_node as dn
@@ -385,3 +385,39 @@ def test_results_of_a_call_can_be_the_next_out(quantity, options):
         assert type(again) is type(results) is type(right) is not tuple
         for result, place, expected in zip(again, results, right, strict=True):
             assert result is place and np.array_equal(result, expected)
+
+
+@pytest.mark.parametrize(
+    "what, choices, hint",
+    [
+        ("crba", {}, "mass_matrix"),
+        ("nle", {}, "nonlinear_effects"),
+        ("inverse_dynamic", {}, "inverse_dynamics"),
+    ],
+)
+def test_names_of_other_libraries_lead_to_ours(what, choices, hint):
+    with pytest.raises(dn.InputError, match=hint):
+        dn.build(robot_of("panda7"), what, **choices)
+
+
+@pytest.mark.parametrize("keyword, hint", [("fext", "f_ext"), ("orderin", "ordering"), ("links_", "links")])
+def test_an_unknown_keyword_lists_similar_ones(keyword, hint):
+    with pytest.raises(TypeError, match=f"{keyword}.*{hint}"):
+        dn.build(robot_of("panda7"), "inverse_dynamics", **{keyword: 1})
+
+
+def test_an_ordering_alone_implies_the_factor_graph():
+    function = dn.build(robot_of("panda7"), "forward_dynamics", ordering="aba", backend="numpy")
+    assert function.choice[:2] == ("factor_graph", "aba")
+
+
+@pytest.mark.parametrize("reference", ["local", "LOCAL", "Body"])
+def test_references_in_any_case(reference):
+    q = np.zeros(7)
+    ours, body = (
+        dn.evaluate(
+            robot_of("panda7"), "frame_jacobian", q, link="panda_link7", reference=each, backend="numpy"
+        )
+        for each in (reference, "body")
+    )
+    np.testing.assert_array_equal(ours, body)

@@ -224,7 +224,7 @@ def test_graph_of_a_batch_equals_graphs_of_its_states():
             {"solver": "cluster", "backend": "gtsam"},
             "'cluster' does not run on backend 'gtsam', but on auto, numpy",
         ),
-        ({"solver": "cluster", "ordering": "aba"}, "'cluster' has no orderings: leave"),
+        ({"solver": "cluster", "ordering": "aba"}, "orderings belong to solver 'factor_graph'"),
         ({"solver": "factor_graph", "ordering": "alphabetical"}, "'alphabetical'; there are rnea"),
         ({"backend": "quantum"}, "'quantum'; there are auto, numpy"),
     ],

@@ -214,7 +214,7 @@ def test_invalid_problems_and_choices_are_rejected():
     ):
         with pytest.raises(ChoiceError, match=words):
             dn.build(model, dn.forward_dynamics(model), solver="cfa", **wrong)
-    with pytest.raises(ChoiceError, match="no orderings"):
+    with pytest.raises(ChoiceError, match="orderings belong to"):
         dn.build(model, dn.forward_dynamics(model), solver="jsiia", ordering="cr")
 
 
