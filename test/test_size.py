@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[1]
 LIBRARY = ROOT / "dynamics_node"
 KINDS = {".py", ".c", ".h", ".js"}
 BUDGETS = {
-    "algorithms": 7150,
+    "algorithms": 7600,
     "chains": 700,
     "cli": 2550,
     "codegen": 6900,
@@ -27,7 +27,7 @@ BUDGETS = {
     "trajectory": 7750,
     ".": 900,  # the modules next to the packages
 }
-TESTS = 47_900
+TESTS = 48_100
 LONGEST = 600  # lines of one module
 
 

@@ -17,13 +17,15 @@ Featherstone, RBDA, chapter 8. Carpentier, Budhiraja and Mansard 2021, Proximal 
 constrained dynamic equations.
 """
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
-from dynamics_node.algorithms.aba import accelerations_and_torques, forward_clusters, inward
+from dynamics_node.algorithms.aba import accelerations_and_torques, columns, forward_clusters, inward
 from dynamics_node.algorithms.contact_equations import accelerations_along, contact_equations
 from dynamics_node.algorithms.force_propagation import apparent_matrix, forces_at_joints
 from dynamics_node.algorithms.rnea import body_motions, body_wrenches
-from dynamics_node.algorithms.solution_by_branches import factors, solution
+from dynamics_node.algorithms.solution_by_branches import Factors, factors, solution
 from dynamics_node.algorithms.transforms import joint_transforms
 
 REDUNDANT = 2.0**-30  # relative to the mean of the diagonal of a matrix: less in a direction counts as zero
@@ -64,15 +66,20 @@ def _loaded(given, force):
     return given._replace(u=given.u - force if given.D is None else given.u + force)
 
 
+def row_units(contacts):
+    """(rows,): N and N m that count alike for the shortest forces."""
+    lengths = [np.mean(contact.half_lengths or USUAL_LENGTH) for contact in contacts]
+    rows = zip(contacts, lengths, strict=True)
+    return np.array([size if row[0] == "m" else 1.0 for contact, size in rows for row in contact.rows])
+
+
 class _Touch:
     """Contacts at a state: their ContactEquations, which are active, and the units of their rows."""
 
     def __init__(self, contacts, equations, active):
         self.equations, self.sizes = equations, [equation.size for equation in equations]
         self.active = np.repeat(active, self.sizes)
-        lengths = [np.mean(contact.half_lengths or USUAL_LENGTH) for contact in contacts]
-        rows = zip(contacts, lengths, strict=True)
-        self.units = np.array([size if row[0] == "m" else 1.0 for c, size in rows for row in c.rows])
+        self.units = row_units(contacts)
 
     def wrenches(self):
         """For every contact {body: (6, rows)}: the wrenches by unit forces."""
@@ -105,11 +112,7 @@ def _of_stuck_contacts(solutions, forces, b, touch):
 
 def _of_floating_bases(robot, solutions, forces, touch):
     """The shortest components lambda of active contacts that hold the floating bases, and health (1,)."""
-    bases = [
-        k
-        for k, cluster in enumerate(robot.clusters)
-        if any(robot.bodies[i].joint.type.is_free and robot.tree.parents[i] < 0 for i in cluster.bodies)
-    ]
+    bases = _floating_bases(robot)
     if not bases:
         return np.zeros(len(touch.active)), np.zeros(1)
     scale = touch.units * touch.active
@@ -119,22 +122,60 @@ def _of_floating_bases(robot, solutions, forces, touch):
     return scale * (F.T @ y), health
 
 
-def shortest_solution(A, right, size):
-    """The shortest least-squares solution x (n,) of A x = right, A (n, n) symmetric and not negative, and
-    health (1,).
+def _floating_bases(robot):
+    """Numbers of the clusters of floating bases."""
+    return [
+        k
+        for k, cluster in enumerate(robot.clusters)
+        if any(robot.bodies[i].joint.type.is_free and robot.tree.parents[i] < 0 for i in cluster.bodies)
+    ]
 
-    With r = REDUNDANT size, S = A + r is regular, and T = r S^-1 is 0 in regular directions, to r, and 1 in
-    redundant ones. So x = S^-1 (1 + T - 2 T^2) right is exact to 3 T^2 in regular directions, and zero in
-    redundant ones. Health measures the rest by a fixed vector v: v^T (T - T^2) v.
-    """
+
+def base_coordinates(robot):
+    """Indices in qd of the floating bases."""
+    own = columns(robot)
+    return np.concatenate([np.arange(robot.nv)[own[k]] for k in _floating_bases(robot)] or [np.zeros(0, int)])
+
+
+# --- matrices that may be singular --------------------------------------------------------------------------
+
+
+class Damped(NamedTuple):
+    """S = A + r, factored, of a symmetric matrix A (n, n) that is not negative."""
+
+    factored: Factors
+    r: Any
+
+    def redundant_part(self, x):
+        """T x = r S^-1 x (n,): T is 0 in regular directions of A, to r, and 1 in redundant ones."""
+        return -self.r * solution(x, *self.factored)
+
+    def shortest(self, right):
+        """The shortest least-squares solution x (n,) of A x = right: S^-1 (1 + T - 2 T^2) right. It is exact
+        to 3 T^2 in regular directions, and zero in redundant ones."""
+        y = -solution(right, *self.factored)
+        z = self.redundant_part(y)
+        return y + z - 2.0 * self.redundant_part(z)
+
+
+def damped(A, size) -> Damped:
+    """size: mean of the diagonal of A, positive."""
     r = REDUNDANT * size
-    factored = factors(A + r * np.eye(len(A)))
-    y = [-solution(right, *factored)]
-    y += [-r * solution(y[-1], *factored)]
-    y += [-r * solution(y[-1], *factored)]
-    v = _fixed_vector(len(A))
-    Tv = -r * solution(v, *factored)
-    return y[0] + y[1] - 2.0 * y[2], np.array([Tv @ (v - Tv)])
+    return Damped(factors(A + r * np.eye(len(A))), r)
+
+
+def shortest_solution(A, right, size):
+    """`shortest`, and health (1,), which measures by a fixed vector v what is neither redundant nor regular:
+    v^T (T - T^2) v."""
+    of = damped(A, size)
+    return of.shortest(right), clarity(of)
+
+
+def clarity(of: Damped):
+    """The health (1,) of solutions."""
+    v = _fixed_vector(len(of.factored.L))
+    Tv = of.redundant_part(v)
+    return np.array([Tv @ (v - Tv)])
 
 
 def _fixed_vector(n):

@@ -12,17 +12,17 @@ from functools import partial
 import numpy as np
 
 from dynamics_node.algorithms.composites import Composites
+from dynamics_node.algorithms.contact_derivatives import contact_derivative_program
 from dynamics_node.algorithms.dynamics_programs import dynamics_programs
 from dynamics_node.algorithms.health import health, health_limits
 from dynamics_node.algorithms.pivots import LARGEST_LOSS, inertia_scale, losses, total_loss, weak_coordinates
-from dynamics_node.algorithms.rates import rates_at
+from dynamics_node.algorithms.rates import rates_at, tangent
 from dynamics_node.algorithms.reduced_frames import economical_robot, parameter_shapes, with_inputs
 from dynamics_node.algorithms.solution_by_branches import factors, solution, solution_by_branches
 from dynamics_node.robot import Problem, Robot, inverse_dynamics
 from dynamics_node.robot.inertial_parameters import PARAMETERS
 from dynamics_node.robot.reframe import regrouped_away
 from dynamics_node.robot.robot import cached_on_robot
-from dynamics_node.robot.state_arrays import tangent_map
 from dynamics_node.symbolic import (
     LaneProgram,
     Program,
@@ -52,8 +52,10 @@ def derivative_program(
     then parameters as in `dynamics_programs`. dq is along the tangent space: column k belongs to a motion
     with velocity k at rate 1, in which loops stay closed. f_ext and gravity are constant. The Program of a
     robot with loops also has the output health, as has that of a tree whose mass matrix may be singular at
-    some position.
+    some position. With contacts see `contact_derivative_program`.
     """
+    if problem.contacts:
+        return contact_derivative_program(robot, problem, wrenches, parameters)
     shapes, more = problem.reads(robot, wrenches), parameter_shapes(robot, parameters)
     if robot.constrained:
         return _derived(robot, problem, shapes, more, wrenches, parameters)
@@ -85,11 +87,6 @@ def _derived(robot, problem, shapes, more, wrenches, parameters):
         return results
 
     return trace(function, shapes | more, limits)
-
-
-def tangent(robot, q):
-    """(nq, nv): dq/dt = T qd."""
-    return rates_at(robot, q, explicit=True).columns(tangent_map(robot.tree, q))
 
 
 @cached_on_robot

@@ -21,6 +21,7 @@ from dynamics_node.algorithms.constraint_equations import (
 )
 from dynamics_node.robot import Robot
 from dynamics_node.robot.robot import cached_on_robot
+from dynamics_node.robot.state_arrays import tangent_map
 from dynamics_node.symbolic import Program, interpret, matvec, symmetric, trace, transpose
 
 
@@ -245,6 +246,11 @@ class _Equations:
             return self.elimination.condition()
         missed = self._K_dep @ self.block + self._K_ind
         return self.elimination.condition() + CONTRADICTION * (missed * missed).sum()
+
+
+def tangent(robot, q):
+    """(nq, nv): dq/dt = T qd, in which loops stay closed."""
+    return rates_at(robot, q, explicit=True).columns(tangent_map(robot.tree, q))
 
 
 # --- many states, as numbers --------------------------------------------------------------------------------

@@ -40,13 +40,6 @@ class ContactHybridDynamics(NamedTuple):
     contact_forces: np.ndarray
 
 
-WITH_CONTACTS = {
-    "forward_dynamics": ContactForwardDynamics,
-    "inverse_dynamics": ContactInverseDynamics,
-    "hybrid_dynamics": ContactHybridDynamics,
-}
-
-
 @shown_by_field
 class NearestDynamics(NamedTuple):
     """Dynamics of states that may be singular positions of closed loops, the result of `nearest`.
@@ -135,6 +128,45 @@ class HybridDynamicsDerivatives(NamedTuple):
     dq: np.ndarray
     dqd: np.ndarray
     dknown: np.ndarray
+
+
+@shown_by_field
+class ContactInverseDynamicsDerivatives(NamedTuple):
+    """Derivatives (..., nv, nv) of tau and (..., rows, nv) of contact_forces by q (along the tangent space),
+    qd and qdd."""
+
+    dtau_dq: np.ndarray
+    dtau_dqd: np.ndarray
+    dtau_dqdd: np.ndarray
+    dforces_dq: np.ndarray
+    dforces_dqd: np.ndarray
+    dforces_dqdd: np.ndarray
+
+
+@shown_by_field
+class ContactForwardDynamicsDerivatives(NamedTuple):
+    """Derivatives (..., nv, nv) of qdd and (..., rows, nv) of contact_forces by q (along the tangent space),
+    qd and tau."""
+
+    dqdd_dq: np.ndarray
+    dqdd_dqd: np.ndarray
+    dqdd_dtau: np.ndarray
+    dforces_dq: np.ndarray
+    dforces_dqd: np.ndarray
+    dforces_dtau: np.ndarray
+
+
+@shown_by_field
+class ContactHybridDynamicsDerivatives(NamedTuple):
+    """Derivatives (..., nv, nv) of the unknowns as in HybridDynamicsDerivatives, and (..., rows, nv) of
+    contact_forces."""
+
+    dq: np.ndarray
+    dqd: np.ndarray
+    dknown: np.ndarray
+    dforces_dq: np.ndarray
+    dforces_dqd: np.ndarray
+    dforces_dknown: np.ndarray
 
 
 @shown_by_field
@@ -240,3 +272,13 @@ class JointRegressor(NamedTuple):
     viscous: np.ndarray
     offset: np.ndarray
     spring: np.ndarray
+
+
+WITH_CONTACTS = {
+    "forward_dynamics": ContactForwardDynamics,
+    "inverse_dynamics": ContactInverseDynamics,
+    "hybrid_dynamics": ContactHybridDynamics,
+    "forward_dynamics_derivatives": ContactForwardDynamicsDerivatives,
+    "inverse_dynamics_derivatives": ContactInverseDynamicsDerivatives,
+    "hybrid_dynamics_derivatives": ContactHybridDynamicsDerivatives,
+}

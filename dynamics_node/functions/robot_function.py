@@ -124,8 +124,8 @@ class RobotFunction(Function[Result]):
         -------
         RobotFunction
             For inverse dynamics it returns `InverseDynamicsDerivatives`, for forward and hybrid dynamics
-            theirs; for `inverse_dynamics_derivatives` the second derivatives. It has this function's inertias
-            and runtime parameters.
+            theirs; for `inverse_dynamics_derivatives` the second derivatives. With contacts, derivatives of
+            the contact forces follow. It has this function's inertias and runtime parameters.
 
         Raises
         ------
@@ -142,7 +142,8 @@ class RobotFunction(Function[Result]):
           dqdd_dtau  array (7, 7)
         """
         spec, row = self.spec, QUANTITIES.get(self.spec.name)
-        self._refuse_contacts("derivatives")
+        if row is not None and row.write is not None:
+            self._refuse_contacts("derivatives")
         if row is None or row.derivatives is None:
             derived = ", ".join(name for name, other in QUANTITIES.items() if other.derivatives)
             raise ChoiceError(f"{spec.name} has no derivatives; there are those of {derived}")

@@ -220,8 +220,6 @@ def test_what_contacts_lack_yet_is_refused():
         dn.build(robot, problem, singular="nearest")
     forward = dn.build(robot, problem, backend="numpy")
     with pytest.raises(dn.ChoiceError, match="contacts"):
-        forward.derivatives()
-    with pytest.raises(dn.ChoiceError, match="contacts"):
         forward.rollout(robot.neutral(), np.zeros(18), np.zeros((3, 18)), 0.01)
     wheel = dn.forward_dynamics(robot, dn.Contact("FL_FOOT", "wheel", radius=0.1))
     with pytest.raises(dn.ContactError, match="wheel"):

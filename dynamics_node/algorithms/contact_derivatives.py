@@ -1,0 +1,226 @@
+"""First derivatives of dynamics with contacts, in stages, without differentiating a solver.
+
+At the solution the torques ID(x, qdd, lambda) - tau are zero, and so are the accelerations b(x, qdd) of
+active contacts. If x = (q, qd) or a known quantity changes, so do the unknowns, with s = 1 at active contacts:
+
+    M dqdd - J^T dlambda = dtau - dID,   s (J dqdd + db) + (1 - s) dlambda = 0.
+
+dID and db, at constant accelerations and forces, are of algorithms/contact_linearization.py.
+
+The forces of redundant contacts are the shortest ones, lambda = J y. In redundant directions they change like
+J y at constant y. Those of inverse dynamics are J y everywhere, y being rates of floating bases.
+
+Golub and Pereyra 1973, The differentiation of pseudo-inverses. Carpentier, Budhiraja and Mansard 2021,
+Proximal and sparse resolution of constrained dynamic equations.
+"""
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dynamics_node.algorithms.contact_dynamics import (
+    UNCLEAR,
+    Damped,
+    base_coordinates,
+    clarity,
+    damped,
+    row_units,
+)
+from dynamics_node.algorithms.contact_linearization import ByPrograms
+from dynamics_node.algorithms.health import health, health_limits
+from dynamics_node.algorithms.pivots import weak_coordinates
+from dynamics_node.algorithms.rates import rates_at
+from dynamics_node.algorithms.reduced_frames import economical_robot, parameter_shapes, with_inputs
+from dynamics_node.algorithms.solution_by_branches import factors, solution
+from dynamics_node.robot import Problem, Robot
+from dynamics_node.symbolic import LaneProgram, Staging
+
+CONTRADICTORY = 1e-16  # limit of `health`: the squared part of accelerations that no force cancels
+ROUNDING = 1e-8  # (m/s^2)^2; smaller accelerations of contacts do not count as contradictory
+
+
+class Solved(NamedTuple):
+    """The solution at a state. scales (rows,): of rows and forces, zero where a contact is not active; of:
+    the matrix of the scaled forces.
+
+    qdd (nv,); components (rows,) of forces along P; along (nv,): rates y with scaled forces = scales * J y;
+    rest (nv,): torques that no force gives, of inverse dynamics; health: `clarity`, and of forward dynamics
+    the squared part of accelerations that no force cancels."""
+
+    scales: Any
+    of: Damped
+    qdd: Any
+    components: Any
+    along: Any
+    rest: Any
+    health: Any
+
+
+def contact_derivative_program(robot: Robot, problem: Problem, wrenches=False, parameters=()) -> LaneProgram:
+    """The Program of the derivatives of the unknowns and of the contact forces by q, qd and the knowns:
+    outputs dq, dqd, dknown (nv, nv), forces_dq, forces_dqd, forces_dknown (rows, nv) and health.
+
+    Inputs: those that the problem reads, then parameters. Derivatives are as in `derivative_program`."""
+    forward = np.array(problem.forward, dtype=bool)
+    staging = Staging(problem.reads(robot, wrenches) | parameter_shapes(robot, parameters))
+    at = ByPrograms(robot, problem.contacts, staging, parameters)
+    solve = _held if problem.kind == "inverse" else _stuck
+    unknowns, forces, unclear = solve(robot, problem, staging, at)
+    results = dict(zip(("dq", "dqd", "dknown"), np.split(unknowns, 3, axis=1), strict=True))
+    parts = zip(("forces_dq", "forces_dqd", "forces_dknown"), np.split(forces, 3, axis=1), strict=True)
+    results |= dict(parts)
+    watched, given = weak_coordinates(robot, forward), staging.arrays
+    judge = partial(_health, robot, forward, watched, parameters)
+    state = (given[name] for name in ("q", "qd", *parameters))
+    results["health"] = staging.alone(judge, unclear, *state)
+    limits = [*health_limits(robot, watched), UNCLEAR, *[CONTRADICTORY] * (len(unclear) - 1)]
+    return staging.finish(results, limits)
+
+
+def _health(robot, forward, watched, parameters, unclear, q, qd, *values):
+    if not len(health_limits(robot, watched)):
+        return unclear
+    own = with_inputs(economical_robot(robot)[0], **dict(zip(parameters, values, strict=True)))
+    return np.concatenate([health(own, q, rates_at(own, q, qd), forward, watched), unclear])
+
+
+def _scales(problem, active):
+    return row_units(problem.contacts), np.repeat(active, [len(c.rows) for c in problem.contacts])
+
+
+# --- forward and hybrid dynamics ----------------------------------------------------------------------------
+
+
+def _stuck(robot, problem, staging, at):
+    """Derivatives (nv, 3 nv) of the unknowns and (rows, 3 nv) of the forces, and health."""
+    forward, given = np.array(problem.forward, dtype=bool), staging.arrays
+    free, driven = np.flatnonzero(forward), np.flatnonzero(~forward)
+    known = np.where(forward, 0.0, given.get("qdd", np.zeros(robot.nv)))
+    torques, gaps = at.start(known)
+    M, J = at.M[free[:, None], free], at.J[:, free]
+    own = staging.alone(factors, M)
+    rest = staging.alone(np.subtract, torques[free], given["tau"][free])
+    touch = *_scales(problem, given["active"]), J
+    W, solved = staging.alone(partial(_solution, free), own, *touch, rest, gaps, known)
+    at.move(solved.qdd, solved.components)
+    identity = np.diag(-1.0 * forward)
+    changes = [
+        at.by_position(),
+        at.by_velocity(),
+        (np.where(forward, identity, at.M), np.where(forward, 0.0, at.J)),
+    ]
+    torques, gaps = (np.concatenate(part, axis=1) for part in zip(*changes, strict=True))
+    along = np.concatenate([at.velocities(solved.along), np.zeros((len(J), 2 * robot.nv))], axis=1)
+    shared = own, J, W, solved.scales, solved.of
+    columns = torques[free].T, gaps.T, along.T
+    parts = [
+        staging.side_by_side(_stuck_column, *(array[lanes] for array in columns), shared=shared)
+        for lanes in np.split(np.arange(3 * robot.nv), 3)
+    ]
+    accelerations, components = (np.concatenate(part).T for part in zip(*parts, strict=True))
+    unknowns = np.zeros(torques.shape, dtype=object)
+    unknowns[free] = accelerations
+    if driven.size:
+        lanes = torques[driven].T, accelerations.T, components.T
+        among = at.M[driven[:, None], free], at.J[:, driven]
+        unknowns[driven] = staging.side_by_side(_driven, *lanes, shared=among).T
+    return unknowns, _in_axes(staging, at, components), solved.health
+
+
+def _solution(free, own, units, active, J, rest, gaps, known):
+    """W (free, rows) = M^-1 J^T of scaled rows, and Solved. own: factors of M; J (rows, free); rest (free,):
+    torques that lack; gaps, known (nv,) without accelerations of free coordinates."""
+    qdd = solution(rest, *own)
+    W = -np.stack([solution(row, *own) for row in units[:, None] * J], axis=1)
+    A = (units[:, None] * J) @ W
+    size = np.trace(A) * (1.0 / len(A))
+    W = W * active
+    A = active[:, None] * A * active + np.diag((1.0 - active) * size)
+    of = damped(A, size)
+    missing = -active * units * (gaps + J @ qdd)
+    forces = of.shortest(missing)
+    accelerations, along = np.array(known, dtype=object), np.zeros(len(known), dtype=object)
+    accelerations[free] = qdd + W @ forces
+    along[free] = W @ of.shortest(forces)
+    rest = missing - A @ forces
+    contradiction = rest @ rest / (missing @ missing + ROUNDING)
+    unclear = np.append(clarity(of), contradiction)
+    return W, Solved(units * active, of, accelerations, units * forces, along, np.zeros(0), unclear)
+
+
+def _stuck_column(torques, gaps, along, own, J, W, scales, of):
+    """Changes of accelerations (free,) and components (rows,) if torques and gaps change at constant ones."""
+    accelerations = solution(torques, *own)
+    y = solution(scales * (gaps + J @ accelerations), *of.factored)
+    along = scales * along
+    # of.shortest, and 3 T^2 - 2 T^3 along: all of it in redundant directions
+    twice = 3.0 * along - 2.0 * of.redundant_part(along) - 2.0 * y
+    forces = y + of.redundant_part(y + of.redundant_part(twice))
+    return accelerations + W @ forces, scales * forces
+
+
+def _driven(torques, accelerations, components, M, J):
+    return torques + M @ accelerations - components @ J
+
+
+def _in_axes(staging, at, components):
+    """The changes (rows, 3 nv) of forces in the axes of the contacts."""
+    nv = components.shape[1] // 3
+    parts = [components[:, :nv], components[:, nv:]]
+    turned = [staging.side_by_side(_turned, part.T, shared=(at.turn,)).T for part in parts]
+    return np.concatenate([staging.alone(np.add, turned[0], at.turning), turned[1]], axis=1)
+
+
+def _turned(components, turn):
+    return turn @ components
+
+
+# --- inverse dynamics ---------------------------------------------------------------------------------------
+
+
+def _held(robot, problem, staging, at):
+    """Derivatives (nv, 3 nv) of the torques and (rows, 3 nv) of the forces, and health."""
+    given, base, nv = staging.arrays, base_coordinates(robot), robot.nv
+    torques, _ = at.start(given["qdd"])
+    touch = *_scales(problem, given["active"]), at.J[:, base]
+    solved = staging.alone(partial(_shortest, base), *touch, torques, given["qdd"])
+    at.move(solved.qdd, solved.components)
+    changes = at.by_position()[0], at.by_velocity()[0], at.M
+    moved = at.velocities(solved.along), at.velocities(solved.rest)
+    if base.size:
+        still, shared = np.zeros((2 * nv, len(at.J))), (at.J[:, base], solved.scales, solved.of)
+        columns: list = [(changes[0][base].T, *(part.T for part in moved))]
+        columns += [(np.concatenate([part[base] for part in changes[1:]], axis=1).T, still, still)]
+        parts = [staging.side_by_side(_held_column, *each, shared=shared) for each in columns]
+        components = np.concatenate(parts).T
+    else:
+        components = np.zeros((len(at.J), 3 * nv))
+    torques = np.concatenate(changes, axis=1)
+    lanes = torques.T, np.zeros((3 * nv, 0)), components.T
+    tau = staging.side_by_side(_driven, *lanes, shared=(np.zeros((nv, 0)), at.J)).T
+    return tau, _in_axes(staging, at, components), solved.health
+
+
+def _shortest(base, units, active, J, torques, qdd):
+    """Solved, J (rows, base) being the columns of the floating bases; torques (nv,) without forces."""
+    still = np.zeros(len(qdd))
+    if not base.size:
+        return Solved(
+            units * active, damped(np.eye(1), 1.0), qdd, np.zeros(len(J)), still, still, np.zeros(1)
+        )
+    scales = units * active
+    F, along, rest = (scales[:, None] * J).T, still.astype(object), still.astype(object)
+    A = F @ F.T
+    of = damped(A, np.trace(A) + 1e-3)
+    y = of.shortest(torques[base])
+    forces = F.T @ y
+    along[base], rest[base] = y, torques[base] - F @ forces
+    return Solved(scales, of, qdd, scales * forces, along, rest, clarity(of))
+
+
+def _held_column(torques, along, rest, J, scales, of):
+    """Changes of components (rows,) if torques (base,) change at constant ones."""
+    F, along, rest = (scales[:, None] * J).T, scales * along, scales * rest
+    y = of.shortest(torques - F @ along) + of.shortest(of.shortest(F @ rest))
+    return scales * (along + F.T @ y)
