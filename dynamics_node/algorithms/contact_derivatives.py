@@ -1,7 +1,7 @@
 """First derivatives of dynamics with contacts, in stages, without differentiating a solver.
 
 At the solution the torques ID(x, qdd, lambda) - tau are zero, and so are the accelerations b(x, qdd) of
-active contacts. If x = (q, qd) or a known quantity changes, so do the unknowns, with s = 1 at active contacts:
+active contacts. If x = (q, qd) or a known quantity changes, so do the unknowns; s is 1 at active contacts:
 
     M dqdd - J^T dlambda = dtau - dID,   s (J dqdd + db) + (1 - s) dlambda = 0.
 
