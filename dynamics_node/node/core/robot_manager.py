@@ -2,13 +2,15 @@
 
 import contextlib
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Protocol
 
-from dynamics_node.errors import InputError
+from dynamics_node.errors import InputError, ModelError
 from dynamics_node.node.building.build_job import Failure, Job, ServedRobot
 from dynamics_node.node.building.build_process import Builds
 from dynamics_node.node.core.consistency import check_against
 from dynamics_node.node.core.dynamics_core import Core
+from dynamics_node.robot.reading import expanded
 from dynamics_node.robot.safe_files import file_trouble, read_regular_file
 from dynamics_node.robot.safe_xml import MAX_BYTES
 from dynamics_node.text import one_line
@@ -61,9 +63,11 @@ class RobotManager:
             self._describe(self.settings.robot_description)
         elif self.settings.robot_description_file:
             try:
-                text = read_regular_file(self.settings.robot_description_file, MAX_BYTES + 1)
+                text = _content(self.settings.robot_description_file)
             except OSError as error:
                 self._fail(f"robot_description_file: {file_trouble(error)}")
+            except (ImportError, ModelError) as error:
+                self._fail(f"robot_description_file: {one_line(error)}")
             else:
                 self._describe(text)
 
@@ -185,6 +189,12 @@ class RobotManager:
             self._log.warning(one_line(warning))
         if (more := len(warnings) - MOST_WARNINGS) > 0:
             self._log.warning(f"and {more} more warnings: see `dynamics info`")
+
+
+def _content(path):
+    """The text of a file, expanded if it is xacro: it is a file of this machine, named at the start."""
+    text = read_regular_file(path, MAX_BYTES + 1)
+    return expanded(path, {}) if Path(path).suffix == ".xacro" else text
 
 
 def _given(settings):

@@ -315,3 +315,16 @@ def test_warnings_of_a_robot_are_limited():
     assert len(node.core.model.warnings) >= count
     warnings = node.log.of("warning")
     assert len(warnings) == MOST_WARNINGS + 1 and warnings[-1].endswith("more warnings: see `dynamics info`")
+
+
+def test_a_xacro_file_is_expanded(panda, tmp_path):
+    pytest.importorskip("xacro", reason="xacro: pip install xacro")
+    path = tmp_path / "panda.urdf.xacro"
+    path.write_text(PANDA)
+    node = Node(robot_description_file=str(path))
+    node.manager.load_configured()
+    assert error(node.finish().tau(panda), panda.torque()) <= EXACT
+    path.write_text(path.read_text().replace("</robot>", "<xacro:nothing/></robot>"))
+    broken = Node(robot_description_file=str(path))
+    broken.manager.load_configured()
+    assert "nothing" in broken.manager.failure
