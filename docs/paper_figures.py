@@ -58,7 +58,7 @@ def nets():
     problems = {
         "inverse": dn.inverse_dynamics(model),
         "forward": dn.forward_dynamics(model),
-        "hybrid": dn.hybrid_dynamics(model, ["j2", "j3"]),
+        "hybrid": dn.hybrid_dynamics(model, model.joint_names[1:]),
     }
     graphs = {}
     for figure, kind, name in (
@@ -79,7 +79,7 @@ def nets():
 def drawings():
     """{name: SVG} of figures 1, 3 to 10 and 12 of Xie and Dellaert."""
     model = chain(3)
-    hybrid = dn.hybrid_dynamics(model, ["j2", "j3"])
+    hybrid = dn.hybrid_dynamics(model, model.joint_names[1:])
     drawings = {
         "paper1_1": complete_sketch(puma(), title="PUMA 560").svg(),
         "paper1_3": complete_sketch(model, dn.inverse_dynamics(model), "3R, inverse dynamics").svg(),
