@@ -10,13 +10,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dynamics_node.algorithms import crba, nonlinear_effects
-from dynamics_node.algorithms.constraint_equations import counting_equations, velocity_program
+from dynamics_node.algorithms.constraint_rates import velocity_program
 from dynamics_node.algorithms.dynamics_programs import problem_program
-from dynamics_node.algorithms.loading import robot_from_description
 from dynamics_node.algorithms.reduced_frames import economical_robot
 from dynamics_node.errors import ModelError
 from dynamics_node.robot import Robot, forward_dynamics, inverse_dynamics
 from dynamics_node.robot.from_description import tree_from_description
+from dynamics_node.robot.loading import robot_from_description
+from dynamics_node.robot.loops.equations import counting_equations
 from dynamics_node.robot.reading import read_description
 from dynamics_node.robot.selection import Selection
 from dynamics_node.robot.validate import validate

@@ -11,11 +11,11 @@ import math
 import time
 import warnings
 
-from dynamics_node.algorithms import parse_robot
 from dynamics_node.errors import ModelError
 from dynamics_node.node.building.build_job import do
 from dynamics_node.node.core.parameters import read_fields
 from dynamics_node.node.core.settings import PARAMETERS, Settings
+from dynamics_node.robot import parse_robot
 from dynamics_node.robot.joint_names import proposed_pair
 
 LONGEST = 20.0  # s

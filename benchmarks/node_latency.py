@@ -21,8 +21,8 @@ import harness
 import numpy as np
 from robots import PANDA, robot_file
 
-from dynamics_node.algorithms import load_robot
 from dynamics_node.node.building.build_job import Job, do
+from dynamics_node.robot import load_robot
 
 SECONDS, WARM_UP = 9.0, 3.0
 ROUNDS = 3  # alternating; medians reduce the influence of a shared machine

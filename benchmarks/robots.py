@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dynamics_node.algorithms import load_robot
+from dynamics_node.robot import load_robot
 from dynamics_node.robot.state_arrays import sample_positions
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "test" / "support"))

@@ -25,7 +25,7 @@ from scipy.interpolate import CubicHermiteSpline, CubicSpline
 from scipy.optimize import linprog
 
 import dynamics_node as dn
-from dynamics_node.algorithms import load_robot
+from dynamics_node.robot import load_robot
 from dynamics_node.trajectory import time_optimal
 from dynamics_node.trajectory.path_grid import Path
 

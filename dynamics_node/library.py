@@ -8,13 +8,9 @@ from dynamics_node.algorithms import (
     QUANTITIES,
     NearestDynamics,
     close_loops,
-    example_robot,
-    example_robot_file,
     external_wrenches,
     first_closed,
     friction_torque,
-    load_robot,
-    parse_robot,
     spanning,
 )
 from dynamics_node.errors import (
@@ -88,9 +84,13 @@ from dynamics_node.robot import (
     Problem,
     Robot,
     SensorProblem,
+    example_robot,
+    example_robot_file,
     forward_dynamics,
     hybrid_dynamics,
     inverse_dynamics,
+    load_robot,
+    parse_robot,
     sensor_problem,
     sensors,
 )

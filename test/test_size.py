@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[1]
 LIBRARY = ROOT / "dynamics_node"
 KINDS = {".py", ".c", ".h", ".js"}
 BUDGETS = {
-    "algorithms": 7600,
+    "algorithms": 6200,
     "chains": 700,
     "cli": 2550,
     "codegen": 6900,
@@ -22,7 +22,7 @@ BUDGETS = {
     "identification": 6300,
     "io": 2150,
     "node": 8100,
-    "robot": 6450,
+    "robot": 7750,
     "symbolic": 2900,
     "trajectory": 7750,
     ".": 900,  # the modules next to the packages

@@ -10,12 +10,10 @@ from dynamics_node.algorithms.dynamics_programs import (
     dynamics_programs,
 )
 from dynamics_node.algorithms.energy_and_momentum import generalized_momentum
-from dynamics_node.algorithms.example_robots import example_robot, example_robot_file
 from dynamics_node.algorithms.first_positions import continued, first_closed
 from dynamics_node.algorithms.frame_kinematics import frame_jacobian, frame_kinematics
 from dynamics_node.algorithms.joint_friction import friction_torque, smooth_friction
 from dynamics_node.algorithms.limbs import isomorphic_inputs, limb_after_limb, reordered
-from dynamics_node.algorithms.loading import load_robot, parse_robot
 from dynamics_node.algorithms.loop_closure import close_loops, step_program
 from dynamics_node.algorithms.quantities import (
     QUANTITIES,

@@ -14,8 +14,8 @@ import numpy as np
 from dynamics_node.algorithms.rates import rates_at
 from dynamics_node.algorithms.recursion import rotor_inertia
 from dynamics_node.algorithms.rnea import body_motions, body_wrenches
-from dynamics_node.algorithms.transforms import joint_transforms
 from dynamics_node.errors import InputError
+from dynamics_node.robot.transforms import joint_transforms
 from dynamics_node.symbolic import matvec, solve_definite, symmetric, transpose
 
 

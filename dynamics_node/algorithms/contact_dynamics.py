@@ -26,7 +26,7 @@ from dynamics_node.algorithms.contact_equations import accelerations_along, cont
 from dynamics_node.algorithms.force_propagation import apparent_matrix, forces_at_joints
 from dynamics_node.algorithms.rnea import body_motions, body_wrenches
 from dynamics_node.algorithms.solution_by_branches import Factors, factors, solution
-from dynamics_node.algorithms.transforms import joint_transforms
+from dynamics_node.robot.transforms import joint_transforms
 
 REDUNDANT = 2.0**-30  # relative to the mean of the diagonal of a matrix: less in a direction counts as zero
 UNCLEAR = 1e-6  # limit of `health`: above, a direction is neither redundant nor regular

@@ -9,8 +9,8 @@ from dynamics_node.algorithms.rates import rates_at, tangent
 from dynamics_node.algorithms.recursion import inward, joint_forces, joint_motions, outward, rotor_torques
 from dynamics_node.algorithms.reduced_frames import economical_program
 from dynamics_node.algorithms.rnea import body_motions, body_wrenches
-from dynamics_node.algorithms.transforms import joint_transforms
 from dynamics_node.robot import state_shapes
+from dynamics_node.robot.transforms import joint_transforms
 from dynamics_node.symbolic import derivative_name, interpret, jacobian
 
 _RESULTS, _BY = ("tau", "gaps", "forces"), ("q", "qd", "qdd", "components")

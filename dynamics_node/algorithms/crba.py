@@ -9,7 +9,7 @@ for rigid-body systems, 2021. Every subtree has one composite inertia and one co
 import numpy as np
 
 from dynamics_node.algorithms.recursion import joint_motions, outward, rotor_inertia
-from dynamics_node.algorithms.transforms import joint_transforms
+from dynamics_node.robot.transforms import joint_transforms
 from dynamics_node.symbolic import cross_force, cross_motion, matvec, transpose
 
 

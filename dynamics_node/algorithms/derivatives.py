@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics_node.algorithms.transforms import joint_transforms
+from dynamics_node.robot.transforms import joint_transforms
 from dynamics_node.symbolic import cross_force, cross_motion, matvec, skew, symmetric, transpose
 
 

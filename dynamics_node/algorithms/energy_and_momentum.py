@@ -13,7 +13,7 @@ from dynamics_node.algorithms.recursion import (
     rotor_torques,
 )
 from dynamics_node.algorithms.rnea import body_motions, body_wrenches
-from dynamics_node.algorithms.transforms import joint_transforms
+from dynamics_node.robot.transforms import joint_transforms
 from dynamics_node.symbolic import cross_force, matvec, pseudo_inertia, skew
 
 

@@ -5,29 +5,18 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dynamics_node.algorithms.constraint_equations import NEAR, closing_program, position_program, ranks_of
-from dynamics_node.algorithms.loop_closure import (
-    STEPS,
-    TOLERANCE,
-    bends,
-    close_loops,
-    opening,
-    positions_of,
-    shortened,
-)
+from dynamics_node.algorithms.loop_closure import close_loops
 from dynamics_node.errors import ClosureError
 from dynamics_node.robot import Robot
+from dynamics_node.robot.loops.assemblies import SHAKE, STARTS, is_as_loaded
+from dynamics_node.robot.loops.equations import constraint_jacobian, ranks_of
+from dynamics_node.robot.loops.newton import closed_near, positions_of
 from dynamics_node.robot.robot import cached_on_robot
 from dynamics_node.robot.state_arrays import REACH, moved, sample_positions
-from dynamics_node.symbolic import interpret, interpret_portable, least_squares, product
 
-SHAKE = 0.5  # rad or m off zero, which may be singular
 WAY = 20  # steps from one assembly to another of the same branch
 DRAWN = 1e-3  # rad or m from zero; closer positions are those of the drawing
-NEIGHBORS, STEP = 6, 1e-2  # number of tested neighbors of a position, and their distance, rad or m
-DAMPING = 1e-2  # of the first step of a damped search
 GENERIC = 4  # positions that determine structure
-STARTS = 40  # random starts of the search
 
 
 def first_closed(robot: Robot, q: ArrayLike | None = None) -> np.ndarray:
@@ -130,8 +119,8 @@ def _starts(tree, cluster, q):
     shake = random.uniform(-SHAKE, SHAKE, (STARTS, len(coordinates)))
     starts = moved(tree, np.tile(zero, (STARTS, 1)), coordinates, shake)
     near = closed_near(tree, cluster.constraints, coordinates, starts)
-    same = ranks_of(_matrices(tree, cluster.constraints, coordinates, near)) == len(cluster.dependent)
-    near = np.concatenate([near[same], cluster.samples])
+    ranks = ranks_of(constraint_jacobian(tree, cluster.constraints, coordinates, near))
+    near = np.concatenate([near[ranks == len(cluster.dependent)], cluster.samples])
     by_size = np.argsort(np.linalg.norm((near - zero)[:, at], axis=1))
     yield _with(q, at, near[by_size[0]])
     starts = np.tile(q, (STARTS, 1))
@@ -146,41 +135,6 @@ def _with(q, places, other):
     out = q.copy()
     out[places] = other[places]
     return out
-
-
-def _matrices(tree, constraints, coordinates, q):
-    """K (count, rows, coordinates) at q (count, nq)."""
-    return interpret(position_program(tree, constraints), q=q)["K"][:, :, list(coordinates)]
-
-
-def is_as_loaded(tree, cluster, q):
-    """Whether a closed q (nq,) is in an assembly with the cluster's number of dependent joints, or at a
-    singular position of such an assembly."""
-    coordinates, usual = [*cluster.independent, *cluster.dependent], len(cluster.dependent)
-    (rank,) = ranks_of(_matrices(tree, cluster.constraints, coordinates, q[None]), NEAR)
-    return rank == usual or (rank < usual and not is_regular(tree, cluster.constraints, coordinates, q, rank))
-
-
-def is_regular(tree, constraints, coordinates, q, rank):
-    """Whether the motions of a closed q (nq,), where K has this rank, lead to closed positions of the same
-    rank. From a singular position they lead to a greater rank, or back."""
-    motions = np.linalg.svd(_matrices(tree, constraints, coordinates, q[None])[0])[2][rank:]
-    if not len(motions):
-        return True
-    steps = np.random.default_rng(9).normal(size=(NEIGHBORS, len(motions))) @ motions
-    steps *= STEP / np.linalg.norm(steps, axis=1, keepdims=True)
-    starts = moved(tree, np.tile(q, (NEIGHBORS, 1)), coordinates, steps)
-    closed = closed_near(tree, constraints, coordinates, starts)
-    distinct = np.linalg.norm(closed - q, axis=1) > 0.3 * STEP
-    same = ranks_of(_matrices(tree, constraints, coordinates, closed), NEAR) == rank
-    return np.count_nonzero(distinct & same) > NEIGHBORS / 2
-
-
-def anywhere(tree, random, reach=1.5):
-    """STARTS positions (count, nq): zero, and random ones within `reach`."""
-    starts = sample_positions(tree, STARTS, random, reach)
-    starts[0] = tree.neutral()
-    return starts
 
 
 @cached_on_robot
@@ -209,55 +163,6 @@ def closed_samples(robot, count, random, reach=REACH):
 
 def _weakness(tree, cluster, q):
     """Condition of K_dep (count,) at q (count, nq)."""
-    K = interpret(position_program(tree, cluster.constraints), q=q)["K"]
-    return np.linalg.cond(K[:, :, list(cluster.dependent)]) if cluster.dependent else np.zeros(len(q))
-
-
-def closed_near(tree, constraints, coordinates, q, tolerance=TOLERANCE):
-    """q (count, nq) moved to closed positions, with all joints of `coordinates` (velocity numbers) free;
-    states that do not converge are left out. tolerance: m or rad."""
-    nearer, still_open = brought_nearer(tree, constraints, coordinates, q, tolerance)
-    return nearer[still_open < tolerance]
-
-
-def downhill(tree, constraints, coordinates, q):
-    """q (count, nq) moved by damped steps (Levenberg and Marquardt): slower than Newton's method, but more of
-    the starts end near closed positions. Damping bounds the steps, so slides may move far in one. The result
-    has the same digits on every machine."""
-    program = closing_program(tree, constraints)
-    q, damping = np.array(q, dtype=float), np.full(len(q), DAMPING)
-    here = interpret_portable(program, q=q)
-    for _ in range(2 * STEPS):
-        size = _squares(here)
-        K = here["K"][:, :, list(coordinates)]
-        step = least_squares(K, -here["open"], damping * np.minimum(size, 1.0))
-        trial = moved(tree, q, coordinates, step)
-        there = interpret_portable(program, q=trial)
-        better = _squares(there) < size
-        q[better] = trial[better]
-        for name, values in here.items():
-            values[better] = there[name][better]
-        damping = np.clip(np.where(better, damping / 4, damping * 4), 1e-12, 1e6)
-    return q
-
-
-def _squares(equations):
-    """(count,): a measure of the openings that grows up to half a turn."""
-    parts = np.concatenate([equations["gaps"] ** 2, 2.0 * equations["turned"]], axis=1)
-    return product(parts, np.ones(parts.shape[1]))
-
-
-def brought_nearer(tree, constraints, coordinates, q, tolerance=TOLERANCE):
-    """q (count, nq) moved towards closed positions by Newton's method, and their openings (count,), m or rad.
-    The result has the same digits on every machine: it decides about rows and joints."""
-    program, bent = closing_program(tree, constraints), bends(tree, constraints, coordinates)
-    q = np.array(q, dtype=float)
-    left = np.arange(len(q))
-    for _ in range(STEPS if len(q) else 0):
-        equations = interpret_portable(program, q=q[left])
-        step = least_squares(equations["K"][:, :, list(coordinates)], -equations["open"])
-        q[left] = moved(tree, q[left], coordinates, shortened(step, bent))
-        left = left[opening(equations) >= tolerance]  # the last step squares the opening
-        if not len(left):
-            break
-    return q, opening(interpret_portable(program, q=q))
+    if not cluster.dependent:
+        return np.zeros(len(q))
+    return np.linalg.cond(constraint_jacobian(tree, cluster.constraints, cluster.dependent, q))

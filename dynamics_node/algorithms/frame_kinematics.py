@@ -5,8 +5,8 @@ all bodies at once, in their own axes.
 import numpy as np
 
 from dynamics_node.algorithms.recursion import joint_motions
-from dynamics_node.algorithms.transforms import joint_transforms
 from dynamics_node.errors import InputError
+from dynamics_node.robot.transforms import joint_transforms
 from dynamics_node.symbolic import (
     cross_matrix,
     cross_motion,

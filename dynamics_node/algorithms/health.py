@@ -4,16 +4,19 @@ its mass matrix is regular.
 
 import numpy as np
 
-from dynamics_node.algorithms.assemblies import why_singular_loop
-from dynamics_node.algorithms.loop_closure import why_constraint_open
 from dynamics_node.algorithms.pivots import LARGEST_LOSS, pivot_health, why_singular
 from dynamics_node.algorithms.rates import SINGULAR, loop_health, rates_at
 from dynamics_node.robot import Robot
+from dynamics_node.robot.loops.assemblies import is_as_loaded
+from dynamics_node.robot.loops.equations import NEAR, constraint_jacobian, position_program, ranks_of
+from dynamics_node.robot.loops.newton import closed_near, why_constraint_open
 from dynamics_node.robot.robot import cached_on_robot
-from dynamics_node.symbolic import Program, interpret_portable, power_of_two, trace
+from dynamics_node.symbolic import Program, interpret, interpret_portable, power_of_two, trace
 
 OPEN = 1e-6  # m or rad; largest residual of an equation of a loop
 HEALTHY = np.array([SINGULAR, OPEN**2])  # limits of `loop_health`: the condition and the residual
+CONTRADICTS = 1e-6  # largest residual of consistent equations
+LARGEST_CONDITION = 1e4  # of the dependent columns of K
 
 
 def health_limits(robot: Robot, watched=()):
@@ -57,6 +60,53 @@ def why_open(robot: Robot, q):
     """Which loop is open at one of the positions q (..., nq), in words; None if all are closed."""
     reason = why_constraint_open(robot.tree, robot.constraints, q, OPEN)
     return f"{reason}; q must be closed: see close_loops" if reason else None
+
+
+def why_singular_loop(robot, q):
+    """Why closed loops (up to rounding) do not determine the motion of the dependent joints at one of the
+    positions q (..., nq): the reason at the worst cluster and position."""
+    tree, q = robot.tree, np.asarray(q, dtype=float).reshape(-1, robot.nq)
+    tied = [cluster for cluster in robot.clusters if cluster.dependent]
+    conditions = np.array([_conditions(tree, cluster, q) for cluster in tied])
+    worst, at = np.unravel_index(np.argmax(conditions), conditions.shape)
+    return _reason(tree, tied[worst], q[at])
+
+
+def _conditions(tree, cluster, q):
+    """(count,): condition of the dependent columns of K at q (count, nq). Infinite if the equations
+    contradict each other: the other columns are then no combination of these."""
+    parts = cluster.dependent, cluster.independent
+    K_dep, K_ind = (constraint_jacobian(tree, cluster.constraints, part, q) for part in parts)
+    missed = np.abs(K_ind - K_dep @ (np.linalg.pinv(K_dep) @ K_ind)).max(axis=(1, 2), initial=0.0)
+    return np.where(missed > CONTRADICTS, np.inf, np.linalg.cond(K_dep))
+
+
+def _reason(tree, cluster, q):
+    coordinates, usual = [*cluster.independent, *cluster.dependent], len(cluster.dependent)
+    names = ", ".join(sorted(constraint.name for constraint in cluster.constraints))
+    closed = closed_near(tree, cluster.constraints, coordinates, q[None])
+    at = closed[0] if len(closed) else q
+    (rank,) = ranks_of(constraint_jacobian(tree, cluster.constraints, coordinates, at[None]), NEAR)
+    (condition,) = _conditions(tree, cluster, at[None])
+    singular = f"a loop is at a singular position, or too near: {names}"
+    if rank == usual and condition > LARGEST_CONDITION:
+        joints = ", ".join(repr(tree.v_names[v]) for v in cluster.independent)
+        return f"{singular}: its other joints do not follow from {joints} there (condition {condition:.2g})"
+    if rank == usual:
+        gap = np.abs(interpret(position_program(tree, cluster.constraints), q=q)["gaps"]).max()
+        return (
+            f"{names}: equations contradict each other where the loop is open by {gap:.2g}: see close_loops"
+        )
+    if is_as_loaded(tree, cluster, at):
+        return f"{singular}: {rank} of its equations are independent there, and {usual} as it was loaded"
+    free = len(coordinates) - rank
+    if not free:
+        return f"{names}: a rigid assembly: {rank} equations are independent, and {usual} as it was loaded"
+    return (
+        f"{names}: another assembly: {rank} equations are independent and {free} joints move freely, "
+        f"{usual} and {len(cluster.independent)} in that for which it was loaded. To load this one, mark "
+        f'{rank} of its joints with independent="false"'
+    )
 
 
 # --- the limit of a Program's health ------------------------------------------------------------------------

@@ -6,25 +6,25 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics_node.algorithms.constraint_elimination import ConstraintElimination
-from dynamics_node.algorithms.constraint_equations import (
-    closing_program,
-    counting_equations,
-    members_of,
-    position_program,
-)
 from dynamics_node.algorithms.rates import explicit_rates, loop_health
 from dynamics_node.algorithms.reduced_frames import economical_program
 from dynamics_node.errors import ClosureError, InputError
 from dynamics_node.robot import Robot
+from dynamics_node.robot.loops.equations import closing_program, counting_equations, position_program
+from dynamics_node.robot.loops.newton import (
+    STEPS,
+    TOLERANCE,
+    bends,
+    opening,
+    positions_of,
+    shortened,
+    why_constraint_open,
+)
 from dynamics_node.robot.state_arrays import moved
 from dynamics_node.symbolic import Program, interpret
 from dynamics_node.text import listed
 
-TOLERANCE = 1e-10  # m or rad; largest opening of a closed loop
 LAST_STEP = 1e-9  # m or rad; of a joint: near a singular position a small opening leaves it far from closed
-TURNED = 0.5  # 1 minus the cosine between common directions; 0 if closed, at least 1 on a wrong branch
-STEPS = 50
-LARGEST = 0.5  # rad or m; largest step of a joint of a linkage
 
 
 def close_loops(robot: Robot, q: ArrayLike, errors: Literal["raise", "nan"] = "raise") -> np.ndarray:
@@ -94,7 +94,9 @@ def _close_cluster(robot, cluster, q, errors):
     for _ in range(STEPS):
         equations = interpret(program, q=q)
         K = equations["K"][:, :, list(cluster.dependent)]
-        step = newton_step(K, -equations["open"], bent)
+        # of least squares where K is singular
+        step = -(np.linalg.pinv(K, rcond=1e-9) @ equations["open"][..., None])[..., 0]
+        step = shortened(step, bent)
         q[:] = moved(tree, q, cluster.dependent, step)
         if opening(equations).max(initial=0.0) < TOLERANCE and np.abs(step).max(initial=0.0) < LAST_STEP:
             break  # the last step squares the residual
@@ -106,53 +108,6 @@ def _close_cluster(robot, cluster, q, errors):
         raise ClosureError(
             f"no closed position near the start: {reason}; try another start, or dn.first_closed(robot, q)"
         )
-
-
-def opening(equations):
-    """(count,): by how much loops are open, m, rad or 1, from the outputs of a closing_program."""
-    turned = equations["turned"].max(axis=1, initial=0.0)
-    return np.maximum(
-        np.abs(equations["gaps"]).max(axis=1, initial=0.0), np.where(turned > TURNED, turned, 0)
-    )
-
-
-def why_constraint_open(tree, constraints, q, tolerance):
-    """Which constraint is open by more than the tolerance, m or rad, at one of the positions q (..., nq).
-    None if none is."""
-    for constraint in constraints:
-        equations = interpret(position_program(tree, (constraint,)), q=q)
-        gap = np.abs(equations["gaps"]).max(initial=0.0)
-        if gap > tolerance:
-            return f"{constraint.name!r} is open by {gap:.3g}"
-        if equations["turned"].max(initial=0.0) > TURNED:
-            return f"{constraint.name!r} is open: its ends are turned away from each other"
-    return None
-
-
-def newton_step(K, right, bent):
-    """A Newton step, of least squares where K (count, rows, n) is singular, shortened so that no joint of
-    `bent` (n,) bool moves farther than LARGEST."""
-    return shortened((np.linalg.pinv(K, rcond=1e-9) @ right[..., None])[..., 0], bent)
-
-
-def shortened(step, bent):
-    """A step (count, n), shortened so that no joint of `bent` (n,) bool moves farther than LARGEST."""
-    longest = np.abs(step[:, bent]).max(axis=-1, keepdims=True, initial=LARGEST)
-    return step * (LARGEST / longest)
-
-
-def bends(tree, constraints, coordinates):
-    """(n,) bool: which velocity coordinates move bodies of a constraint. A linkage may not turn far in one
-    step."""
-    bodies = set().union(*(members_of(tree, c) for c in constraints))
-    bent = {v for i in bodies for v in tree.bodies[i].joint.moved_by}
-    return np.array([v in bent for v in coordinates], dtype=bool)
-
-
-def positions_of(tree, coordinates):
-    """Indices in q of joints given by some of their velocity coordinates."""
-    at = {v: range(j.q.start, j.q.stop) for j in tree.independent_joints for v in range(tree.nv)[j.v]}
-    return list(dict.fromkeys(k for v in coordinates for k in at[v]))
 
 
 # --- a step as a Program ------------------------------------------------------------------------------------

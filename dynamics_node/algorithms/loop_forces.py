@@ -14,18 +14,13 @@ Constraints between coordinates act like drives, between a body and its parent.
 import numpy as np
 
 from dynamics_node.algorithms.constraint_elimination import ConstraintElimination
-from dynamics_node.algorithms.constraint_equations import (
-    common_ancestor,
-    end_frames,
-    frame_in,
-    position_program,
-    scale_of,
-)
 from dynamics_node.algorithms.recursion import joint_motions, outward
-from dynamics_node.algorithms.transforms import joint_transforms
 from dynamics_node.errors import InputError, ModelError
 from dynamics_node.robot.constraints import LoopJoint
+from dynamics_node.robot.grouping import last_common
+from dynamics_node.robot.loops.equations import end_frames, frame_in, position_program, scale_of
 from dynamics_node.robot.robot import cached_on_robot
+from dynamics_node.robot.transforms import joint_transforms
 from dynamics_node.symbolic import (
     Program,
     cross_motion,
@@ -86,7 +81,7 @@ def _directions(slopes, name, P, d):
 def _into(tree, X_up, loop, body, S, s):
     """X (6, 6) from a body to the frame with axes S and origin s, both in the frame of the last body on both
     paths."""
-    top = common_ancestor(tree, loop.predecessor, loop.successor)
+    top = last_common(tree, loop.predecessor, loop.successor)
     B, b = frame_in(tree, X_up, top, body, np.eye(3), np.zeros(3))
     return motion_transform(S.T @ B, B.T @ (s - b))
 

@@ -20,9 +20,9 @@ import numpy as np
 from dynamics_node.algorithms.crba import crba
 from dynamics_node.algorithms.first_positions import generic_positions
 from dynamics_node.algorithms.rates import sampled_rates
-from dynamics_node.algorithms.transforms import joint_transforms
 from dynamics_node.errors import ModelError
 from dynamics_node.robot.robot import cached_on_robot
+from dynamics_node.robot.transforms import joint_transforms
 from dynamics_node.symbolic import definite_pivots, inverse_diagonal
 
 ZERO = 1e-12  # a pivot relative to the numbers it is left over from

@@ -23,8 +23,8 @@ from dynamics_node.algorithms.frame_kinematics import (
 from dynamics_node.algorithms.loop_forces import loop_wrenches
 from dynamics_node.algorithms.regressors import momentum_regressor as tree_momentum_regressor
 from dynamics_node.algorithms.rnea import rnea
-from dynamics_node.algorithms.transforms import joint_transforms
 from dynamics_node.algorithms.wrenches import reaction_wrenches as tree_reaction_wrenches
+from dynamics_node.robot.transforms import joint_transforms
 from dynamics_node.symbolic import (
     inverse_congruence,
     solve_definite,

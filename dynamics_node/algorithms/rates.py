@@ -12,14 +12,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics_node.algorithms.constraint_elimination import ConstraintElimination
-from dynamics_node.algorithms.constraint_equations import (
-    change_program,
-    counting_equations,
-    gaps,
-    turned,
-    velocity_program,
-)
+from dynamics_node.algorithms.constraint_rates import change_program, velocity_program
 from dynamics_node.robot import Robot
+from dynamics_node.robot.loops.equations import counting_equations, gaps, turned
 from dynamics_node.robot.robot import cached_on_robot
 from dynamics_node.robot.state_arrays import tangent_map
 from dynamics_node.symbolic import Program, interpret, matvec, symmetric, trace, transpose

@@ -11,7 +11,7 @@ import numpy as np
 from dynamics_node.algorithms.frame_kinematics import body_jacobians
 from dynamics_node.algorithms.recursion import joint_motions, outward, root_acceleration
 from dynamics_node.algorithms.rnea import body_motions
-from dynamics_node.algorithms.transforms import joint_transforms
+from dynamics_node.robot.transforms import joint_transforms
 from dynamics_node.symbolic import cross_motion, matvec, skew, transformed_inertia, transpose
 
 PER_BODY = 10

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dynamics_node.algorithms.recursion import inward, joint_forces, joint_motions, rotor_torques
-from dynamics_node.algorithms.transforms import joint_transforms
+from dynamics_node.robot.transforms import joint_transforms
 from dynamics_node.symbolic import matvec, pseudo_inertia, skew
 
 

@@ -16,16 +16,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics_node.algorithms.assemblies import why_singular_loop
-from dynamics_node.algorithms.constraint_equations import counting_equations, jerk_program, velocity_program
+from dynamics_node.algorithms.constraint_rates import jerk_program, velocity_program
 from dynamics_node.algorithms.crba import crba
-from dynamics_node.algorithms.health import why_open
+from dynamics_node.algorithms.health import why_open, why_singular_loop
 from dynamics_node.algorithms.pivots import ZERO as MASSLESS
 from dynamics_node.algorithms.pivots import inertia_scale
 from dynamics_node.algorithms.rates import SINGULAR
 from dynamics_node.algorithms.results import NearestDynamics
 from dynamics_node.algorithms.rnea import rnea
 from dynamics_node.errors import UndeterminedError
+from dynamics_node.robot.loops.equations import counting_equations
 from dynamics_node.symbolic import interpret
 from dynamics_node.text import listed
 

@@ -12,10 +12,10 @@ import numpy as np
 
 from dynamics_node.algorithms.recursion import inward
 from dynamics_node.algorithms.rnea import body_motions, body_wrench, body_wrenches, root_motion
-from dynamics_node.algorithms.transforms import joint_transforms
 from dynamics_node.errors import InputError
 from dynamics_node.robot import Robot
 from dynamics_node.robot.subtree import subtree
+from dynamics_node.robot.transforms import joint_transforms
 from dynamics_node.symbolic import (
     inverse_motion_transform,
     matvec,

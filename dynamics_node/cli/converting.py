@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-from dynamics_node.algorithms.loading import load_robot, robot_from_description
 from dynamics_node.cli.options import UsageError, errors_of_description, xacro_arguments
 from dynamics_node.cli.parser import add_command
 from dynamics_node.cli.values import file_to_write, names
@@ -10,6 +9,7 @@ from dynamics_node.errors import InputError, ModelError
 from dynamics_node.identification.comparison import compare
 from dynamics_node.identification.comparison_page import write_comparison
 from dynamics_node.output_files import write_text
+from dynamics_node.robot.loading import load_robot, robot_from_description
 from dynamics_node.robot.reading import read_file
 from dynamics_node.robot.urdf_writer import left_out, urdf_text
 

@@ -4,7 +4,6 @@ import contextlib
 from pathlib import Path
 from typing import NamedTuple
 
-from dynamics_node.algorithms import load_robot
 from dynamics_node.errors import InputError, ModelError, TableError, UnknownNameError
 from dynamics_node.io import (
     USUAL_CUTOFF,
@@ -13,7 +12,7 @@ from dynamics_node.io import (
     position_ranges,
 )
 from dynamics_node.output_files import is_protected
-from dynamics_node.robot import inverse_dynamics, named
+from dynamics_node.robot import inverse_dynamics, load_robot, named
 from dynamics_node.text import listed
 
 STATIONARY = 1e-3  # rad or m: joints with a smaller range do not move

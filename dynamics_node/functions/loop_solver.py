@@ -9,18 +9,12 @@ from numpy.typing import ArrayLike
 
 from dynamics_node.algorithms.first_positions import continued, first_closed
 from dynamics_node.algorithms.health import HEALTHY, why_not
-from dynamics_node.algorithms.loop_closure import (
-    LARGEST,
-    LAST_STEP,
-    TOLERANCE,
-    bends,
-    close_loops,
-    positions_of,
-)
+from dynamics_node.algorithms.loop_closure import LAST_STEP, close_loops
 from dynamics_node.display import titled
 from dynamics_node.errors import ClosureError
 from dynamics_node.functions.function import Function
 from dynamics_node.robot import Robot
+from dynamics_node.robot.loops.newton import LARGEST, TOLERANCE, bends, positions_of
 
 MOST_STEPS = 8  # two or three suffice from a position a few milliseconds ago
 

@@ -11,7 +11,6 @@ from typing import NamedTuple
 import numpy as np
 
 from dynamics_node.algorithms.recursion import joint_motions, outward, root_acceleration, rotor_inertia
-from dynamics_node.algorithms.transforms import joint_transforms
 from dynamics_node.errors import IllPosedError, InputError
 from dynamics_node.graph.factors import (
     JOINT_ACCELERATION,
@@ -24,6 +23,7 @@ from dynamics_node.graph.factors import (
     torque_factor,
     wrench_factor,
 )
+from dynamics_node.robot.transforms import joint_transforms
 from dynamics_node.symbolic import cross_force, cross_motion, matvec
 
 

@@ -11,9 +11,9 @@ from dataclasses import replace
 import numpy as np
 
 from dynamics_node.algorithms.recursion import joint_motions, outward
-from dynamics_node.algorithms.transforms import FactoredTransforms, joint_transforms
 from dynamics_node.graph.factors import ACCELERATION, LinearFactor, Variable, acceleration, wrench
 from dynamics_node.graph.sensor_system import SensorSystem
+from dynamics_node.robot.transforms import FactoredTransforms, joint_transforms
 from dynamics_node.symbolic import Translation, pseudo_inertia, skew, transpose
 
 _HAT = np.zeros((9, 6))  # of wd^ by (wd, a), row by row

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics_node.algorithms.constraint_equations import velocity_program
+from dynamics_node.algorithms.constraint_rates import velocity_program
 from dynamics_node.algorithms.first_positions import generic_positions
 from dynamics_node.algorithms.loop_forces import cut_program
 from dynamics_node.algorithms.rates import sampled_rates

@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics_node.algorithms.transforms import FactoredTransforms, Transforms
 from dynamics_node.graph.factors import (
     LinearFactor,
     Variable,
@@ -23,6 +22,7 @@ from dynamics_node.robot import Robot
 from dynamics_node.robot.sensor_problem import WrenchSite
 from dynamics_node.robot.sensors import MEASURED, ZERO, Sensor
 from dynamics_node.robot.subtree import subtree
+from dynamics_node.robot.transforms import FactoredTransforms, Transforms
 from dynamics_node.symbolic import (
     cross_force,
     inverse_motion_transform,

@@ -14,7 +14,6 @@ import numpy as np
 
 from dynamics_node.algorithms.rates import sampled_rates
 from dynamics_node.algorithms.recursion import joint_motions, outward, root_acceleration
-from dynamics_node.algorithms.transforms import joint_transforms
 from dynamics_node.graph.factor_graph import joint_values
 from dynamics_node.graph.factors import (
     ACCELERATION,
@@ -30,6 +29,7 @@ from dynamics_node.graph.robot_graph import robot_factors
 from dynamics_node.graph.sensor_factors import Site, contact_block, sensor_factor, zero_factor
 from dynamics_node.robot.sensor_problem import SensorProblem, deviations
 from dynamics_node.robot.sensors import ExternalWrench
+from dynamics_node.robot.transforms import joint_transforms
 
 CANCELLED = 1e-12  # coefficients relative to the terms of their sum
 _SOLVED = {"acceleration": ACCELERATION, "wrench": WRENCH, "torque": TORQUE}

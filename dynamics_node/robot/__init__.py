@@ -1,7 +1,9 @@
 """Robots as data: bodies, joints, constraints, sensors, their URDF; Problems."""
 
 from dynamics_node.robot.bodies import Joint
+from dynamics_node.robot.example_robots import example_robot, example_robot_file
 from dynamics_node.robot.grouping import Cluster
+from dynamics_node.robot.loading import load_robot, parse_robot
 from dynamics_node.robot.problem import (
     KINDS,
     Problem,

@@ -57,8 +57,23 @@ def _explicit_ties(robot):
     }
     for i, body in enumerate(robot.bodies):
         for v in body.joint.masters.v if body.joint.masters else ():
-            apart = set(robot.ancestors[i]) ^ set(robot.ancestors[owner[v]])
-            yield apart | {i, owner[v]}
+            yield (_above(robot, i) ^ _above(robot, owner[v])) | {i, owner[v]}
+
+
+def members_of(robot, constraint) -> set[int]:
+    """Bodies whose joints a constraint concerns."""
+    if isinstance(constraint, LoopJoint):
+        return _above(robot, constraint.predecessor) ^ _above(robot, constraint.successor)
+    return set(constraint.bodies)
+
+
+def last_common(robot, a, b) -> int:
+    """The last body on the paths from the root to two bodies, -1 for the root."""
+    return max(_above(robot, a) & _above(robot, b), default=-1)
+
+
+def _above(robot, body):
+    return set(robot.ancestors[body]) if body >= 0 else set()
 
 
 def tied(robot, bodies):

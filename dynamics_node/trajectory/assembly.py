@@ -4,10 +4,10 @@ from functools import lru_cache
 
 import numpy as np
 
-from dynamics_node.algorithms.loop_closure import TURNED
 from dynamics_node.errors import InconsistentStart, SingularPosition, WrongBranch
 from dynamics_node.functions.checks import finite, numbers, require_unit_quaternions
 from dynamics_node.robot import Robot
+from dynamics_node.robot.loops.newton import TURNED
 from dynamics_node.symbolic import Program, interpret, trace
 from dynamics_node.trajectory.systems import System, robot_system
 from dynamics_node.trajectory.trajectory import Trajectory

@@ -6,7 +6,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics_node.algorithms import first_closed
-from dynamics_node.algorithms.loop_closure import positions_of
 from dynamics_node.algorithms.rates import spread_rates
 from dynamics_node.codegen.backends import BACKENDS
 from dynamics_node.errors import ClosureError, InputError, NotConverged, TrajectoryError
@@ -14,6 +13,7 @@ from dynamics_node.functions import build_loop_solver
 from dynamics_node.functions.checks import finite, numbers, positive, require_robot
 from dynamics_node.functions.choices import require_known
 from dynamics_node.robot import Robot
+from dynamics_node.robot.loops.newton import positions_of
 from dynamics_node.trajectory.assembly import require_branch
 from dynamics_node.trajectory.gauss_newton import BatchSolver
 from dynamics_node.trajectory.graphs import inverse_graph

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dynamics_node.algorithms.transforms import joint_transforms
 from dynamics_node.robot import Robot
 from dynamics_node.robot.constraints import LoopJoint
+from dynamics_node.robot.transforms import joint_transforms
 from dynamics_node.symbolic import transform_origin, transform_rotation, transpose
 
 PATHS = 4  # end points with paths: more would hide each other

@@ -18,11 +18,11 @@ import numpy as np
 
 from dynamics_node.algorithms.reduced_frames import economical_robot
 from dynamics_node.algorithms.rnea import body_motions
-from dynamics_node.algorithms.transforms import joint_transforms
 from dynamics_node.errors import InputError
 from dynamics_node.graph.sensor_factors import sensor_transform
 from dynamics_node.robot import Robot
 from dynamics_node.robot.sensors import Accelerometer, Gyro, Imu
+from dynamics_node.robot.transforms import joint_transforms
 from dynamics_node.symbolic import (
     Program,
     derivative_name,

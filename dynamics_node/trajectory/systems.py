@@ -7,16 +7,11 @@ from functools import cached_property
 import numpy as np
 
 from dynamics_node.algorithms import rnea
-from dynamics_node.algorithms.constraint_equations import (
-    counting_equations,
-    gaps,
-    position_program,
-    turned,
-    velocity_program,
-)
+from dynamics_node.algorithms.constraint_rates import velocity_program
 from dynamics_node.algorithms.rates import rates_at
 from dynamics_node.algorithms.reduced_frames import economical_robot
 from dynamics_node.robot import Robot
+from dynamics_node.robot.loops.equations import counting_equations, gaps, position_program, turned
 from dynamics_node.robot.robot import cached_on_robot
 from dynamics_node.symbolic import interpret
 from dynamics_node.trajectory.factor import TrajectoryVariable, positions, vector

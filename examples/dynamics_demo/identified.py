@@ -10,12 +10,11 @@ import numpy as np
 
 from dynamics_demo.panda import PANDA_JOINTS, description
 from dynamics_demo.recorded_arm import ROTORS, SECONDS, record
-from dynamics_node.algorithms import load_robot, parse_robot
 from dynamics_node.identification import Identified, RegressorModel, identify
 from dynamics_node.identification.excitation import design_excitation
 from dynamics_node.io import open_table
 from dynamics_node.io.motion_files import message_text
-from dynamics_node.robot import inverse_dynamics
+from dynamics_node.robot import inverse_dynamics, load_robot, parse_robot
 
 TERMS = ("inertia", "rotor", "viscous", "coulomb", "offset")
 CUTOFF, POINTS = 10.0, 20.0  # Hz, and points per second of the trajectory

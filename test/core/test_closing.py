@@ -16,9 +16,11 @@ from tolerances import EXACT, error
 import dynamics_node as dn
 from dynamics_demo.robots import five_bar, four_bar
 from dynamics_node.algorithms import continued, first_closed
-from dynamics_node.algorithms.constraint_equations import position_program
-from dynamics_node.algorithms.first_positions import anywhere, closed_near, downhill, generic_positions
+from dynamics_node.algorithms.first_positions import generic_positions
 from dynamics_node.algorithms.rates import spread_rates
+from dynamics_node.robot.loops.assemblies import anywhere
+from dynamics_node.robot.loops.equations import position_program
+from dynamics_node.robot.loops.newton import closed_near, downhill
 from dynamics_node.robot.state_arrays import moved
 from dynamics_node.symbolic import interpret
 

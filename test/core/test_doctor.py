@@ -10,7 +10,7 @@ from robots import ROBOTS
 from urdf_text import joint, robot
 
 from dynamics_demo.robots import four_bar
-from dynamics_node.algorithms import parse_robot, rnea
+from dynamics_node.algorithms import rnea
 from dynamics_node.cli import main
 from dynamics_node.errors import ModelError
 from dynamics_node.identification.doctor import diagnose, evidence, examine, nearest_consistent, repairs
@@ -46,6 +46,7 @@ from dynamics_node.identification.doctor.whole_robot import (
     positions_within,
     unseen_parameters,
 )
+from dynamics_node.robot import parse_robot
 from dynamics_node.robot.reading import read_description
 from dynamics_node.robot.urdf_numbers import ALL_FIGURES, with_numbers
 from dynamics_node.robot.urdf_numbers import Inertial as Numbers

@@ -6,7 +6,7 @@ import pytest
 from robots import robot_of
 
 import dynamics_node as dn
-from dynamics_node.algorithms.example_robots import EXAMPLE_ROBOTS
+from dynamics_node.robot.example_robots import EXAMPLE_ROBOTS
 
 
 @pytest.mark.parametrize("name", EXAMPLE_ROBOTS)
@@ -30,6 +30,6 @@ def test_an_unknown_name_lists_similar_ones():
 
 
 def test_without_the_package_the_error_says_what_to_install(monkeypatch):
-    monkeypatch.setattr("dynamics_node.algorithms.example_robots._shares", lambda: iter(()))
+    monkeypatch.setattr("dynamics_node.robot.example_robots._shares", lambda: iter(()))
     with pytest.raises(FileNotFoundError, match="pip install example-robot-data"):
         dn.example_robot("ur5")

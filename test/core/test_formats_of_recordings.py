@@ -11,11 +11,12 @@ from identified import Truth
 from two_links import ARM, NAMES
 
 import dynamics_node as dn
-from dynamics_node.algorithms import load_robot, smooth_friction
+from dynamics_node.algorithms import smooth_friction
 from dynamics_node.cli import main
 from dynamics_node.errors import TableError
 from dynamics_node.identification import RegressorModel
 from dynamics_node.io import open_table
+from dynamics_node.robot import load_robot
 
 ROWS = 60
 TOPIC = "/joint_states"

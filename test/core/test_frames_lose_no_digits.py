@@ -14,8 +14,8 @@ from tolerances import error, solved
 
 import dynamics_node as dn
 from dynamics_node.algorithms import dynamics_programs, rnea
-from dynamics_node.algorithms.transforms import fixed_turns
 from dynamics_node.robot.reframe import reframe
+from dynamics_node.robot.transforms import fixed_turns
 from dynamics_node.symbolic import interpret, transform_origin
 
 

@@ -19,9 +19,9 @@ from dynamics_node.algorithms import (
     rnea,
 )
 from dynamics_node.algorithms.rates import closure_matrix, spread_rates
-from dynamics_node.algorithms.transforms import joint_transforms
 from dynamics_node.robot.inertial_parameters import with_parameters
 from dynamics_node.robot.state_arrays import moved
+from dynamics_node.robot.transforms import joint_transforms
 from dynamics_node.symbolic import inverse_motion_transform, jacobian, trace
 
 COUNT, STEP = 3, 1e-3

@@ -28,9 +28,9 @@ import dynamics_node as dn
 from dynamics_demo.robots import four_bar
 from dynamics_node.algorithms import Actuation, dynamics_programs
 from dynamics_node.algorithms.constraint_elimination import ConstraintElimination, parts
-from dynamics_node.algorithms.constraint_equations import counting_equations
 from dynamics_node.graph import build_graph, eliminate, plan_ordering
 from dynamics_node.robot.constraints import FunctionConstraint
+from dynamics_node.robot.loops.equations import counting_equations
 from dynamics_node.symbolic import interpret, trace
 
 AXES = {"x": (1, 0, 0), "y": (0, 1, 0), "z": (0, 0, 1), "oblique": (0.6, 0.0, 0.8)}

@@ -6,11 +6,12 @@ from mechanisms import joint, link, numbers, robot
 from scipy.spatial.transform import Rotation
 
 import dynamics_node as dn
-from dynamics_node.algorithms.constraint_equations import end_frames, velocity_program
+from dynamics_node.algorithms.constraint_rates import velocity_program
 from dynamics_node.algorithms.loop_forces import cut_program
 from dynamics_node.algorithms.recursion import joint_motions, outward
-from dynamics_node.algorithms.transforms import joint_transforms
 from dynamics_node.robot.constraints import LOOP_KINDS, LoopJoint, across
+from dynamics_node.robot.loops.equations import end_frames
+from dynamics_node.robot.transforms import joint_transforms
 from dynamics_node.symbolic import cross_motion, interpret, trace
 
 NOWHERE = (0.0, 0.0, 0.0)

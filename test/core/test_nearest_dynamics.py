@@ -23,8 +23,8 @@ from tolerances import EXACT, error
 
 import dynamics_node as dn
 from dynamics_demo.robots import four_bar
-from dynamics_node.algorithms.constraint_equations import position_program
 from dynamics_node.algorithms.singular_positions import plain_basis
+from dynamics_node.robot.loops.equations import position_program
 from dynamics_node.robot.state_arrays import moved
 from dynamics_node.symbolic import interpret
 

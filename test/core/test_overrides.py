@@ -7,10 +7,11 @@ from robots import LOOPS, ROBOTS
 from two_links import ARM
 
 import dynamics_node as dn
-from dynamics_node.algorithms import load_robot, parse_robot, smooth_friction
+from dynamics_node.algorithms import smooth_friction
 from dynamics_node.cli import main
 from dynamics_node.errors import ModelError
 from dynamics_node.identification import RegressorModel, identified_numbers, identified_robot, identified_text
+from dynamics_node.robot import load_robot, parse_robot
 from dynamics_node.robot.overrides import JointNumbers, Overrides, overrides_text, read_overrides
 from dynamics_node.robot.state_arrays import sample_positions
 from dynamics_node.robot.urdf_numbers import ALL_FIGURES, Dynamics, Inertial, with_numbers

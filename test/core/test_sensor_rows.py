@@ -13,9 +13,8 @@ from robots import ROBOTS, random_states
 from sensor_truth import Truth
 from tolerances import EXACT
 
-from dynamics_node.algorithms import load_robot
 from dynamics_node.graph.sensor_system import sensor_system, sensor_values
-from dynamics_node.robot import sensor_problem
+from dynamics_node.robot import load_robot, sensor_problem
 from dynamics_node.robot import sensors as s
 from dynamics_node.symbolic import trace
 

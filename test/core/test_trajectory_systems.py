@@ -11,7 +11,7 @@ from tolerances import EXACT, error
 from trajectory_cases import MECHANISMS, PLANAR, TREES, position, rates, robot_of, system_of, values
 
 from dynamics_node.algorithms import crba, rnea
-from dynamics_node.algorithms.loop_closure import TURNED
+from dynamics_node.robot.loops.newton import TURNED
 
 STEP = 1e-30
 LOOPED = (*PLANAR, *MECHANISMS)

@@ -10,8 +10,8 @@ from tolerances import EXACT, error
 from urdf_text import INERTIAL, joint, link, robot
 
 import dynamics_node as dn
-from dynamics_node.algorithms import load_robot, parse_robot
 from dynamics_node.errors import ModelError, ModelWarning
+from dynamics_node.robot import load_robot, parse_robot
 from dynamics_node.robot.reading import read_description
 from dynamics_node.robot.safe_xml import MAX_BYTES
 from dynamics_node.robot.urdf_elements import MOST_KINDS

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dynamics_node as dn
-from dynamics_node.algorithms import parse_robot
 from dynamics_node.errors import ModelError
+from dynamics_node.robot import parse_robot
 
 number = st.floats(-3, 3).map(lambda x: round(x, 6))
 name = st.text("abcXYZ09_ <>&'\"/;$`{}é\u4e2d", min_size=1, max_size=12).filter(str.strip)

@@ -20,8 +20,8 @@ from dynamics_demo.robots import (
     humanoid,
     quadruped,
 )
-from dynamics_node.algorithms import load_robot
 from dynamics_node.algorithms.first_positions import closed_samples
+from dynamics_node.robot import load_robot
 from dynamics_node.robot.state_arrays import moved, sample_positions
 
 

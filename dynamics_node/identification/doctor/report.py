@@ -5,7 +5,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics_node.algorithms import parse_robot
 from dynamics_node.errors import ClosureError, ModelError, UnknownNameError
 from dynamics_node.identification.doctor.diagnosis import (
     Finding,
@@ -26,6 +25,7 @@ from dynamics_node.identification.doctor.whole_robot import (
     positions_within,
     unseen_parameters,
 )
+from dynamics_node.robot import parse_robot
 from dynamics_node.robot.description import Description
 from dynamics_node.robot.reading import read_description
 from dynamics_node.robot.urdf_shapes import parse_shapes

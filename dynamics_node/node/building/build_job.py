@@ -16,7 +16,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
 
-from dynamics_node.algorithms import parse_robot
 from dynamics_node.codegen import DEVICES
 from dynamics_node.codegen.c.compiler import untuned
 from dynamics_node.codegen.cache import sweep
@@ -39,7 +38,7 @@ from dynamics_node.functions import (
     evaluate,
 )
 from dynamics_node.node.state.sensor_readings import moving, read_sensors, sensor_named, unobservable_without
-from dynamics_node.robot import Robot, forward_dynamics, inverse_dynamics, named, sensor_problem
+from dynamics_node.robot import Robot, forward_dynamics, inverse_dynamics, named, parse_robot, sensor_problem
 from dynamics_node.robot.joint_names import Pairs, with_their_names
 from dynamics_node.robot.loops_file import read_loops_file
 from dynamics_node.robot.overrides import read_parameters_file

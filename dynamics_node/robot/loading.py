@@ -7,16 +7,16 @@ from pathlib import Path
 
 from numpy.typing import ArrayLike
 
-from dynamics_node.algorithms.clusters import clusters
 from dynamics_node.errors import ModelError, ModelWarning
-from dynamics_node.robot import Robot
 from dynamics_node.robot.cad_loops import with_cad_loops
 from dynamics_node.robot.constraints import FunctionConstraint
 from dynamics_node.robot.description import Description
 from dynamics_node.robot.from_description import loop_joints, tree_from_description
+from dynamics_node.robot.loops.clusters import clusters
 from dynamics_node.robot.loops_file import parse_loops_file, read_loops_file, with_loops
 from dynamics_node.robot.overrides import overridden, read_overrides, read_parameters_file
 from dynamics_node.robot.reading import read_description, read_file
+from dynamics_node.robot.robot import Robot
 from dynamics_node.robot.selection import WHOLE, Selection
 from dynamics_node.robot.validate import validate
 

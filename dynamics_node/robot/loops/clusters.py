@@ -2,13 +2,11 @@
 
 import numpy as np
 
-from dynamics_node.algorithms.assemblies import assemblies, why_not_assembled
-from dynamics_node.algorithms.constraint_equations import members_of
-from dynamics_node.algorithms.first_positions import brought_nearer
 from dynamics_node.errors import ModelError
-from dynamics_node.robot import Cluster
 from dynamics_node.robot.constraints import LoopJoint
-from dynamics_node.robot.grouping import groups_of, tied
+from dynamics_node.robot.grouping import Cluster, groups_of, members_of, tied
+from dynamics_node.robot.loops.assemblies import assemblies, why_not_assembled
+from dynamics_node.robot.loops.newton import brought_nearer
 from dynamics_node.robot.state_arrays import moved
 from dynamics_node.symbolic import pivoted
 
@@ -21,7 +19,7 @@ ROUNDING = 1e-13  # m or rad; opening of a closed loop after Newton's last step
 def clusters(tree, constraints, flags):
     """The clusters, in the order of their first bodies: bodies tied by constraints, and every other body
     alone."""
-    members = [set(members_of(tree, constraint)) for constraint in constraints]
+    members = [members_of(tree, constraint) for constraint in constraints]
     for constraint, bodies_of in zip(constraints, members, strict=True):
         if not bodies_of:
             raise ModelError(f"loop {constraint.name!r}: no joint moves its ends against each other")

@@ -9,28 +9,24 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics_node.algorithms.constraint_equations import NEAR, RANK, position_program, ranks_of
-from dynamics_node.algorithms.first_positions import (
-    SHAKE,
-    STARTS,
-    anywhere,
+from dynamics_node.robot.loops.equations import NEAR, constraint_jacobian, ranks_of
+from dynamics_node.robot.loops.newton import (
+    TOLERANCE,
     brought_nearer,
     closed_near,
     downhill,
-    is_as_loaded,
-    is_regular,
+    why_constraint_open,
 )
-from dynamics_node.algorithms.loop_closure import TOLERANCE, why_constraint_open
-from dynamics_node.robot.state_arrays import moved
-from dynamics_node.symbolic import interpret
+from dynamics_node.robot.state_arrays import moved, sample_positions
 
+STARTS = 40  # random starts of the search
+SHAKE = 0.5  # rad or m off a position, which may be singular
+NEIGHBORS, STEP = 6, 1e-2  # number of tested neighbors of a position, and their distance, rad or m
 REACHES = (1.5, np.pi)  # rad or m from zero; ranges of the search for closed positions
 MORE = 3  # slower searches in the last range, if those close nothing
 FEW, TRIED = 8, 3  # positions of an assembly that suffice, and that are tested
 WEAK, ROUNDS = 1e-3, 4  # least size of K relative to the best position; rounds of a search for better ones
 STILL = 1e-6  # rad or m; joints that move less are locked, while others move by one
-CONTRADICTS = 1e-6  # largest residual of consistent equations
-HEALTHY = 1e4  # largest accepted condition of the dependent columns of K
 
 
 class Assembly(NamedTuple):
@@ -106,13 +102,11 @@ def _by_rank(tree, constraints, coordinates, q):
     """Assemblies of closed positions q (count, nq), except singular ones."""
     if not len(q):
         return
-    K = interpret(position_program(tree, constraints), q=q)["K"][:, :, coordinates]
-    sizes = np.linalg.svd(K, compute_uv=False)
-    ranks = (sizes > RANK * sizes[:, :1]).sum(axis=1)
+    K = constraint_jacobian(tree, constraints, coordinates, q)
+    ranks = ranks_of(K)
     by_rank = {rank: np.flatnonzero(ranks == rank) for rank in sorted(set(ranks.tolist()))}
     for rank, places in by_rank.items():
-        least = sizes[places, max(rank, 1) - 1].astype(np.float32)  # float32: ties go to the first
-        best = places[np.argsort(-least, kind="stable")]
+        best = places[np.argsort(-_least(K[places], rank), kind="stable")]
         regular = (is_regular(tree, constraints, coordinates, one, rank) for one in q[best[:TRIED]])
         if len(by_rank) == 1 or np.mean([*regular]) > 0.5:
             still, far = _still(K[best[:FEW]], rank), np.float32(np.abs(q[best]).max(axis=1).min())
@@ -136,15 +130,18 @@ def _regular(tree, constraints, coordinates, q, rank):
 
 
 def _well_conditioned(tree, constraints, coordinates, q, rank):
-    K = interpret(position_program(tree, constraints), q=q)["K"][:, :, coordinates]
-    sizes = np.linalg.svd(K, compute_uv=False)
-    same = (sizes > RANK * sizes[:, :1]).sum(axis=1) == rank
-    least = np.where(same, sizes[:, max(rank, 1) - 1], 0.0).astype(
-        np.float32
-    )  # float32: ties go to the first
+    K = constraint_jacobian(tree, constraints, coordinates, q)
+    same = ranks_of(K) == rank
+    q, K, least = q[same], K[same], _least(K[same], rank)
     order = np.argsort(-least, kind="stable")
     order = order[least[order] >= WEAK * least.max()]
     return q[order], K[order]
+
+
+def _least(K, rank):
+    """(count,): the least nonzero size of matrices K (count, rows, n) of this rank. float32: ties go to the
+    first."""
+    return np.linalg.svd(K, compute_uv=False)[:, max(rank, 1) - 1].astype(np.float32)
 
 
 def _still(K, rank):
@@ -153,52 +150,31 @@ def _still(K, rank):
     return int(np.median((np.abs(motions).max(axis=1, initial=0.0) < STILL).sum(axis=1)))
 
 
-# --- reasons of singular positions --------------------------------------------------------------------------
+def anywhere(tree, random, reach=1.5):
+    """STARTS positions (count, nq): zero, and random ones within `reach`."""
+    starts = sample_positions(tree, STARTS, random, reach)
+    starts[0] = tree.neutral()
+    return starts
 
 
-def why_singular_loop(robot, q):
-    """Why closed loops (up to rounding) do not determine the motion of the dependent joints at one of the
-    positions q (..., nq): the reason at the worst cluster and position."""
-    tree, q = robot.tree, np.asarray(q, dtype=float).reshape(-1, robot.nq)
-    tied = [cluster for cluster in robot.clusters if cluster.dependent]
-    conditions = np.array([_conditions(tree, cluster, q) for cluster in tied])
-    worst, at = np.unravel_index(np.argmax(conditions), conditions.shape)
-    return _reason(tree, tied[worst], q[at])
-
-
-def _conditions(tree, cluster, q):
-    """(count,): condition of the dependent columns of K at q (count, nq). Infinite if the equations
-    contradict each other: the other columns are then no combination of these."""
-    K = interpret(position_program(tree, cluster.constraints), q=q)["K"]
-    K_dep, K_ind = K[:, :, list(cluster.dependent)], K[:, :, list(cluster.independent)]
-    missed = np.abs(K_ind - K_dep @ (np.linalg.pinv(K_dep) @ K_ind)).max(axis=(1, 2), initial=0.0)
-    return np.where(missed > CONTRADICTS, np.inf, np.linalg.cond(K_dep))
-
-
-def _reason(tree, cluster, q):
+def is_as_loaded(tree, cluster, q):
+    """Whether a closed q (nq,) is in an assembly with the cluster's number of dependent joints, or at a
+    singular position of such an assembly."""
     coordinates, usual = [*cluster.independent, *cluster.dependent], len(cluster.dependent)
-    names = ", ".join(sorted(constraint.name for constraint in cluster.constraints))
-    closed = closed_near(tree, cluster.constraints, coordinates, q[None])
-    at = closed[0] if len(closed) else q
-    program = position_program(tree, cluster.constraints)
-    (rank,) = ranks_of(interpret(program, q=at[None])["K"][:, :, coordinates], NEAR)
-    (condition,) = _conditions(tree, cluster, at[None])
-    singular = f"a loop is at a singular position, or too near: {names}"
-    if rank == usual and condition > HEALTHY:
-        joints = ", ".join(repr(tree.v_names[v]) for v in cluster.independent)
-        return f"{singular}: its other joints do not follow from {joints} there (condition {condition:.2g})"
-    if rank == usual:
-        gap = np.abs(interpret(program, q=q)["gaps"]).max()
-        return (
-            f"{names}: equations contradict each other where the loop is open by {gap:.2g}: see close_loops"
-        )
-    if is_as_loaded(tree, cluster, at):
-        return f"{singular}: {rank} of its equations are independent there, and {usual} as it was loaded"
-    free = len(coordinates) - rank
-    if not free:
-        return f"{names}: a rigid assembly: {rank} equations are independent, and {usual} as it was loaded"
-    return (
-        f"{names}: another assembly: {rank} equations are independent and {free} joints move freely, "
-        f"{usual} and {len(cluster.independent)} in that for which it was loaded. To load this one, mark "
-        f'{rank} of its joints with independent="false"'
-    )
+    (rank,) = ranks_of(constraint_jacobian(tree, cluster.constraints, coordinates, q[None]), NEAR)
+    return rank == usual or (rank < usual and not is_regular(tree, cluster.constraints, coordinates, q, rank))
+
+
+def is_regular(tree, constraints, coordinates, q, rank):
+    """Whether the motions of a closed q (nq,), where K has this rank, lead to closed positions of the same
+    rank. From a singular position they lead to a greater rank, or back."""
+    motions = np.linalg.svd(constraint_jacobian(tree, constraints, coordinates, q[None])[0])[2][rank:]
+    if not len(motions):
+        return True
+    steps = np.random.default_rng(9).normal(size=(NEIGHBORS, len(motions))) @ motions
+    steps *= STEP / np.linalg.norm(steps, axis=1, keepdims=True)
+    starts = moved(tree, np.tile(q, (NEIGHBORS, 1)), coordinates, steps)
+    closed = closed_near(tree, constraints, coordinates, starts)
+    distinct = np.linalg.norm(closed - q, axis=1) > 0.3 * STEP
+    same = ranks_of(constraint_jacobian(tree, constraints, coordinates, closed), NEAR) == rank
+    return np.count_nonzero(distinct & same) > NEIGHBORS / 2

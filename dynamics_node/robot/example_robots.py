@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from dynamics_node.algorithms.loading import load_robot
 from dynamics_node.errors import UnknownNameError
-from dynamics_node.robot import Robot
+from dynamics_node.robot.loading import load_robot
+from dynamics_node.robot.robot import Robot
 from dynamics_node.text import similar
 
 PACKAGE = "example-robot-data"

@@ -1,8 +1,8 @@
 """The equations of the constraints, on symbols: phi(q) = 0 for closed positions.
 
-Everything else is derived: K = dphi/dq, and with K qd = 0 the right-hand side k = -(dK/dt) qd of K qdd = k.
-So any kind of constraint, also a Python function, needs its phi only. Equations of a cluster that others
-imply are left out: planar loops may be written as spatial ones.
+Everything else is derived: K = dphi/dq, and in `algorithms` the right-hand side k of K qdd = k. So any kind
+of constraint, also a Python function, needs its phi only. Equations of a cluster that others imply are left
+out: planar loops may be written as spatial ones.
 """
 
 from dataclasses import dataclass, field
@@ -11,9 +11,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dynamics_node.algorithms.transforms import joint_transforms
-from dynamics_node.robot.constraints import FunctionConstraint, LoopJoint
+from dynamics_node.robot.constraints import LoopJoint
+from dynamics_node.robot.grouping import last_common, members_of
 from dynamics_node.robot.robot import cached_on_robot
+from dynamics_node.robot.transforms import joint_transforms
 from dynamics_node.symbolic import (
     Program,
     derivative_name,
@@ -28,7 +29,6 @@ from dynamics_node.symbolic import (
 )
 
 PAST = 1.5  # above 1: sin(x) (1 + PAST) / (PAST + cos(x)) is near x up to 150 degrees
-WORTH = 0.89  # of the operations of K and k by rates: those by positions share fewer expressions
 
 
 def equations(tree, constraints, q):
@@ -37,14 +37,23 @@ def equations(tree, constraints, q):
 
 
 def _equations(tree, constraints, q):
-    X_up = _transforms(tree, constraints, q)
-    return [_equation(constraint)(tree, X_up, constraint, q) for constraint in constraints]
+    X_up = joint_transforms(tree, q, _posed(tree, constraints))
+    return [_phi(tree, X_up, constraint, q) for constraint in constraints]
 
 
-def _transforms(tree, constraints, q):
-    """Transforms of the bodies whose poses the equations need."""
+def _phi(tree, X_up, constraint, q):
+    """phi of a constraint; that of a loop joint in the frame of the last body on both paths."""
+    if isinstance(constraint, LoopJoint):
+        (P, p), (S, s) = end_frames(tree, X_up, constraint)
+        return np.array(constraint.type.phi(constraint, P, S, p - s), dtype=object)
+    at = {joint.v.start: joint.q.start for joint in tree.independent_joints}
+    return np.atleast_1d(constraint.function(q[[at[v] for v in constraint.coordinates]]))
+
+
+def _posed(tree, constraints):
+    """The bodies whose poses the equations need, in order."""
     loops = [constraint for constraint in constraints if isinstance(constraint, LoopJoint)]
-    return joint_transforms(tree, q, sorted(set().union(*(members_of(tree, loop) for loop in loops))))
+    return sorted(set().union(*(members_of(tree, loop) for loop in loops)))
 
 
 def gaps(tree, constraints, q):
@@ -61,7 +70,7 @@ def scale_of(constraint):
 def turned(tree, constraints, q):
     """1 minus the cosine for every direction that both ends of a loop share, at symbols q: the equations
     alone also hold with the ends half a turn apart, or with permuted axes."""
-    X_up = _transforms(tree, constraints, q)
+    X_up = joint_transforms(tree, q, _posed(tree, constraints))
     loops = [loop for loop in constraints if isinstance(loop, LoopJoint)]
     terms = [1.0 - one for loop in loops for one in _cosines(loop, *end_frames(tree, X_up, loop))]
     return np.array(terms, dtype=object)
@@ -75,8 +84,7 @@ def _cosines(loop, predecessor, successor):
 @dataclass(frozen=True)
 class _Geometry:
     """The data of the equations of some constraints. It is equal if joints and the bodies and frames of the
-    loops have the same geometry. Inertias, names and other bodies do
-    not matter."""
+    loops have the same geometry. Inertias, names and other bodies do not matter."""
 
     places: tuple
     tree: Any = field(compare=False)
@@ -84,9 +92,7 @@ class _Geometry:
 
 
 def _geometry(tree, constraints):
-    loops = [constraint for constraint in constraints if isinstance(constraint, LoopJoint)]
-    members = sorted(set().union(*(members_of(tree, loop) for loop in loops)))
-    places = [(i, tree.parents[i], *_place(tree.bodies[i])) for i in members]
+    places = [(i, tree.parents[i], *_place(tree.bodies[i])) for i in _posed(tree, constraints)]
     joints = [(joint.kind, joint.q.start, joint.v.start) for joint in tree.independent_joints]
     return _Geometry((*places, *joints, *map(_form, constraints)), tree, constraints)
 
@@ -110,7 +116,7 @@ def _numbers(*arrays):
     return [None if array is None else array.tobytes() for array in arrays]
 
 
-def _once(program):
+def once_per_geometry(program):
     """program(tree, constraints), traced once per geometry: trees with inertias as inputs share it, and
     robots that are read again."""
     made = lru_cache(maxsize=256)(lambda geometry: program(geometry.tree, geometry.constraints))
@@ -122,7 +128,7 @@ def _once(program):
     return wraps(program)(of)
 
 
-@_once
+@once_per_geometry
 def position_program(tree, constraints: tuple) -> Program:
     """q -> phi (rows,), K (rows, nv of the tree), gaps (rows,) and turned (any,)."""
     phi = trace(lambda q: {"phi": equations(tree, constraints, q)}, {"q": (tree.nq,)})
@@ -131,7 +137,7 @@ def position_program(tree, constraints: tuple) -> Program:
     def function(q):
         return {
             "phi": interpret(phi, q=q)["phi"],
-            "K": _over_velocities(tree, q, interpret(K, q=q)[derivative_name("phi", "q")]),
+            "K": over_velocities(tree, q, interpret(K, q=q)[derivative_name("phi", "q")]),
             "gaps": gaps(tree, constraints, q),
             "turned": turned(tree, constraints, q),
         }
@@ -139,7 +145,12 @@ def position_program(tree, constraints: tuple) -> Program:
     return trace(function, {"q": (tree.nq,)})
 
 
-@_once
+def constraint_jacobian(tree, constraints, coordinates, q):
+    """K (count, rows, coordinates) at q (count, nq), by some velocity coordinates of the tree."""
+    return interpret(position_program(tree, constraints), q=q)["K"][:, :, list(coordinates)]
+
+
+@once_per_geometry
 def closing_program(tree, constraints: tuple) -> Program:
     """q -> open (rows,) and K (rows, nv of the tree) for Newton's method; gaps and turned as in
     `position_program`.
@@ -149,7 +160,7 @@ def closing_program(tree, constraints: tuple) -> Program:
     """
 
     def parts(q):
-        X_up = _transforms(tree, constraints, q)
+        X_up = joint_transforms(tree, q, _posed(tree, constraints))
         parts = zip(*(_opening(tree, X_up, constraint, q) for constraint in constraints), strict=True)
         return dict(zip(("axes", "others"), (np.concatenate(part) for part in parts), strict=True))
 
@@ -158,7 +169,7 @@ def closing_program(tree, constraints: tuple) -> Program:
 
     def function(q):
         now, rates = interpret(values, q=q), interpret(derivatives, q=q)
-        axes, others = (_over_velocities(tree, q, rates[derivative_name(name, "q")]) for name in now)
+        axes, others = (over_velocities(tree, q, rates[derivative_name(name, "q")]) for name in now)
         open_rows, K, at = [now["others"]], [others], 0
         for directions in (rows for rows in map(_directions, constraints) if len(rows)):
             size = directions.size
@@ -180,7 +191,7 @@ def _directions(constraint):
 def _opening(tree, X_up, constraint, q):
     """The directions of the predecessor in axes of the successor, and the other equations, in m, rad or 1."""
     if not isinstance(constraint, LoopJoint):
-        return np.zeros(0), _custom(tree, X_up, constraint, q)
+        return np.zeros(0), _phi(tree, X_up, constraint, q)
     (P, p), (S, s) = end_frames(tree, X_up, constraint)
     axes = [product(S.T, product(P, direction)) for direction in _directions(constraint)]
     others = constraint.type.others(constraint, P, S, p - s)
@@ -203,99 +214,7 @@ def _spin(axes, derivatives):
     return 0.5 * rates if len(axes) == 3 else rates
 
 
-@_once
-def velocity_program(tree, constraints: tuple) -> Program:
-    """q, qd (of the tree) -> K (rows, nv) and k (rows,) with K qdd = k. k is computed in the way with fewer
-    operations: for parallel axes by derivatives of K, for spatial motion by those of phi."""
-    position = position_program(tree, constraints)
-    K = position.outputs["K"] - position.input_size
-
-    def program(right_hand_side):
-        def function(q, qd):
-            return {"K": interpret(position, q=q)["K"], "k": right_hand_side(q, qd)}
-
-        return trace(function, {"q": (tree.nq,), "qd": (tree.nv,)})
-
-    if np.isin(K, range(len(position.constants))).all():  # linear constraints
-        return program(lambda q, qd: -np.zeros(len(K)))
-    by_rates = program(_change_of_rates(tree, position))
-    by_positions = program(_second_change(tree, constraints))
-    return by_positions if len(by_positions.ops) < WORTH * len(by_rates.ops) else by_rates
-
-
-@_once
-def jerk_program(tree, constraints: tuple) -> Program:
-    """q, qd (of the tree) -> change (rows,) of k in time, at constant rates."""
-    velocity = velocity_program(tree, constraints)
-    change = _along_motion(tree, lambda q, qd: interpret(velocity, q=q, qd=qd)["k"])
-    return trace(lambda q, qd: {"change": change(q, qd)}, {"q": (tree.nq,), "qd": (tree.nv,)})
-
-
-@_once
-def change_program(tree, constraints: tuple) -> Program:
-    """q, qd (of the tree), forces (rows,) -> change (nv of the tree,) = (dK/dt)^T forces along qd."""
-    position = position_program(tree, constraints)
-
-    def later(q, qd, forces, t):
-        K = interpret(position, q=_moved(tree, q, qd, t))["K"]
-        return {"f": K.T @ forces}
-
-    (rows,) = position.outputs["phi"].shape
-    shapes: dict[str, tuple[int, ...]] = {"q": (tree.nq,), "qd": (tree.nv,), "forces": (rows,)}
-    change = jacobian(trace(later, {**shapes, "t": (1,)}), ["f"], ["t"])
-
-    def function(**arrays):
-        derivatives = interpret(change, **arrays, t=np.zeros(1))
-        return {"change": derivatives[derivative_name("f", "t")][:, 0]}
-
-    return trace(function, shapes)
-
-
-def _change_of_rates(tree, position):
-    """k(q, qd) = -(dK/dt) qd, by the derivatives of K qd."""
-    rates = trace(
-        lambda q, qd: {"rate": interpret(position, q=q)["K"] @ qd}, {"q": (tree.nq,), "qd": (tree.nv,)}
-    )
-    change = jacobian(rates, ["rate"], ["q"])
-
-    def k(q, qd):
-        derivative = interpret(change, q=q, qd=qd)[derivative_name("rate", "q")]
-        return -(_over_velocities(tree, q, derivative) @ qd)
-
-    return k
-
-
-def _second_change(tree, constraints):
-    """k(q, qd): minus the second time derivative of phi at constant rates."""
-    first = _along_motion(tree, lambda q, qd: equations(tree, constraints, q))
-    second = _along_motion(tree, first)
-    return lambda q, qd: -second(q, qd)
-
-
-def _along_motion(tree, function):
-    """The time derivative of function(q, qd) (rows,) at constant rates."""
-
-    def later(q, qd, t):
-        return {"f": function(_moved(tree, q, qd, t), qd)}
-
-    shapes: dict[str, tuple[int, ...]] = {"q": (tree.nq,), "qd": (tree.nv,), "t": (1,)}
-    change = jacobian(trace(later, shapes), ["f"], ["t"])
-
-    def derivative(q, qd):
-        return interpret(change, q=q, qd=qd, t=np.zeros(1))[derivative_name("f", "t")][:, 0]
-
-    return derivative
-
-
-def _moved(tree, q, qd, t):
-    """Positions after a short time t (1,) at rates qd, to first order."""
-    moved = np.array(q, dtype=object)
-    for joint in tree.independent_joints:
-        moved[joint.q] = q[joint.q] + t[0] * (joint.type.tangent(q[joint.q]) @ qd[joint.v])
-    return moved
-
-
-def _over_velocities(tree, q, derivative):
+def over_velocities(tree, q, derivative):
     """Derivatives (rows, nv) by velocity coordinates, from those by positions (rows, nq)."""
     out = np.zeros((len(derivative), tree.nv), dtype=object)
     for joint in tree.independent_joints:
@@ -303,24 +222,10 @@ def _over_velocities(tree, q, derivative):
     return out
 
 
-# --- one function for each type of constraint ---------------------------------------------------------------
-
-
-def _custom(tree, X_up, constraint: FunctionConstraint, q):
-    at = {joint.v.start: joint.q.start for joint in tree.independent_joints}
-    return np.atleast_1d(constraint.function(q[[at[v] for v in constraint.coordinates]]))
-
-
-def _loop(tree, X_up, loop: LoopJoint, q):
-    """phi of a loop joint from the frames of both ends, in the frame of the last body on both paths."""
-    (P, p), (S, s) = end_frames(tree, X_up, loop)
-    return np.array(loop.type.phi(loop, P, S, p - s), dtype=object)
-
-
 def end_frames(tree, X_up, loop: LoopJoint):
     """`frame_in` of the predecessor's and the successor's end, in the frame of the last body on both
     paths."""
-    top = common_ancestor(tree, loop.predecessor, loop.successor)
+    top = last_common(tree, loop.predecessor, loop.successor)
     ends = zip((loop.predecessor, loop.successor), loop.rotations, loop.origins, strict=True)
     return tuple(frame_in(tree, X_up, top, *end) for end in ends)
 
@@ -333,36 +238,6 @@ def frame_in(tree, X_up, top, body, rotation, origin):
         place = X_up.point_back(body, place)
         body = tree.parents[body]
     return np.stack(axes, axis=-1), place
-
-
-def common_ancestor(tree, a, b):
-    """The last body on both paths from the root, -1 for the root."""
-    above = set(tree.ancestors[a]) if a >= 0 else set()
-    shared = [body for body in (tree.ancestors[b] if b >= 0 else ()) if body in above]
-    return shared[-1] if shared else -1
-
-
-def path(tree, top, body):
-    """Bodies from below `top` to `body`."""
-    above = tree.ancestors[body] if body >= 0 else ()
-    return [i for i in above if top < 0 or i not in tree.ancestors[top]]
-
-
-def between(tree, a, b):
-    """Bodies on the two paths from the nearest common ancestor, without it."""
-    top = common_ancestor(tree, a, b)
-    return {*path(tree, top, a), *path(tree, top, b)}
-
-
-def members_of(tree, constraint):
-    """Bodies whose joints a constraint concerns."""
-    if isinstance(constraint, LoopJoint):
-        return between(tree, constraint.predecessor, constraint.successor)
-    return set(constraint.bodies)
-
-
-def _equation(constraint) -> Any:
-    return {LoopJoint: _loop, FunctionConstraint: _custom}[type(constraint)]
 
 
 # --- independent ones ---------------------------------------------------------------------------------------
@@ -387,8 +262,8 @@ def counting_equations(tree, cluster) -> Counting:
     (spherical linkages, double parallelograms) counts: without it the rest would be singular at some
     positions. Then there are more rows than dependent joints.
     """
-    K_all = interpret(position_program(tree, cluster.constraints), q=cluster.samples)["K"]
-    K = K_all[:, :, [*cluster.independent, *cluster.dependent]]
+    coordinates = [*cluster.independent, *cluster.dependent]
+    K = constraint_jacobian(tree, cluster.constraints, coordinates, cluster.samples)
     rows = _independent_rows(np.swapaxes(K, 0, 1).reshape(K.shape[1], -1))
     return Counting(rows, power_of_two(np.median(np.linalg.norm(K[:, rows], axis=2), axis=0)))
 

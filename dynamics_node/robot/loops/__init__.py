@@ -1,0 +1,1 @@
+"""Closed loops of a robot: their equations, closed positions, and the choice of independent joints."""
