@@ -91,6 +91,16 @@ def test_cheapest_algorithm_is_chosen():
     assert dn.build(humanoid, dn.forward_dynamics(humanoid), backend="c").description == "aba"
 
 
+def test_compiled_equals_interpreted():
+    """Also for other processors, see test_cross.py."""
+    model = ROBOTS["ur5"].model()
+    program = dynamics_programs(model, dn.forward_dynamics(model))["aba"]
+    q, qd, tau, _ = random_states(model, 10)
+    gravity = np.tile(model.gravity, (10, 1))
+    expected = interpret(program, q=q, qd=qd, tau=tau, gravity=gravity)["qdd"]
+    assert error(packed(Kernel(program)(10, q, qd, tau, gravity)), expected).max() <= 1e-12
+
+
 def test_golden_text():
     """The text of one small Program, to the letter."""
 

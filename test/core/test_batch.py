@@ -92,6 +92,10 @@ def test_a_constant_beyond_floats_is_an_error():
         BatchKernel(program, np.float32)
 
 
+def test_empty_batch():
+    assert [y.shape for y in BatchKernel(program())(0, np.zeros((0, 2)), np.zeros(4))[0]] == [(0, 2), (0, 3)]
+
+
 @pytest.mark.parametrize("more", [0, 5])
 def test_results_do_not_depend_on_threads(more):
     count = 3 * WORTH_A_THREAD // len(program().ops) + more

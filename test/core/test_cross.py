@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import test_backend_c
 import test_batch
+import test_facade
 from compiled import packed
 from flags import NOT_FUSED
 from foreign import PROCESSORS, runs_on
@@ -29,7 +30,7 @@ TESTS = (
     test_backend_c.test_sines_and_cosines,
     test_backend_c.test_sines_of_computed_angles,
     test_backend_c.test_programs_of_several_parts,
-    test_backend_c.test_robot_without_joints,
+    test_facade.test_robot_without_joints,
 )
 ESSENTIAL = (
     test_batch.test_batch_equals_scalar,
