@@ -40,9 +40,11 @@ CASADI = ["casadi>=3.6"]
 JAX = ["jax>=0.6.1"]  # 400 MB, and PyTorch more: their tests are skipped without them
 TORCH = ["torch>=2.4"]
 PLANNING = ["toppra>=0.6.10"]  # time-optimal trajectories
+CONTACTS = ["daqp>=0.8.5"]  # quadratic programs of contact forces
 VIEWER = ["viser>=1.1"]  # pages that play a motion
 EXPORTS = [*CASADI, "fmpy>=0.3.20"]  # what loads exported functions
-TEST = DEMO + XACRO + CHECKS + TABLES + CLUSTER + DOCTOR + GTSAM + GPU_CHECKS + EXPORTS + PLANNING + VIEWER
+EXTRAS = DOCTOR + GTSAM + EXPORTS + PLANNING + CONTACTS + VIEWER
+TEST = DEMO + XACRO + CHECKS + TABLES + CLUSTER + GPU_CHECKS + EXTRAS
 BENCH = [*TEST, "figaroh>=1.0.2"]
 SITE = [  # the documentation
     "sphinx>=8.1",
@@ -150,6 +152,7 @@ setup(
         "mjcf": MUJOCO,
         "xacro": XACRO,
         "planning": PLANNING,
+        "contacts": CONTACTS,
         "viewer": VIEWER,
         "cuda": ["cupy-cuda13x[ctk]>=14.0"],  # for drivers before 580: pip install 'cupy-cuda12x[ctk]'
         "tables": TABLES,

@@ -49,6 +49,8 @@ from dynamics_node.estimation import (
     identify_tool,
 )
 from dynamics_node.functions import (
+    ContactForces,
+    ContactSolver,
     Estimate,
     Estimator,
     ExternalWrenchEstimate,
@@ -57,6 +59,7 @@ from dynamics_node.functions import (
     RobotFunction,
     UnobservableError,
     build,
+    build_contact_solver,
     build_loop_solver,
     compile,
     difference,
@@ -161,6 +164,9 @@ __all__ = [  # noqa: RUF022 (by subject)
     "hybrid_dynamics",  # torques known at some joints, accelerations at the others
     "Contact",  # a foot, sole, hand or wheel: where the world, or another link, can push
     "load_contacts",  # a file of contacts -> records
+    "build_contact_solver",  # -> ContactSolver
+    "ContactSolver",  # the smallest contact forces and torques of a motion, within friction and effort limits
+    "ContactForces",  # its result
     "build_loop_solver",  # -> LoopSolver
     "LoopSolver",  # `close_loops` at the rate of a controller
     "trace",  # a function of arrays -> Program

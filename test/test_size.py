@@ -12,12 +12,12 @@ ROOT = Path(__file__).parents[1]
 LIBRARY = ROOT / "dynamics_node"
 KINDS = {".py", ".c", ".h", ".js"}
 BUDGETS = {
-    "algorithms": 6200,
+    "algorithms": 6350,
     "chains": 700,
     "cli": 2550,
     "codegen": 6900,
     "estimation": 2350,
-    "functions": 4350,
+    "functions": 5050,
     "graph": 4800,
     "identification": 6300,
     "io": 2150,
@@ -27,7 +27,7 @@ BUDGETS = {
     "trajectory": 7750,
     ".": 900,  # the modules next to the packages
 }
-TESTS = 48_200
+TESTS = 48_800
 LONGEST = 600  # lines of one module
 
 

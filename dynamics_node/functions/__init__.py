@@ -10,6 +10,7 @@ from dynamics_node.functions.configuration import (
     interpolate,
     random_configuration,
 )
+from dynamics_node.functions.contact_forces import ContactForces, ContactSolver, build_contact_solver
 from dynamics_node.functions.estimator import (
     Estimate,
     Estimator,

@@ -194,7 +194,7 @@ class ContactRows:
         return np.repeat(per_contact, [len(contact.rows) for contact in self.contacts], axis=-1)
 
 
-def valid_contacts(robot: Robot, contacts: Iterable[Contact]) -> tuple[Contact, ...]:
+def valid_contacts(robot: Robot, contacts: Contact | Iterable[Contact]) -> tuple[Contact, ...]:
     """The contacts as a tuple. Raises ContactError for an unknown link, a name that occurs twice, and two
     sides that do not move relative to each other."""
     contacts = (contacts,) if isinstance(contacts, Contact) else tuple(contacts)

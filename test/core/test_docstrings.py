@@ -68,11 +68,17 @@ NEED_EXAMPLE = [
 ]
 
 
+OPTIONAL = {
+    "write_animation": "viser",
+    **dict.fromkeys(("build_contact_solver", "ContactSolver", "ContactForces"), "daqp"),
+}
+
+
 @pytest.mark.parametrize("name", NEED_EXAMPLE)
 def test_example(name):
     """`dn`, `np` and `robot`, a Panda, are defined, as on the pages of the documentation."""
-    if name == "write_animation":
-        pytest.importorskip("viser", reason="pages that play a motion: pip install viser")
+    if module := OPTIONAL.get(name):
+        pytest.importorskip(module, reason=f"an extra: pip install {module}")
     thing, _ = THINGS[name]
     (test,) = doctest.DocTestFinder(recurse=False).find(
         thing, name, globs={"dn": dn, "np": np, "robot": robot_of("panda7")}

@@ -1,0 +1,215 @@
+"""Quadratic programs with cones of friction, for one state: DAQP solves them, its results are checked here.
+
+A cone of friction is the intersection of its tangent planes. The first program has none of them. At each cone
+that its solution leaves, the plane that touches the cone nearby is added, and a term of the cone's curvature,
+as in sequential quadratic programming: two or three more programs then suffice. Planes of a cone only remove
+points outside of it, so a solution within all cones that is optimal for the planes is optimal for the cones.
+"""
+
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dynamics_node.algorithms.contact_qp import UNBOUNDED, ForceVariables
+
+TOLERANCE = 1e-6  # of the optimality conditions, relative to the largest force and cost
+EXCESS = 1e-9  # outside of a cone, relative to the largest force
+PENALTY = 1e3  # of squares of violations, relative to costs
+DEPENDENT = 1e-9  # singular values of dependent equations
+MOST_PROGRAMS = 60
+PARALLEL = 0.98  # cosine of the angle between planes of a cone that replace each other
+SETTINGS = {"primal_tol": 1e-10, "dual_tol": 1e-12, "zero_tol": 1e-9, "iter_limit": 10_000}
+MISSING = "contact forces need DAQP: pip install 'dynamics_node[contacts]', or pip install 'daqp>=0.8.5'"
+
+
+@cache
+def required_daqp() -> Any:
+    """The module. Raises ImportError with the command to install it."""
+    try:
+        import daqp
+    except ImportError as error:
+        raise ImportError(f"{MISSING} ({error})") from None
+    return daqp
+
+
+class QP(NamedTuple):
+    """Minimize x^T H x / 2 + f^T x with lower <= (the first of x, A x) <= upper, sense 5 for equations, and
+    the cones, which are wider by `room`. slack: -1, or the first of the variables by which normal forces may
+    be negative, and tangents outside of their cone."""
+
+    H: np.ndarray
+    f: np.ndarray
+    A: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
+    sense: np.ndarray
+    room: float = 0.0
+    slack: int = -1
+
+
+class ConeSolver:
+    """Solves the programs of `contact_qp_program`. fixed (nv,) bool: torques that are zero."""
+
+    def __init__(self, variables: ForceVariables, fixed: np.ndarray):
+        required_daqp()
+        self._variables = variables
+        self._fixed = np.concatenate([fixed, np.zeros(len(variables.wedges), dtype=bool)])
+        self._sense = np.zeros(variables.nnormals + len(self._fixed), dtype=np.int32)
+        self._sense[variables.nnormals :][self._fixed] = 5
+
+    def without_cones(self, H, f, A, lower, upper):
+        """x (n,) and the multipliers of a QP without its cones, unchecked: see `is_optimal`."""
+        x, _, _, info = required_daqp().solve(H, f, A, upper, lower, self._sense, **SETTINGS)
+        return x, info["lam"]
+
+    def is_optimal(self, program, x, y):
+        """Whether x (..., n) and the multipliers y (...) of programs without cones solve them with these."""
+        tau0, H, f, A, lower, upper = program
+        outside, size = self._outside(x), largest(tau0)
+        optimal = meets_conditions(H, f, A, lower, upper, x, y, size)
+        return optimal & (outside.max(axis=-1, initial=0.0) <= EXCESS * size)
+
+    def solve(self, program) -> np.ndarray:
+        """The forces x (n,). Where none keep all limits, those that give the fixed torques as far as contacts
+        can, at the least cost with squares of violations times PENALTY; NaN if these fail the check."""
+        tau0, H, *rest = program
+        size, strict = largest(tau0), self._independent(H, *rest)
+        for qp in (strict, _widened(strict, 0.5 * TOLERANCE * size), self._softened(strict)):
+            x = self._within_cones(qp, size)
+            if x is not None:
+                return x[: len(H)]
+        return np.full(len(H), np.nan)
+
+    def _independent(self, H, f, A, lower, upper):
+        """The QP without dependent equations, and without the part of fixed torques that no forces give."""
+        k, fixed = self._variables.nnormals, self._fixed
+        U, s, Vt = np.linalg.svd(A[fixed], full_matrices=False)
+        rank = int((s > DEPENDENT * max(s.max(initial=0.0), 1.0)).sum())
+        given = (upper[k:][fixed] @ U[:, :rank]) / s[:rank]
+        others = ~fixed & (upper[k:] < UNBOUNDED)
+        return QP(
+            H,
+            f,
+            np.concatenate([Vt[:rank], A[others]]),
+            np.concatenate([lower[:k], given, lower[k:][others]]),
+            np.concatenate([upper[:k], given, upper[k:][others]]),
+            np.repeat(np.array([0, 5, 0], dtype=np.int32), [k, rank, int(others.sum())]),
+        )
+
+    def _softened(self, qp):
+        """The QP whose limits may be violated."""
+        k, n, m = self._variables.nnormals, len(qp.H), len(qp.sense)
+        rank = int(np.count_nonzero(qp.sense))
+        r = m - k - rank
+        rows = np.zeros((m + r, n + k + r))
+        equal, normals, above, below = np.split(np.arange(m + r), [rank, rank + k, rank + k + r])
+        rows[equal, :n] = qp.A[:rank]
+        rows[normals, np.arange(k)] = rows[normals, n + np.arange(k)] = 1.0
+        rows[above, :n] = rows[below, :n] = qp.A[rank:]
+        rows[above, n + k + np.arange(r)], rows[below, n + k + np.arange(r)] = -1.0, 1.0
+        none, end = np.full(k + r, UNBOUNDED), k + rank
+        costs = np.full(k + r, PENALTY * np.abs(qp.H).max())
+        return QP(
+            np.block([[qp.H, np.zeros((n, k + r))], [np.zeros((k + r, n)), np.diag(costs)]]),
+            np.concatenate([qp.f, np.zeros(k + r)]),
+            rows,
+            np.concatenate([qp.lower[k:end], np.zeros(k), -none[:r], qp.lower[end:]]),
+            np.concatenate([qp.upper[k:end], none[:k], qp.upper[end:], none[:r]]),
+            np.repeat(np.array([5, 0], dtype=np.int32), [rank, k + 2 * r]),
+            0.0,
+            n,
+        )
+
+    def _outside(self, x, room=0.0, slack=-1):
+        """How far tangents (..., cones) are outside of their cones, N."""
+        v = self._variables
+        tangents = x[..., v.tangents]
+        lengths = np.sqrt((tangents * tangents).sum(axis=-1))
+        allowed = v.friction * x[..., v.normals] + room
+        return lengths - (allowed if slack < 0 else allowed + x[..., slack + v.normals])
+
+    def _within_cones(self, qp, size):
+        """x of a QP, or None."""
+        v, first, solve = self._variables, len(qp.sense), required_daqp().solve
+        planes, current = Planes.none(), qp
+        for _ in range(MOST_PROGRAMS):
+            H, f, A, lower, upper, sense, *_ = current
+            x, _, status, info = solve(H, f, A, upper, lower, sense, **SETTINGS)
+            if status < 1:
+                return None
+            y, outside = info["lam"], self._outside(x, qp.room, qp.slack) > EXCESS * size
+            if not outside.any() and meets_conditions(qp.H, f, A, lower, upper, x, y, size):
+                return x
+            pressed = np.bincount(planes.cones, y[first:], len(outside))
+            touched = np.flatnonzero(outside | (pressed > 0.0))
+            if not touched.size:
+                return None
+            tangents = x[v.tangents]
+            lengths = np.maximum(np.sqrt((tangents * tangents).sum(axis=1)), EXCESS * size)
+            planes = planes.touching(touched, tangents[touched] / lengths[touched, None])
+            current = self._with_planes(qp, planes, (pressed / lengths)[touched])
+        return None
+
+    def _with_planes(self, qp, planes, curvatures):
+        """The QP with planes of the cones, and with the curvatures (k,) of the last k of these."""
+        v, at, count = self._variables, planes.cones, len(planes.cones)
+        rows, turns = np.zeros((2, count, len(qp.f)))
+        place = np.arange(count)
+        rows[place[:, None], v.tangents[at]] = planes.directions
+        rows[place, v.normals[at]] = -v.friction[at]
+        if qp.slack >= 0:
+            rows[place, qp.slack + v.normals[at]] = -1.0
+        turns[place[:, None], v.tangents[at]] = planes.directions[:, ::-1] * [-1.0, 1.0]
+        last = turns[count - len(curvatures) :]
+        return qp._replace(
+            H=qp.H + (last.T * curvatures) @ last,
+            A=np.concatenate([qp.A, rows]),
+            lower=np.concatenate([qp.lower, np.full(count, -UNBOUNDED)]),
+            upper=np.concatenate([qp.upper, np.full(count, qp.room)]),
+            sense=np.concatenate([qp.sense, np.zeros(count, dtype=np.int32)]),
+        )
+
+
+class Planes(NamedTuple):
+    """Planes that touch cones: numbers of the cones (k,), and unit directions of their tangents (k, 2)."""
+
+    cones: np.ndarray
+    directions: np.ndarray
+
+    @staticmethod
+    def none():
+        return Planes(np.zeros(0, dtype=int), np.zeros((0, 2)))
+
+    def touching(self, cones, directions):
+        """With other planes at the end, in place of those that are nearly parallel to them."""
+        near = (self.cones[:, None] == cones) & (self.directions @ directions.T > PARALLEL)
+        kept = ~near.any(axis=1)
+        return Planes(*(np.concatenate([a[kept], b]) for a, b in zip(self, (cones, directions), strict=True)))
+
+
+def _widened(qp: QP, room):
+    """The QP with limits that are wider by `room`."""
+    free = np.where(qp.sense == 0, room, 0.0)
+    return qp._replace(lower=qp.lower - free, upper=qp.upper + free, room=room)
+
+
+def largest(tau0):
+    """The size (...) of the forces: 1 N and the largest of tau0 (..., nv)."""
+    return 1.0 + np.abs(tau0).max(axis=-1)
+
+
+def meets_conditions(H, f, A, lower, upper, x, y, size):
+    """Whether x (..., n) and multipliers y (..., rows) are primal and dual feasible and complementary, to
+    TOLERANCE of the largest force `size` and of costs."""
+    k = y.shape[-1] - A.shape[-2]
+    values = np.concatenate([x[..., :k], (A @ x[..., None])[..., 0]], axis=-1)
+    gradient = (H @ x[..., None])[..., 0] + f + (y[..., None, k:] @ A)[..., 0, :]
+    gradient[..., :k] += y[..., :k]
+    cost = H.max(axis=(-2, -1)) * size
+    gaps = y * (values - np.where(y > 0.0, upper, lower))
+    return (
+        (np.maximum(lower - values, values - upper).max(axis=-1) <= TOLERANCE * size)
+        & (np.abs(gradient).max(axis=-1) <= TOLERANCE * cost)
+        & (np.abs(gaps).max(axis=-1) <= TOLERANCE * cost * size)
+    )

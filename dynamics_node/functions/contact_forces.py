@@ -1,0 +1,372 @@
+"""The smallest contact forces and joint torques of a motion, within friction, surfaces and effort limits."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal, NamedTuple, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dynamics_node.algorithms.contact_qp import ForceVariables, contact_qp_program
+from dynamics_node.codegen import make_runner
+from dynamics_node.display import shown_by_field, titled
+from dynamics_node.errors import InputError, SolutionError, UnknownNameError
+from dynamics_node.functions.arguments import robot_signature
+from dynamics_node.functions.checks import numbers, require_robot
+from dynamics_node.functions.choices import Backend
+from dynamics_node.functions.cone_qp import TOLERANCE, ConeSolver
+from dynamics_node.functions.contact_limits import ForceLimits
+from dynamics_node.functions.function import Function
+from dynamics_node.robot import Robot
+from dynamics_node.robot.contacts import Contact, ContactRows, valid_contacts
+from dynamics_node.text import listed
+
+Infeasible = Literal["raise", "nan", "least"]
+
+
+@shown_by_field
+class ContactForces(NamedTuple):
+    """Contact forces and joint torques of a motion, and how far they are from their limits.
+
+    Attributes
+    ----------
+    tau : ndarray (..., nv)
+        Torques and forces at the joints, N m and N; zero where no motor is.
+    contact_forces : ndarray (..., rows)
+        Forces and moments of the environment on the links, in the axes of the contacts, N and N m.
+    margins : ndarray (..., limits)
+        Distances to the solver's `limits`, N and N m. They are negative where a limit is violated, and
+        infinite at contacts that are not active.
+
+    Examples
+    --------
+    >>> from dynamics_demo.robots import quadruped
+    >>> legs = dn.parse_robot(quadruped(), floating_base=True)
+    >>> shanks = ("fl_shank", "fr_shank", "hl_shank", "hr_shank")
+    >>> feet = [dn.Contact(shank, xyz=(0, 0, -0.2), friction=0.7) for shank in shanks]
+    >>> solver = dn.build_contact_solver(legs, feet, backend="numpy")
+    >>> result = solver(legs.neutral(), np.zeros(legs.nv), np.zeros(legs.nv))
+    >>> result.margins[:2].round(1)  # of the first foot: its normal force, and the friction that is left
+    array([22. , 15.2])
+    """
+
+    tau: np.ndarray
+    contact_forces: np.ndarray
+    margins: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class ContactSolver:
+    """Inverse dynamics of a robot that its contacts hold: the result of `build_contact_solver`. Picklable.
+
+    A call returns the forces and torques that produce an acceleration within all limits and have the least
+    weighted sum of squares. The sum has the torques in N m and the forces in N, those of a surface with
+    friction and `half_lengths` at its four corners. Moments of other surfaces are divided by their mean half
+    length, or by 0.1 m.
+
+    A contact with friction only pushes, within its cone. The area of a surface with `half_lengths` transmits
+    its wrench. So the center of pressure is on it, and friction limits the moment about the normal, too. The
+    cones are exact. A contact without friction holds in every direction.
+
+    Attributes
+    ----------
+    robot : Robot
+        The robot.
+    qp : Function
+        q, qd, qdd, active, f_ext if it was built with it, gravity -> the arrays of the quadratic program.
+    driven : ndarray (nv,)
+        Whether a coordinate has a motor.
+    effort_limits : ndarray (nv,)
+        ForceLimits of torques, N m and N.
+
+    Examples
+    --------
+    >>> from dynamics_demo.robots import quadruped
+    >>> legs = dn.parse_robot(quadruped(), floating_base=True)
+    >>> shanks = ("fl_shank", "fr_shank", "hl_shank", "hr_shank")
+    >>> feet = [dn.Contact(shank, xyz=(0, 0, -0.2), friction=0.7) for shank in shanks]
+    >>> solver = dn.build_contact_solver(legs, feet, backend="numpy")
+    >>> solver.limits[:2]
+    ('fl_shank.normal', 'fl_shank.friction')
+    >>> still = np.zeros(legs.nv)
+    >>> forces = solver(legs.neutral(), still, still).contact_forces
+    >>> forces[solver.rows.places["hr_shank"]].round(1)[1:]
+    array([ 0.2, 22. ])
+    """
+
+    robot: Robot
+    qp: Function[Any]
+    driven: np.ndarray
+    effort_limits: np.ndarray
+    _variables: ForceVariables
+    _cones: ConeSolver
+    _limits: ForceLimits
+
+    def __repr__(self):
+        names = zip(self.robot.v_names, self.driven, strict=True)
+        return titled(
+            f"ContactSolver of {self.robot.name!r}",
+            contacts=[contact.name for contact in self._variables.contacts],
+            unactuated=[name for name, driven in names if not driven],
+            limits=self.limits,
+            backend=self.qp.runner.backend,
+        )
+
+    @property
+    def rows(self) -> ContactRows:
+        """Names and places of the rows of contact forces, as those of a Problem."""
+        return self._variables.rows
+
+    @property
+    def limits(self) -> tuple[str, ...]:
+        """Names of the margins.
+
+        `normal` of a contact: its normal force, N. `friction`: the friction that is left, N; `friction_1` to
+        `friction_4`: at a corner of a surface. `edge_x`, `edge_y`: the distance of the center of pressure
+        from the edge along an axis, times the normal force, N m. `effort` of a joint: the torque that is
+        left, N m or N.
+        """
+        return self._limits.names
+
+    def __call__(
+        self,
+        q: ArrayLike,
+        qd: ArrayLike,
+        qdd: ArrayLike,
+        active: ArrayLike | None = None,
+        f_ext: ArrayLike | None = None,
+        gravity: ArrayLike | None = None,
+        *,
+        errors: Infeasible = "raise",
+    ) -> ContactForces:
+        """Compute the smallest forces and torques.
+
+        Parameters
+        ----------
+        q : array_like (..., nq)
+            Positions; leading axes are a batch.
+        qd, qdd : array_like (..., nv)
+            Velocities and accelerations.
+        active : array_like (..., contacts), optional
+            1 for contacts that touch, 0 for others, whose forces are zero. By default all touch.
+        f_ext : array_like (..., nbodies, 6), optional
+            Other wrenches of the environment on the bodies, as for a Function with `f_ext=True`.
+        gravity : array_like (..., 3), optional
+            In place of the robot's, m/s^2.
+        errors : str
+            For states without forces within the limits: 'raise'; 'nan'; or 'least' for the forces that
+            violate the limits least. Squares of violations in N and N m then cost 1000 times as much as those
+            of forces, and `tau` has the wrench that a floating base lacks.
+
+        Returns
+        -------
+        ContactForces
+
+        Raises
+        ------
+        InputError
+            For an invalid argument, naming argument and entry.
+        SolutionError
+            If no forces keep the limits. The message has the least violations: contacts that slip, tip or
+            lift, joints that are too weak, and by how much.
+        TypeError
+            For f_ext, if it was built without.
+
+        Examples
+        --------
+        >>> from dynamics_demo.robots import quadruped
+        >>> legs = dn.parse_robot(quadruped(), floating_base=True)
+        >>> feet = [dn.Contact(f"{leg}_shank", xyz=(0, 0, -0.2), friction=0.7) for leg in ("fl", "hr")]
+        >>> solver = dn.build_contact_solver(legs, feet, backend="numpy")
+        >>> still = np.zeros(legs.nv)
+        >>> result = solver(legs.neutral(), still, still, active=[1, 0], errors="least")
+        >>> result.tau[:2].round(1)  # N m, about x and y: one foot does not hold the robot
+        array([-8. , 13.7])
+        """
+        if errors not in get_args(Infeasible):
+            raise InputError(f"errors must be {', '.join(get_args(Infeasible))}, not {errors!r}")
+        active = None if active is None else _flags(active)
+        touch = np.ones(len(self.rows.contacts)) if active is None else active
+        wrenches = () if f_ext is None and len(self.qp.runner.inputs) == 5 else (f_ext,)
+        program = self.qp(q, qd, qdd, touch, *wrenches, gravity, errors="nan" if errors == "nan" else "raise")
+        tau0, A = program[0], program[3]
+        if tau0.ndim == 1:
+            x = self._forces(program)
+        else:
+            batch, axes = tau0.shape[:-1], tau0.ndim - 1
+            x = self._of_batch([a.reshape(-1, *a.shape[axes:]) for a in program]).reshape(*batch, -1)
+        tau = tau0 - (A[..., : self.robot.nv, :] @ x[..., None])[..., 0]
+        margins = self._limits.margins(x, tau, active)
+        forces = (self._variables.spread @ x[..., None])[..., 0]
+        return self._checked(tau0, ContactForces(tau, forces, margins), errors)
+
+    def _forces(self, program):
+        """x (n,) of one state."""
+        if not np.isfinite(program[0][0]):
+            return np.full(self._variables.size, np.nan)
+        x, y = self._cones.without_cones(*program[1:])
+        return x if self._cones.is_optimal(program, x, y) else self._cones.solve(program)
+
+    def _of_batch(self, program):
+        """x (count, n). Threads would take twice the time: a solution is shorter than a turn of Python."""
+        count, v = len(program[0]), self._variables
+        x, y = np.zeros((count, v.size)), np.zeros((count, program[-1].shape[1]))
+        finite = np.isfinite(program[0]).all(axis=1)
+        for k in np.flatnonzero(finite):
+            x[k], y[k] = self._cones.without_cones(*(a[k] for a in program[1:]))
+        for k in np.flatnonzero(finite & ~self._cones.is_optimal(program, x, y)):
+            x[k] = self._cones.solve([a[k] for a in program])
+        x[~finite] = np.nan
+        return x
+
+    def _checked(self, tau0, result, errors):
+        """The result, or what `errors` demands where it violates limits."""
+        tau, _, margins = result
+        size = TOLERANCE * (1.0 + np.abs(tau0).max(axis=-1))
+        good = np.abs(tau[..., ~self.driven]).max(axis=-1, initial=0.0) <= size
+        good &= margins.min(axis=-1, initial=np.inf) >= -size
+        if errors == "nan" and not good.all():
+            return ContactForces(*(np.where(good[..., None], array, np.nan) for array in result))
+        if errors == "least":
+            good = np.isfinite(tau[..., 0])
+        if good.all():
+            return result
+        state = tuple(np.argwhere(~good)[0]) if good.ndim else ()
+        raise SolutionError(partial(self._why, tau[state], margins[state], float(size[state]), state))
+
+    def _why(self, tau, margins, tolerance, state):
+        missing = [
+            f"no motor gives the {tau[v]:.3g} that {self.robot.v_names[v]!r} needs"
+            for v in np.flatnonzero(~self.driven & (np.abs(tau) > tolerance))
+        ]
+        if np.isnan(tau).any():
+            return "the solutions of DAQP fail the check of their optimality"
+        violated = [*self._limits.violated(margins, tolerance), *missing]
+        at = f" at state {', '.join(map(str, state))}" if state else ""
+        return f"no contact forces produce this acceleration{at}: {listed(violated, 6)}"
+
+
+def build_contact_solver(
+    robot: Robot,
+    contacts: Contact | Iterable[Contact],
+    *,
+    force_weights: ArrayLike = 1.0,
+    torque_weights: ArrayLike = 1.0,
+    effort_limits: bool | ArrayLike = True,
+    unactuated: Iterable[str] = (),
+    f_ext: bool = False,
+    backend: Backend = "auto",
+) -> ContactSolver:
+    """Build the solver for the smallest contact forces and joint torques of a motion.
+
+    Needs DAQP: pip install 'dynamics_node[contacts]'.
+
+    Parameters
+    ----------
+    robot : Robot
+        The robot. Joints that float have no motor.
+    contacts : Contact or iterable of Contact
+        Places where the environment, or another link, can push. Which of them touch is an argument of calls.
+    force_weights : array_like (contacts,)
+        Weights of squares of forces, above zero, 1/N^2.
+    torque_weights : array_like (nv,)
+        Weights of squares of torques, zero or more, 1/(N m)^2; those of unactuated coordinates do not count.
+    effort_limits : bool or array_like (nv,)
+        Whether the effort limits of the robot count, or others, N m and N.
+    unactuated : iterable of str
+        Further joints without a motor.
+    f_ext : bool
+        Whether wrenches of the environment on the bodies are an argument.
+    backend : str
+        'c', 'numpy' or 'auto', as in `build`, for the equations.
+
+    Returns
+    -------
+    ContactSolver
+
+    Raises
+    ------
+    ContactError
+        For a contact at an unknown link or at one that is fixed; the message names it.
+    InputError
+        For invalid weights or limits, or no contact.
+    UnknownNameError
+        For an unknown joint.
+    ImportError
+        Without DAQP.
+    CompileError
+        For backend c without a compiler.
+
+    References
+    ----------
+    Caron, Pham and Nakamura, "Stability of Surface Contacts for Humanoid Robots", ICRA 2015.
+
+    Arnström, Bemporad and Axehill, "A Dual Active-Set Solver for Embedded Quadratic Programming Using
+    Recursive LDL Updates", 2022.
+
+    Examples
+    --------
+    >>> from dynamics_demo.robots import quadruped
+    >>> legs = dn.parse_robot(quadruped(), floating_base=True)
+    >>> shanks = ("fl_shank", "fr_shank", "hl_shank", "hr_shank")
+    >>> feet = [dn.Contact(shank, xyz=(0, 0, -0.2), friction=0.7) for shank in shanks]
+    >>> solver = dn.build_contact_solver(legs, feet, backend="numpy")
+    >>> still = np.zeros(legs.nv)
+    >>> forces = solver(legs.neutral(), still, still, active=[0, 1, 1, 0]).contact_forces
+    >>> forces.reshape(4, 3)[:, 2].round(1) + 0.0  # N, the normal forces
+    array([ 0. , 43.9, 43.9,  0. ])
+    """
+    require_robot(robot)
+    contacts = valid_contacts(robot, contacts)
+    if not contacts:
+        raise InputError("contacts are missing: name at least one")
+    driven = _driven(robot, unactuated)
+    weights = _weights("force_weights", force_weights, len(contacts))
+    if not (weights > 0.0).all():
+        raise InputError("force_weights are positive: otherwise the forces are not unique")
+    if isinstance(effort_limits, bool | np.bool_):
+        efforts = robot.effort_limits if effort_limits else np.full(robot.nv, np.inf)
+    else:
+        efforts = _weights("effort_limits", effort_limits, robot.nv, finite=False)
+    variables = ForceVariables(contacts)
+    torques = _weights("torque_weights", torque_weights, robot.nv)
+    program = contact_qp_program(robot, variables, driven, weights, torques, efforts, f_ext)
+    optional = {"f_ext": np.zeros((robot.nbodies, 6)), "gravity": robot.gravity}
+    qp: Function[Any] = Function(
+        signature=robot_signature(robot).named("contact_forces").with_contacts(variables.rows),
+        runner=make_runner(program, backend, quaternions=robot.quaternion_places),
+        defaults={name: value for name, value in optional.items() if name in program.inputs},
+    )
+    limits = ForceLimits(robot, variables, driven, efforts)
+    return ContactSolver(robot, qp, driven, efforts, variables, ConeSolver(variables, ~driven), limits)
+
+
+def _driven(robot, unactuated):
+    """(nv,) bool"""
+    joints = {joint.name: joint for joint in robot.independent_joints}
+    without = [joint.name for joint in robot.independent_joints if joint.type.is_free]
+    driven = np.ones(robot.nv, dtype=bool)
+    for name in (*without, *((unactuated,) if isinstance(unactuated, str) else unactuated)):
+        if name not in joints:
+            raise UnknownNameError(f"unactuated joint {name!r} is unknown; known: {listed(joints, 40)}")
+        driven[joints[name].v] = False
+    return driven
+
+
+def _weights(name, value, count, finite=True):
+    """(count,): not negative."""
+    array = numbers(name, value)
+    if array.ndim > 1 or array.shape not in ((), (count,)) or not (array >= 0.0).all():
+        raise InputError(f"{name} must be {count} numbers that are not negative, or one")
+    if finite and not np.isfinite(array).all():
+        raise InputError(f"{name} must be finite")
+    return np.broadcast_to(array, count).copy()
+
+
+def _flags(active):
+    """The array of zeros and ones."""
+    array = numbers("active", active)
+    if not ((array == 0.0) | (array == 1.0)).all():
+        raise InputError("active must be 1 for contacts that touch, and 0 for others")
+    return array

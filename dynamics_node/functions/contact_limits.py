@@ -1,0 +1,105 @@
+"""The limits of contact forces and torques: their margins, and words for those that are violated."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from dynamics_node.algorithms.contact_qp import ForceVariables
+from dynamics_node.robot import Robot
+
+
+class ForceLimit(NamedTuple):
+    """A limit: the margin is constant + allowed @ z - |(use[0] + i use[1]) @ z|, z (n + nv,) being the forces
+    x and the torques. contact: its number, or -1; violated: words for it, with {} for how much."""
+
+    name: str
+    contact: int
+    violated: str
+    constant: float
+    allowed: np.ndarray
+    use: np.ndarray
+
+
+class ForceLimits:
+    """All limits of a robot and its contacts.
+
+    driven (nv,) bool; efforts (nv,): limits of torques, infinite where there is none.
+    """
+
+    def __init__(self, robot: Robot, variables: ForceVariables, driven: np.ndarray, efforts: np.ndarray):
+        self._variables, n = variables, variables.size
+        spread = np.pad(variables.spread, ((0, 0), (0, robot.nv)))
+        limits: list[ForceLimit] = []
+        for k, (contact, place) in enumerate(
+            zip(variables.contacts, variables.rows.places.values(), strict=True)
+        ):
+            if contact.friction is not None:
+                limits += _of_contact(k, contact, dict(zip(contact.rows, spread[place], strict=True)))
+                limits += self._of_corners(k, contact, n + robot.nv)
+        for v in np.flatnonzero(driven & np.isfinite(efforts)):
+            unit, name = np.eye(n + robot.nv)[n + v], robot.v_names[v]
+            words = f"joint {name!r} needs {{}} N m more than its limit of {efforts[v]:.4g}"
+            limits.append(
+                ForceLimit(f"{name}.effort", -1, words, efforts[v], 0.0 * unit, np.array([unit, 0.0 * unit]))
+            )
+        self.limits = tuple(limits)
+        self.names = tuple(limit.name for limit in limits)
+        shape = (len(limits), n + robot.nv)
+        self._contact = np.array([limit.contact for limit in limits], dtype=int)
+        self._constant = np.array([limit.constant for limit in limits])
+        self._allowed = np.array([limit.allowed for limit in limits]).reshape(shape).T.copy()
+        uses = np.array([limit.use for limit in limits]).reshape(len(limits), 2, n + robot.nv)
+        self._use = (uses[:, 0] + 1j * uses[:, 1]).reshape(shape).T.copy()
+
+    def _of_corners(self, k, contact, size):
+        v, found = self._variables, []
+        if contact.half_lengths is None:
+            return []
+        for corner, j in enumerate(np.flatnonzero(v.cone_contact == k)):
+            allowed, use = np.zeros(size), np.zeros((2, size))
+            allowed[v.normals[j]] = v.friction[j]
+            use[[0, 1], v.tangents[j]] = 1.0
+            words = f"contact {contact.name!r} slips: {{}} N at corner {corner + 1}"
+            found.append(ForceLimit(f"{contact.name}.friction_{corner + 1}", k, words, 0.0, allowed, use))
+        return found
+
+    def margins(self, x, tau, active):
+        """(..., limits) of forces x (..., n) and torques (..., nv); active (..., contacts), None for all."""
+        z = np.concatenate([x, tau], axis=-1)[..., None, :]  # one by one: OpenBLAS has threads for more
+        margins = self._constant + (z @ self._allowed - np.abs(z @ self._use))[..., 0, :]
+        if active is not None:
+            known = np.concatenate([active, np.ones((*active.shape[:-1], 1))], axis=-1)
+            margins = np.where(known[..., self._contact] > 0.0, margins, np.inf)
+        return margins
+
+    def violated(self, margins, tolerance):
+        """Words for the violated limits of one state."""
+        order = np.argsort(margins)
+        return [
+            self.limits[k].violated.format(f"{-margins[k]:.3g}") for k in order if margins[k] < -tolerance
+        ]
+
+
+def _of_contact(k, contact, force):
+    """The limits of a contact with friction. force: {row: (n + nv,)}."""
+    zero, name = np.zeros_like(force["fz"]), contact.name
+    normal = force["fz"]
+    pulls = f"contact {name!r} lifts: it would have to pull with {{}} N"
+    slips = f"contact {name!r} slips: {{}} N are beyond its friction"
+    found = [
+        ForceLimit(f"{name}.normal", k, pulls, 0.0, normal, np.array([zero, zero])),
+        ForceLimit(
+            f"{name}.friction",
+            k,
+            slips,
+            0.0,
+            contact.friction * normal,
+            np.array([force.get("fx", zero), force.get("fy", zero)]),
+        ),
+    ]
+    if contact.half_lengths is not None:
+        for axis, moment, half in zip("xy", ("my", "mx"), contact.half_lengths, strict=True):
+            tips = f"contact {name!r} tips: {{}} N m are beyond its edge along {axis}"
+            use = np.array([force[moment], zero])
+            found.append(ForceLimit(f"{name}.edge_{axis}", k, tips, 0.0, half * normal, use))
+    return found
