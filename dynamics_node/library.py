@@ -69,6 +69,7 @@ from dynamics_node.functions import (
     integrate_derivatives,
     interpolate,
     random_configuration,
+    support_region,
 )
 from dynamics_node.graph import Observability, observability
 from dynamics_node.identification import (
@@ -167,6 +168,7 @@ __all__ = [  # noqa: RUF022 (by subject)
     "build_contact_solver",  # -> ContactSolver
     "ContactSolver",  # the smallest contact forces and torques of a motion, within friction and effort limits
     "ContactForces",  # its result
+    "support_region",  # where the center of mass may stay while the robot is at rest
     "build_loop_solver",  # -> LoopSolver
     "LoopSolver",  # `close_loops` at the rate of a controller
     "trace",  # a function of arrays -> Program

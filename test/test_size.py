@@ -17,7 +17,7 @@ BUDGETS = {
     "cli": 2550,
     "codegen": 6900,
     "estimation": 2350,
-    "functions": 5050,
+    "functions": 5250,
     "graph": 4800,
     "identification": 6300,
     "io": 2150,
@@ -27,7 +27,7 @@ BUDGETS = {
     "trajectory": 7750,
     ".": 900,  # the modules next to the packages
 }
-TESTS = 48_800
+TESTS = 49_000
 LONGEST = 600  # lines of one module
 
 

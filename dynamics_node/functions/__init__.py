@@ -21,3 +21,4 @@ from dynamics_node.functions.exporting import export_functions
 from dynamics_node.functions.function import Function, compile
 from dynamics_node.functions.loop_solver import LoopSolver
 from dynamics_node.functions.robot_function import RobotFunction
+from dynamics_node.functions.support_region import support_region
