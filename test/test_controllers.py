@@ -304,17 +304,8 @@ def test_inputs_that_the_law_does_not_set_are_rejected(laws, folder):
 def five_bar(folder):
     """The robot, and the library that the command exports: q has four positions, qd two independent joints."""
     (folder / "five_bar.urdf").write_text(description := robots.five_bar())
-    command = [
-        "export",
-        folder / "five_bar.urdf",
-        "--target",
-        "shared",
-        "--name",
-        "arm",
-        "-o",
-        folder / "five_bar",
-    ]
-    assert exit_code([*command, "--quiet", "--runtime-parameters", "inertia"]) == 0
+    options = ["--target", "shared", "--name", "arm", "--quiet", "--runtime-parameters", "inertia"]
+    assert exit_code(["export", folder / "five_bar.urdf", *options, "-o", folder / "five_bar"]) == 0
     return dn.parse_robot(description), folder / "five_bar" / "libarm.so"
 
 
@@ -449,11 +440,8 @@ def test_package_has_the_version_of_the_repository():
     root = ElementTree.parse(ROOT / "package.xml").getroot()
     for field in ("version", "license", "maintainer"):
         assert xml("package.xml").findtext(field) == root.findtext(field)
-    assert (
-        xml("package.xml").findtext("name")
-        == PACKAGE.name
-        == re.search(r"project\((\w+)\)", cmake()).group(1)
-    )
+    (project,) = re.findall(r"project\((\w+)\)", cmake())
+    assert xml("package.xml").findtext("name") == PACKAGE.name == project
 
 
 def test_dependencies_of_cmake_are_declared():

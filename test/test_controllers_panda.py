@@ -123,10 +123,8 @@ def test_torques_are_those_of_pinocchio(laws, library, description, robot, law, 
 
 
 def test_torques_are_those_of_the_interpreter(laws, library, robot):
-    own, interpreted = (
-        laws.law(library, Law.FEEDFORWARD, 7),
-        dn.build(robot, "inverse_dynamics", backend="numpy"),
-    )
+    own = laws.law(library, Law.FEEDFORWARD, 7)
+    interpreted = dn.build(robot, "inverse_dynamics", backend="numpy")
     for state in np.random.default_rng(6).uniform(-2, 2, (20, 3, 7)):
         _, tau = own.update(*state[:2], position=state[0], velocity=state[1], acceleration=state[2])
         expected = interpreted(*state)

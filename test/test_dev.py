@@ -108,14 +108,8 @@ def test_every_stage_runs_and_the_last_line_names_failed_stages(checks, tmp_path
     done = checks("-x", FAILING=failing)
     printed, errors = done.communicate(timeout=30)
     calls = (tmp_path / "calls").read_text().splitlines()
-    assert sorted(call.split()[0] for call in calls) == [
-        "lint-imports",
-        "mypy",
-        "python",
-        "python",
-        "ruff",
-        "ruff",
-    ]
+    stages = ["lint-imports", "mypy", "python", "python", "ruff", "ruff"]
+    assert sorted(call.split()[0] for call in calls) == stages
     runs = [call for call in calls if call.startswith("python -m pytest") and call.endswith(" -x")]
     assert sorted("--ignore=test/ros" in run for run in runs) == [False, True]
     assert sorted(" test/ros test/launch" in run for run in runs) == [False, True]

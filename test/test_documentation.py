@@ -82,11 +82,8 @@ def test_links_resolve(path):
 
 
 def test_every_page_is_in_the_tree_once():
-    root = re.findall(
-        r"^   (?:.* <)?([\w/-]+)>?$",
-        (DOCS / "index.rst").read_text().partition(".. toctree::")[2],
-        re.MULTILINE,
-    )
+    tree = (DOCS / "index.rst").read_text().partition(".. toctree::")[2]
+    root = re.findall(r"^   (?:.* <)?([\w/-]+)>?$", tree, re.MULTILINE)
     entries = [source(DOCS / name) for name in root]
     for page in PAGES:
         for tree in re.findall(r"^```{toctree}\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE):
@@ -159,9 +156,6 @@ def test_workflow_and_hooks_use_the_commands_of_developers():
     jobs = yaml.safe_load((ROOT / ".github" / "workflows" / "test.yml").read_text())["jobs"]
     commands = {name: job["steps"][-1].get("run", "") for name, job in jobs.items() if name != "docs"}
     assert len(commands) == 4 and all("./dev test" in command for command in commands.values())
-    (ruff,) = (
-        repo
-        for repo in yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"]
-        if "ruff" in repo["repo"]
-    )
+    hooks = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"]
+    (ruff,) = (repo for repo in hooks if "ruff" in repo["repo"])
     assert f"\nruff=={ruff['rev'].removeprefix('v')} " in (ROOT / "dependencies.lock").read_text()

@@ -52,18 +52,8 @@ def test_failures_of_long_campaigns_stay_fixed(seed, kind, number):
 
 def test_command_line_runs():
     """The file numbers.py does not shadow the standard module of that name."""
-    command = [
-        sys.executable,
-        "campaigns/numbers.py",
-        "--minutes",
-        "0.5",
-        "--count",
-        "1",
-        "--kinds",
-        "trees",
-        "--seed",
-        "1",
-    ]
+    options = ["--minutes", "0.5", "--count", "1", "--kinds", "trees", "--seed", "1"]
+    command = [sys.executable, "campaigns/numbers.py", *options]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=110)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "trees 1: " in done.stdout
@@ -80,10 +70,8 @@ def test_failure_is_written_with_its_command(tmp_path, monkeypatch, capsys):
 
 
 def test_drawing_is_reproducible():
-    first, second = (
-        numbers.importlib.import_module("campaigns.trees").draw(np.random.default_rng([4, 0, 9]))
-        for _ in range(2)
-    )
+    trees = numbers.importlib.import_module("campaigns.trees")
+    first, second = (trees.draw(np.random.default_rng([4, 0, 9])) for _ in range(2))
     assert first.text == second.text and first.seed == second.seed
 
 

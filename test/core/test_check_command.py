@@ -88,11 +88,8 @@ def test_page_and_plot(tmp_path, capsys):
     pytest.importorskip("matplotlib", reason="plots: pip install matplotlib")
     path = tmp_path / "evil.urdf"
     path.write_text(CART.replace('"slide"', '"&lt;b&gt;slide"'))
-    points, page, plot = (
-        trajectory(tmp_path, joint="<b>slide", seconds=0.2),
-        tmp_path / "a.html",
-        tmp_path / "a.svg",
-    )
+    points, page = trajectory(tmp_path, joint="<b>slide", seconds=0.2), tmp_path / "a.html"
+    plot = tmp_path / "a.svg"
     written = ["--page", str(page), "--plot", str(plot), "--largest-payload", "cart"]
     assert data_of(["check", str(path), points, *written], capsys, code=1)["written"] == [
         str(plot),

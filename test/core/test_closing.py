@@ -71,10 +71,8 @@ def test_positions_near_a_singular_one_are_closed_to_the_last_digits(branch, sta
     """Beside a flat parallelogram, where two branches meet, a gap of 1e-10 leaves joints 1e-5 rad off. The
     acceleration is that of each branch from all starts."""
     robot = dn.parse_robot(flat_four_bar())
-    forward, solver = (
-        dn.build(robot, "forward_dynamics", backend="numpy"),
-        dn.build_loop_solver(robot, backend="numpy"),
-    )
+    forward = dn.build(robot, "forward_dynamics", backend="numpy")
+    solver = dn.build_loop_solver(robot, backend="numpy")
     zero, one = np.zeros(1), np.ones(1)
     expected = forward(dn.close_loops(robot, 1e-2 * np.array(starts[0])), zero, one)
     for size, start in itertools.product((1e-3, 1e-4, 1e-5), starts):

@@ -3,6 +3,7 @@
 import re
 import warnings
 from dataclasses import fields
+from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple
 from xml.etree import ElementTree
@@ -109,27 +110,10 @@ def value_of(expression, robot, sensors=()):
 
 def numbers(robot):
     """Everything of a robot that dynamics depends on."""
-    joints = [
-        (
-            own.joint.kind,
-            own.parent,
-            *own.joint.axis,
-            own.joint.offset,
-            own.joint.creep,
-            own.joint.spring,
-            own.joint.torque_offset,
-            own.joint.limits,
-        )
-        for own in robot.bodies
-    ]
-    arrays = (
-        robot.inertias,
-        robot.armature,
-        robot.damping,
-        robot.friction,
-        robot.gravity,
-        *(own.X_tree for own in robot.bodies),
-    )
+    fields_of_joint = attrgetter("kind", "offset", "creep", "spring", "torque_offset", "limits")
+    joints = [(own.parent, *own.joint.axis, fields_of_joint(own.joint)) for own in robot.bodies]
+    arrays = [robot.inertias, robot.armature, robot.damping, robot.friction, robot.gravity]
+    arrays += [own.X_tree for own in robot.bodies]
     frames = {name: own.X.tolist() for name, own in robot.frames.items()}
     return repr((joints, [own.tolist() for own in arrays], frames, robot.v_names, robot.nq))
 
@@ -183,14 +167,8 @@ def names_of(reactions):
                 whole.extend(dn_elements(example))
                 parts = whole.iter()
             else:
-                parts = [
-                    ElementTree.Element(
-                        tag,
-                        dict(
-                            re.findall('([\\w:]+)="', example) and re.findall('([\\w:]+)="([^"]*)"', example)
-                        ),
-                    )
-                ]
+                attributes = dict(re.findall('([\\w:]+)="([^"]*)"', example))
+                parts = [ElementTree.Element(tag, attributes)]
             for part in parts:
                 names |= {(part.tag, name) for name in (*part.attrib, *(child.tag for child in part))}
     return names
@@ -198,13 +176,9 @@ def names_of(reactions):
 
 def test_all_that_is_read_has_a_row():
     read = names_of(("read", "read, warning"))
-    read |= {
-        (part.tag, name)
-        for part in ElementTree.fromstring(TEXT).iter()
-        for name in ("name", "link")
-        if name in part.attrib
-    }
-    read |= {(part.tag, child.tag) for part in ElementTree.fromstring(TEXT).iter() for child in part}
+    parts = list(ElementTree.fromstring(TEXT).iter())
+    read |= {(part.tag, name) for part in parts for name in ("name", "link") if name in part.attrib}
+    read |= {(part.tag, child.tag) for part in parts for child in part}
     other = names_of(("ignored", "read"))
     for tag, content in READ.items():
         for name in content.attributes | content.elements:
@@ -231,15 +205,8 @@ def test_all_kinds_and_fields_have_a_row():
 def test_anything_else_causes_a_warning(tag):
     """An attribute and an element that no list has, in each element that is read."""
     loop = next(row.values[0] for row in ROWS if '<axis2 xyz="1 0 0"/>' in row.values[0].examples[0][1])
-    texts = [
-        loop,
-        *(
-            row.values[0]
-            for row in ROWS
-            if f"<{tag}" in row.values[0].examples[0][1] and row.values[0].reaction == "read"
-        ),
-    ]
-    for row in texts[::-1]:
+    rows = [row.values[0] for row in ROWS if row.values[0].reaction == "read"]
+    for row in [loop, *(row for row in rows if f"<{tag}" in row.examples[0][1])][::-1]:
         robot = dn_elements(changed(row.examples))[0]
         part = robot if tag == "robot" else robot.find(f".//{tag}")
         if part is not None:

@@ -29,17 +29,8 @@ SVG = "{http://www.w3.org/2000/svg}"
 def page_folder(tmp_path_factory):
     """The folder of the Panda's page, written by the command."""
     folder = tmp_path_factory.mktemp("explained")
-    arguments = [
-        "--joints",
-        ",".join(PANDA_JOINTS),
-        "--problem",
-        "forward",
-        "--ordering",
-        "aba",
-        "-o",
-        str(folder),
-    ]
-    assert main(["explain", str(data_folder() / PANDA), *arguments]) == 0
+    arguments = ["--joints", ",".join(PANDA_JOINTS), *["--problem", "forward", "--ordering", "aba"]]
+    assert main(["explain", str(data_folder() / PANDA), *arguments, "-o", str(folder)]) == 0
     return folder
 
 

@@ -174,10 +174,8 @@ def test_a_payload_in_the_loop(tmp_path):
     names = [text(loaded.panda_inverse_dynamics_body_name, k).decode() for k in range(7)]
     assert names == [body.name for body in robot.bodies]
     assert text(loaded.panda_inverse_dynamics_body_name, 7) is None
-    com, moments = (
-        np.array([0.03, -0.02, 0.1]),
-        np.array([[3, 0.1, 0.2], [0.1, 4, -0.3], [0.2, -0.3, 5]]) * 1e-3,
-    )
+    com = np.array([0.03, -0.02, 0.1])
+    moments = np.array([[3, 0.1, 0.2], [0.1, 4, -0.3], [0.2, -0.3, 5]]) * 1e-3
     heavier = dn.with_payload(robot, names[6], 2.0, com, moments)
     add = loaded.panda_inverse_dynamics_add_payload
     six = moments[[0, 0, 1, 0, 1, 2], [0, 1, 1, 2, 2, 2]]

@@ -75,13 +75,9 @@ def test_fmu_in_fmpy(name, tmp_path):
     path = exported(tmp_path, name, "fmu", ["inverse_dynamics"])[0]
     folder = Path(fmpy.extract(str(path), str(tmp_path / "extracted")))
     build_platform_binary(folder, configuration="Release")
-    done = fmpy.simulate_fmu(
-        str(folder),
-        stop_time=0.003,
-        step_size=0.001,
-        start_values=dict(zip(("q", "qd", "qdd"), map(list, states), strict=True)),
-        output=["tau"],
-    )
+    values = dict(zip(("q", "qd", "qdd"), map(list, states), strict=True))
+    times = {"stop_time": 0.003, "step_size": 0.001}
+    done = fmpy.simulate_fmu(str(folder), **times, start_values=values, output=["tau"])
     assert len(done) == 4
     tau = dn.evaluate(robot, "inverse_dynamics", *states)
     assert np.allclose(done["tau"], tau, rtol=0, atol=1e-12 * np.abs(tau).max())

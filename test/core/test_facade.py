@@ -2,6 +2,7 @@
 
 import pickle
 import sys
+from functools import partial
 
 import numpy as np
 import pytest
@@ -152,21 +153,15 @@ def test_unknown_name_error_lists_known_names(panda):
 
 
 def test_lambda_of_dependent_links_raises(panda):
-    inverse, _ = dn.evaluate(
-        panda, "operational_space_inertia_inverse", np.full(7, 0.4), links=["panda_hand"], backend="numpy"
-    )
+    q = np.full(7, 0.4)
+    inverse_of = partial(dn.evaluate, panda, "operational_space_inertia_inverse", q, backend="numpy")
+    inverse, _ = inverse_of(links=["panda_hand"])
     inertia, condition = invert(inverse)
     assert condition < 1e6 and np.allclose(inertia @ inverse, np.eye(6), atol=1e-8)
-    singular, _ = dn.evaluate(
-        panda,
-        "operational_space_inertia_inverse",
-        np.full(7, 0.4),
-        links=["panda_hand", "panda_link8"],
-        backend="numpy",
-    )
+    singular, _ = inverse_of(links=["panda_hand", "panda_link8"])
     inertia, condition = invert(singular)
     assert inertia is None and condition >= 1e12
-    q = np.tile(np.full(7, 0.4), (100, 1))
+    q = np.tile(q, (100, 1))
     for backend in ("numpy", "c"):
         own = dn.build(panda, "operational_space_inertia", links=["panda_hand"], backend=backend)
         result = own(q[0]).inertia
@@ -357,7 +352,7 @@ def test_wrong_robot_or_quantity_raises(panda):
     for build in (dn.build, dn.evaluate):
         with pytest.raises(TypeError, match="^robot must be a Robot, not str: use dn.load_robot"):
             build("panda.urdf", "mass_matrix", backend="numpy")
-        with pytest.raises(ValueError, match="^unknown quantity 'gravity'; did you mean gravity_torque"):
+        with pytest.raises(ValueError, match="^unknown quantity 'gravity'.*gravity_torque"):
             build(panda, "gravity", backend="numpy")
     with pytest.raises(TypeError, match="^what must be the name of a quantity.*not forward_dynamics"):
         dn.build(panda, dn.forward_dynamics)

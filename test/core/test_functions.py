@@ -234,9 +234,8 @@ def test_fallback_solves_rejected_states():
     function(x, m)
     assert counts == []
     m[3:5, 0, 0] = 0.01
-    assert all(np.allclose(a, b) for a, b in zip(function(x, m), expected(x, m), strict=True)) and counts == [
-        2
-    ]
+    assert all(np.allclose(a, b) for a, b in zip(function(x, m), expected(x, m), strict=True))
+    assert counts == [2]
     assert np.allclose(function(x[3], m[3])[1], x[3, :1] / 0.01) and counts == [2, 1]
     m[50, 0, 0] = np.nan
     assert np.isnan(function(x, m, errors="nan")[0]).any(axis=1).nonzero()[0].tolist() == [50]
@@ -268,9 +267,8 @@ def test_batches_of_linkages_are_vectorized(linkage, kind, precision):
     for wrenches in (None, f_ext):
         results = solver(*state, wrenches)
         assert list(solver.runner.batches) == [np.dtype(precision)]
-        assert results.dtype == precision and error(results, exact(*state, wrenches)).max() <= max(
-            limit, 1e-9
-        )
+        assert results.dtype == precision
+        assert error(results, exact(*state, wrenches)).max() <= max(limit, 1e-9)
         rounded = dn.build(mechanism, problem, backend="c", f_ext=True)(*state, wrenches).astype(precision)
         assert np.array_equal(results, rounded) == (precision == "float64"), "float32 rounds every operation"
     with pytest.raises(dn.SolutionError, match="'j5'.*open"):

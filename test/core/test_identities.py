@@ -124,12 +124,8 @@ def test_gravity_argument_equals_gravity_of_the_robot(case):
     other = case.robot.with_tree(replace(case.robot.tree, gravity=tilted))
     state = case.q, case.qd, case.qdd
     expected = dn.evaluate(other, "inverse_dynamics", *state, backend="numpy")
-    assert (
-        error(
-            dn.evaluate(case.robot, "inverse_dynamics", *state, gravity=tilted, backend="numpy"), expected
-        ).max()
-        <= EXACT
-    )
+    given = dn.evaluate(case.robot, "inverse_dynamics", *state, gravity=tilted, backend="numpy")
+    assert error(given, expected).max() <= EXACT
 
 
 # --- energy and momentum ------------------------------------------------------------------------------------
@@ -258,12 +254,11 @@ def test_rate_of_momentum_costs_less_than_a_derivative():
     """The recursion has fewer operations than dT/dq of the traced energy and the weight."""
     model = robot_of("panda7")
     recursion = quantity_program(model, "generalized_momentum")
-    energy = trace(
-        lambda q, qd: {
-            "T": 0.5 * np.array(qd @ generalized_momentum(model, q, qd, np.zeros(3))[0], dtype=object)
-        },
-        {"q": (7,), "qd": (7,)},
-    )
+
+    def energy_of(q, qd):
+        return {"T": 0.5 * np.array(qd @ generalized_momentum(model, q, qd, np.zeros(3))[0], dtype=object)}
+
+    energy = trace(energy_of, {"q": (7,), "qd": (7,)})
     weight = trace(
         lambda q, g: {"g": rnea(model, q, np.zeros(7), np.zeros(7), gravity=g)}, {"q": (7,), "g": (3,)}
     )

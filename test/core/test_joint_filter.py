@@ -23,13 +23,8 @@ def truth(steps, density, random):
     x = np.zeros((3, COUNT)) + np.array([[0.3], [0.5], [1.0]]) * random.standard_normal((3, COUNT))
     for dt in steps:
         F = np.array([[1, dt, dt * dt / 2], [0, 1, dt], [0, 0, 1]])
-        noise = density * np.array(
-            [
-                [dt**5 / 20, dt**4 / 8, dt**3 / 6],
-                [dt**4 / 8, dt**3 / 3, dt**2 / 2],
-                [dt**3 / 6, dt**2 / 2, dt],
-            ]
-        )
+        powers = np.array([[5, 4, 3], [4, 3, 2], [3, 2, 1]])
+        noise = density * dt**powers / [[20, 8, 6], [8, 3, 2], [6, 2, 1]]
         scale = np.sqrt(np.diag(noise))
         correlation = np.linalg.cholesky(noise / np.outer(scale, scale) + 1e-12 * np.eye(3))
         x = F @ x + scale[:, None] * (correlation @ random.standard_normal((3, COUNT)))

@@ -73,12 +73,8 @@ def test_open_and_repeated_directions(seed):
     E = random.normal(size=(3, n))
     N = np.concatenate([E[:1] + 0.0, random.normal(size=(2, n))])
     subspaces = space(np.concatenate([E, E[:1] - 2 * E[1:2]]), 1e6 * N)
-    assert (
-        subspaces.exact_rank == 3
-        and subspaces.rank == 5
-        and subspaces.open.shape == (n, 2)
-        and subspaces.repeated.shape == (4, 1)
-    )
+    assert subspaces.exact_rank == 3 and subspaces.rank == 5 and subspaces.open.shape == (n, 2)
+    assert subspaces.repeated.shape == (4, 1)
     np.testing.assert_allclose(np.concatenate([E, N]) @ subspaces.open, 0, atol=1e-12)
     assert abs(subspaces.repeated[2, 0]) < 1e-12 and np.all(np.abs(subspaces.repeated[[0, 1, 3], 0]) > 1e-3)
     rows = random.normal(size=(4, n))

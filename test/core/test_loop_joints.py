@@ -74,21 +74,16 @@ def closed(request, tree):
     """A loop joint from the root or between two branches, and a closed position."""
     kind, (predecessor, successor) = request.param
     q = np.random.default_rng(7).uniform(-1, 1, tree.nq)
-    (A, a), (B, b) = (
-        (np.eye(3), np.zeros(3))
-        if body < 0
-        else dn.evaluate(tree, "frame_pose", q, link=tree.bodies[body].name, backend="numpy")
-        for body in (predecessor, successor)
+    poses = dn.evaluate(
+        tree, "frame_poses", q, links=["l0", *(body.name for body in tree.bodies)], backend="numpy"
     )
+    (A, a), (B, b) = ((poses.rotations[k + 1], poses.positions[k + 1]) for k in (predecessor, successor))
     S, s = ANY.T, np.array([0.1, 0.2, -0.3])  # on the successor
     D, d = ALLOWED[kind]
     P, p = B @ S @ D, B @ (S @ d + s) + b
     frames = ((A.T @ P, S), (A.T @ (p - a), s))
-    return (
-        tree,
-        LoopJoint("tie", kind, predecessor, successor, *frames, np.array([0, 0, 2.0]), SECOND, 0.5),
-        q,
-    )
+    axis = np.array([0, 0, 2.0])
+    return tree, LoopJoint("tie", kind, predecessor, successor, *frames, axis, SECOND, 0.5), q
 
 
 def place(tree, loop, q):
@@ -101,10 +96,8 @@ def test_transmitted_wrenches(closed):
     tree, loop, q = closed
     at = interpret(trace(lambda q: place(tree, loop, q), {"q": (tree.nq,)}), q=q)
     assert np.allclose(loop.type.phi(loop, at["P"], np.eye(3), at["d"]), 0, atol=1e-12)
-    T, expected = (
-        interpret(cut_program(tree, loop), q=q, qd=0 * q)["T"],
-        transmitted_wrenches(loop, at["P"], at["d"]),
-    )
+    T = interpret(cut_program(tree, loop), q=q, qd=0 * q)["T"]
+    expected = transmitted_wrenches(loop, at["P"], at["d"])
     rank = expected.shape[1]
     assert T.shape == expected.shape and np.linalg.matrix_rank(T, tol=0.1) == rank
     assert np.linalg.matrix_rank(np.hstack([T, expected]), tol=1e-9) == rank

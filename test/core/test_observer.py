@@ -218,14 +218,9 @@ def test_observer_follows_a_payload():
     model = ROBOTS["panda7"].model()
     loaded = dn.with_payload(model, "panda_hand", 2.0, (0.0, 0.1, 0.1), 0.01 * np.eye(3))
     own = observer(runtime_parameters=("inertia",)).with_inertias(loaded)
-    q = REST.copy()
+    effort = dn.evaluate(loaded, "gravity_torque", REST, backend="numpy")
     for k in range(3):
-        own.step(
-            k * 1e-3,
-            q,
-            np.zeros(7),
-            dn.evaluate(loaded, "nonlinear_effects", q, np.zeros(7), backend="numpy"),
-        )
+        own.step(k * 1e-3, REST, np.zeros(7), effort)
     assert np.abs(own.torque).max() <= 1e-9
     with pytest.raises(ValueError, match="constant inertia"):
         observer().with_inertias(loaded)
@@ -242,14 +237,10 @@ def test_unidentifiable_wrenches_are_named():
     own = dn.build_observer(model, dn.ObserverOptions(**NOISE, link="wrist_3_link"))
     for q5, known in ((0.8, True), (0.0, False)):
         q = np.array([0.3, -1.0, 1.2, -0.5, q5, 0.4])
+        effort = dn.evaluate(model, "gravity_torque", q, backend="numpy")
         own.reset()
         for k in range(3):
-            own.step(
-                k * 1e-3,
-                q,
-                np.zeros(6),
-                dn.evaluate(model, "nonlinear_effects", q, np.zeros(6), backend="numpy"),
-            )
+            own.step(k * 1e-3, q, np.zeros(6), effort)
         assert np.isfinite(own.wrench).all() == known == (not own.unidentified(q))
         assert np.isfinite(own.torque).all()
 
@@ -289,14 +280,9 @@ def test_filtered_velocities_cause_no_extra_alarms(swing):
     model, random = ROBOTS["panda7"].model(), np.random.default_rng(12)
     time, speed = 1e-3 * np.arange(60_000), random.uniform(1.0, 3.0, 7)
     angle = np.outer(time, speed)
-    q, qd, qdd = (
-        rest + swing * 0.2 * part
-        for rest, part in (
-            (REST, np.sin(angle)),
-            (0.0, speed * np.cos(angle)),
-            (0.0, -(speed**2) * np.sin(angle)),
-        )
-    )
+    motion = np.array([np.sin(angle), speed * np.cos(angle), -(speed**2) * np.sin(angle)])
+    q, qd, qdd = 0.2 * swing * motion
+    q += REST
     tau = dn.build(model, dn.inverse_dynamics(model))(q, qd, qdd)
     tau = tau + TORQUE_STD * random.standard_normal(tau.shape)
     encoders = q + 1e-5 * random.standard_normal(q.shape)

@@ -88,9 +88,8 @@ def test_parameters_file_matches_the_corrected_description(tmp_path):
     corrected = dn.parse_robot(with_numbers(robot.file.read_bytes(), numbers.links, friction, ALL_FIGURES))
     loaded = load_robot(robot.file, parameters_file=tmp_path / "parameters.yaml")
     assert np.allclose(loaded.inertias, corrected.inertias, rtol=0, atol=1e-13)
-    assert np.array_equal(loaded.damping, corrected.damping) and np.array_equal(
-        loaded.friction, corrected.friction
-    )
+    assert np.array_equal(loaded.damping, corrected.damping)
+    assert np.array_equal(loaded.friction, corrected.friction)
     assert np.allclose(loaded.armature, parameters[linear.places("rotor")], atol=0)
     straight = identified_robot(linear, parameters)
     for what in ("inertias", "damping", "friction", "armature", "springs", "torque_offsets"):
@@ -112,9 +111,8 @@ def test_written_numbers_are_read_back_exactly():
 def test_missing_numbers_keep_their_values():
     before = dn.parse_robot(ARM)
     after = parse_robot(ARM, parameters="joints: {joint2: {viscous: 0.25}}")
-    assert after.damping.tolist() == [before.damping[0], 0.25] and np.array_equal(
-        after.inertias, before.inertias
-    )
+    assert after.damping.tolist() == [before.damping[0], 0.25]
+    assert np.array_equal(after.inertias, before.inertias)
     assert after.friction.tolist() == before.friction.tolist() and not after.springs.any()
 
 

@@ -76,12 +76,8 @@ def test_joints_are_paired_by_name():
     robot = ROBOTS["talos"].model()
     program = program_of(robot, "inverse")
     start = robot.nq  # qd is the second input
-    names = [
-        robot.v_names[n - start]
-        for row in isomorphic_inputs(robot, program)
-        for n in row
-        if 0 <= n - start < robot.nv
-    ]
+    numbers = [n - start for row in isomorphic_inputs(robot, program) for n in row]
+    names = [robot.v_names[n] for n in numbers if 0 <= n < robot.nv]
     pairs = set(zip(names[::2], names[1::2], strict=True))
     assert len(pairs) == 14 and {b.replace("right", "left") for _, b in pairs} == {a for a, _ in pairs}
 

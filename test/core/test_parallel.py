@@ -2,6 +2,7 @@
 
 import pickle
 import sys
+from functools import partial
 
 import numpy as np
 import pytest
@@ -67,13 +68,12 @@ def test_odd_even_elimination_alone_loses_digits():
     model = chain(256, 0.3)
     q, qd, tau, _ = states(model, 3)
     expected = aba(model, q, qd, tau)[0]
-    alone, corrected = (
-        {
-            way: error(forward_dynamics(np, model, q, qd, tau, corrections=k, ordering=way), expected).max()
-            for way in CFA_ORDERINGS
-        }
-        for k in (0, 1)
-    )
+
+    def errors(corrections):
+        solved = partial(forward_dynamics, np, model, q, qd, tau, corrections=corrections)
+        return {way: error(solved(ordering=way), expected).max() for way in CFA_ORDERINGS}
+
+    alone, corrected = errors(0), errors(1)
     assert alone["oee"] > 10 * max(alone["cr"], alone["thomas"])
     assert alone["oee"] > 1e-9 and max(corrected.values()) <= EXACT
 

@@ -95,9 +95,8 @@ def test_a_stop_on_the_way_where_accelerations_jump():
     fast = dn.scale_trajectory(robot, points, friction=False, backend="numpy")
     assert fast.feasible and 0.68 <= fast.time[-1] <= 0.706
     passed = np.abs(fast.trajectory.q - THREE[1]).max(axis=1).argmin()
-    assert (
-        np.allclose(fast.trajectory.q[passed], THREE[1], atol=1e-12) and not fast.trajectory.qd[passed].any()
-    )
+    assert np.allclose(fast.trajectory.q[passed], THREE[1], atol=1e-12)
+    assert not fast.trajectory.qd[passed].any()
     _, tau = efforts_along("panda7", fast.trajectory)
     assert np.abs(tau / robot.effort_limits).max() <= 1 + 1e-4
 

@@ -105,24 +105,16 @@ def test_parameters_follow_a_payload(name):
     other, given = loaded(bare), state(bare)
     values = parameter_values(other)
     link = other.bodies[-1].name
-    linked = (
-        "frame_jacobian",
-        "frame_jacobian_time_derivative",
-        "frame_pose",
-        "frame_kinematics",
-        "frame_jacobian_bias",
-    )
-    options = {key: {"link": link} for key in linked}
+    linked = ("jacobian", "jacobian_time_derivative", "pose", "kinematics", "jacobian_bias")
+    options = {f"frame_{key}": {"link": link} for key in linked}
     options["operational_space_inertia_inverse"] = {"links": [link]}
     options["reaction_wrenches"] = {"redundant": "least"}
     large = {name for name, own in QUANTITIES.items() if own.problem}  # see below
     large |= {"operational_space_inertia"}  # the inverse of another one
     large -= {"inverse_dynamics_second_derivatives"} if bare.nv <= 2 else set()
-    large |= (
-        {"coriolis_matrix", "spatial_momentum_matrix", "centroidal_momentum_matrix", "center_of_mass_motion"}
-        if bare.nv > 12
-        else set()
-    )
+    if bare.nv > 12:
+        large |= {"coriolis_matrix", "center_of_mass_motion"}
+        large |= {"spatial_momentum_matrix", "centroidal_momentum_matrix"}
     for quantity in (name for name, own in QUANTITIES.items() if own.view is None):
         if quantity in large:
             continue
@@ -132,10 +124,8 @@ def test_parameters_follow_a_payload(name):
         for way, program in quantity_programs(bare, quantity, PARAMETERS, **more).items():
             results, right = (interpret(one, **given) for one in (program, ways[way]))
             for result in QUANTITIES[quantity].returns:
-                assert error(results[result], right[result], tail=results[result].ndim) <= 1e-9, (
-                    quantity,
-                    way,
-                )
+                wrong = error(results[result], right[result], tail=results[result].ndim)
+                assert wrong <= 1e-9, (quantity, way)
     given |= values
     for problem in problems(bare):
         (results, *_), (right, *_) = (

@@ -19,14 +19,8 @@ def test_results_do_not_depend_on_body_frames(model):
         dn.build(m, dn.inverse_dynamics(m), backend="numpy", f_ext=True) for m in (model, other)
     )
     assert error(inverse_other(q, qd, qdd, moved), inverse(q, qd, qdd, f_ext)).max() <= EXACT
-    assert (
-        error(
-            dn.evaluate(other, "mass_matrix", q, backend="numpy"),
-            dn.evaluate(model, "mass_matrix", q, backend="numpy"),
-            tail=2,
-        ).max()
-        <= EXACT
-    )
+    M, right = (dn.evaluate(each, "mass_matrix", q, backend="numpy") for each in (other, model))
+    assert error(M, right, tail=2).max() <= EXACT
     link = list(model.frames)[-1]
     J, J_other = (dn.evaluate(m, "frame_jacobian", q, link=link, backend="numpy") for m in (model, other))
     assert error(J_other, J, tail=2).max() <= EXACT

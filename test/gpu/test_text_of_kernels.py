@@ -231,9 +231,8 @@ def test_arguments_by_value_and_by_pointer():
     assert one.most_states == (2**31 - 1) // 100 - 128
     arrays = {"q": np.ones((3, 2)), "g": np.array([2.0, 3.0, 4.0]), "p": np.full((10, 10), 5.0)}
     computed = built(one)(3, arrays, returned(program))
-    assert np.array_equal(computed["y"], np.full((3, 2), 7.0)) and np.array_equal(
-        computed["w"][1], [2.0, 3.0, 4.0]
-    )
+    assert np.array_equal(computed["y"], np.full((3, 2), 7.0))
+    assert np.array_equal(computed["w"][1], [2.0, 3.0, 4.0])
     assert [a.kind for a in kernel(program).arguments] == [
         "count",
         "array",

@@ -133,13 +133,10 @@ def test_missing_torques_are_named_with_unobservable_quantities(estimator):
     message, values, level = estimator.diagnostic(
         lambda s: "external_torque" in s.message, send=lambda: estimator.move(1, effort=False)
     )
-    assert (
-        message.startswith("no readings from measured torques ")
-        and "not observable: external_torque joint1" in message
-    )
-    assert level == b"\1" and estimator.estimates[-1].unobservable == [
-        f"external_torque {name}" for name in NAMES
-    ]
+    assert message.startswith("no readings from measured torques ")
+    assert "not observable: external_torque joint1" in message
+    assert level == b"\1"
+    assert estimator.estimates[-1].unobservable == [f"external_torque {name}" for name in NAMES]
     estimator.diagnostic(lambda s: s.message == "running", send=lambda: estimator.move(1))
 
 

@@ -88,17 +88,11 @@ class Fuzz:
         self.rig.until(lambda: stamp in self.rig.torques, what="the torque of the newest state")
 
     def act(self):
-        kind = self.random.choices(
-            (
-                self.good_state,
-                self.bad_state,
-                self.reference,
-                self.parameters,
-                self.request,
-                self.description,
-            ),
-            (60, 33, 2, 2, 2.7, 0.3),
-        )[0]
+        shares = {
+            self.good_state: 60, self.bad_state: 33, self.reference: 2, self.parameters: 2,
+            self.request: 2.7, self.description: 0.3,
+        }  # fmt: skip
+        (kind,) = self.random.choices([*shares], shares.values())
         kind()
         self.done += 1
 
@@ -232,11 +226,8 @@ class Fuzz:
         assert answer.success != bad, answer.message
 
     def description(self):
-        self.rig.describe(
-            self.random.choice(
-                ("<robot", "<robot name='r'/>", "&", '<!DOCTYPE r [<!ENTITY a "b">]><robot>&a;</robot>')
-            )
-        )
+        entity = '<!DOCTYPE r [<!ENTITY a "b">]><robot>&a;</robot>'
+        self.rig.describe(self.random.choice(("<robot", "<robot name='r'/>", "&", entity)))
 
     def settle(self):
         """Wait until the node has processed all input: it answers a later state."""

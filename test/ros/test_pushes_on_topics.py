@@ -22,10 +22,8 @@ def test_an_external_wrench_is_estimated(rig, panda):
     """Compiled: the interpreter would be too slow on a busy machine."""
     r = rig(parameters={"observer.enabled": True, "observer.link": LINK, "backend": "c"})
     torques = collect_messages(r, JointState, "external_torques")
-    wrenches, contacts = (
-        collect_messages(r, WrenchStamped, "external_wrench_estimate"),
-        collect_messages(r, Bool, "contact"),
-    )
+    wrenches = collect_messages(r, WrenchStamped, "external_wrench_estimate")
+    contacts = collect_messages(r, Bool, "contact")
     r.serving()
     pushed = (
         dn.evaluate(panda.model, "frame_jacobian", panda.q, link=LINK, reference="body", backend="numpy").T

@@ -139,10 +139,8 @@ def test_forward_of_state_and_of_points(arm, panda):
 
 def test_missing_efforts_are_rejected(arm, panda):
     without_effort = state(panda.names, panda.q, panda.qd)
-    assert_rejected(
-        arm.ask(ForwardDynamics, state=without_effort),
-        "neither points nor state have the effort of panda_joint1",
-    )
+    rejected = arm.ask(ForwardDynamics, state=without_effort)
+    assert_rejected(rejected, "neither points nor state have the effort of panda_joint1")
     some = trajectory(panda.names[:6], point(effort=[0.0] * 6))
     fields = {"state": without_effort, "points": some}
     rejected = arm.ask(HybridDynamics, **fields, forward_joints=["panda_joint7"])
@@ -170,14 +168,8 @@ def test_hybrid(arm, panda):
     forward = np.isin(panda.names, chosen)
     tau = panda.torque(qdd=panda.qdd)
     points = point(qdd=np.where(forward, 0, panda.qdd), effort=np.where(forward, tau, 0))
-    (only,) = good(
-        arm.ask(
-            HybridDynamics,
-            state=state(panda.names, panda.q, panda.qd),
-            points=trajectory(panda.names, points),
-            forward_joints=chosen,
-        )
-    ).solution.points
+    fields = {"state": state(panda.names, panda.q, panda.qd), "points": trajectory(panda.names, points)}
+    (only,) = good(arm.ask(HybridDynamics, **fields, forward_joints=chosen)).solution.points
     assert error(only.accelerations, panda.qdd) <= 1e-9 and error(only.effort, tau) <= 1e-9
 
 
@@ -201,11 +193,8 @@ def test_mass_matrix(arm, panda):
 @pytest.mark.parametrize("reference", ["", "world_aligned", "body"])
 @pytest.mark.parametrize("links", [[], ["panda_hand"], ["panda_link4", "panda_hand"]])
 def test_operational_space(arm, panda, links, reference):
-    answer = good(
-        arm.ask(
-            GetOperationalSpaceInertia, state=state(panda.names, panda.q), links=links, reference=reference
-        )
-    )
+    fields = {"state": state(panda.names, panda.q), "links": links, "reference": reference}
+    answer = good(arm.ask(GetOperationalSpaceInertia, **fields))
     names = links or ["panda_hand"]
     rows = [f"{n}.{part}.{axis}" for n in names for part in ("linear", "angular") for axis in "xyz"]
     assert list(answer.jacobian.row_names) == list(answer.inertia_inverse.row_names) == rows

@@ -287,12 +287,8 @@ class Served:
 
     def __init__(self, bench, **parameters):
         self.bench, self.torques = bench, []
-        given = {
-            "robot_description": ROBOTS["panda7"].file.read_text(),
-            "joints": NAMES,
-            "backend": "numpy",
-            **parameters,
-        }
+        given = {"robot_description": ROBOTS["panda7"].file.read_text(), "joints": NAMES}
+        given |= {"backend": "numpy", **parameters}
         overrides = [rclpy.Parameter(name.replace("__", "."), value=value) for name, value in given.items()]
         self.node = bench.add(DynamicsNode(context=bench.context, parameter_overrides=overrides))
         self.inputs, self.statistics = self.node._inputs, self.node._statistics

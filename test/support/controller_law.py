@@ -50,16 +50,8 @@ def compiled(folder, name, *sources, flags=()):
         dialect = ("-x", "c", "-std=c99") if source.suffix == ".c" else ("-std=c++17",)
         include = f"-I{PACKAGE / 'include'}"
         _run(compiler, *dialect, "-O0", "-fPIC", *WARNINGS, *flags, include, "-c", source, "-o", objects[-1])
-    _run(
-        compiler,
-        *(["-shared"] if out.suffix == ".so" else []),
-        *objects,
-        "-o",
-        out,
-        "-ldl",
-        "-lm",
-        "-pthread",
-    )
+    kind = ["-shared"] if out.suffix == ".so" else []
+    _run(compiler, *kind, *objects, "-o", out, "-ldl", "-lm", "-pthread")
     return out
 
 

@@ -9,22 +9,24 @@ import pytest
 from numpy.lib.mixins import NDArrayOperatorsMixin
 from text_in_c import as_c, compiled
 
-NAMES = {
-    "ascontiguousarray",
-    "concatenate",
-    "cos",
-    "empty",
-    "eye",
-    "isnan",
-    "roll",
-    "sin",
-    "sqrt",
-    "stack",
-    "swapaxes",
-    "where",
-    "zeros",
-    "zeros_like",
-}
+NAMES = set(
+    [
+        "ascontiguousarray",
+        "concatenate",
+        "cos",
+        "empty",
+        "eye",
+        "isnan",
+        "roll",
+        "sin",
+        "sqrt",
+        "stack",
+        "swapaxes",
+        "where",
+        "zeros",
+        "zeros_like",
+    ]
+)
 
 
 def real_cupy():
@@ -272,12 +274,8 @@ class Tensor:
 def _called(function, arguments, options):
     flat = [x for a in arguments for x in (a if isinstance(a, (list, tuple)) else [a])]
     _refuse_host(flat)
-    return _device(
-        function(
-            *[[_plain(x) for x in a] if isinstance(a, (list, tuple)) else _plain(a) for a in arguments],
-            **options,
-        )
-    )
+    given = [[_plain(x) for x in a] if isinstance(a, (list, tuple)) else _plain(a) for a in arguments]
+    return _device(function(*given, **options))
 
 
 def _refuse_host(arrays):

@@ -61,10 +61,8 @@ def smoothed(backend="auto"):
 
 def tracked(seconds, contact_at=None) -> Motion:
     """The arm follows sines in every joint; from contact_at (s) on, an external torque acts as in CONTACT."""
-    forward, inverse = (
-        dn.build(arm(), dn.forward_dynamics(arm())),
-        dn.build(arm(), dn.inverse_dynamics(arm())),
-    )
+    forward = dn.build(arm(), dn.forward_dynamics(arm()))
+    inverse = dn.build(arm(), dn.inverse_dynamics(arm()))
     q, qd, _ = _desired(0.0)
     rows = []
     for k in range(round(seconds / T)):

@@ -104,14 +104,9 @@ def runs_on(processor, folder, monkeypatch, shift=0, more=()):
         own._wrap()
 
     def wrap(own):
-        function = Foreign(
-            [processor.emulator, own._library],
-            own.inputs.values(),
-            own.outputs.values(),
-            np.float64,
-            shift,
-            own._parameters[:-1],
-        )
+        arrays = own.inputs.values(), own.outputs.values()
+        command = [processor.emulator, own._library]
+        function = Foreign(command, *arrays, np.float64, shift, own._parameters[:-1])
         own._rows = lambda count, *arrays: function(0, count, count, *arrays)
         own.call_one, own.call_new = (lambda *arrays: False), (lambda result, *inputs: None)
 

@@ -269,15 +269,8 @@ def delta(random):
 def rod(drawing, a, place, b, there):
     apart = np.asarray(there) - place
     ends = (drawing.end(a, np.eye(3), place), drawing.end(b, np.eye(3), there))
-    drawing.ties.append(
-        Tie(
-            f"tie{len(drawing.ties)}",
-            "rod",
-            *ends,
-            np.array([0.0, 0, 1]),
-            length=float(np.linalg.norm(apart)),
-        )
-    )
+    name, length = f"tie{len(drawing.ties)}", float(np.linalg.norm(apart))
+    drawing.ties.append(Tie(name, "rod", *ends, np.array([0.0, 0, 1]), length=length))
 
 
 ORDINARY = (palletizer, grid, parallelograms, slider_crank, stewart, delta)

@@ -89,24 +89,14 @@ class LoopOracle(Oracle):
         K = [np.array(K).reshape(-1, self.pin.nv) for K, _, _ in blocks]
         k, gaps = [np.ravel(k) for _, k, _ in blocks], [gap for _, _, gap in blocks]
         for weights in self.gears:
-            row, joints = (
-                np.zeros(self.pin.nv),
-                [self.pin.joints[self.pin.getJointId(name)] for name in weights],
-            )
+            row = np.zeros(self.pin.nv)
+            joints = [self.pin.joints[self.pin.getJointId(name)] for name in weights]
             row[[joint.idx_v for joint in joints]] = list(weights.values())
             K, k = [*K, row[None]], [*k, np.zeros(1)]
             if all(joint.nq == 1 for joint in joints):
-                gaps.append(
-                    sum(
-                        weight * at[joint.idx_q]
-                        for weight, joint in zip(weights.values(), joints, strict=True)
-                    )
-                )
-        return (
-            np.concatenate([np.zeros((0, self.pin.nv)), *K]),
-            np.concatenate([np.zeros(0), *k]),
-            np.array(gaps),
-        )
+                gaps.append(np.dot(list(weights.values()), at[[joint.idx_q for joint in joints]]))
+        K, k = [np.zeros((0, self.pin.nv)), *K], [np.zeros(0), *k]
+        return np.concatenate(K), np.concatenate(k), np.array(gaps)
 
     def _end(self, end):
         frame = self.pin.frames[self.pin.getFrameId(end.link, pin.BODY)]

@@ -1,5 +1,7 @@
 """Generic links and loops as URDF+ text, in addition to dynamics_demo.robots."""
 
+from itertools import combinations_with_replacement
+
 import numpy as np
 
 
@@ -13,17 +15,8 @@ def link(name, seed=0, mass=None, solid=False):
     if solid:
         inertia = np.trace(inertia) / 2 * np.eye(3) - inertia / 2
     com = " ".join(f"{x:.3f}" for x in 0.1 * random.normal(size=3))
-    moments = " ".join(
-        f'{name}="{inertia[i, j]:.6f}"'
-        for name, i, j in (
-            ("ixx", 0, 0),
-            ("ixy", 0, 1),
-            ("ixz", 0, 2),
-            ("iyy", 1, 1),
-            ("iyz", 1, 2),
-            ("izz", 2, 2),
-        )
-    )
+    upper = combinations_with_replacement(enumerate("xyz"), 2)
+    moments = " ".join(f'i{a}{b}="{inertia[i, j]:.6f}"' for (i, a), (j, b) in upper)
     return (
         f'<link name="{name}"><inertial><origin xyz="{com}" rpy="0.3 -0.2 0.5"/><mass value="{mass}"/>'
         f"<inertia {moments}/></inertial></link>"

@@ -22,12 +22,8 @@ class Connected:
                 names = [f"{tie.name} {k} {side}" for side in "ps"]
                 for name, end in zip(names, (tie.predecessor, tie.successor), strict=True):
                     spec.body(_body(end.link)).add_site(name=name, pos=end.origin + k * end.rotation @ along)
-                spec.add_equality(
-                    type=mujoco.mjtEq.mjEQ_CONNECT,
-                    objtype=mujoco.mjtObj.mjOBJ_SITE,
-                    name1=names[0],
-                    name2=names[1],
-                )
+                ends = {"objtype": mujoco.mjtObj.mjOBJ_SITE, "name1": names[0], "name2": names[1]}
+                spec.add_equality(type=mujoco.mjtEq.mjEQ_CONNECT, **ends)
         self.model = spec.compile()
         self.data = mujoco.MjData(self.model)
         names = mechanism.tree.v_names
@@ -77,10 +73,8 @@ class Tree:
             own = made[body.parent + 1].add_body(name=body.name)
             made.append(own)
             R = transform_rotation(body.X_tree).T
-            own.pos, own.quat = (
-                transform_origin(body.X_tree),
-                _scalar_first(Rotation.from_matrix(R).as_quat()),
-            )
+            own.pos = transform_origin(body.X_tree)
+            own.quat = _scalar_first(Rotation.from_matrix(R).as_quat())
             mass = body.inertia[5, 5]
             com = np.array([body.inertia[2, 4], body.inertia[0, 5], body.inertia[1, 3]]) / mass
             J = body.inertia[:3, :3] - mass * (com @ com * np.eye(3) - np.outer(com, com))

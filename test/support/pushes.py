@@ -121,13 +121,8 @@ def observe(observer, run: Run, velocity_std, torque_std, seed=1) -> Observed:
         state = estimates.pop("state")
         assert good
         judged.append(estimates.pop("statistics"))
-    return Observed(
-        estimates["torque"],
-        estimates["torque_covariance"],
-        np.array(judged),
-        estimates.get("wrench"),
-        estimates.get("wrench_covariance"),
-    )
+    torque, wrench = ((estimates.get(f"{n}"), estimates.get(f"{n}_covariance")) for n in ("torque", "wrench"))
+    return Observed(*torque, np.array(judged), *wrench)
 
 
 def still(robot, q, wrench, link, time):

@@ -60,11 +60,9 @@ class NodeProcess:
             yaml.safe_dump({"/**": {"ros__parameters": parameters}}, self._file)
             self._file.flush()
             command += ["--params-file", self._file.name]
+        surroundings = {**domain.environment(), **(environment or {})}
         self.process = subprocess.Popen(
-            [*command, *arguments],
-            env={**domain.environment(), **(environment or {})},
-            stdout=self.log,
-            stderr=subprocess.STDOUT,
+            [*command, *arguments], env=surroundings, stdout=self.log, stderr=subprocess.STDOUT
         )
 
     def output(self):
@@ -105,18 +103,16 @@ class Client:
         listen = self.node.create_subscription
         listen(JointState, "dynamics_node/joint_torques", self._on_torques, 500)
         listen(JointTrajectory, "dynamics_node/solution", self._on_solution, 500)
-        listen(
-            Float64MultiArray,
-            "dynamics_node/effort_commands",
-            lambda m: self.commands.append(list(m.data)),
-            500,
-        )
+        listen(Float64MultiArray, "dynamics_node/effort_commands", self._on_commands, 500)
         listen(DiagnosticArray, "/diagnostics", lambda m: self.diagnostics.append(m.status[0]), 50)
         self.stamp = time.time_ns()
 
     def _on_torques(self, message):
         self.torques[stamp_of(message)] = message
         self.torque_log.append(message)
+
+    def _on_commands(self, message):
+        self.commands.append(list(message.data))
 
     def _on_solution(self, message):
         self.solutions[stamp_of(message)] = message

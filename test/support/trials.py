@@ -70,11 +70,8 @@ def _try(trial, reference, solvers, q, random):
         trial.wrong.append(f"closed, though open by {gap:.2g}")
         return
     _try_nearest(trial, reference, solvers["numpy"].forward, q, yd)
-    spread, M, tau = (
-        reference.spread_over_bodies(q, yd),
-        reference.mass_matrix(q),
-        reference.inverse(q, yd, ydd),
-    )
+    spread, M = reference.spread_over_bodies(q, yd), reference.mass_matrix(q)
+    tau = reference.inverse(q, yd, ydd)
     # K_dep of one dependent joint has condition 1, but near a dead center G amplifies rounding errors
     condition = max(1.0, spread.condition, np.abs(spread.G).max())
     exact = EXACT * condition

@@ -112,11 +112,8 @@ def test_a_reading_between_steps_is_extrapolated_to_the_nearest_step(robot, swin
 )
 def test_extrapolation_adds_the_variance_of_the_rates(robot, swing, encoder, jerk, push):
     """Encoders more accurate than the rates that extrapolate them, up to the limits of the parameters."""
-    options = {
-        "noise__encoder": [encoder],
-        "noise__jerk_density": jerk,
-        "noise__external_torque_density": push,
-    }
+    options = {"noise__encoder": [encoder], "noise__external_torque_density": push}
+    options["noise__jerk_density"] = jerk
     rig, random, number = Rig(robot, swing, **options), np.random.default_rng(0), 0
     for k in range(50):
         rig.states(k, offset=int(random.integers(-PERIOD // 2 + 1, PERIOD // 2)) if k else 0)

@@ -48,15 +48,10 @@ def test_springs_and_offsets_are_not_external_torques(tmp_path):
     served = serve("panda7", observer__enabled=True, parameters_file=file)
     model, q = served.core.model, np.array([0.0, -0.6, 0.0, -2.2, 0.0, 1.6, 0.7])
     passive_torques = np.array([4.0, 30 * q[1], 0, 0, 0, 0, 0])
+    effort = dn.evaluate(model, "gravity_torque", q, backend="numpy") + passive_torques
     for _ in range(5):
         served.wait(1)
-        served.receive(
-            PANDA_JOINTS,
-            q,
-            np.zeros(7),
-            dn.evaluate(model, "nonlinear_effects", q, np.zeros(7), backend="numpy") + passive_torques,
-            stamp=served.ros,
-        )
+        served.receive(PANDA_JOINTS, q, np.zeros(7), effort, stamp=served.ros)
         estimate = external_torque(served.core, served.now)
     assert np.abs(estimate.torques).max() < 1e-9
 
@@ -78,18 +73,10 @@ def test_parameters_override_the_file(tmp_path):
     q, qd = random.uniform(-1, 1, (2, 7))
     viscous, coulomb = np.array([2, 0.5, *5 * [2.0]]), np.array([3, 0, *5 * [3.0]])
     served.receive(driver_names, q, qd)
-    assert (
-        error(
-            served.tau(),
-            dn.evaluate(model, "nonlinear_effects", q, qd, backend="numpy")
-            + smooth_friction(qd, viscous, coulomb),
-        )
-        <= 1e-10
-    )
-    assert np.allclose(
-        dn.evaluate(served.core.model, "mass_matrix", q, backend="numpy"),
-        dn.evaluate(model, "mass_matrix", q, backend="numpy"),
-    )
+    expected = dn.evaluate(model, "nonlinear_effects", q, qd, backend="numpy")
+    assert error(served.tau(), expected + smooth_friction(qd, viscous, coulomb)) <= 1e-10
+    M, right = (dn.evaluate(each, "mass_matrix", q, backend="numpy") for each in (served.core.model, model))
+    assert np.allclose(M, right)
 
 
 def test_an_invalid_file_is_rejected_with_the_entry(tmp_path):
@@ -115,13 +102,8 @@ def test_the_estimator_uses_the_file(tmp_path):
     sensors.write_text(SENSORS)
     file = write_file(tmp_path, "joints: {joint1: {spring: 7, offset: -2}}")
     default = {parameter.name: parameter.default for parameter in PARAMETERS}
-    chosen = {
-        "rate": NS / PERIOD,
-        "window": 0.024,
-        "lag": 0.008,
-        "sensors_file": str(sensors),
-        "parameters_file": file,
-    }
+    chosen = {"rate": NS / PERIOD, "window": 0.024, "lag": 0.008}
+    chosen |= {"sensors_file": str(sensors), "parameters_file": file}
     options = read_settings(default | chosen)
     robot = do(options.job(ARM))
     assert not isinstance(robot, Failure), robot

@@ -60,9 +60,8 @@ def test_an_estimate_starts_stops_and_restarts(served_panda, recording):
     assert estimation.status() == f"{HAND}: {estimation.samples} samples"
     estimation.stop()
     feed(served_panda, *recording[:3])
-    assert estimation.estimate(HAND).samples == estimate.samples and estimation.status().endswith(
-        "samples, stopped"
-    )
+    assert estimation.estimate(HAND).samples == estimate.samples
+    assert estimation.status().endswith("samples, stopped")
     assert estimation.start(served_panda.core.unloaded, HAND) and estimation.samples == 0
     with pytest.raises(BadMessage, match=f"'panda_link5'.*'{HAND}'"):
         estimation.estimate("panda_link5")
@@ -156,25 +155,19 @@ def test_only_new_parameters_stop_an_estimation(served_panda, recording):
     assert heavier != ROBOTS["panda7"].file.read_text()
     samples = estimation.samples
     core.replace(built(heavier, chosen), chosen)
-    assert (
-        not estimation.running and estimation.reason == ROBOT_REBUILT and ROBOT_REBUILT in estimation.status()
-    )
+    assert not estimation.running and estimation.reason == ROBOT_REBUILT
+    assert ROBOT_REBUILT in estimation.status()
     feed(served_panda, *recording[:3])
     assert estimation.samples == samples and is_accurate(estimation.estimate("")), "the estimate is kept"
     assert estimation.start(core.unloaded, HAND) and estimation.running
 
 
 def test_a_new_link_starts_a_new_estimate(served_panda, recording):
-    estimation, core, text = (
-        served_panda.core.payload_estimation,
-        served_panda.core,
-        ROBOTS["panda7"].file.read_text(),
-    )
+    estimation, core = served_panda.core.payload_estimation, served_panda.core
+    text = ROBOTS["panda7"].file.read_text()
     feed(served_panda, *recording[:3])
-    assert (
-        not estimation.start(core.unloaded, "panda_link7")
-        and estimation.status() == "panda_link7: being built"
-    )
+    assert not estimation.start(core.unloaded, "panda_link7")
+    assert estimation.status() == "panda_link7: being built"
     with pytest.raises(BadMessage, match="'panda_link7'.*built"):
         estimation.estimate("")
     assert is_accurate(estimation.estimate(HAND))
@@ -227,11 +220,8 @@ def test_known_friction_is_not_estimated(recording):
 
 def test_a_restart_waits_for_the_build(served_panda, recording):
     """NumPy of the first stage has no estimation."""
-    estimation, core, text = (
-        served_panda.core.payload_estimation,
-        served_panda.core,
-        ROBOTS["panda7"].file.read_text(),
-    )
+    estimation, core = served_panda.core.payload_estimation, served_panda.core
+    text = ROBOTS["panda7"].file.read_text()
     chosen, without = core.settings, robot_settings("panda7", backend="c")
     feed(served_panda, *recording[:3])
     core.replace(built(text, without), chosen)

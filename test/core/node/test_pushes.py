@@ -34,11 +34,8 @@ def receive(served, q=REST, qd=None, effort=None, wait=1, names=None):
     """Receive a joint state of an arm at rest, whose motors balance the external wrench."""
     model = served.core.model
     qd = np.zeros(7) if qd is None else qd
-    effort = (
-        dn.evaluate(model, "nonlinear_effects", q, qd, backend="numpy") - torques(model)
-        if effort is None
-        else effort
-    )
+    if effort is None:
+        effort = dn.evaluate(model, "nonlinear_effects", q, qd, backend="numpy") - torques(model)
     served.wait(wait)
     served.receive(names or served.core.joints.names, q, qd, effort, stamp=served.ros)
 
@@ -54,11 +51,8 @@ def test_torques_and_wrench_are_estimated(observed):
         receive(observed)
         estimate = estimate_now(observed)
     assert np.allclose(estimate.torques, torques(observed.core.model), atol=1e-9)
-    assert (
-        np.allclose(estimate.wrench.wrench, PUSH, atol=1e-8)
-        and estimate.wrench.link == LINK
-        and estimate.contact
-    )
+    assert np.allclose(estimate.wrench.wrench, PUSH, atol=1e-8) and estimate.wrench.link == LINK
+    assert estimate.contact
     assert estimate_now(observed) is None, "the same state again"
     assert contact_status(observed.core) == "contact"
 
@@ -95,13 +89,9 @@ def test_joints_in_any_order_with_a_payload(observed):
 
 def test_friction_is_not_an_external_torque():
     """Friction of the parameters replaces that of the description."""
-    served = serve(
-        "panda7",
-        observer__enabled=True,
-        friction__joints=["panda_joint1"],
-        friction__viscous=[3.0],
-        friction__coulomb=[2.0],
-    )
+    friction = {"joints": ["panda_joint1"], "viscous": [3.0], "coulomb": [2.0]}
+    named = {f"friction__{name}": values for name, values in friction.items()}
+    served = serve("panda7", observer__enabled=True, **named)
     model, qd = served.core.model, np.zeros(7)
     qd[0] = 0.5
     q = REST.copy()
@@ -151,9 +141,8 @@ def test_an_unobservable_wrench_is_not_published():
         )
         estimate = estimate_now(served)
     assert estimate.wrench is None and np.isfinite(estimate.torques).all()
-    assert "not observable" in contact_status(served.core) and "at 'wrist_3_link'" in contact_status(
-        served.core
-    )
+    assert "not observable" in contact_status(served.core)
+    assert "at 'wrist_3_link'" in contact_status(served.core)
 
 
 def test_a_robot_without_an_observer_is_served():
@@ -196,10 +185,8 @@ def test_estimates_are_published_while_enabled(observed):
     assert len(node.estimates) == 2 and not node.statistics.no_torque_reason
     observed.wait(1).receive(observed.core.joints.names, REST, np.zeros(7), stamp=observed.ros)
     node.publisher.observe()
-    assert (
-        "no effort" in node.statistics.no_torque_reason
-        and "publish measured efforts" in node.statistics.no_torque_remedy
-    )
+    assert "no effort" in node.statistics.no_torque_reason
+    assert "publish measured efforts" in node.statistics.no_torque_remedy
     assert len(node.estimates) == 2
     node.publisher.enabled = False
     node.publisher.observe()

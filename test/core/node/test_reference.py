@@ -15,13 +15,8 @@ JOINTS = ("a", "b", "c")
 
 def point(at, positions=(), velocities=(), accelerations=(), effort=()):
     time = SimpleNamespace(sec=int(at), nanosec=int(at % 1 * 1e9))
-    return SimpleNamespace(
-        time_from_start=time,
-        positions=positions,
-        velocities=velocities,
-        accelerations=accelerations,
-        effort=effort,
-    )
+    fields = {"positions": positions, "velocities": velocities}
+    return SimpleNamespace(time_from_start=time, accelerations=accelerations, effort=effort, **fields)
 
 
 def largest_allocation(function, *arguments):

@@ -51,13 +51,8 @@ def file(request, tmp_path_factory):
 
 
 def serve_sensor(panda, file, **values):
-    values = {
-        "sensors_file": str(file),
-        "wrench_sensor__name": "wrist",
-        "joint_state_timeout": 60.0,
-        **values,
-    }
-    served = serve("panda7", **values)
+    values = {"wrench_sensor__name": "wrist", "joint_state_timeout": 60.0, **values}
+    served = serve("panda7", sensors_file=str(file), **values)
     served.receive(panda.names, panda.q, panda.qd)
     return served
 
@@ -130,11 +125,8 @@ def test_missing_input_gives_a_reason(panda, file):
     assert "the reading is older than 0.1 s" in reason(served.wait(101))
     served.wait(150)
     read(served, PUSH)
-    assert (
-        reason(served)
-        == "joint states older than 0.2 s: "
-        + "panda_joint1, panda_joint2, panda_joint3, panda_joint4, panda_joint5, panda_joint6 and 1 more"
-    )
+    joints = ", ".join(f"panda_joint{k}" for k in range(1, 7))
+    assert reason(served) == f"joint states older than 0.2 s: {joints} and 1 more"
     assert sensor.status(served.now).startswith("no output: joint states older")
     served.receive(panda.names, panda.q)
     read(served, PUSH)
