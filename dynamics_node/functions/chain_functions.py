@@ -1,6 +1,6 @@
 """The parallel solvers cfa, jsiia and abia as Functions: their Runner, and the array module they run on."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -37,7 +37,6 @@ def chain_runner(spec: FunctionSpec, precision: str) -> tuple[str, NumericRunner
     _require_supported(robot, problem, choice)
     backend = "numpy" if choice.backend == "auto" else choice.backend
     algorithm = ParallelDynamics(robot.tree, problem, choice.solver, choice.ordering, backend, precision)
-    algorithm.require_supported()
     return algorithm.description, dynamics_runner(algorithm, problem, spec.f_ext, backend)
 
 
@@ -66,8 +65,8 @@ class ParallelDynamics:
     backend: str
     precision: str = "float64"
 
-    def require_supported(self):
-        """Raise ModelError for what the solver does not support, DeviceError without CuPy or a device."""
+    def __post_init__(self):
+        """Raises ModelError for what the solver does not support, DeviceError without CuPy or a device."""
         chain_arrays(self.robot, np, np.dtype(self.precision))
         if self.solver == "cfa" and self.problem.kind == "forward":
             require_narrow_tree(self.robot)
@@ -79,12 +78,6 @@ class ParallelDynamics:
     def tridiagonal(self):
         """One of chains.CFA_ORDERINGS."""
         return "cr" if self.ordering == "best" else self.ordering
-
-    def with_inertias(self, robot):
-        """The algorithm for a Robot that differs in inertias or rotor inertias only."""
-        changed = replace(self, robot=robot)
-        changed.require_supported()
-        return changed
 
     @property
     def description(self):

@@ -42,10 +42,6 @@ class GtsamElimination:
     problem: Problem
     ordering: Ordering
 
-    def with_inertias(self, robot):
-        """The elimination for a Robot that differs in inertias or rotor inertias only."""
-        return replace(self, robot=robot)
-
     @property
     def description(self):
         return f"{self.ordering.name} (gtsam)"
@@ -75,28 +71,28 @@ def gtsam_elimination(robot, problem, ordering):
 
 def solve_with_gtsam(graph: FactorGraph, ordering: Ordering):
     """variable -> value, of a graph at one state."""
-    gaussian, order, keys = gaussian_graph(graph, ordering)
-    solution = gaussian.eliminateSequential(order).optimize()
+    return _solved(constrained(graph), ordering.variables)
+
+
+def _solved(factors, order):
+    """{variable: value} of (factor, noise model), see `gaussian_graph`."""
+    gaussian, elimination, keys = gaussian_graph(factors, order)
+    solution = gaussian.eliminateSequential(elimination).optimize()
     return {x: np.atleast_1d(solution.at(key)) for x, key in keys.items()}
 
 
-def gaussian_graph(graph: FactorGraph, ordering: Ordering):
-    """gtsam.GaussianFactorGraph, gtsam.Ordering, and {variable: key}, of a graph at one state."""
-    gtsam = require_gtsam()
-    keys = {x: key for key, x in enumerate(graph.variables)}
-    exact = [(factor, gtsam.noiseModel.Constrained.All(factor.rows)) for factor in graph.factors]
-    gaussian, sums = gaussian_factors(exact, keys)
-    order = gtsam.Ordering()
-    for key in (*sums, *(keys[variable] for variable in ordering.variables)):
-        order.push_back(key)
-    return gaussian, order, keys
+def constrained(graph: FactorGraph):
+    """(factor, noise model) of a graph whose rows are exact."""
+    constrained = require_gtsam().noiseModel.Constrained
+    return [(factor, constrained.All(factor.rows)) for factor in graph.factors]
 
 
-def gaussian_factors(factors, keys):
-    """gtsam.GaussianFactorGraph of (factor, noise model) at one state, and the keys of partial sums, which
-    come after `keys`, {variable: key}."""
+def gaussian_graph(factors, order):
+    """gtsam.GaussianFactorGraph of (factor, noise model) at one state, gtsam.Ordering of partial sums and
+    then the variables `order`, and {variable: key}."""
     gtsam = require_gtsam()
-    gaussian, partial_sums = gtsam.GaussianFactorGraph(), len(keys)
+    keys = {x: key for key, x in enumerate(dict.fromkeys(x for factor, _ in factors for x in factor.blocks))}
+    gaussian, elimination, partial_sums = gtsam.GaussianFactorGraph(), gtsam.Ordering(), len(keys)
     for factor, noise in factors:
         terms = [(keys[x], block) for x, block in factor.blocks.items()]
         rhs = factor.rhs
@@ -104,9 +100,12 @@ def gaussian_factors(factors, keys):
         while len(terms) > TERMS:  # A1 x1 + ... = b  ->  A1 x1 + A2 x2 - s = 0,  s + A3 x3 + ... = b
             _add(gtsam, gaussian, [*terms[: TERMS - 1], (partial_sums, -np.eye(factor.rows))], 0 * rhs, exact)
             terms = [(partial_sums, np.eye(factor.rows)), *terms[TERMS - 1 :]]
+            elimination.push_back(partial_sums)
             partial_sums += 1
         _add(gtsam, gaussian, terms, rhs, noise)
-    return gaussian, range(len(keys), partial_sums)
+    for x in order:
+        elimination.push_back(keys[x])
+    return gaussian, elimination, keys
 
 
 def _add(gtsam, gaussian, terms, rhs, noise):
@@ -128,10 +127,6 @@ class GtsamLeastSquares:
         require_gtsam()
         if self.problem.covariance:
             raise InputError("backend 'gtsam' has no covariances: choose 'numpy', or request none")
-
-    def with_inertias(self, robot):
-        """The same for a robot of other inertias or rotor inertias."""
-        return replace(self, robot=robot)
 
     def __call__(self, q, qd, readings, gravity=None):
         """The same as SensorLeastSquares."""
@@ -162,11 +157,13 @@ def _optimum(system):
     noises = [gtsam.noiseModel.Constrained.All(factor.rows) for factor in system.exact]
     noises += [gtsam.noiseModel.Unit.Create(factor.rows) for factor in system.noisy]
     factors = [*system.exact, *map(_weighted, system.noisy, system.covariances)]
-    values = {x: np.zeros(x.dim) for x in system.variables}
+    order = sorted(system.variables, key=recursion_order)
+    values = {x: np.zeros(x.dim) for x in order}
     for _ in range(1 + REFINEMENTS):
         left = [replace(factor, rhs=factor.given(values).rhs) for factor in factors]
-        step = _solved([pair for pair in zip(left, noises, strict=True) if pair[0].blocks], system.variables)
-        if step is None:
+        try:
+            step = _solved([pair for pair in zip(left, noises, strict=True) if pair[0].blocks], order)
+        except RuntimeError:  # IndeterminantLinearSystemException
             return None
         values = {x: value + step[x] for x, value in values.items()}
     return values
@@ -177,17 +174,3 @@ def _weighted(factor, covariance):
     W = np.linalg.inv(np.linalg.cholesky(covariance))
     blocks = {x: W @ block for x, block in factor.blocks.items()}
     return replace(factor, blocks=blocks, rhs=W @ factor.rhs)
-
-
-def _solved(factors, variables):
-    """{variable: value} of (factor, noise model); None if the system is under-determined."""
-    keys = {x: key for key, x in enumerate(variables)}
-    graph, sums = gaussian_factors(factors, keys)
-    order = require_gtsam().Ordering()
-    for key in (*sums, *(keys[x] for x in sorted(variables, key=recursion_order))):
-        order.push_back(key)
-    try:
-        solution = graph.eliminateSequential(order).optimize()
-    except RuntimeError:  # IndeterminantLinearSystemException
-        return None
-    return {x: np.atleast_1d(solution.at(key)) for x, key in keys.items()}

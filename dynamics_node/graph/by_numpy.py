@@ -1,17 +1,13 @@
-"""Elimination of the factor graph on arrays of NumPy, with a plan that suits the state; `Checked` algorithms.
+"""Elimination of the factor graph on arrays of NumPy, with a plan that suits the state.
 
-It refines states at which a pivot of a Program is near zero. `Checked` sets results to NaN if loops are open
-or singular, or if a pivot of the mass matrix vanishes.
+It refines states at which a pivot of a Program is near zero.
 """
 
-from dataclasses import dataclass, replace
-from functools import cached_property, reduce
-from typing import Any
+from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 
-from dynamics_node.algorithms.health import HEALTHY, health_program
-from dynamics_node.algorithms.pivots import singular, weak_coordinates
 from dynamics_node.graph.elimination import Plan, eliminate, plan_elimination, weakest_pivot
 from dynamics_node.graph.factor_graph import joint_values
 from dynamics_node.graph.factors import Variable
@@ -19,12 +15,10 @@ from dynamics_node.graph.ordering import Ordering, filled, generic_graph, plan_o
 from dynamics_node.graph.robot_graph import build_graph, rows_selected_at
 from dynamics_node.robot import Problem, Robot, state_shapes
 from dynamics_node.robot.inertial_parameters import generic_parameters
-from dynamics_node.symbolic import interpret
 
 REFINEMENTS = 4
 CONVERGED = 1e-8
 STATE_AXES = (1, 1, 1, 1, 2, 1)  # number of axes of one state's q, qd, qdd, tau, f_ext and gravity
-AXES = {"f_ext": 2}  # for one state; 1 for other names
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,10 +31,6 @@ class Elimination:
     ordering: Ordering
     plan: Plan
     blocks: tuple[tuple[Variable, ...], ...] = ()
-
-    def with_inertias(self, robot):
-        """The elimination for a Robot that differs in inertias or rotor inertias only."""
-        return replace(self, robot=robot)
 
     @property
     def description(self):
@@ -153,58 +143,3 @@ def by_states(function, robot, q, **arrays):
         for k, one in enumerate(q)
     ]
     return {name: np.stack([np.asarray(r[name], dtype=float) for r in results]) for name in results[0]}
-
-
-@dataclass(frozen=True, eq=False)
-class Checked:
-    """An algorithm with NaN results at positions at which loops are open or singular, or at which a pivot of
-    the mass matrix vanishes, for the coordinates where `forward` is true.
-
-    algorithm: is called at good positions only. forward (nv,): where torques are known and accelerations
-    unknown; returns: {name: shape} of the results.
-    """
-
-    algorithm: Any
-    forward: tuple[bool, ...]
-    returns: dict
-
-    @property
-    def description(self):
-        return self.algorithm.description
-
-    def with_inertias(self, robot):
-        """The algorithm for a robot that differs in inertias or rotor inertias only."""
-        return replace(self, algorithm=self.algorithm.with_inertias(robot))
-
-    @cached_property
-    def _near_singular(self):
-        return weak_coordinates(self.algorithm.robot, self.forward)
-
-    def _is_good(self, q):
-        robot, good = self.algorithm.robot, np.ones(q.shape[:-1], dtype=bool)
-        if robot.constrained:
-            good = (interpret(health_program(robot), q=q)["health"] <= HEALTHY).all(axis=-1)
-        if self._near_singular.any():
-            forward = np.array(self.forward, dtype=bool)
-            good = good & ~singular(robot, q, forward, self._near_singular).any(axis=-1)
-        return good
-
-    def __call__(self, q, **arrays):
-        """The results at every state."""
-        batch = q.shape[:-1]
-        good = np.broadcast_to(self._is_good(q), batch)
-        if good.all():
-            return self.algorithm(q=q, **arrays)
-        results = {name: np.full((*batch, *shape), np.nan) for name, shape in self.returns.items()}
-        if good.any():
-            given = {"q": q, **arrays}
-            chosen = {name: _chosen(a, AXES.get(name, 1), batch, good) for name, a in given.items()}
-            values = self.algorithm(**chosen)
-            for name, result in results.items():
-                result[good] = values[name]
-        return results
-
-
-def _chosen(array, axes, batch, good):
-    """The array at the good states, one leading axis."""
-    return np.broadcast_to(array, (*batch, *array.shape[array.ndim - axes :]))[good]

@@ -154,11 +154,12 @@ def _solve_and_substitute(factors, touched, variable, pivot):
         factor = factors[number]
         left = [row for row in range(factor.rows) if row not in taken[number]]
         if left:
-            rest[number] = _substituted(_rows(factor, left), conditional)
+            rest[number] = _substituted(chosen_rows(factor, left), conditional)
     return conditional, rest
 
 
-def _rows(factor, rows):
+def chosen_rows(factor, rows):
+    """The factor with some of its rows."""
     if rows == list(range(factor.rows)):
         return factor
     blocks = {y: block[..., rows, :] for y, block in factor.blocks.items()}
@@ -192,7 +193,7 @@ def pivot_system(factors, variable, pivot):
 def _pivot_rows(factors, pivot):
     numbers = list(dict.fromkeys(number for number, _ in pivot.rows))
     if len(numbers) == 1:
-        chosen = _rows(factors[numbers[0]], [row for _, row in pivot.rows])
+        chosen = chosen_rows(factors[numbers[0]], [row for _, row in pivot.rows])
         return dict(chosen.blocks), chosen.rhs
     variables = dict.fromkeys(y for n in numbers for y in factors[n].blocks)
     batch = np.broadcast_shapes(

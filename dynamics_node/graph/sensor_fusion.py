@@ -11,7 +11,7 @@ Belsley, Kuh, Welsch 1980, sec. 2.1). A sensor with few checks by others has lev
 even if it is wrong (`judge`).
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
@@ -20,6 +20,7 @@ import numpy as np
 from dynamics_node.graph.factors import entry_names
 from dynamics_node.graph.sensor_system import Reduced, SensorSystem, reduced, sensor_system, sensor_values
 from dynamics_node.robot import Robot, SensorProblem
+from dynamics_node.robot.sensor_problem import RESULTS
 
 ZERO = 1e-9  # singular values relative to the largest, for rows and columns of length about 1
 CHUNK = 64  # states whose rows are in memory together
@@ -129,10 +130,6 @@ class SensorLeastSquares:
     problem: SensorProblem
     description = "least squares"
 
-    def with_inertias(self, robot):
-        """The same for a robot of other inertias or rotor inertias."""
-        return replace(self, robot=robot)
-
     def __call__(self, q, qd, readings, gravity=None):
         """{name: array} of the problem's results, from q (count, nq), qd (count, nv), readings (count, m)."""
         returns = self.problem.returns(self.robot)
@@ -150,9 +147,8 @@ class SensorLeastSquares:
 
     def _results(self, state):
         z, root = state.fit.z, state.fit.root
-        names = ("qdd", "tau", "f_ext")
         results = {}
-        for name, affine in zip(names, state.results, strict=True):
+        for name, affine in zip(RESULTS, state.results, strict=True):
             results[name] = affine[0] + np.tensordot(z, affine[1:], 1)
             if name in self.problem.covariance:
                 moved = np.tensordot(root.T, affine[1:], 1)

@@ -20,6 +20,7 @@ from dynamics_node.algorithms.reduced_frames import (
     robot_values,
     with_inputs,
 )
+from dynamics_node.graph.elimination import growth
 from dynamics_node.graph.estimate import (
     EstimatePlan,
     SystemSolution,
@@ -38,12 +39,11 @@ from dynamics_node.graph.sensor_system import (
 from dynamics_node.robot import Robot
 from dynamics_node.robot.inertial_parameters import generic_parameters
 from dynamics_node.robot.reframe import regroup
-from dynamics_node.robot.sensor_problem import SensorProblem
+from dynamics_node.robot.sensor_problem import RESULTS, SensorProblem
 from dynamics_node.robot.sensors import ForceTorque
 from dynamics_node.symbolic import Expression, Program, interpret, matvec, trace, transpose
 
 STATES = 6
-RESULTS = ("qdd", "tau", "f_ext")
 
 
 def at_states(function, reads, state) -> SensorSystem:
@@ -158,8 +158,7 @@ class _Writing:
 
     def function(self, q, qd, with_health, **arrays):
         solution = estimate(self.plan, self.system(q, qd, **arrays), responses=bool(self.problem.covariance))
-        qdd, tau, f_ext = self.results(solution.values)
-        results = {"qdd": qdd, "tau": tau, "f_ext": f_ext}
+        results = dict(zip(RESULTS, self.results(solution.values), strict=True))
         results["residuals"] = self.of_readings(solution.residuals)
         results["chi_square"] = solution.chi_square
         for name in self.problem.covariance:
@@ -194,9 +193,7 @@ class _Writing:
 
     def growth(self, solution: SystemSolution):
         """The squared loss of digits: the product over all weak parts, relative to the usual values."""
-        total = 1.0
-        for number, value in solution.lu.weakness(self.sizes).items():
-            total = total * (1.0 + value * (1.0 / self.usual[number]))
+        total = growth(solution.lu.weakness(self.sizes), self.usual)
         if self.leverage is not None:
             leverage = solution.leverage * (1.0 / self.leverage)
             total = total * (1.0 + leverage * leverage)

@@ -14,6 +14,7 @@ import numpy as np
 
 from dynamics_node.algorithms.rates import sampled_rates
 from dynamics_node.algorithms.recursion import joint_motions, outward, root_acceleration
+from dynamics_node.graph.elimination import chosen_rows
 from dynamics_node.graph.factor_graph import joint_values
 from dynamics_node.graph.factors import (
     ACCELERATION,
@@ -82,9 +83,9 @@ def spanned_sensor_system(
         known, uncertain = np.flatnonzero(std == 0).tolist(), np.flatnonzero(std > 0).tolist()
         if known:
             exact_names[len(exact)] = tuple(labels[row] for row in known)
-            exact.append(_rows(factor, known))
+            exact.append(chosen_rows(factor, known))
         if uncertain:
-            noisy.append(_rows(factor, uncertain))
+            noisy.append(chosen_rows(factor, uncertain))
             owners.append(sensor.name)
             names.append(tuple(labels[row] for row in uncertain))
             covariances.append(
@@ -160,13 +161,6 @@ def _no_wrench(site, problem):
     records = [sensor for sensor in problem.sensors if isinstance(sensor, ExternalWrench)]
     factors = (zero_factor(site, sensor, numbers[sensor.link]) for sensor in records)
     return [factor for factor in factors if factor is not None]
-
-
-def _rows(factor, rows):
-    if rows == list(range(factor.rows)):
-        return factor
-    blocks = {x: block[..., rows, :] for x, block in factor.blocks.items()}
-    return replace(factor, blocks=blocks, rhs=factor.rhs[..., rows])
 
 
 class Rows(NamedTuple):
