@@ -12,13 +12,13 @@ ROOT = Path(__file__).parents[1]
 LIBRARY = ROOT / "dynamics_node"
 KINDS = {".py", ".c", ".h", ".js"}
 BUDGETS = {
-    "algorithms": 6350,
+    "algorithms": 6550,
     "chains": 700,
     "cli": 2550,
     "codegen": 6900,
     "estimation": 2350,
     "functions": 5250,
-    "graph": 4800,
+    "graph": 4950,
     "identification": 6300,
     "io": 2150,
     "node": 8100,
@@ -27,7 +27,7 @@ BUDGETS = {
     "trajectory": 7750,
     ".": 900,  # the modules next to the packages
 }
-TESTS = 48_600
+TESTS = 49_300
 LONGEST = 600  # lines of one module
 
 

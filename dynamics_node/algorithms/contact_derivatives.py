@@ -20,13 +20,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dynamics_node.algorithms.contact_dynamics import (
-    UNCLEAR,
+    SMALL,
     Damped,
+    Touch,
     base_coordinates,
     clarity,
+    contact_limits,
     damped,
     row_units,
 )
+from dynamics_node.algorithms.contact_equations import contact_equations
 from dynamics_node.algorithms.contact_linearization import ByPrograms
 from dynamics_node.algorithms.health import health, health_limits
 from dynamics_node.algorithms.pivots import weak_coordinates
@@ -34,6 +37,7 @@ from dynamics_node.algorithms.rates import rates_at
 from dynamics_node.algorithms.reduced_frames import economical_robot, parameter_shapes, with_inputs
 from dynamics_node.algorithms.solution_by_branches import factors, solution
 from dynamics_node.robot import Problem, Robot
+from dynamics_node.robot.transforms import joint_transforms
 from dynamics_node.symbolic import LaneProgram, Staging
 
 CONTRADICTORY = 1e-16  # limit of `health`: the squared part of accelerations that no force cancels
@@ -71,18 +75,24 @@ def contact_derivative_program(robot: Robot, problem: Problem, wrenches=False, p
     parts = zip(("forces_dq", "forces_dqd", "forces_dknown"), np.split(forces, 3, axis=1), strict=True)
     results |= dict(parts)
     watched, given = weak_coordinates(robot, forward), staging.arrays
-    judge = partial(_health, robot, forward, watched, parameters)
-    state = (given[name] for name in ("q", "qd", *parameters))
+    judge = partial(_health, robot, problem.contacts, forward, watched, parameters)
+    state = (given[name] for name in ("q", "qd", "active", *parameters))
     results["health"] = staging.alone(judge, unclear, *state)
-    limits = [*health_limits(robot, watched), UNCLEAR, *[CONTRADICTORY] * (len(unclear) - 1)]
+    unclear_limit, *leaning = contact_limits(problem.contacts)
+    contradictory = [CONTRADICTORY] * (len(unclear) - 1)
+    limits = [*health_limits(robot, watched), unclear_limit, *contradictory, *leaning]
     return staging.finish(results, limits)
 
 
-def _health(robot, forward, watched, parameters, unclear, q, qd, *values):
-    if not len(health_limits(robot, watched)):
-        return unclear
+def _health(robot, contacts, forward, watched, parameters, unclear, q, qd, active, *values):
     own = with_inputs(economical_robot(robot)[0], **dict(zip(parameters, values, strict=True)))
-    return np.concatenate([health(own, q, rates_at(own, q, qd), forward, watched), unclear])
+    parts = [unclear]
+    if len(health_limits(robot, watched)):
+        parts.insert(0, health(own, q, rates_at(own, q, qd), forward, watched))
+    if len(contact_limits(contacts)) > 1:
+        equations = contact_equations(own.tree, joint_transforms(own.tree, q), contacts)
+        parts.append(Touch(contacts, equations, active).leaning())
+    return np.concatenate(parts)
 
 
 def _scales(problem, active):
@@ -134,7 +144,7 @@ def _solution(free, own, units, active, J, rest, gaps, known):
     qdd = solution(rest, *own)
     W = -np.stack([solution(row, *own) for row in units[:, None] * J], axis=1)
     A = (units[:, None] * J) @ W
-    size = np.trace(A) * (1.0 / len(A))
+    size = np.trace(A) * (1.0 / len(A)) + SMALL
     W = W * active
     A = active[:, None] * A * active + np.diag((1.0 - active) * size)
     of = damped(A, size)

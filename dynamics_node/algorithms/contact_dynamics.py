@@ -26,17 +26,20 @@ from dynamics_node.algorithms.contact_equations import accelerations_along, cont
 from dynamics_node.algorithms.force_propagation import apparent_matrix, forces_at_joints
 from dynamics_node.algorithms.rnea import body_motions, body_wrenches
 from dynamics_node.algorithms.solution_by_branches import Factors, factors, solution
+from dynamics_node.algorithms.wheels import LEANING
 from dynamics_node.robot.transforms import joint_transforms
+from dynamics_node.text import listed
 
 REDUNDANT = 2.0**-30  # relative to the mean of the diagonal of a matrix: less in a direction counts as zero
-UNCLEAR = 1e-6  # limit of `health`: above, a direction is neither redundant nor regular
+SMALL = 1e-9  # 1/kg; contacts that move less, such as two links held to each other, count as at rest
+UNCLEAR = 1e-10  # limit of `health`: above, a direction is neither redundant nor regular
 USUAL_LENGTH = 0.1  # m; a moment of 1 N m at a surface without half lengths counts as 10 N
 
 
 def contact_dynamics(
     robot, rates, q, known, f_ext, gravity, active, accelerations, *, contacts, forward, inverse
 ):
-    """Unknowns (nv,), contact forces (rows,), and health (1,).
+    """Unknowns (nv,), contact forces (rows,), and health (1,), (2,) with wheels: see `contact_limits`.
 
     known (nv,): tau where `forward` (nv,) bool is true, qdd elsewhere; the unknowns are the other one of the
     two. active (contacts,): 0 or 1; accelerations (rows,) of active contacts; contacts: records; inverse:
@@ -48,7 +51,7 @@ def contact_dynamics(
     motions = body_motions(tree, X_up, rates.qd, changes, gravity)
     pA = body_wrenches(tree, motions) - (0.0 if f_ext is None else f_ext)
     solutions = inward(robot, X_up, rates.G, pA, changes, tau, forward_clusters(robot, forward))
-    touch = _Touch(contacts, contact_equations(tree, X_up, contacts), active)
+    touch = Touch(contacts, contact_equations(tree, X_up, contacts), active)
     forces = forces_at_joints(robot, X_up, solutions, touch.wrenches(), touch.sizes)
     if inverse:
         components, health = _of_floating_bases(robot, solutions, forces, touch)
@@ -58,7 +61,13 @@ def contact_dynamics(
         components, health = _of_stuck_contacts(solutions, forces, b, touch)
     solutions = [_loaded(given, F @ components) for given, F in zip(solutions, forces, strict=True)]
     qdd, torques = accelerations_and_torques(robot, X_up, solutions, tau, driven)
+    health = np.concatenate([health, touch.leaning()])
     return np.where(forward, qdd, torques), touch.along_axes(components), health
+
+
+def contact_limits(contacts):
+    """Limits of the health of `contact_dynamics`."""
+    return [UNCLEAR] + [LEANING] * any(contact.kind == "wheel" for contact in contacts)
 
 
 def _loaded(given, force):
@@ -73,13 +82,21 @@ def row_units(contacts):
     return np.array([size if row[0] == "m" else 1.0 for contact, size in rows for row in contact.rows])
 
 
-class _Touch:
+class Touch:
     """Contacts at a state: their ContactEquations, which are active, and the units of their rows."""
 
     def __init__(self, contacts, equations, active):
         self.equations, self.sizes = equations, [equation.size for equation in equations]
-        self.active = np.repeat(active, self.sizes)
+        self.contacts_active, self.active = active, np.repeat(active, self.sizes)
         self.units = row_units(contacts)
+
+    def leaning(self):
+        """(1,): the sum of `Wheel.leaning` of active wheels; (0,) without wheels."""
+        pairs = zip(self.equations, self.contacts_active, strict=True)
+        leaning = [
+            s * shape.leaning(normal) for (*_, wheel), s in pairs if wheel for shape, normal in [wheel]
+        ]
+        return np.array([sum(leaning)] if leaning else [])
 
     def wrenches(self):
         """For every contact {body: (6, rows)}: the wrenches by unit forces."""
@@ -104,7 +121,7 @@ def _of_stuck_contacts(solutions, forces, b, touch):
     scale = touch.units
     A = scale[:, None] * products[:-1, :-1] * scale
     b = scale * (b + products[:-1, -1])
-    s, size = touch.active, np.trace(A) * (1.0 / len(A))
+    s, size = touch.active, np.trace(A) * (1.0 / len(A)) + SMALL
     A = s[:, None] * A * s + np.diag((1.0 - s) * size)
     lambdas, health = shortest_solution(A, -s * b, size)
     return scale * lambdas, health
@@ -151,11 +168,16 @@ class Damped(NamedTuple):
         return -self.r * solution(x, *self.factored)
 
     def shortest(self, right):
-        """The shortest least-squares solution x (n,) of A x = right: S^-1 (1 + T - 2 T^2) right. It is exact
-        to 3 T^2 in regular directions, and zero in redundant ones."""
-        y = -solution(right, *self.factored)
-        z = self.redundant_part(y)
-        return y + z - 2.0 * self.redundant_part(z)
+        """The shortest least-squares solution x (n,) of A x = right.
+
+        A factor 1 - T removes the redundant part of the right-hand side before S^-1 enlarges it, and two more
+        what rounding left. Then 1 + 4 T + 10 T^2 corrects the regular part to 20 T^3.
+        """
+        x = -solution(right - self.redundant_part(right), *self.factored)
+        for _ in range(2):
+            x = x - self.redundant_part(x)
+        small = self.redundant_part(x)
+        return x + 4.0 * small + 10.0 * self.redundant_part(small)
 
 
 def damped(A, size) -> Damped:
@@ -165,17 +187,35 @@ def damped(A, size) -> Damped:
 
 
 def shortest_solution(A, right, size):
-    """`shortest`, and health (1,), which measures by a fixed vector v what is neither redundant nor regular:
-    v^T (T - T^2) v."""
+    """`shortest`, and `clarity`."""
     of = damped(A, size)
     return of.shortest(right), clarity(of)
 
 
 def clarity(of: Damped):
-    """The health (1,) of solutions."""
-    v = _fixed_vector(len(of.factored.L))
-    Tv = of.redundant_part(v)
-    return np.array([Tv @ (v - Tv)])
+    """The health (1,) of solutions, which measures by a fixed vector v what is neither redundant nor regular:
+    |(T - T^2) v|^2."""
+    v = of.redundant_part(_fixed_vector(len(of.factored.L)))
+    unclear = v - of.redundant_part(v)
+    return np.array([unclear @ unclear])
+
+
+def why_no_forces(tree, contacts, q, active):
+    """Why contacts have no result at one of the positions q (..., nq of the tree), in words; active (...,
+    contacts)."""
+    for one, on in _pairs(q, active):
+        equations = contact_equations(tree, joint_transforms(tree, one), contacts)
+        for contact, equation, s in zip(contacts, equations, on, strict=True):
+            if equation.wheel and s and equation.wheel[0].leaning(equation.wheel[1]) > LEANING:
+                return f"wheel {contact.name!r} leans more than 75 degrees from upright"
+    names = listed([contact.name for contact, s in zip(contacts, on, strict=True) if s], 40)
+    return f"the equations have no finite solution at this state, with these contacts active: {names}"
+
+
+def _pairs(q, active):
+    batch = np.broadcast_shapes(q.shape[:-1], active.shape[:-1])
+    arrays = [np.broadcast_to(a, (*batch, a.shape[-1])).reshape(-1, a.shape[-1]) for a in (q, active)]
+    return zip(*arrays, strict=True)
 
 
 def _fixed_vector(n):

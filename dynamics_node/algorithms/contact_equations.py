@@ -1,12 +1,13 @@
 """The equations of contacts at a state, on symbols: how their forces act on bodies, and how they accelerate.
 
-The forces lambda (rows,) of a contact push the bodies of its sides with P lambda: the link, and a link on the
-other side with the opposite wrench at the same point. The contact moves with the sum of P^T V over its sides.
-Its acceleration is the sum of P^T A of the spatial accelerations: the derivative with P constant in the
-bodies. For a contact that stands still, that is the derivative in any axes.
+The forces lambda (rows,) of a contact push its link with the wrench P lambda, and a link on the other side
+with the opposite wrench at the same point. The contact moves with the velocity P^T V of its link relative to
+the other side, V (6,) in axes of the link. Its acceleration is the derivative of that. P is constant in the
+link at points and surfaces, so points of one link never contradict each other. For a contact that stands
+still, the derivative is the same in any axes.
 
-For points, P has the axes of the body, so that most entries are zero or one. `turn` takes these components to
-the axes of the contact.
+For points, P has the axes of the link, so that most entries are zero or one. `turn` takes these components to
+the axes of the contact. Wheels: see algorithms/wheels.py.
 """
 
 from typing import NamedTuple
@@ -15,21 +16,36 @@ import numpy as np
 
 from dynamics_node.algorithms.frame_kinematics import body_poses
 from dynamics_node.algorithms.recursion import joint_motions, outward
-from dynamics_node.errors import ContactError
+from dynamics_node.algorithms.wheels import Wheel
 from dynamics_node.robot.contacts import Contact
-from dynamics_node.symbolic import matvec, rpy_rotation, skew, transform_origin, transform_rotation
+from dynamics_node.symbolic import (
+    cross_motion,
+    matvec,
+    motion_transform,
+    rpy_rotation,
+    skew,
+    transform_origin,
+    transform_rotation,
+)
 
 
 class ContactEquation(NamedTuple):
     """sides: [(body, P (6, rows))]; bodies fixed to the world are left out. turn (rows, rows): from the
-    components of P to the axes of the contact; None if they are the same."""
+    components of P to the axes of the contact; None if they are the same.
+
+    pair: the body of the link and that on the other side, -1 for the world, and X (6, 6) from the second to
+    the first. P (6, rows): that of the link. wheel: its Wheel, and the normal in axes of the link; else None.
+    """
 
     sides: tuple
     turn: np.ndarray | None
+    pair: tuple
+    P: np.ndarray
+    wheel: tuple | None = None
 
     @property
     def size(self):
-        return self.sides[0][1].shape[1]
+        return self.P.shape[1]
 
     def outward(self, components):
         """Forces or accelerations (rows,) in the axes of the contact."""
@@ -48,16 +64,21 @@ def contact_equations(tree, X_up, contacts) -> list[ContactEquation]:
 
 
 def _equation(tree, contact, poses):
-    if contact.kind == "wheel":
-        raise ContactError(f"contact {contact.name!r}: dynamics have no wheels yet")
     body, R, r = _placed(tree, contact)
+    other = tree.frame(contact.other).body if contact.other else -1
+    pair = body, other, _between(poses, body, other)
+    to_other, turn, wheel = _to_other(tree, contact, poses, body), None, None
     if contact.kind == "surface":
-        sides = [(body, _wrenches(R, r)), *_other_side(tree, contact, poses, body, R, r)]
-        return ContactEquation(tuple(sides), None)
-    sides = [(body, _wrenches(np.eye(3), r)[:, 3:])]
-    sides += [(other, P[:, 3:]) for other, P in _other_side(tree, contact, poses, body, np.eye(3), r)]
-    turn = axes_of_normal(contact.normal) @ _to_other(tree, contact, poses, body)
-    return ContactEquation(tuple(sides), turn)
+        P = _wrenches(R, r)
+    elif contact.kind == "point":
+        P, turn = _wrenches(np.eye(3), r)[:, 3:], axes_of_normal(contact.normal) @ to_other
+    else:
+        shape = Wheel(tuple(r), tuple(R @ np.array(contact.axis)), contact.radius, contact.roller)
+        wheel = shape, to_other.T @ np.array(contact.normal)
+        P = shape.directions(wheel[1])
+    sides = [(body, P)] if body >= 0 else []
+    sides += [(other, -pair[2].T @ P)] if other >= 0 else []
+    return ContactEquation(tuple(sides), turn, pair, P, wheel)
 
 
 def _placed(tree, contact: Contact):
@@ -75,15 +96,12 @@ def _wrenches(R, r):
     )
 
 
-def _other_side(tree, contact, poses, body, R, r):
-    """[(body, P (6, 6))] of the other side, if it is a link that moves."""
-    if not contact.other or tree.frame(contact.other).body < 0:
-        return []
-    other = tree.frame(contact.other).body
+def _between(poses, body, other):
+    """The transform (6, 6) of motions from the body `other` to another one; zero if it is the world."""
+    if other < 0:
+        return np.zeros((6, 6))
     (E, p), (E_other, p_other) = poses[body], poses[other]
-    between = E_other @ E.T  # from the axes of the body to those of the other one
-    place = matvec(E_other, p + E.T @ r - p_other)
-    return [(other, -_wrenches(between @ R, place))]
+    return motion_transform(E @ E_other.T, matvec(E_other, p - p_other))
 
 
 def _to_other(tree, contact, poses, body):
@@ -122,4 +140,27 @@ def accelerations_along(tree, X_up, motions, rates, gravity, equations):
         linear = motion.a + falling(i) - matvec(skew(v[:3]), v[3:])
         return np.concatenate([motion.wd, linear])
 
-    return np.concatenate([sum(P.T @ acceleration(body) for body, P in e.sides) for e in equations])
+    along = [sum(P.T @ acceleration(body) for body, P in e.sides) for e in equations]
+    return np.concatenate(along) + drifts(velocities, equations)
+
+
+def drifts(velocities, equations):
+    """What the accelerations (rows,) of contacts have besides P^T A of the spatial accelerations of their
+    sides, at velocities (nbodies, 6) of the bodies: axes of two moving links turn relative to each other, and
+    the lowest point of a wheel moves on its rim."""
+    return np.concatenate([_drift(velocities, equation) for equation in equations])
+
+
+def _drift(velocities, equation):
+    body, other, X = equation.pair
+    V = velocities[body] if body >= 0 else np.zeros(6)
+    V_other = X @ velocities[other] if other >= 0 else np.zeros(6)
+    drift = np.zeros(equation.size)
+    if body >= 0 and other >= 0:
+        drift = equation.P.T @ cross_motion(V, V_other)
+    if equation.wheel:
+        shape, normal = equation.wheel
+        relative = V - V_other
+        turning = -matvec(skew(relative[:3]), normal)
+        drift = drift + shape.change(normal, turning).T @ relative
+    return drift

@@ -10,7 +10,7 @@ from functools import partial
 import numpy as np
 
 from dynamics_node.algorithms.aba import aba, columns
-from dynamics_node.algorithms.contact_dynamics import UNCLEAR, contact_dynamics
+from dynamics_node.algorithms.contact_dynamics import contact_dynamics, contact_limits
 from dynamics_node.algorithms.health import health, health_limits
 from dynamics_node.algorithms.pivots import weak_coordinates
 from dynamics_node.algorithms.quantity_methods import inverse_dynamics, mass_matrix
@@ -35,7 +35,7 @@ def dynamics_programs(robot: Robot, problem: Problem, wrenches=False, parameters
     'inertia' and 'armature' that are inputs, see `parameter_values`. Outputs: those of the problem, and
     health.
     """
-    limits = [UNCLEAR] if problem.contacts else []
+    limits = contact_limits(problem.contacts) if problem.contacts else []
     return {
         name: problem_program(robot, problem, method, wrenches, parameters, limits)
         for name, method in dynamics_methods(robot, problem).items()

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics_node.algorithms import results
+from dynamics_node.algorithms.contact_dynamics import why_no_forces
 from dynamics_node.algorithms.health import why_not
 from dynamics_node.algorithms.quantities import QUANTITIES
 from dynamics_node.algorithms.results import NearestDynamics, Rollout
@@ -58,7 +59,7 @@ class RobotFunction(Function[Result]):
 
     def __post_init__(self):
         row = QUANTITIES.get(self.spec.name)
-        self._keep(why=partial(_why, self.robot, self.spec.forward, row and row.refusal))
+        self._keep(why=partial(_why, self.robot, self.spec, row and row.refusal))
         optional = {"f_ext": np.zeros((self.robot.nbodies, 6)), "gravity": self.robot.gravity}
         if rows := self.runner.inputs.get("contact_accelerations"):
             optional = {"contact_accelerations": np.zeros(rows), **optional}
@@ -362,6 +363,9 @@ def _known(value, known):
     return array
 
 
-def _why(robot, forward, otherwise, q, **_):
+def _why(robot, spec, otherwise, q, active=None, **_):
     """See Function."""
-    return why_not(robot, forward, q) or otherwise
+    reason = why_not(robot, spec.forward, q)
+    if reason or active is None:
+        return reason or otherwise
+    return why_no_forces(robot.tree, spec.problem.contacts, q, active)

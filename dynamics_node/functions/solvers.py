@@ -15,6 +15,7 @@ from dynamics_node.functions.chain_functions import chain_runner
 from dynamics_node.functions.second_derivatives import second_derivatives_runner
 from dynamics_node.functions.spec import FunctionSpec
 from dynamics_node.graph import (
+    ContactLeastSquares,
     Memory,
     best_ordering,
     chosen_ordering,
@@ -45,12 +46,19 @@ def solver_of(spec: FunctionSpec, precision: str) -> tuple[str, Runner]:
     if spec.choice.solver == "cluster":
         programs = dynamics_programs(spec.robot, spec.problem, spec.f_ext, spec.parameters)
         name, program = cheapest(programs)
-        return name, spec.runner(program)
+        return name, spec.runner(program, _surer(spec))
     if spec.choice.solver != "factor_graph":
         return chain_runner(spec, precision)
     if spec.choice.backend in ("gtsam", "numpy"):
         return _at_call_time(spec)
     return _elimination(spec)
+
+
+def _surer(spec):
+    """The Runner for states at which contacts are neither redundant nor regular; None without contacts."""
+    if not spec.problem.contacts:
+        return None
+    return dynamics_runner(ContactLeastSquares(spec.robot, spec.problem), spec.problem, spec.f_ext)
 
 
 def _require_whole_joints(spec):

@@ -2,6 +2,7 @@
 
 from dynamics_node.graph.by_gtsam import gtsam_elimination
 from dynamics_node.graph.by_numpy import elimination
+from dynamics_node.graph.contact_least_squares import ContactLeastSquares
 from dynamics_node.graph.draw import complete_sketch, graph_matrix, net_matrix, to_dot, to_svg
 from dynamics_node.graph.eliminated_program import (
     Memory,
