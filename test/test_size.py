@@ -21,13 +21,13 @@ BUDGETS = {
     "graph": 4950,
     "identification": 6300,
     "io": 2150,
-    "node": 8100,
+    "node": 8450,
     "robot": 7750,
     "symbolic": 2900,
     "trajectory": 7750,
     ".": 900,  # the modules next to the packages
 }
-TESTS = 49_300
+TESTS = 49_600
 LONGEST = 600  # lines of one module
 
 

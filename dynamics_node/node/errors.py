@@ -35,14 +35,14 @@ NO_STATE = NoOutput("no joint state yet", remedy=NO_STATES)
 
 
 class Reminder:
-    """Log lines for missing output: after REPORTS_BEFORE_LOG reports, when the reason changes, and every
-    REPORTS_BETWEEN_LOGS reports after that."""
+    """Log lines for missing output, or another `title`: after REPORTS_BEFORE_LOG reports, when the reason
+    changes, and every REPORTS_BETWEEN_LOGS reports after that."""
 
-    def __init__(self):
-        self._count, self._logged = 0, ""
+    def __init__(self, title="no output"):
+        self._title, self._count, self._logged = title, 0, ""
 
     def next(self, reason: str, remedy: str = "") -> str:
-        """The log line of one report, "" for none. reason: "" while output is published."""
+        """The log line of one report, "" for none. reason: "" while all is well."""
         self._count = self._count + 1 if reason else 0
         if self._count < REPORTS_BEFORE_LOG:
             self._logged = ""
@@ -50,4 +50,4 @@ class Reminder:
         if reason == self._logged and self._count % REPORTS_BETWEEN_LOGS != REPORTS_BEFORE_LOG:
             return ""
         self._logged = reason
-        return f"no output: {reason}" + (f"; {remedy}" if remedy else "")
+        return f"{self._title}: {reason}" + (f"; {remedy}" if remedy else "")

@@ -12,6 +12,7 @@ from dynamics_node.node.core.consistency import read_settings
 from dynamics_node.node.core.diagnostics import report
 from dynamics_node.node.core.publisher import Publisher
 from dynamics_node.node.core.settings import PARAMETERS
+from dynamics_node.node.errors import Reminder
 from dynamics_node.node.ros.inputs import Inputs
 from dynamics_node.node.ros.outputs import EXTERNAL_TORQUES, OUTPUTS, READINGS, Outputs
 from dynamics_node.node.ros.robot_node import RobotNode
@@ -37,6 +38,7 @@ class DynamicsNode(RobotNode):
     def __init__(self, **arguments):
         super().__init__("dynamics_node", PARAMETERS, read_settings, **arguments)
         self._lost_device = ""  # reason in the last report
+        self._contact_reminder = Reminder("contacts")
         results, external_torques = Outputs(self, OUTPUTS), Outputs(self, EXTERNAL_TORQUES)
         self._readings = Outputs(self, READINGS)
         self._inputs = Inputs(self, self._manager, self._statistics)
@@ -150,6 +152,8 @@ class DynamicsNode(RobotNode):
             self.get_logger().error(f"the GPU is lost, services continue on the CPU: {one_line(lost)}")
         self._lost_device = lost
         self._publisher.note_stale_input()
+        if line := self._contact_reminder.next(self._statistics.contact_trouble):
+            self.get_logger().warning(one_line(line))
 
     def _status(self):
         return report(self._manager, self._statistics, self._publisher.enabled, self._lost_device)

@@ -37,8 +37,10 @@ from dynamics_node.functions import (
     changeable,
     evaluate,
 )
+from dynamics_node.node.state.active_contacts import links_with_axes, read_contacts
 from dynamics_node.node.state.sensor_readings import moving, read_sensors, sensor_named, unobservable_without
 from dynamics_node.robot import Robot, forward_dynamics, inverse_dynamics, named, parse_robot, sensor_problem
+from dynamics_node.robot.contacts import Contact
 from dynamics_node.robot.joint_names import Pairs, with_their_names
 from dynamics_node.robot.loops_file import read_loops_file
 from dynamics_node.robot.overrides import read_parameters_file
@@ -63,11 +65,11 @@ class Job:
     """A build request. The robot has the driver names of joints.
 
     choices: keyword arguments of parse_robot; services: backend of the functions for services, prepared for
-    batches; links: of the default operational-space inertia; loops_file, parameters_file, sensors_file:
-    paths of added loops, overriding parameters and sensors, or ''; names: pairs of driver names and
-    description names; wrench_sensor: name of a force/torque sensor, or ''; filter: position_std and
-    jerk_density of a JointFilter; payload_link: of the payload estimation, or ''; tuned: whether to time
-    several ways to compile.
+    batches; links: of the default operational-space inertia; loops_file, parameters_file, sensors_file,
+    contacts_file: paths of added loops, overriding parameters, sensors and contacts, or ''; names: pairs of
+    driver names and description names; wrench_sensor: name of a force/torque sensor, or ''; filter:
+    position_std and jerk_density of a JointFilter; payload_link: of the payload estimation, or ''; tuned:
+    whether to time several ways to compile.
     """
 
     text: str | bytes
@@ -81,6 +83,7 @@ class Job:
     loops_file: str = ""
     parameters_file: str = ""
     sensors_file: str = ""
+    contacts_file: str = ""
     names: Pairs = ()
     links: tuple[str, ...] = ()
     wrench_sensor: str = ""
@@ -115,7 +118,8 @@ class ServedRobot:
     loops; sensors: of sensors_file; unobservable_without: {sensor: texts of quantities} of a sensor problem;
     wrench_sensor: the sensor to compensate, or None; sensor_wrench: there, by the parent ON the child without
     contact; observer: None if disabled or not possible; rates: filter of the independent scalar joints, or
-    None; payload: functions of the payload estimation, or None; notes: warnings of the build.
+    None; payload: functions of the payload estimation, or None; notes: warnings of the build; touching: None
+    without contacts, which `solver` has as an argument, unlike `inverse` and `forward`.
     """
 
     model: Robot
@@ -134,6 +138,7 @@ class ServedRobot:
     rates: JointFilter | None = None
     payload: PayloadFunctions | None = None
     notes: tuple[str, ...] = ()
+    touching: "ContactFunctions | None" = None
 
     @property
     def way(self) -> tuple[str, str, str]:
@@ -151,7 +156,9 @@ class ServedRobot:
         sensor_wrench = self.sensor_wrench and self.sensor_wrench.with_inertias(model)
         observer = self.observer and self.observer.with_inertias(model)
         payload = self.payload and self.payload.with_inertias(model)
+        touching = self.touching and self.touching.with_inertias(model)
         changed |= {
+            "touching": touching,
             "inertias": inertias,
             "sensor_wrench": sensor_wrench,
             "observer": observer,
@@ -165,6 +172,21 @@ class ServedRobot:
         compiled = self.inertias.get((tuple(links), reference))
         options = {"backend": "numpy", "links": tuple(links), "reference": reference}
         return compiled or partial(evaluate, self.model, INERTIA, **options)
+
+
+@dataclass(frozen=True)
+class ContactFunctions:
+    """Functions for the contacts of contacts_file. poses: of `links_with_axes`, None if there are none."""
+
+    contacts: tuple[Contact, ...]
+    inverse: RobotFunction
+    forward: RobotFunction
+    poses: RobotFunction | None
+
+    def with_inertias(self, model: Robot) -> "ContactFunctions":
+        """See ServedRobot."""
+        inverse, forward = self.inverse.with_inertias(model), self.forward.with_inertias(model)
+        return replace(self, inverse=inverse, forward=forward)
 
 
 @dataclass(frozen=True)
@@ -195,11 +217,11 @@ def do(job):
 
 def _build(job):
     model = described_robot(job)
-    sensors = read_sensors(job.sensors_file, model)
+    sensors, contacts = read_sensors(job.sensors_file, model), read_contacts(job.contacts_file, model)
     if job.problem == "sensors":
         solver, not_observable = _estimator(model, job, moving(model, sensors))
     else:
-        solver, not_observable = _solver(model, job), {}
+        solver, not_observable = _solver(model, job, contacts), {}
     wrist = sensor_named(sensors, "wrench_sensor.name", job.wrench_sensor, ForceTorque)
     backend = _single_state_backend(job.services)
     quantity = partial(build_for_service, model, backend=backend)
@@ -220,13 +242,27 @@ def _build(job):
         observer=_observer(model, job),
         rates=_rates(model, job),
         payload=_payload(model, job),
+        touching=_contact_functions(model, contacts, job.services, quantity),
     )
 
 
-def _solver(model, job):
-    problem = named(job.problem, model, job.forward_joints)
+def _solver(model, job, contacts):
+    problem = named(job.problem, model, job.forward_joints, contacts)
     choice = {"solver": job.solver, "ordering": job.ordering, "backend": job.backend}
     return build_for_service(model, problem, f_ext=True, **choice)
+
+
+def _contact_functions(model, contacts, backend, quantity):
+    """The ContactFunctions; None without contacts."""
+    if not contacts:
+        return None
+    links = links_with_axes(contacts)
+    return ContactFunctions(
+        contacts=contacts,
+        inverse=build_for_service(model, inverse_dynamics(model, contacts), backend=backend, batches=True),
+        forward=build_for_service(model, forward_dynamics(model, contacts), backend=backend, batches=True),
+        poses=quantity("frame_poses", links=links) if links else None,
+    )
 
 
 def _estimator(model, job, sensors):

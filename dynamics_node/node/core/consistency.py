@@ -7,6 +7,7 @@ from dynamics_node.functions import resolve
 from dynamics_node.node.building.build_job import ServedRobot
 from dynamics_node.node.core.parameters import read_fields
 from dynamics_node.node.core.settings import PARAMETERS, DescriptionSettings, Settings
+from dynamics_node.node.state.active_contacts import flags_of
 from dynamics_node.node.state.sensor_readings import used_sensors
 from dynamics_node.robot import Robot, named
 from dynamics_node.robot.joint_names import name_pairs
@@ -50,6 +51,7 @@ def check_together(settings: Settings):
         )
     _check_compensation(settings)
     _check_sensors(settings)
+    _check_contacts(settings)
     _check_wrench_sensor(settings)
     _check_filter(settings)
     _check_observer(settings)
@@ -148,6 +150,19 @@ def _check_sensors(settings):
         raise InputError("driven.joints requires problem inverse or forward, not sensors")
 
 
+def _check_contacts(settings):
+    if settings.active_contacts and not settings.contacts_file:
+        raise InputError("active_contacts needs contacts_file, which declares the contacts")
+    if len(set(settings.active_contacts)) != len(settings.active_contacts):
+        raise InputError("active_contacts lists a contact twice")
+    if not settings.contacts_file:
+        return
+    if settings.problem == "sensors":
+        raise InputError("contacts_file requires problem inverse, forward or hybrid, not sensors")
+    if not settings.compensate_gravity:
+        raise InputError("contacts_file requires compensate.gravity: contacts hold the whole weight")
+
+
 def _check_wrench_sensor(settings):
     if len(settings.wrench_sensor_bias) not in (0, 6):
         raise InputError(f"wrench_sensor.bias needs 6 numbers, not {len(settings.wrench_sensor_bias)}")
@@ -197,6 +212,7 @@ def check_against(settings: Settings, robot: ServedRobot):
             "driven.joints requires closed loops or explicit joints: every joint of this robot is driven"
         )
     _check_observed(settings, model)
+    _check_active(settings, robot)
     for link in settings.tip_links:
         if link not in model.frames:
             raise InputError(f"tip_links: the robot has no link {link!r}")
@@ -207,6 +223,20 @@ def check_against(settings: Settings, robot: ServedRobot):
             f"effort_limits_list has {len(limits)} entries, "
             f"the robot {len(joints)} joints: {', '.join(joints)}"
         )
+
+
+def _check_active(settings, robot):
+    """Check the contacts."""
+    if robot.touching is None:
+        return
+    if settings.problem == "inverse" and not robot.model.floating_base:
+        raise InputError(
+            "contacts_file needs floating_base with problem inverse: motors of a fixed robot hold it"
+        )
+    try:
+        flags_of([contact.name for contact in robot.touching.contacts], settings.active_contacts)
+    except InputError as error:
+        raise InputError(f"active_contacts: {error}") from None
 
 
 def require_joints(settings: DescriptionSettings, model: Robot, parameters, explicit=True):

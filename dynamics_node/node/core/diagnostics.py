@@ -4,6 +4,7 @@ from collections import Counter, deque
 from time import monotonic_ns
 from typing import Any, NamedTuple
 
+from dynamics_node.node.core.contact_loads import ContactLoads, ContactMap
 from dynamics_node.node.core.dynamics_core import Core
 from dynamics_node.node.core.external_torque import contact_status
 from dynamics_node.node.core.robot_manager import RobotManager
@@ -26,12 +27,15 @@ class Statistics:
         self.note(NO_DESCRIPTION)
         self.last_drop = self.last_error = ""
         self.clamped: tuple[str, ...] = ()
+        self._contacts: ContactMap | None = None
+        self._loads: ContactLoads | None = None
         self.set_no_torque(None)
 
-    def solved(self, seconds, clamped):
+    def solved(self, seconds, clamped, contacts=None, loads=None):
+        """Count an output. contacts: a ContactMap, and its ContactLoads; None without contacts."""
         self.counts["solved"] += 1
         self._solve_times.append(seconds)
-        self.clamped = clamped
+        self.clamped, self._contacts, self._loads = clamped, contacts, loads
         self._no_output = None
 
     def no_output(self, no_output: NoOutput):
@@ -64,6 +68,21 @@ class Statistics:
     def failed(self, error):
         self.counts["errors"] += 1
         self.last_error = error
+
+    @property
+    def contact_trouble(self) -> str:
+        """Why the active contacts cannot hold the robot at the last state, "" if they can."""
+        if self._contacts is None or self._loads is None or self._no_output is not None:
+            return ""
+        return self._contacts.trouble(self._loads)
+
+    @property
+    def residual(self) -> str:
+        """Magnitudes of the wrench that contacts do not give at the last state."""
+        if self._loads is None:
+            return ""
+        moment, force = self._loads.missing
+        return f"{force:.3g} N, {moment:.3g} N m"
 
     def take_times(self) -> dict[str, str]:
         """Percentiles of the solve times since the last call; {} if there were none."""
@@ -125,6 +144,8 @@ def report(manager: RobotManager, statistics: Statistics, enabled: bool, lost_de
         "no output": statistics.counts["no output"],
         **statistics.problems,
         "clamped joints": ", ".join(statistics.clamped),
+        "base residual": statistics.residual,
+        "contact trouble": statistics.contact_trouble,
         "no external torques because": statistics.no_torque_reason,
         "description error": manager.failure,
         "lost GPU": lost_device,
@@ -159,6 +180,7 @@ def _of_core(core: Core) -> dict[str, Any]:
         "sensors": _sensors(core, now),
         "wrench sensor": core.wrench_sensor.status(now),
         "payload estimation": core.payload_estimation.status(),
+        "active contacts": ", ".join(core.active.active),
         "contact": contact_status(core) if core.settings.observer_enabled else "",
         "model warnings": "; ".join(robot.model.warnings[:5]),
     }
@@ -181,6 +203,8 @@ def _verdict(manager, statistics, enabled) -> tuple[bool, str]:
         return True, trouble
     if statistics.no_torque_reason:
         return True, f"no external torques: {statistics.no_torque_reason}"
+    if trouble := statistics.contact_trouble:
+        return True, trouble
     if statistics.clamped:
         return True, f"torque clamped at {', '.join(statistics.clamped)}"
     return False, "running"

@@ -1,10 +1,9 @@
 """The node without ROS: plain values in; torques, or a reason for no output, out."""
 
-from typing import Any
-
 import numpy as np
 
 from dynamics_node.errors import InputError, SolutionError
+from dynamics_node.node.core.contact_loads import ContactLoads
 from dynamics_node.node.core.external_torque import torques_of
 from dynamics_node.node.core.served_state import ServedState
 from dynamics_node.node.core.torques import Result
@@ -40,29 +39,50 @@ class Core(ServedState):
         f_ext = self.wrenches.f_ext(steady_now, self.wrench_timeout)
         try:
             if self.kind == "inverse":
-                tau = self.torques.compensation(self.solver, q, qd, qdd, f_ext, gravity)
+                tau, loads = self.torques.compensation(self._solved, q, qd, qdd, f_ext, gravity)
             elif self.kind == "forward":
                 tau = self._known_torques(sample, q)
-                qdd = self.solver(q, qd, tau, f_ext=f_ext, gravity=gravity)
+                qdd, loads = self._solved(q, qd, tau, f_ext=f_ext, gravity=gravity)
             else:
                 known = self._known_torques(sample, q)
-                qdd, tau = self.solver(q, qd, qdd, known, f_ext=f_ext, gravity=gravity)
+                qdd, tau, loads = self._solved(q, qd, qdd, known, f_ext=f_ext, gravity=gravity)
         except (InputError, SolutionError) as error:
             raise NoOutput(error) from None
-        return self.torques.result(q, qd, qdd, tau)
+        return self.torques.result(q, qd, qdd, tau)._replace(loads=loads)
+
+    def _solved(self, *arrays, **environment):
+        """Results of the solver, then ContactLoads, None without contacts."""
+        if self.contacts is None:
+            results = self.solver(*arrays, **environment)
+            return *(results if self.kind == "hybrid" else (results,)), None
+        return self.loaded(self.solver, *arrays, **environment)
+
+    def loaded(self, function, *arrays, **environment):
+        """Results of a function of dynamics with the active contacts, then the ContactLoads."""
+        *results, forces = function(*arrays, self.active.flags, **environment)
+        residual = np.zeros(6)
+        if self.kind != "forward" and self.model.floating_base:
+            residual = results[-1][:6]
+        return *results, ContactLoads(self.active.flags, forces, residual)
 
     def gravity_torques(self) -> Result:
         """The output of on_stale: gravity torques at the last position, or zeros. Raises NoOutput."""
         q = self.state.last_position()
         zero = np.zeros(self.model.nv)
-        tau = zero
+        tau, loads = zero, None
         if self.settings.on_stale == "gravity":
             try:
-                inverse: Any = self.robot.inverse
-                tau = inverse(q, zero, zero, gravity=self.gravity.last())
+                tau, loads = self._gravity(q, zero)
             except (InputError, SolutionError) as error:
                 raise NoOutput(error) from None
-        return self.torques.result(q, zero, zero, tau)
+        return self.torques.result(q, zero, zero, tau)._replace(loads=loads)
+
+    def _gravity(self, q, zero):
+        """Torques (nv,) that hold a position, and ContactLoads, None without contacts."""
+        gravity, touching = self.gravity.last(), self.robot.touching
+        if touching is None:
+            return self.robot.inverse(q, zero, zero, gravity=gravity), None
+        return self.loaded(touching.inverse, q, zero, zero, gravity=gravity)
 
     def weights(self, q):
         """Gravity torques (nv,) at the position (nq,) of a result."""

@@ -53,7 +53,7 @@ class Publisher:
                 self._answer_stale(core)
             return
         self._publish(core, result, self._inputs.stamp)
-        self._statistics.solved(perf_counter() - started, result.clamped)
+        self._statistics.solved(perf_counter() - started, result.clamped, core.contacts, result.loads)
 
     def observe(self):
         """Publish the external torques at the newest joint state, if the observer is enabled."""

@@ -7,9 +7,11 @@ import numpy as np
 from dynamics_node.functions import Estimator
 from dynamics_node.node.building.build_job import ServedRobot
 from dynamics_node.node.core.consistency import with_sensed_tool
+from dynamics_node.node.core.contact_loads import ContactMap
 from dynamics_node.node.core.payload_estimation import PayloadEstimation
 from dynamics_node.node.core.settings import Settings
 from dynamics_node.node.core.torques import Torques
+from dynamics_node.node.state.active_contacts import ActiveContacts
 from dynamics_node.node.state.coordinates import JointCoordinates
 from dynamics_node.node.state.environment import ExternalWrenches, Gravity, Tilt
 from dynamics_node.node.state.joint_memory import JointMemory
@@ -35,7 +37,8 @@ class Snapshot(NamedTuple):
 class ServedState:
     """One robot: its measured state, its environment and its reference. robot: with payloads and the tool of
     the force/torque sensor; unloaded: without; model: the Robot of `robot`; solver: a function of inverse,
-    forward or hybrid dynamics, or an Estimator; topics: {name: Topic} of the sensors in use."""
+    forward or hybrid dynamics, or an Estimator; topics: {name: Topic} of the sensors in use; contacts: None
+    without contacts."""
 
     robot: ServedRobot
     model: Robot
@@ -51,6 +54,7 @@ class ServedState:
         self.reference: Reference | None = None
         self.wrench_sensor = WrenchSensor()
         self.payload_estimation = PayloadEstimation()
+        self.active = ActiveContacts(_contacts(robot))
         self._load({}, settings)
         self.apply(settings)
 
@@ -67,6 +71,7 @@ class ServedState:
         self.settings, used = settings, used_sensors(self.unloaded, settings)
         self.topics = used.topics
         self.state.apply(settings)
+        self.active.apply(settings.active_contacts)
         self.payload_estimation.apply(settings, self.unloaded)
         if _tool(settings) != self._tool:
             self._load(self.payloads, settings)
@@ -94,6 +99,7 @@ class ServedState:
         self._load(payloads, settings)
         self.wrenches = self.wrenches.on(robot.model)
         self.sensors = self._sensors_of(robot, self.sensors)
+        self.active = self.active.on(_contacts(robot), settings.active_contacts)
         self.apply(settings)
         if before is not None and self.robot.observer is not None:
             self.robot.observer.resume(before)
@@ -145,6 +151,8 @@ class ServedState:
         self.robot = self.unloaded if bare else self.unloaded.with_inertias(model)
         self.model, self.solver = self.robot.model, self.robot.solver
         self.payloads, self._tool = payloads, _tool(settings)
+        touching = self.robot.touching
+        self.contacts = None if touching is None else ContactMap(self.model, touching)
         self._reset_observer()
 
     def _reset_observer(self):
@@ -156,6 +164,10 @@ class ServedState:
         if not isinstance(robot.solver, Estimator):
             return None
         return Estimation(robot.solver, self.joints.names, robot.unobservable_without).resumed(before)
+
+
+def _contacts(robot):
+    return () if robot.touching is None else robot.touching.contacts
 
 
 def _tool(settings):

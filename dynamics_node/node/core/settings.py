@@ -134,6 +134,12 @@ class Settings(DescriptionSettings):
     sensor_timeout: float = parameter(
         0.2, "Age at which a reading of these sensors is stale, s", bounds=(1e-3, 3600)
     )
+    contacts_file: str = parameter(
+        "", "YAML file of the robot's contacts, see docs/reference/files.md", read_only=True
+    )
+    active_contacts: tuple[str, ...] = parameter(
+        (), "Active contacts until the next message on ~/active_contacts. Empty: all"
+    )
     forward_joints: tuple[str, ...] = parameter(
         (), "problem hybrid: joints with known effort and unknown acceleration"
     )
@@ -265,6 +271,7 @@ class Settings(DescriptionSettings):
             loops_file=self.loops_file,
             parameters_file=self.parameters_file,
             sensors_file=self.sensors_file,
+            contacts_file=self.contacts_file,
             names=self.name_pairs(),
             links=self.tip_links,
             wrench_sensor=self.wrench_sensor_name,

@@ -7,6 +7,7 @@ import numpy as np
 
 from dynamics_node.algorithms.joint_friction import JointFriction
 from dynamics_node.functions import ExternalWrenchEstimate
+from dynamics_node.node.core.contact_loads import ContactLoads
 from dynamics_node.node.core.settings import DescriptionSettings, Settings
 from dynamics_node.node.state.coordinates import JointCoordinates
 from dynamics_node.robot import Robot
@@ -14,7 +15,7 @@ from dynamics_node.robot import Robot
 
 class Result(NamedTuple):
     """State and torques over the coordinates of the tree. clamped: names of joints at their limit; wrenches:
-    estimates of a sensor problem, exerted by the environment ON a link."""
+    estimates of a sensor problem, exerted by the environment ON a link; loads: None without contacts."""
 
     q: np.ndarray
     qd: np.ndarray
@@ -22,6 +23,7 @@ class Result(NamedTuple):
     tau: np.ndarray
     clamped: tuple[str, ...] = ()
     wrenches: tuple[ExternalWrenchEstimate, ...] = ()
+    loads: ContactLoads | None = None
 
 
 class Torques:
@@ -37,17 +39,17 @@ class Torques:
         """Whether the compensation depends on velocities."""
         return self._settings.compensate_coriolis or self._settings.compensate_friction
 
-    def compensation(self, solver: Callable[..., np.ndarray], q, qd, qdd, f_ext, gravity):
-        """Torques (nv,) of the parts that compensate.* enables."""
+    def compensation(self, solver: Callable[..., tuple], q, qd, qdd, f_ext, gravity):
+        """Torques (nv,) of the parts that compensate.* enables, and what else the solver returns."""
         settings = self._settings
-        tau = solver(
+        tau, *others = solver(
             q,
             qd if settings.compensate_coriolis else 0.0 * qd,
             qdd if settings.compensate_inertia else 0.0 * qdd,
             f_ext=f_ext,
             gravity=gravity if settings.compensate_gravity else 0.0 * gravity,
         )
-        return tau + self.friction(q, qd) if settings.compensate_friction else tau
+        return (tau + self.friction(q, qd) if settings.compensate_friction else tau), *others
 
     def result(self, q, qd, qdd, tau) -> Result:
         """The state and the torques of all joints, clamped to the limits."""

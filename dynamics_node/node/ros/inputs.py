@@ -8,6 +8,7 @@ from time import monotonic_ns, time_ns
 from typing import Any, NamedTuple
 
 from builtin_interfaces.msg import Time
+from dynamics_interfaces.msg import ContactStates
 from geometry_msgs.msg import WrenchStamped
 from nav_msgs.msg import Odometry
 from rclpy.node import Node
@@ -224,6 +225,14 @@ def _odometry(inputs, core, message, received):
     )
 
 
+def _active_contacts(inputs, core, message, received):
+    core.active.update(message.names, message.active, nanoseconds(message.header.stamp))
+
+
+def _touches(settings, core):
+    return core is not None and core.contacts is not None
+
+
 def _floats(settings, core):
     return settings.floating_base if core is None else core.model.floating_base
 
@@ -232,6 +241,7 @@ INPUTS = (
     DESCRIPTION,
     Input("~/reference", JointTrajectory, RELIABLE, LONG, _reference, raw=True),
     Input("~/external_wrench", WrenchStamped, SENSOR, SHORT, _wrench),
+    Input("~/active_contacts", ContactStates, RELIABLE, SHORT, _active_contacts, wanted=_touches),
     Input("odom", Odometry, SENSOR, SHORT, _odometry, wanted=_floats),
     Input("joint_states", JointState, SENSOR, MIDDLE, _joint_states, raw=True),
 )  # in the order in which a turn empties them: joint states last, because they trigger the output

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from builtin_interfaces.msg import Time
+from dynamics_interfaces.msg import ContactWrenches
 from geometry_msgs.msg import WrenchStamped
 from rclpy.node import Node
 from rclpy.qos_overriding_options import QoSOverridingOptions
@@ -15,6 +16,7 @@ from dynamics_node.node.core.dynamics_core import Core
 from dynamics_node.node.ros.inputs import RELIABLE
 from dynamics_node.node.ros.messages import (
     doubles,
+    plain_wrench,
     point_message,
     torque_message,
     trajectory_message,
@@ -95,12 +97,45 @@ def _estimated_wrenches(core):
     )
 
 
+def _contact_wrenches(core):
+    """A writer that stores the names, which are the same in every message."""
+    contacts, frame, nq = core.contacts, core.model.base_link, core.model.nq
+    message = ContactWrenches(names=list(core.active.names))
+    message.header.frame_id = frame
+
+    def write(result, stamp):
+        if (loads := result.loads) is None:  # of on_stale zero
+            return ()
+        wrenches = contacts.wrenches(result.q[:nq], loads.forces)
+        message.header.stamp, message.active = stamp, loads.active.astype(bool).tolist()
+        message.wrenches = [wrench_message(wrench.on_link, wrench.link, stamp) for wrench in wrenches]
+        message.components = [plain_wrench(wrench.components) for wrench in wrenches]
+        return (message,)
+
+    return write
+
+
+def _base_residual(core):
+    base = core.model.tree.bodies[0].name
+
+    def write(result, stamp):
+        return () if result.loads is None else (wrench_message(result.loads.residual, base, stamp),)
+
+    return write
+
+
+def _has_contacts(core):
+    return core.contacts is not None
+
+
 OUTPUTS = (
     Output("~/joint_torques", JointState, _torques),
     Output("~/effort_commands", Float64MultiArray, _commands, _is_command),
     Output("~/solution", JointTrajectory, _solution, on_demand=True),
     Output("~/gravity_torques", JointState, _gravity_torques, on_demand=True),
     Output("~/estimated_wrenches", WrenchStamped, _estimated_wrenches, lambda core: core.sensors is not None),
+    Output("~/contact_wrenches", ContactWrenches, _contact_wrenches, _has_contacts),
+    Output("~/base_residual", WrenchStamped, _base_residual, _has_contacts),
 )
 
 
