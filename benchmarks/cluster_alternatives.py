@@ -16,9 +16,8 @@ from dynamics_node.algorithms.reduced_frames import economical_robot
 from dynamics_node.errors import ModelError
 from dynamics_node.robot import Robot, forward_dynamics, inverse_dynamics
 from dynamics_node.robot.from_description import tree_from_description
-from dynamics_node.robot.loading import robot_from_description
+from dynamics_node.robot.loading import read_description, robot_from_description
 from dynamics_node.robot.loops.equations import counting_equations
-from dynamics_node.robot.reading import read_description
 from dynamics_node.robot.selection import Selection
 from dynamics_node.robot.validate import validate
 from dynamics_node.symbolic import Program, interpret, solve_definite

@@ -31,7 +31,7 @@ from dynamics_node.identification.doctor.solids import (
     link_geometry,
     read_triangles,
 )
-from dynamics_node.robot.reading import read_description
+from dynamics_node.robot.loading import read_description
 from dynamics_node.robot.urdf_shapes import parse_shapes
 from dynamics_node.robot.validate import validate
 

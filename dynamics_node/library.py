@@ -99,9 +99,8 @@ from dynamics_node.robot import (
     sensors,
 )
 from dynamics_node.robot.contacts import Contact, load_contacts
-from dynamics_node.robot.inertial_parameters import with_parameters, with_payload
+from dynamics_node.robot.inertial_parameters import with_parameters, with_payload, with_tool
 from dynamics_node.robot.sensors import load_sensors
-from dynamics_node.robot.tool_inertia import with_tool
 from dynamics_node.symbolic import exp3, exp6, log3, log6, trace
 from dynamics_node.trajectory import (
     Capability,

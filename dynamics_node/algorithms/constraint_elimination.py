@@ -164,9 +164,9 @@ def parts(occupied):
         if len(rows) != len(group):
             yield rows.tolist(), group
             continue
-        own = rows[_matched(occupied[np.ix_(rows, group)])]
-        for members in _classes(occupied[np.ix_(own, group)]):
-            yield own[members].tolist(), [group[k] for k in members]
+        matched = rows[_matched(occupied[np.ix_(rows, group)])]
+        for members in _classes(occupied[np.ix_(matched, group)]):
+            yield matched[members].tolist(), [group[k] for k in members]
 
 
 def _matched(occupied):

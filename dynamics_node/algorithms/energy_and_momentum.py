@@ -136,8 +136,8 @@ def _momentum_columns(robot, X_up, q):
     columns = [np.zeros((*q.shape[:-1], 6))] * robot.nv
     for i, inertia in enumerate(composite_inertias(robot, X_up)):
         joint = robot.bodies[i].joint
-        for own, weights in zip(joint.subspace.T, joint.weights, strict=True):
-            h, above = matvec(inertia, own), i
+        for column, weights in zip(joint.subspace.T, joint.weights, strict=True):
+            h, above = matvec(inertia, column), i
             while above >= 0:
                 h, above = X_up.force(above, h), robot.parents[above]
             for k in np.flatnonzero(weights):

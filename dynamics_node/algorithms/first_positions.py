@@ -14,7 +14,7 @@ from dynamics_node.robot.loops.newton import closed_near, positions_of
 from dynamics_node.robot.robot import cached_on_robot
 from dynamics_node.robot.state_arrays import REACH, moved, sample_positions
 
-WAY = 20  # steps from one assembly to another of the same branch
+PATH_STEPS = 20  # steps from one assembly to another of the same branch
 DRAWN = 1e-3  # rad or m from zero; closer positions are those of the drawing
 GENERIC = 4  # positions that determine structure
 
@@ -89,7 +89,7 @@ def continued(robot, start, q):
     dependent = positions_of(robot.tree, [v for c in robot.clusters for v in c.dependent])
     there[dependent] = start[dependent]
     goal = _with_near_quaternions(robot, np.asarray(q, dtype=float), start)
-    for part in np.linspace(0, 1, WAY + 1)[1:]:
+    for part in np.linspace(0, 1, PATH_STEPS + 1)[1:]:
         there[moving] = start[moving] + part * (goal[moving] - start[moving])
         there = close_loops(robot, _of_unit_length(robot, there))
     return there

@@ -126,10 +126,10 @@ def _add(total, tree, cluster, q, tau, redundant):
         )
     elimination = ConstraintElimination(K, np.ones(len(K)))
     multipliers = elimination.solve_transposed(tau[list(cluster.dependent)][:, None])[:, 0]
-    ends = np.cumsum([len(own) for own in rows])[:-1]
-    for constraint, own in zip(cluster.constraints, np.split(multipliers, ends), strict=True):
+    ends = np.cumsum([len(block) for block in rows])[:-1]
+    for constraint, forces in zip(cluster.constraints, np.split(multipliers, ends), strict=True):
         if isinstance(constraint, LoopJoint):
-            _transmit(total, tree, constraint, q, own)
+            _transmit(total, tree, constraint, q, forces)
 
 
 def _rows(tree, constraint, q):

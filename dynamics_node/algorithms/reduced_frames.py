@@ -47,14 +47,14 @@ def economical_program(
     regrouped: with base parameters, which do not determine a wrench on a body alone. reframed: in other
     frames than the robot's own; inertias have another meaning in them, also as inputs, so a Program without
     reframing reads none."""
-    own, T = (
+    reduced, T = (
         economical_robot(robot, regrouped) if reframed else (robot, np.tile(np.eye(6), (robot.nbodies, 1, 1)))
     )
 
     def traced(inertia=None, armature=None, **arrays):
         if "f_ext" in arrays:
             arrays["f_ext"] = matvec(transpose(inverse_motion_transform(T)), arrays["f_ext"])
-        return function(with_inputs(own, inertia, armature, regrouped), **arrays)
+        return function(with_inputs(reduced, inertia, armature, regrouped), **arrays)
 
     return trace(traced, reads | parameter_shapes(robot, parameters), limits)
 
@@ -107,9 +107,9 @@ def parameter_values(
     """
     tree = robot.tree
     reframed, T = frames or reframe(tree)
-    own = with_parameters(reframed, inertias_in(T, tree.inertias), tree.armature)
-    own = regroup(own) if regrouped else own
-    values = robot_values(own)
+    reduced = with_parameters(reframed, inertias_in(T, tree.inertias), tree.armature)
+    reduced = regroup(reduced) if regrouped else reduced
+    values = robot_values(reduced)
     return {name: values[name] for name in parameters}
 
 

@@ -177,9 +177,9 @@ def joint_regressor(robot, q, qd, qdd):
     or the same in m and N. Columns: every coordinate, then every shared joint, see Robot.axle_map; zero for
     joints with several coordinates. Coulomb friction is the offset times the sign of the rate, see
     identification."""
-    own = [joint for joint in robot.independent_joints if joint.type.is_scalar]
-    places = np.array([joint.v.start for joint in own], dtype=int)
-    positions = q[..., [joint.q.start for joint in own]]
+    joints = [joint for joint in robot.independent_joints if joint.type.is_scalar]
+    places = np.array([joint.v.start for joint in joints], dtype=int)
+    positions = q[..., [joint.q.start for joint in joints]]
     columns = []
     shared, W = robot.shared_joints, robot.axle_map[robot.nv :]
     of_shared = (

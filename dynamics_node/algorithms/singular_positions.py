@@ -71,9 +71,9 @@ def nearest_dynamics(
     of the tree,): see RobotFunction.nearest. Raises UndeterminedError."""
     if reason := why_open(robot, q):
         raise UndeterminedError(reason)
-    tree, own, forward = robot.tree, robot.independent, np.asarray(forward, dtype=bool)
+    tree, independent, forward = robot.tree, robot.independent, np.asarray(forward, dtype=bool)
     loops, mass = _Loops(robot, q), _Mass(robot.tree, q)
-    moved = _split(loops.motions[own], 1.0)
+    moved = _split(loops.motions[independent], 1.0)
     D = loops.motions @ moved.V_null
     v = loops.motions @ moved.solve(qd)
     if rates is None:
@@ -83,21 +83,21 @@ def nearest_dynamics(
         v = loops.on_branch(v + D @ (D.T @ (rates - v)), D)
         a, N = loops.of_branch(v)
 
-    known, applied = _split(N[own[~forward]], 1.0), np.zeros(tree.nv)
+    known, applied = _split(N[independent[~forward]], 1.0), np.zeros(tree.nv)
     if forward.any():
-        applied[own[forward]] = tau[forward]
+        applied[independent[forward]] = tau[forward]
     if not forward.all():
-        a = a + N @ known.solve(qdd[~forward] - a[own[~forward]])
+        a = a + N @ known.solve(qdd[~forward] - a[independent[~forward]])
     free = N @ known.V_null
     a = a + free @ mass.solve(free, free.T @ (applied - rnea(tree, q, v, a, f_ext, gravity)))
     if rates is None:
         loops.require_one_branch(v, a)
 
-    torques = applied[own]
+    torques = applied[independent]
     torques[~forward] = known.solve_transposed(N.T @ (rnea(tree, q, v, a, f_ext, gravity) - applied))
     gaps = [loops.gap, moved.gap, known.gap]
     gap = np.array([max(zero for zero, _ in gaps), min(counted for _, counted in gaps)])
-    return NearestDynamics(a[own], torques, v, a, plain_basis(D), plain_basis(moved.U_null), gap)
+    return NearestDynamics(a[independent], torques, v, a, plain_basis(D), plain_basis(moved.U_null), gap)
 
 
 class _Loops:
@@ -178,7 +178,7 @@ class _Loops:
             if not speed or not split.U_null.size:
                 continue
             along, U = v / speed, split.U_null / split.sizes.max(initial=1.0)
-            ahead, back = (self._equations(cluster, "k", along + way * np.eye(n)) for way in (1.0, -1.0))
+            ahead, back = (self._equations(cluster, "k", along + sign * np.eye(n)) for sign in (1.0, -1.0))
             B.append(((back - ahead) @ U / 4.0).T)  # k is quadratic in rates: the mixed term of -k
             b.append(speed**2 * (self._equations(cluster, "change", along) @ U) / 3.0)
         return np.vstack(B), np.concatenate(b)

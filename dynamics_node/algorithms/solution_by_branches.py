@@ -15,9 +15,9 @@ from dynamics_node.symbolic import Staging, Value, half_solved
 
 
 class Branch(NamedTuple):
-    """own: its coordinates; above: those between it and the root. Both (n,), in ascending order."""
+    """inside: its coordinates; above: those between it and the root. Both (n,), in ascending order."""
 
-    own: np.ndarray
+    inside: np.ndarray
     above: np.ndarray
 
 
@@ -51,15 +51,15 @@ def solution_by_branches(staging: Staging, of: Factors, right):
     X, right = np.zeros(right.shape, dtype=object), np.array(right, dtype=object)
     branches = _branches(of.L)
     couplings = staging.alone(partial(_couplings, branches), of.L)
-    for (own, above), coupling in reversed(list(zip(branches, couplings, strict=True))):
-        columns = np.flatnonzero([any(map(_is_nonzero, column)) for column in right[own].T])
-        rows = right[own][:, columns].T, right[above][:, columns].T
-        shared = of.L[own[:, None], own], of.inverse[own], coupling
+    for (inside, above), coupling in reversed(list(zip(branches, couplings, strict=True))):
+        columns = np.flatnonzero([any(map(_is_nonzero, column)) for column in right[inside].T])
+        rows = right[inside][:, columns].T, right[above][:, columns].T
+        shared = of.L[inside[:, None], inside], of.inverse[inside], coupling
         ahead, rest = staging.side_by_side(_eliminated, *rows, shared=shared)
-        X[own[:, None], columns], right[above[:, None], columns] = ahead.T, rest.T
-    for (own, above), coupling in zip(branches, couplings, strict=True):
+        X[inside[:, None], columns], right[above[:, None], columns] = ahead.T, rest.T
+    for (inside, above), coupling in zip(branches, couplings, strict=True):
         if len(above):
-            X[own] = staging.side_by_side(_completed, X[own].T, X[above].T, shared=(coupling,)).T
+            X[inside] = staging.side_by_side(_completed, X[inside].T, X[above].T, shared=(coupling,)).T
     return X
 
 
@@ -75,7 +75,7 @@ def _branches(L):
         first.append(k if alone else first[parent])
         branches.setdefault(first[k], []).append(k)
         paths.append([*(paths[parent] if parent >= 0 else []), k])
-    return [Branch(np.array(own), np.array(paths[k][:-1], dtype=int)) for k, own in branches.items()]
+    return [Branch(np.array(inside), np.array(paths[k][:-1], dtype=int)) for k, inside in branches.items()]
 
 
 def _is_nonzero(x):
@@ -86,8 +86,10 @@ def _is_nonzero(x):
 
 
 def _couplings(branches, L):
-    """For every branch G (own, above): without other forces its solution is -G times the one above."""
-    return tuple(_coupling(L[own[:, None], own], L[own[:, None], above]) for own, above in branches)
+    """For every branch G (inside, above): without other forces its solution is -G times the one above."""
+    return tuple(
+        _coupling(L[inside[:, None], inside], L[inside[:, None], above]) for inside, above in branches
+    )
 
 
 def _coupling(L, outside):
@@ -98,15 +100,15 @@ def _coupling(L, outside):
     return G
 
 
-def _eliminated(own, above, L, inverse, coupling):
+def _eliminated(inside, above, L, inverse, coupling):
     """A column: the solution of the branch alone, and the rest of the right-hand side above."""
-    for row, x in zip(coupling, own, strict=True):
+    for row, x in zip(coupling, inside, strict=True):
         above = above - row * x
-    return solution(own, L, inverse), above
+    return solution(inside, L, inverse), above
 
 
-def _completed(own, above, coupling):
+def _completed(inside, above, coupling):
     """A column: the solution of the branch with the one above."""
     for column, x in zip(coupling.T, above, strict=True):
-        own = own - column * x
-    return own
+        inside = inside - column * x
+    return inside

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from dynamics_node.cli.documented import arguments_of
-from dynamics_node.cli.options import UsageError
+from dynamics_node.cli.options import UsageError, require_links
 from dynamics_node.cli.parser import add_command
 from dynamics_node.cli.values import TABLES, file_to_write, names, plot_to_write, positive
 from dynamics_node.errors import InputError, TableError
@@ -141,8 +141,7 @@ def _loaded(robot, words):
 
 def _point(option, robot, words, first):
     """The point (3,) in the words of an option, from `first` on; the origin without any."""
-    if words[0] not in robot.frames:
-        raise UsageError(f"{option}: unknown link {words[0]!r}; the robot has: {listed(robot.frames)}")
+    require_links(robot, option, words[:1])
     if len(words) not in (first, first + 3):
         raise UsageError(f"{option} {words[0]}: a point has 3 numbers, not {len(words) - first}")
     try:

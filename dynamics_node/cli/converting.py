@@ -2,15 +2,15 @@
 
 from pathlib import Path
 
-from dynamics_node.cli.options import UsageError, errors_of_description, xacro_arguments
+from dynamics_node.cli.options import UsageError, errors_of_description, pairs_of, xacro_arguments
 from dynamics_node.cli.parser import add_command
 from dynamics_node.cli.values import file_to_write, names
 from dynamics_node.errors import InputError, ModelError
 from dynamics_node.identification.comparison import compare
 from dynamics_node.identification.comparison_page import write_comparison
 from dynamics_node.output_files import write_text
-from dynamics_node.robot.loading import load_robot, robot_from_description
-from dynamics_node.robot.reading import read_file
+from dynamics_node.robot.joint_names import all_renamed
+from dynamics_node.robot.loading import load_robot, read_file, robot_from_description
 from dynamics_node.robot.urdf_writer import left_out, urdf_text
 
 DIFFERENT = 1  # exit code
@@ -89,16 +89,9 @@ def show_comparison(robot, options, printer):
 
 def _names(options, other):
     """{name in the other robot: ours} of --names, in which a star stands for the part that stays."""
-    found = {}
-    for entry in options.names or ():
-        theirs, sign, ours = entry.partition("=")
-        if not sign:
-            raise UsageError(f"--names takes THEIRS=OURS, not {theirs!r}")
-        if "*" not in theirs:
-            found[theirs] = ours
-            continue
-        head, _, tail = theirs.partition("*")
-        for name in (*other.frames, *(body.joint.name for body in other.bodies)):
-            if name.startswith(head) and name.endswith(tail) and len(name) >= len(head) + len(tail):
-                found[name] = ours.replace("*", name[len(head) : len(name) - len(tail)])
-    return found
+    pairs = pairs_of("--names", options.names)
+    theirs = [*other.frames, *(body.joint.name for body in other.bodies)]
+    ours = dict(zip(theirs, all_renamed(theirs, pairs), strict=True))
+    return {their: our for their, our in pairs if "*" not in their} | {
+        their: our for their, our in ours.items() if their != our
+    }

@@ -10,7 +10,14 @@ from typing import Any
 import numpy as np
 
 from dynamics_node.algorithms import friction_torque
-from dynamics_node.cli.options import UsageError, as_recorded, cutoff, joints_map, torques_of
+from dynamics_node.cli.options import (
+    UsageError,
+    as_recorded,
+    cutoff,
+    joints_map,
+    require_links,
+    torques_of,
+)
 from dynamics_node.cli.parser import RECORDING, USUAL, add_command
 from dynamics_node.cli.values import TABLES, folder_to_write, one_of, plot_to_write, positive, table_to_write
 from dynamics_node.codegen.cache import cache_folder
@@ -22,7 +29,6 @@ from dynamics_node.io import Comparison, evaluate, open_table, plot_comparison, 
 from dynamics_node.io.differentiate import END
 from dynamics_node.robot import forward_dynamics, inverse_dynamics
 from dynamics_node.symbolic import Program
-from dynamics_node.text import listed
 
 SERVICE_QUANTITIES = ("mass_matrix", "nonlinear_effects")  # quantities of the node's services
 PROBLEMS = {"inverse": inverse_dynamics, "forward": forward_dynamics}
@@ -50,10 +56,7 @@ def add_compile(commands):
 
 def compile_robot(robot, options, printer):
     """Fill the cache of compiled code."""
-    if unknown := [link for link in options.tip_links or () if link not in robot.frames]:
-        raise UsageError(
-            f"--tip-links: unknown link {listed(unknown)}; the robot has: {listed(robot.frames)}"
-        )
+    require_links(robot, "--tip-links", options.tip_links or ())
     if options.output:
         os.environ["XDG_CACHE_HOME"] = str(options.output.absolute())
     printer.line(f"{robot.name}: {robot.nbodies} moving bodies, into {cache_folder()}")

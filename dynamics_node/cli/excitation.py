@@ -6,7 +6,7 @@ from importlib.util import find_spec
 import numpy as np
 
 from dynamics_node.cli.documented import arguments_of
-from dynamics_node.cli.options import UsageError
+from dynamics_node.cli.options import UsageError, require_links
 from dynamics_node.cli.parser import add_command
 from dynamics_node.cli.values import folder_to_write, names, one_of, positive
 from dynamics_node.errors import ExcitationError, ModelError
@@ -21,7 +21,6 @@ from dynamics_node.identification.excitation import (
 from dynamics_node.io import plot_curves
 from dynamics_node.io.motion_files import message_text, read_limits
 from dynamics_node.output_files import making, write_text
-from dynamics_node.text import listed
 
 RECORDED = 100.0  # samples per second, for expected standard deviations
 MOST_POINTS = 100_000  # points per file
@@ -82,8 +81,7 @@ def design_motion(robot, options, printer):
 def _box(robot, words):
     """The Box of a link and six numbers, or nine."""
     link, *bounds = words
-    if link not in robot.frames:
-        raise UsageError(f"--box: unknown link {link!r}; the robot has: {listed(robot.frames)}")
+    require_links(robot, "--box", [link])
     if len(bounds) not in (6, 9):
         raise UsageError(f"--box {link} needs 6 numbers, x0,x1,y0,y1,z0,z1, or 9, not {len(bounds)}")
     lower = [_wall(link, word, -math.inf) for word in bounds[0:6:2]]

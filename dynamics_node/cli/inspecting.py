@@ -4,8 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dynamics_node.algorithms import first_closed
-from dynamics_node.cli.options import UsageError, errors_of_description, read_problem
+from dynamics_node.cli.options import UsageError, closed_position, errors_of_description, read_problem
 from dynamics_node.cli.parser import add_command
 from dynamics_node.cli.values import file_to_write, folder_to_write, numbers
 from dynamics_node.errors import SingularPivotError
@@ -32,17 +31,6 @@ def _add_at(parser, text):
     parser.add_list("--at", text, "Q,...", numbers)
 
 
-def _position(robot, options):
-    """The closed position (nq,) of --at."""
-    q = np.array(options.at)
-    if len(q) != robot.nq:
-        raise UsageError(f"--at needs {robot.nq} numbers, not {len(q)}: {', '.join(robot.q_names)}")
-    for name, value in zip(robot.q_names, q, strict=True):
-        if not np.isfinite(value):
-            raise UsageError(f"--at: {name} is {value}")
-    return first_closed(robot, q)
-
-
 # --- info ---------------------------------------------------------------------------------------------------
 
 
@@ -57,7 +45,7 @@ def add_info(commands):
 
 def show_info(robot, options, printer):
     """Print bodies and constraints; with --at also gravity torques and mass matrix there."""
-    q = None if options.at is None else _position(robot, options)
+    q = None if options.at is None else closed_position(robot, "--at", options.at)
     printer.data(
         name=robot.name, nbodies=robot.nbodies, nq=robot.nq, nv=robot.nv, root=robot.base_link,
         q_names=robot.q_names, v_names=robot.v_names, warnings=robot.warnings,
@@ -191,7 +179,7 @@ def add_sensors(commands):
 
 def show_sensors(robot, options, printer):
     """Print a row per sensor and the observability; raise UnobservableError if it is incomplete."""
-    q = None if options.at is None else _position(robot, options)
+    q = None if options.at is None else closed_position(robot, "--at", options.at)
     problem = sensor_problem(robot, load_sensors(options.sensors))
     result = observability(robot, problem, q)
     printer.data(

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from dynamics_node.algorithms import first_closed
 from dynamics_node.cli.documented import arguments_of
-from dynamics_node.cli.options import UsageError, joints_map
+from dynamics_node.cli.options import UsageError, closed_position, joints_map
 from dynamics_node.cli.parser import RECORDING, add_command
 from dynamics_node.cli.values import TABLES, numbers, page_to_write, plot_to_write, table_to_write
 from dynamics_node.errors import TableError, TrajectoryError
@@ -50,23 +49,6 @@ def _steps(text):
 LAG = {"type": _steps, "metavar": "STEPS"}
 
 
-def start_of(robot, given):
-    """A closed position (nq,); given: positions of all joints, of the independent ones, or None for zero."""
-    q = robot.neutral() if given is None else np.array(given, dtype=float)
-    if len(q) not in (robot.nq, robot.nv):
-        raise UsageError(
-            f"--q0 needs {robot.nq} numbers, {', '.join(robot.q_names)}, or the {robot.nv} of the "
-            f"independent joints, not {len(q)}"
-        )
-    if len(q) == robot.nv < robot.nq:
-        q, independent = robot.neutral(), q
-        for name, value in zip(robot.v_names, independent, strict=True):
-            if name not in robot.q_names:
-                raise UsageError(f"--q0 needs {robot.nq} numbers: {', '.join(robot.q_names)}")
-            q[robot.q_names.index(name)] = value
-    return first_closed(robot, q)
-
-
 # --- simulate ----------------------------------------------------------------------------------------------
 
 
@@ -96,7 +78,7 @@ def simulate_robot(robot, options, printer):
         raise UsageError(f"--duration and --dt are {count:.3g} steps: at most {MOST_STEPS} are simulated")
     _check_length(robot, "--qd0", options.qd0)
     _check_length(robot, "--torque", options.torque)
-    choices = arguments_of(options, simulate) | {"q0": start_of(robot, options.q0)}
+    choices = arguments_of(options, simulate) | {"q0": closed_position(robot, "--q0", options.q0)}
     choices["torque"] = options.torque if options.torques is None else _torques(robot, options)
     with printer.progress("steps") as progress:
         finish(robot, options, printer, partial(simulate, robot, **choices, progress=lambda _: progress(1)))
@@ -139,7 +121,7 @@ def torques_of_curve(robot, options, printer):
     curve = _table(robot, options, ("q", "qd", "qdd"))
     choices = arguments_of(options, inverse_trajectory)
     if options.q0 or curve["q"].shape[1] < robot.nq:
-        choices["q0"] = start_of(robot, options.q0)
+        choices["q0"] = closed_position(robot, "--q0", options.q0)
     with printer.progress("solving"):
         parts = each_recording(curve, printer)
         solutions = [partial(inverse_trajectory, robot, **rows, **choices) for rows in parts]

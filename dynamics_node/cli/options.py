@@ -2,8 +2,10 @@
 
 import contextlib
 from pathlib import Path
-from typing import NamedTuple
 
+import numpy as np
+
+from dynamics_node.algorithms import first_closed
 from dynamics_node.errors import InputError, ModelError, TableError, UnknownNameError
 from dynamics_node.io import (
     USUAL_CUTOFF,
@@ -13,6 +15,7 @@ from dynamics_node.io import (
 )
 from dynamics_node.output_files import is_protected
 from dynamics_node.robot import inverse_dynamics, load_robot, named
+from dynamics_node.robot.joint_names import Pairs, name_pairs
 from dynamics_node.text import listed
 
 STATIONARY = 1e-3  # rad or m: joints with a smaller range do not move
@@ -97,33 +100,51 @@ def read_problem(robot, options):
 
 def joints_map(options):
     """{recorded name: our name}"""
-    pairs = [entry.partition("=") for entry in options.joints_map or ()]
-    for theirs, sign, _ in pairs:
-        if not sign:
-            raise UsageError(f"--joints-map takes THEIRS=OURS, not {theirs!r}")
-    if len({theirs for theirs, _, _ in pairs}) != len(pairs):
-        raise UsageError("--joints-map lists a joint of the recording twice")
-    return {theirs: ours for theirs, _, ours in pairs}
+    return dict(pairs_of("--joints-map", options.joints_map))
+
+
+def pairs_of(option, entries) -> Pairs:
+    """The pairs of names of an option THEIRS=OURS,... Raises UsageError."""
+    for entry in entries or ():
+        if "=" not in entry:
+            raise UsageError(f"{option} takes THEIRS=OURS, not {entry!r}")
+    try:
+        return name_pairs(tuple(entry.split("=", 1)) for entry in entries or ())
+    except ValueError as error:
+        raise UsageError(f"{option}: {error}") from None
+
+
+def require_links(robot, option, links):
+    """Raise UsageError for unknown links."""
+    if unknown := [link for link in links if link not in robot.frames]:
+        names = listed(map(repr, unknown))
+        raise UsageError(f"{option}: unknown link {names}; the robot has: {listed(robot.frames)}")
+
+
+def closed_position(robot, option, given):
+    """A closed position (nq,); given: positions of all joints, of the independent ones, or None for zero.
+    Raises UsageError for another count, and numbers that are not finite."""
+    q = robot.neutral() if given is None else np.array(given, dtype=float)
+    wanted = f"{option} needs {robot.nq} numbers"
+    if len(q) not in (robot.nq, robot.nv):
+        some = f", or the {robot.nv} of the independent joints" if robot.nv < robot.nq else ""
+        raise UsageError(f"{wanted}{some}, not {len(q)}: {', '.join(robot.q_names)}")
+    names = robot.q_names if len(q) == robot.nq else robot.v_names
+    for name, value in zip(names, q, strict=True):
+        if not np.isfinite(value):
+            raise UsageError(f"{option}: {name} is {value}")
+    if len(q) < robot.nq:
+        q, independent = robot.neutral(), q
+        for name, value in zip(names, independent, strict=True):
+            if name not in robot.q_names:
+                raise UsageError(f"{wanted}: {', '.join(robot.q_names)}")
+            q[robot.q_names.index(name)] = value
+    return first_closed(robot, q)
 
 
 def cutoff(options):
     """The argument of `open_table`."""
     return USUAL_CUTOFF if options.cutoff is None else options.cutoff
-
-
-class RecordedRange(NamedTuple):
-    """Lowest and highest position of a joint in recordings, rad or m."""
-
-    low: float
-    high: float
-
-    @property
-    def moves(self):
-        return self.high - self.low > STATIONARY
-
-    @property
-    def middle(self):
-        return 0.5 * (self.low + self.high)
 
 
 def as_recorded(robot, options, paths, printer):
@@ -137,17 +158,11 @@ def as_recorded(robot, options, paths, printer):
         return robot
     others, pairs = _omitted(robot, options), joints_map(options)
     files = {path: position_ranges(path, others, options.topic, joints_map=pairs) for path in paths}
-    ranges = {}
-    for name in others:
-        if ends := [own[name] for own in files.values() if name in own]:
-            ranges[name] = RecordedRange(min(low for low, _ in ends), max(high for _, high in ends))
-    moving = [name for name, own in ranges.items() if own.moves]
-    fixed = {name: own.middle for name, own in ranges.items() if not own.moves}
-    fixed = {name: position for name, position in fixed.items() if abs(position) > STATIONARY}
+    moving, fixed = _recorded(others, files.values())
     if not moving and not fixed:
         return robot
-    for path, own in files.items():
-        if missing := [name for name in moving if name not in own]:
+    for path, ends in files.items():
+        if missing := [name for name in moving if name not in ends]:
             raise TableError(
                 f"{path} has no positions of {listed(missing)}, which move in other recordings and are not "
                 "among --joints"
@@ -164,6 +179,19 @@ def as_recorded(robot, options, paths, printer):
     return read_robot(options, joints=[*options.joints, *moving], positions=fixed)
 
 
+def _recorded(names, files):
+    """Names of joints that move in recordings, and {name: position} of others that are not at zero. files:
+    {name: lowest and highest position} of each recording, rad or m."""
+    moving, fixed = [], {}
+    for name in names:
+        ends = [position for ranges in files for position in ranges.get(name, ())]
+        if ends and max(ends) - min(ends) > STATIONARY:
+            moving.append(name)
+        elif ends and abs(middle := 0.5 * (min(ends) + max(ends))) > STATIONARY:
+            fixed[name] = middle
+    return moving, fixed
+
+
 def _omitted(robot, options):
     """Names of joints with one coordinate that --joints leaves out."""
     known = {joint.name for joint in robot.tree.independent_joints}
@@ -178,14 +206,15 @@ def open_recordings(robot, options, printer, *groups):
     measured = torques_of(robot, moved)
     problem = inverse_dynamics(moved)
     tables: list[list[Table]] = [[] for _ in groups]
-    for own, path in ((own, path) for own, group in zip(tables, groups, strict=True) for path in group):
-        table = open_table(
-            path, moved, problem, topic=options.topic, joints_map=joints_map(options), measured=measured,
-            cutoff=cutoff(options), velocities=options.velocities,
-        )  # fmt: skip
-        for note in table.notes:
-            printer.note(f"{path}: {note}")
-        own.append(table)
+    for group, opened in zip(groups, tables, strict=True):
+        for path in group:
+            table = open_table(
+                path, moved, problem, topic=options.topic, joints_map=joints_map(options), measured=measured,
+                cutoff=cutoff(options), velocities=options.velocities,
+            )  # fmt: skip
+            for note in table.notes:
+                printer.note(f"{path}: {note}")
+            opened.append(table)
     return moved, tables, None if measured is True else measured
 
 

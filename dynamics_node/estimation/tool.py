@@ -18,8 +18,8 @@ from dynamics_node.functions.arguments import Arguments, robot_signature
 from dynamics_node.functions.checks import numbers
 from dynamics_node.identification.regression import fit_rows, named_in
 from dynamics_node.robot import Robot
+from dynamics_node.robot.inertial_parameters import with_tool
 from dynamics_node.robot.subtree import mass_and_moment, only_subtree, subtree
-from dynamics_node.robot.tool_inertia import with_tool
 from dynamics_node.symbolic import congruence, inverse_motion_transform, matvec
 
 NAMES = (

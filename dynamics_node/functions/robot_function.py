@@ -154,8 +154,8 @@ class RobotFunction(Function[Result]):
 
     def rollout(
         self,
-        q: ArrayLike,
-        qd: ArrayLike,
+        q0: ArrayLike,
+        qd0: ArrayLike,
         tau: ArrayLike,
         dt: float,
         *,
@@ -168,9 +168,9 @@ class RobotFunction(Function[Result]):
 
         Parameters
         ----------
-        q : array_like (..., nq)
+        q0 : array_like (..., nq)
             Positions at the start, closed, rad and m.
-        qd : array_like (..., nv)
+        qd0 : array_like (..., nv)
             Velocities at the start, rad/s and m/s.
         tau : array_like (..., steps, nv)
             Torques and forces of the joints, N m and N; leading axes broadcast.
@@ -211,7 +211,7 @@ class RobotFunction(Function[Result]):
         problem = self._problem("rollouts")
         if problem.kind != "forward":
             raise ChoiceError(f"{self.spec.name} has no rollouts: use dn.build(robot, 'forward_dynamics')")
-        return roll_out(self, q, qd, tau, dt, integrator)
+        return roll_out(self, q0, qd0, tau, dt, integrator)
 
     def nearest(
         self,

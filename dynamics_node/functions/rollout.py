@@ -21,22 +21,22 @@ from dynamics_node.functions.choices import require_known
 from dynamics_node.symbolic import LaneProgram, Program
 
 
-def roll_out(function, q, qd, tau, dt, integrator) -> Rollout:
+def roll_out(function, q0, qd0, tau, dt, integrator) -> Rollout:
     """See RobotFunction.rollout."""
     rollouts = _rollouts(function, integrator)
     dt = positive("dt", dt, "seconds")
     robot = function.robot
     same = {"dt": np.array(dt), **function.defaults, **function.spec.inputs(robot)}
-    if any(map(on_device, (q, qd, tau))):
+    if any(map(on_device, (q0, qd0, tau))):
         try:
-            return Rollout(*rollouts.on_device(q, qd, tau, same))
+            return Rollout(*rollouts.on_device(q0, qd0, tau, same))
         except ArrayError as error:
             raise InputError(str(error)) from None
-    given, batch = _checked(function, {"q": q, "qd": qd, "tau": tau})
+    given, batch = _checked(function, {"q0": q0, "qd0": qd0, "tau": tau})
     steps, count = given["tau"].shape[-2], prod(batch)
     controls = np.broadcast_to(given["tau"], (*batch, steps, robot.nv)).reshape(count, steps, robot.nv)
     states = []
-    for name, size in (("q", robot.nq), ("qd", robot.nv)):
+    for name, size in (("q0", robot.nq), ("qd0", robot.nv)):
         states.append(new_array((count, steps + 1, size), function.dtype))
         states[-1][:, 0] = np.broadcast_to(given[name], (*batch, size)).reshape(count, size)
     rollouts(np.ascontiguousarray(controls), same, *states)
@@ -47,15 +47,16 @@ def roll_out(function, q, qd, tau, dt, integrator) -> Rollout:
 
 def _checked(function, values):
     """The arrays, and the leading axes of the batch; torques may still be not finite. Raises InputError."""
-    axes = function.signature.inputs
+    axes = {"q0": function.signature.inputs["q"], "qd0": function.signature.inputs["qd"]}
+    axes["tau"] = function.signature.inputs["tau"]
     arrays = {name: shaped(name, value, axes[name], function.dtype) for name, value in values.items()}
     if arrays["tau"].ndim < 2:
         rows = f"(..., steps, {function.robot.nv}), a row for every step"
         raise InputError(f"tau must have shape {rows}, not {arrays['tau'].shape}")
-    for name in ("q", "qd"):
+    for name in ("q0", "qd0"):
         require_finite(name, arrays[name], axes[name])
     for _, start, joint in function.signature.quaternions:
-        require_unit_quaternions(joint, arrays["q"][..., start : start + 4])
+        require_unit_quaternions(joint, arrays["q0"][..., start : start + 4])
     return arrays, same_batch({name: (array, 1 + (name == "tau")) for name, array in arrays.items()})
 
 

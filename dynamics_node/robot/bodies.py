@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics_node.robot.description import NO_LIMITS, Limits
+from dynamics_node.robot.description import JointParameters
 from dynamics_node.robot.joints import KINDS, JointType
 
 
@@ -33,7 +33,7 @@ class Masters(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Joint:
+class Joint(JointParameters):
     """The joint that moves a body relative to its parent.
 
     Attributes
@@ -64,13 +64,6 @@ class Joint:
     axis: np.ndarray
     q: slice
     v: slice
-    limits: Limits = NO_LIMITS
-    damping: float = 0.0
-    friction: float = 0.0
-    armature: float = 0.0
-    creep: float = 0.0
-    spring: float = 0.0
-    torque_offset: float = 0.0
     offset: float = 0.0
     masters: Masters | None = None
     S: np.ndarray = field(init=False, repr=False)

@@ -80,15 +80,15 @@ def _poses(up):
     poses: dict[str, tuple[np.ndarray, np.ndarray]] = {}
     circling: set[str] = set()
     for link in up:
-        way = {link: None}
-        while (name := next(reversed(way))) in up and name not in poses:
+        path = {link: None}
+        while (name := next(reversed(path))) in up and name not in poses:
             parent = up[name].parent
-            if parent in way or parent in circling:
-                circling.update(way)
+            if parent in path or parent in circling:
+                circling.update(path)
                 break
-            way[parent] = None
+            path[parent] = None
         else:
-            for name in reversed(way):
+            for name in reversed(path):
                 at = _moved(poses[up[name].parent], up[name]) if name in up else (np.eye(3), np.zeros(3))
                 poses.setdefault(name, at)
     return poses

@@ -1,6 +1,6 @@
 """A robot as described by its file: links and joints, before merging fixed ones or selecting a part."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
 import numpy as np
 
@@ -48,11 +48,28 @@ class Limits:
 NO_LIMITS = Limits()
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
+class JointParameters:
+    """What a joint has in a description and in a Robot: limits, and coefficients in SI units, as in the
+    arrays of a Robot. URDF has no element for creep (friction that grows slowly), spring (at rest at position
+    0) and torque_offset."""
+
+    limits: Limits = NO_LIMITS
+    damping: float = 0.0
+    friction: float = 0.0
+    armature: float = 0.0
+    creep: float = 0.0
+    spring: float = 0.0
+    torque_offset: float = 0.0
+
+
+JOINT_PARAMETERS = tuple(field.name for field in fields(JointParameters))
+
+
 @dataclass(frozen=True, eq=False)
-class JointDescription:
+class JointDescription(JointParameters):
     """A joint between two links. `rotation` (3, 3) and `origin` (3,) place the joint (= child link) frame in
-    the parent link; `axis` (3,) is in joint axes, as written. URDF has no element for creep (N m, friction
-    that grows slowly), spring (N m/rad, at rest at position 0) and torque_offset (N m)."""
+    the parent link; `axis` (3,) is in joint axes, as written."""
 
     name: str
     kind: str
@@ -61,13 +78,6 @@ class JointDescription:
     rotation: np.ndarray = field(default_factory=lambda: np.eye(3))
     origin: np.ndarray = field(default_factory=lambda: np.zeros(3))
     axis: np.ndarray = field(default_factory=lambda: np.array([1.0, 0.0, 0.0]))
-    limits: Limits = NO_LIMITS
-    damping: float = 0.0
-    friction: float = 0.0
-    armature: float = 0.0
-    creep: float = 0.0
-    spring: float = 0.0
-    torque_offset: float = 0.0
     mimic: Mimic | None = None
     independent: bool | None = None  # None: not specified in the file
 

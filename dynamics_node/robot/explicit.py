@@ -104,12 +104,12 @@ def _masters_first(joints):
     """The mimic joints, each after its master."""
     done: set[str] = set()
     for joint in joints.values():
-        way = []
+        chain = []
         while joint is not None and joint.name not in done and joint.mimic is not None:
             done.add(joint.name)
-            way.append(joint)
+            chain.append(joint)
             joint = joints.get(joint.mimic.joint)
-        yield from (joint for joint in reversed(way) if joint.kind != "fixed")
+        yield from (joint for joint in reversed(chain) if joint.kind != "fixed")
 
 
 def _couplings(description):
@@ -119,16 +119,16 @@ def _couplings(description):
     places = {joint.name: k for k, joint in enumerate(description.joints)}
     links_above = _subtree_sizes(up) if description.couplings else {}
     for coupling in description.couplings:
-        ways = joints_apart(up, coupling.predecessor, coupling.successor)
+        sides = joints_apart(up, coupling.predecessor, coupling.successor)
         weights: dict[str, float] = {}
-        for joints, factor in zip(ways, (coupling.ratio, -1.0), strict=True):
+        for joints, factor in zip(sides, (coupling.ratio, -1.0), strict=True):
             for joint in joints:
                 _require_single_position(coupling, joint)
                 weights[joint.name] = factor
         if not weights:
             raise ModelError(f"coupling {coupling.name!r}: no joint moves its links against each other")
         order = sorted(
-            (*ways[0], *ways[1]),
+            (*sides[0], *sides[1]),
             key=lambda joint: (joint.independent is not False, links_above[joint.child], -places[joint.name]),
         )
         yield _Equation(coupling.name, weights, 0.0, tuple(joint.name for joint in order))

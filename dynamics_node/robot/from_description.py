@@ -7,7 +7,7 @@ import numpy as np
 from dynamics_node.errors import ModelError
 from dynamics_node.robot.bodies import Body, Frame, Joint, Masters
 from dynamics_node.robot.constraints import LoopJoint
-from dynamics_node.robot.description import Description, JointDescription, snapped
+from dynamics_node.robot.description import JOINT_PARAMETERS, Description, JointDescription, snapped
 from dynamics_node.robot.explicit import explicit_joints, joints_apart
 from dynamics_node.robot.joints import KINDS
 from dynamics_node.robot.robot import Robot
@@ -149,7 +149,9 @@ def _lumped_inertias(description, frames, nbodies):
 
 def _joint(joint, slices, explicit):
     joint_type = KINDS[joint.kind]
-    axis = joint.direction if joint_type.has_axis else np.zeros(3)
+    parameters = {name: getattr(joint, name) for name in JOINT_PARAMETERS}
+    if joint_type.is_free:
+        parameters["armature"] = 0.0
     masters = None
     if explicit is None:
         q, v = slices[joint.name]
@@ -159,18 +161,12 @@ def _joint(joint, slices, explicit):
     return Joint(
         name=joint.name,
         kind=joint.kind,
-        axis=axis,
+        axis=joint.direction if joint_type.has_axis else np.zeros(3),
         q=q,
         v=v,
-        limits=joint.limits,
-        damping=joint.damping,
-        friction=joint.friction,
-        armature=0.0 if joint_type.is_free else joint.armature,
-        creep=joint.creep,
-        spring=joint.spring,
-        torque_offset=joint.torque_offset,
         offset=0.0 if explicit is None else explicit.offset,
         masters=masters,
+        **parameters,
     )
 
 

@@ -88,7 +88,7 @@ def _scalar(robot):
 
 
 def _called(joint, names):
-    masters = joint.masters and joint.masters._replace(names=tuple(names[own] for own in joint.masters.names))
+    masters = joint.masters and joint.masters._replace(names=tuple(map(names.get, joint.masters.names)))
     return replace(joint, name=names.get(joint.name, joint.name), masters=masters)
 
 

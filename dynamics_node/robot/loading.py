@@ -1,9 +1,13 @@
-"""URDF or a Description -> Robot: a tree, the constraints between its joints, and their clusters."""
+"""A file, or its text -> Description -> Robot: a tree, the constraints of its loops, and their clusters."""
 
+import contextlib
+import hashlib
+import io
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from xml.etree.ElementTree import Element
 
 from numpy.typing import ArrayLike
 
@@ -14,11 +18,14 @@ from dynamics_node.robot.description import Description
 from dynamics_node.robot.from_description import loop_joints, tree_from_description
 from dynamics_node.robot.loops.clusters import clusters
 from dynamics_node.robot.loops_file import parse_loops_file, read_loops_file, with_loops
+from dynamics_node.robot.mjcf import read_mjcf
 from dynamics_node.robot.overrides import overridden, read_overrides, read_parameters_file
-from dynamics_node.robot.reading import read_description, read_file
 from dynamics_node.robot.robot import Robot
+from dynamics_node.robot.safe_xml import elements
 from dynamics_node.robot.selection import WHOLE, Selection
+from dynamics_node.robot.urdf import read_urdf
 from dynamics_node.robot.validate import validate
+from dynamics_node.text import one_line
 
 
 def parse_robot(
@@ -82,7 +89,7 @@ def parse_robot(
     """
     selection = Selection(floating_base, joints, positions, root, tips, gravity, armature)
     file = None if loops is None else parse_loops_file(loops)
-    return _warned(_loaded(read_description(text), file, parameters, constraints, strict, selection))
+    return _loaded(read_description(text), file, parameters, constraints, strict, selection)
 
 
 def load_robot(
@@ -181,16 +188,22 @@ def load_robot(
         loops = parse_loops_file(read_loops_file(loops_file), f"loops file {str(loops_file)!r}")
     parameters = None if parameters_file is None else read_parameters_file(parameters_file)
     selection = Selection(floating_base, joints, positions, root, tips, gravity, armature)
-    return _warned(
-        _loaded(read_file(path, xacro_arguments), loops, parameters, constraints, strict, selection)
-    )
+    description = read_file(path, xacro_arguments)
+    return _loaded(description, loops, parameters, constraints, strict, selection)
 
 
 LISTED = 3  # warnings of a robot in a ModelWarning
 
 
-def _warned(robot):
-    """The robot, after a ModelWarning with its first warnings, if it has any."""
+def _loaded(description, loops, parameters, constraints, strict, selection):
+    """The Robot, after a ModelWarning with its first warnings, if it has any."""
+    if parameters is not None:
+        description = overridden(description, read_overrides(parameters))
+    if loops is not None:
+        description = with_loops(description, loops)
+    robot = robot_from_description(description, selection, constraints, strict)
+    if loops is not None:
+        _require_independent(robot, loops.motors)
     if robot.warnings:
         more = len(robot.warnings) - LISTED
         rest = f"; and {more} more, see `warnings` of the robot" if more > 0 else ""
@@ -199,15 +212,7 @@ def _warned(robot):
     return robot
 
 
-def _loaded(description, loops, parameters, constraints, strict, selection):
-    if parameters is not None:
-        description = overridden(description, read_overrides(parameters))
-    if loops is not None:
-        description = with_loops(description, loops)
-    robot = robot_from_description(description, selection, constraints, strict)
-    if loops is not None:
-        _require_independent(robot, loops.motors)
-    return robot
+# --- the Robot of a Description -----------------------------------------------------------------------------
 
 
 def robot_from_description(
@@ -234,3 +239,56 @@ def _require_independent(robot, motors):
             raise ModelError(
                 f"motor {name!r} of the file of loops is not independent: it follows from others in {loops}"
             )
+
+
+# --- the Description in a file ------------------------------------------------------------------------------
+
+READERS: dict[str, Callable[[Element], Description]] = {"robot": read_urdf}
+MJCF = "mujoco"
+
+
+def read_description(text: str | bytes) -> Description:
+    """The Description, not yet validated. Raises ModelError for over-sized, malformed or hostile XML, and,
+    naming it, for an element that cannot be read."""
+    return _read(elements(text), text)
+
+
+def read_file(path: str | Path, xacro_arguments: Mapping[str, str] | None = None) -> Description:
+    """The Description of a file in URDF, xacro or MJCF, not yet validated. Raises as `read_description` and
+    `read_mjcf`, and ImportError without what the format needs."""
+    path = Path(path).expanduser()
+    text: str | bytes = path.read_bytes()
+    if path.suffix == ".xacro":
+        text = expanded(path, xacro_arguments or {})
+    elif xacro_arguments:
+        raise ModelError(f"{path}: arguments of xacro are for files that end in .xacro")
+    root = elements(text)
+    return replace(read_mjcf(path), digest=_digest(text)) if root.tag == MJCF else _read(root, text)
+
+
+def _read(root, text):
+    if root.tag == MJCF:
+        raise ModelError("MJCF is read from a file, since it includes others: use dn.load_robot(path)")
+    if root.tag not in READERS:
+        remedy = "convert it first" if root.tag == "sdf" else "a URDF starts with <robot>, MJCF with <mujoco>"
+        page = "see docs/how-to/bring_your_robot.md"
+        raise ModelError(f"robot description starts with <{one_line(root.tag, 40)}>: {remedy}, {page}")
+    return replace(READERS[root.tag](root), digest=_digest(text))
+
+
+def _digest(text):
+    return hashlib.sha256(text.encode() if isinstance(text, str) else text).hexdigest()
+
+
+def expanded(path: str | Path, arguments: Mapping[str, str]) -> str:
+    """The text of a xacro file with its macros and expressions expanded. Raises ModelError, ImportError."""
+    try:
+        import xacro
+    except ImportError:
+        raise ImportError(f"{path}: to expand it, install xacro: pip install xacro") from None
+    try:
+        with contextlib.redirect_stderr(io.StringIO()):  # it prints what its errors say
+            return xacro.process_file(str(path), mappings=dict(arguments)).toxml()
+    except Exception as error:  # expressions of the file raise anything
+        reason = one_line(" ".join(str(error).split()) or type(error).__name__, 300)
+        raise ModelError(f"{path}: xacro cannot expand it: {reason}") from None

@@ -53,7 +53,8 @@ def _of_transmissions(robot):
         for actuator in transmission.iterfind("actuator"):
             ratio = _first(owner, REDUCTIONS, actuator) or shared or 1.0
             inertia += (_first(owner, ROTORS, actuator) or 0.0) * ratio * ratio
-        yield f"the rotor of {owner}", [own.get("name") for own in transmission.iterfind("joint")], inertia
+        joints = [joint.get("name") for joint in transmission.iterfind("joint")]
+        yield f"the rotor of {owner}", joints, inertia
 
 
 def _first(owner, tags, parent):

@@ -6,6 +6,7 @@ out: a fixed root has no part in the dynamics.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -128,7 +129,7 @@ def _towards(description, explicit, within, tips):
             raise ModelError(f"tip link {tip!r} is not below the root link")
         names |= {joint.name for joint in joints_above(up, tip)}
     loops = [
-        {joint.name for way in joints_apart(up, loop.predecessor.link, loop.successor.link) for joint in way}
+        {joint.name for joint in chain(*joints_apart(up, loop.predecessor.link, loop.successor.link))}
         for loop in description.loops
     ]
     coupled = [*loops, *({name, *function.weights} for name, function in explicit.items())]

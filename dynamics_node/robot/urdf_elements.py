@@ -71,7 +71,7 @@ READ: dict[str, Content] = {
 }
 SHAPES = ("visual", "collision", "material")  # the only elements of other tools without numbers of bodies
 DYNAMIC = ("mass", "inerti", "gravity", "spring", "armature")  # parts of names, in small letters
-NOT_DYNAMIC = ("implicitSpringDamper",)  # a way of integration
+NOT_DYNAMIC = ("implicitSpringDamper",)  # an integrator
 ROTORS = ("motorInertia", "drake:rotor_inertia")  # in transmissions: rotors.py reads them
 MOST_KINDS = 30  # of warnings
 
@@ -95,13 +95,13 @@ def _unread_in(element, owner):
         yield f"{name} of <{element.tag}> is not read", owner
     counts: dict[str, int] = {}
     for child in element:
-        own = f"{child.tag} {child.get('name')!r}" if top else owner
+        child_owner = f"{child.tag} {child.get('name')!r}" if top else owner
         if child.tag in known.elements:
             counts[child.tag] = counts.get(child.tag, 0) + 1
             if top or counts[child.tag] == 1:
-                yield from _unread_in(child, own)
+                yield from _unread_in(child, child_owner)
         elif child.tag in known.other_elements:
-            yield from _dynamic_in(child, own)
+            yield from _dynamic_in(child, child_owner)
         elif not child.tag.startswith("xacro:"):
             yield f"<{child.tag}> in <{element.tag}> is not read", owner
     if not top:

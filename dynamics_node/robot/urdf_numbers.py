@@ -118,8 +118,8 @@ def _tags(data):
     parser = expat.ParserCreate()
 
     def start(name, attributes):
-        own = f" {attributes['name']}" if name in ("link", "joint") and "name" in attributes else ""
-        path.append(name + own)
+        label = f" {attributes['name']}" if name in ("link", "joint") and "name" in attributes else ""
+        path.append(name + label)
         begin = parser.CurrentByteIndex
         tags.append(_Tag(tuple(path), begin, _end_of_tag(data, begin), attributes))
 

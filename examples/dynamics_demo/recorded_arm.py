@@ -17,7 +17,7 @@ from scipy.interpolate import BPoly
 
 from dynamics_demo.panda import PANDA_JOINTS, Motion, Noise, Sample, SimulatedArm, description
 from dynamics_demo.pushed_arm import CENTER
-from dynamics_node.robot.reading import read_description
+from dynamics_node.robot.loading import read_description
 from dynamics_node.robot.urdf_numbers import ALL_FIGURES, Dynamics, Inertial, with_numbers
 
 PEAK = np.array([0.9, 0.5, 0.9, 0.6, 1.0, 0.8, 1.2])  # rad, away from CENTER

@@ -171,7 +171,7 @@ def test_positive_numbers_have_an_ordinary_size(value, capsys):
         (["simulate", "PANDA", "--qd0", "1"], "--qd0 needs 8 numbers, not 1: panda_joint1, "),
         (["explain", "PANDA", "--ordering", "F1,A1"], "--ordering: the ordering leaves out A2"),
         (["explain", "PANDA", "--ordering", "elbow1"], "--ordering: the ordering names unknown elbow1"),
-        (["compile", "PANDA", "--tip-links", "elbow"], "--tip-links: unknown link elbow"),
+        (["compile", "PANDA", "--tip-links", "elbow"], "--tip-links: unknown link 'elbow'"),
     ],
 )
 def test_a_value_that_does_not_fit_the_robot_is_wrong_usage(arguments, words, capsys):

@@ -8,7 +8,7 @@ from robots import robot_of
 
 import dynamics_node as dn
 from dynamics_demo.robots import five_bar, quadruped
-from dynamics_node.robot.reading import read_description
+from dynamics_node.robot.loading import read_description
 from dynamics_node.robot.urdf_writer import urdf_text
 
 

@@ -47,7 +47,7 @@ from dynamics_node.identification.doctor.whole_robot import (
     unseen_parameters,
 )
 from dynamics_node.robot import parse_robot
-from dynamics_node.robot.reading import read_description
+from dynamics_node.robot.loading import read_description
 from dynamics_node.robot.urdf_numbers import ALL_FIGURES, with_numbers
 from dynamics_node.robot.urdf_numbers import Inertial as Numbers
 from dynamics_node.robot.urdf_shapes import Shape, parse_shapes

@@ -17,7 +17,7 @@ from dynamics_node.codegen.c.batch_kernel import render_batch
 from dynamics_node.codegen.c.render_straight import memory
 from dynamics_node.robot.description import Description, JointDescription, Mimic
 from dynamics_node.robot.explicit import Explicit, explicit_joints
-from dynamics_node.robot.reading import read_description
+from dynamics_node.robot.loading import read_description
 from dynamics_node.robot.urdf import MAX_LINKS, MAX_LOOPS
 from dynamics_node.symbolic import trace
 

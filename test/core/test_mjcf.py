@@ -11,8 +11,8 @@ from tolerances import EXACT
 import dynamics_node as dn
 from dynamics_node.algorithms.first_positions import closed_samples
 from dynamics_node.algorithms.rates import sampled_rates
+from dynamics_node.robot.loading import read_description
 from dynamics_node.robot.mjcf import read_mjcf
-from dynamics_node.robot.reading import read_description
 from dynamics_node.robot.urdf_writer import left_out, urdf_text
 
 mujoco = pytest.importorskip("mujoco", reason="MuJoCo: pip install mujoco")

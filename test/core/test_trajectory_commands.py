@@ -140,7 +140,7 @@ def test_states_before_an_error_are_written(linkage, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["simulate", "PENDULUM", "--q0", "1"], "--q0 needs 2 numbers, joint1, joint2"),
+        (["simulate", "PENDULUM", "--q0", "1"], "--q0 needs 2 numbers, not 1: joint1, joint2"),
         (["simulate", "PENDULUM", "--torque", "1"], "--torque needs 2 numbers, not 1: joint1, joint2"),
         (["simulate", "PENDULUM", "--show", "knee"], "--show: unknown coordinate 'knee'; there are joint1"),
         (["simulate", "PENDULUM", "--duration", "1e9"], "--duration and --dt are 1e+12 steps: at most 1000"),

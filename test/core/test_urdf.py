@@ -12,7 +12,7 @@ from urdf_text import INERTIAL, joint, link, robot
 import dynamics_node as dn
 from dynamics_node.errors import ModelError, ModelWarning
 from dynamics_node.robot import load_robot, parse_robot
-from dynamics_node.robot.reading import read_description
+from dynamics_node.robot.loading import read_description
 from dynamics_node.robot.safe_xml import MAX_BYTES
 from dynamics_node.robot.urdf_elements import MOST_KINDS
 from dynamics_node.robot.urdf_numbers import Inertial, with_numbers

@@ -27,7 +27,7 @@ from dynamics_node.identification.doctor.whole_robot import (
 )
 from dynamics_node.robot import parse_robot
 from dynamics_node.robot.description import Description
-from dynamics_node.robot.reading import read_description
+from dynamics_node.robot.loading import read_description
 from dynamics_node.robot.urdf_shapes import parse_shapes
 from dynamics_node.robot.validate import validate
 from dynamics_node.text import listed

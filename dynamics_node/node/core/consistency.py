@@ -10,9 +10,9 @@ from dynamics_node.node.core.settings import PARAMETERS, DescriptionSettings, Se
 from dynamics_node.node.state.active_contacts import flags_of
 from dynamics_node.node.state.sensor_readings import used_sensors
 from dynamics_node.robot import Robot, named
+from dynamics_node.robot.inertial_parameters import with_tool
 from dynamics_node.robot.joint_names import name_pairs
 from dynamics_node.robot.sensors import ForceTorque
-from dynamics_node.robot.tool_inertia import with_tool
 from dynamics_node.robot.validate import HUGE
 
 # Names of parameters.

@@ -10,7 +10,7 @@ from dynamics_node.node.building.build_job import Failure, Job, ServedRobot
 from dynamics_node.node.building.build_process import Builds
 from dynamics_node.node.core.consistency import check_against
 from dynamics_node.node.core.dynamics_core import Core
-from dynamics_node.robot.reading import expanded
+from dynamics_node.robot.loading import expanded
 from dynamics_node.robot.safe_files import file_trouble, read_regular_file
 from dynamics_node.robot.safe_xml import MAX_BYTES
 from dynamics_node.text import one_line
