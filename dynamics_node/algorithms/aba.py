@@ -170,12 +170,6 @@ def _by_itself(tree, X_up, bodies, S, inertia, pA, rotors, tau):
     return ClusterSolution(S, {i: given.U}, given.D, given.u + torques if tau is None else given.u)
 
 
-def accelerate(given: JointSolution, inherited):
-    """Acceleration (..., k) of a free joint; inherited: its parent's added acceleration."""
-    rest = given.u - matvec(transpose(given.U), inherited)
-    return _solve(given.D, rest[..., None])[..., 0]
-
-
 # --- bodies that loops or explicit joints tie ---------------------------------------------------------------
 
 

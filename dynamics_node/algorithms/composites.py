@@ -21,7 +21,7 @@ class Composites:
     def __init__(self, tree, staging: Staging, J, q, qd, gravity):
         self.tree, self.staging, self._qd = tree, staging, qd
         self.parents = np.array(tree.parents, dtype=int)
-        order = _depth_first(tree.parents)
+        order = sorted(range(tree.nbodies), key=tree.ancestors.__getitem__)  # depth first
         joints = [tree.bodies[i].joint for i in order]
         self._body = np.repeat(order, [joint.type.nv for joint in joints])
         self._weights = np.concatenate([_over_all(joint, tree.nv) for joint in joints])
@@ -172,7 +172,7 @@ class Composites:
     def _pairs(self):
         """(column, columns of its body and subtree, which of them are of another body); root columns
         separately."""
-        is_root, ancestors = self.parents[self._body] < 0, _ancestor_sets(self.tree.parents)
+        is_root, ancestors = self.parents[self._body] < 0, self.tree.ancestors
         for k, body in enumerate(self._body):
             in_subtree = np.array([body in ancestors[other] for other in self._body])
             for lanes in (np.flatnonzero(in_subtree & is_root), np.flatnonzero(in_subtree & ~is_root)):
@@ -231,26 +231,6 @@ def _joined(join, a, b):
         return join(a, b)
     parts = [_joined(join, *pair) for pair in zip(a, b, strict=True)]
     return tuple(parts) if type(a) is tuple else type(a)(*parts)
-
-
-def _depth_first(parents):
-    """Bodies in depth-first order."""
-    children: list[list[int]] = [[] for _ in range(len(parents) + 1)]
-    for i, parent in enumerate(parents):
-        children[parent].append(i)
-    order, waiting = [], children[-1][::-1]
-    while waiting:
-        order.append(waiting.pop())
-        waiting += children[order[-1]][::-1]
-    return order
-
-
-def _ancestor_sets(parents):
-    """For every body, itself and its ancestors."""
-    paths: list[set[int]] = []
-    for i, parent in enumerate(parents):
-        paths.append({i} | (paths[parent] if parent >= 0 else set()))
-    return paths
 
 
 # --- functions of stages ------------------------------------------------------------------------------------

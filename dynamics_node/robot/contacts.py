@@ -4,18 +4,18 @@ from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
 from dynamics_node.errors import ContactError
+from dynamics_node.robot.record_files import MAX_BYTES, RecordFile
 from dynamics_node.robot.robot import Robot
-from dynamics_node.robot.safe_files import composed, place, plain, read_regular_file
+from dynamics_node.robot.safe_files import read_regular_file
 from dynamics_node.robot.validate import HUGE
-from dynamics_node.text import listed, number, one_line
+from dynamics_node.text import listed, one_line
 
 Kind = Literal["point", "surface", "wheel"]
-MAX_BYTES = 1024 * 1024
 MAX_CONTACTS = 1000
 LEAST = 1e-6  # m; a smaller radius or half length is an error of units
 _ROWS: dict[str, tuple[str, ...]] = {
@@ -258,53 +258,14 @@ def load_contacts(path: str | Path) -> tuple[Contact, ...]:
 
 def parse_contacts(text: str | bytes) -> tuple[Contact, ...]:
     """The contacts of the text of a file. Raises ContactError."""
-    if len(text) > MAX_BYTES:
-        raise ContactError(f"the file of contacts has more than {MAX_BYTES} bytes")
-    top = composed(text, "contacts", ContactError)
-    entries = dict(_items(top)).get("contacts") if top is not None and top.id == "mapping" else None
-    if entries is None or len(top.value) != 1 or entries.id != "sequence":
-        raise ContactError("the file of contacts needs contacts: a list, and nothing else")
-    contacts = tuple(contact for entry in entries.value for contact in _entry(entry))
-    if len(contacts) > MAX_CONTACTS:
-        raise ContactError(f"the file of contacts has more than {MAX_CONTACTS} contacts")
-    return contacts
+    return FILE.read(text)
 
 
-def _items(node):
-    return [(key.value, value) for key, value in node.value]
-
-
-def _entry(entry):
-    """The Contacts of an entry: one for each of several links."""
-    known = {field.name for field in fields(Contact)}
-    if entry.id != "mapping":
-        raise _at(entry, "a contact is a mapping of fields")
-    given: dict[str, Any] = {}
-    for name, node in _items(entry):
-        if name not in known or name in given:
-            problem = "occurs twice" if name in given else f"is none of {', '.join(sorted(known))}"
-            raise _at(node, f"this field {problem}")
-        given[name] = _value(name, node)
-    links = given.pop("link", None)
-    if isinstance(links, list) and "name" in given:
-        raise _at(entry, "a contact with a name has one link")
-    for link in links if isinstance(links, list) else [links]:
-        try:
-            yield Contact(link or "", **given)
-        except ContactError as error:
-            raise _at(entry, str(error)) from None
-
-
-def _value(name, node):
-    """A field: words unchanged, numbers as floats."""
-    value = plain(node)
-    if name in ("link", "kind", "name", "other"):
-        return value
-    try:
-        return [number(item) for item in value] if isinstance(value, list) else number(value)
-    except (AttributeError, TypeError, ValueError):
-        raise _at(node, f"{name} is a number or a list of numbers") from None
-
-
-def _at(node, what):
-    return ContactError(f"contacts, {place(node.start_mark)}: {what}")
+FILE = RecordFile(
+    "contacts",
+    lambda entry: (Contact, "a contact"),
+    ContactError,
+    words=("link", "kind", "name", "other"),
+    lists=("link",),
+    most=MAX_CONTACTS,
+)

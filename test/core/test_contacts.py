@@ -92,7 +92,7 @@ def test_a_file_of_contacts(tmp_path):
         ("contacts: [{link: a, friction: much}]", "friction"),
         ("contacts: [{link: a, friction: -1}]", "friction"),
         ("contacts: [{link: [a, b], name: c}]", "one link"),
-        ("contacts: [{link: {a: b}}]", "text"),
+        ("contacts: [{link: {a: b}}]", "link is a word"),
         ("contacts: [{friction: 1}]", "link"),
         ("contacts: [&x {link: a}, *x]", "alias"),
     ],
