@@ -257,15 +257,3 @@ def test_compiled_one_state_and_batch(name, joints):
         right = dn.evaluate(replace(model, gravity=moon), name, q[0], qd[0], u[0], backend="numpy")
         for one, r in zip(derivatives(q[0], qd[0], u[0], gravity=moon), right, strict=True):
             assert error(one, r, tail=2) <= tolerance[0]
-
-
-def test_tangent_map_matches_differences():
-    model = ROBOTS["solo12"].model()
-    q, qd, _, _ = random_states(model, 4, seed=34)
-    T = tangent_map(model, q)
-    oracle = oracle_of("solo12")
-    for k in range(4):
-        ahead, behind = (
-            pin.integrate(oracle.pin, oracle.q(q[k]), s * 1e-6 * oracle.v(qd[k])) for s in (1, -1)
-        )
-        assert np.allclose((ahead - behind) / 2e-6, T[k] @ qd[k], atol=1e-8)

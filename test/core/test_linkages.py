@@ -395,11 +395,8 @@ def test_batches_of_bad_states_and_empty_batches(choice):
 @pytest.mark.parametrize("backend", ["c", "numpy"])
 def test_quantities_of_bad_states_are_nan(backend):
     mechanism = dn.parse_robot(four_bar())
-    quantities = (
-        (dn.build(mechanism, "mass_matrix", backend=backend), 1),
-        (dn.build(mechanism, "inverse_dynamics_derivatives", backend=backend), 3),
-    )
-    for quantity, arguments in quantities:
+    for name, arguments in (("mass_matrix", 1), ("inverse_dynamics_derivatives", 3)):
+        quantity = dn.build(mechanism, name, backend=backend)
         for count in (0, 3, 70):
             arrays = (np.full((count, 3), np.nan), np.zeros((count, 1)), np.zeros((count, 1)))[:arguments]
             result = quantity(*arrays, errors="nan")
@@ -419,11 +416,11 @@ def test_proposed_independent_joint_is_accepted(seed):
     with pytest.raises(dn.ModelError, match="'j_first'.*independent") as excinfo:
         dn.parse_robot(text)
     proposed = re.search(r"; use '(\w+)'$", str(excinfo.value)).group(1)
-    marked = re.sub(
-        r'<joint name="(\w+)" type="\w+"',
-        lambda match: f'{match[0]} independent="{str(match[1] in (proposed, "j_carrier")).lower()}"',
-        without_marks(text),
-    )
+
+    def mark(match):
+        return f'{match[0]} independent="{str(match[1] in (proposed, "j_carrier")).lower()}"'
+
+    marked = re.sub(r'<joint name="(\w+)" type="\w+"', mark, without_marks(text))
     assert proposed in dn.parse_robot(marked).v_names
 
 

@@ -156,12 +156,11 @@ def test_compiled_in_both_precisions(quantity):
 
 
 def test_every_quantity_is_documented():
-    """docs/reference/quantities.md lists every quantity with its inputs."""
+    """docs/reference/quantities.md lists every quantity with its options and inputs."""
     page = (Path(__file__).parents[2] / "docs" / "reference" / "quantities.md").read_text()
-    rows = dict(re.findall(r"^\| `(\w+)`[^|]*\| ([^|]*) \|", page, re.MULTILINE))
-    assert {name: tuple(reads.split(", ")) for name, reads in rows.items()} == {
-        name: row.reads for name, row in QUANTITIES.items()
-    }
+    rows = re.findall(r"^\| `(\w+)`(?: \(([^)]*)\))? \| ([^|]*) \|", page, re.MULTILINE)
+    documented = {name: [words.split(", ") if words else [] for words in row] for name, *row in rows}
+    assert documented == {name: [[*row.options], [*row.reads]] for name, row in QUANTITIES.items()}
 
 
 def test_invalid_options_are_rejected():

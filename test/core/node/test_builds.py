@@ -143,21 +143,13 @@ def test_a_good_description_before_a_bad_one_is_served(node, polls):
 
 
 @pytest.mark.parametrize("polls", range(12))
-def test_the_first_description_before_a_bad_one_is_served(node, polls):
-    node.describe("A")
+@pytest.mark.parametrize("first, second, failure", [("A", "bad", "bad is rejected"), ("bad", "A", "")])
+def test_the_first_good_description_beside_a_bad_one_is_served(node, first, second, failure, polls):
+    node.describe(first)
     node.poll_builds(polls)
-    node.describe("bad")
+    node.describe(second)
     node.poll_builds(60)
-    assert node.serves() == ("A", "auto", "auto") and node.failure == "bad is rejected"
-
-
-@pytest.mark.parametrize("polls", range(12))
-def test_a_good_description_after_a_bad_one_is_served(node, polls):
-    node.describe("bad")
-    node.poll_builds(polls)
-    node.describe("A")
-    node.poll_builds(60)
-    assert node.serves() == ("A", "auto", "auto") and node.failure == ""
+    assert node.serves() == ("A", "auto", "auto") and node.failure == failure
 
 
 def test_the_served_description_repeats_while_a_bad_one_is_built(node):

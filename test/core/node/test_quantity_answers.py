@@ -1,8 +1,6 @@
 """Replies of get_quantity without a node: quantities against Pinocchio, axes and names, floating robots, loops, and
 invalid requests."""
 
-import re
-from pathlib import Path
 from time import monotonic_ns
 
 import numpy as np
@@ -208,14 +206,6 @@ def test_a_request_has_all_options():
     python_only = {"xyz", "rpy", "redundant", "forward_joints"}
     fields = set(quantity_service.OPTIONS) | python_only
     assert all(set(row.options) <= fields for row in QUANTITIES.values())
-
-
-def test_options_match_the_docs():
-    text = (Path(__file__).parents[3] / "docs" / "reference" / "quantities.md").read_text()
-    rows = dict(re.findall(r"^\| `(\w+)`(?: \(([^)]*)\))? \|", text, re.MULTILINE))
-    assert {name: tuple(filter(None, names.split(", "))) for name, names in rows.items()} == {
-        name: row.options for name, row in QUANTITIES.items()
-    }
 
 
 def test_the_size_of_a_reply_is_bounded(arm, panda, monkeypatch):
