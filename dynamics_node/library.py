@@ -137,7 +137,7 @@ __all__ = [  # noqa: RUF022 (by subject)
     "with_parameters",  # with other inertias and rotor inertias
     "spanning",  # q, qd, qdd of every joint from those of the independent ones
     "friction_torque",  # damping, dry friction, springs and offsets of the joints
-    "external_wrenches",  # {link: wrench in its axes} -> f_ext
+    "external_wrenches",  # {link: wrench in its axes, or those of the world} -> f_ext
     # Positions: steps, differences, closed loops
     "integrate",  # q after a step along a velocity
     "difference",  # the velocity that takes one position to another

@@ -12,12 +12,12 @@ ROOT = Path(__file__).parents[1]
 LIBRARY = ROOT / "dynamics_node"
 KINDS = {".py", ".c", ".h", ".js"}
 BUDGETS = {
-    "algorithms": 6550,
+    "algorithms": 6650,
     "chains": 700,
     "cli": 2550,
     "codegen": 6900,
     "estimation": 2350,
-    "functions": 5250,
+    "functions": 5350,
     "graph": 4950,
     "identification": 6300,
     "io": 2150,
@@ -27,7 +27,7 @@ BUDGETS = {
     "trajectory": 7750,
     ".": 900,  # the modules next to the packages
 }
-TESTS = 49_600
+TESTS = 49_800
 LONGEST = 600  # lines of one module
 
 

@@ -24,10 +24,12 @@ import numpy as np
 from dynamics_node.algorithms.aba import accelerations_and_torques, columns, forward_clusters, inward
 from dynamics_node.algorithms.contact_equations import accelerations_along, contact_equations
 from dynamics_node.algorithms.force_propagation import apparent_matrix, forces_at_joints
+from dynamics_node.algorithms.recursion import joint_motions, outward
 from dynamics_node.algorithms.rnea import body_motions, body_wrenches
 from dynamics_node.algorithms.solution_by_branches import Factors, factors, solution
 from dynamics_node.algorithms.wheels import LEANING
 from dynamics_node.robot.transforms import joint_transforms
+from dynamics_node.symbolic import Expression, symmetric
 from dynamics_node.text import listed
 
 REDUNDANT = 2.0**-30  # relative to the mean of the diagonal of a matrix: less in a direction counts as zero
@@ -68,6 +70,54 @@ def contact_dynamics(
 def contact_limits(contacts):
     """Limits of the health of `contact_dynamics`."""
     return [UNCLEAR] + [LEANING] * any(contact.kind == "wheel" for contact in contacts)
+
+
+def impact_dynamics(robot, rates, q, active, restitution, contacts):
+    """qd (nv,) after an impact, impulses (rows,) and health (1,): see results.ImpactDynamics.
+
+    rates: explicit, before the impact; active, restitution (contacts,)."""
+    X_up, solutions = _free(robot, rates, q)
+    touch = Touch(contacts, contact_equations(robot.tree, X_up, contacts), active)
+    forces = forces_at_joints(robot, X_up, solutions, touch.wrenches(), touch.sizes)
+    velocities = outward(robot.tree, X_up, joint_motions(robot.tree, rates.qd))
+    along = [sum(P.T @ velocities[body] for body, P in e.sides) for e in touch.equations]
+    normal = np.array([row == "fz" for contact in contacts for row in contact.rows])
+    back = np.where(normal, 1.0 + np.repeat(restitution, touch.sizes), 1.0)
+    b = touch.along_equations(back * touch.along_axes(np.concatenate(along)))
+    components, health = _of_stuck_contacts(solutions, forces, b, touch)
+    solutions = [_loaded(given, F @ components) for given, F in zip(solutions, forces, strict=True)]
+    still = np.zeros(robot.nv, dtype=object)
+    changes, _ = accelerations_and_torques(robot, X_up, solutions, still, still)
+    health = health + sum(touch.leaning()) * (UNCLEAR / LEANING)
+    return rates.qd[robot.independent] + changes, touch.along_axes(components), health
+
+
+def delassus_matrix(robot, rates, q, contacts):
+    """J M^-1 J^T (rows, rows) and J (rows, nv) of contacts, in their axes, and how far wheels lean (1,).
+
+    rates: explicit."""
+    X_up, solutions = _free(robot, rates, q)
+    equations = contact_equations(robot.tree, X_up, contacts)
+    touch = Touch(contacts, equations, np.ones(len(contacts)))
+
+    def wrenches():
+        return [{body: P if e.turn is None else P @ e.turn.T for body, P in e.sides} for e in equations]
+
+    A = apparent_matrix(solutions, forces_at_joints(robot, X_up, solutions, wrenches(), touch.sizes))
+    rigid = [given._replace(D=None) for given in solutions]  # absorb nothing
+    J = np.zeros((len(A), robot.nv), dtype=object)
+    forces = forces_at_joints(robot, X_up, rigid, wrenches(), touch.sizes)
+    for at, force in zip(columns(robot), forces, strict=True):
+        J[:, at] = force.T
+    return symmetric(A), J, np.array([sum(touch.leaning())], dtype=object)
+
+
+def _free(robot, rates, q):
+    """X_up, and the ClusterSolutions without forces and velocities."""
+    tree, rest = robot.tree, np.zeros(robot.nv)
+    X_up, still = joint_transforms(tree, q), np.zeros((tree.nbodies, 6))
+    free = [True] * len(robot.clusters)
+    return X_up, inward(robot, X_up, rates.G, still, np.zeros(tree.nv), rest, free)
 
 
 def _loaded(given, force):
@@ -181,8 +231,8 @@ class Damped(NamedTuple):
 
 
 def damped(A, size) -> Damped:
-    """size: mean of the diagonal of A, positive."""
-    r = REDUNDANT * size
+    """size: mean of the diagonal of A, not negative; zero if no force moves anything at any position."""
+    r = REDUNDANT * (size if isinstance(size, Expression) or size > 0.0 else 1.0)
     return Damped(factors(A + r * np.eye(len(A))), r)
 
 

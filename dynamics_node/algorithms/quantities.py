@@ -9,6 +9,7 @@ import numpy as np
 from dynamics_node.algorithms import energy_and_momentum as whole
 from dynamics_node.algorithms import quantity_methods as of
 from dynamics_node.algorithms import results
+from dynamics_node.algorithms.contact_dynamics import UNCLEAR, delassus_matrix, impact_dynamics
 from dynamics_node.algorithms.derivative_programs import (
     SECOND,
     derivative_program,
@@ -26,15 +27,18 @@ from dynamics_node.algorithms.reduced_frames import economical_program
 from dynamics_node.algorithms.regressors import energy_regressor as tree_energy_regressor
 from dynamics_node.algorithms.regressors import joint_regressor as tree_joint_regressor
 from dynamics_node.algorithms.regressors import joint_torque_regressor as tree_joint_torque_regressor
+from dynamics_node.algorithms.wheels import LEANING
 from dynamics_node.algorithms.wrenches import sensor_wrench as tree_sensor_wrench
 from dynamics_node.errors import InputError
 from dynamics_node.robot import Problem, Robot, named, state_shapes
+from dynamics_node.robot.contacts import Contact
 from dynamics_node.robot.problem import KNOWN, UNKNOWN, with_wrenches
 from dynamics_node.robot.subtree import only_subtree
 
 Q, QD, QDD = ("q",), ("q", "qd"), ("q", "qd", "qdd")
 Reference = Literal["world_aligned", "body", "world", "LOCAL_WORLD_ALIGNED", "LOCAL", "WORLD"]
 Redundant = Literal["refuse", "least"]
+OF_CONTACTS = ("active", "restitution")
 
 
 class QuantityOptions(TypedDict, total=False):
@@ -54,8 +58,8 @@ class Quantity(NamedTuple):
     """reads: names of the arrays, in order; returns: {name: letters of its axes}, in order. Letters are v:
     velocity coordinates; t: those of all joints, including dependent ones; l: links; m: their motions; s:
     motion of the whole robot; w: a wrench; x: a position; b: bodies; p: their inertial parameters, or those
-    of one link. result: the NamedTuple of several; options, needs: keywords, and those of them without a
-    default. method: see quantity_methods.py; by_clusters: another one, for robots with loops.
+    of one link; c: rows of contacts. result: the NamedTuple of several; options, needs: keywords, and those
+    of them without a default. method: see quantity_methods.py; by_clusters: another, for robots with loops.
     wrenches: whether external wrenches are another input.
     projects: whether it needs G, not only rates. inverts: whether the mass matrix must be invertible.
     view(robot, **options): the robot whose inertias count, if not the whole one.
@@ -109,7 +113,17 @@ class Quantity(NamedTuple):
         for option in given.keys() & {"forward_joints", "links"}:
             names = given[option]
             given[option] = (names,) if isinstance(names, str) else tuple(names)
+        if "contacts" in given:
+            contacts = given["contacts"]
+            given["contacts"] = (contacts,) if isinstance(contacts, Contact) else tuple(contacts)
         return given
+
+    def shapes(self, robot, wrenches=False, **options):
+        """{name: shape} of the arrays that it reads."""
+        names = with_wrenches(self.reads) if wrenches else self.reads
+        own = [name for name in names if name in OF_CONTACTS]
+        shapes = state_shapes(robot, [name for name in names if name not in own])
+        return shapes | dict.fromkeys(own, (len(options.get("contacts", ())),))
 
     def methods(self, robot):
         """{readable name: method} on symbols of one state."""
@@ -149,7 +163,7 @@ def _problem(kind, derivatives, write=None, result=None, **facts):
         write=write,
         derivatives=derivatives,
         result=result,
-        options=("forward_joints",) if kind == "hybrid" else (),
+        options=("forward_joints", "contacts") if kind == "hybrid" else ("contacts",),
         needs=("forward_joints",) if kind == "hybrid" else (),
     )
 
@@ -171,6 +185,12 @@ def _lambda(result, method, by_clusters, **facts):
 
 
 # keywords of rows
+CONTACT: dict[str, Any] = {
+    "projects": True,
+    "inverts": True,
+    "options": ("contacts",),
+    "needs": ("contacts",),
+}
 LINK: dict[str, Any] = {"options": ("link", "reference"), "needs": ("link",)}
 
 SOLVED = {
@@ -310,6 +330,48 @@ LINKS = {
     ),
 }
 
+
+def _leaning_counts(method):
+    """The method with its last result in units of the limit of a condition."""
+
+    def scaled(*arrays, **options):
+        A, J, leaning = method(*arrays, **options)
+        return A, J, leaning * (of.MAX_CONDITION**2 / LEANING)
+
+    return scaled
+
+
+CONTACTS = {
+    "delassus_matrix": Quantity(
+        Q,
+        {"matrix": "cc", "jacobian": "cv"},
+        delassus_matrix,
+        limits=(LEANING,),
+        refusal="a wheel leans more than 75 degrees from upright",
+        result=results.DelassusMatrix,
+        **CONTACT,
+    ),
+    "delassus_inverse": Quantity(
+        Q,
+        {"inverse": "cc", "jacobian": "cv"},
+        of.inverted(_leaning_counts(delassus_matrix)),
+        limits=(of.MAX_CONDITION**2,),
+        refusal="the contacts cannot move in all directions (condition of the Delassus matrix 1e12 or more), "
+        "see delassus_matrix",
+        result=results.DelassusInverse,
+        **CONTACT,
+    ),
+    "impact_dynamics": Quantity(
+        (*QD, *OF_CONTACTS),
+        {"qd": "v", "contact_impulses": "c"},
+        impact_dynamics,
+        limits=(UNCLEAR,),
+        refusal="active contacts are nearly redundant, or a wheel leans more than 75 degrees from upright",
+        result=results.ImpactDynamics,
+        **CONTACT,
+    ),
+}
+
 REGRESSORS = {
     "joint_torque_regressor": _row(
         (*QDD, "gravity"),
@@ -347,7 +409,7 @@ REGRESSORS = {
     ),
 }
 
-QUANTITIES: dict[str, Quantity] = {**SOLVED, **DYNAMICS, **WHOLE, **LINKS, **REGRESSORS}
+QUANTITIES: dict[str, Quantity] = {**SOLVED, **DYNAMICS, **WHOLE, **LINKS, **CONTACTS, **REGRESSORS}
 
 # for completion in editors: the quantities with one array as the result, and all
 ArrayQuantity = Literal[
@@ -387,6 +449,9 @@ QuantityName = Literal[
     "frame_kinematics",
     "operational_space_inertia",
     "operational_space_inertia_inverse",
+    "delassus_matrix",
+    "delassus_inverse",
+    "impact_dynamics",
     "momentum_regressor",
     "energy_regressor",
     "joint_regressor",
@@ -421,7 +486,7 @@ def quantity_programs(robot: Robot, name: str, parameters=(), wrenches=False, **
     every = np.full(robot.nv, quantity.inverts)
     watched = weak_coordinates(robot, every)
     limits = np.concatenate([health_limits(robot, watched), quantity.limits])
-    reads = state_shapes(robot, with_wrenches(quantity.reads) if wrenches else quantity.reads)
+    reads = quantity.shapes(robot, wrenches, **options)
 
     def program(method):
         def function(own, q, qd=None, **arrays):

@@ -134,10 +134,11 @@ def operational_space_inertia_inverse(robot, rates, q, links, reference="world_a
 
 def inverted(method):
     """The method of Lambda (..., 6 k, 6 k) and J, from one of Lambda^-1 and J. It also returns the square of
-    Lambda's condition number (..., 1) in the Frobenius norm, infinite where floats have no inverse."""
+    Lambda's condition number (..., 1) in the Frobenius norm, infinite where floats have no inverse, plus what
+    more the method returns."""
 
-    def inertia(robot, rates, q, links, **options):
-        inverse, J = method(robot, rates, q, links, **options)
+    def inertia(robot, rates, q, **options):
+        inverse, J, *more = method(robot, rates, q, **options)
         unit = np.eye(inverse.shape[-1], dtype=inverse.dtype)
         if inverse.dtype == object:
             Lambda = symmetric(solve_definite(inverse, unit))
@@ -146,7 +147,7 @@ def inverted(method):
             Lambda = solve_definite(np.where(singular, unit, inverse), unit)
             Lambda = np.where(singular, np.inf, 0.5 * (Lambda + transpose(Lambda)))
         squares = [np.asarray((matrix * matrix).sum(axis=(-2, -1))) for matrix in (inverse, Lambda)]
-        return Lambda, J, np.asarray(squares[0] * squares[1])[..., None]
+        return Lambda, J, np.asarray(squares[0] * squares[1])[..., None] + sum(more)
 
     return inertia
 

@@ -249,6 +249,33 @@ class OperationalSpaceInertiaInverse(NamedTuple):
 
 
 @shown_by_field
+class DelassusMatrix(NamedTuple):
+    """matrix (..., rows, rows): J M^-1 J^T over the rows of contacts; jacobian (..., rows, nv): J."""
+
+    matrix: np.ndarray
+    jacobian: np.ndarray
+
+
+@shown_by_field
+class DelassusInverse(NamedTuple):
+    """inverse (..., rows, rows): (J M^-1 J^T)^-1, the operational-space inertia over the rows of contacts;
+    jacobian (..., rows, nv): J."""
+
+    inverse: np.ndarray
+    jacobian: np.ndarray
+
+
+@shown_by_field
+class ImpactDynamics(NamedTuple):
+    """qd (..., nv) after an impact; contact_impulses (..., rows) on the links, N s and N m s, in the axes of
+    the contacts. Active contacts stop, and move back along their normals at the part `restitution` of their
+    velocity before."""
+
+    qd: np.ndarray
+    contact_impulses: np.ndarray
+
+
+@shown_by_field
 class MomentumRegressor(NamedTuple):
     """Regressors (..., nv, 10 nbodies), or (..., nv, 10) of a link, of the momentum and of its rate."""
 

@@ -6,10 +6,12 @@ at rest give a force of m |g| upward.
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from dynamics_node.algorithms.frame_kinematics import frame_pose
 from dynamics_node.algorithms.recursion import inward
 from dynamics_node.algorithms.rnea import body_motions, body_wrench, body_wrenches, root_motion
 from dynamics_node.errors import InputError
@@ -27,7 +29,13 @@ from dynamics_node.symbolic import (
 )
 
 
-def external_wrenches(robot: Robot, wrenches: Mapping[str, Any]) -> np.ndarray:
+def external_wrenches(
+    robot: Robot,
+    wrenches: Mapping[str, Any],
+    *,
+    axes: Literal["link", "world"] = "link",
+    q: ArrayLike | None = None,
+) -> np.ndarray:
     """Return the array `f_ext` of wrenches that the environment exerts ON links.
 
     Parameters
@@ -35,8 +43,12 @@ def external_wrenches(robot: Robot, wrenches: Mapping[str, Any]) -> np.ndarray:
     robot : Robot
         The robot.
     wrenches : mapping of str to array_like (..., 6)
-        Wrench on every touched link, in link axes at the link's origin: moment, N m, then force, N. On a link
-        that is fixed to the root, it has no effect.
+        Wrench on every touched link at the link's origin: moment, N m, then force, N. On a link that is fixed
+        to the root, it has no effect.
+    axes : {'link', 'world'}
+        Axes of moments and forces: of each link, or of the root. The point is the link's origin in both.
+    q : array_like (..., nq), optional
+        Positions, for the axes of the root.
 
     Returns
     -------
@@ -47,8 +59,8 @@ def external_wrenches(robot: Robot, wrenches: Mapping[str, Any]) -> np.ndarray:
     ------
     KeyError
         For an unknown link.
-    ValueError
-        For a wrench of another shape.
+    InputError
+        For a wrench of another shape, unknown axes, and positions of another shape or without need.
 
     References
     ----------
@@ -64,11 +76,26 @@ def external_wrenches(robot: Robot, wrenches: Mapping[str, Any]) -> np.ndarray:
     >>> zero = np.zeros(7)
     >>> (inverse(zero, zero, zero, f_ext=f_ext) - inverse(zero, zero, zero)).round(3) + 0.0
     array([ 0.   ,  0.88 ,  0.   , -0.055,  0.   , -0.88 ,  0.   ])
+
+    The hand points down: a force upward is one along its negative z axis.
+
+    >>> up = dn.external_wrenches(robot, {"panda_hand": [0, 0, 0, 0, 0, 10.0]}, axes="world", q=zero)
+    >>> bool(np.allclose(up, f_ext))
+    True
     """
+    if axes not in ("link", "world"):
+        raise InputError(f"unknown axes {axes!r}; there are link, world")
+    if (axes == "world") != (q is not None):
+        raise InputError("give q with axes='world'; wrenches in axes of links need no q")
     wrenches = {link: np.asarray(w, dtype=float) for link, w in wrenches.items()}
     for link, w in wrenches.items():
         if w.shape[-1:] != (6,):
             raise InputError(f"wrench on {link!r} must have shape (..., 6), moment first, not {w.shape}")
+    if q is not None:
+        q = np.asarray(q, dtype=float)
+        if q.shape[-1:] != (robot.nq,):
+            raise InputError(f"q must have shape (..., {robot.nq}), not {q.shape}")
+        wrenches = {link: _in_link(robot, link, w, q) for link, w in wrenches.items()}
     batch = np.broadcast_shapes(*(w.shape[:-1] for w in wrenches.values()))
     f_ext = np.zeros((*batch, robot.nbodies, 6))
     for link, w in wrenches.items():
@@ -76,6 +103,13 @@ def external_wrenches(robot: Robot, wrenches: Mapping[str, Any]) -> np.ndarray:
         if frame.body >= 0:
             f_ext[..., frame.body, :] += matvec(transpose(frame.X), w)
     return f_ext
+
+
+def _in_link(robot, link, wrench, q):
+    """A wrench (..., 6) at a link's origin, from axes of the root to those of the link."""
+    rotation, _ = frame_pose(robot.tree, q, link)
+    parts = [matvec(transpose(rotation), part) for part in np.split(wrench, 2, axis=-1)]
+    return np.concatenate(parts, axis=-1)
 
 
 def reaction_wrenches(robot, q, qd, qdd, gravity=None, f_ext=0.0):

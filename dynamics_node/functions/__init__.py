@@ -1,6 +1,6 @@
 """The public interface: compiled functions of named arrays, estimators, and their builders."""
 
-from dynamics_node.functions.build import build, build_for_service, build_loop_solver, changeable, evaluate
+from dynamics_node.functions.build import build, build_for_service, build_loop_solver, changeable
 from dynamics_node.functions.choices import BACKENDS, SOLVERS, Backend, resolve
 from dynamics_node.functions.configuration import (
     difference,
@@ -17,6 +17,7 @@ from dynamics_node.functions.estimator import (
     ExternalWrenchEstimate,
     UnobservableError,
 )
+from dynamics_node.functions.evaluate import evaluate
 from dynamics_node.functions.exporting import export_functions
 from dynamics_node.functions.function import Function, compile
 from dynamics_node.functions.loop_solver import LoopSolver

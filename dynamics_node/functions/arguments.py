@@ -37,7 +37,7 @@ class Signature:
             return self
         names = tuple(contact.name for contact in rows.contacts)
         more = {
-            "active": ((len(names),), names),
+            **dict.fromkeys(("active", "restitution"), ((len(names),), names)),
             "contact_accelerations": ((len(rows.names),), rows.names),
         }
         return Signature(self.name, self.inputs | more, self.quaternions)

@@ -1,11 +1,9 @@
-"""`build`: robot and quantity -> Function; `evaluate`: the same in one call."""
+"""`build`: robot and quantity -> Function."""
 
 from collections.abc import Iterable
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from dynamics_node.algorithms import (
     QUANTITIES,
@@ -21,7 +19,6 @@ from dynamics_node.errors import ChoiceError, InputError
 from dynamics_node.functions.arguments import robot_signature
 from dynamics_node.functions.checks import require_robot
 from dynamics_node.functions.choices import (
-    BACKENDS,
     PRECISIONS,
     SINGULAR,
     Backend,
@@ -29,15 +26,15 @@ from dynamics_node.functions.choices import (
     Precision,
     Singular,
     Solver,
-    require_known,
     resolve,
 )
 from dynamics_node.functions.estimator import Estimator, build_estimator
-from dynamics_node.functions.function import Errors, Function
+from dynamics_node.functions.function import Function
 from dynamics_node.functions.loop_solver import LoopSolver
 from dynamics_node.functions.robot_function import RobotFunction, robot_function
 from dynamics_node.functions.spec import FunctionSpec
 from dynamics_node.robot import Problem, Robot, SensorProblem
+from dynamics_node.robot.contacts import Contact, valid_contacts
 from dynamics_node.robot.inertial_parameters import PARAMETERS
 from dynamics_node.text import similar
 
@@ -57,13 +54,15 @@ class BuildChoices(QuantityOptions, total=False):
     f_ext: bool
 
 
-class CallChoices(QuantityOptions, total=False):
-    """Keywords of `evaluate`."""
+ContactDerivatives = Literal[
+    "inverse_dynamics_derivatives", "forward_dynamics_derivatives", "hybrid_dynamics_derivatives"
+]
 
-    f_ext: ArrayLike | None
-    gravity: ArrayLike | None
-    errors: Errors
-    backend: Backend
+
+class ContactBuild(BuildChoices):
+    """Keywords of `build` with contacts."""
+
+    contacts: Contact | Iterable[Contact]
 
 
 @overload
@@ -135,6 +134,34 @@ def build(
     robot: Robot, what: Literal["joint_regressor"], **choices: "Unpack[BuildChoices]"
 ) -> RobotFunction[results.JointRegressor]: ...
 @overload
+def build(
+    robot: Robot, what: Literal["inverse_dynamics"], **choices: "Unpack[ContactBuild]"
+) -> RobotFunction[results.ContactInverseDynamics]: ...
+@overload
+def build(
+    robot: Robot, what: Literal["forward_dynamics"], **choices: "Unpack[ContactBuild]"
+) -> RobotFunction[results.ContactForwardDynamics]: ...
+@overload
+def build(
+    robot: Robot, what: Literal["hybrid_dynamics"], **choices: "Unpack[ContactBuild]"
+) -> RobotFunction[results.ContactHybridDynamics]: ...
+@overload
+def build(
+    robot: Robot, what: Literal["delassus_matrix"], **choices: "Unpack[ContactBuild]"
+) -> RobotFunction[results.DelassusMatrix]: ...
+@overload
+def build(
+    robot: Robot, what: Literal["delassus_inverse"], **choices: "Unpack[ContactBuild]"
+) -> RobotFunction[results.DelassusInverse]: ...
+@overload
+def build(
+    robot: Robot, what: Literal["impact_dynamics"], **choices: "Unpack[ContactBuild]"
+) -> RobotFunction[results.ImpactDynamics]: ...
+@overload
+def build(
+    robot: Robot, what: ContactDerivatives, **choices: "Unpack[ContactBuild]"
+) -> RobotFunction[Any]: ...
+@overload
 def build(robot: Robot, what: Problem, **choices: "Unpack[BuildChoices]") -> RobotFunction[Any]: ...
 @overload
 def build(robot: Robot, what: SensorProblem, **choices: "Unpack[BuildChoices]") -> Estimator: ...
@@ -149,6 +176,7 @@ def build(
     precision: Precision = "float64",
     singular: Singular = "error",
     f_ext: bool = False,
+    contacts: Contact | Iterable[Contact] | None = None,
     **options: "Unpack[QuantityOptions]",
 ) -> Any:
     """Build a Function of a robot's state: code for this robot, compiled and cached.
@@ -180,6 +208,8 @@ def build(
         and arrays on a GPU have no results there.
     f_ext : bool
         Whether wrenches of the environment on the bodies are an argument.
+    contacts : Contact or iterable of Contact, optional
+        Contacts, for quantities that may have or need them; a Problem has its own.
     **options
         forward_joints, link, links, joint, reference, xyz, rpy, redundant: options of quantities, see
         docs/reference/quantities.md. xyz is in m, rpy in rad.
@@ -232,16 +262,17 @@ def build(
     with kinematic loops.
     """
     require_robot(robot)
+    keywords: dict[str, Any] = dict(options) if contacts is None else {**options, "contacts": contacts}
     parameters = _known_parameters(runtime_parameters)
     if precision not in PRECISIONS:
         raise InputError(f"unknown precision {precision!r}; there are {', '.join(PRECISIONS)}")
     if singular not in SINGULAR:
         raise InputError(f"unknown singular {singular!r}; there are {', '.join(SINGULAR)}")
     if isinstance(what, SensorProblem):
-        if options or (solver, ordering, precision, singular, f_ext) != _OF_SENSORS:
+        if keywords or (solver, ordering, precision, singular, f_ext) != _OF_SENSORS:
             raise ChoiceError("sensor problems have a backend and runtime_parameters, and no other option")
         return build_estimator(robot, what, backend, parameters)
-    name, problem, given = _requested(robot, what, options)
+    name, problem, given = _requested(robot, what, keywords)
     row = QUANTITIES[name]
     choice = resolve(solver, ordering, backend) if row.is_problem else Choice("best", None, backend)
     if singular == "nearest" and problem is not None and problem.contacts:
@@ -314,10 +345,12 @@ def _requested(robot, what, options):
         here = f"here it is {ELSEWHERE[what]!r}" if what in ELSEWHERE else similar(what, QUANTITIES)
         raise InputError(f"unknown quantity {what!r}; {here}")
     row = QUANTITIES[what]
-    if foreign := [option for option in options if option not in BuildChoices.__annotations__]:
-        hint = ELSEWHERE.get(foreign[0]) or similar(foreign[0], BuildChoices.__annotations__)
+    if foreign := [option for option in options if option not in ContactBuild.__annotations__]:
+        hint = ELSEWHERE.get(foreign[0]) or similar(foreign[0], ContactBuild.__annotations__)
         raise TypeError(f"{foreign[0]!r} is no keyword; {hint}")
     given = row.checked(what, options)
+    if "contacts" in given:
+        given["contacts"] = valid_contacts(robot, given["contacts"])
     return what, None if row.problem is None else row.problem(robot, **given), given
 
 
@@ -326,173 +359,6 @@ def _known_parameters(parameters):
     if unknown := set(parameters) - set(PARAMETERS):
         raise InputError(f"unknown runtime_parameters {sorted(unknown)}; there are {', '.join(PARAMETERS)}")
     return parameters
-
-
-@overload
-def evaluate(
-    robot: Robot, name: ArrayQuantity, *arrays: ArrayLike, **choices: "Unpack[CallChoices]"
-) -> np.ndarray: ...
-@overload
-def evaluate(
-    robot: Robot, name: Literal["hybrid_dynamics"], *arrays: ArrayLike, **choices: "Unpack[CallChoices]"
-) -> results.HybridDynamics: ...
-@overload
-def evaluate(
-    robot: Robot,
-    name: Literal["inverse_dynamics_derivatives"],
-    *arrays: ArrayLike,
-    **choices: "Unpack[CallChoices]",
-) -> results.InverseDynamicsDerivatives: ...
-@overload
-def evaluate(
-    robot: Robot,
-    name: Literal["forward_dynamics_derivatives"],
-    *arrays: ArrayLike,
-    **choices: "Unpack[CallChoices]",
-) -> results.ForwardDynamicsDerivatives: ...
-@overload
-def evaluate(
-    robot: Robot,
-    name: Literal["hybrid_dynamics_derivatives"],
-    *arrays: ArrayLike,
-    **choices: "Unpack[CallChoices]",
-) -> results.HybridDynamicsDerivatives: ...
-@overload
-def evaluate(
-    robot: Robot,
-    name: Literal["inverse_dynamics_second_derivatives"],
-    *arrays: ArrayLike,
-    **choices: "Unpack[CallChoices]",
-) -> results.InverseDynamicsSecondDerivatives: ...
-@overload
-def evaluate(
-    robot: Robot, name: Literal["generalized_momentum"], *arrays: ArrayLike, **choices: "Unpack[CallChoices]"
-) -> results.GeneralizedMomentum: ...
-@overload
-def evaluate(
-    robot: Robot, name: Literal["center_of_mass"], *arrays: ArrayLike, **choices: "Unpack[CallChoices]"
-) -> results.CenterOfMass: ...
-@overload
-def evaluate(
-    robot: Robot, name: Literal["center_of_mass_motion"], *arrays: ArrayLike, **choices: "Unpack[CallChoices]"
-) -> results.CenterOfMassMotion: ...
-@overload
-def evaluate(
-    robot: Robot, name: Literal["frame_pose"], *arrays: ArrayLike, **choices: "Unpack[CallChoices]"
-) -> results.FramePose: ...
-@overload
-def evaluate(
-    robot: Robot, name: Literal["frame_poses"], *arrays: ArrayLike, **choices: "Unpack[CallChoices]"
-) -> results.FramePoses: ...
-@overload
-def evaluate(
-    robot: Robot, name: Literal["frame_kinematics"], *arrays: ArrayLike, **choices: "Unpack[CallChoices]"
-) -> results.FrameKinematics: ...
-@overload
-def evaluate(
-    robot: Robot,
-    name: Literal["operational_space_inertia"],
-    *arrays: ArrayLike,
-    **choices: "Unpack[CallChoices]",
-) -> results.OperationalSpaceInertia: ...
-@overload
-def evaluate(
-    robot: Robot,
-    name: Literal["operational_space_inertia_inverse"],
-    *arrays: ArrayLike,
-    **choices: "Unpack[CallChoices]",
-) -> results.OperationalSpaceInertiaInverse: ...
-@overload
-def evaluate(
-    robot: Robot, name: Literal["momentum_regressor"], *arrays: ArrayLike, **choices: "Unpack[CallChoices]"
-) -> results.MomentumRegressor: ...
-@overload
-def evaluate(
-    robot: Robot, name: Literal["energy_regressor"], *arrays: ArrayLike, **choices: "Unpack[CallChoices]"
-) -> results.EnergyRegressor: ...
-@overload
-def evaluate(
-    robot: Robot, name: Literal["joint_regressor"], *arrays: ArrayLike, **choices: "Unpack[CallChoices]"
-) -> results.JointRegressor: ...
-def evaluate(
-    robot: Robot,
-    name: QuantityName,
-    *arrays: ArrayLike,
-    f_ext: ArrayLike | None = None,
-    gravity: ArrayLike | None = None,
-    errors: Errors = "raise",
-    backend: Backend = "auto",
-    **options: "Unpack[QuantityOptions]",
-) -> Any:
-    """Evaluate a quantity of a robot in one call, by the Function of `build`.
-
-    The first call of a combination of robot, name, backend and options builds the Function. This takes 0.1 to
-    5 s if its code is not on disk yet. The last 64 are cached, with their robots: later calls only compute,
-    and take about 1 us more than the Function itself.
-
-    Parameters
-    ----------
-    robot : Robot
-        The robot, with or without closed loops.
-    name : str
-        A quantity of docs/reference/quantities.md: "inverse_dynamics", "mass_matrix", ...
-    *arrays : array_like
-        The arguments of the quantity, in order: q (..., nq), closed; qd, qdd, tau (..., nv); over one batch.
-        Units are SI: rad, m, their rates, N m and N.
-    f_ext : array_like (..., nbodies, 6), optional
-        Wrenches of the environment ON the bodies, in their axes at their origins, moment first, N m and N.
-    gravity : array_like (..., 3), optional
-        In place of the robot's, m/s^2.
-    errors : str
-        'raise', or 'nan': NaN for states without a result.
-    backend : str
-        As in `build`. 'numpy' compiles nothing: NumPy interprets the Program, 0.1 to 1 ms a call for an arm,
-        after a first call that takes 0.01 to 1 s.
-    **options
-        Options of quantities, as in `build`.
-
-    Returns
-    -------
-    ndarray or NamedTuple
-        The result of the Function of `build`.
-
-    Raises
-    ------
-    InputError
-        For an invalid argument, naming argument and coordinate.
-    SolutionError
-        If there is no finite result.
-    KeyError, ModelError, ValueError, TypeError
-        As in `build`.
-
-    Examples
-    --------
-    >>> q = robot.neutral()
-    >>> dn.evaluate(robot, "mass_matrix", q, backend="numpy").shape
-    (7, 7)
-    >>> dn.evaluate(robot, "center_of_mass", q, backend="numpy")  # several results: a NamedTuple
-    CenterOfMass
-      position  [0.0256, 0.0063, 0.627 ]
-      jacobian  array (3, 7)
-    """
-    require_known("backend", backend, BACKENDS)
-    key = tuple((option, _frozen(value)) for option, value in options.items()) if options else ()
-    function = _evaluated(robot, name, backend, f_ext is not None, key)
-    if f_ext is None and gravity is None:
-        return function(*arrays, errors=errors)
-    named = {key: value for key, value in (("f_ext", f_ext), ("gravity", gravity)) if value is not None}
-    return function(*arrays, **named, errors=errors)
-
-
-def _frozen(option):
-    """An option as a key of the cache."""
-    return option if option is None or isinstance(option, str) else tuple(option)
-
-
-@lru_cache(maxsize=64)
-def _evaluated(robot, name, backend, f_ext, options):
-    """The Function of `evaluate`."""
-    return build(robot, name, backend=backend, f_ext=f_ext, **dict(options))
 
 
 def build_for_service(robot: Robot, what: Any, batches: bool = False, **choices: Any) -> Any:

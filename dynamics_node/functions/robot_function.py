@@ -61,8 +61,8 @@ class RobotFunction(Function[Result]):
         row = QUANTITIES.get(self.spec.name)
         self._keep(why=partial(_why, self.robot, self.spec, row and row.refusal))
         optional = {"f_ext": np.zeros((self.robot.nbodies, 6)), "gravity": self.robot.gravity}
-        if rows := self.runner.inputs.get("contact_accelerations"):
-            optional = {"contact_accelerations": np.zeros(rows), **optional}
+        for name in ("contact_accelerations", "restitution"):
+            optional = {name: np.zeros(self.runner.inputs.get(name, ())), **optional}
         names = [name for name in optional if name in self.runner.inputs]
         self._keep(defaults={name: optional[name].astype(self.precision) for name in names})
         super().__post_init__()
@@ -333,15 +333,15 @@ class RobotFunction(Function[Result]):
 def robot_function(spec: FunctionSpec, precision: str) -> RobotFunction[Any]:
     """The Function of a FunctionSpec. Raises as `build`."""
     description, runner = solver_of(spec, precision)
-    contacts = spec.problem.rows if isinstance(spec.problem, Problem) and spec.problem.contacts else None
+    of_problem = spec.contacts is not None and spec.problem is not None
     return RobotFunction(
-        signature=robot_signature(spec.robot).named(spec.name).with_contacts(contacts),
+        signature=robot_signature(spec.robot).named(spec.name).with_contacts(spec.contacts),
         runner=runner,
         precision=precision,
         robot=spec.robot,
         spec=spec,
         description=description,
-        result=QUANTITIES[spec.name].result if contacts is None else results.WITH_CONTACTS[spec.name],
+        result=results.WITH_CONTACTS[spec.name] if of_problem else QUANTITIES[spec.name].result,
     )
 
 

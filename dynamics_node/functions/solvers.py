@@ -7,6 +7,7 @@ import numpy as np
 from dynamics_node.algorithms import QUANTITIES, cheapest, dynamics_programs, quantity_program
 from dynamics_node.algorithms.first_positions import generic_positions
 from dynamics_node.algorithms.pivots import require_determined
+from dynamics_node.algorithms.quantity_methods import MAX_CONDITION
 from dynamics_node.algorithms.reduced_frames import parameter_values
 from dynamics_node.codegen import Runner
 from dynamics_node.codegen.cache import read_entry, write_entry
@@ -83,7 +84,8 @@ def _quantity(spec):
         if not row.limits:
             raise
         raise _dependent(spec) from None
-    if row.limits:
+    wheels = spec.contacts and any(contact.kind == "wheel" for contact in spec.contacts.contacts)
+    if row.limits == (MAX_CONDITION**2,) and not wheels:
         state = {"q": generic_positions(robot)[0], **parameter_values(robot)}
         health = interpret(program, **{name: state[name] for name in program.inputs})["health"]
         if not health[-1] <= program.limits[-1]:
@@ -93,9 +95,12 @@ def _quantity(spec):
 
 def _dependent(spec):
     """The error of a Lambda that is singular at a position that is not special, hence at all."""
+    moved, other = spec.options.get("links"), f"{spec.name}_inverse"
+    if spec.contacts:
+        moved, other = [contact.name for contact in spec.contacts.contacts], "delassus_matrix"
     return InputError(
-        f"the joints of {spec.robot.name} do not move {', '.join(spec.options['links'])} independently in "
-        f"all directions: build {spec.name}_inverse instead"
+        f"the joints of {spec.robot.name} do not move {', '.join(moved)} independently in "
+        f"all directions: build {other} instead"
     )
 
 

@@ -10,7 +10,8 @@ from dynamics_node.algorithms.pivots import require_watched, weak_coordinates
 from dynamics_node.codegen import Runner, WithFallback, make_runner
 from dynamics_node.errors import InputError
 from dynamics_node.functions.choices import Choice
-from dynamics_node.robot import Robot
+from dynamics_node.robot import Problem, Robot
+from dynamics_node.robot.contacts import ContactRows
 from dynamics_node.robot.inertial_parameters import changed_parameters, same_geometry
 from dynamics_node.robot.reframe import reframe
 from dynamics_node.robot.robot import cached_on_robot
@@ -38,6 +39,12 @@ class FunctionSpec:
     f_ext: bool = False
     regrouped: bool = True
     nearest: bool = False
+
+    @property
+    def contacts(self) -> ContactRows | None:
+        """The rows of its contacts, if it has any."""
+        own = self.problem.contacts if isinstance(self.problem, Problem) else self.options.get("contacts")
+        return ContactRows(own) if own else None
 
     def runner(self, program: Program | LaneProgram, fallback: Runner | None = None) -> Runner:
         """The Runner of a Program; fallback: for states at which the Program has no result. Raises

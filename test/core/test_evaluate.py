@@ -12,7 +12,15 @@ from dynamics_node.symbolic import interpret
 
 LOOPS = ("tilted five_bar", "differential", "belt_leg", "belt_chain")
 LOOSER = dict.fromkeys(
-    ["inverse_mass_matrix", "operational_space_inertia_inverse", "operational_space_inertia"], 1e-9
+    [
+        "inverse_mass_matrix",
+        "operational_space_inertia_inverse",
+        "operational_space_inertia",
+        "delassus_matrix",
+        "delassus_inverse",
+        "impact_dynamics",
+    ],
+    1e-9,
 ) | dict.fromkeys(
     [f"{kind}_dynamics{more}" for kind in ("forward", "hybrid") for more in ("", "_derivatives")], 1e-9
 )
@@ -25,14 +33,18 @@ def robot_and_state(name):
     else:
         robot = ROBOTS[name].model()
         q, qd, qdd = (a[0] for a in random_states(robot, 1)[:3])
-    return robot, {"q": q, "qd": qd, "qdd": qdd, "tau": 2.0 * qdd, "gravity": np.array([0.3, -0.2, -9.0])}
+    return robot, {"q": q, "qd": qd, "qdd": qdd, "tau": 2.0 * qdd, "gravity": np.array([0.3, -0.2, -9.0])} | {
+        "active": np.ones(1),
+        "restitution": np.full(1, 0.5),
+    }
 
 
 def options(robot, quantity):
     last = list(robot.frames)[-1]
     values = {"link": last, "links": [last], "joint": robot.bodies[-1].joint.name, "reference": "body"}
     values |= {"redundant": "least", "forward_joints": [robot.independent_joints[0].name]}
-    return {name: value for name, value in values.items() if name in QUANTITIES[quantity].options}
+    own = {name: value for name, value in values.items() if name in QUANTITIES[quantity].options}
+    return own | ({"contacts": [dn.Contact(last)]} if "contacts" in QUANTITIES[quantity].needs else {})
 
 
 @pytest.mark.parametrize("name", ["panda", "solo12", "double_pendulum", *LOOPS])
@@ -42,7 +54,7 @@ def test_quantities_equal_their_programs(name):
     for quantity, row in QUANTITIES.items():
         if (loops and quantity == "sensor_wrench") or (robot.nv > 2 and "second" in quantity):
             continue  # an error, or slow to trace
-        if robot.nv < 6 and quantity == "operational_space_inertia":
+        if robot.nv < 6 and quantity in ("operational_space_inertia", "delassus_inverse"):
             continue  # undefined
         program = quantity_program(robot, quantity, **options(robot, quantity))
         right = interpret(program, **{read: state[read] for read in row.reads})

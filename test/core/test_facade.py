@@ -135,7 +135,7 @@ def test_evaluate_calls_the_built_function(panda, monkeypatch):
     assert np.array_equal(M, dn.build(panda, "mass_matrix")(q))
     assert np.array_equal(pose.rotation, dn.build(panda, "frame_pose", **options)(q).rotation)
     assert np.allclose(M, dn.evaluate(panda, "mass_matrix", q, backend="numpy"), rtol=0, atol=EXACT)
-    monkeypatch.setattr(sys.modules["dynamics_node.functions.build"], "build", None)
+    monkeypatch.setattr(sys.modules["dynamics_node.functions.evaluate"], "build", None)
     assert np.array_equal(dn.evaluate(panda, "mass_matrix", q), M)
     assert np.array_equal(dn.evaluate(panda, "frame_pose", q, **options).position, pose.position)
     with pytest.raises(TypeError):
@@ -333,6 +333,14 @@ def test_error_counts_the_given_arguments(panda, backend):
 def test_wrong_wrenches_raise(panda):
     with pytest.raises(ValueError, match=r"wrench on 'panda_hand' .*\(\.\.\., 6\), moment first, not \(3,\)"):
         dn.external_wrenches(panda, {"panda_hand": np.zeros(3)})
+    for place in (
+        {"axes": "world"},
+        {"q": np.zeros(7)},
+        {"axes": "world", "q": np.zeros(6)},
+        {"axes": "body"},
+    ):
+        with pytest.raises(dn.InputError, match="axes|^q "):
+            dn.external_wrenches(panda, {"panda_hand": np.zeros(6)}, **place)
     q = np.zeros(7)
     with pytest.raises(dn.InputError, match="^f_ext is not an array of numbers: use dn.external_wrenches"):
         dn.build(panda, "inverse_dynamics", backend="numpy", f_ext=True)(q, q, q, {"panda_hand": np.zeros(6)})

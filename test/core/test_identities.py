@@ -110,12 +110,14 @@ def test_coriolis_matrix_gives_the_rate_of_the_mass_matrix(case):
     assert_equal_rates(C + np.swapaxes(C, 1, 2), case.change(lambda at: at.of("mass_matrix")), tail=2)
 
 
-def test_virtual_work_of_an_external_wrench(case):
+@pytest.mark.parametrize("axes, reference", [("link", "body"), ("world", "world_aligned")])
+def test_virtual_work_of_an_external_wrench(case, axes, reference):
     """A wrench on a link loads the joints with minus J^T wrench."""
     wrench, link = np.array([1.0, -2.0, 0.5, 3.0, 0.2, -1.0]), case.link
-    f_ext = dn.external_wrenches(case.robot, {link: wrench})
+    place = {"axes": axes, "q": case.q} if axes == "world" else {}
+    f_ext = dn.external_wrenches(case.robot, {link: wrench}, **place)
     loaded = dn.evaluate(case.robot, "nonlinear_effects", case.q, case.qd, f_ext=f_ext, backend="numpy")
-    J = case.of("frame_jacobian", link=link, reference="body")
+    J = case.of("frame_jacobian", link=link, reference=reference)
     assert error(loaded, case.of("nonlinear_effects") - np.swapaxes(J, 1, 2) @ wrench).max() <= EXACT
 
 

@@ -109,8 +109,10 @@ def test_parameters_follow_a_payload(name):
     options = {f"frame_{key}": {"link": link} for key in linked}
     options["operational_space_inertia_inverse"] = {"links": [link]}
     options["reaction_wrenches"] = {"redundant": "least"}
+    given |= {"active": np.ones(1), "restitution": np.full(1, 0.5)}
     large = {name for name, own in QUANTITIES.items() if own.problem}  # see below
-    large |= {"operational_space_inertia"}  # the inverse of another one
+    large |= {"operational_space_inertia", "delassus_inverse"}  # inverses of others
+    options |= {name: {"contacts": [dn.Contact(link)]} for name in ("delassus_matrix", "impact_dynamics")}
     large -= {"inverse_dynamics_second_derivatives"} if bare.nv <= 2 else set()
     if bare.nv > 12:
         large |= {"coriolis_matrix", "center_of_mass_motion"}

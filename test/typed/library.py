@@ -28,8 +28,14 @@ assert_type(parallel(q, qd, qdd), np.ndarray)
 assert_type(dn.evaluate(robot, "mass_matrix", q), np.ndarray)
 estimator = dn.build(robot, dn.sensor_problem(robot, []))
 assert_type(estimator, dn.Estimator)
+feet = [dn.Contact("panda_hand")]
+standing = dn.evaluate(robot, "forward_dynamics", q, qd, qdd, [1.0], contacts=feet)
+assert_type(standing.contact_forces, np.ndarray)
+impact = dn.build(robot, "impact_dynamics", contacts=feet)(q, qd, [1.0])
+assert_type(impact.contact_impulses, np.ndarray)
 assert_type(dn.build_loop_solver(robot), dn.LoopSolver)
 assert_type(robot.gravity, np.ndarray)
+assert_type(dn.external_wrenches(robot, {"panda_hand": qd[:6]}, axes="world", q=q), np.ndarray)
 
 # Positions
 assert_type(dn.integrate(robot, q, qd), np.ndarray)

@@ -27,7 +27,9 @@ OF_ALL = (
     "momentum_regressor",
 )  # quantities of all bodies if a request names no link
 
-RESULTS = {name: row for name, row in QUANTITIES.items() if "tau" not in row.reads}
+RESULTS = {
+    name: row for name, row in QUANTITIES.items() if "tau" not in row.reads and "contacts" not in row.needs
+}
 
 
 class Axis(NamedTuple):

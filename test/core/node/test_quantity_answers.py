@@ -203,7 +203,7 @@ def test_poses_of_all_or_some_links(arm, panda):
 
 
 def test_a_request_has_all_options():
-    python_only = {"xyz", "rpy", "redundant", "forward_joints"}
+    python_only = {"xyz", "rpy", "redundant", "forward_joints", "contacts"}
     fields = set(quantity_service.OPTIONS) | python_only
     assert all(set(row.options) <= fields for row in QUANTITIES.values())
 
