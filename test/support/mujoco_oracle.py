@@ -85,7 +85,7 @@ class Tree:
             if body.joint.type.has_axis:
                 joint.axis = body.joint.axis
             joint.armature = body.joint.armature
-        self.model = spec.compile()
+        self._spec, self.model = spec, spec.compile()
         self.model.opt.gravity = tree.gravity
         self.data, self.tree = mujoco.MjData(self.model), tree
 
@@ -109,6 +109,23 @@ class Tree:
                 array = np.concatenate([linear[..., 0], array[..., :3]], axis=-1)
             theirs[..., at : at + joint.type.nv] = array
         return theirs
+
+    def model_spec(self):
+        """A copy of its MjSpec."""
+        return self._spec.copy()
+
+    def accelerations(self, q, qd, qacc):
+        """qdd (nv,) from the accelerations of MuJoCo at a state: those of a floating base are in world axes there."""
+        ours = np.empty_like(qacc)
+        for joint, own in self._joints():
+            at = self.model.jnt_dofadr[own]
+            array = qacc[at : at + joint.type.nv]
+            if joint.type.is_free:
+                w, v = np.split(qd[joint.v], 2)
+                linear = quaternion_rotation(q[joint.q][3:]).T @ array[:3] - np.cross(w, v)
+                array = np.concatenate([array[3:], linear])
+            ours[joint.v] = array
+        return ours
 
     def _joints(self):
         for joint in self.tree.independent_joints:
