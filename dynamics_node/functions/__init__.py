@@ -11,6 +11,7 @@ from dynamics_node.functions.configuration import (
     random_configuration,
 )
 from dynamics_node.functions.contact_forces import ContactForces, ContactSolver, build_contact_solver
+from dynamics_node.functions.contact_wrenches import build_contact_wrenches
 from dynamics_node.functions.estimator import (
     Estimate,
     Estimator,

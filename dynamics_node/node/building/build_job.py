@@ -30,14 +30,16 @@ from dynamics_node.estimation import (
 )
 from dynamics_node.functions import (
     Estimator,
+    Function,
     LoopSolver,
     RobotFunction,
+    build_contact_wrenches,
     build_for_service,
     build_loop_solver,
     changeable,
     evaluate,
 )
-from dynamics_node.node.state.active_contacts import links_with_axes, read_contacts
+from dynamics_node.node.state.active_contacts import read_contacts
 from dynamics_node.node.state.sensor_readings import moving, read_sensors, sensor_named, unobservable_without
 from dynamics_node.robot import Robot, forward_dynamics, inverse_dynamics, named, parse_robot, sensor_problem
 from dynamics_node.robot.contacts import Contact
@@ -176,12 +178,12 @@ class ServedRobot:
 
 @dataclass(frozen=True)
 class ContactFunctions:
-    """Functions for the contacts of contacts_file. poses: of `links_with_axes`, None if there are none."""
+    """Functions for the contacts of contacts_file."""
 
     contacts: tuple[Contact, ...]
     inverse: RobotFunction
     forward: RobotFunction
-    poses: RobotFunction | None
+    wrenches: Function
 
     def with_inertias(self, model: Robot) -> "ContactFunctions":
         """See ServedRobot."""
@@ -242,7 +244,7 @@ def _build(job):
         observer=_observer(model, job),
         rates=_rates(model, job),
         payload=_payload(model, job),
-        touching=_contact_functions(model, contacts, job.services, quantity),
+        touching=_contact_functions(model, contacts, job.services),
     )
 
 
@@ -252,16 +254,15 @@ def _solver(model, job, contacts):
     return build_for_service(model, problem, f_ext=True, **choice)
 
 
-def _contact_functions(model, contacts, backend, quantity):
+def _contact_functions(model, contacts, backend):
     """The ContactFunctions; None without contacts."""
     if not contacts:
         return None
-    links = links_with_axes(contacts)
     return ContactFunctions(
         contacts=contacts,
         inverse=build_for_service(model, inverse_dynamics(model, contacts), backend=backend, batches=True),
         forward=build_for_service(model, forward_dynamics(model, contacts), backend=backend, batches=True),
-        poses=quantity("frame_poses", links=links) if links else None,
+        wrenches=build_contact_wrenches(model, contacts, _single_state_backend(backend)),
     )
 
 

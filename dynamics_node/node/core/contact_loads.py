@@ -4,17 +4,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics_node.algorithms.contact_equations import axes_of_normal
 from dynamics_node.node.building.build_job import ContactFunctions
-from dynamics_node.node.state.active_contacts import links_with_axes
 from dynamics_node.robot import Robot
 from dynamics_node.robot.contacts import Contact, ContactRows
-from dynamics_node.symbolic import rpy_rotation
 from dynamics_node.text import listed
 
 TOLERANCE = 0.01  # of the weight: a larger residual, or force outside of friction, is reported
 LEVER = 1.0  # m; a moment of the weight at this lever counts as the weight
 STANDARD_GRAVITY = 9.81  # m/s^2
+AXES = ("mx", "my", "mz", "fx", "fy", "fz")  # of a wrench
 
 
 class ContactLoads(NamedTuple):
@@ -49,20 +47,16 @@ class ContactMap:
     def __init__(self, model: Robot, functions: ContactFunctions):
         self.rows = ContactRows(functions.contacts)
         self._places = [self.rows.places[contact.name] for contact in functions.contacts]
-        self._poses, self._base = functions.poses, model.tree.bodies[0].name
+        self._functions, self._base = functions, model.tree.bodies[0].name
         self._tolerance = TOLERANCE * model.mass * STANDARD_GRAVITY
 
     def wrenches(self, q, forces) -> list[ContactWrench]:
         """One for each contact at a position (nq,)."""
-        rotations = self._rotations(q)
-        rows = zip(self.rows.contacts, self._places, strict=True)
-        return [_on_link(contact, forces[place], rotations) for contact, place in rows]
-
-    def _rotations(self, q):
-        """{link: rotation (3, 3) from its axes to those of the world} of the links of points."""
-        if self._poses is None:
-            return {}
-        return dict(zip(links_with_axes(self.rows.contacts), self._poses(q).rotations, strict=True))
+        rows = zip(self.rows.contacts, self._places, self._functions.wrenches(q, forces), strict=True)
+        return [
+            ContactWrench(contact.name, contact.link, on_link, _components(contact, forces[place]))
+            for contact, place, on_link in rows
+        ]
 
     def trouble(self, loads: ContactLoads) -> str:
         """Why the active contacts cannot hold the robot, "" if they can."""
@@ -78,34 +72,25 @@ class ContactMap:
         return f"forces at contacts that they cannot give: {listed(beyond)}" if beyond else ""
 
 
-def _on_link(contact: Contact, forces, rotations) -> ContactWrench:
-    """The ContactWrench of forces along the rows of a contact; rotations as of ContactMap."""
+def _components(contact: Contact, forces):
+    """The wrench (6,), moment first, of forces along the rows of a contact."""
     components = np.zeros(6)
-    components[-len(forces) :] = forces
-    turn = rpy_rotation(contact.rpy)
-    if contact.kind == "point":
-        other = rotations[contact.other] if contact.other else np.eye(3)
-        turn = rotations[contact.link].T @ other @ axes_of_normal(contact.normal).T
-    moment, force = turn @ components[:3], turn @ components[3:]
-    return ContactWrench(
-        contact.name,
-        contact.link,
-        np.concatenate([moment + np.cross(contact.xyz, force), force]),
-        components,
-    )
+    components[[AXES.index(row) for row in contact.rows]] = forces
+    return components
 
 
 def _beyond(contact: Contact, forces, tolerance) -> str:
     """What a contact with friction would do under its forces (rows,), "" if it can give them."""
     if contact.friction is None:
         return ""
-    *moments, x, y, z = forces
+    components = dict(zip(contact.rows, forces, strict=True))
+    x, y, z = (components.get(row, 0.0) for row in ("fx", "fy", "fz"))
     if z < -tolerance:
         return "pulls"
     if np.hypot(x, y) > contact.friction * z + tolerance:
         return "slides"
-    if moments and contact.half_lengths is not None:
-        (mx, my, _), (along_x, along_y) = moments, contact.half_lengths
-        if abs(mx) > along_y * (z + tolerance) or abs(my) > along_x * (z + tolerance):
+    if contact.half_lengths is not None:
+        along_x, along_y = np.array(contact.half_lengths) * (z + tolerance)
+        if abs(components["mx"]) > along_y or abs(components["my"]) > along_x:
             return "tips"
     return ""

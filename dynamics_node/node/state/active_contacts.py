@@ -20,12 +20,6 @@ def read_contacts(path: str, robot: Robot) -> tuple[Contact, ...]:
         raise ContactError(f"contacts_file: {error}") from None
 
 
-def links_with_axes(contacts: Iterable[Contact]) -> list[str]:
-    """Links whose axes the components of points need."""
-    points = [contact for contact in contacts if contact.kind == "point"]
-    return list(dict.fromkeys(link for c in points for link in (c.link, c.other) if link))
-
-
 def flags_of(known: Sequence[str], active: Iterable[str]) -> np.ndarray:
     """Flags (contacts,), 1 at active contacts, of their names. Raises InputError for an unknown name."""
     active = set(active)

@@ -94,18 +94,25 @@ def test_wrenches_on_links(tmp_path):
 contacts:
   - {{link: [{", ".join(FEET[:2])}], xyz: [0.01, -0.02, 0.03], normal: [0.1, 0.2, 1]}}
   - {{link: HL_FOOT, kind: surface, rpy: [0.2, -0.1, 0.3], half_lengths: [0.02, 0.01], xyz: [0.01, 0.02, 0]}}
+  - {{link: HR_LOWER_LEG, kind: wheel, axis: [0, 1, 0.1], radius: 0.05, roller: 0.785, xyz: [0, 0, -0.1]}}
+  - {{link: FR_LOWER_LEG, other: HL_UPPER_LEG, xyz: [0.01, 0.02, -0.1]}}
 """
-    dog = Dog(tmp_path, text)
+    dog = Dog(tmp_path, text, problem="forward")
+    dog.served.receive(dog.case.names, LEGS, RATES, np.linspace(-1, 2, 12))
     result, oracle, q = dog.served.solve(), dog.case.oracle, dog.q
-    needed = oracle.inverse(q, dog.qd, np.zeros(18))
-    given = np.concatenate([result.loads.residual, result.tau[6:]])
+    needed = oracle.inverse(q, dog.qd, result.qdd)
+    given = np.concatenate([np.zeros(6), np.linspace(-1, 2, 12)])
     for wrench in dog.core.contacts.wrenches(q, result.loads.forces):
-        R, _ = oracle.pose(q, wrench.link)
-        world = np.concatenate([R @ part for part in np.split(wrench.on_link, 2)])
-        given += oracle.jacobian(q, wrench.link).T @ world
+        R, place = oracle.pose(q, wrench.link)
+        moment, force = (R @ part for part in np.split(wrench.on_link, 2))
+        given += oracle.jacobian(q, wrench.link).T @ np.concatenate([moment, force])
+        if wrench.link == "FR_LOWER_LEG":  # the opposite one on the other link
+            moment = moment + np.cross(place - oracle.pose(q, "HL_UPPER_LEG")[1], force)
+            given -= oracle.jacobian(q, "HL_UPPER_LEG").T @ np.concatenate([moment, force])
     assert error(given, needed) < EXACT
-    foot, _, sole = dog.core.contacts.wrenches(q, result.loads.forces)
+    foot, _, sole, wheel, leg = dog.core.contacts.wrenches(q, result.loads.forces)
     assert np.array_equal(foot.components, [0, 0, 0, *result.loads.forces[:3]])
+    assert np.abs(wheel.on_link).max() > 1.0 and np.abs(leg.on_link).max() > 1.0 and not wheel.components[4]
     assert error(sole.on_link[3:], rpy_rotation((0.2, -0.1, 0.3)) @ sole.components[3:]) < EXACT
 
 
@@ -223,7 +230,7 @@ def test_a_set_that_cannot_hold_the_robot_is_named(dog):
 )
 def test_forces_that_contacts_cannot_give_are_named(forces, words):
     sole = Contact("HL_FOOT", "surface", "sole", half_lengths=(0.02, 0.01), friction=0.5)
-    functions = SimpleNamespace(contacts=(Contact("FL_FOOT", friction=0.6), sole), poses=None)
+    functions = SimpleNamespace(contacts=(Contact("FL_FOOT", friction=0.6), sole))
     contacts = ContactMap(case_of("solo12").model, functions)
     text = contacts.trouble(ContactLoads(np.ones(2), np.array(forces), np.zeros(6)))
     assert text == (words and f"forces at contacts that they cannot give: {words}")
@@ -239,8 +246,9 @@ def test_forces_that_contacts_cannot_give_are_named(forces, words):
         ("contacts: [{link: FL_FOOT, kind: surface, half_lengths: [0, 0.1]}]", "half_lengths"),
         ("contacts: [{link: FL_FOOT, friction: -0.5}]", "friction"),
         ("contacts: [{link: FL_FOOT, friction: .nan}]", "friction"),
-        ("contacts: [{link: FL_FOOT, frction: 1}]", "this field is not one of"),
+        ("contacts: [{link: FL_FOOT, frction: 1}]", "column 37: this field"),
         ("contacts: [{link: [FL_FOOT, FL_FOOT]}]", "'FL_FOOT' occurs twice"),
+        ("contacts: [{link: FL_FOOT, kind: wheel}]", "radius"),
         ("{[", "contacts"),
         ("a scalar", "contacts: a list"),
         ("\0", "contacts"),
