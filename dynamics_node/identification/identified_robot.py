@@ -7,7 +7,7 @@ import numpy as np
 from dynamics_node.algorithms import inertias_of_parameters
 from dynamics_node.identification.regressor_model import RegressorModel
 from dynamics_node.robot.inertial_parameters import with_parameters
-from dynamics_node.robot.overrides import JointNumbers, Overrides
+from dynamics_node.robot.overrides import FIELDS, JointNumbers, Overrides, with_joint_numbers
 from dynamics_node.robot.subtree import central_moments, mass_and_moment
 from dynamics_node.robot.urdf_numbers import FIGURES, Dynamics, Inertial, with_numbers
 from dynamics_node.symbolic import congruence, inverse_motion_transform, pseudo_inertia
@@ -27,20 +27,11 @@ def identified_robot(linear: RegressorModel, parameters):
     if "rotor" in linear.terms:
         armature[linear.axles] = parameters[linear.places("rotor")]
     tree = with_parameters(tree, inertias, armature)
-    joints = _joints(linear, parameters)
-    bodies = []
-    for body in tree.bodies:
-        joint, numbers = body.joint, joints.get(body.joint.name)
-        if numbers is not None:
-            joint = replace(
-                joint,
-                damping=numbers.viscous,
-                friction=numbers.coulomb,
-                creep=numbers.creep,
-                torque_offset=numbers.offset,
-                spring=numbers.spring,
-            )
-        bodies.append(replace(body, joint=joint))
+    joints = {name: own._replace(rotor=None) for name, own in _joints(linear, parameters).items()}
+    bodies = [
+        replace(body, joint=with_joint_numbers(body.joint, joints.get(body.joint.name, JointNumbers())))
+        for body in tree.bodies
+    ]
     return linear.robot.with_tree(replace(tree, bodies=tuple(bodies)))
 
 
@@ -73,22 +64,13 @@ def identified_text(text, linear: RegressorModel, parameters, figures=FIGURES) -
 def _joints(linear, parameters):
     """{joint: JointNumbers} of all joints with one coordinate; parameters that are not among the terms keep
     their described values. Mimic joints keep theirs: their share of the torque is subtracted."""
-    tree = linear.robot.tree
-    described = {
-        "rotor": ("armature", tree.armature),
-        "viscous": ("damping", tree.damping),
-        "coulomb": ("friction", tree.friction),
-        "creep": ("creep", tree.creep),
-        "offset": ("torque_offset", tree.torque_offsets),
-        "spring": ("spring", tree.springs),
-    }
     numbers = {}
     for k, joint in enumerate(linear.joints):
-        values = {}
-        for term, (name, all_of) in described.items():
-            values[term] = float(getattr(joint, name))
+        values = {term: float(getattr(joint, name)) for term, name in FIELDS.items()}
+        for term in FIELDS:
             if term in linear.terms:
-                value = parameters[linear.places(term)][k] - (all_of[linear.axles[k]] - values[term])
+                others = linear.described[linear.places(term)][k] - values[term]
+                value = parameters[linear.places(term)][k] - others
                 values[term] = float(value if term in SIGNED else max(0.0, value))
         numbers[joint.name] = JointNumbers(**values)
     return numbers

@@ -130,17 +130,10 @@ class RegressorModel:
     def described(self) -> np.ndarray:
         """Parameters (p,) of the description."""
         tree = self.robot.tree
-        at = self.axles
-        values = {
-            "inertia": self.described_inertias,
-            "rotor": tree.armature[at],
-            "viscous": tree.damping[at],
-            "coulomb": tree.friction[at],
-            "creep": tree.creep[at],
-            "offset": tree.torque_offsets[at],
-            "spring": tree.springs[at],
-        }
-        return np.concatenate([values[term] for term in self.terms])
+        by_axle = {"rotor": tree.armature, "viscous": tree.damping, "coulomb": tree.friction}
+        by_axle |= {"creep": tree.creep, "offset": tree.torque_offsets, "spring": tree.springs}
+        values = {term: array[self.axles] for term, array in by_axle.items()}
+        return np.concatenate([(values | {"inertia": self.described_inertias})[term] for term in self.terms])
 
     @cached_property
     def described_inertias(self) -> np.ndarray:

@@ -35,7 +35,7 @@ LIMIT_KEYS = (
 )  # fmt: skip
 MAX_BYTES = 1_000_000
 _FALSE = ("false", "no", "off")
-_SIGNED = ("min_position", "max_position")
+SIGNED = ("min_position", "max_position")
 
 
 def read_limits(path) -> dict[str, dict[str, float]]:
@@ -70,7 +70,7 @@ def _number(path, joint, key, text):
         value = float(text)
     except (TypeError, ValueError):
         value = math.nan
-    if not math.isfinite(value) or (value <= 0 and key not in _SIGNED):
-        kind = "a number" if key in _SIGNED else "a positive number"
+    if not math.isfinite(value) or (value <= 0 and key not in SIGNED):
+        kind = "a number" if key in SIGNED else "a positive number"
         raise InputError(f"{path}: {key} of {joint} is not {kind}")
     return value

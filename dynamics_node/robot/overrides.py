@@ -41,6 +41,12 @@ class JointNumbers(NamedTuple):
     spring: float | None = None
 
 
+FIELDS = {
+    "rotor": "armature", "viscous": "damping", "coulomb": "friction", "creep": "creep",
+    "offset": "torque_offset", "spring": "spring",
+}  # {number: field of a joint}  # fmt: skip
+
+
 @dataclass(frozen=True)
 class Overrides:
     """Complete inertial parameters of links, and numbers of joints, by name."""
@@ -121,10 +127,13 @@ def _overridden_joint(joint, numbers):
         return joint
     if joint.kind not in KINDS or not KINDS[joint.kind].is_scalar:
         raise ModelError(f"the parameters file: joint {joint.name!r} is {joint.kind}, it has no such numbers")
-    fields = ("armature", "damping", "friction", "creep", "torque_offset", "spring")
-    return replace(
-        joint, **{name: value for name, value in zip(fields, numbers, strict=True) if value is not None}
-    )
+    return with_joint_numbers(joint, numbers)
+
+
+def with_joint_numbers(joint, numbers: JointNumbers):
+    """A joint, of a description or a robot, with these numbers."""
+    values = {FIELDS[name]: value for name, value in numbers._asdict().items() if value is not None}
+    return replace(joint, **values)
 
 
 # --- the form -----------------------------------------------------------------------------------------------

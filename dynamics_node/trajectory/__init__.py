@@ -35,6 +35,6 @@ from dynamics_node.trajectory.robot_factors import prior_factor, random_walk, tr
 from dynamics_node.trajectory.simulation import simulate
 from dynamics_node.trajectory.systems import robot_system
 from dynamics_node.trajectory.trajectory import Trajectory
-from dynamics_node.trajectory.trajectory_check import TrajectoryCheck, check_trajectory, checked
+from dynamics_node.trajectory.trajectory_check import CheckOptions, TrajectoryCheck, check_trajectory, checked
 from dynamics_node.trajectory.trajectory_graph import Prior, Steps, TrajectoryGraph, prior
 from dynamics_node.trajectory.trajectory_messages import joint_trajectory_of, read_joint_trajectory

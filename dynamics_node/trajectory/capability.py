@@ -4,7 +4,7 @@ manipulability."""
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,6 +14,7 @@ from dynamics_node.display import shown_by_field, titled
 from dynamics_node.errors import InputError
 from dynamics_node.functions import Backend, evaluate
 from dynamics_node.functions.checks import finite, require_robot, same_batch, shaped
+from dynamics_node.functions.choices import require_known
 from dynamics_node.robot import Robot
 from dynamics_node.symbolic import matvec, transpose
 from dynamics_node.text import listed
@@ -257,7 +258,7 @@ def effective_mass(
     Robotics Research, 1995.
     """
     _require_link(robot, link)
-    _require_axes(reference)
+    require_known("reference", reference, get_args(LinkAxes))
     unit = unit_vectors(direction, 3)
     position = shaped("q", q, ((robot.nq,), robot.q_names))
     options: Any = {"links": [link], "reference": reference, "backend": backend}
@@ -367,23 +368,14 @@ def _states(robot, q, *rates):
 def _rows(axes):
     """Rows of a Jacobian. Raises InputError."""
     names = list(axes) if isinstance(axes, Sequence) else []
-    if not names or any(names.count(name) > 1 or not _is_one_of(name, ROWS) for name in names):
+    if not names or any(names.count(name) > 1 or name not in [*ROWS] for name in names):
         raise InputError(f"axes must be some of {', '.join(ROWS)}, each once, not {axes!r}")
     return [ROWS[name] for name in names]
 
 
-def _is_one_of(name, names):
-    return isinstance(name, str) and name in names
-
-
-def _require_axes(reference):
-    if not _is_one_of(reference, ("world_aligned", "body")):
-        raise InputError(f"reference must be 'world_aligned' or 'body', not {reference!r}")
-
-
 def _turn(robot, link, q, reference, compute):
     """The map (..., 6, 6) of motions of the link's origin from root axes to those of the reference."""
-    _require_axes(reference)
+    require_known("reference", reference, get_args(LinkAxes))
     if reference == "world_aligned":
         return np.eye(6)
     R = evaluate(robot, "frame_pose", q, link=link, **compute).rotation

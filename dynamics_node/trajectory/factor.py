@@ -162,16 +162,29 @@ class TrajectoryFactor:
         )
 
 
+def _places(factor, variables):
+    """{argument of the residual: its variable}"""
+    known = {variable.name: variable for variable in variables}
+    return {argument: known[name] for name, _, argument in factor.variables}
+
+
+@lru_cache(maxsize=512)
+def residual_program(factor: TrajectoryFactor, variables: tuple[TrajectoryVariable, ...]) -> Program:
+    """The arguments of `residual` -> residual (rows,). variables: those of the factor, in any order."""
+    shapes = {name: (variable.size,) for name, variable in _places(factor, variables).items()} | factor.data
+    program = trace(lambda **arrays: {"residual": factor.residual(**arrays)}, shapes)
+    if program.outputs["residual"].shape != (len(factor.rows),):
+        raise InputError(
+            f"factor {factor.name!r}: {program.outputs['residual'].shape} rows, not {factor.rows}"
+        )
+    return program
+
+
 @lru_cache(maxsize=512)
 def factor_program(factor: TrajectoryFactor, variables: tuple[TrajectoryVariable, ...]) -> Program:
-    """The arguments of `residual` -> residual (rows,), and for every variable its Jacobian, (rows, tangent),
-    an output `by ARGUMENT`. variables: those of the factor, in any order."""
-    known = {variable.name: variable for variable in variables}
-    places = {argument: known[name] for name, _, argument in factor.variables}
-    shapes = {argument: (variable.size,) for argument, variable in places.items()} | factor.data
-    value = trace(lambda **arrays: {"residual": factor.residual(**arrays)}, shapes)
-    if value.outputs["residual"].shape != (len(factor.rows),):
-        raise InputError(f"factor {factor.name!r}: {value.outputs['residual'].shape} rows, not {factor.rows}")
+    """`residual_program` with, for every variable, the Jacobian of the residual, (rows, tangent), an output
+    `by ARGUMENT`."""
+    places, value = _places(factor, variables), residual_program(factor, variables)
     derived = jacobian(value, ["residual"], list(places))
 
     def function(**arrays):
@@ -182,4 +195,4 @@ def factor_program(factor: TrajectoryFactor, variables: tuple[TrajectoryVariable
             outputs[f"by {argument}"] = J @ variable.tangent_map(arrays[argument]) + np.zeros(1)
         return outputs
 
-    return trace(function, shapes)
+    return trace(function, value.inputs)

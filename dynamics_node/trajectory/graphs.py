@@ -1,14 +1,12 @@
 """Graphs of the standard problems (paper 2, Figs. 2 and 4, and estimation)."""
 
 from dynamics_node.trajectory.robot_factors import (
-    acceleration_constraint,
     bias_of,
+    constraints,
     inverse_dynamics,
-    position_constraint,
     prior_factor,
     random_walk,
     trapezoidal,
-    velocity_constraint,
 )
 from dynamics_node.trajectory.systems import System
 from dynamics_node.trajectory.trajectory_graph import TrajectoryGraph
@@ -19,7 +17,7 @@ def forward_graph(system: System, friction=False) -> TrajectoryGraph:
     dry friction are data."""
     passive = system.passive if friction else None
     dynamics = inverse_dynamics(system, "qdd", known=("tau",), passive=passive)
-    factors = (*closed(system), *_integrators(system), dynamics)
+    factors = (*constraints(system), *_integrators(system), dynamics)
     return TrajectoryGraph((system.q, system.qd, system.qdd), factors)
 
 
@@ -28,7 +26,7 @@ def inverse_graph(system: System) -> TrajectoryGraph:
     motion = (system.q, system.qd, system.qdd)
     priors = [prior_factor(x, system.independent) for x in motion]
     dynamics = inverse_dynamics(system, "tau", unknown=("tau",))
-    factors = (*priors, *closed(system), *_integrators(system), dynamics)
+    factors = (*priors, *constraints(system), *_integrators(system), dynamics)
     return TrajectoryGraph((*motion, system.torque()), factors)
 
 
@@ -44,7 +42,7 @@ def estimation_graph(system: System, readings, external_torque=True, determines=
     motors = [system.torque()] if any("tau" in factor.now for factor in readings) else []
     unknown = tuple(x.name for x in (*motors, *external))
     factors = [
-        *closed(system),
+        *constraints(system),
         inverse_dynamics(system, determines, known=() if motors else ("tau",), unknown=unknown),
         *_integrators(system),
         *([] if determines == "qdd" else [random_walk(system.qdd, system.independent)]),
@@ -53,12 +51,6 @@ def estimation_graph(system: System, readings, external_torque=True, determines=
     ]
     variables = (system.q, system.qd, system.qdd, *motors, *external, *biases)
     return TrajectoryGraph(variables, tuple(factors))
-
-
-def closed(system: System):
-    """The constraints of positions, velocities and accelerations; none for a tree."""
-    kinds = (position_constraint, velocity_constraint, acceleration_constraint)
-    return [kind(system) for kind in kinds] if system.dependent else []
 
 
 def _integrators(system):

@@ -8,20 +8,11 @@ import numpy as np
 from dynamics_node.algorithms.rates import sampled_rates
 from dynamics_node.errors import InputError
 from dynamics_node.functions.checks import numbers
+from dynamics_node.io.motion_files import LIMIT_KEYS, SIGNED
 from dynamics_node.robot import Joint, Robot
 from dynamics_node.robot.robot import cached_on_robot
 
 ORDERS = {"velocity": 1, "acceleration": 2, "jerk": 3}  # powers of the speed of a motion
-LIMIT_KEYS = {
-    "min_position": "lower",
-    "max_position": "upper",
-    "max_velocity": "velocity",
-    "max_acceleration": "acceleration",
-    "max_deceleration": "deceleration",
-    "max_jerk": "jerk",
-    "max_effort": "effort",
-    "max_effort_rate": "effort_rate",
-}
 
 
 class Margin(NamedTuple):
@@ -72,7 +63,7 @@ def described(margin: Margin) -> str:
 
 class MotionLimits(NamedTuple):
     """Limits of the scalar joints of all bodies, effort and its rate of the independent coordinates; infinite
-    if there is none."""
+    if there is none. In the order of LIMIT_KEYS."""
 
     lower: np.ndarray
     upper: np.ndarray
@@ -116,7 +107,7 @@ def joint_limits(robot: Robot, more: Mapping[str, Mapping[str, float]]) -> Motio
 
 
 def _tighten(limits, robot, names, name, key, value):
-    kind, signed = LIMIT_KEYS[key], key in ("min_position", "max_position")
+    kind, signed = MotionLimits._fields[LIMIT_KEYS.index(key)], key in SIGNED
     if value.ndim or np.isnan(value) or (value <= 0 and not signed):
         wanted = "a number" if signed else "positive"
         raise InputError(f"limits: {key} of {name!r} must be {wanted}, not {value}")

@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 
 from dynamics_node.errors import InfeasibleError, InputError
 from dynamics_node.functions import Backend
+from dynamics_node.functions.choices import require_known
 from dynamics_node.robot import Robot
 from dynamics_node.trajectory.motion_limits import described
 from dynamics_node.trajectory.segments import LINE
@@ -101,8 +102,7 @@ def scaled(
 ) -> TrajectoryCheck:
     """The check of a trajectory with other times. limits: of the check; most: of samples times joints that
     are optimized. Raises as `scale_trajectory`."""
-    if not isinstance(method, str) or method not in METHODS:
-        raise InputError(f"method must be 'time_optimal' or 'uniform', not {method!r}")
+    require_known("method", method, METHODS)
     if method == "uniform":
         return check.slowed()
     for margin in check.margins:

@@ -37,35 +37,28 @@ from dynamics_node.trajectory.passive import PassiveTorques
 from dynamics_node.trajectory.systems import System
 
 
-def position_constraint(system: System) -> TrajectoryFactor:
-    """phi(q) = 0 determines the dependent positions."""
-    return _constraint(system, "position", system.positions, ("q",))
-
-
-def velocity_constraint(system: System) -> TrajectoryFactor:
-    """K(q) qd = 0 determines the dependent velocities."""
-    return _constraint(system, "velocity", system.velocities, ("q", "qd"))
-
-
-def acceleration_constraint(system: System) -> TrajectoryFactor:
-    """K qdd + dK/dt qd = 0 determines the dependent accelerations."""
-    return _constraint(system, "acceleration", system.accelerations, ("q", "qd", "qdd"))
-
-
-def _constraint(system, kind, function, now):
-    """A constraint that determines the last of its variables."""
-    return TrajectoryFactor(
-        name=f"{kind} constraint",
-        residual=lambda **x: function(*(x[name] for name in now)),
-        rows=tuple(f"{kind} {system.directions[k]}" for k in system.dependent),
-        now=now,
-        determines=tuple((now[-1], k) for k in system.dependent),
-    )
+def constraints(system: System) -> list[TrajectoryFactor]:
+    """phi(q) = 0, K(q) qd = 0 and K qdd + dK/dt qd = 0, which determine the dependent positions, velocities
+    and accelerations; none for a tree."""
+    functions = {
+        "position": system.positions, "velocity": system.velocities, "acceleration": system.accelerations,
+    }  # fmt: skip
+    names = ("q", "qd", "qdd")
+    return [
+        TrajectoryFactor(
+            name=f"{kind} constraint",
+            residual=lambda of=function, now=names[: count + 1], **x: of(*(x[name] for name in now)),
+            rows=tuple(f"{kind} {system.directions[k]}" for k in system.dependent),
+            now=names[: count + 1],
+            determines=tuple((names[count], k) for k in system.dependent),
+        )
+        for count, (kind, function) in enumerate(functions.items() if system.dependent else ())
+    ]
 
 
 def prior_factor(x: TrajectoryVariable, directions=None) -> TrajectoryFactor:
     """x is near the data `prior NAME` (size,), along `directions`, default all."""
-    chosen = list(range(x.tangent)) if directions is None else list(directions)
+    chosen = _chosen(x, directions)
     value = f"prior {x.name}"
     return TrajectoryFactor(
         name=value,

@@ -94,17 +94,10 @@ def units_of(robot) -> dict[str, tuple[str, ...]]:
         at = joint.type.quaternion
         turning = ["rad" if at is None else "1"] * joint.type.nq
         positions += ["m" if k in joint.type.lengths else unit for k, unit in enumerate(turning)]
-    turns = [t for joint in robot.independent_joints for t in _turning(joint)]
-    per = {
-        kind: tuple(f"{'rad' if t else 'm'}/{s}" for t in turns) for kind, s in (("qd", "s"), ("qdd", "s²"))
-    }
-    torques = tuple("N m" if t else "N" for t in turns)
+    torques = tuple(unit for joint in robot.independent_joints for unit in joint.torque_units)
+    lengths = ["rad" if unit == "N m" else "m" for unit in torques]
+    per = {kind: tuple(f"{one}/{s}" for one in lengths) for kind, s in (("qd", "s"), ("qdd", "s²"))}
     return {"q": tuple(positions), **per, "tau": torques, "external_torque": torques}
-
-
-def _turning(joint):
-    """Which of its velocities are angular."""
-    return joint.S[:3].any(axis=0)[: joint.v.stop - joint.v.start].tolist()
 
 
 # --- functions of factors -----------------------------------------------------------------------------------

@@ -2,15 +2,14 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from dynamics_node.display import titled
 from dynamics_node.errors import TrajectoryError
-from dynamics_node.symbolic import Program, interpret, trace
-from dynamics_node.trajectory.factor import NEXT, TrajectoryFactor, TrajectoryVariable
+from dynamics_node.symbolic import interpret
+from dynamics_node.trajectory.factor import NEXT, residual_program
 from dynamics_node.trajectory.systems import System
 from dynamics_node.trajectory.trajectory_graph import Steps, weights_of
 
@@ -301,14 +300,6 @@ def residuals(steps: Steps) -> dict[str, np.ndarray]:
             errors[-1:] = 0.0  # the last step has no next one
         largest[factor.name] = errors.max(axis=1)
     return largest
-
-
-@lru_cache(maxsize=256)
-def residual_program(factor: TrajectoryFactor, variables: tuple[TrajectoryVariable, ...]) -> Program:
-    """The residual of a factor."""
-    sizes = {variable.name: (variable.size,) for variable in variables}
-    shapes = {name: sizes[name] for name in factor.now} | {name + NEXT: sizes[name] for name in factor.after}
-    return trace(lambda **arrays: {"residual": factor.residual(**arrays)}, shapes | factor.data)
 
 
 def located(error: TrajectoryError, place: str, motion: Trajectory | None) -> TrajectoryError:

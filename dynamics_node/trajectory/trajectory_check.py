@@ -255,7 +255,7 @@ class TrajectoryCheck:
             Of this trajectory.
         """
         options = self.options if limits is None else self.options._replace(limits=limits)
-        return _checked(self.functions, joint_trajectory_of(trajectory), options)
+        return checked(self.functions, joint_trajectory_of(trajectory), options)
 
     def states(self, q: np.ndarray, *rates: np.ndarray) -> tuple[np.ndarray, ...]:
         """States of the robot at positions of the trajectory's joints.
@@ -306,7 +306,7 @@ class TrajectoryCheck:
         loaded = self.functions.loaded(link, com)
         if not self.feasible:
             return 0.0
-        return largest_mass(self, _checked(loaded, self.trajectory, self.options))
+        return largest_mass(self, checked(loaded, self.trajectory, self.options))
 
 
 def check_trajectory(
@@ -383,7 +383,8 @@ def check_trajectory(
     functions = CheckFunctions(
         robot, build(robot, "inverse_dynamics", backend=backend), gravity=gravity, friction=friction
     )
-    return checked(functions, points, q0, limits=limits, thermal_window=thermal_window, rate=rate)
+    limits = {} if limits is None else limits
+    return checked(functions, points, CheckOptions(q0, limits, thermal_window, rate))
 
 
 # --- the check ----------------------------------------------------------------------------------------------
@@ -394,30 +395,16 @@ class CheckOptions(NamedTuple):
     thermal_window, s; rate, Hz; most: samples times joints."""
 
     q0: np.ndarray
-    limits: Mapping[str, Mapping[str, float]]
-    thermal_window: float
-    rate: float
-    most: int
+    limits: Mapping[str, Mapping[str, float]] = {}
+    thermal_window: float = WINDOW
+    rate: float = RATE
+    most: int = MOST_NUMBERS
 
 
-def checked(
-    functions: CheckFunctions,
-    points: JointTrajectory,
-    q0: np.ndarray,
-    *,
-    limits: Mapping[str, Mapping[str, float]] | None = None,
-    thermal_window: float = WINDOW,
-    rate: float = RATE,
-    most: int = MOST_NUMBERS,
-) -> TrajectoryCheck:
-    """The TrajectoryCheck of points; arguments as in CheckOptions. Raises as `check_trajectory`."""
-    window = positive("thermal_window", thermal_window, "seconds")
-    rate = positive("rate", rate, "hertz")
-    limits = {} if limits is None else limits
-    return _checked(functions, points, CheckOptions(q0, limits, window, rate, most))
-
-
-def _checked(functions, points, options):
+def checked(functions: CheckFunctions, points: JointTrajectory, options: CheckOptions) -> TrajectoryCheck:
+    """The TrajectoryCheck of points. Raises as `check_trajectory`."""
+    window = positive("thermal_window", options.thermal_window, "seconds")
+    options = options._replace(thermal_window=window, rate=positive("rate", options.rate, "hertz"))
     robot, bounds = functions.robot, joint_limits(functions.robot, options.limits)
     with_rates, with_jerks = (bool(np.isfinite(own).any()) for own in (bounds.effort_rate, bounds.jerk))
     derived = with_rates or with_jerks

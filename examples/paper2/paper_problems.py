@@ -22,10 +22,10 @@ from dynamics_node.trajectory import (
     trapezoidal,
 )
 from dynamics_node.trajectory.factor import TrajectoryFactor
-from dynamics_node.trajectory.graphs import closed, inverse_graph
+from dynamics_node.trajectory.graphs import inverse_graph
 from dynamics_node.trajectory.inverse_problem import INTEGRATED as BALANCED
 from dynamics_node.trajectory.inverse_problem import STDS, vague_prior
-from dynamics_node.trajectory.robot_factors import inverse_dynamics
+from dynamics_node.trajectory.robot_factors import constraints, inverse_dynamics
 from dynamics_node.trajectory.simulation import EXACT, INTEGRATED, KEPT, STARTED
 from dynamics_node.trajectory.systems import System
 from dynamics_node.trajectory.trajectory import trajectory_of
@@ -47,7 +47,7 @@ def forward_graph(system: PlanarSystem, coordinates="independent", soft=False) -
     """q, qd, qdd for the torque `tau` (nv,), which is data."""
     everything = tuple(range(len(system.directions)))
     directions = system.independent if coordinates == "independent" else everything
-    positions, velocities, *accelerations = closed(system)
+    positions, velocities, *accelerations = constraints(system)
     factors = [positions, velocities, *(trapezoidal(x, directions) for x in (system.q, system.qd))]
     if soft:
         factors += [_soft_dynamics(system, directions), _equality(system.q)]
@@ -102,7 +102,7 @@ def stage_graph(system: System, stage) -> TrajectoryGraph:
     directions = None if stage == 2 else system.independent
     factors = [prior_factor(system.q, system.independent)]
     factors += [prior_factor(x, directions) for x in motion[1:]]
-    factors += closed(system)[: 1 if stage < 3 else 3]
+    factors += constraints(system)[: 1 if stage < 3 else 3]
     factors += [trapezoidal(x, directions) for x in motion[:2]] if stage > 1 else []
     return TrajectoryGraph(motion, tuple(factors))
 

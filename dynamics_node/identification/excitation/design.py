@@ -13,7 +13,12 @@ from dynamics_node.identification.excitation.bounds import FACTOR, joint_bounds
 from dynamics_node.identification.excitation.excitation_trajectory import ExcitationTrajectory
 from dynamics_node.identification.excitation.information import Regressor, roundness, volume
 from dynamics_node.identification.excitation.limits_along_motion import Box, BoxRows, TorqueRows
-from dynamics_node.identification.excitation.objective import ExcitationProblem, Series, random_motion
+from dynamics_node.identification.excitation.objective import (
+    ExcitationProblem,
+    Series,
+    condition,
+    random_motion,
+)
 from dynamics_node.identification.excitation.search import ROUNDS, SHARPNESS, Clock, brought_inside, improved
 from dynamics_node.identification.regressor_model import USUAL, RegressorModel
 from dynamics_node.robot import Robot
@@ -150,7 +155,7 @@ def design_excitation(
     for start in inside[:restarts]:
         if not clock.out:
             candidates.append(improved(problem, start, criteria, clock, progress))
-    best = min(candidates, key=lambda x: criteria[-1](_information(problem, x))[0])
+    best = min(candidates, key=lambda x: criteria[-1](problem.information(x))[0])
     trajectory = ExcitationTrajectory(problem, best, conditions[0], len(inside))
     if not trajectory.condition < LARGEST_CONDITION:
         raise ExcitationError(
@@ -224,12 +229,12 @@ def _random_motions(problem, wanted, random, clock):
             others.append(x)
         else:
             inside.append(x)
-            conditions.append(_condition(problem, x))
+            conditions.append(condition(problem.information(x)))
         if inside and clock.out:
             break
     if len(inside) < wanted and not (inside and clock.out):
         inside += _brought_inside(problem, others[: CANDIDATES + wanted], clock, required=not inside)
-        conditions += [_condition(problem, x) for x in inside[len(conditions) :]]
+        conditions += [condition(problem.information(x)) for x in inside[len(conditions) :]]
     order = np.argsort(conditions, kind="stable").tolist()
     return [inside[k] for k in order], [conditions[k] for k in order]
 
@@ -249,11 +254,3 @@ def _brought_inside(problem, candidates, clock, required):
         f"no candidate keeps within all limits{limit}: {usage} of the available range. Allow "
         f"more room, another start, or a longer period{more}"
     )
-
-
-def _information(problem, x):
-    return problem.regressor.information(*problem.fine.states(x))
-
-
-def _condition(problem, x):
-    return float(np.sqrt(np.linalg.cond(_information(problem, x))))

@@ -10,7 +10,7 @@ from dynamics_node.algorithms import friction_torque
 from dynamics_node.display import titled
 from dynamics_node.functions import build
 from dynamics_node.identification.base_parameters import BaseParameters
-from dynamics_node.identification.excitation.objective import ExcitationProblem
+from dynamics_node.identification.excitation.objective import ExcitationProblem, condition
 from dynamics_node.identification.regressor_model import RegressorModel
 from dynamics_node.io.motion_files import trajectory_message
 from dynamics_node.robot import Robot
@@ -170,12 +170,12 @@ class ExcitationTrajectory:
     @cached_property
     def information(self) -> np.ndarray:
         """Information (r, r) of one sample of every torque, averaged over the period."""
-        return self.problem.regressor.information(*self.problem.fine.states(self.coefficients))
+        return self.problem.information(self.coefficients)
 
     @property
     def condition(self) -> float:
         """Condition of the base regressor, in the requested units."""
-        return float(np.sqrt(np.linalg.cond(self.information)))
+        return condition(self.information)
 
     def std(self, count: int) -> np.ndarray:
         """Expected standard deviations of base parameters.

@@ -149,6 +149,10 @@ class ExcitationProblem:
         weights = (rows @ (2.0 / len(W) * slope)).reshape(W.shape)
         return value, self.curves.pulled(self.regressor.pulled(weights, *states))
 
+    def information(self, x):
+        """Information (r, r) of one sample of every torque, averaged over the period."""
+        return self.regressor.information(*self.fine.states(x))
+
     # --- constraints ----------------------------------------------------------------------------------------
 
     def rows(self, states):
@@ -176,6 +180,11 @@ class ExcitationProblem:
             slopes.append(self.curves.pulled([slopes_of_kind * slope for slope in part.slopes(*states)]))
             start = stop
         return most, np.concatenate(slopes)
+
+
+def condition(information):
+    """Condition of a regressor from its information (r, r)."""
+    return float(np.sqrt(np.linalg.cond(information)))
 
 
 def _smooth_largest(values, two_sided, sharpness):

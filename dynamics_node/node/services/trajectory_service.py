@@ -10,7 +10,7 @@ from dynamics_node.node.ros.messages import doubles, point_message, trajectory_m
 from dynamics_node.node.services.requests import read_limits, read_state, require_known
 from dynamics_node.node.state.reference import MAX_NUMBERS, read_points
 from dynamics_node.text import one_line
-from dynamics_node.trajectory import CheckFunctions, JointTrajectory, checked, scaled, verdict
+from dynamics_node.trajectory import CheckFunctions, CheckOptions, JointTrajectory, checked, scaled, verdict
 from dynamics_node.trajectory.trajectory_check import require_few_samples
 from dynamics_node.trajectory.trajectory_messages import in_order, require_joints
 
@@ -80,11 +80,9 @@ def _checked(core, request, limits, now, most=MAX_NUMBERS):
         close=at.following if model.constrained else None,
     )
     require_few_samples(len(points), model, most)
-    return checked(
-        functions, points, _start(core, request.state, points, now), limits=limits,
-        thermal_window=request.window,
-        rate=request.rate, most=MAX_NUMBERS,
-    )  # fmt: skip
+    start = _start(core, request.state, points, now)
+    options = CheckOptions(start, limits, request.window, request.rate, MAX_NUMBERS)
+    return checked(functions, points, options)
 
 
 def _fill(response, check):
