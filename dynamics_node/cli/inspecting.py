@@ -76,7 +76,7 @@ def _body(body):
         "body": body.name,
         "joint": joint.name,
         "type": joint.kind,
-        "mass": float(body.inertia[5, 5]),
+        "mass": body.mass,
         "effort_limit": effort,
         "mimics": list(joint.masters.names) if joint.masters else [],
     }

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dynamics_node.algorithms import inertias_of_parameters
+from dynamics_node.algorithms import inertial_parameters, inertias_of_parameters
 from dynamics_node.display import titled
 from dynamics_node.errors import IdentificationError, InputError
 from dynamics_node.estimation.payload_fit import (
@@ -32,6 +32,7 @@ from dynamics_node.identification.regressor_model import RegressorModel
 from dynamics_node.robot import Robot
 from dynamics_node.robot.inertial_parameters import with_payload
 from dynamics_node.robot.subtree import central_moments
+from dynamics_node.symbolic import spatial_inertia
 
 PRIOR_STD = 3.0  # relative standard deviation of the ball's parameters
 DENSITY = 1000.0  # kg/m^3
@@ -248,12 +249,7 @@ def payload_of(
 
 def _ball(mass, com, radius):
     """Parameters (10,) of a solid ball."""
-    x, y, z = com
-    central = 0.4 * mass * radius**2
-    moments = [y * y + z * z, -x * y, x * x + z * z, -x * z, -y * z, x * x + y * y]
-    return np.array(
-        [mass, *(mass * com), *(mass * np.array(moments) + central * np.array([1, 0, 1, 0, 0, 1]))]
-    )
+    return inertial_parameters(spatial_inertia(mass, com, 0.4 * mass * radius**2 * np.eye(3)))
 
 
 def _determined(information, identifiable):

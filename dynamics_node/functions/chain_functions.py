@@ -108,7 +108,7 @@ class ParallelDynamics:
         for start in range(0, len(results), step):
             part = slice(start, start + step)
             given = [
-                a if a is None or a.ndim == own else a[part] for a, own in zip(arrays, AXES, strict=True)
+                a if a is None or a.ndim == axes else a[part] for a, axes in zip(arrays, AXES, strict=True)
             ]
             results[part] = on_host(solve(*(a if a is None else xp.asarray(a) for a in given)))
         return results

@@ -379,9 +379,9 @@ def _described(runner):
 
 
 def _signature(robot, problem) -> Signature:
-    own = robot_signature(robot)
+    signature = robot_signature(robot)
     readings = {"readings": ((len(problem.readings),), problem.readings)}
-    return Signature(f"estimator of {own.name}", own.inputs | readings, own.quaternions)
+    return Signature(f"estimator of {signature.name}", signature.inputs | readings, signature.quaternions)
 
 
 def _why_not(robot, problem, q, qd=None, readings=None, gravity=None):

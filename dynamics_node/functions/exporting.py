@@ -92,7 +92,7 @@ def export_functions(
         raise ChoiceError(f"the interface of target {target!r} is double: leave precision at 'double'")
     robots = [robot for robot in (getattr(f, "robot", None) for f in functions) if robot is not None]
     prefix = identifier(name or (robots[0].name if robots else "dynamics"))
-    differentiated = [own for f in functions for own in _with_derivatives(f, options, target)]
+    differentiated = [derived for f in functions for derived in _with_derivatives(f, options, target)]
     entries = [_entry(f, prefix, options, target) for f in differentiated]
     entries += [_entry(f, prefix, replace(options, order=0), target) for f in undifferentiated]
     twice = [e.name for k, e in enumerate(entries) if e.name in [other.name for other in entries[:k]]]
@@ -117,17 +117,17 @@ def _precision(function, options):
 def _with_derivatives(function, options, target):
     """The Function and those of its derivatives, which targets with CasADi's interface have by CasADi's
     names."""
-    own = [function]
+    derived = [function]
     for _ in range(0 if target in WITH_CASADI else options.order):
-        row = QUANTITIES.get(own[-1].spec.name) if hasattr(own[-1], "spec") else None
+        row = QUANTITIES.get(derived[-1].spec.name) if hasattr(derived[-1], "spec") else None
         if row is None or row.derivatives is None:
             known = ", ".join(name for name, other in QUANTITIES.items() if other.derivatives)
             raise ChoiceError(
-                f"{own[-1].signature.name} has no derivatives for target {target!r}; those of {known} exist; "
-                f"targets {' and '.join(WITH_CASADI)} differentiate every function"
+                f"{derived[-1].signature.name} has no derivatives for target {target!r}; those of {known} "
+                f"exist; targets {' and '.join(WITH_CASADI)} differentiate every function"
             )
-        own.append(own[-1].derivatives("numpy"))
-    return own
+        derived.append(derived[-1].derivatives("numpy"))
+    return derived
 
 
 # --- an Entry -----------------------------------------------------------------------------------------------

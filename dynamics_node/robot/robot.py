@@ -93,7 +93,7 @@ class Robot:
             explicit=explicit or None,
             implicit=[name for name in self.tree.v_names if name not in self.v_names] or None,
             loops=[constraint.name for constraint in self.constraints] or None,
-            mass=f"{sum(body.inertia[5, 5] for body in self.bodies):.4g} kg, moving",
+            mass=f"{self.mass:.4g} kg, moving",
             gravity=self.gravity,
             warnings=self.warnings or None,
         )
@@ -105,7 +105,7 @@ class Robot:
             joint = body.joint
             limits = (joint.limits.lower, joint.limits.upper, joint.limits.velocity, joint.limits.effort)
             cells = ["" if limit is None else f"{limit:g}" for limit in limits]
-            rows.append((joint.name, joint.kind, body.name, f"{body.inertia[5, 5]:.4g}", *cells))
+            rows.append((joint.name, joint.kind, body.name, f"{body.mass:.4g}", *cells))
         head = ("joint", "type", "body", "mass kg", "lower", "upper", "velocity", "effort")
         return html_table(head, rows, repr(self).partition("\n")[0])
 

@@ -193,8 +193,8 @@ def capability(
     passive = selected_friction(robot, friction)
     resistance = passive.independent(robot, q, qd) if passive else 0.0
     free, held = (
-        evaluate(robot, "inverse_dynamics", q, qd, own, gravity=gravity, **compute) + resistance
-        for own in (still, moving)
+        evaluate(robot, "inverse_dynamics", q, qd, acceleration, gravity=gravity, **compute) + resistance
+        for acceleration in (still, moving)
     )
     A = J @ evaluate(robot, "inverse_mass_matrix", q, **compute)
     center, generators = change - matvec(A, free), A * most
@@ -346,7 +346,7 @@ def _require_link(robot, link):
 def _efforts(robot, limits):
     """Effort limits (nv,), finite. Raises InputError."""
     most = joint_limits(robot, limits).effort
-    if missing := [name for name, own in zip(robot.v_names, most, strict=True) if not np.isfinite(own)]:
+    if missing := [name for name, limit in zip(robot.v_names, most, strict=True) if not np.isfinite(limit)]:
         raise InputError(
             f"no effort limit of {listed(missing)}: add limits={{{missing[0]!r}: {{'max_effort': ...}}}}"
         )
@@ -358,10 +358,10 @@ def _states(robot, q, *rates):
     arrays = {"q": (shaped("q", q, ((robot.nq,), robot.q_names)), 1)}
     zero = np.zeros(robot.nv)
     for name, given in zip(("qd", "qdd"), rates, strict=True):
-        own = zero if given is None else shaped(name, given, ((robot.nv,), robot.v_names))
-        arrays[name] = (own, 1)
+        array = zero if given is None else shaped(name, given, ((robot.nv,), robot.v_names))
+        arrays[name] = (array, 1)
     batch = same_batch(arrays)
-    q, qd, qdd = (np.broadcast_to(own, (*batch, own.shape[-1])) for own, _ in arrays.values())
+    q, qd, qdd = (np.broadcast_to(array, (*batch, array.shape[-1])) for array, _ in arrays.values())
     return q, qd, np.broadcast_to(zero, qd.shape), qdd
 
 

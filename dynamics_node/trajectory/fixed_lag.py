@@ -162,8 +162,8 @@ def prediction_program(graph: TrajectoryGraph) -> Program:
         for variable in reversed(sorted(graph.variables, key=lambda v: _order(rates, v.name))):
             x = stored[places[variable.name]]
             if variable.rate in places:
-                own = stored[places[variable.rate]]
-                x = variable.moved(x, half * (own + predicted[variable.rate]))
+                rate = stored[places[variable.rate]]
+                x = variable.moved(x, half * (rate + predicted[variable.rate]))
             elif variable.name in rates.values():
                 x = x + (x - before[places[variable.name]])
             predicted[variable.name] = x

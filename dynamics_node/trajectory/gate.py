@@ -115,8 +115,8 @@ class Gate:
             self._accept(step, sensor, values, variance)
             return
         for row, square in enumerate(squares):
-            own = values if len(squares) == 1 else _only(values, row)
-            self._test_row(step, sensor, row, own, variance, square)
+            reading = values if len(squares) == 1 else _only(values, row)
+            self._test_row(step, sensor, row, reading, variance, square)
 
     @property
     def suspected(self) -> set[str]:
@@ -143,7 +143,9 @@ class Gate:
 
     def _open_steps(self):
         """Steps with a deferred or rejected position reading."""
-        deferred = [one for (sensor, _), own in self._deferred.items() if sensor == ENCODER for one in own]
+        deferred = [
+            one for (sensor, _), readings in self._deferred.items() if sensor == ENCODER for one in readings
+        ]
         return self._incomplete.union(one.step for one in deferred)
 
     def _next_read(self, step):
@@ -195,11 +197,11 @@ class Gate:
         """Whether encoders have read all joints often enough since the deferred readings. Readings older than
         the window are rejected."""
         sensor, oldest = key[0], self.smoother.oldest
-        own = [one for one in self._deferred[key] if one.step >= oldest]
-        if expired := len(self._deferred[key]) - len(own):
+        recent = [one for one in self._deferred[key] if one.step >= oldest]
+        if expired := len(self._deferred[key]) - len(recent):
             self.rejected[sensor] += expired
-        self._deferred[key] = own
-        return (self.smoother.times_read(own[0].step, ENCODER) >= WITNESS_STEPS).all()
+        self._deferred[key] = recent
+        return (self.smoother.times_read(recent[0].step, ENCODER) >= WITNESS_STEPS).all()
 
     def _patience(self, sensor):
         """Number of steps with unlikely readings before a decision."""
@@ -233,10 +235,10 @@ class Gate:
     def _reconsider(self, key):
         """Accept the deferred readings unless encoders contradict them."""
         smoother, (sensor, _), before = self.smoother, key, self.smoother.saved()
-        own = [one for one in self._deferred[key] if one.step >= smoother.oldest]
-        first = min((one.step for one in own), default=smoother.newest)
-        smoother.loosen(first, max((one.unlikely for one in own), default=1.0))
-        for one in own:
+        recent = [one for one in self._deferred[key] if one.step >= smoother.oldest]
+        first = min((one.step for one in recent), default=smoother.newest)
+        smoother.loosen(first, max((one.unlikely for one in recent), default=1.0))
+        for one in recent:
             smoother.read(one.step, sensor, one.values, one.variance)
         agrees = self._agrees(first)
         if sensor == ENCODER and not agrees:
@@ -245,7 +247,7 @@ class Gate:
             del self._deferred[key]
             self._suspected.pop(key, None)
             if self._lasting and _by_row(sensor):
-                for one in own:
+                for one in recent:
                     self._lasting.read(one.step, sensor, one.values, one.variance)
             smoother.solve()
             self._again()

@@ -118,10 +118,10 @@ class Smoothed:
         _require_scalar(system)
         self.scalars = tuple(system.scalars)
         self.names = tuple(system.directions[k] for k in self.scalars)
-        own = [(sensor, _reading(robot, sensor)) for sensor in self.sensors]
-        readings = [encoder(system), torque(system), *(factor for _, factor in own)]
+        pairs = [(sensor, _reading(robot, sensor)) for sensor in self.sensors]
+        readings = [encoder(system), torque(system), *(factor for _, factor in pairs)]
         self.graph = estimation_graph(system, readings, determines="external_torque")
-        self.deviations = {factor.name: _deviations(sensor, factor) for sensor, factor in own}
+        self.deviations = {factor.name: _deviations(sensor, factor) for sensor, factor in pairs}
         self.read = ("encoder", "torque", *self.deviations)
         self.predict = _predicting(self.graph, self.read, backend)
 

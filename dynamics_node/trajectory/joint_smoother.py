@@ -103,10 +103,10 @@ class JointSmoother:
         at = f"reading {sensor}"
         values = np.asarray(values, dtype=float)
         finite = np.isfinite(values)
-        own = np.where(finite, 1.0 / (1.0 / self._weights[sensor] + variance), 0.0)
+        weight = np.where(finite, 1.0 / (1.0 / self._weights[sensor] + variance), 0.0)
         before = steps[weights][row]
-        total = before + own
-        mean = before * steps[at][row] + own * np.where(finite, values, 0.0)
+        total = before + weight
+        mean = before * steps[at][row] + weight * np.where(finite, values, 0.0)
         steps[at][row] = np.where(total > 0, mean / np.where(total > 0, total, 1.0), 0.0)
         steps[weights][row] = total
 
@@ -145,8 +145,8 @@ class JointSmoother:
         graph, steps = self.smoothed.graph, self.lag.steps
         run(self.smoothed.predict, *(steps[variable.name][row] for variable in graph.variables), self._read)
         P = covariances(graph, {name: rows[row:] for name, rows in self.lag.outputs.items()})[0]
-        variances, own = P.diagonal(), list(self.smoothed.scalars)
-        velocity, acceleration = (variances[graph.columns[name]][own] for name in ("qd", "qdd"))
+        variances, scalars = P.diagonal(), list(self.smoothed.scalars)
+        velocity, acceleration = (variances[graph.columns[name]][scalars] for name in ("qd", "qdd"))
         readings = {RATES: (velocity, acceleration)}
         for name, place in self._places.items():
             J = self._read[place, 1:]
@@ -215,12 +215,16 @@ class JointSmoother:
         row, smoothed = number - self.oldest, self.smoothed
         system, graph = smoothed.system, smoothed.graph
         steps, P = self.lag.steps, self.lag.covariance(row)[0]
-        own = list(system.independent)
+        independent = list(system.independent)
         q = steps["q"][row].copy()
-        values = [q[[system.scalars[k] for k in own]]]
-        values += [steps["qd"][row][own], steps["qdd"][row][own], steps["external_torque"][row].copy()]
-        columns = [graph.columns["external_torque"].start + np.arange(len(own))]
-        columns = [graph.columns[name].start + np.array(own) for name in VARIABLES[:3]] + columns
+        values = [q[[system.scalars[k] for k in independent]]]
+        values += [
+            steps["qd"][row][independent],
+            steps["qdd"][row][independent],
+            steps["external_torque"][row].copy(),
+        ]
+        columns = [graph.columns["external_torque"].start + np.arange(len(independent))]
+        columns = [graph.columns[name].start + np.array(independent) for name in VARIABLES[:3]] + columns
         blocks = tuple(P[np.ix_(at, at)] for at in columns)
         chi_square, readings, worst = self._agreement(row)
         position, velocity, acceleration, external_torque = values

@@ -117,7 +117,9 @@ class JointTrajectory:
         ndarray (points - 1,)
             1, 3 or 5.
         """
-        velocity, acceleration = (own[1:] & own[:-1] for own in (self._has(self.qd), self._has(self.qdd)))
+        velocity, acceleration = (
+            there[1:] & there[:-1] for there in (self._has(self.qd), self._has(self.qdd))
+        )
         return np.where(velocity, np.where(acceleration, QUINTIC, CUBIC), LINE)
 
     def slowed(self, factor: float) -> "JointTrajectory":

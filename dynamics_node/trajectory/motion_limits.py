@@ -81,24 +81,24 @@ def joint_limits(robot: Robot, more: Mapping[str, Mapping[str, float]]) -> Motio
     none = np.inf
     rows = [
         (
-            own.lower if joint.type.bounded else -none,
-            own.upper if joint.type.bounded else none,
-            *(getattr(own, kind) or none for kind in MotionLimits._fields[2:6]),
+            joint.limits.lower if joint.type.bounded else -none,
+            joint.limits.upper if joint.type.bounded else none,
+            *(getattr(joint.limits, kind) or none for kind in MotionLimits._fields[2:6]),
         )
-        for joint, own in ((joint, joint.limits) for joint in joints)
+        for joint in joints
     ]
     kinds = list(np.array(rows).T) if rows else [np.zeros(0)] * 6
     limits = MotionLimits._make((*kinds, np.array(robot.effort_limits), np.full(robot.nv, none)))
-    for own in (more, *(more.values() if isinstance(more, Mapping) else ())):
-        if not isinstance(own, Mapping):
+    for entry in (more, *(more.values() if isinstance(more, Mapping) else ())):
+        if not isinstance(entry, Mapping):
             raise InputError(f"limits must be {{joint: {{'max_effort': number, ...}}}}, not {more!r}")
     fixed = {frame.fixed_joint for frame in robot.frames.values()}
-    for name, own in more.items():
+    for name, bounds in more.items():
         if name in fixed:
             continue
         if name not in names:
             raise InputError(f"limits of unknown joint {name!r}; the robot has {', '.join(names)}")
-        for key, value in own.items():
+        for key, value in bounds.items():
             if key not in LIMIT_KEYS:
                 raise InputError(f"limits of {name!r}: unknown {key!r}; known: {', '.join(LIMIT_KEYS)}")
             value = numbers(f"limits: {key} of {name!r}", value)
@@ -150,9 +150,9 @@ def margins_of(robot, named, limits, time, q, qd, qdd, jerk, tau, effort_rate=No
             found.append(_rate_margin(joint.name, "acceleration", time, values, bound))
     for kind, values in (("effort", tau), ("effort_rate", effort_rate)):
         limit = getattr(limits, kind)
-        for own in np.flatnonzero(np.isfinite(limit)).tolist():
-            found.append(_rate_margin(robot.v_names[own], kind, time, values[:, own], limit[own]))
-    return tuple(sorted(found, key=lambda own: -own.used))
+        for v in np.flatnonzero(np.isfinite(limit)).tolist():
+            found.append(_rate_margin(robot.v_names[v], kind, time, values[:, v], limit[v]))
+    return tuple(sorted(found, key=lambda margin: -margin.used))
 
 
 def _rate_margin(name, quantity, time, values, limit):

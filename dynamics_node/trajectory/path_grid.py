@@ -59,7 +59,7 @@ class Path:
         stops = np.unique(np.concatenate([points.time[[0, -1]], points.time[resting], turns]))
         at = np.interp(stops, self._s, self._length)
         moving = np.diff(at) > SHORTEST * self._length[-1]
-        self.parts = [pair for pair, own in zip(pairwise(stops), moving, strict=True) if own]
+        self.parts = [pair for pair, moves in zip(pairwise(stops), moving, strict=True) if moves]
         if len(self.parts) > MOST_STOPS:
             raise InputError(
                 f"the trajectory stops {len(self.parts) - 1} times on its way, more than {MOST_STOPS}: use "
@@ -84,8 +84,8 @@ class Path:
 
     def first(self, part, count) -> PathGrid:
         """About `count` points of a part, denser next to its stops."""
-        own = (self._s > part[0]) & (self._s < part[1])
-        s = np.concatenate([part[:1], self._s[own], part[1:]])
+        within = (self._s > part[0]) & (self._s < part[1])
+        s = np.concatenate([part[:1], self._s[within], part[1:]])
         length = np.interp(s, self._s, self._length)
         share = (length - length[0]) / (length[-1] - length[0])
         return self.spaced(s, np.arccos(np.clip(1 - 2 * share, -1, 1)), np.pi / count)
@@ -93,7 +93,7 @@ class Path:
     def spaced(self, s, progress, spacing) -> PathGrid:
         """Points from s[0] to s[-1], at most `spacing` apart in the progress (k,) at times s (k,), and TURN
         in direction. Those of the trajectory are among them, unless there are more of them."""
-        given, dense = (own[(own > s[0]) & (own < s[-1])] for own in (self._points.time, self._s))
+        given, dense = (times[(times > s[0]) & (times < s[-1])] for times in (self._points.time, self._s))
         dense = np.unique(np.concatenate([s, dense]))
         progress = np.interp(dense, s, progress) / spacing + np.interp(dense, self._s, self._turned) / TURN
         count = np.ceil(progress[-1] - progress[0])

@@ -32,14 +32,14 @@ class PathLimits:
         self.resting = self.still + self._functions.friction(self._q, zero)[1]
         bounds = joint_limits(robot, limits)
         self._efforts = np.isfinite(bounds.effort)
-        self.efforts = [name for name, own in zip(robot.v_names, self._efforts, strict=True) if own]
+        self.efforts = [name for name, limited in zip(robot.v_names, self._efforts, strict=True) if limited]
         self.motion = rates, accelerations = _joint_motion(robot, self._q, self._qs, own_qss)
         self.slowness = (np.abs(rates) / bounds.velocity).max(axis=1, initial=0.0)
-        own = np.isfinite(np.minimum(bounds.acceleration, bounds.deceleration))
-        rates, accelerations = rates[:, own], accelerations[:, own]
+        bounded = np.isfinite(np.minimum(bounds.acceleration, bounds.deceleration))
+        rates, accelerations = rates[:, bounded], accelerations[:, bounded]
         self.a = np.concatenate([self.torques[0][:, self._efforts], rates], axis=1)
         self.b = np.concatenate([self.torques[1][:, self._efforts], accelerations], axis=1)
-        forward, back = (bounds.acceleration[own], bounds.deceleration[own])
+        forward, back = (bounds.acceleration[bounded], bounds.deceleration[bounded])
         effort = np.broadcast_to(bounds.effort[self._efforts], (len(q), self._efforts.sum()))
         self.upper = np.concatenate([effort, np.where(rates >= 0, forward, back)], axis=1)
         self.lower = np.concatenate([effort, np.where(rates >= 0, back, forward)], axis=1)
@@ -59,7 +59,7 @@ class PathLimits:
     def friction_rows(self, speed, points=slice(None)):
         """Rows (k, rows) of `friction`."""
         rest = np.zeros((len(speed), self.a.shape[1] - self._efforts.sum()))
-        return [np.append(own[:, self._efforts], rest, axis=1) for own in self.friction(speed, points)]
+        return [np.append(part[:, self._efforts], rest, axis=1) for part in self.friction(speed, points)]
 
 
 def uses(check, limits):
@@ -67,11 +67,11 @@ def uses(check, limits):
     (samples,) of velocities."""
     robot, bounds = check.robot, joint_limits(check.robot, limits)
     rates, accelerations = _joint_motion(robot, check.q, check.qd, check.qdd)
-    own = np.isfinite(np.minimum(bounds.acceleration, bounds.deceleration))
-    braking = (rates * accelerations < 0)[:, own]
-    most = np.where(braking, bounds.deceleration[own], bounds.acceleration[own])
+    limited = np.isfinite(np.minimum(bounds.acceleration, bounds.deceleration))
+    braking = (rates * accelerations < 0)[:, limited]
+    most = np.where(braking, bounds.deceleration[limited], bounds.acceleration[limited])
     efforts = np.isfinite(bounds.effort)
-    rows = [check.tau[:, efforts] / bounds.effort[efforts], accelerations[:, own] / most]
+    rows = [check.tau[:, efforts] / bounds.effort[efforts], accelerations[:, limited] / most]
     return np.concatenate(rows, axis=1), (np.abs(rates) / bounds.velocity).max(axis=1, initial=0.0)
 
 
@@ -79,4 +79,4 @@ def _joint_motion(robot, q, qd, qdd):
     """Rates and accelerations (k, joints) of the scalar joints of all bodies."""
     spread = sampled_rates(robot, q, qd)
     every = spread.qd, spread.accelerations(qdd)
-    return [np.concatenate([joint.rate(own) for joint in scalar_joints(robot)], axis=1) for own in every]
+    return [np.concatenate([joint.rate(rates) for joint in scalar_joints(robot)], axis=1) for rates in every]

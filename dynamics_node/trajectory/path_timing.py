@@ -120,7 +120,7 @@ def scaled(
         return _fastest(check, limits, most)
     from dynamics_node.trajectory.smooth_timing import smoothed  # imports scipy
 
-    others = {name: {k: own[k] for k in own if k not in SMOOTH} for name, own in limits.items()}
+    others = {name: {k: bounds[k] for k in bounds if k not in SMOOTH} for name, bounds in limits.items()}
     fast = _fastest(check.retimed(check.trajectory, others), others, most)
     return smoothed(check, fast, limits)
 

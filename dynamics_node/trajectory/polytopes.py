@@ -85,7 +85,8 @@ class Polytope:
 
     def __repr__(self):
         rows = {
-            name: f"array {own.shape}" for name, own in (("normals", self.normals), ("offsets", self.offsets))
+            name: f"array {array.shape}"
+            for name, array in (("normals", self.normals), ("offsets", self.offsets))
         }
         return titled("Polytope", **rows)
 
@@ -150,8 +151,8 @@ class Polytope:
         """
         found = self._vertices()
         vertices = np.full((len(found), max(map(len, found), default=0), self.normals.shape[-1]), np.nan)
-        for place, own in zip(vertices, found, strict=True):
-            place[: len(own)] = own
+        for place, points in zip(vertices, found, strict=True):
+            place[: len(points)] = points
         return vertices.reshape(*self.offsets.shape[:-1], *vertices.shape[1:])
 
 
@@ -208,21 +209,22 @@ def _spans(G) -> list[_Span]:
         raise InputError(
             f"{n} joints give more than {MOST_FACETS} facets in {m} dimensions: choose fewer axes"
         )
-    return [_Span(own, U[own], sizes[own, :r], V[own, :r]) for r, own in groups]
+    return [_Span(states, U[states], sizes[states, :r], V[states, :r]) for r, states in groups]
 
 
 def _facet_normals(spans, m):
     """Unit normals (states, k, m) of the facets, one of two opposite ones, and which are those (states, k) of
     the space of a flat zonotope; normals are zero beyond its facets."""
     rows = [
-        np.concatenate([_facets(own), transpose(own.U[:, :, own.sizes.shape[1] :])], axis=1) for own in spans
+        np.concatenate([_facets(span), transpose(span.U[:, :, span.sizes.shape[1] :])], axis=1)
+        for span in spans
     ]
-    states = sum(len(own.states) for own in spans)
-    normals = np.zeros((states, max((own.shape[1] for own in rows), default=0), m))
+    states = sum(len(span.states) for span in spans)
+    normals = np.zeros((states, max((facets.shape[1] for facets in rows), default=0), m))
     flat = np.zeros(normals.shape[:2], dtype=bool)
-    for span, own in zip(spans, rows, strict=True):
-        count, missing = own.shape[1], m - span.sizes.shape[1]
-        normals[span.states, :count] = own
+    for span, facets in zip(spans, rows, strict=True):
+        count, missing = facets.shape[1], m - span.sizes.shape[1]
+        normals[span.states, :count] = facets
         flat[span.states, count - missing : count] = True
     lengths = np.linalg.norm(normals, axis=-1, keepdims=True)
     return np.divide(normals, lengths, out=normals, where=lengths > 0), flat
@@ -251,7 +253,7 @@ def _crosses(V):
 def _zonotope_vertices(c, G, spans):
     """Vertices (k, m) of every state: images of corners of the box."""
     _require_few(G.shape[2])
-    found = [own[None] for own in c]
+    found = [vertex[None] for vertex in c]
     for span in spans:
         if span.V.shape[1]:
             for state, cocircuits in zip(span.states, _cocircuits(span.V), strict=True):
@@ -343,7 +345,7 @@ def _meeting_points(rows, low, high, choices, sides):
     heights, slack = y @ transpose(rows), FLAT * (high - low)[:, None]
     above, below = heights - high[:, None], low[:, None] - heights
     inside = (np.maximum(above, below) <= slack).all(axis=-1) & np.repeat(regular, len(sides), axis=1)
-    at = np.concatenate([(np.abs(own) <= slack)[..., moving] for own in (above, below)], axis=-1)
+    at = np.concatenate([(np.abs(gap) <= slack)[..., moving] for gap in (above, below)], axis=-1)
     codes = at @ (1 << np.arange(2 * len(moving)))  # of the planes through a point
-    firsts = [np.unique(own[good], return_index=True)[1] for own, good in zip(codes, inside, strict=True)]
-    return [own[good][first] for own, good, first in zip(y, inside, firsts, strict=True)]
+    firsts = [np.unique(code[good], return_index=True)[1] for code, good in zip(codes, inside, strict=True)]
+    return [points[good][first] for points, good, first in zip(y, inside, firsts, strict=True)]

@@ -90,8 +90,8 @@ def inverse_dynamics(
     tangent = {} if passive is None else passive.data
 
     def residual(q, qd, qdd, **torques):
-        own = {name: torques.pop(name) for name in tangent}
-        overcome = () if passive is None else (passive.torque(q, qd, **own),)
+        known = {name: torques.pop(name) for name in tangent}
+        overcome = () if passive is None else (passive.torque(q, qd, **known),)
         return system.inverse(q, qd, qdd, *overcome) - sum(torques.values())
 
     return TrajectoryFactor(

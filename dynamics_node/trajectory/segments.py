@@ -51,7 +51,9 @@ def segments_of(points, degrees, begin, jerk=True) -> Segments:
     end = begin + len(degrees)
     here, there = slice(begin, end), slice(begin + 1, end + 1)
     T = np.diff(points.time[begin : end + 1])[:, None]
-    p, d, v, w, a, b = (own[part] for own in (points.q, points.qd, points.qdd) for part in (here, there))
+    p, d, v, w, a, b = (
+        values[part] for values in (points.q, points.qd, points.qdd) for part in (here, there)
+    )
     speed = (d - p) / T
     if (degrees == CUBIC).all():
         middle = 3 * speed - v - w
@@ -60,7 +62,7 @@ def segments_of(points, degrees, begin, jerk=True) -> Segments:
         return Segments(q, qd, qdd, np.diff(qdd, axis=0) / T if jerk else None)
     if (degrees < QUINTIC).any():
         lines, quintics = degrees[:, None] == LINE, degrees[:, None] == QUINTIC
-        v, w = (np.where(lines, speed, own) for own in (v, w))
+        v, w = (np.where(lines, speed, rate) for rate in (v, w))
         middle = np.where(lines, speed, 3 * speed - v - w)
         a = np.where(quintics, a, 2 * (middle - v) / T)
         b = np.where(quintics, b, 2 * (w - middle) / T)
@@ -87,7 +89,7 @@ def _values(c, segment, u):
 def _middles(c):
     """The polynomials c (degree + 1, segments, n) at u = 0.5."""
     weights = [comb(len(c) - 1, k) / 2 ** (len(c) - 1) for k in range(len(c))]
-    return sum(weight * own for weight, own in zip(weights, c, strict=True))
+    return sum(weight * coefficient for weight, coefficient in zip(weights, c, strict=True))
 
 
 # --- samples ------------------------------------------------------------------------------------------------
@@ -124,8 +126,8 @@ class Sampling:
         """Samples at the start, the middle and perhaps the end of segments."""
         time, has_end = self._points.time, self._ends[begin]
         times = [time[begin:end], 0.5 * (time[begin:end] + time[begin + 1 : end + 1])]
-        own = segments_of(self._points, self._degrees[begin:end], begin, self._jerk)
-        values: Any = [None if c is None else [c[0], _middles(c)] + [c[-1]] * has_end for c in own]
+        segments = segments_of(self._points, self._degrees[begin:end], begin, self._jerk)
+        values: Any = [None if c is None else [c[0], _middles(c)] + [c[-1]] * has_end for c in segments]
         times += [time[begin + 1 : end + 1]] * has_end
         q, qd, qdd, jerk = (x and np.stack(x, axis=1).reshape(-1, x[0].shape[1]) for x in values)
         return Samples(np.stack(times, axis=1).ravel(), q, qd, qdd, jerk)
@@ -144,8 +146,8 @@ class Sampling:
         segment, u = segment[order], u[order]
         start, stop = time[begin + segment], time[begin + segment + 1]
         times = np.where(u == 1, stop, start + u * (stop - start))
-        own = segments_of(self._points, self._degrees[begin:end], begin, self._jerk)
-        return Samples(times, *own.at(segment, u, self._jerk), *([] if self._jerk else [None]))
+        segments = segments_of(self._points, self._degrees[begin:end], begin, self._jerk)
+        return Samples(times, *segments.at(segment, u, self._jerk), *([] if self._jerk else [None]))
 
 
 def parts_of(points, rate):
@@ -176,17 +178,18 @@ class _Scan:
         known = [points.q, points.qd if (degrees > LINE).all() else None]
         known += [points.qdd if (degrees == QUINTIC).all() else None, None]
         best = [
-            [_Best(sign, own, len(points.names)) for sign in (1, -1)] for own in known[: 4 if jerk else 3]
+            [_Best(sign, values, len(points.names)) for sign in (1, -1)]
+            for values in known[: 4 if jerk else 3]
         ]
         for begin in range(0, count, CHUNK // 4):
             part = slice(begin, begin + CHUNK // 4)
-            own = segments_of(points, degrees[part], begin, jerk)
+            segments = segments_of(points, degrees[part], begin, jerk)
             if (degrees[part] == QUINTIC).any():
-                self.uneven[part] = _uneven(own.qdd, most)
-            for c, pair in zip(own, best, strict=False):
+                self.uneven[part] = _uneven(segments.qdd, most)
+            for c, pair in zip(segments, best, strict=False):
                 for one in pair:
                     one.find(c, begin)
-        inner = [own.inner() for pair in best for own in pair]
+        inner = [one.inner() for pair in best for one in pair]
         self._segment, self._u = (np.concatenate(parts) for parts in zip(*inner, strict=True))
 
     def between(self, parts):
@@ -218,8 +221,8 @@ class _Best:
     def inner(self):
         """segment and u of the values inside of segments."""
         self._decide()
-        own = (self._u > 0) & (self._u < 1)
-        return self._segment[own], self._u[own]
+        inside = (self._u > 0) & (self._u < 1)
+        return self._segment[inside], self._u[inside]
 
     def find(self, c, begin):
         """Add polynomials c (degree + 1, segments, joints) whose largest coefficient exceeds the value."""

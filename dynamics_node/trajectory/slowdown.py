@@ -17,8 +17,8 @@ def largest_speed(coefficients, limit):
     x, last = 1.0, -1
     while x > 0:  # every step ends at the next root of a polynomial: a handful suffices
         value = np.zeros_like(limit)
-        for own in coefficients[::-1]:
-            value = value * x + own
+        for coefficient in coefficients[::-1]:
+            value = value * x + coefficient
         used = np.abs(value) / limit
         over = np.flatnonzero(used > 1 + TOLERANCE)
         if not over.size:

@@ -88,7 +88,7 @@ class StepBlock(NamedTuple):
     by_next: np.ndarray
 
 
-def linearized(graph, H, g, arrays, after, own: Determined, ahead: Determined):
+def linearized(graph, H, g, arrays, after, here: Determined, ahead: Determined):
     """The StepBlock of a step with incoming information H, g, and the normalized squared errors of its
     weighted factors. arrays: its numbers {name: array of symbols}, after: those of the next one."""
     free, squares = len(graph.order), []
@@ -101,7 +101,7 @@ def linearized(graph, H, g, arrays, after, own: Determined, ahead: Determined):
         squares.append(weights @ (error * error))
         if factor.loss is not None:
             weights = weights * factor.loss.weight(squares[-1])
-        J, offset = _reduced(graph, _columns(graph, by), own)
+        J, offset = _reduced(graph, _columns(graph, by), here)
         if factor.after:
             J_next, offset_next = _reduced(graph, _columns(graph, by, step=1), ahead)
             links.append((error + offset + offset_next, 1.0 / weights, J, J_next))
@@ -191,8 +191,8 @@ def arrival_program(graph: TrajectoryGraph) -> Program:
         columns = len(graph.column_names)
         error, D, start = np.zeros(columns, dtype=object), np.zeros((columns, columns), dtype=object), 0
         for variable in graph.variables:
-            own, place = graph.columns[variable.name], slice(start, start + variable.size)
-            error[own], D[own, own] = _difference(variable, row[place], at[place])
+            block, place = graph.columns[variable.name], slice(start, start + variable.size)
+            error[block], D[block, block] = _difference(variable, row[place], at[place])
             start += variable.size
         D = D[np.ix_(graph.order, graph.order)]
         there = packed(D.T @ H @ D, D.T @ (g - H @ error[graph.order]))
@@ -217,14 +217,14 @@ def forward_program(graph: TrajectoryGraph) -> Program:
     def function(carry, **arrays):
         after = {name: arrays.pop(name + NEXT) for name in graph.ahead}
         H, g = unpacked(graph, carry[: known_size(graph)])
-        own = Determined(**_parts(carry[known_size(graph) :], determined_shapes(graph)))
+        here = Determined(**_parts(carry[known_size(graph) :], determined_shapes(graph)))
         ahead = determined(graph, after)
-        block, squares = linearized(graph, H, g, arrays, after, own, ahead)
+        block, squares = linearized(graph, H, g, arrays, after, here, ahead)
         known, kept, pivots = _eliminated(block, arrays[DAMPING][0])
-        health = np.array([own.condition[0], sum(1.0 / pivot for pivot in pivots)])
+        health = np.array([here.condition[0], sum(1.0 / pivot for pivot in pivots)])
         stored = np.concatenate([arrays[variable.name] for variable in graph.variables])
         outputs = {"carry": _carry(known, ahead), "stored": stored} | kept._asdict()
-        outputs |= {"offset": own.offset, "slopes": own.slopes, "exact": own.errors}
+        outputs |= {"offset": here.offset, "slopes": here.slopes, "exact": here.errors}
         return outputs | {"squares": np.array(squares), "pivots": pivots, "health": health}
 
     return trace(function, reads)
@@ -240,10 +240,10 @@ def backward_program(graph: TrajectoryGraph) -> Program:
 
     def function(carry, stored, offset, slopes, **parts):
         dx = np.zeros(len(graph.column_names), dtype=object)
-        dx[graph.order] = own = _substituted(EliminatedStep(**parts), carry)
-        dx[graph.determined] = offset - slopes @ own
+        dx[graph.order] = eliminated = _substituted(EliminatedStep(**parts), carry)
+        dx[graph.determined] = offset - slopes @ eliminated
         free = np.isin(np.arange(len(dx)), graph.order)
-        outputs, start, change = {"carry": own}, 0, 0.0
+        outputs, start, change = {"carry": eliminated}, 0, 0.0
         for variable in graph.variables:
             x, columns = stored[start : start + variable.size], graph.columns[variable.name]
             outputs[variable.name] = variable.moved(x, dx[columns])

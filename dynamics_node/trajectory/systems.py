@@ -115,7 +115,7 @@ def _functions(robot):
 
     def accelerations(q, qd, qdd):
         equations = [(c, _rates(tree, c, q, qd)) for c in tied]
-        return _all(_counting(tree, c, q, own["K"] @ qdd - own["k"]) for c, own in equations)
+        return _all(_counting(tree, c, q, values["K"] @ qdd - values["k"]) for c, values in equations)
 
     def inverse(q, qd, qdd, passive=None):
         tau = rnea(tree, q, qd, qdd)

@@ -160,8 +160,8 @@ class _Problem:
 def _typical(length, a, limit, slowness):
     """A speed of the order of the fastest motion: solvers have absolute tolerances."""
     strength = (np.abs(a) / limit).max(axis=1, initial=0.0)
-    squares = [length / np.median(own) for own in [strength[strength > 0]] if own.size]
-    squares += [1 / np.median(own) ** 2 for own in [slowness[slowness > 0]] if own.size]
+    squares = [length / np.median(sizes) for sizes in [strength[strength > 0]] if sizes.size]
+    squares += [1 / np.median(sizes) ** 2 for sizes in [slowness[slowness > 0]] if sizes.size]
     return float(np.sqrt(min(squares)))
 
 
@@ -169,12 +169,12 @@ def _solved(lengths, rows, slowness, typical):
     """Speeds (k + 1,) from rest to rest; None if there are none. rows: a, b, c, upper, lower (2 k, rows).
     slowness (k + 1,): inverse of the largest speed."""
     steps = lengths / typical
-    a, b, c, upper, lower = (own.reshape(len(lengths), 2, -1) for own in rows)
+    a, b, c, upper, lower = (row.reshape(len(lengths), 2, -1) for row in rows)
     a, b = a * typical, b * typical**2
     a[:, 1] += 2 * steps[:, None] * b[:, 1]  # x at the end of an interval is that at its start + 2 u ds
-    sides = [np.concatenate([own / upper, -own / lower], axis=2) for own in (a, b, c)]
-    sides = [own.reshape(len(lengths), -1) for own in sides]
-    a, b, c = (np.concatenate([own, own[-1:]]) for own in sides)
+    sides = [np.concatenate([side / upper, -side / lower], axis=2) for side in (a, b, c)]
+    sides = [side.reshape(len(lengths), -1) for side in sides]
+    a, b, c = (np.concatenate([side, side[-1:]]) for side in sides)
     most = 1 / np.maximum(slowness * typical, 1 / MOST_SPEED) ** 2
     speeds = _toppra(np.append(0.0, np.cumsum(steps)), a, b, c, most)
     return None if speeds is None else speeds * typical

@@ -220,7 +220,7 @@ def _rows(array, part):
 
 def trajectory_of(system: System, time, steps: Steps, **more) -> Trajectory:
     """The Trajectory of the current steps; torques if the graph has them. more: further fields."""
-    own, views = list(system.independent), steps.views
+    independent, views = list(system.independent), steps.views
     count = len(steps)
     return Trajectory(
         name=system.name,
@@ -229,8 +229,8 @@ def trajectory_of(system: System, time, steps: Steps, **more) -> Trajectory:
         units=system.units,
         time=time[:count],
         q=views["q"].copy(),
-        qd=views["qd"][:, own],
-        qdd=views["qdd"][:, own],
+        qd=views["qd"][:, independent],
+        qdd=views["qdd"][:, independent],
         tau=views["tau"].copy(),
         external_torque=views["external_torque"].copy() if "external_torque" in views else None,
         residuals=residuals(steps),
@@ -271,9 +271,9 @@ def joined(motions: Sequence[Trajectory]) -> Trajectory:
     first, *others = motions
     if not others:
         return first
-    rows: dict[str, Any] = {name: _joined([getattr(own, name) for own in motions]) for name in ROWS}
+    rows: dict[str, Any] = {name: _joined([getattr(motion, name) for motion in motions]) for name in ROWS}
     for name in ("std", "covariance", "residuals"):
-        parts = [getattr(own, name) for own in motions]
+        parts = [getattr(motion, name) for motion in motions]
         rows[name] = {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
     return replace(first, **rows, steps=None)
 

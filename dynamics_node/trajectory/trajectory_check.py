@@ -406,7 +406,7 @@ def checked(functions: CheckFunctions, points: JointTrajectory, options: CheckOp
     window = positive("thermal_window", options.thermal_window, "seconds")
     options = options._replace(thermal_window=window, rate=positive("rate", options.rate, "hertz"))
     robot, bounds = functions.robot, joint_limits(functions.robot, options.limits)
-    with_rates, with_jerks = (bool(np.isfinite(own).any()) for own in (bounds.effort_rate, bounds.jerk))
+    with_rates, with_jerks = (bool(np.isfinite(limit).any()) for limit in (bounds.effort_rate, bounds.jerk))
     derived = with_rates or with_jerks
     require_few_samples(points.count(options.rate, derived), robot, options.most)
     columns = _Columns(robot, points, options.q0)
@@ -421,9 +421,9 @@ def checked(functions: CheckFunctions, points: JointTrajectory, options: CheckOp
         rows = slice(done, done + len(part.time))
         done = rows.stop
         values = _sampled(functions, columns, points, closed, part, with_rates, with_jerks)
-        for whole, own in zip((time, q, qd, qdd, tau, jerk, effort_rates), values, strict=True):
+        for whole, values_of_part in zip((time, q, qd, qdd, tau, jerk, effort_rates), values, strict=True):
             if whole is not None:
-                whole[rows] = own
+                whole[rows] = values_of_part
     total = None
     if effort_rates is not None:
         effort_rates = _with_jumps(effort_rates.swapaxes(0, 1), time, qd, tau)

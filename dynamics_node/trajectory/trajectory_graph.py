@@ -224,9 +224,9 @@ def occupied_links(graph) -> tuple[np.ndarray, np.ndarray]:
     columns = len(graph.column_names)
     blocks = [np.zeros((2, 0, columns), dtype=bool)]
     blocks += [_occupied(graph, factor) for factor in graph.weighted if factor.after]
-    own, after = np.concatenate(blocks, axis=1)
+    here, after = np.concatenate(blocks, axis=1)
     depends = _dependence(graph)
-    return own @ depends, after @ depends
+    return here @ depends, after @ depends
 
 
 def _dependence(graph):

@@ -39,10 +39,10 @@ def joint_trajectory_of(source: Any) -> JointTrajectory:
         return source
     if isinstance(source, Trajectory):
         columns = [list(source.q_names).index(name) for name in source.v_names if name in source.q_names]
-        own = [k for k, name in enumerate(source.v_names) if name in source.q_names]
-        names = tuple(source.v_names[k] for k in own)
+        scalar = [k for k, name in enumerate(source.v_names) if name in source.q_names]
+        names = tuple(source.v_names[k] for k in scalar)
         return JointTrajectory(
-            names, source.time, source.q[:, columns], source.qd[:, own], source.qdd[:, own]
+            names, source.time, source.q[:, columns], source.qd[:, scalar], source.qdd[:, scalar]
         )
     source = _contained(source)
     names, points = _field(source, "joint_names"), _field(source, "points")
@@ -60,7 +60,7 @@ def joint_trajectory_of(source: Any) -> JointTrajectory:
 def _contained(source):
     """The JointTrajectory in a message. Raises InputError."""
     while _field(source, "joint_names") is None:
-        member = next((own for own in MEMBERS if _field(source, own) is not None), None)
+        member = next((name for name in MEMBERS if _field(source, name) is not None), None)
         if member is None:
             given = f"; there are {listed(map(str, source))}" if isinstance(source, Mapping) else ""
             raise InputError(f"{NEEDED}, or a message that contains one{given}")
@@ -124,10 +124,10 @@ def _rows(points, field, count):
 
 def in_order(check, names) -> np.ndarray:
     """Efforts (k, names) of a TrajectoryCheck at its points, for these joints; 0 for those without effort."""
-    own, efforts = check.robot.v_names, check.efforts
+    known, efforts = check.robot.v_names, check.efforts
     ordered = np.zeros((len(efforts), len(names)))
-    at = [k for k, name in enumerate(names) if name in own]
-    ordered[:, at] = efforts[:, [own.index(names[k]) for k in at]]
+    at = [k for k, name in enumerate(names) if name in known]
+    ordered[:, at] = efforts[:, [known.index(names[k]) for k in at]]
     return ordered
 
 

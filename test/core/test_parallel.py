@@ -194,7 +194,7 @@ def test_node_accepts_the_solvers():
         check_together(Settings(solver=solver, problem="forward"))
     with pytest.raises(ChoiceError, match="'jsiia' does not run on backend 'c'"):
         check_together(Settings(solver="jsiia", backend="c"))
-    assert do(Job(WRIST, {}, "forward", solver="abia", backend="numpy")).way == ("abia", "abia", "numpy")
+    assert do(Job(WRIST, {}, "forward", solver="abia", backend="numpy")).method == ("abia", "abia", "numpy")
     failure = do(Job(WRIST, {}, "forward", solver="cfa"))
     assert "'b'" in failure.reason and "inertia" in failure.reason and not failure.transient
     assert "not for hybrid" in do(Job(WRIST, {}, "hybrid", ("j",), solver="cfa")).reason

@@ -39,7 +39,9 @@ def test_without_a_device_a_robot_is_rejected_with_the_reason(monkeypatch):
 def test_a_robot_is_built_and_served(stand_in):
     robot = do(Job(TEXT, {}, KINDS[0], backend="cuda", services="cuda"))
     assert not isinstance(robot, Failure), robot.reason
-    assert robot.way[2] == "cuda" and robot.forward.runner.backend == robot.inverse.runner.backend == "cuda"
+    assert (
+        robot.method[2] == "cuda" and robot.forward.runner.backend == robot.inverse.runner.backend == "cuda"
+    )
     assert robot.mass_matrix.runner.backend == "c"
     served = pickle.loads(pickle.dumps(robot))
     stand_in.launches.clear()
@@ -48,7 +50,7 @@ def test_a_robot_is_built_and_served(stand_in):
     assert len(stand_in.launches) == 2
     stand_in.fault.plan(0)
     np.testing.assert_allclose(served.forward(q, q, served.inverse(q, q, q)), q, rtol=1e-9, atol=1e-9)
-    assert served.way[2] == "c, for cuda is lost"
+    assert served.method[2] == "c, for cuda is lost"
 
 
 def test_a_building_process_that_opens_a_device_is_limited_in_what_it_writes():

@@ -234,9 +234,13 @@ def _text(entry, derived):
     made = body(entry, derived.name, replace(derived.program, outputs=outputs | health), given)
     lines += [f"(void){unused};" for unused in ("iw", "w", "mem")]
     lines += made.lines
-    for k, own in enumerate(made.texts):
-        if own:
-            lines += [f"if (res[{k}]) {{", *(f"  res[{k}][{n}] = {text};" for n, text in enumerate(own)), "}"]
+    for k, entries in enumerate(made.texts):
+        if entries:
+            lines += [
+                f"if (res[{k}]) {{",
+                *(f"  res[{k}][{n}] = {text};" for n, text in enumerate(entries)),
+                "}",
+            ]
     about = _about(derived.name, derived.inputs, derived.results, made.workspace)
     return [*made.before, *_defined(derived.name, lines), *about]
 
@@ -283,14 +287,14 @@ def _differentiated(derived) -> Derived:
     second = with_health(jacobian(program, [b.name for b in derived.results], read), program)
     results = []
     for block in derived.results:
-        for own in derived.inputs:
-            numbers = np.full((block.numbers.size, own.numbers.size), -1)
-            if own.name in read:
-                there = second.outputs[derivative_name(block.name, own.name)]
+        for argument in derived.inputs:
+            numbers = np.full((block.numbers.size, argument.numbers.size), -1)
+            if argument.name in read:
+                there = second.outputs[derivative_name(block.name, argument.name)]
                 there = np.moveaxis(there.reshape(*block.numbers.shape, -1), 0, 1).reshape(numbers.shape)
                 constant = (block.columns < 0)[:, None]
-                numbers = np.where(constant, -1, without_zeros(second, there[:, own.columns]))
-            results.append(MatrixArgument(f"jac_{block.name}_{own.name}", numbers))
+                numbers = np.where(constant, -1, without_zeros(second, there[:, argument.columns]))
+            results.append(MatrixArgument(f"jac_{block.name}_{argument.name}", numbers))
     inputs = [
         *derived.inputs,
         *(MatrixArgument(f"out_{b.name}", _stored(b.numbers)) for b in derived.results),
@@ -308,4 +312,6 @@ def _renamed(entry):
     program = entry.program
     names = [name for name in program.outputs if not (program.limits and name == HEALTH)]
     named = dict(zip(names, (a.name for a in entry.outputs), strict=True))
-    return replace(program, outputs={named.get(name, name): own for name, own in program.outputs.items()})
+    return replace(
+        program, outputs={named.get(name, name): output for name, output in program.outputs.items()}
+    )

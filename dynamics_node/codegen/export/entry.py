@@ -108,7 +108,7 @@ def derivative_entry(entry: Entry) -> tuple[Entry, dict[tuple[str, str], str]]:
     program, names = first_derivatives(entry, entry.program)
     shapes = {a.name: a.shape for a in (*entry.inputs, *entry.outputs)}
     numbers = {pair: without_zeros(program, program.outputs[name]) for pair, name in names.items()}
-    pairs = [pair for pair, own in numbers.items() if (own >= 0).any()]
+    pairs = [pair for pair, columns in numbers.items() if (columns >= 0).any()]
     called = {pair: f"d{k}" for k, pair in enumerate(pairs)}
     outputs = {called[pair]: program.outputs[names[pair]] for pair in pairs}
     outputs |= {HEALTH: program.outputs[HEALTH]} if program.limits else {}
@@ -130,7 +130,7 @@ def with_health(derived: Program, program: Program) -> Program:
         return derived
 
     def both(**state):
-        own = {name: state[name] for name in program.inputs}
-        return {**interpret(derived, **state), HEALTH: interpret(program, **own)[HEALTH]}
+        given = {name: state[name] for name in program.inputs}
+        return {**interpret(derived, **state), HEALTH: interpret(program, **given)[HEALTH]}
 
     return trace(both, derived.inputs, program.limits)

@@ -35,12 +35,12 @@ def identifiers(names) -> list[str]:
     """Different identifiers of names, none of which is a local of generated functions."""
     made: list[str] = []
     for name in names:
-        own = identifier(name, "value")
-        own = f"value_{own}" if _LOCAL.fullmatch(own) else own
+        base = identifier(name, "value")
+        base = f"value_{base}" if _LOCAL.fullmatch(base) else base
         count = 2
-        unique = own
+        unique = base
         while unique in made:
-            unique, count = f"{own}_{count}", count + 1
+            unique, count = f"{base}_{count}", count + 1
         made.append(unique)
     return made
 

@@ -70,32 +70,32 @@ def body(entry: Entry, name: str, program: Program, given) -> FunctionBody:
     """What computes a Program in a function `name` whose inputs are {name: texts of the entries}."""
     statements = Statements(program, plain_c(entry.precision), given, static_name(entry, "sincos"))
     parts, real = statements.parts(), entry.real
-    before, lines = [], [line for own in parts for line in own]
+    before, lines = [], [line for part in parts for line in part]
     if len(parts) > 1:
-        arguments = ", ".join([*(f"const {real} *{own}" for own in given), f"{real} *w"])
+        arguments = ", ".join([*(f"const {real} *{argument}" for argument in given), f"{real} *w"])
         call = ", ".join([*given, "w"])
         lines = [f"{name}_part{k}({call});" for k in range(len(parts))]
-        unused = " ".join(f"(void){own};" for own in given)
-        for k, own in enumerate(parts):
+        unused = " ".join(f"(void){argument};" for argument in given)
+        for k, part in enumerate(parts):
             before += [
                 f"static void {name}_part{k}({arguments})",
                 "{",
                 f"  {unused}",
-                *_indented(own),
+                *_indented(part),
                 "}",
                 "",
             ]
     outputs = statements.outputs()
     lines += _unless_singular(entry, program, outputs.pop(HEALTH) if program.limits else [])
     texts: list[list[str]] = []
-    for own in outputs.values():
+    for entries in outputs.values():
         texts.append([])
-        for text in own:
+        for text in entries:
             if "[" in text and "w[" not in text:  # an argument, which results may overwrite
                 lines.append(f"const {real} r{len(lines)} = {text};")
                 text = f"r{len(lines) - 1}"
             texts[-1].append(text)
-    quiet = [f"(void){own};" for own in given if own not in statements.read]
+    quiet = [f"(void){argument};" for argument in given if argument not in statements.read]
     return FunctionBody(before, [*quiet, *lines], texts, statements.workspace)
 
 
@@ -126,9 +126,9 @@ def _plain_function(entry):
     else:
         made = _by_lanes(entry)
     lines = [f"{entry.real} w[{made.workspace}];"] * bool(made.workspace) + made.lines
-    for argument, own in zip(entry.outputs, made.texts, strict=True):
+    for argument, entries in zip(entry.outputs, made.texts, strict=True):
         lines += [f"(void){argument.name};"] * (not argument.size)  # of a robot without joints
-        lines += [f"{place} = {text};" for place, text in zip(_entries(argument), own, strict=True)]
+        lines += [f"{place} = {text};" for place, text in zip(_entries(argument), entries, strict=True)]
     lines += ["return 0;"] * entry.can_fail
     return [*made.before, _signature(entry), "{", *_indented(lines), "}", ""]
 
@@ -236,18 +236,18 @@ def strings(signature, texts):
 
 
 _PAYLOAD = """{
-  REAL *const own = inertia + 10 * body;
+  REAL *const phi = inertia + 10 * body;
   const REAL x = com[0], y = com[1], z = com[2];
-  own[0] += mass;
-  own[1] += mass * com[0];
-  own[2] += mass * com[1];
-  own[3] += mass * com[2];
-  own[4] += moments[0] + mass * (y * y + z * z);
-  own[5] += moments[1] - mass * x * y;
-  own[6] += moments[2] + mass * (x * x + z * z);
-  own[7] += moments[3] - mass * x * z;
-  own[8] += moments[4] - mass * y * z;
-  own[9] += moments[5] + mass * (x * x + y * y);
+  phi[0] += mass;
+  phi[1] += mass * com[0];
+  phi[2] += mass * com[1];
+  phi[3] += mass * com[2];
+  phi[4] += moments[0] + mass * (y * y + z * z);
+  phi[5] += moments[1] - mass * x * y;
+  phi[6] += moments[2] + mass * (x * x + z * z);
+  phi[7] += moments[3] - mass * x * z;
+  phi[8] += moments[4] - mass * y * z;
+  phi[9] += moments[5] + mass * (x * x + y * y);
 }
 """
 

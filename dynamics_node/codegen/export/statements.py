@@ -49,9 +49,9 @@ class Statements(Parts):
     def __init__(
         self, program: Program, dialect: Dialect, given: Mapping[str, Sequence[str]], sincos: str | None
     ):
-        self._places = [name for name, own in given.items() for _ in own]
+        self._places = [name for name, entries in given.items() for _ in entries]
         self._sincos, self._fused, self.read = sincos, fused(program), set[str]()
-        texts = [text for own in given.values() for text in own]
+        texts = [text for entries in given.values() for text in entries]
         super().__init__(program, dialect, texts, in_parts(self._fused.operations, self.longest))
         if len(self.operations) > 1:
             results = [x.value for operands in self._fused.outputs.values() for x in operands]
@@ -69,7 +69,7 @@ class Statements(Parts):
 
     def outputs(self) -> dict[str, list[str]]:
         """{output: texts of its entries}, after all parts."""
-        return {name: [self.text(x) for x in own] for name, own in self._fused.outputs.items()}
+        return {name: [self.text(x) for x in entries] for name, entries in self._fused.outputs.items()}
 
     def computed(self, operation):
         if operation.kind != "sincos":
@@ -83,7 +83,7 @@ class Statements(Parts):
             ]
         kinds = zip((SINE, COSINE), operation.values, strict=True)
         single = [Operation(kind, operation.operands, (n,)) for kind, n in kinds if n >= 0]
-        return [self.dialect.line(own, self.text) for own in single]
+        return [self.dialect.line(one, self.text) for one in single]
 
 
 # --- stages -------------------------------------------------------------------------------------------------
@@ -168,7 +168,7 @@ class Lanes:
             real, given = self.entry.real, {"x": [f"x{n}" for n in range(len(stage.reads))]}
             statements = _Whole(stage.program, plain_c(self.entry.precision), given, self._sincos)
             lines = [line for part in statements.parts() for line in part]
-            results = [text for own in statements.outputs().values() for text in own]
+            results = [text for entries in statements.outputs().values() for text in entries]
             loads = [f"const {real} x{n} = v[reads[{n}]];" for n in range(len(stage.reads))]
             self.before += [
                 f"static void {name}(const {real} *v, const unsigned *reads, {real} *y)",

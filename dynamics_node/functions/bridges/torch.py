@@ -45,8 +45,8 @@ class TorchFunction:
         batches = [array.shape[: array.ndim - len(s)] for array, s in zip(placed, shapes, strict=True)]
         for name, array, batch, shape in zip(self._names, placed, batches, shapes, strict=True):
             if array.shape != batch + shape:
-                own = f"the shape {tuple(array.shape)}, not (..., {', '.join(map(str, shape))})"
-                raise InputError(f"{name} has {own}")
+                problem = f"the shape {tuple(array.shape)}, not (..., {', '.join(map(str, shape))})"
+                raise InputError(f"{name} has {problem}")
         if any(other != batches[0] for other in batches):
             batch = self._torch.broadcast_shapes(*batches)
             placed = [a.expand(*batch, *shape) for a, shape in zip(placed, shapes, strict=True)]
@@ -63,7 +63,7 @@ class TorchFunction:
         if len(kinds) == 1 and kinds <= {torch.float64, torch.float32}:
             return placed
         if any(kind.is_complex for kind in kinds):
-            name = next(name for name, own in zip(self._names, placed, strict=True) if own.is_complex())
+            name = next(name for name, tensor in zip(self._names, placed, strict=True) if tensor.is_complex())
             raise InputError(f"{name} is complex")
         floats = [kind for kind in kinds if kind.is_floating_point] or [torch.get_default_dtype()]
         kind = torch.float64 if torch.float64 in floats else torch.float32
@@ -72,13 +72,13 @@ class TorchFunction:
     def _require_one_device(self, placed):
         first = placed[0].device
         for name, array in zip(self._names, placed, strict=True):
-            own = f"{name} is on {array.device}"
+            place = f"{name} is on {array.device}"
             if array.device.type not in ("cpu", "cuda"):
-                raise InputError(f"{own}: move it to the CPU, or to an NVIDIA GPU")
+                raise InputError(f"{place}: move it to the CPU, or to an NVIDIA GPU")
             if array.is_cuda and not self._compiled.takes_cuda:
-                raise InputError(f"{own}: build the function with backend='cuda', or move it to the CPU")
+                raise InputError(f"{place}: build the function with backend='cuda', or move it to the CPU")
             if array.device != first:
-                raise InputError(f"{own}, and {self._names[0]} on {first}: move all to one device")
+                raise InputError(f"{place}, and {self._names[0]} on {first}: move all to one device")
 
 
 class _Evaluation:
@@ -130,8 +130,8 @@ class _Evaluation:
             given, to = (o, i) if transposed else (i, o)
             if vectors[given] is not None:
                 axes = len(self.outputs[o].shape), len(self.inputs[i].shape)
-                own = _times(blocks[k], vectors[given], *axes, transposed)
-                sums[to] = own if sums[to] is None else sums[to] + own
+                term = _times(blocks[k], vectors[given], *axes, transposed)
+                sums[to] = term if sums[to] is None else sums[to] + term
         return sums
 
 
@@ -191,7 +191,7 @@ def _call(torch, compiled):
             sums = evaluation.products(arrays, vectors, transposed=False)
             like = evaluation.empty(arrays[0])
             return tuple(
-                torch.zeros_like(x) if own is None else own for own, x in zip(sums, like, strict=True)
+                torch.zeros_like(x) if total is None else total for total, x in zip(sums, like, strict=True)
             )
 
         @staticmethod

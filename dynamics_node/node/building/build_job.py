@@ -143,7 +143,7 @@ class ServedRobot:
     touching: "ContactFunctions | None" = None
 
     @property
-    def way(self) -> tuple[str, str, str]:
+    def method(self) -> tuple[str, str, str]:
         """Solver, algorithm and backend, for reports."""
         solver = self.solver
         if isinstance(solver, Estimator):

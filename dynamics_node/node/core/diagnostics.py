@@ -158,7 +158,7 @@ def report(manager: RobotManager, statistics: Statistics, enabled: bool, lost_de
 
 def _of_core(core: Core) -> dict[str, Any]:
     robot = core.robot
-    solver, algorithm, backend = robot.way
+    solver, algorithm, backend = robot.method
     now, condition = monotonic_ns(), core.coordinates.condition
     oldest = int(core.joints.oldest(now))
     age = f"{(now - oldest) * 1e-6:.1f}" if oldest > NEVER else ""

@@ -19,7 +19,7 @@ class Core(ServedState):
     @property
     def summary(self) -> str:
         """Robot, problem, algorithm and backend, for the log."""
-        _, algorithm, backend = self.robot.way
+        _, algorithm, backend = self.robot.method
         return (
             f"{one_line(self.model.name)}: {len(self.joints.names)} joints, "
             f"{self.solver.problem.kind} dynamics by {algorithm} ({backend})"
