@@ -21,13 +21,13 @@ BUDGETS = {
     "graph": 4950,
     "identification": 6300,
     "io": 2150,
-    "node": 8450,
+    "node": 8550,
     "robot": 7750,
     "symbolic": 2900,
     "trajectory": 7750,
     ".": 900,  # the modules next to the packages
 }
-TESTS = 50_100
+TESTS = 50_350
 LONGEST = 600  # lines of one module
 
 

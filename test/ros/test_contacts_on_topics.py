@@ -8,7 +8,8 @@ pytest.importorskip("pinocchio", reason="the oracle: pip install pin")
 
 from cases import case_of
 from dynamics_interfaces.msg import ContactStates, ContactWrenches
-from geometry_msgs.msg import WrenchStamped
+from dynamics_interfaces.srv import InverseDynamics
+from geometry_msgs.msg import AccelStamped, WrenchStamped
 from rig import efforts, stamp_of
 from standing import FEET, FILE, standing
 from std_srvs.srv import Trigger
@@ -117,6 +118,38 @@ def test_bad_messages_keep_the_last_set(dog):
     long = [f"a contact with a long name {k}" for k in range(5000)]
     drops(dog, "bytes; the limit is", lambda: dog.activate(long))
     assert dog.is_right(feet) and "active_contacts dropped: unknown contact TAIL" in dog.r.process.output()
+
+
+def test_the_reference_of_the_base(dog):
+    """The forces add up to mass times acceleration, until the reference ends."""
+    accelerations = dog.r.node.create_publisher(AccelStamped, "dynamics_node/base_acceleration", 10)
+    dog.r.until(accelerations.get_subscription_count, what="discovery")
+    message, mass = AccelStamped(), dog.case.model.mass
+    message.accel.linear.z = 2.0
+
+    def vertical(send=False):
+        if send:
+            accelerations.publish(message)
+        _, wrenches, _ = dog.answer()
+        return sum(components.force.z for components in wrenches.components)
+
+    dog.r.until(lambda: vertical(send=True) > 11.0 * mass, what="the reference")
+    dog.r.until(lambda: vertical() < 10.0 * mass, what="its end")
+    assert dog.is_right(FEET)
+    message.header.frame_id = "FL_FOOT"
+    drops(dog, "frame_id 'FL_FOOT' is not the floating link", lambda: accelerations.publish(message))
+
+
+def test_a_service_with_contacts(dog):
+    dog.answer()
+    answer = dog.r.ask(InverseDynamics, active_contacts=list(FEET[1:]))
+    assert answer.success, answer.message
+    q = np.concatenate([POSE, LEGS])
+    tau, forces = standing(dog.case.oracle, q, np.zeros(18), np.zeros(18), FEET[1:])
+    assert error(answer.solution.points[0].effort, tau[6:]) < CLOSE
+    assert np.abs(np.array(answer.contact_forces.data)[3:] - np.concatenate([*forces.values()])).max() < 1e-7
+    answer = dog.r.ask(InverseDynamics, active_contacts=["TAIL"])
+    assert not answer.success and "unknown contact TAIL" in answer.message
 
 
 def test_a_set_that_cannot_hold_the_robot_is_reported(dog):

@@ -35,7 +35,7 @@ class Core(ServedState):
         gravity = self.gravity(steady_now)
         if self.sensors is not None:
             return self._estimated(self.sensors, q, qd, gravity, steady_now)
-        qdd = self._accelerations(sample)
+        qdd = self._accelerations(sample, steady_now)
         f_ext = self.wrenches.f_ext(steady_now, self.wrench_timeout)
         try:
             if self.kind == "inverse":
@@ -103,7 +103,7 @@ class Core(ServedState):
 
     def reference_acceleration(self, ros_now, steady_now):
         """qdd (nv,) of the reference, 0 for joints without one."""
-        return self._accelerations(self._sample(ros_now, steady_now))
+        return self._accelerations(self._sample(ros_now, steady_now), steady_now)
 
     def _sample(self, ros_now, steady_now) -> ReferenceSample | None:
         """The active sample of the reference, None without one."""
@@ -122,8 +122,10 @@ class Core(ServedState):
         base = self.state.base_now(steady_now)
         return self.state.vectors(sample.positions, np.nan_to_num(sample.velocities), base)
 
-    def _accelerations(self, sample: ReferenceSample | None):
-        qdd, at = np.zeros(self.model.nv), self.coordinates
+    def _accelerations(self, sample: ReferenceSample | None, steady_now):
+        qdd, at, base = np.zeros(self.model.nv), self.coordinates, self.base_acceleration
+        if base is not None and steady_now - base.received <= self.reference_timeout:
+            qdd[:6] = base.values
         if sample is not None:
             qdd[at.independent_v] = np.nan_to_num(sample.accelerations[at.independent])
         return qdd

@@ -15,7 +15,7 @@ from dynamics_node.node.state.active_contacts import ActiveContacts
 from dynamics_node.node.state.coordinates import JointCoordinates
 from dynamics_node.node.state.environment import ExternalWrenches, Gravity, Tilt
 from dynamics_node.node.state.joint_memory import JointMemory
-from dynamics_node.node.state.reference import Reference
+from dynamics_node.node.state.reference import BaseAcceleration, Reference
 from dynamics_node.node.state.robot_state import Base, Filtered, RobotState
 from dynamics_node.node.state.sensor_readings import Estimation, SensorMessage, used_sensors
 from dynamics_node.node.state.wrench_sensor import WrenchSensor
@@ -52,6 +52,7 @@ class ServedState:
         self.sensors = self._sensors_of(robot)
         self.gravity = Gravity()
         self.reference: Reference | None = None
+        self.base_acceleration: BaseAcceleration | None = None
         self.wrench_sensor = WrenchSensor()
         self.payload_estimation = PayloadEstimation()
         self.active = ActiveContacts(_contacts(robot))
@@ -115,7 +116,7 @@ class ServedState:
     def forget(self):
         """Clear the measured state and the reference, as after a clock jump."""
         self.state.reset()
-        self.reference = None
+        self.reference = self.base_acceleration = None
         self.wrench_sensor.forget()
         self._reset_observer()
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from builtin_interfaces.msg import Time
 from dynamics_interfaces.msg import ContactStates
-from geometry_msgs.msg import WrenchStamped
+from geometry_msgs.msg import AccelStamped, WrenchStamped
 from nav_msgs.msg import Odometry
 from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
@@ -25,6 +25,7 @@ from dynamics_node.node.core.dynamics_core import Core
 from dynamics_node.node.core.robot_manager import RobotManager
 from dynamics_node.node.errors import BadMessage
 from dynamics_node.node.ros.messages import (
+    accel_numbers,
     nanoseconds,
     pose_numbers,
     sensor_message,
@@ -32,7 +33,7 @@ from dynamics_node.node.ros.messages import (
     wrench_numbers,
 )
 from dynamics_node.node.ros.running import Throttle
-from dynamics_node.node.state.reference import read_reference, reading
+from dynamics_node.node.state.reference import read_base_acceleration, read_reference, reading
 from dynamics_node.node.state.sensor_readings import IMU, WRENCH, SensorMessage
 from dynamics_node.node.state.wire import StateReader, States, Transit, is_plain
 from dynamics_node.robot.safe_xml import MAX_BYTES
@@ -233,6 +234,11 @@ def _touches(settings, core):
     return core is not None and core.contacts is not None
 
 
+def _base_acceleration(inputs, core, message, received):
+    numbers, link = accel_numbers(message.accel), message.header.frame_id
+    core.base_acceleration = read_base_acceleration(core.model, numbers, link, received)
+
+
 def _floats(settings, core):
     return settings.floating_base if core is None else core.model.floating_base
 
@@ -242,6 +248,7 @@ INPUTS = (
     Input("~/reference", JointTrajectory, RELIABLE, LONG, _reference, raw=True),
     Input("~/external_wrench", WrenchStamped, SENSOR, SHORT, _wrench),
     Input("~/active_contacts", ContactStates, RELIABLE, SHORT, _active_contacts, wanted=_touches),
+    Input("~/base_acceleration", AccelStamped, RELIABLE, SHORT, _base_acceleration, wanted=_floats),
     Input("odom", Odometry, SENSOR, SHORT, _odometry, wanted=_floats),
     Input("joint_states", JointState, SENSOR, MIDDLE, _joint_states, raw=True),
 )  # in the order in which a turn empties them: joint states last, because they trigger the output

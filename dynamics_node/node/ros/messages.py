@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 SWAP = np.array([3, 4, 5, 0, 1, 2])  # angular first <-> linear first
 AXES = tuple(f"{part}.{axis}" for part in ("linear", "angular") for axis in "xyz")
+WRENCH_AXES = tuple(f"{part}.{axis}" for part in ("force", "moment") for axis in "xyz")
 
 
 def doubles(values):
@@ -41,6 +42,12 @@ def pose_numbers(pose):
 def twist_numbers(twist):
     """(angular, linear) of a geometry_msgs/Twist."""
     w, v = twist.angular, twist.linear
+    return (w.x, w.y, w.z, v.x, v.y, v.z)
+
+
+def accel_numbers(accel):
+    """(angular, linear) of a geometry_msgs/Accel."""
+    w, v = accel.angular, accel.linear
     return (w.x, w.y, w.z, v.x, v.y, v.z)
 
 

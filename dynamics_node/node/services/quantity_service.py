@@ -14,7 +14,7 @@ from dynamics_node.algorithms import QUANTITIES
 from dynamics_node.algorithms.regressors import NAMES
 from dynamics_node.functions import evaluate
 from dynamics_node.node.errors import BadMessage
-from dynamics_node.node.ros.messages import AXES, SWAP, linear_first, link_rows, matrix_message
+from dynamics_node.node.ros.messages import AXES, SWAP, WRENCH_AXES, linear_first, link_rows, matrix_message
 from dynamics_node.node.services.requests import read_accelerations, read_links, read_vectors
 from dynamics_node.text import listed
 
@@ -89,14 +89,13 @@ def _axes(model, options) -> dict[str, Axis]:
     links = options.get("links") or [options.get("link", "")]
     carriers = [options["link"]] if "link" in options else bodies
     parameters = [f"{body}.{parameter}" for body in carriers for parameter in NAMES]
-    force_first = [name.replace("linear", "force").replace("angular", "moment") for name in AXES]
     return {
         "v": _coordinates(model),
         "t": _axles(tree),
         "m": Axis(*link_rows(links)),
         "l": _plain_axis(options.get("links") or model.frames),
         "s": Axis(list(AXES), SWAP),
-        "w": Axis(force_first, SWAP),
+        "w": Axis(list(WRENCH_AXES), SWAP),
         "x": _plain_axis("xyz"),
         "b": _plain_axis(bodies),
         "p": _plain_axis(parameters),

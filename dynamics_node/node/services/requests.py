@@ -5,10 +5,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from builtin_interfaces.msg import Time
 
+from dynamics_node.errors import InputError
 from dynamics_node.node.core.dynamics_core import Core
 from dynamics_node.node.errors import BadMessage, NoOutput
-from dynamics_node.node.ros.messages import pose_numbers, twist_numbers
+from dynamics_node.node.ros.messages import accel_numbers, pose_numbers, twist_numbers
+from dynamics_node.node.state.active_contacts import flags_of
 from dynamics_node.node.state.joint_memory import (
+    LARGEST,
     JointMemory,
     impossible,
     possible,
@@ -92,6 +95,37 @@ def read_accelerations(core: Core, names, values):
         bad = int(np.flatnonzero(~possible(entries))[0])
         raise BadMessage(f"acceleration of {at.independent_names[bad]!r} is {impossible(entries[bad])}")
     qdd[at.independent_v] = entries
+    return qdd
+
+
+def read_active(core: Core, names):
+    """Flags (contacts,) of the active contacts of a request, None without names. Raises BadMessage."""
+    if not names:
+        return None
+    if core.contacts is None:
+        raise BadMessage("active_contacts: there are no contacts, set the parameter contacts_file")
+    require_few(names)
+    require_once(names, "contact")
+    try:
+        return flags_of(core.active.names, names)
+    except InputError as error:
+        raise BadMessage(f"active_contacts: {error}") from None
+
+
+def with_base_accelerations(core: Core, qdd, accelerations):
+    """qdd (k, nv) with the Accels of the floating base: none, one, or k. Raises BadMessage."""
+    if not accelerations:
+        return qdd
+    if not core.model.floating_base:
+        raise BadMessage("base_accelerations: the robot has no floating base")
+    if len(accelerations) not in (1, len(qdd)):
+        raise BadMessage(f"{len(qdd)} points but {len(accelerations)} entries in base_accelerations")
+    values = np.array([accel_numbers(accel) for accel in accelerations])
+    if not possible(values).all():
+        bad = int(np.flatnonzero(~possible(values).all(axis=1))[0])
+        raise BadMessage(f"entry {bad} of base_accelerations is not finite, or above {LARGEST:g}")
+    qdd = qdd.copy()
+    qdd[:, :6] = values
     return qdd
 
 

@@ -1,9 +1,11 @@
 """Replies of the services. Every reply has success, and a message with the reason of a failure."""
 
+from functools import lru_cache
 from time import monotonic_ns
 from typing import Any
 
 import numpy as np
+from dynamics_interfaces.msg import NamedMatrix
 from dynamics_interfaces.srv import (
     CheckTrajectory,
     ForwardDynamics,
@@ -20,11 +22,13 @@ from std_msgs.msg import Header
 
 from dynamics_node.algorithms.quantity_methods import MAX_CONDITION, invert
 from dynamics_node.estimation import require_bearing
-from dynamics_node.functions import evaluate
+from dynamics_node.functions import build
 from dynamics_node.node.building.build_job import REFERENCE
 from dynamics_node.node.errors import BadMessage, NoOutput
 from dynamics_node.node.ros.messages import (
+    AXES,
     SWAP,
+    WRENCH_AXES,
     doubles,
     inertia_message,
     inertia_numbers,
@@ -40,10 +44,12 @@ from dynamics_node.node.services.capability_service import answer_capability
 from dynamics_node.node.services.quantity_service import answer_quantity
 from dynamics_node.node.services.requests import (
     known_torques,
+    read_active,
     read_batch,
     read_links,
     read_stamp,
     read_vectors,
+    with_base_accelerations,
 )
 from dynamics_node.node.services.trajectory_service import check_trajectory, scale_trajectory
 from dynamics_node.node.state.joint_memory import LARGEST, possible
@@ -166,27 +172,48 @@ class Services:
 
     def _inverse(self, core, request, response):
         batch = read_batch(core, request.state, request.points, monotonic_ns())
-        tau = core.robot.inverse(batch.q, batch.qd, batch.qdd, gravity=core.gravity(monotonic_ns()))
+        batch = batch._replace(qdd=with_base_accelerations(core, batch.qdd, request.base_accelerations))
+        arrays, gravity = (batch.q, batch.qd, batch.qdd), core.gravity(monotonic_ns())
+        if (active := read_active(core, request.active_contacts)) is None:
+            tau = core.robot.inverse(*arrays, gravity=gravity)
+        else:
+            tau, forces = core.robot.touching.inverse(*arrays, active, gravity=gravity)
+            response.contact_forces = _table(forces, core.contacts.rows.names)
+        response.base_wrenches = _of_base(core, tau, WRENCH_AXES)
         response.solution = self._solution(core, request, batch, batch.qdd, tau)
 
     def _forward(self, core, request, response):
         batch = read_batch(core, request.state, request.points, monotonic_ns())
         tau = known_torques(core, batch, core.robot.forward.problem.forward)
-        qdd = core.robot.forward(batch.q, batch.qd, tau, gravity=core.gravity(monotonic_ns()))
+        arrays, gravity = (batch.q, batch.qd, tau), core.gravity(monotonic_ns())
+        if (active := read_active(core, request.active_contacts)) is None:
+            qdd = core.robot.forward(*arrays, gravity=gravity)
+        else:
+            qdd, forces = core.robot.touching.forward(*arrays, active, gravity=gravity)
+            response.contact_forces = _table(forces, core.contacts.rows.names)
+        response.base_accelerations = _of_base(core, qdd, AXES)
         response.solution = self._solution(core, request, batch, qdd, tau)
 
     def _hybrid(self, core, request, response):
         batch = read_batch(core, request.state, request.points, monotonic_ns())
-        problem = hybrid_dynamics(core.model, request.forward_joints)
+        batch = batch._replace(qdd=with_base_accelerations(core, batch.qdd, request.base_accelerations))
+        active, names = read_active(core, request.active_contacts), tuple(request.forward_joints)
+        contacts = () if active is None else core.contacts.rows.contacts
+        problem = hybrid_dynamics(core.model, names, contacts)
         if core.settings.driven_joints:
             raise BadMessage(
                 "hybrid dynamics does not support driven.joints: use inverse or forward dynamics"
             )
         known = known_torques(core, batch, problem.forward)
-        state, gravity = (batch.q, batch.qd, batch.qdd, known), core.gravity(monotonic_ns())
-        options = {"forward_joints": request.forward_joints, "gravity": gravity}
-        # compilation would take longer than one solve
-        qdd, tau = evaluate(core.model, "hybrid_dynamics", *state, backend="numpy", **options)
+        arrays, gravity = (batch.q, batch.qd, batch.qdd, known), core.gravity(monotonic_ns())
+        function = _interpreted(core.model, names, contacts)
+        if active is None:
+            qdd, tau = function(*arrays, gravity=gravity)
+        else:
+            qdd, tau, forces = function(*arrays, active, gravity=gravity)
+            response.contact_forces = _table(forces, core.contacts.rows.names)
+        response.base_wrenches = _of_base(core, tau, WRENCH_AXES)
+        response.base_accelerations = _of_base(core, qdd, AXES)
         response.solution = self._solution(core, request, batch, qdd, tau)
 
     def _mass_matrix(self, core, request, response):
@@ -241,6 +268,22 @@ class Services:
                 point.time_from_start = time
         header = (read_stamp(core, request.state), core.model.base_link)
         return trajectory_message(list(core.joints.names), points, header)
+
+
+@lru_cache(maxsize=16)
+def _interpreted(robot, forward_joints, contacts):
+    """Hybrid dynamics by NumPy: compilation would take longer than one solve."""
+    return build(robot, hybrid_dynamics(robot, forward_joints, contacts), backend="numpy")
+
+
+def _table(array, columns):
+    """A NamedMatrix of an array (k, columns), one row a state."""
+    return matrix_message(array, [f"state {k}" for k in range(len(array))], columns)
+
+
+def _of_base(core, array, axes):
+    """A NamedMatrix of the entries of a floating base in an array (k, nv); empty without one."""
+    return _table(array[:, SWAP], axes) if core.model.floating_base else NamedMatrix()
 
 
 def _header(core, request) -> Header:

@@ -5,8 +5,9 @@ from typing import NamedTuple
 import numpy as np
 
 from dynamics_node.node.errors import BadMessage
-from dynamics_node.node.state.joint_memory import impossible, possible, require_few, require_once
+from dynamics_node.node.state.joint_memory import LARGEST, impossible, possible, require_few, require_once
 from dynamics_node.node.state.wire import doubles_of, points_in_slices, read_trajectory
+from dynamics_node.robot import Robot
 
 MAX_POINTS = 100_000
 MAX_NUMBERS = 10_000_000  # points x joints: 80 MB a field
@@ -43,6 +44,25 @@ class Reference(NamedTuple):
         k = min(int(np.searchsorted(self.times, t, side="right")), len(self.times) - 1)
         weight = (t - self.times[k - 1]) / (self.times[k] - self.times[k - 1])
         return ReferenceSample(*((1 - weight) * field[k - 1] + weight * field[k] for field in self.values))
+
+
+class BaseAcceleration(NamedTuple):
+    """Reference of a floating base. values (6,): the rates of its twist, angular first, in its axes;
+    received: steady ns."""
+
+    values: np.ndarray
+    received: int
+
+
+def read_base_acceleration(model: Robot, values, link, received) -> BaseAcceleration:
+    """BaseAcceleration of numbers; link: the floating link, or ''. Raises BadMessage."""
+    name = model.tree.bodies[0].name
+    if link not in ("", name):
+        raise BadMessage(f"frame_id {link!r} is not the floating link {name!r}")
+    values = np.array(values, dtype=float)
+    if not possible(values).all():
+        raise BadMessage(f"acceleration of the base is not finite, or above {LARGEST:g}")
+    return BaseAcceleration(values, received)
 
 
 def read_reference(joint_names, names, points, stamp, now):

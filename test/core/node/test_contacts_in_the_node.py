@@ -21,6 +21,7 @@ from dynamics_node.node.core.contact_loads import ContactLoads, ContactMap
 from dynamics_node.node.core.diagnostics import Statistics
 from dynamics_node.node.errors import BadMessage
 from dynamics_node.node.state.active_contacts import ActiveContacts
+from dynamics_node.node.state.reference import read_base_acceleration
 from dynamics_node.robot.contacts import Contact
 from dynamics_node.symbolic import rpy_rotation
 
@@ -77,6 +78,33 @@ def test_torques_forces_and_residual(tmp_path, backend, feet):
     dog = Dog(tmp_path, backend=backend)
     dog.core.active.update(feet, [True] * len(feet), 0)
     assert dog.core.active.active == feet and dog.agrees(feet)
+
+
+def test_the_reference_of_the_base(dog):
+    """Its acceleration acts for reference_timeout."""
+    rise = np.array([0.3, -0.2, 0.1, 0.5, -0.4, 0.6])
+    dog.core.base_acceleration = read_base_acceleration(dog.case.model, rise, "base_link", 0)
+    qdd = np.concatenate([rise, np.zeros(12)])
+    tau, forces = standing(dog.case.oracle, dog.q, dog.qd, qdd)
+    result = dog.served.wait(500).solve()
+    assert error(result.tau[6:], tau[6:]) < EXACT and np.array_equal(result.qdd[:6], rise)
+    assert np.abs(result.loads.forces - np.concatenate([*forces.values()])).max() < 1e-7
+    dog.served.wait(1)
+    assert dog.agrees()
+
+
+@pytest.mark.parametrize(
+    "values, link, reason",
+    [
+        ([0.0] * 6, "FL_FOOT", "frame_id 'FL_FOOT' is not the floating link 'base_link'"),
+        ([0.0] * 5 + [np.nan], "", "not finite"),
+        ([0.0] * 5 + [1e150], "", "above"),
+    ],
+    ids=["frame", "NaN", "huge"],
+)
+def test_a_bad_acceleration_of_the_base_is_dropped(dog, values, link, reason):
+    with pytest.raises(BadMessage, match=reason):
+        read_base_acceleration(dog.case.model, values, link, 0)
 
 
 def test_a_payload_acts_at_the_contacts(dog):
