@@ -125,6 +125,11 @@ def _loaded(given, force):
     return given._replace(u=given.u - force if given.D is None else given.u + force)
 
 
+def touch_at(tree, q, contacts, active):
+    """The Touch of contacts at a position q (nq,)."""
+    return Touch(contacts, contact_equations(tree, joint_transforms(tree, q), contacts), active)
+
+
 def row_units(contacts):
     """(rows,): N and N m that count alike for the shortest forces."""
     lengths = [np.mean(contact.half_lengths or USUAL_LENGTH) for contact in contacts]

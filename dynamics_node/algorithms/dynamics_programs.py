@@ -92,7 +92,7 @@ def problem_program(
     more_limits=(),
 ) -> Program:
     """The Program of a Method. Arguments as in `dynamics_programs` and `economical_program`; with
-    `more_limits` the Method also returns as many entries of health."""
+    contacts the Method also returns their forces, and with `more_limits` as many entries of health."""
     forward, returns = np.array(problem.forward, dtype=bool), problem.returns(robot)
     watched = weak_coordinates(robot, forward)
     limits = np.concatenate([health_limits(robot, watched), more_limits])
@@ -100,13 +100,15 @@ def problem_program(
 
     def function(own, q, qd, gravity, qdd=zero, tau=zero, f_ext=None, **of_contacts):
         rates = rates_at(own, q, qd, explicit=problem.kind != "inverse" or bool(of_contacts))
-        unknowns = method(own, rates, q, np.where(forward, tau, qdd), f_ext, gravity, *of_contacts.values())
-        unknowns, *forces, more = unknowns if len(more_limits) else (unknowns, ())
+        known = np.where(forward, tau, qdd)
+        found = method(own, rates, q, known, f_ext, gravity, *of_contacts.values())
+        unknowns, *more = list(found) if isinstance(found, tuple) else [found]
         complete = {"qdd": np.where(forward, unknowns, qdd), "tau": np.where(forward, tau, unknowns)}
-        complete |= dict(zip(("contact_forces",), forces, strict=False))
+        if of_contacts:
+            complete["contact_forces"] = more.pop(0)
         results = {name: complete[name] for name in returns}
         if len(limits):
-            results["health"] = np.concatenate([health(own, q, rates, forward, watched), more])
+            results["health"] = np.concatenate([health(own, q, rates, forward, watched), *more])
         return results
 
     return economical_program(robot, problem.reads(robot, wrenches), function, parameters, limits)

@@ -193,8 +193,8 @@ def build(
         For a Problem: 'factor_graph', 'cluster' (the recursions) or 'best'; 'cfa', 'jsiia' or 'abia' for
         parallel machines (docs/explanation/parallel.md).
     ordering : str or iterable of str
-        For 'factor_graph': rnea, crba, aba, colamd, metis (nested dissection), minimum_degree, best, or
-        variable names; for 'cfa': cr, oee, thomas.
+        For 'factor_graph': rnea, crba, aba, constrained_aba, constrained_crba, colamd, metis (nested
+        dissection), minimum_degree, best, or variable names; for 'cfa': cr, oee, thomas.
     backend : str
         'c' (compiled for this robot and cached), 'numpy', 'gtsam' ('factor_graph' only), or 'cuda' (batches
         on a GPU, the rest by 'c', see docs/how-to/gpu.md). 'auto' is 'c' if it works, else 'numpy'.

@@ -26,6 +26,7 @@ from dynamics_node.graph import (
     generic_graph,
     gtsam_elimination,
 )
+from dynamics_node.graph.contact_factors import require_no_minimum
 from dynamics_node.robot.inertial_parameters import generic_parameters
 from dynamics_node.symbolic import interpret
 
@@ -42,14 +43,14 @@ def solver_of(spec: FunctionSpec, precision: str) -> tuple[str, Runner]:
     if not QUANTITIES[spec.name].is_problem:
         return spec.name, _quantity(spec)
     _require_whole_joints(spec)
-    if spec.problem.contacts and spec.choice.solver != "cluster":
-        raise ChoiceError(f"solver {spec.choice.solver!r} has no contacts: leave solver at 'best'")
     if spec.choice.solver == "cluster":
-        programs = dynamics_programs(spec.robot, spec.problem, spec.f_ext, spec.parameters)
-        name, program = cheapest(programs)
+        name, program = _recursion(spec)
         return name, spec.runner(program, _surer(spec))
     if spec.choice.solver != "factor_graph":
+        if spec.problem.contacts:
+            raise ChoiceError(f"solver {spec.choice.solver!r} has no contacts: leave solver at 'best'")
         return chain_runner(spec, precision)
+    require_no_minimum(spec.problem)
     if spec.choice.backend in ("gtsam", "numpy"):
         return _at_call_time(spec)
     return _elimination(spec)
@@ -60,6 +61,11 @@ def _surer(spec):
     if not spec.problem.contacts:
         return None
     return dynamics_runner(ContactLeastSquares(spec.robot, spec.problem), spec.problem, spec.f_ext)
+
+
+def _recursion(spec):
+    """(name, Program) of the cheapest recursion."""
+    return cheapest(dynamics_programs(spec.robot, spec.problem, spec.f_ext, spec.parameters))
 
 
 def _require_whole_joints(spec):
@@ -118,10 +124,13 @@ def _at_call_time(spec):
 
 
 def _elimination(spec):
-    """By an ordering. States at which a pivot of the Program is near zero are refined at call time."""
+    """By an ordering. States at which a pivot of the Program is near zero are refined at call time; with
+    contacts they are those of the recursion."""
     ordering, program = _ordered(spec)
     fallback = None
-    if program.limits:
+    if spec.problem.contacts:  # redundant at a state: the recursion finds the shortest forces
+        fallback = spec.runner(_recursion(spec)[1], _surer(spec))
+    elif program.limits:
         with contextlib.suppress(SingularPivotError):  # impossible in the robot's own frames
             algorithm = elimination(spec.robot, spec.problem, ordering, spec.parameters)
             fallback = dynamics_runner(algorithm, spec.problem, spec.f_ext)

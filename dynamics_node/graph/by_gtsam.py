@@ -8,10 +8,9 @@ from functools import partial
 import numpy as np
 
 from dynamics_node.errors import InputError
-from dynamics_node.graph.by_numpy import by_states, refined
-from dynamics_node.graph.factor_graph import FactorGraph, joint_values
+from dynamics_node.graph.by_numpy import by_states, graph_at, refined, results_at
+from dynamics_node.graph.factor_graph import FactorGraph
 from dynamics_node.graph.ordering import Ordering, custom_ordering, generic_graph, ordering_of
-from dynamics_node.graph.robot_graph import build_graph
 from dynamics_node.graph.sensor_system import recursion_order, sensor_system, sensor_values
 from dynamics_node.robot import Problem, Robot
 from dynamics_node.robot.sensor_problem import RESULTS, SensorProblem
@@ -46,17 +45,14 @@ class GtsamElimination:
     def description(self):
         return f"{self.ordering.name} (gtsam)"
 
-    def __call__(self, q, qd, qdd=None, tau=None, gravity=None, f_ext=None):
-        """{'qdd', 'tau'}, both complete."""
-        given = {"qd": qd, "qdd": qdd, "tau": tau, "gravity": gravity, "f_ext": f_ext}
-        return by_states(self._at, self.robot, q, **given)
+    def __call__(self, q, **arrays):
+        """{'qdd', 'tau'}, both complete; with contacts 'contact_forces'. arrays: as in `graph_at`."""
+        return by_states(self._at, q, **arrays)
 
-    def _at(self, q, qd, qdd=None, tau=None, gravity=None, f_ext=None):
-        zero = np.zeros_like(qd)
-        qdd, tau = zero if qdd is None else qdd, zero if tau is None else tau
-        graph = build_graph(self.robot, self.problem, q, qd, qdd, tau, f_ext, gravity)
+    def _at(self, **state):
+        graph = graph_at(self.robot, self.problem, **state)
         values = refined(graph, partial(solve_with_gtsam, ordering=self.ordering))
-        return dict(zip(("qdd", "tau"), joint_values(self.robot, values, qdd, tau), strict=True))
+        return results_at(self.robot, self.problem, values, **state)
 
 
 def gtsam_elimination(robot, problem, ordering):

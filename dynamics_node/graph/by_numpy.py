@@ -8,17 +8,18 @@ from functools import reduce
 
 import numpy as np
 
+from dynamics_node.graph.contact_factors import ContactState, forces_of_contacts
 from dynamics_node.graph.elimination import Plan, eliminate, plan_elimination, weakest_pivot
-from dynamics_node.graph.factor_graph import joint_values
-from dynamics_node.graph.factors import Variable
+from dynamics_node.graph.factor_graph import FactorGraph, joint_values
+from dynamics_node.graph.factors import CONTACT_FORCE, Variable
 from dynamics_node.graph.ordering import Ordering, filled, generic_graph, plan_ordering, stacked
 from dynamics_node.graph.robot_graph import build_graph, rows_selected_at
-from dynamics_node.robot import Problem, Robot, state_shapes
+from dynamics_node.robot import Problem, Robot
 from dynamics_node.robot.inertial_parameters import generic_parameters
 
 REFINEMENTS = 4
 CONVERGED = 1e-8
-STATE_AXES = (1, 1, 1, 1, 2, 1)  # number of axes of one state's q, qd, qdd, tau, f_ext and gravity
+AXES = {"f_ext": 2}  # for one state; 1 for other names
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,16 +37,12 @@ class Elimination:
     def description(self):
         return self.ordering.name
 
-    def __call__(self, q, qd, qdd=None, tau=None, gravity=None, f_ext=None):
-        """{'qdd', 'tau'}, both complete."""
-        zero = np.zeros_like(qd)
-        qdd, tau = zero if qdd is None else qdd, zero if tau is None else tau
-        solution = self._at_regular(q, qd, qdd, tau, f_ext, gravity)
-        return dict(zip(("qdd", "tau"), solution, strict=True))
+    def __call__(self, q, qd, **arrays):
+        """{'qdd', 'tau'}, both complete; with contacts 'contact_forces'. arrays: as in `graph_at`."""
+        return self._at_regular({"q": q, "qd": qd, **arrays})
 
-    def _planned(self, q, qd, qdd, tau, f_ext, gravity):
-        graph = build_graph(self.robot, self.problem, q, qd, qdd, tau, f_ext, gravity)
-        graph = filled(graph, self.blocks)
+    def _planned(self, state):
+        graph = filled(graph_at(self.robot, self.problem, **state), self.blocks)
 
         def solve(graph):
             return eliminate(graph, self.plan).solve()
@@ -57,49 +54,80 @@ class Elimination:
             which = "a pivot" if weakest is None else f"the pivot of {weakest}"
             name = self.ordering.name
             raise np.linalg.LinAlgError(f"{which} vanishes here in ordering {name}: choose another") from None
-        return joint_values(self.robot, values, qdd, tau)
+        return results_at(self.robot, self.problem, values, **state)
 
-    def _at_regular(self, *state):
-        """qdd and tau (count, nv) at regular states. The plan suits most positions; if one of its pivots
-        vanishes, another is chosen at that state. Raises LinAlgError if a tree has none."""
+    def _at_regular(self, state):
+        """The results at regular states. The plan suits most positions; if one of its pivots vanishes,
+        another is chosen at that state. Raises LinAlgError if a tree has none."""
         try:
-            return self._planned(*state)
+            return self._planned(state)
         except np.linalg.LinAlgError as reason:
-            count = len(state[0])
+            count = len(state["q"])
             if count == 1:
-                solution = self._planned_here(*state)
-                if np.isnan(solution).any() and not self.robot.constrained:
+                solution = self._planned_here(state)
+                if solution is None and not self.robot.constrained:
                     raise reason from None
-                return solution
-            one_by_one = (
-                [_state_of(a, k, axes) for a, axes in zip(state, STATE_AXES, strict=True)]
-                for k in range(count)
-            )
-            solutions = [self._at_regular(*one) for one in one_by_one]
-            return [np.concatenate(parts) for parts in zip(*solutions, strict=True)]
+                return self._none() if solution is None else solution
+            solutions = [self._at_regular(_state_of(state, k)) for k in range(count)]
+            return {name: np.concatenate([each[name] for each in solutions]) for name in solutions[0]}
 
-    def _planned_here(self, q, qd, qdd, tau, f_ext, gravity):
-        """qdd and tau (1, nv), by pivots and equations of the constraints chosen at this state; NaN if there
-        are none."""
-        graph = self._graph_here(q, qd, qdd, tau, f_ext, gravity)
+    def _planned_here(self, state):
+        """The results at one state, by pivots and equations of the constraints chosen there, forces of
+        contacts last; None if there are no pivots."""
+        selected = rows_selected_at(self.robot, state["q"][0])
+        graph = graph_at(self.robot, self.problem, **state, selected=selected)
         at = {(x.kind, x.body): k for k, x in enumerate(self.ordering.variables)}
-        order = sorted(graph.variables, key=lambda x: at.get((x.kind, x.body), len(at)))
+        order = sorted(
+            graph.variables, key=lambda x: (x.kind == CONTACT_FORCE, at.get((x.kind, x.body), len(at)))
+        )
         try:
             plan = plan_elimination(graph, order)
             values = refined(graph, lambda own: eliminate(own, plan).solve())
         except (ValueError, np.linalg.LinAlgError):
-            return np.full((2, 1, self.robot.nv), np.nan)
-        return joint_values(self.robot, values, qdd, tau)
+            return None
+        return results_at(self.robot, self.problem, values, **state)
 
-    def _graph_here(self, q, qd, qdd, tau, f_ext, gravity):
-        state = (self.robot, self.problem, q, qd, qdd, tau, f_ext, gravity)
-        return build_graph(*state, rows_selected_at(self.robot, q[0]))
+    def _none(self):
+        shapes = dict.fromkeys(("qdd", "tau"), (self.robot.nv,)) | self.problem.returns(self.robot)
+        return {name: np.full((1, *shape), np.nan) for name, shape in shapes.items()}
 
 
-def _state_of(array, k, axes):
-    """State k, on a leading axis, of an array over all states, or of one shared by all; axes: number of axes
-    of one state."""
-    return array if array is None or array.ndim == axes else array[k : k + 1]
+def graph_at(
+    robot,
+    problem,
+    q,
+    qd,
+    qdd=None,
+    tau=None,
+    gravity=None,
+    f_ext=None,
+    active=None,
+    contact_accelerations=None,
+    selected=None,
+) -> FactorGraph:
+    """`build_graph` from the arrays that a Problem reads; None where it reads none."""
+    zero = np.zeros_like(qd)
+    known = zero if qdd is None else qdd, zero if tau is None else tau
+    contacts = ContactState(active, contact_accelerations) if problem.contacts else None
+    return build_graph(robot, problem, q, qd, *known, f_ext, gravity, contacts, selected)
+
+
+def results_at(robot, problem, values, q, qd, qdd=None, tau=None, **_):
+    """{'qdd', 'tau'}, complete, and with contacts 'contact_forces', from {variable: value} and a state."""
+    zero = np.zeros_like(qd)
+    known = zero if qdd is None else qdd, zero if tau is None else tau
+    results = dict(zip(("qdd", "tau"), joint_values(robot, values, *known), strict=True))
+    if problem.contacts:
+        results["contact_forces"] = forces_of_contacts(robot.tree, problem, values, q)
+    return results
+
+
+def _state_of(state, k):
+    """State k, on a leading axis, of arrays over all states, or shared by all."""
+    return {
+        name: array if array is None or array.ndim == AXES.get(name, 1) else array[k : k + 1]
+        for name, array in state.items()
+    }
 
 
 def refined(graph, solve):
@@ -133,13 +161,12 @@ def elimination(robot, problem, ordering, parameters=()):
     return Elimination(robot, problem, *plan_ordering(robot, problem, ordering, graph), blocks)
 
 
-def by_states(function, robot, q, **arrays):
+def by_states(function, q, **arrays):
     """function(q=, **arrays) -> {name: array} of one state, for every state of a batch q (count, nq). An
     array with the axes of one state is shared by all; None is left out."""
     arrays = {name: array for name, array in arrays.items() if array is not None}
-    shapes = state_shapes(robot, arrays)
     results = [
-        function(q=one, **{n: a if a.ndim == len(shapes[n]) else a[k] for n, a in arrays.items()})
+        function(q=one, **{n: a if a.ndim == AXES.get(n, 1) else a[k] for n, a in arrays.items()})
         for k, one in enumerate(q)
     ]
     return {name: np.stack([np.asarray(r[name], dtype=float) for r in results]) for name in results[0]}

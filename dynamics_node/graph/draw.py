@@ -19,6 +19,7 @@ LOOKS = {  # kind: symbol and color, in rows from the top
     "tau": ("τ", "#8fc9a9"),
     "C": ("C", "#e5a58f"),
     "W": ("W", "#e8d27a"),
+    "lambda": ("λ", "#c9a66b"),
     "F": ("F", "#f2b872"),
     "A": ("A", "#8db8e8"),
     "V": ("V", "#b9c9de"),

@@ -19,21 +19,24 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dynamics_node.algorithms.contact_dynamics import contact_limits, touch_at
 from dynamics_node.algorithms.dynamics_programs import cost, problem_program
 from dynamics_node.algorithms.first_positions import closed_samples
 from dynamics_node.algorithms.health import TRIED, health_limit, usual_size
 from dynamics_node.algorithms.reduced_frames import economical_robot, parameter_values
 from dynamics_node.codegen.cache import source_digest
 from dynamics_node.errors import SingularPivotError
+from dynamics_node.graph.contact_factors import ContactState, forces_of_contacts
 from dynamics_node.graph.elimination import Plan, eliminate_watched, growth, plan_elimination
 from dynamics_node.graph.factor_graph import FactorGraph, joint_values
 from dynamics_node.graph.ordering import (
-    ORDERINGS,
     Ordering,
     chosen_ordering,
     custom_ordering,
     filled,
     generic_graph,
+    plan_of,
+    possible_plans,
     stacked,
 )
 from dynamics_node.graph.robot_graph import build_graph, build_spanned_graph
@@ -44,6 +47,7 @@ from dynamics_node.symbolic import Program
 
 SMALL = 24  # variables: an arm of 8 joints
 TRIALS = 100
+MOSTLY = 0.75  # of the contacts are active at the states of a test run
 WORTH_TRYING = 3  # entries of a Bayes net relative to the fewest; a larger one gets no Program
 _COUNTED_BY = (
     "dynamics_node.graph",
@@ -73,7 +77,7 @@ def elimination_program(
 def _traced(robot, problem, ordering, wrenches, parameters):
     graph = economical_graph(robot, problem, parameters)
     chosen = chosen_ordering(ordering, robot, problem, graph)
-    plan = plan_elimination(graph, chosen.variables)
+    plan = plan_of(problem, graph, chosen.variables)
     return plan_program(robot, problem, plan, wrenches, parameters)
 
 
@@ -106,15 +110,23 @@ def _plan_program(robot, problem, plan, usual, wrenches, parameters):
     limit yet."""
     forward, zero = np.array(problem.forward, dtype=bool), np.zeros(robot.nv)
 
-    def method(own, rates, q, known, f_ext, gravity):
+    def method(own, rates, q, known, f_ext, gravity, *of_contacts):
         qdd, tau = np.where(forward, zero, known), np.where(forward, known, zero)
-        graph = build_spanned_graph(own, problem, q, rates.qd, qdd, tau, f_ext, gravity)
+        contacts = ContactState(*of_contacts) if of_contacts else None
+        graph = build_spanned_graph(own, problem, q, rates.qd, qdd, tau, f_ext, gravity, contacts)
         net, weakness = eliminate_watched(graph, plan)
-        qdd, tau = joint_values(own, net.solve(), qdd, tau)
+        values = net.solve()
+        qdd, tau = joint_values(own, values, qdd, tau)
         unknowns = np.where(forward, qdd, tau)
-        return (unknowns, [growth(weakness, usual)]) if usual else unknowns
+        losses = np.array([growth(weakness, usual)] if usual else [])
+        if not of_contacts:
+            return (unknowns, losses) if usual else unknowns
+        touch = touch_at(own.tree, q, problem.contacts, of_contacts[0])
+        health = np.concatenate([touch.leaning(), losses])
+        return unknowns, forces_of_contacts(own.tree, problem, values, q), health
 
-    return problem_program(robot, problem, method, wrenches, parameters, [np.inf] if usual else ())
+    limits = [*contact_limits(problem.contacts)[1:], *[np.inf] * bool(usual)]
+    return problem_program(robot, problem, method, wrenches, parameters, limits)
 
 
 class _Tried:
@@ -123,7 +135,9 @@ class _Tried:
     def __init__(self, robot, problem, plan, parameters):
         random = np.random.default_rng(23)
         self._own, _ = economical_robot(robot)
-        self._plan, self._returns = plan, tuple(problem.returns(robot))
+        names = tuple(problem.returns(robot))
+        self._results = [names[:-1], names[-1:]] if problem.contacts else [names]
+        self._plan = plan
         rates = random.uniform(-1, 1, (3, TRIED, robot.nv))
         self._state = dict(zip(("qd", "qdd", "tau"), rates, strict=True)) | {
             "q": closed_samples(self._own, TRIED, random),
@@ -131,10 +145,18 @@ class _Tried:
             "gravity": robot.gravity,
             **parameter_values(robot, parameters),
         }
-        names = ("q", "qd", "qdd", "tau")
-        graph = build_graph(self._own, problem, *(self._state[name] for name in names))
+        contacts = self._touched(problem, random) if problem.contacts else None
+        q, qd, qdd, tau = (self._state[name] for name in ("q", "qd", "qdd", "tau"))
+        graph = build_graph(self._own, problem, q, qd, qdd, tau, contacts=contacts)
         blocks = [factor.blocks for factor in economical_graph(robot, problem, parameters).factors]
         self._graph = filled(graph, blocks)
+
+    def _touched(self, problem, random):
+        """The contacts at the states, most of them active."""
+        active = (random.uniform(size=(TRIED, len(problem.contacts))) < MOSTLY).astype(float)
+        accelerations = random.uniform(-1, 1, (TRIED, len(problem.rows.names)))
+        self._state |= {"active": active, "contact_accelerations": accelerations}
+        return ContactState(active, accelerations)
 
     def weakness(self):
         """{variable: typical weakness of its pivot}."""
@@ -144,7 +166,7 @@ class _Tried:
     def limit(self, program):
         """See `health_limit`."""
         state = {name: self._state[name] for name in program.inputs}
-        return health_limit(program, state, [self._returns])
+        return health_limit(program, state, self._results)
 
 
 class OrderedProgram(NamedTuple):
@@ -201,16 +223,7 @@ class _OrderingSearch:
 
     def best(self):
         """The cheapest of the named orderings, improved by a search in small graphs."""
-        plans, refusal = {}, None
-        for name in ORDERINGS:
-            ordering = chosen_ordering(name, self._robot, self._problem, self._graph)
-            try:
-                plans[ordering] = plan_elimination(self._graph, ordering.variables)
-            except SingularPivotError as error:
-                refusal = error
-        if not plans:
-            assert refusal is not None
-            raise refusal
+        plans = possible_plans(self._robot, self._problem, self._graph)
         most = WORTH_TRYING * min(plan.size for plan in plans.values())
         costs = {ordering: self._cost(plan) for ordering, plan in plans.items() if plan.size <= most}
         best = min(costs, key=costs.__getitem__)

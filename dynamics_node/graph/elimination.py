@@ -17,7 +17,7 @@ import numpy as np
 
 from dynamics_node.errors import InputError, SingularPivotError
 from dynamics_node.graph.factor_graph import BayesNet, Conditional, FactorGraph, require_posed
-from dynamics_node.graph.factors import ACCELERATION, WRENCH, Variable, is_natural
+from dynamics_node.graph.factors import ACCELERATION, CONTACT_FORCE, WRENCH, Variable, is_natural
 from dynamics_node.graph.pivot import Candidate, Pivot, choose_pivot
 from dynamics_node.symbolic import matvec, solve
 
@@ -126,7 +126,8 @@ def _candidate(factor, variable, states):
     row_size = np.max([_row_size(block) for block in factor.blocks.values()], axis=0)
     block = np.broadcast_to(factor.blocks[variable], (*states, factor.rows, variable.dim))
     block = np.where(np.abs(block) > VANISHES * row_size[:, None], block, 0.0)
-    return Candidate(block, factor.body == variable.body)
+    same_numbers = (factor.kind == "contact") == (variable.kind == CONTACT_FORCE)  # of contacts, or of bodies
+    return Candidate(block, same_numbers and factor.body == variable.body)
 
 
 def _row_size(block):

@@ -1,4 +1,4 @@
-"""The variables and factors of paper 1: of bodies, loops, gears and belts, one function per equation.
+"""The variables and factors of paper 1: of bodies, loops, gears, belts and contacts, a function per equation.
 
 A factor is sum_k A_k x_k = b over typed variables (section II).
 
@@ -18,6 +18,7 @@ from dynamics_node.symbolic import matvec, transpose
 
 ACCELERATION, WRENCH, TORQUE, JOINT_ACCELERATION = "A", "F", "tau", "qdd"
 COUPLING_FORCE, VIRTUAL_VELOCITY, EXTERNAL = "C", "mu", "W"
+CONTACT_FORCE = "lambda"
 _TURNING = [f"{what} {axis}" for what in ("moment", "force") for axis in "xyz"]
 _MOVING = [f"{what} acceleration {axis}" for what in ("angular", "linear") for axis in "xyz"]
 
@@ -31,7 +32,8 @@ class Variable(NamedTuple):
     tau and qdd belong to the body whose joint owns the coordinates. Constraints are numbered on after the
     bodies: F of a cut loop joint, C (force of a gear, a belt or another coupling). mu: see
     `minimum_torque_factors`. W (the wrench of the environment on a link) is numbered like the contacts of a
-    sensor problem. Printed as in the paper: A1, F1, ...
+    sensor problem; lambda (force of a contact) like the contacts of a Problem. Printed as in the paper: A1,
+    F1, ...
     """
 
     kind: str
@@ -73,6 +75,10 @@ def external_wrench(number, dim):
     return Variable(EXTERNAL, number, dim)
 
 
+def contact_force(number, dim):
+    return Variable(CONTACT_FORCE, number, dim)
+
+
 def entry_names(robot, problem: SensorProblem, variable: Variable) -> tuple[str, ...]:
     """Names of the entries of a variable: `torque of joint 'knee'`, `external moment z on link 'foot'`."""
     bodies, number = robot.tree.bodies, variable.body
@@ -100,7 +106,13 @@ def _of_constraint(robot, number, dim):
 # --- factors ------------------------------------------------------------------------------------------------
 
 
-NATURAL = {ACCELERATION: "acceleration", WRENCH: "wrench", TORQUE: "torque", JOINT_ACCELERATION: "torque"}
+NATURAL = {
+    ACCELERATION: "acceleration",
+    WRENCH: "wrench",
+    TORQUE: "torque",
+    JOINT_ACCELERATION: "torque",
+    CONTACT_FORCE: "contact",
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,11 +147,11 @@ class LinearFactor:
 
 
 def is_natural(variable, factor: LinearFactor):
-    """Whether a factor is a variable's own equation: (5) of A, (6) of F, (7) of tau or qdd. As long as all
-    are solved from their own, the inertia at a joint is definite. For a floating joint, (6) and (7) have the
-    same six rows up to the sign, so either counts."""
+    """Whether a factor is a variable's own equation: (5) of A, (6) of F, (7) of tau or qdd, its rows of the
+    force of a contact. As long as all are solved from their own, the inertia at a joint is definite. For a
+    floating joint, (6) and (7) have the same six rows up to the sign, so either counts."""
     kinds = {NATURAL.get(variable.kind)}
-    if variable.dim == factor.rows == 6 and variable.kind != ACCELERATION:
+    if variable.dim == factor.rows == 6 and variable.kind not in (ACCELERATION, CONTACT_FORCE):
         kinds = {"wrench", "torque"}
     return factor.body == variable.body and factor.kind in kinds
 
@@ -218,6 +230,24 @@ def coupling_factor(number, joints, K, k):
 def coupling_force_blocks(C, joints, K):
     """{body: {C: block}} of its force in the torque factors (7): tau + K^T C = S^T F."""
     return {i: {C: transpose(K[..., v : v + 1])} for i, v in joints.items()}
+
+
+def contact_factor(number, sides, active, acceleration_along):
+    """s (sum P^T A - a) + (1 - s) lambda = 0 over the bodies of a contact, {body: P (..., 6, rows)}.
+
+    active (...): s, one where the contact holds, zero elsewhere; acceleration_along (..., rows): a, without
+    gravity as A is.
+    """
+    rows = acceleration_along.shape[-1]
+    s = np.asarray(active)[..., None]
+    blocks = {acceleration(body): s[..., None] * transpose(P) for body, P in sides.items()}
+    blocks[contact_force(number, rows)] = (1.0 - s)[..., None] * np.eye(rows)
+    return LinearFactor("contact", number, blocks, s * acceleration_along)
+
+
+def contact_wrench_blocks(number, sides):
+    """{body: {lambda: P}}: the force of a contact in the wrench factors (6) of the bodies that it touches."""
+    return {body: {contact_force(number, P.shape[-1]): P} for body, P in sides.items()}
 
 
 def minimum_torque_factors(weights, joints, G):

@@ -1,8 +1,14 @@
 """Elimination orderings: an ordering is an algorithm (paper 1, Tables I-III).
 
-The first three follow the tree; the others use only the graph. Pivots are natural for the first three: row
+The first five follow the tree; the others use only the graph. Pivots are natural for the first three: row
 (6) for F, (5) for A, (7) for tau or qdd. Plans are made at a few generic states, once for a robot
 (`plan_ordering`).
+
+With the forces of contacts last, `aba` and `crba` make the Delassus matrix of the contacts (Featherstone,
+RBDA, chapter 8; Baraff 1996, Linear-time dynamics using Lagrange multipliers). With forces as early as
+possible they are constrained articulated bodies (Vereshchagin 1974; Popov, Vereshchagin and Zenkevich 1978;
+Sathya and Carpentier 2024, Constrained articulated body dynamics algorithms), and the sparse elimination of
+the equations of motion with their constraints (Carpentier, Budhiraja and Mansard 2021).
 """
 
 from collections.abc import Callable, Iterable
@@ -11,12 +17,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics_node.algorithms.first_positions import GENERIC, generic_positions
+from dynamics_node.algorithms.first_positions import generic_positions
 from dynamics_node.errors import InputError, SingularPivotError
+from dynamics_node.graph.contact_factors import ContactState, contact_variables
+from dynamics_node.graph.early_forces import with_early_forces
 from dynamics_node.graph.elimination import Plan, plan_elimination
-from dynamics_node.graph.factor_graph import FactorGraph, coordinate_owners, unknown_of
+from dynamics_node.graph.factor_graph import FactorGraph, coordinate_owners, graph_rank, unknown_of
 from dynamics_node.graph.factors import Variable, acceleration, wrench
 from dynamics_node.graph.robot_graph import build_graph, constraint_variables, spanning_problem
+from dynamics_node.text import listed
 
 
 class Ordering(NamedTuple):
@@ -52,6 +61,18 @@ def aba_order(robot, problem, graph):
         last = [owner for owner, members in owners.items() if min(members) == i]
         order += [unknown_of(robot, problem, owner) for owner in last]  # no other body has the coordinates
     return order
+
+
+def constrained_aba_order(robot, problem, graph):
+    """`aba_order`, every force of a contact or a loop as early as it can be solved: constrained articulated
+    bodies."""
+    return with_early_forces(robot, problem, aba_order(robot, problem, graph))
+
+
+def constrained_crba_order(robot, problem, graph):
+    """`crba_order`, every force of a contact or a loop as early as it can be solved: the equations M qdd =
+    tau + J^T lambda, J qdd = a, branch by branch."""
+    return with_early_forces(robot, problem, crba_order(robot, problem, graph))
 
 
 def colamd_order(robot, problem, graph):
@@ -142,6 +163,8 @@ ORDERINGS: dict[str, Callable] = {
     "rnea": rnea_order,
     "crba": crba_order,
     "aba": aba_order,
+    "constrained_aba": constrained_aba_order,
+    "constrained_crba": constrained_crba_order,
     "colamd": colamd_order,
     "metis": nested_dissection_order,
     "minimum_degree": minimum_degree_order,
@@ -149,8 +172,8 @@ ORDERINGS: dict[str, Callable] = {
 
 
 def named_ordering(name: str, robot, problem, graph: FactorGraph, last=()) -> Ordering:
-    """One of ORDERINGS by name. last: variables of the graph in addition to those of the model, for the
-    orderings that follow the tree. Raises ValueError listing them."""
+    """One of ORDERINGS by name, for the problem of the tree. last: variables of the graph in addition to
+    those of the tree, for the orderings that leave them out. Raises ValueError listing them."""
     if name not in ORDERINGS:
         raise InputError(f"unknown ordering {name!r}; choose one of {', '.join(ORDERINGS)}")
     order = ORDERINGS[name](robot, problem, graph)
@@ -170,31 +193,40 @@ def custom_ordering(names: Iterable[str], graph: FactorGraph) -> Ordering:
 
 
 def generic_graph(robot, problem) -> FactorGraph:
-    """The graph at some fixed pseudo-random states (one leading axis)."""
+    """The graph at some fixed pseudo-random states (one leading axis). With contacts, all are active at the
+    first states, and others at as many more: one plan is for all sets."""
     q, random = generic_positions(robot), np.random.default_rng(20)
+    contacts = None
+    if problem.contacts:
+        active = np.ones((2 * len(q), len(problem.contacts)))
+        active[len(q) :] = np.arange(len(active) - len(q))[:, None] % (np.arange(active.shape[1]) + 2) > 0
+        q = np.concatenate([q, q])
+        contacts = ContactState(active, random.uniform(-1, 1, (len(q), len(problem.rows.names))))
     qd, qdd, tau = random.uniform(-1, 1, (3, len(q), robot.nv))
     f_ext = random.uniform(-1, 1, (len(q), robot.nbodies, 6))
-    return build_graph(robot, problem, q, qd, qdd, tau, f_ext)
+    return build_graph(robot, problem, q, qd, qdd, tau, f_ext, contacts=contacts)
 
 
 def stacked(one: FactorGraph, other: FactorGraph) -> FactorGraph:
-    """The factors of two graphs with the same variables, at the states of both."""
-    return FactorGraph(tuple(_side_by_side(a, b) for a, b in zip(one.factors, other.factors, strict=True)))
+    """The factors of two graphs with the same variables, at the states of both, as many of each."""
+    count = len(one.factors[0].rhs)
+    pairs = zip(one.factors, other.factors, strict=True)
+    return FactorGraph(tuple(_side_by_side(a, b, count) for a, b in pairs))
 
 
-def _side_by_side(a, b):
-    blocks = {x: _joined(_block(a, x), _block(b, x), 2) for x in a.blocks | b.blocks}
-    return replace(a, blocks=blocks, rhs=_joined(a.rhs, b.rhs, 1))
+def _side_by_side(a, b, count):
+    blocks = {x: _joined(_block(a, x), _block(b, x), count, 2) for x in a.blocks | b.blocks}
+    return replace(a, blocks=blocks, rhs=_joined(a.rhs, b.rhs, count, 1))
 
 
 def _block(factor, x):
     return factor.blocks.get(x, np.zeros((factor.rows, x.dim)))
 
 
-def _joined(a, b, axes):
-    """Arrays over GENERIC states, or independent of the state, concatenated."""
+def _joined(a, b, count, axes):
+    """Arrays over `count` states, or independent of the state, concatenated."""
     shape = a.shape[a.ndim - axes :]
-    return np.concatenate([np.broadcast_to(x, (GENERIC, *shape)) for x in (a, b)])
+    return np.concatenate([np.broadcast_to(x, (count, *shape)) for x in (a, b)])
 
 
 def filled(graph: FactorGraph, blocks) -> FactorGraph:
@@ -210,9 +242,9 @@ def filled(graph: FactorGraph, blocks) -> FactorGraph:
 
 
 def ordering_of(name, robot, problem, graph) -> Ordering:
-    """A named ordering of the tree, with the forces of constraints last."""
-    spanned = spanning_problem(robot, problem)
-    return named_ordering(name, robot.tree, spanned, graph, constraint_variables(robot))
+    """A named ordering, with the forces of constraints and contacts last if it does not place them."""
+    last = (*constraint_variables(robot), *contact_variables(problem))
+    return named_ordering(name, robot, spanning_problem(robot, problem), graph, last)
 
 
 def plan_ordering(robot, problem, ordering="best", graph=None) -> tuple[Ordering, Plan]:
@@ -225,7 +257,31 @@ def plan_ordering(robot, problem, ordering="best", graph=None) -> tuple[Ordering
     if isinstance(ordering, str) and ordering == "best":
         return _best(robot, problem, graph)
     chosen = chosen_ordering(ordering, robot, problem, graph)
-    return chosen, plan_elimination(graph, chosen.variables)
+    return chosen, plan_of(problem, graph, chosen.variables)
+
+
+def plan_of(problem, graph, order) -> Plan:
+    """The Plan of an order of variables. Raises as `plan_elimination`; for redundant contacts
+    SingularPivotError, which names them."""
+    try:
+        return plan_elimination(graph, order)
+    except InputError:
+        if redundant := _redundant(problem, graph):
+            raise SingularPivotError(
+                f"the forces of contacts {listed([repr(name) for name in redundant])} are not determined "
+                "when all contacts are active, so no ordering solves for them: choose solver 'best', which "
+                "finds the shortest ones"
+            ) from None
+        raise
+
+
+def _redundant(problem, graph):
+    """Names of contacts whose forces the graph leaves open with all contacts active."""
+    if not problem.contacts:
+        return []
+    names = set(graph_rank(graph).open)
+    forces = zip(contact_variables(problem), problem.contacts, strict=True)
+    return [contact.name for x, contact in forces if str(x) in names]
 
 
 def chosen_ordering(ordering, robot, problem, graph) -> Ordering:
@@ -239,11 +295,24 @@ def chosen_ordering(ordering, robot, problem, graph) -> Ordering:
 
 
 def _best(robot, problem, graph):
-    plans = []
+    plans = possible_plans(robot, problem, graph).items()
+    return min(plans, key=lambda pair: pair[1].size)
+
+
+def possible_plans(robot, problem, graph) -> dict[Ordering, Plan]:
+    """The Plans of the different ones of ORDERINGS. Raises SingularPivotError if none is possible."""
+    plans: dict[Ordering, Plan] = {}
+    orders, refusal = set(), None
     for name in ORDERINGS:
         ordering = ordering_of(name, robot, problem, graph)
-        try:
-            plans.append((ordering, plan_elimination(graph, ordering.variables)))
-        except SingularPivotError:
+        if ordering.variables in orders:
             continue
-    return min(plans, key=lambda pair: pair[1].size)
+        orders.add(ordering.variables)
+        try:
+            plans[ordering] = plan_of(problem, graph, ordering.variables)
+        except SingularPivotError as error:
+            refusal = error
+    if not plans:
+        assert refusal is not None
+        raise refusal
+    return plans

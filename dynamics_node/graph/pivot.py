@@ -3,7 +3,8 @@
 It is made once per robot, from the factors at a few generic states. Entries are analytic in the state: those
 that vanish at generic states vanish everywhere, and a pivot that is constant over them is safe everywhere.
 Order of preference: identity, definite, then rows picked one scalar at a time (constants first), which yields
-a non-singular set whenever there is one.
+a non-singular set whenever there is one. A definite pivot of an acceleration is safe; that of the force of a
+contact is singular where the joints cannot move the contact, so it is watched.
 """
 
 from typing import NamedTuple
@@ -11,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dynamics_node.errors import SingularPivotError
+from dynamics_node.graph.factors import CONTACT_FORCE, JOINT_ACCELERATION
 
 SMALL = 1e-9  # a pivot below this part of its row counts as zero
 WEAK = 0.05  # ... and below this part is a last resort
@@ -51,7 +53,7 @@ def choose_pivot(variable, factors, definite=True):
     """
     return (
         _identity_pivot(variable, factors)
-        or (_definite_pivot(variable, factors) if definite else None)
+        or (_definite_pivot(variable, factors) if definite or variable.kind == CONTACT_FORCE else None)
         or _scalar_pivots(variable, factors)
     )
 
@@ -71,13 +73,13 @@ def _identity_pivot(variable, factors):
 
 
 def _definite_pivot(variable, factors):
-    """D = S^T IA S of the articulated-body algorithm, in the joint's own equation. Only joint accelerations:
-    an inertia itself is no pivot, since links may be massless."""
-    if variable.kind != "qdd":
+    """D = S^T IA S of the articulated-body algorithm, in the joint's own equation, or the apparent inverse
+    inertia at a contact. An inertia itself is no pivot, since links may be massless."""
+    if variable.kind not in (JOINT_ACCELERATION, CONTACT_FORCE):
         return None
     for number, (block, own) in factors.items():
         if own and block.shape[-2] == variable.dim and _definite(block):
-            return _whole(number, variable.dim, definite=True)
+            return _whole(number, variable.dim, definite=variable.kind == JOINT_ACCELERATION)
     return None
 
 

@@ -1,5 +1,5 @@
-"""Robot and Problem -> FactorGraph: the equations of the tree, and those of loops (paper 1, secs. III and
-VII).
+"""Robot and Problem -> FactorGraph: the equations of the tree, and those of loops and contacts (paper 1,
+secs. III and VII).
 
 Loop joints are cut. A dependent joint has a known torque, zero, and an unknown acceleration. Only rows of the
 constraints that no other one implies enter, so there are as many equations as unknowns.
@@ -17,6 +17,7 @@ from dynamics_node.algorithms.loop_forces import cut_program
 from dynamics_node.algorithms.rates import sampled_rates
 from dynamics_node.algorithms.recursion import root_acceleration
 from dynamics_node.errors import InputError
+from dynamics_node.graph.contact_factors import require_no_minimum, with_contacts
 from dynamics_node.graph.factor_graph import FactorGraph, known_values, tree_factors
 from dynamics_node.graph.factors import (
     LinearFactor,
@@ -43,16 +44,23 @@ class _Opened(NamedTuple):
     on_torques: Mapping[int, Mapping]
 
 
-def build_graph(robot, problem, q, qd, qdd, tau, f_ext=None, gravity=None, selected=None):
+def build_graph(robot, problem, q, qd, qdd, tau, f_ext=None, gravity=None, contacts=None, selected=None):
     """The graph at closed states q (..., nq), qd, qdd, tau (..., nv); only known parts of qdd and tau are
-    read. f_ext, gravity as in `rnea`; selected: rows of every constraint, `selected_rows` by default."""
+    read. f_ext, gravity as in `rnea`; contacts: the ContactState of a problem that has any; selected: rows of
+    every constraint, `selected_rows` by default."""
     rates = sampled_rates(robot, q, qd).qd
-    return build_spanned_graph(robot, problem, q, rates, qdd, tau, f_ext, gravity, selected)
+    return build_spanned_graph(robot, problem, q, rates, qdd, tau, f_ext, gravity, contacts, selected)
 
 
-def build_spanned_graph(robot, problem, q, rates, qdd, tau, f_ext=None, gravity=None, selected=None):
+def build_spanned_graph(
+    robot, problem, q, rates, qdd, tau, f_ext=None, gravity=None, contacts=None, selected=None
+):
     """`build_graph` from the velocities of all joints, rates (..., nv of the tree), on floats or symbols."""
-    graph = FactorGraph(tuple(robot_factors(robot, q, rates, f_ext, gravity, selected)))
+    factors = robot_factors(robot, q, rates, f_ext, gravity, selected)
+    if problem.contacts:
+        require_no_minimum(problem)
+        factors = with_contacts(robot.tree, problem, factors, q, rates, gravity, contacts)
+    graph = FactorGraph(tuple(factors))
     spanned = spanning_problem(robot, problem)
     values = (_spanned(robot, array) for array in (qdd, tau))
     return graph.given(known_values(robot.tree, spanned, *values))
@@ -96,8 +104,8 @@ def _uncoupled(tree, number, constraint, selected, q, qd, a_root):
 
 
 def spanning_problem(robot, problem) -> Problem:
-    """The Problem of the tree: dependent joints are forward joints with zero torque. Raises ValueError if
-    that splits a joint."""
+    """The Problem of the tree, with the same contacts: dependent joints are forward joints with zero torque.
+    Raises ValueError if that splits a joint."""
     forward = np.ones(robot.tree.nv, dtype=bool)
     forward[robot.independent] = problem.forward
     for joint in robot.tree.independent_joints:
@@ -106,7 +114,7 @@ def spanning_problem(robot, problem) -> Problem:
                 f"only some coordinates of {joint.kind} joint {joint.name!r} follow from the loop; the "
                 "factor graph needs all or none: choose solver 'cluster'"
             )
-    return Problem(problem.kind, tuple(forward.tolist()))
+    return Problem(problem.kind, tuple(forward.tolist()), problem.contacts)
 
 
 def constraint_variables(robot) -> list[Variable]:

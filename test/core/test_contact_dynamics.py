@@ -240,7 +240,7 @@ def test_what_contacts_lack_yet_is_refused():
     robot = robot_of("solo12")
     problem = dn.forward_dynamics(robot, [dn.Contact("FL_FOOT")])
     with pytest.raises(dn.ChoiceError, match="contacts"):
-        dn.build(robot, problem, solver="factor_graph")
+        dn.build(robot, problem, solver="cfa")
     with pytest.raises(dn.ChoiceError, match="contacts"):
         dn.build(robot, problem, singular="nearest")
     forward = dn.build(robot, problem, backend="numpy")

@@ -87,7 +87,7 @@ def test_info(capsys):
 def test_graph_table_and_drawings(capsys, tmp_path):
     assert main(["graph", panda()]) == 0
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines()[1:]] == [
-        "rnea", "crba", "aba", "colamd", "metis", "minimum_degree",
+        "rnea", "crba", "aba", "constrained_aba", "constrained_crba", "colamd", "metis", "minimum_degree",
     ]  # fmt: skip
     for suffix, words in ((".svg", "<svg"), (".dot", "digraph")):
         out = tmp_path / f"net{suffix}"

@@ -1,0 +1,186 @@
+"""Contacts in the factor graph: every ordering has the results of forces last, over robots and active sets."""
+
+from functools import cache
+
+import numpy as np
+import pytest
+from robots import LEGGED, closed_states, random_states, robot_of
+from tolerances import OUT_OF_GTSAM, error
+
+import dynamics_node as dn
+from dynamics_node.graph import (
+    ORDERINGS,
+    build_graph,
+    eliminate,
+    elimination_program,
+    generic_graph,
+    graph_rank,
+    plan_ordering,
+    to_dot,
+    to_svg,
+)
+from dynamics_node.graph.contact_factors import ContactState, forces_of_contacts
+from dynamics_node.symbolic import interpret
+
+EXACT = 1e-9  # accelerations and forces, relative to the largest
+FEET = ("FL_FOOT", "FR_FOOT", "HL_FOOT", "HR_FOOT")
+SETS = {
+    "one foot": ("solo12", [dn.Contact(FEET[0])]),
+    "four feet": ("solo12", [dn.Contact(foot, normal=(1, k, 2.0)) for k, foot in enumerate(FEET)]),
+    "two soles": ("talos", [dn.Contact(f"{s}_sole_link", "surface", rpy=(0.1, 0, 0.3)) for s in ("left", "right")]),
+    "a pressing arm": ("panda7", [dn.Contact("panda_link7", xyz=(0.05, 0, 0.1))]),
+    "hand on thigh": ("solo12", [dn.Contact("FL_FOOT", other="HR_UPPER_LEG", xyz=(0.01, 0, 0)), dn.Contact(FEET[3])]),
+    "geared legs": ("quadruped", [dn.Contact(f"{leg}_shank", xyz=(0, 0, -0.2)) for leg in ("fl", "hr")]),
+    "loops in legs": ("tello_humanoid", [dn.Contact("left-foot", xyz=(0, 0, -0.05))]),
+}  # fmt: skip
+
+
+@cache
+def case_of(case):
+    """(robot, contacts, (q, qd, tau), (active, accelerations), expected qdd and forces)"""
+    name, contacts = SETS[case]
+    robot, random = robot_of(name), np.random.default_rng(5)
+    q, qd, tau = closed_states(robot, 8) if name in LEGGED else random_states(robot, 8)[:3]
+    problem = dn.forward_dynamics(robot, contacts)
+    active = random.integers(0, 2, (len(q), len(contacts))).astype(float)
+    active[0], active[1] = 1.0, 0.0
+    wanted = random.uniform(-1, 1, (len(q), len(problem.rows.names)))
+    expected = dn.build(robot, problem, backend="numpy")(q, qd, tau, active, wanted)
+    return robot, problem, (q, qd, tau, active, wanted), expected
+
+
+def require_equal(results, expected, tolerance=EXACT):
+    for one, other in zip(results, expected, strict=True):
+        assert error(one, other).max() < tolerance
+
+
+@pytest.mark.parametrize("ordering", [*ORDERINGS])
+@pytest.mark.parametrize("case", SETS)
+def test_every_ordering_gives_the_same_result(case, ordering):
+    robot, problem, arrays, expected = case_of(case)
+    try:
+        forward = dn.build(robot, problem, solver="factor_graph", ordering=ordering, backend="numpy")
+    except dn.SingularPivotError as reason:
+        assert ordering not in ("aba", "crba", "constrained_aba", "constrained_crba")
+        pytest.skip(str(reason))
+    require_equal(forward(*arrays), expected)
+
+
+@pytest.mark.parametrize("ordering", ["aba", "constrained_aba", "constrained_crba"])
+@pytest.mark.parametrize("case", SETS)
+def test_programs_are_accurate_within_health_limits(case, ordering):
+    robot, problem, (q, qd, tau, active, wanted), expected = case_of(case)
+    program = elimination_program(robot, problem, ordering)
+    state = {"q": q, "qd": qd, "tau": tau, "active": active, "contact_accelerations": wanted}
+    results = interpret(program, **state, gravity=robot.gravity)
+    healthy = (results.pop("health") <= program.limits).all(axis=-1)
+    assert healthy.mean() > 0.5
+    require_equal([result[healthy] for result in results.values()], [e[healthy] for e in expected])
+
+
+@pytest.mark.parametrize("case", ["four feet", "a pressing arm", "geared legs"])
+def test_gtsam_eliminates_the_same_graph(case):
+    pytest.importorskip("gtsam", reason="pip install 'gtsam>=4.3'")
+    robot, problem, arrays, expected = case_of(case)
+    forward = dn.build(robot, problem, solver="factor_graph", ordering="constrained_aba", backend="gtsam")
+    require_equal(forward(*arrays), expected, OUT_OF_GTSAM)
+
+
+def test_wrenches_gravity_and_hybrid_problems():
+    robot, contacts = robot_of("solo12"), [dn.Contact(foot) for foot in FEET[:2]]
+    q, qd, tau, f_ext = random_states(robot, 5)
+    joints = [joint.name for joint in robot.independent_joints]
+    problem = dn.hybrid_dynamics(robot, [name for name in joints if "KFE" not in name], contacts[:1])
+    gravity, active = np.array([1.0, -2.0, -9.0]), np.ones((5, 1))
+    expected = dn.build(robot, problem, backend="numpy", f_ext=True)(q, qd, tau, tau, active, f_ext=f_ext, gravity=gravity)  # fmt: skip
+    for ordering in ("aba", "constrained_crba"):
+        choice = {"solver": "factor_graph", "ordering": ordering, "backend": "numpy"}
+        hybrid = dn.build(robot, problem, f_ext=True, **choice)
+        require_equal(hybrid(q, qd, tau, tau, active, f_ext=f_ext, gravity=gravity), expected)
+
+
+def test_a_stretched_leg_is_left_to_forces_last():
+    """Its joints do not move the foot along the leg: an early pivot is zero, while the whole is regular."""
+    robot = robot_of("solo12")
+    problem = dn.forward_dynamics(robot, [dn.Contact(foot) for foot in FEET])
+    q, zero = robot.neutral(), np.zeros(robot.nv)
+    q[[robot.q_names.index(f"{leg}_KFE") for leg in ("FR", "HL")]] = 0.9
+    q[[robot.q_names.index(f"{leg}_HFE") for leg in ("FR", "HL", "HR")]] = 0.4, -0.3, 0.2
+    tau = np.random.default_rng(0).uniform(-1, 1, robot.nv)
+    program = elimination_program(robot, problem, "constrained_aba")
+    state = {"q": q, "qd": zero, "tau": tau, "active": np.ones(4), "contact_accelerations": np.zeros(12)}
+    health = interpret(program, **state, gravity=robot.gravity)["health"]
+    assert not (health <= program.limits).all()
+    forward = dn.build(robot, problem, solver="factor_graph", ordering="constrained_aba")
+    expected = dn.build(robot, problem, backend="numpy")(q, zero, tau, np.ones(4))
+    require_equal(forward(q, zero, tau, np.ones(4)), expected)
+
+
+def test_early_forces_leave_six_by_six_to_the_base():
+    """The base sees nothing of the contacts: only its own six rows."""
+    robot, problem, *_ = case_of("four feet")
+    ordering, plan = plan_ordering(robot, problem, "constrained_aba")
+    assert [str(x) for x in ordering.variables[-4:]] == ["lambda1", "F1", "A1", "qdd1"]
+    assert plan.steps[-1].parents == () and plan.steps[-1].variable.dim == 6
+    of_forces = [step for step in plan.steps if step.variable.kind == "lambda"]
+    assert [[str(y) for y in step.parents] for step in of_forces] == [["A1"]] * 4
+
+
+def test_own_ordering_by_names():
+    robot, problem, arrays, expected = case_of("one foot")
+    names = [str(x) for x in plan_ordering(robot, problem, "constrained_aba")[0].variables]
+    names.remove("lambda1")
+    forward = dn.build(robot, problem, solver="factor_graph", ordering=[*names, "lambda1"], backend="numpy")
+    require_equal(forward(*arrays), expected)
+
+
+@pytest.mark.parametrize("ordering", ["best", "constrained_aba", "colamd"])
+@pytest.mark.parametrize("backend", ["c", "numpy"])
+def test_redundant_contacts_are_named(backend, ordering):
+    places = [(x, y, 0.0) for x in (-0.1, 0.1) for y in (-0.06, 0.06)]
+    corners = [dn.Contact("left_sole_link", name=f"corner {k}", xyz=xyz) for k, xyz in enumerate(places)]
+    robot = robot_of("talos")
+    problem = dn.forward_dynamics(robot, [*corners, dn.Contact("right_sole_link")])
+    with pytest.raises(dn.SingularPivotError, match="'corner 0'.*'corner 3'.*solver 'best'") as error:
+        dn.build(robot, problem, solver="factor_graph", backend=backend, ordering=ordering)
+    assert "right_sole_link" not in str(error.value)
+
+
+def test_inverse_dynamics_are_refused():
+    robot = robot_of("solo12")
+    problem = dn.inverse_dynamics(robot, [dn.Contact("FL_FOOT")])
+    for backend in ("c", "numpy", "gtsam"):
+        with pytest.raises(dn.ChoiceError, match="shortest forces"):
+            dn.build(robot, problem, solver="factor_graph", backend=backend)
+
+
+def test_residuals_and_drawings():
+    robot, problem, (q, qd, tau, active, wanted), (qdd, forces) = case_of("hand on thigh")
+    contacts = ContactState(active, wanted)
+    graph = build_graph(robot, problem, q, qd, np.zeros_like(qd), tau, contacts=contacts)
+    values = eliminate(graph, plan_ordering(robot, problem, "crba")[1]).solve()
+    assert max(np.abs(f.rhs).max() for f in graph.residuals(values).factors) < 1e-8 * np.abs(qdd).max()
+    require_equal([forces_of_contacts(robot, problem, values, q)], [forces])
+    graph = generic_graph(robot, problem)
+    assert graph_rank(graph).open == () and "contact1(A4, A12, lambda1)" in str(graph)
+    net = eliminate(graph, plan_ordering(robot, problem, "constrained_aba")[1])
+    assert "lambda1" in to_dot(net) and "contact1(" in to_svg(graph) and "λ" in to_svg(net)
+
+
+def test_a_link_of_the_world_may_be_either_side():
+    """The accelerations of a contact on a link that is fixed to the world are those of its other side."""
+    robot = robot_of("panda7")
+    q, qd, tau = random_states(robot, 4)[:3]
+    one = dn.Contact("panda_link7", other="panda_link0", normal=(0, 0, 1))
+    assert robot.frames["panda_link0"].body == -1
+    place = dn.evaluate(robot, "frame_pose", q[0], link="panda_link7").position
+    other = dn.Contact("panda_link0", name="there", other="panda_link7", xyz=tuple(place))
+    active = np.ones(1)
+    for backend in ("numpy", "c"):
+        qdd, _ = dn.build(robot, dn.forward_dynamics(robot, one), backend=backend)(
+            q[0], qd[0], tau[0], active
+        )
+        same, _ = dn.build(robot, dn.forward_dynamics(robot, other), backend=backend)(
+            q[0], qd[0], tau[0], active
+        )
+        assert error(same, qdd) < EXACT
