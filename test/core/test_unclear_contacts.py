@@ -110,3 +110,59 @@ def test_a_state_without_a_result_names_its_contacts():
     q, rest = robot.neutral(), np.zeros(robot.nv)
     with pytest.raises(dn.SolutionError, match="contacts active: FL_FOOT, HR_FOOT"):
         forward(q, rest, np.full(robot.nv, 1e308), [1, 0, 1])
+
+
+@pytest.mark.parametrize(
+    "case", ["0.1 m apart", "1e-08 m apart", "two soles", "two toes on a thigh", "a cart"]
+)
+def test_programs_and_singular_values_agree(case):
+    """Forward, inverse and hybrid dynamics, with any accelerations of legs and contacts."""
+    name, contacts = SETS.get(case, ("solo12", CART))
+    robot = robot_of(name)
+    q, qd, tau = random_states(robot, STATES, seed=11)[:3]
+    q[:, 3:6] *= 0.2  # wheels lean a little
+    q[:, 3:7] /= np.linalg.norm(q[:, 3:7], axis=1, keepdims=True)
+    q[:, 7:] *= 0.1
+    base = robot.independent_joints[0].name
+    active = (np.arange(len(contacts)) < np.array([[1], [2], [9]])).astype(float)
+    for problem in (
+        dn.forward_dynamics(robot, contacts),
+        dn.inverse_dynamics(robot, contacts),
+        dn.hybrid_dynamics(robot, [base], contacts),
+    ):
+        solve = dn.build(robot, problem)
+        known = [tau[::-1], tau] if problem.kind == "hybrid" else [tau]
+        wanted = np.random.default_rng(12).uniform(-1, 1, (STATES, len(problem.rows.names)))
+        arguments = [np.ascontiguousarray(a) for a in (q, qd, *known, active, wanted, robot.gravity)]
+        first, _ = solve.runner.first.run_checked(STATES, arguments)
+        second, _ = solve.runner.second.run_checked(STATES, arguments)
+        good = np.isfinite(first[0]).all(axis=1)
+        assert good.any()
+        for by_program, by_values in zip(first, second, strict=True):
+            size = max(np.abs(by_values[good]).max(), 1.0)
+            assert np.abs(by_program - by_values)[good].max() < EXACT * size
+
+
+CART = [
+    dn.Contact("FL_FOOT", "wheel", radius=0.05),
+    dn.Contact("HR_FOOT", "wheel", radius=0.05, roller=0.7),
+    dn.Contact("FR_FOOT", "wheel", radius=0.05, other="HL_UPPER_LEG", normal=(0.1, 0.2, 1.0)),
+]
+
+
+def test_the_world_against_a_link():
+    """A link that is fixed to the world may be the first one of a contact."""
+    robot = robot_of("panda7")
+    q, _, tau = random_states(robot, 1, seed=13)[:3]
+    q, tau, rest = q[0], tau[0], np.zeros(7)
+    _, place = dn.evaluate(robot, "frame_pose", q, link="panda_link7")
+    results = [
+        dn.evaluate(robot, "forward_dynamics", q, rest, tau, [1], contacts=contact)
+        for contact in (
+            dn.Contact("panda_link7"),
+            dn.Contact("panda_link0", xyz=tuple(place), other="panda_link7"),
+        )
+    ]
+    assert error(results[0].qdd, results[1].qdd) < EXACT
+    R, _ = dn.evaluate(robot, "frame_pose", q, link="panda_link7")
+    np.testing.assert_allclose(results[0].contact_forces, -R @ results[1].contact_forces, atol=1e-8)
