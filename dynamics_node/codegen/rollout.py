@@ -44,12 +44,12 @@ class Rollouts:
         elif not self._by_device(tau, same, q, qd):
             self._compiled(tau, same, q, qd)
 
-    def on_device(self, q, qd, tau, same) -> tuple[Any, Any]:
+    def on_device(self, q0, qd0, tau, same) -> tuple[Any, Any]:
         """See DeviceRollouts."""
         if self._device is None:
             reason = f"on a GPU, and this function runs by {self._backend}"
-            raise ArrayError(f"q, qd, tau: arrays {reason}: build it with backend='cuda'")
-        return self._device(q, qd, tau, same)
+            raise ArrayError(f"q0, qd0, tau: arrays {reason}: build it with backend='cuda'")
+        return self._device(q0, qd0, tau, same)
 
     def _by_device(self, tau, same, q, qd) -> bool:
         """False where the device does not do it; an error was logged."""

@@ -32,26 +32,26 @@ class DeviceRollouts:
             for array, result in zip((q, qd), results, strict=True):
                 array[...] = result.get().transpose(2, 0, 1)
 
-    def __call__(self, q, qd, tau, same) -> tuple[Any, Any]:
-        """q (count, steps + 1, nq) and qd of a start q (count, nq) and qd, and of tau (count, steps, nv): all
-        on the device, of one type, that of the arithmetic. Results are of the library of q."""
+    def __call__(self, q0, qd0, tau, same) -> tuple[Any, Any]:
+        """q (count, steps + 1, nq) and qd of a start q0 (count, nq) and qd0, and of tau (count, steps, nv):
+        all on the device, of one type, that of the arithmetic. Results are of the library of q0."""
         with at_work() as cupy:
-            given = {name: taken_there(cupy, name, a) for name, a in (("q", q), ("qd", qd), ("tau", tau))}
+            given = {name: taken_there(cupy, name, a) for name, a in (("q0", q0), ("qd0", qd0), ("tau", tau))}
             self._require(given)
-            start = {name: cupy.ascontiguousarray(given[name].transpose(1, 0)) for name in ("q", "qd")}
+            start = {name: cupy.ascontiguousarray(given[f"{name}0"].transpose(1, 0)) for name in ("q", "qd")}
             torques = cupy.ascontiguousarray(given["tau"].transpose(1, 2, 0))
             results = self._launched(cupy, start, torques, same)
-            if not isinstance(q, cupy.ndarray):  # its library may use the memory again at once
+            if not isinstance(q0, cupy.ndarray):  # its library may use the memory again at once
                 cupy.cuda.get_current_stream().synchronize()
-            first, second = (like(cupy, q, result.transpose(2, 0, 1)) for result in results)
+            first, second = (like(cupy, q0, result.transpose(2, 0, 1)) for result in results)
             return first, second
 
     def _require(self, given):
-        dtype, count = given["q"].dtype, len(given["q"])
+        dtype, count = given["q0"].dtype, len(given["q0"])
         for name, array in given.items():
             if array.dtype != dtype or dtype not in (np.float32, np.float64):
                 raise ArrayError(f"{name} is of {array.dtype}: all arrays must be of float32, or of float64")
-            shape = (count, *array.shape[1:2] * (name == "tau"), *self._runner.inputs[name])
+            shape = (count, *array.shape[1:2] * (name == "tau"), *self._runner.inputs[name.removesuffix("0")])
             if array.shape != shape:
                 reason = "nothing is broadcast there"
                 raise ArrayError(f"{name} must have shape {shape}, not {array.shape}: {reason}")
