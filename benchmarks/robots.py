@@ -43,11 +43,11 @@ def robot(name):
     return load_robot(robot_file(name), floating_base=True)
 
 
-def mujoco_tree(model):
-    """The same tree in MuJoCo."""
+def mujoco_tree(model, contacts=(), **choices):
+    """The same tree in MuJoCo, with contacts as in mujoco_oracle."""
     from mujoco_oracle import Tree  # an optional dependency
 
-    return Tree(model)
+    return Tree(model, contacts, **choices)
 
 
 def random_states(model, count, seed=0):

@@ -98,7 +98,7 @@ from dynamics_node.robot import (
     sensor_problem,
     sensors,
 )
-from dynamics_node.robot.contacts import Contact, load_contacts
+from dynamics_node.robot.contacts import Contact, Plane, load_contacts
 from dynamics_node.robot.inertial_parameters import with_parameters, with_payload, with_tool
 from dynamics_node.robot.sensors import load_sensors
 from dynamics_node.symbolic import exp3, exp6, log3, log6, trace
@@ -163,6 +163,7 @@ __all__ = [  # noqa: RUF022 (by subject)
     "forward_dynamics",  # q, qd, tau -> qdd
     "hybrid_dynamics",  # torques known at some joints, accelerations at the others
     "Contact",  # a foot, sole, hand or wheel: where the world, or another link, can push
+    "Plane",  # the ground of rollouts
     "load_contacts",  # a file of contacts -> records
     "build_contact_solver",  # -> ContactSolver
     "ContactSolver",  # the smallest contact forces and torques of a motion, within friction and effort limits

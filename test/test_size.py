@@ -12,22 +12,22 @@ ROOT = Path(__file__).parents[1]
 LIBRARY = ROOT / "dynamics_node"
 KINDS = {".py", ".c", ".h", ".js"}
 BUDGETS = {
-    "algorithms": 6700,
+    "algorithms": 6900,
     "chains": 700,
     "cli": 2550,
-    "codegen": 6900,
+    "codegen": 7300,
     "estimation": 2350,
-    "functions": 5400,
+    "functions": 5500,
     "graph": 5250,
     "identification": 6300,
     "io": 2150,
     "node": 8550,
-    "robot": 7750,
-    "symbolic": 2900,
+    "robot": 7800,
+    "symbolic": 3000,
     "trajectory": 7750,
     ".": 900,  # the modules next to the packages
 }
-TESTS = 50_600
+TESTS = 50_900
 LONGEST = 600  # lines of one module
 
 

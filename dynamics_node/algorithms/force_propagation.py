@@ -6,25 +6,32 @@ torque absorbs a part. The effects on the way sum up to the operational-space ma
 
 import numpy as np
 
-from dynamics_node.algorithms.aba import carry_forces
+from dynamics_node.algorithms.aba import carry_forces, columns
 from dynamics_node.symbolic import inverse_congruence, solve_definite
 
 
-def forces_at_joints(robot, X_up, solutions, wrenches, sizes) -> list[np.ndarray]:
+def forces_at_joints(robot, X_up, solutions, wrenches, sizes, coordinates=()) -> list[np.ndarray]:
     """For every cluster the forces (d, columns) at its joints by wrenches, and by those that propagate from
     the clusters behind it.
 
     wrenches: of several places, {body: (6, size)} each, on the bodies in their axes; changed in place. sizes:
-    of each place. solutions: of `aba.inward`."""
-    ends, found = np.cumsum(sizes)[:-1], []
-    for cluster, (S, U, D, _) in reversed(list(zip(robot.clusters, solutions, strict=True))):
+    of each place. coordinates: independent ones; a unit force at each is one more column. solutions: of
+    `aba.inward`."""
+    wrenches, sizes = [*wrenches, *({} for _ in coordinates)], [*sizes, *(1 for _ in coordinates)]
+    first, ends, found = len(sizes) - len(coordinates), np.cumsum(sizes)[:-1], []
+    every = list(zip(robot.clusters, columns(robot), solutions, strict=True))
+    for cluster, at, (S, U, D, _) in reversed(every):
         d = next(iter(S.values())).shape[1]
         forces = [_joint_forces(S, P, d, size) for P, size in zip(wrenches, sizes, strict=True)]
-        F = np.concatenate(forces, axis=1)
+        own = np.arange(robot.nv)[at].tolist()
+        started = {first + k: own.index(v) for k, v in enumerate(coordinates) if v in own}
+        for k, row in started.items():
+            forces[k] = np.eye(d)[:, [row]]
+        F = np.concatenate([np.zeros((d, 0)), *forces], axis=1)
         found.append(F)
         rates = np.split(F if D is None or not U else solve_definite(D, F), ends, axis=1)
-        for P, rate in zip(wrenches, rates, strict=True):
-            if any(i in P for i in cluster.bodies):
+        for k, (P, rate) in enumerate(zip(wrenches, rates, strict=bool(sizes))):
+            if k in started or any(i in P for i in cluster.bodies):
                 absorbed = {} if D is None else {i: force @ rate for i, force in U.items()}
                 _propagate(robot.tree, X_up, cluster.bodies, P, absorbed)
     return found[::-1]
@@ -52,7 +59,7 @@ def _propagate(tree, X_up, bodies, wrenches, absorbed):
     absorbs: {body: (6, k)}, at the body of a cluster of one, else at the parents."""
     for i in bodies:
         if i in absorbed:
-            wrenches[i] = wrenches[i] - absorbed.pop(i)
+            wrenches[i] = wrenches.get(i, 0.0) - absorbed.pop(i)
     carry_forces(tree, X_up, bodies, wrenches)
     for i, block in absorbed.items():
-        wrenches[i] = wrenches[i] - block
+        wrenches[i] = wrenches.get(i, 0.0) - block

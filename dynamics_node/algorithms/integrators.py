@@ -73,7 +73,7 @@ def integrator_of(robot: Robot, forward: Program | LaneProgram, name: Integrator
 def _semi_implicit_euler(robot, accelerations, q, qd, dt):
     """The new velocity moves the position: of first order."""
     qd = qd + dt * accelerations(q, qd)
-    return {"q": _displaced(robot, q, dt * _rates(robot, q, qd)), "qd": qd}
+    return {"q": displaced(robot, q, dt * rates_of_all(robot, q, qd)), "qd": qd}
 
 
 def _runge_kutta_stage(robot, accelerations, q, qd, dt, hidden, stage):
@@ -85,23 +85,23 @@ def _runge_kutta_stage(robot, accelerations, q, qd, dt, hidden, stage):
     n, nv = robot.tree.nv, robot.nv
     u, dv, u_sum, dv_sum = np.split(hidden, [n, n + nv, 2 * n + nv])
     following, weight, last = stage
-    at, rate = _displaced(robot, q, u), qd + dv
-    u_rate, qdd = _rates_of_displacement(robot, u, _rates(robot, at, rate)), accelerations(at, rate)
+    at, rate = displaced(robot, q, u), qd + dv
+    u_rate, qdd = _rates_of_displacement(robot, u, rates_of_all(robot, at, rate)), accelerations(at, rate)
     u_sum, dv_sum = u_sum + weight * dt * u_rate, dv_sum + weight * dt * qdd
     left = [following * dt * u_rate, following * dt * qdd, (1.0 - last) * u_sum, (1.0 - last) * dv_sum]
     return {
-        "q": _displaced(robot, q, last * u_sum),
+        "q": displaced(robot, q, last * u_sum),
         "qd": qd + last * dv_sum,
         "hidden": np.concatenate(left),
     }
 
 
-def _rates(robot, q, qd):
+def rates_of_all(robot, q, qd):
     """Rates (nv of the tree,) of all joints."""
     return rates_at(robot, q, qd, explicit=True).qd
 
 
-def _displaced(robot, q, u):
+def displaced(robot, q, u):
     """q (nq,) after the displacement u (nv of the tree,), with closed loops."""
     after = np.array(q, dtype=object)
     for joint in robot.tree.independent_joints:

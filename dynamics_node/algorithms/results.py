@@ -102,6 +102,27 @@ class Rollout(NamedTuple):
 
 
 @shown_by_field
+class ContactRollout(NamedTuple):
+    """A Rollout with contacts, limits or friction of joints.
+
+    Attributes
+    ----------
+    q, qd : ndarray (..., steps + 1, nq), (..., steps + 1, nv)
+        States; the first is the start.
+    contact_forces : ndarray (..., steps, 3 touches)
+        Forces on the links, N: for every contact, for every plane, along the axes of the plane, the normal
+        last.
+    residual : ndarray (..., steps)
+        Largest change of an impulse in the last sweep, N s or N m s: zero once the sweeps have converged.
+    """
+
+    q: np.ndarray
+    qd: np.ndarray
+    contact_forces: np.ndarray
+    residual: np.ndarray
+
+
+@shown_by_field
 class InverseDynamicsDerivatives(NamedTuple):
     """Derivatives (..., nv, nv) of tau by q (along the tangent space), qd and qdd; the last is M."""
 

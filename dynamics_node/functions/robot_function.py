@@ -1,8 +1,9 @@
 """The Function of a robot: what `build` returns."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Literal
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -10,18 +11,22 @@ from numpy.typing import ArrayLike
 from dynamics_node.algorithms import results
 from dynamics_node.algorithms.contact_dynamics import why_no_forces
 from dynamics_node.algorithms.health import why_not
+from dynamics_node.algorithms.integrators import IntegratorName
 from dynamics_node.algorithms.quantities import QUANTITIES
-from dynamics_node.algorithms.results import NearestDynamics, Rollout
+from dynamics_node.algorithms.results import ContactRollout, NearestDynamics, Rollout
 from dynamics_node.algorithms.singular_positions import UndeterminedError, nearest_dynamics
 from dynamics_node.codegen import finite_states, on_device
 from dynamics_node.errors import ChoiceError, InputError, SolutionError
 from dynamics_node.functions.arguments import Arguments, robot_signature
 from dynamics_node.functions.choices import Backend, Choice
 from dynamics_node.functions.function import Function, Result
-from dynamics_node.functions.rollout import roll_out
+from dynamics_node.functions.rollout import roll_out, roll_out_with_contacts
 from dynamics_node.functions.solvers import solver_of
 from dynamics_node.functions.spec import FunctionSpec
 from dynamics_node.robot import Problem, Robot
+from dynamics_node.robot.contacts import Contact, Plane
+
+FLOOR = Plane()
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -152,6 +157,7 @@ class RobotFunction(Function[Result]):
         derived_spec = replace(spec, robot=self.robot, name=row.derivatives, choice=choice, nearest=False)
         return robot_function(derived_spec, self.precision)
 
+    @overload
     def rollout(
         self,
         q0: ArrayLike,
@@ -159,12 +165,43 @@ class RobotFunction(Function[Result]):
         tau: ArrayLike,
         dt: float,
         *,
-        integrator: Literal["semi_implicit_euler", "rk4"] = "semi_implicit_euler",
-    ) -> Rollout:
+        integrator: IntegratorName = "semi_implicit_euler",
+    ) -> Rollout: ...
+    @overload
+    def rollout(
+        self,
+        q0: ArrayLike,
+        qd0: ArrayLike,
+        tau: ArrayLike,
+        dt: float,
+        *,
+        contacts: Contact | Iterable[Contact],
+        ground: Plane | Iterable[Plane] = FLOOR,
+        friction: bool = True,
+        limits: bool = True,
+        sweeps: int = 10,
+    ) -> ContactRollout: ...
+    def rollout(
+        self,
+        q0: ArrayLike,
+        qd0: ArrayLike,
+        tau: ArrayLike,
+        dt: float,
+        *,
+        integrator: IntegratorName = "semi_implicit_euler",
+        contacts: Contact | Iterable[Contact] | None = None,
+        ground: Plane | Iterable[Plane] = FLOOR,
+        friction: bool = True,
+        limits: bool = True,
+        sweeps: int = 10,
+    ) -> Rollout | ContactRollout:
         """Simulate many states along many steps, for planners that sample, see docs/how-to/rollouts.md.
 
         For forward dynamics. Positions move on their manifold, as in `integrate`. Torques are constant within
-        a step. Closed loops stay closed. Friction, limits of joints and contacts do not act.
+        a step. Closed loops stay closed.
+
+        With `contacts`, which may be empty, a step is semi-implicit at the level of velocities and impulses.
+        Friction of contacts is within its exact cone, limits of joints stop, friction of joints acts.
 
         Parameters
         ----------
@@ -178,19 +215,31 @@ class RobotFunction(Function[Result]):
             Length of a step, s.
         integrator : str
             'semi_implicit_euler', of first order, or 'rk4', of fourth order with four times the work.
+        contacts : iterable of Contact, optional
+            Points of links that touch the ground. The other arguments belong to it.
+        ground : Plane or iterable of Plane
+            Planes of the ground; by default the floor at height 0.
+        friction : bool
+            Whether damping, dry friction, springs and offsets of the joints act.
+        limits : bool
+            Whether joints stop at the limits of their positions.
+        sweeps : int
+            Number of sweeps of the solver of impulses.
 
         Returns
         -------
-        Rollout
+        Rollout or ContactRollout
             q (..., steps + 1, nq) and qd (..., steps + 1, nv); the first states are those at the start. From
             the step on in which a state diverges, or is singular, its results are NaN. It changes no other.
+            With contacts, contact_forces and residual, too.
 
         Raises
         ------
         InputError
             For a wrong shape, a dt that is not positive, or a start or torque that is not finite.
         ChoiceError
-            For another quantity, an unknown integrator, or a solver of parallel machines.
+            For another quantity, an unknown integrator, a solver of parallel machines, and contacts with
+            'rk4' or that are no points.
         CompileError
             For backend c without a compiler.
 
@@ -211,7 +260,11 @@ class RobotFunction(Function[Result]):
         problem = self._problem("rollouts")
         if problem.kind != "forward":
             raise ChoiceError(f"{self.spec.name} has no rollouts: use dn.build(robot, 'forward_dynamics')")
-        return roll_out(self, q0, qd0, tau, dt, integrator)
+        if contacts is None:
+            return roll_out(self, q0, qd0, tau, dt, integrator)
+        if integrator != "semi_implicit_euler":
+            raise ChoiceError(f"integrator {integrator!r} has no contacts: leave it at 'semi_implicit_euler'")
+        return roll_out_with_contacts(self, q0, qd0, tau, dt, contacts, ground, friction, limits, sweeps)
 
     def nearest(
         self,

@@ -5,10 +5,11 @@ from math import prod
 import numpy as np
 
 from dynamics_node.algorithms import cheapest, dynamics_programs
+from dynamics_node.algorithms.contact_step import contact_step
 from dynamics_node.algorithms.integrators import INTEGRATORS, integrator_of
-from dynamics_node.algorithms.results import Rollout
+from dynamics_node.algorithms.results import ContactRollout, Rollout
 from dynamics_node.chains import SOLVERS as PARALLEL
-from dynamics_node.codegen import ArrayError, Rollouts, new_array, on_device
+from dynamics_node.codegen import ArrayError, ContactRollouts, Rollouts, new_array, on_device
 from dynamics_node.errors import ChoiceError, InputError
 from dynamics_node.functions.checks import (
     positive,
@@ -18,6 +19,7 @@ from dynamics_node.functions.checks import (
     shaped,
 )
 from dynamics_node.functions.choices import require_known
+from dynamics_node.robot.contacts import Plane, valid_contacts
 from dynamics_node.symbolic import LaneProgram, Program
 
 
@@ -25,24 +27,74 @@ def roll_out(function, q0, qd0, tau, dt, integrator) -> Rollout:
     """See RobotFunction.rollout."""
     rollouts = _rollouts(function, integrator)
     dt = positive("dt", dt, "seconds")
-    robot = function.robot
-    same = {"dt": np.array(dt), **function.defaults, **function.spec.inputs(robot)}
+    same = {"dt": np.array(dt), **function.defaults, **function.spec.inputs(function.robot)}
     if any(map(on_device, (q0, qd0, tau))):
         try:
             return Rollout(*rollouts.on_device(q0, qd0, tau, same))
         except ArrayError as error:
             raise InputError(str(error)) from None
     given, batch = _checked(function, {"q0": q0, "qd0": qd0, "tau": tau})
-    steps, count = given["tau"].shape[-2], prod(batch)
+    controls, states = _laid_out(function, given, batch)
+    rollouts(controls, same, *states)
+    _require_torques(function, given, states)
+    return Rollout(*(array.reshape(*batch, *array.shape[1:]) for array in states))
+
+
+def roll_out_with_contacts(function, q0, qd0, tau, dt, contacts, ground, friction, limits, sweeps):
+    """See RobotFunction.rollout: a ContactRollout."""
+    dt, sweeps = positive("dt", dt, "seconds"), _whole("sweeps", sweeps)
+    rollouts = _contact_rollouts(function, contacts, ground, bool(friction), bool(limits))
+    same = {"dt": np.array(dt), "gravity": function.defaults["gravity"]}
+    given, batch = _checked(function, {"q0": q0, "qd0": qd0, "tau": tau})
+    controls, states = _laid_out(function, given, batch)
+    count, steps = controls.shape[:2]
+    force = new_array((count, steps, 3 * rollouts.touches), function.dtype)
+    residual = new_array((count, steps), function.dtype)
+    rollouts(controls, same, sweeps, states[0], states[1], force, residual)
+    _require_torques(function, given, states)
+    arrays = (*states, force, residual)
+    return ContactRollout(*(array.reshape(*batch, *array.shape[1:]) for array in arrays))
+
+
+def _laid_out(function, given, batch):
+    """Torques (count, steps, nv), and arrays of the states, whose first step is the start."""
+    robot, steps, count = function.robot, given["tau"].shape[-2], prod(batch)
     controls = np.broadcast_to(given["tau"], (*batch, steps, robot.nv)).reshape(count, steps, robot.nv)
     states = []
     for name, size in (("q0", robot.nq), ("qd0", robot.nv)):
         states.append(new_array((count, steps + 1, size), function.dtype))
         states[-1][:, 0] = np.broadcast_to(given[name], (*batch, size)).reshape(count, size)
-    rollouts(np.ascontiguousarray(controls), same, *states)
+    return np.ascontiguousarray(controls), states
+
+
+def _require_torques(function, given, states):
+    """Raise InputError if a torque is not finite."""
     if not np.isfinite(states[1][:, -1]).all():  # else all torques are finite
         require_finite("tau", given["tau"], function.signature.inputs["tau"], steps=True)
-    return Rollout(*(array.reshape(*batch, *array.shape[1:]) for array in states))
+
+
+def _whole(name, value):
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+        raise InputError(f"{name} must be a whole number of at least 1, not {value!r}")
+    return int(value)
+
+
+def _contact_rollouts(function, contacts, ground, friction, limits) -> ContactRollouts:
+    """Made on first use. Raises ChoiceError, ContactError."""
+    if function.spec.parameters or function.spec.f_ext:
+        raise ChoiceError("rollouts with contacts have no runtime parameters and no external wrenches")
+    contacts = valid_contacts(function.robot, contacts)
+    planes = (ground,) if isinstance(ground, Plane) else tuple(ground)
+    if others := [contact.name for contact in contacts if contact.kind != "point" or contact.other]:
+        raise ChoiceError(f"rollouts have points against planes alone, not {', '.join(others)}")
+    if not all(isinstance(plane, Plane) for plane in planes):
+        raise TypeError("ground must be a Plane, or a sequence of them")
+    key = (contacts, planes, friction, limits)
+    if key not in function._rollouts:
+        step = contact_step(function.robot, contacts, planes, friction, limits)
+        backend = "numpy" if function.runner.backend == "numpy" else "c"
+        function._rollouts[key] = ContactRollouts(step.halves, step.rows, backend)
+    return function._rollouts[key]
 
 
 def _checked(function, values):

@@ -167,6 +167,51 @@ class Contact:
         return ("fx", "fz") if self.roller is not None else _ROWS[self.kind]
 
 
+@dataclass(frozen=True)
+class Plane:
+    """A plane of the ground, fixed in the world; several are walls or the steps of stairs.
+
+    Parameters
+    ----------
+    normal : sequence of float (3,)
+        Its normal, away from the ground.
+    offset : float
+        Its distance from the origin of the world along the normal, m.
+    friction : float
+        Coefficient of friction; that of a contact counts where it is smaller.
+    restitution : float
+        Share of the normal velocity of an impact with which a contact rebounds, 0 to 1.
+
+    Raises
+    ------
+    ContactError
+        For a value that is not finite or out of its range.
+
+    Examples
+    --------
+    >>> dn.Plane(normal=(0.5, 0, 1), friction=0.6).normal[2].__round__(3)  # a slope
+    0.894
+    """
+
+    normal: tuple[float, ...] = (0.0, 0.0, 1.0)
+    offset: float = 0.0
+    friction: float = 0.8
+    restitution: float = 0.0
+
+    def __post_init__(self):
+        try:
+            normal = np.array(self.normal, dtype=float)
+            numbers = [float(x) for x in (self.offset, self.friction, self.restitution)]
+        except (TypeError, ValueError):
+            raise ContactError(f"plane: {one_line(self, 100)} has a value that is no number") from None
+        length = float(np.sqrt((normal * normal).sum())) if normal.shape == (3,) else 0.0
+        if not LEAST < length < HUGE or not all(abs(x) < HUGE for x in numbers):
+            raise ContactError("plane: normal is a direction, and all numbers are finite")
+        if numbers[1] < 0 or not 0 <= numbers[2] <= 1:
+            raise ContactError("plane: friction is 0 or more, and restitution is from 0 to 1")
+        object.__setattr__(self, "normal", tuple((normal / length).tolist()))
+
+
 def _same(value, default):
     """Whether two fields are equal, sequences entry by entry."""
     if isinstance(default, tuple) and isinstance(value, Iterable) and not isinstance(value, str):

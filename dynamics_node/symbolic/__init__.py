@@ -70,3 +70,4 @@ from dynamics_node.symbolic.spatial import (
     transform_rotation,
     transpose,
 )
+from dynamics_node.symbolic.split import CROSSING, Halves, split

@@ -61,11 +61,15 @@ def _body(link):
     return "world" if link == "ground" else link
 
 
+POINT = 1e-3  # m, the radius of a sphere that stands for a point; the floor is as much lower
+
+
 class Tree:
     """A tree, built body by body. In MuJoCo quaternions are w x y z. Rates of a ball joint are in body axes, those of a
     floating base are first linear in world axes, then angular in body axes."""
 
-    def __init__(self, tree):
+    def __init__(self, tree, contacts=(), friction=0.8, limits=False):
+        """contacts: points of links that touch a floor at height 0."""
         assert not tree.constrained and not tree.explicit_joints
         spec = mujoco.MjSpec()
         made = [spec.worldbody]
@@ -85,6 +89,20 @@ class Tree:
             if body.joint.type.has_axis:
                 joint.axis = body.joint.axis
             joint.armature = body.joint.armature
+            bounds = body.joint.limits.lower, body.joint.limits.upper
+            if limits and body.joint.type.is_scalar and np.isfinite(bounds).all():
+                joint.limited, joint.range = mujoco.mjtLimited.mjLIMITED_TRUE, bounds
+        for contact in contacts:
+            frame = tree.frame(contact.link)
+            place = transform_origin(frame.X) + transform_rotation(frame.X).T @ np.array(contact.xyz)
+            point = made[frame.body + 1].add_geom(size=[POINT, 0, 0], pos=place, mass=0.0)
+            point.contype, point.conaffinity, point.condim, point.friction = 1, 0, 3, [friction, 0, 0]
+        if contacts:
+            floor = spec.worldbody.add_geom(
+                type=mujoco.mjtGeom.mjGEOM_PLANE, size=[100, 100, 1], pos=[0, 0, -POINT]
+            )
+            floor.contype, floor.conaffinity, floor.friction = 0, 1, [friction, 0, 0]
+            spec.option.cone = mujoco.mjtCone.mjCONE_ELLIPTIC
         self._spec, self.model = spec, spec.compile()
         self.model.opt.gravity = tree.gravity
         self.data, self.tree = mujoco.MjData(self.model), tree

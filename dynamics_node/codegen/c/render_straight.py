@@ -62,19 +62,19 @@ def before_run(precision="double") -> list[str]:
     ]
 
 
-def render_run(program, dialect=NUMBERS, writing=None):
-    """The lines of `run` and its parts; dialect: NUMBERS or VECTORS; writing: the lines that write results,
-    (text, the values that it waits for), by default those that store them in y."""
+def render_run(program, dialect=NUMBERS, writing=None, name="run"):
+    """The lines of a function, `run` by default, and its parts. dialect: NUMBERS or VECTORS; writing: the
+    lines that write results, (text, the values that it waits for), by default those that store them in y."""
     given = [f"x[{k}]" for k in range(program.input_size)]
     storing = [(f"y[{k}] = {{}};", (n,)) for k, n in enumerate(_results(program))]
     names = Names(program, dialect, given, writing=storing if writing is None else writing)
-    number = dialect.number
+    number, part = dialect.number, "part" if name == "run" else f"part_of_{name}"
     return [
-        *render_parts(names, "part"),
-        f"static void run(const {number} *restrict x, {_RESULTS[number]} *restrict y)",
+        *render_parts(names, part),
+        f"static void {name}(const {number} *restrict x, {_RESULTS[number]} *restrict y)",
         "{",
         memory(number, "w", max(1, names.workspace)),
-        *call_parts(names, "part"),
+        *call_parts(names, part),
         *(f"  {line}" for line in names.written(None)),
         "}",
     ]

@@ -1,0 +1,62 @@
+"""Steps with contacts, many of many states: two Programs, and the solver of impulses between them."""
+
+import numpy as np
+
+from dynamics_node.codegen.backends import Interpreter
+from dynamics_node.codegen.c.contact_rollout import ContactRolloutKernel
+from dynamics_node.codegen.contact_solver import Impulses, full, solve_impulses, targets
+from dynamics_node.symbolic import CROSSING, Halves
+
+
+class ContactRollouts:
+    """halves, rows: of algorithms.contact_step; backend: 'c', or 'numpy', interpreted. Picklable.
+
+    From the step on in which a state has no finite result, its results are NaN. No state changes another.
+    """
+
+    def __init__(self, halves: Halves, rows, backend: str):
+        self._halves, self._rows, self._backend = halves, rows, backend
+        self._interpreters = Interpreter(halves.first), Interpreter(halves.second)
+        self._kernels: dict[np.dtype, ContactRolloutKernel] = {}
+
+    @property
+    def touches(self):
+        return len(self._rows.touches)
+
+    def __call__(self, tau, same, sweeps, q, qd, force, residual):
+        """See ContactRolloutKernel; same: {name: array} of what all states share, `dt` among them. Raises
+        CompileError."""
+        if self._backend == "numpy":
+            return self._interpreted(tau, same, sweeps, q, qd, force, residual)
+        if tau.dtype not in self._kernels:
+            self._kernels[tau.dtype] = ContactRolloutKernel(self._halves, self._rows, tau.dtype)
+        inputs = self._halves.first.inputs
+        shared = np.concatenate([np.ravel(same[name]) for name in inputs if name in same])
+        self._kernels[tau.dtype](tau, shared.astype(tau.dtype), sweeps, q, qd, force, residual)
+        return None
+
+    def _interpreted(self, tau, same, sweeps, q, qd, force, residual):
+        rows, count, dt = self._rows, len(q), float(same["dt"])
+        first, second = self._halves
+        impulses = Impulses(
+            np.zeros((count, rows.size)), np.zeros((count, 2, len(rows.coordinates))), np.zeros(count)
+        )
+        state = {"q": q[:, 0], "qd": qd[:, 0]}
+        for t in range(tau.shape[1]):
+            given = {**state, "tau": tau[:, t], **same}
+            results, _ = self._interpreters[0].run_checked(count, [given[name] for name in first.inputs])
+            found = dict(zip(first.outputs, results, strict=True))
+            with np.errstate(all="ignore"):  # states that failed
+                target = targets(found["gap"], found["approach"], rows.restitution)
+                bounds = found["low"], found["high"], rows.friction, rows.dry * dt
+                A = full(found["A"], rows.size)
+                impulses = solve_impulses(A, found["velocity"], target, *bounds, impulses, sweeps)
+            given = {CROSSING: found[CROSSING], "impulses": impulses.p}
+            results, _ = self._interpreters[1].run_checked(count, [given[name] for name in second.inputs])
+            state = dict(zip(second.outputs, results, strict=True))
+            q[:, t + 1], qd[:, t + 1] = state["q"], state["qd"]
+            force[:, t] = impulses.p[:, : 3 * self.touches] / dt
+            residual[:, t] = impulses.residual
+            failed = ~np.isfinite(qd[:, t + 1]).all(axis=1)
+            for array in (q[:, t + 1], qd[:, t + 1], force[:, t], residual[:, t]):
+                array[failed] = np.nan
