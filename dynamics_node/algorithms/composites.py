@@ -6,7 +6,10 @@ from functools import partial
 import numpy as np
 
 from dynamics_node.algorithms import derivatives as by
-from dynamics_node.symbolic import Staging, entries, mapped
+from dynamics_node.robot.reframe import regrouped_away
+from dynamics_node.symbolic import Staging, entries, mapped, pseudo_inertia
+
+_UPPER = np.triu_indices(4)
 
 
 class Composites:
@@ -32,14 +35,14 @@ class Composites:
         """Poses, columns, velocities and moments of the bodies."""
         body, alone = self._body, self.staging.alone
         self.R, self.p, self._start = alone(partial(by.frames, self.tree), q, gravity)
-        self._S = self._of_columns(by.placed_motion, self.R[body], self.p[body], S)
-        self._v = alone(self._velocities, self._S, self._qd)
+        self.S = self._of_columns(by.placed_motion, self.R[body], self.p[body], S)
+        self._v = alone(self._velocities, self.S, self._qd)
         self._v_before = self._before(self._v, np.zeros(6))
-        v_joint = alone(self._of_joints, self._S, self._qd)
-        self._first, self._both = self._of_columns(by.first_rates, self._S, self._v_before, v_joint)
+        v_joint = alone(self._of_joints, self.S, self._qd)
+        self._first, self._both = self._of_columns(by.first_rates, self.S, self._v_before, v_joint)
         self._moments = self.of_bodies(_moments, self.R, self.p, J, self._v)
         inertia, self._momentum = entries(alone(self._sums, self._moments), body)
-        self._inertia, self._load = inertia, self._of_columns(by.inertia_times, inertia, self._S)
+        self._inertia, self._load = inertia, self._of_columns(by.inertia_times, inertia, self.S)
 
     # --- all at once ----------------------------------------------------------------------------------------
 
@@ -109,7 +112,7 @@ class Composites:
         """Accelerations of bodies, and the wrenches for them. outer (nbodies, 6): wrenches on bodies, in
         their axes, about their origins."""
         self._qdd = qdd
-        self._a = self.staging.alone(self._accelerations, self._S, self._first, self._start, self._qd, qdd)
+        self._a = self.staging.alone(self._accelerations, self.S, self._first, self._start, self._qd, qdd)
         wrench = self.of_bodies(_wrench, self._moments, self._v, self._a)
         if outer is not None:
             wrench = self.of_bodies(_less, wrench, self.R, self.p, outer)
@@ -122,7 +125,7 @@ class Composites:
     def torques(self, armature):
         """tau (nv,) at these accelerations, without the torque for a rotor's own acceleration. armature
         (axles,)."""
-        arrays = self._S, self._wrench[self._body], armature, self._qdd
+        arrays = self.S, self._wrench[self._body], armature, self._qdd
         return self.staging.alone(self._torques, *arrays)
 
     def _torques(self, S, wrench, armature, qdd):
@@ -131,7 +134,7 @@ class Composites:
 
     def accelerate_more(self, qdd):
         """Add accelerations qdd (nv,)."""
-        a = self.staging.alone(self._velocities, self._S, qdd)
+        a = self.staging.alone(self._velocities, self.S, qdd)
         wrench = self.of_bodies(by.inertia_times, self._moments[0], a)
         more = (self._a, self._wrench, a, wrench)
         self._a, self._wrench = self.staging.alone(self._added, *more)
@@ -139,13 +142,54 @@ class Composites:
     def _added(self, a, sum_of_wrenches, more, wrench):
         return a + more, sum_of_wrenches + self._composite(wrench)
 
+    def push(self, outer):
+        """Add wrenches (nbodies, 6) on bodies, in the common frame."""
+        self._wrench = self.staging.alone(self._pushed, self._wrench, outer)
+
+    def _pushed(self, sum_of_wrenches, outer):
+        return sum_of_wrenches - self._composite(outer)
+
+    # --- motions of a body ----------------------------------------------------------------------------------
+
+    def path(self, body):
+        """The columns that move a body: those of the root, and the others."""
+        there = np.isin(self._body, self.tree.ancestors[body])
+        is_root = self.parents[self._body] < 0
+        return [
+            lanes
+            for lanes in (np.flatnonzero(there & is_root), np.flatnonzero(there & ~is_root))
+            if len(lanes)
+        ]
+
+    def motion(self, body):
+        """Velocity, acceleration with gravity, and that equivalent to gravity, (6,) each, of a body."""
+        root = self.tree.ancestors[body][0]
+        fall = np.concatenate([np.zeros(3), self._start[root]])
+        return self._v[body], self._a[body], fall
+
+    def columns(self):
+        """The Column of every column."""
+        start = np.concatenate([np.zeros_like(self._start), self._start], axis=1)
+        a_before = self._before(self._a, start)
+        second = self._of_columns(by.second_rates, self.S, self._first, self._v_before, a_before)
+        return by.Column(self.S, self._first, second, self._both)
+
+    def first_rates(self, rates):
+        """`first` of every column (columns, 6), at rates (nv,)."""
+        v_before = self._before(self.staging.alone(self._velocities, self.S, rates), np.zeros(6))
+        return self._of_columns(_carried, v_before, self.S)
+
+    def by_coordinates(self, matrix):
+        """A matrix (n, columns) of Values -> (n, nv)."""
+        return self.staging.alone(np.matmul, matrix, self._weights)
+
     # --- matrices -------------------------------------------------------------------------------------------
 
     def masses(self, armature):
         """M (nv, nv), with armature (nv,)."""
         M = _Sums(self.tree.nv)
         for k, lanes, below in self._pairs():
-            products = self.staging.side_by_side(by.dot, self._load[lanes], shared=(self._S[k],))
+            products = self.staging.side_by_side(by.dot, self._load[lanes], shared=(self.S[k],))
             M.add(self._weights[lanes], self._weights[k], products)
             M.add(self._weights[k], self._weights[lanes[below]], products[below])
         there = [k for k, rotor in enumerate(armature) if not (isinstance(rotor, float) and rotor == 0.0)]
@@ -154,10 +198,7 @@ class Composites:
 
     def derivatives(self):
         """dtau/dq and dtau/dqd (nv, nv)."""
-        start = np.concatenate([np.zeros_like(self._start), self._start], axis=1)
-        a_before = self._before(self._a, start)
-        second = self._of_columns(by.second_rates, self._S, self._first, self._v_before, a_before)
-        columns = by.Column(self._S, self._first, second, self._both)
+        columns = self.columns()
         wrench = self._wrench[self._body]
         loads = self._of_columns(by.load, columns, self._inertia, self._momentum, wrench, self._load)
         dq, dqd = _Sums(self.tree.nv), _Sums(self.tree.nv)
@@ -178,6 +219,15 @@ class Composites:
             for lanes in (np.flatnonzero(in_subtree & is_root), np.flatnonzero(in_subtree & ~is_root)):
                 if len(lanes):
                     yield k, lanes, self._body[lanes] != body
+
+
+def pseudo_inertias(tree, numbers):
+    """(nbodies, 4, 4) with base parameters; numbers (nbodies, 10): the inputs, or None."""
+    J = pseudo_inertia(tree.inertias).astype(object)
+    if numbers is not None:
+        J[:, _UPPER[0], _UPPER[1]] = J[:, _UPPER[1], _UPPER[0]] = numbers
+    J[regrouped_away(tree)] = 0.0
+    return J
 
 
 def _over_all(joint, nv):
@@ -234,6 +284,10 @@ def _joined(join, a, b):
 
 
 # --- functions of stages ------------------------------------------------------------------------------------
+
+
+def _carried(v_before, S):
+    return by.cross_motion(v_before, S)
 
 
 def _moments(R, p, J, v):

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dynamics_node.algorithms.composite_contacts import ByComposites, has_composites
 from dynamics_node.algorithms.contact_dynamics import (
     SMALL,
     Damped,
@@ -35,7 +36,7 @@ from dynamics_node.algorithms.health import health, health_limits
 from dynamics_node.algorithms.pivots import weak_coordinates
 from dynamics_node.algorithms.rates import rates_at
 from dynamics_node.algorithms.reduced_frames import economical_robot, parameter_shapes, with_inputs
-from dynamics_node.algorithms.solution_by_branches import factors, solution
+from dynamics_node.algorithms.solution_by_branches import factors, solution, solution_by_branches
 from dynamics_node.robot import Problem, Robot
 from dynamics_node.robot.transforms import joint_transforms
 from dynamics_node.symbolic import LaneProgram, Staging
@@ -68,7 +69,8 @@ def contact_derivative_program(robot: Robot, problem: Problem, wrenches=False, p
     Inputs: those that the problem reads, then parameters. Derivatives are as in `derivative_program`."""
     forward = np.array(problem.forward, dtype=bool)
     staging = Staging(problem.reads(robot, wrenches) | parameter_shapes(robot, parameters))
-    at = ByPrograms(robot, problem.contacts, staging, parameters)
+    linearized = ByComposites if has_composites(robot, problem.contacts) else ByPrograms
+    at = linearized(robot, problem.contacts, staging, parameters)
     solve = _held if problem.kind == "inverse" else _stuck
     unknowns, forces, unclear = solve(robot, problem, staging, at)
     results = dict(zip(("dq", "dqd", "dknown"), np.split(unknowns, 3, axis=1), strict=True))
@@ -111,8 +113,10 @@ def _stuck(robot, problem, staging, at):
     M, J = at.M[free[:, None], free], at.J[:, free]
     own = staging.alone(factors, M)
     rest = staging.alone(np.subtract, torques[free], given["tau"][free])
-    touch = *_scales(problem, given["active"]), J
-    W, solved = staging.alone(partial(_solution, free), own, *touch, rest, gaps, known)
+    units, active = _scales(problem, given["active"])
+    scaled = staging.alone(np.multiply, J.T, -units)
+    W = solution_by_branches(staging, own, scaled)
+    W, solved = staging.alone(partial(_solution, free), own, units, active, J, W, rest, gaps, known)
     at.move(solved.qdd, solved.components)
     identity = np.diag(-1.0 * forward)
     changes = [
@@ -122,8 +126,8 @@ def _stuck(robot, problem, staging, at):
     ]
     torques, gaps = (np.concatenate(part, axis=1) for part in zip(*changes, strict=True))
     along = np.concatenate([at.velocities(solved.along), np.zeros((len(J), 2 * robot.nv))], axis=1)
-    shared = own, J, W, solved.scales, solved.of
-    columns = torques[free].T, gaps.T, along.T
+    shared = J, W, solved.scales, solved.of
+    columns = solution_by_branches(staging, own, torques[free]).T, gaps.T, along.T
     parts = [
         staging.side_by_side(_stuck_column, *(array[lanes] for array in columns), shared=shared)
         for lanes in np.split(np.arange(3 * robot.nv), 3)
@@ -138,11 +142,10 @@ def _stuck(robot, problem, staging, at):
     return unknowns, _in_axes(staging, at, components), solved.health
 
 
-def _solution(free, own, units, active, J, rest, gaps, known):
-    """W (free, rows) = M^-1 J^T of scaled rows, and Solved. own: factors of M; J (rows, free); rest (free,):
-    torques that lack; gaps, known (nv,) without accelerations of free coordinates."""
+def _solution(free, own, units, active, J, W, rest, gaps, known):
+    """W (free, rows) of active rows, and Solved. own: factors of M; J (rows, free); W = M^-1 J^T of scaled
+    rows; rest (free,): torques that lack; gaps, known (nv,) without accelerations of free coordinates."""
     qdd = solution(rest, *own)
-    W = -np.stack([solution(row, *own) for row in units[:, None] * J], axis=1)
     A = (units[:, None] * J) @ W
     size = np.trace(A) * (1.0 / len(A)) + SMALL
     W = W * active
@@ -159,9 +162,9 @@ def _solution(free, own, units, active, J, rest, gaps, known):
     return W, Solved(units * active, of, accelerations, units * forces, along, np.zeros(0), unclear)
 
 
-def _stuck_column(torques, gaps, along, own, J, W, scales, of):
-    """Changes of accelerations (free,) and components (rows,) if torques and gaps change at constant ones."""
-    accelerations = solution(torques, *own)
+def _stuck_column(accelerations, gaps, along, J, W, scales, of):
+    """Changes of accelerations (free,) and components (rows,) if gaps change at constant ones, and
+    accelerations at constant forces."""
     y = solution(scales * (gaps + J @ accelerations), *of.factored)
     along = scales * along
     # of.shortest, and 3 T^2 - 2 T^3 along: all of it in redundant directions

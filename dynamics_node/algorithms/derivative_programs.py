@@ -11,7 +11,7 @@ from functools import partial
 
 import numpy as np
 
-from dynamics_node.algorithms.composites import Composites
+from dynamics_node.algorithms.composites import Composites, pseudo_inertias
 from dynamics_node.algorithms.contact_derivatives import contact_derivative_program
 from dynamics_node.algorithms.dynamics_programs import dynamics_programs
 from dynamics_node.algorithms.health import health, health_limits
@@ -21,7 +21,6 @@ from dynamics_node.algorithms.reduced_frames import economical_robot, parameter_
 from dynamics_node.algorithms.solution_by_branches import factors, solution, solution_by_branches
 from dynamics_node.robot import Problem, Robot, inverse_dynamics
 from dynamics_node.robot.inertial_parameters import PARAMETERS
-from dynamics_node.robot.reframe import regrouped_away
 from dynamics_node.robot.robot import cached_on_robot
 from dynamics_node.symbolic import (
     LaneProgram,
@@ -33,7 +32,6 @@ from dynamics_node.symbolic import (
     inverse_motion_transform,
     jacobian,
     matvec,
-    pseudo_inertia,
     solve_definite,
     trace,
     transpose,
@@ -123,8 +121,6 @@ def _derivatives(robot, forward, inverse, derived, q, qd, qdd=None, tau=None, **
 
 # --- a tree, in stages --------------------------------------------------------------------------------------
 
-_UPPER = np.triu_indices(4)
-
 
 def derivative_stages(robot: Robot, problem: Problem, inputs) -> LaneProgram:
     """The same as `derivative_program`, in stages, for inputs {name: shape}."""
@@ -132,7 +128,7 @@ def derivative_stages(robot: Robot, problem: Problem, inputs) -> LaneProgram:
     tree, T = economical_robot(robot)
     staging = Staging(inputs)
     given = staging.arrays
-    J = _pseudo_inertias(tree, given.get("inertia"))
+    J = pseudo_inertias(tree, given.get("inertia"))
     work = Composites(tree, staging, J, given["q"], given["qd"], given["gravity"])
     outer = None
     if "f_ext" in given:
@@ -151,15 +147,6 @@ def derivative_stages(robot: Robot, problem: Problem, inputs) -> LaneProgram:
     judge = partial(_health, tree, forward, watched, names)
     results["health"] = staging.alone(judge, given["q"], M, *(given[name] for name in names))
     return staging.finish(results, LARGEST_LOSS)
-
-
-def _pseudo_inertias(tree, numbers):
-    """(nbodies, 4, 4) with base parameters; numbers (nbodies, 10): the inputs, or None."""
-    J = pseudo_inertia(tree.inertias).astype(object)
-    if numbers is not None:
-        J[:, _UPPER[0], _UPPER[1]] = J[:, _UPPER[1], _UPPER[0]] = numbers
-    J[regrouped_away(tree)] = 0.0
-    return J
 
 
 def _solved(work, forward, M, armature, tau):

@@ -53,6 +53,8 @@ def solution_by_branches(staging: Staging, of: Factors, right):
     couplings = staging.alone(partial(_couplings, branches), of.L)
     for (inside, above), coupling in reversed(list(zip(branches, couplings, strict=True))):
         columns = np.flatnonzero([any(map(_is_nonzero, column)) for column in right[inside].T])
+        if not len(columns):
+            continue
         rows = right[inside][:, columns].T, right[above][:, columns].T
         shared = of.L[inside[:, None], inside], of.inverse[inside], coupling
         ahead, rest = staging.side_by_side(_eliminated, *rows, shared=shared)

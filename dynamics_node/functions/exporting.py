@@ -45,6 +45,11 @@ _TEXTS = {
     "qd": "velocities",
     "qdd": "accelerations",
     "tau": "torques and forces of the joints",
+    "active": "1 where a contact is active, else 0",
+    "contact_accelerations": "accelerations of active contacts along their rows",
+    "restitution": "part of the velocity along the normal at which a contact moves back",
+    "contact_forces": "forces of contacts on the links, in the axes of the contacts, N m and N",
+    "contact_impulses": "impulses of contacts on the links, in the axes of the contacts, N m s and N s",
     "gravity": "acceleration of free fall in root axes, m/s^2",
     "inertia": "row by row m, mx, my, mz, Ixx, Ixy, Iyy, Ixz, Iyz, Izz of a body: kg, kg m, and kg m^2 about "
     "the origin of its link, in the axes of the link",
@@ -297,7 +302,7 @@ def _cheap_jacobians(function, inputs, outputs):
     robot, spec = _origin(function)
     if spec is None or spec.name not in ("inverse_dynamics", "forward_dynamics"):
         return None, {}
-    if spec.parameters or robot.constrained or robot.quaternions:
+    if spec.parameters or spec.contacts or robot.constrained or robot.quaternions:
         return None, {}
     names, derived = {"q": "dq", "qd": "dqd"}, _traced(function.derivatives("numpy"))
     return derived, {(outputs[0].name, a.name): names.get(a.name, "dknown") for a in inputs}
@@ -314,6 +319,8 @@ def _reference(robot, program, parameters, precision):
     }
     if robot is not None and "q" in states:
         states["q"] = random_configuration(robot, DRAWN, random=random)
+    if robot is not None and "active" in states:
+        states["active"] = (states["active"] > 0.0).astype(float)
     for name, values in parameters.items():
         states[name] = values * random.uniform(0.9, 1.1, (DRAWN, *([1] * values.ndim)))
     dtype: np.dtype = DTYPES[precision]

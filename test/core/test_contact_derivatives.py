@@ -67,6 +67,32 @@ def test_against_complex_steps(case, kind):
             assert error(array[k], right, tail=2) < EXACT
 
 
+def test_joints_that_follow_payloads_and_wrenches():
+    """A finger that mimics another one; inertias that change without a build; wrenches, tilted gravity."""
+    robot = robot_of("panda")
+    finger = dn.Contact(list(robot.frames)[-1], xyz=(0.01, 0.0, 0.04))
+    choices = {"backend": "numpy", "runtime_parameters": ["inertia"], "f_ext": True}
+    function = dn.build(robot, dn.forward_dynamics(robot, [finger]), **choices)
+    other = dn.with_payload(robot, "panda_link7", 2.0, [0.0, 0.0, 0.1], np.zeros((3, 3)))
+    function = function.with_inertias(other)
+    q, qd, tau, f_ext = (array[0] for array in random_states(robot, 1))
+    gravity = np.array([0.5, -1.0, -9.0])
+    computed = function.derivatives()(q, qd, tau, [1.0], f_ext=f_ext, gravity=gravity)
+    steps = np.eye(robot.nv)
+    for k, moved in enumerate(
+        (
+            lambda s: function(
+                dn.integrate(robot, q, s * steps), qd, tau, [1.0], f_ext=f_ext, gravity=gravity
+            ),
+            lambda s: function(q, qd + s * steps, tau, [1.0], f_ext=f_ext, gravity=gravity),
+            lambda s: function(q, qd, tau + s * steps, [1.0], f_ext=f_ext, gravity=gravity),
+        )
+    ):
+        for result in range(2):
+            expected = differences(lambda s, m=moved, r=result: m(s)[r], 2e-3).T
+            assert error(computed[k + 3 * result], expected, tail=2) < 1e-7
+
+
 def differences(function, step):
     return sum(w * (function(k * step) - function(-k * step)) for k, w in EIGHTH.items()) / step
 

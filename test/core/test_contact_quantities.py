@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from exports import compile_tests
 from oracle import pin
 from robots import closed_states, random_states, robot_of
 from test_contact_dynamics import EXACT, FEET, SETS, SOLES, Dense, states
@@ -158,3 +159,37 @@ def test_batches_and_errors(backend):
     assert error(after[3], single) < EXACT
     with pytest.raises(dn.InputError, match="restitution"):
         function(q[3], qd[3], [1.0], [1.0, 2.0])
+
+
+@pytest.mark.parametrize("quantity", ["forward_dynamics", "forward_dynamics_derivatives", "impact_dynamics"])
+def test_exported_code(quantity, tmp_path):
+    """Its test program compares with the interpreter at states with active contacts."""
+    robot, contacts = robot_of("panda7"), [dn.Contact("panda_link7", xyz=(0, 0, 0.1))]
+    function = dn.build(robot, quantity, contacts=contacts, backend="numpy")
+    function.export(tmp_path)
+    assert len(compile_tests(tmp_path)) == len(function.result._fields)
+
+
+def test_casadi_differentiates_contacts():
+    casadi = pytest.importorskip("casadi", reason="pip install casadi")
+    robot, contacts = robot_of("panda7"), [dn.Contact("panda_link7", xyz=(0, 0, 0.1))]
+    function = dn.build(robot, "forward_dynamics", contacts=contacts, backend="numpy")
+    q, qd, tau = (array[0] for array in random_states(robot, 1)[:3])
+    bridge, state = function.casadi(), (q, qd, tau, np.ones(1), np.zeros(3))
+    assert isinstance(bridge, casadi.Function)
+    for result, expected in zip(bridge(*state), function(q, qd, tau, [1.0]), strict=True):
+        assert error(np.array(result)[:, 0], expected) < EXACT
+    blocks = bridge.jacobian()(*state, 0, 0)
+    derivatives = function.derivatives()(q, qd, tau, [1.0])
+    for k, expected in enumerate(derivatives):
+        assert error(np.array(blocks[k + 2 * (k // 3)]), expected, tail=2) < EXACT
+
+
+def test_wheels_that_lean_have_no_inertia():
+    robot = robot_of("solo12")
+    wheel = dn.Contact("base_link", "wheel", radius=0.1)
+    q = np.stack([robot.neutral()] * 2)
+    q[1, 3:7] = np.sqrt(0.5), 0.0, 0.0, np.sqrt(0.5)  # a quarter turn about x: the wheel lies flat
+    for quantity, more in (("delassus_matrix", ()), ("impact_dynamics", (np.zeros(18), [1.0]))):
+        results = dn.evaluate(robot, quantity, q, *more, contacts=wheel, backend="numpy", errors="nan")
+        assert np.isfinite(results[0][0]).all() and np.isnan(results[0][1]).all()
