@@ -17,7 +17,7 @@ BUDGETS = {
     "cli": 2550,
     "codegen": 7300,
     "estimation": 2350,
-    "functions": 5500,
+    "functions": 5600,
     "graph": 5250,
     "identification": 6300,
     "io": 2150,
@@ -27,7 +27,7 @@ BUDGETS = {
     "trajectory": 7750,
     ".": 900,  # the modules next to the packages
 }
-TESTS = 50_900
+TESTS = 51_100
 LONGEST = 600  # lines of one module
 
 

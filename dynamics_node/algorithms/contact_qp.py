@@ -14,12 +14,14 @@ from typing import NamedTuple
 import numpy as np
 
 from dynamics_node.algorithms.aba import columns, forward_clusters, inward
-from dynamics_node.algorithms.contact_dynamics import USUAL_LENGTH
+from dynamics_node.algorithms.contact_dynamics import USUAL_LENGTH, Touch
 from dynamics_node.algorithms.contact_equations import contact_equations
 from dynamics_node.algorithms.force_propagation import forces_at_joints
+from dynamics_node.algorithms.health import health, health_limits
 from dynamics_node.algorithms.quantity_methods import inverse_dynamics
 from dynamics_node.algorithms.rates import rates_at
 from dynamics_node.algorithms.reduced_frames import economical_program
+from dynamics_node.algorithms.wheels import LEANING
 from dynamics_node.robot import Robot, state_shapes
 from dynamics_node.robot.contacts import Contact, ContactRows
 from dynamics_node.robot.transforms import joint_transforms
@@ -116,16 +118,19 @@ def contact_qp_program(
     weights = np.where(driven, torque_weights, 0.0)
     costs = np.diag(np.asarray(force_weights)[variables.contact] / variables.units**2)
     slack = np.where(driven, limits, 0.0)
-    ahead = np.concatenate([np.zeros(variables.nnormals)])
+    ahead = np.zeros(variables.nnormals)
+    wheels = [LEANING] * any(contact.kind == "wheel" for contact in variables.contacts)
+    limits_of_health = [*health_limits(robot), *wheels]
 
     def function(own, q, qd, qdd, active, gravity, f_ext=None):
         rates = rates_at(own, q, qd, explicit=True)
         tau0 = inverse_dynamics(own, rates, q, qdd, f_ext, gravity)
-        A = _torques_by_forces(own, rates, q, variables, active)
+        A, leaning = _torques_by_forces(own, rates, q, variables, active)
         scaled = A * weights[:, None]
         bounded = np.isfinite(slack)
         none = np.full(len(variables.wedges), UNBOUNDED)
-        return {
+        watched = {"health": np.concatenate([health(own, q, rates), leaning])} if limits_of_health else {}
+        results = {
             "tau0": tau0,
             "H": variables.spread.T @ (scaled.T @ A) @ variables.spread + costs,
             "f": -(tau0 @ scaled) @ variables.spread,
@@ -135,23 +140,24 @@ def contact_qp_program(
                 [ahead + UNBOUNDED, np.where(bounded, tau0 + slack, UNBOUNDED), np.zeros(len(none))]
             ),
         }
+        return results | watched
 
-    return economical_program(robot, reads, function)
+    return economical_program(robot, reads, function, limits=limits_of_health)
 
 
 def _torques_by_forces(robot, rates, q, variables, active):
-    """(nv, rows): the transposed Jacobian of the contacts, with zeros for those that are not active."""
+    """(nv, rows): the transposed Jacobian of the contacts, with zeros for those that are not active; and how
+    far wheels lean, as in Touch."""
     tree = robot.tree
     X_up = joint_transforms(tree, q)
     still, zero = np.zeros((tree.nbodies, 6)), np.zeros(tree.nv)
     known = forward_clusters(robot, np.zeros(robot.nv, dtype=bool))
     solutions = inward(robot, X_up, rates.G, still, zero, np.zeros(robot.nv), known)
-    equations = contact_equations(tree, X_up, variables.contacts)
-    sizes = [equation.size for equation in equations]
-    forces = forces_at_joints(robot, X_up, solutions, [dict(e.sides) for e in equations], sizes)
-    F = np.zeros((robot.nv, sum(sizes)), dtype=object)
+    touch = Touch(variables.contacts, contact_equations(tree, X_up, variables.contacts), active)
+    forces = forces_at_joints(robot, X_up, solutions, touch.wrenches(), touch.sizes)
+    F = np.zeros((robot.nv, sum(touch.sizes)), dtype=object)
     for at, own in zip(columns(robot), forces, strict=True):
         F[at] = own
-    parts = np.split(F, np.cumsum(sizes)[:-1], axis=1)
-    turned = [part if e.turn is None else part @ e.turn.T for e, part in zip(equations, parts, strict=True)]
-    return np.concatenate(turned, axis=1) * np.repeat(active, [len(c.rows) for c in variables.contacts])
+    parts = zip(touch.equations, np.split(F, np.cumsum(touch.sizes)[:-1], axis=1), strict=True)
+    turned = [part if e.turn is None else part @ e.turn.T for e, part in parts]
+    return np.concatenate(turned, axis=1) * touch.active, touch.leaning()

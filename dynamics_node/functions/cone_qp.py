@@ -59,22 +59,15 @@ class ConeSolver:
         self._sense[variables.nnormals :][self._fixed] = 5
 
     def without_cones(self, H, f, A, lower, upper):
-        """x (n,) and the multipliers of a QP without its cones, unchecked: see `is_optimal`."""
-        x, _, _, info = required_daqp().solve(H, f, A, upper, lower, self._sense, **SETTINGS)
-        return x, info["lam"]
-
-    def is_optimal(self, program, x, y):
-        """Whether x (..., n) and the multipliers y (...) of programs without cones solve them with these."""
-        tau0, H, f, A, lower, upper = program
-        outside, size = self._outside(x), largest(tau0)
-        optimal = meets_conditions(H, f, A, lower, upper, x, y, size)
-        return optimal & (outside.max(axis=-1, initial=0.0) <= EXCESS * size)
+        """x (n,) and the multipliers of a QP without its cones, unchecked, and whether DAQP has them."""
+        x, _, status, info = required_daqp().solve(H, f, A, upper, lower, self._sense, **SETTINGS)
+        return x, info["lam"], status > 0
 
     def solve(self, program) -> np.ndarray:
         """The forces x (n,). Where none keep all limits, those that give the fixed torques as far as contacts
         can, at the least cost with squares of violations times PENALTY; NaN if these fail the check."""
         tau0, H, *rest = program
-        size, strict = largest(tau0), self._independent(H, *rest)
+        size, strict = force_size(tau0 @ tau0), self._independent(H, *rest)
         for qp in (strict, _widened(strict, 0.5 * TOLERANCE * size), self._softened(strict)):
             x = self._within_cones(qp, size)
             if x is not None:
@@ -121,14 +114,6 @@ class ConeSolver:
             n,
         )
 
-    def _outside(self, x, room=0.0, slack=-1):
-        """How far tangents (..., cones) are outside of their cones, N."""
-        v = self._variables
-        tangents = x[..., v.tangents]
-        lengths = np.sqrt((tangents * tangents).sum(axis=-1))
-        allowed = v.friction * x[..., v.normals] + room
-        return lengths - (allowed if slack < 0 else allowed + x[..., slack + v.normals])
-
     def _within_cones(self, qp, size):
         """x of a QP, or None."""
         v, first, solve = self._variables, len(qp.sense), required_daqp().solve
@@ -138,15 +123,19 @@ class ConeSolver:
             x, _, status, info = solve(H, f, A, upper, lower, sense, **SETTINGS)
             if status < 1:
                 return None
-            y, outside = info["lam"], self._outside(x, qp.room, qp.slack) > EXCESS * size
+            y, tangents = info["lam"], x[v.tangents]
+            lengths = np.sqrt((tangents * tangents).sum(axis=1))
+            allowed = v.friction * x[v.normals] + qp.room
+            if qp.slack >= 0:
+                allowed += x[qp.slack + v.normals]
+            outside = lengths - allowed > EXCESS * size
             if not outside.any() and meets_conditions(qp.H, f, A, lower, upper, x, y, size):
                 return x
             pressed = np.bincount(planes.cones, y[first:], len(outside))
             touched = np.flatnonzero(outside | (pressed > 0.0))
             if not touched.size:
                 return None
-            tangents = x[v.tangents]
-            lengths = np.maximum(np.sqrt((tangents * tangents).sum(axis=1)), EXCESS * size)
+            lengths = np.maximum(lengths, EXCESS * size)
             planes = planes.touching(touched, tangents[touched] / lengths[touched, None])
             current = self._with_planes(qp, planes, (pressed / lengths)[touched])
         return None
@@ -194,22 +183,22 @@ def _widened(qp: QP, room):
     return qp._replace(lower=qp.lower - free, upper=qp.upper + free, room=room)
 
 
-def largest(tau0):
-    """The size (...) of the forces: 1 N and the largest of tau0 (..., nv)."""
-    return 1.0 + np.abs(tau0).max(axis=-1)
+def force_size(squares):
+    """The size (...) of forces, given the sum of squares of tau0."""
+    return 1.0 + np.sqrt(squares)
 
 
 def meets_conditions(H, f, A, lower, upper, x, y, size):
-    """Whether x (..., n) and multipliers y (..., rows) are primal and dual feasible and complementary, to
-    TOLERANCE of the largest force `size` and of costs."""
-    k = y.shape[-1] - A.shape[-2]
-    values = np.concatenate([x[..., :k], (A @ x[..., None])[..., 0]], axis=-1)
-    gradient = (H @ x[..., None])[..., 0] + f + (y[..., None, k:] @ A)[..., 0, :]
-    gradient[..., :k] += y[..., :k]
-    cost = H.max(axis=(-2, -1)) * size
+    """Whether x (n,) and multipliers y (rows,) are primal and dual feasible and complementary, to TOLERANCE
+    of the `size` of forces and of costs."""
+    k = len(y) - len(A)
+    values = np.concatenate([x[:k], A @ x])
+    gradient = H @ x + f + y[k:] @ A
+    gradient[:k] += y[:k]
     gaps = y * (values - np.where(y > 0.0, upper, lower))
+    cost = TOLERANCE * H.max() * size
     return (
-        (np.maximum(lower - values, values - upper).max(axis=-1) <= TOLERANCE * size)
-        & (np.abs(gradient).max(axis=-1) <= TOLERANCE * cost)
-        & (np.abs(gaps).max(axis=-1) <= TOLERANCE * cost * size)
+        max((lower - values).max(), (values - upper).max()) <= TOLERANCE * size
+        and np.abs(gradient).max() <= cost
+        and np.abs(gaps).max() <= cost * size
     )

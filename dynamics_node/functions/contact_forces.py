@@ -8,16 +8,18 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dynamics_node.algorithms.contact_dynamics import why_no_forces
 from dynamics_node.algorithms.contact_qp import ForceVariables, contact_qp_program
+from dynamics_node.algorithms.health import why_not
 from dynamics_node.codegen import make_runner
 from dynamics_node.display import shown_by_field, titled
 from dynamics_node.errors import InputError, SolutionError, UnknownNameError
 from dynamics_node.functions.arguments import robot_signature
 from dynamics_node.functions.checks import numbers, require_robot
 from dynamics_node.functions.choices import Backend
-from dynamics_node.functions.cone_qp import TOLERANCE, ConeSolver
+from dynamics_node.functions.cone_qp import EXCESS, TOLERANCE, ConeSolver, force_size
 from dynamics_node.functions.contact_limits import ForceLimits
-from dynamics_node.functions.function import Function
+from dynamics_node.functions.function import Function, compile
 from dynamics_node.robot import Robot
 from dynamics_node.robot.contacts import Contact, ContactRows, valid_contacts
 from dynamics_node.text import listed
@@ -99,6 +101,7 @@ class ContactSolver:
     qp: Function[Any]
     driven: np.ndarray
     effort_limits: np.ndarray
+    _judge: Function[Any]
     _variables: ForceVariables
     _cones: ConeSolver
     _limits: ForceLimits
@@ -188,60 +191,95 @@ class ContactSolver:
             raise InputError(f"errors must be {', '.join(get_args(Infeasible))}, not {errors!r}")
         active = None if active is None else _flags(active)
         touch = np.ones(len(self.rows.contacts)) if active is None else active
-        wrenches = () if f_ext is None and len(self.qp.runner.inputs) == 5 else (f_ext,)
-        program = self.qp(q, qd, qdd, touch, *wrenches, gravity, errors="nan" if errors == "nan" else "raise")
-        tau0, A = program[0], program[3]
-        if tau0.ndim == 1:
-            x = self._forces(program)
+        arrays: list[Any] = [q, qd, qdd, touch]
+        if f_ext is not None and "f_ext" not in self.qp.defaults:
+            raise TypeError("this ContactSolver takes no f_ext: build it with f_ext=True")
+        if f_ext is not None or gravity is not None:
+            arrays += [f_ext, gravity] if "f_ext" in self.qp.defaults else [gravity]
+        program = self.qp(*arrays, errors="nan") if errors == "nan" else self.qp(*arrays)
+        if program[0].ndim == 1 and errors != "nan":
+            result, good = self._of_state(program, active)
         else:
-            batch, axes = tau0.shape[:-1], tau0.ndim - 1
-            x = self._of_batch([a.reshape(-1, *a.shape[axes:]) for a in program]).reshape(*batch, -1)
-        tau = tau0 - (A[..., : self.robot.nv, :] @ x[..., None])[..., 0]
-        margins = self._limits.margins(x, tau, active)
-        forces = (self._variables.spread @ x[..., None])[..., 0]
-        return self._checked(tau0, ContactForces(tau, forces, margins), errors)
+            result, good = self._of_states(program, active)
+        return result if np.all(good) else self._otherwise(result, good, errors)
 
-    def _forces(self, program):
-        """x (n,) of one state."""
-        if not np.isfinite(program[0][0]):
-            return np.full(self._variables.size, np.nan)
-        x, y = self._cones.without_cones(*program[1:])
-        return x if self._cones.is_optimal(program, x, y) else self._cones.solve(program)
+    def _of_state(self, program, active):
+        """The ContactForces of one state, and whether they keep the limits."""
+        x, y, found = self._cones.without_cones(*program[1:])
+        if found:
+            result, good, optimal = self._judged(program, x, y, active)
+            if optimal:
+                return result, good
+        x = self._cones.solve(program)
+        if np.isnan(x[0]):
+            sizes = (self.robot.nv, len(self.rows.names), len(self.limits))
+            return ContactForces(*(np.full(size, np.nan) for size in sizes)), False
+        return self._judged(program, x, np.zeros_like(y), active)[:2]
 
-    def _of_batch(self, program):
-        """x (count, n). Threads would take twice the time: a solution is shorter than a turn of Python."""
-        count, v = len(program[0]), self._variables
-        x, y = np.zeros((count, v.size)), np.zeros((count, program[-1].shape[1]))
-        finite = np.isfinite(program[0]).all(axis=1)
-        for k in np.flatnonzero(finite):
-            x[k], y[k] = self._cones.without_cones(*(a[k] for a in program[1:]))
-        for k in np.flatnonzero(finite & ~self._cones.is_optimal(program, x, y)):
-            x[k] = self._cones.solve([a[k] for a in program])
-        x[~finite] = np.nan
-        return x
+    def _of_states(self, program, active):
+        """The same over a batch; NaN where the program is NaN or has no solution that passes the check."""
+        batch = program[0].shape[:-1]
+        every = [a.reshape(-1, *a.shape[len(batch) :]) for a in program]
+        states = np.flatnonzero(np.isfinite(every[0]).all(axis=1))
+        some = [a[states] for a in every]
+        if active is not None:
+            active = np.broadcast_to(active, (*batch, active.shape[-1])).reshape(len(every[0]), -1)[states]
+        x, y = np.zeros((len(states), self._variables.size)), np.zeros((len(states), every[-1].shape[1]))
+        found = np.zeros(len(states), dtype=bool)
+        for k in range(len(states)):  # threads take longer: a solution is shorter than a turn of Python
+            xk, yk, found[k] = self._cones.without_cones(*(a[k] for a in some[1:]))
+            if found[k]:
+                x[k], y[k] = xk, yk
+        result, good, optimal = self._judged(some, x, y, active)
+        slow = np.flatnonzero(~(optimal & found))
+        if slow.size:
+            for k in slow.tolist():
+                x[k] = self._cones.solve([a[k] for a in some])
+            lost = np.isnan(x[:, 0])
+            result, good, _ = self._judged(some, np.where(lost[:, None], 0.0, x), 0.0 * y, active)
+            result, good = [np.where(lost[:, None], np.nan, a) for a in result], good & ~lost
+        arrays = [np.full((len(every[0]), a.shape[1]), np.nan) for a in result]
+        kept = np.zeros(len(every[0]), dtype=bool)
+        kept[states] = good
+        for array, values in zip(arrays, result, strict=True):
+            array[states] = values
+        return ContactForces(*(a.reshape(*batch, -1) for a in arrays)), kept.reshape(batch)
 
-    def _checked(self, tau0, result, errors):
-        """The result, or what `errors` demands where it violates limits."""
-        tau, _, margins = result
-        size = TOLERANCE * (1.0 + np.abs(tau0).max(axis=-1))
-        good = np.abs(tau[..., ~self.driven]).max(axis=-1, initial=0.0) <= size
-        good &= margins.min(axis=-1, initial=np.inf) >= -size
-        if errors == "nan" and not good.all():
+    def _judged(self, program, x, y, active):
+        """The ContactForces of x (..., n), whether they keep the limits, and whether x and the multipliers y
+        meet the conditions of optimality."""
+        tau0, H, f, A, lower, upper = program
+        raised = np.maximum(y, 0.0)
+        tau, forces, allowed, use, slack, scores = self._judge(
+            tau0, H, f, A, x, lower, upper, raised, y - raised
+        )
+        margins = self._limits.margins(allowed, use, active)
+        squares, gradient, gaps, costs = scores.T
+        size = force_size(squares)
+        worst, cost = margins.min(axis=-1, initial=np.inf), TOLERANCE * costs * size
+        good = np.minimum(worst, slack.min(axis=-1)) >= -TOLERANCE * size
+        optimal = good & (worst >= -EXCESS * size) & (gradient <= cost**2) & (gaps <= (cost * size) ** 2)
+        return ContactForces(tau, forces, margins), good, optimal
+
+    def _otherwise(self, result, good, errors):
+        """What `errors` demands where states violate limits."""
+        if errors == "nan":
             return ContactForces(*(np.where(good[..., None], array, np.nan) for array in result))
-        if errors == "least":
-            good = np.isfinite(tau[..., 0])
-        if good.all():
+        known = np.isfinite(result.tau[..., 0])
+        if errors == "least" and known.all():
             return result
-        state = tuple(np.argwhere(~good)[0]) if good.ndim else ()
-        raise SolutionError(partial(self._why, tau[state], margins[state], float(size[state]), state))
+        bad = np.argwhere(~(known if errors == "least" else np.asarray(good)))
+        state = tuple(bad[0].tolist())
+        raise SolutionError(partial(self._why, result.tau[state], result.margins[state], state))
 
-    def _why(self, tau, margins, tolerance, state):
+    def _why(self, tau, margins, state):
+        if np.isnan(tau).any():
+            return "the solutions of DAQP fail the check of their optimality"
+        tolerance = TOLERANCE * (1.0 + np.abs(tau).max())
         missing = [
             f"no motor gives the {tau[v]:.3g} that {self.robot.v_names[v]!r} needs"
             for v in np.flatnonzero(~self.driven & (np.abs(tau) > tolerance))
         ]
-        if np.isnan(tau).any():
-            return "the solutions of DAQP fail the check of their optimality"
         violated = [*self._limits.violated(margins, tolerance), *missing]
         at = f" at state {', '.join(map(str, state))}" if state else ""
         return f"no contact forces produce this acceleration{at}: {listed(violated, 6)}"
@@ -337,9 +375,16 @@ def build_contact_solver(
         signature=robot_signature(robot).named("contact_forces").with_contacts(variables.rows),
         runner=make_runner(program, backend, quaternions=robot.quaternion_places),
         defaults={name: value for name, value in optional.items() if name in program.inputs},
+        why=partial(_why_singular, robot, contacts),
     )
     limits = ForceLimits(robot, variables, driven, efforts)
-    return ContactSolver(robot, qp, driven, efforts, variables, ConeSolver(variables, ~driven), limits)
+    judge: Function[Any] = compile(limits.program(), backend, "contact_limits")
+    return ContactSolver(robot, qp, driven, efforts, judge, variables, ConeSolver(variables, ~driven), limits)
+
+
+def _why_singular(robot, contacts, q, active, **_):
+    """Why a state has no program."""
+    return why_not(robot, None, q) or why_no_forces(robot.tree, contacts, q, active)
 
 
 def _driven(robot, unactuated):

@@ -6,11 +6,13 @@ import numpy as np
 
 from dynamics_node.algorithms.contact_qp import ForceVariables
 from dynamics_node.robot import Robot
+from dynamics_node.symbolic import Program, trace
 
 
 class ForceLimit(NamedTuple):
-    """A limit: the margin is constant + allowed @ z - |(use[0] + i use[1]) @ z|, z (n + nv,) being the forces
-    x and the torques. contact: its number, or -1; violated: words for it, with {} for how much."""
+    """A limit: the margin is constant + allowed @ z less the length of use @ z, z (n + nv,) being the forces
+    x and the torques, use (2, n + nv). contact: its number, or -1; violated: words for it, with {} for how
+    much."""
 
     name: str
     contact: int
@@ -27,7 +29,7 @@ class ForceLimits:
     """
 
     def __init__(self, robot: Robot, variables: ForceVariables, driven: np.ndarray, efforts: np.ndarray):
-        self._variables, n = variables, variables.size
+        self._variables, self._driven, n = variables, driven, variables.size
         spread = np.pad(variables.spread, ((0, 0), (0, robot.nv)))
         limits: list[ForceLimit] = []
         for k, (contact, place) in enumerate(
@@ -44,12 +46,7 @@ class ForceLimits:
             )
         self.limits = tuple(limits)
         self.names = tuple(limit.name for limit in limits)
-        shape = (len(limits), n + robot.nv)
         self._contact = np.array([limit.contact for limit in limits], dtype=int)
-        self._constant = np.array([limit.constant for limit in limits])
-        self._allowed = np.array([limit.allowed for limit in limits]).reshape(shape).T.copy()
-        uses = np.array([limit.use for limit in limits]).reshape(len(limits), 2, n + robot.nv)
-        self._use = (uses[:, 0] + 1j * uses[:, 1]).reshape(shape).T.copy()
 
     def _of_corners(self, k, contact, size):
         v, found = self._variables, []
@@ -63,10 +60,42 @@ class ForceLimits:
             found.append(ForceLimit(f"{contact.name}.friction_{corner + 1}", k, words, 0.0, allowed, use))
         return found
 
-    def margins(self, x, tau, active):
-        """(..., limits) of forces x (..., n) and torques (..., nv); active (..., contacts), None for all."""
-        z = np.concatenate([x, tau], axis=-1)[..., None, :]  # one by one: OpenBLAS has threads for more
-        margins = self._constant + (z @ self._allowed - np.abs(z @ self._use))[..., 0, :]
+    def program(self) -> Program:
+        """The Program that judges a solution x (n,) of the program of `contact_qp_program`, and its
+        multipliers: raised (rows,) of upper limits, lowered (rows,) of lower ones.
+
+        Returns tau (nv,), contact_forces (rows,), allowed (limits,) and squares of use (limits,), slack: the
+        distances from all bounds, and scores (4,): the sums of squares of tau0, of the gradient, and of the
+        products of multipliers and slack, and the trace of H.
+        """
+        v, nv = self._variables, len(self._driven)
+        n, k, equations = v.size, v.nnormals, nv + len(v.wedges)
+        shapes = {"tau0": (nv,), "H": (n, n), "f": (n,), "A": (equations, n)}
+        rows = dict.fromkeys(("lower", "upper", "raised", "lowered"), (k + equations,))
+
+        def function(tau0, H, f, A, x, lower, upper, raised, lowered):
+            provided = A @ x
+            values, tau = np.concatenate([x[:k], provided]), tau0 - provided[:nv]
+            z, y = np.concatenate([x, tau]), raised + lowered
+            gradient = H @ x + f + y[k:] @ A + np.concatenate([y[:k], np.zeros(n - k)])
+            above, below = upper - values, values - lower
+            gaps = np.concatenate([raised * above, lowered * below])
+            use = [[row @ z for row in limit.use] for limit in self.limits]
+            squares = [(vector * vector).sum() for vector in (tau0, gradient, gaps)]
+            return {
+                "tau": tau,
+                "contact_forces": v.spread @ x,
+                "allowed": np.array([limit.constant + limit.allowed @ z for limit in self.limits]),
+                "use": np.array([a * a + b * b for a, b in use]),
+                "slack": np.concatenate([above, below]),
+                "scores": np.array([*squares, np.trace(H)]),
+            }
+
+        return trace(function, {**shapes, "x": (n,), **rows})
+
+    def margins(self, allowed, use, active):
+        """(..., limits), of the results of the Program; active (..., contacts), or None for all."""
+        margins = allowed - np.sqrt(use)
         if active is not None:
             known = np.concatenate([active, np.ones((*active.shape[:-1], 1))], axis=-1)
             margins = np.where(known[..., self._contact] > 0.0, margins, np.inf)

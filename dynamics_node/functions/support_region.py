@@ -11,9 +11,11 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dynamics_node.algorithms.contact_dynamics import Touch, why_no_forces
 from dynamics_node.algorithms.contact_equations import contact_equations
 from dynamics_node.algorithms.contact_qp import ForceVariables
 from dynamics_node.algorithms.frame_kinematics import body_poses
+from dynamics_node.algorithms.wheels import LEANING
 from dynamics_node.errors import InputError, SolutionError
 from dynamics_node.functions.checks import finite, positive, require_robot, require_unit_quaternions
 from dynamics_node.robot import Robot
@@ -180,6 +182,11 @@ def _wrenches(tree, q, contacts):
     equations = contact_equations(tree, X_up, contacts)
     poses = body_poses(tree, X_up, {body for e in equations for body, _ in e.sides} - {-1})
     columns = [np.zeros((6, 0))]
+    if (
+        any(e.wheel for e in equations)
+        and sum(Touch(contacts, equations, np.ones(len(contacts))).leaning()) > LEANING
+    ):
+        raise SolutionError(why_no_forces(tree, contacts, q, np.ones(len(contacts))))
     for equation in equations:
         total = np.zeros((6, equation.size))
         for body, P in equation.sides:

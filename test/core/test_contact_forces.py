@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from balls import ball_robot
 from robots import random_positions, robot_of
+from robots import states_of as states_of_robot
 from scipy.optimize import minimize, nnls
 from scipy.spatial.transform import Rotation
 
@@ -415,6 +416,101 @@ def _impossible(J, tau0, contacts):
     return found.status == 2
 
 
+@pytest.mark.parametrize(
+    "name, link", [("humanoid", "foot"), ("jvrc1_humanoid", "ankle-roll"), ("talos", "sole_link")]
+)
+def test_forces_are_external_wrenches(name, link):
+    """With the forces as external wrenches, inverse dynamics has the same torques: with belts, and closed loops."""
+    robot = robot_of(name)
+    links = [frame for frame in robot.frames if frame.endswith(link)][:2]
+    contacts = [
+        dn.Contact(links[0], "surface", xyz=(0.1, 0.02, -0.05), rpy=(0.3, 0.2, 0.1)),
+        dn.Contact(links[1]),
+    ]
+    q, qd, qdd = (array[0] for array in states_of_robot(name, 1)[:3])
+    tau, forces, _ = solver_of(robot, contacts, effort_limits=False)(q, qd, qdd)
+    R = Rotation.from_euler("xyz", contacts[0].rpy).as_matrix()
+    moment, force = R @ forces[:3], R @ forces[3:6]
+    point = dn.evaluate(robot, "frame_pose", q, link=links[1]).rotation.T @ forces[6:]
+    wrenches = {
+        links[0]: [*(moment + np.cross(contacts[0].xyz, force)), *force],
+        links[1]: [0, 0, 0, *point],
+    }
+    f_ext = dn.external_wrenches(robot, wrenches)
+    expected = dn.evaluate(robot, "inverse_dynamics", q, qd, qdd, f_ext=f_ext)
+    np.testing.assert_allclose(tau, expected, atol=1e-8 * np.abs(expected).max())
+    np.testing.assert_allclose(tau[:6], 0, atol=1e-7 * np.abs(expected).max())
+
+
+# --- wheels -------------------------------------------------------------------------------------------------
+
+
+def wheels(count=4, **fields):
+    places = [(0.2, 0.1), (0.2, -0.1), (-0.2, -0.1), (-0.2, 0.1)][:count]
+    return [
+        dn.Contact("box", "wheel", name=f"wheel {k}", xyz=(x, y, 0.0), radius=0.05, **fields)
+        for k, (x, y) in enumerate(places)
+    ]
+
+
+def test_forces_of_wheels_act_at_their_lowest_points():
+    robot = box()
+    normal, axis = np.array([0.1, -0.2, 1.0]), np.array([0.2, 1.0, 0.1])
+    contacts = wheels(3, axis=axis, normal=normal)
+    q = robot.neutral()
+    q[3:7] = Rotation.from_euler("xyz", [0.2, 0.5, -0.3]).as_quat()
+    qd, qdd = np.random.default_rng(0).uniform(-1, 1, (2, 6))
+    forces = solver_of(robot, contacts)(q, qd, qdd).contact_forces.reshape(3, 3)
+    R = Rotation.from_quat(q[3:7]).as_matrix()
+    n, a = R.T @ normal / np.linalg.norm(normal), axis / np.linalg.norm(axis)
+    down, x = n - (n @ a) * a, np.cross(a, n) / np.linalg.norm(np.cross(a, n))
+    total = np.zeros(6)
+    for contact, (fx, fy, fz) in zip(contacts, forces, strict=True):
+        point = contact.xyz - 0.05 * down / np.linalg.norm(down)
+        force = fx * x + fy * np.cross(n, x) + fz * n
+        total += [*np.cross(point, force), *force]
+    np.testing.assert_allclose(total, dn.evaluate(robot, "inverse_dynamics", q, qd, qdd), atol=1e-9)
+
+
+@pytest.mark.parametrize("angle", [0.6, -0.8])
+def test_rollers_push_along_their_axes(angle):
+    """Four mecanum wheels with parallel rollers: friction bounds the acceleration along their axes, and there is
+    none across them."""
+    solver = solver_of(box(), wheels(roller=angle, friction=0.5))
+    along = np.array([-np.sin(angle), np.cos(angle), 0.0])  # from the axis y, about z
+    for share in (0.999, -0.999, 1.001):
+        qdd = np.concatenate([np.zeros(3), share * 0.5 * G * along])
+        result = solver(solver.robot.neutral(), np.zeros(6), qdd, errors="least")
+        assert result.contact_forces.reshape(4, 2)[:, 0].sum() == pytest.approx(2 * share * 0.5 * G, rel=1e-6)
+        slack = [
+            m for m, name in zip(result.margins, solver.limits, strict=True) if name.endswith("friction")
+        ]
+        assert sum(slack) == pytest.approx(2 * (1 - abs(share)) * 0.5 * G, rel=1e-3)
+    with pytest.raises(dn.SolutionError, match="slips"):
+        solver(solver.robot.neutral(), np.zeros(6), qdd)
+    across = np.concatenate([np.zeros(3), np.cross([0, 0, 1], along)])
+    with pytest.raises(dn.SolutionError, match="no motor"):
+        solver(solver.robot.neutral(), np.zeros(6), across)
+
+
+def test_states_without_equations_have_a_reason():
+    solver = solver_of(box(), wheels(friction=0.5))
+    for call in (at_rest, lambda solver, q: dn.support_region(solver.robot, q, wheels(friction=0.5))):
+        with pytest.raises(dn.SolutionError, match="leans"):
+            call(solver, tilted(solver.robot, 1.4, "x"))
+    assert np.isnan(at_rest(solver, tilted(solver.robot, 1.4, "x"), errors="nan").tau).all()
+    robot = robot_of("five_bar")
+    solver = solver_of(robot, dn.Contact(robot.bodies[-1].name))
+    q = states_of_robot("five_bar", 1)[0][0]
+    at_rest(solver, q)
+    q[robot.q_names.index(next(name for name in robot.tree.v_names if name not in robot.v_names))] += 0.1
+    with pytest.raises(dn.SolutionError, match="closed"):
+        at_rest(solver, q)
+
+
+# --- at rest, and calls -------------------------------------------------------------------------------------
+
+
 def test_mujoco_has_the_same_forces_at_rest():
     """A box on three feet: its normal forces are unique."""
     mujoco = pytest.importorskip("mujoco", reason="another oracle: pip install mujoco")
@@ -441,9 +537,6 @@ def test_mujoco_has_the_same_forces_at_rest():
     ]
     ours = at_rest(solver_of(box(), contacts)).contact_forces.reshape(3, 3)[:, 2]
     np.testing.assert_allclose(ours, theirs, rtol=1e-3)
-
-
-# --- calls --------------------------------------------------------------------------------------------------
 
 
 def test_batches_are_states_one_by_one():
