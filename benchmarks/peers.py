@@ -34,6 +34,19 @@ def pinocchio_core(model):
     return json.loads(done.stdout)
 
 
+def pinocchio_contacts(model, frames, rows):
+    """us per call of the C++ core for forward dynamics with contacts at the origins of frames, by number, of
+    3 or 6 rows each. Raises Absent."""
+    program = _built("pinocchio_contacts", ("-O3", "-march=native"))
+    places = [model.frames[frame] for frame in frames]
+    numbers = [
+        str(x) for f in places for x in (f.parentJoint, *f.placement.rotation.flat, *f.placement.translation)
+    ]
+    command = [program, str(rows), *numbers]
+    done = subprocess.run(command, input=_as_text(model), capture_output=True, text=True, check=True)
+    return json.loads(done.stdout)["constraintDynamics"]
+
+
 def casadi_functions(model, name):
     """{"rnea", "aba", and with a fixed base "drnea", "daba"}: call(q, qd, u, out), a loop over states in C
     that CasADi generates; out of derivatives: (3, nv, nv). Raises Absent."""
@@ -78,7 +91,7 @@ def _built(name, flags):
     if eigen is None:
         raise Absent("needs Eigen: sudo apt install libeigen3-dev")
     source = SOURCES / f"{name}.cpp"
-    texts = "".join(file.read_text() for file in (source, SOURCES / "read_model.hpp"))
+    texts = "".join(file.read_text() for file in (source, *sorted(SOURCES.glob("*.hpp"))))
     key = hashlib.sha256(f"{texts}{flags}{pinocchio.__version__}".encode()).hexdigest()[:16]
     program = FOLDER / f"{name}-{key}"
     if not program.exists():

@@ -1,5 +1,6 @@
 // Pinocchio's C++ core, timed by itself: medians of thread CPU time in us per call, as one JSON object.
 #include "read_model.hpp"
+#include "timing.hpp"
 
 #include <pinocchio/algorithm/aba-derivatives.hpp>
 #include <pinocchio/algorithm/aba.hpp>
@@ -7,32 +8,6 @@
 #include <pinocchio/algorithm/joint-configuration.hpp>
 #include <pinocchio/algorithm/rnea-derivatives.hpp>
 #include <pinocchio/algorithm/rnea.hpp>
-
-#include <algorithm>
-#include <ctime>
-#include <vector>
-
-constexpr int STATES = 256, BATCHES = 200;
-
-static double now_us()
-{
-  timespec t;
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-  return t.tv_sec * 1e6 + t.tv_nsec * 1e-3;
-}
-
-template <class Call>
-static double median_us(Call call)
-{
-  std::vector<double> times;
-  for (int batch = 0; batch < BATCHES; ++batch) {
-    const double begin = now_us();
-    for (int k = 0; k < STATES; ++k) call(k);
-    times.push_back((now_us() - begin) / STATES);
-  }
-  std::nth_element(times.begin(), times.begin() + BATCHES / 2, times.end());
-  return times[BATCHES / 2];
-}
 
 int main()
 {
