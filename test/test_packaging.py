@@ -119,12 +119,8 @@ def colcon(tmp_path_factory, pytestconfig):
 
 def installed_files():
     """Paths in a prefix of all that is installed, but for Python, which has a folder of its own."""
-    share = {
-        "package.xml": "package.xml",
-        "launch": "launch/*.launch.py",
-        "config": "config/*.yaml",
-        "config/layouts": "config/layouts/*.*",
-    }
+    share = {"package.xml": "package.xml", "launch": "launch/*.launch.py"}
+    share |= {"config": "config/*.yaml", "config/layouts": "config/layouts/*.*"}
     for pattern in share.values():
         yield from (f"share/dynamics_node/{path.relative_to(ROOT)}" for path in ROOT.glob(pattern))
     yield from (f"lib/dynamics_node/{name}" for name in EXECUTABLES)

@@ -36,11 +36,8 @@ def test_node_accepts_the_parameters(block):
 @pytest.mark.parametrize("block", CONTROLLERS)
 def test_every_controller_has_a_type_and_parameters(block):
     content = yaml.safe_load(block)
-    types = {
-        name: entry["type"]
-        for name, entry in content.pop("controller_manager")["ros__parameters"].items()
-        if isinstance(entry, dict)
-    }
+    managed = content.pop("controller_manager")["ros__parameters"].items()
+    types = {name: entry["type"] for name, entry in managed if isinstance(entry, dict)}
     assert set(content) == set(types) - {"joint_state_broadcaster"}
 
 

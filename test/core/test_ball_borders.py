@@ -50,11 +50,8 @@ def test_table_is_evaluated(path, tmp_path, kind):
         np.savez(states, q=q, qd=qd, qdd=qdd)
     else:
         pytest.importorskip("pyarrow")
-        names = [
-            f"{k}.{n}"
-            for k, columns in (("q", model.q_names), ("qd", model.v_names), ("qdd", model.v_names))
-            for n in columns
-        ]
+        columns = {"q": model.q_names, "qd": model.v_names, "qdd": model.v_names}
+        names = [f"{k}.{name}" for k, own in columns.items() for name in own]
         with states.open("w", newline="") as file:
             csv.writer(file).writerows([names, *np.hstack([q, qd, qdd]).tolist()])
     problem = dn.inverse_dynamics(model)

@@ -146,11 +146,8 @@ def test_damaged_library_is_rebuilt(fresh, damage):
     if damage == "open":
         path.chmod(0o666)
     else:
-        path.write_bytes(
-            {"cut": content[:100], "other": b"#!/bin/sh\nreboot\n", "empty": b"", "longer": content + b" "}[
-                damage
-            ]
-        )
+        others = {"other": b"#!/bin/sh\nreboot\n", "empty": b"", "longer": content + b" "}
+        path.write_bytes(content[:100] if damage == "cut" else others[damage])
     assert fresh_result() == RIGHT
     (path,) = fresh.glob("*.so")
     assert path.stat().st_ino != inode and path.read_bytes()[:4] == b"\x7fELF"

@@ -214,11 +214,8 @@ def test_against_differences(name, kind):
         assert error(derivatives[2], dn.evaluate(robot, "mass_matrix", q, backend="numpy"), tail=2) <= EXACT
 
 
-SLIDER = robot_text(
-    link("base", 1, 2.0),
-    link("arm", 2, 1.0),
-    joint("slide", "base", "arm", "0.1 0.2 0.3", "0 1 0", "prismatic"),
-)
+SLIDE = joint("slide", "base", "arm", "0.1 0.2 0.3", "0 1 0", "prismatic")
+SLIDER = robot_text(link("base", 1, 2.0), link("arm", 2, 1.0), SLIDE)
 
 
 @pytest.mark.parametrize("name", ["double_pendulum", "floating and sliding", "five_bar"])

@@ -215,11 +215,8 @@ def test_operations_of_chains(figures):
 def places_of(svg):
     """Positions of the variables of a drawing."""
     drawing = ElementTree.fromstring(svg)
-    circles = [
-        (float(c.get("cx")), float(c.get("cy")))
-        for c in drawing.findall(f"{SVG}circle")
-        if c.get("r") == "21"
-    ]
+    circles = [c for c in drawing.findall(f"{SVG}circle") if c.get("r") == "21"]
+    circles = [(float(c.get("cx")), float(c.get("cy"))) for c in circles]
     squares = [r for r in drawing.findall(f"{SVG}rect") if r.get("width") == "42"]
     return circles + [(float(r.get("x")) + 21, float(r.get("y")) + 21) for r in squares]
 

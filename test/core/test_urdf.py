@@ -545,12 +545,8 @@ def test_two_parents_name_the_loop_to_write(kind, loop, has_axis):
         parse_robot(text)
     advice = re.search("<loop.*</loop>", str(caught.value))[0]
     (own,) = read_description(text.replace(second, advice)).loops
-    assert (own.name, own.kind, own.predecessor.link, own.successor.link) == (
-        'c"2',
-        loop,
-        "rocker",
-        "coupler",
-    )
+    ends = own.predecessor.link, own.successor.link
+    assert (own.name, own.kind, *ends) == ('c"2', loop, "rocker", "coupler")
     assert np.allclose(own.predecessor.origin, [0.6, 0, 0]) and np.allclose(own.successor.origin, 0)
     assert np.allclose(own.predecessor.rotation, rpy_rotation([0.3, 0, 0]))
     assert np.allclose(own.successor.rotation, np.eye(3))

@@ -22,13 +22,9 @@ def test_it_runs_without_what_such_a_machine_lacks(tmp_path):
     path.chmod(0o755)
     absent = "".join(f"import sys\nsys.modules[{name!r}] = None\n" for name in ABSENT)
     (tmp_path / "gpu" / "sitecustomize.py").write_text(absent)
-    done = subprocess.run(
-        ["sh", tmp_path / "gpu" / "run.sh"],
-        env={"PATH": f"{path.parent}:/usr/bin:/bin", "HOME": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        timeout=200,
-    )
+    environment = {"PATH": f"{path.parent}:/usr/bin:/bin", "HOME": str(tmp_path)}
+    command = ["sh", tmp_path / "gpu" / "run.sh"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=200)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "skipped" in done.stdout and "failed" not in done.stdout and "error" not in done.stdout
     report = json.loads((tmp_path / "gpu" / "benchmarks" / "gpu.json").read_text())

@@ -86,13 +86,8 @@ def touched_monitor(**change):
     times = np.arange(0.0, 4.0, 2e-3)
     touched = (times >= 1.0) & (times < 2.0)
     truths = np.where(touched[:, None], 5.0, 0.0) * np.ones(7)
-    samples = {
-        "times": times,
-        "truths": truths,
-        "estimates": truths + 0.02,
-        "sigmas": np.full((2000, 7), 0.02),
-        "contacts": touched,
-    }
+    samples = {"times": times, "truths": truths, "contacts": touched}
+    samples |= {"estimates": truths + 0.02, "sigmas": np.full((2000, 7), 0.02)}
     monitor = TouchMonitor.__new__(TouchMonitor)
     vars(monitor).update({name: list(values) for name, values in (samples | change).items()})
     return monitor

@@ -81,12 +81,9 @@ def estimator():
 
 def test_estimates_have_consistent_covariances(estimator):
     estimator.move(300)
+    results = (estimator.plain, estimator.estimates, estimator.external)
     estimator.until(
-        lambda: (
-            len(estimator.estimates) > 50
-            and len(estimator.plain) == len(estimator.estimates) == len(estimator.external)
-        ),
-        what="estimates",
+        lambda: len(estimator.estimates) > 50 and len({*map(len, results)}) == 1, what="estimates"
     )
     estimate = estimator.estimates[-1]
     k = estimator.step_of(estimate)
@@ -228,12 +225,8 @@ def test_the_policy_grants_exactly_the_names_in_use(tmp_path):
         policy = ElementTree.parse(POLICY)
         (enclave,) = (e for e in policy.iter("enclave") if e.get("path") == "/dynamics_estimator")
         space = estimator.node.get_namespace()
-        unused_grants = {
-            "/clock",
-            "/parameter_events",
-            "/dynamics_estimator/commanded_torques",
-            "/dynamics_estimator/effort_commands",
-        }
+        commanded = {f"/dynamics_estimator/{name}" for name in ("commanded_torques", "effort_commands")}
+        unused_grants = {"/clock", "/parameter_events", *commanded}
         for tag, right, what in (
             ("topic", "publish", "publisher"),
             ("topic", "subscribe", "subscriber"),

@@ -37,11 +37,9 @@ def test_an_example_adds_efforts_to_a_trajectory(rig, panda, example, monkeypatc
     r = rig().serving()
     states = [(k * panda.q / 3, panda.qd * k, panda.qdd) for k in range(4)]
     names = ("positions", "velocities", "accelerations")
-    rows = [
-        dict(zip(names, (own.tolist() for own in state), strict=True))
-        | {"time_from_start": {"sec": 0, "nanosec": k * 10**8}}
-        for k, state in enumerate(states)
-    ]
+    rows = [dict(zip(names, (own.tolist() for own in state), strict=True)) for state in states]
+    for k, row in enumerate(rows):
+        row["time_from_start"] = {"sec": 0, "nanosec": k * 10**8}
     text = str({"joint_names": list(PANDA_JOINTS), "points": rows})  # flow style is YAML too
     monkeypatch.setattr(
         example.rclpy, "spin_until_future_complete", lambda node, future: r.until(future.done)

@@ -63,12 +63,8 @@ def test_a_parameters_file_needs_no_compiler_and_bad_files_are_rejected(rig, tmp
     assert compiled > 0
     one, two, path = CorrectedRobot(1, tmp_path), CorrectedRobot(2, tmp_path), tmp_path / "parameters.yaml"
     path.write_text(one.text)
-    parameters = {
-        "backend": "auto",
-        "parameters_file": str(path),
-        "compensate.friction": True,
-        "effort_limits": "none",
-    }
+    parameters = {"backend": "auto", "parameters_file": str(path)}
+    parameters |= {"compensate.friction": True, "effort_limits": "none"}
     r = rig("ur5", parameters, environment=environment)
     r.until(lambda: "(c)" in r.process.output(), what="compiled code")
     random = np.random.default_rng(5)

@@ -241,11 +241,6 @@ def _rod(tie, A, B):
 
 
 _ROWS = {
-    "fixed": _fixed,
-    "revolute": _revolute,
-    "prismatic": _prismatic,
-    "planar": _planar,
-    "ball": _ball,
-    "universal": _universal,
-    "rod": _rod,
-}
+    "fixed": _fixed, "revolute": _revolute, "prismatic": _prismatic, "planar": _planar, "ball": _ball,
+    "universal": _universal, "rod": _rod,
+}  # fmt: skip

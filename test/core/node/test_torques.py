@@ -69,11 +69,9 @@ def test_rotors_with_gears(panda):
 @pytest.mark.parametrize("off", ["gravity", "coriolis", "inertia"])
 def test_compensation_can_omit_a_part(panda, off):
     served, gravity = serve("panda7", **{f"compensate__{off}": False}), panda.torque(qd=0 * panda.qd)
-    parts = {
-        "gravity": gravity,
-        "coriolis": panda.torque() - gravity,
-        "inertia": panda.torque(qdd=panda.qdd) - panda.torque(),
-    }
+    coriolis = panda.torque() - gravity
+    inertia = panda.torque(qdd=panda.qdd) - panda.torque()
+    parts = {"gravity": gravity, "coriolis": coriolis, "inertia": inertia}
     served.receive(panda.names, panda.q, panda.qd)
     served.refer(panda.names, point(qdd=panda.qdd))
     expected = sum(part for name, part in parts.items() if name != off)

@@ -233,11 +233,8 @@ def test_the_identified_tool_is_compensated_and_part_of_the_robot(panda, file, h
     for q in poses():
         collect_pose(served, panda, heavier, q)
     tool, bias, _ = served.core.wrench_sensor.identified(served.core)
-    served.use(
-        wrench_sensor__bias=bias[[3, 4, 5, 0, 1, 2]].tolist(),
-        wrench_sensor__tool_mass=tool.mass,
-        wrench_sensor__tool_com=tool.com.tolist(),
-    )
+    attached = {"wrench_sensor__tool_mass": tool.mass, "wrench_sensor__tool_com": tool.com.tolist()}
+    served.use(wrench_sensor__bias=bias[[3, 4, 5, 0, 1, 2]].tolist(), **attached)
     q = poses(1, 5)[0]
     served.receive(panda.names, q, 0 * q)
     read(served, -in_frame(heavier(q, 0 * q, 0 * q)) + BIAS + PUSH)
