@@ -442,6 +442,25 @@ def test_forces_are_external_wrenches(name, link):
     np.testing.assert_allclose(tau[:6], 0, atol=1e-7 * np.abs(expected).max())
 
 
+@pytest.mark.parametrize(
+    "name, contacts",
+    [
+        ("solo12", [dn.Contact(foot, normal=(0.1, 0.2, 1.0)) for foot in FEET]),
+        ("talos", [dn.Contact(sole, "surface", rpy=(0.1, 0.2, 0.3)) for sole in SOLES]),
+        ("talos", [dn.Contact(SOLES[0], "surface", half_lengths=(0.1, 0.05)), dn.Contact(SOLES[1])]),
+    ],
+)
+def test_grips_without_torques_have_the_shortest_forces(name, contacts):
+    """As inverse dynamics with contacts."""
+    robot = robot_of(name)
+    q, qd, qdd = next(states_of(name, robot, 1))
+    active = np.ones(len(contacts))
+    expected = dn.build(robot, dn.inverse_dynamics(robot, contacts), backend="numpy")(q, qd, qdd, active)
+    result = solver_of(robot, contacts, torque_weights=0.0, effort_limits=False)(q, qd, qdd)
+    for ours, theirs in zip(result, expected, strict=False):
+        np.testing.assert_allclose(ours, theirs, atol=1e-7 * np.abs(theirs).max())
+
+
 # --- wheels -------------------------------------------------------------------------------------------------
 
 
