@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dynamics_node.errors import InputError
+from dynamics_node.graph.factor_graph import dense_system
 from dynamics_node.graph.factors import ACCELERATION, EXTERNAL, JOINT_ACCELERATION, WRENCH, LinearFactor
 from dynamics_node.graph.permuted import Lu, Permuted, scalar_columns, scalar_rows
 from dynamics_node.graph.pivot_search import NoPivotError, best_plan
@@ -50,7 +51,7 @@ def choose_basis(system: SensorSystem) -> tuple[int, ...]:
     from scipy.linalg import qr  # takes 0.2 s; only redundant sensors need it
 
     columns = scalar_columns(system.variables)
-    D, Y = (_dense(factors, columns) for factors in (system.exact, system.noisy))
+    D, Y = (dense_system(factors, system.variables)[0] for factors in (system.exact, system.noisy))
     D = D / np.maximum(np.abs(D).max(axis=1, keepdims=True, initial=0.0), 1e-300)
     Q, R, _ = qr(D.T, pivoting=True)
     sizes = np.abs(np.diag(R))
@@ -76,16 +77,6 @@ def _undetermined(A, columns):
     rank = int((sizes > DEPENDENT * sizes.max(initial=0.0)).sum())
     free = np.abs(V[rank:]).max(axis=0, initial=0.0) > DEPENDENT
     return [column for column, is_free in zip(columns, free, strict=True) if is_free]
-
-
-def _dense(factors, columns):
-    """(rows, columns) at the first state."""
-    rows, _ = scalar_rows(factors, columns)
-    A = np.zeros((len(rows), len(columns)))
-    for k, row in enumerate(rows):
-        for c, entry in row.items():
-            A[k, c] = np.ravel(entry)[0]
-    return A
 
 
 class EstimatePlan(NamedTuple):

@@ -217,7 +217,10 @@ class Rank(NamedTuple):
 
 def graph_rank(graph: FactorGraph) -> Rank:
     """The Rank of a graph at one state, or at the first of several."""
-    A, b = dense_system(graph)
+    A, b = dense_system(graph.factors, graph.variables)
+    length = np.linalg.norm(A, axis=1)
+    scale = np.where(length > 0, length, 1.0)
+    A, b = A / scale[:, None], b / scale
     U, sizes, V = np.linalg.svd(A)
     rank = int((sizes > ZERO * sizes.max(initial=0.0)).sum())
     free = np.abs(V[rank:]).max(axis=0, initial=0.0) > ZERO
@@ -235,22 +238,19 @@ def require_posed(graph: FactorGraph):
         raise IllPosedError(str(rank))
 
 
-def dense_system(graph: FactorGraph):
-    """A (rows, columns) and b (rows,) of a graph at one state, or at the first of several; rows and columns
-    in the order of its factors and variables. Each row is scaled to length 1."""
-    variables = graph.variables
+def dense_system(factors, variables):
+    """A (rows, columns) and b (rows,) of factors at one state, or at the first of several; rows and columns
+    in the order of factors and variables."""
     starts = dict(zip(variables, np.cumsum([0, *(x.dim for x in variables)]), strict=False))
-    A = np.zeros((sum(f.rows for f in graph.factors), sum(x.dim for x in variables)))
+    A = np.zeros((sum(f.rows for f in factors), sum(x.dim for x in variables)))
     b, top = np.zeros(len(A)), 0
-    for factor in graph.factors:
+    for factor in factors:
         rows = slice(top, top + factor.rows)
         for x, block in factor.blocks.items():
             A[rows, starts[x] : starts[x] + x.dim] = _first(block, 2)
         b[rows] = _first(factor.rhs, 1)
         top += factor.rows
-    length = np.linalg.norm(A, axis=1)
-    scale = np.where(length > 0, length, 1.0)
-    return A / scale[:, None], b / scale
+    return A, b
 
 
 def _first(array, axes):

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 
 from dynamics_node.algorithms.first_positions import generic_positions
 from dynamics_node.display import shown_by_field
+from dynamics_node.graph.factor_graph import dense_system
 from dynamics_node.graph.sensor_factors import sensor_factor
 from dynamics_node.graph.sensor_fusion import Space, determined_by, repeated, space, stacked, unobservable
 from dynamics_node.graph.sensor_system import (
@@ -258,19 +259,10 @@ class _At:
 
 def _structural_rank(states) -> int:
     """The structural rank of the entries that are nonzero at some of the states."""
-    from scipy.sparse import coo_array, csr_array
+    from scipy.sparse import csr_array
     from scipy.sparse.csgraph import structural_rank
 
     variables = states[0].system.variables
-    starts = dict(zip(variables, np.cumsum([0, *(x.dim for x in variables)]), strict=False))
-    rows, columns, top = [], [], 0
-    for factors in zip(*((*at.system.exact, *at.system.noisy) for at in states), strict=True):
-        for x in factors[0].blocks:
-            size = np.max([np.abs(factor.blocks[x]) for factor in factors], axis=0)
-            row, column = np.nonzero(size > ZERO_ENTRY * size.max(initial=0.0))
-            rows.append(top + row)
-            columns.append(starts[x] + column)
-        top += factors[0].rows
-    at = (np.concatenate(rows), np.concatenate(columns))
-    shape = (top, sum(x.dim for x in variables))
-    return int(structural_rank(csr_array(coo_array((np.ones(len(at[0])), at), shape=shape))))
+    dense = [dense_system((*at.system.exact, *at.system.noisy), variables)[0] for at in states]
+    size = np.abs(dense).max(axis=0)
+    return int(structural_rank(csr_array(size > ZERO_ENTRY * size.max(axis=1, initial=0.0, keepdims=True))))

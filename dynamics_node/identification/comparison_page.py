@@ -5,13 +5,13 @@ from pathlib import Path
 import numpy as np
 
 from dynamics_node.identification.comparison import RobotComparison
-from dynamics_node.io import bold, bullet_list, page, table, text, written
+from dynamics_node.io import bold, bullet_list, table, text, write_blocks
 
 
 def write_comparison(comparison: RobotComparison, titles, path) -> Path:
     """Write the page to a path and return it; missing folders are created. titles: of both robots."""
     title = " and ".join(titles)
-    return written(page(title, _blocks(comparison, title)), path)
+    return write_blocks(path, title, _blocks(comparison, title))
 
 
 def _blocks(comparison, title):

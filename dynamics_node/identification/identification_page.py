@@ -9,7 +9,7 @@ from dynamics_node.algorithms import inertias_of_parameters
 from dynamics_node.identification.identify import Identified
 from dynamics_node.identification.regressor_model import TERMS
 from dynamics_node.identification.summary import summary
-from dynamics_node.io import Figures, bold, bullet_list, page, panel, table, text, written
+from dynamics_node.io import Figures, bold, bullet_list, panel, table, text, write_blocks
 from dynamics_node.robot.subtree import central_moments, mass_and_moment
 
 _COLORS = {"measured": "#999", "described": "#c4572b", "identified": "#2f6fb5"}
@@ -22,7 +22,7 @@ def write_page(identified: Identified, path, sources: Iterable[tuple[str, str]] 
     the data) of each recording."""
     figures = Figures()
     blocks = _blocks(identified, sources, figures)
-    return written(page(f"{identified.linear.robot.name}: identified", blocks, figures), path)
+    return write_blocks(path, f"{identified.linear.robot.name}: identified", blocks, figures)
 
 
 def _blocks(identified, sources, figures):

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from dynamics_node.graph import complete_sketch, graph_matrix, net_matrix, to_svg
 from dynamics_node.io.explain import OrderingReport
-from dynamics_node.io.pages import bold, code_block, page, table, text, written
+from dynamics_node.io.pages import bold, code_block, table, text, write_blocks
 from dynamics_node.output_files import making, write_text
 from dynamics_node.text import listed
 
@@ -22,7 +22,7 @@ def write_page(report: OrderingReport, folder) -> Path:
         for name, svg in drawings.items():
             write_text(folder / name, svg)
         write_text(folder / "program.c", report.code)
-        return written(page(title, _blocks(report, drawings), drawings), folder / "index.html")
+        return write_blocks(folder / "index.html", title, _blocks(report, drawings), drawings)
 
 
 def _drawings(report):

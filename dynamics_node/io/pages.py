@@ -106,9 +106,9 @@ def page(title: str, blocks, figures=None) -> str:
     )
 
 
-def written(html: str, path) -> Path:
-    """Write a page and return its path; missing folders are created."""
+def write_blocks(path, title: str, blocks, figures=None) -> Path:
+    """Write the `page` of a report and return its path; missing folders are created."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_text(path, html)
+    write_text(path, page(title, blocks, figures))
     return path

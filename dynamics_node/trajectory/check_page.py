@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dynamics_node.io import Figures, bold, bullet_list, page, panel, table, text, written
+from dynamics_node.io import Figures, bold, bullet_list, panel, table, text, write_blocks
 from dynamics_node.trajectory.motion_limits import described
 from dynamics_node.trajectory.trajectory_check import TrajectoryCheck
 
@@ -17,7 +17,7 @@ def write_check(check: TrajectoryCheck, path, payloads=()) -> Path:
     largest payloads."""
     figures = Figures()
     blocks = _blocks(check, payloads, figures)
-    return written(page(f"{check.robot.name}: check of a trajectory", blocks, figures), path)
+    return write_blocks(path, f"{check.robot.name}: check of a trajectory", blocks, figures)
 
 
 def remedy(check: TrajectoryCheck) -> str:

@@ -13,8 +13,14 @@ from dynamics_demo.robots import four_bar
 from dynamics_node.algorithms import rnea
 from dynamics_node.cli import main
 from dynamics_node.errors import ModelError
-from dynamics_node.identification.doctor import diagnose, evidence, examine, nearest_consistent, repairs
-from dynamics_node.identification.doctor.doctor_page import page
+from dynamics_node.identification.doctor import (
+    diagnose,
+    evidence,
+    examine,
+    nearest_consistent,
+    repairs,
+    write_page,
+)
 from dynamics_node.identification.doctor.evidence import (
     MassProperties,
     describe_anomalies,
@@ -435,7 +441,13 @@ def test_repair_changes_only_numbers():
 # --- the page and the command -------------------------------------------------------------------------------
 
 
-def test_links_are_drawn():
+@pytest.fixture
+def page(tmp_path):
+    """A function of a report that returns the text of its page."""
+    return lambda report: write_page(report, tmp_path / "page.html").read_text(encoding="utf-8")
+
+
+def test_links_are_drawn(page):
     faulty = FAULTS["mass in g"].plant(own_inertials()["hand"])
     text = page(examine(arm(hand=faulty)))
     assert text.count("<svg xmlns") == 5 and text.count("<ellipse") == 15 and "mass in g" in text
@@ -460,7 +472,7 @@ def test_exit_codes_of_the_command(tmp_path, capsys):
     assert "malformed" in capsys.readouterr().err
 
 
-def test_massless_link_is_reported_without_dynamics():
+def test_massless_link_is_reported_without_dynamics(page):
     nothing = FAULTS["massless"].plant(own_inertials()["hand"], None)
     report = examine(arm(hand=nothing))
     assert [finding.cause for finding in report.findings] == ["massless"]
@@ -468,7 +480,7 @@ def test_massless_link_is_reported_without_dynamics():
     assert "<strong>massless</strong>" in page(report) and "cannot be loaded" in page(report)
 
 
-def test_ellipsoids_are_drawn_whole():
+def test_ellipsoids_are_drawn_whole(page):
     """Twice as large as its link, each stays within its view."""
     large = {name: own._replace(inertia=4.0 * own.inertia) for name, own in own_inertials().items()}
     ellipses = re.findall(

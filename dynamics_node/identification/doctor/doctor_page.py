@@ -7,8 +7,7 @@ import numpy as np
 from dynamics_node.identification.doctor.evidence import describe_anomalies, ellipsoid
 from dynamics_node.identification.doctor.link_drawing import draw_link
 from dynamics_node.identification.doctor.report import DoctorReport, grouped, overview, sentence
-from dynamics_node.io import Figures, bold, bullet_list, table, text, written
-from dynamics_node.io import page as page_of
+from dynamics_node.io import Figures, bold, bullet_list, table, text, write_blocks
 
 _LEGEND = (
     "Gray: convex hulls of the shapes of the link. Blue: the ellipsoid of uniform density with its inertia, "
@@ -19,13 +18,8 @@ _LEGEND = (
 
 def write_page(report: DoctorReport, path) -> Path:
     """Write the page to a path and return it; missing folders are created."""
-    return written(page(report), path)
-
-
-def page(report: DoctorReport) -> str:
-    """HTML text; all names of the robot are escaped."""
     figures = Figures()
-    return page_of(f"{report.name}: findings of the doctor", _blocks(report, figures), figures)
+    return write_blocks(path, f"{report.name}: findings of the doctor", _blocks(report, figures), figures)
 
 
 def _blocks(report, figures):
