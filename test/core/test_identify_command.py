@@ -13,6 +13,7 @@ import yaml
 from commands import exit_code
 from identified import TIME, Truth, damaged
 from robots import ROBOTS
+from state_tables import columns_of, save_columns
 
 import dynamics_node as dn
 from dynamics_node.algorithms import smooth_friction
@@ -107,10 +108,8 @@ def test_links_without_mass_get_one():
 
 def write(path, recording, model):
     """Positions, efforts and time as .csv; accelerations follow by differentiation."""
-    names = ["time", *(f"{kind}.{name}" for kind in ("q", "tau") for name in model.v_names)]
-    rows = np.column_stack([recording["time"], recording["q"], recording["tau"]])
-    np.savetxt(path, rows, delimiter=",", header=",".join(names), comments="")
-    return str(path)
+    arrays = {kind: recording[kind] for kind in ("time", "q", "tau")}
+    return str(save_columns(path, columns_of(arrays, model.v_names)))
 
 
 def test_from_files_to_a_description(tmp_path, capsys):

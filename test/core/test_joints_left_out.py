@@ -6,6 +6,7 @@ import yaml
 from bags import write_bag
 from identified import Truth
 from robots import ROBOTS
+from state_tables import columns_of, save_columns
 
 import dynamics_node as dn
 from dynamics_node.cli import main
@@ -27,17 +28,12 @@ def recording(arm):
     return arm.recording(1)
 
 
-def write(path, recording, kinds=("q", "qd", "qdd", "tau"), efforts=None):
+def write(path, recording, efforts=None):
     """A .csv with the efforts of some joints only."""
-    names = ROBOTS["ur5"].model().v_names
-    columns = {"time": recording["time"]}
-    for kind in kinds:
-        for k, name in enumerate(names):
-            if kind != "tau" or efforts is None or name in efforts:
-                columns[f"{kind}.{name}"] = recording[kind][:, k]
-    rows = np.column_stack(list(columns.values()))
-    np.savetxt(path, rows, delimiter=",", header=",".join(columns), comments="")
-    return path
+    arrays = {kind: recording[kind] for kind in ("time", "q", "qd", "qdd", "tau")}
+    columns = columns_of(arrays, ROBOTS["ur5"].model().v_names)
+    absent = [name for name in columns if efforts and name[:4] == "tau." and name[4:] not in efforts]
+    return save_columns(path, {name: rows for name, rows in columns.items() if name not in absent})
 
 
 def rmse(text):

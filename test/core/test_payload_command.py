@@ -7,6 +7,7 @@ import pytest
 import yaml
 from carrying import COM, HAND, MASS, MOMENTS, motion, rubbing, torques
 from robots import PANDA_JOINTS, ROBOTS
+from state_tables import columns_of, save_columns
 
 import dynamics_node as dn
 from dynamics_node.cli import main
@@ -21,10 +22,7 @@ def run(*recordings, link=HAND, more=()):
 
 def write(path, q, tau, names=PANDA_JOINTS):
     """Positions, efforts and time: accelerations follow by differentiation."""
-    header = ["time", *(f"{kind}.{name}" for kind in ("q", "tau") for name in names)]
-    rows = np.column_stack([TIME, q, tau])
-    np.savetxt(path, rows, delimiter=",", header=",".join(header), comments="")
-    return str(path)
+    return str(save_columns(path, columns_of({"time": TIME, "q": q, "tau": tau}, names)))
 
 
 def hand(*states):

@@ -1,14 +1,20 @@
 """Recordings of every format since Dashing are read; errors name the file."""
 
+import contextlib
 import shutil
 import sqlite3
+from itertools import pairwise
 
 import numpy as np
 import pytest
-from bags import JOINT_STATE, PERIOD, write_bag, write_old_bag
+import yaml
+from bags import JOINT_STATE, PERIOD, write_bag, write_old_bag, write_split_bag
 from robots import PANDA_JOINTS, ROBOTS, random_states
+from state_tables import columns_of, save_columns
+from two_links import ARM
 
 import dynamics_node as dn
+from dynamics_node.cli import main
 from dynamics_node.errors import TableError
 from dynamics_node.io import open_table
 
@@ -59,10 +65,40 @@ def test_bags_without_definitions(tmp_path, panda, states, messages, schema, ver
 @pytest.mark.parametrize("version", [8, 9])
 @pytest.mark.parametrize("plugin", ["SQLITE3", "MCAP"])
 @pytest.mark.parametrize("compression", [None, "MESSAGE", "FILE"])
-def test_current_bags(tmp_path, panda, states, messages, version, plugin, compression):
-    write_bag(tmp_path / "bag", messages, version=version, plugin=plugin, compression=compression)
+@pytest.mark.parametrize("ends", [(0, ROWS), (0, 20, 21, ROWS)])
+def test_current_bags(tmp_path, panda, states, messages, version, plugin, compression, ends):
+    """In one file, and split."""
+    parts = [messages[start:stop] for start, stop in pairwise(ends)]
+    write_split_bag(tmp_path / "bag", parts, version=version, plugin=plugin, compression=compression)
+    assert len(list((tmp_path / "bag").iterdir())) == len(parts) + 1
     check(tmp_path / "bag", panda, states)
     check(tmp_path / "bag" / "metadata.yaml", panda, states)
+
+
+@pytest.mark.parametrize("chunks", ["zstd", "lz4"])
+def test_chunks_of_mcap(tmp_path, panda, states, messages, chunks):
+    """The storage presets of `ros2 bag record` write these."""
+    write_bag(tmp_path / "bag", messages, plugin="MCAP", compression="STORAGE", chunks=chunks)
+    (file,) = (tmp_path / "bag").glob("*.mcap")
+    assert chunks.encode() in file.read_bytes()
+    for path in (tmp_path / "bag", file):
+        check(path, panda, states)
+
+
+@pytest.mark.parametrize("plugin", ["SQLITE3", "MCAP"])
+@pytest.mark.parametrize("version", [6, 7])
+def test_metadata_of_iron(tmp_path, panda, states, messages, plugin, version):
+    """Versions between Humble's and Jazzy's: without the distribution, and in version 6 without type hashes."""
+    write_bag(tmp_path / "bag", messages, plugin=plugin)
+    path = tmp_path / "bag" / "metadata.yaml"
+    about = yaml.safe_load(path.read_text())["rosbag2_bagfile_information"]
+    about["version"] = version
+    about.pop("ros_distro", None)
+    for topic in about["topics_with_message_count"]:
+        if version == 6:
+            topic["topic_metadata"].pop("type_description_hash", None)
+    path.write_text(yaml.safe_dump({"rosbag2_bagfile_information": about}))
+    check(tmp_path / "bag", panda, states)
 
 
 @pytest.mark.parametrize("plugin", ["SQLITE3", "MCAP"])
@@ -125,6 +161,11 @@ def missing_part(folder, messages):
     (folder / "bag_1.db3").unlink()
 
 
+def missing_compressed_part(folder, messages):
+    write_split_bag(folder, [messages[:20], messages[20:]], plugin="MCAP", compression="FILE")
+    (folder / "bag_1.mcap.zstd").unlink()
+
+
 def empty_database(folder, messages):
     folder.mkdir()
     (folder / "bag_0.db3").touch()
@@ -183,6 +224,7 @@ def damaged_pages(folder, messages):
         (two_recordings, "contains several recordings: monday_0.db3, tuesday_0.db3: name one"),
         (broken_metadata, "metadata.yaml.*name the .db3 or .mcap file"),
         (missing_part, "bag_1.db3"),
+        (missing_compressed_part, "metadata.yaml.*bag_1.mcap.zstd"),
         (empty_database, "cannot be read as a recording"),
         (cut_mcap, "mcap recover"),
         (open_log, "bag_0.db3-wal.*wal_checkpoint"),
@@ -214,6 +256,48 @@ def test_other_files_raise_errors(tmp_path, panda, name, content, words):
     (tmp_path / name).write_text(content)
     with pytest.raises(TableError, match=words):
         read(tmp_path / name, panda)
+
+
+ENDLESS = "WITH RECURSIVE r(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM r) SELECT"
+COLUMNS = "id INTEGER, name TEXT, type TEXT, serialization_format TEXT"
+TABLE_OF_MESSAGES = "CREATE TABLE messages(id INTEGER, topic_id INTEGER, timestamp INTEGER, data BLOB);"
+TOPIC = f"INSERT INTO topics VALUES (1, '/joint_states', '{JOINT_STATE}', 'cdr');"
+HOSTILE = {
+    "endless topics": f"CREATE VIEW topics AS {ENDLESS} i AS id, '/j' AS name, '{JOINT_STATE}' AS type FROM r;"
+    + TABLE_OF_MESSAGES,
+    "endless messages": f"CREATE TABLE topics({COLUMNS}); {TOPIC} CREATE VIEW messages AS {ENDLESS} i AS id, "
+    "1 AS topic_id, i AS timestamp, zeroblob(100) AS data FROM r;",
+    "endless schema": f"CREATE TABLE topics({COLUMNS}); {TOPIC} {TABLE_OF_MESSAGES} CREATE VIEW schema AS "
+    f"{ENDLESS} i AS schema_version FROM r WHERE i < 0;",
+    "endless definitions": f"CREATE TABLE topics({COLUMNS}); {TOPIC} {TABLE_OF_MESSAGES} CREATE TABLE "
+    f"schema(schema_version INTEGER); INSERT INTO schema VALUES (4); CREATE VIEW message_definitions AS {ENDLESS} "
+    "i AS id, 'x' AS topic_type, 'ros2msg' AS encoding, '' AS encoded_message_definition, '' AS "
+    "type_description_hash FROM r;",
+    "gigabytes": f"CREATE TABLE topics({COLUMNS}); {TOPIC} CREATE TABLE messages(id INTEGER, topic_id INTEGER, "
+    "timestamp INTEGER, data BLOB AS (zeroblob(900000000))); INSERT INTO messages VALUES (1, 1, 1);",
+    "many pairs": f"CREATE TABLE topics({COLUMNS}); {TABLE_OF_MESSAGES}"
+    + 3000 * TOPIC
+    + 3000 * "INSERT INTO messages VALUES (1, 1, 1, x'00');",
+}
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_database_of_endless_or_costly_rows_is_no_recording(kind, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("dynamics_node.io.bags.STEPS", (100_000, 100))
+    path, robot = tmp_path / "hostile.db3", tmp_path / "arm.urdf"
+    robot.write_text(ARM)
+    with contextlib.closing(sqlite3.connect(path)) as database:
+        database.executescript(f"BEGIN; {HOSTILE[kind]} COMMIT;")
+    assert main(["evaluate", str(robot), str(path), "-o", str(tmp_path / "out.npz")]) == 3
+    error = capsys.readouterr().err.splitlines()[-1]
+    expected = (
+        "steps"
+        if kind == "many pairs"
+        else "computes column 'data'"
+        if kind == "gigabytes"
+        else "in place of a table"
+    )
+    assert "hostile.db3" in error and expected in error and set(tmp_path.iterdir()) == {path, robot}
 
 
 def test_ambiguous_topics_are_listed(tmp_path, panda, states, messages):
@@ -284,10 +368,8 @@ def test_joints_without_a_likely_name(tmp_path, panda):
 
 
 def test_columns_with_another_prefix(tmp_path, panda, states):
-    pytest.importorskip("pyarrow")
-    names = [f"{kind}.fer_joint{k}" for kind in ("q", "qd") for k in range(1, 8)]
-    rows = np.hstack(states[:2])
-    np.savetxt(tmp_path / "in.csv", rows, delimiter=",", header=",".join(names), comments="", fmt="%.17g")
+    theirs = [name.replace("panda", "fer") for name in PANDA_JOINTS]
+    save_columns(tmp_path / "in.csv", columns_of({"q": states[0], "qd": states[1]}, theirs))
     with pytest.raises(TableError, match="--joints-map 'fer_\\*=panda_\\*'"):
         read(tmp_path / "in.csv", panda)
     table = read(tmp_path / "in.csv", panda, joints_map={"fer_*": "panda_*"})

@@ -10,6 +10,7 @@ import pytest
 from bags import write_bag
 from commands import exit_code
 from robots import PANDA, ROBOTS, data_folder, random_states
+from state_tables import columns_of, save_columns
 from tolerances import error
 
 import dynamics_node as dn
@@ -19,7 +20,7 @@ from dynamics_node.cli import main
 from dynamics_node.errors import TableError
 from dynamics_node.io import evaluate, open_table, over_dask, table_writer
 
-pa = pytest.importorskip("pyarrow", reason="tables: pip install 'dynamics_node[tables]'")
+pytest.importorskip("pyarrow", reason="tables: pip install 'dynamics_node[tables]'")
 csv = pytest.importorskip("pyarrow.csv")
 parquet = pytest.importorskip("pyarrow.parquet")
 
@@ -40,15 +41,8 @@ def states(model, rows=ROWS):
 def save(path, model, arrays):
     if path.suffix == ".npz":
         np.savez(path, **arrays)
-        return
-    columns = {}
-    for kind, array in arrays.items():
-        names = {"q": model.q_names, "time": None}.get(kind, model.v_names)
-        columns |= (
-            {"time": array} if names is None else {f"{kind}.{n}": array[:, k] for k, n in enumerate(names)}
-        )
-    write = parquet.write_table if path.suffix == ".parquet" else csv.write_csv
-    write(pa.table(columns), path)
+    else:
+        save_columns(path, columns_of(arrays, model.v_names, model.q_names))
 
 
 def load(path, kind, model):
@@ -177,14 +171,14 @@ def test_columns_without_numbers_and_missing_efforts_are_named(tmp_path, panda):
         open_table(tmp_path / "in.parquet", panda, dn.forward_dynamics(panda))
 
 
-def columns_of(kind, model):
+def names_of(kind, model):
     return [f"{kind}.{name}" for name in model.v_names]
 
 
 def test_missing_column_is_reported_with_unused_columns(tmp_path, panda):
     """The message lists unused columns, not the valid first ones."""
-    path, torques = tmp_path / "in.csv", columns_of("torque", panda)
-    names = ["time", *columns_of("q", panda), *columns_of("qd", panda), *torques]
+    path, torques = tmp_path / "in.csv", names_of("torque", panda)
+    names = ["time", *names_of("q", panda), *names_of("qd", panda), *torques]
     path.write_text(",".join(names) + "\n" + ",".join("0" * len(names)) + "\n")
     message = f"no column 'tau.panda_joint1'; there are {', '.join(torques)} .* tau.JOINT and time"
     with pytest.raises(TableError, match=message):
@@ -200,7 +194,7 @@ def test_missing_column_is_reported_with_unused_columns(tmp_path, panda):
 def test_header_formats_are_accepted(tmp_path, panda, head):
     """numpy.savetxt prepends a #; other programs add a blank after commas."""
     path, rows = tmp_path / "in.csv", np.arange(30.0).reshape(2, 15)
-    names = ["time", *columns_of("q", panda), *columns_of("qd", panda)]
+    names = ["time", *names_of("q", panda), *names_of("qd", panda)]
     lines = [head.format(", ".join(names)), *(", ".join(map(str, row)) for row in rows)]
     path.write_text("\n".join(lines) + "\n")
     (chunk,) = open_table(path, panda, dn.inverse_dynamics(panda)).chunks()

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from bags import write_bag
 from robots import ROBOTS
+from state_tables import columns_of, save_columns
 
 import dynamics_node as dn
 from dynamics_demo.robots import UPRIGHT, five_bar
@@ -95,10 +96,9 @@ def test_smooth_reads_joints_and_sensors(pendulum, tmp_path, suffix, capsys):
     if suffix == ".npz":
         np.savez(source, time=time, q=q, tau=truth.tau, tip=gyro)
     else:
-        joints = [f"{kind}.{name}" for kind in ("q", "tau") for name in model.v_names]
-        header = ",".join(["time", *joints, "tip.wx", "tip.wy", "tip.wz"])
-        rows = np.column_stack([time, q, truth.tau, gyro])
-        np.savetxt(source, rows, "%.17g", ",", header=header, comments="")
+        columns = columns_of({"time": time, "q": q, "tau": truth.tau}, model.v_names)
+        columns |= {f"tip.w{axis}": gyro[:, k] for k, axis in enumerate("xyz")}
+        save_columns(source, columns)
     (tmp_path / "sensors.yaml").write_text(SENSORS)
     arguments = [str(source), "--sensors", str(tmp_path / "sensors.yaml"), "--jerk-density", "1e6"]
     assert main(["smooth", pendulum, *arguments, "--output", str(out)]) == 0
