@@ -10,9 +10,10 @@ from dynamics_node.cli.parser import add_command
 from dynamics_node.cli.values import folder_to_write, one_of
 from dynamics_node.codegen.export import DTYPES, TARGETS
 from dynamics_node.functions import build, build_loop_solver, export_functions
+from dynamics_node.robot.contacts import load_contacts
 from dynamics_node.robot.inertial_parameters import PARAMETERS
 
-_OPTIONS = ("link", "links", "joint", "reference", "forward_joints")
+_OPTIONS = ("link", "links", "joint", "reference", "forward_joints", "contacts")
 
 
 def add_export(commands):
@@ -23,6 +24,7 @@ def add_export(commands):
         "Export functions as source code for other systems.",
         "panda.urdf --function inverse_dynamics -o panda_c",
         "panda.urdf --function forward_dynamics,mass_matrix --target casadi --derivatives",
+        "solo12.urdf --floating-base --function forward_dynamics --contacts feet.yaml",
         "panda.urdf --function frame_jacobian --link panda_hand --precision single --no-libm",
         parameters=True,
     )
@@ -42,6 +44,8 @@ def add_export(commands):
     parser.add_choice("--reference", get_args(Reference), "axes of frame_jacobian and others")
     text = "of hybrid_dynamics: joints whose torque is known"
     parser.add_list("--forward-joints", text, "JOINT,...")
+    text = "YAML file of contacts, for forward_dynamics, impact_dynamics and others"
+    parser.add_value("--contacts", text, "FILE", type=Path)
     text = "folder of the files (default: exported)"
     parser.add_value("-o --output", text, "FOLDER", type=folder_to_write, default=Path("exported"))
 
@@ -51,6 +55,8 @@ def export(robot, options, printer):
     wanted = list(dict.fromkeys(options.function or ["inverse_dynamics"]))
     given = {option: getattr(options, option) for option in _OPTIONS if getattr(options, option) is not None}
     _check(wanted, given)
+    if options.contacts is not None:
+        given["contacts"] = load_contacts(options.contacts)
     functions = []
     for name in wanted:
         choices = {option: value for option, value in given.items() if option in QUANTITIES[name].options}

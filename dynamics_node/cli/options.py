@@ -28,7 +28,18 @@ class UsageError(InputError):
 # --- files of options ---------------------------------------------------------------------------------------
 
 
-INPUTS = ("urdf", "input", "recordings", "tare", "sensors", "loops", "parameters", "limits", "torques")
+INPUTS = (
+    "urdf",
+    "input",
+    "recordings",
+    "tare",
+    "sensors",
+    "loops",
+    "parameters",
+    "limits",
+    "torques",
+    "contacts",
+)
 OUTPUTS = ("output", "plot", "animate", "page", "repair")
 
 

@@ -327,6 +327,10 @@ ELSEWHERE = {
     "computeJointTorqueRegressor": "joint_torque_regressor",
     "computeRNEADerivatives": "inverse_dynamics_derivatives",
     "computeABADerivatives": "forward_dynamics_derivatives",
+    "constraintDynamics": "forward_dynamics",
+    "computeConstraintDynamicsDerivatives": "forward_dynamics_derivatives",
+    "computeDelassusMatrix": "delassus_matrix",
+    "impulseDynamics": "impact_dynamics",
 }
 
 _OF_SENSORS = ("best", "best", "float64", "error", False)

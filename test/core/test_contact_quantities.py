@@ -9,6 +9,8 @@ from test_contact_dynamics import EXACT, FEET, SETS, SOLES, Dense, states
 from tolerances import error
 
 import dynamics_node as dn
+from dynamics_demo.robots import quadruped
+from dynamics_node.cli import main
 
 
 @pytest.mark.parametrize("case", SETS)
@@ -193,3 +195,17 @@ def test_wheels_that_lean_have_no_inertia():
     for quantity, more in (("delassus_matrix", ()), ("impact_dynamics", (np.zeros(18), [1.0]))):
         results = dn.evaluate(robot, quantity, q, *more, contacts=wheel, backend="numpy", errors="nan")
         assert np.isfinite(results[0][0]).all() and np.isnan(results[0][1]).all()
+
+
+def test_export_from_the_command_line(tmp_path, capsys):
+    robot, contacts = tmp_path / "robot.urdf", tmp_path / "contacts.yaml"
+    robot.write_text(quadruped())
+    contacts.write_text("contacts: [{link: fl_shank, xyz: [0, 0, -0.2]}]")
+    line = f"export {robot} --floating-base --function impact_dynamics -o {tmp_path / 'out'}"
+    assert main([*line.split(), "--contacts", str(contacts)]) == 0
+    assert "q, qd, active, restitution" in capsys.readouterr().out
+    assert (tmp_path / "out" / "quadruped_impact_dynamics.c").exists()
+    assert main(line.split()) == 2  # without contacts
+    contacts.write_text("contacts: [{link: nowhere}]")
+    assert main([*line.split(), "--contacts", str(contacts)]) == 3
+    assert "nowhere" in capsys.readouterr().err
