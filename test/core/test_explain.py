@@ -221,17 +221,21 @@ def places_of(svg):
     return circles + [(float(r.get("x")) + 21, float(r.get("y")) + 21) for r in squares]
 
 
-def test_variables_do_not_overlap_and_drawings_are_narrow(model):
-    """Large robots are drawn by branches, twelve columns and a tool wide."""
-    problem = dn.forward_dynamics(model)
-    graph = generic_graph(model, problem)
+def assert_apart(robot, tree):
+    """Drawings twelve columns and a tool wide, in which no variable lies on another."""
+    problem = dn.forward_dynamics(robot)
+    graph, sketch = generic_graph(robot, problem), complete_sketch(robot, problem)
     for svg, count in (
-        (to_svg(graph, parents=model.parents), len(graph.variables)),
-        (complete_sketch(model, problem).svg(), len(complete_sketch(model, problem).nodes)),
+        (to_svg(graph, parents=tree.parents), len(graph.variables)),
+        (sketch.svg(), len(sketch.nodes)),
     ):
         places = places_of(svg)
         assert len(places) == count and len(set(places)) == count
         assert max(x for x, _ in places) <= 46 + 13 * 110
+
+
+def test_variables_do_not_overlap_and_drawings_are_narrow(model):
+    assert_apart(model, model)
 
 
 def test_long_chains_are_wrapped():
@@ -259,11 +263,4 @@ def test_short_branches_share_a_band():
 @pytest.mark.parametrize("name", ["quadruped", "humanoid"])
 def test_variables_of_a_robot_with_loops_do_not_overlap(name):
     mechanism = dn.parse_robot(getattr(linkages, name)())
-    problem = dn.forward_dynamics(mechanism)
-    graph = generic_graph(mechanism, problem)
-    for svg, count in (
-        (to_svg(graph, parents=mechanism.tree.parents), len(graph.variables)),
-        (complete_sketch(mechanism, problem).svg(), len(complete_sketch(mechanism, problem).nodes)),
-    ):
-        places = places_of(svg)
-        assert len(places) == count and len(set(places)) == count and max(places)[0] <= 46 + 13 * 110
+    assert_apart(mechanism, mechanism.tree)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from identified import Truth, in_chunks
+from identified import Truth, in_chunks, torque_rmse
 from robots import ROBOTS
 from scipy.signal import butter, lfilter, sosfiltfilt
 from two_links import ARM
@@ -154,9 +154,7 @@ def test_identification_with_a_cutoff():
     """As good as the truth on an unseen motion."""
     arm = Truth(ROBOTS["ur5"].model())
     fit = identify(arm.robot, [in_chunks(arm.recording(k)) for k in (1, 2)], backend="numpy", cutoff=10.0)
-    unseen = arm.recording(9, noise=0.0)
-    W = arm.linear.matrix(*(unseen[kind] for kind in ("q", "qd", "qdd")))
-    rmse = np.sqrt(np.mean((W @ (fit.parameters - arm.parameters)) ** 2, axis=0))
+    rmse = torque_rmse(arm, fit.parameters, arm.recording(9, noise=0.0))
     assert rmse.max() < 0.02 and fit.better and fit.cutoff == 10.0
     still = arm.recording(1, moving=[])
     with pytest.raises(IdentificationError, match="nothing moves"):

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from identified import Truth
+from identified import Truth, torque_rmse
 from robots import ROBOTS
 
 from dynamics_node.cli import main
@@ -41,12 +41,7 @@ def opened(path, arm, velocities="better"):
 def largest_rms(arm, table):
     """The largest RMS torque error on another motion, N m."""
     identified = identify(arm.robot, [table.chunks])
-    unseen = arm.recording(2, noise=0.0)
-    errors = (
-        arm.linear.matrix(*(unseen[kind] for kind in ("q", "qd", "qdd"))) @ identified.parameters
-        - unseen["tau"]
-    )
-    return np.sqrt(np.mean(errors**2, axis=0)).max()
+    return torque_rmse(arm, identified.parameters, arm.recording(2, noise=0.0)).max()
 
 
 def noise(size, rows):

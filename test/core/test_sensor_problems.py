@@ -14,7 +14,7 @@ from dense_estimate import Dense
 from linkages import palletizer, spatial, stewart
 from loop_oracle import LoopOracle
 from robots import ROBOTS, PublishedRobot, random_states
-from sensor_truth import Truth
+from sensor_truth import Truth, driven, tips
 from tolerances import error, solved
 from trials import positions
 
@@ -25,15 +25,6 @@ from dynamics_node.robot import sensors as s
 XYZ, RPY = (0.03, -0.05, 0.11), (0.4, -0.7, 1.9)
 ACCURATE = 1e-9  # error of an estimate relative to the largest entry
 DENSE = 1e-7  # accuracy of the dense system
-
-
-def tips(model):
-    parents = set(model.parents)
-    return [body.name for i, body in enumerate(model.bodies) if i not in parents]
-
-
-def driven(model):
-    return [joint.name for joint in model.independent_joints if not joint.type.is_free]
 
 
 def redundant(model):

@@ -10,7 +10,7 @@ pytest.importorskip("pinocchio", reason="the oracle: pip install pin")
 from mechanisms import joint, link, robot
 from parallel_robots import chain
 from robots import ROBOTS, closed_states, random_states, robot_of
-from sensor_truth import Truth
+from sensor_truth import Truth, driven, tips
 from tolerances import EXACT, error
 from two_links import ARM
 
@@ -23,15 +23,6 @@ XYZ, RPY = (0.03, -0.05, 0.11), (0.4, -0.7, 1.9)
 RESULTS = ("qdd", "tau", "f_ext")
 
 
-def tip(model):
-    parents = set(model.parents)
-    return [body.name for i, body in enumerate(model.bodies) if i not in parents][-1]
-
-
-def driven(model):
-    return [b.joint.name for b in model.bodies if b.joint.masters is None and not b.joint.type.is_free]
-
-
 def minimal(model):
     """As many readings as unknowns: accelerations, two sensors of the base motion, an unknown wrench at a foot."""
     sensors = [s.JointAcceleration(name, std=0.2) for name in driven(model)]
@@ -39,7 +30,7 @@ def minimal(model):
         root = model.bodies[0].name
         sensors += [s.Accelerometer(root, std=0.1, xyz=XYZ, rpy=RPY)]
         sensors += [s.AngularAcceleration(root, std=0.1, rpy=RPY)]
-        sensors += [s.ExternalWrench(tip(model), rows="unknown", xyz=XYZ, rpy=RPY)]
+        sensors += [s.ExternalWrench(tips(model)[-1], rows="unknown", xyz=XYZ, rpy=RPY)]
     return sensors
 
 
@@ -48,7 +39,7 @@ def redundant(model):
     sensors = [s.JointTorque(name, std=0.5) for name in driven(model)]
     covariance = np.diag([0.1] * 3 + [2.0] * 3) + 0.01
     sensors += [s.ForceTorque(driven(model)[0], measures="parent_to_child", covariance=covariance)]
-    sensors += [s.Imu(tip(model), std=0.05, xyz=XYZ, rpy=RPY)]
+    sensors += [s.Imu(tips(model)[-1], std=0.05, xyz=XYZ, rpy=RPY)]
     sensors += [s.JointAcceleration(driven(model)[-1], std=3.0, value=0.0, name="prior")]
     return minimal(model) + sensors
 
@@ -59,7 +50,7 @@ def from_the_root(model):
     return [
         *(s.JointAcceleration(name, std=0.2) for name in driven(model)),
         s.ForceTorque(first, measures="parent_to_child", std=0.1, xyz=XYZ, rpy=RPY),
-        s.ExternalWrench(tip(model), rows="unknown", xyz=XYZ, rpy=RPY),
+        s.ExternalWrench(tips(model)[-1], rows="unknown", xyz=XYZ, rpy=RPY),
     ]
 
 
@@ -80,8 +71,8 @@ def test_true_motion_is_estimated(name, sensors):
     problem = dn.sensor_problem(model, chosen)
     program = sensor_program(model, problem)
     q, qd, qdd, _ = random_states(model, 5, seed=5)
-    touched = [(tip(model), XYZ, RPY, np.arange(1.0, 7.0))] if sensors is from_the_root else []
-    supports = [(tip(model), XYZ, RPY, range(6))]
+    touched = [(tips(model)[-1], XYZ, RPY, np.arange(1.0, 7.0))] if sensors is from_the_root else []
+    supports = [(tips(model)[-1], XYZ, RPY, range(6))]
     for k in range(5):
         truth = Truth(ROBOTS[name], model, q[k], qd[k], qdd[k], touched, supports)
         results = interpret(
@@ -147,7 +138,7 @@ def test_payload_needs_no_new_build():
     for sensors, changed in ((minimal, "tau"), (from_the_root, "f_ext")):
         problem = dn.sensor_problem(model, sensors(model))
         estimator = dn.build(model, problem, backend="c", runtime_parameters=("inertia",))
-        loaded = dn.with_payload(model, tip(model), 2.0, (0.0, 0.0, 0.1), 0.01 * np.eye(3))
+        loaded = dn.with_payload(model, tips(model)[-1], 2.0, (0.0, 0.0, 0.1), 0.01 * np.eye(3))
         q, qd, _, _ = random_states(model, 3, seed=2)
         readings = np.random.default_rng(1).uniform(-2, 2, (3, len(problem.readings)))
         results = estimator.with_inertias(loaded)(q, qd, readings)

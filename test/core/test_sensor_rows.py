@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("pinocchio", reason="the oracle: pip install pin")
 
 from robots import ROBOTS, random_states
-from sensor_truth import Truth
+from sensor_truth import Truth, tips
 from tolerances import EXACT
 
 from dynamics_node.graph.sensor_system import sensor_system, sensor_values
@@ -20,11 +20,6 @@ from dynamics_node.symbolic import trace
 
 TREES = ("panda", "ur5", "baxter", "solo12", "simple_humanoid", "talos")
 XYZ, RPY = (0.03, -0.05, 0.11), (0.4, -0.7, 1.9)
-
-
-def tips(model):
-    parents = set(model.parents)
-    return [body.name for i, body in enumerate(model.bodies) if i not in parents]
 
 
 def all_sensors(model):

@@ -5,7 +5,7 @@ import re
 
 import numpy as np
 import pytest
-from identified import Truth, as_measured, in_chunks
+from identified import Truth, as_measured, in_chunks, torque_rmse
 from robots import ROBOTS
 from scipy.optimize import lsq_linear
 
@@ -47,12 +47,6 @@ def recorded(arm, seconds, seed=1, reversing=True, noise=0.3):
     return as_measured(arm, recording, seed, noise)
 
 
-def rms_errors(arm, parameters, recording):
-    """RMS of the torque errors of every joint."""
-    W = arm.linear.matrix(*(recording[kind] for kind in ("q", "qd", "qdd")))
-    return np.sqrt(np.mean((W @ parameters - recording["tau"]) ** 2, axis=0))
-
-
 @pytest.fixture(scope="module")
 def forced(arm):
     recordings = [in_chunks(recorded(arm, 4.0, seed=2, reversing=False))]
@@ -71,8 +65,8 @@ def test_poorly_excited_friction_is_plausible(arm, forced):
     assert abs(terms["offset"][0]) < 0.2 * max(terms["coulomb"][0], 0.5)
     unseen = recorded(arm, 12.0, seed=9)
     fitted, nominal = (
-        rms_errors(arm, forced.parameters, unseen),
-        rms_errors(arm, arm.linear.described, unseen),
+        torque_rmse(arm, forced.parameters, unseen),
+        torque_rmse(arm, arm.linear.described, unseen),
     )
     assert np.all(fitted < 2.0 * nominal) and np.mean((fitted / nominal) ** 2) < 1.0
 
@@ -80,7 +74,7 @@ def test_poorly_excited_friction_is_plausible(arm, forced):
 def test_cross_validation_predicts_unseen_errors(arm):
     """Eight seconds at 30 Hz are too short for free base parameters, but suffice for bodies near the description."""
     identified = identify(arm.robot, [in_chunks(recorded(arm, 8.0))], backend="c")
-    unseen = rms_errors(arm, identified.parameters, recorded(arm, 40.0, seed=9))
+    unseen = torque_rmse(arm, identified.parameters, recorded(arm, 40.0, seed=9))
     assert np.all(identified.rmse_cross_validated > 0.9 * identified.rmse_fitted) and identified.better
     assert np.all(identified.rmse_cross_validated < 3.0 * unseen) and np.all(
         unseen < 3.0 * identified.rmse_cross_validated

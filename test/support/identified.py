@@ -42,6 +42,12 @@ class Truth:
         return {"q": q, "qd": qd, "qdd": qdd, "tau": tau, "time": time}
 
 
+def torque_rmse(truth, parameters, recording):
+    """RMS of torque errors, per joint."""
+    W = truth.linear.matrix(*(recording[kind] for kind in ("q", "qd", "qdd")))
+    return np.sqrt(np.mean((W @ parameters - recording["tau"]) ** 2, axis=0))
+
+
 def in_chunks(recording, size=700):
     def chunks():
         for start in range(0, len(recording["time"]), size):

@@ -15,6 +15,15 @@ def placement(xyz, rpy):
     return pin.SE3(pin.rpy.rpyToMatrix(*map(float, rpy)), np.array(xyz, dtype=float))
 
 
+def tips(model):
+    parents = set(model.parents)
+    return [body.name for i, body in enumerate(model.bodies) if i not in parents]
+
+
+def driven(model):
+    return [joint.name for joint in model.independent_joints if not joint.type.is_free]
+
+
 class Truth:
     """A robot of ROBOTS at q, qd, qdd with wrenches (link, xyz, rpy, wrench (6,) moment first, in the axes of that
     frame). The least wrenches at `supports`, (link, xyz, rpy, rows), balance a floating base; by default the root."""
