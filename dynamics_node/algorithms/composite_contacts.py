@@ -53,7 +53,7 @@ class ByComposites:
     def _place(self, q, accelerations):
         """P and the axes of the contacts: rows Q of P in the common frame, given accelerations along P."""
         work, alone = self._work, self._staging.alone
-        tree, X_up = self._tree, joint_transforms(self._tree, np.zeros(self._tree.nq))
+        tree, X_up = self._tree, joint_transforms(self._tree, self._tree.neutral())
         sides = [equation.sides[0] for equation in contact_equations(tree, X_up, self._contacts)]
         self._bodies = [body for body, _ in sides]
         ends = np.cumsum([P.shape[1] for _, P in sides])

@@ -260,3 +260,10 @@ def test_second_derivatives_are_refused():
     inverse = dn.build(robot, dn.inverse_dynamics(robot, [dn.Contact("panda_link7")]), backend="numpy")
     with pytest.raises(dn.ChoiceError, match="contacts"):
         inverse.derivatives().derivatives()
+
+
+def test_a_build_divides_by_no_zero():
+    robot = robot_of("solo12")
+    forward = dn.build(robot, dn.forward_dynamics(robot, dn.Contact("FL_FOOT")), backend="numpy")
+    with np.errstate(all="raise"):
+        forward.derivatives()
