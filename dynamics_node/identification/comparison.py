@@ -6,10 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics_node.algorithms.first_positions import closed_samples
 from dynamics_node.algorithms.regressors import NAMES, PER_BODY, inertial_parameters
 from dynamics_node.errors import InputError
-from dynamics_node.functions import evaluate
+from dynamics_node.functions import evaluate, random_configuration
 from dynamics_node.functions.checks import positive, require_robot
 from dynamics_node.robot import Robot
 from dynamics_node.text import listed
@@ -187,9 +186,9 @@ def compare(
 
 
 def _states(robot):
-    """q, qd, qdd (STATES, ...): the first at rest in the neutral position."""
+    """q, qd, qdd (STATES, ...), always the same."""
     random = np.random.default_rng(0)
-    q = closed_samples(robot, STATES, random)
+    q = random_configuration(robot, STATES, random=random)
     speed = np.where(np.isfinite(robot.velocity_limits), robot.velocity_limits, SPEED)
     qd = random.uniform(-1, 1, (STATES, robot.nv)) * np.minimum(speed, SPEED)
     return q, qd, random.uniform(-SPEED, SPEED, (STATES, robot.nv))

@@ -69,6 +69,15 @@ def test_other_frames_are_named():
     assert other.torques.size == 0
 
 
+def test_states_are_within_the_limits():
+    from dynamics_node.identification.comparison import _states
+
+    robot = robot_of("panda7")
+    q, qd, _ = _states(robot)
+    assert ((q >= robot.lower_position_limits) & (q <= robot.upper_position_limits)).all()
+    assert (np.abs(qd) <= robot.velocity_limits).all()
+
+
 def test_limits_and_friction_are_numbers_only():
     robot = robot_of("panda7")
     bodies = list(robot.bodies)
