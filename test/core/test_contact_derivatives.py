@@ -236,6 +236,8 @@ def test_contradictory_accelerations_have_no_derivatives():
     q, qd, known = random_states(robot, 1)[:3]
     with pytest.raises(dn.SolutionError):
         derivatives(q, qd, known, known, [1.0])
+    both = derivatives(np.tile(q, (2, 1)), qd, known, known, [[1.0], [0.0]], errors="nan")
+    assert np.isnan(both.dforces_dq[0]).all() and np.isfinite(both.dforces_dq[1]).all()
     assert np.isfinite(derivatives(q, qd, known, known, [0.0]).dq).all()
 
 
