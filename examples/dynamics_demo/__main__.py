@@ -9,31 +9,38 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import time
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from dynamics_node.process import one_blas_thread
 
 one_blas_thread()  # before NumPy is imported
 
-from dynamics_demo import identified, pushed_arm, tracked_arm  # noqa: E402
+from dynamics_demo import identified, pushed_arm, standing_dog, tracked_arm  # noqa: E402
 
 DOMAIN = "42"  # not the default 0, which a real robot may use
 PAUSE = 0.3  # s between two terminations: avoids the Fast DDS problem described in node.running.end
 
 
 class Demo(NamedTuple):
-    """parameters: of the node; plot: default file; seconds: default duration."""
+    """parameters: of the node; plot: default file; seconds: default duration; contacts: text of its
+    contacts_file, '' without."""
 
     parameters: dict[str, Any]
     plot: str
     seconds: float = 10.0
+    contacts: str = ""
 
 
 DEMOS = {
     "tracking": Demo(tracked_arm.PARAMETERS, "demo_tracking.png", tracked_arm.SECONDS),
     "five_bar": Demo({}, "demo_five_bar.png"),
     "touched": Demo(pushed_arm.PARAMETERS, "demo_touched.png"),
+    "quadruped": Demo(
+        standing_dog.PARAMETERS, "demo_quadruped.png", standing_dog.SECONDS, standing_dog.CONTACTS
+    ),
 }
 WITHOUT_TOPICS = {  # with default seconds and plots
     "identified": identified,
@@ -49,9 +56,12 @@ def main():
         default="tracking",
         help="tracking: a Panda in MuJoCo follows a trajectory without and with the node's torques; "
         "five_bar: a closed loop; touched: a Panda in MuJoCo under external forces; "
+        "quadruped: a Solo12 in MuJoCo on its four feet; "
         "identified (without topics): identification of inertias and friction of a Panda in MuJoCo",
     )
-    parser.add_argument("--seconds", type=float, help="duration, s (default: 5 to 30); tracking: 6 or more")
+    parser.add_argument(
+        "--seconds", type=float, help="duration, s (default: 5 to 30); tracking, quadruped: 6 or more"
+    )
     parser.add_argument("--plot", help="plot file (default: demo_*.png); '' for none")
     parser.add_argument("--animate", help="tracking: GIF of the arm and its errors")
     parser.add_argument(
@@ -60,8 +70,8 @@ def main():
     options = parser.parse_args()
     if options.animate and options.robot != "tracking":
         parser.error("--animate requires --robot tracking")
-    if options.robot == "tracking" and (options.seconds or 6) < 6:
-        parser.error("--seconds must be at least 6 for tracking")
+    if options.robot in ("tracking", "quadruped") and (options.seconds or 6) < 6:
+        parser.error(f"--seconds must be at least 6 for {options.robot}")
     if options.robot in WITHOUT_TOPICS:
         chosen = {"seconds": options.seconds, "plot": options.plot}
         given = {name: value for name, value in chosen.items() if value is not None}
@@ -74,10 +84,11 @@ def main():
         except ImportError as error:
             print(f"demo: {error}", file=sys.stderr)
             return 2
-    return _with_topics(options)
+    with tempfile.TemporaryDirectory() as folder:
+        return _with_topics(options, folder)
 
 
-def _with_topics(options):
+def _with_topics(options, folder):
     """Start the three processes and stop the others when one ends, usually the monitor. Returns its exit
     code."""
     domain = os.environ.get("ROS_DOMAIN_ID", DOMAIN)
@@ -87,14 +98,16 @@ def _with_topics(options):
     def start(module, *arguments):
         return subprocess.Popen([sys.executable, "-m", module, *arguments], env=environment)
 
-    demo = DEMOS[options.robot]
+    demo, parameters = DEMOS[options.robot], dict(DEMOS[options.robot].parameters)
+    if demo.contacts:
+        file = Path(folder, "contacts.yaml")
+        file.write_text(demo.contacts)
+        parameters["contacts_file"] = str(file)
     seconds = ("--seconds", str(options.seconds or demo.seconds))
     watch = {"plot": demo.plot if options.plot is None else options.plot, "patience": options.patience}
     watch |= {"animate": options.animate} if options.animate else {}
     words = [word for name, value in watch.items() for word in (f"--{name}", str(value))]
-    given = [
-        word for name, value in demo.parameters.items() for word in ("-p", f"{name}:={json.dumps(value)}")
-    ]
+    given = [word for name, value in parameters.items() for word in ("-p", f"{name}:={json.dumps(value)}")]
     robot = ("--robot", options.robot)
     helpers = [
         start("dynamics_node.node.main", "--ros-args", *given),

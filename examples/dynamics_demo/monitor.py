@@ -1,8 +1,8 @@
 """demo_monitor: displays results of the node next to independently computed ones, live.
 
 Exit code 0 only if messages arrived and every torque was correct. For tracking, feed-forward must reduce the
-errors considerably; for touched, external torques must agree within their noise and every contact must be
-detected.
+errors considerably; for quadruped, the forces must also be those in MuJoCo; for touched, external torques
+must agree within their noise and every contact must be detected.
 """
 
 import sys
@@ -18,6 +18,7 @@ from trajectory_msgs.msg import JointTrajectory
 from dynamics_demo.motion import FIVE_BAR
 from dynamics_demo.oracles import TOLERANCE, torque_error
 from dynamics_demo.plots import plot_torques
+from dynamics_demo.standing_monitor import StandingMonitor
 from dynamics_demo.touch_monitor import TouchMonitor
 from dynamics_demo.tracking_monitor import TrackingMonitor
 from dynamics_demo.watching import Watched, conclude, options_of, remember
@@ -25,7 +26,12 @@ from dynamics_node.node.ros.messages import nanoseconds
 from dynamics_node.node.ros.running import start_rclpy
 
 OPEN = 1e-9  # m: largest gap of a loop
-LEAST = {"tracking": 100, "five_bar": 100, "touched": 1000}  # least number of checked messages per robot
+LEAST = {
+    "tracking": 100,
+    "five_bar": 100,
+    "touched": 1000,
+    "quadruped": 100,
+}  # least number of checked messages per robot
 LATE = 0.1  # s: the reference may be older than the state by this ...
 MOST_LATE = 0.1  # ... in all but this share of the solutions, because a loaded machine delays some more
 
@@ -156,6 +162,7 @@ def main(arguments=None):
     options = options_of("demo_monitor", __doc__, given, LEAST)
     stop = start_rclpy(given)
     monitors = {"tracking": TrackingMonitor, "five_bar": lambda: Monitor(FIVE_BAR), "touched": TouchMonitor}
+    monitors["quadruped"] = lambda: StandingMonitor(options.seconds)
     return conclude(monitors[options.robot](), stop, options)
 
 

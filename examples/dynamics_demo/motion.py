@@ -1,7 +1,8 @@
 """demo_motion: the robot of a demo on topics.
 
 tracking: a Panda in MuJoCo follows a trajectory; five_bar: a linkage that follows its reference exactly;
-touched: a Panda in MuJoCo under external forces, whose torques are on demo/pushes, for the monitor only.
+touched: a Panda in MuJoCo under external forces, whose torques are on demo/pushes, for the monitor only;
+quadruped: a Solo12 in MuJoCo on its four feet.
 """
 
 import argparse
@@ -22,13 +23,14 @@ from dynamics_demo.oracles import FiveBarOracle
 from dynamics_demo.panda import PANDA_JOINTS, description
 from dynamics_demo.pushed_arm import STEP, PushedArm
 from dynamics_demo.robots import UPRIGHT, five_bar
+from dynamics_demo.standing import Standing
 from dynamics_demo.tracked_arm import SECONDS, described
 from dynamics_demo.tracking import Plant
 from dynamics_node.node.ros.messages import doubles, point_message
 from dynamics_node.node.ros.running import run, start_rclpy
 
 RATE = 500.0  # Hz
-ROBOTS = ("tracking", "five_bar", "touched")
+ROBOTS = ("tracking", "five_bar", "touched", "quadruped")
 
 
 class DemoRobot(NamedTuple):
@@ -140,6 +142,7 @@ def main(arguments=None):
             "tracking": lambda: Plant(described(), options.seconds),
             "five_bar": lambda: Motion(FIVE_BAR),
             "touched": lambda: Touched(description()),
+            "quadruped": lambda: Standing(options.seconds),
         }[options.robot]()
     except (ImportError, FileNotFoundError) as error:
         print(f"demo_motion: {error}", file=sys.stderr)

@@ -149,3 +149,27 @@ class FiveBarOracle:
         """Acceleration of a frame's origin (3,) in world axes."""
         frame = self._pin.LOCAL_WORLD_ALIGNED
         return self._pin.getFrameClassicalAcceleration(self._model, self._data, end, frame).linear
+
+
+# --- the quadruped ------------------------------------------------------------------------------------------
+
+
+class StandingOracle:
+    """Torques of the joints and the shortest forces at feet that stand on the ground. q: x y z qx qy qz qw of
+    the base, then the joints; qd, qdd: angular, then linear, in axes of the base, then the joints."""
+
+    def __init__(self, urdf, feet):
+        pin = self._pin = require_pinocchio()
+        self._model = pin.buildModelFromXML(urdf, pin.JointModelFreeFlyer())
+        self._data = self._model.createData()
+        self._feet = [self._model.getFrameId(foot) for foot in feet]
+        self._order = np.array([3, 4, 5, 0, 1, 2, *range(6, self._model.nv)])  # linear first
+
+    def solve(self, q, qd, qdd):
+        """Torques (joints,), and forces (feet, 3) in axes of the world."""
+        pin, model, data = self._pin, self._model, self._data
+        needed = pin.rnea(model, data, q, qd[self._order], qdd[self._order]).copy()
+        frame = pin.LOCAL_WORLD_ALIGNED
+        J = np.concatenate([pin.computeFrameJacobian(model, data, q, foot, frame)[:3] for foot in self._feet])
+        forces = np.linalg.lstsq(J[:, :6].T, needed[:6], rcond=None)[0]
+        return (needed - J.T @ forces)[6:], forces.reshape(-1, 3)

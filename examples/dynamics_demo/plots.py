@@ -10,6 +10,7 @@ from dynamics_demo.panda import PANDA_JOINTS
 from dynamics_demo.tracked_arm import CYCLE, PAYLOAD, THIRDS, described
 
 ARM = f"Panda with {PAYLOAD.mass:g} kg in its hand"
+HELD = ("PD alone", "with holding torques", "with full feed-forward")  # thirds of the quadruped
 SHADES = ("#fbe9e7", "#fff6e0", "#e8f5e9")  # of the thirds
 FRAMES = 20.0  # per second
 SIZE = 420  # pixels: side of the square picture of the arm, and height of the errors
@@ -95,6 +96,51 @@ def plot_tracking(tracking, path):
     difference.set_ylabel("difference [N m]")
     difference.set_xlabel("time [s]")
     difference.set_xlim(0, tracking.trajectory.seconds)
+    for own in axes:
+        own.grid(alpha=0.3)
+    figure.savefig(path, dpi=110)
+    pyplot.close(figure)
+
+
+def plot_standing(monitor, path):
+    """Errors of the body, normal forces of the node and of MuJoCo, and differences from Pinocchio."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    t, thirds = np.array(monitor.times), np.linspace(0.0, monitor.seconds, 4)
+    error, forces, ground = (np.array(x) for x in (monitor.error, monitor.forces, monitor.ground))
+    figure, axes = pyplot.subplots(
+        3, 1, figsize=(10, 8.5), sharex=True, height_ratios=(3, 3, 1), layout="constrained"
+    )
+    body, feet, difference = axes
+    for k, name in enumerate("xyz"):
+        body.plot(t, 1e3 * error[:, k], linewidth=1.2, label=name)
+    top = 1.5e3 * np.abs(error[:, :3]).max()
+    body.set_ylim(-top, top)
+    for n, (name, shade) in enumerate(zip(HELD, SHADES, strict=True)):
+        label = f"{name}\n{1e3 * monitor.position_error(n):.2g} mm"
+        middle = thirds[n : n + 2].mean()
+        body.text(middle, 0.95 * top, label, ha="center", va="top", fontsize=13, linespacing=1.4)
+        for own in axes:
+            own.axvspan(*thirds[n : n + 2], color=shade, linewidth=0, zorder=-1)
+    body.set_title(
+        "Solo12 sways and turns on four feet in MuJoCo: torques of dynamics_node over ROS 2 topics"
+    )
+    body.set_ylabel("error of the body [mm]")
+    body.legend(ncols=3, fontsize=8, loc="lower center")
+    for k, name in enumerate(("FL", "FR", "HL", "HR")):
+        (line,) = feet.plot(t, forces[:, k, 2], linewidth=1.0, label=name)
+        feet.plot(t[::40], ground[::40, k, 2], "o", markersize=2.5, color=line.get_color(), alpha=0.6)
+    feet.set_ylim(0.0, 1.5 * np.percentile(ground[:, :, 2], 99))
+    feet.set_ylabel("normal force [N]")
+    feet.set_title("forces at the feet: of the node (lines) and in MuJoCo (dots)", fontsize=10)
+    feet.legend(ncols=4, fontsize=8, loc="lower center")
+    difference.semilogy(t, np.maximum(monitor.difference, 1e-18), linewidth=0.6, color="#444")
+    difference.set_ylabel("relative difference\nfrom Pinocchio")
+    difference.set_xlabel("time [s]")
+    difference.set_xlim(0, monitor.seconds)
     for own in axes:
         own.grid(alpha=0.3)
     figure.savefig(path, dpi=110)

@@ -21,6 +21,7 @@ from dynamics_demo import watching
 from dynamics_demo.__main__ import PAUSE, code_of_the_first
 from dynamics_demo.monitor import Monitor
 from dynamics_demo.oracles import ArmOracle
+from dynamics_demo.standing_monitor import StandingMonitor
 from dynamics_demo.touch_monitor import TouchMonitor
 from dynamics_demo.tracked_arm import CYCLE, PAYLOAD, ROTORS, Trajectory, described
 from dynamics_demo.tracking import Plant
@@ -79,6 +80,53 @@ def test_the_node_detects_touches_of_an_arm(tmp_path):
     assert demo.returncode == 0, output
     assert "PASSED" in output.splitlines() and "touches, detected after" in output
     assert plot.read_bytes().startswith(b"\x89PNG") and "Traceback" not in output
+
+
+def test_a_quadruped_in_mujoco_stands_with_torques_of_the_node(tmp_path):
+    pytest.importorskip("mujoco", minversion="3.2", reason="the quadruped: pip install mujoco")
+    plot = tmp_path / "quadruped.png"
+    watch = ("--seconds", "6", "--patience", "100", "--plot", str(plot))
+    demo = run("", fresh_domain(), "--robot", "quadruped", *watch)
+    output, _ = demo.communicate(timeout=220)
+    assert demo.returncode == 0, output
+    assert "PASSED" in output.splitlines() and "times better than PD alone" in output
+    assert "of those in MuJoCo" in output and "Traceback" not in output
+    assert plot.read_bytes().startswith(b"\x89PNG")
+
+
+def standing_monitor(**change):
+    """A monitor with 6 s of cycles, and errors of the body of 20, 4 and 2 mm."""
+    times = np.arange(0.0, 6.0, 2e-3)
+    error = np.zeros((3000, 6))
+    error[:, 2] = np.repeat([0.02, 0.004, 0.002], 1000)
+    ground = np.tile([0.5, 0.0, 6.0], (3000, 4, 1))
+    values = {"times": times, "error": error, "ground": ground, "forces": 1.01 * ground}
+    monitor = StandingMonitor.__new__(StandingMonitor)
+    vars(monitor).update({"difference": np.full(3000, 1e-14), "seconds": 6.0, **values, **change})
+    for name in (*values, "difference"):
+        setattr(monitor, name, list(getattr(monitor, name)))
+    return monitor
+
+
+@pytest.mark.parametrize(
+    ("change", "verdict"),
+    [
+        ({}, ""),
+        (
+            {"difference": np.where(np.arange(3000) == 500, 1e-6, 0)},
+            "is wrong at 1.000 s: relative error 1.0e-06",
+        ),
+        ({"difference": np.where(np.arange(3000) == 500, np.nan, 0)}, "a torque or force is wrong"),
+        ({"times": np.linspace(0.0, 3.9, 3000)}, "with full feed-forward: 0 cycles were checked"),
+        ({"forces": np.full((3000, 4, 3), 6.0)}, "contact forces differ from MuJoCo's by"),
+        ({"error": np.full((3000, 6), 0.002)}, "full feed-forward is 1.0 times better"),
+        ({"times": []}, "no torque arrived"),
+    ],
+    ids=["good", "wrong", "NaN", "short", "forces", "no improvement", "nothing"],
+)
+def test_verdict_on_a_quadruped(change, verdict):
+    reason = standing_monitor(**change).verdict(100)
+    assert verdict in reason and bool(verdict) == bool(reason)
 
 
 def touched_monitor(**change):
