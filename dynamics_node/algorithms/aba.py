@@ -90,16 +90,18 @@ def _where_driven(robot, free, qdd):
     return driven
 
 
-def inward(robot, X_up, G, pA, changes, tau, free) -> list[ClusterSolution]:
+def inward(robot, X_up, G, pA, changes, tau, free, passed=None) -> list[ClusterSolution]:
     """Articulated inertias and bias forces from the tips to the root: the results at every cluster.
 
     G (nv of the tree, nv); pA (..., nbodies, 6); changes (..., nv of the tree): joint accelerations of the
-    tree, for rotors; free: which clusters are forward ones.
+    tree, for rotors; free: which clusters are forward ones; passed(number, solution, inertia, pA): called
+    after every cluster.
     """
     tree, R = robot.tree, rotor_inertia(robot.tree)
     inertia, pA = _Inertias(tree.inertias), [pA[..., i, :] for i in range(tree.nbodies)]
     solutions: list[ClusterSolution] = []
-    for cluster, at, is_forward in reversed(list(zip(robot.clusters, columns(robot), free, strict=True))):
+    numbered = list(enumerate(zip(robot.clusters, columns(robot), free, strict=True)))
+    for number, (cluster, at, is_forward) in reversed(numbered):
         v = sorted((*cluster.independent, *cluster.dependent))
         weights, known = G[v][:, at], tau[..., at] if is_forward else None
         S = motion_subspaces(tree, X_up, cluster, G[:, at])
@@ -108,6 +110,8 @@ def inward(robot, X_up, G, pA, changes, tau, free) -> list[ClusterSolution]:
         by_itself = len(cluster.bodies) == 1 and not cluster.dependent and inertia.is_alone(*cluster.bodies)
         pass_on = _by_itself if by_itself else _together
         solutions.append(pass_on(tree, X_up, cluster.bodies, S, inertia, pA, rotor_force, known))
+        if passed:
+            passed(number, solutions[-1], inertia, pA)
     return solutions[::-1]
 
 
@@ -257,14 +261,17 @@ class _Inertias:
 # --- outward ------------------------------------------------------------------------------------------------
 
 
-def accelerations_and_torques(robot, X_up, solutions, tau, driven):
+def accelerations_and_torques(robot, X_up, solutions, tau, driven, loaded=None):
     """qdd, tau (..., nv): add the accelerations of the forward clusters, from the root to the tips.
 
-    solutions: of `inward`; driven (..., nv): accelerations of the others."""
+    solutions: of `inward`; driven (..., nv): accelerations of the others. loaded(number, solution, added): a
+    solution with forces that depend on accelerations {body: (..., 6)} above it."""
     parents, still = robot.tree.parents, np.zeros((*tau.shape[:-1], 6))
     qdd_out, tau_out = np.zeros_like(tau), np.zeros_like(tau)
     added: dict[int, np.ndarray] = {}
-    for cluster, at, (S, U, D, u) in zip(robot.clusters, columns(robot), solutions, strict=True):
+    for number, (cluster, at) in enumerate(zip(robot.clusters, columns(robot), strict=True)):
+        given = solutions[number]
+        S, U, D, u = loaded(number, given, added) if loaded else given
         for i in cluster.bodies:  # inherited
             added[i] = X_up.motion(i, added[parents[i]]) if parents[i] >= 0 else still
         joint_force = sum(matvec(transpose(U[i]), added[i]) for i in U)

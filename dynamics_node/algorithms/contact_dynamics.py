@@ -35,6 +35,7 @@ from dynamics_node.text import listed
 REDUNDANT = 2.0**-30  # relative to the mean of the diagonal of a matrix: less in a direction counts as zero
 SMALL = 1e-9  # 1/kg; contacts that move less, such as two links held to each other, count as at rest
 UNCLEAR = 1e-10  # limit of `health`: above, a direction is neither redundant nor regular
+FORCES_LAST = "contact forces last"  # the readable name
 USUAL_LENGTH = 0.1  # m; a moment of 1 N m at a surface without half lengths counts as 10 N
 
 
@@ -61,7 +62,7 @@ def contact_dynamics(
         free = accelerations_along(tree, X_up, motions, rates.qd, gravity, touch.equations)
         b = free - touch.along_equations(accelerations)
         components, health = _of_stuck_contacts(solutions, forces, b, touch)
-    solutions = [_loaded(given, F @ components) for given, F in zip(solutions, forces, strict=True)]
+    solutions = [loaded(given, F @ components) for given, F in zip(solutions, forces, strict=True)]
     qdd, torques = accelerations_and_torques(robot, X_up, solutions, tau, driven)
     health = np.concatenate([health, touch.leaning()])
     return np.where(forward, qdd, torques), touch.along_axes(components), health
@@ -85,7 +86,7 @@ def impact_dynamics(robot, rates, q, active, restitution, contacts):
     back = np.where(normal, 1.0 + np.repeat(restitution, touch.sizes), 1.0)
     b = touch.along_equations(back * touch.along_axes(np.concatenate(along)))
     components, health = _of_stuck_contacts(solutions, forces, b, touch)
-    solutions = [_loaded(given, F @ components) for given, F in zip(solutions, forces, strict=True)]
+    solutions = [loaded(given, F @ components) for given, F in zip(solutions, forces, strict=True)]
     still = np.zeros(robot.nv, dtype=object)
     changes, _ = accelerations_and_torques(robot, X_up, solutions, still, still)
     health = health + sum(touch.leaning()) * (UNCLEAR / LEANING)
@@ -120,7 +121,7 @@ def _free(robot, rates, q):
     return X_up, inward(robot, X_up, rates.G, still, np.zeros(tree.nv), rest, free)
 
 
-def _loaded(given, force):
+def loaded(given, force):
     """The ClusterSolution with more force (d,) at its joints."""
     return given._replace(u=given.u - force if given.D is None else given.u + force)
 

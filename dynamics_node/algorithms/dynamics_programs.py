@@ -10,14 +10,16 @@ from functools import partial
 import numpy as np
 
 from dynamics_node.algorithms.aba import aba, columns
-from dynamics_node.algorithms.contact_dynamics import contact_dynamics, contact_limits
+from dynamics_node.algorithms.contact_dynamics import FORCES_LAST, contact_dynamics, contact_limits
+from dynamics_node.algorithms.contact_limbs import WEAKEST, NoLimbsError, contact_dynamics_by_limbs
+from dynamics_node.algorithms.first_positions import generic_positions
 from dynamics_node.algorithms.health import health, health_limits
 from dynamics_node.algorithms.pivots import weak_coordinates
 from dynamics_node.algorithms.quantity_methods import inverse_dynamics, mass_matrix
 from dynamics_node.algorithms.rates import rates_at
-from dynamics_node.algorithms.reduced_frames import economical_program
+from dynamics_node.algorithms.reduced_frames import economical_program, parameter_values
 from dynamics_node.robot import Problem, Robot
-from dynamics_node.symbolic import Program, matvec, solve_definite
+from dynamics_node.symbolic import Program, interpret_portable, matvec, solve_definite
 
 # of (robot, rates, q, known, f_ext, gravity): known is tau at forward joints and qdd at the others; the
 # result is the other one of the two
@@ -36,10 +38,32 @@ def dynamics_programs(robot: Robot, problem: Problem, wrenches=False, parameters
     health.
     """
     limits = contact_limits(problem.contacts) if problem.contacts else []
-    return {
+    programs = {
         name: problem_program(robot, problem, method, wrenches, parameters, limits)
         for name, method in dynamics_methods(robot, problem).items()
     }
+    if problem.contacts and problem.kind != "inverse":
+        by_limbs = _by_limbs(robot, problem, wrenches, parameters)
+        programs |= {} if by_limbs is None else {"contact forces at limbs": by_limbs}
+    return programs
+
+
+def _by_limbs(robot, problem, wrenches, parameters):
+    """The Program of contact forces with their limbs; None if there are none, or if their contacts are
+    redundant at positions that are not special."""
+    given = {"contacts": problem.contacts, "forward": np.array(problem.forward, dtype=bool)}
+    method = partial(contact_dynamics_by_limbs, **given)
+    limits = [WEAKEST, *contact_limits(problem.contacts)[1:]]
+    try:
+        program = problem_program(robot, problem, method, wrenches, parameters, limits)
+    except (NoLimbsError, ZeroDivisionError):
+        return None
+    q = generic_positions(robot)
+    state = {name: np.zeros((len(q), *shape)) for name, shape in problem.reads(robot, wrenches).items()}
+    state |= {"q": q, "active": np.ones((len(q), len(problem.contacts)))}
+    state |= parameter_values(robot, parameters)
+    healthy = interpret_portable(program, **state)["health"] <= program.limits
+    return program if healthy.all(axis=-1).any() else None
 
 
 def dynamics_methods(robot: Robot, problem: Problem) -> dict[str, Method]:
@@ -47,7 +71,7 @@ def dynamics_methods(robot: Robot, problem: Problem) -> dict[str, Method]:
     forward = np.array(problem.forward, dtype=bool)
     if problem.contacts:
         given = {"contacts": problem.contacts, "forward": forward, "inverse": problem.kind == "inverse"}
-        return {"contact forces last": partial(contact_dynamics, **given)}
+        return {FORCES_LAST: partial(contact_dynamics, **given)}
     if problem.kind == "inverse":
         return {"rnea": inverse_dynamics}
     methods: dict[str, Method] = {}

@@ -22,18 +22,23 @@ def forces_at_joints(robot, X_up, solutions, wrenches, sizes, coordinates=()) ->
     every = list(zip(robot.clusters, columns(robot), solutions, strict=True))
     for cluster, at, (S, U, D, _) in reversed(every):
         d = next(iter(S.values())).shape[1]
+<<<<<<< HEAD
         forces = [_joint_forces(S, P, d, size) for P, size in zip(wrenches, sizes, strict=True)]
         own = np.arange(robot.nv)[at].tolist()
         started = {first + k: own.index(v) for k, v in enumerate(coordinates) if v in own}
         for k, row in started.items():
             forces[k] = np.eye(d)[:, [row]]
         F = np.concatenate([np.zeros((d, 0)), *forces], axis=1)
+=======
+        forces = [joint_forces(S, P, d, size) for P, size in zip(wrenches, sizes, strict=True)]
+        F = np.concatenate(forces, axis=1)
+>>>>>>> 05eb2f1b (Contacts: forces with their limbs, a constrained articulated-body algorithm, compiled where it is cheaper)
         found.append(F)
         rates = np.split(F if D is None or not U else solve_definite(D, F), ends, axis=1)
         for k, (P, rate) in enumerate(zip(wrenches, rates, strict=bool(sizes))):
             if k in started or any(i in P for i in cluster.bodies):
                 absorbed = {} if D is None else {i: force @ rate for i, force in U.items()}
-                _propagate(robot.tree, X_up, cluster.bodies, P, absorbed)
+                propagate(robot.tree, X_up, cluster.bodies, P, absorbed)
     return found[::-1]
 
 
@@ -48,13 +53,13 @@ def apparent_matrix(solutions, forces, right=None):
     return total
 
 
-def _joint_forces(S, wrenches, d, size):
+def joint_forces(S, wrenches, d, size):
     """The forces (d, size) at the joints of a cluster with S {body: (6, d)} by wrenches {body: (6, size)}."""
     forces = [S[i].T @ wrenches[i] for i in S if i in wrenches]
     return sum(forces) if forces else np.zeros((d, size))
 
 
-def _propagate(tree, X_up, bodies, wrenches, absorbed):
+def propagate(tree, X_up, bodies, wrenches, absorbed):
     """Move wrenches {body: (6, k)} of a cluster to its parents, in place, without the parts that its motion
     absorbs: {body: (6, k)}, at the body of a cluster of one, else at the parents."""
     for i in bodies:

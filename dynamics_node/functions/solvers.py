@@ -5,6 +5,7 @@ import contextlib
 import numpy as np
 
 from dynamics_node.algorithms import QUANTITIES, cheapest, dynamics_programs, quantity_program
+from dynamics_node.algorithms.contact_dynamics import FORCES_LAST
 from dynamics_node.algorithms.first_positions import generic_positions
 from dynamics_node.algorithms.pivots import require_determined
 from dynamics_node.algorithms.quantity_methods import MAX_CONDITION
@@ -44,8 +45,7 @@ def solver_of(spec: FunctionSpec, precision: str) -> tuple[str, Runner]:
         return spec.name, _quantity(spec)
     _require_whole_joints(spec)
     if spec.choice.solver == "cluster":
-        name, program = _recursion(spec)
-        return name, spec.runner(program, _surer(spec))
+        return _recursion(spec)
     if spec.choice.solver != "factor_graph":
         if spec.problem.contacts:
             raise ChoiceError(f"solver {spec.choice.solver!r} has no contacts: leave solver at 'best'")
@@ -56,16 +56,17 @@ def solver_of(spec: FunctionSpec, precision: str) -> tuple[str, Runner]:
     return _elimination(spec)
 
 
-def _surer(spec):
-    """The Runner for states at which contacts are neither redundant nor regular; None without contacts."""
-    if not spec.problem.contacts:
-        return None
-    return dynamics_runner(ContactLeastSquares(spec.robot, spec.problem), spec.problem, spec.f_ext)
-
-
 def _recursion(spec):
-    """(name, Program) of the cheapest recursion."""
-    return cheapest(dynamics_programs(spec.robot, spec.problem, spec.f_ext, spec.parameters))
+    """(name, Runner) of the cheapest recursion. States at which forces of contacts are weak in their limb are
+    those of forces last; states at which they are neither redundant nor regular are solved by least
+    squares."""
+    programs = dynamics_programs(spec.robot, spec.problem, spec.f_ext, spec.parameters)
+    name, program = cheapest(programs)
+    if not spec.problem.contacts:
+        return name, spec.runner(program)
+    surest = ContactLeastSquares(spec.robot, spec.problem)
+    runner = spec.runner(programs[FORCES_LAST], dynamics_runner(surest, spec.problem, spec.f_ext))
+    return name, runner if name == FORCES_LAST else spec.runner(program, runner)
 
 
 def _require_whole_joints(spec):
@@ -129,7 +130,7 @@ def _elimination(spec):
     ordering, program = _ordered(spec)
     fallback = None
     if spec.problem.contacts:  # redundant at a state: the recursion finds the shortest forces
-        fallback = spec.runner(_recursion(spec)[1], _surer(spec))
+        fallback = _recursion(spec)[1]
     elif program.limits:
         with contextlib.suppress(SingularPivotError):  # impossible in the robot's own frames
             algorithm = elimination(spec.robot, spec.problem, ordering, spec.parameters)

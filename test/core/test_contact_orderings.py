@@ -8,6 +8,7 @@ from robots import LEGGED, closed_states, random_states, robot_of
 from tolerances import OUT_OF_GTSAM, error
 
 import dynamics_node as dn
+from dynamics_node.algorithms import cost, dynamics_programs
 from dynamics_node.graph import (
     ORDERINGS,
     build_graph,
@@ -184,3 +185,84 @@ def test_a_link_of_the_world_may_be_either_side():
             q[0], qd[0], tau[0], active
         )
         assert error(same, qdd) < EXACT
+
+
+# --- the recursion with forces at limbs -----------------------------------------------------------------------
+
+LIMBS = "contact forces at limbs"
+
+
+@pytest.mark.parametrize("case", ["one foot", "four feet", "two soles", "geared legs", "loops in legs"])
+def test_forces_at_limbs_equal_forces_last_within_health(case):
+    """Also near stretched legs, and they cost less: `build` compiles them."""
+    robot, problem, (q, qd, tau, active, wanted), _ = case_of(case)
+    programs = dynamics_programs(robot, problem)
+    assert cost(programs[LIMBS]) < cost(programs["contact forces last"])
+    assert dn.build(robot, problem, backend="numpy").description == LIMBS
+    if case == "four feet":
+        q, active = q.copy(), np.ones_like(active)
+        q[:, robot.q_names.index("FL_KFE")] = 10.0 ** -np.linspace(0.5, 4.0, 8)
+    state = {"q": q, "qd": qd, "tau": tau, "active": active, "contact_accelerations": wanted}
+    (last, one), (limbs, other) = (
+        (program, interpret(program, **state, gravity=robot.gravity)) for program in programs.values()
+    )
+    good = (one.pop("health") <= last.limits).all(axis=-1)
+    healthy = (other.pop("health") <= limbs.limits).all(axis=-1)
+    assert healthy.mean() > (0.3 if case == "four feet" else 0.8)
+    assert case != "four feet" or not healthy.all()
+    require_equal([r[good & healthy] for r in other.values()], [r[good & healthy] for r in one.values()])
+
+
+@pytest.mark.parametrize("backend", ["numpy", "c"])
+def test_the_recursion_leaves_stretched_legs_to_forces_last(backend):
+    robot = robot_of("solo12")
+    problem = dn.forward_dynamics(robot, [dn.Contact(foot) for foot in FEET])
+    q, qd, tau = random_states(robot, 6)[:3]
+    q[::2, robot.q_names.index("HR_KFE")] = 0.0
+    forward = dn.build(robot, problem, backend=backend)
+    assert forward.description == LIMBS
+    last = dynamics_programs(robot, problem)["contact forces last"]
+    state = {
+        "q": q,
+        "qd": qd,
+        "tau": tau,
+        "active": np.ones((6, 4)),
+        "contact_accelerations": np.zeros((6, 12)),
+    }
+    expected = interpret(last, **state, gravity=robot.gravity)
+    assert (expected.pop("health") <= last.limits).all()
+    require_equal(forward(q, qd, tau, np.ones(4)), expected.values())
+    require_equal(forward(q[0], qd[0], tau[0], np.ones(4)), [r[0] for r in expected.values()])
+
+
+@pytest.mark.parametrize("case", ["a pressing arm", "hand on thigh"])
+def test_without_limbs_forces_are_last(case):
+    robot, problem, *_ = case_of(case)
+    assert list(dynamics_programs(robot, problem)) == ["contact forces last"]
+
+
+def test_contacts_between_limbs_are_last():
+    """They couple the feet of both limbs, although each wrench ends at the base."""
+    robot = robot_of("solo12")
+    held = dn.Contact("FL_FOOT", name="held", other="HR_UPPER_LEG")
+    problem = dn.forward_dynamics(robot, [held, dn.Contact("FL_FOOT"), dn.Contact("FR_FOOT")])
+    assert list(dynamics_programs(robot, problem)) == ["contact forces last"]
+
+
+def test_redundant_contacts_of_a_limb_are_last():
+    corners = [dn.Contact("left_sole_link", name=f"corner {k}", xyz=(x, y, 0.0))
+               for k, (x, y) in enumerate([(0.1, 0.05), (0.1, -0.05), (-0.1, 0.0)])]  # fmt: skip
+    robot = robot_of("talos")
+    assert LIMBS not in dynamics_programs(robot, dn.forward_dynamics(robot, corners))
+    assert LIMBS in dynamics_programs(robot, dn.forward_dynamics(robot, corners[:1]))
+
+
+def test_forces_at_limbs_with_parameters_and_wrenches():
+    robot, contacts = robot_of("solo12"), [dn.Contact(foot) for foot in FEET]
+    problem, active = dn.forward_dynamics(robot, contacts), np.ones(4)
+    q, qd, tau, f_ext = random_states(robot, 5)
+    heavier = dn.with_payload(robot, "base_link", 1.5, (0.1, 0, 0.05), 0.01 * np.eye(3))
+    forward = dn.build(robot, problem, runtime_parameters=["inertia"], f_ext=True)
+    assert forward.description == LIMBS
+    expected = dn.build(heavier, problem, f_ext=True, backend="numpy")(q, qd, tau, active, f_ext=f_ext)
+    require_equal(forward.with_inertias(heavier)(q, qd, tau, active, f_ext=f_ext), expected)
