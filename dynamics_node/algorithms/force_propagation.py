@@ -22,17 +22,12 @@ def forces_at_joints(robot, X_up, solutions, wrenches, sizes, coordinates=()) ->
     every = list(zip(robot.clusters, columns(robot), solutions, strict=True))
     for cluster, at, (S, U, D, _) in reversed(every):
         d = next(iter(S.values())).shape[1]
-<<<<<<< HEAD
-        forces = [_joint_forces(S, P, d, size) for P, size in zip(wrenches, sizes, strict=True)]
+        forces = [joint_forces(S, P, d, size) for P, size in zip(wrenches, sizes, strict=True)]
         own = np.arange(robot.nv)[at].tolist()
         started = {first + k: own.index(v) for k, v in enumerate(coordinates) if v in own}
         for k, row in started.items():
             forces[k] = np.eye(d)[:, [row]]
         F = np.concatenate([np.zeros((d, 0)), *forces], axis=1)
-=======
-        forces = [joint_forces(S, P, d, size) for P, size in zip(wrenches, sizes, strict=True)]
-        F = np.concatenate(forces, axis=1)
->>>>>>> 05eb2f1b (Contacts: forces with their limbs, a constrained articulated-body algorithm, compiled where it is cheaper)
         found.append(F)
         rates = np.split(F if D is None or not U else solve_definite(D, F), ends, axis=1)
         for k, (P, rate) in enumerate(zip(wrenches, rates, strict=bool(sizes))):
