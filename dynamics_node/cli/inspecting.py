@@ -213,6 +213,10 @@ def _joined(value):
 # --- graph --------------------------------------------------------------------------------------------------
 
 
+def _add_contacts(parser):
+    parser.add_value("--contacts", "YAML file of contacts, whose forces are unknown, too", "FILE", type=Path)
+
+
 def add_graph(commands):
     parser = add_command(
         commands,
@@ -223,6 +227,7 @@ def add_graph(commands):
         "panda.urdf --problem forward --ordering aba -o net.svg",
     )
     parser.add_problem()
+    _add_contacts(parser)
     parser.add_choice(
         "--ordering", (*ORDERINGS, "best"), "print this net (default: a table of all orderings)"
     )
@@ -265,8 +270,10 @@ def add_explain(commands):
         "Write one page about a problem: factor graph, elimination, matrices, operation counts, C code.",
         "panda.urdf --problem forward --ordering aba -o explained",
         "arm.urdf --ordering tau1,F1,A1,qdd1",
+        "solo12.urdf --floating-base --contacts feet.yaml --ordering constrained_aba",
     )
     parser.add_problem()
+    _add_contacts(parser)
     text = f"{', '.join(ORDERINGS)}, best, or the variables in order, as tau1,F1,... (default: best)"
     parser.add_list("--ordering", text, "ORDERING")
     text = "the page and its files (default: explained)"

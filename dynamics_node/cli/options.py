@@ -1,6 +1,7 @@
 """Shared options of commands, and the robots and recordings that they name."""
 
 import contextlib
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from dynamics_node.io import (
 )
 from dynamics_node.output_files import is_protected
 from dynamics_node.robot import inverse_dynamics, load_robot, named
+from dynamics_node.robot.contacts import load_contacts, valid_contacts
 from dynamics_node.robot.joint_names import Pairs, name_pairs
 from dynamics_node.text import listed
 
@@ -104,9 +106,12 @@ def read_problem(robot, options):
     if options.problem == "hybrid" and not options.forward_joints:
         raise UsageError("--problem hybrid needs --forward-joints: the joints with unknown acceleration")
     try:
-        return named(options.problem, robot, options.forward_joints or [])
+        problem = named(options.problem, robot, options.forward_joints or [])
     except ValueError as error:
         raise UsageError(f"--forward-joints: {error}") from None
+    if (path := getattr(options, "contacts", None)) is None:
+        return problem
+    return replace(problem, contacts=valid_contacts(robot, load_contacts(path)))
 
 
 def joints_map(options):

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from html import escape
 from typing import NamedTuple
 
+from dynamics_node.graph.contact_factors import sides_of
 from dynamics_node.graph.factor_graph import BayesNet, FactorGraph, coordinate_owners, owners_at, unknown_of
 from dynamics_node.graph.factors import torque
 from dynamics_node.graph.robot_graph import selected_rows, spanning_problem
@@ -184,7 +185,16 @@ def complete_sketch(robot, problem=None, title=None) -> Sketch:
     for i, parent in enumerate(robot.parents):
         joints = [owner + 1 for owner in owners_of[i]]
         drawn.factors += _factors(drawn, robot, i + 1, parent + 1, joints, problem is not None)
+    for force, sides in sides_of(robot, problem).items() if problem else ():
+        _add_contact(drawn, (force.kind, force.body + 1), [i + 1 for i in sides if i >= 0])
     return drawn
+
+
+def _add_contact(drawn, force, bodies):
+    """Add the force and the factor of a contact."""
+    drawn.nodes[force] = node(*force)
+    drawn.factors.append((f"contact {force[1]}", [*((kind, i) for kind in "AV" for i in bodies), force]))
+    _extend(drawn, [f"wrench {i}" for i in bodies], force)
 
 
 def _with_constraints(drawn, robot):

@@ -45,12 +45,13 @@ def figure(name: str) -> str:
 
 def _blocks(report, drawings):
     """Blocks of Markdown."""
-    robot, program = report.robot, report.program
+    robot, program, contacts = report.robot, report.program, report.problem.contacts
     yield f"# {text(robot.name)}: {report.problem.kind} dynamics"
     facts = [
         ("moving bodies", f"{robot.nbodies}, root {robot.base_link}"),
         ("coordinates", f"{robot.nv}: {listed(robot.v_names, 12)}"),
         ("unknowns", f"{_UNKNOWNS[report.problem.kind]}, from positions, velocities and the known ones"),
+        *([("contacts", listed([contact.name for contact in contacts], 12))] if contacts else []),
         ("ordering", report.ordering.name),
         ("runs as", f"{len(program.ops)} operations ({report.code_of})"),
     ]

@@ -264,3 +264,24 @@ def test_short_branches_share_a_band():
 def test_variables_of_a_robot_with_loops_do_not_overlap(name):
     mechanism = dn.parse_robot(getattr(linkages, name)())
     assert_apart(mechanism, mechanism.tree)
+
+
+def test_contacts_are_on_the_page(tmp_path, capsys):
+    """Their forces, their factors in the drawings, and both recursions among the costs."""
+    urdf, contacts = ROBOTS["solo12"].file, tmp_path / "feet.yaml"
+    contacts.write_text("contacts: [{link: [FL_FOOT, HR_FOOT]}]")
+    command = ["explain", str(urdf), "--floating-base", "--contacts", str(contacts)]
+    out = tmp_path / "explained"
+    assert main([*command, "--ordering", "constrained_aba", "-o", str(out)]) == 0
+    printed = capsys.readouterr().out
+    assert "contact forces last" in printed and "contact forces at limbs" in printed
+    page = (out / "index.html").read_text()
+    assert "FL_FOOT, HR_FOOT" in page and "lambda2" in page
+    assert "contact1(" in (out / "factor_graph.svg").read_text()
+    assert "λ" in (out / "bayes_net.svg").read_text()
+    assert main([*command, "--problem", "inverse", "-o", str(out)]) != 0
+    assert "shortest forces" in capsys.readouterr().err
+    arm = ROBOTS["panda7"].model()
+    sketch = complete_sketch(arm, dn.forward_dynamics(arm, dn.Contact("panda_hand")))
+    assert sketch.nodes["lambda", 1].known is False
+    assert ("contact 1", [("A", 7), ("V", 7), ("lambda", 1)]) in sketch.factors
