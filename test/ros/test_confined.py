@@ -41,12 +41,15 @@ def covered(names, patterns):
 
 @pytest.fixture(scope="module")
 def names_in_use(tmp_path_factory):
-    """names_in_use(what, expected): names of two running nodes, one floating and one with sensors, without
-    namespaces. expected: patterns."""
-    sensors = tmp_path_factory.mktemp("sensors") / "sensors.yaml"
+    """names_in_use(what, expected): names of two running nodes, one floating with contacts and one with
+    sensors, without namespaces. expected: patterns."""
+    folder = tmp_path_factory.mktemp("files")
+    sensors, contacts = folder / "sensors.yaml", folder / "contacts.yaml"
     sensors.write_text(MEASURED)
+    contacts.write_text("contacts: [{link: panda_hand}]")
+    floating = {"floating_base": True, "contacts_file": str(contacts), "backend": "numpy"}
     measured = {"problem": "sensors", "sensors_file": str(sensors), "backend": "numpy"}
-    rigs = [support.Rig(support_robot(), parameters) for parameters in ({"floating_base": True}, measured)]
+    rigs = [support.Rig(support_robot(), parameters) for parameters in (floating, measured)]
     for rig in rigs:
         rig.until(lambda rig=rig: NODE in rig.neighbours())
         own = NODE, rig.node.get_namespace()
