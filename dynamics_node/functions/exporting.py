@@ -186,7 +186,7 @@ def _lanes(function, program) -> LaneProgram | None:
 def _program(function) -> Program:
     """The straight-line Program of a Function."""
     robot, spec = _origin(function)
-    program = function.program
+    program = _alone(function)
     if program is None and spec is not None:
         program = _written(robot, spec)
     if isinstance(program, LaneProgram):
@@ -197,6 +197,15 @@ def _program(function) -> Program:
             "backend 'c', or leave solver at 'best'"
         )
     return program
+
+
+def _alone(function):
+    """The Program that runs without another one for some states: of a recursion with contacts forces last,
+    which also has results at stretched legs."""
+    surer = getattr(function.runner, "second", None)
+    if surer is None or surer.program is None or function.spec.choice.solver != "cluster":
+        return function.program
+    return surer.program
 
 
 def _written(robot, spec) -> Program | None:

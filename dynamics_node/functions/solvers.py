@@ -10,7 +10,7 @@ from dynamics_node.algorithms.first_positions import generic_positions
 from dynamics_node.algorithms.pivots import require_determined
 from dynamics_node.algorithms.quantity_methods import MAX_CONDITION
 from dynamics_node.algorithms.reduced_frames import parameter_values
-from dynamics_node.codegen import Runner
+from dynamics_node.codegen import DEVICES, Runner
 from dynamics_node.codegen.cache import read_entry, write_entry
 from dynamics_node.errors import ChoiceError, CompileError, InputError, SingularPivotError
 from dynamics_node.functions.chain_functions import chain_runner
@@ -58,15 +58,17 @@ def solver_of(spec: FunctionSpec, precision: str) -> tuple[str, Runner]:
 
 def _recursion(spec):
     """(name, Runner) of the cheapest recursion. States at which forces of contacts are weak in their limb are
-    those of forces last; states at which they are neither redundant nor regular are solved by least
-    squares."""
+    those of forces last, which are alone on a device; states at which they are neither redundant nor regular
+    are solved by least squares."""
     programs = dynamics_programs(spec.robot, spec.problem, spec.f_ext, spec.parameters)
     name, program = cheapest(programs)
     if not spec.problem.contacts:
         return name, spec.runner(program)
     surest = ContactLeastSquares(spec.robot, spec.problem)
     runner = spec.runner(programs[FORCES_LAST], dynamics_runner(surest, spec.problem, spec.f_ext))
-    return name, runner if name == FORCES_LAST else spec.runner(program, runner)
+    if name == FORCES_LAST or spec.choice.backend in DEVICES:
+        return FORCES_LAST, runner
+    return name, spec.runner(program, runner)
 
 
 def _require_whole_joints(spec):

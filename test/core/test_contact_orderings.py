@@ -9,6 +9,7 @@ from tolerances import OUT_OF_GTSAM, error
 
 import dynamics_node as dn
 from dynamics_node.algorithms import cost, dynamics_programs
+from dynamics_node.functions.exporting import exported_entry
 from dynamics_node.graph import (
     ORDERINGS,
     build_graph,
@@ -266,3 +267,16 @@ def test_forces_at_limbs_with_parameters_and_wrenches():
     assert forward.description == LIMBS
     expected = dn.build(heavier, problem, f_ext=True, backend="numpy")(q, qd, tau, active, f_ext=f_ext)
     require_equal(forward.with_inertias(heavier)(q, qd, tau, active, f_ext=f_ext), expected)
+
+
+def test_exported_code_has_results_at_stretched_legs():
+    """It has no second Program, so it is that of forces last."""
+    robot = robot_of("solo12")
+    forward = dn.build(robot, dn.forward_dynamics(robot, [dn.Contact(foot) for foot in FEET]), backend="c")
+    assert forward.description == LIMBS
+    q, zero, active = robot.neutral(), np.zeros(robot.nv), np.ones(4)
+    program = exported_entry(forward).program
+    state = {"q": q, "qd": zero, "tau": zero, "active": active, "contact_accelerations": np.zeros(12)}
+    results = interpret(program, **state, gravity=robot.gravity)
+    assert (results.pop("health") <= program.limits).all()
+    require_equal(forward(q, zero, zero, active), results.values())
