@@ -77,6 +77,7 @@ def show_comparison(robot, options, printer):
         kinds=comparison.kinds,
         frames=comparison.frames,
         numbers=[one._asdict() for one in comparison.numbers],
+        base_parameters=[one._asdict() for one in comparison.base_parameters],
         torques=comparison.torques,
         sizes=comparison.sizes,
         worst=None if comparison.worst is None else comparison.worst._asdict(),

@@ -10,6 +10,8 @@ from dynamics_node.algorithms.regressors import NAMES, PER_BODY, inertial_parame
 from dynamics_node.errors import InputError
 from dynamics_node.functions import evaluate, random_configuration
 from dynamics_node.functions.checks import positive, require_robot
+from dynamics_node.identification.base_parameters import base_parameters
+from dynamics_node.identification.regressor_model import RegressorModel
 from dynamics_node.robot import Robot
 from dynamics_node.text import listed
 
@@ -60,6 +62,9 @@ class RobotComparison:
         Limits, masses of bodies, and numbers of joints that differ.
     frames : dict of str to tuple of float
         Largest distance, m, and angle, rad, between the frames of a link in both robots.
+    base_parameters : tuple of NumberDifference
+        Base parameters that differ: the combinations of inertial parameters that torques determine. Empty if
+        frames differ.
     torques : ndarray (nv,)
         Largest difference of every torque, N m or N.
     sizes : ndarray (nv,)
@@ -83,6 +88,7 @@ class RobotComparison:
     kinds: tuple[str, ...]
     numbers: tuple[NumberDifference, ...]
     frames: dict[str, tuple[float, float]]
+    base_parameters: tuple[NumberDifference, ...]
     torques: np.ndarray
     sizes: np.ndarray
     worst: TorqueDifference | None
@@ -116,6 +122,9 @@ class RobotComparison:
             lines.append(f"of another kind: {listed(self.kinds, 10)}")
         if moved := [f"{link} by {d:.3g} m, {a:.3g} rad" for link, (d, a) in self.frames.items()]:
             lines.append(f"frames differ: {listed(moved, 8)}")
+        if self.base_parameters:
+            combinations = listed((one.of for one in self.base_parameters), 4)
+            lines.append(f"{len(self.base_parameters)} base parameters differ: {combinations}")
         lines += [
             f"{one.what} of {one.of}: {one.first:.6g} and {one.second:.6g} {one.unit}".rstrip()
             for one in self.numbers
@@ -162,8 +171,7 @@ def compare(
     Examples
     --------
     >>> heavier = dn.with_payload(robot, "panda_link7", 0.1, [0, 0, 0.05], np.zeros((3, 3)))
-    >>> first, second = dn.compare(robot, heavier).lines()
-    >>> second
+    >>> dn.compare(robot, heavier).lines()[-1]
     'mass of panda_link7: 1.49552 and 1.59552 kg'
     """
     require_robot(first)
@@ -173,16 +181,15 @@ def compare(
     empty = np.zeros(0)
     common = (first.v_names, pair.only_first, pair.only_second, pair.kinds)
     if any(common[1:]):
-        return RobotComparison(*common, (), {}, empty, empty, None, tolerance)
+        return RobotComparison(*common, (), {}, (), empty, empty, None, tolerance)
     states = _states(first)
     torques, others = pair.torques(*states)
     gaps, sizes = np.abs(torques - others), np.abs(torques).max(axis=0)
     gaps[np.isnan(gaps)] = np.inf  # a loop that only one of them closes
-    frames = pair.frames(states[0])
+    frames, largest = pair.frames(states[0]), gaps.max(axis=0, initial=0.0)
     worst = _worst(pair, states, torques, others, sizes, bool(frames)) if first.nv else None
-    return RobotComparison(
-        *common, pair.numbers(), frames, gaps.max(axis=0, initial=0.0), sizes, worst, tolerance
-    )
+    base = () if frames else pair.base_parameters(tolerance)
+    return RobotComparison(*common, pair.numbers(), frames, base, largest, sizes, worst, tolerance)
 
 
 def _states(robot):
@@ -260,6 +267,25 @@ class _Pair:
             (body.name, float(body.inertia[5, 5]), float(theirs[body.joint.name]))
             for body in self.first.bodies
         ]
+
+    def base_parameters(self, tolerance):
+        """The differences of base parameters, relative to the largest contribution to each."""
+        base = base_parameters(RegressorModel(self.first, ("inertia",), backend="numpy"))
+        ours, theirs = self._inertial_parameters()
+        scale = np.abs(base.combinations) @ np.maximum(np.abs(ours), np.abs(theirs))
+        values = base.values(ours), base.values(theirs)
+        differ = np.abs(values[0] - values[1]) > tolerance * scale
+        rows = zip(base.expressions, *values, differ, strict=True)
+        return tuple(
+            NumberDifference("base parameter", name, float(x), float(y), "") for name, x, y, d in rows if d
+        )
+
+    def _inertial_parameters(self):
+        """(10 nbodies,) of both, in the order of the first."""
+        theirs = {self._named(body.joint.name): k for k, body in enumerate(self.second.bodies)}
+        order = [theirs[body.joint.name] for body in self.first.bodies]
+        ours = inertial_parameters(self.first.tree.inertias)
+        return ours.ravel(), inertial_parameters(self.second.tree.inertias)[order].ravel()
 
     def shares(self, q, qd, qdd, joint):
         """(nbodies, 10): what the inertial parameters of every body contribute to the difference of a torque,

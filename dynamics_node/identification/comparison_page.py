@@ -25,6 +25,10 @@ def _blocks(comparison, title):
     yield "Largest difference over the workspace, and largest torque of the first robot, N m or N."
     joints = zip(comparison.joints, comparison.torques.tolist(), comparison.sizes.tolist(), strict=True)
     yield table(("joint", "difference", "largest"), joints)
+    if comparison.base_parameters:
+        yield "## Base parameters that differ"
+        base = ((one.of, one.first, one.second) for one in comparison.base_parameters)
+        yield table(("combination", "first", "second"), base)
     if (worst := comparison.worst) is not None:
         yield "## Where they differ most"
         yield f"{text(worst.joint)}: {worst.first:.6g} and {worst.second:.6g}, at this state:"

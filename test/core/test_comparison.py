@@ -28,6 +28,8 @@ def test_the_cause_of_a_difference():
     comparison = dn.compare(robot, heavier)
     assert not comparison.is_same
     assert (comparison.worst.link, comparison.worst.parameter) == ("panda_link5", "m")
+    assert comparison.base_parameters
+    assert all("panda_link" in one.of for one in comparison.base_parameters)
     (mass,) = [one for one in comparison.numbers if one.what == "mass"]
     assert mass.second - mass.first == pytest.approx(0.3)
     q, qd, qdd = comparison.worst.q, comparison.worst.qd, comparison.worst.qdd
@@ -103,3 +105,13 @@ def test_the_command(tmp_path, capsys):
     assert run(["compare", str(first), str(second), "--names", "k*=j*"]) == 0
     assert run(["compare", str(first), str(second), "--names", "k1"]) == 2
     assert run(["compare", str(first), str(tmp_path / "absent.urdf")]) == 3
+
+
+def test_parameters_that_no_torque_shows_are_no_base_parameters():
+    """A mass on the first link of an arm, on its vertical axis, changes no torque."""
+    robot = robot_of("panda7")
+    heavier = dn.with_payload(robot, "panda_link1", 1.0, [0, 0, 0.1], np.zeros((3, 3)))
+    comparison = dn.compare(robot, heavier)
+    assert comparison.is_same
+    assert not comparison.base_parameters
+    assert [one.of for one in comparison.numbers] == ["panda_link1"]
