@@ -43,6 +43,9 @@ def roll_out(function, q0, qd0, tau, dt, integrator) -> Rollout:
 def roll_out_with_contacts(function, q0, qd0, tau, dt, contacts, ground, friction, limits, sweeps):
     """See RobotFunction.rollout: a ContactRollout."""
     dt, sweeps = positive("dt", dt, "seconds"), _whole("sweeps", sweeps)
+    for name, value in (("friction", friction), ("limits", limits)):
+        if not isinstance(value, bool | np.bool_):
+            raise InputError(f"{name} must be True or False, not {value!r}")
     rollouts = _contact_rollouts(function, contacts, ground, bool(friction), bool(limits))
     same = {"dt": np.array(dt), "gravity": function.defaults["gravity"]}
     given, batch = _checked(function, {"q0": q0, "qd0": qd0, "tau": tau})

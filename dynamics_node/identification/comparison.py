@@ -177,6 +177,8 @@ def compare(
     require_robot(first)
     require_robot(second)
     positive("tolerance", tolerance)
+    if names is not None and not isinstance(names, Mapping):
+        raise InputError(f"names must be a mapping of names of the second robot, not {names!r}")
     pair = _Pair(first, second, dict(names or {}))
     empty = np.zeros(0)
     common = (first.v_names, pair.only_first, pair.only_second, pair.kinds)

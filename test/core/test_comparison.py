@@ -55,6 +55,8 @@ def test_names_and_the_order_of_joints_do_not_count():
         first, second, names={theirs: ours for theirs, ours in named.items() if theirs != ours}
     )
     assert comparison.is_same, comparison.lines()
+    with pytest.raises(dn.InputError, match="mapping"):
+        dn.compare(first, second, names="nothing")
     with pytest.raises(dn.InputError, match="nothing"):
         dn.compare(first, second, names={"nothing": "something"})
 

@@ -202,6 +202,8 @@ def test_what_rollouts_refuse():
             forward.rollout(*start, contacts=contacts, ground=ground)
     with pytest.raises(dn.ChoiceError, match="rk4"):
         forward.rollout(*start, contacts=FEET, integrator="rk4")
+    with pytest.raises(dn.InputError, match="friction"):
+        forward.rollout(*start, contacts=FEET, friction="dry")
     with pytest.raises(dn.InputError, match="sweeps"):
         forward.rollout(*start, contacts=FEET, sweeps=0)
 
