@@ -42,7 +42,7 @@ def contact_dynamics_by_limbs(
     pA = body_wrenches(tree, motions) - (0.0 if f_ext is None else f_ext)
     touch = Touch(contacts, contact_equations(tree, X_up, contacts), active)
     free = accelerations_along(tree, X_up, motions, rates.qd, gravity, touch.equations)
-    limbs = _Limbs(robot, X_up, touch, free - touch.along_equations(accelerations))
+    limbs = _TouchedLimbs(robot, X_up, touch, free - touch.along_equations(accelerations))
     is_forward = forward_clusters(robot, forward)
     solutions = inward(robot, X_up, rates.G, pA, changes, tau, is_forward, limbs.passed)
     limbs.require_closed()
@@ -51,7 +51,7 @@ def contact_dynamics_by_limbs(
     return np.where(forward, qdd, torques), touch.along_axes(limbs.components()), health
 
 
-class _Limbs:
+class _TouchedLimbs:
     """The contacts during the two sweeps of the articulated-body algorithm."""
 
     def __init__(self, robot, X_up, touch, b):
