@@ -15,7 +15,7 @@ BUDGETS = {
     "algorithms": 7350,
     "chains": 700,
     "cli": 2550,
-    "codegen": 7300,
+    "codegen": 7350,
     "estimation": 2350,
     "functions": 5600,
     "graph": 5250,

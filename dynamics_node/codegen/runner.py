@@ -107,17 +107,40 @@ class WithFallback:
             self, first=self.first.with_parameters(values), second=self.second.with_parameters(values)
         )
 
+    def call_again(self, *inputs):
+        """One state or a few, by the second: a tuple, see `call_new` of Runner."""
+        return self.second.call_new(tuple, *inputs)
+
+    def call_batch(self, count, inputs, dtype, out=None):
+        """See Runner; declines where the second has no result either."""
+        marked = getattr(self.first, "call_marked", None)
+        found = marked(count, inputs, dtype) if marked is not None else None
+        if found is None:
+            return self.first.call_batch(count, inputs, dtype, out)
+        outputs, bad = found
+        if bad is None:
+            return outputs
+        try:
+            again, good = self.second.run_checked(int(bad.sum()), self._of_states(inputs, bad), dtype)
+        except np.linalg.LinAlgError:
+            return None
+        for output, array in zip(outputs, again, strict=True):
+            output[bad] = array
+        flat = (output.ravel() for output in outputs)
+        return outputs if good and all(np.isfinite(numbers @ numbers) for numbers in flat) else None
+
+    def _of_states(self, inputs, chosen):
+        """The inputs of some states (count,) bool."""
+        pairs = zip(inputs, self.inputs.values(), strict=True)
+        return [array[chosen] if array.ndim > len(shape) else array for array, shape in pairs]
+
     def run_checked(self, count, inputs, dtype=np.float64):
         """See Runner; the states have to be good. What the second raises is raised."""
         outputs, good = self.first.run_checked(count, inputs, dtype)
         if good:
             return outputs, good
         bad = ~finite_states(outputs)
-        some = [
-            array[bad] if array.ndim > len(shape) else array
-            for array, shape in zip(inputs, self.inputs.values(), strict=True)
-        ]
-        again, good = self.second.run_checked(np.count_nonzero(bad), some, dtype)
+        again, good = self.second.run_checked(int(bad.sum()), self._of_states(inputs, bad), dtype)
         for output, array in zip(outputs, again, strict=True):
             output[bad] = array
         return outputs, good

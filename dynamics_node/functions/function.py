@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dynamics_node.codegen import ArrayError, Runner, finite_states, make_runner, on_device
+from dynamics_node.codegen import (
+    ArrayError,
+    Runner,
+    WithFallback,
+    finite_states,
+    make_runner,
+    on_device,
+)
 from dynamics_node.codegen.export import Target
 from dynamics_node.display import titled
 from dynamics_node.errors import InputError, SolutionError
@@ -402,6 +409,8 @@ class Function(Generic[Result]):
             raise InputError(f"errors must be {' or '.join(map(repr, ERRORS))}, not {errors!r}")
         arrays = self._complete(arrays)
         results = None if out is None else self._new(tuple, *arrays)
+        if results is None and self.precision == "float64" and isinstance(self.runner, WithFallback):
+            results = self.runner.call_again(*arrays)
         if results is None:
             results = self._many(arrays, out)
         if results is None and any(map(on_device, arrays)):

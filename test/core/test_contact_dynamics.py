@@ -246,3 +246,39 @@ def test_what_contacts_lack_yet_is_refused():
     forward = dn.build(robot, problem, backend="numpy")
     with pytest.raises(dn.ChoiceError, match="contacts"):
         forward.rollout(robot.neutral(), np.zeros(18), np.zeros((3, 18)), 0.01)
+
+
+def straight_legs(count=512):
+    """Solo12 on four feet; one leg of every eighth state is straight, so that its early pivot vanishes."""
+    robot, (_, contacts) = robot_of("solo12"), SETS["four feet"]
+    q, qd, tau = random_states(robot, count)[:3]
+    knee = robot.q_names.index("FL_KFE")
+    q[::8, knee] = 0.0
+    return dn.build(robot, dn.forward_dynamics(robot, contacts)), [q, qd, tau, np.ones((count, 4))]
+
+
+def test_a_batch_with_states_at_weak_pivots_is_that_of_its_states():
+    forward, arrays = straight_legs()
+    together = forward(*arrays)
+    for k in (0, 1, 8, 511):
+        alone = forward(*(array[k] for array in arrays))
+        for one, many in zip(alone, together, strict=True):
+            assert error(many[k], one) < EXACT
+    again = forward(*arrays, out=tuple(np.empty_like(array) for array in together))
+    for one, other in zip(together, again, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("wrong", [("qd", 3, np.nan), ("tau", 2, np.inf), ("q", 6, 2.0)])
+def test_a_bad_state_among_weak_pivots_is_named(wrong):
+    forward, arrays = straight_legs()
+    name, entry, value = wrong
+    place = ("q", "qd", "tau").index(name)
+    arrays[place][9, entry] = value
+    with pytest.raises(dn.InputError, match="state 9|norm"):
+        forward(*arrays)
+    one = [array[9] for array in arrays]
+    with pytest.raises(dn.InputError):
+        forward(*one)
+    found = forward(*arrays, errors="nan")
+    assert np.flatnonzero(np.isnan(found.qdd).any(axis=1)).tolist() == [9]

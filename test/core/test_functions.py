@@ -18,7 +18,7 @@ from tolerances import EXACT, error
 import dynamics_node as dn
 from dynamics_demo.robots import five_bar
 from dynamics_node.algorithms import first_closed
-from dynamics_node.codegen import WithFallback, make_runner
+from dynamics_node.codegen import NoFastPath, WithFallback, make_runner
 from dynamics_node.codegen.c import BATCH
 from dynamics_node.errors import InputError
 from dynamics_node.functions import Function
@@ -220,7 +220,7 @@ def test_fallback_solves_rejected_states():
     first, second = make_runner(quotient((100.0,)), "c"), make_runner(quotient(), "numpy")
     counts = []
 
-    class CountingRunner:
+    class CountingRunner(NoFastPath):
         inputs = second.inputs
 
         @staticmethod

@@ -248,6 +248,11 @@ class BatchKernel(Loaded):
         good = self._in_parts(count, self._threads(count, threads), *inputs, *results)
         return results, bool(good)
 
+    def fits(self, count, inputs):
+        """Whether a call takes arrays as they are."""
+        results = [np.empty((count, *shape), self.dtype) for shape in self._shapes]
+        return self._run(0, 0, count, *inputs, *results) > 0
+
     def _threads(self, count, most=None):
         return threads_worth(count * self._operations, most)
 

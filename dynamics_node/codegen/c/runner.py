@@ -8,7 +8,7 @@ from dynamics_node.codegen.c.batch_kernel import BATCH, BatchKernel
 from dynamics_node.codegen.c.kernel import Kernel
 from dynamics_node.codegen.c.render import in_straight_lines
 from dynamics_node.codegen.runner import healthy, limits_in, without_bad
-from dynamics_node.symbolic import LaneProgram, depth_first, flattened
+from dynamics_node.symbolic import UNIT, LaneProgram, depth_first, flattened
 
 
 class CRunner:
@@ -52,6 +52,33 @@ class CRunner:
             return self.kernel.quick(count, inputs, out) if dtype == np.float64 else None
         batch, parameters = self._vectors.get(dtype) or self._prepared(dtype)
         return batch.quick(count, *inputs, *parameters, out=out)
+
+    def call_marked(self, count, inputs, dtype):
+        """The outputs [(count, *shape)] of many states, the quick way, and where health exceeds its limits:
+        bool (count,), None if all are good; other results may be not finite. None when it declines: for few
+        states, arrays that are not as they should be, a quaternion that is not of unit length."""
+        if count < BATCH:
+            return None
+        batch, parameters = self._vectors.get(dtype) or self._prepared(dtype)
+        if not batch.fits(count, (*inputs, *parameters)):
+            return None
+        outputs, good = batch(count, *inputs, *parameters)
+        health = outputs.pop() if self.program.limits else None
+        if good:
+            return outputs, None
+        if health is None or not self._of_unit_length(inputs):
+            return None
+        return outputs, ~healthy(health, limits_in(self.program, dtype))
+
+    def _of_unit_length(self, inputs):
+        """Whether all quaternions among the inputs are."""
+        starts = np.cumsum([0, *(int(np.prod(shape, dtype=int)) for shape in self.inputs.values())])
+        for place in self._quaternions:
+            k = int(np.searchsorted(starts, place, side="right")) - 1
+            q = inputs[k][..., place - starts[k] : place - starts[k] + 4]
+            if not (np.abs(np.einsum("...k,...k->...", q, q) - 1.0) <= 2 * UNIT).all():
+                return False
+        return True
 
     def run_checked(self, count, inputs, dtype=np.float64):
         """Outputs [(count, *shape)] of inputs [(count, *shape) or (*shape)], and whether all states are good:
