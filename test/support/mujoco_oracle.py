@@ -72,6 +72,7 @@ class Tree:
         """contacts: points of links that touch a floor at height 0."""
         assert not tree.constrained and not tree.explicit_joints
         spec = mujoco.MjSpec()
+        spec.compiler.degree = False
         made = [spec.worldbody]
         for body in tree.bodies:
             own = made[body.parent + 1].add_body(name=body.name)
