@@ -80,7 +80,7 @@ class ContactSolver:
     driven : ndarray (nv,)
         Whether a coordinate has a motor.
     effort_limits : ndarray (nv,)
-        ForceLimits of torques, N m and N.
+        Limits of the torques, N m and N.
 
     Examples
     --------

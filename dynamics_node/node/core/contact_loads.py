@@ -67,7 +67,7 @@ class ContactMap:
             return f"active contacts ({names}) cannot hold the robot at {self._base}"
         rows = zip(self.rows.contacts, self._places, strict=True)
         beyond = [
-            f"{c.name} {what}" for c, at in rows if (what := _beyond(c, loads.forces[at], self._tolerance))
+            f"{c.name} {what}" for c, at in rows if (what := _violation(c, loads.forces[at], self._tolerance))
         ]
         return f"forces at contacts that they cannot give: {listed(beyond)}" if beyond else ""
 
@@ -79,7 +79,7 @@ def _components(contact: Contact, forces):
     return components
 
 
-def _beyond(contact: Contact, forces, tolerance) -> str:
+def _violation(contact: Contact, forces, tolerance) -> str:
     """What a contact with friction would do under its forces (rows,), "" if it can give them."""
     if contact.friction is None:
         return ""
