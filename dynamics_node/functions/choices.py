@@ -52,7 +52,7 @@ def resolve(solver: str = "best", ordering: str | Iterable[str] = "best", backen
         return Choice(solver, ordering, backend)
     if ordering != "best":
         raise ChoiceError(
-            f"orderings belong to solver 'factor_graph': leave out solver={solver!r} or ordering"
+            f"orderings belong to solver 'factor_graph': with solver {solver!r}, ordering must be 'best'"
         )
     return Choice(solver if solver in PARALLEL else "cluster", None, backend)
 

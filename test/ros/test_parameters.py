@@ -1,6 +1,8 @@
 """Parameters through the services of ROS. For validation and effects, see test/core/node/test_settings and
 test_robot_manager; for torques during changes, test_switching."""
 
+import re
+
 import pytest
 from domains import fresh_domain
 from plain import extremes
@@ -116,6 +118,25 @@ def test_compiled_code_replaces_numpy(rig, panda, monkeypatch):
     r.diagnostic(lambda s: ("building", "False") in {(v.key, v.value) for v in s.values})
     output = r.process.output()  # functions of services follow without a log line
     assert output.count("by rnea (numpy)") == output.count("by rnea (c)") == 1
+
+
+def test_an_ordering_is_chosen_by_one_parameter(arm, panda):
+    """As `ros2 param set` does it: a list of variables, lists with errors, and back."""
+    arm.answered(panda.names, panda.q, panda.qd)
+    bodies = range(len(panda.names), 0, -1)
+    order = [*(f"A{k}" for k in bodies), *(f"F{k}" for k in bodies), *(f"tau{k}" for k in bodies)]
+    for bad, reason in (
+        (["A99", *order], "ordering.*unknown A99"),
+        (order[:-1], "ordering.*leaves out"),
+    ):
+        accepted, answer = arm.set_parameters(ordering=",".join(bad))
+        assert not accepted and re.search(reason, answer), answer
+    assert arm.set_parameters(ordering=",".join(order))[0]
+    arm.diagnostic(lambda s: ("algorithm", "custom") in {(v.key, v.value) for v in s.values})
+    tau = efforts(arm.answered(panda.names, panda.q, panda.qd), panda.names)
+    assert error(tau, panda.torque()) <= 1e-8
+    assert arm.set_parameters(ordering="best")[0]
+    arm.diagnostic(lambda s: ("algorithm", "rnea") in {(v.key, v.value) for v in s.values})
 
 
 def test_gtsam_backend_at_run_time(arm, panda):

@@ -4,6 +4,7 @@ from typing import Any
 
 from dynamics_node.errors import InputError
 from dynamics_node.functions import resolve
+from dynamics_node.graph import plan_ordering
 from dynamics_node.node.building.build_job import ServedRobot
 from dynamics_node.node.core.parameters import read_fields
 from dynamics_node.node.core.settings import PARAMETERS, DescriptionSettings, Settings
@@ -45,10 +46,6 @@ def check_together(settings: Settings):
     _check_gravity(settings)
     if settings.problem == "hybrid" and not settings.forward_joints:
         raise InputError("problem hybrid needs forward_joints")
-    if (settings.ordering == "custom") != bool(settings.custom_ordering):
-        raise InputError(
-            "ordering custom requires custom_ordering, and custom_ordering requires ordering custom"
-        )
     _check_compensation(settings)
     _check_sensors(settings)
     _check_contacts(settings)
@@ -57,7 +54,13 @@ def check_together(settings: Settings):
     _check_observer(settings)
     if settings.payload_estimation_link and settings.velocity_source == "zero":
         raise InputError("payload_estimation.link needs velocities: velocity_source must not be zero")
-    resolve(settings.solver, settings.custom_ordering or settings.ordering, settings.backend)
+    _check_solver(settings)
+
+
+def _check_solver(settings):
+    if settings.problem == "sensors" and settings.ordering != "best":
+        raise InputError("problem sensors has no choice of orderings: set ordering to best")
+    resolve(settings.solver, settings.elimination_ordering(), settings.backend)
 
 
 def _of(settings, name):
@@ -223,6 +226,19 @@ def check_against(settings: Settings, robot: ServedRobot):
             f"effort_limits_list has {len(limits)} entries, "
             f"the robot {len(joints)} joints: {', '.join(joints)}"
         )
+
+
+def check_ordering(settings: Settings, robot: ServedRobot):
+    """Raise ValueError unless a list of variables is an ordering of the robot's problem."""
+    ordering = settings.elimination_ordering()
+    if isinstance(ordering, str):
+        return
+    contacts = () if robot.touching is None else robot.touching.contacts
+    problem = named(settings.problem, robot.model, settings.forward_joints, contacts)
+    try:
+        plan_ordering(robot.model, problem, ordering)
+    except ValueError as error:
+        raise InputError(f"ordering: {error}") from None
 
 
 def _check_active(settings, robot):

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from dynamics_node.errors import InputError, ModelError
 from dynamics_node.node.building.build_job import Failure, Job, ServedRobot
 from dynamics_node.node.building.build_process import Builds
-from dynamics_node.node.core.consistency import check_against
+from dynamics_node.node.core.consistency import check_against, check_ordering
 from dynamics_node.node.core.dynamics_core import Core
 from dynamics_node.robot.loading import expanded
 from dynamics_node.robot.safe_files import file_trouble, read_regular_file
@@ -30,7 +30,8 @@ class RobotManager:
     """core: the robot in use, None before the first; failure: error of the last description, or "".
 
     began(): called when a build may have started, after which `step` is to be called. make(robot, settings)
-    returns a core; check(settings, robot) raises ValueError if they do not match.
+    returns a core. check(settings, robot) raises ValueError if they do not match; check_build likewise, if no
+    robot can be built with them.
     """
 
     def __init__(
@@ -41,11 +42,13 @@ class RobotManager:
         builds: Builds | None = None,
         make: Callable[[Any, Any], Any] = Core,
         check: Callable[[Any, Any], object] = check_against,
+        check_build: Callable[[Any, Any], object] = check_ordering,
     ):
         self.settings = settings
         self.core: Any = None
         self.failure = ""
-        self._log, self._began, self._make, self._check = log, began, make, check
+        self._log, self._began, self._make = log, began, make
+        self._check, self._check_build = check, check_build
         self._builds = builds or Builds()
         self._line = ""  # the last summary in the log
         self._note = ""  # the last note in the log
@@ -116,6 +119,8 @@ class RobotManager:
         new, old = settings.job(""), self.settings.job("")
         if self.core is not None and (new.choices, new.names) == (old.choices, old.names):
             self._check(settings, self.core.unloaded)
+            if new != old:
+                self._check_build(settings, self.core.unloaded)
 
     def use(self, settings: Any):
         """Apply settings at once, or by a rebuild of the robot."""

@@ -145,10 +145,9 @@ class Settings(DescriptionSettings):
     )
     solver: str = parameter("best", "Algorithm", choices=SOLVERS)
     ordering: str = parameter(
-        "best", "Elimination ordering of solver factor_graph", choices=(*ORDERINGS, "best", "custom")
-    )
-    custom_ordering: tuple[str, ...] = parameter(
-        (), "ordering custom: variables in order, for example F1, A1, tau1, qdd1"
+        "best",
+        f"Elimination ordering of solver factor_graph: {', '.join(ORDERINGS)}, best, or every unknown "
+        "variable in order, as F1,A1,tau1",
     )
     backend: str = parameter("auto", "Backend that runs the solver", choices=BACKENDS)
     state_source: str = parameter("measured", "Source of q and qd", choices=("measured", "reference"))
@@ -259,10 +258,9 @@ class Settings(DescriptionSettings):
     def job(self, text: str | bytes) -> Job:
         """The build job of a robot description."""
         choices = self.choices() | {"floating_base": self.floating_base}
-        ordering = self.custom_ordering if self.ordering == "custom" else self.ordering
         services = "auto" if self.backend in COMPILING else "numpy"
         services = self.backend if self.backend in DEVICES else services
-        wanted = (self.problem, self.forward_joints, self.solver, ordering, self.backend)
+        wanted = (self.problem, self.forward_joints, self.solver, self.elimination_ordering(), self.backend)
         return Job(
             text,
             choices,
@@ -279,6 +277,12 @@ class Settings(DescriptionSettings):
             filter=self.filter(),
             payload_link=self.payload_estimation_link,
         )
+
+    def elimination_ordering(self) -> str | tuple[str, ...]:
+        """A name, or the names of variables, which contain digits."""
+        words = tuple(word.strip() for word in self.ordering.split(","))
+        is_list = len(words) > 1 or any(letter.isdigit() for letter in self.ordering)
+        return words if is_list else self.ordering
 
     def filter(self) -> tuple[float, float] | None:
         """position_std and jerk_density of the JointFilter, None without velocity_source filter."""

@@ -155,7 +155,7 @@ class EstimatorNode(RobotNode):
     LOST_ON_JUMP_BACK = "the estimate restarts"
 
     def __init__(self, **arguments):
-        served = {"make": EstimatorCore, "check": check_against}
+        served = {"make": EstimatorCore, "check": check_against, "check_build": lambda *_: None}
         super().__init__("dynamics_estimator", PARAMETERS, read_settings, served, **arguments)
         self._estimates = Outputs(self, ESTIMATES)
         self._inputs = EstimatorInputs(self, self._manager, self._statistics)
