@@ -56,6 +56,7 @@ from dynamics_node.functions import (
     ExternalWrenchEstimate,
     Function,
     LoopSolver,
+    PDGains,
     RobotFunction,
     UnobservableError,
     build,
@@ -164,6 +165,7 @@ __all__ = [  # noqa: RUF022 (by subject)
     "hybrid_dynamics",  # torques known at some joints, accelerations at the others
     "Contact",  # a foot, sole, hand or wheel: where the world, or another link, can push
     "Plane",  # the ground of rollouts
+    "PDGains",  # their PD loops
     "load_contacts",  # a file of contacts -> records
     "build_contact_solver",  # -> ContactSolver
     "ContactSolver",  # the smallest contact forces and torques of a motion, within friction and effort limits

@@ -81,21 +81,26 @@ def _coefficient(contact, plane):
     return float(min(own, plane.friction))
 
 
-def contact_step(robot, contacts, planes, friction=True, limits=True) -> ContactStep:
-    """The ContactStep of a robot."""
+def contact_step(robot, contacts, planes, friction=True, limits=True, loops=()) -> ContactStep:
+    """The ContactStep of a robot. loops: places in qd of PD loops; the first half then has an input
+    loop_inertia (loops,), what the ends of steps add to the inertias of their joints."""
     rows = step_rows(robot, contacts, planes, friction, limits)
     own, _ = economical_robot(robot)
 
-    def function(q, qd, tau, dt, gravity, impulses):
-        return _step(own, q, qd, tau, dt, gravity, impulses, contacts, planes, rows, friction, limits)
+    def function(q, qd, tau, dt, gravity, impulses, loop_inertia=()):
+        damped, tau = _with_losses(own, q, qd, tau, dt) if friction else (own, tau)
+        if loops:
+            damped = _with_inertia(damped, loops, loop_inertia)
+        return _step(own, damped, q, qd, tau, dt, gravity, impulses, contacts, planes, rows, limits)
 
-    inputs = {"q": (robot.nq,), "qd": (robot.nv,), "tau": (robot.nv,), "dt": (), "gravity": (3,)}
-    program = trace(function, inputs | {"impulses": (rows.size,)})
+    inputs = {"q": (robot.nq,), "qd": (robot.nv,), "tau": (robot.nv,)}
+    inputs |= {"loop_inertia": (len(loops),)} if loops else {}
+    program = trace(function, inputs | {"dt": (), "gravity": (3,), "impulses": (rows.size,)})
     return ContactStep(split(program, "impulses", ("q", "qd")), rows)
 
 
-def _step(robot, q, qd, tau, dt, gravity, impulses, contacts, planes, rows, friction, limits):
-    damped, tau = _with_losses(robot, q, qd, tau, dt) if friction else (robot, tau)
+def _step(robot, damped, q, qd, tau, dt, gravity, impulses, contacts, planes, rows, limits):
+    """damped: the robot with the inertia of what acts at the end of the step."""
     tree, rates = damped.tree, rates_at(damped, q, qd, explicit=True)
     X_up, changes = joint_transforms(tree, q), rates.accelerations(np.zeros(robot.nv))
     motions = body_motions(tree, X_up, rates.qd, changes, gravity)
@@ -187,3 +192,10 @@ def _with_losses(robot, q, qd, tau, dt):
     lost = tree.damping * axles + tree.springs * (positions + dt * axles) + tree.torque_offsets
     lost = rates.independent(tree.axle_map.T @ lost)
     return with_inputs(robot, None, np.array(tree.armature + more, dtype=object)), tau - lost
+
+
+def _with_inertia(robot, coordinates, inertia):
+    """The robot with more rotor inertia at some of its coordinates."""
+    armature = np.array(robot.tree.armature, dtype=object)
+    armature[robot.independent[list(coordinates)]] += inertia
+    return with_inputs(robot, None, armature)

@@ -5,17 +5,19 @@ import numpy as np
 from dynamics_node.codegen.backends import Interpreter
 from dynamics_node.codegen.c.contact_rollout import ContactRolloutKernel
 from dynamics_node.codegen.contact_solver import Impulses, full, solve_impulses, targets
+from dynamics_node.codegen.pd_loops import Loops, loop_torques
 from dynamics_node.symbolic import CROSSING, Halves
 
 
 class ContactRollouts:
-    """halves, rows: of algorithms.contact_step; backend: 'c', or 'numpy', interpreted. Picklable.
+    """halves, rows: of algorithms.contact_step; loops: their places; backend: 'c', or 'numpy', interpreted.
+    Picklable.
 
     From the step on in which a state has no finite result, its results are NaN. No state changes another.
     """
 
-    def __init__(self, halves: Halves, rows, backend: str):
-        self._halves, self._rows, self._backend = halves, rows, backend
+    def __init__(self, halves: Halves, rows, loops: Loops, backend: str):
+        self._halves, self._rows, self._loops, self._backend = halves, rows, loops, backend
         self._interpreters = Interpreter(halves.first), Interpreter(halves.second)
         self._kernels: dict[np.dtype, ContactRolloutKernel] = {}
 
@@ -23,27 +25,29 @@ class ContactRollouts:
     def touches(self):
         return len(self._rows.touches)
 
-    def __call__(self, tau, same, sweeps, q, qd, force, residual):
-        """See ContactRolloutKernel; same: {name: array} of what all states share, `dt` among them. Raises
-        CompileError."""
+    def __call__(self, control, gains, same, sweeps, q, qd, force, residual):
+        """See ContactRolloutKernel; gains: LoopGains, if any; same: {name: array} of what all states share,
+        `dt` among them. Raises CompileError."""
         if self._backend == "numpy":
-            return self._interpreted(tau, same, sweeps, q, qd, force, residual)
-        if tau.dtype not in self._kernels:
-            self._kernels[tau.dtype] = ContactRolloutKernel(self._halves, self._rows, tau.dtype)
+            return self._interpreted(control, gains, same, sweeps, q, qd, force, residual)
+        dtype = control.dtype
+        if dtype not in self._kernels:
+            self._kernels[dtype] = ContactRolloutKernel(self._halves, self._rows, self._loops, dtype)
         inputs = self._halves.first.inputs
         shared = np.concatenate([np.ravel(same[name]) for name in inputs if name in same])
-        self._kernels[tau.dtype](tau, shared.astype(tau.dtype), sweeps, q, qd, force, residual)
+        shared, gains = shared.astype(dtype), np.array(gains, dtype=dtype)
+        self._kernels[dtype](control, gains, shared, sweeps, q, qd, force, residual)
         return None
 
-    def _interpreted(self, tau, same, sweeps, q, qd, force, residual):
+    def _interpreted(self, control, gains, same, sweeps, q, qd, force, residual):
         rows, count, dt = self._rows, len(q), float(same["dt"])
         first, second = self._halves
         impulses = Impulses(
             np.zeros((count, rows.size)), np.zeros((count, 2, len(rows.coordinates))), np.zeros(count)
         )
         state = {"q": q[:, 0], "qd": qd[:, 0]}
-        for t in range(tau.shape[1]):
-            given = {**state, "tau": tau[:, t], **same}
+        for t in range(control.shape[1]):
+            given = {**state, **self._controlled(control[:, t], gains, state, dt), **same}
             results, _ = self._interpreters[0].run_checked(count, [given[name] for name in first.inputs])
             found = dict(zip(first.outputs, results, strict=True))
             with np.errstate(all="ignore"):  # states that failed
@@ -60,3 +64,10 @@ class ContactRollouts:
             failed = ~np.isfinite(qd[:, t + 1]).all(axis=1)
             for array in (q[:, t + 1], qd[:, t + 1], force[:, t], residual[:, t]):
                 array[failed] = np.nan
+
+    def _controlled(self, control, gains, state, dt):
+        """The inputs of a step that depend on its control."""
+        if not self._loops.v:
+            return {"tau": control}
+        tau, inertia = loop_torques(self._loops, gains, control, **state, dt=dt)
+        return {"tau": tau, "loop_inertia": inertia}

@@ -48,7 +48,7 @@ class Rollouts:
         """See DeviceRollouts."""
         if self._device is None:
             reason = f"on a GPU, and this function runs by {self._backend}"
-            raise ArrayError(f"q0, qd0, tau: arrays {reason}: build it with backend='cuda'")
+            raise ArrayError(f"q0, qd0, controls: arrays {reason}: build it with backend='cuda'")
         return self._device(q0, qd0, tau, same)
 
     def _by_device(self, tau, same, q, qd) -> bool:

@@ -20,6 +20,7 @@ from dynamics_node.errors import ChoiceError, InputError, SolutionError
 from dynamics_node.functions.arguments import Arguments, robot_signature
 from dynamics_node.functions.choices import Backend, Choice
 from dynamics_node.functions.function import Function, Result
+from dynamics_node.functions.pd_gains import PDGains
 from dynamics_node.functions.rollout import roll_out, roll_out_with_contacts
 from dynamics_node.functions.solvers import solver_of
 from dynamics_node.functions.spec import FunctionSpec
@@ -162,19 +163,23 @@ class RobotFunction(Function[Result]):
         self,
         q0: ArrayLike,
         qd0: ArrayLike,
-        tau: ArrayLike,
+        controls: ArrayLike,
         dt: float,
         *,
         integrator: IntegratorName = "semi_implicit_euler",
+        pd: PDGains | None = None,
+        feedforward: ArrayLike | None = None,
     ) -> Rollout: ...
     @overload
     def rollout(
         self,
         q0: ArrayLike,
         qd0: ArrayLike,
-        tau: ArrayLike,
+        controls: ArrayLike,
         dt: float,
         *,
+        pd: PDGains | None = None,
+        feedforward: ArrayLike | None = None,
         contacts: Contact | Iterable[Contact],
         ground: Plane | Iterable[Plane] = FLOOR,
         friction: bool = True,
@@ -185,10 +190,12 @@ class RobotFunction(Function[Result]):
         self,
         q0: ArrayLike,
         qd0: ArrayLike,
-        tau: ArrayLike,
+        controls: ArrayLike,
         dt: float,
         *,
         integrator: IntegratorName = "semi_implicit_euler",
+        pd: PDGains | None = None,
+        feedforward: ArrayLike | None = None,
         contacts: Contact | Iterable[Contact] | None = None,
         ground: Plane | Iterable[Plane] = FLOOR,
         friction: bool = True,
@@ -198,7 +205,7 @@ class RobotFunction(Function[Result]):
         """Simulate many states along many steps, for planners that sample, see docs/how-to/rollouts.md.
 
         For forward dynamics. Positions move on their manifold, as in `integrate`. Torques are constant within
-        a step. Closed loops stay closed.
+        a step. Closed loops stay closed. With `pd`, controls are targets of PD loops instead of torques.
 
         With `contacts`, which may be empty, a step is semi-implicit at the level of velocities and impulses.
         Friction of contacts is within its exact cone, limits of joints stop, friction of joints acts.
@@ -209,12 +216,17 @@ class RobotFunction(Function[Result]):
             Positions at the start, closed, rad and m.
         qd0 : array_like (..., nv)
             Velocities at the start, rad/s and m/s.
-        tau : array_like (..., steps, nv)
-            Torques and forces of the joints, N m and N; leading axes broadcast.
+        controls : array_like (..., steps, nv)
+            Torques and forces of the joints, N m and N; leading axes broadcast. With `pd`, positions of the
+            joints `robot.joint_names` (..., steps, joints), rad and m.
         dt : float
             Length of a step, s.
         integrator : str
             'semi_implicit_euler', of first order, or 'rk4', of fourth order with four times the work.
+        pd : PDGains, optional
+            Gains of PD loops that every step closes, implicit in kd.
+        feedforward : array_like (..., steps, nv), optional
+            Torques and forces in addition to those of the PD loops.
         contacts : iterable of Contact, optional
             Points of links that touch the ground. The other arguments belong to it.
         ground : Plane or iterable of Plane
@@ -238,8 +250,8 @@ class RobotFunction(Function[Result]):
         InputError
             For a wrong shape, a dt that is not positive, or a start or torque that is not finite.
         ChoiceError
-            For another quantity, an unknown integrator, a solver of parallel machines, and contacts with
-            'rk4' or that are no points.
+            For another quantity, an unknown integrator, a solver of parallel machines, or contacts that are
+            no points. For contacts or PD loops with 'rk4' or runtime parameters.
         CompileError
             For backend c without a compiler.
 
@@ -260,11 +272,18 @@ class RobotFunction(Function[Result]):
         problem = self._problem("rollouts")
         if problem.kind != "forward":
             raise ChoiceError(f"{self.spec.name} has no rollouts: use dn.build(robot, 'forward_dynamics')")
-        if contacts is None:
-            return roll_out(self, q0, qd0, tau, dt, integrator)
+        if feedforward is not None and pd is None:
+            raise ChoiceError("feedforward belongs to pd: give torques as controls")
+        if pd is None and contacts is None:
+            return roll_out(self, q0, qd0, controls, dt, integrator)
         if integrator != "semi_implicit_euler":
-            raise ChoiceError(f"integrator {integrator!r} has no contacts: leave it at 'semi_implicit_euler'")
-        return roll_out_with_contacts(self, q0, qd0, tau, dt, contacts, ground, friction, limits, sweeps)
+            reason = "has no contacts and no PD loops: leave it at 'semi_implicit_euler'"
+            raise ChoiceError(f"integrator {integrator!r} {reason}")
+        given, loops = (self, q0, qd0, controls, dt), (pd, feedforward)
+        if contacts is None:
+            free = roll_out_with_contacts(*given, (), ground, False, False, 1, *loops)
+            return Rollout(free.q, free.qd)
+        return roll_out_with_contacts(*given, contacts, ground, friction, limits, sweeps, *loops)
 
     def nearest(
         self,

@@ -9,7 +9,7 @@ from dynamics_node.algorithms.contact_step import contact_step
 from dynamics_node.algorithms.integrators import INTEGRATORS, integrator_of
 from dynamics_node.algorithms.results import ContactRollout, Rollout
 from dynamics_node.chains import SOLVERS as PARALLEL
-from dynamics_node.codegen import ArrayError, ContactRollouts, Rollouts, new_array, on_device
+from dynamics_node.codegen import ArrayError, ContactRollouts, Loops, Rollouts, new_array, on_device
 from dynamics_node.errors import ChoiceError, InputError
 from dynamics_node.functions.checks import (
     positive,
@@ -19,50 +19,67 @@ from dynamics_node.functions.checks import (
     shaped,
 )
 from dynamics_node.functions.choices import require_known
+from dynamics_node.functions.pd_gains import gains_of, loops_of
 from dynamics_node.robot.contacts import Plane, valid_contacts
 from dynamics_node.symbolic import LaneProgram, Program
 
+CONTROLS = ("controls", "feedforward")
+NO_LOOPS = Loops((), ())
 
-def roll_out(function, q0, qd0, tau, dt, integrator) -> Rollout:
+
+def roll_out(function, q0, qd0, controls, dt, integrator) -> Rollout:
     """See RobotFunction.rollout."""
     rollouts = _rollouts(function, integrator)
     dt = positive("dt", dt, "seconds")
     same = {"dt": np.array(dt), **function.defaults, **function.spec.inputs(function.robot)}
-    if any(map(on_device, (q0, qd0, tau))):
+    if any(map(on_device, (q0, qd0, controls))):
         try:
-            return Rollout(*rollouts.on_device(q0, qd0, tau, same))
+            return Rollout(*rollouts.on_device(q0, qd0, controls, same))
         except ArrayError as error:
             raise InputError(str(error)) from None
-    given, batch = _checked(function, {"q0": q0, "qd0": qd0, "tau": tau})
-    controls, states = _laid_out(function, given, batch)
-    rollouts(controls, same, *states)
-    _require_torques(function, given, states)
+    axes = _axes(function)
+    given, batch = _checked(function, {"q0": q0, "qd0": qd0, "controls": controls}, axes)
+    torques, states = _laid_out(function, given, batch)
+    rollouts(torques, same, *states)
+    _require_controls(axes, given, states)
     return Rollout(*(array.reshape(*batch, *array.shape[1:]) for array in states))
 
 
-def roll_out_with_contacts(function, q0, qd0, tau, dt, contacts, ground, friction, limits, sweeps):
+def roll_out_with_contacts(
+    function, q0, qd0, controls, dt, contacts, ground, friction, limits, sweeps, pd=None, feedforward=None
+):
     """See RobotFunction.rollout: a ContactRollout."""
     dt, sweeps = positive("dt", dt, "seconds"), _whole("sweeps", sweeps)
     for name, value in (("friction", friction), ("limits", limits)):
         if not isinstance(value, bool | np.bool_):
             raise InputError(f"{name} must be True or False, not {value!r}")
-    rollouts = _contact_rollouts(function, contacts, ground, bool(friction), bool(limits))
+    gains = () if pd is None else gains_of(function.robot, pd, dt)
+    loops = NO_LOOPS if pd is None else loops_of(function.robot)
+    rollouts = _contact_rollouts(function, contacts, ground, bool(friction), bool(limits), loops)
     same = {"dt": np.array(dt), "gravity": function.defaults["gravity"]}
-    given, batch = _checked(function, {"q0": q0, "qd0": qd0, "tau": tau})
-    controls, states = _laid_out(function, given, batch)
-    count, steps = controls.shape[:2]
+    values = {"q0": q0, "qd0": qd0, "controls": controls}
+    if feedforward is not None:
+        values["feedforward"] = feedforward
+    axes = _axes(function, targets=pd is not None)
+    given, batch = _checked(function, values, axes)
+    laid_out, states = _laid_out(function, given, batch)
+    count, steps = laid_out.shape[:2]
     force = new_array((count, steps, 3 * rollouts.touches), function.dtype)
     residual = new_array((count, steps), function.dtype)
-    rollouts(controls, same, sweeps, states[0], states[1], force, residual)
-    _require_torques(function, given, states)
+    rollouts(laid_out, gains, same, sweeps, states[0], states[1], force, residual)
+    _require_controls(axes, given, states)
     arrays = (*states, force, residual)
     return ContactRollout(*(array.reshape(*batch, *array.shape[1:]) for array in arrays))
 
 
 def _laid_out(function, given, batch):
-    """Torques (count, steps, nv), and arrays of the states, whose first step is the start."""
-    robot, steps, count = function.robot, given["tau"].shape[-2], prod(batch)
-    controls = np.broadcast_to(given["tau"], (*batch, steps, robot.nv)).reshape(count, steps, robot.nv)
+    """Controls (count, steps, width), and arrays of the states, whose first step is the start."""
+    robot, count = function.robot, prod(batch)
+    parts = []
+    for array in (given[name] for name in CONTROLS if name in given):
+        tail = array.shape[-2:]
+        parts.append(np.broadcast_to(array, (*batch, *tail)).reshape(count, *tail))
+    controls, steps = np.concatenate(parts, axis=2) if len(parts) > 1 else parts[0], parts[0].shape[1]
     states = []
     for name, size in (("q0", robot.nq), ("qd0", robot.nv)):
         states.append(new_array((count, steps + 1, size), function.dtype))
@@ -70,10 +87,12 @@ def _laid_out(function, given, batch):
     return np.ascontiguousarray(controls), states
 
 
-def _require_torques(function, given, states):
-    """Raise InputError if a torque is not finite."""
-    if not np.isfinite(states[1][:, -1]).all():  # else all torques are finite
-        require_finite("tau", given["tau"], function.signature.inputs["tau"], steps=True)
+def _require_controls(axes, given, states):
+    """Raise InputError if a control is not finite."""
+    if not np.isfinite(states[1][:, -1]).all():  # else all controls are finite
+        for name in CONTROLS:
+            if name in given:
+                require_finite(name, given[name], axes[name], steps=True)
 
 
 def _whole(name, value):
@@ -82,37 +101,50 @@ def _whole(name, value):
     return int(value)
 
 
-def _contact_rollouts(function, contacts, ground, friction, limits) -> ContactRollouts:
+def _contact_rollouts(function, contacts, ground, friction, limits, loops) -> ContactRollouts:
     """Made on first use. Raises ChoiceError, ContactError."""
     if function.spec.parameters or function.spec.f_ext:
-        raise ChoiceError("rollouts with contacts have no runtime parameters and no external wrenches")
+        raise ChoiceError(
+            "rollouts with contacts or PD loops have no runtime parameters and no external wrenches"
+        )
     contacts = valid_contacts(function.robot, contacts)
     planes = (ground,) if isinstance(ground, Plane) else tuple(ground)
     if others := [contact.name for contact in contacts if contact.kind != "point" or contact.other]:
         raise ChoiceError(f"rollouts have points against planes alone, not {', '.join(others)}")
     if not all(isinstance(plane, Plane) for plane in planes):
         raise TypeError("ground must be a Plane, or a sequence of them")
-    key = (contacts, planes, friction, limits)
+    key = (contacts, planes, friction, limits, loops)
     if key not in function._rollouts:
-        step = contact_step(function.robot, contacts, planes, friction, limits)
+        step = contact_step(function.robot, contacts, planes, friction, limits, loops.v)
         backend = "numpy" if function.runner.backend == "numpy" else "c"
-        function._rollouts[key] = ContactRollouts(step.halves, step.rows, backend)
+        function._rollouts[key] = ContactRollouts(step.halves, step.rows, loops, backend)
     return function._rollouts[key]
 
 
-def _checked(function, values):
-    """The arrays, and the leading axes of the batch; torques may still be not finite. Raises InputError."""
-    axes = {"q0": function.signature.inputs["q"], "qd0": function.signature.inputs["qd"]}
-    axes["tau"] = function.signature.inputs["tau"]
+def _axes(function, targets=False):
+    """The axes of every array, see `shaped`; targets: whether controls are those of PD loops."""
+    read, joints = function.signature.inputs, function.robot.joint_names
+    controls = ((len(joints),), joints) if targets else read["tau"]
+    return {"q0": read["q"], "qd0": read["qd"], "controls": controls, "feedforward": read["tau"]}
+
+
+def _checked(function, values, axes):
+    """The arrays, and the leading axes of the batch; controls may still be not finite. Raises InputError."""
     arrays = {name: shaped(name, value, axes[name], function.dtype) for name, value in values.items()}
-    if arrays["tau"].ndim < 2:
-        rows = f"(..., steps, {function.robot.nv}), a row for every step"
-        raise InputError(f"tau must have shape {rows}, not {arrays['tau'].shape}")
+    lengths = {}
+    for name in CONTROLS:
+        if name in arrays:
+            if arrays[name].ndim < 2:
+                rows = f"(..., steps, {axes[name][0][0]}), a row for every step"
+                raise InputError(f"{name} must have shape {rows}, not {arrays[name].shape}")
+            lengths[name] = arrays[name].shape[-2]
+    if len(set(lengths.values())) > 1:
+        raise InputError(f"controls and feedforward must have equally many steps, not {lengths}")
     for name in ("q0", "qd0"):
         require_finite(name, arrays[name], axes[name])
     for _, start, joint in function.signature.quaternions:
         require_unit_quaternions(joint, arrays["q0"][..., start : start + 4])
-    return arrays, same_batch({name: (array, 1 + (name == "tau")) for name, array in arrays.items()})
+    return arrays, same_batch({name: (array, 1 + (name in CONTROLS)) for name, array in arrays.items()})
 
 
 def _rollouts(function, integrator) -> Rollouts:

@@ -186,10 +186,10 @@ def test_errors_name_the_argument():
     bad = tau.copy()
     bad[2, 7] = np.nan
     for arrays, words in (
-        ((q, qd, tau[0]), "tau must have shape"),
-        ((q, qd, tau[:, 1:]), "tau must have shape"),
+        ((q, qd, tau[0]), "controls must have shape"),
+        ((q, qd, tau[:, 1:]), "controls must have shape"),
         ((q[1:], qd, tau), "q0 must have shape"),
-        ((q, qd, bad), rf"tau\[7\] \({robot.v_names[7]}\) at step 2 is not finite"),
+        ((q, qd, bad), rf"controls\[7\] \({robot.v_names[7]}\) at step 2 is not finite"),
         ((q, qd, np.tile(bad, (200, 1, 1))), "at step 2 of state 0 is not finite"),
         ((2 * q, qd, tau), "normalize it"),
         ((np.tile(q, (3, 1)), qd, np.zeros((2, 4, robot.nv))), "leading axes do not broadcast"),

@@ -109,7 +109,7 @@ CALLS = {  # name: function, arguments, (argument, kinds) that are not wrong
     "manipulability": (dn.manipulability, lambda: arm(axes="xyz", reference="body"), {}),
     "rollout": (
         lambda **own: forward().rollout(**own),
-        lambda: {"q0": np.zeros(2), "qd0": np.zeros(2), "tau": STILL, "dt": 0.01, "integrator": "rk4"},
+        lambda: {"q0": np.zeros(2), "qd0": np.zeros(2), "controls": STILL, "dt": 0.01, "integrator": "rk4"},
         {},
     ),
     "simulate": (

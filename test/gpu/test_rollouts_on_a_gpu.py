@@ -54,7 +54,7 @@ def test_types_states_that_diverge_and_places(gpu):
     others = ~np.isin(np.arange(COUNT), (7, 8))
     assert np.array_equal(bad[others], right[others]) and np.array_equal(bad[7, :2], right[7, :2])
     assert np.isnan(bad[7, 2:]).all() and np.isnan(bad[8, 1:]).all()
-    with pytest.raises(dn.InputError, match="tau does not lie on the device"):
+    with pytest.raises(dn.InputError, match="controls does not lie on the device"):
         forward.rollout(gpu.cupy.asarray(q), gpu.cupy.asarray(qd), tau, DT)
     with pytest.raises(dn.InputError, match="build it with backend='cuda'"):
         dn.build(model, "forward_dynamics", backend="c").rollout(*map(gpu.cupy.asarray, (q, qd, tau)), DT)
@@ -69,7 +69,7 @@ def test_arrays_of_another_library(stand_in):
     assert np.array_equal(result.q.array, forward.rollout(*given, DT).q)
     q, qd, tau = given
     for arrays, words in (
-        ((q, qd, tau[:, :, 1:]), "tau must have shape"),
+        ((q, qd, tau[:, :, 1:]), "controls must have shape"),
         ((q, qd[1:], tau), "qd0 must have shape"),
         ((q, qd.astype(np.float32), tau), "qd0 is of float32"),
     ):

@@ -15,11 +15,25 @@ static inline void write_lanes(const vector *restrict from, int size, number *to
     for (int i = 0; i < size; ++i) to[j * stride + i] = from[i][j];
 }
 
-/* States from .. to - 1. control: (states, steps, CONTROL); q, qd: (states, steps + 1, their size), which begin with the
+/* The control of a step: torques; or those of PD loops, see loop_torques. */
+static inline void read_control(const number *from, long stride, int own, long width, const number *gains,
+  vector *restrict x)
+{
+#if LOOPS
+  vector control[LOOPS + QD_SIZE];
+  read_lanes(from, stride, own, width, control);
+  loop_torques(gains, control, width, x[SAME_AT], x, x + Q_SIZE, x + CONTROL_AT);
+#else
+  (void)gains;
+  read_lanes(from, stride, own, width, x + CONTROL_AT);
+#endif
+}
+
+/* States from .. to - 1. control: (states, steps, width); gains: of the LOOPS, if any; q, qd: (states, steps + 1, their size), which begin with the
    start; force: (states, steps, 3 TOUCHES); rest: (states, steps), the residuals. From the step on that fails, the results
    of a state are NaN; others do not notice. */
-int rollout(long from, long to, long steps, long sweeps, const number *control, const number *same, number *q, number *qd,
-  number *force, number *rest)
+int rollout(long from, long to, long steps, long sweeps, long width, const number *control, const number *gains,
+  const number *same, number *q, number *qd, number *force, number *rest)
 {
   const long q_stride = (steps + 1) * Q_SIZE, qd_stride = (steps + 1) * QD_SIZE, f_stride = steps * 3 * TOUCHES;
   const vector nan = (vector){0} + (number)__builtin_nan("");
@@ -38,7 +52,7 @@ int rollout(long from, long to, long steps, long sweeps, const number *control, 
     read_lanes(q_t, q_stride, own, Q_SIZE, x);
     read_lanes(qd_t, qd_stride, own, QD_SIZE, x + Q_SIZE);
     for (long t = 0; t < steps; ++t) {
-      read_lanes(control + (k * steps + t) * CONTROL, steps * CONTROL, own, CONTROL, x + CONTROL_AT);
+      read_control(control + (k * steps + t) * width, steps * width, own, width, gains, x);
       run(x, y);
       const vector dt = x[SAME_AT], left = impulses(y, dt, sweeps, p, part);
       for (int i = 0; i < CROSSING; ++i) z[i] = y[CROSSING_AT + i];

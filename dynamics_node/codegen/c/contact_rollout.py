@@ -12,6 +12,7 @@ from dynamics_node.codegen.c.render import renderer
 from dynamics_node.codegen.c.render_straight import VECTORS, before_run, memory, render_run, table, text_of
 from dynamics_node.codegen.c.threads import in_parts, threads_worth
 from dynamics_node.codegen.contact_solver import COMPLIANCE, PUSHED, SLOW
+from dynamics_node.codegen.pd_loops import Loops
 from dynamics_node.codegen.runner import PRECISIONS
 from dynamics_node.symbolic import CROSSING, Halves, depth_first
 
@@ -20,17 +21,18 @@ _TINY = {"double": "1e-300", "float": "1e-30f"}
 
 
 class ContactRolloutKernel(Loaded):
-    """kernel(tau, same, sweeps, q, qd, force, residual) for the Halves of a ContactStep and its rows.
+    """kernel(control, gains, same, sweeps, q, qd, force, residual) for a ContactStep.
 
-    tau (count, steps, nv); same (numbers,): the other inputs of the first half, side by side; q, qd (count,
-    steps + 1, *shape): their first step is the start, the others are written, as are force (count, steps, 3
-    touches) and residual (count, steps). All are contiguous, of dtype.
+    control (count, steps, width): torques, or with loops, see loop_torques; gains (3, loops): LoopGains; same
+    (numbers,): the other inputs of the first half, side by side; q, qd (count, steps + 1, *shape): their
+    first step is the start, the others are written, as are force (count, steps, 3 touches) and residual
+    (count, steps). All are contiguous, of dtype.
     """
 
     PER_PROCESS = ("_run",)
 
-    def __init__(self, halves: Halves, rows, dtype=np.float64):
-        self.dtype, self._rows = np.dtype(dtype), rows
+    def __init__(self, halves: Halves, rows, loops: Loops, dtype=np.float64):
+        self.dtype, self._rows, self._loops = np.dtype(dtype), rows, loops
         self._second = depth_first(halves.second)
         super().__init__(depth_first(halves.first))
 
@@ -40,7 +42,7 @@ class ContactRolloutKernel(Loaded):
             np.asarray(x).tolist() for x in (self._rows.friction, self._rows.restitution, self._rows.dry)
         ]
         return compile_library(
-            f"contact rollout {renderer()} {digests} {PRECISIONS[self.dtype]} {numbers}",
+            f"contact rollout {renderer()} {digests} {PRECISIONS[self.dtype]} {numbers} {self._loops}",
             self._text,
             (*FOR_VECTORS, *width_flags(), "-fno-math-errno"),
         )
@@ -54,8 +56,9 @@ class ContactRolloutKernel(Loaded):
         sizes = {
             "Q_SIZE": size.pop("q"),
             "QD_SIZE": size.pop("qd"),
-            "CONTROL": size.pop("tau"),
+            "CONTROL": size.pop("tau") + size.pop("loop_inertia", 0),
             "SAME": sum(size.values()),
+            "LOOPS": len(self._loops.v),
             "TOUCHES": len(rows.touches),
             "COORDINATES": len(rows.coordinates),
             "ROWS": rows.size,
@@ -82,18 +85,21 @@ class ContactRolloutKernel(Loaded):
                 table("double", "friction[]", rows.friction),
                 table("double", "restitution[]", rows.restitution),
                 table("double", "dry[]", rows.dry),
+                table("int", "loop_q[]", self._loops.q),
+                table("int", "loop_v[]", self._loops.v),
                 text_of("contact_solver.c"),
+                text_of("pd_loops.c"),
                 text_of("contact_rollout.c"),
             ]
         )
 
     def _open(self, library):
         self._run = library.rollout
-        self._run.argtypes = (*[_LONG] * 4, *[_POINTER] * 6)
+        self._run.argtypes = (*[_LONG] * 5, *[_POINTER] * 7)
 
-    def __call__(self, tau, same, sweeps, q, qd, force, residual):
-        count, steps = tau.shape[:2]
-        arrays = [array.ctypes.data for array in (tau, same, q, qd, force, residual)]
+    def __call__(self, control, gains, same, sweeps, q, qd, force, residual):
+        count, steps, width = control.shape
+        arrays = [array.ctypes.data for array in (control, gains, same, q, qd, force, residual)]
         work = len(self.program.ops) + len(self._second.ops) + sweeps * self._rows.size**2
         threads = threads_worth(count * steps * work)
-        in_parts(count, threads, lambda start, stop: self._run(start, stop, steps, sweeps, *arrays))
+        in_parts(count, threads, lambda start, stop: self._run(start, stop, steps, sweeps, width, *arrays))

@@ -15,6 +15,8 @@ from dynamics_node.codegen.cuda.device_call import (
 )
 from dynamics_node.codegen.cuda.runner import CudaRunner
 
+_READ = {"q0": "q", "qd0": "qd", "controls": "tau"}  # inputs of a stage, by argument
+
 
 class DeviceRollouts:
     """runner: of a stage, see Rollouts; stages (stages, coefficients). same: {name: array of NumPy} of inputs
@@ -36,10 +38,10 @@ class DeviceRollouts:
         """q (count, steps + 1, nq) and qd of a start q0 (count, nq) and qd0, and of tau (count, steps, nv):
         all on the device, of one type, that of the arithmetic. Results are of the library of q0."""
         with at_work() as cupy:
-            given = {name: taken_there(cupy, name, a) for name, a in (("q0", q0), ("qd0", qd0), ("tau", tau))}
+            given = {name: taken_there(cupy, name, a) for name, a in zip(_READ, (q0, qd0, tau), strict=True)}
             self._require(given)
             start = {name: cupy.ascontiguousarray(given[f"{name}0"].transpose(1, 0)) for name in ("q", "qd")}
-            torques = cupy.ascontiguousarray(given["tau"].transpose(1, 2, 0))
+            torques = cupy.ascontiguousarray(given["controls"].transpose(1, 2, 0))
             results = self._launched(cupy, start, torques, same)
             if not isinstance(q0, cupy.ndarray):  # its library may use the memory again at once
                 cupy.cuda.get_current_stream().synchronize()
@@ -51,7 +53,7 @@ class DeviceRollouts:
         for name, array in given.items():
             if array.dtype != dtype or dtype not in (np.float32, np.float64):
                 raise ArrayError(f"{name} is of {array.dtype}: all arrays must be of float32, or of float64")
-            shape = (count, *array.shape[1:2] * (name == "tau"), *self._runner.inputs[name.removesuffix("0")])
+            shape = (count, *array.shape[1:2] * (name == "controls"), *self._runner.inputs[_READ[name]])
             if array.shape != shape:
                 reason = "nothing is broadcast there"
                 raise ArrayError(f"{name} must have shape {shape}, not {array.shape}: {reason}")
