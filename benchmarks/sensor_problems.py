@@ -39,8 +39,8 @@ def on_two_feet(model, both=False):
     driven = [body.joint.name for body in model.bodies if not body.joint.type.is_free]
     sensors = [s.JointAcceleration(name, std=0.5) for name in driven]
     sensors += [s.Accelerometer(base, std=0.02, **AT), s.AngularAcceleration(base, std=0.3)]
-    second = s.ExternalWrench(FEET[1], std=1.0) if both else s.ExternalWrench(FEET[1], rows="unknown")
-    return dn.sensor_problem(model, [*sensors, s.ExternalWrench(FEET[0], std=1.0), second])
+    sensors += [s.ExternalWrench(foot, std=1.0) for foot in (FEET if both else FEET[:1])]
+    return dn.sensor_problem(model, sensors, contacts=[dn.Contact(foot, "surface") for foot in FEET])
 
 
 def states_of(model, problem, count=STATES):
@@ -181,7 +181,7 @@ def accuracy(model, problem, estimator, q, qd, readings):
         for variable in variables:
             values[variable] = x[start : start + variable.dim].astype(float)
             start += variable.dim
-        for ours, right in zip(results[:3], sensor_values(model, problem, values), strict=True):
+        for ours, right in zip(results[:3], sensor_values(model, system, values), strict=True):
             worst = max(worst, np.abs(ours[state] - right).max() / max(1e-6, np.abs(right).max()))
     return harness.Row(
         "the same, error", worst, "", "lower", target=1e-9, reason="against a dense solve in numpy.longdouble"
@@ -227,15 +227,14 @@ def joints(model, kind):
 
 
 def load_cells(model):
-    """Sensors of figure 2: joint accelerations, load cells at the first joint and at the tip; the wrench on
-    the middle link is unknown."""
+    """The problem of figure 2: joint accelerations, load cells at the first joint and at the tip; the wrench
+    on the middle link is unknown."""
     first, middle, tip = (model.bodies[k].name for k in (0, model.nbodies // 2, -1))
     wrist = s.ForceTorque(model.bodies[0].joint.name, measures="parent_to_child", std=0.1)
     sensors = [*joints(model, s.JointAcceleration), wrist]
     sensors.append(s.ExternalWrench(tip, std=0.1))
-    if middle not in (first, tip):
-        sensors.append(s.ExternalWrench(middle, rows="unknown"))
-    return sensors
+    touched = [tip] if middle in (first, tip) else [tip, middle]
+    return dn.sensor_problem(model, sensors, contacts=[dn.Contact(link, "surface") for link in touched])
 
 
 def arithmetic(program):
@@ -254,7 +253,7 @@ def counted(n):
         problem = getattr(dn, f"{kind}_dynamics")(model)
         counts[kind] = min(map(arithmetic, dynamics_programs(model, problem).values()))
     if n > 3:
-        problem = dn.sensor_problem(model, load_cells(model))
+        problem = load_cells(model)
         counts["cells LU"] = arithmetic(sensor_program(model, problem))
         plan = fill(model, problem)
         counts["cells fill"], counts["cells turns"] = (

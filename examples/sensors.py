@@ -22,19 +22,20 @@ def main():
 
     # At rest, all weight on the left foot: inverse dynamics is a sensor problem, too.
     at_rest = [JointAcceleration(joint.name, std=0.0, value=0.0) for joint in robot.independent_joints]
-    on_one_foot = dn.sensor_problem(robot, [*at_rest, ExternalWrench("left_foot", rows="unknown")])
+    soles = [dn.Contact(foot, "surface") for foot in FEET]
+    on_one_foot = dn.sensor_problem(robot, at_rest, contacts=soles[0])
     truth = dn.build(robot, on_one_foot, backend="numpy")(q, still, {})
 
     # Accelerations are known roughly, feet measure all but the yaw torque: paper 4, eq. (24).
-    all_but_yaw = ("measured", "measured", "unknown", "measured", "measured", "measured")
+    all_but_yaw = ("mx", "my", "fx", "fy", "fz")
     sensors = [JointAcceleration(joint.name, std=0.5, value=0.0) for joint in robot.independent_joints]
     sensors += [ExternalWrench(foot, rows=all_but_yaw, std=2.0) for foot in FEET]
-    print(dn.observability(robot, dn.sensor_problem(robot, sensors), q))
+    print(dn.observability(robot, dn.sensor_problem(robot, sensors, contacts=soles), q))
 
     torques = [joint for joint in robot.independent_joints if joint.type.is_scalar]
     sensors += [JointTorque(joint.name, std=0.5) for joint in torques]
     sensors += [Imu("torso", std=(0.01, 0.01, 0.01, 0.1, 0.1, 0.1))]
-    problem = dn.sensor_problem(robot, sensors, covariance=["tau"])
+    problem = dn.sensor_problem(robot, sensors, covariance=["tau"], contacts=soles)
     estimator = dn.build(robot, problem, backend="numpy")
     print(estimator.observability)
 

@@ -22,6 +22,7 @@ from dynamics_node.identification import doctor
 from dynamics_node.io import make_report, write_page
 from dynamics_node.output_files import write_text
 from dynamics_node.robot import sensor_problem
+from dynamics_node.robot.contacts import load_contacts
 from dynamics_node.robot.loops_file import read_loops_file
 from dynamics_node.robot.sensors import load_sensors
 from dynamics_node.robot.urdf_numbers import ALL_FIGURES, Inertial, with_numbers
@@ -174,13 +175,15 @@ def add_sensors(commands):
         "robot.urdf sensors.yaml", "robot.urdf sensors.yaml --at 0,-0.5,0,-2,0,1.5,0.8,0",
     )  # fmt: skip
     parser.add_argument("sensors", metavar="SENSORS.yaml", help="sensors, see docs/reference/sensors.md")
+    _add_contacts(parser)
     _add_at(parser, "judge at this position, too")
 
 
 def show_sensors(robot, options, printer):
     """Print a row per sensor and the observability; raise UnobservableError if it is incomplete."""
     q = None if options.at is None else closed_position(robot, "--at", options.at)
-    problem = sensor_problem(robot, load_sensors(options.sensors))
+    contacts = load_contacts(options.contacts) if options.contacts else ()
+    problem = sensor_problem(robot, load_sensors(options.sensors), contacts=contacts)
     result = observability(robot, problem, q)
     printer.data(
         observable=result.observable, unobservable=result.unobservable,

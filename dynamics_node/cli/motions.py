@@ -158,7 +158,7 @@ def smooth_recording(robot, options, printer):
     """Smooth and write; after a failure, write the states before it."""
     check_outputs(robot, options)
     sensors = load_sensors(options.sensors) if options.sensors else ()
-    labels = dict(zip((s.name for s in sensors), fitting_labels(robot, sensors), strict=True))
+    labels = dict(zip((s.name for s in sensors), fitting_labels(robot, sensors, contacts=()), strict=True))
     table = _table(robot, options, ("q", "tau"), more=labels)
     for name in labels.keys() - table.keys():
         raise TableError(

@@ -115,8 +115,8 @@ class ExternalWrenchEstimate(NamedTuple):
     >>> tau = dn.evaluate(robot, "inverse_dynamics", q, rest, rest, f_ext=f_ext, backend="numpy")
     >>> sensors = [dn.sensors.JointTorque(name, std=0.1) for name in robot.v_names]
     >>> sensors += [dn.sensors.JointAcceleration(name, std=0.1) for name in robot.v_names]
-    >>> sensors += [dn.sensors.ExternalWrench("panda_link7", rows=["zero"] * 3 + ["unknown"] * 3)]
-    >>> estimator = dn.build(robot, dn.sensor_problem(robot, sensors), backend="numpy")
+    >>> problem = dn.sensor_problem(robot, sensors, contacts=[dn.Contact("panda_link7")])
+    >>> estimator = dn.build(robot, problem, backend="numpy")
     >>> (push,) = estimator.external_wrenches(estimator(q, rest, np.concatenate([tau, rest])))
     >>> push.link, push.wrench[3:].round(3)
     ('panda_link7', array([1., 2., 3.]))
@@ -193,7 +193,7 @@ class Estimator(RobotFunction[Estimate]):
         return np.isfinite(estimate.chi_square) & (np.asarray(estimate.chi_square) <= checked)
 
     def external_wrenches(self, estimate: Estimate) -> tuple[ExternalWrenchEstimate, ...]:
-        """Return the wrench on every link with an ExternalWrench.
+        """Return the wrench on every link with a contact.
 
         For several links on one body only the first counts, since their wrenches are not distinguishable.
 
@@ -218,10 +218,10 @@ class Estimator(RobotFunction[Estimate]):
     def _contact_links(self):
         """{link: (its body, wrench transform (6, 6) from the body to the link)}."""
         transforms: dict = {}
-        for contact in self.problem.contacts:
-            frame = self.robot.frame(contact.link)
-            if frame.body not in (body for body, _ in transforms.values()):
-                transforms[contact.link] = frame.body, inverse_motion_transform(frame.X).T
+        for link in (link for contact in self.problem.contacts for link in (contact.link, contact.other)):
+            body = self.robot.frame(link).body if link else -1
+            if body >= 0 and body not in (known for known, _ in transforms.values()):
+                transforms[link] = body, inverse_motion_transform(self.robot.frame(link).X).T
         return transforms
 
     def judge(

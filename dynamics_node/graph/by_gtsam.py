@@ -138,7 +138,7 @@ class GtsamLeastSquares:
         values = _optimum(system)
         if values is None:
             return {k: np.full(shape, np.nan) for k, shape in self.problem.returns(self.robot).items()}
-        results = dict(zip(RESULTS, sensor_values(self.robot, self.problem, values), strict=True))
+        results = dict(zip(RESULTS, sensor_values(self.robot, system, values), strict=True))
         left = [factor.given(values).rhs for factor in system.noisy]
         by_label = dict(zip(sum(system.labels, ()), np.concatenate([np.zeros(0), *left]), strict=True))
         results["residuals"] = np.array([by_label.get(label, 0.0) for label in self.problem.readings])

@@ -13,7 +13,7 @@ from dynamics_node.algorithms.contact_equations import contact_equations, drifts
 from dynamics_node.algorithms.frame_kinematics import body_poses
 from dynamics_node.algorithms.recursion import joint_motions, outward
 from dynamics_node.errors import ChoiceError
-from dynamics_node.graph.factors import contact_factor, contact_force, contact_wrench_blocks, with_blocks
+from dynamics_node.graph.factors import Variable, contact_factor, contact_force, with_blocks
 from dynamics_node.robot.robot import cached_on_robot
 from dynamics_node.robot.transforms import joint_transforms
 from dynamics_node.symbolic import Program, interpret, matvec, trace, transpose
@@ -64,34 +64,42 @@ def _falling(tree, X_up, sides, gravity):
     return P[3:].T @ matvec(E, gravity)
 
 
-class _Touched(NamedTuple):
-    """Of a contact at states: sides {body: P}, turn, offset (see `contact_program`), place of its rows."""
+class Touched(NamedTuple):
+    """Of a contact at states: its force, sides {body: P}, turn and offset (see `contact_program`)."""
 
-    sides: dict
+    force: Variable
+    sides: dict[int, Any]
     turn: Any
     offset: Any
-    place: slice
 
 
-def _touched(tree, problem, q, rates=None, gravity=None):
+def touched(tree, contacts, q, rates=None, gravity=None) -> tuple[Touched, ...]:
+    """The contacts at states; rates and gravity are of the offset alone."""
     gravity = tree.gravity if gravity is None else gravity
     rates = np.zeros(tree.nv) if rates is None else rates
-    found = interpret(contact_program(tree, problem.contacts), q=q, qd=rates, gravity=gravity)
-    for k, place in enumerate(problem.rows.places.values()):
-        head = f"P{k}."
-        sides = {int(name.removeprefix(head)): P for name, P in found.items() if name.startswith(head)}
-        yield _Touched(sides, found[f"turn{k}"], found[f"offset{k}"], place)
+    found = interpret(contact_program(tree, contacts), q=q, qd=rates, gravity=gravity)
+    sides: list[dict] = [{} for _ in contacts]
+    for name, P in found.items():
+        if name.startswith("P"):
+            k, body = map(int, name[1:].split("."))
+            sides[k][body] = P
+    forces = contact_forces(contacts)
+    return tuple(
+        Touched(force, sides[k], found[f"turn{k}"], found[f"offset{k}"]) for k, force in enumerate(forces)
+    )
 
 
 def with_contacts(tree, problem, factors, q, rates, gravity, state: ContactState):
     """The factors of a robot, and those of the contacts of a Problem. rates (..., nv of the tree); gravity as
     in `rnea`."""
     on_wrenches, added = defaultdict[int, dict](dict), []
-    for k, (sides, turn, offset, place) in enumerate(_touched(tree, problem, q, rates, gravity)):
+    places = problem.rows.places.values()
+    contacts = zip(touched(tree, problem.contacts, q, rates, gravity), places, strict=True)
+    for k, ((force, sides, turn, offset), place) in enumerate(contacts):
         wanted = matvec(transpose(turn), state.accelerations[..., place])
         added.append(contact_factor(k, sides, state.active[..., k], wanted - offset))
-        for body, blocks in contact_wrench_blocks(k, sides).items():
-            on_wrenches[body].update(blocks)
+        for body, P in sides.items():
+            on_wrenches[body][force] = P
     for factor in factors:
         yield with_blocks(factor, on_wrenches[factor.body]) if factor.kind == "wrench" else factor
     yield from added
@@ -99,15 +107,13 @@ def with_contacts(tree, problem, factors, q, rates, gravity, state: ContactState
 
 def forces_of_contacts(tree, problem, values, q):
     """(..., rows), in the axes of the contacts, from {variable: value}."""
-    touched = _touched(tree, problem, q)
-    variables = contact_variables(problem)
-    parts = [matvec(t.turn, values[x]) for t, x in zip(touched, variables, strict=True)]
+    parts = [matvec(t.turn, values[t.force]) for t in touched(tree, problem.contacts, q)]
     return np.concatenate(parts, axis=-1)
 
 
-def contact_variables(problem):
-    """The unknown forces of the contacts."""
-    return [contact_force(k, len(contact.rows)) for k, contact in enumerate(problem.contacts)]
+def contact_forces(contacts):
+    """The unknown forces of contacts."""
+    return [contact_force(k, len(contact.rows)) for k, contact in enumerate(contacts)]
 
 
 def sides_of(tree, problem):
@@ -116,4 +122,4 @@ def sides_of(tree, problem):
         [tree.frame(link).body if link else -1 for link in (contact.link, contact.other)]
         for contact in problem.contacts
     )
-    return dict(zip(contact_variables(problem), bodies, strict=True))
+    return dict(zip(contact_forces(problem.contacts), bodies, strict=True))

@@ -25,7 +25,13 @@ import numpy as np
 
 from dynamics_node.errors import InputError
 from dynamics_node.graph.factor_graph import dense_system
-from dynamics_node.graph.factors import ACCELERATION, EXTERNAL, JOINT_ACCELERATION, WRENCH, LinearFactor
+from dynamics_node.graph.factors import (
+    ACCELERATION,
+    CONTACT_FORCE,
+    JOINT_ACCELERATION,
+    WRENCH,
+    LinearFactor,
+)
 from dynamics_node.graph.permuted import Lu, Permuted, scalar_columns, scalar_rows
 from dynamics_node.graph.pivot_search import NoPivotError, best_plan
 from dynamics_node.graph.sensor_system import SensorSystem
@@ -34,7 +40,7 @@ from dynamics_node.symbolic import pivoted, solve_definite, symmetric
 DEPENDENT = 1e-9  # relative remainder of a row that counts as zero
 # A reading of a variable that others follow from is preferred to one that needs a solve, unless it is this
 # much less precise.
-PREFERRED = {JOINT_ACCELERATION: 30.0, ACCELERATION: 30.0, EXTERNAL: 30.0, WRENCH: 10.0}
+PREFERRED = {JOINT_ACCELERATION: 30.0, ACCELERATION: 30.0, CONTACT_FORCE: 30.0, WRENCH: 10.0}
 
 
 class RedundantError(InputError):

@@ -17,7 +17,7 @@ from dynamics_node.robot.sensor_problem import SensorProblem
 from dynamics_node.symbolic import matvec, transpose
 
 ACCELERATION, WRENCH, TORQUE, JOINT_ACCELERATION = "A", "F", "tau", "qdd"
-COUPLING_FORCE, VIRTUAL_VELOCITY, EXTERNAL = "C", "mu", "W"
+COUPLING_FORCE, VIRTUAL_VELOCITY = "C", "mu"
 CONTACT_FORCE = "lambda"
 _TURNING = [f"{what} {axis}" for what in ("moment", "force") for axis in "xyz"]
 _MOVING = [f"{what} acceleration {axis}" for what in ("angular", "linear") for axis in "xyz"]
@@ -31,9 +31,8 @@ class Variable(NamedTuple):
 
     tau and qdd belong to the body whose joint owns the coordinates. Constraints are numbered on after the
     bodies: F of a cut loop joint, C (force of a gear, a belt or another coupling). mu: see
-    `minimum_torque_factors`. W (the wrench of the environment on a link) is numbered like the contacts of a
-    sensor problem; lambda (force of a contact) like the contacts of a Problem. Printed as in the paper: A1,
-    F1, ...
+    `minimum_torque_factors`. lambda (force of a contact) is numbered like the contacts of a problem. Printed
+    as in the paper: A1, F1, ...
     """
 
     kind: str
@@ -71,20 +70,17 @@ def joint_acceleration(body, dim=1):
     return Variable(JOINT_ACCELERATION, body, dim)
 
 
-def external_wrench(number, dim):
-    return Variable(EXTERNAL, number, dim)
-
-
 def contact_force(number, dim):
     return Variable(CONTACT_FORCE, number, dim)
 
 
 def entry_names(robot, problem: SensorProblem, variable: Variable) -> tuple[str, ...]:
-    """Names of the entries of a variable: `torque of joint 'knee'`, `external moment z on link 'foot'`."""
+    """Names of the entries of a variable: `torque of joint 'knee'`, `moment z of contact 'foot'`."""
     bodies, number = robot.tree.bodies, variable.body
-    if variable.kind == EXTERNAL:
+    if variable.kind == CONTACT_FORCE:
         contact = problem.contacts[number]
-        return tuple(f"external {_TURNING[row]} on link {contact.link!r}" for row in contact.rows)
+        axes = f" in axes of link {contact.link!r}" if contact.kind == "point" else ""
+        return tuple(f"{what} of contact {contact.name!r}{axes}" for what in _TURNING[-variable.dim :])
     if number >= len(bodies) or variable.kind == COUPLING_FORCE:
         return _of_constraint(robot, number - len(bodies), variable.dim)
     body, joint = bodies[number], bodies[number].joint
@@ -243,11 +239,6 @@ def contact_factor(number, sides, active, acceleration_along):
     blocks = {acceleration(body): s[..., None] * transpose(P) for body, P in sides.items()}
     blocks[contact_force(number, rows)] = (1.0 - s)[..., None] * np.eye(rows)
     return LinearFactor("contact", number, blocks, s * acceleration_along)
-
-
-def contact_wrench_blocks(number, sides):
-    """{body: {lambda: P}}: the force of a contact in the wrench factors (6) of the bodies that it touches."""
-    return {body: {contact_force(number, P.shape[-1]): P} for body, P in sides.items()}
 
 
 def minimum_torque_factors(weights, joints, G):

@@ -5,7 +5,7 @@ structural rank depends on the pattern of zeros only; it is an upper bound that 
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -26,9 +26,6 @@ from dynamics_node.graph.sensor_system import (
 )
 from dynamics_node.robot import Robot, SensorProblem
 from dynamics_node.robot.sensors import (
-    MEASURED,
-    UNKNOWN,
-    WRENCH,
     Accelerometer,
     AngularAcceleration,
     ExternalWrench,
@@ -43,15 +40,15 @@ ZERO_ENTRY = 1e-12
 
 
 def candidates(robot, problem: SensorProblem) -> Iterator[Sensor]:
-    """Possible additional sensors: a row of an external wrench, torque or acceleration of a joint, an
+    """Possible additional sensors: a row of a wrench at a contact, torque or acceleration of a joint, an
     accelerometer, angular accelerations, a force/torque sensor, at every place. Their noise has no
     meaning."""
-    for contact in problem.contacts:
+    for contact in (c for c in problem.contacts if robot.frame(c.link).body >= 0):
         for row in contact.rows:
-            roles = tuple(MEASURED if k == row else UNKNOWN for k in range(6))
-            name = f"{contact.link} wrench.{WRENCH[row]}"
-            at = ExternalWrench(contact.link, xyz=contact.xyz, rpy=contact.rpy, rows=UNKNOWN)
-            yield replace(at, rows=roles, std=1.0, name=name)
+            name = f"{contact.link} wrench.{row}"
+            yield ExternalWrench(
+                contact.link, rows=[row], std=1.0, name=name, xyz=contact.xyz, rpy=contact.rpy
+            )
     for joint in robot.independent_joints:
         if not joint.type.is_free:
             yield JointTorque(joint.name, std=1.0)

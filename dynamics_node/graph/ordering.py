@@ -19,7 +19,7 @@ import numpy as np
 
 from dynamics_node.algorithms.first_positions import generic_positions
 from dynamics_node.errors import InputError, SingularPivotError
-from dynamics_node.graph.contact_factors import ContactState, contact_variables
+from dynamics_node.graph.contact_factors import ContactState, contact_forces
 from dynamics_node.graph.early_forces import with_early_forces
 from dynamics_node.graph.elimination import Plan, plan_elimination
 from dynamics_node.graph.factor_graph import FactorGraph, coordinate_owners, graph_rank, unknown_of
@@ -243,7 +243,7 @@ def filled(graph: FactorGraph, blocks) -> FactorGraph:
 
 def ordering_of(name, robot, problem, graph) -> Ordering:
     """A named ordering, with the forces of constraints and contacts last if it does not place them."""
-    last = (*constraint_variables(robot), *contact_variables(problem))
+    last = (*constraint_variables(robot), *contact_forces(problem.contacts))
     return named_ordering(name, robot, spanning_problem(robot, problem), graph, last)
 
 
@@ -280,7 +280,7 @@ def _redundant(problem, graph):
     if not problem.contacts:
         return []
     names = set(graph_rank(graph).open)
-    forces = zip(contact_variables(problem), problem.contacts, strict=True)
+    forces = zip(contact_forces(problem.contacts), problem.contacts, strict=True)
     return [contact.name for x, contact in forces if str(x) in names]
 
 

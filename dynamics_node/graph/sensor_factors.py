@@ -9,18 +9,18 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dynamics_node.graph.contact_factors import Touched
 from dynamics_node.graph.factors import (
     LinearFactor,
     Variable,
     acceleration,
-    external_wrench,
     joint_acceleration,
     torque,
     wrench,
 )
 from dynamics_node.robot import Robot
-from dynamics_node.robot.sensor_problem import WrenchSite
-from dynamics_node.robot.sensors import MEASURED, ZERO, Sensor
+from dynamics_node.robot.contacts import Contact
+from dynamics_node.robot.sensors import WRENCH, Sensor
 from dynamics_node.robot.subtree import subtree
 from dynamics_node.robot.transforms import FactoredTransforms, Transforms
 from dynamics_node.symbolic import (
@@ -34,18 +34,17 @@ from dynamics_node.symbolic import (
     transpose,
 )
 
-VANISHES = 1e-12  # of entries of a transform between two frames of a link
-
 
 class Site(NamedTuple):
     """The state for sensors: the tree, X_up and V (..., nbodies, 6) of its bodies, the root's acceleration
-    (..., 6), and the contacts of the problem."""
+    (..., 6), the contacts of the problem, and the same at the state."""
 
     tree: Robot
     X_up: Transforms | FactoredTransforms
     velocities: np.ndarray
     root_acceleration: np.ndarray
-    contacts: tuple[WrenchSite, ...]
+    contacts: tuple[Contact, ...]
+    touched: tuple[Touched, ...]
 
 
 class SensorRows(NamedTuple):
@@ -60,22 +59,6 @@ def sensor_factor(site: Site, sensor: Sensor, reading) -> LinearFactor:
     """The factor of a sensor; reading (..., rows), all rows of it."""
     body, blocks, known = _ROWS[sensor.kind](site, sensor)
     return LinearFactor(f"{sensor.kind} sensor", body, blocks, reading - known)
-
-
-def zero_factor(site: Site, sensor, number: int) -> LinearFactor | None:
-    """Zero rows of an external wrench that the unknown of the contact still includes, as a factor."""
-    frame = _to_sensor(site, sensor, site.contacts[number])
-    rows = [row for row, role in enumerate(sensor.rows) if role == ZERO and frame[row].any()]
-    if not rows:
-        return None
-    block = {external_wrench(number, frame.shape[1]): frame[rows]}
-    return LinearFactor("no wrench", number, block, np.zeros(len(rows)))
-
-
-def contact_block(tree, contact: WrenchSite):
-    """The body that a contact acts on, and the (6, rows) that take its unknown to f_ext of that body."""
-    X = sensor_transform(tree, contact.link, contact.xyz, contact.rpy)
-    return tree.frame(contact.link).body, transpose(X)[:, list(contact.rows)]
 
 
 def sensor_transform(tree, link, xyz, rpy):
@@ -117,10 +100,8 @@ def _force_torque(site, sensor):
     if not site.tree.frames[child_side.link].fixed_joint:
         return SensorRows(child_side.body, {wrench(child_side.body): to_sensor})
     blocks = {wrench(c): to_sensor @ transpose(site.X_up.matrix(c)) for c in child_side.children}
-    for number, contact in enumerate(site.contacts):
-        if contact.link in child_side.links and contact.rows:
-            block = contact_block(site.tree, contact)[1]
-            blocks[external_wrench(number, len(contact.rows))] = -product(to_sensor, block)
+    for force, P in _forces_on(site, child_side.links):
+        blocks[force] = -product(to_sensor, P)
     if child_side.body < 0:
         return SensorRows(
             child_side.body, blocks, matvec(product(to_sensor, child_side.inertia), site.root_acceleration)
@@ -156,11 +137,10 @@ def _imu(site, sensor):
 
 
 def _wrench(site, sensor):
-    number = next(k for k, contact in enumerate(site.contacts) if contact.link == sensor.link)
-    frame = _to_sensor(site, sensor, site.contacts[number])
-    rows = [row for row, role in enumerate(sensor.rows) if role == MEASURED]
-    blocks = {external_wrench(number, frame.shape[1]): frame[rows]} if frame[rows].any() else {}
-    return SensorRows(number, blocks)
+    body, X = _on_link(site, sensor)
+    to_sensor = transpose(inverse_motion_transform(X))[[WRENCH.index(row) for row in sensor.rows]]
+    forces = ((force, product(to_sensor, P)) for force, P in _forces_on(site, [sensor.link]))
+    return SensorRows(body, {force: block for force, block in forces if np.any(block != 0)})
 
 
 _ROWS = {
@@ -183,9 +163,8 @@ def _on_link(site, sensor):
     return site.tree.frame(sensor.link).body, sensor_transform(site.tree, sensor.link, sensor.xyz, sensor.rpy)
 
 
-def _to_sensor(site, sensor, contact):
-    """(6, rows) from the unknown of a contact to the wrench at a sensor on the same link."""
-    X_contact, X_sensor = (motion_transform(_rotation(at.rpy), np.array(at.xyz)) for at in (contact, sensor))
-    X = product(X_sensor, inverse_motion_transform(X_contact))
-    X = np.where(np.abs(X) < VANISHES, 0.0, X)
-    return transpose(inverse_motion_transform(X))[:, list(contact.rows)]
+def _forces_on(site, links):
+    """(lambda, P) of the contacts of links of a body."""
+    for contact, (force, sides, *_) in zip(site.contacts, site.touched, strict=True):
+        for link in {contact.link, contact.other} & set(links):
+            yield force, sides[site.tree.frame(link).body]

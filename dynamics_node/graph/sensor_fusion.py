@@ -25,7 +25,7 @@ from dynamics_node.robot.sensor_problem import RESULTS
 ZERO = 1e-9  # singular values relative to the largest, for rows and columns of length about 1
 CHUNK = 64  # states whose rows are in memory together
 OPEN = 1e-7  # smallest relative entry of an open direction
-_REPORT_ORDER = ("W", "qdd", "tau", "C", "F", "A")
+_REPORT_ORDER = ("lambda", "qdd", "tau", "C", "F", "A")
 FALSE_ALARMS = 0.001  # of states at which sensors have their standard deviations
 UNCHECKED = 1e-9  # variance of a residual, relative to that of its reading
 PER_ROW = 2.0  # required decrease of chi-square for each row that is left out (Akaike 1974)
@@ -197,7 +197,7 @@ def solved(robot, problem: SensorProblem, q, qd, readings, gravity=None):
     """The State at each of q (count, nq) ..."""
     system = sensor_system(robot, problem, q, qd, readings, gravity)
     few = reduced(system)
-    results = affine_results(robot, problem, few)
+    results = affine_results(robot, system, few)
     roots = [np.linalg.inv(np.linalg.cholesky(covariance)) for covariance in system.covariances]
     for k in range(len(q)):
         E, e = stacked(few.exact, k, few.size)
@@ -212,10 +212,14 @@ def solved(robot, problem: SensorProblem, q, qd, readings, gravity=None):
         yield State(few, at_state, noisy, system.labels, system.sensors, roots, determined, fit)
 
 
-def affine_results(robot, problem, few: Reduced):
+def affine_results(robot, system: SensorSystem, few: Reduced):
     """qdd, tau, f_ext, each (count, 1 + n, *shape)."""
     columns = {x: np.swapaxes(value, -1, -2) for x, value in few.values.items()}
-    return sensor_values(robot, problem, columns)
+    alike = (
+        contact._replace(sides={body: P[..., None, :, :] for body, P in contact.sides.items()})
+        for contact in system.contacts
+    )
+    return sensor_values(robot, system._replace(contacts=tuple(alike)), columns)
 
 
 def stacked(rows, state, size):

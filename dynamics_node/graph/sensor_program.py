@@ -157,29 +157,32 @@ class _Writing:
         return trace(partial(self.function, with_health=bool(limits)), self.reads, limits)
 
     def function(self, q, qd, with_health, **arrays):
-        solution = estimate(self.plan, self.system(q, qd, **arrays), responses=bool(self.problem.covariance))
-        results = dict(zip(RESULTS, self.results(solution.values), strict=True))
+        system = self.system(q, qd, **arrays)
+        solution = estimate(self.plan, system, responses=bool(self.problem.covariance))
+        results = dict(zip(RESULTS, self.results(system, solution.values), strict=True))
         results["residuals"] = self.of_readings(solution.residuals)
         results["chi_square"] = solution.chi_square
         for name in self.problem.covariance:
-            results[f"{name}_covariance"] = self.covariance(name, solution.gain)
+            results[f"{name}_covariance"] = self.covariance(name, system, solution.gain)
         if with_health:
             closed = health(self.reframed, q, rates_at(self.reframed, q, qd, explicit=True))
             results["health"] = np.append(closed, self.growth(solution))
         return results
 
-    def results(self, values):
+    def results(self, system, values):
         """qdd, tau and f_ext, in the robot's own frames."""
-        qdd, tau, f_ext = sensor_values(self.reframed, self.problem, values)
+        qdd, tau, f_ext = sensor_values(self.reframed, system, values)
         return qdd, tau, matvec(transpose(self.T), f_ext)
 
-    def covariance(self, name, gain):
+    def covariance(self, name, system, gain):
         """Covariance of qdd or tau (nv, nv), or of f_ext (nbodies, 6, 6)."""
         if name != "f_ext":
-            return spread(self.plan, gain, lambda values: self.results(values)[RESULTS.index(name)])
+            return spread(self.plan, gain, lambda values: self.results(system, values)[RESULTS.index(name)])
         covariance = np.zeros((self.robot.nbodies, 6, 6), dtype=object)
-        for body in {self.robot.tree.frame(contact.link).body for contact in self.problem.contacts}:
-            covariance[body] = spread(self.plan, gain, lambda values, i=body: self.results(values)[2][i])
+        for body in {body for contact in system.contacts for body in contact.sides}:
+            covariance[body] = spread(
+                self.plan, gain, lambda values, i=body: self.results(system, values)[2][i]
+            )
         return covariance
 
     def of_readings(self, residuals):

@@ -3,7 +3,7 @@ in few unknowns.
 
 Accelerations A, wrenches F and torques have equations of their own with an identity block (paper 1, eqs.
 (5)-(7)); in the order of the recursions each follows from those before. Free variables are joint
-accelerations, external wrenches and forces of loops; the other rows are conditions on these (`reduced`).
+accelerations, forces of contacts and of loops; the other rows are conditions on these (`reduced`).
 """
 
 from collections.abc import Mapping
@@ -14,6 +14,7 @@ import numpy as np
 
 from dynamics_node.algorithms.rates import sampled_rates
 from dynamics_node.algorithms.recursion import joint_motions, outward, root_acceleration
+from dynamics_node.graph.contact_factors import Touched, touched
 from dynamics_node.graph.elimination import chosen_rows
 from dynamics_node.graph.factor_graph import joint_values
 from dynamics_node.graph.factors import (
@@ -22,15 +23,14 @@ from dynamics_node.graph.factors import (
     WRENCH,
     LinearFactor,
     Variable,
-    external_wrench,
     torque,
     with_blocks,
 )
 from dynamics_node.graph.robot_graph import robot_factors
-from dynamics_node.graph.sensor_factors import Site, contact_block, sensor_factor, zero_factor
+from dynamics_node.graph.sensor_factors import Site, sensor_factor
 from dynamics_node.robot.sensor_problem import SensorProblem, deviations
-from dynamics_node.robot.sensors import ExternalWrench
 from dynamics_node.robot.transforms import joint_transforms
+from dynamics_node.symbolic import matvec
 
 CANCELLED = 1e-12  # coefficients relative to the terms of their sum
 _SOLVED = {"acceleration": ACCELERATION, "wrench": WRENCH, "torque": TORQUE}
@@ -41,7 +41,7 @@ class SensorSystem(NamedTuple):
 
     exact: the dynamics, then assumptions and sensors without noise. noisy: one factor for each sensor, with
     their covariances (rows, rows), the names of their rows (`labels`) and of the sensor. exact_labels: names
-    of rows of exact sensors, by the number of their factor.
+    of rows of exact sensors, by the number of their factor. contacts: with their unknown forces.
     """
 
     exact: tuple[LinearFactor, ...]
@@ -50,6 +50,7 @@ class SensorSystem(NamedTuple):
     labels: tuple[tuple[str, ...], ...]
     sensors: tuple[str, ...]
     exact_labels: dict[int, tuple[str, ...]]
+    contacts: tuple[Touched, ...]
 
     @property
     def variables(self) -> tuple[Variable, ...]:
@@ -72,7 +73,7 @@ def spanned_sensor_system(
 ) -> SensorSystem:
     """`sensor_system` from the velocities of all joints, rates (..., nv of the tree), also on symbols."""
     site = site_of(robot, problem, q, rates, gravity)
-    exact = [*_dynamics(robot, problem, q, rates, gravity, selected), *_no_wrench(site, problem)]
+    exact = [*_dynamics(robot, site.touched, q, rates, gravity, selected)]
     noisy, covariances, names, owners, exact_names = [], [], [], [], {}
     for sensor, labels, at in zip(problem.sensors, problem.labels, problem.places, strict=True):
         if not labels:
@@ -92,20 +93,19 @@ def spanned_sensor_system(
                 np.diag(std[uncertain] ** 2) if sensor.covariance is None else np.array(sensor.covariance)
             )
     rows = (tuple(exact), tuple(noisy), tuple(covariances))
-    return SensorSystem(*rows, tuple(names), tuple(owners), exact_names)
+    return SensorSystem(*rows, tuple(names), tuple(owners), exact_names, site.touched)
 
 
-def sensor_values(robot, problem: SensorProblem, values):
+def sensor_values(robot, system: SensorSystem, values):
     """qdd, tau (..., nv), f_ext (..., nbodies, 6) from the values of all variables, {variable: array}."""
     some = next(iter(values.values()))
     batch, dtype = some.shape[:-1], some.dtype
     zero = np.zeros((*batch, robot.nv), dtype)
     qdd, tau = joint_values(robot, values, zero, zero)
     f_ext = np.zeros((*batch, robot.nbodies, 6), dtype)
-    for number, contact in enumerate(problem.contacts):
-        if contact.rows:
-            body, block = contact_block(robot.tree, contact)
-            f_ext[..., body, :] += values[external_wrench(number, len(contact.rows))] @ block.T
+    for contact in system.contacts:
+        for body, P in contact.sides.items():
+            f_ext[..., body, :] += matvec(P, values[contact.force])
     return qdd, tau, f_ext
 
 
@@ -114,34 +114,23 @@ def site_of(robot, problem: SensorProblem, q, rates, gravity=None) -> Site:
     tree = robot.tree
     X_up = joint_transforms(tree, q)
     velocities = outward(tree, X_up, joint_motions(tree, rates))
-    return Site(tree, X_up, velocities, root_acceleration(tree, gravity), problem.contacts)
+    of_contacts = problem.contacts, touched(tree, problem.contacts, q)
+    return Site(tree, X_up, velocities, root_acceleration(tree, gravity), *of_contacts)
 
 
-def _dynamics(robot, problem, q, rates, gravity, selected):
-    """The equations of motion with every external wrench unknown; torques that are always zero are left
-    out."""
-    tree = robot.tree
+def _dynamics(robot, contacts, q, rates, gravity, selected):
+    """The equations of motion with forces of contacts; torques that are always zero are left out."""
     factors = robot_factors(robot, q, rates, None, gravity, selected)
-    touched = _touched(tree, problem)
     undriven = _undriven(robot)
     for factor in factors:
         if factor.kind == "wrench":
-            factor = with_blocks(factor, touched.get(factor.body, {}))
+            on_it = {t.force: t.sides[factor.body] for t in contacts if factor.body in t.sides}
+            factor = with_blocks(factor, on_it)
         yield replace(factor, blocks={x: B for x, B in factor.blocks.items() if x not in undriven})
 
 
 def _known_value(sensor, labels):
     return np.broadcast_to(np.array(sensor.value, dtype=float), (len(labels),))
-
-
-def _touched(tree, problem):
-    """{body: {W: block}} of eq. (6): F - ... + f_ext = ..."""
-    blocks: dict[int, dict] = {}
-    for number, contact in enumerate(problem.contacts):
-        if contact.rows:
-            body, block = contact_block(tree, contact)
-            blocks.setdefault(body, {})[external_wrench(number, len(contact.rows))] = block
-    return blocks
 
 
 def _undriven(robot):
@@ -154,13 +143,6 @@ def _undriven(robot):
         for i, body in bodies
         if body.joint.masters is None and (body.joint.type.is_free or body.joint.name not in independent)
     }
-
-
-def _no_wrench(site, problem):
-    numbers = {contact.link: number for number, contact in enumerate(problem.contacts)}
-    records = [sensor for sensor in problem.sensors if isinstance(sensor, ExternalWrench)]
-    factors = (zero_factor(site, sensor, numbers[sensor.link]) for sensor in records)
-    return [factor for factor in factors if factor is not None]
 
 
 class Rows(NamedTuple):

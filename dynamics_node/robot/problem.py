@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from dynamics_node.errors import InputError
 from dynamics_node.robot.contacts import Contact, ContactRows, valid_contacts
 from dynamics_node.robot.robot import Robot
-from dynamics_node.robot.sensor_problem import SensorProblem, WrenchSite, sensor_problem
+from dynamics_node.robot.sensor_problem import SensorProblem, sensor_problem
 from dynamics_node.robot.state_arrays import Shapes, state_shapes
 
 KINDS = ("inverse", "forward", "hybrid")
@@ -245,7 +245,6 @@ __all__ = [
     "Problem",
     "SensorProblem",
     "Shapes",
-    "WrenchSite",
     "forward_dynamics",
     "hybrid_dynamics",
     "inverse_dynamics",

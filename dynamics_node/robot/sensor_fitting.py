@@ -7,7 +7,6 @@ import numpy as np
 
 from dynamics_node.errors import SensorError
 from dynamics_node.robot.sensors import (
-    MEASURED,
     WRENCH,
     ExternalWrench,
     ForceTorque,
@@ -20,10 +19,11 @@ from dynamics_node.robot.sensors import (
 from dynamics_node.robot.subtree import subtree
 
 
-def fitting_labels(robot, sensors) -> tuple[tuple[str, ...], ...]:
+def fitting_labels(robot, sensors, contacts) -> tuple[tuple[str, ...], ...]:
     """Names of the rows of every sensor. Raises SensorError as in `sensor_problem`."""
     _require_whole_joints(robot)
-    labels = tuple(_labels(robot, sensor) for sensor in sensors)
+    touched = {link for contact in contacts for link in (contact.link, contact.other)}
+    labels = tuple(_labels(robot, sensor, touched) for sensor in sensors)
     _require_unique(sensors, labels)
     for sensor, rows in zip(sensors, labels, strict=True):
         _check_rows(sensor, len(rows))
@@ -31,7 +31,7 @@ def fitting_labels(robot, sensors) -> tuple[tuple[str, ...], ...]:
     return labels
 
 
-def _labels(robot, sensor) -> tuple[str, ...]:
+def _labels(robot, sensor, touched) -> tuple[str, ...]:
     """Names of its rows. Raises SensorError for a joint or link without such a reading."""
     if isinstance(sensor, (JointTorque, JointAcceleration)):
         joint = _driven(robot, sensor) if isinstance(sensor, JointTorque) else _joint(robot, sensor)
@@ -39,11 +39,16 @@ def _labels(robot, sensor) -> tuple[str, ...]:
         if not rows:
             return (sensor.name,)
     elif isinstance(sensor, ForceTorque):
-        _require_parted(robot, sensor)
+        _require_parted(robot, sensor, touched)
         rows = WRENCH
     elif isinstance(sensor, ExternalWrench):
         _require_moving(robot, sensor)
-        rows = tuple(name for name, role in zip(WRENCH, sensor.rows, strict=True) if role == MEASURED)
+        if sensor.link not in touched:
+            raise SensorError(
+                f"sensor {sensor.name!r}: link {sensor.link!r} has no contact, so nothing pushes it; add one "
+                f"to the contacts of the sensor problem, such as dn.Contact({sensor.link!r}, 'surface')"
+            )
+        rows = sensor.rows
     elif isinstance(sensor, LinkSensor):
         _require_moving(robot, sensor)
         rows = sensor.labels
@@ -62,13 +67,18 @@ def _joint(robot, sensor):
     return joints[sensor.joint]
 
 
-def _require_parted(robot, sensor):
-    """Raise SensorError for an unknown joint, and if the side of the joint on which a loop ends is
-    ambiguous."""
+def _require_parted(robot, sensor, touched):
+    """Raise SensorError for an unknown joint, if the side of the joint on which a loop ends is ambiguous, and
+    for contacts of links that do not move."""
     try:
         child_side = subtree(robot, sensor.joint)
     except KeyError as error:
         raise SensorError(f"sensor {sensor.name!r}: {error.args[0]}") from None
+    if child_side.body < 0 and (links := [link for link in child_side.links if link in touched]):
+        raise SensorError(
+            f"sensor {sensor.name!r}: link {links[0]!r} with a contact is fixed to the root, where forces "
+            "are not computed; let its joint move"
+        )
     ends = [
         loop.name
         for loop in getattr(robot, "constraints", ())

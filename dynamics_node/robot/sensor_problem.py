@@ -3,27 +3,18 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 
-from dynamics_node.errors import InputError, SensorError, UnknownNameError
+from dynamics_node.errors import ContactError, InputError, SensorError, UnknownNameError
+from dynamics_node.robot.contacts import Contact, valid_contacts
 from dynamics_node.robot.robot import Robot
 from dynamics_node.robot.sensor_fitting import fitting_labels
-from dynamics_node.robot.sensors import ZERO, ExternalWrench, Sensor
+from dynamics_node.robot.sensors import Sensor
 from dynamics_node.robot.state_arrays import Shapes, state_shapes
 
 RESULTS = ("qdd", "tau", "f_ext")
-
-
-class WrenchSite(NamedTuple):
-    """Where the environment pushes: the wrench on a link, in the axes of a frame of the link at its origin.
-    rows: which of its 6 components may be nonzero."""
-
-    link: str
-    xyz: tuple[float, ...]
-    rpy: tuple[float, ...]
-    rows: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -40,6 +31,8 @@ class SensorProblem:
         Names of the rows of every sensor, for example `imu_left.ax`.
     covariance : tuple of str
         The results with a covariance, of 'qdd', 'tau' and 'f_ext'.
+    contacts : tuple of Contact
+        Places at which the environment, or another link, may push with an unknown force.
 
     References
     ----------
@@ -56,6 +49,7 @@ class SensorProblem:
     sensors: tuple[Sensor, ...]
     labels: tuple[tuple[str, ...], ...]
     covariance: tuple[str, ...] = ()
+    contacts: tuple[Contact, ...] = ()
     kind: ClassVar[str] = "sensors"
 
     @cached_property
@@ -74,19 +68,6 @@ class SensorProblem:
             places.append(slice(start, start + len(labels)) if read else None)
             start += len(labels) if read else 0
         return tuple(places)
-
-    @cached_property
-    def contacts(self) -> tuple[WrenchSite, ...]:
-        """A site for every link with an external wrench, in the frame of its first record.
-
-        Rows that this record sets to zero are left out.
-        """
-        first: dict[str, WrenchSite] = {}
-        for sensor in self.sensors:
-            if isinstance(sensor, ExternalWrench) and sensor.link not in first:
-                rows = tuple(row for row, role in enumerate(sensor.rows) if role != ZERO)
-                first[sensor.link] = WrenchSite(sensor.link, tuple(sensor.xyz), tuple(sensor.rpy), rows)
-        return tuple(first.values())
 
     def sensor(self, name: str) -> Sensor:
         """Return the sensor of a name.
@@ -177,11 +158,16 @@ class SensorProblem:
         return shapes | more | {f"{name}_covariance": squares[name] for name in self.covariance}
 
 
-def sensor_problem(robot: Robot, sensors: Iterable[Sensor], covariance: Iterable[str] = ()) -> SensorProblem:
+def sensor_problem(
+    robot: Robot,
+    sensors: Iterable[Sensor],
+    covariance: Iterable[str] = (),
+    contacts: Contact | Iterable[Contact] = (),
+) -> SensorProblem:
     """Return the problem of estimating accelerations, torques and wrenches from sensors.
 
-    Two assumptions: the environment touches no link without an ExternalWrench, and no motor drives floating
-    joints or implicit joints of loops.
+    Two assumptions: the environment pushes at the contacts alone, and no motor drives floating joints or
+    implicit joints of loops.
 
     Parameters
     ----------
@@ -192,6 +178,9 @@ def sensor_problem(robot: Robot, sensors: Iterable[Sensor], covariance: Iterable
         std or covariance.
     covariance : iterable of str
         Results of 'qdd', 'tau' and 'f_ext' that get a covariance.
+    contacts : iterable of Contact, optional
+        Points and surfaces, or a result of `load_contacts`. Their forces are unknown: three at a point, six
+        at a surface. Friction is not enforced.
 
     Returns
     -------
@@ -202,7 +191,9 @@ def sensor_problem(robot: Robot, sensors: Iterable[Sensor], covariance: Iterable
     ------
     SensorError
         For an unknown joint or link, one without such a reading, wrong numbers of rows, or a duplicate name.
-        The message names the sensor.
+        Also for an ExternalWrench of a link without contacts. The message names the sensor.
+    ContactError
+        For a contact at an unknown link or at one that is fixed, and for a wheel; the message names it.
     ValueError
         For another name in `covariance`.
 
@@ -223,14 +214,19 @@ def sensor_problem(robot: Robot, sensors: Iterable[Sensor], covariance: Iterable
     -4.36 N m, std 0.17 N m
     """
     sensors = tuple(sensors)
-    labels = fitting_labels(robot, sensors)
+    contacts = valid_contacts(robot, contacts)
+    if wheels := [contact.name for contact in contacts if contact.kind == "wheel"]:
+        raise ContactError(
+            f"contact {wheels[0]!r}: sensor problems have points and surfaces, no wheels; give it as a point"
+        )
+    labels = fitting_labels(robot, sensors, contacts)
     covariance = set(covariance)
     names = tuple(name for name in RESULTS if name in covariance)
     if len(names) != len(covariance):
         raise InputError(
             f"covariances are available for {', '.join(RESULTS)}, not for {', '.join(sorted(covariance))}"
         )
-    return SensorProblem(sensors, labels, names)
+    return SensorProblem(sensors, labels, names, contacts)
 
 
 def deviations(sensor: Sensor, count: int) -> np.ndarray:

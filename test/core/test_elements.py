@@ -85,7 +85,7 @@ def loaded(examples):
         if place == "sensors":
             robot = dn.parse_robot(TEXT)
             sensors = dn.sensors.parse_sensors(f"sensors: {example}")
-            dn.sensor_problem(robot, sensors)
+            dn.sensor_problem(robot, sensors, contacts=dn.Contact("hand", "surface"))
         elif place in FILES:
             robot = dn.parse_robot(TEXT, **{place: example})
         else:

@@ -159,6 +159,10 @@ def test_sensors_of_a_robot(capsys, tmp_path, monkeypatch):
     file.write_text(SENSORS + "  - {type: torque, joint: panda_finger_joint1, std: 0.0, value: 0}\n")
     assert main(["sensors", panda(), str(file), "--at", ",".join(["0.1"] * 8)]) == 0
     assert "observable: " in (out := capsys.readouterr().out) and "6 redundant readings" in out
+    contacts = tmp_path / "contacts.yaml"
+    contacts.write_text("contacts: [{link: panda_hand}]")
+    assert main(["sensors", panda(), str(file), "--contacts", str(contacts)]) == 0
+    assert "3 redundant readings" in capsys.readouterr().out
     file.write_text("sensors:\n- {type: torque, joint: knee, std: 1}")
     assert main(["sensors", panda(), str(file)]) == 3
     assert "sensor 'knee torque': joint 'knee' is unknown" in capsys.readouterr().err

@@ -11,7 +11,6 @@ from dynamics_node.robot.state_arrays import sample_positions
 
 SIDES = ("left", "right")
 AXES = {"yaw": "0 0 1", "roll": "1 0 0", "pitch": "0 1 0", "knee": "0 1 0", "ankle": "0 1 0", "foot": "1 0 0"}
-MEASURED, UNKNOWN = "measured", "unknown"
 
 
 def biped():
@@ -33,12 +32,13 @@ FLAT = MODEL.neutral()
 
 
 def standing(unknown):
-    """Sensors of all accelerations and of the wrench rows (mx my mz fx fy fz) on each foot that are not `unknown`."""
-    rows = tuple(UNKNOWN if row in unknown else MEASURED for row in ("mx", "my", "mz", "fx", "fy", "fz"))
+    """Sensors of all accelerations and of the wrench rows (mx my mz fx fy fz) on each sole that are not `unknown`."""
+    rows = [row for row in s.WRENCH if row not in unknown]
     accelerations = [s.JointAcceleration(joint.name, std=0.1) for joint in MODEL.independent_joints]
     return [*accelerations, *(s.ExternalWrench(f"{side}_foot", rows=rows, std=1.0) for side in SIDES)]
 
 
+SOLES = [dn.Contact(f"{side}_foot", "surface") for side in SIDES]
 EQ_20 = standing(("mz", "fx", "fy"))  # of the paper, in which forces come first
 EQ_24 = standing(("mz",))
 
@@ -53,7 +53,7 @@ def tilted(angle):
 @pytest.mark.parametrize("seed", range(5))
 def test_equation_20_is_observable_for_no_pose_of_the_feet(seed):
     """The sensors determine at most five of six unknowns, although the structural rank is full."""
-    problem = dn.sensor_problem(MODEL, EQ_20)
+    problem = dn.sensor_problem(MODEL, EQ_20, contacts=SOLES)
     q = sample_positions(MODEL, 1, np.random.default_rng(seed))[0]
     observability = dn.observability(MODEL, problem, q)
     assert not observability.observable
@@ -65,26 +65,26 @@ def test_equation_20_is_observable_for_no_pose_of_the_feet(seed):
 
 
 def test_equation_20_names_unobservable_variables():
-    observability = dn.observability(MODEL, dn.sensor_problem(MODEL, EQ_20))
-    external = {name for name in observability.unobservable if name.startswith("external")}
+    observability = dn.observability(MODEL, dn.sensor_problem(MODEL, EQ_20, contacts=SOLES))
+    external = {name for name in observability.unobservable if "contact" in name}
     rows = ("moment z", "force x", "force y")
-    assert external == {f"external {row} on link '{side}_foot'" for row in rows for side in SIDES}
+    assert external == {f"{row} of contact '{side}_foot'" for row in rows for side in SIDES}
     legs = {f"torque of joint '{side}_{name}_joint'" for name in AXES for side in SIDES}
     assert set(observability.unobservable) - external <= legs
 
 
 def test_equation_24_on_flat_ground_leaves_both_yaw_torques_unobservable():
-    problem = dn.sensor_problem(MODEL, EQ_24)
+    problem = dn.sensor_problem(MODEL, EQ_24, contacts=SOLES)
     assert dn.observability(MODEL, problem).observable
     observability = dn.observability(MODEL, problem, FLAT)
     assert not observability.observable
     assert observability.unobservable == ()
-    yaw = [f"external moment z on link '{side}_foot'" for side in SIDES]
+    yaw = [f"moment z of contact '{side}_foot'" for side in SIDES]
     hips = [f"torque of joint '{side}_yaw_joint'" for side in SIDES]
     assert list(observability.unobservable_here) == [*yaw, *hips]
     assert observability.rank_here == observability.unknowns - 1
     text = str(observability)
-    assert "not determined at this position: external moment z on link 'left_foot'" in text
+    assert "not determined at this position: moment z of contact 'left_foot'" in text
     assert (
         "one more sensor makes the motion observable: left_foot wrench.mz, right_foot wrench.mz, left_yaw_joint torque"
         in text
@@ -93,7 +93,7 @@ def test_equation_24_on_flat_ground_leaves_both_yaw_torques_unobservable():
 
 def test_equation_24_is_observable_if_the_normals_differ():
     """Even one degree suffices; the covariance grows as the normals become parallel."""
-    problem = dn.sensor_problem(MODEL, EQ_24, ["f_ext"])
+    problem = dn.sensor_problem(MODEL, EQ_24, ["f_ext"], SOLES)
     estimator = dn.build(MODEL, problem, backend="numpy")
     foot = MODEL.frames["left_foot"].body
     stds = []
@@ -108,12 +108,12 @@ def test_equation_24_is_observable_if_the_normals_differ():
 @pytest.mark.parametrize(
     "more",
     [
-        s.ExternalWrench("left_foot", rows=(UNKNOWN, UNKNOWN, MEASURED, *3 * [UNKNOWN]), std=1.0, name="yaw"),
+        s.ExternalWrench("left_foot", rows="mz", std=1.0, name="yaw"),
         s.JointTorque("right_yaw_joint", std=0.1),
     ],
 )
 def test_equation_24_is_observable_on_flat_ground_with_one_yaw_torque(more):
-    problem = dn.sensor_problem(MODEL, [*EQ_24, more])
+    problem = dn.sensor_problem(MODEL, [*EQ_24, more], contacts=SOLES)
     assert dn.observability(MODEL, problem, FLAT).observable
     estimate = dn.build(MODEL, problem, backend="numpy")(
         FLAT, np.zeros(MODEL.nv), np.zeros(len(problem.readings))
@@ -122,7 +122,7 @@ def test_equation_24_is_observable_on_flat_ground_with_one_yaw_torque(more):
 
 
 def test_pose_with_a_rank_deficiency_raises_an_error():
-    problem = dn.sensor_problem(MODEL, EQ_24)
+    problem = dn.sensor_problem(MODEL, EQ_24, contacts=SOLES)
     estimator = dn.build(MODEL, problem, backend="numpy")
     qd, readings = np.zeros(MODEL.nv), np.zeros(len(problem.readings))
     with pytest.raises(dn.SolutionError, match="this position.*moment z.*'left_foot'"):
@@ -137,10 +137,12 @@ def test_proposed_sensors_increase_the_rank():
     """Each proposed sensor increases the rank by the stated number."""
     one_sided = [x for x in EQ_20 if "left" not in x.place]
     for sensors, q in ((EQ_24, FLAT), (EQ_20, None), (one_sided, None)):
-        before = dn.observability(MODEL, dn.sensor_problem(MODEL, sensors), q)
+        before = dn.observability(MODEL, dn.sensor_problem(MODEL, sensors, contacts=SOLES), q)
         assert before.help
         for proposal in before.help[::3]:
-            after = dn.observability(MODEL, dn.sensor_problem(MODEL, [*sensors, proposal.sensor]), q)
+            after = dn.observability(
+                MODEL, dn.sensor_problem(MODEL, [*sensors, proposal.sensor], contacts=SOLES), q
+            )
             gained = (after.rank if q is None else after.rank_here) - (
                 before.rank if q is None else before.rank_here
             )
@@ -148,7 +150,7 @@ def test_proposed_sensors_increase_the_rank():
 
 
 def test_error_has_the_observability():
-    problem = dn.sensor_problem(MODEL, EQ_20)
+    problem = dn.sensor_problem(MODEL, EQ_20, contacts=SOLES)
     with pytest.raises(dn.UnobservableError) as error:
         dn.build(MODEL, problem, backend="numpy")
     assert error.value.observability == dn.observability(MODEL, problem)

@@ -7,6 +7,7 @@ pytest.importorskip("pinocchio", reason="the oracle: pip install pin")
 
 from parallel_robots import chain
 from robots import ROBOTS, random_states
+from sensor_truth import sensor_problem_of
 from tolerances import error, solved
 
 import dynamics_node as dn
@@ -14,14 +15,13 @@ from dynamics_node.graph.estimate import estimate, plan_estimate
 from dynamics_node.graph.permuted import inverse_of_transform
 from dynamics_node.graph.pivot_search import NoPivotError, best_plan
 from dynamics_node.graph.sensor_system import sensor_system, sensor_values
-from dynamics_node.robot import sensor_problem
 from dynamics_node.robot import sensors as s
 from dynamics_node.symbolic import inverse_motion_transform, motion_transform, rpy_rotation
 
 
 def system_of(model, sensors, count=6, seed=20):
     """(problem, system, state) at random states."""
-    problem = sensor_problem(model, sensors)
+    problem = sensor_problem_of(model, sensors)
     q, qd, _, _ = random_states(model, count, seed=seed)
     readings = np.random.default_rng(seed).uniform(-5, 5, (count, len(problem.readings)))
     return problem, sensor_system(model, problem, q, qd, readings), (q, qd, readings)
@@ -50,11 +50,11 @@ def test_generic_plans_solve_inverse_and_forward_dynamics(name, kind):
     if model.floating_base and kind is s.JointAcceleration:
         root = model.bodies[0].name
         sensors += [s.Accelerometer(root, std=0.1), s.AngularAcceleration(root, std=0.1)]
-        sensors += [s.ExternalWrench(root, rows="unknown")]
+        sensors += [dn.Contact(root, "surface")]
     _, generic, _ = system_of(model, sensors)
     plan = plan_estimate(generic)
     problem, system, (q, qd, readings) = system_of(model, sensors, count=5, seed=1)
-    values = sensor_values(model, problem, estimate(plan, system).values)
+    values = sensor_values(model, system, estimate(plan, system).values)
     if kind is s.JointTorque:
         tau = values[1]
         right = dn.build(model, dn.forward_dynamics(model), backend="numpy")(q, qd, tau)
@@ -92,7 +92,7 @@ def test_wrench_is_propagated_outward_by_rotated_equations():
             xyz=(0.1, 0.2, 0.3),
             rpy=(0.1, 0.2, 0.3),
         ),
-        s.ExternalWrench(tip, rows="unknown"),
+        dn.Contact(tip, "surface"),
     ]
     _, system, _ = system_of(model, sensors)
     plan = best_plan((*system.exact, *system.noisy))
@@ -125,6 +125,6 @@ def test_precise_reading_dominates_a_contradicting_one():
         problem, system, (_, _, readings) = system_of(model, [*sensors, *known])
         plan = plan_estimate(system)
         assert len(plan.redundant) == 1
-        tau = sensor_values(model, problem, estimate(plan, system).values)[1]
+        tau = sensor_values(model, system, estimate(plan, system).values)[1]
         at = problem.readings.index("fine")
         np.testing.assert_allclose(tau[:, 0], readings[:, at], atol=1e-5)

@@ -14,12 +14,13 @@ from dense_estimate import Dense
 from linkages import palletizer, spatial, stewart
 from loop_oracle import LoopOracle
 from robots import ROBOTS, PublishedRobot, random_states
-from sensor_truth import Truth, driven, tips
+from sensor_truth import Truth, driven, sensor_problem_of, tips
 from tolerances import error, solved
 from trials import positions
 
 import dynamics_node as dn
 from dynamics_node.errors import InputError
+from dynamics_node.functions.contact_wrenches import build_contact_wrenches
 from dynamics_node.robot import sensors as s
 
 XYZ, RPY = (0.03, -0.05, 0.11), (0.4, -0.7, 1.9)
@@ -34,14 +35,21 @@ def redundant(model):
     yield from (s.JointTorque(name, std=0.5) for name in driven(model))
     yield from (s.JointAcceleration(j.name, std=2.0) for j in model.independent_joints)
     first, last = tips(model)[0], tips(model)[-1]
-    rows = ("measured", "measured", "unknown", "measured", "measured", "zero")
-    yield s.ExternalWrench(first, xyz=XYZ, rpy=RPY, std=2.0, rows=rows)
+    yield dn.Contact(first, "surface", xyz=XYZ, rpy=RPY)
+    yield s.ExternalWrench(first, xyz=XYZ, rpy=RPY, std=2.0, rows=("mx", "my", "fx", "fy"))
+    yield s.ExternalWrench(first, xyz=XYZ, rpy=RPY, std=0.0, rows="fz", value=0.0, name="no force")
     if last != first:
+        yield dn.Contact(last, "surface")
         yield s.ExternalWrench(last, covariance=A @ A.T + np.eye(6))
     yield s.ExternalWrench(first, rpy=XYZ, std=30.0, value=0.0, name="prior")
     yield s.Imu(first, xyz=XYZ, rpy=RPY, covariance=np.diag([1e-4] * 3 + [1e-2] * 3))
     yield s.AngularAcceleration(last, std=0.3, rpy=RPY)
     yield s.Gyro(last, std=0.01)
+
+
+def without_priors(records):
+    """Only exact values in advance are true."""
+    return [x for x in records if isinstance(x, dn.Contact) or x.value is None or x.std == 0.0]
 
 
 def truth_of(name, k=0, seed=7):
@@ -103,7 +111,7 @@ def tree_motion(name):
     for body in robot.bodies:
         if body.joint.type.is_free:
             tau[body.joint.v] = 0.0  # no motor
-    sensors = [x for x in redundant(robot) if x.value is None]
+    sensors = without_priors(redundant(robot))
     return Motion(robot, *truth.state, tau, truth.f_ext, sensors, truth.reading)
 
 
@@ -136,7 +144,7 @@ def test_exact_readings_reproduce_the_motion(name, tmp_path):
     """Linkages are also estimated without torque sensors."""
     own = tree_motion(name) if name in TREES else linkage_motion(name, tmp_path)
     accurate = ACCURATE if name in TREES else 10 * ACCURATE
-    problem = dn.sensor_problem(own.robot, own.sensors, ["tau"] if name in LINKAGES else ())
+    problem = sensor_problem_of(own.robot, own.sensors, ["tau"] if name in LINKAGES else ())
     estimator = dn.build(own.robot, problem, backend="numpy")
     estimate = estimator(own.q, own.qd, {x.name: own.reading(x) for x in measured_sensors(problem)})
     assert error(estimate.qdd, own.qdd) <= accurate
@@ -155,7 +163,7 @@ def test_exact_readings_reproduce_the_motion(name, tmp_path):
 
 def measured_sensors(problem):
     """The sensors that have readings."""
-    return [x for x, labels in zip(problem.sensors, problem.labels, strict=True) if labels]
+    return [x for x in problem.sensors if x.value is None]
 
 
 @pytest.mark.parametrize("name", ["panda", "simple_humanoid"])
@@ -164,6 +172,7 @@ def test_sensor_problems_include_inverse_and_forward_dynamics(name):
     truth = truth_of(name)
     model, (q, qd, qdd) = truth.model, truth.state
     wrenches = [s.ExternalWrench(link, std=0.0) for link in tips(model)]
+    wrenches += [dn.Contact(link, "surface") for link in tips(model)]
     kinds = {
         "inverse": [s.JointAcceleration(joint, std=0.0) for joint in driven(model)],
         "forward": [s.JointTorque(joint, std=0.0) for joint in driven(model)],
@@ -171,7 +180,7 @@ def test_sensor_problems_include_inverse_and_forward_dynamics(name):
     for kind, sensors in kinds.items():
         if kind == "inverse" and model.floating_base:
             continue  # the torques determine the motion of its base
-        problem = dn.sensor_problem(model, [*sensors, *wrenches])
+        problem = sensor_problem_of(model, [*sensors, *wrenches])
         estimate = dn.build(model, problem, backend="numpy")(q, qd, truth.readings(problem))
         assert error(estimate.qdd, qdd) <= ACCURATE, kind
         assert error(estimate.tau[-len(driven(model)) :], truth.tau[-len(driven(model)) :]) <= ACCURATE, kind
@@ -200,7 +209,7 @@ def test_torques_alone_are_forward_dynamics(name):
 @pytest.mark.parametrize("name", ["panda", "ur5", "solo12", "simple_humanoid"])
 def test_estimates_agree_with_a_dense_system(name):
     truth = truth_of(name)
-    problem = dn.sensor_problem(truth.model, redundant(truth.model), ["qdd", "tau"])
+    problem = sensor_problem_of(truth.model, redundant(truth.model), ["qdd", "tau"])
     readings = truth.readings(problem) + noise(problem, np.random.default_rng(1))
     estimate = dn.build(truth.model, problem, backend="numpy")(*truth.state[:2], readings)
     right = Dense(truth, problem).solve(readings)
@@ -213,7 +222,7 @@ def test_estimates_agree_with_a_dense_system(name):
 def test_gtsam_agrees(name):
     pytest.importorskip("gtsam", reason="pip install 'gtsam>=4.3'")
     truth = truth_of(name)
-    problem = dn.sensor_problem(truth.model, redundant(truth.model))
+    problem = sensor_problem_of(truth.model, redundant(truth.model))
     readings = truth.readings(problem) + noise(problem, np.random.default_rng(1))
     routes = [dn.build(truth.model, problem, backend=backend) for backend in ("numpy", "gtsam")]
     ours, theirs = (route(*truth.state[:2], readings) for route in routes)
@@ -226,14 +235,14 @@ def test_gtsam_has_no_covariances():
     pytest.importorskip("gtsam", reason="pip install 'gtsam>=4.3'")
     model = ROBOTS["ur5"].model()
     with pytest.raises(ValueError, match="no covariances"):
-        dn.build(model, dn.sensor_problem(model, redundant(model), ["tau"]), backend="gtsam")
+        dn.build(model, sensor_problem_of(model, redundant(model), ["tau"]), backend="gtsam")
 
 
 def test_missing_gtsam_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "gtsam", None)
     model = ROBOTS["ur5"].model()
     with pytest.raises(ImportError, match="'gtsam'.*pip install"):
-        dn.build(model, dn.sensor_problem(model, redundant(model)), backend="gtsam")
+        dn.build(model, sensor_problem_of(model, redundant(model)), backend="gtsam")
 
 
 RUNS = 400
@@ -245,9 +254,7 @@ def test_errors_match_the_covariance(name):
     stats = pytest.importorskip("scipy.stats")
     truth = truth_of(name)
     model = truth.model
-    problem = dn.sensor_problem(
-        model, [x for x in redundant(model) if x.value is None], ["qdd", "tau", "f_ext"]
-    )
+    problem = sensor_problem_of(model, without_priors(redundant(model)), ["qdd", "tau", "f_ext"])
     estimator, random = dn.build(model, problem, backend="numpy"), np.random.default_rng(2)
     readings = truth.readings(problem) + np.array([noise(problem, random) for _ in range(RUNS)])
     estimates = estimator(*truth.state[:2], readings)
@@ -285,7 +292,7 @@ def nees(errors, covariances):
 def test_faulty_sensor_is_identified(name):
     """Each sensor in turn has an error of many standard deviations."""
     truth = truth_of(name)
-    problem = dn.sensor_problem(truth.model, redundant(truth.model))
+    problem = sensor_problem_of(truth.model, redundant(truth.model))
     estimator, random = dn.build(truth.model, problem, backend="numpy"), np.random.default_rng(4)
     good = truth.readings(problem) + noise(problem, random, 0.3)
     judged = estimator.judge(*truth.state[:2], good)
@@ -307,13 +314,14 @@ def test_faulty_sensor_is_identified(name):
 def test_reduction_of_chi_square_matches_removal():
     """The computed reduction of chi-square without a sensor agrees with an estimate without it."""
     truth = truth_of("ur5")
-    sensors = list(redundant(truth.model))
-    problem = dn.sensor_problem(truth.model, sensors)
+    problem = sensor_problem_of(truth.model, redundant(truth.model))
+    sensors = problem.sensors
     readings = truth.readings(problem) + noise(problem, np.random.default_rng(8), 2.0)
     whole = dn.build(truth.model, problem, backend="numpy").judge(*truth.state[:2], readings)
     reductions = {suspect.sensor: suspect.explains for suspect in whole.suspects}
     for left_out in (sensors[0], sensors[8]):
-        less = dn.sensor_problem(truth.model, [x for x in sensors if x is not left_out])
+        others = [x for x in sensors if x is not left_out]
+        less = dn.sensor_problem(truth.model, others, contacts=problem.contacts)
         remaining = np.delete(readings, problem.places[sensors.index(left_out)])
         rest = dn.build(truth.model, less, backend="numpy").judge(*truth.state[:2], remaining)
         np.testing.assert_allclose(whole.chi_square - rest.chi_square, reductions[left_out.name], rtol=1e-8)
@@ -325,7 +333,7 @@ def test_reduction_of_chi_square_matches_removal():
 def test_estimator_calls_agree():
     truth = truth_of("ur5")
     model, (q, qd, _) = truth.model, truth.state
-    problem = dn.sensor_problem(model, redundant(model))
+    problem = sensor_problem_of(model, redundant(model))
     estimator = dn.build(model, problem, backend="numpy")
     readings = truth.readings(problem) + np.random.default_rng(0).normal(size=(3, 2, len(problem.readings)))
     estimates = estimator(q, qd, readings)
@@ -344,7 +352,7 @@ def test_estimator_calls_agree():
 
 def test_inertias_change_without_a_new_build():
     truth = truth_of("ur5")
-    problem = dn.sensor_problem(truth.model, [x for x in redundant(truth.model) if x.value is None])
+    problem = sensor_problem_of(truth.model, without_priors(redundant(truth.model)))
     heavy = dn.with_payload(truth.model, tips(truth.model)[0], 5.0, [0, 0, 0.1], 0.01 * np.eye(3))
     estimator = dn.build(truth.model, problem, backend="numpy", runtime_parameters=["inertia"])
     other = dn.build(heavy, problem, backend="numpy")
@@ -355,7 +363,7 @@ def test_inertias_change_without_a_new_build():
 
 def test_invalid_readings_are_named():
     truth = truth_of("ur5")
-    problem = dn.sensor_problem(truth.model, redundant(truth.model))
+    problem = sensor_problem_of(truth.model, redundant(truth.model))
     estimator = dn.build(truth.model, problem, backend="numpy")
     q, qd, _ = truth.state
     good = truth.readings(problem)
@@ -380,7 +388,7 @@ def test_invalid_readings_are_named():
 def test_invalid_choices_are_rejected(choice):
     model = ROBOTS["ur5"].model()
     with pytest.raises(ValueError, match="sensor problems"):
-        dn.build(model, dn.sensor_problem(model, redundant(model)), **choice)
+        dn.build(model, sensor_problem_of(model, redundant(model)), **choice)
 
 
 # --- loops --------------------------------------------------------------------------------------------------
@@ -402,15 +410,56 @@ def test_floating_base_with_a_support_wrench():
     readings |= {x.name: qdd[joint.v] for x, joint in zip(moving, mechanism.independent_joints, strict=True)}
     for sensors in (
         [*motors, support],
-        [*moving, s.ExternalWrench(root, rows="unknown")],
+        moving,
         [*motors, *moving, support],
     ):
-        problem = dn.sensor_problem(mechanism, sensors)
-        given = {x.name: readings[x.name] for x, at in zip(sensors, problem.labels, strict=True) if at}
+        problem = dn.sensor_problem(mechanism, sensors, contacts=[dn.Contact(root, "surface")])
+        given = {x.name: readings[x.name] for x in sensors}
         estimate = dn.build(mechanism, problem, backend="numpy")(q, qd, given)
         assert error(estimate.qdd, qdd) <= ACCURATE
         assert error(estimate.tau, np.append(np.zeros(6), tau[6:])) <= ACCURATE
         assert error(estimate.f_ext[0], tau[base]) <= ACCURATE
+
+
+def test_forces_of_contacts_are_those_of_forward_dynamics():
+    """Of two points and a surface, one of them between two links; exact torques and accelerations."""
+    robot = ROBOTS["solo12"].model()
+    contacts = [
+        dn.Contact("FL_FOOT", normal=(0.1, 0.2, 1.0), xyz=(0.01, 0.0, 0.02)),
+        dn.Contact("HR_LOWER_LEG", "surface", rpy=RPY, xyz=XYZ),
+        dn.Contact("FR_FOOT", other="HL_UPPER_LEG", xyz=XYZ),
+    ]
+    q, qd, tau, _ = random_states(robot, 4, seed=9)
+    tau[:, :6] = 0.0
+    forward = dn.build(robot, dn.forward_dynamics(robot, contacts), backend="numpy")
+    qdd, forces = forward(q, qd, tau, np.ones(3))
+    sensors = [s.JointTorque(name, std=0.1) for name in driven(robot)]
+    sensors += [s.JointAcceleration(joint.name, std=0.1) for joint in robot.independent_joints]
+    readings = np.hstack([tau[:, 6:], qdd])
+    problem = dn.sensor_problem(robot, sensors, ["f_ext"], contacts)
+    wrenches = build_contact_wrenches(robot, contacts, "numpy")(q, forces)
+    for backend in ("numpy", "c"):
+        estimate = dn.build(robot, problem, backend=backend)(q, qd, readings)
+        assert error(estimate.qdd, qdd).max() <= ACCURATE
+        assert error(estimate.tau, tau).max() <= ACCURATE
+        assert estimate.chi_square.max() <= 1e-9
+        for k in range(4):
+            pushed = dict(zip(("FL_FOOT", "HR_LOWER_LEG", "FR_FOOT"), wrenches[k], strict=True))
+            R, p = dn.evaluate(robot, "frame_pose", q[k], link="FR_FOOT")
+            R_other, p_other = dn.evaluate(robot, "frame_pose", q[k], link="HL_UPPER_LEG")
+            force = -R @ pushed["FR_FOOT"][3:]
+            moment = -R @ pushed["FR_FOOT"][:3] + np.cross(p - p_other, force)
+            pushed["HL_UPPER_LEG"] = np.concatenate([R_other.T @ moment, R_other.T @ force])
+            assert error(estimate.f_ext[k], dn.external_wrenches(robot, pushed), 2) <= ACCURATE
+
+
+def test_wheels_and_fixed_links_are_named():
+    robot = ROBOTS["panda"].model()
+    wheel = dn.Contact("panda_link7", "wheel", radius=0.1)
+    with pytest.raises(dn.ContactError, match="'panda_link7'.*wheel"):
+        dn.sensor_problem(robot, [], contacts=wheel)
+    with pytest.raises(dn.ContactError, match="'panda_link0'.*fixed"):
+        dn.sensor_problem(robot, [], contacts=dn.Contact("panda_link0"))
 
 
 def test_open_loops_have_no_result(tmp_path):

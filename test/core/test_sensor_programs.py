@@ -10,7 +10,7 @@ pytest.importorskip("pinocchio", reason="the oracle: pip install pin")
 from mechanisms import joint, link, robot
 from parallel_robots import chain
 from robots import ROBOTS, closed_states, random_states, robot_of
-from sensor_truth import Truth, driven, tips
+from sensor_truth import Truth, driven, sensor_problem_of, tips
 from tolerances import EXACT, error
 from two_links import ARM
 
@@ -30,7 +30,7 @@ def minimal(model):
         root = model.bodies[0].name
         sensors += [s.Accelerometer(root, std=0.1, xyz=XYZ, rpy=RPY)]
         sensors += [s.AngularAcceleration(root, std=0.1, rpy=RPY)]
-        sensors += [s.ExternalWrench(tips(model)[-1], rows="unknown", xyz=XYZ, rpy=RPY)]
+        sensors += [dn.Contact(tips(model)[-1], "surface", xyz=XYZ, rpy=RPY)]
     return sensors
 
 
@@ -50,7 +50,7 @@ def from_the_root(model):
     return [
         *(s.JointAcceleration(name, std=0.2) for name in driven(model)),
         s.ForceTorque(first, measures="parent_to_child", std=0.1, xyz=XYZ, rpy=RPY),
-        s.ExternalWrench(tips(model)[-1], rows="unknown", xyz=XYZ, rpy=RPY),
+        dn.Contact(tips(model)[-1], "surface", xyz=XYZ, rpy=RPY),
     ]
 
 
@@ -67,8 +67,8 @@ def from_the_root(model):
 def test_true_motion_is_estimated(name, sensors):
     model = ROBOTS[name].model()
     # without priors, whose values differ from the true motion
-    chosen = [sensor for sensor in sensors(model) if sensor.value is None]
-    problem = dn.sensor_problem(model, chosen)
+    chosen = [x for x in sensors(model) if isinstance(x, dn.Contact) or x.value is None]
+    problem = sensor_problem_of(model, chosen)
     program = sensor_program(model, problem)
     q, qd, qdd, _ = random_states(model, 5, seed=5)
     touched = [(tips(model)[-1], XYZ, RPY, np.arange(1.0, 7.0))] if sensors is from_the_root else []
@@ -94,7 +94,7 @@ def test_true_motion_is_estimated(name, sensors):
 def test_contradicting_readings_give_the_least_squares_solution(name, sensors, backend):
     model = ROBOTS[name].model()
     requested = RESULTS if (name, backend) == ("panda", "interpreter") else ("f_ext",)
-    problem = dn.sensor_problem(model, sensors(model), covariance=requested)
+    problem = sensor_problem_of(model, sensors(model), covariance=requested)
     q, qd, _, _ = random_states(model, 16, seed=7)
     readings = np.random.default_rng(3).uniform(-10, 10, (16, len(problem.readings)))
     right = dn.build(model, problem, backend="numpy")(q, qd, readings)
@@ -121,7 +121,7 @@ def test_contradicting_readings_give_the_least_squares_solution(name, sensors, b
 
 def test_invalid_states_are_nan_and_others_unchanged():
     model = ROBOTS["panda"].model()
-    estimator = dn.build(model, dn.sensor_problem(model, minimal(model)), backend="c")
+    estimator = dn.build(model, sensor_problem_of(model, minimal(model)), backend="c")
     q, qd, _, _ = random_states(model, 6, seed=2)
     readings = np.ones((6, model.nv))
     right = estimator(q, qd, readings)
@@ -136,7 +136,7 @@ def test_invalid_states_are_nan_and_others_unchanged():
 def test_payload_needs_no_new_build():
     model = ROBOTS["panda"].model()
     for sensors, changed in ((minimal, "tau"), (from_the_root, "f_ext")):
-        problem = dn.sensor_problem(model, sensors(model))
+        problem = sensor_problem_of(model, sensors(model))
         estimator = dn.build(model, problem, backend="c", runtime_parameters=("inertia",))
         loaded = dn.with_payload(model, tips(model)[-1], 2.0, (0.0, 0.0, 0.1), 0.01 * np.eye(3))
         q, qd, _, _ = random_states(model, 3, seed=2)
@@ -155,7 +155,7 @@ def test_operations_of_inverse_dynamics_are_at_most_the_textbook_count(n):
     81n - 65 additions (Featherstone)."""
     model = chain(n)
     sensors = [s.JointAcceleration(name, std=1.0) for name in driven(model)]
-    program = sensor_program(model, dn.sensor_problem(model, sensors))
+    program = sensor_program(model, sensor_problem_of(model, sensors))
     counts = program.op_count()
     assert counts["add"] + counts["mul"] + counts["div"] <= 174 * n - 134
     q, qd, qdd, _ = random_states(model, 4, seed=3)
@@ -195,10 +195,11 @@ def two_links():
         joint("j2", "upper", "lower", xyz="0.5 0 0"), link("lower", 2, 1.0),
     )  # fmt: skip
     model = dn.parse_robot(text)
-    rows = ("zero", "zero", "zero", "unknown", "zero", "zero")
+    known = ("mx", "my", "mz", "fy", "fz")
     sensors = [s.JointAcceleration("j1", std=0.1), s.JointAcceleration("j2", std=0.1)]
-    sensors += [s.JointTorque("j1", std=0.1), s.ExternalWrench("lower", rows=rows, xyz=(0.4, 0, 0))]
-    return model, dn.sensor_problem(model, sensors)
+    at = {"xyz": (0.4, 0.0, 0.0)}
+    sensors += [s.JointTorque("j1", std=0.1), s.ExternalWrench("lower", rows=known, std=0.0, value=0.0, **at)]
+    return model, dn.sensor_problem(model, sensors, contacts=[dn.Contact("lower", "surface", **at)])
 
 
 @pytest.mark.parametrize("backend", ["c", "auto", "numpy"])
@@ -251,7 +252,7 @@ def test_many_redundant_readings():
     """60 IMUs: the estimate equals weighted least squares, and operations grow linearly with their number."""
     model, programs = dn.parse_robot(ARM), {}
     for count in (10, 20, 60):
-        problem = dn.sensor_problem(model, crowded(model, count), covariance=["qdd", "tau"])
+        problem = sensor_problem_of(model, crowded(model, count), covariance=["qdd", "tau"])
         programs[count] = sensor_program(model, problem)
     least, few, many = (len(program.ops) for program in programs.values())
     assert many <= few + 1.1 * (60 - 20) / (20 - 10) * (few - least)

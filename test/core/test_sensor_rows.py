@@ -10,11 +10,12 @@ import pytest
 pytest.importorskip("pinocchio", reason="the oracle: pip install pin")
 
 from robots import ROBOTS, random_states
-from sensor_truth import Truth, tips
+from sensor_truth import Truth, sensor_problem_of, tips
 from tolerances import EXACT
 
+import dynamics_node as dn
 from dynamics_node.graph.sensor_system import sensor_system, sensor_values
-from dynamics_node.robot import load_robot, sensor_problem
+from dynamics_node.robot import load_robot
 from dynamics_node.robot import sensors as s
 from dynamics_node.symbolic import trace
 
@@ -37,11 +38,11 @@ def all_sensors(model):
         yield s.AngularAcceleration(link, std=0.1, rpy=RPY)
         yield s.Gyro(link, std=0.1, rpy=RPY)
         yield s.Imu(link, covariance=np.diag([1e-4] * 3 + [1e-2] * 3), xyz=RPY, rpy=XYZ)
-    rows = ("zero", "zero", "measured", "measured", "unknown", "measured")
-    yield s.ExternalWrench(foot, rows=rows, std=1.0, xyz=XYZ, rpy=RPY)
+    yield dn.Contact(foot, "surface", xyz=XYZ, rpy=RPY)
+    yield s.ExternalWrench(foot, rows=("mz", "fx", "fz"), std=1.0, xyz=XYZ, rpy=RPY)
     yield s.ExternalWrench(foot, std=3.0, rpy=XYZ, name="again")
-    yield s.ExternalWrench(foot, rows=("zero", *5 * ["unknown"]), xyz=XYZ, rpy=RPY, name="no moment")
-    yield s.ExternalWrench(model.bodies[0].name, rows="unknown")
+    yield s.ExternalWrench(foot, rows=("mx", "my"), std=0.0, value=0.0, xyz=XYZ, rpy=RPY, name="no moment")
+    yield dn.Contact(model.bodies[0].name, "surface", xyz=RPY)
 
 
 def truths(name, count=3):
@@ -66,23 +67,23 @@ def relative_residual(factor, values):
 @pytest.mark.parametrize("name", TREES)
 def test_true_motion_satisfies_every_row(name):
     for truth in truths(name):
-        problem = sensor_problem(truth.model, all_sensors(truth.model))
+        problem = sensor_problem_of(truth.model, all_sensors(truth.model))
         q, qd, _ = truth.state
         system = sensor_system(truth.model, problem, q, qd, truth.readings(problem))
         values = truth.values(problem)
         for factor in (*system.exact, *system.noisy):
             assert relative_residual(factor, values) <= EXACT, factor
         assert [len(c) for c in system.covariances] == [factor.rows for factor in system.noisy]
-        assert sum(map(len, system.labels)) + sum(map(len, system.exact_labels.values())) == len(
-            problem.readings
-        )
+        labels = [*system.labels, *system.exact_labels.values()]
+        assert sum(map(len, labels)) == sum(map(len, problem.labels))
 
 
 @pytest.mark.parametrize("name", TREES)
 def test_results_follow_from_the_variables(name):
     truth = next(truths(name, 1))
-    problem = sensor_problem(truth.model, all_sensors(truth.model))
-    qdd, tau, f_ext = sensor_values(truth.model, problem, truth.values(problem))
+    problem = sensor_problem_of(truth.model, all_sensors(truth.model))
+    system = sensor_system(truth.model, problem, *truth.state[:2], truth.readings(problem))
+    qdd, tau, f_ext = sensor_values(truth.model, system, truth.values(problem))
     free = [body.joint.v for body in truth.model.bodies if body.joint.type.is_free]
     driven = np.delete(np.arange(truth.model.nv), [k for v in free for k in range(truth.model.nv)[v]])
     np.testing.assert_allclose(qdd, truth.state[2])
@@ -94,7 +95,7 @@ def test_results_follow_from_the_variables(name):
 def test_batch_has_the_rows_of_its_states(name):
     together = list(truths(name))
     model = together[0].model
-    problem = sensor_problem(model, all_sensors(model))
+    problem = sensor_problem_of(model, all_sensors(model))
     q, qd = (np.stack([truth.state[k] for truth in together]) for k in (0, 1))
     readings = np.stack([truth.readings(problem) for truth in together])
     system = sensor_system(model, problem, q, qd, readings)
@@ -112,7 +113,7 @@ def test_batch_has_the_rows_of_its_states(name):
 def test_symbols_give_the_same_rows(name):
     truth = next(truths(name, 1))
     model, (q, qd, _) = truth.model, truth.state
-    problem = sensor_problem(model, all_sensors(model))
+    problem = sensor_problem_of(model, all_sensors(model))
     readings = truth.readings(problem)
 
     def rows(q, qd, readings, gravity):
@@ -157,8 +158,9 @@ def test_force_sensor_at_a_fixed_joint(name, tmp_path):
         pose = {"xyz": XYZ, "rpy": RPY}
         sensors = [s.ForceTorque(FIXED[name], measures="child_to_parent", std=1.0, **pose)]
         sensors += [s.ExternalWrench(at[0], std=1.0) for at in w]
-        problem = sensor_problem(model, sensors)
-        system = sensor_system(model, problem, q, qd, there.readings(sensor_problem(other, sensors)))
+        sensors += [dn.Contact(at[0], "surface") for at in w]
+        problem = sensor_problem_of(model, sensors)
+        system = sensor_system(model, problem, q, qd, there.readings(sensor_problem_of(other, sensors)))
         for factor in (*system.exact, *system.noisy):
             assert relative_residual(factor, truth.values(problem)) <= EXACT, factor
 

@@ -36,12 +36,6 @@ def test_sequences_become_tuples_and_names_have_defaults():
     assert pickle.loads(pickle.dumps(sensor)) == sensor
 
 
-def test_zero_and_unknown_wrenches_need_no_noise():
-    assert s.ExternalWrench("foot", rows="unknown").std == 0.0
-    with pytest.raises(dn.SensorError, match="'foot wrench'.*std"):
-        s.ExternalWrench("foot", rows=("measured", *5 * ["zero"]))
-
-
 @pytest.mark.parametrize(
     "wrong, message",
     [
@@ -69,8 +63,8 @@ def test_invalid_sensor_is_named(wrong, message):
     assert "'back'" in str(error.value)
 
 
-@pytest.mark.parametrize("rows", [("measured",) * 5, "all", ("measured",) * 5 + ("known",)])
-def test_wrench_needs_six_valid_roles(rows):
+@pytest.mark.parametrize("rows", [(), "all", ("mx", "fx", "mx"), ("mx", "known")])
+def test_rows_of_a_wrench_are_its_components(rows):
     with pytest.raises(dn.SensorError, match="'foot wrench'.*rows"):
         s.ExternalWrench("foot", std=1.0, rows=rows)
 
@@ -79,21 +73,23 @@ def test_wrench_needs_six_valid_roles(rows):
 
 
 def test_readings_are_named_in_order():
-    rows = ("zero", "unknown", "measured", "zero", "zero", "measured")
+    pads = [dn.Contact("l", "surface"), dn.Contact("flange", other="r")]
     problem = dn.sensor_problem(
         gripper(),
         [
             s.JointTorque("left", std=0.1),
             s.ForceTorque("mount", measures="parent_to_child", std=0.1, name="ft"),
             s.JointAcceleration("right", std=0.1, value=0.0),
-            s.ExternalWrench("l", std=0.1, rows=rows),
+            s.ExternalWrench("l", std=0.1, rows=("mz", "fz")),
         ],
+        contacts=pads,
     )
     six = [f"ft.{row}" for row in ("mx", "my", "mz", "fx", "fy", "fz")]
     assert list(problem.readings) == ["left torque", *six, "l wrench.mz", "l wrench.fz"]
     assert problem.reads(gripper())["readings"] == (9,)
     assert problem.places == (slice(0, 1), slice(1, 7), None, slice(7, 9))
-    assert hash(problem) == hash(dn.sensor_problem(gripper(), problem.sensors))
+    assert problem.contacts == tuple(pads)
+    assert hash(problem) == hash(dn.sensor_problem(gripper(), problem.sensors, contacts=pads))
 
 
 @pytest.mark.parametrize(
@@ -106,6 +102,7 @@ def test_readings_are_named_in_order():
         (s.Gyro("hand", std=1), "'hand gyro'.*'hand'.*flange"),
         (s.Imu("base", std=1), "'base imu'.*'base'.*fixed"),
         (s.ExternalWrench("base", std=1), "'base wrench'.*'base'.*fixed"),
+        (s.ExternalWrench("r", std=1), "'r wrench'.*'r'.*contact.*'surface'"),
         (s.Gyro("arm", std=0.0), "'arm gyro'.*exact"),
         (s.Imu("arm", std=(1, 1, 0, 1, 1, 1)), "'arm imu'.*exact"),
         (s.Imu("arm", std=(1, 1, 1)), "'arm imu'.* 6 rows.*std.* 3 "),
@@ -116,7 +113,7 @@ def test_readings_are_named_in_order():
 )  # fmt: skip
 def test_sensor_that_does_not_fit_the_robot_is_named(sensor, message):
     with pytest.raises(dn.SensorError, match=message):
-        dn.sensor_problem(gripper(), [sensor])
+        dn.sensor_problem(gripper(), [sensor], contacts=[dn.Contact("l", "surface")])
 
 
 def test_duplicate_sensors_are_rejected():
@@ -199,7 +196,7 @@ sensors:
   - type: torque
     joint: [l_knee, r_knee]
     std: 0.5
-  - {type: wrench, link: foot, rows: [measured, measured, unknown, measured, zero, zero], std: 1, value: 0}
+  - {type: wrench, link: foot, rows: [mx, my, fx], std: 1, value: 0}
   - {type: acceleration, joint: hip, covariance: [[1e-4]]}
 """
 
@@ -207,12 +204,11 @@ sensors:
 def test_sensors_from_a_file(tmp_path):
     file = tmp_path / "sensors.yaml"
     file.write_text(TEXT)
-    rows = ("measured", "measured", "unknown", "measured", "zero", "zero")
     assert dn.load_sensors(file) == (
         s.Imu("torso", name="back", xyz=(0, 0, 0.1), std=(1e-3, 1e-3, 1e-3, 0.05, 0.05, 0.05)),
         s.JointTorque("l_knee", std=0.5),
         s.JointTorque("r_knee", std=0.5),
-        s.ExternalWrench("foot", rows=rows, std=1.0, value=0.0),
+        s.ExternalWrench("foot", rows=("mx", "my", "fx"), std=1.0, value=0.0),
         s.JointAcceleration("hip", covariance=[[1e-4]]),
     )
 

@@ -14,6 +14,7 @@ from sensor_truth import Truth
 from tolerances import error
 
 from dynamics_node.robot import sensor_problem
+from dynamics_node.robot.contacts import Contact
 from dynamics_node.robot.sensors import load_sensors
 
 JOINTS = [f"panda_joint{k}" for k in range(1, 8)]
@@ -24,14 +25,16 @@ sensors:
   - {{type: torque, joint: [{", ".join(JOINTS)}], std: 0.05}}
   - {{type: force_torque, name: wrist, joint: panda_joint7, measures: child_to_parent, std: 0.1}}
   - {{type: imu, name: hand, link: {HAND}, xyz: [0.05, 0, 0.1], std: 0.01, topic: /hand/imu}}
-  - {{type: wrench, link: {HAND}, rows: unknown}}
 """
 
 
 class TouchedPanda:
     def __init__(self, path):
         path.write_text(SENSORS)
-        given = {"problem": "sensors", "sensors_file": str(path), "joint_state_timeout": 5.0}
+        contacts = path.with_suffix(".contacts")
+        contacts.write_text(f"contacts: [{{link: {HAND}, kind: surface}}]")
+        given = {"problem": "sensors", "sensors_file": str(path), "contacts_file": str(contacts)}
+        given["joint_state_timeout"] = 5.0
         self.rig = support.Rig(ROBOTS["panda7"], given | {"sensor_timeout": 1.0})
         node, model = self.rig.node, ROBOTS["panda7"].model()
         self.wrist = node.create_publisher(WrenchStamped, "dynamics_node/sensors/wrist", 50)
@@ -41,7 +44,7 @@ class TouchedPanda:
         self.q, self.qd, self.qdd = np.random.default_rng(4).uniform(-0.5, 0.5, (3, 7))
         self.q[3] -= 1.5
         truth = Truth(ROBOTS["panda7"], model, self.q, self.qd, self.qdd, [(HAND, NONE, NONE, PUSH)])
-        problem = sensor_problem(model, load_sensors(path))
+        problem = sensor_problem(model, load_sensors(path), contacts=Contact(HAND, "surface"))
         readings = truth.readings(problem)
         self.readings = {
             s.name: readings[at] for s, at in zip(problem.sensors, problem.places, strict=True) if at

@@ -37,18 +37,20 @@ class Dense:
         }
 
     def _exact(self, readings):
-        """M qdd + h - J^T w = tau; torques of a floating base and excluded components of wrenches are zero."""
+        """M qdd + h - J^T w = tau; torques of a floating base are zero; exact sensors."""
         nv, model = self.nv, self.truth.model
         h = self.oracle.inverse(self.q, self.qd, np.zeros(nv))
         rows = [np.hstack([self.oracle.mass_matrix(self.q), -np.eye(nv), *map(self._push, self.contacts)])]
         right = [-h]
         free = [body.joint.v for body in model.bodies if body.joint.type.is_free]
         rows += [np.eye(self.n)[nv + v.start : nv + v.stop] for v in free]
-        for k, contact in enumerate(self.contacts):
-            at = 2 * nv + 6 * k
-            rows += [np.eye(self.n)[[at + row for row in range(6) if row not in contact.rows]]]
-        E = np.vstack(rows)
-        return E, np.concatenate([*right, np.zeros(len(E) - nv)])
+        right += [np.zeros(len(rows_of)) for rows_of in rows[1:]]
+        for sensor, at in zip(self.problem.sensors, self.problem.places, strict=True):
+            if sensor.std == 0.0:
+                own, known = self._rows(sensor)
+                given = np.broadcast_to(sensor.value, len(own)) if at is None else readings[at]
+                rows, right = [*rows, own], [*right, given - known]
+        return np.vstack(rows), np.concatenate(right)
 
     def _push(self, contact):
         """(nv, 6): minus the torques of unit wrenches."""
@@ -62,6 +64,8 @@ class Dense:
     def _noisy(self, readings):
         N, r, blocks = [np.zeros((0, self.n))], [np.zeros(0)], []
         for sensor, at in zip(self.problem.sensors, self.problem.places, strict=True):
+            if sensor.std == 0.0:
+                continue
             rows, known = self._rows(sensor)
             count = len(rows)
             given = np.broadcast_to(sensor.value, count) if at is None else readings[at]
@@ -91,7 +95,7 @@ class Dense:
             turned = to.toDualActionMatrix()[np.ix_(ANGULAR_FIRST, ANGULAR_FIRST)]
             rows = np.zeros((6, self.n))
             rows[:, 2 * nv + 6 * k : 2 * nv + 6 * k + 6] = turned
-            return rows[[role == "measured" for role in sensor.rows]], 0.0
+            return rows[[s.WRENCH.index(row) for row in sensor.rows]], 0.0
         return self._moving(sensor)
 
     def _moving(self, sensor):

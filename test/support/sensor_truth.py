@@ -4,7 +4,8 @@ import numpy as np
 import pinocchio as pin
 from oracle import Oracle
 
-from dynamics_node.graph.factors import acceleration, external_wrench, joint_acceleration, torque, wrench
+import dynamics_node as dn
+from dynamics_node.graph.factors import acceleration, contact_force, joint_acceleration, torque, wrench
 from dynamics_node.robot import sensors as s
 
 ANGULAR_FIRST = [3, 4, 5, 0, 1, 2]
@@ -18,6 +19,14 @@ def placement(xyz, rpy):
 def tips(model):
     parents = set(model.parents)
     return [body.name for i, body in enumerate(model.bodies) if i not in parents]
+
+
+def sensor_problem_of(model, records, covariance=()):
+    """The problem of sensors and contacts in one list."""
+    parts: dict[bool, list] = {True: [], False: []}
+    for record in records:
+        parts[isinstance(record, dn.Contact)].append(record)
+    return dn.sensor_problem(model, parts[False], covariance, contacts=parts[True])
 
 
 def driven(model):
@@ -79,8 +88,8 @@ class Truth:
                 values[torque(i, joint.type.nv)] = self.tau[joint.v]
                 values[joint_acceleration(i, joint.type.nv)] = self.state[2][joint.v]
         for number, contact in enumerate(problem.contacts):
-            rows = list(contact.rows)
-            values[external_wrench(number, len(rows))] = self._external(contact)[rows]
+            assert contact.kind == "surface"
+            values[contact_force(number, 6)] = self._external(contact)
         return values
 
     def _external(self, at):
@@ -103,7 +112,7 @@ class Truth:
             values = self.tau if isinstance(sensor, s.JointTorque) else qdd
             return joint.rate(values)
         if isinstance(sensor, s.ExternalWrench):
-            return self._external(sensor)[[role == "measured" for role in sensor.rows]]
+            return self._external(sensor)[[s.WRENCH.index(row) for row in sensor.rows]]
         if isinstance(sensor, s.ForceTorque):
             body = next(b for b in self.model.bodies if b.joint.name == sensor.joint)
             f = self.data.f[self._number(body)]

@@ -221,7 +221,7 @@ def _build(job):
     model = described_robot(job)
     sensors, contacts = read_sensors(job.sensors_file, model), read_contacts(job.contacts_file, model)
     if job.problem == "sensors":
-        solver, not_observable = _estimator(model, job, moving(model, sensors))
+        solver, not_observable = _estimator(model, job, moving(model, sensors), contacts)
     else:
         solver, not_observable = _solver(model, job, contacts), {}
     wrist = sensor_named(sensors, "wrench_sensor.name", job.wrench_sensor, ForceTorque)
@@ -244,7 +244,7 @@ def _build(job):
         observer=_observer(model, job),
         rates=_rates(model, job),
         payload=_payload(model, job),
-        touching=_contact_functions(model, contacts, job.services),
+        touching=_contact_functions(model, job, contacts),
     )
 
 
@@ -254,10 +254,11 @@ def _solver(model, job, contacts):
     return build_for_service(model, problem, f_ext=True, **choice)
 
 
-def _contact_functions(model, contacts, backend):
-    """The ContactFunctions; None without contacts."""
-    if not contacts:
+def _contact_functions(model, job, contacts):
+    """The ContactFunctions; None without contacts, and if an Estimator has their forces."""
+    if not contacts or job.problem == "sensors":
         return None
+    backend = job.services
     return ContactFunctions(
         contacts=contacts,
         inverse=build_for_service(model, inverse_dynamics(model, contacts), backend=backend, batches=True),
@@ -266,10 +267,10 @@ def _contact_functions(model, contacts, backend):
     )
 
 
-def _estimator(model, job, sensors):
+def _estimator(model, job, sensors, contacts):
     """The Estimator, and the quantities that are not observable without each of its sensors."""
-    not_observable = unobservable_without(model, sensors)
-    problem = sensor_problem(model, sensors)
+    not_observable = unobservable_without(model, sensors, contacts)
+    problem = sensor_problem(model, sensors, contacts=contacts)
     return build_for_service(model, problem, backend=job.backend), not_observable
 
 

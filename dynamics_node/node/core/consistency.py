@@ -158,11 +158,9 @@ def _check_contacts(settings):
         raise InputError("active_contacts needs contacts_file, which declares the contacts")
     if len(set(settings.active_contacts)) != len(settings.active_contacts):
         raise InputError("active_contacts lists a contact twice")
-    if not settings.contacts_file:
-        return
-    if settings.problem == "sensors":
-        raise InputError("contacts_file requires problem inverse, forward or hybrid, not sensors")
-    if not settings.compensate_gravity:
+    if settings.active_contacts and settings.problem == "sensors":
+        raise InputError("active_contacts has no effect with problem sensors: leave it empty")
+    if settings.contacts_file and settings.problem != "sensors" and not settings.compensate_gravity:
         raise InputError("contacts_file requires compensate.gravity: contacts hold the whole weight")
 
 

@@ -18,8 +18,8 @@ from dynamics_node.graph import chi_square_limit, observability
 from dynamics_node.node.errors import BadMessage, NoOutput
 from dynamics_node.node.state.joint_memory import LARGEST, possible
 from dynamics_node.robot import SensorProblem, sensor_problem
+from dynamics_node.robot.sensors import WRENCH as COMPONENTS
 from dynamics_node.robot.sensors import (
-    MEASURED,
     Accelerometer,
     ExternalWrench,
     ForceTorque,
@@ -47,8 +47,9 @@ _MESSAGES: dict[type[Sensor], tuple[str, tuple[int, ...]]] = {
 
 def _rows(sensor) -> list[int]:
     """Indices of the sensor's readings in its message."""
-    roles = sensor.rows if isinstance(sensor, ExternalWrench) else (MEASURED,) * 6
-    return [row for row in _MESSAGES[type(sensor)][1] if roles[row] == MEASURED]
+    if isinstance(sensor, ExternalWrench):
+        return [COMPONENTS.index(row) for row in sensor.rows]
+    return list(_MESSAGES[type(sensor)][1])
 
 
 def read_sensors(path: str, robot) -> tuple[Sensor, ...]:
@@ -268,7 +269,7 @@ class Estimation:
         return self._culprit_hint
 
 
-def unobservable_without(model, sensors) -> dict[str, tuple[str, ...]]:
+def unobservable_without(model, sensors, contacts) -> dict[str, tuple[str, ...]]:
     """{sensor: texts of the quantities that are not observable without it}. Raises ValueError for sensors
     without a message type."""
     topics_of(sensors)
@@ -276,5 +277,6 @@ def unobservable_without(model, sensors) -> dict[str, tuple[str, ...]]:
     for sensor in sensors:
         if sensor.value is None:
             others = [other for other in sensors if other is not sensor]
-            unobservable[sensor.name] = observability(model, sensor_problem(model, others)).unobservable
+            problem = sensor_problem(model, others, contacts=contacts)
+            unobservable[sensor.name] = observability(model, problem).unobservable
     return unobservable

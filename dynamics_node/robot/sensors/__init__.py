@@ -1,10 +1,7 @@
 """Sensors of a robot: reading, pose and accuracy."""
 
 from dynamics_node.robot.sensors.records import (
-    MEASURED,
-    UNKNOWN,
     WRENCH,
-    ZERO,
     Accelerometer,
     AngularAcceleration,
     ExternalWrench,

@@ -86,7 +86,6 @@ def numbers(name, field, given, length=None, scalar=False):
 # --- records ------------------------------------------------------------------------------------------------
 
 WRENCH = ("mx", "my", "mz", "fx", "fy", "fz")
-MEASURED, ZERO, UNKNOWN = ROLES = ("measured", "zero", "unknown")
 SIGNS = {"child_to_parent": -1.0, "parent_to_child": 1.0}
 Numbers = float | Sequence[float]
 
@@ -290,35 +289,28 @@ class Imu(LinkSensor):
 
 @dataclass(frozen=True)
 class ExternalWrench(Posed):
-    """The wrench that the environment exerts ON a link, at the sensor in its axes, moment first, N m and N.
-
-    Links without this record are not touched. A link has one wrench, for any number of these records.
+    """A sensor of the wrench that all contacts of a link exert ON it, at the sensor in its axes, N m and N.
 
     Parameters
     ----------
     link : str
-        A link that moves.
-    rows : {'measured', 'zero', 'unknown'} or sequence of them (6,)
-        Role of mx my mz fx fy fz, or of all. A measured row is read, or known by `value`; std, covariance and
-        value are of the measured rows.
+        A link with a contact of the sensor problem.
+    rows : sequence of str
+        The components that it measures, of mx my mz fx fy fz; by default all, moment first.
     xyz, rpy, std, covariance, value, name, topic, frame
         As in `Posed`.
     """
 
     kind = "wrench"
     link: str
-    rows: str | Sequence[str] = MEASURED
+    rows: Sequence[str] = WRENCH
 
     def __post_init__(self):
-        rows = (self.rows,) * 6 if isinstance(self.rows, str) else tuple(self.rows)
-        self._keep(rows=rows)
-        if self.std is None and self.covariance is None and MEASURED not in rows:
-            self._keep(std=0.0)
+        self._keep(rows=(self.rows,) if isinstance(self.rows, str) else tuple(self.rows))
         super().__post_init__()
-        if len(rows) != 6 or not set(rows) <= set(ROLES):
+        if not self.rows or sorted(set(self.rows) & set(WRENCH)) != sorted(self.rows):
             raise SensorError(
-                f"sensor {self.name!r}: rows must be 6 of {', '.join(map(repr, ROLES))} for "
-                f"{' '.join(WRENCH)}, not {self.rows!r}"
+                f"sensor {self.name!r}: rows must be different ones of {' '.join(WRENCH)}, not {self.rows!r}"
             )
 
 

@@ -4,7 +4,7 @@ sensors:
   - {type: imu, name: imu_left, link: l_ankle, xyz: [0, 0, 0.1], std: [1e-3, 1e-3, 1e-3, 0.05, 0.05, 0.05]}
   - {type: torque, joint: [l_knee, r_knee], std: 0.5}       # one for each joint
   - {type: force_torque, joint: wrist_ft, measures: child_to_parent, std: 0.1}
-  - {type: wrench, link: l_ankle, rows: [measured, measured, unknown, measured, measured, measured], std: 1}
+  - {type: wrench, link: l_ankle, rows: [mx, my, fx, fy, fz], std: 1}
 
 type is a key of SENSORS; the fields are those of its record.
 """

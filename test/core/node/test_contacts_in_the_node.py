@@ -302,7 +302,10 @@ def test_a_file_that_is_absent(tmp_path):
         ({"active_contacts": ["a"]}, "active_contacts needs contacts_file"),
         ({"active_contacts": ["a", "a"], "contacts_file": "x"}, "lists a contact twice"),
         ({"contacts_file": "x", "compensate__gravity": False}, "compensate.gravity"),
-        ({"contacts_file": "x", "problem": "sensors", "sensors_file": "y"}, "not sensors"),
+        (
+            {"contacts_file": "x", "problem": "sensors", "sensors_file": "y", "active_contacts": ["a"]},
+            "active_contacts has no effect",
+        ),
     ],
 )
 def test_impossible_combinations(values, reason):

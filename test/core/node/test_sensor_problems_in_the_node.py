@@ -17,6 +17,7 @@ from dynamics_node.node.building.build_job import Failure, do
 from dynamics_node.node.errors import BadMessage, NoOutput
 from dynamics_node.node.state.sensor_readings import IMU, WRENCH, SensorMessage, topics_of
 from dynamics_node.robot import sensor_problem
+from dynamics_node.robot.contacts import Contact
 from dynamics_node.robot.sensors import load_sensors
 
 HAND = "panda_link7"
@@ -29,9 +30,9 @@ sensors:
      measures: child_to_parent}
   - {type: imu, name: hand imu, link: panda_link7, xyz: [0.05, 0, 0.1], std: [1e-3, 1e-3, 1e-3, 0.01, 0.01, 0.01]}
   - {type: imu, name: elbow, link: panda_link4, std: [1e-3, 1e-3, 1e-3, 0.01, 0.01, 0.01]}
-  - {type: wrench, name: push, link: panda_link7, rows: unknown}
   - {type: imu, name: base, link: panda_link0, std: 0.1}
 """
+CONTACTS = "contacts: [{link: panda_link7, kind: surface}]"
 TIGHT = 1e-6  # readings are exact, but weighted
 
 
@@ -39,6 +40,7 @@ TIGHT = 1e-6  # readings are exact, but weighted
 def file(tmp_path_factory):
     path = tmp_path_factory.mktemp("sensors") / "panda.yaml"
     path.write_text(SENSORS)
+    path.with_suffix(".contacts").write_text(CONTACTS)
     return path
 
 
@@ -46,7 +48,8 @@ class TouchedPanda:
     """A Panda with sensor readings by Pinocchio."""
 
     def __init__(self, file, **values):
-        self.served = serve("panda7", problem="sensors", sensors_file=str(file), **values)
+        contacts = {"contacts_file": str(file.with_suffix(".contacts"))}
+        self.served = serve("panda7", problem="sensors", sensors_file=str(file), **contacts | values)
         model = self.served.core.model
         random = np.random.default_rng(4)
         q, self.qd, self.qdd = random.uniform(-1, 1, (3, model.nv))
@@ -54,7 +57,10 @@ class TouchedPanda:
         self.truth = Truth(
             ROBOTS["panda7"], model, self.q, self.qd, self.qdd, [(HAND, (0, 0, 0), (0, 0, 0), PUSH)]
         )
-        self.problem = sensor_problem(model, load_sensors(file)[:-1])  # the last one measures gravity
+        hand = Contact(HAND, "surface")
+        self.problem = sensor_problem(
+            model, load_sensors(file)[:-1], contacts=hand
+        )  # the last one measures gravity
         self.readings = self.truth.readings(self.problem)
 
     def of(self, name):
