@@ -99,7 +99,7 @@ from dynamics_node.robot import (
     sensor_problem,
     sensors,
 )
-from dynamics_node.robot.contacts import Contact, Plane, load_contacts
+from dynamics_node.robot.contacts import Contact, Plane, Terrain, load_contacts
 from dynamics_node.robot.inertial_parameters import with_parameters, with_payload, with_tool
 from dynamics_node.robot.sensors import load_sensors
 from dynamics_node.symbolic import exp3, exp6, log3, log6, trace
@@ -164,7 +164,8 @@ __all__ = [  # noqa: RUF022 (by subject)
     "forward_dynamics",  # q, qd, tau -> qdd
     "hybrid_dynamics",  # torques known at some joints, accelerations at the others
     "Contact",  # a foot, sole, hand or wheel: where the world, or another link, can push
-    "Plane",  # the ground of rollouts
+    "Plane",  # the ground of rollouts: a plane
+    "Terrain",  # the same: a height function
     "PDGains",  # their PD loops
     "load_contacts",  # a file of contacts -> records
     "build_contact_solver",  # -> ContactSolver

@@ -1,7 +1,7 @@
 """A step in time with contacts, limits and dry friction, at the level of velocities and impulses (Moreau,
 Stewart and Trinkle): what a solver of impulses needs, and what it does with them.
 
-The rows are three for every point that can touch a plane, the normal last, and one for every joint with
+The rows are three for every contact and surface of the ground, the normal last, and one for every joint with
 limits or dry friction. Without impulses the rows end the step with the velocities v; impulses p add A p, with
 A the Delassus matrix (algorithms/force_propagation.py). Damping and springs act at the end of the step: they
 add to the rotor inertias. The solver is code (codegen/contact_solver.py); everything else is a Program.
@@ -12,32 +12,32 @@ from typing import NamedTuple
 import numpy as np
 
 from dynamics_node.algorithms.aba import accelerations_and_torques, inward
-from dynamics_node.algorithms.contact_equations import axes_of_normal, contact_equations
 from dynamics_node.algorithms.force_propagation import apparent_matrix, forces_at_joints
 from dynamics_node.algorithms.frame_kinematics import body_poses
+from dynamics_node.algorithms.ground import place_above
 from dynamics_node.algorithms.integrators import displaced, rates_of_all
 from dynamics_node.algorithms.rates import rates_at
 from dynamics_node.algorithms.recursion import joint_motions, outward
 from dynamics_node.algorithms.reduced_frames import economical_robot, with_inputs
 from dynamics_node.algorithms.rnea import body_motions, body_wrenches
 from dynamics_node.robot.transforms import joint_transforms
-from dynamics_node.symbolic import Halves, matvec, split, trace, transform_origin, transform_rotation
+from dynamics_node.symbolic import Halves, matvec, skew, split, trace, transform_origin, transform_rotation
 
 FAR = 1e9  # rad or m: a limit that is none
 
 
-class PointOnPlane(NamedTuple):
-    """A contact that can touch a plane: numbers of both."""
+class Touch(NamedTuple):
+    """A contact that can touch a surface of the ground: numbers of both."""
 
     contact: int
-    plane: int
+    surface: int
 
 
 class StepRows(NamedTuple):
     """The rows of a step: touches, three each; then coordinates, one each. friction (touches,): coefficients;
     restitution (touches,); dry (coordinates,): friction, N m or N."""
 
-    touches: tuple[PointOnPlane, ...]
+    touches: tuple[Touch, ...]
     coordinates: tuple[int, ...]
     friction: np.ndarray
     restitution: np.ndarray
@@ -52,16 +52,17 @@ class ContactStep(NamedTuple):
     """halves: the Programs of a step, see `split`; the second has the impulses (rows,) and returns q and qd.
 
     The first returns A, the lower triangle of the Delassus matrix row by row; velocity (rows,) without
-    impulses; approach (touches,): normal velocities at the start; gap (touches,): distances, over dt; low,
-    high (coordinates,): velocities that reach the limits within the step."""
+    impulses; approach (touches,): normal velocities at the start; gap (touches,): distances, over dt; steep
+    (touches of terrains,): more than 1e-3 where there is no result; low, high (coordinates,): velocities that
+    reach the limits within the step."""
 
     halves: Halves
     rows: StepRows
 
 
-def step_rows(robot, contacts, planes, friction, limits) -> StepRows:
-    """The StepRows of contacts and planes. friction, limits: whether joints have theirs."""
-    touches = [PointOnPlane(c, p) for c in range(len(contacts)) for p in range(len(planes))]
+def step_rows(robot, contacts, ground, friction, limits) -> StepRows:
+    """The StepRows of contacts and surfaces. friction, limits: whether joints have theirs."""
+    touches = [Touch(c, s) for c in range(len(contacts)) for s in range(len(ground))]
     coordinates, dry = [], []
     for joint in robot.independent_joints:
         if joint.type.is_scalar and joint.masters is None:
@@ -71,27 +72,27 @@ def step_rows(robot, contacts, planes, friction, limits) -> StepRows:
             if bounded or force:
                 coordinates.append(v)
                 dry.append(force)
-    mu = [_coefficient(contacts[touch.contact], planes[touch.plane]) for touch in touches]
-    e = [planes[touch.plane].restitution for touch in touches]
+    mu = [_coefficient(contacts[touch.contact], ground[touch.surface]) for touch in touches]
+    e = [ground[touch.surface].restitution for touch in touches]
     return StepRows(tuple(touches), tuple(coordinates), np.array(mu), np.array(e), np.array(dry))
 
 
-def _coefficient(contact, plane):
-    own = contact.friction if contact.friction is not None else plane.friction
-    return float(min(own, plane.friction))
+def _coefficient(contact, surface):
+    own = contact.friction if contact.friction is not None else surface.friction
+    return float(min(own, surface.friction))
 
 
-def contact_step(robot, contacts, planes, friction=True, limits=True, loops=()) -> ContactStep:
+def contact_step(robot, contacts, ground, friction=True, limits=True, loops=()) -> ContactStep:
     """The ContactStep of a robot. loops: places in qd of PD loops; the first half then has an input
     loop_inertia (loops,), what the ends of steps add to the inertias of their joints."""
-    rows = step_rows(robot, contacts, planes, friction, limits)
+    rows = step_rows(robot, contacts, ground, friction, limits)
     own, _ = economical_robot(robot)
 
     def function(q, qd, tau, dt, gravity, impulses, loop_inertia=()):
         damped, tau = _with_losses(own, q, qd, tau, dt) if friction else (own, tau)
         if loops:
             damped = _with_inertia(damped, loops, loop_inertia)
-        return _step(own, damped, q, qd, tau, dt, gravity, impulses, contacts, planes, rows, limits)
+        return _step(own, damped, q, qd, tau, dt, gravity, impulses, contacts, ground, rows, limits)
 
     inputs = {"q": (robot.nq,), "qd": (robot.nv,), "tau": (robot.nv,)}
     inputs |= {"loop_inertia": (len(loops),)} if loops else {}
@@ -99,7 +100,7 @@ def contact_step(robot, contacts, planes, friction=True, limits=True, loops=()) 
     return ContactStep(split(program, "impulses", ("q", "qd")), rows)
 
 
-def _step(robot, damped, q, qd, tau, dt, gravity, impulses, contacts, planes, rows, limits):
+def _step(robot, damped, q, qd, tau, dt, gravity, impulses, contacts, ground, rows, limits):
     """damped: the robot with the inertia of what acts at the end of the step."""
     tree, rates = damped.tree, rates_at(damped, q, qd, explicit=True)
     X_up, changes = joint_transforms(tree, q), rates.accelerations(np.zeros(robot.nv))
@@ -107,14 +108,7 @@ def _step(robot, damped, q, qd, tau, dt, gravity, impulses, contacts, planes, ro
     pA = body_wrenches(tree, motions)
     free = [True] * len(robot.clusters)
     solutions = inward(damped, X_up, rates.G, pA, changes, tau, free)
-    equations = contact_equations(tree, X_up, [contacts[touch.contact] for touch in rows.touches])
-    sides = [
-        {
-            body: P @ _to_plane(contacts[touch.contact], planes[touch.plane], equation)
-            for body, P in equation.sides
-        }
-        for touch, equation in zip(rows.touches, equations, strict=True)
-    ]
+    places, sides = _touching(tree, X_up, contacts, ground, rows.touches)
     velocities = outward(tree, X_up, joint_motions(tree, rates.qd))
     points = [sum(P.T @ velocities[body] for body, P in side.items()) for side in sides]
     now = np.concatenate([*points, qd[list(rows.coordinates)]])
@@ -134,7 +128,8 @@ def _step(robot, damped, q, qd, tau, dt, gravity, impulses, contacts, planes, ro
         "A": A[np.tril_indices(len(A))],
         "velocity": now + dt * products[:-1, -1],
         "approach": now[2 : 3 * len(sides) : 3],
-        "gap": _gaps(tree, X_up, contacts, planes, rows.touches) / dt,
+        "gap": np.array([place.gap for place in places], dtype=object) / dt,
+        "steep": np.array([place.loss for place in places if place.loss is not None], dtype=object),
         "low": low,
         "high": high,
         "q": displaced(robot, q, dt * rates_of_all(robot, q, after)),
@@ -142,24 +137,22 @@ def _step(robot, damped, q, qd, tau, dt, gravity, impulses, contacts, planes, ro
     }
 
 
-def _to_plane(contact, plane, equation):
-    """(3, 3): components along an equation of unit forces along the axes of a plane."""
-    world = axes_of_normal(contact.normal).T  # from the axes of the contact to those of the world
-    turn = np.eye(3) if equation.turn is None else equation.turn
-    return (axes_of_normal(plane.normal) @ world @ turn).T
-
-
-def _gaps(tree, X_up, contacts, planes, touches):
-    """(touches,): distances of the points from the planes, m."""
-    places = {}
-    poses = body_poses(tree, X_up, {tree.frame(contact.link).body for contact in contacts} - {-1})
-    for k, contact in enumerate(contacts):
-        frame = tree.frame(contact.link)
+def _touching(tree, X_up, contacts, ground, touches):
+    """Of every touch, its Place on the ground, and {body: P (6, 3)}, the wrenches on the body in its axes by
+    unit forces along those of the Place."""
+    frames = [tree.frame(contact.link) for contact in contacts]
+    poses = body_poses(tree, X_up, {frame.body for frame in frames})
+    places, sides = [], []
+    for c, s in touches:
+        frame, radius = frames[c], contacts[c].radius or 0.0
         E, p = poses[frame.body]
-        local = transform_origin(frame.X) + transform_rotation(frame.X).T @ np.array(contact.xyz)
-        places[k] = p + matvec(E.T, local)
-    gaps = [np.array(planes[t.plane].normal) @ places[t.contact] - planes[t.plane].offset for t in touches]
-    return np.array(gaps, dtype=object)
+        own = transform_origin(frame.X) + transform_rotation(frame.X).T @ np.array(contacts[c].xyz)
+        place = place_above(ground[s], p + matvec(E.T, own), radius)
+        forces = E @ place.axes.T
+        point = own - radius * forces[:, 2] if radius else own
+        places.append(place)
+        sides.append({frame.body: np.concatenate([skew(point) @ forces, forces])})
+    return places, sides
 
 
 def _to_limits(robot, q, dt, coordinates, limits):

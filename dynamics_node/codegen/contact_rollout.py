@@ -4,7 +4,7 @@ import numpy as np
 
 from dynamics_node.codegen.backends import Interpreter
 from dynamics_node.codegen.c.contact_rollout import ContactRolloutKernel
-from dynamics_node.codegen.contact_solver import Impulses, full, solve_impulses, targets
+from dynamics_node.codegen.contact_solver import STEEP, Impulses, full, solve_impulses, targets
 from dynamics_node.codegen.pd_loops import Loops, loop_torques
 from dynamics_node.symbolic import CROSSING, Halves
 
@@ -57,13 +57,14 @@ class ContactRollouts:
                 impulses = solve_impulses(A, found["velocity"], target, *bounds, impulses, sweeps)
             given = {CROSSING: found[CROSSING], "impulses": impulses.p}
             results, _ = self._interpreters[1].run_checked(count, [given[name] for name in second.inputs])
-            state = dict(zip(second.outputs, results, strict=True))
-            q[:, t + 1], qd[:, t + 1] = state["q"], state["qd"]
+            after = dict(zip(second.outputs, results, strict=True))
+            q[:, t + 1], qd[:, t + 1] = after["q"], after["qd"]
             force[:, t] = impulses.p[:, : 3 * self.touches] / dt
             residual[:, t] = impulses.residual
-            failed = ~np.isfinite(qd[:, t + 1]).all(axis=1)
+            failed = ~(np.isfinite(qd[:, t + 1]).all(axis=1) & (found["steep"] <= STEEP).all(axis=1))
             for array in (q[:, t + 1], qd[:, t + 1], force[:, t], residual[:, t]):
                 array[failed] = np.nan
+            state = {"q": q[:, t + 1], "qd": qd[:, t + 1]}
 
     def _controlled(self, control, gains, state, dt):
         """The inputs of a step that depend on its control."""

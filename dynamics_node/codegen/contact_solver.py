@@ -17,6 +17,7 @@ import numpy as np
 PUSHED = 0.2  # share of a penetration that a step removes
 SLOW = 0.05  # m/s; slower impacts do not rebound
 COMPLIANCE = 1e-9  # relative to the diagonal of A
+STEEP = 1e-3  # largest number that tells how steep the ground is, see algorithms/ground.py
 
 
 class Impulses(NamedTuple):

@@ -25,7 +25,7 @@ from dynamics_node.functions.rollout import roll_out, roll_out_with_contacts
 from dynamics_node.functions.solvers import solver_of
 from dynamics_node.functions.spec import FunctionSpec
 from dynamics_node.robot import Problem, Robot
-from dynamics_node.robot.contacts import Contact, Plane
+from dynamics_node.robot.contacts import Contact, Ground, Plane
 
 FLOOR = Plane()
 
@@ -181,7 +181,7 @@ class RobotFunction(Function[Result]):
         pd: PDGains | None = None,
         feedforward: ArrayLike | None = None,
         contacts: Contact | Iterable[Contact],
-        ground: Plane | Iterable[Plane] = FLOOR,
+        ground: Ground | Iterable[Ground] = FLOOR,
         friction: bool = True,
         limits: bool = True,
         sweeps: int = 10,
@@ -197,7 +197,7 @@ class RobotFunction(Function[Result]):
         pd: PDGains | None = None,
         feedforward: ArrayLike | None = None,
         contacts: Contact | Iterable[Contact] | None = None,
-        ground: Plane | Iterable[Plane] = FLOOR,
+        ground: Ground | Iterable[Ground] = FLOOR,
         friction: bool = True,
         limits: bool = True,
         sweeps: int = 10,
@@ -228,9 +228,9 @@ class RobotFunction(Function[Result]):
         feedforward : array_like (..., steps, nv), optional
             Torques and forces in addition to those of the PD loops.
         contacts : iterable of Contact, optional
-            Points of links that touch the ground. The other arguments belong to it.
-        ground : Plane or iterable of Plane
-            Planes of the ground; by default the floor at height 0.
+            Points of links, or balls around them, that touch the ground. The other arguments belong to it.
+        ground : Plane, Terrain, callable, or iterable of them
+            Surfaces of the ground; by default the floor at height 0. A function of x and y is a Terrain.
         friction : bool
             Whether damping, dry friction, springs and offsets of the joints act.
         limits : bool
@@ -252,6 +252,8 @@ class RobotFunction(Function[Result]):
         ChoiceError
             For another quantity, an unknown integrator, a solver of parallel machines, or contacts that are
             no points. For contacts or PD loops with 'rk4' or runtime parameters.
+        ContactError
+            For a contact at an unknown link, and a height that is made by other operations.
         CompileError
             For backend c without a compiler.
 

@@ -1,11 +1,13 @@
 """Rollouts of forward dynamics: many states along many steps, for planners that sample."""
 
+from collections.abc import Iterable
 from math import prod
 
 import numpy as np
 
 from dynamics_node.algorithms import cheapest, dynamics_programs
 from dynamics_node.algorithms.contact_step import contact_step
+from dynamics_node.algorithms.ground import height_of
 from dynamics_node.algorithms.integrators import INTEGRATORS, integrator_of
 from dynamics_node.algorithms.results import ContactRollout, Rollout
 from dynamics_node.chains import SOLVERS as PARALLEL
@@ -20,8 +22,9 @@ from dynamics_node.functions.checks import (
 )
 from dynamics_node.functions.choices import require_known
 from dynamics_node.functions.pd_gains import gains_of, loops_of
-from dynamics_node.robot.contacts import Plane, valid_contacts
+from dynamics_node.robot.contacts import Ground, Plane, Terrain, valid_contacts
 from dynamics_node.symbolic import LaneProgram, Program
+from dynamics_node.text import one_line
 
 CONTROLS = ("controls", "feedforward")
 NO_LOOPS = Loops((), ())
@@ -107,18 +110,35 @@ def _contact_rollouts(function, contacts, ground, friction, limits, loops) -> Co
         raise ChoiceError(
             "rollouts with contacts or PD loops have no runtime parameters and no external wrenches"
         )
-    contacts = valid_contacts(function.robot, contacts)
-    planes = (ground,) if isinstance(ground, Plane) else tuple(ground)
+    contacts, surfaces = valid_contacts(function.robot, contacts, balls=True), _surfaces(ground)
     if others := [contact.name for contact in contacts if contact.kind != "point" or contact.other]:
-        raise ChoiceError(f"rollouts have points against planes alone, not {', '.join(others)}")
-    if not all(isinstance(plane, Plane) for plane in planes):
-        raise TypeError("ground must be a Plane, or a sequence of them")
-    key = (contacts, planes, friction, limits, loops)
+        raise ChoiceError(f"rollouts have points against the ground alone, not {', '.join(others)}")
+    # two functions of the same height share a step: a caller may make its function anew in every call
+    shapes = tuple(
+        height_of(surface).value.digest() if isinstance(surface, Terrain) else None for surface in surfaces
+    )
+    numbers = tuple(
+        (surface.friction, surface.restitution) if isinstance(surface, Terrain) else surface
+        for surface in surfaces
+    )
+    key = (contacts, shapes, numbers, friction, limits, loops)
     if key not in function._rollouts:
-        step = contact_step(function.robot, contacts, planes, friction, limits, loops.v)
+        step = contact_step(function.robot, contacts, surfaces, friction, limits, loops.v)
         backend = "numpy" if function.runner.backend == "numpy" else "c"
         function._rollouts[key] = ContactRollouts(step.halves, step.rows, loops, backend)
     return function._rollouts[key]
+
+
+def _surfaces(ground: Ground | Iterable[Ground]) -> tuple[Plane | Terrain, ...]:
+    """Raises TypeError for what is no ground."""
+    surfaces = []
+    for given in ground if isinstance(ground, Iterable) else (ground,):
+        surface = Terrain(given) if callable(given) else given
+        if not isinstance(surface, Plane | Terrain):
+            kinds = "a Plane, a Terrain, a function of x and y, or a sequence of them"
+            raise TypeError(f"ground must be {kinds}, not {one_line(surface, 60)}")
+        surfaces.append(surface)
+    return tuple(surfaces)
 
 
 def _axes(function, targets=False):

@@ -1,6 +1,6 @@
 """Contacts: places on links where the world, or another link, can push. Their file."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
@@ -24,7 +24,7 @@ _ROWS: dict[str, tuple[str, ...]] = {
     "wheel": ("fx", "fy", "fz"),
 }
 _OF_KIND = {
-    "point": ("normal",),
+    "point": ("normal", "radius"),
     "surface": ("rpy", "half_lengths"),
     "wheel": ("normal", "axis", "radius", "roller"),
 }
@@ -59,7 +59,7 @@ class Contact:
     axis : sequence of float (3,)
         Axis of a wheel in link axes.
     radius : float, optional
-        Radius of a wheel, m.
+        Radius of a wheel, m; or of the ball around a point, which touches the ground of rollouts.
     roller : float, optional
         Angle about the normal from the axis of a wheel to those of its rollers, rad. It is 0.785 or -0.785
         for a mecanum wheel, 1.571 for an omnidirectional one. The force then acts along the axis of the
@@ -201,14 +201,13 @@ class Plane:
     def __post_init__(self):
         try:
             normal = np.array(self.normal, dtype=float)
-            numbers = [float(x) for x in (self.offset, self.friction, self.restitution)]
+            offset = float(self.offset)
         except (TypeError, ValueError):
             raise ContactError(f"plane: {one_line(self, 100)} has a value that is no number") from None
         length = float(np.sqrt((normal * normal).sum())) if normal.shape == (3,) else 0.0
-        if not LEAST < length < HUGE or not all(abs(x) < HUGE for x in numbers):
+        if not LEAST < length < HUGE or not abs(offset) < HUGE:
             raise ContactError("plane: normal is a direction, and all numbers are finite")
-        if numbers[1] < 0 or not 0 <= numbers[2] <= 1:
-            raise ContactError("plane: friction is 0 or more, and restitution is from 0 to 1")
+        _check_surface("plane", self.friction, self.restitution)
         object.__setattr__(self, "normal", tuple((normal / length).tolist()))
 
 
@@ -217,6 +216,55 @@ def _same(value, default):
     if isinstance(default, tuple) and isinstance(value, Iterable) and not isinstance(value, str):
         return tuple(value) == default
     return value is default or value == default
+
+
+@dataclass(frozen=True)
+class Terrain:
+    """Ground of rollouts whose height is a function, fixed in the world.
+
+    Parameters
+    ----------
+    height : callable
+        ``height(x, y)`` returns the height in m at x and y in m, made by +, -, *, /, numpy.sin and
+        numpy.cos. It is called once, with symbols. Slopes go up to 85 degrees; steeper, results are NaN.
+    friction : float
+        Coefficient of friction; that of a contact counts where it is smaller.
+    restitution : float
+        Share of the normal velocity of an impact with which a contact rebounds, 0 to 1.
+
+    Raises
+    ------
+    ContactError
+        For a value that is not finite or out of its range.
+
+    Examples
+    --------
+    >>> def stairs(x, y):  # rise 0.1 m every 0.3 m, with rounded edges
+    ...     turns = 2 * np.pi / 0.3
+    ...     x = x - np.sin(turns * x) / turns
+    ...     return (x - np.sin(turns * x) / turns) / 3
+    >>> ground = dn.Terrain(stairs, friction=0.7)
+    """
+
+    height: Callable
+    friction: float = 0.8
+    restitution: float = 0.0
+
+    def __post_init__(self):
+        if not callable(self.height):
+            raise ContactError(f"terrain: height is a function of x and y, not {one_line(self.height, 60)}")
+        _check_surface("terrain", self.friction, self.restitution)
+
+
+Ground = Plane | Terrain | Callable  # what `ground` of a rollout is, or a sequence of them
+
+
+def _check_surface(name, friction, restitution):
+    """Raise ContactError for a coefficient out of its range."""
+    for word, value, most in (("friction", friction, HUGE), ("restitution", restitution, 1.0)):
+        number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+        if not number or not 0 <= value <= most:
+            raise ContactError(f"{name}: {word} is a number from 0 to {most:g}, not {one_line(value, 60)}")
 
 
 class ContactRows:
@@ -239,9 +287,11 @@ class ContactRows:
         return np.repeat(per_contact, [len(contact.rows) for contact in self.contacts], axis=-1)
 
 
-def valid_contacts(robot: Robot, contacts: Contact | Iterable[Contact]) -> tuple[Contact, ...]:
-    """The contacts as a tuple. Raises ContactError for an unknown link, a name that occurs twice, and two
-    sides that do not move relative to each other."""
+def valid_contacts(
+    robot: Robot, contacts: Contact | Iterable[Contact], balls: bool = False
+) -> tuple[Contact, ...]:
+    """The contacts as a tuple. Raises ContactError for an unknown link, a name that occurs twice, two
+    sides that do not move relative to each other, and a point with a radius unless `balls`."""
     contacts = (contacts,) if isinstance(contacts, Contact) else tuple(contacts)
     if len(contacts) > MAX_CONTACTS:
         raise ContactError(f"{len(contacts)} contacts are more than {MAX_CONTACTS}")
@@ -253,6 +303,10 @@ def valid_contacts(robot: Robot, contacts: Contact | Iterable[Contact]) -> tuple
         if contact.name in names:
             raise ContactError(f"{label} occurs twice: give one of them another name")
         names.add(contact.name)
+        if contact.kind == "point" and contact.radius and not balls:
+            raise ContactError(
+                f"{label}: radius of a point is for rollouts; place the point on the ball by xyz"
+            )
         for link in filter(None, (contact.link, contact.other)):
             if link not in robot.frames:
                 known = listed(robot.frames, 40)

@@ -34,7 +34,8 @@ def test_a_contact_has_the_rows_of_its_kind():
         ({"half_lengths": (0.1, 0.1)}, "half_lengths"),
         ({"kind": "wheel"}, "radius"),
         ({"kind": "wheel", "radius": -1.0}, "radius"),
-        ({"radius": 1.0}, "radius"),
+        ({"radius": -1.0}, "radius"),
+        ({"kind": "surface", "radius": 1.0}, "radius"),
         ({"rpy": (0, 0, 1)}, "rpy"),
     ],
 )

@@ -61,6 +61,7 @@ int rollout(long from, long to, long steps, long sweeps, long width, const numbe
       vector sum = {0};
       for (int i = 0; i < CONTROL_AT; ++i) sum += w[i] - w[i];
       bad |= ~(sum == 0);
+      for (int i = 0; i < SLOPES; ++i) bad |= ~(y[STEEP_AT + i] <= (number)STEEP);
       for (int i = 0; i < CONTROL_AT; ++i) x[i] = chosen(bad, x[i], w[i]);
       for (int i = 0; i < ROWS; ++i) p[i] = chosen(bad, (vector){0}, p[i]);
       for (int i = 0; i < 2 * COORDINATES; ++i) part[i] = chosen(bad, (vector){0}, part[i]);

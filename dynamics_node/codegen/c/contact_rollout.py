@@ -11,7 +11,7 @@ from dynamics_node.codegen.c.library import Loaded
 from dynamics_node.codegen.c.render import renderer
 from dynamics_node.codegen.c.render_straight import VECTORS, before_run, memory, render_run, table, text_of
 from dynamics_node.codegen.c.threads import in_parts, threads_worth
-from dynamics_node.codegen.contact_solver import COMPLIANCE, PUSHED, SLOW
+from dynamics_node.codegen.contact_solver import COMPLIANCE, PUSHED, SLOW, STEEP
 from dynamics_node.codegen.pd_loops import Loops
 from dynamics_node.codegen.runner import PRECISIONS
 from dynamics_node.symbolic import CROSSING, Halves, depth_first
@@ -62,6 +62,8 @@ class ContactRolloutKernel(Loaded):
             "TOUCHES": len(rows.touches),
             "COORDINATES": len(rows.coordinates),
             "ROWS": rows.size,
+            "SLOPES": program.outputs["steep"].size,
+            "STEEP": STEEP,
             "CROSSING": program.outputs[CROSSING].size,
             **{f"{name.upper()}_AT": at for name, at in zip(program.outputs, starts, strict=False)},
             "PUSHED": PUSHED,
