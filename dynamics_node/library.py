@@ -6,6 +6,7 @@ direct import runs it.
 
 from dynamics_node.algorithms import (
     QUANTITIES,
+    Actuation,
     NearestDynamics,
     close_loops,
     external_wrenches,
@@ -137,6 +138,7 @@ __all__ = [  # noqa: RUF022 (by subject)
     "with_tool",  # with another tool after a joint
     "with_parameters",  # with other inertias and rotor inertias
     "spanning",  # q, qd, qdd of every joint from those of the independent ones
+    "Actuation",  # torques of joints <-> those of motors and other driven joints
     "friction_torque",  # damping, dry friction, springs and offsets of the joints
     "external_wrenches",  # {link: wrench in its axes, or those of the world} -> f_ext
     # Positions: steps, differences, closed loops

@@ -150,7 +150,8 @@ def _groups(robot, limbs):
             q[body.joint.q], rates[body.joint.v] = limb, limb
     independent = rates[robot.independent]
     bodies = np.array(limbs)
-    shared = [limb for body, limb in zip(tree.bodies, limbs, strict=True) if body.joint in tree.shared_joints]
+    owners = dict(zip((body.joint for body in tree.bodies), limbs, strict=True))
+    shared = [owners.get(joint, rates[max(joint.masters.v)]) for joint in tree.shared_joints]
     groups = {
         "q": q,
         "armature": np.append(rates, shared).astype(int),

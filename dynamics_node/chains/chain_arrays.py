@@ -121,8 +121,8 @@ def require_supported_joints(robot: Robot):
     """Raise ModelError, naming the joints, if no solver of this package supports them."""
     if not robot.bodies:
         raise ModelError(f"robot {robot.name!r} has no joint that moves: build with solver 'cluster'")
-    if robot.explicit_joints:
-        names = [joint.name for joint in robot.explicit_joints]
+    if robot.explicit_joints or robot.shared_joints:
+        names = [joint.name for joint in (*robot.explicit_joints, *robot.shared_joints)]
         raise ModelError(_unsupported(names, "follow other joints"))
     roots = {0} if robot.floating_base else set()
     other = [

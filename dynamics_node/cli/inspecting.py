@@ -51,6 +51,7 @@ def show_info(robot, options, printer):
         name=robot.name, nbodies=robot.nbodies, nq=robot.nq, nv=robot.nv, root=robot.base_link,
         q_names=robot.q_names, v_names=robot.v_names, warnings=robot.warnings,
         bodies=[_body(body) for body in robot.tree.bodies], constraints=list(_constraints(robot)),
+        actuators=[_actuator(actuator) for actuator in robot.actuators],
     )  # fmt: skip
     printer.line(
         f"{robot.name}: {robot.nbodies} moving bodies, nq {robot.nq}, nv {robot.nv}, root {robot.base_link!r}"
@@ -64,6 +65,7 @@ def show_info(robot, options, printer):
     printer.table(head, rows)
     if robot.constrained:
         _show_constraints(robot, printer)
+    _show_actuators(robot, printer)
     for warning in robot.warnings:
         printer.line(f"warning: {warning}")
     if q is not None:
@@ -81,6 +83,23 @@ def _body(body):
         "effort_limit": effort,
         "mimics": list(joint.masters.names) if joint.masters else [],
     }
+
+
+def _actuator(actuator):
+    turns = dict(zip(actuator.masters.names, actuator.masters.weights, strict=True))
+    rotor = actuator.armature if actuator.coupled else None
+    return {"actuator": actuator.name, "turns": turns, "rotor_inertia": rotor}
+
+
+def _show_actuators(robot, printer):
+    """Motors by the rates of joints; rotors of other motors are part of the joints' armature."""
+    rows = []
+    for row in map(_actuator, robot.actuators):
+        turns = " ".join(f"{weight:+g} {joint}" for joint, weight in row["turns"].items())
+        rotor = "at the joint" if row["rotor_inertia"] is None else f"{row['rotor_inertia']:g}"
+        rows.append([row["actuator"], turns, rotor])
+    if rows:
+        printer.table(("motor", "turns by", "rotor kg m^2"), rows)
 
 
 def _constraints(robot):

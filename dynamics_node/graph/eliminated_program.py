@@ -253,6 +253,7 @@ class _OrderingSearch:
         numbers = [
             robot.inertias,
             robot.armature,
+            robot.axle_map,
             *(body.X_tree for body in robot.bodies),
             *(joint.S for joint in joints),
         ]

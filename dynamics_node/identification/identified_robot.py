@@ -32,7 +32,10 @@ def identified_robot(linear: RegressorModel, parameters):
         replace(body, joint=with_joint_numbers(body.joint, joints.get(body.joint.name, JointNumbers())))
         for body in tree.bodies
     ]
-    return linear.robot.with_tree(replace(tree, bodies=tuple(bodies)))
+    actuators = [
+        with_joint_numbers(actuator, joints.get(actuator.name, JointNumbers())) for actuator in tree.actuators
+    ]
+    return linear.robot.with_tree(replace(tree, bodies=tuple(bodies), actuators=tuple(actuators)))
 
 
 def identified_numbers(linear: RegressorModel, parameters) -> Overrides:

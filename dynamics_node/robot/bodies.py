@@ -125,6 +125,26 @@ class Joint(JointParameters):
         return tuple("N m" if turns else "N" for turns in turning)
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class Actuator(Joint):
+    """A motor of a transmission. It turns with the joints that are its masters, and moves no body.
+
+    Attributes
+    ----------
+    transmission : str
+        Name of the transmission.
+    coupled : bool
+        Whether its rotor inertia, at the motor, is an entry of `Robot.armature`: that of a motor that moves
+        several joints. The rotor of one joint's motor counts at the joint.
+    """
+
+    transmission: str = ""
+    coupled: bool = False
+
+    def __repr__(self):
+        return f"Actuator({self.name!r}, {self.transmission!r})"
+
+
 def _weighted(values, weights):
     """The weighted sum (..., 1) of values (..., n)."""
     return sum(weight * values[..., k, None] for k, weight in enumerate(weights))

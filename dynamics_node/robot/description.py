@@ -1,6 +1,7 @@
 """A robot as described by its file: links and joints, before merging fixed ones or selecting a part."""
 
 from dataclasses import dataclass, field, fields
+from typing import NamedTuple
 
 import numpy as np
 
@@ -90,6 +91,19 @@ class JointDescription(JointParameters):
         return axis / length(axis)
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ActuatorDescription(JointParameters):
+    """A motor of a transmission. Its position is the sum of weights[joint] times the position of the joint,
+    plus an offset. kind: of the transmission. armature: of a motor that moves several joints, kg m^2; that of
+    one joint's motor counts at the joint."""
+
+    name: str
+    transmission: str
+    kind: str
+    weights: dict[str, float]
+    offset: float = 0.0
+
+
 @dataclass(frozen=True, eq=False)
 class LoopEnd:
     """A frame on a link: rotation (3, 3) and origin (3,) place it in the link."""
@@ -128,16 +142,27 @@ class Coupling:
     ratio: float
 
 
+class LinearCoupling(NamedTuple):
+    """sum of weights[joint] times the position of the joint = offset."""
+
+    name: str
+    weights: dict[str, float]
+    offset: float
+
+
 @dataclass(frozen=True)
 class Description:
-    """All links and joints of a file, in its order, and its loops. warnings: elements of the file that are
-    ignored; digest: SHA-256 of the file, in hex; gravity: m/s^2, None if the file has none."""
+    """All links and joints of a file, in its order, its loops, and the motors of its transmissions. warnings:
+    elements of the file that are ignored; digest: SHA-256 of the file, in hex; gravity: m/s^2, None if the
+    file has none."""
 
     name: str
     links: tuple[Link, ...]
     joints: tuple[JointDescription, ...]
     loops: tuple[LoopDescription, ...] = ()
     couplings: tuple[Coupling, ...] = ()
+    linear_couplings: tuple[LinearCoupling, ...] = ()
+    actuators: tuple[ActuatorDescription, ...] = ()
     warnings: tuple[str, ...] = ()
     digest: str = ""
     gravity: tuple[float, ...] | None = None

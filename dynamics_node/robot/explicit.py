@@ -36,7 +36,7 @@ def explicit_joints(description: Description) -> dict[str, Explicit]:
     joint no motion, or contradict each other."""
     explicit_of: dict[str, Explicit] = {}
     followers: dict[str, set[str]] = {}  # for every joint, the explicit ones that follow it
-    for equation in (*_mimics(description), *_couplings(description)):
+    for equation in (*_mimics(description), *_couplings(description), *_linear(description)):
         weights, offset = _substituted(equation.weights, equation.offset, explicit_of)
         name = next((name for name in equation.candidates if name in weights), None)
         if name is None:
@@ -55,6 +55,15 @@ def explicit_joints(description: Description) -> dict[str, Explicit]:
                 followers.setdefault(master, set()).add(other)
         explicit_of |= changed
     return explicit_of
+
+
+def actuator_functions(description: Description, explicit: dict[str, Explicit]) -> dict[str, Explicit]:
+    """{actuator: its function of free joints}, without those that these do not move."""
+    functions = (
+        (actuator.name, _resolved(Explicit(actuator.weights, actuator.offset), explicit))
+        for actuator in description.actuators
+    )
+    return {name: function for name, function in functions if function.weights}
 
 
 def _require_ordinary(name, explicit):
@@ -132,6 +141,14 @@ def _couplings(description):
             key=lambda joint: (joint.independent is not False, links_above[joint.child], -places[joint.name]),
         )
         yield _Equation(coupling.name, weights, 0.0, tuple(joint.name for joint in order))
+
+
+def _linear(description):
+    """Equations of any joints; of these the last one in the file becomes explicit."""
+    places = {joint.name: k for k, joint in enumerate(description.joints)}
+    for coupling in description.linear_couplings:
+        order = sorted(coupling.weights, key=places.__getitem__, reverse=True)
+        yield _Equation(coupling.name, coupling.weights, coupling.offset, tuple(order))
 
 
 def _subtree_sizes(up):

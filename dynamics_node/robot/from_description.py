@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 
 from dynamics_node.errors import ModelError
-from dynamics_node.robot.bodies import Body, Frame, Joint, Masters
+from dynamics_node.robot.bodies import Actuator, Body, Frame, Joint, Masters
 from dynamics_node.robot.constraints import LoopJoint
 from dynamics_node.robot.description import JOINT_PARAMETERS, Description, JointDescription, snapped
-from dynamics_node.robot.explicit import explicit_joints, joints_apart
+from dynamics_node.robot.explicit import actuator_functions, explicit_joints, joints_apart
 from dynamics_node.robot.joints import KINDS
 from dynamics_node.robot.robot import Robot
 from dynamics_node.robot.selection import WHOLE, Selection, require_known, selected
@@ -35,14 +35,16 @@ def tree_from_description(
         raise TypeError(f"floating_base must be True or False, not {selection.floating_base!r}")
     explicit = explicit_joints(description)
     description = _with_armature(description, dict(selection.armature or {}))
-    part = selected(description, explicit, selection)
+    part = selected(description, explicit, actuator_functions(description, explicit), selection)
     robot = _number(part, selection.floating_base, warnings + part.warnings)
     _require_mass(robot)
     return robot
 
 
 def _with_armature(description, armature):
-    require_known(armature, [joint.name for joint in description.joints], "joint in armature")
+    coupled = [actuator.name for actuator in description.actuators if len(actuator.weights) > 1]
+    known = [*(joint.name for joint in description.joints), *coupled]
+    require_known(armature, known, "joint in armature")
     free = {joint.name for joint in description.joints if is_free(joint)}
     for name, value in armature.items():
         if name in free:
@@ -54,6 +56,10 @@ def _with_armature(description, armature):
     return replace(
         description,
         joints=tuple(replace(j, armature=armature.get(j.name, j.armature)) for j in description.joints),
+        actuators=tuple(
+            replace(motor, armature=armature.get(motor.name, motor.armature))
+            for motor in description.actuators
+        ),
     )
 
 
@@ -87,8 +93,9 @@ def _number(part, floating_base, warnings):
     lumped = _lumped_inertias(description, frames, len(bodies))
     bodies = [replace(body, inertia=inertia) for body, inertia in zip(bodies, lumped, strict=True)]
     return Robot(
-        description.name, root, tuple(bodies), frames, part.gravity, warnings, urdf_digest=description.digest
-    )
+        description.name, root, tuple(bodies), frames, part.gravity, warnings,
+        urdf_digest=description.digest, actuators=tuple(_actuators(part, slices)),
+    )  # fmt: skip
 
 
 def _root(description):
@@ -168,6 +175,25 @@ def _joint(joint, slices, explicit):
         masters=masters,
         **parameters,
     )
+
+
+def _actuators(part, slices):
+    """The motors whose joints move. Those of one joint have their rotor there."""
+    for motor in part.description.actuators:
+        if motor.name in part.actuators:
+            masters = _masters(part.actuators[motor.name], slices)
+            yield Actuator(
+                name=motor.name,
+                kind="continuous",
+                axis=np.array([0.0, 0.0, 1.0]),
+                q=slice(min(masters.q), max(masters.q) + 1),
+                v=slice(min(masters.v), max(masters.v) + 1),
+                offset=part.actuators[motor.name].offset,
+                masters=masters,
+                transmission=motor.transmission,
+                coupled=any(getattr(motor, name) for name in JOINT_PARAMETERS if name != "limits"),
+                **{name: getattr(motor, name) for name in JOINT_PARAMETERS},
+            )
 
 
 def _masters(explicit, slices):

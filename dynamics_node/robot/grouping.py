@@ -41,7 +41,8 @@ class Cluster:
 
 def groups_of(robot, ties=()):
     """Groups of bodies, in order: those of each of the `ties`, sets that may share bodies; those on the paths
-    from an explicit joint to its masters; and every other body alone."""
+    from an explicit joint to its masters, and between the masters of an actuator; and every other body
+    alone."""
     groups: list[set[int]] = []
     for tie in (*ties, *_explicit_ties(robot)):
         shared = [group for group in groups if group & tie]
@@ -58,6 +59,10 @@ def _explicit_ties(robot):
     for i, body in enumerate(robot.bodies):
         for v in body.joint.masters.v if body.joint.masters else ():
             yield (_above(robot, i) ^ _above(robot, owner[v])) | {i, owner[v]}
+    for actuator in robot.actuators:
+        first, *others = actuator.masters.v if actuator.coupled else (0,)
+        for v in others:
+            yield (_above(robot, owner[first]) ^ _above(robot, owner[v])) | {owner[first], owner[v]}
 
 
 def members_of(robot, constraint) -> set[int]:

@@ -56,7 +56,8 @@ def with_parameters(robot: Robot, inertias: np.ndarray, armature: np.ndarray) ->
             rotor = 0.0 if joint.type.is_free else armature[joint.v.start]
         joint = replace(joint, armature=rotor)
         bodies.append(replace(body, joint=joint, inertia=inertia))
-    return replace(robot, bodies=tuple(bodies))
+    actuators = (replace(own, armature=next(shared)) if own.coupled else own for own in robot.actuators)
+    return replace(robot, bodies=tuple(bodies), actuators=tuple(actuators))
 
 
 def generic_parameters(robot: Robot, names) -> Robot:
@@ -245,4 +246,5 @@ def same_geometry(one: Robot, other: Robot) -> bool:
             == (b.joint.kind, b.joint.v, b.joint.masters, b.joint.offset)
             for a, b in zip(one.bodies, other.bodies, strict=True)
         )
+        and np.array_equal(one.axle_map, other.axle_map)
     )

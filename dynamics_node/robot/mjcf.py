@@ -21,6 +21,7 @@ from dynamics_node.robot.description import (
     LoopEnd,
     Mimic,
 )
+from dynamics_node.robot.mjcf_tendons import gear_of_tendon, tendons_of
 from dynamics_node.symbolic import exp3, quaternion_rotation
 from dynamics_node.text import listed, one_line
 
@@ -81,12 +82,15 @@ def _description(mujoco, spec, model):
     links += [Link(joint.child) for joint in joints if joint.child not in known]
     frames = _sites(model, names)
     loops, joints, left_out = _equalities(mujoco, model, names, joints)
+    tendons = tendons_of(mujoco, model, names.joints)
     return Description(
         name=spec.modelname or "robot",
         links=(*links, *(Link(frame.child) for frame in frames)),
         joints=(*joints, *frames),
         loops=tuple(loops),
-        warnings=(*left_out, *_unread(mujoco, model)),
+        linear_couplings=tendons.couplings,
+        actuators=tendons.actuators,
+        warnings=(*left_out, *tendons.warnings, *_unread(mujoco, model)),
         gravity=tuple(model.opt.gravity.tolist()) if _falls(mujoco, model) else (0.0, 0.0, 0.0),
     )
 
@@ -193,30 +197,33 @@ _KINDS = {0: "floating", 1: "ball", 2: "prismatic", 3: "revolute"}  # of mjtJoin
 
 
 def _limits(mujoco, model, k):
-    """Range of positions, and the largest torque of its actuators."""
+    """Range of positions, and the largest torque of its actuators, if they move this joint alone."""
     lower, upper = model.jnt_range[k] if model.jnt_limited[k] else (-np.inf, np.inf)
     effort = np.abs(model.jnt_actfrcrange[k]).max() if model.jnt_actfrclimited[k] else np.inf
-    efforts = [_effort(mujoco, model, a) for a in range(model.nu) if _drives(mujoco, model, a, k)]
+    drives = [(_effort(mujoco, model, a), _gear(mujoco, model, a, k)) for a in range(model.nu)]
+    efforts = [force * abs(gear) if np.isfinite(gear) else np.inf for force, gear in drives if gear]
     return Limits(
         float(lower), float(upper), effort=float(min([effort, sum(efforts)] if efforts else [effort]))
     )
 
 
-def _drives(mujoco, model, actuator, joint):
+def _gear(mujoco, model, actuator, joint):
+    """The gear of an actuator at this joint, see `gear_of_tendon` for those at tendons; 0 at others."""
     at_joint = [int(kind) for kind in (mujoco.mjtTrn.mjTRN_JOINT, mujoco.mjtTrn.mjTRN_JOINTINPARENT)]
-    return int(model.actuator_trntype[actuator]) in at_joint and model.actuator_trnid[actuator, 0] == joint
+    if int(model.actuator_trntype[actuator]) not in at_joint:
+        return gear_of_tendon(mujoco, model, actuator, joint)
+    return float(model.actuator_gear[actuator, 0]) if model.actuator_trnid[actuator, 0] == joint else 0.0
 
 
 def _effort(mujoco, model, a):
-    """The largest torque of an actuator at its joint; infinite if its force has no bound."""
-    gear = abs(model.actuator_gear[a, 0])
+    """The largest force of an actuator; infinite if it has no bound."""
     if model.actuator_forcelimited[a]:
-        return gear * np.abs(model.actuator_forcerange[a]).max()
+        return np.abs(model.actuator_forcerange[a]).max()
     is_motor = int(model.actuator_gaintype[a]) == int(mujoco.mjtGain.mjGAIN_FIXED) and int(
         model.actuator_biastype[a]
     ) == int(mujoco.mjtBias.mjBIAS_NONE)
     if is_motor and model.actuator_ctrllimited[a]:
-        return gear * abs(model.actuator_gainprm[a, 0]) * np.abs(model.actuator_ctrlrange[a]).max()
+        return abs(model.actuator_gainprm[a, 0]) * np.abs(model.actuator_ctrlrange[a]).max()
     return np.inf
 
 
@@ -252,6 +259,8 @@ def _equalities(mujoco, model, names, joints):
             warnings.append(f"equality {name!r} is not active: it is left out")
         elif kind in (connect, weld):
             loops.append(_loop(mujoco, model, names, k, name, kind == connect))
+        elif kind == int(mujoco.mjtEq.mjEQ_TENDON):
+            continue  # see mjcf_tendons.py
         elif kind == of_joints and (follower := _follower(model, names, k, followers)):
             followers |= follower
         else:
@@ -299,7 +308,6 @@ def _unread(mujoco, model):
     several = model.jnt_type < 2
     dynamic = [model.actuator(k).name or str(k) for k in range(model.nu) if model.actuator_dyntype[k]]
     parts: dict[str, Any] = {
-        "tendons": [model.tendon(k).name or str(k) for k in range(model.ntendon)],
         "dynamics of actuators": dynamic,
         "gravity compensation of bodies": [model.body(k).name for k in np.flatnonzero(model.body_gravcomp)],
         "flexible bodies": [str(k) for k in range(model.nflex)],

@@ -96,10 +96,16 @@ def overridden(description: Description, overrides: Overrides) -> Description:
     """The description with these numbers. Raises ModelError, naming the link or joint, if it is unknown, if
     its inertia is impossible, or if the joint has no such number."""
     _require(overrides.links, [link.name for link in description.links], "link")
-    _require(overrides.joints, [joint.name for joint in description.joints], "joint")
+    coupled = [motor for motor in description.actuators if len(motor.weights) > 1]
+    names = [*(joint.name for joint in description.joints), *(motor.name for motor in coupled)]
+    _require(overrides.joints, names, "joint")
     links = [_overridden_link(link, overrides.links.get(link.name)) for link in description.links]
     joints = [_overridden_joint(joint, overrides.joints.get(joint.name)) for joint in description.joints]
-    return replace(description, links=tuple(links), joints=tuple(joints))
+    actuators = [
+        with_joint_numbers(motor, overrides.joints.get(motor.name, JointNumbers()))
+        for motor in description.actuators
+    ]
+    return replace(description, links=tuple(links), joints=tuple(joints), actuators=tuple(actuators))
 
 
 def _require(names, known, what):

@@ -11,7 +11,7 @@ import numpy as np
 
 from dynamics_node.display import html_table, titled
 from dynamics_node.errors import UnknownNameError
-from dynamics_node.robot.bodies import Body, Frame, Joint
+from dynamics_node.robot.bodies import Actuator, Body, Frame, Joint
 from dynamics_node.robot.constraints import FunctionConstraint, LoopJoint
 from dynamics_node.robot.grouping import Cluster, groups_of, tied
 
@@ -48,6 +48,8 @@ class Robot:
         the clusters of the tree.
     urdf_digest : str
         SHA-256 of the text of its URDF, in hex; empty for a robot without one.
+    actuators : tuple of Actuator
+        The motors of its transmissions.
 
     References
     ----------
@@ -74,6 +76,7 @@ class Robot:
     warnings: tuple[str, ...] = ()
     clusters: tuple[Cluster, ...] = ()
     urdf_digest: str = ""
+    actuators: tuple[Actuator, ...] = ()
 
     def __post_init__(self):
         if not self.clusters:
@@ -93,6 +96,7 @@ class Robot:
             explicit=explicit or None,
             implicit=[name for name in self.tree.v_names if name not in self.v_names] or None,
             loops=[constraint.name for constraint in self.constraints] or None,
+            coupled=[joint.name for joint in self.shared_joints if joint in self.actuators] or None,
             mass=f"{self.mass:.4g} kg, moving",
             gravity=self.gravity,
             warnings=self.warnings or None,
@@ -272,17 +276,19 @@ class Robot:
     def joint_map(self) -> np.ndarray:
         """Map (n, nv of the tree) from the tree's velocity coordinates to the velocities of all joints.
 
-        Its rows are all coordinates of the joints, in the order of bodies, see `joint_map_names`.
+        Its rows are all coordinates of the joints, in the order of bodies, then the actuators; see
+        `joint_map_names`.
         """
-        rates = [body.joint.rate(np.eye(self._nv_of_tree)).T for body in self.bodies]
+        joints = (*(body.joint for body in self.bodies), *self.actuators)
+        rates = [joint.rate(np.eye(self._nv_of_tree)).T for joint in joints]
         return np.concatenate([np.zeros((0, self._nv_of_tree)), *rates])
 
     @cached_property
     def shared_joints(self) -> tuple[Joint, ...]:
-        """Explicit joints with several masters; their rotors and friction act between these."""
-        return tuple(
-            joint for joint in self.explicit_joints if joint.masters and len(joint.masters.names) > 1
-        )
+        """Explicit joints with several masters, then coupled actuators; their rotors and friction act between
+        these."""
+        several = (joint for joint in self.explicit_joints if joint.masters and len(joint.masters.names) > 1)
+        return (*several, *(actuator for actuator in self.actuators if actuator.coupled))
 
     @cached_property
     def axle_map(self) -> np.ndarray:
@@ -296,7 +302,8 @@ class Robot:
     @cached_property
     def joint_map_names(self) -> tuple[str, ...]:
         """Names of the rows of `joint_map`."""
-        return _coordinate_names((body.joint.name, body.joint.type.v_names) for body in self.bodies)
+        joints = (*(body.joint for body in self.bodies), *self.actuators)
+        return _coordinate_names((joint.name, joint.type.v_names) for joint in joints)
 
     @cached_property
     def armature(self) -> np.ndarray:
@@ -378,10 +385,12 @@ class Robot:
 
     def _of_axles(self, value, share):
         """(axles,): sums of value(joint) share(weight) over the joints at an axle."""
-        values = [value(body.joint) for body in self.bodies]
+        joints = [body.joint for body in self.bodies]
+        joints += [actuator for actuator in self.actuators if actuator.coupled]
+        values = [value(joint) for joint in joints]
         total = np.zeros(len(self.axle_map), dtype=np.result_type(np.array(values).dtype, float))
         shared = {id(joint): self._nv_of_tree + k for k, joint in enumerate(self.shared_joints)}
-        for joint, number in zip((body.joint for body in self.bodies), values, strict=True):
+        for joint, number in zip(joints, values, strict=True):
             if joint.masters is None:
                 total[joint.v] += number
             elif id(joint) in shared:

@@ -39,16 +39,22 @@ WHOLE = Selection()
 
 
 class Part(NamedTuple):
-    """description, explicit: of the part. gravity (3,): in the axes of its root. warnings: of the mass of
-    links that are not in the part, or of joints at 0 that turn its root; empty or of one line."""
+    """description, explicit, actuators: of the part. gravity (3,): in the axes of its root. warnings: of the
+    mass of links that are not in the part, or of joints at 0 that turn its root; empty or of one line."""
 
     description: Description
     explicit: dict[str, Explicit]
+    actuators: dict[str, Explicit]
     gravity: np.ndarray
     warnings: tuple[str, ...] = ()
 
 
-def selected(description: Description, explicit: dict[str, Explicit], selection: Selection) -> Part:
+def selected(
+    description: Description,
+    explicit: dict[str, Explicit],
+    actuators: dict[str, Explicit],
+    selection: Selection,
+) -> Part:
     """The part in which only the selected joints move, and those that follow them. Raises ModelError for
     unknown names, for tips and joints that are not below the root, and for gravity that is not finite."""
     root, tips, joints, given = selection.root, selection.tips, selection.joints, selection.gravity
@@ -60,15 +66,17 @@ def selected(description: Description, explicit: dict[str, Explicit], selection:
     if root is tips is joints is None:
         if positions:
             raise ModelError("positions of fixed joints are given, but not the joints that move")
-        return Part(description, explicit, gravity)
+        return Part(description, explicit, actuators, gravity)
     links = [link.name for link in description.links]
     tips = None if tips is None else list(tips)
     require_known([*([] if root is None else [root]), *(tips or [])], links, "link")
     within = set(links) if root is None else _below(description, root)
     chosen = _chosen(description, explicit, within, tips, joints)
     fixed, moving = _fix_others(description, explicit, chosen, positions)
+    turning = {name: _following(function, chosen, positions) for name, function in actuators.items()}
+    turning = {name: function for name, function in turning.items() if function.weights}
     if root is None:
-        return Part(fixed, moving, gravity)
+        return Part(fixed, moving, turning, gravity)
     if selection.floating_base:
         warnings = _left_out(description, root, within)
     else:
@@ -81,7 +89,7 @@ def selected(description: Description, explicit: dict[str, Explicit], selection:
         links=tuple(link for link in fixed.links if link.name in within),
         joints=tuple(joint for joint in fixed.joints if joint.parent in within),
     )
-    return Part(below, moving, gravity, warnings)
+    return Part(below, moving, turning, gravity, warnings)
 
 
 def _chosen(description, explicit, within, tips, joints):

@@ -31,6 +31,7 @@ from dynamics_node.robot.description import (
 from dynamics_node.robot.joints import KINDS
 from dynamics_node.robot.planar import expand_planar
 from dynamics_node.robot.rotors import armatures
+from dynamics_node.robot.transmissions import actuators_of, transmissions_of
 from dynamics_node.robot.urdf_elements import READ, unread
 from dynamics_node.robot.validate import HUGE, require_finite
 from dynamics_node.symbolic import length, quaternion_rotation, rpy_rotation, transformed_inertia
@@ -64,11 +65,13 @@ def read_urdf(robot: Element) -> Description:
     that cannot be read.
     """
     _require_names(robot)
-    armature, doubled = armatures(robot)
+    transmissions = transmissions_of(robot)
+    armature, doubled = armatures(robot, transmissions)
     links = [_link(element) for element in robot.iterfind("link")]
     joints = [_joint(element, armature) for element in robot.iterfind("joint")]
     loops = [_loop(element, tag) for tag in _CLOSURES for element in robot.iterfind(tag)]
-    remarks = (*_missing(robot), *_unused(joints), *doubled, *unread(robot))
+    actuators, coupled = actuators_of(transmissions, joints)
+    remarks = (*_missing(robot), *_unused(joints), *doubled, *coupled, *unread(robot))
     all_links, all_joints = expand_planar(links, joints)
     return Description(
         name=robot.get("name") or "robot",
@@ -76,6 +79,7 @@ def read_urdf(robot: Element) -> Description:
         joints=all_joints,
         loops=tuple(loops),
         couplings=tuple(_coupling(element) for element in robot.iterfind("coupling")),
+        actuators=actuators,
         warnings=remarks,
     )
 

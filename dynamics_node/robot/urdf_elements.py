@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 from xml.etree.ElementTree import Element
 
+from dynamics_node.robot.transmissions import ROTORS
 from dynamics_node.text import listed, number, one_line
 
 
@@ -72,7 +73,6 @@ READ: dict[str, Content] = {
 SHAPES = ("visual", "collision", "material")  # the only elements of other tools without numbers of bodies
 DYNAMIC = ("mass", "inerti", "gravity", "spring", "armature")  # parts of names, in small letters
 NOT_DYNAMIC = ("implicitSpringDamper",)  # an integrator
-ROTORS = ("motorInertia", "drake:rotor_inertia")  # in transmissions: rotors.py reads them
 MOST_KINDS = 30  # of warnings
 
 
@@ -122,10 +122,11 @@ def _dynamic_in(element, owner):
         return
     if element.tag == "gazebo":
         owner = f"gazebo {element.get('reference')!r}"
+    transmissions = element.iter("transmission")
+    rotors = {id(part) for found in transmissions for tag in ROTORS for part in found.iter(tag)}
     for part in element.iter():
         tag = part.get("name", "") if part.tag == "param" else part.tag
-        is_read = element.tag == "transmission" and tag in ROTORS
-        if not is_read and _is_dynamic(tag, part.text or part.get("value") or ""):
+        if id(part) not in rotors and _is_dynamic(tag, part.text or part.get("value") or ""):
             yield f"<{tag}> in <{element.tag}> is not read", owner
         for name, value in part.attrib.items():
             if _is_dynamic(name, value):

@@ -7,7 +7,9 @@ import numpy as np
 
 from dynamics_node.robot.description import MOMENTS, Description, JointDescription, Limits
 from dynamics_node.robot.joints import KINDS
+from dynamics_node.robot.mjcf_tendons import TENDON
 from dynamics_node.robot.selection import GRAVITY
+from dynamics_node.robot.transmissions import DIFFERENTIAL, SIMPLE, TYPES
 from dynamics_node.symbolic import rpy_angles
 from dynamics_node.text import listed
 
@@ -40,6 +42,11 @@ def urdf_text(description: Description) -> str:
         SubElement(element, "predecessor", link=coupling.predecessor)
         SubElement(element, "successor", link=coupling.successor)
         SubElement(element, "ratio", value=_words([coupling.ratio]))
+    motors = list(description.actuators)
+    while motors:
+        count = 1 if motors[0].kind in (SIMPLE, TENDON) else 2
+        _add_transmission(robot, motors[:count])
+        motors = motors[count:]
     ElementTree.indent(robot)
     return ElementTree.tostring(robot, encoding="unicode", xml_declaration=True) + "\n"
 
@@ -50,6 +57,10 @@ def left_out(description: Description) -> list[str]:
     creep = [joint.name for joint in description.joints if joint.creep]
     named = {"springs": springs, "creep": creep}
     found = [f"{what} of {listed(joints)}" for what, joints in named.items() if joints]
+    if tendons := [motor.name for motor in description.actuators if motor.kind not in TYPES]:
+        found.append(f"tendons and motors at tendons, {listed(tendons)}")
+    if couplings := [coupling.name for coupling in description.linear_couplings]:
+        found.append(f"couplings by tendons, {listed(couplings)}")
     if description.gravity is not None and tuple(description.gravity) != GRAVITY:
         found.append(f"gravity {list(description.gravity)}")
     return found
@@ -74,6 +85,32 @@ def _add_joint(robot, joint: JointDescription):
     if joint.mimic is not None:
         more = {"multiplier": _words([joint.mimic.multiplier]), "offset": _words([joint.mimic.offset])}
         SubElement(element, "mimic", joint=joint.mimic.joint, **more)
+
+
+def _add_transmission(robot, motors):
+    """The motors of a transmission. The reduction of its first joint is 1."""
+    kind = motors[0].kind
+    if kind not in TYPES:
+        return
+    element = SubElement(robot, "transmission", name=motors[0].transmission)
+    SubElement(element, "type").text = f"transmission_interface/{TYPES[kind]}"
+    joints = list(dict.fromkeys(joint for motor in motors for joint in motor.weights))
+    A = np.array([[motor.weights.get(joint, 0.0) for joint in joints] for motor in motors])
+    reductions = [1.0, *(A[-1, 1:] / A[-1, 0])]  # the last motor of a four-bar linkage moves both joints
+    if kind == DIFFERENTIAL:
+        reductions[1] = -reductions[1]
+    offsets = -np.linalg.lstsq(A, [motor.offset for motor in motors], rcond=None)[0]
+    for number, (joint, reduction, offset) in enumerate(zip(joints, reductions, offsets, strict=True), 1):
+        part = SubElement(element, "joint", name=joint)
+        SubElement(part, "role").text = f"joint{number}"
+        for tag, value in (("offset", offset), ("mechanicalReduction", reduction)):
+            SubElement(part, tag).text = _words([value])
+    for number, motor in enumerate(motors, 1):
+        part = SubElement(element, "actuator", name=motor.name)
+        SubElement(part, "role").text = f"actuator{number}"
+        SubElement(part, "mechanicalReduction").text = _words([A[number - 1, 0]])
+        if motor.armature:
+            SubElement(part, "motorInertia").text = _words([motor.armature])
 
 
 def _limits(limits: Limits, bounded):

@@ -23,11 +23,13 @@ def validate(description, strict=False):
     if not description.links:
         raise ModelError("robot description has no links")
     _unique("link", [link.name for link in description.links])
-    _unique("joint", [joint.name for joint in description.joints])
+    _unique("joint", [joint.name for joint in (*description.joints, *description.actuators)])
     for link in description.links:
         _check_link_numbers(link)
     for joint in description.joints:
         _check_joint(joint)
+    for actuator in description.actuators:
+        _check_parameters(f"actuator {actuator.name!r}", actuator)
     _check_tree(description)
     _check_mimic(description)
     _check_closures(description)
@@ -86,14 +88,7 @@ def _check_joint(joint):
         raise ModelError(f"{owner}: unknown type {joint.kind!r}; known: {', '.join(JOINT_TYPES)}, planar")
     for what in ("rotation", "origin", "axis"):
         require_finite(owner, what, getattr(joint, what))
-    for what in ("damping", "friction", "creep", "armature"):
-        value = getattr(joint, what)
-        require_finite(owner, what, value)
-        if value < 0:
-            raise ModelError(f"{owner}: {what} {value} is negative")
-    _not_tiny(owner, "armature", joint.armature)
-    for what in ("spring", "torque_offset"):
-        require_finite(owner, what, getattr(joint, what))
+    _check_parameters(owner, joint)
     if joint.kind != "fixed" and KINDS[joint.kind].has_axis and not np.linalg.norm(joint.axis) > 1e-9:
         raise ModelError(f"{owner}: axis is zero")
     limits = joint.limits
@@ -102,6 +97,17 @@ def _check_joint(joint):
     for what, value in list(vars(limits).items())[2:]:
         if value < 0:
             raise ModelError(f"{owner}: {what} limit {value} is negative")
+
+
+def _check_parameters(owner, parameters):
+    for what in ("damping", "friction", "creep", "armature"):
+        value = getattr(parameters, what)
+        require_finite(owner, what, value)
+        if value < 0:
+            raise ModelError(f"{owner}: {what} {value} is negative")
+    _not_tiny(owner, "armature", parameters.armature)
+    for what in ("spring", "torque_offset"):
+        require_finite(owner, what, getattr(parameters, what))
 
 
 def _check_tree(description):

@@ -9,7 +9,9 @@ import pytest
 from tolerances import EXACT
 
 import dynamics_node as dn
+from dynamics_node.algorithms import Actuation
 from dynamics_node.algorithms.first_positions import closed_samples
+from dynamics_node.algorithms.joint_friction import JointFriction
 from dynamics_node.algorithms.rates import sampled_rates
 from dynamics_node.robot.loading import read_description
 from dynamics_node.robot.mjcf import read_mjcf
@@ -101,7 +103,32 @@ CASSIE = f"""
     <connect body1="right_rod" body2="right_tarsus" anchor=".2 0 -.6"/>
   </equality>
 </mujoco>"""
-TEXTS = {"arm": ARM, "four bar": FOUR_BAR, "welded": WELDED, "cassie": CASSIE}
+FINGERS = f"""
+<mujoco>
+  <worldbody>
+    <body name="a"> <joint name="a" axis="0 1 0" ref="20"/> {INERTIAL.format(1)}
+      <body name="b" pos="0 0 .2"> <joint name="b" axis="1 .2 0"/> {INERTIAL.format(2)}
+        <body name="c" pos="0 0 .2"> <joint name="c" type="slide" axis="1 0 0"/> {INERTIAL.format(1)} </body>
+      </body>
+    </body>
+    <body name="d" pos="0 1 0"> <joint name="d" axis="0 0 1"/> {INERTIAL.format(1)} </body>
+    <body name="e" pos="0 2 0"> <joint name="e" axis="1 0 0" ref="-10"/> {INERTIAL.format(1)} </body>
+  </worldbody>
+  <tendon>
+    <fixed name="both" armature=".2" damping=".3" frictionloss=".1" stiffness="4" springlength=".05">
+      <joint joint="a" coef=".5"/> <joint joint="b" coef="-.7"/> </fixed>
+    <fixed name="one"> <joint joint="d" coef="-2"/> </fixed>
+    <fixed name="sum"> <joint joint="c" coef="1"/> <joint joint="d" coef=".3"/> </fixed>
+    <fixed name="last"> <joint joint="e" coef="2"/> </fixed>
+  </tendon>
+  <equality> <tendon name="gear" tendon1="sum" tendon2="last" polycoef=".1 -.4 0 0 0"/> </equality>
+  <actuator>
+    <motor name="single" tendon="one" gear="3" forcerange="-5 4"/>
+    <motor name="double" tendon="both" gear="10" ctrlrange="-1 1"/>
+    <motor joint="b" gear="2" forcerange="-3 3"/>
+  </actuator>
+</mujoco>"""
+TEXTS = {"arm": ARM, "four bar": FOUR_BAR, "welded": WELDED, "cassie": CASSIE, "fingers": FINGERS}
 
 
 class Truth:
@@ -222,7 +249,32 @@ def test_loops_close_where_mujoco_closes_them(tmp_path):
     assert np.abs(truth.data.efc_pos[: truth.data.ne]).max() < 1e-9
 
 
-@pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
+def test_tendons_that_couple_joints_are_gears(tmp_path):
+    """MuJoCo's equality holds at our positions; forces of tendons and of motors at them are MuJoCo's."""
+    file = tmp_path / "fingers.xml"
+    file.write_text(FINGERS)
+    robot, random = dn.load_robot(file), np.random.default_rng(4)
+    assert robot.v_names == ("a", "b", "c", "d") and robot.warnings == ()
+    truth = Truth(file, robot)
+    bits = mujoco.mjtDisableBit
+    truth.model.opt.disableflags &= ~int(bits.mjDSBL_CONSTRAINT | bits.mjDSBL_SPRING | bits.mjDSBL_DAMPER)
+    truth.model.opt.disableflags |= int(bits.mjDSBL_FRICTIONLOSS)
+    q, qd = random.uniform(-1, 1, (2, robot.nv))
+    T, _ = truth.place(q, qd)
+    truth.data.qvel[:] = T @ qd
+    truth.data.ctrl[:] = 0.3, -0.4, 0.0
+    mujoco.mj_forward(truth.model, truth.data)
+    assert np.abs(truth.data.efc_pos[: truth.data.ne]).max() < 1e-12
+    without = JointFriction(robot, coulomb=np.zeros(len(robot.friction)))
+    assert np.abs(without(q, qd) + T.T @ truth.data.qfrc_passive).max() < EXACT
+    motors = Actuation(robot, ["single", "double"])
+    expected = T.T @ truth.data.qfrc_actuator
+    assert np.abs(motors.to_coordinates(q, [0.3, -0.4]) - expected).max() < EXACT
+    joints = {joint.name: joint.limits.effort for joint in read_mjcf(file).joints}
+    assert joints["d"] == 2 * 3 * 5 and joints["b"] == np.inf  # its second motor moves another joint, too
+
+
+@pytest.mark.parametrize("text", list(TEXTS.values())[:-1], ids=list(TEXTS)[:-1])
 def test_the_urdf_of_it_is_the_same_robot(text, tmp_path):
     file = tmp_path / "robot.xml"
     file.write_text(text)
@@ -246,8 +298,20 @@ def test_what_is_left_out_is_a_warning(tmp_path):
         )
     )
     warnings = " ".join(read_mjcf(file).warnings)
-    assert "gear" in warnings
-    assert "rope" in warnings
+    assert "gear" in warnings and "rope" not in warnings
+    file.write_text(
+        ARM.replace(
+            "</mujoco>",
+            '<tendon><spatial name="rope"><site site="mount"/><site site="foot"/></spatial>'
+            '<fixed name="bounded" limited="true" range="0 1"><joint joint="knee" coef="1"/></fixed>'
+            '<fixed name="slack" stiffness="9" springlength="0 1"><joint joint="knee" coef="1"/></fixed>'
+            '</tendon><equality><tendon tendon1="bounded" tendon2="slack" polycoef="0 1 1 0 0" name="bent"/>'
+            "</equality></mujoco>",
+        ).replace('<body name="leg">', '<body name="leg"> <site name="foot"/>')
+    )
+    warnings = read_mjcf(file).warnings
+    for words in ("spatial.*rope", "limits.*bounded", "slack over.*slack", "bent"):
+        assert [warning for warning in warnings if re.search(words, warning)], words
 
 
 def test_meshes_that_determine_no_inertia_need_not_be_there(tmp_path):

@@ -135,9 +135,10 @@ class LoopOracle(Oracle):
         """qdd (nv,), solved together with the constraint forces."""
         rates = self.spread(q, qd).G @ qd
         K, k, _ = self.rows(q, rates)
-        n, effort = self.pin.nv, np.zeros(self.pin.nv)
+        n, effort, M = self.pin.nv, np.zeros(self.pin.nv), self.mass_matrix_of_all(q)
         effort[self.own] = tau
-        system = np.block([[self.mass_matrix_of_all(q), K.T], [K, np.zeros((len(K), len(K)))]])
+        M[np.ix_(self.own, self.own)] += 0.0 if self.ties else self.rotors
+        system = np.block([[M, K.T], [K, np.zeros((len(K), len(K)))]])
         right = np.concatenate([effort - self.torques_of_all(q, rates, np.zeros(n), f_ext), k])
         return np.linalg.lstsq(system, right, rcond=1e-13)[0][:n][self.own]
 

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 from balls import ankle, ball_robot, rssr, wrist
+from coupled_motors import coupled_motors
 from mechanisms import spatial_loop
 
 import dynamics_node as dn
@@ -109,6 +110,7 @@ def random_states(model, count=50, seed=0):
 
 PLANAR = {"four_bar": four_bar(), "five_bar": five_bar(), "tilted five_bar": five_bar((0.4, 0.7, -0.3))}
 GEARED = {"geared_chain": geared_chain(4), "belt_chain": belt_chain(2), "belt_leg": belt_leg()}
+GEARED["coupled_motors"] = coupled_motors()
 SPATIAL = {
     kind: spatial_loop(kind) for kind in ("revolute", "prismatic", "universal", "ball", "planar", "rod")
 }

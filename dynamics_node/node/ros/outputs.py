@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
+import numpy as np
 from builtin_interfaces.msg import Time
 from dynamics_interfaces.msg import ContactWrenches
 from geometry_msgs.msg import WrenchStamped
@@ -12,6 +13,7 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool, Float64MultiArray
 from trajectory_msgs.msg import JointTrajectory
 
+from dynamics_node.algorithms import Actuation
 from dynamics_node.node.core.dynamics_core import Core
 from dynamics_node.node.ros.inputs import RELIABLE
 from dynamics_node.node.ros.messages import (
@@ -90,6 +92,26 @@ def _gravity_torques(core):
     return _efforts(core, core.coordinates.independent_names, lambda result: core.weights(result.q)[at])
 
 
+def _motor_torques(core):
+    model, names = core.model, [actuator.name for actuator in core.model.actuators]
+    motors = Actuation(model, names)
+
+    def torques(result):
+        return motors.from_coordinates(result.q[: model.nq], result.tau[model.independent]).torques
+
+    write_efforts = _efforts(core, names, torques)
+
+    def write(result, stamp):
+        messages = write_efforts(result, stamp)
+        return messages if np.isfinite(messages[0].effort).all() else ()
+
+    return write
+
+
+def _has_motors(core):
+    return bool(core.model.actuators) and not core.settings.driven_joints
+
+
 def _estimated_wrenches(core):
     """A writer with one message per link."""
     return lambda result, stamp: (
@@ -133,6 +155,7 @@ OUTPUTS = (
     Output("~/effort_commands", Float64MultiArray, _commands, _is_command),
     Output("~/solution", JointTrajectory, _solution, on_demand=True),
     Output("~/gravity_torques", JointState, _gravity_torques, on_demand=True),
+    Output("~/motor_torques", JointState, _motor_torques, _has_motors, on_demand=True),
     Output("~/estimated_wrenches", WrenchStamped, _estimated_wrenches, lambda core: core.sensors is not None),
     Output("~/contact_wrenches", ContactWrenches, _contact_wrenches, _has_contacts),
     Output("~/base_residual", WrenchStamped, _base_residual, _has_contacts),
