@@ -102,15 +102,23 @@ def _blocks(contact) -> list[_Block]:
 
 
 def contact_qp_program(
-    robot: Robot, variables: ForceVariables, driven, force_weights, torque_weights, limits, wrenches=False
+    robot: Robot,
+    variables: ForceVariables,
+    driven,
+    force_weights,
+    torque_weights,
+    limits,
+    wrenches=False,
+    parameters=(),
 ) -> Program:
     """The Program of the QP.
 
     driven (nv,) bool: coordinates with a motor, others have torque zero. force_weights (contacts,), above 0,
     torque_weights (nv,): the cost is half the sum of weight times square over x, moments by their `units`,
-    and over torques. limits (nv,) of torques. Reads q, qd, qdd, active (contacts,) of 0 and 1, f_ext if there
-    are `wrenches`, and gravity. Returns tau0 (nv,), H (n, n), f (n,), A (nv + wedges, n), lower and upper
-    (normals + nv + wedges,). Forces of inactive contacts move nothing and cost, so they are zero.
+    and over torques. limits (nv,) of torques. parameters: those of a robot that are inputs. Reads q, qd, qdd,
+    active (contacts,) of 0 and 1, f_ext if there are `wrenches`, and gravity. Returns tau0 (nv,), H (n, n), f
+    (n,), A (nv + wedges, n), lower and upper (normals + nv + wedges,). Forces of inactive contacts move
+    nothing and cost, so they are zero.
     """
     names = ("q", "qd", "qdd", *(("f_ext",) if wrenches else ()), "gravity")
     reads = state_shapes(robot, names)
@@ -142,7 +150,7 @@ def contact_qp_program(
         }
         return results | watched
 
-    return economical_program(robot, reads, function, limits=limits_of_health)
+    return economical_program(robot, reads, function, parameters, limits_of_health)
 
 
 def _torques_by_forces(robot, rates, q, variables, active):

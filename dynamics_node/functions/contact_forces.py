@@ -1,7 +1,7 @@
 """The smallest contact forces and joint torques of a motion, within friction, surfaces and effort limits."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -11,15 +11,15 @@ from numpy.typing import ArrayLike
 from dynamics_node.algorithms.contact_dynamics import why_no_forces
 from dynamics_node.algorithms.contact_qp import ForceVariables, contact_qp_program
 from dynamics_node.algorithms.health import why_not
-from dynamics_node.codegen import make_runner
 from dynamics_node.display import shown_by_field, titled
 from dynamics_node.errors import InputError, SolutionError, UnknownNameError
 from dynamics_node.functions.arguments import robot_signature
 from dynamics_node.functions.checks import numbers, require_robot
-from dynamics_node.functions.choices import Backend
+from dynamics_node.functions.choices import Backend, Choice
 from dynamics_node.functions.cone_qp import EXCESS, TOLERANCE, ConeSolver, force_size
 from dynamics_node.functions.contact_limits import ForceLimits
 from dynamics_node.functions.function import Function, compile
+from dynamics_node.functions.spec import FunctionSpec
 from dynamics_node.robot import Robot
 from dynamics_node.robot.contacts import Contact, ContactRows, valid_contacts
 from dynamics_node.text import listed
@@ -101,6 +101,7 @@ class ContactSolver:
     qp: Function[Any]
     driven: np.ndarray
     effort_limits: np.ndarray
+    _spec: FunctionSpec
     _judge: Function[Any]
     _variables: ForceVariables
     _cones: ConeSolver
@@ -203,6 +204,68 @@ class ContactSolver:
             result, good = self._of_states(program, active)
         return result if np.all(good) else self._otherwise(result, good, errors)
 
+    def violated(self, result: ContactForces) -> list[str]:
+        """List the limits that the forces of one state violate.
+
+        Parameters
+        ----------
+        result : ContactForces
+            The result of a call with errors='least' at one state.
+
+        Returns
+        -------
+        list of str
+            Contacts that slip, tip or lift, joints that are too weak, and by how much, in N and N m. The
+            missing wrench of a base follows. The list is empty if the forces keep all limits.
+
+        Examples
+        --------
+        >>> from dynamics_demo.robots import quadruped
+        >>> legs = dn.parse_robot(quadruped(), floating_base=True)
+        >>> feet = [dn.Contact(f"{leg}_shank", xyz=(0, 0, -0.2), friction=0.1) for leg in ("fl", "hr")]
+        >>> solver = dn.build_contact_solver(legs, feet, backend="numpy")
+        >>> forward = np.zeros(legs.nv)
+        >>> forward[3] = 1.0  # m/s^2
+        >>> result = solver(legs.neutral(), np.zeros(legs.nv), forward, errors="least")
+        >>> solver.violated(result)[0]
+        "contact 'fl_shank' slips: 0.0895 N are beyond its friction"
+        """
+        return self._violated(result.tau, result.margins)
+
+    def with_inertias(self, robot: Robot) -> "ContactSolver":
+        """Return the solver of a Robot with other inertias, rotor inertias or gravity, without compilation.
+
+        Parameters
+        ----------
+        robot : Robot
+            A robot of the same geometry, for example from `with_payload`.
+
+        Returns
+        -------
+        ContactSolver
+
+        Raises
+        ------
+        ValueError
+            If the geometry differs, or a parameter that is not among the `runtime_parameters` of
+            `build_contact_solver`.
+
+        Examples
+        --------
+        >>> from dynamics_demo.robots import quadruped
+        >>> legs = dn.parse_robot(quadruped(), floating_base=True)
+        >>> feet = [dn.Contact(f"{leg}_shank", xyz=(0, 0, -0.2)) for leg in ("fl", "fr", "hl", "hr")]
+        >>> solver = dn.build_contact_solver(legs, feet, backend="numpy", runtime_parameters=["inertia"])
+        >>> loaded = dn.with_payload(legs, legs.base_link, 5.0, [0.0, 0.0, 0.1], np.zeros((3, 3)))
+        >>> still = np.zeros(legs.nv)
+        >>> forces = solver.with_inertias(loaded)(legs.neutral(), still, still).contact_forces
+        >>> round(float(forces[2::3].sum() / 9.81 - legs.mass), 3)  # kg
+        5.0
+        """
+        self._spec.require_changeable(robot, is_program=True)
+        runner = self.qp.runner.with_parameters(self._spec.values(robot))
+        return replace(self, robot=robot, qp=_function(robot, self._variables, runner))
+
     def _of_state(self, program, active):
         """The ContactForces of one state, and whether they keep the limits."""
         x, y, found = self._cones.without_cones(*program[1:])
@@ -275,14 +338,17 @@ class ContactSolver:
     def _why(self, tau, margins, state):
         if np.isnan(tau).any():
             return "the solutions of DAQP fail the check of their optimality"
+        at = f" at state {', '.join(map(str, state))}" if state else ""
+        return f"no contact forces produce this acceleration{at}: {listed(self._violated(tau, margins), 6)}"
+
+    def _violated(self, tau, margins):
+        """Words for the violated limits of one state."""
         tolerance = TOLERANCE * (1.0 + np.abs(tau).max())
         missing = [
             f"no motor gives the {tau[v]:.3g} that {self.robot.v_names[v]!r} needs"
             for v in np.flatnonzero(~self.driven & (np.abs(tau) > tolerance))
         ]
-        violated = [*self._limits.violated(margins, tolerance), *missing]
-        at = f" at state {', '.join(map(str, state))}" if state else ""
-        return f"no contact forces produce this acceleration{at}: {listed(violated, 6)}"
+        return [*self._limits.violated(margins, tolerance), *missing]
 
 
 def build_contact_solver(
@@ -295,6 +361,7 @@ def build_contact_solver(
     unactuated: Iterable[str] = (),
     f_ext: bool = False,
     backend: Backend = "auto",
+    runtime_parameters: Iterable[str] = (),
 ) -> ContactSolver:
     """Build the solver for the smallest contact forces and joint torques of a motion.
 
@@ -318,6 +385,8 @@ def build_contact_solver(
         Whether wrenches of the environment on the bodies are an argument.
     backend : str
         'c', 'numpy' or 'auto', as in `build`, for the equations.
+    runtime_parameters : iterable of str
+        Parameters that `with_inertias` may change without another build: 'inertia', 'armature'.
 
     Returns
     -------
@@ -369,17 +438,31 @@ def build_contact_solver(
         efforts = _weights("effort_limits", effort_limits, robot.nv, finite=False)
     variables = ForceVariables(contacts)
     torques = _weights("torque_weights", torque_weights, robot.nv)
-    program = contact_qp_program(robot, variables, driven, weights, torques, efforts, f_ext)
-    optional = {"f_ext": np.zeros((robot.nbodies, 6)), "gravity": robot.gravity}
-    qp: Function[Any] = Function(
-        signature=robot_signature(robot).named("contact_forces").with_contacts(variables.rows),
-        runner=make_runner(program, backend, quaternions=robot.quaternion_places),
-        defaults={name: value for name, value in optional.items() if name in program.inputs},
-        why=partial(_why_singular, robot, contacts),
+    parameters = tuple(runtime_parameters)
+    program = contact_qp_program(robot, variables, driven, weights, torques, efforts, f_ext, parameters)
+    spec = FunctionSpec(
+        robot=robot,
+        name="contact_forces",
+        choice=Choice("best", None, backend),
+        forward=(False,) * robot.nv,
+        parameters=parameters,
     )
+    qp = _function(robot, variables, spec.runner(program))
     limits = ForceLimits(robot, variables, driven, efforts)
     judge: Function[Any] = compile(limits.program(), backend, "contact_limits")
-    return ContactSolver(robot, qp, driven, efforts, judge, variables, ConeSolver(variables, ~driven), limits)
+    cones = ConeSolver(variables, ~driven)
+    return ContactSolver(robot, qp, driven, efforts, spec, judge, variables, cones, limits)
+
+
+def _function(robot, variables, runner) -> Function[Any]:
+    """The Function of the quadratic program."""
+    optional = {"f_ext": np.zeros((robot.nbodies, 6)), "gravity": robot.gravity}
+    return Function(
+        signature=robot_signature(robot).named("contact_forces").with_contacts(variables.rows),
+        runner=runner,
+        defaults={name: value for name, value in optional.items() if name in runner.inputs},
+        why=partial(_why_singular, robot, variables.contacts),
+    )
 
 
 def _why_singular(robot, contacts, q, active, **_):

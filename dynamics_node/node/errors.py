@@ -1,11 +1,14 @@
 """Errors of the node: rejected messages, reasons for no output, and when the log repeats a reason."""
 
+import re
+
 REPORTS_BEFORE_LOG = 2  # reports without output before the first log line
 REPORTS_BETWEEN_LOGS = 10  # reports from there to the next log line
 
 NO_STATES = "no message has arrived on the topic joint_states"
 LEAVE_OUT = "list the moving joints in `joints`, or map names with `joint_names.from` and `joint_names.to`"
 DIFFERENTIATE = "set velocity_source:=differentiate to differentiate positions, or zero to ignore velocities"
+_NUMBER = re.compile(r"(?<!\S)-?[\d.]+(e[-+]?\d+)?(?!\S)", re.ASCII)
 GIVE_ODOM = "publish odom, or set floating_base:=false if the base is fixed"
 
 
@@ -36,7 +39,7 @@ NO_STATE = NoOutput("no joint state yet", remedy=NO_STATES)
 
 class Reminder:
     """Log lines for missing output, or another `title`: after REPORTS_BEFORE_LOG reports, when the reason
-    changes, and every REPORTS_BETWEEN_LOGS reports after that."""
+    changes in more than numbers, and every REPORTS_BETWEEN_LOGS reports after that."""
 
     def __init__(self, title="no output"):
         self._title, self._count, self._logged = title, 0, ""
@@ -47,7 +50,8 @@ class Reminder:
         if self._count < REPORTS_BEFORE_LOG:
             self._logged = ""
             return ""
-        if reason == self._logged and self._count % REPORTS_BETWEEN_LOGS != REPORTS_BEFORE_LOG:
+        words = _NUMBER.sub("", reason)
+        if words == self._logged and self._count % REPORTS_BETWEEN_LOGS != REPORTS_BEFORE_LOG:
             return ""
-        self._logged = reason
+        self._logged = words
         return f"{self._title}: {reason}" + (f"; {remedy}" if remedy else "")

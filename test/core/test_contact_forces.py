@@ -593,6 +593,35 @@ def test_a_solver_is_pickled():
     np.testing.assert_array_equal(at_rest(copy).contact_forces, at_rest(solver).contact_forces)
 
 
+def test_a_payload_needs_no_build():
+    robot = robot_of("solo12")
+    contacts = [dn.Contact(foot, friction=0.5) for foot in FEET]
+    heavier = dn.with_payload(robot, "FR_LOWER_LEG", 1.5, [0.02, 0.01, -0.05], np.diag([2e-3, 3e-3, 4e-3]))
+    changed = pickle.loads(pickle.dumps(solver_of(robot, contacts, runtime_parameters=["inertia"])))
+    changed, built = changed.with_inertias(heavier), solver_of(heavier, contacts)
+    for q, qd, qdd in states_of("solo12", robot, 6, seed=1):
+        for one, other in zip(*(s(q, qd, qdd, errors="least") for s in (changed, built)), strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-8, atol=1e-7)
+    with pytest.raises(dn.InputError, match="constant inertia"):
+        solver_of(robot, contacts).with_inertias(heavier)
+    with pytest.raises(dn.InputError, match="differs in more than inertias"):
+        changed.with_inertias(robot_of("talos"))
+
+
+def test_violated_limits_are_listed():
+    robot = robot_of("solo12")
+    solver = solver_of(robot, [dn.Contact(foot, friction=0.5) for foot in FEET])
+    q, qdd = next(states_of("solo12", robot, 1))[0], np.zeros(18)
+    assert solver.violated(at_rest(solver, q)) == []
+    qdd[3:6] = dn.evaluate(robot, "frame_poses", q, links=["base_link"], backend="numpy").rotations[0].T @ [
+        6,
+        0,
+        0,
+    ]
+    words = solver.violated(solver(q, 0 * qdd, qdd, errors="least"))
+    assert words and all("_FOOT' slips: " in text for text in words)
+
+
 def test_joints_without_a_motor_are_named():
     robot = robot_of("solo12")
     contacts = [dn.Contact(foot, friction=0.9) for foot in FEET]

@@ -16,6 +16,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
 
+import numpy as np
+
 from dynamics_node.codegen import DEVICES
 from dynamics_node.codegen.c.compiler import untuned
 from dynamics_node.codegen.cache import sweep
@@ -29,10 +31,12 @@ from dynamics_node.estimation import (
     payload_functions,
 )
 from dynamics_node.functions import (
+    ContactSolver,
     Estimator,
     Function,
     LoopSolver,
     RobotFunction,
+    build_contact_solver,
     build_contact_wrenches,
     build_for_service,
     build_loop_solver,
@@ -40,6 +44,7 @@ from dynamics_node.functions import (
     evaluate,
 )
 from dynamics_node.node.state.active_contacts import read_contacts
+from dynamics_node.node.state.coordinates import JointCoordinates
 from dynamics_node.node.state.sensor_readings import moving, read_sensors, sensor_named, unobservable_without
 from dynamics_node.robot import Robot, forward_dynamics, inverse_dynamics, named, parse_robot, sensor_problem
 from dynamics_node.robot.contacts import Contact
@@ -54,6 +59,8 @@ log = logging.getLogger("dynamics_node")
 COMPILING = ("auto", "c", *DEVICES)  # backends that compile
 INERTIA: Final = "operational_space_inertia_inverse"
 REFERENCE = "world_aligned"
+CONES: Final = "friction_cones"
+CONTACT_FORCES = ("shortest", CONES)
 NO_PAYLOAD = "no payload is estimated"  # start of a note with the reason
 MEMORY_LIMIT = 4 * 2**30  # bytes of the process and of each compiler process
 CPU_LIMIT = 900  # s of each job and compiler; TIME_LIMIT is the limit in wall time
@@ -68,8 +75,9 @@ class Job:
 
     choices: keyword arguments of parse_robot; services: backend of the functions for services, prepared for
     batches; links: of the default operational-space inertia; loops_file, parameters_file, sensors_file,
-    contacts_file: paths of added loops, overriding parameters, sensors and contacts, or ''; names: pairs of
-    driver names and description names; wrench_sensor: name of a force/torque sensor, or ''; filter:
+    contacts_file: paths of added loops, overriding parameters, sensors and contacts, or ''; contact_forces:
+    of CONTACT_FORCES; effort_limits, effort_limits_list: parameters that the forces CONES read; names: pairs
+    of driver names and description names; wrench_sensor: name of a force/torque sensor, or ''; filter:
     position_std and jerk_density of a JointFilter; payload_link: of the payload estimation, or ''; tuned:
     whether to time several ways to compile.
     """
@@ -86,6 +94,9 @@ class Job:
     parameters_file: str = ""
     sensors_file: str = ""
     contacts_file: str = ""
+    contact_forces: str = "shortest"
+    effort_limits: str = ""
+    effort_limits_list: tuple[float, ...] = ()
     names: Pairs = ()
     links: tuple[str, ...] = ()
     wrench_sensor: str = ""
@@ -146,6 +157,8 @@ class ServedRobot:
     def method(self) -> tuple[str, str, str]:
         """Solver, algorithm and backend, for reports."""
         solver = self.solver
+        if self.touching is not None and self.touching.cones is not None:
+            return "quadratic program", "DAQP with friction cones", self.touching.cones.qp.runner.backend
         if isinstance(solver, Estimator):
             return "least squares", solver.description, solver.runner.backend
         return solver.choice.solver, solver.description, solver.runner.backend
@@ -178,17 +191,19 @@ class ServedRobot:
 
 @dataclass(frozen=True)
 class ContactFunctions:
-    """Functions for the contacts of contacts_file."""
+    """Functions for the contacts of contacts_file. cones: None without contact_forces friction_cones."""
 
     contacts: tuple[Contact, ...]
     inverse: RobotFunction
     forward: RobotFunction
     wrenches: Function
+    cones: ContactSolver | None = None
 
     def with_inertias(self, model: Robot) -> "ContactFunctions":
         """See ServedRobot."""
         inverse, forward = self.inverse.with_inertias(model), self.forward.with_inertias(model)
-        return replace(self, inverse=inverse, forward=forward)
+        cones = self.cones and self.cones.with_inertias(model)
+        return replace(self, inverse=inverse, forward=forward, cones=cones)
 
 
 @dataclass(frozen=True)
@@ -264,7 +279,37 @@ def _contact_functions(model, job, contacts):
         inverse=build_for_service(model, inverse_dynamics(model, contacts), backend=backend, batches=True),
         forward=build_for_service(model, forward_dynamics(model, contacts), backend=backend, batches=True),
         wrenches=build_contact_wrenches(model, contacts, _single_state_backend(backend)),
+        cones=_cones(model, contacts, job),
     )
+
+
+def _cones(model, contacts, job):
+    """The solver of contact forces within friction cones; None for the shortest forces."""
+    if job.contact_forces != CONES:
+        return None
+    backend = job.backend if job.backend in COMPILING else "numpy"
+    solver = build_contact_solver(
+        model,
+        contacts,
+        effort_limits=_efforts(model, job),
+        f_ext=True,
+        backend=_single_state_backend(backend),
+        runtime_parameters=changeable(model),
+    )
+    solver.qp.compile(batches=True)
+    return solver
+
+
+def _efforts(model, job):
+    """Effort limits of a ContactSolver: those of the description, none, or (nv,)."""
+    if job.effort_limits != "list":
+        return job.effort_limits == "urdf"
+    names = JointCoordinates(model).names
+    limits = dict(zip(names, job.effort_limits_list, strict=False))  # check_against counts them
+    efforts = np.full(model.nv, np.inf)
+    for joint in model.independent_joints:
+        efforts[joint.v] = limits.get(joint.name, np.inf)
+    return efforts
 
 
 def _estimator(model, job, sensors, contacts):

@@ -4,8 +4,9 @@ from typing import Any
 
 from dynamics_node.errors import InputError
 from dynamics_node.functions import resolve
+from dynamics_node.functions.cone_qp import required_daqp
 from dynamics_node.graph import plan_ordering
-from dynamics_node.node.building.build_job import ServedRobot
+from dynamics_node.node.building.build_job import CONES, ServedRobot
 from dynamics_node.node.core.parameters import read_fields
 from dynamics_node.node.core.settings import PARAMETERS, DescriptionSettings, Settings
 from dynamics_node.node.state.active_contacts import flags_of
@@ -154,6 +155,7 @@ def _check_sensors(settings):
 
 
 def _check_contacts(settings):
+    _check_cones(settings)
     if settings.active_contacts and not settings.contacts_file:
         raise InputError("active_contacts needs contacts_file, which declares the contacts")
     if len(set(settings.active_contacts)) != len(settings.active_contacts):
@@ -162,6 +164,23 @@ def _check_contacts(settings):
         raise InputError("active_contacts has no effect with problem sensors: leave it empty")
     if settings.contacts_file and settings.problem != "sensors" and not settings.compensate_gravity:
         raise InputError("contacts_file requires compensate.gravity: contacts hold the whole weight")
+
+
+def _check_cones(settings):
+    if settings.contact_forces != CONES:
+        if settings.on_violation != "silent":
+            raise InputError(f"on_violation {settings.on_violation} needs contact_forces {CONES}")
+        return
+    if not settings.contacts_file:
+        raise InputError(f"contact_forces {CONES} needs contacts_file, which declares the contacts")
+    if settings.problem != "inverse":
+        raise InputError(f"contact_forces {CONES} requires problem inverse, not {settings.problem}")
+    if settings.driven_joints:
+        raise InputError(f"contact_forces {CONES} has a motor at every independent joint: no driven.joints")
+    try:
+        required_daqp()
+    except ImportError as error:
+        raise InputError(f"contact_forces {CONES}: {error}") from None
 
 
 def _check_wrench_sensor(settings):

@@ -3,7 +3,8 @@
 import numpy as np
 
 from dynamics_node.errors import InputError, SolutionError
-from dynamics_node.node.core.contact_loads import ContactLoads
+from dynamics_node.functions import ContactSolver
+from dynamics_node.node.core.contact_loads import ContactLoads, within_limits
 from dynamics_node.node.core.external_torque import torques_of
 from dynamics_node.node.core.served_state import ServedState
 from dynamics_node.node.core.torques import Result
@@ -55,10 +56,13 @@ class Core(ServedState):
         if self.contacts is None:
             results = self.solver(*arrays, **environment)
             return *(results if self.kind == "hybrid" else (results,)), None
-        return self.loaded(self.solver, *arrays, **environment)
+        return self.loaded(self.contacts.cones or self.solver, *arrays, **environment)
 
     def loaded(self, function, *arrays, **environment):
         """Results of a function of dynamics with the active contacts, then the ContactLoads."""
+        if isinstance(function, ContactSolver):
+            least = self.settings.on_violation == "least"
+            return within_limits(function, *arrays, self.active.flags, least=least, **environment)
         *results, forces = function(*arrays, self.active.flags, **environment)
         residual = np.zeros(6)
         if self.kind != "forward" and self.model.floating_base:
@@ -82,7 +86,7 @@ class Core(ServedState):
         gravity, touching = self.gravity.last(), self.robot.touching
         if touching is None:
             return self.robot.inverse(q, zero, zero, gravity=gravity), None
-        return self.loaded(touching.inverse, q, zero, zero, gravity=gravity)
+        return self.loaded(touching.cones or touching.inverse, q, zero, zero, gravity=gravity)
 
     def weights(self, q):
         """Gravity torques (nv,) at the position (nq,) of a result."""

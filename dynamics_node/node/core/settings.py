@@ -10,7 +10,7 @@ from dynamics_node.codegen import DEVICES
 from dynamics_node.estimation import COMPONENTS, ObserverOptions
 from dynamics_node.functions import BACKENDS, SOLVERS
 from dynamics_node.graph import ORDERINGS
-from dynamics_node.node.building.build_job import COMPILING, Job
+from dynamics_node.node.building.build_job import COMPILING, CONES, CONTACT_FORCES, Job
 from dynamics_node.node.core.parameters import parameter, parameters_of
 from dynamics_node.robot import KINDS
 from dynamics_node.robot.joint_names import Pairs, all_renamed
@@ -140,6 +140,16 @@ class Settings(DescriptionSettings):
     active_contacts: tuple[str, ...] = parameter(
         (), "Active contacts until the next message on ~/active_contacts. Empty: all"
     )
+    contact_forces: str = parameter(
+        "shortest",
+        "problem inverse: forces at contacts: the shortest, or within friction and effort limits (by DAQP)",
+        choices=CONTACT_FORCES,
+    )
+    on_violation: str = parameter(
+        "silent",
+        "friction_cones: output where no forces keep the limits: none, or the least violation",
+        choices=("silent", "least"),
+    )
     forward_joints: tuple[str, ...] = parameter(
         (), "problem hybrid: joints with known effort and unknown acceleration"
     )
@@ -261,6 +271,7 @@ class Settings(DescriptionSettings):
         services = "auto" if self.backend in COMPILING else "numpy"
         services = self.backend if self.backend in DEVICES else services
         wanted = (self.problem, self.forward_joints, self.solver, self.elimination_ordering(), self.backend)
+        limited = self.contact_forces == CONES
         return Job(
             text,
             choices,
@@ -270,6 +281,9 @@ class Settings(DescriptionSettings):
             parameters_file=self.parameters_file,
             sensors_file=self.sensors_file,
             contacts_file=self.contacts_file,
+            contact_forces=self.contact_forces,
+            effort_limits=self.effort_limits if limited else "",
+            effort_limits_list=self.effort_limits_list if limited else (),
             names=self.name_pairs(),
             links=self.tip_links,
             wrench_sensor=self.wrench_sensor_name,

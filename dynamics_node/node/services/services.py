@@ -23,7 +23,7 @@ from std_msgs.msg import Header
 from dynamics_node.algorithms.quantity_methods import MAX_CONDITION, invert
 from dynamics_node.estimation import require_bearing
 from dynamics_node.functions import build
-from dynamics_node.node.building.build_job import REFERENCE
+from dynamics_node.node.building.build_job import CONES, REFERENCE
 from dynamics_node.node.errors import BadMessage, NoOutput
 from dynamics_node.node.ros.messages import (
     AXES,
@@ -54,8 +54,9 @@ from dynamics_node.node.services.requests import (
 from dynamics_node.node.services.trajectory_service import check_trajectory, scale_trajectory
 from dynamics_node.node.state.joint_memory import LARGEST, possible
 from dynamics_node.robot import hybrid_dynamics
-from dynamics_node.text import one_line
+from dynamics_node.text import listed, one_line
 
+MOST_PROGRAMS = 10_000  # points with friction cones, which take up to a millisecond each
 TARE = "tare"  # constant of the service, which older builds of dynamics_interfaces lack
 COMPUTING = {
     "inverse_dynamics": InverseDynamics,
@@ -174,13 +175,15 @@ class Services:
         batch = read_batch(core, request.state, request.points, monotonic_ns())
         batch = batch._replace(qdd=with_base_accelerations(core, batch.qdd, request.base_accelerations))
         arrays, gravity = (batch.q, batch.qd, batch.qdd), core.gravity(monotonic_ns())
+        violation = ""
         if (active := read_active(core, request.active_contacts)) is None:
             tau = core.robot.inverse(*arrays, gravity=gravity)
         else:
-            tau, forces = core.robot.touching.inverse(*arrays, active, gravity=gravity)
+            tau, forces, violation = _forces_of_contacts(core, *arrays, active, gravity)
             response.contact_forces = _table(forces, core.contacts.rows.names)
         response.base_wrenches = _of_base(core, tau, WRENCH_AXES)
         response.solution = self._solution(core, request, batch, batch.qdd, tau)
+        return violation
 
     def _forward(self, core, request, response):
         batch = read_batch(core, request.state, request.points, monotonic_ns())
@@ -268,6 +271,22 @@ class Services:
                 point.time_from_start = time
         header = (read_stamp(core, request.state), core.model.base_link)
         return trajectory_message(list(core.joints.names), points, header)
+
+
+def _forces_of_contacts(core, q, qd, qdd, active, gravity):
+    """Torques (k, nv) and contact forces (k, rows) of the parameter contact_forces, and words for the first
+    violated limits. Raises BadMessage, and SolutionError if no forces keep the limits."""
+    touching = core.robot.touching
+    if (cones := touching.cones) is None:
+        return *touching.inverse(q, qd, qdd, active, gravity=gravity), ""
+    if len(q) > MOST_PROGRAMS:
+        raise BadMessage(f"{len(q)} points; the limit is {MOST_PROGRAMS} with contact_forces {CONES}")
+    errors = "least" if core.settings.on_violation == "least" else "raise"
+    result = cones(q, qd, qdd, active, gravity=gravity, errors=errors)
+    for k in range(len(q)):
+        if violated := cones.violated(type(result)(*(array[k] for array in result))):
+            return result.tau, result.contact_forces, f"least violation at state {k}: {listed(violated)}"
+    return result.tau, result.contact_forces, ""
 
 
 @lru_cache(maxsize=16)

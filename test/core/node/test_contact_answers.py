@@ -111,6 +111,34 @@ def test_inverse_dynamics_of_many_points(tmp_path, feet, count, payload):
         )
 
 
+def test_inverse_dynamics_within_friction_cones(tmp_path):
+    """Forces that the ground gives; where it gives none, the state and the contact are named."""
+    pytest.importorskip("daqp", reason="the solver: pip install 'dynamics_node[contacts]'")
+    dog = Dog(tmp_path / "contacts.yaml", contact_forces="friction_cones")
+    points = [{"positions": list(LEGS)}] * 2
+    still, forward, faster = (accel([0, 0, 0, x, 0, 0]) for x in (0.0, 6.0, 9.0))
+    ask = {"active_contacts": list(FEET), "base_accelerations": [still, forward]}
+    answer = dog.good(interfaces.InverseDynamics, points, **ask)
+    forces = matrix(answer.contact_forces).reshape(2, 4, 3)
+    assert (np.hypot(forces[..., 0], forces[..., 1]) <= 0.8 * forces[..., 2] + 1e-6).all()
+    assert np.abs(matrix(answer.base_wrenches)).max() < 1e-4 and answer.message == ""
+    ask["base_accelerations"] = [still, faster]
+    answer = dog.answer(interfaces.InverseDynamics, points, **ask)
+    assert not answer.success and "this acceleration at state 1: contact '" in answer.message
+    assert "_FOOT' slips: " in answer.message and not answer.solution.points
+    dog.core = serve(
+        "solo12", contacts_file=str(tmp_path / "contacts.yaml"), contact_forces="friction_cones",
+        on_violation="least",
+    ).core  # fmt: skip
+    answer = dog.good(interfaces.InverseDynamics, points, **ask)
+    assert answer.message.startswith("least violation at state 1: contact '")
+    assert len(answer.solution.points) == 2
+    answer = dog.answer(
+        interfaces.InverseDynamics, [{"positions": list(LEGS)}] * 10_001, active_contacts=list(FEET)
+    )
+    assert not answer.success and "10001 points; the limit is 10000 with contact_forces" in answer.message
+
+
 def motion(dog, answer, k=0):
     """The accelerations (18,) of point k, and J^T of its contact forces."""
     base = matrix(answer.base_accelerations)[k][LINEAR_FIRST]

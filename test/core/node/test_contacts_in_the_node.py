@@ -12,7 +12,8 @@ from environments import COM, MASS, MOMENTS, load
 from oracle import Oracle
 from plain import DEFAULTS, MS, Served, robot_settings, serve, settings
 from robots import ROBOTS
-from standing import FEET, FILE, standing
+from served_dog import EXACT, LEGS, NONE, POSE, RATES, TWIST, Dog
+from standing import FEET, standing
 from tolerances import error
 
 from dynamics_node.node.building.build_job import Failure, do
@@ -24,47 +25,6 @@ from dynamics_node.node.state.active_contacts import ActiveContacts
 from dynamics_node.node.state.reference import read_base_acceleration
 from dynamics_node.robot.contacts import Contact
 from dynamics_node.symbolic import rpy_rotation
-
-EXACT = 1e-9
-LEGS = np.tile([0.1, 0.8, -1.6], 4)
-POSE = np.array([0.1, 0.2, 0.24, 0.05, -0.08, 0.1, 0.0])
-POSE[6] = np.sqrt(1 - POSE[3:6] @ POSE[3:6])
-TWIST = np.array([0.3, -0.1, 0.2, 0.1, 0.2, -0.1])
-RATES = np.linspace(-0.5, 0.5, 12)
-NONE = {"effort_limits": "none", "joint_state_timeout": 60.0}
-
-
-class Dog:
-    """A Solo12 with odometry and joint states."""
-
-    def __init__(self, folder, text=FILE, **values):
-        self.file = folder / "contacts.yaml"
-        self.file.write_text(text)
-        self.case = case_of("solo12")
-        self.served = serve("solo12", contacts_file=str(self.file), **{**NONE, **values})
-        self.core = self.served.core
-        self.q, self.qd = np.concatenate([POSE, LEGS]), np.concatenate([TWIST, RATES])
-        self.receive()
-
-    def receive(self):
-        self.served.receive(self.case.names, LEGS, RATES)
-        self.core.state.base = self.core.state.read_base(POSE, TWIST, 0, self.served.now)
-
-    def expected(self, feet=FEET, oracle=None, qd=None):
-        oracle = oracle or self.case.oracle
-        return standing(oracle, self.q, self.qd if qd is None else qd, np.zeros(18), feet)
-
-    def agrees(self, feet=FEET, **options):
-        """Whether torques, forces and residual are those of Pinocchio."""
-        tau, forces = self.expected(feet, **options)
-        result = self.served.solve()
-        close = EXACT if len(feet) != 1 else 1e-6  # least squares lose half of the digits
-        wanted = np.concatenate([forces.get(foot, np.zeros(3)) for foot in FEET])
-        return (
-            error(result.tau[6:], tau[6:]) < close
-            and np.abs(result.loads.forces - wanted).max() < close * max(1.0, np.abs(wanted).max())
-            and np.abs(result.loads.residual - tau[:6]).max() < close * np.abs(tau).max()
-        )
 
 
 @pytest.fixture
@@ -239,26 +199,28 @@ def test_a_set_that_cannot_hold_the_robot_is_named(dog):
     dog.served.receive(dog.case.names, np.tile([0, 0.8, -1.6], 4), 0 * RATES)
     assert trouble(dog) == ""
     dog.core.active.update((), (), 0)
-    assert trouble(dog) == "active contacts (none) cannot hold the robot at base_link"
+    weight = f"{dog.case.model.mass * 9.81:.3g} N"
+    words = "active contacts (none) cannot hold the robot at base_link"
+    assert trouble(dog).startswith(f"{words}: {weight} and ") and trouble(dog).endswith(" N m are missing")
     dog.core.active.update(FEET[:2], (True, True), 0)
-    assert trouble(dog) == "active contacts (FL_FOOT, FR_FOOT) cannot hold the robot at base_link"
+    assert "(FL_FOOT, FR_FOOT) cannot hold the robot at base_link: " in trouble(dog)
 
 
 @pytest.mark.parametrize(
     "forces, words",
     [
         ([0, 0, 12, 0, 0, 0, 0, 0, 12], ""),
-        ([0, 0, -5, 0, 0, 0, 0, 0, 12], "FL_FOOT pulls"),
-        ([6, 0, 12, 0, 0, 0, 0, -6.5, 12], "sole slides"),
-        ([6, -6, 12, 0, 0, 0, 0, 0, 12], "FL_FOOT slides"),
+        ([0, 0, -5, 0, 0, 0, 0, 0, 12], "FL_FOOT pulls with 5 N"),
+        ([6, 0, 12, 0, 0, 0, 0, -6.5, 12], "sole slides: 0.5 N are beyond its friction"),
+        ([6, -6, 12, 0, 0, 0, 0, 0, 12], "FL_FOOT slides: 1.29 N are beyond its friction"),
         ([0, 0, 12, 0.1, 0.2, 9, 0, 0, 12], ""),
-        ([0, 0, 12, 0.2, 0, 0, 0, 0, 12], "sole tips"),
-        ([0, 0, 12, 0, -0.3, 0, 0, 0, 12], "sole tips"),
+        ([0, 0, 12, 0.2, 0, 0, 0, 0, 12], "sole tips: 0.08 N m are beyond its edge along y"),
+        ([0, 0, 12, 0, -0.3, 0, 0, 0, 12], "sole tips: 0.06 N m are beyond its edge along x"),
     ],
 )
 def test_forces_that_contacts_cannot_give_are_named(forces, words):
     sole = Contact("HL_FOOT", "surface", "sole", half_lengths=(0.02, 0.01), friction=0.5)
-    functions = SimpleNamespace(contacts=(Contact("FL_FOOT", friction=0.6), sole))
+    functions = SimpleNamespace(contacts=(Contact("FL_FOOT", friction=0.6), sole), cones=None)
     contacts = ContactMap(case_of("solo12").model, functions)
     text = contacts.trouble(ContactLoads(np.ones(2), np.array(forces), np.zeros(6)))
     assert text == (words and f"forces at contacts that they cannot give: {words}")

@@ -32,6 +32,11 @@ def test_a_new_reason_is_logged_at_once():
     assert logged(Reminder(), ["no odom"] * 4 + ["no imu"] * 3) == [1, 4]
 
 
+def test_other_numbers_are_no_new_reason():
+    slips = [f"contact 'foot{foot}' slips: {n:.3g} N" for foot, n in ((1, 3.2), (1, -4e-7), (2, 5), (2, 6))]
+    assert logged(Reminder(), slips[:1] + slips) == [1, 3]
+
+
 def test_a_remedy_follows_the_reason():
     reminder = Reminder()
     reminder.next("no odom", "publish odom")
