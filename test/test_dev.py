@@ -4,6 +4,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from functools import partial
 from pathlib import Path
@@ -65,6 +66,16 @@ def test_help_needs_nothing(bare):
 def test_unknown_command_shows_the_usage(bare):
     done = bare("", "fly")
     assert done.returncode == 1 and "unknown command: fly" in done.stderr and "./dev test" in done.stderr
+
+
+def test_the_package_is_found_where_a_folder_has_its_name(tmp_path):
+    """As in the parent folder of a checkout, where `git clone` leaves one."""
+    if "DYNAMICS_DEV" not in os.environ:
+        pytest.skip("the environment is not that of ./dev")
+    (tmp_path / "dynamics_node" / "test").mkdir(parents=True)
+    command = [sys.executable, "-c", "import dynamics_node; print(dynamics_node.load_robot.__name__)"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert done.stdout == "load_robot\n", done.stderr
 
 
 CHECK = """#!/bin/sh

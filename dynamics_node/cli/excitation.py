@@ -20,6 +20,7 @@ from dynamics_node.identification.excitation import (
 )
 from dynamics_node.io import plot_curves
 from dynamics_node.io.motion_files import message_text, read_limits
+from dynamics_node.optional import install_command
 from dynamics_node.output_files import making, write_text
 
 RECORDED = 100.0  # samples per second, for expected standard deviations
@@ -108,7 +109,7 @@ def _write(motion: ExcitationTrajectory, options, printer):
     if plots:
         printer.written(drawing)
     else:
-        printer.note("no plot: pip install 'dynamics_node[tables]'")
+        printer.note(f"no plot: {install_command('matplotlib')}")
 
 
 def _curves(motion, time):

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from dynamics_node.errors import TableError
 from dynamics_node.io import check_plot, check_table
-from dynamics_node.trajectory.animation import MISSING
+from dynamics_node.optional import install_command
+from dynamics_node.trajectory.animation import NEEDS_VISER
 
 TABLES = (".npz", ".csv", ".parquet")
 
@@ -97,5 +98,5 @@ def plot_to_write(text):
 def page_to_write(text):
     """The path of a page that plays a motion."""
     if find_spec("viser") is None:
-        raise argparse.ArgumentTypeError(MISSING)
+        raise argparse.ArgumentTypeError(f"{NEEDS_VISER} needs viser: {install_command('viser')}")
     return file_to_write(".html", ".htm")(text)

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dynamics_node.algorithms.contact_qp import UNBOUNDED, ForceVariables
+from dynamics_node.optional import required
 
 TOLERANCE = 1e-6  # of the optimality conditions, relative to the largest force and cost
 EXCESS = 1e-9  # outside of a cone, relative to the largest force
@@ -20,17 +21,12 @@ DEPENDENT = 1e-9  # singular values of dependent equations
 MOST_PROGRAMS = 60
 PARALLEL = 0.98  # cosine of the angle between planes of a cone that replace each other
 SETTINGS = {"primal_tol": 1e-10, "dual_tol": 1e-12, "zero_tol": 1e-9, "iter_limit": 10_000}
-MISSING = "contact forces need DAQP: pip install 'dynamics_node[contacts]', or pip install 'daqp>=0.8.5'"
 
 
 @cache
 def required_daqp() -> Any:
     """The module. Raises ImportError with the command to install it."""
-    try:
-        import daqp
-    except ImportError as error:
-        raise ImportError(f"{MISSING} ({error})") from None
-    return daqp
+    return required("daqp", "the optimization of contact forces")
 
 
 class QP(NamedTuple):

@@ -365,7 +365,7 @@ def build_contact_solver(
 ) -> ContactSolver:
     """Build the solver for the smallest contact forces and joint torques of a motion.
 
-    Needs DAQP: pip install 'dynamics_node[contacts]'.
+    Needs DAQP: pip install daqp.
 
     Parameters
     ----------

@@ -333,7 +333,7 @@ class Function(Generic[Result]):
         Raises
         ------
         ImportError
-            Without CasADi: pip install 'dynamics_node[casadi]'.
+            Without CasADi: pip install casadi.
         CompileError
             Without a C compiler.
         ChoiceError
@@ -364,7 +364,7 @@ class Function(Generic[Result]):
         Raises
         ------
         ImportError
-            Without JAX: pip install 'dynamics_node[jax]'.
+            Without JAX: pip install jax.
         ChoiceError
             For a function that runs no Program, and another order.
         """
@@ -393,7 +393,7 @@ class Function(Generic[Result]):
         Raises
         ------
         ImportError
-            Without PyTorch: pip install 'dynamics_node[torch]'.
+            Without PyTorch: pip install torch.
         ChoiceError
             For a function that runs no Program, and another order.
         """

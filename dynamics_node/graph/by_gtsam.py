@@ -12,21 +12,17 @@ from dynamics_node.graph.by_numpy import by_states, graph_at, refined, results_a
 from dynamics_node.graph.factor_graph import FactorGraph
 from dynamics_node.graph.ordering import Ordering, custom_ordering, generic_graph, ordering_of
 from dynamics_node.graph.sensor_system import recursion_order, sensor_system, sensor_values
+from dynamics_node.optional import required
 from dynamics_node.robot import Problem, Robot
 from dynamics_node.robot.sensor_problem import RESULTS, SensorProblem
 
-MISSING = "backend 'gtsam' needs GTSAM >= 4.3: pip install 'gtsam>=4.3'"
 TERMS = 3  # limit of JacobianFactor's Python constructor; partial sums are eliminated first
 REFINEMENTS = 2  # against rounding near right angles and constraints
 
 
 def require_gtsam():
     """The gtsam module. Raises ImportError with the command to install it."""
-    try:
-        import gtsam
-    except ImportError as error:
-        raise ImportError(f"{MISSING} ({error})") from None
-    return gtsam
+    return required("gtsam", "backend 'gtsam'")
 
 
 @dataclass(frozen=True, eq=False)

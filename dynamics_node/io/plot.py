@@ -9,6 +9,7 @@ import numpy as np
 from dynamics_node.errors import InputError, TableError
 from dynamics_node.io.evaluate_tables import Comparison
 from dynamics_node.io.tables import require
+from dynamics_node.optional import install_command
 from dynamics_node.output_files import replacing
 from dynamics_node.robot.safe_files import file_trouble
 
@@ -16,7 +17,6 @@ PLOTS = (".png", ".svg", ".pdf")
 _COLUMNS = 3
 _WIDTH, _LEFT, _BELOW, _ABOVE = 1080, 62, 18, 6  # pixels of an SVG and its margins
 _GAP = 5.0  # median steps: curves of an SVG do not bridge longer gaps
-MATPLOTLIB_MISSING = "Drawings need matplotlib: pip install matplotlib."
 _SVG: Any = {"svg.fonttype": "none", "svg.hashsalt": "dynamics_node"}  # text as text, reproducible ids
 _NO_METADATA = dict.fromkeys(("Creator", "Date", "Format", "Type"))
 
@@ -100,7 +100,7 @@ def panel(x, curves, label: str, height=150) -> str:
     try:
         from matplotlib.figure import Figure
     except ImportError:
-        return MATPLOTLIB_MISSING
+        return f"Drawings need matplotlib: {install_command('matplotlib')}."
     figure = Figure(figsize=(_WIDTH / 96, height / 96))
     across, upward = 1 - (_LEFT + 10) / _WIDTH, 1 - (_BELOW + _ABOVE) / height
     axes = figure.add_axes((_LEFT / _WIDTH, _BELOW / height, across, upward))

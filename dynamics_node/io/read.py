@@ -1,8 +1,10 @@
 """Files of states -> chunks of states; the whole table is never in memory."""
 
 import contextlib
+import csv
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -25,9 +27,10 @@ from dynamics_node.io.tables import (
 )
 from dynamics_node.robot import Problem, Robot
 from dynamics_node.robot.joint_names import name_pairs, proposed_pair, renamed
-from dynamics_node.text import listed
+from dynamics_node.text import listed, number
 
-ARROW = (".csv", ".parquet")
+COLUMNS = (".csv", ".parquet")  # files of columns with names
+NO_NUMBER = ("", "na", "n/a", "#n/a", "null", "none")  # entries of a .csv file that are NaN
 NAME_PADDING = "# \t"  # in the first line of a .csv file written by numpy.savetxt
 NAMING = "column names are q.JOINT, qd.JOINT, qdd.JOINT, tau.JOINT and time"
 MOST_LISTED = 12
@@ -60,7 +63,7 @@ def open_table(
     path, pairs = _existing(path), _pairs(joints_map)
     some = None if isinstance(measured, bool) else tuple(measured)
     names = {kind: _named(robot, kind) for kind in wanted(problem, measured)}
-    if path.suffix in ARROW and some is not None:
+    if path.suffix in COLUMNS and some is not None:
         names["tau"] = [f"tau.{name}" for name in some]
     if _is_file(path):
         table = _file(path, names, needed(problem, measured), chunk, pairs)
@@ -105,10 +108,12 @@ def position_ranges(
 
 def _rows_of_positions(path, names, pairs):
     """(joint, positions (k,)) of a file of columns, chunk by chunk."""
-    with _arrow_file(path) as (_, recorded, _):
+    with _column_file(path) as (_, recorded, _):
         theirs = _our_columns(path, recorded, pairs)
     there = [name for name in names if f"q.{name}" in theirs]
-    for chunk in _arrow_chunks(path, {"q": [theirs[f"q.{name}"] for name in there]}, 16384):
+    if not there:
+        return
+    for chunk in _column_chunks(path, {"q": [theirs[f"q.{name}"] for name in there]}, 16384):
         yield from zip(there, chunk["q"].T, strict=True)
 
 
@@ -178,7 +183,7 @@ def _pairs(joints_map):
 
 
 def _is_file(path):
-    return path.suffix in (".npz", *ARROW)
+    return path.suffix in (".npz", *COLUMNS)
 
 
 def _file(path, names, needed, chunk, pairs):
@@ -186,7 +191,7 @@ def _file(path, names, needed, chunk, pairs):
     return (
         read_npz(path, names, needed, chunk)
         if path.suffix == ".npz"
-        else _arrow(path, names, needed, chunk, pairs)
+        else _columns(path, names, needed, chunk, pairs)
     )
 
 
@@ -198,30 +203,96 @@ def _named(robot, kind):
 
 
 @contextlib.contextmanager
-def _arrow_file(path):
-    """rows or None, names of columns, and batches(chunk, names) of a .parquet or .csv file."""
-    pyarrow = require("pyarrow")
+def _column_file(path):
+    """rows or None, names of columns, and batches(chunk, names) of {name: numbers (k,)}."""
     try:
-        if path.suffix == ".parquet":
-            with require("pyarrow.parquet").ParquetFile(path) as file:
-                yield file.metadata.num_rows, file.schema_arrow.names, file.iter_batches
-        else:
-            with require("pyarrow.csv").open_csv(path) as reader:
-                yield None, reader.schema.names, lambda chunk, columns: reader  # about a megabyte each
-    except (OSError, pyarrow.ArrowInvalid) as error:
+        with (_parquet if path.suffix == ".parquet" else _csv)(path) as opened:
+            yield opened
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise TableError(f"{path}: {str(error).strip().splitlines()[0]}") from None
 
 
-def _arrow(path, names, needed, chunk, pairs):
-    with _arrow_file(path) as (rows, theirs, _):
+@contextlib.contextmanager
+def _parquet(path):
+    invalid = require("pyarrow").ArrowInvalid
+
+    def batches(chunk, names):
+        for batch in file.iter_batches(chunk, columns=names):
+            yield {name: _arrow_numbers(path, batch, name) for name in names}
+
+    try:
+        with require("pyarrow.parquet").ParquetFile(path) as file:
+            yield file.metadata.num_rows, file.schema_arrow.names, batches
+    except invalid as error:
+        raise TableError(f"{path}: {str(error).strip().splitlines()[0]}") from None
+
+
+def _arrow_numbers(path, batch, name):
+    column = batch.column(batch.schema.get_field_index(name))
+    try:
+        return column.cast("float64").to_numpy(zero_copy_only=False)
+    except (ValueError, NotImplementedError):
+        raise TableError(f"{path}: column {name!r} must be numeric, not {column.type}") from None
+
+
+@contextlib.contextmanager
+def _csv(path):
+    with path.open(newline="", encoding="utf-8-sig") as file:
+        first = file.readline()
+        if not first.strip():
+            raise TableError(f"{path} is empty: its first line must have the names of the columns")
+        header = next(csv.reader([first]))
+
+        def batches(chunk, names):
+            places = [header.index(name) for name in names]
+            while lines := [line for line in islice(file, chunk) if line.strip()]:
+                try:
+                    rows = np.loadtxt(
+                        lines, delimiter=",", quotechar='"', comments=None, usecols=places, ndmin=2
+                    )
+                except ValueError:
+                    rows = _csv_rows(path, header, lines, places)
+                yield dict(zip(names, rows.T, strict=True))
+
+        yield None, header, batches
+
+
+def _csv_rows(path, header, lines, places):
+    """Numbers of lines some of whose entries are empty. Raises TableError for other texts."""
+    rows = list(csv.reader(lines))
+    if wrong := next((row for row in rows if len(row) != len(header)), None):
+        raise TableError(
+            f"{path}: a row has {len(wrong)} entries instead of {len(header)}: {listed(wrong, 3)}"
+        )
+    numbers = np.full((len(rows), len(places)), np.nan)
+    for k, row in enumerate(rows):
+        for column, place in enumerate(places):
+            if row[place].strip().lower() not in NO_NUMBER:
+                try:
+                    numbers[k, column] = number(row[place])
+                except ValueError as error:
+                    raise TableError(f"{path}: column {header[place]!r} must be numeric: {error}") from None
+    return numbers
+
+
+def _columns(path, names, needed, chunk, pairs):
+    with _column_file(path) as (rows, theirs, _):
         present = _select_columns(path, _our_columns(path, theirs, pairs), names, needed)
-    return Table(rows, tuple(present), lambda: _arrow_chunks(path, present, chunk))
+    return Table(rows, tuple(present), lambda: _column_chunks(path, present, chunk))
 
 
-def _arrow_chunks(path, file_columns, chunk):
-    with _arrow_file(path) as (_, _, batches):
-        for batch in batches(chunk, columns=[name for names in file_columns.values() for name in names]):
-            yield {kind: _numbers(path, batch, kind, names) for kind, names in file_columns.items()}
+def _column_chunks(path, file_columns, chunk):
+    with _column_file(path) as (_, _, batches):
+        for batch in batches(chunk, [name for names in file_columns.values() for name in names]):
+            yield {kind: _kind(batch, kind, names) for kind, names in file_columns.items()}
+
+
+def _kind(batch, kind, names):
+    """(k, columns), or (k,) for the time."""
+    if kind == "time":
+        return batch[names[0]]
+    rows = len(next(iter(batch.values())))
+    return np.array([batch[name] for name in names]).reshape(len(names), rows).T
 
 
 def _our_columns(path, names, pairs):
@@ -266,17 +337,3 @@ def _missing_columns(missing, ours, known):
     if present and not theirs:
         return f"{message}; to use only the available joints: {joints_option(present)}"
     return message + (f" ({NAMING})" if unknown else "")
-
-
-def _numbers(path, batch, kind, names):
-    """(k, columns), or (k,) for the time."""
-    numbers = []
-    for name in names:
-        column = batch.column(batch.schema.get_field_index(name))
-        try:
-            numbers.append(column.cast("float64").to_numpy(zero_copy_only=False))
-        except (ValueError, NotImplementedError):
-            raise TableError(f"{path}: column {name!r} must be numeric, not {column.type}") from None
-    return (
-        numbers[0] if kind == "time" else np.stack(numbers, axis=1) if numbers else np.zeros((len(batch), 0))
-    )

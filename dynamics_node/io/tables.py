@@ -10,6 +10,7 @@ from itertools import pairwise
 import numpy as np
 
 from dynamics_node.errors import TableError
+from dynamics_node.optional import required
 
 # --- names of columns ---------------------------------------------------------------------------------------
 
@@ -54,13 +55,10 @@ def wanted(problem, measured=False):
 
 def require(package):
     """An optional package. Raises TableError with the installation command."""
-    import importlib
-
     try:
-        return importlib.import_module(package)
-    except ImportError:
-        root = package.partition(".")[0]
-        raise TableError(f"this needs {root}: pip install {root}, or 'dynamics_node[tables]'") from None
+        return required(package, "this")
+    except ImportError as error:
+        raise TableError(str(error)) from None
 
 
 # --- tables -------------------------------------------------------------------------------------------------

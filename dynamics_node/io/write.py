@@ -1,6 +1,7 @@
 """Results in chunks -> .npz, .csv and .parquet files."""
 
 import contextlib
+import csv
 import shutil
 import tempfile
 import zipfile
@@ -22,7 +23,7 @@ def check_table(path):
     suffix = Path(path).suffix
     if suffix not in _WRITERS:
         raise TableError(f"{path}: results are written to {', '.join(_WRITERS)}")
-    if _WRITERS[suffix] is _arrow:
+    if suffix == ".parquet":
         require("pyarrow")
 
 
@@ -75,21 +76,38 @@ def _npz(path, suffix, robot, kinds, timed):
 
 
 @contextlib.contextmanager
-def _arrow(path, suffix, robot, kinds, timed):
+def _parquet(path, suffix, robot, kinds, timed):
     pa = require("pyarrow")
-    names = [*(["time"] if timed else []), *(name for kind in kinds for name in columns(robot, kind))]
-    schema = pa.schema([(name, pa.float64()) for name in names])
-    make = (
-        require("pyarrow.parquet").ParquetWriter if suffix == ".parquet" else require("pyarrow.csv").CSVWriter
-    )
-    with make(str(path), schema) as writer:
+    schema = pa.schema([(name, pa.float64()) for name in _header(robot, kinds, timed)])
+    with require("pyarrow.parquet").ParquetWriter(str(path), schema) as writer:
 
         def write(results, time):
-            parts = [column for kind in kinds for column in np.asarray(results[kind], dtype=float).T]
-            arrays = [*([time] if timed else []), *parts]
+            arrays = _columns(results, kinds, time if timed else None)
             writer.write_batch(pa.record_batch([pa.array(a) for a in arrays], schema=schema))
 
         yield write
 
 
-_WRITERS = {".npz": _npz, ".csv": _arrow, ".parquet": _arrow}
+@contextlib.contextmanager
+def _csv(path, suffix, robot, kinds, timed):
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(_header(robot, kinds, timed))
+
+        def write(results, time):
+            arrays = _columns(results, kinds, time if timed else None)
+            writer.writerows(np.stack(arrays, axis=1).tolist())
+
+        yield write
+
+
+def _header(robot, kinds, timed):
+    return [*(["time"] if timed else []), *(name for kind in kinds for name in columns(robot, kind))]
+
+
+def _columns(results, kinds, time):
+    parts = [column for kind in kinds for column in np.asarray(results[kind], dtype=float).T]
+    return parts if time is None else [np.asarray(time, dtype=float), *parts]
+
+
+_WRITERS = {".npz": _npz, ".csv": _csv, ".parquet": _parquet}

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from dynamics_node.errors import UnknownNameError
+from dynamics_node.optional import install_command
 from dynamics_node.robot.loading import load_robot
 from dynamics_node.robot.robot import Robot
 from dynamics_node.text import similar
@@ -106,7 +107,7 @@ def example_robot_file(name: str) -> Path:
         path = folder / PACKAGE / "robots" / EXAMPLE_ROBOTS[name].path
         if path.is_file():
             return path
-    raise FileNotFoundError(f"{name}: its URDF is in the package {PACKAGE}: pip install {PACKAGE}")
+    raise FileNotFoundError(f"{name}: its URDF is in the package {PACKAGE}: {install_command(PACKAGE)}")
 
 
 def _shares() -> Iterator[Path]:

@@ -12,6 +12,7 @@ from xml.etree.ElementTree import Element
 from numpy.typing import ArrayLike
 
 from dynamics_node.errors import ModelError, ModelWarning
+from dynamics_node.optional import required
 from dynamics_node.robot.cad_loops import with_cad_loops
 from dynamics_node.robot.constraints import FunctionConstraint
 from dynamics_node.robot.description import Description
@@ -282,10 +283,7 @@ def _digest(text):
 
 def expanded(path: str | Path, arguments: Mapping[str, str]) -> str:
     """The text of a xacro file with its macros and expressions expanded. Raises ModelError, ImportError."""
-    try:
-        import xacro
-    except ImportError:
-        raise ImportError(f"{path}: to expand it, install xacro: pip install xacro") from None
+    xacro = required("xacro", f"the expansion of {path}")
     try:
         with contextlib.redirect_stderr(io.StringIO()):  # it prints what its errors say
             return xacro.process_file(str(path), mappings=dict(arguments)).toxml()

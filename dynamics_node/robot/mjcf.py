@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from dynamics_node.errors import ModelError
+from dynamics_node.optional import required
 from dynamics_node.robot.description import (
     Description,
     JointDescription,
@@ -26,7 +27,6 @@ from dynamics_node.symbolic import exp3, quaternion_rotation
 from dynamics_node.text import listed, one_line
 
 WORLD = "world"
-INSTALL = "to read MJCF, install MuJoCo: pip install 'dynamics_node[mjcf]'"
 
 
 def read_mjcf(path: str | Path) -> Description:
@@ -35,10 +35,7 @@ def read_mjcf(path: str | Path) -> Description:
     Raises ModelError for a file that MuJoCo cannot compile, ImportError without MuJoCo, OSError for a file
     that cannot be read.
     """
-    try:
-        import mujoco
-    except ImportError:
-        raise ImportError(INSTALL) from None
+    mujoco = required("mujoco", "the reader of MJCF")
     Path(path).read_bytes()  # OSError
     spec = _compilable(mujoco, path)
     try:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from dynamics_node.errors import InputError
+from dynamics_node.optional import required
 from dynamics_node.output_files import write_text
 from dynamics_node.trajectory.robot_drawing import Drawing
 from dynamics_node.trajectory.trajectory import Trajectory
@@ -25,7 +26,7 @@ POLICY = (  # the player is one script with WebAssembly and workers of its own
     "default-src 'none'; script-src 'unsafe-inline' 'unsafe-eval' blob:; style-src 'unsafe-inline'; "
     "img-src data: blob:; font-src data:; connect-src data: blob:; worker-src blob:"
 )
-MISSING = "pages that play a motion need viser: pip install 'dynamics_node[viewer]'"
+NEEDS_VISER = "a page that plays a motion"
 
 
 def write_animation(
@@ -104,10 +105,7 @@ def _frames(time):
 @contextlib.contextmanager
 def _scene() -> Iterator[tuple[Any, Any]]:
     """A server of viser, which this computer alone can reach, and its scene."""
-    try:
-        import viser
-    except ImportError:
-        raise ImportError(MISSING) from None
+    viser = required("viser", NEEDS_VISER)
     with contextlib.redirect_stdout(io.StringIO()):  # viser prints its address
         server = viser.ViserServer(host="127.0.0.1", port=0)
         try:

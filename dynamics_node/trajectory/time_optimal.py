@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dynamics_node.errors import InfeasibleError, InputError
+from dynamics_node.optional import required
 from dynamics_node.trajectory.joint_trajectory import JointTrajectory
 from dynamics_node.trajectory.path_grid import Path, PathGrid
 from dynamics_node.trajectory.path_limits import PathLimits, uses
@@ -182,10 +183,7 @@ def _solved(lengths, rows, slowness, typical):
 
 def _toppra(s, a, b, c, most):
     """Speeds (k,) within a u + b x + c <= 1, rows (k, m), and x <= most (k,)."""
-    try:
-        from toppra.algorithm import TOPPRA
-    except ImportError:
-        raise ImportError("time-optimal trajectories need toppra: pip install 'toppra>=0.6.10'") from None
+    TOPPRA = required("toppra.algorithm", "the time-optimal trajectory").TOPPRA
     from toppra.constraint import DiscretizationType, LinearConstraint
     from toppra.interpolator import SplineInterpolator
 

@@ -19,7 +19,6 @@ def test_missing_fingers_are_left_out_with_joints(tmp_path, kind):
     """The fingers are not other names of the arm's joints: the message suggests --joints."""
     panda = ROBOTS["panda"].model()
     if kind == "csv":
-        pytest.importorskip("pyarrow", reason="csv: pip install 'dynamics_node[tables]'")
         header = ",".join(["time", *(f"q.{name}" for name in PANDA_JOINTS)])
         (tmp_path / "run.csv").write_text(f"{header}\n{','.join(8 * '0')}\n")
         path = tmp_path / "run.csv"

@@ -14,7 +14,7 @@ compilers.require("cc", module=True)
 @pytest.fixture(scope="module")
 def jax():
     """With float64."""
-    module = pytest.importorskip("jax", reason="pip install 'dynamics_node[jax]'")
+    module = pytest.importorskip("jax", reason="pip install jax")
     with float64_in_jax():
         yield module
 

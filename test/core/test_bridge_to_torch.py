@@ -13,7 +13,7 @@ CHECKED = [("five_bar", "forward_dynamics"), ("solo12", "gravity_torque")]
 
 @pytest.fixture(scope="module")
 def torch():
-    return pytest.importorskip("torch", reason="pip install 'dynamics_node[torch]'")
+    return pytest.importorskip("torch", reason="pip install torch")
 
 
 @pytest.mark.parametrize(("name", "quantity"), CASES)

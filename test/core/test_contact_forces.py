@@ -14,7 +14,7 @@ from scipy.spatial.transform import Rotation
 import dynamics_node as dn
 from dynamics_node.functions import cone_qp
 
-pytest.importorskip("daqp", reason="contact forces: pip install 'dynamics_node[contacts]'")
+pytest.importorskip("daqp", reason="contact forces: pip install daqp")
 
 FEET = ("FL_FOOT", "FR_FOOT", "HL_FOOT", "HR_FOOT")
 SOLES = ("left_sole_link", "right_sole_link")

@@ -24,7 +24,7 @@ def arm(tmp_path):
 
 
 def test_from_a_description_to_a_trajectory(arm, tmp_path, capsys):
-    pytest.importorskip("matplotlib", reason="plots: pip install 'dynamics_node[tables]'")
+    pytest.importorskip("matplotlib", reason="plots: pip install matplotlib")
     limits, out = tmp_path / "limits.yaml", tmp_path / "out"
     limits.write_text("joint_limits: {joint2: {max_velocity: 1.5}}")
     options = ["--acceleration", "4", "--rate", "50", "--factor", "0.8", "--limits", str(limits)]
@@ -54,7 +54,7 @@ def test_from_a_description_to_a_trajectory(arm, tmp_path, capsys):
 def test_without_matplotlib(arm, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(excitation, "find_spec", lambda name: None)
     assert main(["excitation", arm, "-o", str(tmp_path / "out"), *QUICK, "--time-limit", "0"]) == 0
-    assert "no plot: pip install 'dynamics_node[tables]'" in capsys.readouterr().err
+    assert "no plot: " in capsys.readouterr().err
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["trajectory.yaml"]
 
 

@@ -17,7 +17,7 @@ BLOCKS = re.findall(r"^## (\w+)\n.*?```python\n(.*?)```", PAGE.read_text(), re.D
 @pytest.mark.parametrize(("framework", "code"), BLOCKS, ids=[name for name, _ in BLOCKS])
 def test_code(framework, code):
     module = {"PyTorch": "torch"}.get(framework, framework.lower())
-    pytest.importorskip(module, reason=f"pip install 'dynamics_node[{module}]'")
+    pytest.importorskip(module, reason=f"pip install {module}")
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0 and done.stdout.strip(), done.stderr
 
@@ -36,7 +36,7 @@ def test_code(framework, code):
     ],
 )
 def test_example(framework, name, fewer, words, tmp_path):
-    pytest.importorskip(framework, reason=f"pip install 'dynamics_node[{framework}]'")
+    pytest.importorskip(framework, reason=f"pip install {framework}")
     pytest.importorskip("matplotlib")
     picture = tmp_path / "picture.png"
     command = [sys.executable, ROOT / "examples" / f"{name}.py", *fewer, "--plot", picture]

@@ -113,7 +113,6 @@ def write(path, recording, model):
 
 
 def test_from_files_to_a_description(tmp_path, capsys):
-    pytest.importorskip("pyarrow", reason="csv: pip install 'dynamics_node[tables]'")
     arm, robot = Truth(ROBOTS["ur5"].model()), ROBOTS["ur5"]
     files = [write(tmp_path / f"{k}.csv", arm.recording(k), arm.robot) for k in (1, 2)]
     out = tmp_path / "out"
@@ -141,7 +140,6 @@ def test_from_files_to_a_description(tmp_path, capsys):
 
 def test_evaluate_and_identify_agree_on_the_description(tmp_path, capsys):
     """Both use one filter; noise above the cut-off is in neither."""
-    pytest.importorskip("pyarrow", reason="csv: pip install 'dynamics_node[tables]'")
     arm, urdf = Truth(ROBOTS["ur5"].model()), str(ROBOTS["ur5"].file)
     run = write(tmp_path / "run.csv", arm.recording(1, noise=2.0), arm.robot)
     assert main(["identify", urdf, run, "-o", str(tmp_path / "out")]) == 0
@@ -161,7 +159,6 @@ def test_evaluate_and_identify_agree_on_the_description(tmp_path, capsys):
 
 
 def test_invalid_input_ends_with_an_error(tmp_path, capsys):
-    pytest.importorskip("pyarrow", reason="csv: pip install 'dynamics_node[tables]'")
     arm, urdf = Truth(ROBOTS["ur5"].model()), str(ROBOTS["ur5"].file)
     still = write(tmp_path / "still.csv", arm.recording(1, moving=[], time=TIME[:300]), arm.robot)
     broken = write(
@@ -184,7 +181,7 @@ def test_invalid_input_ends_with_an_error(tmp_path, capsys):
 
 def test_bars_on_a_terminal(tmp_path):
     """Bars of every stage are on stderr, and not in a pipe."""
-    pytest.importorskip("rich", reason="bars: pip install 'dynamics_node[tables]'")
+    pytest.importorskip("rich", reason="bars: pip install rich")
     arm = Truth(ROBOTS["ur5"].model())
     np.savez(tmp_path / "run.npz", **arm.recording(1))
     words = [str(ROBOTS["ur5"].file), str(tmp_path / "run.npz"), "-o", str(tmp_path / "out")]

@@ -15,8 +15,6 @@ from dynamics_node.identification import RegressorModel
 URDF = str(ROBOTS["ur5"].file)
 ONE, WRIST = "shoulder_pan_joint", "wrist_3_joint"
 
-pytest.importorskip("pyarrow", reason="csv: pip install 'dynamics_node[tables]'")
-
 
 @pytest.fixture(scope="module")
 def arm():

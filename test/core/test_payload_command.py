@@ -34,7 +34,6 @@ def hand(*states):
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
     """Recordings with and without the payload, with other joint names, without a hand, and of an arm at rest."""
-    pytest.importorskip("pyarrow", reason="csv: pip install 'dynamics_node[tables]'")
     folder, states = tmp_path_factory.mktemp("recordings"), motion(1, time=TIME)
     noise = 0.1 * np.random.default_rng(0).normal(size=states[0].shape)
     loaded = torques(*states) + rubbing(states[1]) + noise

@@ -92,7 +92,7 @@ def test_a_groove_by_hand():
 @pytest.mark.parametrize("seed", range(3))
 def test_the_robot_rests_exactly_where_the_region_says(seed):
     """Contacts moved against the center of mass of the box: forces exist inside, and not outside."""
-    pytest.importorskip("daqp", reason="contact forces: pip install 'dynamics_node[contacts]'")
+    pytest.importorskip("daqp", reason="contact forces: pip install daqp")
     random = np.random.default_rng(seed)
     robot, count = box(), int(random.integers(3, 6))
     places = random.uniform(-0.2, 0.2, (count, 3))

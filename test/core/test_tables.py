@@ -20,11 +20,12 @@ from dynamics_node.cli import main
 from dynamics_node.errors import TableError
 from dynamics_node.io import evaluate, open_table, over_dask, table_writer
 
-pytest.importorskip("pyarrow", reason="tables: pip install 'dynamics_node[tables]'")
+pytest.importorskip("pyarrow", reason="tables: pip install pyarrow")
 csv = pytest.importorskip("pyarrow.csv")
 parquet = pytest.importorskip("pyarrow.parquet")
 
 ROWS = 1000
+SEVEN = ",".join(f"q.panda_joint{k}" for k in range(1, 8))
 AGREEMENT = 1e-13  # chunks may use vector code, rows scalar code
 
 
@@ -107,7 +108,7 @@ def test_missing_columns_are_reported(tmp_path, panda):
 
 def test_memory_is_bounded(tmp_path, panda):
     """A table of 45 MB is processed in chunks of 0.4 MB; arrays of an .npz file are read whole."""
-    pytest.importorskip("pyarrow", reason="tables: pip install 'dynamics_node[tables]'")
+    pytest.importorskip("pyarrow", reason="tables: pip install pyarrow")
     arrays = states(panda, 200_000)
     save(tmp_path / "in.parquet", panda, {k: arrays[k] for k in ("q", "qd", "qdd", "time")})
     solver = dn.build(panda, dn.inverse_dynamics(panda))
@@ -135,7 +136,7 @@ def test_memory_is_bounded(tmp_path, panda):
         ),
         ("in.npz", {"q": np.full((3, 7), "x")}, "q must be numeric, not <U1"),
         ("in.csv", "a,b\n1,2\n", "has no column 'q.panda_joint1'; there are a, b"),
-        ("in.csv", "", "Empty CSV file"),
+        ("in.csv", "", "in.csv is empty: its first line must have the names of the columns"),
         ("in.csv", "time;q.panda_joint1;q.panda_joint2\n0;1;2\n", "its columns by ';'; use commas"),
         ("in.parquet", "nonsense", "in.parquet: "),
         ("in.npz", "nonsense", "is not an .npz file of numbers"),
@@ -164,11 +165,32 @@ def test_array_with_a_negative_number_of_rows_is_rejected(tmp_path, panda):
 def test_columns_without_numbers_and_missing_efforts_are_named(tmp_path, panda):
     names = [f"q.{name}" for name in panda.q_names]
     (tmp_path / "in.csv").write_text(",".join(names) + "\n" + ",".join("x" * 7) + "\n")
-    with pytest.raises(TableError, match="column 'q.panda_joint1' must be numeric, not string"):
+    with pytest.raises(TableError, match="column 'q.panda_joint1' must be numeric: 'x'"):
         list(open_table(tmp_path / "in.csv", panda, dn.inverse_dynamics(panda), zero_velocity=True).chunks())
     save(tmp_path / "in.parquet", panda, {"q": np.zeros((3, 7))})
     with pytest.raises(TableError, match="has no column 'tau.panda_joint1'"):
         open_table(tmp_path / "in.parquet", panda, dn.forward_dynamics(panda))
+
+
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        ("1,2,3", "in.csv: a row has 3 entries instead of 7: 1, 2, 3"),
+        ("1,2,3,4,5,6,x", "in.csv: column 'q.panda_joint7' must be numeric: 'x'"),
+    ],
+)
+def test_invalid_rows_of_a_csv_are_named(tmp_path, panda, row, words):
+    (tmp_path / "in.csv").write_text(f"{SEVEN}\n1,2,3,4,5,6,7\n{row}\n")
+    with pytest.raises(TableError, match=words):
+        list(open_table(tmp_path / "in.csv", panda, dn.inverse_dynamics(panda), zero_velocity=True).chunks())
+
+
+def test_empty_entries_of_a_csv_are_nan(tmp_path, panda):
+    path = tmp_path / "in.csv"
+    path.write_text(f"{SEVEN}\n0,1,2,3,4,5,6\n0,,2,NaN, N/A ,null,6\n\n")
+    (chunk,) = open_table(path, panda, dn.inverse_dynamics(panda), zero_velocity=True).chunks()
+    expected = [np.arange(7.0), [0, np.nan, 2, np.nan, np.nan, np.nan, 6]]
+    assert np.array_equal(chunk["q"], expected, equal_nan=True)
 
 
 def names_of(kind, model):
@@ -307,7 +329,7 @@ def test_evaluate_reports_invalid_states_and_options(tmp_path, panda, capsys):
 
 @pytest.fixture(scope="module")
 def da():
-    return pytest.importorskip("dask.array", reason="clusters: pip install 'dynamics_node[cluster]'")
+    return pytest.importorskip("dask.array", reason="clusters: pip install dask distributed")
 
 
 @pytest.mark.parametrize("kind", ["inverse", "forward"])
@@ -331,7 +353,7 @@ def test_dask_arrays(da, kind):
 
 def test_killed_worker_of_a_cluster_is_replaced(da, panda):
     """After one of two workers is killed, the other repeats its part."""
-    distributed = pytest.importorskip("distributed", reason="clusters: pip install 'dynamics_node[cluster]'")
+    distributed = pytest.importorskip("distributed", reason="clusters: pip install dask distributed")
     q, qd, u, _ = random_states(panda, 40_000, seed=63)
     solver = dn.build(panda, dn.inverse_dynamics(panda))
     lazy = over_dask(solver, da.from_array(q, chunks=(500, -1)), da.from_array(qd, chunks=(500, -1)), u)

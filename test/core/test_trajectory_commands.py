@@ -55,7 +55,7 @@ def test_simulate_writes_what_evaluate_reads(pendulum, tmp_path, capsys):
 
 def test_inverse_trajectory_can_be_simulated(linkage, tmp_path):
     """The curve has only the driven joints; simulate reads torques from the table of inverse-trajectory."""
-    pytest.importorskip("pyarrow", reason="tables: pip install 'dynamics_node[tables]'")
+    pytest.importorskip("pyarrow", reason="tables: pip install pyarrow")
     time = np.linspace(0, 0.5, 501)
     curve = np.stack([-1.2 - 0.3 * np.sin(3 * time) ** 2, -1.9 + 0.2 * np.sin(2 * time) ** 2], axis=1)
     np.savez(tmp_path / "curve.npz", time=time, q=curve)
@@ -83,7 +83,7 @@ def test_linkage_by_numpy_with_a_plot(linkage, tmp_path, capsys):
 
 @pytest.mark.parametrize("suffix", [".npz", ".csv"])
 def test_smooth_reads_joints_and_sensors(pendulum, tmp_path, suffix, capsys):
-    pytest.importorskip("pyarrow", reason="tables: pip install 'dynamics_node[tables]'")
+    pytest.importorskip("pyarrow", reason="tables: pip install pyarrow")
     model = dn.load_robot(pendulum)
     truth = dn.simulate(model, [0.3, 0.3], duration=0.4, dt=2e-3, friction=False)
     q = truth.q + 1e-4 * np.random.default_rng(1).normal(size=truth.q.shape)

@@ -76,7 +76,7 @@ def streams(gpu, monkeypatch):
 @pytest.fixture(scope="module")
 def pytorch():
     """With what it imports late, which does not take the stand-in for CuPy."""
-    pytest.importorskip("torch._dynamo", reason="pip install 'dynamics_node[torch]'")
+    pytest.importorskip("torch._dynamo", reason="pip install torch")
     with suppress(ImportError):
         import_module("cupyx")
     return import_module("torch")
@@ -99,7 +99,7 @@ def torch(pytorch, gpu, monkeypatch):
 @pytest.fixture
 def jax(gpu, monkeypatch):
     """JAX with float64, which computes on a device."""
-    jax = pytest.importorskip("jax", reason="pip install 'dynamics_node[jax]'")
+    jax = pytest.importorskip("jax", reason="pip install jax")
     from jax.experimental import buffer_callback
 
     before = jax.config.jax_enable_x64
@@ -219,7 +219,7 @@ def test_in_jax(gpu, jax, streams, robot):
 
 
 def test_what_jax_calls_on_each_platform(stand_in):
-    jax = pytest.importorskip("jax", reason="pip install 'dynamics_node[jax]'")
+    jax = pytest.importorskip("jax", reason="pip install jax")
     on_gpu, on_cpu, given = functions(arm)
 
     def text(function, platform):

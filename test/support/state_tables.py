@@ -15,9 +15,9 @@ def columns_of(arrays, v_names, q_names=None):
 
 
 def save_columns(path, columns):
-    """Write a file by its suffix. Skips without pyarrow, which reads it."""
-    pyarrow = pytest.importorskip("pyarrow", reason="tables: pip install 'dynamics_node[tables]'")
+    """Write a file by its suffix; Parquet skips without pyarrow."""
     if path.suffix == ".parquet":
+        pyarrow = pytest.importorskip("pyarrow", reason="tables: pip install pyarrow")
         pytest.importorskip("pyarrow.parquet").write_table(pyarrow.table(columns), path)
         return path
     rows = np.column_stack(list(columns.values()))

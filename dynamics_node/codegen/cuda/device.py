@@ -11,12 +11,12 @@ from functools import cache
 from typing import Any
 
 from dynamics_node.errors import CompileError, DeviceError
+from dynamics_node.optional import install_command
 
 log = logging.getLogger("dynamics_node")
 
 OPTIONS = ("-fmad=false",)  # what is fused the text says itself, so that results are the same everywhere
 OUT_OF_MEMORY = 2  # of CUDA's errors
-_INSTALL = "pip install 'cupy-cuda13x[ctk]' (extra `cuda`; 'cupy-cuda12x[ctk]' for drivers before 580)"
 _lost: list[str] = []  # why, once it is lost
 _warned: set[str] = set()
 
@@ -28,12 +28,17 @@ def cupy_module() -> Any:
 
         available = cupy.cuda.is_available()
     except ImportError as error:
-        raise DeviceError(f"backend cuda runs by CuPy: {_INSTALL} ({error})") from None
+        raise DeviceError(f"backend cuda runs by CuPy: {_installation()} ({error})") from None
     except RuntimeError as error:
         raise DeviceError(f"backend cuda: {error}") from None
     if not available:
         raise DeviceError("backend cuda: no CUDA device; nvidia-smi lists those of the driver")
     return cupy
+
+
+def _installation():
+    """What installs CuPy and CUDA's libraries."""
+    return f"{install_command('cupy-cuda13x[ctk]')} ('cupy-cuda12x[ctk]' for drivers before 580)"
 
 
 def lost() -> str | None:
@@ -74,7 +79,7 @@ def compiled(text: str, name: str) -> Any:
     except RuntimeError as error:
         if type(error) is not RuntimeError:  # one of CUDA's
             raise
-        raise CompileError(f"no NVRTC, the compiler of CUDA: {_INSTALL} ({error})") from None
+        raise CompileError(f"no NVRTC, the compiler of CUDA: {_installation()} ({error})") from None
     return kernel
 
 

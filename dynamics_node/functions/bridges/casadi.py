@@ -2,15 +2,13 @@
 
 from dynamics_node.codegen.c.compiler import compile_library, library_path
 from dynamics_node.codegen.export import casadi_name, one_file
-from dynamics_node.functions.bridges import required
 from dynamics_node.functions.exporting import exported_entry
-
-CASADI = "casadi>=3.6"
+from dynamics_node.optional import required
 
 
 def to_casadi(function, order: int):
     """See Function.casadi."""
-    casadi = required("casadi", CASADI)
+    casadi = required("casadi", "function.casadi()")
     entry = exported_entry(function, order)
     text = one_file(entry, with_casadi=True)
     key = compile_library(f"casadi {text}", lambda: text)

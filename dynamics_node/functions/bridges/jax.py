@@ -6,10 +6,9 @@ from threading import Lock
 import numpy as np
 
 from dynamics_node.errors import InputError
-from dynamics_node.functions.bridges import required
 from dynamics_node.functions.bridges.compiled_entry import CompiledEntry, text_of
+from dynamics_node.optional import required
 
-JAX = "jax>=0.6.1"
 _registered: set[str] = set()
 _lock = Lock()
 
@@ -18,7 +17,7 @@ class JaxFunction:
     """A Function in JAX: see Function.jax. Its calls are compiled by jax.jit."""
 
     def __init__(self, function, order: int):
-        self._jax = required("jax", JAX)
+        self._jax = required("jax", "function.jax()")
         self._function, self._order = function, order
         compiled = CompiledEntry.of(function, order)
         self._entry, self._call = compiled.entry, _custom_call(self._jax, compiled)

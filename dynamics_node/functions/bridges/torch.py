@@ -8,10 +8,9 @@ from math import prod
 import numpy as np
 
 from dynamics_node.errors import InputError
-from dynamics_node.functions.bridges import required
 from dynamics_node.functions.bridges.compiled_entry import CompiledEntry
+from dynamics_node.optional import required
 
-TORCH = "torch>=2.4"
 _numbers = count()
 _evaluations: dict[str, "_Evaluation"] = {}  # of this process, by the number that the operator gets
 
@@ -20,7 +19,7 @@ class TorchFunction:
     """A Function in PyTorch: see Function.torch."""
 
     def __init__(self, function, order: int):
-        self._torch = required("torch", TORCH)
+        self._torch = required("torch", "function.torch()")
         self._function, self._order = function, order
         compiled = CompiledEntry.of(function, order)
         self._compiled, self._entry = compiled, compiled.entry
@@ -144,7 +143,7 @@ def _states(compiled, dtype):
 @cache
 def operator():
     """The operator that torch.compile sees in place of the autograd.Function, which calls C."""
-    torch = required("torch", TORCH)
+    torch = required("torch", "function.torch()")
 
     schema = "(str number, Tensor[] arrays) -> Tensor[]"
 

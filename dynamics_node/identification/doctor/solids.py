@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dynamics_node.errors import InputError
+from dynamics_node.optional import install_command
 
 
 class Solid(NamedTuple):
@@ -136,7 +137,11 @@ def _revolved(rings, count=24):
 
 MOST_BYTES = 256 * 1024 * 1024
 KINDS = (".stl", ".obj", ".dae", ".ply", ".off")
-HELP = "pip install dynamics_node[doctor] for meshes"
+READERS = ("trimesh", "pycollada", "lxml")
+
+
+def _readers():
+    return f"{install_command(*READERS)} for meshes"
 
 
 class MeshError(InputError):
@@ -181,12 +186,12 @@ def read_triangles(path: Path):
     try:
         import trimesh
     except ImportError:
-        raise MeshError(f"meshes are skipped because trimesh is missing: {HELP}") from None
+        raise MeshError(f"meshes are skipped because trimesh is missing: {_readers()}") from None
     try:
         mesh: Any = trimesh.load(path, force="mesh", process=False, skip_materials=True)
         triangles = np.array(mesh.triangles, dtype=float).reshape(-1, 3, 3)
     except ImportError as error:
-        raise MeshError(f"mesh {path.name!r} needs another reader ({error}): {HELP}") from None
+        raise MeshError(f"mesh {path.name!r} needs another reader ({error}): {_readers()}") from None
     except Exception as error:  # readers of many formats raise arbitrary exceptions
         raise MeshError(f"mesh {path.name!r} cannot be read: {type(error).__name__}: {error}") from None
     if not len(triangles) or not np.isfinite(triangles).all():
