@@ -93,7 +93,10 @@ def _with_topics(options, folder):
     code."""
     domain = os.environ.get("ROS_DOMAIN_ID", DOMAIN)
     environment = {**os.environ, "ROS_DOMAIN_ID": domain}
-    print(f"demo: in ROS domain {domain}: where ROS 2 is installed, ROS_DOMAIN_ID={domain} ros2 topic list", flush=True)
+    print(
+        f"demo: in ROS domain {domain}: where ROS 2 is installed, ROS_DOMAIN_ID={domain} ros2 topic list",
+        flush=True,
+    )
 
     def start(module, *arguments):
         return subprocess.Popen([sys.executable, "-m", module, *arguments], env=environment)
