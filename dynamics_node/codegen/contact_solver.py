@@ -1,13 +1,18 @@
-"""The impulses of a step with contacts, limits and dry friction: projected Gauss-Seidel, a fixed number of
+"""The impulses of a step with contacts, limits and dry friction: block Gauss-Seidel, a fixed number of
 sweeps, for many states at once. This text defines the meaning; c/contact_solver.c is the same in vectors.
 
 With A the Delassus matrix and v the velocities of the rows without impulses, w = v + A p. A touch has
-p_n >= 0 and w_n >= target, one of them as an equation, and friction within its cone against w. At a
-joint, dry friction is within its bounds and against w; limits push only where they would be passed. A touch
-that is apart may come closer by its gap. One that penetrates is pushed out by a share of it in every step, as
-is a joint beyond its limits.
+p_n >= 0 and w_n >= target, one of them as an equation, and friction within its cone against w. This is
+Coulomb's law itself, not its convex relaxation, and without compliance. At a joint, dry friction is within
+its bounds and against w; limits push only where they would be passed. A touch that is apart may come closer
+by its gap. One that penetrates is pushed out by a share of it in every step, but slowly, as it keeps the
+velocity; so is a joint beyond its limits.
 
-Jean, The non-smooth contact dynamics method, 1999: Coulomb's law by projection.
+A sweep finds each touch anew, the others being fixed. If the impulse that stops it is within the cone, it
+sticks. Else a step of projected Gauss-Seidel gives the direction in which it slides, and its normal velocity
+the size of the impulse along that direction. Directions that nothing moves have no impulse.
+
+Jean, The non-smooth contact dynamics method, 1999: Coulomb's law, touch by touch.
 """
 
 from typing import NamedTuple
@@ -15,9 +20,42 @@ from typing import NamedTuple
 import numpy as np
 
 PUSHED = 0.2  # share of a penetration that a step removes
+PUSH = 0.2  # m/s or rad/s; the fastest that it does so: a body that leaves with it rises by 2 mm
 SLOW = 0.05  # m/s; slower impacts do not rebound
-COMPLIANCE = 1e-9  # relative to the diagonal of A
 STEEP = 1e-3  # largest number that tells how steep the ground is, see algorithms/ground.py
+WEDGED = 0.1  # of the normal entry of A; where friction lifts a touch by more, its normal impulse comes first
+
+
+class Smallest(NamedTuple):
+    """pivot: of a touch, relative to its entry of the diagonal. entry: of the diagonal, relative to the trace
+    of the touch; less is a direction that nothing moves."""
+
+    pivot: float
+    entry: float
+
+
+SMALLEST = {np.dtype(np.float64): Smallest(1e-9, 1e-20), np.dtype(np.float32): Smallest(1e-4, 1e-10)}
+
+
+class Touches(NamedTuple):
+    """Of every touch (count, touches): L D L^T of its block of A, in the order z, x, y, by the inverse pivots
+    and the factors; share: the inverse of the largest eigenvalue of its two tangents."""
+
+    z: np.ndarray
+    x: np.ndarray
+    y: np.ndarray
+    xz: np.ndarray
+    yz: np.ndarray
+    yx: np.ndarray
+    share: np.ndarray
+
+    def stopping(self, c, w):
+        """The impulses (3, count) that stop touch c, which moves with w (3, count)."""
+        x = w[0] - self.xz[:, c] * w[2]
+        y = w[1] - self.yz[:, c] * w[2] - self.yx[:, c] * x
+        y = -y * self.y[:, c]
+        x = -x * self.x[:, c] - self.yx[:, c] * y
+        return x, y, -w[2] * self.z[:, c] - self.xz[:, c] * x - self.yz[:, c] * y
 
 
 class Impulses(NamedTuple):
@@ -39,9 +77,14 @@ def full(triangle, rows):
 
 def targets(gap, approach, restitution):
     """Normal velocities (count, touches) that touches may have at the least. gap: over dt."""
-    target = np.where(gap > 0.0, -gap, -PUSHED * gap)
+    target = np.where(gap > 0.0, -gap, _pushed(-gap))
     rebound = np.where((approach < -SLOW) & (gap + approach < 0.0), -restitution * approach, target)
     return np.maximum(target, rebound)
+
+
+def _pushed(depth):
+    """The velocity that removes a penetration. depth: over dt."""
+    return np.minimum(PUSHED * depth, PUSH)
 
 
 def solve_impulses(A, v, target, low, high, friction, dry, start: Impulses, sweeps: int) -> Impulses:
@@ -51,28 +94,37 @@ def solve_impulses(A, v, target, low, high, friction, dry, start: Impulses, swee
     (touches,); dry (coordinates,): impulses."""
     p, joints = start.p.copy(), start.joints.copy()
     residual = np.zeros(len(v), dtype=v.dtype)
-    touches, share = target.shape[1], _shares(A, target.shape[1])
-    low, high = np.where(low > 0.0, PUSHED * low, low), np.where(high < 0.0, PUSHED * high, high)
+    count, every = target.shape[1], _touches(A, target.shape[1])
+    share = 1.0 / np.einsum("kii->ki", A)
+    low, high = np.where(low > 0.0, _pushed(low), low), np.where(high < 0.0, -_pushed(-high), high)
     for _ in range(sweeps):
         residual[:] = 0.0
-        for c in range(touches):
-            _touch(A, v, p, share, 3 * c, target[:, c], friction[c], residual)
+        for c in range(count):
+            _touch(A, v, p, every, c, target[:, c], friction[c], residual)
         for k in range(joints.shape[2]):
-            i = 3 * touches + k
+            i = 3 * count + k
             _joint(A, v, p, joints[:, :, k], share, i, dry[k], low[:, k], high[:, k], residual)
     return Impulses(p, joints, residual)
 
 
-def _shares(A, touches):
-    """(count, rows): the impulse for a change of velocity of each row, the others being fixed; for both
-    tangents of a touch in the direction that moves most easily."""
-    rows = np.arange(A.shape[1])
-    sizes = A[:, rows, rows].copy()
-    x = 3 * np.arange(touches)
-    a, b, c = A[:, x, x], A[:, x + 1, x + 1], A[:, x, x + 1]
+def _touches(A, touches) -> Touches:
+    i = 3 * np.arange(touches)
+    a, b, c = A[:, i, i], A[:, i + 1, i + 1], A[:, i + 2, i + 2]
+    ab, ac, bc = A[:, i, i + 1], A[:, i, i + 2], A[:, i + 1, i + 2]
+    smallest = SMALLEST[A.dtype]
+    least = smallest.entry * (a + b + c)
+
+    def inverse(pivot, entry):
+        return np.where(entry > least, 1.0 / np.maximum(pivot, smallest.pivot * entry), 0.0)
+
+    z = inverse(c, c)
+    xz, yz = ac * z, bc * z
+    x = inverse(a - xz * ac, a)
+    rest = ab - xz * bc
+    yx = rest * x
     half = 0.5 * (a - b)
-    sizes[:, x] = sizes[:, x + 1] = 0.5 * (a + b) + np.sqrt(half * half + c * c)
-    return 1.0 / (1.0 + COMPLIANCE) / sizes
+    largest = 0.5 * (a + b) + np.sqrt(half * half + ab * ab)
+    return Touches(z, x, inverse(b - yz * bc - yx * rest, b), xz, yz, yx, inverse(largest, largest))
 
 
 def _row(A, v, p, i):
@@ -80,17 +132,27 @@ def _row(A, v, p, i):
     return v[:, i] + np.einsum("kj,kj->k", A[:, i], p)
 
 
-def _touch(A, v, p, share, i, target, mu, residual):
-    x, y, z = i, i + 1, i + 2
-    normal = np.maximum(0.0, p[:, z] - (_row(A, v, p, z) - target) * share[:, z])
-    np.maximum(residual, np.abs(normal - p[:, z]), out=residual)
-    p[:, z] = normal
-    first, second = (p[:, k] - _row(A, v, p, k) * share[:, k] for k in (x, y))
-    length, most = np.sqrt(first * first + second * second), mu * normal
-    within = np.where(length > most, most / np.maximum(length, 1e-300), 1.0)
-    first, second = within * first, within * second
-    np.maximum(residual, np.maximum(np.abs(first - p[:, x]), np.abs(second - p[:, y])), out=residual)
-    p[:, x], p[:, y] = first, second
+def _touch(A, v, p, every, c, target, mu, residual):
+    x, y, z = 3 * c, 3 * c + 1, 3 * c + 2
+    px, py, pz = before = p[:, x].copy(), p[:, y].copy(), p[:, z].copy()
+    w = _row(A, v, p, x), _row(A, v, p, y), _row(A, v, p, z) - target
+    stop = [old + more for old, more in zip(before, every.stopping(c, w), strict=True)]
+    a, b, own = A[:, x, z], A[:, y, z], A[:, z, z]
+    free = w[2] - (a * px + b * py + own * pz)
+    most = mu * stop[2]
+    sticks = (free < 0.0) & (stop[2] >= 0.0) & (stop[0] * stop[0] + stop[1] * stop[1] <= most * most)
+    normal = np.maximum(0.0, pz - w[2] * every.z[:, c])
+    tx = px - (w[0] + a * (normal - pz)) * every.share[:, c]
+    ty = py - (w[1] + b * (normal - pz)) * every.share[:, c]
+    length = np.sqrt(tx * tx + ty * ty)
+    slides, inverse = length > mu * normal, 1.0 / np.maximum(length, np.finfo(A.dtype).tiny)
+    along = own + mu * (a * tx + b * ty) * inverse
+    ahead = slides & (along > WEDGED * own)
+    normal = np.where(ahead, np.maximum(0.0, -free / np.where(ahead, along, 1.0)), normal)
+    within = np.where(slides, mu * normal * inverse, 1.0)
+    for k, old, stuck, new in zip((x, y, z), before, stop, (within * tx, within * ty, normal), strict=True):
+        p[:, k] = np.where(sticks, stuck, new)
+        np.maximum(residual, np.abs(p[:, k] - old), out=residual)
 
 
 def _joint(A, v, p, parts, share, i, most, low, high, residual):

@@ -11,7 +11,7 @@ from dynamics_node.codegen.c.library import Loaded
 from dynamics_node.codegen.c.render import renderer
 from dynamics_node.codegen.c.render_straight import VECTORS, before_run, memory, render_run, table, text_of
 from dynamics_node.codegen.c.threads import in_parts, threads_worth
-from dynamics_node.codegen.contact_solver import COMPLIANCE, PUSHED, SLOW, STEEP
+from dynamics_node.codegen.contact_solver import PUSH, PUSHED, SLOW, SMALLEST, STEEP, WEDGED
 from dynamics_node.codegen.pd_loops import Loops
 from dynamics_node.codegen.runner import PRECISIONS
 from dynamics_node.symbolic import CROSSING, Halves, depth_first
@@ -67,8 +67,11 @@ class ContactRolloutKernel(Loaded):
             "CROSSING": program.outputs[CROSSING].size,
             **{f"{name.upper()}_AT": at for name, at in zip(program.outputs, starts, strict=False)},
             "PUSHED": PUSHED,
+            "PUSH": PUSH,
             "SLOW": SLOW,
-            "COMPLIANCE": COMPLIANCE,
+            "WEDGED": WEDGED,
+            "SMALLEST_PIVOT": SMALLEST[self.dtype].pivot,
+            "SMALLEST_ENTRY": SMALLEST[self.dtype].entry,
             "TINY": _TINY[precision],
         }
         results = sum(n.size for n in self._second.outputs.values())

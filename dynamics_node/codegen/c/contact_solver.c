@@ -15,6 +15,9 @@ static inline vector root(vector a)
   return a;
 }
 
+/* The velocity that removes a penetration. depth: over dt. */
+static inline vector pushed(vector depth) { return less_of((number)PUSHED * depth, (vector){0} + (number)PUSH); }
+
 static inline vector row_velocity(const vector *A, const vector *v, const vector *p, int i)
 {
   vector even = v[i], odd = {0};
@@ -26,21 +29,56 @@ static inline vector row_velocity(const vector *A, const vector *v, const vector
   return ROWS % 2 ? even + odd + row[ROWS - 1] * p[ROWS - 1] : even + odd;
 }
 
-static inline void touch(const vector *A, const vector *v, vector *p, const vector *share_of, int i, vector target,
-  number mu, vector *residual)
+/* L D L^T of the block of a touch in the order z, x, y: inverse pivots and factors; share: for its tangents. */
+typedef struct { vector z, x, y, xz, yz, yx, share; } block;
+
+static inline vector inverse(vector pivot, vector entry, vector least)
+{
+  return chosen(entry > least, 1 / greater_of(pivot, (number)SMALLEST_PIVOT * entry), (vector){0});
+}
+
+static inline block block_of(const vector *A, int i)
+{
+  const vector a = A[i * ROWS + i], b = A[(i + 1) * ROWS + i + 1], c = A[(i + 2) * ROWS + i + 2];
+  const vector ab = A[i * ROWS + i + 1], ac = A[i * ROWS + i + 2], bc = A[(i + 1) * ROWS + i + 2];
+  const vector least = (number)SMALLEST_ENTRY * (a + b + c), half = (number)0.5 * (a - b);
+  const vector largest = (number)0.5 * (a + b) + root(half * half + ab * ab);
+  block t;
+  t.z = inverse(c, c, least);
+  t.xz = ac * t.z;
+  t.yz = bc * t.z;
+  t.x = inverse(a - t.xz * ac, a, least);
+  const vector rest = ab - t.xz * bc;
+  t.yx = rest * t.x;
+  t.y = inverse(b - t.yz * bc - t.yx * rest, b, least);
+  t.share = inverse(largest, largest, least);
+  return t;
+}
+
+static inline void touch(const vector *A, const vector *v, vector *p, const block *t, int i, vector target, number mu,
+  vector *residual)
 {
   const int x = i, y = i + 1, z = i + 2;
-  const vector normal = greater_of((vector){0}, p[z] - (row_velocity(A, v, p, z) - target) * share_of[z]);
-  *residual = greater_of(*residual, size_of(normal - p[z]));
-  p[z] = normal;
-  vector first = p[x] - row_velocity(A, v, p, x) * share_of[x], second = p[y] - row_velocity(A, v, p, y) * share_of[x];
-  const vector length = root(first * first + second * second), most = mu * normal;
-  const vector share = chosen(length > most, most / greater_of(length, (vector){0} + (number)TINY), (vector){0} + 1);
-  first *= share;
-  second *= share;
-  *residual = greater_of(*residual, greater_of(size_of(first - p[x]), size_of(second - p[y])));
-  p[x] = first;
-  p[y] = second;
+  const vector zero = {0}, px = p[x], py = p[y], pz = p[z];
+  const vector wx = row_velocity(A, v, p, x), wy = row_velocity(A, v, p, y), wz = row_velocity(A, v, p, z) - target;
+  const vector a = A[z * ROWS + x], b = A[z * ROWS + y], own = A[z * ROWS + z];
+  const vector rx = wx - t->xz * wz, ry = wy - t->yz * wz - t->yx * rx;
+  const vector sy = -ry * t->y, sx = -rx * t->x - t->yx * sy;
+  const vector stop_x = px + sx, stop_y = py + sy, stop_z = pz + (-wz * t->z - t->xz * sx - t->yz * sy);
+  const vector free = wz - (a * px + b * py + own * pz), bound = mu * stop_z;
+  const bits sticks = (free < 0) & (stop_z >= 0) & (stop_x * stop_x + stop_y * stop_y <= bound * bound);
+  vector normal = greater_of(zero, pz - wz * t->z);
+  const vector tx = px - (wx + a * (normal - pz)) * t->share, ty = py - (wy + b * (normal - pz)) * t->share;
+  const vector length = root(tx * tx + ty * ty), scale = 1 / greater_of(length, zero + (number)TINY);
+  const bits slides = length > mu * normal;
+  const vector along = own + mu * (a * tx + b * ty) * scale;
+  const bits ahead = slides & (along > (number)WEDGED * own);
+  normal = chosen(ahead, greater_of(zero, -free / chosen(ahead, along, zero + 1)), normal);
+  const vector within = chosen(slides, mu * normal * scale, zero + 1);
+  p[x] = chosen(sticks, stop_x, within * tx);
+  p[y] = chosen(sticks, stop_y, within * ty);
+  p[z] = chosen(sticks, stop_z, normal);
+  *residual = greater_of(*residual, greater_of(size_of(p[x] - px), greater_of(size_of(p[y] - py), size_of(p[z] - pz))));
 }
 
 /* part: the impulses of dry friction and of the limits, whose sum is p of the row. */
@@ -62,29 +100,29 @@ static vector impulses(const vector *y, vector dt, long sweeps, vector *restrict
 {
   MEMORY_A
   const vector *v = y + VELOCITY_AT;
-  vector target[TOUCHES + 1], share[ROWS + 1], low[COORDINATES + 1], high[COORDINATES + 1], residual = {0};
+  block every[TOUCHES + 1];
+  vector target[TOUCHES + 1], share[COORDINATES + 1], low[COORDINATES + 1], high[COORDINATES + 1], residual = {0};
   for (int i = 0, n = 0; i < ROWS; ++i)
     for (int j = 0; j <= i; ++j, ++n) A[i * ROWS + j] = A[j * ROWS + i] = y[n];
-  for (int i = 0; i < ROWS; ++i) share[i] = (number)(1 / (1 + COMPLIANCE)) / A[i * ROWS + i];
   for (int c = 0; c < TOUCHES; ++c) {
-    const int i = 3 * c, j = i + 1;
-    const vector a = A[i * ROWS + i], b = A[j * ROWS + j], d = A[i * ROWS + j], half = (number)0.5 * (a - b);
-    share[i] = (number)(1 / (1 + COMPLIANCE)) / ((number)0.5 * (a + b) + root(half * half + d * d));
+    every[c] = block_of(A, 3 * c);
     const vector gap = y[GAP_AT + c], approach = y[APPROACH_AT + c];
-    target[c] = chosen(gap > 0, -gap, (number)-PUSHED * gap);
+    target[c] = chosen(gap > 0, -gap, pushed(-gap));
     const bits hits = (approach < (number)-SLOW) & (gap + approach < 0);
     target[c] = greater_of(target[c], chosen(hits, -(number)restitution[c] * approach, target[c]));
   }
   for (int k = 0; k < COORDINATES; ++k) {
-    low[k] = chosen(y[LOW_AT + k] > 0, (number)PUSHED * y[LOW_AT + k], y[LOW_AT + k]);
-    high[k] = chosen(y[HIGH_AT + k] < 0, (number)PUSHED * y[HIGH_AT + k], y[HIGH_AT + k]);
+    const int i = 3 * TOUCHES + k;
+    share[k] = 1 / A[i * ROWS + i];
+    low[k] = chosen(y[LOW_AT + k] > 0, pushed(y[LOW_AT + k]), y[LOW_AT + k]);
+    high[k] = chosen(y[HIGH_AT + k] < 0, -pushed(-y[HIGH_AT + k]), y[HIGH_AT + k]);
   }
   for (long s = 0; s < sweeps; ++s) {
     residual = (vector){0};
-    for (int c = 0; c < TOUCHES; ++c) touch(A, v, p, share, 3 * c, target[c], (number)friction[c], &residual);
+    for (int c = 0; c < TOUCHES; ++c) touch(A, v, p, every + c, 3 * c, target[c], (number)friction[c], &residual);
     for (int k = 0; k < COORDINATES; ++k) {
       const int i = 3 * TOUCHES + k;
-      joint(A, v, p, part + 2 * k, share[i], i, (number)dry[k] * dt, low[k], high[k], &residual);
+      joint(A, v, p, part + 2 * k, share[k], i, (number)dry[k] * dt, low[k], high[k], &residual);
     }
   }
   return residual;
