@@ -2,9 +2,10 @@
 Stewart and Trinkle): what a solver of impulses needs, and what it does with them.
 
 The rows are three for every contact and surface of the ground, the normal last, and one for every joint with
-limits or dry friction. Without impulses the rows end the step with the velocities v; impulses p add A p, with
-A the Delassus matrix (algorithms/force_propagation.py). Damping and springs act at the end of the step: they
-add to the rotor inertias. The solver is code (codegen/contact_solver.py); everything else is a Program.
+limits or dry friction, also if it follows others. Without impulses the rows end the step with the velocities
+v; impulses p add A p, with A the Delassus matrix (algorithms/force_propagation.py). Damping and springs act
+at the end of the step: they add to the rotor inertias. The solver is code (codegen/contact_solver.py);
+everything else is a Program.
 """
 
 from typing import NamedTuple
@@ -33,19 +34,32 @@ class Touch(NamedTuple):
     surface: int
 
 
+class JointRow(NamedTuple):
+    """A joint with limits or dry friction: its body; limits of its position, rad or m; friction, N m or N."""
+
+    body: int
+    lower: float
+    upper: float
+    dry: float
+
+
 class StepRows(NamedTuple):
-    """The rows of a step: touches, three each; then coordinates, one each. friction (touches,): coefficients;
-    restitution (touches,); dry (coordinates,): friction, N m or N."""
+    """The rows of a step: touches, three each; then joints, one each. friction (touches,): coefficients;
+    restitution (touches,)."""
 
     touches: tuple[Touch, ...]
-    coordinates: tuple[int, ...]
+    joints: tuple[JointRow, ...]
     friction: np.ndarray
     restitution: np.ndarray
-    dry: np.ndarray
 
     @property
     def size(self):
-        return 3 * len(self.touches) + len(self.coordinates)
+        return 3 * len(self.touches) + len(self.joints)
+
+    @property
+    def dry(self):
+        """(joints,): friction, N m or N."""
+        return np.array([row.dry for row in self.joints])
 
 
 class ContactStep(NamedTuple):
@@ -53,7 +67,7 @@ class ContactStep(NamedTuple):
 
     The first returns A, the lower triangle of the Delassus matrix row by row; velocity (rows,) without
     impulses; approach (touches,): normal velocities at the start; gap (touches,): distances, over dt; steep
-    (touches of terrains,): more than 1e-3 where there is no result; low, high (coordinates,): velocities that
+    (touches of terrains,): more than 1e-3 where there is no result; low, high (joints,): velocities that
     reach the limits within the step."""
 
     halves: Halves
@@ -63,18 +77,26 @@ class ContactStep(NamedTuple):
 def step_rows(robot, contacts, ground, friction, limits) -> StepRows:
     """The StepRows of contacts and surfaces. friction, limits: whether joints have theirs."""
     touches = [Touch(c, s) for c in range(len(contacts)) for s in range(len(ground))]
-    coordinates, dry = [], []
-    for joint in robot.independent_joints:
-        if joint.type.is_scalar and joint.masters is None:
-            v = int(np.arange(robot.nv)[joint.v][0])
-            bounded = limits and np.isfinite([joint.limits.lower, joint.limits.upper]).any()
-            force = robot.friction[robot.independent[v]] if friction else 0.0
-            if bounded or force:
-                coordinates.append(v)
-                dry.append(force)
     mu = [_coefficient(contacts[touch.contact], ground[touch.surface]) for touch in touches]
     e = [ground[touch.surface].restitution for touch in touches]
-    return StepRows(tuple(touches), tuple(coordinates), np.array(mu), np.array(e), np.array(dry))
+    joints = tuple(_joint_rows(robot.tree, friction, limits))
+    return StepRows(tuple(touches), joints, np.array(mu), np.array(e))
+
+
+def _joint_rows(tree, friction, limits):
+    """JointRows of all joints, also of those that follow others. The friction of a joint with one master
+    counts at the master."""
+    shared = {joint.name: tree.nv + k for k, joint in enumerate(tree.shared_joints)}
+    for number, body in enumerate(tree.bodies):
+        joint = body.joint
+        if joint.type.is_scalar:
+            axle = joint.v.start if joint.masters is None else shared.get(joint.name)
+            dry = float(tree.friction[axle]) if friction and axle is not None else 0.0
+            ends = (-np.inf, np.inf)
+            if limits and joint.type.bounded:
+                ends = joint.limits.lower, joint.limits.upper
+            if dry or np.isfinite(ends).any():
+                yield JointRow(number, *ends, dry)
 
 
 def _coefficient(contact, surface):
@@ -90,9 +112,10 @@ def contact_step(robot, contacts, ground, friction=True, limits=True, loops=()) 
 
     def function(q, qd, tau, dt, gravity, impulses, loop_inertia=()):
         damped, tau = _with_losses(own, q, qd, tau, dt) if friction else (own, tau)
+        ends = [_to_limits(robot.tree, q, dt, rows.joints, end) for end in ("lower", "upper")]
         if loops:
             damped = _with_inertia(damped, loops, loop_inertia)
-        return _step(own, damped, q, qd, tau, dt, gravity, impulses, contacts, ground, rows, limits)
+        return _step(own, damped, q, qd, tau, dt, gravity, impulses, contacts, ground, rows, ends)
 
     inputs = {"q": (robot.nq,), "qd": (robot.nv,), "tau": (robot.nv,)}
     inputs |= {"loop_inertia": (len(loops),)} if loops else {}
@@ -101,7 +124,7 @@ def contact_step(robot, contacts, ground, friction=True, limits=True, loops=()) 
 
 
 def _step(robot, damped, q, qd, tau, dt, gravity, impulses, contacts, ground, rows, limits):
-    """damped: the robot with the inertia of what acts at the end of the step."""
+    """damped: the robot with the inertia of what acts at the end of the step; limits: see `_to_limits`."""
     tree, rates = damped.tree, rates_at(damped, q, qd, explicit=True)
     X_up, changes = joint_transforms(tree, q), rates.accelerations(np.zeros(robot.nv))
     motions = body_motions(tree, X_up, rates.qd, changes, gravity)
@@ -111,9 +134,13 @@ def _step(robot, damped, q, qd, tau, dt, gravity, impulses, contacts, ground, ro
     places, sides = _touching(tree, X_up, contacts, ground, rows.touches)
     velocities = outward(tree, X_up, joint_motions(tree, rates.qd))
     points = [sum(P.T @ velocities[body] for body, P in side.items()) for side in sides]
-    now = np.concatenate([*points, qd[list(rows.coordinates)]])
+    along = [tree.bodies[row.body].joint.rate(np.eye(tree.nv))[:, 0] for row in rows.joints]
+    now = np.concatenate([*points, np.array([direction @ rates.qd for direction in along], dtype=object)])
+    units = [
+        (row.body, rates.independent(direction)) for row, direction in zip(rows.joints, along, strict=True)
+    ]
     forces = forces_at_joints(
-        damped, X_up, solutions, [dict(side) for side in sides], [3] * len(sides), rows.coordinates
+        damped, X_up, solutions, [dict(side) for side in sides], [3] * len(sides), units
     )
     products = apparent_matrix(solutions, forces, [given.u for given in solutions])
     A = products[:-1, :-1]
@@ -123,15 +150,14 @@ def _step(robot, damped, q, qd, tau, dt, gravity, impulses, contacts, ground, ro
     zero = np.zeros(robot.nv, dtype=object)
     change, _ = accelerations_and_torques(damped, X_up, loaded, zero, zero)
     after = qd + change
-    low, high = _to_limits(robot, q, dt, rows.coordinates, limits)
     return {
         "A": A[np.tril_indices(len(A))],
         "velocity": now + dt * products[:-1, -1],
         "approach": now[2 : 3 * len(sides) : 3],
         "gap": np.array([place.gap for place in places], dtype=object) / dt,
         "steep": np.array([place.loss for place in places if place.loss is not None], dtype=object),
-        "low": low,
-        "high": high,
+        "low": limits[0],
+        "high": limits[1],
         "q": displaced(robot, q, dt * rates_of_all(robot, q, after)),
         "qd": after,
     }
@@ -155,16 +181,14 @@ def _touching(tree, X_up, contacts, ground, touches):
     return places, sides
 
 
-def _to_limits(robot, q, dt, coordinates, limits):
-    """Velocities (coordinates,) that reach the lower and the upper limits within the step."""
-    joints = {int(np.arange(robot.nv)[j.v][0]): j for j in robot.independent_joints if j.type.is_scalar}
-    ends = []
-    for side, far in (("lower", -FAR), ("upper", FAR)):
-        bounds = [getattr(joints[v].limits, side) if limits else far for v in coordinates]
-        bounds = [bound if np.isfinite(bound) else far for bound in bounds]
-        places = [q[joints[v].q][0] for v in coordinates]
-        ends.append(np.array([(b - x) / dt for b, x in zip(bounds, places, strict=True)], dtype=object))
-    return ends
+def _to_limits(tree, q, dt, rows, end):
+    """Velocities (rows,) that reach the lower or upper limits within the step. tree: in its own frames."""
+    velocities = []
+    for row in rows:
+        bound = getattr(row, end)
+        bound = bound if np.isfinite(bound) else np.copysign(FAR, bound)
+        velocities.append((bound - tree.bodies[row.body].joint.position(q)[0]) / dt)
+    return np.array(velocities, dtype=object)
 
 
 def _with_losses(robot, q, qd, tau, dt):

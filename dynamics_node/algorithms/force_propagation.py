@@ -10,23 +10,22 @@ from dynamics_node.algorithms.aba import carry_forces, columns
 from dynamics_node.symbolic import inverse_congruence, solve_definite
 
 
-def forces_at_joints(robot, X_up, solutions, wrenches, sizes, coordinates=()) -> list[np.ndarray]:
+def forces_at_joints(robot, X_up, solutions, wrenches, sizes, torques=()) -> list[np.ndarray]:
     """For every cluster the forces (d, columns) at its joints by wrenches, and by those that propagate from
     the clusters behind it.
 
     wrenches: of several places, {body: (6, size)} each, on the bodies in their axes; changed in place. sizes:
-    of each place. coordinates: independent ones; a unit force at each is one more column. solutions: of
-    `aba.inward`."""
-    wrenches, sizes = [*wrenches, *({} for _ in coordinates)], [*sizes, *(1 for _ in coordinates)]
-    first, ends, found = len(sizes) - len(coordinates), np.cumsum(sizes)[:-1], []
+    of each place. torques: [(body, (nv,))], those at the joints of one cluster, that of the body; each is one
+    more column. solutions: of `aba.inward`."""
+    wrenches, sizes = [*wrenches, *({} for _ in torques)], [*sizes, *(1 for _ in torques)]
+    first, ends, found = len(sizes) - len(torques), np.cumsum(sizes)[:-1], []
     every = list(zip(robot.clusters, columns(robot), solutions, strict=True))
     for cluster, at, (S, U, D, _) in reversed(every):
         d = next(iter(S.values())).shape[1]
         forces = [joint_forces(S, P, d, size) for P, size in zip(wrenches, sizes, strict=True)]
-        own = np.arange(robot.nv)[at].tolist()
-        started = {first + k: own.index(v) for k, v in enumerate(coordinates) if v in own}
-        for k, row in started.items():
-            forces[k] = np.eye(d)[:, [row]]
+        started = {first + k: tau[at] for k, (body, tau) in enumerate(torques) if body in cluster.bodies}
+        for k, tau in started.items():
+            forces[k] = tau[:, None]
         F = np.concatenate([np.zeros((d, 0)), *forces], axis=1)
         found.append(F)
         rates = np.split(F if D is None or not U else solve_definite(D, F), ends, axis=1)

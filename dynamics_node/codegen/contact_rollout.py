@@ -43,7 +43,7 @@ class ContactRollouts:
         rows, count, dt = self._rows, len(q), float(same["dt"])
         first, second = self._halves
         impulses = Impulses(
-            np.zeros((count, rows.size)), np.zeros((count, 2, len(rows.coordinates))), np.zeros(count)
+            np.zeros((count, rows.size)), np.zeros((count, 2, len(rows.joints))), np.zeros(count)
         )
         state = {"q": q[:, 0], "qd": qd[:, 0]}
         for t in range(control.shape[1]):

@@ -59,7 +59,7 @@ class Touches(NamedTuple):
 
 
 class Impulses(NamedTuple):
-    """p (count, rows): impulses, N s and N m s; joints (count, 2, coordinates): the parts of dry friction
+    """p (count, rows): impulses, N s and N m s; joints (count, 2, joints): the parts of dry friction
     and of limits; residual (count,): the largest change in the last sweep."""
 
     p: np.ndarray
@@ -90,8 +90,8 @@ def _pushed(depth):
 def solve_impulses(A, v, target, low, high, friction, dry, start: Impulses, sweeps: int) -> Impulses:
     """The Impulses of `sweeps` sweeps from those of the step before.
 
-    A (count, rows, rows), v (count, rows), target (count, touches); low, high (count, coordinates); friction
-    (touches,); dry (coordinates,): impulses."""
+    A (count, rows, rows), v (count, rows), target (count, touches); low, high (count, joints); friction
+    (touches,); dry (joints,): impulses."""
     p, joints = start.p.copy(), start.joints.copy()
     residual = np.zeros(len(v), dtype=v.dtype)
     count, every = target.shape[1], _touches(A, target.shape[1])

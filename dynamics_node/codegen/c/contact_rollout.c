@@ -46,9 +46,9 @@ int rollout(long from, long to, long steps, long sweeps, long width, const numbe
     const int own = to - k < LANES ? to - k : LANES;
     number *q_t = q + k * q_stride, *qd_t = qd + k * qd_stride;
     bits bad = {0};
-    vector p[ROWS + 1], part[2 * COORDINATES + 1];
+    vector p[ROWS + 1], part[2 * JOINTS + 1];
     for (int i = 0; i < ROWS; ++i) p[i] = (vector){0};
-    for (int i = 0; i < 2 * COORDINATES; ++i) part[i] = (vector){0};
+    for (int i = 0; i < 2 * JOINTS; ++i) part[i] = (vector){0};
     read_lanes(q_t, q_stride, own, Q_SIZE, x);
     read_lanes(qd_t, qd_stride, own, QD_SIZE, x + Q_SIZE);
     for (long t = 0; t < steps; ++t) {
@@ -64,7 +64,7 @@ int rollout(long from, long to, long steps, long sweeps, long width, const numbe
       for (int i = 0; i < SLOPES; ++i) bad |= ~(y[STEEP_AT + i] <= (number)STEEP);
       for (int i = 0; i < CONTROL_AT; ++i) x[i] = chosen(bad, x[i], w[i]);
       for (int i = 0; i < ROWS; ++i) p[i] = chosen(bad, (vector){0}, p[i]);
-      for (int i = 0; i < 2 * COORDINATES; ++i) part[i] = chosen(bad, (vector){0}, part[i]);
+      for (int i = 0; i < 2 * JOINTS; ++i) part[i] = chosen(bad, (vector){0}, part[i]);
       for (int i = 0; i < CONTROL_AT; ++i) w[i] = chosen(bad, nan, x[i]);
       write_lanes(w, Q_SIZE, q_t += Q_SIZE, q_stride, own);
       write_lanes(w + Q_SIZE, QD_SIZE, qd_t += QD_SIZE, qd_stride, own);

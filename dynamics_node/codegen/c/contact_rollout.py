@@ -60,7 +60,7 @@ class ContactRolloutKernel(Loaded):
             "SAME": sum(size.values()),
             "LOOPS": len(self._loops.v),
             "TOUCHES": len(rows.touches),
-            "COORDINATES": len(rows.coordinates),
+            "JOINTS": len(rows.joints),
             "ROWS": rows.size,
             "SLOPES": program.outputs["steep"].size,
             "STEEP": STEEP,

@@ -95,13 +95,13 @@ static inline void joint(const vector *A, const vector *v, vector *p, vector *pa
   part[1] = stopped;
 }
 
-/* y: outputs of the first half; p (ROWS), part (2 COORDINATES): from the step before, and those of this one. */
+/* y: outputs of the first half; p (ROWS), part (2 JOINTS): from the step before, and those of this one. */
 static vector impulses(const vector *y, vector dt, long sweeps, vector *restrict p, vector *restrict part)
 {
   MEMORY_A
   const vector *v = y + VELOCITY_AT;
   block every[TOUCHES + 1];
-  vector target[TOUCHES + 1], share[COORDINATES + 1], low[COORDINATES + 1], high[COORDINATES + 1], residual = {0};
+  vector target[TOUCHES + 1], share[JOINTS + 1], low[JOINTS + 1], high[JOINTS + 1], residual = {0};
   for (int i = 0, n = 0; i < ROWS; ++i)
     for (int j = 0; j <= i; ++j, ++n) A[i * ROWS + j] = A[j * ROWS + i] = y[n];
   for (int c = 0; c < TOUCHES; ++c) {
@@ -111,7 +111,7 @@ static vector impulses(const vector *y, vector dt, long sweeps, vector *restrict
     const bits hits = (approach < (number)-SLOW) & (gap + approach < 0);
     target[c] = greater_of(target[c], chosen(hits, -(number)restitution[c] * approach, target[c]));
   }
-  for (int k = 0; k < COORDINATES; ++k) {
+  for (int k = 0; k < JOINTS; ++k) {
     const int i = 3 * TOUCHES + k;
     share[k] = 1 / A[i * ROWS + i];
     low[k] = chosen(y[LOW_AT + k] > 0, pushed(y[LOW_AT + k]), y[LOW_AT + k]);
@@ -120,7 +120,7 @@ static vector impulses(const vector *y, vector dt, long sweeps, vector *restrict
   for (long s = 0; s < sweeps; ++s) {
     residual = (vector){0};
     for (int c = 0; c < TOUCHES; ++c) touch(A, v, p, every + c, 3 * c, target[c], (number)friction[c], &residual);
-    for (int k = 0; k < COORDINATES; ++k) {
+    for (int k = 0; k < JOINTS; ++k) {
       const int i = 3 * TOUCHES + k;
       joint(A, v, p, part + 2 * k, share[k], i, (number)dry[k] * dt, low[k], high[k], &residual);
     }
