@@ -149,9 +149,7 @@ class Touch:
     def leaning(self):
         """(1,): the sum of `Wheel.leaning` of active wheels; (0,) without wheels."""
         pairs = zip(self.equations, self.contacts_active, strict=True)
-        leaning = [
-            s * shape.leaning(normal) for (*_, wheel), s in pairs if wheel for shape, normal in [wheel]
-        ]
+        leaning = [s * equation.leaning() for equation, s in pairs if equation.wheel]
         return np.array([sum(leaning)] if leaning else [])
 
     def wrenches(self):
@@ -262,7 +260,7 @@ def why_no_forces(tree, contacts, q, active):
     for one, on in _pairs(q, active):
         equations = contact_equations(tree, joint_transforms(tree, one), contacts)
         for contact, equation, s in zip(contacts, equations, on, strict=True):
-            if equation.wheel and s and equation.wheel[0].leaning(equation.wheel[1]) > LEANING:
+            if s and equation.leaning() > LEANING:
                 return f"wheel {contact.name!r} leans more than 75 degrees from upright"
     names = listed([contact.name for contact, s in zip(contacts, on, strict=True) if s], 40)
     return f"the equations have no finite solution at this state, with these contacts active: {names}"

@@ -47,6 +47,10 @@ class ContactEquation(NamedTuple):
     def size(self):
         return self.P.shape[1]
 
+    def leaning(self):
+        """`Wheel.leaning` of a wheel; 0 otherwise."""
+        return self.wheel[0].leaning(self.wheel[1]) if self.wheel else 0.0
+
     def outward(self, components):
         """Forces or accelerations (rows,) in the axes of the contact."""
         return components if self.turn is None else self.turn @ components

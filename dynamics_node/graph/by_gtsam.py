@@ -10,7 +10,13 @@ import numpy as np
 from dynamics_node.errors import InputError
 from dynamics_node.graph.by_numpy import by_states, graph_at, refined, results_at
 from dynamics_node.graph.factor_graph import FactorGraph
-from dynamics_node.graph.ordering import Ordering, custom_ordering, generic_graph, ordering_of
+from dynamics_node.graph.ordering import (
+    Ordering,
+    custom_ordering,
+    generic_graph,
+    ordering_of,
+    require_determined_forces,
+)
 from dynamics_node.graph.sensor_system import recursion_order, sensor_system, sensor_values
 from dynamics_node.optional import required
 from dynamics_node.robot import Problem, Robot
@@ -47,14 +53,20 @@ class GtsamElimination:
 
     def _at(self, **state):
         graph = graph_at(self.robot, self.problem, **state)
-        values = refined(graph, partial(solve_with_gtsam, ordering=self.ordering))
+        try:
+            values = refined(graph, partial(solve_with_gtsam, ordering=self.ordering))
+        except RuntimeError:  # IndeterminantLinearSystemException
+            shapes = dict.fromkeys(("qdd", "tau"), (self.robot.nv,)) | self.problem.returns(self.robot)
+            return {name: np.full(shape, np.nan) for name, shape in shapes.items()}
         return results_at(self.robot, self.problem, values, **state)
 
 
 def gtsam_elimination(robot, problem, ordering):
-    """The elimination in an ordering; 'best' is COLAMD here, the default of GTSAM."""
+    """The elimination in an ordering; 'best' is COLAMD here, the default of GTSAM. Raises SingularPivotError
+    for redundant contacts."""
     require_gtsam()
     graph = generic_graph(robot, problem)
+    require_determined_forces(problem, graph)
     if isinstance(ordering, str):
         name = "colamd" if ordering == "best" else ordering
         return GtsamElimination(robot, problem, ordering_of(name, robot, problem, graph))

@@ -8,7 +8,7 @@ from functools import reduce
 
 import numpy as np
 
-from dynamics_node.graph.contact_factors import ContactState, forces_of_contacts
+from dynamics_node.graph.contact_factors import ContactState, forces_of_contacts, leaning_wheels
 from dynamics_node.graph.elimination import Plan, eliminate, plan_elimination, weakest_pivot
 from dynamics_node.graph.factor_graph import FactorGraph, joint_values
 from dynamics_node.graph.factors import CONTACT_FORCE, Variable
@@ -112,13 +112,16 @@ def graph_at(
     return build_graph(robot, problem, q, qd, *known, f_ext, gravity, contacts, selected)
 
 
-def results_at(robot, problem, values, q, qd, qdd=None, tau=None, **_):
-    """{'qdd', 'tau'}, complete, and with contacts 'contact_forces', from {variable: value} and a state."""
+def results_at(robot, problem, values, q, qd, qdd=None, tau=None, active=None, **_):
+    """{'qdd', 'tau'}, complete, and with contacts 'contact_forces', from {variable: value} and a state; NaN
+    where an active wheel leans too much."""
     zero = np.zeros_like(qd)
     known = zero if qdd is None else qdd, zero if tau is None else tau
     results = dict(zip(("qdd", "tau"), joint_values(robot, values, *known), strict=True))
     if problem.contacts:
         results["contact_forces"] = forces_of_contacts(robot.tree, problem, values, q)
+        leaning = leaning_wheels(robot.tree, problem.contacts, q, active)[..., None]
+        results = {name: np.where(leaning, np.nan, array) for name, array in results.items()}
     return results
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from dynamics_node.algorithms.contact_equations import contact_equations, drifts
 from dynamics_node.algorithms.frame_kinematics import body_poses
 from dynamics_node.algorithms.recursion import joint_motions, outward
+from dynamics_node.algorithms.wheels import LEANING
 from dynamics_node.errors import ChoiceError
 from dynamics_node.graph.factors import Variable, contact_factor, contact_force, with_blocks
 from dynamics_node.robot.robot import cached_on_robot
@@ -38,8 +39,8 @@ def require_no_minimum(problem):
 
 @cached_on_robot
 def contact_program(tree, contacts) -> Program:
-    """q, qd (of the tree), gravity (3,) -> for contact k: P{k}.{body} (6, rows), turn{k} (rows, rows), and
-    offset{k} (rows,): its acceleration besides P^T A, by gravity and `drifts`."""
+    """q, qd (of the tree), gravity (3,) -> for contact k: P{k}.{body} (6, rows), turn{k} (rows, rows),
+    offset{k} (rows,): its acceleration besides P^T A, by gravity and `drifts`; of a wheel also leaning{k}."""
 
     def function(q, qd, gravity):
         X_up = joint_transforms(tree, q)
@@ -50,6 +51,8 @@ def contact_program(tree, contacts) -> Program:
             results[f"turn{k}"] = np.eye(equation.size) if equation.turn is None else equation.turn
             falling = _falling(tree, X_up, equation.sides, gravity)
             results[f"offset{k}"] = falling + drifts(velocities, [equation])
+            if equation.wheel:
+                results[f"leaning{k}"] = equation.leaning()
         return results
 
     return trace(function, {"q": (tree.nq,), "qd": (tree.nv,), "gravity": (3,)})
@@ -65,12 +68,13 @@ def _falling(tree, X_up, sides, gravity):
 
 
 class Touched(NamedTuple):
-    """Of a contact at states: its force, sides {body: P}, turn and offset (see `contact_program`)."""
+    """Of a contact at states: its force, sides {body: P}, and the rest of `contact_program`."""
 
     force: Variable
     sides: dict[int, Any]
     turn: Any
     offset: Any
+    leaning: Any
 
 
 def touched(tree, contacts, q, rates=None, gravity=None) -> tuple[Touched, ...]:
@@ -85,7 +89,8 @@ def touched(tree, contacts, q, rates=None, gravity=None) -> tuple[Touched, ...]:
             sides[k][body] = P
     forces = contact_forces(contacts)
     return tuple(
-        Touched(force, sides[k], found[f"turn{k}"], found[f"offset{k}"]) for k, force in enumerate(forces)
+        Touched(force, sides[k], found[f"turn{k}"], found[f"offset{k}"], found.get(f"leaning{k}", 0.0))
+        for k, force in enumerate(forces)
     )
 
 
@@ -95,7 +100,7 @@ def with_contacts(tree, problem, factors, q, rates, gravity, state: ContactState
     on_wrenches, added = defaultdict[int, dict](dict), []
     places = problem.rows.places.values()
     contacts = zip(touched(tree, problem.contacts, q, rates, gravity), places, strict=True)
-    for k, ((force, sides, turn, offset), place) in enumerate(contacts):
+    for k, ((force, sides, turn, offset, _), place) in enumerate(contacts):
         wanted = matvec(transpose(turn), state.accelerations[..., place])
         added.append(contact_factor(k, sides, state.active[..., k], wanted - offset))
         for body, P in sides.items():
@@ -103,6 +108,12 @@ def with_contacts(tree, problem, factors, q, rates, gravity, state: ContactState
     for factor in factors:
         yield with_blocks(factor, on_wrenches[factor.body]) if factor.kind == "wrench" else factor
     yield from added
+
+
+def leaning_wheels(tree, contacts, q, active):
+    """(...) bool: whether an active wheel leans too much to have a lowest point."""
+    found = touched(tree, contacts, q)
+    return sum(active[..., k] * t.leaning for k, t in enumerate(found)) > LEANING
 
 
 def forces_of_contacts(tree, problem, values, q):

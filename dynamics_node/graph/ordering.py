@@ -266,22 +266,21 @@ def plan_of(problem, graph, order) -> Plan:
     try:
         return plan_elimination(graph, order)
     except InputError:
-        if redundant := _redundant(problem, graph):
-            raise SingularPivotError(
-                f"the forces of contacts {listed([repr(name) for name in redundant])} are not determined "
-                "when all contacts are active, so no ordering solves for them: choose solver 'best', which "
-                "finds the shortest ones"
-            ) from None
+        require_determined_forces(problem, graph)
         raise
 
 
-def _redundant(problem, graph):
-    """Names of contacts whose forces the graph leaves open with all contacts active."""
+def require_determined_forces(problem, graph):
+    """Raise SingularPivotError for contacts whose forces the graph leaves open with all contacts active."""
     if not problem.contacts:
-        return []
+        return
     names = set(graph_rank(graph).open)
     forces = zip(contact_forces(problem.contacts), problem.contacts, strict=True)
-    return [contact.name for x, contact in forces if str(x) in names]
+    if redundant := [repr(contact.name) for x, contact in forces if str(x) in names]:
+        raise SingularPivotError(
+            f"the forces of contacts {listed(redundant)} are not determined when all contacts are active, so "
+            "no ordering solves for them: choose solver 'best', which finds the shortest ones"
+        ) from None
 
 
 def chosen_ordering(ordering, robot, problem, graph) -> Ordering:

@@ -26,6 +26,12 @@ from dynamics_node.symbolic import interpret
 
 EXACT = 1e-9  # accelerations and forces, relative to the largest
 FEET = ("FL_FOOT", "FR_FOOT", "HL_FOOT", "HR_FOOT")
+
+
+def wheel(link, **fields):
+    return dn.Contact(link, "wheel", radius=0.05, **fields)
+
+
 SETS = {
     "one foot": ("solo12", [dn.Contact(FEET[0])]),
     "four feet": ("solo12", [dn.Contact(foot, normal=(1, k, 2.0)) for k, foot in enumerate(FEET)]),
@@ -34,6 +40,15 @@ SETS = {
     "hand on thigh": ("solo12", [dn.Contact("FL_FOOT", other="HR_UPPER_LEG", xyz=(0.01, 0, 0)), dn.Contact(FEET[3])]),
     "geared legs": ("quadruped", [dn.Contact(f"{leg}_shank", xyz=(0, 0, -0.2)) for leg in ("fl", "hr")]),
     "loops in legs": ("tello_humanoid", [dn.Contact("left-foot", xyz=(0, 0, -0.05))]),
+    "wheels of the world and a link": (
+        "solo12",
+        [
+            wheel("FL_FOOT"), wheel("HR_FOOT", roller=0.7), dn.Contact("FR_FOOT"),
+            wheel("HL_FOOT", other="FR_UPPER_LEG", normal=(0.1, 0.2, 1.0)),
+        ],
+    ),
+    "wheel of an arm": ("panda7", [wheel("panda_link7", axis=(1, 0, 0), xyz=(0, 0, 0.1))]),
+    "wheel on loops": ("tello_humanoid", [wheel("left-foot", xyz=(0, 0, -0.05)), dn.Contact("right-foot")]),
 }  # fmt: skip
 
 
@@ -43,12 +58,22 @@ def case_of(case):
     name, contacts = SETS[case]
     robot, random = robot_of(name), np.random.default_rng(5)
     q, qd, tau = closed_states(robot, 8) if name in LEGGED else random_states(robot, 8)[:3]
+    if any(contact.kind == "wheel" for contact in contacts):
+        upright(robot, q)
     problem = dn.forward_dynamics(robot, contacts)
     active = random.integers(0, 2, (len(q), len(contacts))).astype(float)
     active[0], active[1] = 1.0, 0.0
     wanted = random.uniform(-1, 1, (len(q), len(problem.rows.names)))
     expected = dn.build(robot, problem, backend="numpy")(q, qd, tau, active, wanted)
     return robot, problem, (q, qd, tau, active, wanted), expected
+
+
+def upright(robot, q):
+    """Wheels that lean too much have no result."""
+    if robot.floating_base:
+        q[:, 3:6] *= 0.2
+        q[:, 3:7] /= np.linalg.norm(q[:, 3:7], axis=1, keepdims=True)
+    q[:, 7 * robot.floating_base :] *= 1.0 if robot.constrained else 0.3
 
 
 def require_equal(results, expected, tolerance=EXACT):
@@ -69,8 +94,9 @@ def test_every_ordering_gives_the_same_result(case, ordering):
 
 
 @pytest.mark.parametrize("ordering", ["aba", "constrained_aba", "constrained_crba"])
-@pytest.mark.parametrize("case", SETS)
+@pytest.mark.parametrize("case", [case for case in SETS if case != "wheel on loops"])
 def test_programs_are_accurate_within_health_limits(case, ordering):
+    """The wheel on loops is left out: orderings differ by the residuals of the loops there, not by rounding."""
     robot, problem, (q, qd, tau, active, wanted), expected = case_of(case)
     program = elimination_program(robot, problem, ordering)
     state = {"q": q, "qd": qd, "tau": tau, "active": active, "contact_accelerations": wanted}
@@ -80,12 +106,29 @@ def test_programs_are_accurate_within_health_limits(case, ordering):
     require_equal([result[healthy] for result in results.values()], [e[healthy] for e in expected])
 
 
-@pytest.mark.parametrize("case", ["four feet", "a pressing arm", "geared legs"])
+IN_GTSAM = ("four feet", "a pressing arm", "geared legs", "hand on thigh", "loops in legs", "wheel on loops")
+
+
+@pytest.mark.parametrize("case", [*IN_GTSAM, "wheels of the world and a link"])
 def test_gtsam_eliminates_the_same_graph(case):
     pytest.importorskip("gtsam", reason="pip install 'gtsam>=4.3'")
     robot, problem, arrays, expected = case_of(case)
     forward = dn.build(robot, problem, solver="factor_graph", ordering="constrained_aba", backend="gtsam")
     require_equal(forward(*arrays), expected, OUT_OF_GTSAM)
+
+
+def test_states_without_a_result_in_gtsam():
+    """A stretched arm that is held at its hand: the recursion has forces there, elimination has none."""
+    pytest.importorskip("gtsam", reason="pip install 'gtsam>=4.3'")
+    robot = robot_of("panda7")
+    problem = dn.forward_dynamics(robot, dn.Contact("panda_link7", "surface"))
+    forward = dn.build(robot, problem, solver="factor_graph", ordering="aba", backend="gtsam")
+    q, qd, tau = random_states(robot, 3)[:3]
+    q[1] = 0.0
+    qdd, forces = forward(q, qd, tau, [1], errors="nan")
+    assert np.isnan(qdd[1]).all() and np.isnan(forces[1]).all() and np.isfinite(qdd[::2]).all()
+    with pytest.raises(dn.SolutionError, match="panda_link7"):
+        forward(q, qd, tau, [1])
 
 
 def test_wrenches_gravity_and_hybrid_problems():
@@ -137,8 +180,10 @@ def test_own_ordering_by_names():
 
 
 @pytest.mark.parametrize("ordering", ["best", "constrained_aba", "colamd"])
-@pytest.mark.parametrize("backend", ["c", "numpy"])
+@pytest.mark.parametrize("backend", ["c", "numpy", "gtsam"])
 def test_redundant_contacts_are_named(backend, ordering):
+    if backend == "gtsam":
+        pytest.importorskip("gtsam", reason="pip install 'gtsam>=4.3'")
     places = [(x, y, 0.0) for x in (-0.1, 0.1) for y in (-0.06, 0.06)]
     corners = [dn.Contact("left_sole_link", name=f"corner {k}", xyz=xyz) for k, xyz in enumerate(places)]
     robot = robot_of("talos")

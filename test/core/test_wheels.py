@@ -1,5 +1,6 @@
 """Wheels that roll: against models written by hand, and identities."""
 
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -9,6 +10,7 @@ from tolerances import error
 
 import dynamics_node as dn
 from dynamics_node.algorithms.wheels import LEANING, Wheel, inverse_root
+from dynamics_node.graph import ORDERINGS
 from dynamics_node.robot.state_arrays import sample_positions
 from dynamics_node.symbolic import quaternion_rotation
 
@@ -17,11 +19,11 @@ MASS, ACROSS, SPIN, RADIUS = 2.0, 0.03, 0.05, 0.2
 UP = np.array([0.0, 0.0, 1.0])
 
 
-def body(name, mass, inertia, xyz=(0, 0, 0)):
+def body(name, mass, inertia, xyz=(0, 0, 0), yaw=0.0):
     ixx, iyy, izz = inertia
     place = " ".join(map(str, xyz))
     return (
-        f'<link name="{name}"><inertial><origin xyz="{place}"/><mass value="{mass}"/>'
+        f'<link name="{name}"><inertial><origin xyz="{place}" rpy="0 0 {yaw}"/><mass value="{mass}"/>'
         f'<inertia ixx="{ixx}" iyy="{iyy}" izz="{izz}" ixy="0" ixz="0" iyz="0"/></inertial></link>'
     )
 
@@ -184,6 +186,12 @@ def gravity_in(q):
 WIDE, AHEAD, REACH = 0.5, 0.1, 0.4  # of wheels, center of mass, caster; m
 
 
+def by(ordering):
+    """Choices of `build`: the recursion, or elimination in an ordering."""
+    graph = {"solver": "factor_graph", "ordering": ordering} if ordering else {}
+    return graph | {"backend": "numpy"}
+
+
 def differential_base():
     """A cart with two driven wheels and an omnidirectional wheel as caster, which rolls sideways."""
     wheel, caster = (0.004, 0.007, 0.004), (0.002, 0.001, 0.001)
@@ -201,11 +209,14 @@ def differential_base():
     return robot, [*wheels, caster]
 
 
-def test_a_differential_base_against_lagrange():
-    """Quasi-velocities v ahead and w about z: (m + 2 I / r^2) dv/dt - m x w^2 = (left + right) / r, and
+@pytest.mark.parametrize("ordering", [None, *ORDERINGS])
+def test_a_differential_base_against_lagrange(ordering):
+    """Both wheels hold the base sideways, so no ordering exists: there, one of them slips sideways. Quasi-velocities v ahead and w about z: (m + 2 I / r^2) dv/dt - m x w^2 = (left + right) / r, and
     J dw/dt + m x v w = (right - left) wide / (2 r)."""
     robot, contacts = differential_base()
-    forward = dn.build(robot, dn.forward_dynamics(robot, contacts))
+    if ordering:
+        contacts[1] = replace(contacts[1], roller=np.pi / 2)
+    forward = dn.build(robot, dn.forward_dynamics(robot, contacts), **by(ordering))
     at = {name: robot.v_names.index(name) for name in ("left_joint", "right_joint", "caster_joint")}
     r, mx = 0.1, 8.0 * AHEAD + 0.5 * REACH
     along = 10.5 + 2 * 0.007 / r**2
@@ -263,6 +274,56 @@ def test_a_mecanum_base_moves_as_its_kinematics_say():
         contact = dn.evaluate(robot, "inverse_dynamics", q, qd, qdd) - tau
         assert abs(contact @ qd) < EXACT * np.abs(contact).max() and np.abs(forces[::2]).max() > 0.1
         assert forces[1::2].sum() == pytest.approx(24 * 9.81)
+
+
+@pytest.mark.parametrize("ordering", [None, *ORDERINGS])
+def test_an_omnidirectional_base_against_newton(ordering):
+    """Three wheels with rollers, spinning at B (v_x, v_y, w); each pushes against the axis of its roller by (tau - I ds/dt) / r."""
+    r, far, spin, across, mass = 0.1, 0.3, 0.007, 0.004, 0.8
+    angles = 0.2 + np.arange(3) * 2 * np.pi / 3
+    names = [f"wheel{k}" for k in range(3)]
+    axes = np.stack([np.cos(angles), np.sin(angles), 0 * angles], axis=1)
+    robot = robot_from(
+        body("base", 20.0, (0.5, 0.7, 1.0), (0, 0, 0.1)),
+        *(body(n, mass, (spin, across, across), yaw=a) for n, a in zip(names, angles, strict=True)),
+        *(
+            joint(f"j{n}", "continuous", "base", n, axis=a, xyz=far * a)
+            for n, a in zip(names, axes, strict=True)
+        ),
+    )
+    contacts = [
+        dn.Contact(n, "wheel", radius=r, axis=a, roller=np.pi / 2) for n, a in zip(names, axes, strict=True)
+    ]
+    forward = dn.build(robot, dn.forward_dynamics(robot, contacts), **by(ordering))
+    B = np.stack([np.sin(angles), -np.cos(angles), np.full(3, -far)], axis=1) / r
+    total = 20.0 + 3 * mass
+    inertia = np.diag([total, total, 1.0 + 3 * (across + mass * far**2)]) + spin * B.T @ B
+    random = np.random.default_rng(11)
+    for _ in range(5):
+        (x, y, w), torques, angle = random.uniform(-1, 1, 3), random.uniform(-2, 2, 3), random.uniform(-3, 3)
+        q, qd, expected = robot.neutral(), np.zeros(9), np.zeros(9)
+        q[:7] = 1, 2, r, 0, 0, np.sin(angle / 2), np.cos(angle / 2)
+        qd[[3, 4, 2]], qd[6:] = (x, y, w), B @ (x, y, w)
+        rates = np.linalg.solve(inertia, B.T @ torques - total * w * np.array([-y, x, 0]))
+        expected[[3, 4, 2]], expected[6:] = rates, B @ rates
+        qdd, forces = forward(q, qd, np.r_[np.zeros(6), torques], np.ones(3))
+        assert error(qdd, expected) < EXACT
+        np.testing.assert_allclose(-forces[::2], (torques - spin * expected[6:]) / r, atol=1e-8)
+
+
+@pytest.mark.parametrize("backend", ["numpy", "gtsam", "c"])
+def test_a_wheel_that_lies_flat_has_no_result_in_any_ordering(backend):
+    if backend == "gtsam":
+        pytest.importorskip("gtsam", reason="pip install 'gtsam>=4.3'")
+    robot = robot_from(DISC)
+    problem = dn.forward_dynamics(robot, dn.Contact("disc", "wheel", radius=RADIUS))
+    forward = dn.build(robot, problem, solver="factor_graph", ordering="aba", backend=backend)
+    q = np.stack([robot.neutral()] * 2)
+    q[1, 3:] = np.sin(0.7), 0, 0, np.cos(0.7)  # leans by 80 degrees
+    qdd, forces = forward(q, np.zeros(6), np.ones(6), [1], errors="nan")
+    assert np.isfinite(qdd[0]).all() and np.isnan(qdd[1]).all() and np.isnan(forces[1]).all()
+    off, _ = forward(q, np.zeros(6), np.ones(6), [0])
+    assert np.isfinite(off).all()
 
 
 def test_the_sign_of_rollers():
