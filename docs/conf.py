@@ -74,7 +74,7 @@ sphinx_gallery_conf = {
     "examples_dirs": [str(DOCS / "tutorials" / "scripts"), str(ROOT / "examples")],
     "gallery_dirs": ["tutorials/library", "examples"],
     # Others need ROS, or more than Sphinx.
-    "filename_pattern": r"/(scripts/\w+|library|loops|mppi|sensors|orderings|capability)\.py$",
+    "filename_pattern": r"/(scripts/\w+|library|loops|mppi|mppi_solo12|sensors|orderings|capability)\.py$",
     "ignore_pattern": r"(__init__|/dynamics_demo/|/paper2/)",
     "within_subsection_order": "FileNameSortKey",
     "nested_sections": False,
