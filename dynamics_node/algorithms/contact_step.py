@@ -16,13 +16,26 @@ from dynamics_node.algorithms.aba import accelerations_and_torques, inward
 from dynamics_node.algorithms.force_propagation import apparent_matrix, forces_at_joints
 from dynamics_node.algorithms.frame_kinematics import body_poses
 from dynamics_node.algorithms.ground import place_above
-from dynamics_node.algorithms.integrators import displaced, rates_of_all
+from dynamics_node.algorithms.integrators import (
+    in_new_axes,
+    moved_straight,
+    rates_of_all,
+    turning_of_axes,
+)
 from dynamics_node.algorithms.rates import rates_at
 from dynamics_node.algorithms.recursion import joint_motions, outward
 from dynamics_node.algorithms.reduced_frames import economical_robot, with_inputs
 from dynamics_node.algorithms.rnea import body_motions, body_wrenches
 from dynamics_node.robot.transforms import joint_transforms
-from dynamics_node.symbolic import Halves, matvec, skew, split, trace, transform_origin, transform_rotation
+from dynamics_node.symbolic import (
+    Halves,
+    matvec,
+    skew,
+    split,
+    trace,
+    transform_origin,
+    transform_rotation,
+)
 
 FAR = 1e9  # rad or m: a limit that is none
 
@@ -132,7 +145,8 @@ def _step(robot, damped, q, qd, tau, dt, gravity, impulses, contacts, ground, ro
     free = [True] * len(robot.clusters)
     solutions = inward(damped, X_up, rates.G, pA, changes, tau, free)
     places, sides = _touching(tree, X_up, contacts, ground, rows.touches)
-    velocities = outward(tree, X_up, joint_motions(tree, rates.qd))
+    turning = dt * turning_of_axes(tree, rates.qd)
+    velocities = outward(tree, X_up, joint_motions(tree, rates.qd + turning))
     points = [sum(P.T @ velocities[body] for body, P in side.items()) for side in sides]
     along = [tree.bodies[row.body].joint.rate(np.eye(tree.nv))[:, 0] for row in rows.joints]
     now = np.concatenate([*points, np.array([direction @ rates.qd for direction in along], dtype=object)])
@@ -149,7 +163,8 @@ def _step(robot, damped, q, qd, tau, dt, gravity, impulses, contacts, ground, ro
     ]
     zero = np.zeros(robot.nv, dtype=object)
     change, _ = accelerations_and_torques(damped, X_up, loaded, zero, zero)
-    after = qd + change
+    after = qd + turning[robot.independent] + change
+    q_after = moved_straight(robot, q, dt * rates_of_all(robot, q, after))
     return {
         "A": A[np.tril_indices(len(A))],
         "velocity": now + dt * products[:-1, -1],
@@ -158,8 +173,8 @@ def _step(robot, damped, q, qd, tau, dt, gravity, impulses, contacts, ground, ro
         "steep": np.array([place.loss for place in places if place.loss is not None], dtype=object),
         "low": limits[0],
         "high": limits[1],
-        "q": displaced(robot, q, dt * rates_of_all(robot, q, after)),
-        "qd": after,
+        "q": q_after,
+        "qd": in_new_axes(robot, q, q_after, after),
     }
 
 

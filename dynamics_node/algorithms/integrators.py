@@ -13,7 +13,15 @@ from dynamics_node.algorithms.loop_closure import nearer_to_closed
 from dynamics_node.algorithms.rates import rates_at, squared_residuals
 from dynamics_node.algorithms.reduced_frames import economical_robot
 from dynamics_node.robot import Robot
-from dynamics_node.symbolic import LaneProgram, Program, cross_motion, interpret, trace
+from dynamics_node.symbolic import (
+    LaneProgram,
+    Program,
+    cross_motion,
+    interpret,
+    matvec,
+    quaternion_rotation,
+    trace,
+)
 from dynamics_node.symbolic.program import HEALTH
 
 IntegratorName = Literal["semi_implicit_euler", "rk4"]
@@ -71,9 +79,43 @@ def integrator_of(robot: Robot, forward: Program | LaneProgram, name: Integrator
 
 
 def _semi_implicit_euler(robot, accelerations, q, qd, dt):
-    """The new velocity moves the position: of first order."""
-    qd = qd + dt * accelerations(q, qd)
-    return {"q": displaced(robot, q, dt * rates_of_all(robot, q, qd)), "qd": qd}
+    """The new velocity moves the position: of first order, and exact for a body in free fall."""
+    turning = turning_of_axes(robot.tree, rates_of_all(robot, q, qd))[robot.independent]
+    qd = qd + dt * (accelerations(q, qd) + turning)
+    after = moved_straight(robot, q, dt * rates_of_all(robot, q, qd))
+    return {"q": after, "qd": in_new_axes(robot, q, after, qd)}
+
+
+def turning_of_axes(tree, rates):
+    """(nv of the tree,): the changes of the linear velocities of floating bases along axes that stand still,
+    less those along their own axes."""
+    turning = np.zeros(len(rates), dtype=object)
+    for joint in tree.independent_joints:
+        if joint.type.is_free:
+            w, v = np.split(rates[joint.v], 2)
+            turning[joint.v] = np.concatenate([np.zeros(3), np.cross(w, v)])
+    return turning
+
+
+def moved_straight(robot, q, u):
+    """q (nq,) after the displacement u (nv of the tree,): the origins of floating bases move straight."""
+    after = displaced(robot, q, u)
+    for joint in robot.tree.independent_joints:
+        if joint.type.is_free:
+            place, R = q[joint.q][:3], quaternion_rotation(q[joint.q][3:])
+            after[joint.q] = np.concatenate([place + matvec(R, u[joint.v][3:]), after[joint.q][3:]])
+    return after
+
+
+def in_new_axes(robot, q, after, qd):
+    """qd (nv,) with the linear velocities of floating bases along their axes at `after` (nq,), not at q."""
+    turned = np.array(qd, dtype=object)
+    for joint in robot.independent_joints:
+        if joint.type.is_free:
+            old, new = (quaternion_rotation(x[joint.q][3:]) for x in (q, after))
+            w, v = np.split(qd[joint.v], 2)
+            turned[joint.v] = np.concatenate([w, matvec(new.T, matvec(old, v))])
+    return turned
 
 
 def _runge_kutta_stage(robot, accelerations, q, qd, dt, hidden, stage):

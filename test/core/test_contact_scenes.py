@@ -33,7 +33,8 @@ def rolled(text, q, qd, steps, contacts, ground=None, dt=DT, **choices):
     robot = dn.parse_robot(text)
     forward = dn.build(robot, "forward_dynamics", backend=choices.pop("backend", "auto"))
     tau, ground = np.zeros((steps, robot.nv)), ground or dn.Plane()
-    return forward.rollout(q, qd, tau, dt, contacts=contacts, ground=ground, **choices)
+    places = {} if contacts is None else {"contacts": contacts, "ground": ground}
+    return forward.rollout(q, qd, tau, dt, **places, **choices)
 
 
 def energies(robot, path):
@@ -71,7 +72,7 @@ def test_a_thrown_cube_never_gains_energy(contacts, turned):
     qd = random.uniform(-2, 2, (count, 6))
     path = rolled(CUBE, q, qd, 1500, contacts, sweeps=30)
     energy = energies(dn.parse_robot(CUBE), path)
-    assert (np.diff(energy, axis=1) < 1e-3 * energy[:, :1]).all()
+    assert (np.diff(energy, axis=1) < 1e-4).all()  # J; that of the slow push out of the ground
 
 
 @pytest.mark.parametrize("mu", [1.5, 3.0, 100.0])
@@ -107,6 +108,16 @@ def test_a_penetration_does_not_launch_a_body(dt):
     path = rolled(CUBE, q, REST, round(0.7 / dt), BELOW, dt=dt)
     assert path.q[..., 2].max() < 0.1 + 3e-3
     assert (path.q[:, -1, 2] > 0.1 - 1e-3).all()
+
+
+@pytest.mark.parametrize("dt", [1e-3, 5e-3, 2e-2])
+@pytest.mark.parametrize("contacts", [None, ()])
+def test_a_spinning_body_flies_as_one_that_does_not(contacts, dt):
+    steps = round(1 / dt)
+    path = rolled(CUBE, np.r_[0, 0, 9, FLAT[3:]], np.r_[0, 10, 0, 3, 0, 4], steps, contacts, dt=dt)
+    np.testing.assert_allclose(path.q[-1, :3], [3, 0, 9 + 4 - 0.5 * G * (1 + dt)], atol=1e-9)
+    v = Rotation.from_quat(path.q[-1, 3:]).apply(path.qd[-1, 3:])
+    np.testing.assert_allclose(v, [3, 0, 4 - G], atol=1e-9)
 
 
 # --- joints --------------------------------------------------------------------------------------------------
