@@ -10,7 +10,7 @@ from dynamics_node.identification.comparison import compare
 from dynamics_node.identification.comparison_page import write_comparison
 from dynamics_node.output_files import write_text
 from dynamics_node.robot.joint_names import all_renamed
-from dynamics_node.robot.loading import load_robot, read_file, robot_from_description
+from dynamics_node.robot.loading import load_robot, named_error, read_file, robot_from_description
 from dynamics_node.robot.urdf_writer import left_out, urdf_text
 
 DIFFERENT = 1  # exit code
@@ -28,7 +28,7 @@ def add_convert(commands):
 def read(options):
     """The Description, of a valid robot. Raises as `errors_of_description`."""
     with errors_of_description(options):
-        description = read_file(options.urdf, xacro_arguments(options))
+        description = read_file(options.urdf, xacro_arguments(options), options.trusted_folder)
         robot_from_description(description)
         return description
 
@@ -63,7 +63,7 @@ def show_comparison(robot, options, printer):
     try:
         other = load_robot(options.input, floating_base=options.floating_base, joints=options.joints)
     except ModelError as error:
-        raise ModelError(f"{options.input}: {error}") from None
+        raise named_error(error, options.input) from None
     try:
         comparison = compare(robot, other, names=_names(options, other), tolerance=options.tolerance)
     except InputError as error:

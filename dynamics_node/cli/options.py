@@ -18,6 +18,7 @@ from dynamics_node.output_files import is_protected
 from dynamics_node.robot import inverse_dynamics, load_robot, named
 from dynamics_node.robot.contacts import load_contacts, valid_contacts
 from dynamics_node.robot.joint_names import Pairs, name_pairs
+from dynamics_node.robot.loading import named_error
 from dynamics_node.text import listed
 
 STATIONARY = 1e-3  # rad or m: joints with a smaller range do not move
@@ -71,6 +72,7 @@ def read_robot(options, **choices):
         return load_robot(
             options.urdf,
             xacro_arguments=xacro_arguments(options),
+            trusted_folder=options.trusted_folder,
             loops_file=options.loops,
             parameters_file=getattr(options, "parameters", None),
             floating_base=options.floating_base,
@@ -96,7 +98,7 @@ def errors_of_description(options):
     except UnknownNameError as error:
         raise UsageError(f"--joints: {error}") from None
     except ModelError as error:
-        raise ModelError(f"{options.urdf}: {error}") from None
+        raise named_error(error, options.urdf) from None
 
 
 def read_problem(robot, options):

@@ -100,6 +100,8 @@ def add_command(commands, name, run, about, *examples, read=None, parameters=Fal
     text = "joints that move; the others are fixed at zero, or move as a recording has them (default: all)"
     parser.add_list("--joints", text, "JOINT,...", to=robot)
     parser.add_list("--xacro", "arguments of a xacro file", "NAME:=VALUE,...", to=robot)
+    text = "folder from which MJCF may include files and read meshes (default: that of the description)"
+    parser.add_value("--trusted-folder", text, "FOLDER", to=robot)
     parser.add_value("--loops", "YAML file with the loops of the robot", "FILE", to=robot)
     if read is None:
         parser.add_switch("--strict", "reject implausible inertias", to=robot)

@@ -97,6 +97,7 @@ def load_robot(
     path: str | Path,
     *,
     xacro_arguments: Mapping[str, str] | None = None,
+    trusted_folder: str | Path | None = None,
     loops_file: str | Path | None = None,
     parameters_file: str | Path | None = None,
     constraints: Sequence[Callable[[Robot], FunctionConstraint]] = (),
@@ -118,6 +119,8 @@ def load_robot(
         first. MJCF is read by MuJoCo.
     xacro_arguments : mapping of str to str, optional
         Arguments of a xacro file, in place of their defaults.
+    trusted_folder : str or Path, optional
+        The folder from which MJCF may include files and read meshes, by default that of the description.
     loops_file : str or Path, optional
         A file with more loops.
     parameters_file : str or Path, optional
@@ -189,7 +192,7 @@ def load_robot(
         loops = parse_loops_file(read_loops_file(loops_file), f"loops file {str(loops_file)!r}")
     parameters = None if parameters_file is None else read_parameters_file(parameters_file)
     selection = Selection(floating_base, joints, positions, root, tips, gravity, armature)
-    description = read_file(path, xacro_arguments)
+    description = read_file(path, xacro_arguments, trusted_folder)
     return _loaded(description, loops, parameters, constraints, strict, selection)
 
 
@@ -246,34 +249,68 @@ def _require_independent(robot, motors):
 
 READERS: dict[str, Callable[[Element], Description]] = {"robot": read_urdf}
 MJCF = "mujoco"
+PAGE = "see docs/how-to/bring_your_robot.md"
+_STARTS = "a URDF starts with <robot>, MJCF with <mujoco>"
+_REMEDIES = {
+    "sdf": "SDF is not read: convert it to MJCF with sdf2mjcf of the package sdformat-mjcf",
+    "model": "this is not a robot, but perhaps a package.xml or a model of SDF",
+}
 
 
 def read_description(text: str | bytes) -> Description:
     """The Description, not yet validated. Raises ModelError for over-sized, malformed or hostile XML, and,
     naming it, for an element that cannot be read."""
-    return _read(elements(text), text)
+    return _read(_root(text), text)
 
 
-def read_file(path: str | Path, xacro_arguments: Mapping[str, str] | None = None) -> Description:
+def read_file(
+    path: str | Path,
+    xacro_arguments: Mapping[str, str] | None = None,
+    trusted_folder: str | Path | None = None,
+) -> Description:
     """The Description of a file in URDF, xacro or MJCF, not yet validated. Raises as `read_description` and
-    `read_mjcf`, and ImportError without what the format needs."""
+    `read_mjcf`, naming the file, and ImportError without what the format needs."""
     path = Path(path).expanduser()
     text: str | bytes = path.read_bytes()
-    if path.suffix == ".xacro":
-        text = expanded(path, xacro_arguments or {})
-    elif xacro_arguments:
-        raise ModelError(f"{path}: arguments of xacro are for files that end in .xacro")
-    root = elements(text)
-    return replace(read_mjcf(path), digest=_digest(text)) if root.tag == MJCF else _read(root, text)
+    try:
+        if path.suffix == ".xacro":
+            text = expanded(path, xacro_arguments or {})
+        elif xacro_arguments:
+            raise ModelError("arguments of xacro are for files that end in .xacro")
+        root = _root(text)
+        if root.tag == MJCF:
+            return replace(read_mjcf(path, trusted_folder), digest=_digest(text))
+        return _read(root, text)
+    except ModelError as error:
+        raise named_error(error, path) from None
+
+
+def named_error(error: ModelError, path: object) -> ModelError:
+    """The error with the name of the file, if it does not have it."""
+    return error if str(path) in str(error) else ModelError(f"{path}: {error}")
+
+
+def _root(text):
+    """The root element. Raises ModelError."""
+    try:
+        return elements(text)
+    except ModelError:
+        if ("<" if isinstance(text, str) else b"<") in text.lstrip()[:4]:  # after a byte order mark
+            raise
+        start = "a URDF starts with <robot>, MJCF with <mujoco>"
+        raise ModelError(
+            f"robot description is malformed XML: it starts with no tag; {start}, {PAGE}"
+        ) from None
 
 
 def _read(root, text):
     if root.tag == MJCF:
-        raise ModelError("MJCF is read from a file, since it includes others: use dn.load_robot(path)")
+        raise ModelError(
+            f"MJCF is read from a file, since it includes others: use dn.load_robot(path), {PAGE}"
+        )
     if root.tag not in READERS:
-        remedy = "convert it first" if root.tag == "sdf" else "a URDF starts with <robot>, MJCF with <mujoco>"
-        page = "see docs/how-to/bring_your_robot.md"
-        raise ModelError(f"robot description starts with <{one_line(root.tag, 40)}>: {remedy}, {page}")
+        remedy = _REMEDIES.get(root.tag, _STARTS)
+        raise ModelError(f"robot description starts with <{one_line(root.tag, 40)}>: {remedy}, {PAGE}")
     return replace(READERS[root.tag](root), digest=_digest(text))
 
 
@@ -289,4 +326,4 @@ def expanded(path: str | Path, arguments: Mapping[str, str]) -> str:
             return xacro.process_file(str(path), mappings=dict(arguments)).toxml()
     except Exception as error:  # expressions of the file raise anything
         reason = one_line(" ".join(str(error).split()) or type(error).__name__, 300)
-        raise ModelError(f"{path}: xacro cannot expand it: {reason}") from None
+        raise ModelError(f"{path}: xacro cannot expand it: {reason}, {PAGE}") from None

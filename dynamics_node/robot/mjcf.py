@@ -2,7 +2,7 @@
 
 A body becomes a link. Its joints become a chain of massless links, one after the other as MuJoCo applies
 them; their anchors and axes are fixed in the body. Positions keep their meaning: `ref` moves the frame.
-Only a file of the user is read, never text from the network: MJCF includes other files.
+Only a file of the user is read, never text from the network: MJCF includes other files, see mjcf_files.py.
 """
 
 from dataclasses import replace
@@ -22,6 +22,7 @@ from dynamics_node.robot.description import (
     LoopEnd,
     Mimic,
 )
+from dynamics_node.robot.mjcf_files import require_own_file, require_own_files
 from dynamics_node.robot.mjcf_tendons import gear_of_tendon, tendons_of
 from dynamics_node.symbolic import exp3, quaternion_rotation
 from dynamics_node.text import listed, one_line
@@ -29,15 +30,16 @@ from dynamics_node.text import listed, one_line
 WORLD = "world"
 
 
-def read_mjcf(path: str | Path) -> Description:
-    """The Description of a file in MJCF, not yet validated.
+def read_mjcf(path: str | Path, trusted_folder: str | Path | None = None) -> Description:
+    """The Description of a file in MJCF, not yet validated. It may name files of the trusted folder, by
+    default of its own.
 
     Raises ModelError for a file that MuJoCo cannot compile, ImportError without MuJoCo, OSError for a file
     that cannot be read.
     """
     mujoco = required("mujoco", "the reader of MJCF")
-    Path(path).read_bytes()  # OSError
-    spec = _compilable(mujoco, path)
+    require_own_files(path, trusted_folder)
+    spec = _compilable(mujoco, path, trusted_folder)
     try:
         model = spec.compile()
     except ValueError as error:
@@ -46,7 +48,7 @@ def read_mjcf(path: str | Path) -> Description:
     return _description(mujoco, spec, model)
 
 
-def _compilable(mujoco, path):
+def _compilable(mujoco, path, folder):
     """The MjSpec without the geometry that determines no inertia: its meshes need not be there."""
     try:
         spec = mujoco.MjSpec.from_file(str(path))
@@ -59,22 +61,32 @@ def _compilable(mujoco, path):
         if body.name == WORLD or (body.explicitinertial and not by_geoms):
             for geom in list(body.geoms):
                 spec.delete(geom)
-    used = {geom.meshname for geom in spec.geoms}
-    for mesh in list(spec.meshes):
-        if mesh.name not in used:
-            spec.delete(mesh)
+    _delete_unused(path, folder, spec)
     for part in (*spec.geoms, *spec.sites, *spec.tendons):
         part.material = ""
     unneeded = (spec.skins, spec.materials, spec.textures, spec.sensors, spec.pairs, spec.keys, spec.tuples)
     for part in [part for parts in unneeded for part in parts]:
         spec.delete(part)
+    spec.memory = spec.njmax = spec.nconmax = -1  # for simulations
     return spec
+
+
+def _delete_unused(path, folder, spec):
+    """Delete meshes and height fields without a geom; the files of the others must be in the folder. Raises
+    ModelError."""
+    used = {name for geom in spec.geoms for name in (geom.meshname, geom.hfieldname)}
+    for part in (*list(spec.meshes), *list(spec.hfields)):
+        if part.name not in used:
+            spec.delete(part)
+        elif part.file:
+            name = Path(part.file).name if spec.strippath else part.file
+            require_own_file(path, folder, "the file of geometry", Path(path).parent / spec.meshdir / name)
 
 
 def _description(mujoco, spec, model):
     names = _Names(mujoco, model)
     joints = [joint for body in range(1, model.nbody) for joint in _joints_of(mujoco, model, names, body)]
-    links = [Link(WORLD), *(_link(model, names, body) for body in range(1, model.nbody))]
+    links = [Link(WORLD), *(_link(mujoco, model, names, body) for body in range(1, model.nbody))]
     known = {link.name for link in links}
     links += [Link(joint.child) for joint in joints if joint.child not in known]
     frames = _sites(model, names)
@@ -127,10 +139,14 @@ def _rotation(quaternion):
     return quaternion_rotation(np.array([x, y, z, w]))
 
 
-def _link(model, names, body):
-    R = _rotation(model.body_iquat[body])
+def _link(mujoco, model, names, body):
+    """MuJoCo takes nearly equal frames of a body and its inertia for the same one."""
+    same, kinds = int(model.body_sameframe[body]), mujoco.mjtSameFrame
+    turned = same not in (int(kinds.mjSAMEFRAME_BODY), int(kinds.mjSAMEFRAME_BODYROT))
+    R = _rotation(model.body_iquat[body]) if turned else np.eye(3)
     inertia = (R * model.body_inertia[body]) @ R.T
     mass, com = float(model.body_mass[body]), np.array(model.body_ipos[body])
+    com = np.zeros(3) if same == int(kinds.mjSAMEFRAME_BODY) else com
     return Link(names.bodies[body], mass, com, 0.5 * (inertia + inertia.T))
 
 

@@ -73,7 +73,7 @@ def _weights(mujoco, model, joints, tendon):
 
 
 def _acts(model, k):
-    arrays = model.tendon_armature, model.tendon_damping, model.tendon_frictionloss, model.tendon_stiffness
+    arrays = model.tendon_damping, model.tendon_frictionloss, model.tendon_stiffness, model.tendon_armature
     return any(array[k] for array in arrays)
 
 

@@ -17,6 +17,7 @@ from urdf_parser_py.xml_reflection.core import Path, etree
 
 from dynamics_node.errors import ModelError
 from dynamics_node.robot.description import (
+    JOINT_TYPES,
     LONGEST_NAME,
     Coupling,
     Description,
@@ -47,6 +48,7 @@ _COUNTED = {
     "constraint": ("loops", MAX_LOOPS),
     "coupling": ("couplings", MAX_LINKS),
 }
+KINDS_IN_FILES = (*JOINT_TYPES, "planar")
 DEFINITIONS = ("property", "arg", "macro")  # of xacro: they produce nothing by themselves
 
 _BOUNDED = [kind for kind, joint_type in KINDS.items() if joint_type.bounded]
@@ -182,8 +184,11 @@ def _link(element):
 def _joint(element, armature):
     """The joint; of a fixed one, its axis, limits, dynamics and mimic have no meaning and are not read.
     armature: {joint: rotor inertia}."""
-    owner, joint = _owner(element), _parsed(parser.Joint, element)
-    name, kind = element.get("name"), element.get("type")
+    owner, name, kind = _owner(element), element.get("name"), element.get("type")
+    if kind not in KINDS_IN_FILES:
+        known = ", ".join(KINDS_IN_FILES)
+        raise ModelError(f"{owner} is of the unknown type {one_line(kind, 40)!r}; known: {known}")
+    joint = _parsed(parser.Joint, element)
     rotation, origin = pose_of(element.find("origin"), owner)
     independent = _independent(element, owner)
     read = JointDescription(name, kind, joint.parent, joint.child, rotation, origin, independent=independent)
@@ -306,7 +311,8 @@ def numbers(text, what, count=0) -> np.ndarray:
     """The numbers (count,) in a text; 0 allows any count. Raises ModelError, which begins with `what`."""
     if "${" in text or "$(" in text:
         raise ModelError(
-            f"{what}: {one_line(text, 40)!r} is an expression of xacro: expand the file, or name it .xacro"
+            f"{what}: {one_line(text, 40)!r} is an expression of xacro: expand the file, or name it .xacro, "
+            "see docs/how-to/bring_your_robot.md"
         )
     try:
         read = np.array([number(word) for word in text.split()])

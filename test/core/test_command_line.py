@@ -261,7 +261,7 @@ def test_completion_in_a_shell(tmp_path):
 
 # --- outputs ------------------------------------------------------------------------------------------------
 
-NO_FILES = {"topic", "link", "joint", "name"}  # texts, not paths
+NO_FILES = {"topic", "link", "joint", "name", "trusted_folder"}  # texts and folders
 
 
 @pytest.mark.parametrize("name", commands())

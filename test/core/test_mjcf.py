@@ -142,9 +142,10 @@ class Truth:
         bits = mujoco.mjtDisableBit
         self.model.opt.disableflags |= bits.mjDSBL_CONSTRAINT | bits.mjDSBL_SPRING | bits.mjDSBL_DAMPER
         ours = {body.joint.name: body.joint for body in robot.bodies}
-        named = [self.model.joint(k).name for k in range(self.model.njnt)]
-        missing = [joint for name, joint in ours.items() if name not in named]
-        self.joints = [ours[name] if name else missing.pop(0) for name in named]
+        bodies = [self.model.body(k).name or f"body_{k}" for k in range(self.model.nbody)]
+        owners = [bodies[body] for body in self.model.jnt_bodyid]
+        names = [self.model.joint(k).name or f"{owner}_joint_{k}" for k, owner in enumerate(owners)]
+        self.joints = [ours[name] for name in names]
 
     def place(self, q, qd):
         """T (nv, nv) and dT/dt qd at a state of the tree."""

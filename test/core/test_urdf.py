@@ -142,8 +142,8 @@ MIMIC_CYCLE = (
 )
 INVALID = {
     "malformed": ("<robot><link", "malformed XML"),
-    "empty": ("", "malformed XML"),
-    "not a robot": ("<sdf/>", "convert it first"),
+    "empty": ("", "malformed XML.*bring_your_robot"),
+    "not a robot": ("<sdf/>", "convert it.*bring_your_robot"),
     "nul bytes": ("<robot\0/>", "malformed XML"),
     "lone surrogate": ("<robot name='\ud800'/>", "not valid text"),
     "unknown encoding": (b"<?xml version='1.0' encoding='klingon'?><robot/>", "malformed XML"),
