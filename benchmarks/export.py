@@ -47,9 +47,9 @@ void loop(long count, const double *q, const double *v, const double *u, double 
 """
 TARGET = {"panda": 0.5, "talos": 1.0}
 CORES = {  # of QEMU: board, flags, precision, instructions of a first print to beat
-    "Cortex-M4F, single": ("mps2-an386", ("-mcpu=cortex-m4", "-mfpu=fpv4-sp-d16"), "single", 1950),
-    "Cortex-M7, single": ("mps2-an500", ("-mcpu=cortex-m7", "-mfpu=fpv5-sp-d16"), "single", 1315),
-    "Cortex-M7, double": ("mps2-an500", ("-mcpu=cortex-m7", "-mfpu=fpv5-d16"), "double", 2215),
+    "Cortex-M4F, single": ("mps2-an386", ("-mcpu=cortex-m4", "-mfpu=fpv4-sp-d16"), "float32", 1950),
+    "Cortex-M7, single": ("mps2-an500", ("-mcpu=cortex-m7", "-mfpu=fpv5-sp-d16"), "float32", 1315),
+    "Cortex-M7, double": ("mps2-an500", ("-mcpu=cortex-m7", "-mfpu=fpv5-d16"), "float64", 2215),
 }
 CALLED = """void called(int k);
 void called(int k) {{ {real} tau[7]; {name}(q_of[k], qd_of[k], qdd_of[k], tau); }}
@@ -136,7 +136,7 @@ def on_microcontrollers():
         with tempfile.TemporaryDirectory() as text:
             folder = Path(text)
             inverse.export(folder, precision=precision, libm=False, name="panda")
-            real = {"single": "float", "double": "double"}[precision]
+            real = {"float32": "float", "float64": "float64"}[precision]
             states = (folder / "test" / f"{name}_test.c").read_text().partition(f"static {real} size")[0]
             (folder / "call.c").write_text(states + CALLED.format(real=real, name=name))
             cc = (

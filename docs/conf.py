@@ -24,6 +24,7 @@ extensions = [
     "sphinx.ext.autosummary",
     "sphinx.ext.napoleon",
     "sphinx.ext.doctest",
+    "sphinx.ext.mathjax",
     "sphinx_copybutton",
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
@@ -44,7 +45,7 @@ root_doc = "index"
 
 # --- Markdown -----------------------------------------------------------------------------------------------
 
-myst_enable_extensions = ["colon_fence", "deflist"]
+myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 4
 
 # --- docstrings ---------------------------------------------------------------------------------------------
@@ -98,7 +99,7 @@ html_context = {"default_mode": "auto"}
 html_theme_options = {
     "logo": {"text": "dynamics_node"},
     "navbar_align": "left",
-    "header_links_before_dropdown": 5,
+    "header_links_before_dropdown": 8,
     "show_toc_level": 2,
     "navigation_with_keys": False,
     "back_to_top_button": False,
@@ -107,7 +108,7 @@ html_theme_options = {
     "pygments_light_style": "tango",
     "pygments_dark_style": "monokai",
 }
-html_sidebars = {"index": [], "coming_from": [], "contributing": []}
+html_sidebars = {page: [] for page in ("index", "install", "coming_from", "changelog", "contributing")}
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
 

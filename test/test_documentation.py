@@ -1,5 +1,6 @@
 """Documentation pages: links, the tree of pages, names of the library, generated tables."""
 
+import itertools
 import re
 import subprocess
 import sys
@@ -68,6 +69,28 @@ def test_readme_code_prints_the_listed_output():
         np.array(re.findall(number, part), dtype=float) for part in (output, printed)
     )
     assert np.allclose(printed_numbers, listed_numbers, rtol=0, atol=1e-3)
+
+
+@pytest.mark.parametrize("path", TEXTS, ids=named)
+def test_code_has_a_language(path):
+    """A block without one has no highlighting, and an indented one cannot name it."""
+    fences = re.findall(r"^ *(```+|~~~+)(.*)$", path.read_text(), re.MULTILINE)
+    assert all(language.strip() for _, language in fences[::2]), fences[::2]
+    lines = without_code(path.read_text()).split("\n")
+    indented = [b for a, b in itertools.pairwise(lines) if not a and re.match(r" {4}(?! *([*-]|\d+\.) )", b)]
+    in_lists = [
+        line for line in indented if not re.search(r"^ *([*-]|\d+\.) ", path.read_text(), re.MULTILINE)
+    ]
+    assert not in_lists
+
+
+@pytest.mark.parametrize("path", TEXTS, ids=named)
+def test_tables_have_a_head_and_no_gap(path):
+    """Rows after a blank line are text with bars."""
+    blocks = re.split(r"\n\s*\n", without_code(path.read_text()))
+    for block in blocks:
+        rows = [line.strip() for line in block.split("\n") if line.strip().startswith("|")]
+        assert not rows or re.fullmatch(r"\|[-:| ]+\|", rows[1]), rows[:2]
 
 
 @pytest.mark.parametrize("path", TEXTS, ids=named)

@@ -68,7 +68,10 @@ def docstrings(module):
 
 
 def faults(text):
-    """Messages about paragraphs, list items and headings; `code` and links count as one word."""
+    """Messages about paragraphs, list items and headings; `code`, $mathematics$ and links count as one word."""
+    text = re.sub(
+        r"\$\$.*?\$\$|\$[^$\n]+\$", lambda match: "formula" + "\n" * match[0].count("\n"), text, flags=re.S
+    )
     text = re.sub(r"``[^`]+``|`[^`]+`|{\w+}", "code", text)
     text = re.sub(r"!?\[([^]]*)\]\([^)]*\)", r"\1", text)
     text = re.sub(r"(?<![*\w])\*(?=[^\s*])[^*]+\*(?!\*)", "title", text).replace("**", "")

@@ -140,14 +140,14 @@ def services():
             f"Type `dynamics_interfaces/srv/{path.stem}`:",
             "",
         )
-        yield from ("```text", path.read_text().rstrip(), "```", "")
+        yield from ("```bash", path.read_text().rstrip(), "```", "")  # whose comments look alike
 
 
 def messages():
     """Every message of dynamics_interfaces with its fields."""
     for path in sorted(INTERFACES.glob("msg/*.msg")):
         yield from (f"### `dynamics_interfaces/msg/{path.stem}`", "")
-        yield from ("```text", path.read_text().rstrip(), "```", "")
+        yield from ("```bash", path.read_text().rstrip(), "```", "")  # whose comments look alike
 
 
 # --- the command line ---------------------------------------------------------------------------------------
@@ -172,7 +172,7 @@ def command_line():
         rows = [_option(own) for own in parser._actions if not isinstance(own, argparse._HelpAction)]
         yield from (*table(("Argument", "Meaning"), rows), "")
         if parser.epilog:
-            yield from ("```text", parser.epilog.strip("\n"), "```", "")
+            yield from ("```bash", parser.epilog.strip("\n"), "```", "")
 
 
 def _commands(parser):

@@ -141,10 +141,19 @@ def _parsed(parser, arguments):
     """The options; ends with the usage of the command if words are left over."""
     options, rest = parser.parse_known_args(joined_numbers(arguments))
     if rest:
-        is_list = any(not word.startswith("-") for word in rest)
-        hint = "; values of a list are separated by commas, as in --joints a,b" if is_list else ""
-        options.usage_error(f"unrecognized arguments: {' '.join(rest)}{hint}")
+        options.usage_error(f"unrecognized arguments: {' '.join(rest)}{_hint(arguments, rest)}")
     return options
+
+
+def _hint(arguments, rest):
+    """What is wrong with words that are no options."""
+    words = [word for word in rest if not word.startswith("-")]
+    if not words:
+        return ""
+    before = arguments[: arguments.index(words[0])]
+    if any(word.startswith("--") for word in before):
+        return "; values of a list are separated by commas, as in --joints a,b"
+    return "; the command takes one robot"
 
 
 def make_parser():

@@ -103,6 +103,7 @@ def add_evaluate(commands):
         "robot.urdf states.npz -o torques.npz",
         "robot.urdf my_bag --differentiate --compare --plot torques.png",
         parameters=True,
+        recorded=True,
     )
     parser.add_argument("input", type=Path, metavar="STATES", help=RECORDING)
     parser.add_choice("--problem", PROBLEMS, "torques, or accelerations", "inverse")
@@ -114,7 +115,7 @@ def add_evaluate(commands):
     parser.add_switch("--zero-velocity", "set missing velocities to zero", to=still)
     text = f"cut-off of --differentiate, where half of the amplitude is left {USUAL}"
     parser.add_value("--cutoff", text, "HZ", type=positive)
-    parser.add_friction(default=False)
+    parser.add_friction()
     parser.add_switch("--compare", "compare measured with computed torques")
     text = (
         "compare torques as recorded (default: measured and computed torques pass the low-pass of the "

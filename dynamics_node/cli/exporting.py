@@ -25,7 +25,7 @@ def add_export(commands):
         "panda.urdf --function inverse_dynamics -o panda_c",
         "panda.urdf --function forward_dynamics,mass_matrix --target casadi --derivatives",
         "solo12.urdf --floating-base --function forward_dynamics --contacts feet.yaml",
-        "panda.urdf --function frame_jacobian --link panda_hand --precision single --no-libm",
+        "panda.urdf --function frame_jacobian --link panda_hand --precision float32 --no-libm",
         parameters=True,
     )
     text = "quantities of docs/reference/quantities.md (default: inverse_dynamics)"
@@ -33,7 +33,7 @@ def add_export(commands):
     parser.add_choice("--target", TARGETS, default="c")
     parser.add_switch("--derivatives", "export first derivatives, too")
     parser.add_switch("--second-derivatives", "export first and second derivatives, too")
-    parser.add_choice("--precision", DTYPES, default="double")
+    parser.add_choice("--precision", DTYPES, default="float64")
     text = "inertia, armature: arguments of the functions in place of constants (default: none)"
     parser.add_list("--runtime-parameters", text, "NAME,...", one_of(*PARAMETERS))
     parser.add_switch("--no-libm", "compute sine and cosine without <math.h>")

@@ -33,7 +33,7 @@ MOMENTS = {"xx": (0, 0), "yy": (1, 1), "zz": (2, 2), "xy": (0, 1), "xz": (0, 2),
 def add_identify(commands):
     parser = add_command(
         commands, "identify", identify_robot, identify,
-        "robot.urdf run1.csv run2 --joints-map 'fer_*=panda_*' -o out",
+        "robot.urdf run1.csv run2 --joints-map 'fer_*=panda_*' -o out", recorded=True,
     )  # fmt: skip
     _add_recordings(parser, "positions and efforts")
     text = "robot.urdf, parameters.yaml, report.yaml and report.html"
@@ -146,7 +146,7 @@ def _show(result, printer):
 def add_payload(commands):
     parser = add_command(
         commands, "payload", estimate_payload, identify_payload,
-        "robot.urdf loaded.csv --link tool0 --tare empty.csv -o payload.yaml",
+        "robot.urdf loaded.csv --link tool0 --tare empty.csv -o payload.yaml", recorded=True,
     )  # fmt: skip
     _add_recordings(parser, "positions and efforts with the payload")
     parser.add_documented(identify_payload, "link friction", link={"required": True})

@@ -17,6 +17,10 @@ USUAL = f"(default: {CUTOFF:g} Hz, or a quarter of the sampling rate if that is 
 class Command(argparse.ArgumentParser):
     """The parser of a command. flags: separated by spaces; to: a group of arguments of the parser."""
 
+    def error(self, message):
+        """One line, and where the options are; the usage is up to twelve lines."""
+        self.exit(2, f"{self.prog}: {message}; options: {self.prog} --help\n")
+
     def add_value(self, flags, text, metavar=None, to=None, **more):
         """An option with a value."""
         (to or self).add_argument(*flags.split(), help=text, metavar=metavar, **more)
@@ -49,14 +53,14 @@ class Command(argparse.ArgumentParser):
         documented = self.get_default("documented") or {}
         self.set_defaults(documented=documented | {function: lists})
 
-    def add_friction(self, default):
+    def add_friction(self):
         """--friction, --no-friction: one switch for the losses of joints."""
-        usual = f"(default: {'on' if default else 'off'})"
+        has_file = "--parameters" in self._option_string_actions
         text = (
-            "damping, dry friction, springs and offsets of the joints, of the description or of --parameters"
+            f"damping, dry friction, springs and offsets of the joints{', also of --parameters' * has_file}"
         )
         action = argparse.BooleanOptionalAction
-        self.add_argument("--friction", action=action, default=default, help=f"{text} {usual}")
+        self.add_argument("--friction", action=action, default=True, help=f"{text} (default: on)")
 
     def add_problem(self):
         """--problem and --forward-joints."""
@@ -81,10 +85,12 @@ class Command(argparse.ArgumentParser):
         self.add_choice("--velocities", get_args(Velocities), text, "better")
 
 
-def add_command(commands, name, run, about, *examples, read=None, parameters=False) -> Command:
+def add_command(
+    commands, name, run, about, *examples, read=None, parameters=False, recorded=False
+) -> Command:
     """The Command of a robot. about: one sentence, or the function whose docstring begins with it; examples:
     lines of the epilog; read: what run(read(options), options, printer) gets, the Robot unless given;
-    parameters: whether a file of them is an option."""
+    parameters: whether a file of them is an option; recorded: whether it reads motions."""
     parser = commands.add_parser(
         name,
         description=about if isinstance(about, str) else summary_of(about),
@@ -97,7 +103,8 @@ def add_command(commands, name, run, about, *examples, read=None, parameters=Fal
     robot, printing = map(parser.add_argument_group, ("robot", "printing"))
     text = "let the root link move freely (default: it is fixed)"
     parser.add_switch("--floating-base", text, to=robot)
-    text = "joints that move; the others are fixed at zero, or move as a recording has them (default: all)"
+    others = "are fixed at zero, or move as the recording has them" if recorded else "are fixed at zero"
+    text = f"joints that move; the others {others} (default: all)"
     parser.add_list("--joints", text, "JOINT,...", to=robot)
     parser.add_list("--xacro", "arguments of a xacro file", "NAME:=VALUE,...", to=robot)
     text = "folder from which MJCF may include files and read meshes (default: that of the description)"

@@ -8,6 +8,7 @@ from pathlib import Path
 from dynamics_node.errors import TableError
 from dynamics_node.io import check_plot, check_table
 from dynamics_node.optional import install_command
+from dynamics_node.text import similar
 from dynamics_node.trajectory.animation import NEEDS_VISER
 
 TABLES = (".npz", ".csv", ".parquet")
@@ -35,7 +36,7 @@ def one_of(*choices):
     def chosen(text):
         for name in names(text):
             if name not in choices:
-                raise argparse.ArgumentTypeError(f"{name!r} is none of {', '.join(choices)}")
+                raise argparse.ArgumentTypeError(f"unknown {name!r}; {similar(name, choices)}")
         return names(text)
 
     return chosen

@@ -40,7 +40,6 @@ STATES = 100  # of the test program
 DRAWN = 4 * STATES  # some of which may be singular
 SEED = 5
 ORDERS = (0, 1, 2)  # of derivatives
-_PRECISIONS = {"float64": "double", "float32": "single"}
 _TEXTS = {
     "qd": "velocities",
     "qdd": "accelerations",
@@ -64,7 +63,7 @@ _UNITS = {
 
 @dataclass(frozen=True)
 class Options:
-    """precision: double or single, None as the Function; order: of derivatives; libm: whether sine and cosine
+    """precision: float64 or float32, None as the Function; order: of derivatives; libm: whether sine, cosine
     come from <math.h>."""
 
     precision: str | None
@@ -93,8 +92,8 @@ def export_functions(
     order = 2 if second_derivatives else int(derivatives)
     options = Options(precision, order, libm)
     exported = (*functions, *undifferentiated)
-    if target in DOUBLE and any(_precision(f, options) != "double" for f in exported):
-        raise ChoiceError(f"the interface of target {target!r} is double: leave precision at 'double'")
+    if target in DOUBLE and any(_precision(f, options) != "float64" for f in exported):
+        raise ChoiceError(f"the interface of target {target!r} is double: leave precision at 'float64'")
     robots = [robot for robot in (getattr(f, "robot", None) for f in functions) if robot is not None]
     prefix = identifier(name or (robots[0].name if robots else "dynamics"))
     differentiated = [derived for f in functions for derived in _with_derivatives(f, options, target)]
@@ -106,7 +105,7 @@ def export_functions(
     return write(Path(folder), prefix, entries, target)
 
 
-def exported_entry(function, order: int = 0, precision: str = "double") -> Entry:
+def exported_entry(function, order: int = 0, precision: str = "float64") -> Entry:
     """The Entry of a Function, with the derivatives up to an order as for CasADi. Raises ChoiceError."""
     if not isinstance(order, int) or order not in ORDERS:
         raise ChoiceError(f"order must be 0, 1 or 2, not {order!r}")
@@ -116,7 +115,7 @@ def exported_entry(function, order: int = 0, precision: str = "double") -> Entry
 
 
 def _precision(function, options):
-    return options.precision or _PRECISIONS[function.precision]
+    return options.precision or function.precision
 
 
 def _with_derivatives(function, options, target):

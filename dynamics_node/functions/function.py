@@ -256,7 +256,7 @@ class Function(Generic[Result]):
         target: Target = "c",
         *,
         name: str | None = None,
-        precision: Literal["double", "single"] | None = None,
+        precision: Literal["float64", "float32"] | None = None,
         derivatives: bool = False,
         second_derivatives: bool = False,
         libm: bool = True,
@@ -275,7 +275,7 @@ class Function(Generic[Result]):
         name : str, optional
             Prefix of all names, by default that of the robot.
         precision : str, optional
-            'double' or 'single', by default that of the function.
+            'float64' or 'float32', by default that of the function.
         derivatives, second_derivatives : bool
             Whether to export derivatives, too: for CasADi of every function, else those of `derivatives`.
         libm : bool

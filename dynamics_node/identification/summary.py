@@ -156,10 +156,12 @@ def _bodies(identified):
     more = float(
         (identified.rmse_fitted[counts] / np.maximum(identified.rmse_base[counts], 1e-300)).max(initial=1.0)
     )
-    return (
-        "masses and inertias are physically consistent; their torque errors are at most "
-        f"{more:.3g} times those of the best base parameters{_mass(identified)}"
+    effect = (
+        "did not increase the torque errors"
+        if more < 1.005
+        else f"increased the torque errors, at most {more:.3g} times"
     )
+    return f"masses and inertias are physically possible; this condition {effect}{_mass(identified)}"
 
 
 def _mass(identified):

@@ -183,14 +183,19 @@ def test_words_left_over_show_the_usage_of_the_command(capsys):
     with pytest.raises(SystemExit, match="2"):
         main(["info", "--joints", "a", "b", "arm.urdf"])
     err = capsys.readouterr().err
-    assert err.startswith("usage: dynamics info ")
-    assert err.endswith(
-        "unrecognized arguments: arm.urdf; values of a list are separated by commas, as in --joints a,b\n"
+    assert err == (
+        "dynamics info: unrecognized arguments: arm.urdf; values of a list are separated by commas, as in "
+        "--joints a,b; options: dynamics info --help\n"
     )
 
 
+def test_a_second_robot_is_no_value_of_a_list(capsys):
+    line = usage_error(["info", "a.urdf", "b.urdf"], capsys)
+    assert "unrecognized arguments: b.urdf; the command takes one robot" in line
+
+
 def test_an_unknown_option_has_no_hint_at_lists(capsys):
-    assert usage_error(["info", "arm.urdf", "--nope"], capsys).endswith("unrecognized arguments: --nope")
+    assert "unrecognized arguments: --nope; options" in usage_error(["info", "arm.urdf", "--nope"], capsys)
 
 
 @pytest.mark.parametrize("arguments", [["info", "arm.urdf", "--js"], ["--vers"]])

@@ -1,4 +1,4 @@
-"""dynamics evaluate --friction: motor torques and accelerations, of trees and of loops."""
+"""dynamics evaluate with friction: motor torques and accelerations, of trees and of loops."""
 
 import numpy as np
 import pytest
@@ -33,7 +33,7 @@ def test_friction_of_the_description(tmp_path):
     qd[3, 1] = np.nan
     states = {"q": q, "qd": qd, "qdd": qdd}
     with_friction, without_friction = (
-        evaluate(tmp_path, urdf, states, *options) for options in (["--friction"], [])
+        evaluate(tmp_path, urdf, states, *options) for options in ([], ["--no-friction"])
     )
     friction = smooth_friction(qd, np.array([0.7, 0.5]), np.array([0.2, 0.0]))
     good = np.arange(30) != 3
@@ -48,7 +48,7 @@ def test_friction_springs_and_offsets_of_parameters(tmp_path):
     parameters = ["--parameters", str(path)]
     torques = [
         evaluate(tmp_path, ARM, {"q": q, "qd": qd, "qdd": qdd}, *parameters, *options)
-        for options in (["--friction"], [])
+        for options in ([], ["--no-friction"])
     ]
     friction = smooth_friction(qd, np.array([0.7, 0.5]), np.array([0.2, 0.1]))
     friction[:, 0] += 0.3 * np.tanh(qd[:, 0] / 0.1) + 0.4 + 1.5 * q[:, 0]
@@ -65,7 +65,7 @@ def test_friction_of_all_joints_acts_on_loops(tmp_path):
     yd = np.array([[0.4, -0.7]])
     states = {"q": q, "qd": yd, "qdd": np.zeros((1, 2))}
     with_friction, without_friction = (
-        evaluate(tmp_path, urdf, states, *options) for options in (["--friction"], [])
+        evaluate(tmp_path, urdf, states, *options) for options in ([], ["--no-friction"])
     )
     step = 1e-6
     ahead = q.copy()
@@ -84,7 +84,7 @@ def test_forward_dynamics_inverts_torques_with_friction(tmp_path):
     q = np.tile(dn.close_loops(robot, np.full(robot.nq, 0.1)), (4, 1))
     qd, qdd = np.random.default_rng(2).uniform(-1, 1, (2, 4, robot.nv))
     qd[2, 0] = np.nan
-    tau = evaluate(tmp_path, urdf, {"q": q, "qd": qd, "qdd": qdd}, "--friction")
+    tau = evaluate(tmp_path, urdf, {"q": q, "qd": qd, "qdd": qdd})
     inputs = {"q": q, "qd": qd, "tau": tau}
     accelerations = [
         evaluate(tmp_path, urdf, inputs, "--problem", "forward", options) for options in FRICTION

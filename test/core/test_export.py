@@ -39,11 +39,11 @@ def built(robot, *names, **choices):
 @pytest.mark.parametrize(
     ("name", "precision", "libm"),
     [
-        ("panda7", "double", True),
-        ("panda7", "single", False),
-        ("five_bar", "double", False),
-        ("five_bar", "single", True),
-        ("solo12", "double", True),
+        ("panda7", "float64", True),
+        ("panda7", "float32", False),
+        ("five_bar", "float64", False),
+        ("five_bar", "float32", True),
+        ("solo12", "float64", True),
     ],
 )
 def test_results_are_those_of_the_interpreter(name, precision, libm, tmp_path):
@@ -75,7 +75,7 @@ def test_derivatives_in_parts(tmp_path):
     assert len(compile_tests(tmp_path, flags=["-O0"])) == 4
 
 
-@pytest.mark.parametrize(("precision", "libm"), [("double", True), ("single", False)])
+@pytest.mark.parametrize(("precision", "libm"), [("float64", True), ("float32", False)])
 def test_long_derivatives_are_stages(precision, libm, tmp_path):
     """A function is called for one lane after the other, where straight lines are long."""
     derivatives = built(robot_of("solo12"), "forward_dynamics_derivatives")
@@ -110,12 +110,12 @@ def test_headers_are_c_plus_plus(tmp_path):
     run("c++", "-std=c++17", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", source)
 
 
-@pytest.mark.parametrize(("precision", "eps"), [("double", 2.3e-16), ("single", 1.2e-7)])
+@pytest.mark.parametrize(("precision", "eps"), [("float64", 2.3e-16), ("float32", 1.2e-7)])
 def test_own_sine_and_cosine(precision, eps, tmp_path):
     program = dn.trace(lambda q: {"s": np.sin(q), "c": np.cos(q)}, {"q": ()})
     dn.compile(program, backend="numpy", name="turn").export(tmp_path, precision=precision, libm=False)
     function = library(tmp_path).dynamics_turn
-    dtype, largest = (np.float64, 65536.0) if precision == "double" else (np.float32, 4096.0)
+    dtype, largest = (np.float64, 65536.0) if precision == "float64" else (np.float32, 4096.0)
     quarters = np.arange(-40, 41) * np.pi / 4
     near = np.concatenate([quarters, *(np.nextafter(quarters.astype(dtype), dtype(s * 99)) for s in (-1, 1))])
     random = np.random.default_rng(1).uniform(-1, 1, 3000)
@@ -189,7 +189,7 @@ def test_facts(tmp_path):
     file = ROBOTS["solo12"].file
     robot = dn.load_robot(file, floating_base=True)
     (inverse,) = built(robot, "inverse_dynamics")
-    other = inverse.export(tmp_path / "other", precision="single", name="other")
+    other = inverse.export(tmp_path / "other", precision="float32", name="other")
     inverse.export(tmp_path / "one")
     loaded, name = library(tmp_path / "one"), "solo_inverse_dynamics"
     assert getattr(loaded, f"{name}_n_joints")() == robot.nv == 18
@@ -512,7 +512,7 @@ def test_command_lists_the_arguments_of_the_code(tmp_path, capsys):
         (["--function", "frame_jacobian", "--link", "nowhere"], 2, "nowhere"),
         (["--function", "nothing"], 2, "nothing"),
         (["--target", "fortran"], 2, "fortran"),
-        (["--target", "casadi", "--precision", "single"], 2, "double"),
+        (["--target", "casadi", "--precision", "float32"], 2, "float64"),
         (["--function", "mass_matrix", "--derivatives"], 2, "mass_matrix"),
         (["-o", "/dev/null/folder"], 3, "/dev/null"),
     ],

@@ -18,8 +18,8 @@ from dynamics_node.functions import export_functions
 DYNAMICS = ("inverse_dynamics", "forward_dynamics", "mass_matrix")
 SUPPORT = Path(__file__).parents[1] / "support"
 BOARDS = {  # {precision: (board of QEMU, flags)}
-    "single": ("mps2-an386", ("-mcpu=cortex-m4", "-mfpu=fpv4-sp-d16")),
-    "double": ("mps2-an500", ("-mcpu=cortex-m7", "-mfpu=fpv5-d16")),
+    "float32": ("mps2-an386", ("-mcpu=cortex-m4", "-mfpu=fpv4-sp-d16")),
+    "float64": ("mps2-an500", ("-mcpu=cortex-m7", "-mfpu=fpv5-d16")),
 }
 
 
@@ -38,18 +38,18 @@ def test_clang(tmp_path):
 
 
 @pytest.mark.parametrize("processor", PROCESSORS)
-@pytest.mark.parametrize(("name", "precision"), [("panda7", "double"), ("five_bar", "single")])
+@pytest.mark.parametrize(("name", "precision"), [("panda7", "float64"), ("five_bar", "float32")])
 def test_processors(processor, name, precision, tmp_path):
     own = PROCESSORS[processor]
     if reason := own.fault():
         pytest.skip(reason)
-    exported(tmp_path, name, precision=precision, libm=precision == "double")
+    exported(tmp_path, name, precision=precision, libm=precision == "float64")
     compile_tests(tmp_path, own.compiler, flags=["-O1", "-static"], under=[own.emulator])
 
 
 @pytest.mark.parametrize(
     ("name", "precision"),
-    [("panda7", "single"), ("panda7", "double"), ("five_bar", "single"), ("solo12", "single")],
+    [("panda7", "float32"), ("panda7", "float64"), ("five_bar", "float32"), ("solo12", "float32")],
 )
 def test_microcontrollers(name, precision, tmp_path):
     """A Cortex-M4F in single precision, a Cortex-M7 in double precision."""

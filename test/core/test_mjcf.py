@@ -123,8 +123,8 @@ FINGERS = f"""
   </tendon>
   <equality> <tendon name="gear" tendon1="sum" tendon2="last" polycoef=".1 -.4 0 0 0"/> </equality>
   <actuator>
-    <motor name="single" tendon="one" gear="3" forcerange="-5 4"/>
-    <motor name="double" tendon="both" gear="10" ctrlrange="-1 1"/>
+    <motor name="float32" tendon="one" gear="3" forcerange="-5 4"/>
+    <motor name="float64" tendon="both" gear="10" ctrlrange="-1 1"/>
     <motor joint="b" gear="2" forcerange="-3 3"/>
   </actuator>
 </mujoco>"""
@@ -268,7 +268,7 @@ def test_tendons_that_couple_joints_are_gears(tmp_path):
     assert np.abs(truth.data.efc_pos[: truth.data.ne]).max() < 1e-12
     without = JointFriction(robot, coulomb=np.zeros(len(robot.friction)))
     assert np.abs(without(q, qd) + T.T @ truth.data.qfrc_passive).max() < EXACT
-    motors = Actuation(robot, ["single", "double"])
+    motors = Actuation(robot, ["float32", "float64"])
     expected = T.T @ truth.data.qfrc_actuator
     assert np.abs(motors.to_coordinates(q, [0.3, -0.4]) - expected).max() < EXACT
     joints = {joint.name: joint.limits.effort for joint in read_mjcf(file).joints}

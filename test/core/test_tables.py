@@ -252,7 +252,7 @@ def test_bag_is_evaluated(tmp_path, panda, capsys):
     ]
     write_bag(tmp_path / "bag", rows)
     joints = ["--joints", ",".join(panda.joint_names)]
-    run = ["evaluate", str(data_folder() / PANDA), *joints, str(tmp_path / "bag")]
+    run = ["evaluate", str(data_folder() / PANDA), *joints, str(tmp_path / "bag"), "--no-friction"]
     assert main([*run, "--output", str(tmp_path / "tau.csv")]) == 0
     assert "300 states in" in capsys.readouterr().out
     tau, time = load(tmp_path / "tau.csv", "tau", panda)

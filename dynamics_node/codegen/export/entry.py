@@ -8,8 +8,8 @@ import numpy as np
 from dynamics_node.symbolic import LaneProgram, Program, derivative_name, interpret, jacobian, trace
 from dynamics_node.symbolic.program import HEALTH
 
-DTYPES: dict[str, np.dtype] = {"double": np.dtype(np.float64), "single": np.dtype(np.float32)}
-REAL = {"double": "double", "single": "float"}
+DTYPES: dict[str, np.dtype] = {"float64": np.dtype(np.float64), "float32": np.dtype(np.float32)}
+REAL = {"float64": "double", "float32": "float"}
 
 
 @dataclass(frozen=True)

@@ -63,5 +63,5 @@ def in_comment(text: str) -> str:
 
 def number(value: float, precision: str) -> str:
     """A literal, exact in the precision; negative ones in parentheses."""
-    text = repr(float(value)) if precision == "double" else f"{np.float32(value)!s}f"
+    text = repr(float(value)) if precision == "float64" else f"{np.float32(value)!s}f"
     return f"({text})" if value < 0 else text

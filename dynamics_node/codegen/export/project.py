@@ -5,7 +5,7 @@ import re
 from dynamics_node.codegen.export.entry import Entry
 from dynamics_node.codegen.export.names import in_comment, number
 
-TOLERANCE = {"double": 1e-12, "single": 1e-5}  # of an entry, relative to the largest of all states
+TOLERANCE = {"float64": 1e-12, "float32": 1e-5}  # of an entry, relative to the largest of all states
 
 _CMAKE = """cmake_minimum_required(VERSION 3.16)
 project({prefix} VERSION {version} LANGUAGES C)

@@ -4,7 +4,7 @@ from dynamics_node.codegen.export.entry import REAL
 from dynamics_node.codegen.export.names import number
 from dynamics_node.symbolic.sines import DOUBLE, SINGLE, horner, without
 
-NUMBERS = {"double": DOUBLE, "single": SINGLE}
+NUMBERS = {"float64": DOUBLE, "float32": SINGLE}
 _TEXT = """/* Sine and cosine without a library. Angles beyond %(largest)s rad give NaN. */
 static void %(name)s(%(real)s x, %(real)s *sine, %(real)s *cosine)
 {

@@ -31,9 +31,9 @@ class PlainC(Dialect):
 
 
 def plain_c(precision: str) -> PlainC:
-    """The Dialect of a precision: double or single."""
-    number, suffix = {"double": ("double", ""), "single": ("float", "f")}[precision]
-    dialect = of_c(number, f"sin{suffix}", f"cos{suffix}", single=precision == "single")
+    """The Dialect of a precision: float64 or float32."""
+    number, suffix = {"float64": ("double", ""), "float32": ("float", "f")}[precision]
+    dialect = of_c(number, f"sin{suffix}", f"cos{suffix}", single=precision == "float32")
     return PlainC(number, {**dialect.operations, **_FUSED}, dialect.single)
 
 

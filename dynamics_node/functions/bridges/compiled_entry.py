@@ -18,7 +18,6 @@ from dynamics_node.codegen.runner import limits_in
 from dynamics_node.functions.exporting import exported_entry
 
 MOST_IN_VECTORS = 5000  # operations: what compiles within two seconds
-PRECISIONS = {np.dtype(np.float64): "double", np.dtype(np.float32): "single"}
 
 
 class CompiledEntry:
@@ -62,7 +61,7 @@ class CompiledEntry:
     def library(self, dtype, handler="", flags=(), identity="") -> ctypes.CDLL:
         """A library with the function `states`, see states.c, and what `handler` defines. Raises
         CompileError."""
-        text = f"{self._text(PRECISIONS[np.dtype(dtype)])}\n{handler}"
+        text = f"{self._text(np.dtype(dtype).name)}\n{handler}"
         library = open_library(compile_library(f"bridge {identity} {text}", lambda: text, flags))
         program = self.entry.program
         if len(program.ops) <= MOST_IN_VECTORS and list(program.inputs) == self.names:
@@ -72,7 +71,7 @@ class CompiledEntry:
 
     def digest(self, dtype) -> str:
         """A hash of what the library computes."""
-        return hashlib.sha256(self._text(PRECISIONS[np.dtype(dtype)]).encode()).hexdigest()
+        return hashlib.sha256(self._text(np.dtype(dtype).name).encode()).hexdigest()
 
     def launch(self, stream: int, arrays, results):
         """Compute `results` of `arrays` (*batch, *shape): contiguous, of one type, on a CUDA device, with

@@ -182,7 +182,7 @@ def overview(robot):
     if robot.margins:
         tightest = robot.margins[0]
         yield (
-            f"gravity takes up to {100 * tightest.share:.0f} % of an effort limit, at joint "
+            f"gravity uses up to {100 * tightest.share:.0f} % of an effort limit, at joint "
             f"{tightest.joint!r}: {tightest.gravity:.3g} of {tightest.effort:.3g}"
         )
     if robot.unseen:
