@@ -73,6 +73,8 @@ def gains_of(robot, pd: PDGains, dt) -> LoopGains:
     if not isinstance(pd, PDGains):
         raise TypeError(f"pd must be PDGains, not {type(pd).__name__}")
     names = robot.joint_names
+    if not names:
+        raise InputError(f"pd: robot {robot.name!r} has no joint with one coordinate")
     effort = robot.effort_limits[list(loops_of(robot).v)] if pd.effort is None else pd.effort
     arrays = []
     for name, value in (("kp", pd.kp), ("kd", pd.kd), ("effort", effort)):

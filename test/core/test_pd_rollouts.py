@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from mujoco_oracle import Tree, mujoco
 from robots import closed_states, random_states, robot_of
-from test_contact_rollouts import FEET, LEGS, forward_of
+from test_contact_rollouts import BOX, FEET, LEGS, SLIDER, forward_of
 from tolerances import error
 
 import dynamics_node as dn
@@ -22,7 +22,7 @@ def sampled(count=9, steps=20):
     return q, random.uniform(-0.3, 0.3, (count, 18)), targets, feedforward
 
 
-@pytest.mark.parametrize("name", ["panda7", "solo12", "five_bar"])
+@pytest.mark.parametrize("name", ["panda7", "panda", "solo12", "five_bar", "geared_chain", "belt_leg"])
 @pytest.mark.parametrize("effort", [np.inf, 0.3])
 def test_a_step_is_implicit_in_kd(name, effort):
     """(M + dt kd) (qd' - qd) = dt (tau - h) with the torques at the start of the step, from the inverse dynamics."""
@@ -52,6 +52,17 @@ def test_a_step_is_implicit_in_kd(name, effort):
         expected = path.qd[t] + DT * np.linalg.solve(M, tau - h)
         assert error(path.qd[t + 1], expected) <= 1e-10
     assert beyond.any() == np.isfinite(effort)
+
+
+def test_loops_beside_friction_of_the_joint():
+    """Both are implicit: (M + dt (d + kd)) v' = M v + dt (kp (target - q) - dry)."""
+    robot = dn.parse_robot(SLIDER.format(1.5, 4))
+    for backend in ("c", "numpy"):
+        path = forward_of(robot, backend=backend).rollout(
+            [0.1], [0.2], np.full((1, 1), 0.4), DT, contacts=(), pd=dn.PDGains(30.0, 6.0)
+        )
+        expected = (2 * 0.2 + DT * (30.0 * 0.3 - 1.5)) / (2 + DT * (4 + 6.0))
+        assert path.qd[1, 0] == pytest.approx(expected, abs=1e-8)
 
 
 @pytest.mark.parametrize("effort", [np.inf, 20.0])
@@ -196,5 +207,9 @@ def test_what_loops_refuse():
         forward.rollout(q, qd, targets, DT, pd=gains, integrator="rk4")
     with pytest.raises(dn.ChoiceError, match="feedforward"):
         forward.rollout(q, qd, feedforward, DT, feedforward=feedforward)
+    with pytest.raises(dn.InputError, match="no joint with one coordinate"):
+        forward_of(dn.parse_robot(BOX), backend="numpy").rollout(
+            [0, 0, 0, 0, 0, 0, 1], np.zeros(6), np.zeros((4, 0)), DT, pd=gains
+        )
     with pytest.raises(TypeError, match="PDGains"):
         forward.rollout(q, qd, targets, DT, pd=(3.0, 0.1))
