@@ -27,17 +27,10 @@ from dynamics_node.algorithms.recursion import joint_motions, outward
 from dynamics_node.algorithms.reduced_frames import economical_robot, with_inputs
 from dynamics_node.algorithms.rnea import body_motions, body_wrenches
 from dynamics_node.robot.transforms import joint_transforms
-from dynamics_node.symbolic import (
-    Halves,
-    matvec,
-    skew,
-    split,
-    trace,
-    transform_origin,
-    transform_rotation,
-)
+from dynamics_node.symbolic import Parts, matvec, skew, split, trace, transform_origin, transform_rotation
 
 FAR = 1e9  # rad or m: a limit that is none
+EARLY = ("A", "velocity", "approach", "gap", "steep", "low", "high")
 
 
 class Touch(NamedTuple):
@@ -57,8 +50,8 @@ class JointRow(NamedTuple):
 
 
 class StepRows(NamedTuple):
-    """The rows of a step: touches, three each; then joints, one each. friction (touches,): coefficients;
-    restitution (touches,)."""
+    """The rows of a step: touches, three each; then joints, one each, those with dry friction first. friction
+    (touches,): coefficients; restitution (touches,)."""
 
     touches: tuple[Touch, ...]
     joints: tuple[JointRow, ...]
@@ -70,20 +63,30 @@ class StepRows(NamedTuple):
         return 3 * len(self.touches) + len(self.joints)
 
     @property
+    def always(self):
+        """The number of rows that act in every step: all but joints that have limits alone."""
+        return 3 * len(self.touches) + int(np.count_nonzero(self.dry))
+
+    @property
     def dry(self):
         """(joints,): friction, N m or N."""
         return np.array([row.dry for row in self.joints])
 
 
 class ContactStep(NamedTuple):
-    """halves: the Programs of a step, see `split`; the second has the impulses (rows,) and returns q and qd.
+    """parts: the Programs of a step, two, or four where joints have limits alone; see `split`.
 
-    The first returns A, the lower triangle of the Delassus matrix row by row; velocity (rows,) without
-    impulses; approach (touches,): normal velocities at the start; gap (touches,): distances, over dt; steep
-    (touches of terrains,): more than 1e-3 where there is no result; low, high (joints,): velocities that
-    reach the limits within the step."""
+    The first returns A, the lower triangle of the Delassus matrix of the rows that always act, row by row;
+    velocity (always,) without impulses; approach (touches,): normal velocities at the start; gap (touches,):
+    distances, over dt; steep (touches of terrains,): more than 1e-3 where there is no result; low, high
+    (joints,): velocities that reach the limits within the step. The second has their impulses (always,), and
+    returns q, qd, and reached (joints with limits alone,), their velocities.
 
-    halves: Halves
+    Where these pass no limit, that is the step: the impulses of the other rows are zero. Else the third
+    returns A_more, the rest of the triangle, and velocity_more; the fourth has all_impulses (rows,), and
+    returns all_q and all_qd."""
+
+    parts: Parts
     rows: StepRows
 
 
@@ -92,8 +95,8 @@ def step_rows(robot, contacts, ground, friction, limits) -> StepRows:
     touches = [Touch(c, s) for c in range(len(contacts)) for s in range(len(ground))]
     mu = [_coefficient(contacts[touch.contact], ground[touch.surface]) for touch in touches]
     e = [ground[touch.surface].restitution for touch in touches]
-    joints = tuple(_joint_rows(robot.tree, friction, limits))
-    return StepRows(tuple(touches), joints, np.array(mu), np.array(e))
+    joints = sorted(_joint_rows(robot.tree, friction, limits), key=lambda row: not row.dry)
+    return StepRows(tuple(touches), tuple(joints), np.array(mu), np.array(e))
 
 
 def _joint_rows(tree, friction, limits):
@@ -123,21 +126,29 @@ def contact_step(robot, contacts, ground, friction=True, limits=True, loops=()) 
     rows = step_rows(robot, contacts, ground, friction, limits)
     own, _ = economical_robot(robot)
 
-    def function(q, qd, tau, dt, gravity, impulses, loop_inertia=()):
+    def function(q, qd, tau, dt, gravity, impulses, all_impulses=(), loop_inertia=()):
         damped, tau = _with_losses(own, q, qd, tau, dt) if friction else (own, tau)
         ends = [_to_limits(robot.tree, q, dt, rows.joints, end) for end in ("lower", "upper")]
         if loops:
             damped = _with_inertia(damped, loops, loop_inertia)
-        return _step(own, damped, q, qd, tau, dt, gravity, impulses, contacts, ground, rows, ends)
+        given = q, qd, tau, dt, gravity
+        return _step(own, damped, given, (impulses, all_impulses), contacts, ground, rows, ends)
 
-    inputs = {"q": (robot.nq,), "qd": (robot.nv,), "tau": (robot.nv,)}
+    inputs: dict[str, tuple[int, ...]] = {"q": (robot.nq,), "qd": (robot.nv,), "tau": (robot.nv,)}
     inputs |= {"loop_inertia": (len(loops),)} if loops else {}
-    program = trace(function, inputs | {"dt": (), "gravity": (3,), "impulses": (rows.size,)})
-    return ContactStep(split(program, "impulses", ("q", "qd")), rows)
+    inputs |= {"dt": (), "gravity": (3,), "impulses": (rows.always,)}
+    late: list[tuple[str, ...]] = [("impulses",)]
+    outputs = [EARLY, ("q_after", "qd_after", "reached")]
+    if rows.always < rows.size:
+        inputs["all_impulses"] = (rows.size,)
+        late += [(), ("all_impulses",)]
+        outputs += [("A_more", "velocity_more"), ("all_q", "all_qd")]
+    return ContactStep(split(trace(function, inputs), late, outputs), rows)
 
 
-def _step(robot, damped, q, qd, tau, dt, gravity, impulses, contacts, ground, rows, limits):
+def _step(robot, damped, given, impulses, contacts, ground, rows, limits):
     """damped: the robot with the inertia of what acts at the end of the step; limits: see `_to_limits`."""
+    q, qd, tau, dt, gravity = given
     tree, rates = damped.tree, rates_at(damped, q, qd, explicit=True)
     X_up, changes = joint_transforms(tree, q), rates.accelerations(np.zeros(robot.nv))
     motions = body_motions(tree, X_up, rates.qd, changes, gravity)
@@ -157,24 +168,37 @@ def _step(robot, damped, q, qd, tau, dt, gravity, impulses, contacts, ground, ro
         damped, X_up, solutions, [dict(side) for side in sides], [3] * len(sides), units
     )
     products = apparent_matrix(solutions, forces, [given.u for given in solutions])
-    A = products[:-1, :-1]
-    loaded = [
-        given._replace(u=dt * given.u + F @ impulses) for given, F in zip(solutions, forces, strict=True)
-    ]
-    zero = np.zeros(robot.nv, dtype=object)
-    change, _ = accelerations_and_torques(damped, X_up, loaded, zero, zero)
-    after = qd + turning[robot.independent] + change
-    q_after = moved_straight(robot, q, dt * rates_of_all(robot, q, after))
+    A, velocity, n = products[:-1, :-1], now + dt * products[:-1, -1], rows.always
+    triangle = A[np.tril_indices(len(A))]
+    first = n * (n + 1) // 2
+
+    def after(impulses):
+        loads = [F[:, : len(impulses)] @ impulses for F in forces]
+        loaded = [s._replace(u=dt * s.u + load) for s, load in zip(solutions, loads, strict=True)]
+        zero = np.zeros(robot.nv, dtype=object)
+        change = accelerations_and_torques(damped, X_up, loaded, zero, zero)[0]
+        qd_after = qd + turning[robot.independent] + change
+        q_after = moved_straight(robot, q, dt * rates_of_all(robot, q, qd_after))
+        return q_after, in_new_axes(robot, q, q_after, qd_after)
+
+    q_after, qd_after = after(impulses[0])
+    reached = [rates.independent(direction) @ qd_after for direction in along[n - 3 * len(sides) :]]
+    more = {}
+    if n < rows.size:
+        more = {"A_more": triangle[first:], "velocity_more": velocity[n:]}
+        more["all_q"], more["all_qd"] = after(impulses[1])
     return {
-        "A": A[np.tril_indices(len(A))],
-        "velocity": now + dt * products[:-1, -1],
+        "A": triangle[:first],
+        "velocity": velocity[:n],
         "approach": now[2 : 3 * len(sides) : 3],
         "gap": np.array([place.gap for place in places], dtype=object) / dt,
         "steep": np.array([place.loss for place in places if place.loss is not None], dtype=object),
         "low": limits[0],
         "high": limits[1],
-        "q": q_after,
-        "qd": in_new_axes(robot, q, q_after, after),
+        "q_after": q_after,
+        "qd_after": qd_after,
+        "reached": np.array(reached, dtype=object),
+        **more,
     }
 
 

@@ -82,6 +82,11 @@ def targets(gap, approach, restitution):
     return np.maximum(target, rebound)
 
 
+def limit_velocities(low, high):
+    """The least and largest velocities (count, joints). low, high: distances from the limits over dt."""
+    return np.where(low > 0.0, _pushed(low), low), np.where(high < 0.0, -_pushed(-high), high)
+
+
 def _pushed(depth):
     """The velocity that removes a penetration. depth: over dt."""
     return np.minimum(PUSHED * depth, PUSH)
@@ -90,13 +95,12 @@ def _pushed(depth):
 def solve_impulses(A, v, target, low, high, friction, dry, start: Impulses, sweeps: int) -> Impulses:
     """The Impulses of `sweeps` sweeps from those of the step before.
 
-    A (count, rows, rows), v (count, rows), target (count, touches); low, high (count, joints); friction
-    (touches,); dry (joints,): impulses."""
+    A (count, rows, rows), v (count, rows), target (count, touches); low, high (count, joints): see
+    `limit_velocities`; friction (touches,); dry (joints,): impulses."""
     p, joints = start.p.copy(), start.joints.copy()
     residual = np.zeros(len(v), dtype=v.dtype)
     count, every = target.shape[1], _touches(A, target.shape[1])
     share = 1.0 / np.einsum("kii->ki", A)
-    low, high = np.where(low > 0.0, _pushed(low), low), np.where(high < 0.0, -_pushed(-high), high)
     for _ in range(sweeps):
         residual[:] = 0.0
         for c in range(count):

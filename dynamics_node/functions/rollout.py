@@ -125,7 +125,7 @@ def _contact_rollouts(function, contacts, ground, friction, limits, loops) -> Co
     if key not in function._rollouts:
         step = contact_step(function.robot, contacts, surfaces, friction, limits, loops.v)
         backend = "numpy" if function.runner.backend == "numpy" else "c"
-        function._rollouts[key] = ContactRollouts(step.halves, step.rows, loops, backend)
+        function._rollouts[key] = ContactRollouts(step.parts, step.rows, loops, backend)
     return function._rollouts[key]
 
 

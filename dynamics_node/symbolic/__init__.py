@@ -70,4 +70,4 @@ from dynamics_node.symbolic.spatial import (
     transform_rotation,
     transpose,
 )
-from dynamics_node.symbolic.split import CROSSING, Halves, split
+from dynamics_node.symbolic.split import Part, Parts, split

@@ -1,4 +1,8 @@
-"""A Program in two, around a computation that no Program can express, such as a loop with conditions."""
+"""A Program in parts, around computations that no Program can express, such as loops with conditions.
+
+All parts share a memory of numbers: the inputs of the Program in order, then what every part writes. The
+first part that needs a value computes it, so a part may be left out if none of its results is used.
+"""
 
 from typing import NamedTuple
 
@@ -6,73 +10,92 @@ import numpy as np
 
 from dynamics_node.symbolic.program import Program
 
-CROSSING = "crossing"
+
+class Part(NamedTuple):
+    """program: x (n,) -> y (m,); reads (n,): places of x in the memory; writes: place where y begins."""
+
+    program: Program
+    reads: np.ndarray
+    writes: int
+
+    @property
+    def end(self):
+        return self.writes + self.program.outputs["y"].size
 
 
-class Halves(NamedTuple):
-    """first: the inputs but `late` -> the early outputs and CROSSING (k,), what the second needs. second:
-    CROSSING and `late` -> the last outputs."""
+class Parts(NamedTuple):
+    """places: {input or output of the Program: slice of the memory}; size: numbers in the memory."""
 
-    first: Program
-    second: Program
+    parts: tuple[Part, ...]
+    places: dict[str, slice]
+    size: int
 
 
-def split(program: Program, late: str, outputs) -> Halves:
-    """The Halves of a Program without limits: what depends on the input `late` comes second, and the named
-    outputs do."""
+def split(program: Program, late, outputs) -> Parts:
+    """The Parts of a Program without limits. late: names of inputs that are there before every part but the
+    first; outputs: names of the outputs of every part."""
     assert not program.limits
-    count, begin = len(program.ops), program.first_operation
-    starts = dict(zip(program.inputs, np.cumsum([0, *map(_size, program.inputs.values())]), strict=False))
-    own = np.arange(starts[late], starts[late] + _size(program.inputs[late]))
-    depends = np.zeros(begin + count, dtype=bool)
-    depends[own] = True
-    for k, (a, b) in enumerate(zip(program.left.tolist(), program.right.tolist(), strict=True), begin):
-        depends[k] = depends[a] or (b >= 0 and depends[b])
-    early = {name: n for name, n in program.outputs.items() if name not in outputs}
-    last = {name: n for name, n in program.outputs.items() if name in outputs}
-    assert not any(depends[n].any() for n in early.values())
-    crossing = _crossing(program, depends, last)
-    before = [k for k in range(begin) if k < program.input_size and not depends[k]]
-    inputs = {name: shape for name, shape in program.inputs.items() if name != late}
-    first = _part(program, inputs, before, ~depends, {**early, CROSSING: crossing})
-    second = _part(
-        program,
-        {CROSSING: (len(crossing),), late: program.inputs[late]},
-        [*crossing.tolist(), *own.tolist()],
-        depends,
-        last,
-    )
-    return Halves(first, second)
+    sizes = {name: int(np.prod(shape, dtype=int)) for name, shape in program.inputs.items()}
+    ends = np.cumsum([0, *sizes.values()]).tolist()
+    places = {name: slice(*ends[k : k + 2]) for k, name in enumerate(sizes)}
+    first = _parts_of_values(program, outputs)
+    for k, names in enumerate(late, 1):
+        assert all((first[places[name]] >= k).all() for name in names)
+    parts, at, size = [], np.full(len(first), -1), program.input_size
+    at[:size] = np.arange(size)
+    for k, names in enumerate(outputs):
+        part = _part(program, first, k, names, at, size)
+        for name in names:
+            numbers = program.outputs[name].ravel()
+            places[name] = slice(size, size + numbers.size)
+            size += numbers.size
+        parts.append(part)
+        size = part.end
+    return Parts(tuple(parts), places, size)
 
 
-def _size(shape):
-    return int(np.prod(shape, dtype=int))
-
-
-def _crossing(program, depends, last):
-    """Values that do not depend and that operations or outputs need which do; without constants."""
+def _parts_of_values(program, outputs):
+    """The first part that needs each value; len(outputs) for none."""
     begin = program.first_operation
-    ops = np.flatnonzero(depends[begin:])
-    used = [program.left[ops], program.right[ops][program.right[ops] >= 0]]
-    used += [n.ravel() for n in last.values()]
-    values = np.unique(np.concatenate(used))
-    constant = (values >= program.input_size) & (values < begin)
-    return values[~depends[values] & ~constant]
+    first = np.full(begin + len(program.ops), len(outputs))
+    for k, names in reversed(list(enumerate(outputs))):
+        for name in names:
+            first[program.outputs[name]] = k
+    operands = list(zip(program.left.tolist(), program.right.tolist(), strict=True))
+    for n in range(len(operands) - 1, -1, -1):
+        for operand in operands[n]:
+            if operand >= 0:
+                first[operand] = min(first[operand], first[begin + n])
+    return first
 
 
-def _part(program, inputs, given, wanted, outputs):
-    """The Program of the operations `wanted`, whose inputs are the values `given`, in order."""
+def _part(program, first, k, names, at, start):
+    """Part k, whose results begin at `start`; at: places of values in the memory, which it completes."""
     begin, constants = program.first_operation, np.arange(program.input_size, program.first_operation)
-    ops = np.flatnonzero(wanted[begin:])
-    order = np.concatenate([np.array(given, dtype=int), constants, begin + ops])
+    ops = np.flatnonzero(first[begin:] == k)
+    results = np.concatenate([np.zeros(0, dtype=int), *(program.outputs[name].ravel() for name in names)])
+    used = np.concatenate([program.left[ops], program.right[ops], results])
+    used = np.unique(used[used >= 0])
+    reads = used[(first[used] < k) | (used < program.input_size)]
+    reads = reads[(reads < program.input_size) | (reads >= begin)]
+    later = np.flatnonzero(first[begin:] > k)
+    needed = np.concatenate([program.left[later], program.right[later]])
+    needed = np.unique(np.concatenate([needed, *(n.ravel() for n in program.outputs.values())]))
+    crossing = np.setdiff1d(needed[(needed >= begin)], results)
+    crossing = crossing[first[crossing] == k]
+    order = np.concatenate([reads, constants, begin + ops])
     number = np.full(begin + len(program.ops), -1)
     number[order] = np.arange(len(order))
     right = program.right[ops]
-    return Program(
-        inputs,
+    part = Program(
+        {"x": (len(reads),)},
         program.constants,
         program.ops[ops],
         number[program.left[ops]],
         np.where(right < 0, -1, number[right]),
-        {name: number[n] for name, n in outputs.items()},
+        {"y": number[np.concatenate([results, crossing])]},
     )
+    places = at[reads]
+    written = np.concatenate([results, crossing])
+    at[written] = np.where(at[written] < 0, start + np.arange(len(written)), at[written])
+    return Part(part, places, start)

@@ -220,14 +220,20 @@ def test_an_invalid_plane_is_an_error(fields):
 def test_a_program_is_split_where_an_input_enters():
     def function(a, b, p):
         c = a * b
-        return {"early": c + a, "late": c * p + b, "both": p * p}
+        return {"early": c + a, "late": c * p + b, "both": p * p, "more": np.sin(b) + p * p + c}
 
     whole = trace(function, {"a": (2,), "b": (2,), "p": (2,)})
-    first, second = split(whole, "p", ("late", "both"))
-    assert set(first.outputs) == {"early", "crossing"}
+    parts, places, size = split(whole, [("p",), ()], [("early",), ("late", "both"), ("more",)])
     given = {name: np.random.default_rng(k).normal(size=(5, 2)) for k, name in enumerate("abp")}
+    memory = np.full((5, size), np.nan)
+    for name in "ab":
+        memory[:, places[name]] = given[name]
     expected = interpret(whole, **given)
-    found = interpret(first, a=given["a"], b=given["b"])
-    found |= interpret(second, crossing=found["crossing"], p=given["p"])
+    for k, part in enumerate(parts):
+        if k == 1:
+            memory[:, places["p"]] = given["p"]
+        memory[:, part.writes : part.end] = interpret(part.program, x=memory[:, part.reads])["y"]
     for name, values in expected.items():
-        np.testing.assert_array_equal(found[name], values)
+        np.testing.assert_array_equal(memory[:, places[name]], values)
+    assert parts[2].program.op_count()["sin"] == 2  # computed by the part that needs them
+    assert parts[0].program.op_count()["mul"] == 2

@@ -14,7 +14,7 @@ from dynamics_node.codegen.c.threads import in_parts, threads_worth
 from dynamics_node.codegen.contact_solver import PUSH, PUSHED, SLOW, SMALLEST, STEEP, WEDGED
 from dynamics_node.codegen.pd_loops import Loops
 from dynamics_node.codegen.runner import PRECISIONS
-from dynamics_node.symbolic import CROSSING, Halves, depth_first
+from dynamics_node.symbolic import Parts, depth_first
 
 _LONG, _POINTER = ctypes.c_long, ctypes.c_void_p
 _TINY = {"double": "1e-300", "float": "1e-30f"}
@@ -31,41 +31,46 @@ class ContactRolloutKernel(Loaded):
 
     PER_PROCESS = ("_run",)
 
-    def __init__(self, halves: Halves, rows, loops: Loops, dtype=np.float64):
-        self.dtype, self._rows, self._loops = np.dtype(dtype), rows, loops
-        self._second = depth_first(halves.second)
-        super().__init__(depth_first(halves.first))
+    def __init__(self, parts: Parts, rows, loops: Loops, dtype=np.float64):
+        self.dtype, self._rows, self._loops, self._parts = np.dtype(dtype), rows, loops, parts
+        self._programs = [depth_first(part.program) for part in parts.parts]
+        super().__init__(self._programs[0])
 
     def _compile(self):
-        digests = self.program.digest(), self._second.digest()
+        digests = [program.digest() for program in self._programs]
         numbers = [
             np.asarray(x).tolist() for x in (self._rows.friction, self._rows.restitution, self._rows.dry)
         ]
         return compile_library(
-            f"contact rollout {renderer()} {digests} {PRECISIONS[self.dtype]} {numbers} {self._loops}",
+            f"contact rollout {renderer()} {digests} {PRECISIONS[self.dtype]} {numbers} {self._loops}"
+            f" {[part.reads.tolist() for part in self._parts.parts]} {self._parts.places}",
             self._text,
             (*FOR_VECTORS, *width_flags(), "-fno-math-errno"),
         )
 
     def _text(self) -> str:
         """The C source, see contact_rollout.c."""
-        precision, program, rows = PRECISIONS[self.dtype], self.program, self._rows
+        precision, rows, parts = PRECISIONS[self.dtype], self._rows, self._parts
         dialect = VECTORS._replace(single=precision == "float")
-        size = {name: int(np.prod(shape, dtype=int)) for name, shape in program.inputs.items()}
-        starts = np.cumsum([0, *(n.size for n in program.outputs.values())]).tolist()
+        runs = [
+            render_run(program, dialect, name=f"part{k}", reads=part.reads.tolist())
+            for k, (program, part) in enumerate(zip(self._programs, parts.parts, strict=True))
+        ]
+        size = {name: place.stop - place.start for name, place in parts.places.items()}
         sizes = {
-            "Q_SIZE": size.pop("q"),
-            "QD_SIZE": size.pop("qd"),
-            "CONTROL": size.pop("tau") + size.pop("loop_inertia", 0),
-            "SAME": sum(size.values()),
+            "Q_SIZE": size["q"],
+            "QD_SIZE": size["qd"],
+            "CONTROL": size["tau"] + size.get("loop_inertia", 0),
+            "SAME": size["dt"] + size["gravity"],
             "LOOPS": len(self._loops.v),
             "TOUCHES": len(rows.touches),
             "JOINTS": len(rows.joints),
             "ROWS": rows.size,
-            "SLOPES": program.outputs["steep"].size,
+            "ALWAYS": rows.always,
+            "SLOPES": size["steep"],
+            **{f"{name.upper()}_AT": place.start for name, place in parts.places.items()},
+            **{f"PART{k}_AT": part.writes for k, part in enumerate(parts.parts)},
             "STEEP": STEEP,
-            "CROSSING": program.outputs[CROSSING].size,
-            **{f"{name.upper()}_AT": at for name, at in zip(program.outputs, starts, strict=False)},
             "PUSHED": PUSHED,
             "PUSH": PUSH,
             "SLOW": SLOW,
@@ -74,19 +79,14 @@ class ContactRolloutKernel(Loaded):
             "SMALLEST_ENTRY": SMALLEST[self.dtype].entry,
             "TINY": _TINY[precision],
         }
-        results = sum(n.size for n in self._second.outputs.values())
         return "\n".join(
             [
                 *before_run(precision),
                 "typedef vector Results;",
-                *render_run(program, dialect),
-                *render_run(self._second, dialect, name="second"),
+                *(line for run in runs for line in run),
                 *(f"#define {name} {value}" for name, value in sizes.items()),
                 f"#define MEMORY_A {memory('vector', 'A', rows.size**2 + 1)}",
-                f"#define MEMORY_X {memory('vector', 'x', program.input_size + 1)}",
-                f"#define MEMORY_Y {memory('vector', 'y', starts[-1] + 1)}",
-                f"#define MEMORY_Z {memory('vector', 'z', self._second.input_size + 3 * rows.size + 1)}",
-                f"#define MEMORY_W {memory('vector', 'w', results + 1)}",
+                f"#define MEMORY_M {memory('vector', 'm', parts.size + 1)}",
                 table("double", "friction[]", rows.friction),
                 table("double", "restitution[]", rows.restitution),
                 table("double", "dry[]", rows.dry),
@@ -105,6 +105,6 @@ class ContactRolloutKernel(Loaded):
     def __call__(self, control, gains, same, sweeps, q, qd, force, residual):
         count, steps, width = control.shape
         arrays = [array.ctypes.data for array in (control, gains, same, q, qd, force, residual)]
-        work = len(self.program.ops) + len(self._second.ops) + sweeps * self._rows.size**2
+        work = sum(len(program.ops) for program in self._programs[:2]) + sweeps * self._rows.size**2
         threads = threads_worth(count * steps * work)
         in_parts(count, threads, lambda start, stop: self._run(start, stop, steps, sweeps, width, *arrays))

@@ -18,15 +18,11 @@ static inline vector root(vector a)
 /* The velocity that removes a penetration. depth: over dt. */
 static inline vector pushed(vector depth) { return less_of((number)PUSHED * depth, (vector){0} + (number)PUSH); }
 
-static inline vector row_velocity(const vector *A, const vector *v, const vector *p, int i)
+static inline int any(bits b)
 {
-  vector even = v[i], odd = {0};
-  const vector *row = A + i * ROWS;
-  for (int j = 0; j + 1 < ROWS; j += 2) {
-    even += row[j] * p[j];
-    odd += row[j + 1] * p[j + 1];
-  }
-  return ROWS % 2 ? even + odd + row[ROWS - 1] * p[ROWS - 1] : even + odd;
+  long long some = 0;
+  for (int j = 0; j < LANES; ++j) some |= b[j];
+  return some != 0;
 }
 
 /* L D L^T of the block of a touch in the order z, x, y: inverse pivots and factors; share: for its tangents. */
@@ -55,12 +51,15 @@ static inline block block_of(const vector *A, int i)
   return t;
 }
 
-static inline void touch(const vector *A, const vector *v, vector *p, const block *t, int i, vector target, number mu,
+/* w: velocities of the rows, which stay v + A p. Rows that change in no lane cost nothing: zero times a number leaves
+   the other lanes as they are. */
+static inline void touch(const vector *A, vector *w, vector *p, const block *t, int rows, int i, vector target, number mu,
   vector *residual)
 {
   const int x = i, y = i + 1, z = i + 2;
   const vector zero = {0}, px = p[x], py = p[y], pz = p[z];
-  const vector wx = row_velocity(A, v, p, x), wy = row_velocity(A, v, p, y), wz = row_velocity(A, v, p, z) - target;
+  const vector wx = w[x], wy = w[y], wz = w[z] - target;
+  if (!any((wz < 0) | (px != 0) | (py != 0) | (pz != 0))) return;
   const vector a = A[z * ROWS + x], b = A[z * ROWS + y], own = A[z * ROWS + z];
   const vector rx = wx - t->xz * wz, ry = wy - t->yz * wz - t->yx * rx;
   const vector sy = -ry * t->y, sx = -rx * t->x - t->yx * sy;
@@ -78,51 +77,68 @@ static inline void touch(const vector *A, const vector *v, vector *p, const bloc
   p[x] = chosen(sticks, stop_x, within * tx);
   p[y] = chosen(sticks, stop_y, within * ty);
   p[z] = chosen(sticks, stop_z, normal);
-  *residual = greater_of(*residual, greater_of(size_of(p[x] - px), greater_of(size_of(p[y] - py), size_of(p[z] - pz))));
+  const vector dx = p[x] - px, dy = p[y] - py, dz = p[z] - pz;
+  *residual = greater_of(*residual, greater_of(size_of(dx), greater_of(size_of(dy), size_of(dz))));
+  for (int j = 0; j < rows; ++j) w[j] += A[x * ROWS + j] * dx + A[y * ROWS + j] * dy + A[z * ROWS + j] * dz;
 }
 
-/* part: the impulses of dry friction and of the limits, whose sum is p of the row. */
-static inline void joint(const vector *A, const vector *v, vector *p, vector *part, vector share, int i, vector most,
-  vector low, vector high, vector *residual)
+/* part: the impulses of dry friction, at most `most`, and of the limits, whose sum is p of the row. */
+static inline void joint(const vector *A, vector *w, vector *p, vector *part, vector share, int rows, int i, number dry,
+  vector dt, vector low, vector high, vector *residual)
 {
-  const vector now = row_velocity(A, v, p, i);
+  const vector now = w[i], zero = {0}, most = dry * dt;
+  if (dry == 0 && !any((now < low) | (now > high) | (part[1] != 0))) return;
   const vector rubbed = less_of(most, greater_of(-most, part[0] - now * share)), change = rubbed - part[0];
   const vector free = part[1] - (now + A[i * ROWS + i] * change) * share;
-  const vector stopped = greater_of((vector){0}, free + low * share) + less_of((vector){0}, free + high * share);
+  const vector stopped = greater_of(zero, free + low * share) + less_of(zero, free + high * share);
+  const vector both = change + (stopped - part[1]);
   *residual = greater_of(*residual, greater_of(size_of(change), size_of(stopped - part[1])));
-  p[i] += change + stopped - part[1];
+  p[i] += both;
   part[0] = rubbed;
   part[1] = stopped;
+  for (int j = 0; j < rows; ++j) w[j] += A[i * ROWS + j] * both;
 }
 
-/* y: outputs of the first half; p (ROWS), part (2 JOINTS): from the step before, and those of this one. */
-static vector impulses(const vector *y, vector dt, long sweeps, vector *restrict p, vector *restrict part)
+/* The velocities between which the limits are, and those of the normals of touches. m: the memory of a step. */
+static inline void step_targets(const vector *m, vector *restrict target, vector *restrict low, vector *restrict high)
 {
-  MEMORY_A
-  const vector *v = y + VELOCITY_AT;
-  block every[TOUCHES + 1];
-  vector target[TOUCHES + 1], share[JOINTS + 1], low[JOINTS + 1], high[JOINTS + 1], residual = {0};
-  for (int i = 0, n = 0; i < ROWS; ++i)
-    for (int j = 0; j <= i; ++j, ++n) A[i * ROWS + j] = A[j * ROWS + i] = y[n];
   for (int c = 0; c < TOUCHES; ++c) {
-    every[c] = block_of(A, 3 * c);
-    const vector gap = y[GAP_AT + c], approach = y[APPROACH_AT + c];
+    const vector gap = m[GAP_AT + c], approach = m[APPROACH_AT + c];
     target[c] = chosen(gap > 0, -gap, pushed(-gap));
     const bits hits = (approach < (number)-SLOW) & (gap + approach < 0);
     target[c] = greater_of(target[c], chosen(hits, -(number)restitution[c] * approach, target[c]));
   }
   for (int k = 0; k < JOINTS; ++k) {
-    const int i = 3 * TOUCHES + k;
-    share[k] = 1 / A[i * ROWS + i];
-    low[k] = chosen(y[LOW_AT + k] > 0, pushed(y[LOW_AT + k]), y[LOW_AT + k]);
-    high[k] = chosen(y[HIGH_AT + k] < 0, -pushed(-y[HIGH_AT + k]), y[HIGH_AT + k]);
+    low[k] = chosen(m[LOW_AT + k] > 0, pushed(m[LOW_AT + k]), m[LOW_AT + k]);
+    high[k] = chosen(m[HIGH_AT + k] < 0, -pushed(-m[HIGH_AT + k]), m[HIGH_AT + k]);
   }
+}
+
+/* A: the first rows of the matrix, whose lower triangle is `triangle`, from row `from` on. */
+static inline void fill(vector *restrict A, const vector *triangle, int from, int to)
+{
+  for (int i = from, n = 0; i < to; ++i)
+    for (int j = 0; j <= i; ++j, ++n) A[i * ROWS + j] = A[j * ROWS + i] = triangle[n];
+}
+
+/* The first rows alone. w: their velocities without impulses; p (ROWS), part (2 JOINTS): from the step before, and those
+   of this one. */
+static inline vector impulses(const vector *A, int rows, vector dt, long sweeps, const vector *target, const vector *low,
+  const vector *high, vector *restrict w, vector *restrict p, vector *restrict part)
+{
+  block every[TOUCHES + 1];
+  vector share[JOINTS + 1], residual = {0};
+  for (int c = 0; c < TOUCHES; ++c) every[c] = block_of(A, 3 * c);
+  for (int i = 3 * TOUCHES; i < rows; ++i) share[i - 3 * TOUCHES] = 1 / A[i * ROWS + i];
+  for (int i = 0; i < rows; ++i)
+    if (any(p[i] != 0))
+      for (int j = 0; j < rows; ++j) w[j] += A[i * ROWS + j] * p[i];
   for (long s = 0; s < sweeps; ++s) {
     residual = (vector){0};
-    for (int c = 0; c < TOUCHES; ++c) touch(A, v, p, every + c, 3 * c, target[c], (number)friction[c], &residual);
-    for (int k = 0; k < JOINTS; ++k) {
-      const int i = 3 * TOUCHES + k;
-      joint(A, v, p, part + 2 * k, share[k], i, (number)dry[k] * dt, low[k], high[k], &residual);
+    for (int c = 0; c < TOUCHES; ++c) touch(A, w, p, every + c, rows, 3 * c, target[c], (number)friction[c], &residual);
+    for (int i = 3 * TOUCHES; i < rows; ++i) {
+      const int k = i - 3 * TOUCHES;
+      joint(A, w, p, part + 2 * k, share[k], rows, i, (number)dry[k], dt, low[k], high[k], &residual);
     }
   }
   return residual;

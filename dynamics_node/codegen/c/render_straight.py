@@ -62,10 +62,11 @@ def before_run(precision="double") -> list[str]:
     ]
 
 
-def render_run(program, dialect=NUMBERS, writing=None, name="run"):
+def render_run(program, dialect=NUMBERS, writing=None, name="run", reads=None):
     """The lines of a function, `run` by default, and its parts. dialect: NUMBERS or VECTORS; writing: the
-    lines that write results, (text, the values that it waits for), by default those that store them in y."""
-    given = [f"x[{k}]" for k in range(program.input_size)]
+    lines that write results, (text, the values that it waits for), by default those that store them in y;
+    reads: places of the inputs in x, by default in order."""
+    given = [f"x[{k}]" for k in (range(program.input_size) if reads is None else reads)]
     storing = [(f"y[{k}] = {{}};", (n,)) for k, n in enumerate(_results(program))]
     names = Names(program, dialect, given, writing=storing if writing is None else writing)
     number, part = dialect.number, "part" if name == "run" else f"part_of_{name}"
