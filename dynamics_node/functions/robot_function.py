@@ -184,7 +184,7 @@ class RobotFunction(Function[Result]):
         ground: Ground | Iterable[Ground] = FLOOR,
         friction: bool = True,
         limits: bool = True,
-        sweeps: int = 10,
+        sweeps: int = 6,
     ) -> ContactRollout: ...
     def rollout(
         self,
@@ -200,7 +200,7 @@ class RobotFunction(Function[Result]):
         ground: Ground | Iterable[Ground] = FLOOR,
         friction: bool = True,
         limits: bool = True,
-        sweeps: int = 10,
+        sweeps: int = 6,
     ) -> Rollout | ContactRollout:
         """Simulate many states along many steps, for planners that sample, see docs/how-to/rollouts.md.
 
