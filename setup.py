@@ -26,7 +26,8 @@ CHECKS = [
     "argcomplete>=2",  # completion in shells
 ]
 ORACLE = ["pin>=3.4"]  # brings NumPy 2; a sourced ROS 2 on Ubuntu 24.04 has Pinocchio for its NumPy 1.26
-MUJOCO = ["mujoco>=3.2,<4"]  # another oracle: linkages by its equality constraints
+MUJOCO = ["mujoco>=3.3.7,<4"]  # reads MJCF; another oracle: linkages by its equality constraints
+MODELS = ["gymnasium>=1.0"]  # robots in MJCF
 XACRO = ["xacro>=2.0"]
 DOCTOR = ["trimesh>=4.0", "pycollada>=0.8", "lxml>=4.9"]  # meshes; COLLADA needs the other two
 BAGS = ["rosbags>=0.11.9", "rich>=13.0", "matplotlib>=3.5"]
@@ -44,7 +45,7 @@ CONTACTS = ["daqp>=0.8.5"]  # quadratic programs of contact forces
 VIEWER = ["viser>=1.1"]  # pages that play a motion
 EXPORTS = [*CASADI, "fmpy>=0.3.20"]  # what loads exported functions
 EXTRAS = DOCTOR + GTSAM + EXPORTS + PLANNING + CONTACTS + VIEWER
-TEST = DEMO + XACRO + CHECKS + TABLES + CLUSTER + GPU_CHECKS + EXTRAS
+TEST = DEMO + XACRO + MODELS + CHECKS + TABLES + CLUSTER + GPU_CHECKS + EXTRAS
 BENCH = [*TEST, "figaroh>=1.0.2"]
 SITE = [  # the documentation
     "sphinx>=8.1",

@@ -148,7 +148,7 @@ def tracking_error(description, *torques):
 def test_tracking_error_in_the_loop(laws, library, robot, description, capsys):
     """The thirds of `./dev demo`, with the law in the control loop in place of the node on topics: PD alone,
     with gravity and Coriolis torques (law effort), with full feed-forward (law feedforward)."""
-    pytest.importorskip("mujoco", reason="MuJoCo: pip install 'mujoco>=3.2,<4'")
+    pytest.importorskip("mujoco", reason="MuJoCo: pip install 'mujoco>=3.3.7,<4'")
     carried = laws.law(library, Law.EFFORT, 7)
     driven = laws.law(
         library, Law.FEEDFORWARD, 7, p=STIFFNESS, d=RATE_GAIN, armature=ROTORS, friction=True,
@@ -184,7 +184,7 @@ def test_tracking_error_in_the_loop(laws, library, robot, description, capsys):
 def test_tracking_error_of_efforts_in_the_trajectory(robot, description, capsys):
     """Efforts of all points in advance, linear between them, as joint_trajectory_controller adds them to its PID:
     of the rigid bodies, and with rotors and friction."""
-    pytest.importorskip("mujoco", reason="MuJoCo: pip install 'mujoco>=3.2,<4'")
+    pytest.importorskip("mujoco", reason="MuJoCo: pip install 'mujoco>=3.3.7,<4'")
     loaded = dn.with_payload(robot, PAYLOAD.link, PAYLOAD.mass, PAYLOAD.center, PAYLOAD.moment * np.eye(3))
     trajectory = Trajectory.lasting(SECONDS)
     q, qd, qdd = np.moveaxis(trajectory.points, 1, 0)

@@ -67,7 +67,8 @@ def _compilable(mujoco, path, folder):
     unneeded = (spec.skins, spec.materials, spec.textures, spec.sensors, spec.pairs, spec.keys, spec.tuples)
     for part in [part for parts in unneeded for part in parts]:
         spec.delete(part)
-    spec.memory = spec.njmax = spec.nconmax = -1  # for simulations
+    usual = mujoco.MjSpec()  # of simulations
+    spec.memory, spec.njmax, spec.nconmax = usual.memory, usual.njmax, usual.nconmax
     return spec
 
 

@@ -57,7 +57,7 @@ def specification(urdf: str):
     try:
         import mujoco
     except ImportError as error:
-        raise ImportError("this demo simulates with MuJoCo: pip install 'mujoco>=3.2,<4'") from error
+        raise ImportError("this demo simulates with MuJoCo: pip install 'mujoco>=3.3.7,<4'") from error
     bare = re.sub(r"<(visual|collision)\b.*?</\1>", "", urdf, flags=re.S)
     return mujoco, mujoco.MjSpec.from_string(bare.replace("<link", _COMPILER + "<link", 1))
 

@@ -205,6 +205,7 @@ def _published():
     for package, pattern in (
         ("dm_control", "suite/*.xml"),
         ("robosuite", "models/assets/robots/*/robot.xml"),
+        ("gymnasium", "envs/mujoco/assets/*.xml"),
     ):
         spec = importlib.util.find_spec(package)
         found += sorted(Path(spec.submodule_search_locations[0]).glob(pattern)) if spec else []
@@ -216,7 +217,7 @@ def _published():
 )
 def test_published_robots(path):
     if path is None:
-        pytest.skip("models in MJCF: pip install dm_control robosuite")
+        pytest.skip("models in MJCF: pip install gymnasium, or dm_control robosuite")
     compare(path, 2)
 
 
