@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 
 import dynamics_node as dn
-from dynamics_demo.robots import five_bar
 from dynamics_node.algorithms import dynamics_programs
 from dynamics_node.graph import (
     complete_sketch,
@@ -94,7 +93,7 @@ def drawings():
     steps = (("a", 3, "torques"), ("b", 4, "torques and F1"), ("c", 6, "torques and wrenches"))
     for letter, count, what in steps:
         drawings[f"paper1_5{letter}"] = to_svg(eliminate_some(graph, plan, count), f"{what} eliminated")
-    mechanism = dn.parse_robot(five_bar())
+    mechanism = dn.example_robot("five_bar")
     forward = dn.forward_dynamics(mechanism)
     drawings["paper1_12"] = complete_sketch(mechanism, forward, "five-bar, forward dynamics").svg()
     graph = generic_graph(mechanism, forward)

@@ -2,7 +2,7 @@
 
 import dynamics_node as dn
 
-robot = dn.load_robot("panda.urdf")
+robot = dn.example_robot("panda")
 tau = dn.build(robot, "inverse_dynamics")(q, qd, qdd)
 """
 

@@ -10,14 +10,13 @@ Torques of a humanoid on two feet from any sensors, and the most likely faulty s
 import numpy as np
 
 import dynamics_node as dn
-from dynamics_demo.robots import humanoid
 from dynamics_node.robot.sensors import ExternalWrench, Imu, JointAcceleration, JointTorque
 
 FEET = ("left_foot", "right_foot")
 
 
 def main():
-    robot = dn.parse_robot(humanoid(), floating_base=True)
+    robot = dn.example_robot("humanoid")
     q, still = robot.neutral(), np.zeros(robot.nv)
 
     # At rest, all weight on the left foot: inverse dynamics is a sensor problem, too.

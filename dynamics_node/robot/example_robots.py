@@ -1,4 +1,7 @@
-"""Robots of example-robot-data by name."""
+"""Robots by name: those of example-robot-data, and those of the package dynamics_demo of the examples.
+
+dynamics_demo is installed with the library, which does not depend on it: a name imports it.
+"""
 
 import os
 import sys
@@ -7,8 +10,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from dynamics_node.errors import UnknownNameError
-from dynamics_node.optional import install_command
-from dynamics_node.robot.loading import load_robot
+from dynamics_node.optional import install_command, required
+from dynamics_node.robot.loading import load_robot, parse_robot
 from dynamics_node.robot.robot import Robot
 from dynamics_node.text import similar
 
@@ -50,16 +53,28 @@ EXAMPLE_ROBOTS = {
 }
 
 
+OWN_ROBOTS = {  # of dynamics_demo.robots, and whether the base floats
+    "belt_leg": False,
+    "differential": False,
+    "five_bar": False,
+    "four_bar": False,
+    "humanoid": True,
+    "quadruped": True,
+}
+
+
 def example_robot(name: str, **choices: Any) -> Robot:
-    """Read a robot of the package example-robot-data by name.
+    """Read a robot by name, of the package example-robot-data or of the examples of this package.
 
     Parameters
     ----------
     name : str
-        "panda", "ur5", "kinova", "solo12", "anymal_c", "talos", ...; an unknown name raises an error that
-        lists similar ones.
+        "panda", "ur5", "kinova", "solo12", "anymal_c", "talos", ...; of the examples: "four_bar", "five_bar",
+        "differential", "belt_leg", "quadruped", "humanoid". An unknown name raises an error that lists
+        similar ones.
     **choices
-        Arguments of `load_robot`. By default, legged robots have a floating base.
+        Arguments of `load_robot`; for the examples, of `parse_robot`. By default, legged robots have a
+        floating base.
 
     Returns
     -------
@@ -77,19 +92,25 @@ def example_robot(name: str, **choices: Any) -> Robot:
     >>> robot = dn.example_robot("ur5")
     >>> robot.nv, robot.v_names[0]
     (6, 'shoulder_pan_joint')
+    >>> linkage = dn.example_robot("five_bar")
+    >>> linkage.nq, linkage.nv
+    (4, 2)
     """
+    if name in OWN_ROBOTS:
+        text = required("dynamics_demo.robots", f"the robot {name!r}").ROBOTS[name]()
+        return parse_robot(text, **({"floating_base": OWN_ROBOTS[name]} | choices))
     return load_robot(
         example_robot_file(name), **({"floating_base": EXAMPLE_ROBOTS[name].floating_base} | choices)
     )
 
 
 def example_robot_file(name: str) -> Path:
-    """Return the file of a robot of `example_robot`.
+    """Return the file of a robot of example-robot-data.
 
     Parameters
     ----------
     name : str
-        As there; the errors, too.
+        As in `example_robot`; the errors, too.
 
     Returns
     -------
@@ -101,8 +122,12 @@ def example_robot_file(name: str) -> Path:
     >>> dn.example_robot_file("panda").name
     'panda.urdf'
     """
+    if name in OWN_ROBOTS:
+        write = f"python -m dynamics_demo.robots {name} > {name}.urdf"
+        raise UnknownNameError(f"the robot {name!r} has no file: {write} writes one")
     if name not in EXAMPLE_ROBOTS:
-        raise UnknownNameError(f"no example robot {name!r}; {similar(name, EXAMPLE_ROBOTS)}")
+        known = [*EXAMPLE_ROBOTS, *OWN_ROBOTS]
+        raise UnknownNameError(f"no example robot {name!r}; {similar(name, known)}")
     for folder in _shares():
         path = folder / PACKAGE / "robots" / EXAMPLE_ROBOTS[name].path
         if path.is_file():

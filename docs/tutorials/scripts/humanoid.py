@@ -15,9 +15,8 @@ standing, and its momentum.
 import numpy as np
 
 import dynamics_node as dn
-from dynamics_demo.robots import humanoid
 
-robot = dn.parse_robot(humanoid(), floating_base=True)
+robot = dn.example_robot("humanoid")
 print(robot.nq, robot.nv)
 print(robot.q_names[:8])
 print(robot.v_names[:7])
