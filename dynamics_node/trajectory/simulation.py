@@ -1,6 +1,6 @@
 """Simulation: the trajectory of a robot from a start, under torques."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 
 import numpy as np
@@ -10,8 +10,11 @@ from dynamics_node.codegen.backends import BACKENDS
 from dynamics_node.errors import InputError, SingularPosition, TrajectoryError, Unobservable
 from dynamics_node.functions.checks import finite, numbers, positive, require_robot
 from dynamics_node.functions.choices import require_known
+from dynamics_node.functions.robot_function import FLOOR
 from dynamics_node.robot import Robot
+from dynamics_node.robot.contacts import Contact, Ground
 from dynamics_node.trajectory.assembly import closed_start, require_branch
+from dynamics_node.trajectory.contact_simulation import simulate_with_contacts
 from dynamics_node.trajectory.fixed_lag import FixedLag, require_lag
 from dynamics_node.trajectory.gauss_newton import BatchSolver
 from dynamics_node.trajectory.graphs import forward_graph
@@ -40,10 +43,15 @@ def simulate(
     torque: Torque = None,
     lag_steps: int | None = 2,
     friction: bool = True,
+    contacts: Contact | Iterable[Contact] | None = None,
+    ground: Ground | Iterable[Ground] = FLOOR,
+    limits: bool = True,
     backend: str = "auto",
     progress: Callable[[int], object] | None = None,
 ) -> Trajectory:
     """Simulate a robot under torques: integrate its equations of motion by the trapezoidal rule.
+
+    With `contacts`, steps are those of `rollout`: with impulses, and of first order.
 
     Parameters
     ----------
@@ -67,6 +75,13 @@ def simulate(
         Number of steps that are solved at a time (fixed lag); None, or 0 on the command line, for all.
     friction : bool
         Whether damping, friction, springs and offsets of the joints act.
+    contacts : iterable of Contact, optional
+        Points of links, or balls around them, that touch the ground, as in `rollout`; may be empty. A step is
+        then semi-implicit, with impulses. The Trajectory has `contact_forces`.
+    ground : Plane, Terrain, callable, or iterable of them
+        Surfaces of the ground, with contacts.
+    limits : bool
+        Whether joints stop at the limits of their positions, with contacts.
     backend : str
         'c' (compiled for this robot and cached), 'numpy', or 'auto': 'c' if it works.
     progress : callable, optional
@@ -80,6 +95,8 @@ def simulate(
     ------
     InputError
         If an argument has a wrong shape or value, and for more than 10,000,000 steps.
+    ChoiceError, ContactError
+        For contacts or a ground that `rollout` does not take.
     TrajectoryError
         If a step has no solution: InconsistentStart, WrongBranch, SingularPosition or NotConverged. Its
         `solution` is the Trajectory so far.
@@ -114,6 +131,11 @@ def simulate(
         raise InputError(f"friction must be True or False, not {friction!r}")
     system = robot_system(robot)
     q0, qd0 = closed_start(robot, q0, qd0)
+    if contacts is not None:
+        time, drive = dt * np.arange(count), _drive(torque, dt * np.arange(count), system)
+        choices = {"contacts": contacts, "ground": ground, "friction": bool(friction), "limits": limits}
+        start = {"q": q0, "qd": qd0}
+        return simulate_with_contacts(robot, system, start, time, dt, drive, backend, progress, **choices)
     graph = _graph(system, bool(friction))
     time = dt * np.arange(count)
     known = prior(graph, {"q": q0, "qd": qd0}, {"q": STARTED, "qd": STARTED})

@@ -20,7 +20,7 @@ KINDS = {
     "tau": "torque",
     "external_torque": "external torque",
 }
-ROWS = ("time", *KINDS, "iterations")
+ROWS = ("time", *KINDS, "contact_forces", "iterations")
 SIGMAS = 2.0  # half-width of a band in standard deviations
 
 
@@ -59,6 +59,8 @@ class Trajectory:
         Torques of the independent joints, N m or N.
     external_torque : ndarray (count, nv) or None
         Torques of the environment, if estimated, N m or N.
+    contact_forces : ndarray (count, 3 touches) or None
+        Forces of contacts, of a simulation with them, N: see ContactRollout.
     std : dict
         {kind: (count, coordinates)}: standard deviations of an estimate.
     covariance : dict
@@ -95,6 +97,7 @@ class Trajectory:
     qdd: np.ndarray
     tau: np.ndarray
     external_torque: np.ndarray | None = None
+    contact_forces: np.ndarray | None = None
     std: dict[str, np.ndarray] = field(default_factory=dict)
     covariance: dict[str, np.ndarray] = field(default_factory=dict)
     residuals: dict[str, np.ndarray] = field(default_factory=dict)

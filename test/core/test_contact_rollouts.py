@@ -90,6 +90,41 @@ def test_a_ball_rebounds_by_its_restitution():
     assert speed[hit] == pytest.approx(0.6 * np.sqrt(2 * G), rel=0.01)
 
 
+def test_simulate_takes_contacts():
+    """Its steps are those of a rollout that solves every step anew; a controller reads the state before."""
+    plane, q, angle = on_slope(20, 0.2)
+    robot = dn.parse_robot(BOX)
+    slide = dn.simulate(robot, q, steps=100, dt=1e-3, contacts=CORNERS, ground=plane, backend="numpy")
+    expected = G * (np.sin(angle) - 0.2 * np.cos(angle))
+    assert slide.qd[-1, 3] == pytest.approx(0.1 * expected, rel=1e-3)
+    assert slide.qdd[-1, 3] == pytest.approx(expected, rel=1e-3)
+    assert slide.contact_forces.shape == (101, 12)
+    assert slide.contact_forces[-1, 2::3].sum() == pytest.approx(2 * G * np.cos(angle), rel=1e-6)
+    mass = dn.parse_robot(SLIDER.format(0, 0))
+    held = dn.simulate(
+        mass,
+        [0.3],
+        [0.0],
+        2.0,
+        dt=2e-3,
+        torque=lambda time, q, qd: [40 * (0.7 - q[0]) - 20 * qd[0]],
+        contacts=(),
+    )
+    assert held.q[-1, 0] == pytest.approx(0.5, abs=1e-9) and held.tau[-1, 0] == pytest.approx(8.0)
+    with pytest.raises(dn.TrajectoryError, match=r"slider, at .* s: .*shorten dt") as caught:
+        dn.simulate(
+            mass,
+            [0.3],
+            [-1.5e308],
+            steps=9,
+            dt=10.0,
+            torque=lambda time, q, qd: [-1e308],
+            contacts=(),
+            limits=False,
+        )
+    assert 1 <= len(caught.value.solution) < 10
+
+
 @pytest.mark.parametrize("force, moves", [(2.4, False), (-2.4, False), (2.6, True), (-2.6, True)])
 def test_a_joint_sticks_below_its_dry_friction(force, moves):
     robot = dn.parse_robot(SLIDER.format(2.5, 0))
