@@ -6,6 +6,7 @@ Use a running dynamics_node from Python, like `ros2 param set`, `ros2 service ca
 
 ./dev run -- python examples/client.py     while the node and a driver run
 """
+# sphinx_gallery_thumbnail_path = 'figures/demo_tracking.png'
 
 import numpy as np
 import rclpy

@@ -6,6 +6,7 @@ Inverse dynamics of a batch of states, and forward dynamics as a check.
 
 ./dev run -- python examples/library.py [robot.urdf]
 """
+# sphinx_gallery_thumbnail_path = 'figures/explain.png'
 
 import sys
 

@@ -6,6 +6,7 @@ A robot with a closed loop: dependent joints, torques of the actuated joints, an
 
 ./dev run -- python examples/loops.py
 """
+# sphinx_gallery_thumbnail_path = 'figures/demo_five_bar.png'
 
 import numpy as np
 

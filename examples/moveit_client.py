@@ -20,6 +20,7 @@ sink
 max_effort_rate
     A limit for all joints, N m/s or N/s; 0: none.
 """
+# sphinx_gallery_thumbnail_path = 'figures/time_optimal.png'
 
 import rclpy
 from builtin_interfaces.msg import Time

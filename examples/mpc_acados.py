@@ -7,6 +7,7 @@ solver links the exported inverse dynamics. It needs `acados <https://docs.acado
 
 LD_LIBRARY_PATH=panda_acados:$LD_LIBRARY_PATH ./dev run -- python examples/mpc_acados.py
 """
+# sphinx_gallery_thumbnail_path = 'figures/mpc_casadi.png'
 
 from pathlib import Path
 

@@ -6,6 +6,7 @@ One robot, one problem, six algorithms: eliminate its factor graph in different 
 
 ./dev run -- python examples/orderings.py [robot.urdf]
 """
+# sphinx_gallery_thumbnail_path = 'figures/paper1_10a.svg'
 
 import sys
 

@@ -6,6 +6,7 @@ Torques of a humanoid on two feet from any sensors, and the most likely faulty s
 
 ./dev run -- python examples/sensors.py
 """
+# sphinx_gallery_thumbnail_path = 'figures/paper4_1.svg'
 
 import numpy as np
 

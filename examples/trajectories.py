@@ -6,6 +6,7 @@ A robot over time: simulation, its inverse, and external torques from noisy read
 
 ./dev run -- python examples/trajectories.py [folder for pages that play the motions]
 """
+# sphinx_gallery_thumbnail_path = 'figures/demo_four_bar.png'
 
 import sys
 from functools import partial

@@ -14,6 +14,7 @@ trajectory.yaml is the message, as ``ros2 topic pub`` and ``dynamics check`` tak
       - {time_from_start: {sec: 0}, positions: [0.0, 0.0], velocities: [0.0, 0.0], accelerations: [1.0, 0.5]}
       - {time_from_start: {sec: 0, nanosec: 100000000}, ...}
 """
+# sphinx_gallery_thumbnail_path = 'figures/checked_trajectory.png'
 
 import sys
 from pathlib import Path

@@ -45,6 +45,7 @@ def plot_curves(path, time, curves, title: str):
         raise InputError("there are no curves to plot")
     figure = Figure(figsize=(9.0, 1.0 + 2.4 * len(panels)), layout="constrained")
     axes = figure.subplots(len(panels), 1, squeeze=False, sharex=True).ravel()
+    listed: list[str] = []
     for panel, (label, members) in zip(axes, panels.items(), strict=True):
         for name, _, _, values, band in members:
             (line,) = panel.plot(time, values, linewidth=1.0, label=_plain(name))
@@ -54,8 +55,10 @@ def plot_curves(path, time, curves, title: str):
                 )
         panel.set_ylabel(label, fontsize=9)
         panel.tick_params(labelsize=8)
-        panel.legend(fontsize=7, ncols=2, loc="upper left", bbox_to_anchor=(1.0, 1.0))
-    figure.supxlabel("s", fontsize=9)
+        if (names := [name for name, *_ in members]) != listed:  # panels below have the same colors
+            panel.legend(fontsize=7, ncols=2, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+            listed = names
+    figure.supxlabel("time [s]", fontsize=9)
     figure.suptitle(title, fontsize=10, parse_math=False)
     _save(figure, path)
 
@@ -83,12 +86,12 @@ def plot_comparison(path, comparison: Comparison, title: str, timed=True):
         panel.set_title(
             f"{difference.name}: RMSE {difference.rmse:.3g} {difference.unit}", fontsize=9, parse_math=False
         )
-        panel.set_ylabel(difference.unit, fontsize=8)
+        panel.set_ylabel(f"torque [{difference.unit}]", fontsize=8)
         panel.tick_params(labelsize=8, labelbottom=k + _COLUMNS >= len(differences))
     for panel in panels[len(differences) :]:
         panel.set_visible(False)
     panels[0].legend(fontsize=8)
-    figure.supxlabel("s" if timed else "row", fontsize=9)
+    figure.supxlabel("time [s]" if timed else "row", fontsize=9)
     thinned = f", one in {every} plotted" if every > 1 else ""
     figure.suptitle(f"{title}: {comparison.count} states{thinned}", fontsize=10, parse_math=False)
     _save(figure, path)
