@@ -77,6 +77,10 @@ class ForceVariables:
         for row, (k, own, sign) in zip(self.wedges, wedges, strict=True):
             row[own] = sign, -self.contacts[k].friction  # type: ignore[operator]
 
+    def costs(self, force_weights):
+        """(n,), given the force_weights (contacts,): of squares of x / 2."""
+        return np.asarray(force_weights)[self.contact] / self.units**2
+
     def __repr__(self):
         return f"ForceVariables({self.size} of {len(self.contacts)} contacts)"
 
@@ -107,7 +111,7 @@ def contact_qp_program(
     driven,
     force_weights,
     torque_weights,
-    limits,
+    efforts,
     wrenches=False,
     parameters=(),
 ) -> Program:
@@ -115,29 +119,20 @@ def contact_qp_program(
 
     driven (nv,) bool: coordinates with a motor, others have torque zero. force_weights (contacts,), above 0,
     torque_weights (nv,): the cost is half the sum of weight times square over x, moments by their `units`,
-    and over torques. limits (nv,) of torques. parameters: those of a robot that are inputs. Reads q, qd, qdd,
+    and over torques. efforts (nv,): limits of torques. parameters: those of a robot that are inputs. Reads q, qd, qdd,
     active (contacts,) of 0 and 1, f_ext if there are `wrenches`, and gravity. Returns tau0 (nv,), H (n, n), f
     (n,), A (nv + wedges, n), lower and upper (normals + nv + wedges,). Forces of inactive contacts move
     nothing and cost, so they are zero.
     """
-    names = ("q", "qd", "qdd", *(("f_ext",) if wrenches else ()), "gravity")
-    reads = state_shapes(robot, names)
-    reads = {**{name: reads[name] for name in names[:3]}, "active": (len(variables.contacts),), **reads}
     weights = np.where(driven, torque_weights, 0.0)
-    costs = np.diag(np.asarray(force_weights)[variables.contact] / variables.units**2)
-    slack = np.where(driven, limits, 0.0)
+    costs = np.diag(variables.costs(force_weights))
+    slack = np.where(driven, efforts, 0.0)
     ahead = np.zeros(variables.nnormals)
-    wheels = [LEANING] * any(contact.kind == "wheel" for contact in variables.contacts)
-    limits_of_health = [*health_limits(robot), *wheels]
 
-    def function(own, q, qd, qdd, active, gravity, f_ext=None):
-        rates = rates_at(own, q, qd, explicit=True)
-        tau0 = inverse_dynamics(own, rates, q, qdd, f_ext, gravity)
-        A, leaning = _torques_by_forces(own, rates, q, variables, active)
+    def function(tau0, A):
         scaled = A * weights[:, None]
         bounded = np.isfinite(slack)
         none = np.full(len(variables.wedges), UNBOUNDED)
-        watched = {"health": np.concatenate([health(own, q, rates), leaning])} if limits_of_health else {}
         results = {
             "tau0": tau0,
             "H": variables.spread.T @ (scaled.T @ A) @ variables.spread + costs,
@@ -148,9 +143,29 @@ def contact_qp_program(
                 [ahead + UNBOUNDED, np.where(bounded, tau0 + slack, UNBOUNDED), np.zeros(len(none))]
             ),
         }
-        return results | watched
+        return results, np.zeros(0)
 
-    return economical_program(robot, reads, function, parameters, limits_of_health)
+    return program_of_torques(robot, variables, function, 0, wrenches, parameters)
+
+
+def program_of_torques(robot, variables, function, checks, wrenches, parameters):
+    """The Program of function(tau0 (nv,), A (nv, rows)) -> results, health (checks,), which exceeds zero at
+    states without results. A: the torques by contact forces."""
+    names = ("q", "qd", "qdd", *(("f_ext",) if wrenches else ()), "gravity")
+    reads = state_shapes(robot, names)
+    reads = {**{name: reads[name] for name in names[:3]}, "active": (len(variables.contacts),), **reads}
+    wheels = [LEANING] * any(contact.kind == "wheel" for contact in variables.contacts)
+    limits = [*health_limits(robot), *wheels, *[0.0] * checks]
+
+    def traced(own, q, qd, qdd, active, gravity, f_ext=None):
+        rates = rates_at(own, q, qd, explicit=True)
+        tau0 = inverse_dynamics(own, rates, q, qdd, f_ext, gravity)
+        A, leaning = _torques_by_forces(own, rates, q, variables, active)
+        results, checked = function(tau0, A)
+        watched = np.concatenate([health(own, q, rates), leaning, checked])
+        return results | ({"health": watched} if limits else {})
+
+    return economical_program(robot, reads, traced, parameters, limits)
 
 
 def _torques_by_forces(robot, rates, q, variables, active):

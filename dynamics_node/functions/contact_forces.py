@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from dynamics_node.algorithms.contact_dynamics import why_no_forces
 from dynamics_node.algorithms.contact_qp import ForceVariables, contact_qp_program
 from dynamics_node.algorithms.health import why_not
+from dynamics_node.algorithms.unlimited_forces import unlimited_forces_program
 from dynamics_node.display import shown_by_field, titled
 from dynamics_node.errors import InputError, SolutionError, UnknownNameError
 from dynamics_node.functions.arguments import robot_signature
@@ -25,6 +26,7 @@ from dynamics_node.robot.contacts import Contact, ContactRows, valid_contacts
 from dynamics_node.text import listed
 
 Infeasible = Literal["raise", "nan", "least"]
+INFEASIBLE = get_args(Infeasible)
 
 
 @shown_by_field
@@ -102,10 +104,12 @@ class ContactSolver:
     driven: np.ndarray
     effort_limits: np.ndarray
     _spec: FunctionSpec
+    _unlimited: Function[Any]
     _judge: Function[Any]
     _variables: ForceVariables
     _cones: ConeSolver
     _limits: ForceLimits
+    _all: np.ndarray  # (contacts,) of ones
 
     def __repr__(self):
         names = zip(self.robot.v_names, self.driven, strict=True)
@@ -188,21 +192,43 @@ class ContactSolver:
         >>> result.tau[:2].round(1)  # N m, about x and y: one foot does not hold the robot
         array([-8. , 13.7])
         """
-        if errors not in get_args(Infeasible):
-            raise InputError(f"errors must be {', '.join(get_args(Infeasible))}, not {errors!r}")
+        if errors not in INFEASIBLE:
+            raise InputError(f"errors must be {', '.join(INFEASIBLE)}, not {errors!r}")
         active = None if active is None else _flags(active)
-        touch = np.ones(len(self.rows.contacts)) if active is None else active
-        arrays: list[Any] = [q, qd, qdd, touch]
+        touch = self._all if active is None else active
         if f_ext is not None and "f_ext" not in self.qp.defaults:
             raise TypeError("this ContactSolver takes no f_ext: build it with f_ext=True")
-        if f_ext is not None or gravity is not None:
-            arrays += [f_ext, gravity] if "f_ext" in self.qp.defaults else [gravity]
+        arrays = (q, qd, qdd, touch, *self._rest(f_ext, gravity))
+        unlimited, good = self._without_limits(arrays, active)
+        if unlimited is not None and (good is True or np.all(good)):
+            return unlimited
         program = self.qp(*arrays, errors="nan") if errors == "nan" else self.qp(*arrays)
         if program[0].ndim == 1 and errors != "nan":
             result, good = self._of_state(program, active)
         else:
-            result, good = self._of_states(program, active)
+            result, good = self._of_states(program, active, unlimited)
         return result if np.all(good) else self._otherwise(result, good, errors)
+
+    def _rest(self, f_ext, gravity):
+        """The optional arguments with defaults in place of None."""
+        rest: dict[str, Any] = self.qp.defaults
+        if f_ext is not None or gravity is not None:
+            given = {"f_ext": f_ext, "gravity": gravity}
+            rest = {name: array if given[name] is None else given[name] for name, array in rest.items()}
+        return rest.values()
+
+    def _without_limits(self, arrays, active):
+        """The ContactForces where no limit counts, and whether that is so, of every state. None if one state
+        is known not to be such."""
+        runner, q = self._unlimited.runner, arrays[0]
+        found, good = runner.call_new(tuple, *arrays), True
+        if found is None:
+            if runner.checks and isinstance(q, np.ndarray) and q.ndim == 1:
+                return None, False
+            found = self._unlimited(*arrays, errors="nan")
+            good = np.isfinite(found[0]).all(axis=-1)
+        tau, forces, allowed, use = found
+        return ContactForces(tau, forces, self._limits.margins(allowed, use, active)), good
 
     def violated(self, result: ContactForces) -> list[str]:
         """List the limits that the forces of one state violate.
@@ -263,8 +289,11 @@ class ContactSolver:
         5.0
         """
         self._spec.require_changeable(robot, is_program=True)
-        runner = self.qp.runner.with_parameters(self._spec.values(robot))
-        return replace(self, robot=robot, qp=_function(robot, self._variables, runner))
+        values, changed = self._spec.values(robot), []
+        for function in (self.qp, self._unlimited):
+            changed.append(_function(robot, self._variables, function.runner.with_parameters(values)))
+        qp, unlimited = changed
+        return replace(self, robot=robot, qp=qp, _unlimited=unlimited)
 
     def _of_state(self, program, active):
         """The ContactForces of one state, and whether they keep the limits."""
@@ -279,11 +308,16 @@ class ContactSolver:
             return ContactForces(*(np.full(size, np.nan) for size in sizes)), False
         return self._judged(program, x, np.zeros_like(y), active)[:2]
 
-    def _of_states(self, program, active):
-        """The same over a batch; NaN where the program is NaN or has no solution that passes the check."""
+    def _of_states(self, program, active, known=None):
+        """The same over a batch; NaN where the program is NaN or has no solution that passes the check.
+        known: ContactForces, NaN at some states, which alone are computed."""
         batch = program[0].shape[:-1]
         every = [a.reshape(-1, *a.shape[len(batch) :]) for a in program]
-        states = np.flatnonzero(np.isfinite(every[0]).all(axis=1))
+        sizes = (self.robot.nv, len(self.rows.names), len(self.limits))
+        arrays = [np.full((len(every[0]), size), np.nan) for size in sizes] if known is None else known
+        arrays = [a.reshape(len(every[0]), -1) for a in arrays]
+        kept = np.isfinite(arrays[0]).all(axis=1)
+        states = np.flatnonzero(~kept & np.isfinite(every[0]).all(axis=1))
         some = [a[states] for a in every]
         if active is not None:
             active = np.broadcast_to(active, (*batch, active.shape[-1])).reshape(len(every[0]), -1)[states]
@@ -301,8 +335,6 @@ class ContactSolver:
             lost = np.isnan(x[:, 0])
             result, good, _ = self._judged(some, np.where(lost[:, None], 0.0, x), 0.0 * y, active)
             result, good = [np.where(lost[:, None], np.nan, a) for a in result], good & ~lost
-        arrays = [np.full((len(every[0]), a.shape[1]), np.nan) for a in result]
-        kept = np.zeros(len(every[0]), dtype=bool)
         kept[states] = good
         for array, values in zip(arrays, result, strict=True):
             array[states] = values
@@ -439,7 +471,7 @@ def build_contact_solver(
     variables = ForceVariables(contacts)
     torques = _weights("torque_weights", torque_weights, robot.nv)
     parameters = tuple(runtime_parameters)
-    program = contact_qp_program(robot, variables, driven, weights, torques, efforts, f_ext, parameters)
+    choices = driven, weights, torques, efforts, f_ext, parameters
     spec = FunctionSpec(
         robot=robot,
         name="contact_forces",
@@ -447,15 +479,17 @@ def build_contact_solver(
         forward=(False,) * robot.nv,
         parameters=parameters,
     )
-    qp = _function(robot, variables, spec.runner(program))
+    qp = _function(robot, variables, spec.runner(contact_qp_program(robot, variables, *choices)))
     limits = ForceLimits(robot, variables, driven, efforts)
+    program = unlimited_forces_program(robot, variables, limits.used, *choices)
+    unlimited = _function(robot, variables, spec.runner(program))
     judge: Function[Any] = compile(limits.program(), backend, "contact_limits")
-    cones = ConeSolver(variables, ~driven)
-    return ContactSolver(robot, qp, driven, efforts, spec, judge, variables, cones, limits)
+    cones, every = ConeSolver(variables, ~driven), np.ones(len(contacts))
+    return ContactSolver(robot, qp, driven, efforts, spec, unlimited, judge, variables, cones, limits, every)
 
 
 def _function(robot, variables, runner) -> Function[Any]:
-    """The Function of the quadratic program."""
+    """The Function of the quadratic program, or of its solution without limits."""
     optional = {"f_ext": np.zeros((robot.nbodies, 6)), "gravity": robot.gravity}
     return Function(
         signature=robot_signature(robot).named("contact_forces").with_contacts(variables.rows),

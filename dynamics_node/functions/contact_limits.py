@@ -60,6 +60,13 @@ class ForceLimits:
             found.append(ForceLimit(f"{contact.name}.friction_{corner + 1}", k, words, 0.0, allowed, use))
         return found
 
+    def used(self, x, tau):
+        """What is allowed and the square of what is used, both (limits,), of symbols."""
+        z = np.concatenate([x, tau])
+        parts = [[row @ z for row in limit.use] for limit in self.limits]
+        allowed = [limit.constant + limit.allowed @ z for limit in self.limits]
+        return np.array(allowed), np.array([a * a + b * b for a, b in parts])
+
     def program(self) -> Program:
         """The Program that judges a solution x (n,) of the program of `contact_qp_program`, and its
         multipliers: raised (rows,) of upper limits, lowered (rows,) of lower ones.
@@ -76,17 +83,17 @@ class ForceLimits:
         def function(tau0, H, f, A, x, lower, upper, raised, lowered):
             provided = A @ x
             values, tau = np.concatenate([x[:k], provided]), tau0 - provided[:nv]
-            z, y = np.concatenate([x, tau]), raised + lowered
+            y = raised + lowered
             gradient = H @ x + f + y[k:] @ A + np.concatenate([y[:k], np.zeros(n - k)])
             above, below = upper - values, values - lower
             gaps = np.concatenate([raised * above, lowered * below])
-            use = [[row @ z for row in limit.use] for limit in self.limits]
+            allowed, use = self.used(x, tau)
             squares = [(vector * vector).sum() for vector in (tau0, gradient, gaps)]
             return {
                 "tau": tau,
                 "contact_forces": v.spread @ x,
-                "allowed": np.array([limit.constant + limit.allowed @ z for limit in self.limits]),
-                "use": np.array([a * a + b * b for a, b in use]),
+                "allowed": allowed,
+                "use": use,
                 "slack": np.concatenate([above, below]),
                 "scores": np.array([*squares, np.trace(H)]),
             }

@@ -23,6 +23,7 @@ from dynamics_node.symbolic.linear_algebra import (
     dot,
     half_solved,
     inverse_congruence,
+    inverse_definite,
     inverse_diagonal,
     least_squares,
     length,

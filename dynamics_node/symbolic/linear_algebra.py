@@ -2,7 +2,8 @@
 
 Constants of a Program need the same digits on every machine. BLAS and LAPACK add in an order that depends on
 the processor. A constant with another last digit makes another Program; two constants that should be equal
-cost operations. So `product`, `least_squares` and `pivoted` add in the order of the indices.
+cost operations. So `product`, `inverse_definite`, `least_squares` and `pivoted` add in the order of the
+indices.
 
 Systems of symbols are eliminated in a given order (`solve`, `solve_definite`); systems of floats go to
 LAPACK.
@@ -76,13 +77,13 @@ def least_squares(A, b, damping=0.0):
     k = range(normal.shape[-1])
     normal[..., k, k] += np.asarray(damping)[..., None]
     normal[..., k, k] += FAINT**2 * np.trace(normal, axis1=-2, axis2=-1)[..., None] + np.finfo(float).tiny
-    inverse = _inverse(normal)
+    inverse = inverse_definite(normal)
     back = product(transposed, inverse) if wide else product(inverse, transposed)
     x = product(back, b[..., None])
     return (x + product(back, b[..., None] - product(A, x)))[..., 0]
 
 
-def _inverse(A):
+def inverse_definite(A):
     """The inverse of definite matrices (..., n, n), by Gauss-Jordan elimination."""
     A = np.array(A)
     for k in range(A.shape[-1]):

@@ -587,6 +587,40 @@ def test_batches_are_states_one_by_one():
         solver(q, qd, qdd, active)
 
 
+@pytest.mark.parametrize("case", ["four feet", "weak joints", "two soles"])
+def test_states_where_no_limit_counts_need_no_solver(case, monkeypatch):
+    """They have the forces that DAQP finds, also in a batch with states at limits."""
+    name, contacts, choices = CASES[case]
+    robot = robot_of(name)
+    solver = solver_of(robot, contacts, **choices)
+    states = [*map(np.array, zip(*states_of(name, robot, 24, seed=3), strict=True))]
+    active = np.ones((24, len(contacts)))
+    active[0, 0] = 0
+    together = solver(*states, active, errors="nan")
+    solved = []
+
+    class Counting:
+        @staticmethod
+        def solve(*arguments, **settings):
+            solved.append(1)
+            return daqp.solve(*arguments, **settings)
+
+    daqp = cone_qp.required_daqp()
+    monkeypatch.setattr(cone_qp, "required_daqp", lambda: Counting)
+    alone, needed = [], []
+    for state in zip(*states, active, strict=True):
+        before = len(solved)
+        alone.append(solver(*state, errors="nan"))
+        needed.append(len(solved) > before)
+    assert any(needed) and not all(needed)
+    monkeypatch.setattr(dn.ContactSolver, "_without_limits", lambda *_: (None, False))
+    for k, state in enumerate(zip(*states, active, strict=True)):
+        by_daqp = solver(*state, errors="nan")
+        for one, other, array in zip(by_daqp, alone[k], together, strict=True):
+            np.testing.assert_allclose(other, one, atol=1e-6)
+            np.testing.assert_allclose(array[k], one, atol=1e-6)
+
+
 def test_a_solver_is_pickled():
     solver = solver_of(box(), corners())
     copy = pickle.loads(pickle.dumps(solver))
@@ -675,8 +709,10 @@ def test_invalid_arguments_are_named():
 
 
 def test_wrong_solutions_are_not_returned(monkeypatch):
-    """Whatever the status of the solver is."""
+    """Whatever the status of the solver is, where friction counts."""
     solver, daqp = solver_of(box(), corners()), cone_qp.required_daqp()
+    state = solver.robot.neutral(), np.zeros(6), np.array([0, 0, 0, 0.45 * G, 0, 0])
+    assert abs(solver(*state).margins.min()) < 1e-6
 
     class Liar:
         @staticmethod
@@ -687,8 +723,8 @@ def test_wrong_solutions_are_not_returned(monkeypatch):
     monkeypatch.setattr(cone_qp, "required_daqp", lambda: Liar)
     for errors in ("raise", "least"):
         with pytest.raises(dn.SolutionError, match="check"):
-            at_rest(solver, errors=errors)
-    assert np.isnan(at_rest(solver, errors="nan").tau).all()
+            solver(*state, errors=errors)
+    assert np.isnan(solver(*state, errors="nan").tau).all()
 
 
 def test_without_daqp_the_command_to_install_it_is_named(monkeypatch):
