@@ -1,4 +1,5 @@
-"""Forward dynamics with contacts against Pinocchio's constraintDynamics, in its C++ core and from Python.
+"""Forward dynamics with contacts against Pinocchio's constraintDynamics, in its C++ core and from Python; the
+derivatives against computeConstraintDynamicsDerivatives after it.
 
 Medians of thread CPU time over many batches of calls, random states, all contacts active, all in one run.
 """
@@ -20,6 +21,7 @@ ROBOTS = {
 TARGETS = {"Program": 0.12, "call": 0.20, "batch": 0.03}  # of a call of Pinocchio from Python
 BATCH = 4096
 CORE, PYTHON = "C++ constraintDynamics", "pin.constraintDynamics"
+DERIVATIVES = "pin, both functions", 0.25
 
 
 def rows(name, kind, links):
@@ -29,12 +31,14 @@ def rows(name, kind, links):
     frames = [theirs.getFrameId(link) for link in links]
     size = len(contacts[0].rows)
     core, reason = attempt(lambda: peers.pinocchio_contacts(theirs, frames, size))
-    python = python_time(theirs, frames, size)
+    python, derived = python_times(theirs, frames, size)
     times = {"Program": kernel_time(model, forward), "call": call_time(model, forward)}
     times["batch"] = batch_time(model, forward)
     for way, ours in times.items():
         yield way, ours, PYTHON, python, TARGETS[way], ""
         yield way, ours, CORE, core, None, reason
+    peer, target = DERIVATIVES
+    yield "derivatives", call_time(model, forward, forward.derivatives()), peer, derived, target, ""
 
 
 def arguments(model, forward, count):
@@ -56,10 +60,10 @@ def kernel_outputs(forward):
     return [numbers.shape for numbers in forward.program.outputs.values()]
 
 
-def call_time(model, forward):
-    """us per call with checks and new arrays."""
-    states = [list(array) for array in arguments(model, forward, STATES)]
-    return microseconds(lambda k: forward(*(array[k] for array in states)))
+def call_time(model, forward, called=None):
+    """us per call of a function of the same arguments with checks and new arrays."""
+    states, called = [list(array) for array in arguments(model, forward, STATES)], called or forward
+    return microseconds(lambda k: called(*(array[k] for array in states)))
 
 
 def batch_time(model, forward):
@@ -68,7 +72,8 @@ def batch_time(model, forward):
     return microseconds(lambda _: forward(*state), 2) / BATCH
 
 
-def python_time(theirs, frames, size):
+def python_times(theirs, frames, size):
+    """us of forward dynamics, and of these with their derivatives."""
     import pinocchio as pin
 
     data, models = theirs.createData(), pin.StdVec_RigidConstraintModel()
@@ -84,7 +89,15 @@ def python_time(theirs, frames, size):
     q = [pin.randomConfiguration(theirs, low, -low) for _ in range(STATES)]
     v, u = (list(array) for array in np.random.default_rng(0).uniform(-1, 1, (2, STATES, theirs.nv)))
     more = models, datas, settings
-    return microseconds(lambda k: pin.constraintDynamics(theirs, data, q[k], v[k], u[k], *more))
+
+    def forward(k):
+        pin.constraintDynamics(theirs, data, q[k], v[k], u[k], *more)
+
+    def derived(k):
+        forward(k)
+        pin.computeConstraintDynamicsDerivatives(theirs, data, *more)
+
+    return microseconds(forward), microseconds(derived)
 
 
 def main():

@@ -22,12 +22,12 @@ import numpy as np
 from dynamics_node.algorithms.composite_contacts import ByComposites, has_composites
 from dynamics_node.algorithms.contact_dynamics import (
     SMALL,
-    Damped,
     Touch,
     base_coordinates,
     clarity,
     contact_limits,
     damped,
+    fixed_vector,
     row_units,
 )
 from dynamics_node.algorithms.contact_equations import contact_equations
@@ -46,19 +46,14 @@ ROUNDING = 1e-8  # (m/s^2)^2; smaller accelerations of contacts do not count as 
 
 
 class Solved(NamedTuple):
-    """The solution at a state. scales (rows,): of rows and forces, zero where a contact is not active; of:
-    the matrix of the scaled forces.
+    """The solution at a state.
 
     qdd (nv,); components (rows,) of forces along P; along (nv,): rates y with scaled forces = scales * J y;
-    rest (nv,): torques that no force gives, of inverse dynamics; health: `clarity`, and of forward dynamics
-    the squared part of accelerations that no force cancels."""
+    health: `clarity`, and of forward dynamics the squared part of accelerations that no force cancels."""
 
-    scales: Any
-    of: Damped
     qdd: Any
     components: Any
     along: Any
-    rest: Any
     health: Any
 
 
@@ -114,9 +109,9 @@ def _stuck(robot, problem, staging, at):
     own = staging.alone(factors, M)
     rest = staging.alone(np.subtract, torques[free], given["tau"][free])
     units, active = _scales(problem, given["active"])
-    scaled = staging.alone(np.multiply, J.T, -units)
-    W = solution_by_branches(staging, own, scaled)
-    W, solved = staging.alone(partial(_solution, free), own, units, active, J, W, rest, gaps, known)
+    W = solution_by_branches(staging, own, staging.alone(np.multiply, J.T, -units))
+    stuck = _Stuck(staging, units, active, J, W)
+    solved = stuck.solved(free, staging.alone(solution, rest, *own), gaps, known)
     at.move(solved.qdd, solved.components)
     identity = np.diag(-1.0 * forward)
     changes = [
@@ -125,14 +120,8 @@ def _stuck(robot, problem, staging, at):
         (np.where(forward, identity, at.M), np.where(forward, 0.0, at.J)),
     ]
     torques, gaps = (np.concatenate(part, axis=1) for part in zip(*changes, strict=True))
-    along = np.concatenate([at.velocities(solved.along), np.zeros((len(J), 2 * robot.nv))], axis=1)
-    shared = J, W, solved.scales, solved.of
-    columns = solution_by_branches(staging, own, torques[free]).T, gaps.T, along.T
-    parts = [
-        staging.side_by_side(_stuck_column, *(array[lanes] for array in columns), shared=shared)
-        for lanes in np.split(np.arange(3 * robot.nv), 3)
-    ]
-    accelerations, components = (np.concatenate(part).T for part in zip(*parts, strict=True))
+    columns = solution_by_branches(staging, own, torques[free])
+    accelerations, components = stuck.changes(columns, gaps, at.velocities(solved.along), not driven.size)
     unknowns = np.zeros(torques.shape, dtype=object)
     unknowns[free] = accelerations
     if driven.size:
@@ -142,34 +131,104 @@ def _stuck(robot, problem, staging, at):
     return unknowns, _in_axes(staging, at, components), solved.health
 
 
-def _solution(free, own, units, active, J, W, rest, gaps, known):
-    """W (free, rows) of active rows, and Solved. own: factors of M; J (rows, free); W = M^-1 J^T of scaled
-    rows; rest (free,): torques that lack; gaps, known (nv,) without accelerations of free coordinates."""
-    qdd = solution(rest, *own)
-    A = (units[:, None] * J) @ W
+class _Stuck:
+    """Forces of stuck contacts, at a state: J (rows, free) along P, W = M^-1 J^T (free, rows) of rows in
+    `units`.
+
+    The matrices of the scaled forces are computed once, for all columns of derivatives: `shortest` is the
+    explicit map of Damped.shortest, `redundant` is 1 in redundant directions and 0 in others.
+    """
+
+    def __init__(self, staging, units, active, J, W):
+        self._staging, self._J, n = staging, J, len(J)
+        self._scales = staging.alone(np.multiply, units, active)
+        flags = active[:, None]
+        self._W, self._A = staging.side_by_side(_apparent, W.T, flags, shared=(J, self._scales))
+        self._W = self._W.T
+        of = staging.alone(_damped, self._A, active)
+        self._T, self._shortest, self._redundant = staging.side_by_side(_maps, np.eye(n), shared=(of,))
+
+    def _times(self, matrix, x):
+        return self._staging.side_by_side(_product, matrix, shared=(x,))
+
+    def solved(self, free, qdd, gaps, known):
+        """Solved; qdd (free,) without forces; gaps (rows,), known (nv,) without accelerations of free
+        coordinates."""
+        alone, times = self._staging.alone, self._times
+        missing = alone(_missing, self._scales, gaps, self._J, qdd)
+        forces = times(self._shortest, missing)
+        along, accelerations = np.zeros((2, len(known)), dtype=object)
+        along[free] = times(self._W, times(self._shortest, forces))
+        accelerations[:] = known
+        accelerations[free] = alone(np.add, qdd, times(self._W, forces))
+        once = times(self._T, fixed_vector(len(gaps)))
+        judged = missing, times(self._A, forces), once, times(self._T, once)
+        components = alone(np.multiply, self._scales, forces)
+        return Solved(accelerations, components, along, alone(_unclear, *judged))
+
+    def changes(self, accelerations, gaps, along, by_torques):
+        """Changes (free, 3 nv) of accelerations and (rows, 3 nv) of components along P, if gaps (rows, 3 nv)
+        change at constant accelerations and forces, and accelerations at constant forces. along (rows, nv):
+        changes of the velocities along P at rates Solved.along, by position. by_torques: whether the last nv
+        columns are those of unit torques."""
+        n, nv = along.shape
+        side_by_side, shared = self._staging.side_by_side, (self._J, self._W, self._scales, self._shortest)
+        turned = side_by_side(_redundant, along.T, shared=(self._scales, self._redundant))
+        more = np.concatenate([turned, np.zeros((2 * nv, n))])
+        first = np.arange((2 if by_torques else 3) * nv)
+        lanes = accelerations.T[first], gaps.T[first], more[first]
+        found = side_by_side(_stuck_column, *lanes, shared=shared)
+        if by_torques:
+            rest = side_by_side(_torque_column, accelerations.T[2 * nv :], self._W, shared=shared[1:])
+            found = tuple(np.concatenate(pair) for pair in zip(found, rest, strict=True))
+        return tuple(part.T for part in found)
+
+
+def _apparent(w, s, J, scales):
+    """A column of W, and of the matrix A of scaled forces, of an active row; s: whether it is."""
+    w = w * s
+    return w, scales * (J @ w)
+
+
+def _damped(A, active):
+    """Damped, with rows that are not active apart."""
     size = np.trace(A) * (1.0 / len(A)) + SMALL
-    W = W * active
-    A = active[:, None] * A * active + np.diag((1.0 - active) * size)
-    of = damped(A, size)
-    missing = -active * units * (gaps + J @ qdd)
-    forces = of.shortest(missing)
-    accelerations, along = np.array(known, dtype=object), np.zeros(len(known), dtype=object)
-    accelerations[free] = qdd + W @ forces
-    along[free] = W @ of.shortest(forces)
-    rest = missing - A @ forces
-    contradiction = rest @ rest / (missing @ missing + ROUNDING)
-    unclear = np.append(clarity(of), contradiction)
-    return W, Solved(units * active, of, accelerations, units * forces, along, np.zeros(0), unclear)
+    return damped(A + np.diag((1.0 - active) * size), size)
 
 
-def _stuck_column(accelerations, gaps, along, J, W, scales, of):
-    """Changes of accelerations (free,) and components (rows,) if gaps change at constant ones, and
-    accelerations at constant forces."""
-    y = solution(scales * (gaps + J @ accelerations), *of.factored)
-    along = scales * along
-    # of.shortest, and 3 T^2 - 2 T^3 along: all of it in redundant directions
-    twice = 3.0 * along - 2.0 * of.redundant_part(along) - 2.0 * y
-    forces = y + of.redundant_part(y + of.redundant_part(twice))
+def _product(row, x):
+    return row @ x
+
+
+def _maps(unit, of):
+    """Columns of T, of the map of Damped.shortest, and of 3 T^2 - 2 T^3."""
+    once = of.redundant_part(unit)
+    twice = of.redundant_part(once)
+    return once, of.shortest(unit, once), 3.0 * twice - 2.0 * of.redundant_part(twice)
+
+
+def _missing(scales, gaps, J, qdd):
+    return -scales * (gaps + J @ qdd)
+
+
+def _unclear(missing, met, once, twice):
+    """Health: clarity, and the squared part of missing accelerations that no force meets."""
+    rest, unclear = missing - met, once - twice
+    return np.array([unclear @ unclear, rest @ rest / (missing @ missing + ROUNDING)])
+
+
+def _redundant(along, scales, redundant):
+    return redundant @ (scales * along)
+
+
+def _stuck_column(accelerations, gaps, more, J, W, scales, shortest):
+    forces = more - shortest @ (scales * (gaps + J @ accelerations))
+    return accelerations + W @ forces, scales * forces
+
+
+def _torque_column(accelerations, w, W, scales, shortest):
+    """The column of a unit torque, given that of M^-1 and of W."""
+    forces = -(shortest @ w)
     return accelerations + W @ forces, scales * forces
 
 
@@ -197,12 +256,12 @@ def _held(robot, problem, staging, at):
     given, base, nv = staging.arrays, base_coordinates(robot), robot.nv
     torques, _ = at.start(given["qdd"])
     touch = *_scales(problem, given["active"]), at.J[:, base]
-    solved = staging.alone(partial(_shortest, base), *touch, torques, given["qdd"])
+    solved, rest, scales, of = staging.alone(partial(_shortest, base), *touch, torques, given["qdd"])
     at.move(solved.qdd, solved.components)
     changes = at.by_position()[0], at.by_velocity()[0], at.M
-    moved = at.velocities(solved.along), at.velocities(solved.rest)
+    moved = at.velocities(solved.along), at.velocities(rest)
     if base.size:
-        still, shared = np.zeros((2 * nv, len(at.J))), (at.J[:, base], solved.scales, solved.of)
+        still, shared = np.zeros((2 * nv, len(at.J))), (at.J[:, base], scales, of)
         columns: list = [(changes[0][base].T, *(part.T for part in moved))]
         columns += [(np.concatenate([part[base] for part in changes[1:]], axis=1).T, still, still)]
         parts = [staging.side_by_side(_held_column, *each, shared=shared) for each in columns]
@@ -216,12 +275,13 @@ def _held(robot, problem, staging, at):
 
 
 def _shortest(base, units, active, J, torques, qdd):
-    """Solved, J (rows, base) being the columns of the floating bases; torques (nv,) without forces."""
+    """Solved; the torques (nv,) that no force gives; scales (rows,) of rows and forces, zero where a contact
+    is not active, and the matrix of the scaled forces. J (rows, base): the columns of the floating bases;
+    torques (nv,) without forces."""
     still = np.zeros(len(qdd))
     if not base.size:
-        return Solved(
-            units * active, damped(np.eye(1), 1.0), qdd, np.zeros(len(J)), still, still, np.zeros(1)
-        )
+        solved = Solved(qdd, np.zeros(len(J)), still, np.zeros(1))
+        return solved, still, units * active, damped(np.eye(1), 1.0)
     scales = units * active
     F, along, rest = (scales[:, None] * J).T, still.astype(object), still.astype(object)
     A = F @ F.T
@@ -229,7 +289,7 @@ def _shortest(base, units, active, J, torques, qdd):
     y = of.shortest(torques[base])
     forces = F.T @ y
     along[base], rest[base] = y, torques[base] - F @ forces
-    return Solved(scales, of, qdd, scales * forces, along, rest, clarity(of))
+    return Solved(qdd, scales * forces, along, clarity(of)), rest, scales, of
 
 
 def _held_column(torques, along, rest, J, scales, of):

@@ -221,13 +221,14 @@ class Damped(NamedTuple):
         """T x = r S^-1 x (n,): T is 0 in regular directions of A, to r, and 1 in redundant ones."""
         return -self.r * solution(x, *self.factored)
 
-    def shortest(self, right):
-        """The shortest least-squares solution x (n,) of A x = right.
+    def shortest(self, right, redundant=None):
+        """The shortest least-squares solution x (n,) of A x = right. redundant: its redundant part, if known.
 
         A factor 1 - T removes the redundant part of the right-hand side before S^-1 enlarges it, and two more
         what rounding left. Then 1 + 4 T + 10 T^2 corrects the regular part to 20 T^3.
         """
-        x = -solution(right - self.redundant_part(right), *self.factored)
+        redundant = self.redundant_part(right) if redundant is None else redundant
+        x = -solution(right - redundant, *self.factored)
         for _ in range(2):
             x = x - self.redundant_part(x)
         small = self.redundant_part(x)
@@ -249,7 +250,7 @@ def shortest_solution(A, right, size):
 def clarity(of: Damped):
     """The health (1,) of solutions, which measures by a fixed vector v what is neither redundant nor regular:
     |(T - T^2) v|^2."""
-    v = of.redundant_part(_fixed_vector(len(of.factored.L)))
+    v = of.redundant_part(fixed_vector(len(of.factored.L)))
     unclear = v - of.redundant_part(v)
     return np.array([unclear @ unclear])
 
@@ -272,7 +273,7 @@ def _pairs(q, active):
     return zip(*arrays, strict=True)
 
 
-def _fixed_vector(n):
+def fixed_vector(n):
     """A vector of length 1 without pattern, of few digits."""
     v = np.array([1.0 + ((k * k * 7 + 3 * k) % 11) / 16.0 for k in range(n)])
     return (np.round(v / np.sqrt((v * v).sum()) * 1024) / 1024).astype(object)
