@@ -119,10 +119,10 @@ def contact_qp_program(
 
     driven (nv,) bool: coordinates with a motor, others have torque zero. force_weights (contacts,), above 0,
     torque_weights (nv,): the cost is half the sum of weight times square over x, moments by their `units`,
-    and over torques. efforts (nv,): limits of torques. parameters: those of a robot that are inputs. Reads q, qd, qdd,
-    active (contacts,) of 0 and 1, f_ext if there are `wrenches`, and gravity. Returns tau0 (nv,), H (n, n), f
-    (n,), A (nv + wedges, n), lower and upper (normals + nv + wedges,). Forces of inactive contacts move
-    nothing and cost, so they are zero.
+    and over torques. efforts (nv,): limits of torques. parameters: those of a robot that are inputs. Reads q,
+    qd, qdd, active (contacts,) of 0 and 1, f_ext if there are `wrenches`, and gravity. Returns tau0 (nv,), H
+    (n, n), f (n,), A (nv + wedges, n), lower and upper (normals + nv + wedges,). Forces of inactive contacts
+    move nothing and cost, so they are zero.
     """
     weights = np.where(driven, torque_weights, 0.0)
     costs = np.diag(variables.costs(force_weights))

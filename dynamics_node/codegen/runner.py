@@ -113,24 +113,25 @@ class WithFallback:
 
     def call_batch(self, count, inputs, dtype, out=None):
         """See Runner; declines where the second has no result either."""
-        marked = getattr(self.first, "call_marked", None)
-        found = marked(count, inputs, dtype) if marked is not None else None
+        call = getattr(self.first, "call_marked", None)
+        found = call(count, inputs, dtype) if call is not None else None
         if found is None:
             return self.first.call_batch(count, inputs, dtype, out)
-        outputs, bad = found
-        if bad is None:
+        outputs, marked = found
+        if marked is None:
             return outputs
+        bad = np.flatnonzero(marked)
         try:
-            again, good = self.second.run_checked(int(bad.sum()), self._of_states(inputs, bad), dtype)
+            again, good = self.second.run_checked(len(bad), self._of_states(inputs, bad), dtype)
         except np.linalg.LinAlgError:
             return None
         for output, array in zip(outputs, again, strict=True):
             output[bad] = array
-        flat = (output.ravel() for output in outputs)
-        return outputs if good and all(np.isfinite(numbers @ numbers) for numbers in flat) else None
+        # sums, since BLAS has threads for products
+        return outputs if good and all(np.isfinite(output.sum()) for output in outputs) else None
 
     def _of_states(self, inputs, chosen):
-        """The inputs of some states (count,) bool."""
+        """The inputs of some states, (k,) numbers or (count,) bool."""
         pairs = zip(inputs, self.inputs.values(), strict=True)
         return [array[chosen] if array.ndim > len(shape) else array for array, shape in pairs]
 
