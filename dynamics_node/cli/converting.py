@@ -49,6 +49,7 @@ def add_compare(commands):
     parser = add_command(
         commands, "compare", show_comparison, compare,
         "robot.urdf robot.xml", "before.urdf after.urdf -o page.html --names 'left_*=l_*'",
+        "robot.urdf robot.urdf --parameters out/parameters.yaml", parameters=True,
     )  # fmt: skip
     parser.add_argument("input", type=Path, metavar="OTHER", help="the second description")
     text = "joints and links of the second robot, and what the first one calls them"
@@ -75,6 +76,7 @@ def show_comparison(robot, options, printer):
         only_first=comparison.only_first,
         only_second=comparison.only_second,
         kinds=comparison.kinds,
+        placements=[one._asdict() for one in comparison.placements],
         frames=comparison.frames,
         numbers=[one._asdict() for one in comparison.numbers],
         base_parameters=[one._asdict() for one in comparison.base_parameters],

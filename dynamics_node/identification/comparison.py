@@ -13,6 +13,7 @@ from dynamics_node.functions.checks import positive, require_robot
 from dynamics_node.identification.base_parameters import base_parameters
 from dynamics_node.identification.regressor_model import RegressorModel
 from dynamics_node.robot import Robot
+from dynamics_node.symbolic import log3, transform_origin, transform_rotation
 from dynamics_node.text import listed
 
 STATES = 300
@@ -34,7 +35,8 @@ class NumberDifference(NamedTuple):
 
 class TorqueDifference(NamedTuple):
     """The largest difference of a torque, N m or N: its joint, the torques of both, and the state. link,
-    parameter: whose difference contributes most; "" if frames differ, which explains it."""
+    parameter: whose difference contributes most; the link is a joint or motor if it is that of the armature.
+    Both are "" if frames differ, which explains it: see `placements`."""
 
     joint: str
     first: float
@@ -60,6 +62,8 @@ class RobotComparison:
         Joints of different kinds.
     numbers : tuple of NumberDifference
         Limits, masses of bodies, and numbers of joints that differ.
+    placements : tuple of NumberDifference
+        Joints with another axis or place on their parent: by how much they differ, rad or m. `first` is 0.
     frames : dict of str to tuple of float
         Largest distance, m, and angle, rad, between the frames of a link in both robots.
     base_parameters : tuple of NumberDifference
@@ -87,6 +91,7 @@ class RobotComparison:
     only_second: tuple[str, ...]
     kinds: tuple[str, ...]
     numbers: tuple[NumberDifference, ...]
+    placements: tuple[NumberDifference, ...]
     frames: dict[str, tuple[float, float]]
     base_parameters: tuple[NumberDifference, ...]
     torques: np.ndarray
@@ -120,13 +125,16 @@ class RobotComparison:
                 lines.append(f"only the {whose} has {listed(names, 10)}")
         if self.kinds:
             lines.append(f"of another kind: {listed(self.kinds, 10)}")
+        if self.is_comparable and not self.is_same and self.worst is not None:
+            lines.append(f"this is at q = {np.round(self.worst.q, 4).tolist()}")
+        lines += [f"{one.what} of {one.of} by {one.second:.3g} {one.unit}" for one in self.placements]
         if moved := [f"{link} by {d:.3g} m, {a:.3g} rad" for link, (d, a) in self.frames.items()]:
             lines.append(f"frames differ: {listed(moved, 8)}")
         if self.base_parameters:
             combinations = listed((one.of for one in self.base_parameters), 4)
             lines.append(f"{len(self.base_parameters)} base parameters differ: {combinations}")
         lines += [
-            f"{one.what} of {one.of}: {one.first:.6g} and {one.second:.6g} {one.unit}".rstrip()
+            f"{one.what} of {one.of}: {one.first:.9g} and {one.second:.9g} {one.unit}".rstrip()
             for one in self.numbers
         ]
         return lines
@@ -138,6 +146,8 @@ class RobotComparison:
             return f"the same torques, within {self.tolerance:g} of the largest of every joint"
         worst = self.worst
         cause = f", most of it by {worst.parameter} of {worst.link}" if worst.link else ""
+        if self.placements:
+            cause = f", since the {self.placements[0].what} of {self.placements[0].of} differs"
         gap = worst.second - worst.first
         return f"torques differ: {worst.joint} by {gap:.4g}, it is {worst.first:.4g} in the first{cause}"
 
@@ -172,7 +182,7 @@ def compare(
     --------
     >>> heavier = dn.with_payload(robot, "panda_link7", 0.1, [0, 0, 0.05], np.zeros((3, 3)))
     >>> dn.compare(robot, heavier).lines()[-1]
-    'mass of panda_link7: 1.49552 and 1.59552 kg'
+    'mass of panda_link7: 1.495522 and 1.595522 kg'
     """
     require_robot(first)
     require_robot(second)
@@ -183,7 +193,7 @@ def compare(
     empty = np.zeros(0)
     common = (first.v_names, pair.only_first, pair.only_second, pair.kinds)
     if any(common[1:]):
-        return RobotComparison(*common, (), {}, (), empty, empty, None, tolerance)
+        return RobotComparison(*common, (), (), {}, (), empty, empty, None, tolerance)
     states = _states(first)
     torques, others = pair.torques(*states)
     gaps, sizes = np.abs(torques - others), np.abs(torques).max(axis=0)
@@ -191,7 +201,10 @@ def compare(
     frames, largest = pair.frames(states[0]), gaps.max(axis=0, initial=0.0)
     worst = _worst(pair, states, torques, others, sizes, bool(frames)) if first.nv else None
     base = () if frames else pair.base_parameters(tolerance)
-    return RobotComparison(*common, pair.numbers(), frames, base, largest, sizes, worst, tolerance)
+    placements = pair.placements() if frames else ()
+    return RobotComparison(
+        *common, pair.numbers(), placements, frames, base, largest, sizes, worst, tolerance
+    )
 
 
 def _states(robot):
@@ -249,7 +262,29 @@ class _Pair:
         angle = np.arccos(np.clip(cosine, -1.0, 1.0)).max(axis=0)
         angle[angle < 1e-7] = 0.0  # rounding of the cosine
         found = zip(links, distance.tolist(), angle.tolist(), strict=True)
-        return {link: (d, a) for link, d, a in found if d > MOVED or a > MOVED}
+        return {
+            link: (d if d > MOVED else 0.0, a if a > MOVED else 0.0)
+            for link, d, a in found
+            if d > MOVED or a > MOVED
+        }
+
+    def placements(self):
+        """The differences of axes and places of joints, in the frames of links."""
+        theirs = {self._named(body.joint.name): body for body in self.second.bodies}
+        found = []
+        for body in self.first.bodies:
+            name, other = body.joint.name, theirs[body.joint.name]
+            moved = np.linalg.norm(transform_origin(body.X_tree) - transform_origin(other.X_tree))
+            turn = transform_rotation(body.X_tree) @ transform_rotation(other.X_tree).T
+            turned, axes = np.linalg.norm(log3(turn)), (body.joint.axis, other.joint.axis)
+            tilted = np.arctan2(np.linalg.norm(np.cross(*axes)), np.dot(*axes))
+            parts = (("origin", moved, "m"), ("orientation", turned, "rad"), ("axis", tilted, "rad"))
+            found += [
+                NumberDifference(what, name, 0.0, float(size), unit)
+                for what, size, unit in parts
+                if size > MOVED
+            ]
+        return tuple(found)
 
     def numbers(self):
         """The differences of limits, masses and numbers of joints."""
@@ -258,10 +293,23 @@ class _Pair:
             pairs = [(f"{what} limit", getattr(a.limits, what), getattr(b.limits, what)) for what in LIMITS]
             pairs += [(what, getattr(a, what), getattr(b, what)) for what in NUMBERS]
             found += [NumberDifference(what, name, x, y, "") for what, x, y in pairs if not _close(x, y)]
+        found += [
+            NumberDifference("rotor", name, x, y, "kg m^2")
+            for name, (x, y) in self._coupled_rotors().items()
+            if not _close(x, y)
+        ]
         for body, m, n in self._masses():
             if not _close(m, n):
                 found.append(NumberDifference("mass", body, m, n, "kg"))
         return tuple(found)
+
+    def _coupled_rotors(self):
+        """{motor: rotor inertias of both} of the motors that move several joints."""
+        ours, theirs = (
+            {self._named(own.name) if k else own.name: own.armature for own in robot.actuators if own.coupled}
+            for k, robot in enumerate((self.first, self.second))
+        )
+        return {name: (ours.get(name, 0.0), theirs.get(name, 0.0)) for name in ours | theirs}
 
     def _masses(self):
         theirs = {self._named(body.joint.name): body.inertia[5, 5] for body in self.second.bodies}
@@ -301,6 +349,19 @@ class _Pair:
         parts = theirs.reshape(-1, PER_BODY) * inertial_parameters(self.second.tree.inertias)
         return parts[order] - ours.reshape(-1, PER_BODY) * inertial_parameters(self.first.tree.inertias)
 
+    def rotor_shares(self, q, qd, qdd, joint):
+        """{joint or motor: what its rotor contributes to the difference of a torque} at one state."""
+        state = self.moved(q, _q), self.moved(qd, _v), self.moved(qdd, _v)
+        other = int(self.moved(np.arange(self.first.nv), _v).tolist().index(joint))
+        shares: dict[str, float] = {}
+        for robot, at, v, sign in ((self.first, (q, qd, qdd), joint, -1.0), (self.second, state, other, 1.0)):
+            parts = evaluate(robot, "joint_regressor", *at, backend="numpy").rotor[v] * robot.tree.armature
+            names = [*robot.tree.v_names, *(own.name for own in robot.tree.shared_joints)]
+            for name, part in zip(names, parts.tolist(), strict=True):
+                name = self._named(name) if sign > 0 else name
+                shares[name] = shares.get(name, 0.0) + sign * part
+        return shares
+
 
 def _q(robot):
     return robot.q_names
@@ -327,8 +388,17 @@ def _worst(pair, states, torques, others, sizes, frames_differ):
     q, qd, qdd = (array[k] for array in states)
     link = parameter = ""
     if not frames_differ:
-        shares = pair.shares(q, qd, qdd, joint) * np.sign(others[k, joint] - torques[k, joint])
-        body, number = np.unravel_index(int(np.argmax(shares)), shares.shape)
-        link, parameter = pair.first.bodies[int(body)].name, NAMES[int(number)]
+        link, parameter = _cause(pair, (q, qd, qdd), joint, np.sign(others[k, joint] - torques[k, joint]))
     first, second = float(torques[k, joint]), float(others[k, joint])
     return TorqueDifference(pair.first.v_names[joint], first, second, q, qd, qdd, link, parameter)
+
+
+def _cause(pair, state, joint, sign):
+    """The link or joint, and its parameter, whose difference contributes most to a torque."""
+    shares = pair.shares(*state, joint) * sign
+    body, number = np.unravel_index(int(np.argmax(shares)), shares.shape)
+    rotors = {name: sign * share for name, share in pair.rotor_shares(*state, joint).items()}
+    rotor = max(rotors, key=rotors.__getitem__)
+    if rotors[rotor] > shares.max():
+        return rotor, "armature"
+    return pair.first.bodies[int(body)].name, NAMES[int(number)]

@@ -1,9 +1,11 @@
 """Whether two descriptions describe the same robot."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from coupled_motors import coupled_motors
 from robots import robot_of
 
 import dynamics_node as dn
@@ -36,6 +38,70 @@ def test_the_cause_of_a_difference():
     joint = robot.v_names.index(comparison.worst.joint)
     for each, torque in ((robot, comparison.worst.first), (heavier, comparison.worst.second)):
         assert dn.evaluate(each, "inverse_dynamics", q, qd, qdd)[joint] == pytest.approx(torque)
+
+
+def panda_with(pattern, text):
+    """The Panda with a text in place of a part of its description."""
+    before = dn.example_robot_file("panda").read_text()
+    after, count = re.subn(pattern, text, before, count=1, flags=re.DOTALL)
+    assert count == 1
+    return dn.parse_robot(after)
+
+
+JOINT = '(<joint name="panda_joint3".*?)'
+CHANGES = {
+    "axis": (JOINT + r'<axis xyz="0 0 1"\s*/>', r'\1<axis xyz="0 0.01 1"/>', "axis of panda_joint3 differs"),
+    "origin": (
+        '(<joint name="panda_joint4".*?)xyz="0.0825 0 0"', r'\1xyz="0.0835 0 0"',
+        "origin of panda_joint4 differs",
+    ),
+    "rotor": (JOINT + r"<dynamics[^>]*>", r'\1<dynamics armature="0.3"/>', "by armature of panda_joint3"),
+    "mass": (
+        '(<link name="panda_link4">.*?<mass value=")[0-9.]+', r"\g<1>4.1", "by m of panda_link4",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_the_verdict_names_what_was_changed(name):
+    robot_of("panda7")  # skips without the package
+    pattern, text, words = CHANGES[name]
+    comparison = dn.compare(dn.example_robot("panda"), panda_with(pattern, text))
+    assert not comparison.is_same
+    assert words in comparison.lines()[0]
+    assert comparison.lines()[1].startswith("this is at q = ")
+
+
+def test_rotors_of_motors_that_move_several_joints():
+    text = coupled_motors()
+    comparison = dn.compare(dn.parse_robot(text), dn.parse_robot(text.replace(">5e-05<", ">0.001<")))
+    assert (comparison.worst.link, comparison.worst.parameter) == ("pitch_motor", "armature")
+    (rotor,) = comparison.numbers
+    assert rotor == ("rotor", "pitch_motor", 5e-5, 0.001, "kg m^2")
+
+
+def test_a_description_and_the_one_that_mujoco_makes_of_it(tmp_path):
+    mujoco = pytest.importorskip("mujoco", reason="MuJoCo: pip install mujoco")
+    robot_of("panda7")  # skips without the package
+    text = dn.example_robot_file("panda").read_text()
+    spec = mujoco.MjSpec.from_string(re.sub(r"<(visual|collision)>.*?</\1>", "", text, flags=re.DOTALL))
+    spec.compiler.fusestatic = False
+    spec.compile()
+    (tmp_path / "panda.xml").write_text(spec.to_xml())  # with six digits
+    comparison = dn.compare(dn.example_robot("panda"), dn.load_robot(tmp_path / "panda.xml"))
+    assert comparison.is_same, comparison.lines()
+
+
+def test_a_description_and_its_identified_parameters(tmp_path, capsys):
+    from dynamics_node.cli.commands import run
+
+    first, numbers = tmp_path / "first.urdf", tmp_path / "parameters.yaml"
+    first.write_text(coupled_motors())
+    numbers.write_text("joints: {elbow: {rotor: 0.2, viscous: 0.3}, roll_motor: {rotor: 0.0001}}")
+    assert run(["compare", str(first), str(first), "--parameters", str(numbers)]) == 1
+    out = capsys.readouterr().out
+    assert "armature of elbow" in out.splitlines()[0]
+    assert "damping of elbow: 0.3 and 0" in out and "roll_motor" not in out
 
 
 def test_names_and_the_order_of_joints_do_not_count():
